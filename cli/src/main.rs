@@ -1,0 +1,2 @@
+//! The `heapattach` command.
+fn main() {}

@@ -1,0 +1,3 @@
+//! The contract between payload and injector.
+#![no_std]
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The code that runs inside somebody else's process.
+#![no_std]
