@@ -1,0 +1,36 @@
+//! Branches of the allocator to its own entries, which must not meet the hook: never count one
+//! call twice.
+
+use super::plan::{TooFar, rel32};
+use crate::addr::{Bias, ImageAddr, RemoteAddr};
+
+/// One direct branch inside the allocator to an entry that is to be patched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bypass {
+    /// The instruction.
+    pub site: ImageAddr,
+    /// The hooked function it leads to, as the list of hooked functions gave it.
+    pub target: ImageAddr,
+    /// The four bytes of its rel32 as the file has them; compare before writing.
+    pub old: [u8; 4],
+    /// Where in the instruction the rel32 lies; always its last four bytes.
+    pub(super) rel32_offset: u8,
+    /// The hooked function whose window holds the site. If that is patched, the instruction has
+    /// moved, and [`super::EntryPlan::relocate`] has led it past the hook.
+    pub(super) moved_with: Option<ImageAddr>,
+}
+
+impl Bypass {
+    /// Where the loader put the four bytes that [`Self::rewrite`] gives.
+    pub fn field(&self, bias: Bias) -> RemoteAddr {
+        bias.place(self.site).offset(u64::from(self.rel32_offset))
+    }
+
+    /// The rel32 that makes the branch lead to `trampoline`, that of [`Self::target`].
+    ///
+    /// # Errors
+    /// When `trampoline` is not within 2 GiB of the branch.
+    pub fn rewrite(&self, bias: Bias, trampoline: RemoteAddr) -> Result<[u8; 4], TooFar> {
+        rel32(bias.place(self.site), u64::from(self.rel32_offset) + 4, trampoline)
+    }
+}

@@ -1,0 +1,71 @@
+//! Entry patching, as arithmetic: an ELF file's bytes in, a plan out. No process is touched here,
+//! nothing is read from disk, and nothing is trusted: a hostile file gives a refusal.
+//!
+//! A function is hooked at its entry by five bytes, `jmp hook`. Where the first instructions went:
+//!
+//! ```text
+//!        entry                                      trampoline
+//!  +---------------------+    jmp hook    +-------------------------------+
+//!  | endbr64   (stays)   |                | the window's instructions,    |
+//!  | jmp hook  (5 bytes) | .............> |  branches and rip operands    |
+//!  | rest of the window  |   hook jumps   |  made to fit their new home   |
+//!  | ...the function...  | <............. | jmp to the end of the window  |
+//!  +---------------------+                +-------------------------------+
+//! ```
+//!
+//! The *window* is the shortest run of whole instructions that has room for the jump. [`window`]
+//! cuts it, [`branches`] and [`switch`] prove that no code jumps into the middle of it, and what
+//! cannot be proved is a [`Refusal`]. An allocator's own direct calls to itself (realloc's of malloc
+//! and free) would be counted a second time: those are the [`Bypass`]es, whose branch leads past
+//! the hook. [`closure`] finds the functions that are part of the allocator.
+//!
+//! The order of work for a caller: [`analyse`] every module that defines hooked functions; compare
+//! memory with [`EntryPlan::window_bytes`] and [`Bypass::old`]; choose a trampoline of
+//! [`TRAMPOLINE_MAX`] bytes for every plan kept; write what [`EntryPlan::relocate`] returns; with
+//! everything stopped, ask [`KeepOut`] about each pc and stack word; write [`EntryPlan::patch`] and
+//! [`Bypass::rewrite`].
+
+use crate::addr::ImageAddr;
+
+mod analysis;
+mod bypass;
+mod keep_out;
+mod plan;
+mod window;
+
+pub use analysis::{Analysis, Entry, ImageError, analyse};
+pub use bypass::Bypass;
+pub use keep_out::KeepOut;
+pub use plan::{EntryPlan, RelocateError, TRAMPOLINE_MAX, TooFar};
+pub use window::Refusal;
+
+/// A function that is to be hooked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hooked<'a> {
+    /// The name it was found by; several names may share an address.
+    pub name: &'a str,
+    /// Where the file says it begins.
+    pub address: ImageAddr,
+    /// What it hands out.
+    pub family: Family,
+}
+
+/// What a hooked function hands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Blocks of a heap: malloc, free and their kin.
+    Heap,
+    /// Pages of the kernel: mmap, munmap, mremap.
+    Map,
+}
+
+/// What the module is to the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A shared object: its own calls of the allocator by direct branch are internal, since all
+    /// others go through the PLT.
+    Library,
+    /// The main program: every call of a statically linked allocator is a direct branch, so only
+    /// those out of the allocator itself are internal.
+    Executable,
+}

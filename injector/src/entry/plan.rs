@@ -1,0 +1,148 @@
+//! What is written for one entry: the jump, and the trampoline that leads past it.
+
+use std::ops::Range;
+
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, IcedError,
+    Instruction, InstructionBlock,
+};
+
+use super::window::Window;
+use crate::addr::{Bias, ImageAddr, RemoteAddr};
+
+/// Room that is enough for any trampoline [`EntryPlan::relocate`] makes.
+pub const TRAMPOLINE_MAX: usize = 128;
+
+/// `jmp rel32`, the only bytes of an entry that ever change.
+pub(super) const JUMP_LEN: usize = 5;
+
+/// How one function is hooked at its entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryPlan {
+    entry: ImageAddr,
+    window: Window,
+}
+
+/// A branch whose target lies beyond its 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{to} is out of reach of a 32-bit branch at {from}")]
+pub struct TooFar {
+    /// The branch.
+    pub from: RemoteAddr,
+    /// Where it should have led.
+    pub to: RemoteAddr,
+}
+
+/// Why no trampoline could be made at the place given.
+#[derive(Debug, thiserror::Error)]
+#[error("the first instructions of the function at {entry} cannot be moved to {to}")]
+pub struct RelocateError {
+    entry: RemoteAddr,
+    to: RemoteAddr,
+    #[source]
+    source: IcedError,
+}
+
+impl EntryPlan {
+    pub(super) fn new(entry: ImageAddr, window: Window) -> Self {
+        Self { entry, window }
+    }
+
+    /// The function, as the list of hooked functions gave it.
+    pub fn entry(&self) -> ImageAddr {
+        self.entry
+    }
+
+    /// Where the file states the window: behind an endbr64, else at the entry itself.
+    pub fn window(&self) -> Range<ImageAddr> {
+        let start = self.window.start().get();
+        ImageAddr::new(start)..ImageAddr::new(start + self.window.bytes().len() as u64)
+    }
+
+    /// Where the loader put the window; the jump is written to its start.
+    pub fn window_at(&self, bias: Bias) -> Range<RemoteAddr> {
+        let window = self.window();
+        bias.place(window.start)..bias.place(window.end)
+    }
+
+    /// The file's bytes of the whole window. Memory that differs belongs to a uprobe, a debugger or
+    /// another patcher, and must be left alone.
+    pub fn window_bytes(&self) -> &[u8] {
+        self.window.bytes()
+    }
+
+    /// The bytes that [`Self::patch`] replaces.
+    pub fn old(&self) -> [u8; JUMP_LEN] {
+        let mut old = [0; JUMP_LEN];
+        old.copy_from_slice(&self.window.bytes()[..JUMP_LEN]);
+        old
+    }
+
+    /// The bytes for the start of the window: a jump to `hook`.
+    ///
+    /// # Errors
+    /// When `hook` is not within 2 GiB.
+    pub fn patch(&self, bias: Bias, hook: RemoteAddr) -> Result<[u8; JUMP_LEN], TooFar> {
+        let [a, b, c, d] = rel32(bias.place(self.window.start()), JUMP_LEN as u64, hook)?;
+        Ok([0xe9, a, b, c, d])
+    }
+
+    /// The code for `trampoline`: what the entry did before it was patched.
+    ///
+    /// `past` names the trampoline of a function that is patched as well, for a window that itself
+    /// branches to one (mimalloc's `free` is nothing but `jmp mi_free`): the moved branch must lead
+    /// past that hook, else one call is counted twice. `None` leaves the branch as it is.
+    ///
+    /// # Errors
+    /// When an operand or a branch of the window cannot be stated from there.
+    pub fn relocate(
+        &self,
+        bias: Bias,
+        trampoline: RemoteAddr,
+        past: impl Fn(ImageAddr) -> Option<RemoteAddr>,
+    ) -> Result<Vec<u8>, RelocateError> {
+        let old = self.window_at(bias);
+        let mut code = Vec::new();
+        for mut instruction in decode(self.window.moved(), old.start) {
+            if is_near_branch(&instruction) {
+                let target = RemoteAddr::new(instruction.near_branch_target());
+                if let Some(past) = past(bias.unplace(target)) {
+                    instruction.set_near_branch64(past.get());
+                }
+            }
+            code.push(instruction);
+        }
+        let error = |source| RelocateError { entry: bias.place(self.entry), to: trampoline, source };
+        if code.last().is_none_or(|last| !ends_a_block(last)) {
+            code.push(Instruction::with_branch(Code::Jmp_rel32_64, old.end.get()).map_err(error)?);
+        }
+        let block = InstructionBlock::new(&code, trampoline.get());
+        let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).map_err(error)?;
+        debug_assert!(encoded.code_buffer.len() <= TRAMPOLINE_MAX);
+        Ok(encoded.code_buffer)
+    }
+}
+
+/// The rel32 field of a branch of `len` bytes at `from` that leads to `to`.
+pub(super) fn rel32(from: RemoteAddr, len: u64, to: RemoteAddr) -> Result<[u8; 4], TooFar> {
+    let distance = to.get().wrapping_sub(from.get()).wrapping_sub(len).cast_signed();
+    i32::try_from(distance).map(i32::to_le_bytes).map_err(|_| TooFar { from, to })
+}
+
+/// Whether control never reaches the instruction after this one.
+pub(super) fn ends_a_block(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.flow_control(),
+        FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return
+    )
+}
+
+/// Whether this is a direct branch of any kind.
+pub(super) fn is_near_branch(instruction: &Instruction) -> bool {
+    use iced_x86::OpKind::{NearBranch16, NearBranch32, NearBranch64};
+    matches!(instruction.op0_kind(), NearBranch16 | NearBranch32 | NearBranch64)
+}
+
+fn decode(bytes: &[u8], at: RemoteAddr) -> Decoder<'_> {
+    Decoder::with_ip(64, bytes, at.get(), DecoderOptions::NONE)
+}
