@@ -1,0 +1,26 @@
+//! Programs that others wrote, each with a load that notices a lost or wrong answer.
+//!
+//! A [`Server`] is a program started in a directory of its own, gone when the value is dropped. A
+//! [`Load`] asks it questions from threads and checks every answer. Nothing here knows heapattach:
+//! the same loads run without it.
+
+pub mod load;
+pub mod memcached;
+pub mod nginx;
+pub mod redis;
+pub mod server;
+
+pub use load::{Load, Tally};
+pub use server::{Server, StartError};
+
+use std::path::PathBuf;
+
+/// Where the program of that name is, going by `PATH` and the usual places of servers.
+#[must_use]
+pub fn installed(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"].map(PathBuf::from))
+        .map(|directory| directory.join(name))
+        .find(|candidate| candidate.is_file())
+}
