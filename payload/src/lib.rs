@@ -1,2 +1,33 @@
 //! The code that runs inside somebody else's process.
+//!
+//! Nothing here is linked into the target: the injector maps the bytes of one section
+//! ([`heapattach_abi::image`]), writes a few addresses into its cells and leads the allocation
+//! functions to its hooks. So far a hook counts the call and jumps on.
+//!
+//! Rules for every line of it: no allocation, no lock, no import, no call into libc; `errno` and
+//! every register, the vector ones too, as the caller left them; bounded time and at most 200
+//! bytes of stack; no frame while the original runs; never a word on the target's files; never a
+//! panic; right after fork and vfork, in signal handlers, before and after a thread's life.
+//!
+//! The crate is compiled twice: by cargo, so that tests, lints and documentation see it, and
+//! with fixed flags and `--cfg heapattach_payload` by the build of the command, which embeds the
+//! result.
 #![no_std]
+// `heapattach_payload` is set by the build of the command alone; cargo does not know it.
+#![allow(unexpected_cfgs)]
+
+mod arch;
+
+#[cfg(target_arch = "x86_64")]
+pub use arch::heapattach_payload;
+
+#[cfg(heapattach_payload)]
+mod panic;
+
+/// Where this crate's sources lie, for the build that compiles them once more for the target.
+#[cfg(not(heapattach_payload))]
+pub const SOURCE_DIR: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The same for the contract.
+#[cfg(not(heapattach_payload))]
+pub use heapattach_abi::SOURCE_DIR as ABI_SOURCE_DIR;

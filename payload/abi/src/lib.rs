@@ -1,3 +1,31 @@
-//! The contract between payload and injector.
+//! The contract between the payload, which runs inside somebody else's process, and the injector,
+//! which puts it there.
+//!
+//! ```text
+//!   one mapping, R-X                  one page, private,          memfd, shared
+//!   (bytes of one ELF section)        zero after a fork
+//!  ┌─────────────────────────┐       ┌─────────────────┐        ┌──────────────────────┐
+//!  │ descriptor      (image) │   ┌──►│ Control         │   ┌───►│ row 0: everybody's   │
+//!  │ hooks           (kind)  │   │   └─────────────────┘   │    │ row 1..: one thread  │
+//!  │ sigreturn               │   │                         │    │ each        (table)  │
+//!  │ cells: control ─────────┼───┘                         │    └──────────────────────┘
+//!  │        table ───────────┼─────────────────────────────┘
+//!  │        orig[hook] ──────┼──► where the hooked function goes on
+//!  └─────────────────────────┘
+//! ```
+//!
+//! Layouts only: no code here reads or writes foreign memory. Every offset is asserted at compile
+//! time, every address is a `u64`, and a change of any of it is a change of [`image::VERSION`].
 #![no_std]
 #![forbid(unsafe_code)]
+// `heapattach_payload` is set by the build of the command alone; cargo does not know it.
+#![allow(unexpected_cfgs)]
+
+pub mod control;
+pub mod image;
+pub mod kind;
+pub mod table;
+
+/// Where this crate's sources lie, for the build that compiles them once more for the target.
+#[cfg(not(heapattach_payload))]
+pub const SOURCE_DIR: &str = env!("CARGO_MANIFEST_DIR");

@@ -1,0 +1,146 @@
+//! Compiles the payload that the command carries: `$OUT_DIR/payload.so`.
+//!
+//! Not by cargo: flags that suit the command (`-C target-cpu=native`, profiles, sanitizers) would
+//! put foreign instructions into other people's processes, and a nested cargo would wait for the
+//! lock its parent holds. Two calls of `$RUSTC` with fixed flags take well under a second and give
+//! the same bytes every time. The sources are those of the build-dependency, wherever cargo has
+//! put it, so this works from a package too.
+
+use std::{
+    env, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// What one compilation takes from its surroundings, and nothing else.
+pub struct Toolchain {
+    /// The compiler.
+    pub rustc: PathBuf,
+    /// The linker driver, where it is not the compiler's default.
+    pub linker: Option<PathBuf>,
+    /// The target triple of the command, hence of the payload.
+    pub target: String,
+}
+
+/// Flags of both crates.
+const CODE: [&str; 12] = [
+    "--edition=2024",
+    "--cfg=heapattach_payload",
+    "-Cpanic=abort",
+    "-Copt-level=3",
+    "-Cembed-bitcode=yes",
+    "-Ccodegen-units=1",
+    "-Ctarget-cpu=x86-64",
+    "-Crelocation-model=pic",
+    "-Cforce-unwind-tables=no",
+    "-Cdebuginfo=0",
+    "-Coverflow-checks=no",
+    "-Cdebug-assertions=no",
+];
+
+/// Flags of the link: a file of one section and one symbol.
+const LINK: [&str; 8] = [
+    "-Clto=fat",
+    "-Cstrip=symbols",
+    "-Cdefault-linker-libraries=no",
+    "-Clink-arg=-nostdlib",
+    "-Clink-arg=-nostartfiles",
+    "-Clink-arg=-Wl,--build-id=none",
+    "-Clink-arg=-Wl,-z,noexecstack",
+    "-Clink-arg=-Wl,--no-undefined",
+];
+
+/// Variables by which compiler and linker would change what they make.
+const STRANGERS: [&str; 14] = [
+    "RUSTFLAGS",
+    "CARGO_ENCODED_RUSTFLAGS",
+    "RUSTC_WRAPPER",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "RUSTC_BOOTSTRAP",
+    "RUSTC_FORCE_RUSTC_VERSION",
+    "LD_RUN_PATH",
+    "LDFLAGS",
+    "CFLAGS",
+    "LDEMULATION",
+    "GNUTARGET",
+    "LIBRARY_PATH",
+    "GCC_EXEC_PREFIX",
+    "COLLECT_NO_DEMANGLE",
+];
+
+fn main() {
+    let out_dir = PathBuf::from(variable("OUT_DIR"));
+    println!("cargo::rerun-if-changed=build.rs");
+    for dir in [heapattach_payload::SOURCE_DIR, heapattach_payload::ABI_SOURCE_DIR] {
+        println!("cargo::rerun-if-changed={dir}/src");
+    }
+    if variable("CARGO_CFG_TARGET_ARCH") != "x86_64" {
+        // Nothing to carry there yet; an empty file is refused when it is needed.
+        std::fs::write(out_dir.join("payload.so"), []).expect("the output directory is writable");
+        return;
+    }
+    let toolchain = Toolchain {
+        rustc: variable("RUSTC").into(),
+        linker: env::var_os("RUSTC_LINKER").map(PathBuf::from),
+        target: variable("TARGET"),
+    };
+    if let Err(error) = compile(&toolchain, &out_dir) {
+        println!("cargo::error=the payload was not built: {error}");
+    }
+}
+
+/// Makes `payload.so` in `out_dir`.
+///
+/// # Errors
+/// If the compiler cannot be run or fails; what it had to say is in the message.
+pub fn compile(toolchain: &Toolchain, out_dir: &Path) -> io::Result<PathBuf> {
+    let abi = out_dir.join("libheapattach_abi.rlib");
+    let mut command = toolchain.compiler("heapattach_abi", heapattach_payload::ABI_SOURCE_DIR);
+    run(command.arg("--crate-type=rlib").arg("-o").arg(&abi))?;
+
+    let payload = out_dir.join("payload.so");
+    let mut command = toolchain.compiler("heapattach_payload", heapattach_payload::SOURCE_DIR);
+    command.arg("--crate-type=cdylib").args(LINK).arg("-o").arg(&payload);
+    command.arg("--extern").arg(format!("heapattach_abi={}", abi.display()));
+    if toolchain.target.contains("-musl") {
+        // Static by default there, and then without shared objects.
+        command.arg("-Ctarget-feature=-crt-static");
+    }
+    if let Some(linker) = &toolchain.linker {
+        command.arg(format!("-Clinker={}", linker.display()));
+    }
+    run(&mut command)?;
+    Ok(payload)
+}
+
+impl Toolchain {
+    fn compiler(&self, name: &str, source: &str) -> Command {
+        let mut command = Command::new(&self.rustc);
+        command.arg(format!("--crate-name={name}")).arg(format!("--target={}", self.target));
+        command.args(CODE);
+        command.arg(format!("--remap-path-prefix={source}=/{name}"));
+        command.arg(Path::new(source).join("src/lib.rs"));
+        for stranger in STRANGERS {
+            command.env_remove(stranger);
+        }
+        for (name, _) in env::vars_os() {
+            if name.to_string_lossy().starts_with("CARGO_PROFILE_") {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+}
+
+fn run(command: &mut Command) -> io::Result<()> {
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("{} ({})", said.trim(), output.status).replace('\n', " | ")))
+}
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| panic!("cargo sets {name} for build scripts"))
+}
