@@ -1,0 +1,140 @@
+//! Compiling fixtures when a test needs them.
+//!
+//! A fixture names its own flags in its first line (`// build: -O2 -pthread`), so that the source
+//! is the whole story. Results are kept beside the tests' own build, named by a hash of all that
+//! went in, and made under a lock: tests run in many processes at once.
+
+use std::{
+    fs::{self, File},
+    hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::skip::skip;
+
+/// A program or library of `fixtures/`, and how to build it.
+#[derive(Clone, Debug)]
+pub struct Source {
+    path: PathBuf,
+    flags: Vec<String>,
+}
+
+/// The folder of all fixtures.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures")
+}
+
+impl Source {
+    /// The fixture in `fixtures/<file>`.
+    pub fn new(file: &str) -> Self {
+        Self { path: folder().join(file), flags: Vec::new() }
+    }
+
+    /// Adds a flag to those the file itself names.
+    #[must_use]
+    pub fn flag(mut self, flag: &str) -> Self {
+        self.flags.push(flag.to_owned());
+        self
+    }
+
+    /// Builds it, or finds it built; `None` (said loudly) when the machine has no compiler for it.
+    ///
+    /// # Panics
+    /// If it does not compile.
+    pub fn build(&self) -> Option<PathBuf> {
+        let text = fs::read_to_string(&self.path)
+            .unwrap_or_else(|e| panic!("cannot read {}: {e}", self.path.display()));
+        let compiler = self.compiler();
+        if !is_there(compiler) {
+            skip(&format!("no {compiler} here"), "apt-get install gcc g++, or rustup for rustc");
+            return None;
+        }
+        let flags = own_flags(&text).map(str::to_owned).chain(self.flags.iter().cloned());
+        let flags: Vec<String> = flags.collect();
+        let stem = self.path.file_stem().and_then(|s| s.to_str()).expect("a plain file name");
+        let target = cache().join(format!("{stem}-{:016x}", digest(&text, compiler, &flags)));
+        let lock = File::create(target.with_extension("lock")).expect("a lock file in the cache");
+        let _held = Flock::lock(lock, FlockArg::LockExclusive).expect("a lock on a local file");
+        if !target.exists() {
+            self.compile(compiler, &flags, &target);
+        }
+        Some(target)
+    }
+
+    fn compiler(&self) -> &'static str {
+        match self.path.extension().and_then(|e| e.to_str()) {
+            Some("cpp" | "cc") => "c++",
+            Some("rs") => "rustc",
+            _ => "cc",
+        }
+    }
+
+    fn compile(&self, compiler: &str, flags: &[String], target: &Path) {
+        // Built under another name, so that a killed compiler leaves no half program behind.
+        let fresh = target.with_extension("new");
+        let mut command = Command::new(compiler);
+        if compiler == "rustc" {
+            command.args(["--edition=2024", "-O"]);
+        } else {
+            command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]);
+        }
+        // Libraries among the flags must follow the file that needs them.
+        command.arg("-o").arg(&fresh).arg(&self.path).args(flags);
+        let output = command.output().expect("the compiler, which ran a moment ago");
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?} failed:\n{complaint}");
+        fs::rename(&fresh, target).expect("a rename within one folder");
+    }
+}
+
+/// Whether `program` can be run at all.
+pub fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok()
+}
+
+fn own_flags(text: &str) -> impl Iterator<Item = &str> {
+    let first = text.lines().next().unwrap_or_default();
+    let list = first.trim_start_matches("/*").trim_end_matches("*/").trim_start_matches("//");
+    list.trim().strip_prefix("build:").unwrap_or_default().split_whitespace()
+}
+
+fn digest(text: &str, compiler: &str, flags: &[String]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    // Headers are few and small: any change to one rebuilds all.
+    for name in ["fixture.h", "fixture.rs"] {
+        fs::read(folder().join(name)).unwrap_or_default().hash(&mut hasher);
+    }
+    (text, compiler, flags).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// `<target>/<profile>/fixtures`.
+fn cache() -> PathBuf {
+    let folder = profile_folder().join("fixtures");
+    fs::create_dir_all(&folder).expect("the build folder is ours to write");
+    folder
+}
+
+/// The folder cargo put the programs of this build into.
+pub fn profile_folder() -> PathBuf {
+    let program = std::env::current_exe().expect("a running program has a path");
+    let folder = program.parent().expect("a program lies in a folder");
+    let is_deps = folder.file_name().is_some_and(|name| name == "deps");
+    if is_deps { folder.parent().expect("deps lies in a folder").into() } else { folder.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_flags_from_the_first_line_only() {
+        let flags = |text| own_flags(text).collect::<Vec<_>>();
+        assert_eq!(flags("/* build: -O2 -pthread */\nint main;"), ["-O2", "-pthread"]);
+        assert_eq!(flags("// build: -shared\n"), ["-shared"]);
+        assert!(flags("int main;\n// build: -O2\n").is_empty());
+    }
+}

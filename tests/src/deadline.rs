@@ -1,0 +1,34 @@
+//! Waiting for something to become true, but not for ever.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// What a machine may take that is merely slow. Only a hang takes longer.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Polls `condition` until it gives a value; `None` when `limit` has passed first.
+pub fn poll<T>(limit: Duration, mut condition: impl FnMut() -> Option<T>) -> Option<T> {
+    let end = Instant::now() + limit;
+    loop {
+        // Asked once more after the end: the machine may have slept through the whole limit.
+        let late = Instant::now() >= end;
+        if let Some(value) = condition() {
+            return Some(value);
+        }
+        if late {
+            return None;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Polls until `condition` holds.
+///
+/// # Panics
+/// If it does not within `limit`; `what` ends the sentence "waited in vain for ...".
+pub fn wait_until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) {
+    let held = poll(limit, || condition().then_some(()));
+    assert!(held.is_some(), "waited {limit:?} in vain for {what}");
+}
