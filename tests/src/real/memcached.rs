@@ -8,11 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    Load, Server, StartError, installed,
-    load::Tally,
-    server::listens,
-};
+use super::{Load, Server, StartError, installed, load::Tally, server::listens};
 
 const CURE: &str = "apt-get install memcached";
 /// Exchanges before a client hangs up and connects anew: connections cost the server allocations,

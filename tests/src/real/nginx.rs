@@ -15,32 +15,26 @@ const CURE: &str = "apt-get install nginx-light apache2-utils";
 /// Requests of one run of ab.
 const REQUESTS: u64 = 1000;
 
-/// A server and the port it listens on.
-#[derive(Debug)]
-pub struct Nginx {
-    /// The master; the workers are its children.
-    pub server: Server,
-    port: u16,
-}
+/// A file beside the configuration that names the port: ab speaks no other kind of socket.
+const PORT_FILE: &str = "port";
 
 /// Starts a master with two workers that serve one page, compressed for those who ask.
 ///
 /// # Errors
 /// If it is not installed or does not come up.
-pub fn start() -> Result<Nginx, StartError> {
+pub fn start() -> Result<Server, StartError> {
     let program = installed("nginx").ok_or(StartError::Missing(CURE))?;
     installed("ab").ok_or(StartError::Missing(CURE))?;
     let directory = Server::directory("nginx")?;
     let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
     fs::write(directory.join("page.txt"), page())?;
+    fs::write(directory.join(PORT_FILE), port.to_string())?;
     let configuration = directory.join("nginx.conf");
     fs::write(&configuration, configure(&directory, port))?;
     let mut command = Command::new(program);
     command.arg("-p").arg(&directory).arg("-e").arg(directory.join("errors"));
     command.arg("-c").arg(configuration);
-    let server =
-        Server::start(command, directory, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
-    Ok(Nginx { server, port })
+    Server::start(command, directory, || TcpStream::connect(("127.0.0.1", port)).is_ok())
 }
 
 fn configure(directory: &Path, port: u16) -> String {
@@ -63,15 +57,14 @@ fn page() -> String {
     (0..800).map(|line| format!("line {line} of a page that compresses well\n")).collect()
 }
 
-impl Nginx {
-    /// ab with and without kept connections, compressed; and a client that compares.
-    #[must_use]
-    pub fn load(&self) -> Load {
-        let port = self.port;
-        Load::default()
-            .with(move |tally| bench(port, tally))
-            .with(move |tally| check_pages(port, tally))
-    }
+/// ab with and without kept connections, compressed; and a client that compares.
+#[must_use]
+pub fn load(server: &Server) -> Load {
+    let port = fs::read_to_string(server.path().join(PORT_FILE)).unwrap_or_default();
+    let port = port.parse().unwrap_or(0);
+    Load::default()
+        .with(move |tally| bench(port, tally))
+        .with(move |tally| check_pages(port, tally))
 }
 
 fn bench(port: u16, tally: &Tally) -> Result<(), String> {

@@ -8,11 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    Load, Server, StartError, installed,
-    load::Tally,
-    server::listens,
-};
+use super::{Load, Server, StartError, installed, load::Tally, server::listens};
 
 const CURE: &str = "apt-get install redis-server redis-tools";
 /// Requests of one test of one run of redis-benchmark.
@@ -87,7 +83,7 @@ fn check_values(socket: &Path, name: &str, tally: &Tally) -> Result<(), String> 
         let value: String = std::iter::repeat_n(letter, 1 + turn * 37 % 5000).collect();
         client.expect(&["SET", &key, &value], "OK")?;
         client.expect(&["GET", &key], &value)?;
-        if turn % 3 == 0 {
+        if turn.is_multiple_of(3) {
             client.expect(&["DEL", &key], "1")?;
         }
         tally.answered(2);

@@ -1,0 +1,79 @@
+//! A session held open while the test has the fixture do its steps.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::{
+    command::{Heapattach, Hooks, Running},
+    deadline::{PATIENCE, poll},
+    fixture::Fixture,
+    report::Report,
+};
+
+/// What the command says on stderr once its hooks count.
+const SAID: &str = "attached to";
+/// The exit code after Ctrl-C and a clean detach.
+pub const INTERRUPTED: i32 = 130;
+
+/// A running session on a fixture; from its making to [`Attached::end`] every call is counted.
+#[derive(Debug)]
+pub struct Attached {
+    command: Running,
+}
+
+impl Attached {
+    /// Attaches and returns when the command says so.
+    ///
+    /// # Panics
+    /// If it does not in time.
+    pub fn to(fixture: &mut Fixture, hooks: Hooks) -> Self {
+        Self::start(Self::command(fixture.pid(), hooks), fixture)
+    }
+
+    /// The command [`Attached::to`] starts.
+    pub fn command(pid: i32, hooks: Hooks) -> Heapattach {
+        let args = ["-p", &pid.to_string(), "--hooks", hooks.name(), "--json"];
+        Heapattach::new(args).target(pid).limit(PATIENCE + Duration::from_secs(60))
+    }
+
+    /// Starts `command`, which attaches to `fixture`, and returns when it has.
+    ///
+    /// # Panics
+    /// If it does not in time.
+    pub fn start(command: Heapattach, fixture: &mut Fixture) -> Self {
+        let mut command = command.start();
+        let told = poll(PATIENCE, || {
+            let told = command.talk().contains(SAID);
+            (told || !command.is_running()).then_some(told)
+        });
+        if told != Some(true) {
+            let talk = command.talk();
+            fixture.fail(&format!("was not attached to ({told:?}):\n{talk}"));
+        }
+        Self { command }
+    }
+
+    /// The pid of the command.
+    pub fn pid(&self) -> i32 {
+        self.command.pid()
+    }
+
+    /// The command itself.
+    pub fn into_command(self) -> Running {
+        self.command
+    }
+
+    /// Interrupts it as Ctrl-C does, and returns its report.
+    ///
+    /// # Panics
+    /// If it does not detach cleanly.
+    pub fn end(self) -> Report {
+        self.command.signal(Signal::SIGINT);
+        let outcome = self.command.wait().expect(INTERRUPTED);
+        let report = outcome.report();
+        assert_eq!((&*report.outcome, &*report.target), ("detached", "restored"), "{report:?}");
+        assert!(report.left.is_empty(), "left: {:?}", report.left);
+        report
+    }
+}
