@@ -40,6 +40,7 @@ pub mod hazard;
 pub mod page;
 pub mod real;
 pub mod report;
+pub mod sample;
 pub mod seed;
 pub mod skip;
 pub mod trace;

@@ -1,0 +1,172 @@
+//! The command and the process that does its work are killed at every point.
+
+use std::{thread, time::Duration};
+
+use heapattach_tests::{
+    attached::Attached,
+    command::{Heapattach, Hooks},
+    deadline::{PATIENCE, poll},
+    fixture::{Fixture, Launch},
+    sample::{is_soak, points},
+    seed::{Random, seed},
+    trace::Before,
+};
+use nix::sys::signal::Signal;
+
+const WINDOW: Duration = Duration::from_millis(10);
+const DONE: i32 = 0;
+
+fn target() -> Option<Fixture> {
+    Some(Launch::new("steady.c")?.start())
+}
+
+/// The calls of an undisturbed attach and detach, by what they are.
+fn calls(fixture: &Fixture) -> Vec<String> {
+    let attach = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto);
+    let outcome = attach.fault("trace").run().expect(DONE);
+    let calls = outcome.stderr.lines().filter_map(|line| {
+        let (_, call) = line.strip_prefix("heapattach: faults: call ")?.split_once(" is ")?;
+        Some(call.to_owned())
+    });
+    let calls: Vec<_> = calls.collect();
+    assert!(!calls.is_empty(), "no calls in {:?}", outcome.stderr);
+    calls
+}
+
+/// Waits for the undo that somebody else does, and for his end.
+fn assert_undone(fixture: &mut Fixture, before: &Before, when: &str) {
+    let clean = poll(PATIENCE, || before.trace(fixture).is_empty().then_some(()));
+    if clean.is_none() {
+        before.assert_equal(fixture, &format!("{PATIENCE:?} {when}"));
+    }
+}
+
+#[test]
+fn the_undo_is_done_when_the_command_is_killed_at_any_call() {
+    let Some(mut fixture) = target() else { return };
+    let (seed, before) = (seed(), Before::of(&mut fixture));
+    let calls = calls(&fixture).len() as u64;
+    let mut tried = 0;
+    for n in points(calls, 60, &mut Random::new(seed)) {
+        let fault = format!("killfront:{n}");
+        let attach = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto);
+        let outcome = attach.fault(&fault).run();
+        fixture.advance(1);
+        assert_undone(&mut fixture, &before, &format!("after {fault}, seed {seed}"));
+        // A fault near the end may hit a command that has just ended by itself.
+        tried += u32::from(outcome.signal() == Some(Signal::SIGKILL as i32));
+    }
+    println!("command killed at {tried} of {calls} calls, undone each time, seed {seed}");
+    assert!(u64::from(tried) >= calls.min(30), "killed {tried} times only");
+    fixture.finish();
+}
+
+#[test]
+fn the_undo_is_done_when_the_command_is_killed_at_any_time() {
+    let Some(mut fixture) = target() else { return };
+    let (seed, before) = (seed(), Before::of(&mut fixture));
+    let mut random = Random::new(seed);
+    let times = if is_soak() { 300 } else { 30 };
+    for turn in 0..times {
+        // The first ones hit the attach, later ones the session and the detach.
+        let delay = Duration::from_micros(random.between(0, 150_000));
+        let window = Duration::from_millis(random.between(1, 100));
+        let command = Heapattach::attach(fixture.pid(), window, Hooks::Auto).start();
+        thread::sleep(delay);
+        command.signal(Signal::SIGKILL);
+        command.wait();
+        let when = format!("after a kill {delay:?} from the start ({turn}), seed {seed}");
+        assert_undone(&mut fixture, &before, &when);
+        fixture.advance(1);
+    }
+    println!("command killed at {times} random times, undone each time, seed {seed}");
+    fixture.finish();
+}
+
+#[test]
+fn the_undo_is_done_when_the_command_is_killed_in_a_session() {
+    let Some(mut fixture) = target() else { return };
+    let before = Before::of(&mut fixture);
+    for hooks in [Hooks::Auto, Hooks::Slots, Hooks::Entry] {
+        let command = Attached::to(&mut fixture, hooks).into_command();
+        command.signal(Signal::SIGKILL);
+        command.wait();
+        assert_undone(&mut fixture, &before, "after a kill in the session");
+        fixture.advance(1);
+    }
+    fixture.finish();
+}
+
+#[test]
+fn hang_ups_and_terminations_detach_cleanly() {
+    let Some(mut fixture) = target() else { return };
+    let before = Before::of(&mut fixture);
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let command = Attached::to(&mut fixture, Hooks::Auto).into_command();
+        command.signal(signal);
+        let outcome = command.wait();
+        assert!(outcome.code().is_some(), "{signal} killed it: {}", outcome.stderr);
+        assert_undone(&mut fixture, &before, &format!("after {signal}"));
+    }
+    fixture.finish();
+}
+
+/// What became of a target whose tracer was killed before one call.
+struct Victim {
+    call: u64,
+    name: String,
+    died: bool,
+}
+
+#[test]
+fn the_target_survives_the_death_of_its_tracer_and_can_be_cleaned() {
+    let Some(mut fixture) = target() else { return };
+    let (seed, mut before) = (seed(), Before::of(&mut fixture));
+    let names = calls(&fixture);
+    let mut victims = Vec::new();
+    for n in points(names.len() as u64, 80, &mut Random::new(seed)) {
+        let fault = format!("kill:{n}");
+        let attach = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto);
+        attach.fault(&fault).run();
+        let died = !lives_on(&mut fixture);
+        let name = names[usize::try_from(n - 1).unwrap_or(0)].clone();
+        victims.push(Victim { call: n, name, died });
+        if died {
+            fixture = target().unwrap_or_else(|| panic!("compiled before"));
+            before = Before::of(&mut fixture);
+            continue;
+        }
+        Heapattach::detach(fixture.pid()).run().expect(DONE);
+        before.assert_equal(&mut fixture, &format!("after {fault} and detach, seed {seed}"));
+    }
+    fixture.finish();
+    judge(victims, seed);
+}
+
+/// Whether the target goes on; it may take a moment to die.
+fn lives_on(fixture: &mut Fixture) -> bool {
+    let goal = fixture.progress() + 5;
+    let outcome = poll(PATIENCE, || match fixture.ended() {
+        Some(_) => Some(false),
+        None => (fixture.progress() >= goal).then_some(true),
+    });
+    outcome.unwrap_or_else(|| fixture.fail("hangs after its tracer was killed"))
+}
+
+/// Deaths are allowed only inside the window the command itself states.
+fn judge(victims: Vec<Victim>, seed: u64) {
+    let tried = victims.len();
+    let dead: Vec<_> = victims.into_iter().filter(|victim| victim.died).collect();
+    let window: Vec<_> = dead.iter().map(|v| format!("{} ({})", v.call, v.name)).collect();
+    println!(
+        "tracer killed at {tried} calls: {} deaths, all in the window: {}, seed {seed}",
+        dead.len(),
+        window.join(", ")
+    );
+    let outside: Vec<_> = dead.iter().filter(|v| !v.name.contains(EXPOSED)).collect();
+    assert!(outside.is_empty(), "deaths outside the stated window: {}", window.join(", "));
+}
+
+/// How the command marks a call in its trace at which the target's registers are not its own and
+/// no rescue is prepared.
+const EXPOSED: &str = "exposed";
