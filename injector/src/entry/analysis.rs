@@ -1,6 +1,19 @@
 //! One module, analysed whole.
 
-use super::{Bypass, EntryPlan, Hooked, Refusal, Role};
+use std::{collections::HashMap, ops::Range};
+
+use super::{
+    Bypass, EntryPlan, Family, Hooked, Refusal, Role,
+    bypass::Callee,
+    closure::Closure,
+    disassembly::{Branch, Disassembly},
+    draft::{Drafts, Part},
+    functions::Functions,
+    image::Image,
+    intrusion,
+    scan::{Hit, scan},
+    stub::Stubs,
+};
 use crate::addr::ImageAddr;
 
 /// What can be done about the hooked functions of one module.
@@ -46,7 +59,7 @@ impl Analysis {
     /// lead to one of them and have not themselves moved into a trampoline.
     pub fn bypasses(&self, patched: impl Fn(ImageAddr) -> bool) -> impl Iterator<Item = &Bypass> {
         self.bypasses.iter().filter(move |bypass| {
-            patched(bypass.target) && !bypass.moved_with.is_some_and(&patched)
+            patched(bypass.callee.function) && !bypass.moved_with.is_some_and(&patched)
         })
     }
 }
@@ -57,6 +70,97 @@ impl Analysis {
 /// When the bytes are not an ELF file with code in it. What concerns one function alone is a
 /// [`Refusal`] in its [`Entry`].
 pub fn analyse(file: &[u8], hooked: &[Hooked<'_>], role: Role) -> Result<Analysis, ImageError> {
-    let _ = (file, hooked, role);
-    Err(ImageError::NotElf)
+    let image = Image::parse(file)?;
+    let functions = Functions::new(&image);
+    let mut drafts = Drafts::new(hooked, &image, &functions);
+    let zones = drafts.zones();
+    let hits = scan(&image, &zones).unwrap_or_else(|| {
+        drafts.refuse_all(Refusal::TooLarge);
+        Vec::new()
+    });
+    let mut slots = HashMap::new();
+    image.relocations(|relocation| {
+        if relocation.by_name && drafts.contains(relocation.leads_to) {
+            slots.insert(relocation.word, relocation.leads_to);
+        }
+        intrusion::by_word(&mut drafts, relocation.word, relocation.leads_to);
+    });
+    intrusion::by_long_branch(&mut drafts, &hits);
+    intrusion::by_name(&mut drafts, &functions);
+    intrusion::by_table(&mut drafts, &image, &functions);
+
+    let stubs = Stubs::new(&image, slots);
+    let mut code = Disassembly::new(&image, zones);
+    let closure = {
+        let (heap, all) = (drafts.entries(Some(Family::Heap)), drafts.entries(None));
+        let is_hooked = |target| matches!(drafts.at(target), Some((_, Part::Entry)));
+        Closure::of(&heap, &all, &functions, &mut code, &stubs, is_hooked)
+    };
+    let of_ours = |function: &Range<u64>, family| {
+        let library_heap = role == Role::Library && family == Family::Heap;
+        closure.contains(function) || (library_heap && !functions.exports_any_of(function))
+    };
+    intrusion::by_short_branch(&mut drafts, &image, &functions, &mut code, of_ours);
+
+    let mut branches = closure.branches.clone();
+    for hit in &hits {
+        let Some((entry, Part::Entry)) = drafts.at(hit.target) else { continue };
+        let Some(function) = functions.containing(hit.field.wrapping_sub(1)) else { continue };
+        if drafts.family(entry).is_some_and(|family| of_ours(&function, family)) {
+            branches.extend(code.branches(&function).and_then(|all| branch_of(hit, &all)));
+        }
+    }
+    Ok(assemble(&image, drafts, &stubs, branches))
+}
+
+/// The instruction that the bytes of `hit` are a part of, if they are the branch they look like.
+fn branch_of(hit: &Hit, branches: &[Branch]) -> Option<Branch> {
+    let next = branches.partition_point(|branch| branch.site < hit.field);
+    let branch = branches.get(next.checked_sub(1)?)?;
+    (branch.site + u64::from(branch.field?) == hit.field).then_some(*branch)
+}
+
+/// What is left when everything is known about every function.
+fn assemble(
+    image: &Image<'_>,
+    drafts: Drafts,
+    stubs: &Stubs<'_, '_>,
+    mut branches: Vec<Branch>,
+) -> Analysis {
+    branches.sort_unstable_by_key(|branch| branch.site);
+    branches.dedup_by_key(|branch| branch.site);
+    let mut leads: HashMap<u64, Vec<(ImageAddr, Callee)>> = HashMap::new();
+    let mut bypasses = Vec::new();
+    for branch in branches {
+        let Some(callee) = callee(branch.target, &drafts, stubs) else { continue };
+        let owner = drafts.at(branch.site).map(|(entry, _)| entry);
+        if let Some(entry) = owner {
+            leads.entry(entry).or_default().push((ImageAddr::new(branch.target), callee));
+        }
+        let Some(rel32_offset) = branch.field else { continue };
+        let field = branch.site.wrapping_add(rel32_offset.into());
+        let Some((&old, _)) = image.code_from(field).and_then(<[u8]>::split_first_chunk) else {
+            continue;
+        };
+        let moved_with = owner.map(ImageAddr::new);
+        let site = ImageAddr::new(branch.site);
+        bypasses.push(Bypass { site, callee, old, rel32_offset, moved_with });
+    }
+    let entries = drafts.into_windows().map(|(entry, window)| {
+        let address = ImageAddr::new(entry);
+        let plan =
+            |window| EntryPlan::new(address, window, leads.remove(&entry).unwrap_or_default());
+        Entry { address, plan: window.map(plan) }
+    });
+    Analysis { entries: entries.collect(), bypasses }
+}
+
+/// The hooked function that a branch to `target` calls, if that one is to be patched.
+fn callee(target: u64, drafts: &Drafts, stubs: &Stubs<'_, '_>) -> Option<Callee> {
+    if let Some((entry, Part::Entry)) = drafts.at(target) {
+        return Some(Callee { function: ImageAddr::new(entry), slot: None });
+    }
+    let (function, slot) = stubs.hooked(target)?;
+    drafts.at(function)?;
+    Some(Callee { function: ImageAddr::new(function), slot: Some(ImageAddr::new(slot)) })
 }

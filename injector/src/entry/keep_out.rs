@@ -2,41 +2,28 @@
 
 use std::ops::Range;
 
+use super::zones::Zones;
 use crate::addr::RemoteAddr;
 
-/// The insides of all windows of one patch, sorted. Made for asking about every word of every
-/// stack: almost all words fail the first comparison.
+/// The insides of all windows of one patch. Made for asking about every word of every stack: almost
+/// all words fail the first comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeepOut {
-    /// Half-open, sorted, each from the window's second byte to its end.
-    insides: Vec<Range<u64>>,
-    low: u64,
-    span: u64,
+    insides: Zones,
 }
 
 impl KeepOut {
     /// From the windows as [`super::EntryPlan::window_at`] places them.
     pub fn new(windows: impl IntoIterator<Item = Range<RemoteAddr>>) -> Self {
-        let mut insides: Vec<_> = windows
-            .into_iter()
-            .map(|window| window.start.get().saturating_add(1)..window.end.get())
-            .filter(|inside| inside.start < inside.end)
-            .collect();
-        insides.sort_by_key(|inside| inside.start);
-        let low = insides.first().map_or(0, |first| first.start);
-        let high = insides.iter().map(|inside| inside.end).max().unwrap_or(low);
-        Self { insides, low, span: high - low }
+        let inside = |w: Range<RemoteAddr>| w.start.get().saturating_add(1)..w.end.get();
+        Self { insides: Zones::new(windows.into_iter().map(inside)) }
     }
 
     /// Whether `word`, a pc or a word of a stack, points into a window past its first byte. A pc on
     /// the first byte is fine: that thread runs the hook next.
     #[inline]
     pub fn strictly_inside(&self, word: u64) -> bool {
-        word.wrapping_sub(self.low) < self.span && self.search(word)
-    }
-
-    fn search(&self, word: u64) -> bool {
-        self.insides.iter().any(|inside| inside.contains(&word))
+        self.insides.contains(word)
     }
 }
 

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! The *window* is the shortest run of whole instructions that has room for the jump. [`window`]
-//! cuts it, [`branches`] and [`switch`] prove that no code jumps into the middle of it, and what
+//! cuts it, [`intrusion`] proves that no code jumps into the middle of it, and what
 //! cannot be proved is a [`Refusal`]. An allocator's own direct calls to itself (realloc's of malloc
 //! and free) would be counted a second time: those are the [`Bypass`]es, whose branch leads past
 //! the hook. [`closure`] finds the functions that are part of the allocator.
@@ -29,12 +29,22 @@ use crate::addr::ImageAddr;
 
 mod analysis;
 mod bypass;
+mod closure;
+mod disassembly;
+mod draft;
+mod functions;
+mod image;
+mod intrusion;
 mod keep_out;
 mod plan;
+mod scan;
+mod stub;
+mod switch;
 mod window;
+mod zones;
 
 pub use analysis::{Analysis, Entry, ImageError, analyse};
-pub use bypass::Bypass;
+pub use bypass::{Bypass, Callee};
 pub use keep_out::KeepOut;
 pub use plan::{EntryPlan, RelocateError, TRAMPOLINE_MAX, TooFar};
 pub use window::Refusal;

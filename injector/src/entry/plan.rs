@@ -7,7 +7,7 @@ use iced_x86::{
     Instruction, InstructionBlock,
 };
 
-use super::window::Window;
+use super::{bypass::Callee, window::Window};
 use crate::addr::{Bias, ImageAddr, RemoteAddr};
 
 /// Room that is enough for any trampoline [`EntryPlan::relocate`] makes.
@@ -21,6 +21,8 @@ pub(super) const JUMP_LEN: usize = 5;
 pub struct EntryPlan {
     entry: ImageAddr,
     window: Window,
+    /// Targets of branches in the window that lead to hooked functions.
+    leads: Vec<(ImageAddr, Callee)>,
 }
 
 /// A branch whose target lies beyond its 32 bits.
@@ -44,8 +46,8 @@ pub struct RelocateError {
 }
 
 impl EntryPlan {
-    pub(super) fn new(entry: ImageAddr, window: Window) -> Self {
-        Self { entry, window }
+    pub(super) fn new(entry: ImageAddr, window: Window, leads: Vec<(ImageAddr, Callee)>) -> Self {
+        Self { entry, window, leads }
     }
 
     /// The function, as the list of hooked functions gave it.
@@ -99,20 +101,22 @@ impl EntryPlan {
         &self,
         bias: Bias,
         trampoline: RemoteAddr,
-        past: impl Fn(ImageAddr) -> Option<RemoteAddr>,
+        past: impl Fn(&Callee) -> Option<RemoteAddr>,
     ) -> Result<Vec<u8>, RelocateError> {
         let old = self.window_at(bias);
         let mut code = Vec::new();
         for mut instruction in decode(self.window.moved(), old.start) {
             if is_near_branch(&instruction) {
-                let target = RemoteAddr::new(instruction.near_branch_target());
-                if let Some(past) = past(bias.unplace(target)) {
+                let target = bias.unplace(RemoteAddr::new(instruction.near_branch_target()));
+                let lead = self.leads.iter().find(|(address, _)| *address == target);
+                if let Some(past) = lead.and_then(|(_, callee)| past(callee)) {
                     instruction.set_near_branch64(past.get());
                 }
             }
             code.push(instruction);
         }
-        let error = |source| RelocateError { entry: bias.place(self.entry), to: trampoline, source };
+        let error =
+            |source| RelocateError { entry: bias.place(self.entry), to: trampoline, source };
         if code.last().is_none_or(|last| !ends_a_block(last)) {
             code.push(Instruction::with_branch(Code::Jmp_rel32_64, old.end.get()).map_err(error)?);
         }

@@ -1,6 +1,17 @@
 //! The window of an entry: the shortest run of whole instructions with room for the jump.
 
+use std::ops::Range;
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+
+use super::{
+    functions::Functions,
+    image::Image,
+    plan::{JUMP_LEN, ends_a_block},
+};
 use crate::addr::ImageAddr;
+
+const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 /// The bytes the longest window can have: four of whole instructions and one more instruction.
 const WINDOW_MAX: usize = 19;
@@ -48,6 +59,42 @@ pub enum Refusal {
 }
 
 impl Window {
+    /// Cuts the window of the function that begins at `entry`.
+    pub(super) fn cut(
+        image: &Image<'_>,
+        functions: &Functions<'_, '_>,
+        entry: u64,
+    ) -> Result<Self, Refusal> {
+        let extent = functions.containing(entry).ok_or(Refusal::NoExtent)?;
+        if extent.start != entry {
+            return Err(Refusal::NotAtStart(extent.start));
+        }
+        let code = image.code_from(entry).ok_or(Refusal::Undecodable(entry))?;
+        let skipped = if code.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
+        let start = entry + skipped as u64;
+        let code = &code[skipped..];
+        let (moved, closed) = whole_instructions(code, start, extent.end)?;
+        // Behind a closing branch nothing runs, so what is missing may be taken from the padding.
+        let len = moved.max(JUMP_LEN);
+        if len > moved {
+            let free = |at| at < extent.end || functions.containing(at).is_none();
+            let padding = code.get(moved..len).ok_or(Refusal::TooShort)?;
+            let unowned = (start + moved as u64..start + len as u64).all(free);
+            if !closed || !unowned || !is_padding(padding, &code[moved..]) {
+                return Err(Refusal::EndsEarly(start + moved as u64));
+            }
+        }
+        let mut bytes = [0; WINDOW_MAX];
+        bytes[..len].copy_from_slice(&code[..len]);
+        let byte = |len| u8::try_from(len).expect("no window is longer than WINDOW_MAX");
+        Ok(Self { start: ImageAddr::new(start), bytes, len: byte(len), moved: byte(moved) })
+    }
+
+    /// The addresses between the first byte and the last.
+    pub(super) fn inside(&self) -> Range<u64> {
+        self.start.get() + 1..self.start.get() + self.bytes().len() as u64
+    }
+
     pub(super) fn start(&self) -> ImageAddr {
         self.start
     }
@@ -59,4 +106,55 @@ impl Window {
     pub(super) fn moved(&self) -> &[u8] {
         &self.bytes[..usize::from(self.moved)]
     }
+}
+
+/// The length of the first instructions of `code` that together have room for the jump, or that end
+/// with a closing branch; and whether they do.
+fn whole_instructions(code: &[u8], start: u64, end: u64) -> Result<(usize, bool), Refusal> {
+    let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+    while decoder.position() < JUMP_LEN {
+        let at = decoder.ip();
+        if at >= end {
+            return Err(Refusal::TooShort);
+        }
+        let instruction = decoder.decode();
+        if instruction.is_invalid() {
+            return Err(Refusal::Undecodable(at));
+        }
+        if decoder.ip() > end {
+            return Err(Refusal::TooShort);
+        }
+        if !can_move(&instruction) {
+            return Err(Refusal::Immovable(at));
+        }
+        if ends_a_block(&instruction) {
+            return Ok((decoder.position(), true));
+        }
+    }
+    Ok((decoder.position(), false))
+}
+
+fn can_move(instruction: &Instruction) -> bool {
+    match instruction.flow_control() {
+        FlowControl::Next => true,
+        // loop and jrcxz have no form with 32 bits.
+        FlowControl::ConditionalBranch => instruction.is_jcc_short_or_near(),
+        FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return => {
+            true
+        }
+        // A call leaves the trampoline's address on the stack; a syscall stops there; the others are
+        // somebody's trap.
+        _ => false,
+    }
+}
+
+/// Whether `wanted`, a part of `code`, is what compilers and linkers put between functions.
+fn is_padding(wanted: &[u8], code: &[u8]) -> bool {
+    let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
+    while decoder.position() < wanted.len() {
+        if !matches!(decoder.decode().mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
+            return false;
+        }
+    }
+    true
 }

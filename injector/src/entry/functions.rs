@@ -1,0 +1,99 @@
+//! How far each function reaches: by the unwind table, which stripped files have too, else by the
+//! symbols.
+
+use std::{cell::OnceCell, ops::Range};
+
+use gimli::{BaseAddresses, EhFrame, EhFrameOffset, LittleEndian, UnwindSection};
+
+use super::image::{Image, Symbol};
+
+/// Finds the function an address belongs to.
+pub(super) struct Functions<'a, 'f> {
+    image: &'a Image<'f>,
+    unwind: Option<UnwindIndex<'f>>,
+    exported: Vec<Symbol>,
+    /// Sorted; read at the first address that the unwind table does not know.
+    symbols: OnceCell<Vec<Symbol>>,
+}
+
+/// The table of `.eh_frame_hdr`, sorted by address.
+struct UnwindIndex<'f> {
+    /// Where the table's offsets count from.
+    base: u64,
+    /// Pairs of 32-bit offsets: a function, its entry in `.eh_frame`.
+    rows: &'f [[u8; 8]],
+    frames: EhFrame<gimli::EndianSlice<'f, LittleEndian>>,
+    bases: BaseAddresses,
+    frames_at: u64,
+}
+
+impl<'a, 'f> Functions<'a, 'f> {
+    pub(super) fn new(image: &'a Image<'f>) -> Self {
+        let mut exported = image.functions(false);
+        exported.sort_unstable_by_key(|symbol| (symbol.at, symbol.size));
+        let unwind = image.unwind_index().and_then(|at| UnwindIndex::new(image, at));
+        Self { image, unwind, exported, symbols: OnceCell::new() }
+    }
+
+    /// The whole of the function, or the part of one, that `at` belongs to. Where two tables
+    /// disagree, the unwind table is right: it describes what the processor runs.
+    pub(super) fn containing(&self, at: u64) -> Option<Range<u64>> {
+        let unwind = self.unwind.as_ref().and_then(|unwind| unwind.containing(at));
+        unwind.filter(|range| range.contains(&at)).or_else(|| self.by_symbol(at))
+    }
+
+    /// Whether other modules can name a function that begins in `range`.
+    pub(super) fn exports_any_of(&self, range: &Range<u64>) -> bool {
+        let first = self.exported.partition_point(|symbol| symbol.at < range.start);
+        self.exported.get(first).is_some_and(|symbol| symbol.at < range.end)
+    }
+
+    fn by_symbol(&self, at: u64) -> Option<Range<u64>> {
+        let symbols = self.symbols.get_or_init(|| {
+            let mut all = self.image.functions(true);
+            all.extend(&self.exported);
+            all.retain(|symbol| symbol.size > 0);
+            // Of several symbols at one address the largest is looked at first.
+            all.sort_unstable_by_key(|symbol| (symbol.at, symbol.size));
+            all
+        });
+        let next = symbols.partition_point(|symbol| symbol.at <= at);
+        let symbol = symbols.get(next.checked_sub(1)?)?;
+        Some(symbol.at..symbol.at.checked_add(symbol.size)?).filter(|range| range.contains(&at))
+    }
+}
+
+impl<'f> UnwindIndex<'f> {
+    /// Reads the header at `at`: only the one encoding that linkers write, which is all that can be
+    /// searched without decoding every row.
+    fn new(image: &Image<'f>, at: u64) -> Option<Self> {
+        let bytes = image.bytes_from(at)?;
+        let (&[1, 0x1b, 0x03, 0x3b], rest) = bytes.split_first_chunk()? else { return None };
+        let (pointer, rest) = rest.split_first_chunk()?;
+        let (count, rest) = rest.split_first_chunk()?;
+        let frames_at = add(at.checked_add(4)?, pointer);
+        let (rows, _) = rest.as_chunks();
+        let rows = rows.get(..usize::try_from(u32::from_le_bytes(*count)).ok()?)?;
+        let frames = EhFrame::new(image.bytes_from(frames_at)?, LittleEndian);
+        let bases = BaseAddresses::default().set_eh_frame(frames_at).set_eh_frame_hdr(at);
+        Some(Self { base: at, rows, frames, bases, frames_at })
+    }
+
+    fn containing(&self, at: u64) -> Option<Range<u64>> {
+        let next = self.rows.partition_point(|row| add(self.base, half(row, 0)) <= at);
+        let row = self.rows.get(next.checked_sub(1)?)?;
+        let offset = add(self.base, half(row, 4)).checked_sub(self.frames_at)?;
+        let offset = EhFrameOffset(usize::try_from(offset).ok()?);
+        let frame =
+            self.frames.fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset).ok()?;
+        Some(frame.initial_address()..frame.initial_address().checked_add(frame.len())?)
+    }
+}
+
+fn half(row: &[u8; 8], at: usize) -> &[u8; 4] {
+    row[at..].first_chunk().expect("a row has two halves")
+}
+
+fn add(base: u64, offset: &[u8; 4]) -> u64 {
+    base.wrapping_add_signed(i32::from_le_bytes(*offset).into())
+}

@@ -1,0 +1,166 @@
+//! An ELF file as the loader would lay it out: bytes by the address the file states.
+
+use object::{
+    LittleEndian, elf,
+    read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader, SectionTable, Sym, SymbolTable},
+};
+
+use super::ImageError;
+
+type File = elf::FileHeader64<LittleEndian>;
+
+const LE: LittleEndian = LittleEndian;
+
+/// A module's file, with the little of it that the analysis needs.
+pub(super) struct Image<'f> {
+    file: &'f [u8],
+    segments: Vec<Segment<'f>>,
+    sections: SectionTable<'f, File>,
+    unwind_index: Option<u64>,
+}
+
+/// One loaded segment, as far as the file fills it.
+#[derive(Clone, Copy)]
+pub(super) struct Segment<'f> {
+    pub at: u64,
+    pub bytes: &'f [u8],
+    pub executable: bool,
+}
+
+/// A function as a symbol table states it. `size` may be 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Symbol {
+    pub at: u64,
+    pub size: u64,
+}
+
+/// A word of the image that the loader sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Relocation {
+    pub word: u64,
+    /// Where the word will lead, if that is in this image: the addend, or the symbol's definition.
+    pub leads_to: u64,
+    /// Whether the word belongs to the GOT, where another module's definition may win.
+    pub by_name: bool,
+}
+
+impl<'f> Image<'f> {
+    pub(super) fn parse(file: &'f [u8]) -> Result<Self, ImageError> {
+        let header = File::parse(file).map_err(|_| ImageError::NotElf)?;
+        if header.e_machine.get(LE) != elf::EM_X86_64 || !header.is_little_endian() {
+            return Err(ImageError::NotElf);
+        }
+        let headers = header.program_headers(LE, file).map_err(|_| ImageError::NotElf)?;
+        // A missing or broken section table is no obstacle: the loader does not read it either.
+        let sections = header.sections(LE, file).unwrap_or_default();
+        let segments = segments(headers, file)?;
+        let unwind_index = headers.iter().find(|h| h.p_type(LE) == elf::PT_GNU_EH_FRAME);
+        let unwind_index = unwind_index.map(|h| h.p_vaddr(LE));
+        Ok(Self { file, segments, sections, unwind_index })
+    }
+
+    /// The executable segments, by ascending address.
+    pub(super) fn code(&self) -> impl Iterator<Item = Segment<'f>> {
+        self.segments.iter().copied().filter(|segment| segment.executable)
+    }
+
+    /// The bytes from `at` to the end of its segment.
+    pub(super) fn bytes_from(&self, at: u64) -> Option<&'f [u8]> {
+        self.segment_of(at).and_then(|segment| segment.from(at))
+    }
+
+    /// The same, if the loader maps them executable.
+    pub(super) fn code_from(&self, at: u64) -> Option<&'f [u8]> {
+        self.segment_of(at).filter(|segment| segment.executable).and_then(|s| s.from(at))
+    }
+
+    /// The functions that other modules can name, or those of the full symbol table if `all`.
+    pub(super) fn functions(&self, all: bool) -> Vec<Symbol> {
+        let table = if all { elf::SHT_SYMTAB } else { elf::SHT_DYNSYM };
+        let function = |symbol: &&elf::Sym64<LittleEndian>| {
+            let kind = symbol.st_type();
+            (kind == elf::STT_FUNC || kind == elf::STT_GNU_IFUNC) && !symbol.is_undefined(LE)
+        };
+        let read =
+            |symbol: &elf::Sym64<_>| Symbol { at: symbol.st_value(LE), size: symbol.st_size(LE) };
+        self.symbols(table).symbols().iter().filter(function).map(read).collect()
+    }
+
+    /// Where the file states its table of unwind entries sorted by address.
+    pub(super) fn unwind_index(&self) -> Option<u64> {
+        self.unwind_index
+    }
+
+    /// Hands every relocation that leads into this image to `visit`.
+    pub(super) fn relocations(&self, mut visit: impl FnMut(Relocation)) {
+        // Sections of a hostile file may share their bytes; no honest file has more rows than fit.
+        let mut left = self.file.len() / size_of::<elf::Rela64<LittleEndian>>();
+        let symbols = self.symbols(elf::SHT_DYNSYM);
+        for section in self.sections.iter() {
+            let Ok(Some((rows, _))) = section.rela(LE, self.file) else { continue };
+            let rows = &rows[..rows.len().min(left)];
+            left -= rows.len();
+            rows.iter().filter_map(|row| relocation(row, symbols.symbols())).for_each(&mut visit);
+        }
+    }
+
+    fn symbols(&self, table: elf::SectionType) -> SymbolTable<'f, File> {
+        self.sections.symbols(LE, self.file, table).unwrap_or_default()
+    }
+
+    fn segment_of(&self, at: u64) -> Option<&Segment<'f>> {
+        let next = self.segments.partition_point(|segment| segment.at <= at);
+        self.segments.get(next.checked_sub(1)?)
+    }
+}
+
+impl<'f> Segment<'f> {
+    fn from(&self, at: u64) -> Option<&'f [u8]> {
+        let offset = usize::try_from(at.checked_sub(self.at)?).ok()?;
+        self.bytes.get(offset..).filter(|bytes| !bytes.is_empty())
+    }
+}
+
+/// The loaded segments, which the ELF specification wants sorted. They may not share bytes: so all
+/// work done for each of their bytes is bounded by the size of the file.
+fn segments<'f>(
+    headers: &[elf::ProgramHeader64<LittleEndian>],
+    file: &'f [u8],
+) -> Result<Vec<Segment<'f>>, ImageError> {
+    let mut segments = Vec::new();
+    let (mut end, mut room) = (0, file.len());
+    for header in headers.iter().filter(|header| header.p_type(LE) == elf::PT_LOAD) {
+        let bytes = header.data(LE, file).map_err(|()| ImageError::NotElf)?;
+        let at = header.p_vaddr(LE);
+        room = room.checked_sub(bytes.len()).ok_or(ImageError::NotElf)?;
+        if at < end {
+            return Err(ImageError::NotElf);
+        }
+        end = at.checked_add(bytes.len() as u64).ok_or(ImageError::NotElf)?;
+        let executable = header.p_flags(LE) & elf::PF_X == elf::PF_X;
+        segments.push(Segment { at, bytes, executable });
+    }
+    if segments.iter().any(|segment| segment.executable) {
+        Ok(segments)
+    } else {
+        Err(ImageError::NoCode)
+    }
+}
+
+fn relocation(
+    row: &elf::Rela64<LittleEndian>,
+    symbols: &[elf::Sym64<LittleEndian>],
+) -> Option<Relocation> {
+    let word = row.r_offset(LE);
+    let kind = row.r_type(LE, false);
+    let addend = row.r_addend(LE).cast_unsigned();
+    if kind == elf::R_X86_64_RELATIVE || kind == elf::R_X86_64_IRELATIVE {
+        return Some(Relocation { word, leads_to: addend, by_name: false });
+    }
+    let by_name = kind == elf::R_X86_64_JUMP_SLOT || kind == elf::R_X86_64_GLOB_DAT;
+    if !by_name && kind != elf::R_X86_64_64 {
+        return None;
+    }
+    let symbol = symbols.get(row.symbol(LE, false)?.0).filter(|symbol| !symbol.is_undefined(LE))?;
+    Some(Relocation { word, leads_to: symbol.st_value(LE).wrapping_add(addend), by_name })
+}
