@@ -13,13 +13,13 @@ use std::{
 };
 
 /// What one compilation takes from its surroundings, and nothing else.
-pub struct Toolchain {
+struct Toolchain {
     /// The compiler.
-    pub rustc: PathBuf,
+    rustc: PathBuf,
     /// The linker driver, where it is not the compiler's default.
-    pub linker: Option<PathBuf>,
+    linker: Option<PathBuf>,
     /// The target triple of the command, hence of the payload.
-    pub target: String,
+    target: String,
 }
 
 /// Flags of both crates.
@@ -84,16 +84,18 @@ fn main() {
         linker: env::var_os("RUSTC_LINKER").map(PathBuf::from),
         target: variable("TARGET"),
     };
+    for (name, value) in [("RUSTC", &toolchain.rustc), ("SCRIPT", &own_path())] {
+        // For the test that runs this script again.
+        println!("cargo::rustc-env=HEAPATTACH_BUILD_{name}={}", value.display());
+    }
+    println!("cargo::rustc-env=HEAPATTACH_BUILD_TARGET={}", toolchain.target);
     if let Err(error) = compile(&toolchain, &out_dir) {
         println!("cargo::error=the payload was not built: {error}");
     }
 }
 
-/// Makes `payload.so` in `out_dir`.
-///
-/// # Errors
-/// If the compiler cannot be run or fails; what it had to say is in the message.
-pub fn compile(toolchain: &Toolchain, out_dir: &Path) -> io::Result<PathBuf> {
+/// Makes `payload.so` in `out_dir`; if the compiler fails, what it said is in the error.
+fn compile(toolchain: &Toolchain, out_dir: &Path) -> io::Result<()> {
     let abi = out_dir.join("libheapattach_abi.rlib");
     let mut command = toolchain.compiler("heapattach_abi", heapattach_payload::ABI_SOURCE_DIR);
     run(command.arg("--crate-type=rlib").arg("-o").arg(&abi))?;
@@ -109,8 +111,7 @@ pub fn compile(toolchain: &Toolchain, out_dir: &Path) -> io::Result<PathBuf> {
     if let Some(linker) = &toolchain.linker {
         command.arg(format!("-Clinker={}", linker.display()));
     }
-    run(&mut command)?;
-    Ok(payload)
+    run(&mut command)
 }
 
 impl Toolchain {
@@ -139,6 +140,10 @@ fn run(command: &mut Command) -> io::Result<()> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(io::Error::other(format!("{} ({})", said.trim(), output.status).replace('\n', " | ")))
+}
+
+fn own_path() -> PathBuf {
+    env::current_exe().expect("Linux knows the path of every program")
 }
 
 fn variable(name: &str) -> String {

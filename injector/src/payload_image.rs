@@ -30,6 +30,9 @@ pub enum PayloadImageError {
     /// It could not be mapped as it is.
     #[error("the payload needs {0}, which nobody in the target provides")]
     Needs(&'static str),
+    /// It would be seen, or was built from something else.
+    #[error("the payload exports more than {}", image::SYMBOL)]
+    Exports,
     /// The section or its symbol is missing or strange.
     #[error("the payload has no usable {0}")]
     Missing(&'static str),
@@ -116,6 +119,9 @@ fn needs_nothing(elf: &Elf<'_>) -> Result<(), PayloadImageError> {
     // The first symbol is the null symbol.
     if elf.dynsyms.iter().skip(1).any(|symbol| symbol.is_import() || symbol.st_shndx == 0) {
         return Err(Error::Needs("symbols"));
+    }
+    if elf.dynsyms.len() > 2 {
+        return Err(Error::Exports);
     }
     Ok(())
 }
