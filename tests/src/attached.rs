@@ -37,6 +37,11 @@ impl Attached {
         Heapattach::new(args).target(pid).limit(PATIENCE + Duration::from_secs(60))
     }
 
+    /// Whether the command's talk says that it has attached.
+    pub fn is_told(talk: &str) -> bool {
+        talk.contains(SAID)
+    }
+
     /// Starts `command`, which attaches to `fixture`, and returns when it has.
     ///
     /// # Panics
@@ -44,7 +49,7 @@ impl Attached {
     pub fn start(command: Heapattach, fixture: &mut Fixture) -> Self {
         let mut command = command.start();
         let told = poll(PATIENCE, || {
-            let told = command.talk().contains(SAID);
+            let told = Self::is_told(&command.talk());
             (told || !command.is_running()).then_some(told)
         });
         if told != Some(true) {

@@ -37,6 +37,7 @@ pub mod fingerprint;
 pub mod fixture;
 pub mod hang;
 pub mod hazard;
+pub mod measure;
 pub mod page;
 pub mod real;
 pub mod report;

@@ -1,0 +1,55 @@
+//! What heapattach costs, measured in pairs.
+//!
+//! Whatever is compared is measured in turns (A, B, A, B, ...) on the same machine in the same
+//! minute, and told as median and quartiles: a number without its neighbour means little on a
+//! shared machine, a mean hides what one bad turn did. Times of code are processor time of the
+//! thread that runs it; times of stops are what the command states, checked from outside by how
+//! long the target gave no answer.
+
+mod instructions;
+mod pairs;
+mod peer;
+mod redis;
+mod spread;
+mod stops;
+mod table;
+
+use serde::Serialize;
+
+pub use instructions::Instructions;
+pub use pairs::PairCost;
+pub use redis::RedisCost;
+pub use spread::Spread;
+pub use stops::Stops;
+
+/// How often each measurement is repeated.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounds(pub u32);
+
+/// All measurements of one run.
+#[derive(Debug, Default, Serialize)]
+pub struct Results {
+    /// How long a target stands still, by its number of threads.
+    pub stops: Vec<Stops>,
+    /// Attaching to redis, and how a peer does it.
+    pub redis: Vec<RedisCost>,
+    /// What a pair of malloc and free costs in time.
+    pub pairs: Vec<PairCost>,
+    /// And in instructions.
+    pub instructions: Vec<Instructions>,
+}
+
+impl Results {
+    /// Measures everything that can be measured here; takes minutes.
+    ///
+    /// # Panics
+    /// If the command under test fails.
+    pub fn measure(rounds: Rounds) -> Self {
+        Self {
+            stops: stops::measure(rounds),
+            redis: redis::measure(rounds),
+            pairs: pairs::measure(rounds),
+            instructions: instructions::measure(),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Many measurements of one thing, told by their quartiles.
+
+use serde::Serialize;
+
+/// Median and quartiles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// A quarter of the measurements were below.
+    pub low: f64,
+    /// Half of them.
+    pub median: f64,
+    /// Three quarters.
+    pub high: f64,
+    /// The greatest.
+    pub max: f64,
+    /// How many there were.
+    pub number: usize,
+}
+
+impl Spread {
+    /// Of these measurements; all zero if there are none.
+    #[must_use]
+    pub fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        let at = |quarter: usize| {
+            let index = values.len().saturating_sub(1) * quarter / 4;
+            values.get(index).copied().unwrap_or_default()
+        };
+        Self { low: at(1), median: at(2), high: at(3), max: at(4), number: values.len() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_quartiles_of_measurements_in_any_order() {
+        let spread = Spread::of(vec![5.0, 1.0, 3.0, 2.0, 4.0]);
+        assert_eq!((spread.low, spread.median, spread.high, spread.max), (2.0, 3.0, 4.0, 5.0));
+        assert_eq!(Spread::of(Vec::new()).number, 0);
+    }
+}

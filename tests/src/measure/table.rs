@@ -1,0 +1,76 @@
+//! The measurements as a reader wants them.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::{Results, Spread};
+
+/// The median, and in brackets between what half of the measurements lay.
+struct Told(Spread);
+
+impl Display for Told {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Spread { low, median, high, .. } = self.0;
+        write!(f, "{median:.2} ({low:.2} to {high:.2})")
+    }
+}
+
+fn ms(us: Spread) -> Told {
+    let Spread { low, median, high, max, number } = us;
+    let [low, median, high, max] = [low, median, high, max].map(|us| us / 1e3);
+    Told(Spread { low, median, high, max, number })
+}
+
+impl Display for Results {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Medians, and in brackets the middle half of the measurements.\n")?;
+        self.write_stops(f)?;
+        self.write_redis(f)?;
+        self.write_pairs(f)
+    }
+}
+
+impl Results {
+    fn write_stops(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| threads | hooks | stopped at attach, ms | at detach, ms | window, us |")?;
+        writeln!(f, "|---:|---|---:|---:|---:|")?;
+        for stop in &self.stops {
+            let (attach, detach) = (ms(stop.attach_us), ms(stop.detach_us));
+            let (threads, hooks, window) = (stop.threads, stop.hooks, Told(stop.window_us));
+            writeln!(f, "| {threads} | {hooks} | {attach} | {detach} | {window} |")?;
+        }
+        writeln!(f)
+    }
+
+    fn write_redis(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "| redis attached to by | attach, ms | detach, ms | no answer at attach, ms \
+             | at detach, ms | servers lost |"
+        )?;
+        writeln!(f, "|---|---:|---:|---:|---:|---:|")?;
+        for cost in &self.redis {
+            let (attach, detach) = (Told(cost.attach_ms), Told(cost.detach_ms));
+            let (silent, silent_again) = (Told(cost.attach_gap_ms), Told(cost.detach_gap_ms));
+            let (tool, dead, all) = (cost.tool, cost.dead, cost.attach_ms.number);
+            write!(f, "| {tool} | {attach} | {detach} | {silent} | {silent_again} ")?;
+            writeln!(f, "| {dead} of {all} |")?;
+        }
+        writeln!(f)
+    }
+
+    fn write_pairs(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| malloc and free | pairs | ns | over the wrapper, ns |")?;
+        writeln!(f, "|---|---|---:|---:|")?;
+        for cost in &self.pairs {
+            let (ns, over) = (Told(cost.ns), Told(cost.over_wrapper_ns));
+            writeln!(f, "| {} | {} | {ns} | {over} |", cost.way, cost.workload)?;
+        }
+        writeln!(f, "\n| malloc and free | instructions of a pair | over the wrapper |")?;
+        writeln!(f, "|---|---:|---:|")?;
+        for cost in &self.instructions {
+            let (way, all, over) = (cost.way, cost.per_pair, cost.over_wrapper);
+            writeln!(f, "| {way} | {all:.1} | {over:+.1} |")?;
+        }
+        writeln!(f)
+    }
+}
