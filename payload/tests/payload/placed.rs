@@ -19,6 +19,9 @@ use crate::mapped::Mapped;
 /// Calls and bytes per hook and return address; 0 for calls without a site.
 pub type Counts = BTreeMap<(usize, u64), Count>;
 
+/// The thread pointer of nobody here: what is counted in such a row is lost.
+const SOMEBODY: u64 = 1;
+
 /// A payload of our own.
 pub struct Placed {
     text: Mapped,
@@ -38,10 +41,8 @@ impl Placed {
         text.write(0, section);
         text.set(image.control_cell as usize, control.address);
         text.set(image.table_cell as usize, table.address);
-        for hook in 0..MAX_HOOKS {
-            text.set(image.orig_cells as usize + 8 * hook, original);
-        }
         let placed = Self { text, control, table, image };
+        (0..MAX_HOOKS).for_each(|hook| placed.set_original(hook, original));
         placed.enable(0);
         placed
     }
@@ -51,6 +52,12 @@ impl Placed {
         assert!(index < MAX_HOOKS);
         let at = self.image.hooks as usize + index * self.image.hook_stride as usize;
         self.text.address + at as u64
+    }
+
+    /// Makes one hook go on elsewhere.
+    pub fn set_original(&self, hook: usize, original: u64) {
+        assert!(hook < MAX_HOOKS);
+        self.text.set(self.image.orig_cells as usize + 8 * hook, original);
     }
 
     /// The addresses of the payload's code.
@@ -78,7 +85,7 @@ impl Placed {
     /// Makes rows somebody else's.
     pub fn give_away(&self, rows: impl IntoIterator<Item = usize>) {
         for row in rows {
-            self.table.set(row * table::ROW_BYTES, 1);
+            self.table.set(row * table::ROW_BYTES, SOMEBODY);
         }
     }
 
@@ -90,7 +97,8 @@ impl Placed {
     /// Everything counted so far.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::new();
-        for row in 0..table::ALL_ROWS {
+        let owned = |row: &usize| *row == 0 || self.table.get(row * table::ROW_BYTES) > SOMEBODY;
+        for row in (0..table::ALL_ROWS).filter(owned) {
             self.add_row(row, &mut counts);
         }
         counts
@@ -105,9 +113,23 @@ impl Placed {
         let owned = |row: &usize| self.table.get(row * table::ROW_BYTES) == thread_pointer;
         let Some(row) = rows.find(owned) else { return };
         self.add_row(row, counts);
-        for at in (0..table::ROW_BYTES).step_by(8) {
-            self.table.set(row * table::ROW_BYTES + at, 0);
-        }
+        self.clear_row(row);
+    }
+
+    /// The row that a thread without one would take.
+    pub fn next_row(&self, thread_pointer: u64) -> usize {
+        let free = |row: &usize| self.table.get(row * table::ROW_BYTES) == 0;
+        (table::row_index(thread_pointer)..).find(free).unwrap()
+    }
+
+    /// Clears a row and returns the sum of its words, its owner's thread pointer among them.
+    pub fn clear_row(&self, row: usize) -> u64 {
+        let words = (0..table::ROW_BYTES).step_by(8).map(|at| row * table::ROW_BYTES + at);
+        words.fold(0, |sum, at| {
+            let word = self.table.get(at);
+            self.table.set(at, 0);
+            sum.wrapping_add(word)
+        })
     }
 
     fn add_row(&self, row: usize, counts: &mut Counts) {

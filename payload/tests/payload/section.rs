@@ -40,6 +40,8 @@ fn only_baseline_instructions_on_general_registers() {
         }
         let slow = [Mnemonic::Pushfq, Mnemonic::Popfq, Mnemonic::Cld, Mnemonic::Std, Mnemonic::Div];
         assert!(!slow.contains(&instruction.mnemonic()), "{at:#x}: {instruction:?}");
+        let claims = instruction.mnemonic() == Mnemonic::Cmpxchg;
+        assert!(!claims || instruction.has_lock_prefix(), "{at:#x}: {instruction:?}");
         syscalls += usize::from(instruction.mnemonic() == Mnemonic::Syscall);
     }
     assert_eq!(syscalls, 1, "that of sigreturn");

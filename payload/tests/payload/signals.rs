@@ -19,8 +19,8 @@ use heapattach_abi::{
 
 use crate::{
     placed::{Counts, Placed, thread_pointer},
-    sites::{Sites, original},
-    steps::interrupt,
+    sites::{Sites, original, sum},
+    steps::{Call, interrupt},
 };
 
 /// What a thread's row is like before the interrupted call.
@@ -50,50 +50,112 @@ fn a_signal_between_any_two_instructions_loses_nothing() {
     let hooks = [ArgKind::None, ArgKind::Arg1, ArgKind::Product].map(ArgKind::first_hook);
     for before in [NoRow, NoSite, Known, Full, Tick, Shared] {
         for hook in hooks {
-            let sites = Sites::new(placed.hook(hook), MANY);
-            let mut at = 0;
-            while at <= steps_of_one(&placed, &sites, hook, before, at) {
-                at += 1;
+            let scene = Scene::new(&placed, hook);
+            // Whoever comes first takes the bucket: the interrupted site or its rival.
+            for rival_first in [false, true] {
+                let one = |at| scene.steps_of_one(before, at, rival_first);
+                let steps = (0..).find(|at| *at > one(*at)).unwrap();
+                assert!(steps > 20, "only {steps} instructions were interrupted");
             }
-            assert!(at > 20, "only {at} instructions were interrupted");
         }
     }
 }
 
-/// Interrupts one call, checks the counts, and returns the instructions it took.
-fn steps_of_one(placed: &Placed, sites: &Sites, hook: usize, before: Before, at: u32) -> u32 {
-    let index = |site: usize| site_index(site_key(sites.return_address(site), hook));
-    let rival = (1..).find(|site| index(*site) == index(0)).unwrap();
-    let mut prepared = 0;
-    placed.take_row(thread_pointer(), &mut Counts::new());
-    match before {
-        Before::NoRow => {}
-        Before::NoSite => prepared = call_times(sites, rival + 1, 1),
-        Before::Known => prepared = call_times(sites, 0, 1),
-        Before::Tick => prepared = call_times(sites, 0, 4096),
-        Before::Shared => placed.give_away(1..ALL_ROWS),
-        Before::Full => {
-            let same = (rival + 1..MANY).filter(|site| index(*site) == index(0));
-            prepared = same.take(SITE_PROBES).map(|site| call_times(sites, site, 1)).sum();
-            assert_eq!(prepared, SITE_PROBES as u64, "{MANY} sites are too few");
-        }
-    }
-    let calls = |placed: &Placed| placed.counts().values().map(|c| c.calls).sum::<u64>();
-    let base = calls(placed);
-    assert!(before == Before::Shared || base == prepared);
-    let code = placed.code();
-    let between = (sites.function(0), sites.function(rival));
-    let steps = interrupt(sites.function(0), [1, 1, 1], code, at, between);
-    let interrupted = if at < steps { 2 } else { 0 };
-    assert_eq!(calls(placed), base + 1 + interrupted, "{before:?}, hook {hook}, step {at}");
-    steps
+/// A hook with many call sites.
+struct Scene<'a> {
+    placed: &'a Placed,
+    hook: usize,
+    sites: Sites,
+    /// Those of the first site's bucket, itself first.
+    crowd: Vec<usize>,
 }
 
-fn call_times(sites: &Sites, site: usize, times: u64) -> u64 {
-    for _ in 0..times {
-        sites.call(site, 0, 0, 0);
+impl<'a> Scene<'a> {
+    fn new(placed: &'a Placed, hook: usize) -> Self {
+        let sites = Sites::new(placed.hook(hook), MANY);
+        let index = |site: &usize| site_index(site_key(sites.return_address(*site), hook));
+        let crowd: Vec<_> = (0..MANY).filter(|site| index(site) == index(&0)).collect();
+        assert!(crowd.len() >= 2 + SITE_PROBES, "{MANY} sites are too few");
+        Self { placed, hook, sites, crowd }
     }
-    times
+
+    fn call_times(&self, site: usize, times: u64) -> u64 {
+        for _ in 0..times {
+            self.sites.call(site, 0, 0, 0);
+        }
+        times
+    }
+
+    /// Makes the row what it is to be and returns the calls this took.
+    fn prepare(&self, before: Before) -> u64 {
+        self.placed.take_row(thread_pointer(), &mut Counts::new());
+        match before {
+            Before::NoRow => 0,
+            Before::NoSite => self.call_times(self.crowd[1] + 1, 1),
+            Before::Known => self.call_times(0, 1),
+            Before::Tick => self.call_times(0, 4096),
+            Before::Shared => {
+                self.placed.give_away(1..ALL_ROWS);
+                0
+            }
+            Before::Full => {
+                let others = &self.crowd[2..2 + SITE_PROBES];
+                others.iter().map(|site| self.call_times(*site, 1)).sum()
+            }
+        }
+    }
+
+    /// Interrupts one call, checks the counts, and returns the instructions it took.
+    fn steps_of_one(&self, before: Before, at: u32, rival_first: bool) -> u32 {
+        let Self { placed, hook, sites, crowd } = self;
+        let prepared = self.prepare(before);
+        let rival = crowd[1];
+        let mut truth = placed.counts();
+        let base = truth.values().map(|count| count.calls).sum::<u64>();
+        assert!(before == Before::Shared || base == prepared);
+        let [first, second] = if rival_first { [rival, 0] } else { [0, rival] };
+        let between = (sites.function(first), sites.function(second));
+        let steps = interrupt(sites.function(0), [1, 1, 1], placed.code(), at, between);
+        let called = if at < steps { &[0, 0, rival][..] } else { &[0] };
+        for site in called {
+            let room = before != Before::Full;
+            let caller = if room { sites.return_address(*site) } else { 0 };
+            let count = truth.entry((*hook, caller)).or_default();
+            count.calls += 1;
+            count.bytes += u64::from(*hook != ArgKind::None.first_hook());
+        }
+        assert_eq!(placed.counts(), truth, "{before:?}, hook {hook}, step {at}");
+        steps
+    }
+}
+
+/// The payload and the row that another thread, played by the handler, has taken in it.
+static RIVAL: OnceLock<(Placed, AtomicUsize)> = OnceLock::new();
+
+extern "C" fn take_next_row(_: u64, _: u64, _: u64) -> u64 {
+    let (placed, taken) = RIVAL.get().unwrap();
+    let row = placed.next_row(thread_pointer());
+    placed.give_away([row]);
+    taken.store(row, Relaxed);
+    0
+}
+
+#[test]
+fn a_row_that_another_thread_takes_meanwhile_stays_theirs() {
+    let rival = RIVAL.get_or_init(|| (Placed::new(original()), AtomicUsize::new(0)));
+    let placed = &rival.0;
+    let site = Sites::new(placed.hook(0), 1);
+    let between = (take_next_row as Call, sum as Call);
+    let (mut at, mut steps) = (0, 1);
+    while at < steps {
+        steps = interrupt(site.function(0), [0; 3], placed.code(), at, between);
+        let mut own = Counts::new();
+        placed.take_row(thread_pointer(), &mut own);
+        assert_eq!(own[&(0, site.return_address(0))].calls, 1, "step {at}");
+        assert_eq!(placed.clear_row(rival.1.load(Relaxed)), 1, "step {at} wrote to it");
+        at += 1;
+    }
+    assert!(at > 40, "only {at} instructions were interrupted");
 }
 
 struct Storm {

@@ -8,7 +8,7 @@ use libc::{PROT_EXEC, PROT_READ};
 
 use crate::mapped::Mapped;
 
-const SIZE: usize = 32;
+const SIZE: usize = 64;
 const RETURN: usize = 16;
 
 /// Places that call the same function.
