@@ -97,3 +97,39 @@ fn half(row: &[u8; 8], at: usize) -> &[u8; 4] {
 fn add(base: u64, offset: &[u8; 4]) -> u64 {
     base.wrapping_add_signed(i32::from_le_bytes(*offset).into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::model::{CODE, Model};
+
+    #[test]
+    fn symbols_say_what_no_unwind_table_knows() {
+        let file = Model::default().exports(0x10, &[0x90; 8]).function(0x20, &[0x90; 4]).build();
+        let image = Image::parse(&file).unwrap();
+        let functions = Functions::new(&image);
+        let whole = |offset: u64| functions.containing(CODE + offset);
+        assert_eq!(whole(0x10), Some(CODE + 0x10..CODE + 0x18));
+        assert_eq!(whole(0x17), whole(0x10));
+        assert_eq!((whole(0xf), whole(0x18), whole(0x24)), (None, None, None));
+        assert_eq!(whole(0x20), Some(CODE + 0x20..CODE + 0x24));
+        assert!(functions.exports_any_of(&(CODE..CODE + 0x11)));
+        assert!(!functions.exports_any_of(&(CODE + 0x20..CODE + 0x24)), "not a dynamic symbol");
+    }
+
+    #[test]
+    fn the_unwind_table_of_libc_agrees_with_its_symbols() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let line = maps.lines().find(|line| line.ends_with("/libc.so.6")).unwrap();
+        let file = std::fs::read(&line[line.find('/').unwrap()..]).unwrap();
+        let image = Image::parse(&file).unwrap();
+        let functions = Functions::new(&image);
+        let unwind = functions.unwind.as_ref().unwrap();
+        let symbols: Vec<_> = functions.exported.iter().filter(|symbol| symbol.size > 0).collect();
+        let agree = |symbol: &&&Symbol| {
+            unwind.containing(symbol.at) == Some(symbol.at..symbol.at + symbol.size)
+        };
+        let agreeing = symbols.iter().filter(agree).count();
+        assert!(agreeing * 100 > symbols.len() * 95, "{agreeing} of {}", symbols.len());
+    }
+}

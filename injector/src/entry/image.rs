@@ -121,8 +121,8 @@ impl<'f> Segment<'f> {
     }
 }
 
-/// The loaded segments, which the ELF specification wants sorted. They may not share bytes: so all
-/// work done for each of their bytes is bounded by the size of the file.
+/// The loaded segments, which the ELF specification wants sorted. Together they may not be larger
+/// than the file: so all work done for each of their bytes is bounded.
 fn segments<'f>(
     headers: &[elf::ProgramHeader64<LittleEndian>],
     file: &'f [u8],
@@ -163,4 +163,44 @@ fn relocation(
     }
     let symbol = symbols.get(row.symbol(LE, false)?.0).filter(|symbol| !symbol.is_undefined(LE))?;
     Some(Relocation { word, leads_to: symbol.st_value(LE).wrapping_add(addend), by_name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::model::{CODE, DATA, Model};
+
+    #[test]
+    fn bytes_are_found_by_the_address_the_file_states() {
+        let file = Model::default().code(0, &[1, 2, 3]).data(&[4, 5]).build();
+        let image = Image::parse(&file).unwrap();
+        assert_eq!(image.code_from(CODE + 1), Some(&[2, 3][..]));
+        assert_eq!(image.bytes_from(DATA), Some(&[4, 5][..]));
+        assert_eq!(image.code_from(DATA), None, "data is not code");
+        assert_eq!((image.bytes_from(CODE - 1), image.bytes_from(CODE + 3)), (None, None));
+    }
+
+    #[test]
+    fn a_relocation_leads_where_its_addend_or_symbol_says() {
+        let model = Model::default().data(&[0; 16]).exports(8, &[0xc3]);
+        let file = model.points(DATA, CODE + 5).slot(DATA + 8, 0).build();
+        let mut seen = Vec::new();
+        Image::parse(&file).unwrap().relocations(|relocation| seen.push(relocation));
+        let plain = Relocation { word: DATA, leads_to: CODE + 5, by_name: false };
+        let slot = Relocation { word: DATA + 8, leads_to: CODE + 8, by_name: true };
+        assert_eq!(seen, [plain, slot]);
+    }
+
+    #[test]
+    fn segments_that_share_bytes_are_refused() {
+        let mut file = Model::default().code(0, &[0x90; 64]).data(&[0; 64]).build();
+        let (first, second) = (64, 64 + 56);
+        file.copy_within(first..first + 16, second);
+        assert!(
+            Image::parse(&file).is_ok(),
+            "the same file bytes twice, but no more than the file"
+        );
+        file.copy_within(first + 16..first + 24, second + 16);
+        assert!(matches!(Image::parse(&file), Err(ImageError::NotElf)), "the same addresses twice");
+    }
 }

@@ -109,3 +109,92 @@ fn short_branch_at(image: &Image<'_>, at: u64) -> Option<u64> {
     };
     Some(at.checked_add(2)?.wrapping_add_signed(displacement.cast_signed().into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::model::{CODE, DATA, Model, branch};
+
+    /// mov %rdi,%rax; mov %rsi,%rdx; ret: a window of six bytes.
+    const HOOKED: &[u8] = b"\x48\x89\xf8\x48\x89\xf2\xc3";
+
+    fn model() -> Model {
+        Model::default().exports(0x100, HOOKED)
+    }
+
+    fn entered(from: u64) -> Option<Refusal> {
+        Some(Refusal::EnteredInside(CODE + from))
+    }
+
+    #[test]
+    fn nothing_found_is_no_refusal() {
+        assert_eq!(model().refusal(0x100), None);
+    }
+
+    #[test]
+    fn a_long_branch_from_anywhere_into_the_window_refuses() {
+        for (opcode, last) in [(&b"\xe8"[..], 0), (b"\xe9", 0), (b"\x0f\x84", 1), (b"\xc7\xf8", 1)]
+        {
+            for inside in 1..6 {
+                let code = branch(opcode, 0x4_0003, 0x100 + inside);
+                assert_eq!(model().code(0x4_0003, &code).refusal(0x100), entered(0x4_0003 + last));
+            }
+            for outside in [0x0ff, 0x100, 0x106] {
+                let code = branch(opcode, 0x4_0003, outside);
+                assert_eq!(model().code(0x4_0003, &code).refusal(0x100), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_branch_into_the_window_refuses() {
+        // Out of its own body, a neighbour, and code that no table knows of.
+        let looping = Model::default().exports(0, b"\x48\x89\xf8\x48\xff\xcf\x75\xfb\xc3");
+        assert_eq!(looping.refusal(0), entered(6));
+        assert_eq!(model().function(0x7e, b"\x75\x7f\xc3").refusal(0x100), None);
+        assert_eq!(model().function(0x80, b"\x75\x7f\xc3").refusal(0x100), entered(0x80));
+        assert_eq!(model().code(0x110, b"\xeb\xf1").refusal(0x100), entered(0x110));
+    }
+
+    #[test]
+    fn a_short_branch_of_the_allocator_to_the_start_refuses() {
+        let short = Some(Refusal::ShortBranch(CODE + 0x110));
+        assert_eq!(model().function(0x110, b"\xeb\xee").refusal(0x100), short);
+        assert_eq!(model().exports(0x110, b"\xeb\xee").refusal(0x100), None, "a caller's own");
+        let looping = Model::default().exports(0, b"\x48\xff\xcf\x75\xfb\xc3\x90");
+        assert_eq!(looping.refusal(0), None, "it moves with the window");
+    }
+
+    #[test]
+    fn a_word_or_a_name_that_leads_into_the_window_refuses() {
+        let pointed = model().data(&[0; 8]).points(DATA, CODE + 0x103);
+        assert_eq!(pointed.refusal(0x100), Some(Refusal::EnteredInside(DATA)));
+        assert_eq!(model().data(&[0; 8]).points(DATA, CODE + 0x100).refusal(0x100), None);
+        assert_eq!(model().exports(0x103, b"\x48\x89\xf2").refusal(0x100), entered(0x103));
+    }
+
+    #[test]
+    fn a_jump_table_that_leads_into_the_window_refuses() {
+        // mov %rdi,%rax; L: dec %rdi; lea table(%rip),%rdx; movslq (%rdx,%rdi,4),%rax; add; jmp *%rax
+        let mut code = b"\x48\x89\xf8\x48\xff\xcf".to_vec();
+        code.extend(branch(b"\x48\x8d\x15", CODE + 0x106, DATA));
+        code.extend(b"\x48\x63\x04\xba\x48\x01\xd0\xff\xe0");
+        let table = |to: u64| {
+            let row = u32::try_from((CODE + to).wrapping_sub(DATA) & 0xffff_ffff).unwrap();
+            let last = u32::try_from((CODE + 0x10d).wrapping_sub(DATA) & 0xffff_ffff).unwrap();
+            let data = [last.to_le_bytes(), row.to_le_bytes()].concat();
+            Model::default().exports(0x100, &code).data(&data).refusal(0x100)
+        };
+        assert_eq!(table(0x103), Some(Refusal::EnteredInside(DATA)));
+        assert_eq!(table(0x10d), None);
+        // jmp *table(,%rdi,8), with addresses in the table.
+        let mut code = b"\x48\x89\xf8\x48\xff\xcf\xff\x24\xfd".to_vec();
+        code.extend(u32::try_from(DATA).unwrap().to_le_bytes());
+        let table = |to: u64| {
+            let model = Model::default().exports(0x100, &code);
+            model.data(&(CODE + to).to_le_bytes()).refusal(0x100)
+        };
+        assert_eq!(table(0x103), Some(Refusal::EnteredInside(DATA)));
+        assert_eq!(table(0x106), None);
+    }
+}

@@ -33,9 +33,15 @@ mod closure;
 mod disassembly;
 mod draft;
 mod functions;
+#[cfg(test)]
+mod hostile_tests;
 mod image;
 mod intrusion;
 mod keep_out;
+#[cfg(test)]
+mod live_tests;
+#[cfg(test)]
+mod model;
 mod plan;
 mod scan;
 mod stub;

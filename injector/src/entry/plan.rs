@@ -150,3 +150,100 @@ pub(super) fn is_near_branch(instruction: &Instruction) -> bool {
 fn decode(bytes: &[u8], at: RemoteAddr) -> Decoder<'_> {
     Decoder::with_ip(64, bytes, at.get(), DecoderOptions::NONE)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::entry::{
+        Family, Role,
+        model::{CODE, Model, at},
+    };
+
+    const GIB: u64 = 1 << 30;
+
+    fn plan(code: &[u8]) -> Option<EntryPlan> {
+        let model = Model::default().exports(0, code);
+        let analysis = model.analyse(&[(0, Family::Heap)], Role::Library);
+        analysis.entry(at(0)).unwrap().plan.clone().ok()
+    }
+
+    fn relocate(code: &[u8], to: u64) -> Result<Vec<u8>, RelocateError> {
+        plan(code).unwrap().relocate(Bias::default(), RemoteAddr::new(to), |_| None)
+    }
+
+    #[test]
+    fn the_jump_to_the_hook_is_five_bytes_behind_the_endbr64() {
+        let plan = plan(b"\xf3\x0f\x1e\xfa\x90\x90\x90\x90\x90\xc3").unwrap();
+        let bias = Bias::new(0x7f00_0000_0000);
+        let jump_end = bias.place(at(9));
+        assert_eq!(plan.patch(bias, jump_end.offset(0x1234)), Ok([0xe9, 0x34, 0x12, 0, 0]));
+        assert_eq!(plan.patch(bias, jump_end), Ok([0xe9, 0, 0, 0, 0]));
+        let last = jump_end.offset(2 * GIB - 1);
+        assert_eq!(plan.patch(bias, last), Ok([0xe9, 0xff, 0xff, 0xff, 0x7f]));
+        let from = bias.place(at(4));
+        let too_far = TooFar { from, to: last.offset(1) };
+        assert_eq!(plan.patch(bias, too_far.to), Err(too_far));
+    }
+
+    #[test]
+    fn a_trampoline_goes_on_behind_the_window() {
+        let code = relocate(b"\x41\x54\x55\x53\x48\x89\xfb\xc3", CODE + 0x1000).unwrap();
+        assert_eq!(code, b"\x41\x54\x55\x53\x48\x89\xfb\xe9\xfb\xef\xff\xff");
+    }
+
+    #[test]
+    fn a_trampoline_that_is_far_away_jumps_by_an_address() {
+        let code = relocate(b"\x41\x54\x55\x53\x48\x89\xfb\xc3", CODE + 8 * GIB).unwrap();
+        assert_eq!(&code[..9], b"\x41\x54\x55\x53\x48\x89\xfb\xff\x25");
+        assert_eq!(&code[code.len() - 8..], (CODE + 7).to_le_bytes());
+    }
+
+    #[test]
+    fn rip_operands_and_short_branches_are_stated_anew() {
+        // cmpb $0,0x100(%rip); je +0x10.
+        let code = relocate(b"\x80\x3d\x00\x01\x00\x00\x00\x74\x10\xc3", CODE + 0x1000).unwrap();
+        assert_eq!(&code[..7], b"\x80\x3d\x00\xf1\xff\xff\x00");
+        let code = relocate(b"\x48\x85\xff\x74\x10\xc3", CODE + 0x1000).unwrap();
+        assert_eq!(&code[..9], b"\x48\x85\xff\x0f\x84\x0c\xf0\xff\xff", "je, now with 32 bits");
+    }
+
+    #[test]
+    fn an_operand_out_of_reach_is_an_error() {
+        let plan = plan(b"\x80\x3d\x00\x01\x00\x00\x00\x74\x10\xc3").unwrap();
+        let bias = Bias::new(0x7f00_0000_0000);
+        let error = plan.relocate(bias, bias.place(at(8 * GIB)), |_| None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the first instructions of the function at 0x7f0000010000 cannot be moved to \
+             0x7f0200010000"
+        );
+    }
+
+    #[test]
+    fn a_loop_of_the_window_stays_in_the_trampoline() {
+        // L: dec %rdi; jne L; ret.
+        let code = relocate(b"\x48\xff\xcf\x75\xfb\xc3", CODE + 0x1000).unwrap();
+        assert_eq!(&code[..5], b"\x48\xff\xcf\x75\xfb");
+    }
+
+    proptest! {
+        #[test]
+        fn no_trampoline_is_larger_than_its_room(
+            prologue in prop::collection::vec(prop::sample::select(vec![
+                &b"\x74\x10"[..], b"\x0f\x84\x00\x01\x00\x00", b"\x55", b"\x66\x74\x10", b"\x48\x89\xf8",
+                b"\xeb\x10", b"\x48\xc7\x84\x24\x00\x00\x00\x00\x00\x00\x00\x00",
+                b"\x64\x67\xf0\x48\x81\x84\x24\x00\x00\x00\x00\x00\x00\x00\x00",
+            ]), 5),
+            far in any::<bool>(),
+        ) {
+            let code = [&prologue.concat()[..], &[0x90; 15]].concat();
+            if let Some(plan) = plan(&code) {
+                let to = if far { CODE + 8 * GIB } else { CODE + 0x10_0000 };
+                let code = plan.relocate(Bias::default(), RemoteAddr::new(to), |_| None);
+                prop_assert!(code.unwrap().len() <= TRAMPOLINE_MAX);
+            }
+        }
+    }
+}

@@ -55,3 +55,40 @@ fn scan_segment(code: &[u8], at: u64, zones: &Zones, hits: &mut Vec<Hit>) {
 fn ends_with_branch_opcode(before: &[u8]) -> bool {
     matches!(before, [.., 0xe8 | 0xe9] | [.., 0x0f, 0x80..=0x8f] | [.., 0xc7, 0xf8])
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::entry::model::{CODE, Model};
+
+    proptest! {
+        #[test]
+        fn finds_what_a_look_at_every_byte_finds(
+            bytes in prop::collection::vec(
+                prop_oneof![
+                    prop::sample::select(vec![0xe8, 0xe9, 0x0f, 0x84, 0xc7, 0xf8, 0x00, 0xff]),
+                    any::<u8>(),
+                ],
+                5..400,
+            ),
+            zones in prop::collection::vec((0u64..500, 1u64..60), 1..4),
+        ) {
+            let zones = zones.into_iter().map(|(at, len)| CODE - 50 + at..CODE - 50 + at + len);
+            let zones = Zones::new(zones);
+            let file = Model::default().code(0, &bytes).build();
+            let found = scan(&Image::parse(&file).unwrap(), &zones).unwrap();
+            let mut truth = Vec::new();
+            for (i, field) in bytes.windows(4).enumerate() {
+                let displacement = i32::from_le_bytes(field.try_into().unwrap());
+                let field = CODE + i as u64;
+                let target = (field + 4).wrapping_add_signed(displacement.into());
+                if ends_with_branch_opcode(&bytes[..i]) && zones.contains(target) {
+                    truth.push(Hit { field, target });
+                }
+            }
+            prop_assert_eq!(found, truth);
+        }
+    }
+}

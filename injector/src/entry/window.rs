@@ -158,3 +158,80 @@ fn is_padding(wanted: &[u8], code: &[u8]) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::model::{CODE, Model, at};
+
+    fn refusal(code: &[u8]) -> Option<Refusal> {
+        Model::default().exports(0, code).refusal(0)
+    }
+
+    #[test]
+    fn a_window_is_the_first_whole_instructions_with_room_for_a_jump() {
+        // push %r12; push %rbp; push %rbx; mov %rdi,%rbx; ret: glibc's malloc begins like that.
+        let model = Model::default().exports(0, b"\x41\x54\x55\x53\x48\x89\xfb\xc3");
+        let analysis =
+            model.analyse(&[(0, crate::entry::Family::Heap)], crate::entry::Role::Library);
+        let plan = analysis.entry(at(0)).unwrap().plan.as_ref().unwrap();
+        assert_eq!(plan.window_bytes(), b"\x41\x54\x55\x53\x48\x89\xfb");
+        assert_eq!(plan.window(), at(0)..at(7));
+        assert_eq!(plan.old(), *b"\x41\x54\x55\x53\x48");
+    }
+
+    #[test]
+    fn an_endbr64_stays_in_front_of_the_window() {
+        let code = b"\xf3\x0f\x1e\xfa\xb8\x01\x00\x00\x00\xc3";
+        let model = Model::default().exports(0, code);
+        let analysis =
+            model.analyse(&[(0, crate::entry::Family::Heap)], crate::entry::Role::Library);
+        let plan = analysis.entry(at(0)).unwrap().plan.as_ref().unwrap();
+        assert_eq!((plan.entry(), plan.window()), (at(0), at(4)..at(9)));
+    }
+
+    #[test]
+    fn what_cannot_be_moved_is_refused() {
+        let nops = [0x90; 5];
+        let with = |code: &[u8]| refusal(&[code, &nops].concat());
+        assert_eq!(with(b"\xe8\x00\x00\x10\x00"), Some(Refusal::Immovable(CODE)), "call");
+        assert_eq!(with(b"\x90\xff\xd0"), Some(Refusal::Immovable(CODE + 1)), "call *%rax");
+        assert_eq!(with(b"\x90\x90\xcc"), Some(Refusal::Immovable(CODE + 2)), "int3");
+        assert_eq!(with(b"\x0f\x05"), Some(Refusal::Immovable(CODE)), "syscall");
+        assert_eq!(with(b"\x0f\x0b"), Some(Refusal::Immovable(CODE)), "ud2");
+        assert_eq!(with(b"\xe3\x40"), Some(Refusal::Immovable(CODE)), "jrcxz");
+        assert_eq!(with(b"\xe2\x40"), Some(Refusal::Immovable(CODE)), "loop");
+        assert_eq!(with(b"\x90\x06"), Some(Refusal::Undecodable(CODE + 1)), "push %es");
+    }
+
+    #[test]
+    fn conditional_jumps_and_a_closing_jump_are_fine() {
+        assert_eq!(refusal(b"\x48\x85\xff\x74\x20\x90\xc3"), None, "test; je");
+        assert_eq!(refusal(b"\x48\x85\xff\x0f\x84\x00\x10\x00\x00\xc3"), None, "test; je rel32");
+        assert_eq!(refusal(b"\xe9\x00\x10\x00\x00"), None, "jmp rel32");
+        assert_eq!(refusal(b"\x31\xc0\x31\xd2\xc3"), None, "xor; xor; ret");
+        assert_eq!(refusal(b"\xff\x25\x00\x10\x00\x00"), None, "jmp *slot(%rip)");
+    }
+
+    #[test]
+    fn a_function_must_have_room_or_padding_behind_it() {
+        assert_eq!(refusal(b"\x90\x90\x90\x90"), Some(Refusal::TooShort), "runs on");
+        let cut = Model::default().exports(0, b"\x90\x90\x90\xb8").code(4, &[0; 4]);
+        assert_eq!(cut.refusal(0), Some(Refusal::TooShort), "cut instruction");
+        assert_eq!(refusal(b"\xc3"), Some(Refusal::TooShort), "the segment ends");
+        let short = Model::default().exports(0, b"\x31\xc0\xc3");
+        assert_eq!(short.code(3, b"\x66\x90\x90\x90").refusal(0), None, "padding");
+        let short = Model::default().exports(0, b"\x31\xc0\xc3");
+        let end = Some(Refusal::EndsEarly(CODE + 3));
+        assert_eq!(short.code(3, b"\x90\x55\x55\x55").refusal(0), end, "code of nobody");
+        let short = Model::default().exports(0, b"\x31\xc0\xc3");
+        assert_eq!(short.function(4, b"\x90\x90\x90").refusal(0), end, "another function");
+    }
+
+    #[test]
+    fn a_function_of_unknown_extent_or_inside_another_is_refused() {
+        let model = Model::default().exports(0, &[0x90; 64]);
+        assert_eq!(model.refusal(8), Some(Refusal::NotAtStart(CODE)));
+        assert_eq!(model.refusal(0x1000), Some(Refusal::NoExtent));
+    }
+}
