@@ -80,6 +80,8 @@ impl Source {
             command.args(["--edition=2024", "-O"]);
         } else {
             command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]);
+            // Or `free(malloc(1))` would be no call at all.
+            command.arg("-fno-builtin");
         }
         // Libraries among the flags must follow the file that needs them.
         command.arg("-o").arg(&fresh).arg(&self.path).args(flags);

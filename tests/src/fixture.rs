@@ -5,6 +5,7 @@ use std::{
     os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
@@ -20,6 +21,9 @@ use crate::{
     page::{Page, Word},
 };
 
+/// The exit status of a fixture that may not do here what it is for.
+const NOT_ALLOWED: i32 = 77;
+
 /// A fixture about to be started.
 #[derive(Debug)]
 pub struct Launch {
@@ -32,7 +36,7 @@ pub struct Launch {
 pub struct Fixture {
     name: String,
     child: Child,
-    page: Page,
+    page: Arc<Page>,
     output: PathBuf,
     status: Option<ExitStatus>,
 }
@@ -74,8 +78,30 @@ impl Launch {
     ///
     /// # Panics
     /// If it does not start, ends early, or is not ready in time.
-    pub fn start(mut self) -> Fixture {
+    pub fn start(self) -> Fixture {
+        let mut fixture = self.spawn();
+        fixture.wait_for("it to be ready", |f| f.page.get(Word::Ready) != 0);
+        fixture
+    }
+
+    /// As [`Launch::start`], but `None` if it says that the machine does not allow what it does.
+    ///
+    /// # Panics
+    /// If it is not ready in time, or ends for another reason.
+    pub fn start_if_allowed(self) -> Option<Fixture> {
+        let mut fixture = self.spawn();
+        let begun = |f: &mut Fixture| f.page.get(Word::Ready) != 0 || f.ended().is_some();
+        poll(PATIENCE, || begun(&mut fixture).then_some(()));
+        if fixture.ended().is_some_and(|status| status.code() == Some(NOT_ALLOWED)) {
+            return None;
+        }
+        fixture.wait_for("it to be ready", |f| f.page.get(Word::Ready) != 0);
+        Some(fixture)
+    }
+
+    fn spawn(mut self) -> Fixture {
         let page = Page::create().expect("a page in the folder for temporary files");
+        let page = Arc::new(page);
         let output = page.path().with_extension("output");
         let sink = File::create(&output).expect("a file in the folder for temporary files");
         let copy = sink.try_clone().expect("a second descriptor");
@@ -84,9 +110,7 @@ impl Launch {
         // A group of its own: its children can be ended with it, and nobody else.
         self.command.process_group(0);
         let child = self.command.spawn().unwrap_or_else(|e| panic!("{}: {e}", self.name));
-        let mut fixture = Fixture { name: self.name, child, page, output, status: None };
-        fixture.wait_for("it to be ready", |f| f.page.get(Word::Ready) != 0);
-        fixture
+        Fixture { name: self.name, child, page, output, status: None }
     }
 }
 
@@ -108,7 +132,7 @@ impl Fixture {
     }
 
     /// The shared page.
-    pub fn page(&self) -> &Page {
+    pub fn page(&self) -> &Arc<Page> {
         &self.page
     }
 

@@ -5,12 +5,18 @@
 
 use std::time::Duration;
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
 use crate::{
     command::{Heapattach, Hooks},
-    fingerprint::{Fingerprint, Scope, diff_within},
     fixture::Fixture,
     report::Report,
     seed::{Random, seed},
+    task::Task,
+    trace::Before,
 };
 
 /// What the target's own doings let us expect of the counts.
@@ -30,10 +36,12 @@ pub struct Hazard {
     name: String,
     fixture: Fixture,
     hooks: Hooks,
-    scope: Scope,
+    is_loose: bool,
+    is_stopped: bool,
     calls: Calls,
     warm_up: u64,
     cycles: u64,
+    progress: u64,
     arguments: Vec<String>,
 }
 
@@ -64,15 +72,24 @@ pub fn cycles() -> u64 {
 impl Hazard {
     /// Attaches to `fixture` with `hooks`, expecting calls in every cycle and no trace at all.
     pub fn new(name: &str, fixture: Fixture, hooks: Hooks) -> Self {
-        let (scope, calls) = (Scope::Exact, Calls::EveryCycle);
-        let (name, arguments) = (format!("{name} ({})", hooks.name()), Vec::new());
-        Self { name, fixture, hooks, scope, calls, warm_up: 1, cycles: cycles(), arguments }
+        Self {
+            name: format!("{name} ({})", hooks.name()),
+            fixture,
+            hooks,
+            is_loose: false,
+            is_stopped: false,
+            calls: Calls::EveryCycle,
+            warm_up: 1,
+            cycles: cycles(),
+            progress: 0,
+            arguments: Vec::new(),
+        }
     }
 
     /// The fixture's private memory comes and goes, also while it is paused.
     #[must_use]
     pub fn loose(mut self) -> Self {
-        self.scope = Scope::Loose;
+        self.is_loose = true;
         self
     }
 
@@ -90,10 +107,17 @@ impl Hazard {
         self
     }
 
-    /// Runs at most this many cycles, because each takes long.
+    /// Goes on with cycles until the fixture has come this far under our eyes.
     #[must_use]
-    pub fn at_most(mut self, cycles: u64) -> Self {
-        self.cycles = self.cycles.min(cycles);
+    pub fn until_progress(mut self, steps: u64) -> Self {
+        self.progress = steps;
+        self
+    }
+
+    /// Stops the fixture with SIGSTOP while the command runs; it must still be stopped afterwards.
+    #[must_use]
+    pub fn stopped(mut self) -> Self {
+        self.is_stopped = true;
         self
     }
 
@@ -121,22 +145,21 @@ impl Hazard {
         let mut random = Random::new(seed);
         eprintln!("{}: seed {seed}", self.name);
         self.fixture.advance(self.warm_up);
-        let before = self.still();
+        let before = Before::of(&mut self.fixture);
+        let before = if self.is_loose { before.loose() } else { before };
         let began = self.fixture.progress();
         let mut summary = Summary::default();
-        for cycle in 0..self.cycles {
+        let mut cycle = 0;
+        while cycle < self.cycles || self.fixture.progress() - began < self.progress {
             let report = self.cycle(cycle, &mut random);
             check(&mut self.fixture, &report);
             summary.add(report);
+            cycle += 1;
         }
         let progress = self.fixture.progress() - began;
-        summary.print(&self.name, self.cycles, progress, seed);
+        summary.print(&self.name, cycle, progress, seed);
         assert!(self.calls == Calls::Never || summary.calls > 0, "{}: no call counted", self.name);
-        let after = self.still();
-        let trace = diff_within(&before, &after, self.scope);
-        if !trace.is_empty() {
-            self.fixture.fail(&format!("({}) bears a trace:\n{}\n", self.name, trace.join("\n")));
-        }
+        before.assert_equal(&mut self.fixture, &format!("({})", self.name));
         self.fixture.finish();
         summary
     }
@@ -145,7 +168,13 @@ impl Hazard {
         let mut window = Duration::from_millis(random.between(5, 60));
         let mut looks = 0;
         loop {
+            if self.is_stopped {
+                self.stop();
+            }
             let report = self.attach(cycle, window);
+            if self.is_stopped {
+                self.go_on();
+            }
             self.fixture.assert_well();
             self.fixture.advance(1);
             self.fixture.assert_well();
@@ -177,13 +206,19 @@ impl Hazard {
         report
     }
 
-    /// The fingerprint of the paused fixture.
-    fn still(&mut self) -> Fingerprint {
-        self.fixture.pause();
-        let print = Fingerprint::of(self.fixture.pid());
-        let print = print.unwrap_or_else(|e| self.fixture.fail(&format!("cannot be read: {e}")));
-        self.fixture.resume();
-        print
+    /// Stops the whole fixture as Ctrl-Z does.
+    fn stop(&mut self) {
+        kill(Pid::from_raw(self.fixture.pid()), Signal::SIGSTOP).expect("a child of ours");
+        self.fixture.wait_for("it to stop", |f| Task::leader(f.pid()).state() == Some('T'));
+    }
+
+    /// Lets it go on, but first makes sure that nobody else did.
+    fn go_on(&mut self) {
+        let progress = self.fixture.progress();
+        self.fixture
+            .wait_for("it to be stopped still", |f| Task::leader(f.pid()).state() == Some('T'));
+        assert_eq!(self.fixture.progress(), progress, "{}: a stopped target went on", self.name);
+        kill(Pid::from_raw(self.fixture.pid()), Signal::SIGCONT).expect("a child of ours");
     }
 }
 
@@ -212,4 +247,22 @@ fn spread(times: &[f64]) -> String {
         (Some(median), Some(max)) => format!("{median:.0}/{max:.0} us"),
         _ => "-".to_owned(),
     }
+}
+
+/// Makes two tests of `function(Hooks)`: with automatic hooks, and with slots only.
+#[macro_export]
+macro_rules! hazards {
+    ($($function:ident),+ $(,)?) => {$(
+        mod $function {
+            use $crate::command::Hooks;
+            #[test]
+            fn with_automatic_hooks() {
+                super::$function(Hooks::Auto);
+            }
+            #[test]
+            fn with_slots() {
+                super::$function(Hooks::Slots);
+            }
+        }
+    )+};
 }

@@ -30,6 +30,7 @@
 //! command instead of the one just built.
 
 pub mod attached;
+pub mod barrage;
 pub mod command;
 pub mod compile;
 pub mod deadline;
@@ -44,4 +45,6 @@ pub mod report;
 pub mod sample;
 pub mod seed;
 pub mod skip;
+pub mod task;
 pub mod trace;
+pub mod uprobe;

@@ -34,9 +34,10 @@ impl Mapping {
     pub fn is_immutable(&self) -> bool {
         let readable = self.access.starts_with('r');
         let writable = self.access.as_bytes().get(1) == Some(&b'w');
-        // The vsyscall page lies in the kernel's half, where `mem` does not reach.
-        let reachable = self.path != "[vsyscall]";
-        reachable && !writable && (self.is_executable() || readable && self.is_of_file())
+        // The vsyscall page lies in the kernel's half, where `mem` does not reach; the kernel writes
+        // the page of its probes all the time.
+        let is_kernels = self.path == "[vsyscall]" || self.path == "[uprobes]";
+        !is_kernels && !writable && (self.is_executable() || readable && self.is_of_file())
     }
 
     /// Whether it is memory a program gets and gives back as it runs.

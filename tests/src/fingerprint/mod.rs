@@ -67,6 +67,26 @@ impl Fingerprint {
         let process = process::fields(&task)?;
         Ok(Self { maps, bytes, slots, files, threads, process, modules })
     }
+
+    /// Where the module whose path ends in `module` has `symbol` in memory.
+    pub fn address_of(&self, module: &str, symbol: &str) -> Option<u64> {
+        let module = self.modules.iter().find(|m| m.path.ends_with(module))?;
+        let definition = module.image.definitions.get(symbol)?.first()?;
+        Some(definition.address.wrapping_add(module.bias))
+    }
+
+    /// The mapping that holds `address`.
+    pub fn mapping_at(&self, address: u64) -> Option<&Mapping> {
+        let (_, mapping) = self.maps.range(..=address).next_back()?;
+        (address < mapping.end).then_some(mapping)
+    }
+
+    /// The byte at `address`, if it is one that nobody should write.
+    pub fn byte_at(&self, address: u64) -> Option<u8> {
+        let mapping = self.mapping_at(address)?;
+        let offset = usize::try_from(address - mapping.start).ok()?;
+        self.bytes.get(&mapping.start)?.get(offset).copied()
+    }
 }
 
 /// A thread through which the process can be read: the leader may have ended before the others,
