@@ -11,7 +11,9 @@ use std::{
 };
 
 use super::{
+    Family,
     disassembly::{Branch, Disassembly, Kind},
+    draft::{Drafts, Part},
     functions::Functions,
     stub::Stubs,
 };
@@ -30,37 +32,36 @@ pub(super) struct Closure {
 }
 
 impl Closure {
-    /// Follows the branches of the functions at `heap`, and lists those of the functions at `all`.
+    /// Follows the branches of the heap functions, and lists those of all hooked functions.
     pub(super) fn of(
-        heap: &[u64],
-        all: &[u64],
+        drafts: &Drafts,
         functions: &Functions<'_, '_>,
         code: &mut Disassembly<'_, '_>,
         stubs: &Stubs<'_, '_>,
-        is_hooked: impl Fn(u64) -> bool,
     ) -> Self {
+        let heap = drafts.entries(Some(Family::Heap));
         let mut closure = Self::default();
         let mut queue: Vec<Range<u64>> = Vec::new();
         let mut seen = HashSet::new();
-        for &entry in heap.iter().chain(all) {
+        for entry in drafts.entries(None) {
             queue.extend(functions.containing(entry).filter(|f| closure.starts.insert(f.start)));
         }
         while let Some(function) = queue.pop() {
             let Some(branches) = code.branches(&function) else { continue };
             for branch in branches.iter() {
                 let leads_out = !function.contains(&branch.target);
-                if is_hooked(branch.target) {
+                if matches!(drafts.at(branch.target), Some((_, Part::Entry))) {
                     closure.branches.push(*branch);
                 } else if leads_out && stubs.is_stub(branch.target) {
                     closure.branches.extend(stubs.hooked(branch.target).map(|_| *branch));
                     continue;
                 }
-                if !leads_out || !seen.insert(branch.target) {
+                if !leads_out || !seen.insert((branch.target, branch.kind)) {
                     continue;
                 }
                 let Some(next) = functions.containing(branch.target) else { continue };
                 if closure.starts.len() < FUNCTIONS_MAX
-                    && belongs(branch, &next, heap)
+                    && belongs(branch, &next, &heap)
                     && !functions.exports_any_of(&next)
                     && closure.starts.insert(next.start)
                 {

@@ -22,7 +22,7 @@ pub(super) struct Branch {
 }
 
 /// How a branch leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Call,
     Jump,

@@ -5,11 +5,20 @@ use object::{
     read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader, SectionTable, Sym, SymbolTable},
 };
 
-use super::ImageError;
-
 type File = elf::FileHeader64<LittleEndian>;
 
 const LE: LittleEndian = LittleEndian;
+
+/// Bytes that are no module we can analyse.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// Not an ELF file for x86-64, or a broken one.
+    #[error("not a 64-bit little-endian x86-64 ELF file")]
+    NotElf,
+    /// The file says that it has no code.
+    #[error("the file has no executable segment")]
+    NoCode,
+}
 
 /// A module's file, with the little of it that the analysis needs.
 pub(super) struct Image<'f> {

@@ -15,6 +15,7 @@ use super::{
     scan::Hit,
     switch,
 };
+use crate::addr::ImageAddr;
 
 /// How far from its target the first byte of a short branch can be, prefix included.
 const SHORT_REACH: u64 = 132;
@@ -33,7 +34,7 @@ pub(super) fn by_name(drafts: &mut Drafts, functions: &Functions<'_, '_>) {
         let hooked = inside.clone().find(|&at| drafts.contains(at));
         let begins = |at: &u64| functions.exports_any_of(&(*at..*at + 1));
         if let Some(at) = hooked.or_else(|| inside.clone().find(begins)) {
-            drafts.refuse(entry, Refusal::EnteredInside(at));
+            drafts.refuse(entry, Refusal::EnteredInside(ImageAddr::new(at)));
         }
     }
 }
@@ -48,7 +49,7 @@ pub(super) fn by_table(drafts: &mut Drafts, image: &Image<'_>, functions: &Funct
     for (entry, window) in drafts.windows() {
         let Some(function) = functions.containing(entry) else { continue };
         if let Some(table) = switch::table_into(image, &function, &window.inside()) {
-            drafts.refuse(entry, Refusal::EnteredInside(table));
+            drafts.refuse(entry, Refusal::EnteredInside(ImageAddr::new(table)));
         }
     }
 }
@@ -89,7 +90,7 @@ pub(super) fn by_short_branch(
             // A loop of the window to its own start moves with it, and stays past the hook.
             let moves = drafts.at(branch.site).is_some_and(|(owner, _)| owner == entry);
             if !moves && drafts.family(entry).is_some_and(|family| of_ours(function, family)) {
-                drafts.refuse(entry, Refusal::ShortBranch(branch.site));
+                drafts.refuse(entry, Refusal::ShortBranch(ImageAddr::new(branch.site)));
             }
         }
     }
@@ -97,7 +98,7 @@ pub(super) fn by_short_branch(
 
 fn refuse_if_inside(drafts: &mut Drafts, target: u64, from: u64) {
     if let Some((entry, Part::Inside)) = drafts.at(target) {
-        drafts.refuse(entry, Refusal::EnteredInside(from));
+        drafts.refuse(entry, Refusal::EnteredInside(ImageAddr::new(from)));
     }
 }
 
@@ -113,7 +114,7 @@ fn short_branch_at(image: &Image<'_>, at: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::model::{CODE, DATA, Model, branch};
+    use crate::entry::model::{CODE, DATA, Model, at, branch};
 
     /// mov %rdi,%rax; mov %rsi,%rdx; ret: a window of six bytes.
     const HOOKED: &[u8] = b"\x48\x89\xf8\x48\x89\xf2\xc3";
@@ -123,7 +124,7 @@ mod tests {
     }
 
     fn entered(from: u64) -> Option<Refusal> {
-        Some(Refusal::EnteredInside(CODE + from))
+        Some(Refusal::EnteredInside(at(from)))
     }
 
     #[test]
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_short_branch_of_the_allocator_to_the_start_refuses() {
-        let short = Some(Refusal::ShortBranch(CODE + 0x110));
+        let short = Some(Refusal::ShortBranch(at(0x110)));
         assert_eq!(model().function(0x110, b"\xeb\xee").refusal(0x100), short);
         assert_eq!(model().exports(0x110, b"\xeb\xee").refusal(0x100), None, "a caller's own");
         let looping = Model::default().exports(0, b"\x48\xff\xcf\x75\xfb\xc3\x90");
@@ -168,7 +169,7 @@ mod tests {
     #[test]
     fn a_word_or_a_name_that_leads_into_the_window_refuses() {
         let pointed = model().data(&[0; 8]).points(DATA, CODE + 0x103);
-        assert_eq!(pointed.refusal(0x100), Some(Refusal::EnteredInside(DATA)));
+        assert_eq!(pointed.refusal(0x100), Some(Refusal::EnteredInside(ImageAddr::new(DATA))));
         assert_eq!(model().data(&[0; 8]).points(DATA, CODE + 0x100).refusal(0x100), None);
         assert_eq!(model().exports(0x103, b"\x48\x89\xf2").refusal(0x100), entered(0x103));
     }
@@ -185,7 +186,7 @@ mod tests {
             let data = [last.to_le_bytes(), row.to_le_bytes()].concat();
             Model::default().exports(0x100, &code).data(&data).refusal(0x100)
         };
-        assert_eq!(table(0x103), Some(Refusal::EnteredInside(DATA)));
+        assert_eq!(table(0x103), Some(Refusal::EnteredInside(ImageAddr::new(DATA))));
         assert_eq!(table(0x10d), None);
         // jmp *table(,%rdi,8), with addresses in the table.
         let mut code = b"\x48\x89\xf8\x48\xff\xcf\xff\x24\xfd".to_vec();
@@ -194,7 +195,7 @@ mod tests {
             let model = Model::default().exports(0x100, &code);
             model.data(&(CODE + to).to_le_bytes()).refusal(0x100)
         };
-        assert_eq!(table(0x103), Some(Refusal::EnteredInside(DATA)));
+        assert_eq!(table(0x103), Some(Refusal::EnteredInside(ImageAddr::new(DATA))));
         assert_eq!(table(0x106), None);
     }
 }

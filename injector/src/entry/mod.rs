@@ -37,23 +37,27 @@ mod functions;
 mod hostile_tests;
 mod image;
 mod intrusion;
+mod judgement;
 mod keep_out;
 #[cfg(test)]
 mod live_tests;
 #[cfg(test)]
 mod model;
 mod plan;
+mod refusal;
 mod scan;
 mod stub;
 mod switch;
 mod window;
 mod zones;
 
-pub use analysis::{Analysis, Entry, ImageError, analyse};
+pub use analysis::{Analysis, Entry};
 pub use bypass::{Bypass, Callee};
+pub use image::ImageError;
+pub use judgement::analyse;
 pub use keep_out::KeepOut;
 pub use plan::{EntryPlan, RelocateError, TRAMPOLINE_MAX, TooFar};
-pub use window::Refusal;
+pub use refusal::Refusal;
 
 /// A function that is to be hooked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::ops::Range;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 
 use super::{
+    Refusal,
     functions::Functions,
     image::Image,
     plan::{JUMP_LEN, ends_a_block},
@@ -26,38 +27,6 @@ pub(super) struct Window {
     moved: u8,
 }
 
-/// Why a function cannot be hooked at its entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// No unwind table and no symbol says how far the function reaches.
-    #[error("nothing says where the function ends")]
-    NoExtent,
-    /// The address lies inside another function, whose code may run into it.
-    #[error("the function begins inside another, at {0:#x}")]
-    NotAtStart(u64),
-    /// Less than five bytes before its end.
-    #[error("the function has no room for a jump")]
-    TooShort,
-    /// Bytes that are no instruction, or none that is known.
-    #[error("no instruction can be decoded at {0:#x}")]
-    Undecodable(u64),
-    /// A call, a trap or the like, whose own address is visible to others.
-    #[error("the instruction at {0:#x} cannot be moved")]
-    Immovable(u64),
-    /// Control leaves for good before there is room.
-    #[error("the code ends at {0:#x}, before there is room for a jump")]
-    EndsEarly(u64),
-    /// A branch, a jump table or another function leads between the first byte and the last.
-    #[error("code at {0:#x} leads into the first instructions")]
-    EnteredInside(u64),
-    /// A two-byte branch of the allocator itself to the entry, which cannot lead past the hook.
-    #[error("the short branch at {0:#x} cannot be led past the hook")]
-    ShortBranch(u64),
-    /// The code near by is too large to be looked at.
-    #[error("the function is too large to be analysed")]
-    TooLarge,
-}
-
 impl Window {
     /// Cuts the window of the function that begins at `entry`.
     pub(super) fn cut(
@@ -67,9 +36,9 @@ impl Window {
     ) -> Result<Self, Refusal> {
         let extent = functions.containing(entry).ok_or(Refusal::NoExtent)?;
         if extent.start != entry {
-            return Err(Refusal::NotAtStart(extent.start));
+            return Err(Refusal::NotAtStart(ImageAddr::new(extent.start)));
         }
-        let code = image.code_from(entry).ok_or(Refusal::Undecodable(entry))?;
+        let code = image.code_from(entry).ok_or(Refusal::Undecodable(ImageAddr::new(entry)))?;
         let skipped = if code.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
         let start = entry + skipped as u64;
         let code = &code[skipped..];
@@ -81,7 +50,7 @@ impl Window {
             let padding = code.get(moved..len).ok_or(Refusal::TooShort)?;
             let unowned = (start + moved as u64..start + len as u64).all(free);
             if !closed || !unowned || !is_padding(padding, &code[moved..]) {
-                return Err(Refusal::EndsEarly(start + moved as u64));
+                return Err(Refusal::EndsEarly(ImageAddr::new(start + moved as u64)));
             }
         }
         let mut bytes = [0; WINDOW_MAX];
@@ -119,13 +88,13 @@ fn whole_instructions(code: &[u8], start: u64, end: u64) -> Result<(usize, bool)
         }
         let instruction = decoder.decode();
         if instruction.is_invalid() {
-            return Err(Refusal::Undecodable(at));
+            return Err(Refusal::Undecodable(ImageAddr::new(at)));
         }
         if decoder.ip() > end {
             return Err(Refusal::TooShort);
         }
         if !can_move(&instruction) {
-            return Err(Refusal::Immovable(at));
+            return Err(Refusal::Immovable(ImageAddr::new(at)));
         }
         if ends_a_block(&instruction) {
             return Ok((decoder.position(), true));
@@ -162,7 +131,7 @@ fn is_padding(wanted: &[u8], code: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::model::{CODE, Model, at};
+    use crate::entry::model::{Model, at};
 
     fn refusal(code: &[u8]) -> Option<Refusal> {
         Model::default().exports(0, code).refusal(0)
@@ -194,14 +163,14 @@ mod tests {
     fn what_cannot_be_moved_is_refused() {
         let nops = [0x90; 5];
         let with = |code: &[u8]| refusal(&[code, &nops].concat());
-        assert_eq!(with(b"\xe8\x00\x00\x10\x00"), Some(Refusal::Immovable(CODE)), "call");
-        assert_eq!(with(b"\x90\xff\xd0"), Some(Refusal::Immovable(CODE + 1)), "call *%rax");
-        assert_eq!(with(b"\x90\x90\xcc"), Some(Refusal::Immovable(CODE + 2)), "int3");
-        assert_eq!(with(b"\x0f\x05"), Some(Refusal::Immovable(CODE)), "syscall");
-        assert_eq!(with(b"\x0f\x0b"), Some(Refusal::Immovable(CODE)), "ud2");
-        assert_eq!(with(b"\xe3\x40"), Some(Refusal::Immovable(CODE)), "jrcxz");
-        assert_eq!(with(b"\xe2\x40"), Some(Refusal::Immovable(CODE)), "loop");
-        assert_eq!(with(b"\x90\x06"), Some(Refusal::Undecodable(CODE + 1)), "push %es");
+        assert_eq!(with(b"\xe8\x00\x00\x10\x00"), Some(Refusal::Immovable(at(0))), "call");
+        assert_eq!(with(b"\x90\xff\xd0"), Some(Refusal::Immovable(at(1))), "call *%rax");
+        assert_eq!(with(b"\x90\x90\xcc"), Some(Refusal::Immovable(at(2))), "int3");
+        assert_eq!(with(b"\x0f\x05"), Some(Refusal::Immovable(at(0))), "syscall");
+        assert_eq!(with(b"\x0f\x0b"), Some(Refusal::Immovable(at(0))), "ud2");
+        assert_eq!(with(b"\xe3\x40"), Some(Refusal::Immovable(at(0))), "jrcxz");
+        assert_eq!(with(b"\xe2\x40"), Some(Refusal::Immovable(at(0))), "loop");
+        assert_eq!(with(b"\x90\x06"), Some(Refusal::Undecodable(at(1))), "push %es");
     }
 
     #[test]
@@ -222,7 +191,7 @@ mod tests {
         let short = Model::default().exports(0, b"\x31\xc0\xc3");
         assert_eq!(short.code(3, b"\x66\x90\x90\x90").refusal(0), None, "padding");
         let short = Model::default().exports(0, b"\x31\xc0\xc3");
-        let end = Some(Refusal::EndsEarly(CODE + 3));
+        let end = Some(Refusal::EndsEarly(at(3)));
         assert_eq!(short.code(3, b"\x90\x55\x55\x55").refusal(0), end, "code of nobody");
         let short = Model::default().exports(0, b"\x31\xc0\xc3");
         assert_eq!(short.function(4, b"\x90\x90\x90").refusal(0), end, "another function");
@@ -231,7 +200,7 @@ mod tests {
     #[test]
     fn a_function_of_unknown_extent_or_inside_another_is_refused() {
         let model = Model::default().exports(0, &[0x90; 64]);
-        assert_eq!(model.refusal(8), Some(Refusal::NotAtStart(CODE)));
+        assert_eq!(model.refusal(8), Some(Refusal::NotAtStart(at(0))));
         assert_eq!(model.refusal(0x1000), Some(Refusal::NoExtent));
     }
 }
