@@ -13,11 +13,11 @@
 //!  +---------------------+                +-------------------------------+
 //! ```
 //!
-//! The *window* is the shortest run of whole instructions that has room for the jump. [`window`]
-//! cuts it, [`intrusion`] proves that no code jumps into the middle of it, and what
+//! The *window* is the shortest run of whole instructions that has room for the jump. `window`
+//! cuts it, `intrusion` proves that no code jumps into the middle of it, and what
 //! cannot be proved is a [`Refusal`]. An allocator's own direct calls to itself (realloc's of malloc
 //! and free) would be counted a second time: those are the [`Bypass`]es, whose branch leads past
-//! the hook. [`closure`] finds the functions that are part of the allocator.
+//! the hook. `closure` finds the functions that are part of the allocator.
 //!
 //! The order of work for a caller: [`analyse`] every module that defines hooked functions; compare
 //! memory with [`EntryPlan::window_bytes`] and [`Bypass::old`]; choose a trampoline of
