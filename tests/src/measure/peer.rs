@@ -22,7 +22,10 @@ use crate::{
 const SESSION: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// `heaptrack -p` and Ctrl-C; `None` where it or its debugger is not installed.
+/// `heaptrack -p`; `None` where it or its debugger is not installed.
+///
+/// Only its attach: where `sh` is dash, Ctrl-C ends its script without undoing anything, and ending
+/// what the script waits for takes the reader from a target that still writes.
 pub(super) fn heaptrack(server: &Server, probe: &Probe) -> Option<Turn> {
     let program = installed("heaptrack")?;
     installed("gdb")?;
@@ -31,7 +34,7 @@ pub(super) fn heaptrack(server: &Server, probe: &Probe) -> Option<Turn> {
     probe.longest_gap();
     let began = Instant::now();
     let mut command = Command::new(program);
-    command.arg("-p").arg(server.pid().to_string()).arg("-o").arg(server.path().join("heaptrack"));
+    command.arg("-o").arg(server.path().join("heaptrack")).arg("-p").arg(server.pid().to_string());
     command.stdin(Stdio::null()).stdout(talk.try_clone().ok()?).stderr(talk);
     let mut child = command.current_dir(server.path()).process_group(0).spawn().ok()?;
     let group = Pid::from_raw(child.id().cast_signed());
@@ -39,16 +42,9 @@ pub(super) fn heaptrack(server: &Server, probe: &Probe) -> Option<Turn> {
     let attached = poll(PATIENCE, || says("injection finished").then(|| began.elapsed()));
     thread::sleep(SESSION);
     let attach_gap = probe.longest_gap();
-    let began = Instant::now();
-    let _ = killpg(group, Signal::SIGINT);
-    let detached = poll(PATIENCE, || child.try_wait().ok().flatten().map(|_| began.elapsed()));
-    if detached.is_none() {
-        let _ = killpg(group, Signal::SIGKILL);
-        let _ = child.wait();
-    }
-    thread::sleep(SESSION / 3);
-    let detach_gap = probe.longest_gap();
     let died = !probe.answers();
-    let (attach, detach) = (attached.unwrap_or(PATIENCE), detached.unwrap_or(PATIENCE));
-    Some(Turn { attach, detach, attach_gap, detach_gap, died })
+    let _ = killpg(group, Signal::SIGKILL);
+    let _ = child.wait();
+    let attach = attached.unwrap_or(PATIENCE);
+    Some(Turn { attach, attach_gap, detach: None, died })
 }

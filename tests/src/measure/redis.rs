@@ -50,9 +50,9 @@ pub struct RedisCost {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turn {
     pub(super) attach: Duration,
-    pub(super) detach: Duration,
     pub(super) attach_gap: Duration,
-    pub(super) detach_gap: Duration,
+    /// The detach, and the longest silence during it.
+    pub(super) detach: Option<(Duration, Duration)>,
     pub(super) died: bool,
 }
 
@@ -86,15 +86,15 @@ pub(super) fn measure(rounds: Rounds) -> Vec<RedisCost> {
 }
 
 fn summary((tool, turns): (&'static str, Vec<Turn>)) -> RedisCost {
-    let spread = |of: fn(&Turn) -> Duration| {
-        Spread::of(turns.iter().map(|turn| of(turn).as_secs_f64() * 1e3).collect())
+    let spread = |of: fn(&Turn) -> Option<Duration>| {
+        Spread::of(turns.iter().filter_map(of).map(|time| time.as_secs_f64() * 1e3).collect())
     };
     RedisCost {
         tool,
-        attach_ms: spread(|turn| turn.attach),
-        detach_ms: spread(|turn| turn.detach),
-        attach_gap_ms: spread(|turn| turn.attach_gap),
-        detach_gap_ms: spread(|turn| turn.detach_gap),
+        attach_ms: spread(|turn| Some(turn.attach)),
+        detach_ms: spread(|turn| turn.detach.map(|(time, _)| time)),
+        attach_gap_ms: spread(|turn| Some(turn.attach_gap)),
+        detach_gap_ms: spread(|turn| turn.detach.map(|(_, gap)| gap)),
         dead: turns.iter().filter(|turn| turn.died).count(),
     }
 }
@@ -127,7 +127,8 @@ fn attach(server: &Server, probe: &Probe, hooks: Hooks) -> Option<Turn> {
     let detach = began.elapsed();
     thread::sleep(SESSION / 3);
     let detach_gap = probe.longest_gap();
-    Some(Turn { attach, detach, attach_gap, detach_gap, died: !probe.answers() })
+    let detach = Some((detach, detach_gap));
+    Some(Turn { attach, attach_gap, detach, died: !probe.answers() })
 }
 
 /// What the probe sees when nobody attaches.
@@ -138,7 +139,8 @@ fn wait_only(_: &Server, probe: &Probe) -> Option<Turn> {
     let attach_gap = probe.longest_gap();
     thread::sleep(SESSION / 3);
     let detach_gap = probe.longest_gap();
-    Some(Turn { attach_gap, detach_gap, ..Turn::default() })
+    let detach = Some((Duration::ZERO, detach_gap));
+    Some(Turn { attach_gap, detach, ..Turn::default() })
 }
 
 /// A client that asks without end, and remembers how long it had to wait.

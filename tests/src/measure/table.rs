@@ -9,7 +9,10 @@ struct Told(Spread);
 
 impl Display for Told {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Spread { low, median, high, .. } = self.0;
+        let Spread { low, median, high, number, .. } = self.0;
+        if number == 0 {
+            return f.write_str("-");
+        }
         write!(f, "{median:.2} ({low:.2} to {high:.2})")
     }
 }

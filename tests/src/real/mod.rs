@@ -11,7 +11,7 @@ pub mod redis;
 pub mod server;
 
 pub use load::{Load, Tally};
-pub use server::{Server, StartError};
+pub use server::{Server, StartError, children};
 
 use std::path::PathBuf;
 

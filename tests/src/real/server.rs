@@ -95,9 +95,7 @@ impl Server {
     /// The processes it forked.
     #[must_use]
     pub fn children(&self) -> Vec<i32> {
-        let path = format!("/proc/{0}/task/{0}/children", self.pid());
-        let listed = fs::read_to_string(path).unwrap_or_default();
-        listed.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+        children(self.pid())
     }
 
     /// Whether it still runs.
@@ -130,4 +128,11 @@ impl Drop for Server {
 #[must_use]
 pub fn listens(socket: &Path) -> bool {
     UnixStream::connect(socket).is_ok()
+}
+
+/// The processes that process `pid` forked from its first thread and that live.
+#[must_use]
+pub fn children(pid: i32) -> Vec<i32> {
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    listed.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
