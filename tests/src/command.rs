@@ -187,6 +187,11 @@ impl Running {
         kill(Pid::from_raw(self.pid()), signal).expect("a child of ours, not yet reaped");
     }
 
+    /// What it, or the program it runs, has written to stdout so far.
+    pub fn output(&self) -> String {
+        read(&self.output)
+    }
+
     /// What it has said so far.
     pub fn talk(&self) -> String {
         read(&self.talk)
