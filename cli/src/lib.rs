@@ -1,1 +1,55 @@
-//! Analysis and conversation.
+//! Analysis and conversation: what the user types, the two processes of a session, and the report.
+//!
+//! ```text
+//! args -> commands -> spawn +-> tracer: injector::Session ... compose -> report
+//!                           |      |  one JSON object a line (message)
+//!                           +-> front: signals, progress      -> text or JSON
+//! ```
+
+mod args;
+mod commands;
+mod compose;
+mod exit;
+mod front;
+mod guard;
+mod message;
+mod output;
+mod payload;
+mod quantity;
+mod report;
+mod spawn;
+mod text;
+mod tracer;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, error::ErrorKind};
+
+use args::{Cli, Command};
+use exit::Exit;
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            let asked = !error.use_stderr();
+            return if asked { Exit::Done } else { Exit::Usage }.into();
+        }
+    };
+    let exit = match (&cli.command, cli.attach.pid) {
+        (Some(Command::Run(args)), _) => commands::run::run(args),
+        (Some(Command::Doctor(args)), _) => commands::doctor::doctor(args),
+        (Some(Command::Status(args)), _) => commands::status::status(args),
+        (Some(Command::Detach(args)), _) => commands::detach::detach(args),
+        (None, Some(pid)) => commands::attach::attach(pid, &cli.attach),
+        (None, None) => {
+            let mut command = Cli::command();
+            let what = "give a process with -p PID, or a command";
+            let _ = command.error(ErrorKind::MissingRequiredArgument, what).print();
+            Exit::Usage
+        }
+    };
+    exit.into()
+}

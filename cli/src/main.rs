@@ -1,2 +1,5 @@
-//! The `heapattach` command.
-fn main() {}
+//! The `heapattach` command; everything is in the library.
+
+fn main() -> std::process::ExitCode {
+    heapattach::main()
+}

@@ -1,4 +1,52 @@
-//! Everything that touches another process.
+//! Everything that touches another process: finding out what can be hooked, stopping it for some
+//! milliseconds, putting the payload in, and giving everything back.
+//!
+//! ```text
+//! proc, linker, module -> survey -> plan       the target runs, nothing is touched
+//!                                    |
+//! stopped -> remote_call -> install -> patch   it is stopped, a few milliseconds
+//!                                    |
+//!                                 session      it runs, we count and keep looking for new modules
+//!                                    |
+//! stopped ---------------------->  undo        also for what a killed heapattach left
+//! ```
+//!
+//! Only system calls are made in the target, by a borrowed thread; everything else is written from
+//! outside. Whatever is read from the target is hostile: bounded, checked, never a panic.
 
+pub mod addr;
+pub mod arch;
+pub mod counters;
 pub mod counts;
+pub mod entry;
+pub mod fault;
+pub mod forecast;
+pub mod functions;
+pub mod gap;
+pub mod heartbeat;
+pub mod home;
+pub mod install;
+pub mod leftovers;
+pub mod linker;
+pub mod memory;
+pub mod module;
+pub mod patch;
 pub mod payload_image;
+pub mod places;
+pub mod plan;
+pub mod preflight;
+pub mod proc;
+pub mod ptrace;
+pub mod quiet;
+pub mod remote_call;
+pub mod rseq;
+pub mod session;
+pub mod slots;
+pub mod start;
+pub mod stopped;
+pub mod stub_page;
+pub mod survey;
+pub mod target;
+pub mod undo;
+pub mod vdso;
+pub mod wait;

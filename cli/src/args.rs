@@ -1,0 +1,167 @@
+//! What the user typed.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use heapattach_injector::plan::HookMode;
+
+use crate::quantity::{parse_duration, parse_size};
+
+const EXAMPLES: &str = "\
+Examples:
+  heapattach -p 4711 --duration 60s      count the allocations of a running process for a minute
+  heapattach -p 4711                     the same until Ctrl-C
+  heapattach run -- ./server --port 80   from the first instruction on
+  heapattach doctor -p 4711              what would be done to it; touches nothing
+  heapattach status                      sessions, and what killed ones left
+  heapattach detach -p 4711              clean up what a killed one left
+
+The hooks are mapped from outside, not loaded with dlopen: a remote dlopen can deadlock the target.";
+
+/// Tells what the memory of a live process is doing, and leaves the process as it was.
+#[derive(Debug, Parser)]
+#[command(name = "heapattach", version, before_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// Attach to a process.
+    #[command(flatten)]
+    pub attach: AttachArgs,
+    /// Or do something else.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// The commands with a name.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start a program and count from its first instruction
+    Run(RunArgs),
+    /// Say what would be done to a process, without touching it
+    Doctor(DoctorArgs),
+    /// List sessions, and what killed ones left
+    Status(StatusArgs),
+    /// Clean up what a killed heapattach left in a process
+    Detach(DetachArgs),
+}
+
+/// `heapattach -p PID`.
+#[derive(Clone, Debug, Args)]
+pub struct AttachArgs {
+    /// The process to attach to
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: Option<i32>,
+    /// How it is done.
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// Attach although a seccomp filter cannot be suspended
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// What a session is told.
+#[derive(Clone, Debug, Args)]
+pub struct SessionArgs {
+    /// How long to count: 300ms, 5s, 10m, 1h [default: until Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub duration: Option<Duration>,
+    /// Where to hook: `entry` changes the first bytes of functions and misses no caller, `slots`
+    /// changes only the words that modules call through
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub hooks: HookArg,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Detach when counting takes more of the target's CPU time than this many percent (estimated)
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub max_overhead: Option<f64>,
+    /// Add no more memory to the target than this
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub max_memory: Option<u64>,
+}
+
+/// `heapattach run`.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// How it is done.
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// Write the report there instead of to standard error
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+}
+
+/// `heapattach doctor`.
+#[derive(Clone, Debug, Args)]
+pub struct DoctorArgs {
+    /// The process to look at
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: Option<i32>,
+    /// How it would be hooked
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub hooks: HookArg,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `heapattach status`.
+#[derive(Clone, Debug, Args)]
+pub struct StatusArgs {
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `heapattach detach`.
+#[derive(Clone, Debug, Args)]
+pub struct DetachArgs {
+    /// The process to clean up
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: i32,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The value of `--hooks`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum HookArg {
+    /// Entries where that is proved safe, slots elsewhere
+    #[default]
+    Auto,
+    /// Slots only: no code is changed
+    Slots,
+    /// Entries only: what cannot be patched safely is not hooked
+    Entry,
+}
+
+impl From<HookArg> for HookMode {
+    fn from(arg: HookArg) -> Self {
+        match arg {
+            HookArg::Auto => Self::Auto,
+            HookArg::Slots => Self::Slots,
+            HookArg::Entry => Self::Entry,
+        }
+    }
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').parse::<f64>().ok();
+    number
+        .filter(|n| n.is_finite() && (0.0..=100.0).contains(n))
+        .ok_or_else(|| format!("`{text}` is not a percentage"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

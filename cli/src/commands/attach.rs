@@ -1,0 +1,81 @@
+//! `heapattach -p PID`.
+
+use heapattach_injector::preflight;
+
+use crate::{
+    args::AttachArgs,
+    exit::Exit,
+    front::{self, Mode},
+    output::{complain, print},
+    report::Report,
+    spawn::{self, Side},
+    text, tracer,
+};
+
+/// Attaches, counts, detaches, reports.
+pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
+    let target = match preflight::open(pid, args.force) {
+        Ok(target) => target,
+        Err(refusal) => return refuse(pid, args, &refusal),
+    };
+    match spawn::fork_tracer() {
+        Ok(Side::Tracer(line)) => {
+            tracer::attach(line, &target, args);
+            Exit::Done
+        }
+        Ok(Side::Front(line)) => {
+            drop(target);
+            match front::follow(line, Mode::Attach) {
+                Some(report) => show(&report, args.session.json),
+                None => abandoned(pid),
+            }
+        }
+        Err(error) => {
+            complain(&format!("the tracing process could not be started: {error}"));
+            Exit::Failed
+        }
+    }
+}
+
+/// Prints a report where it belongs and answers the exit status it asks for.
+fn show(report: &Report, json: bool) -> Exit {
+    if let Some(error) = &report.error {
+        complain(&format!("{error} (target: {})", report.target));
+    }
+    if json {
+        print(&serde_json::to_string_pretty(report).unwrap_or_default());
+    } else if report.outcome != "refused" || report.target == "altered" {
+        print(text::report(report).trim_end());
+    }
+    match report.status {
+        0 => Exit::Done,
+        3 => Exit::Refused,
+        4 => Exit::Unsupported,
+        5 => Exit::TargetDied,
+        7 => Exit::Left,
+        130 => Exit::Interrupted,
+        _ => Exit::Failed,
+    }
+}
+
+fn refuse(pid: i32, args: &AttachArgs, refusal: &preflight::Refusal) -> Exit {
+    let exit = if refusal.unsupported { Exit::Unsupported } else { Exit::Refused };
+    complain(&format!("{refusal} (target: untouched)"));
+    if args.session.json {
+        let mut report = Report::new(pid, String::new());
+        report.outcome = "refused".to_owned();
+        report.error = Some(refusal.to_string());
+        report.status = exit.code();
+        print(&serde_json::to_string_pretty(&report).unwrap_or_default());
+    }
+    exit
+}
+
+/// The tracing process was killed.
+fn abandoned(pid: i32) -> Exit {
+    complain(&format!(
+        "the tracing process died; the target runs on, perhaps with hooks that pass everything \
+         through; clean up with `heapattach detach -p {pid}`"
+    ));
+    Exit::Left
+}

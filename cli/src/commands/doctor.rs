@@ -1,0 +1,198 @@
+//! `heapattach doctor [-p PID]`: may we attach, what would be done, what would not be seen.
+
+use std::fmt::Write;
+
+use heapattach_injector::{
+    forecast::{Forecast, forecast},
+    functions::FUNCTIONS,
+    plan::{PlannedHook, Way},
+    preflight,
+    target::{Target, may_suspend_seccomp},
+};
+use serde::Serialize;
+
+use crate::{
+    args::DoctorArgs,
+    compose::{module_name, with_causes},
+    exit::Exit,
+    output::{complain, print},
+    payload, quantity,
+};
+
+#[derive(Serialize)]
+struct Machine {
+    kernel: String,
+    user: u32,
+    /// Value of kernel.yama.ptrace_scope, if that module is there.
+    ptrace_scope: Option<String>,
+    can_suspend_seccomp: bool,
+}
+
+#[derive(Serialize)]
+struct Diagnosis {
+    machine: Machine,
+    pid: Option<i32>,
+    /// Whether attach would be refused, and why.
+    refusal: Option<String>,
+    functions: Vec<Row>,
+    blind: Vec<String>,
+    threads: usize,
+    modules: usize,
+    reserved: u64,
+    look_ms: f64,
+}
+
+#[derive(Serialize)]
+struct Row {
+    function: String,
+    aliases: Vec<String>,
+    module: String,
+    /// `entry`, `slots` or `not`.
+    via: &'static str,
+    why: Option<String>,
+    slots: usize,
+}
+
+/// Looks, and says what it sees.
+pub fn doctor(args: &DoctorArgs) -> Exit {
+    let mut diagnosis = Diagnosis {
+        machine: machine(),
+        pid: args.pid,
+        refusal: None,
+        functions: Vec::new(),
+        blind: Vec::new(),
+        threads: 0,
+        modules: 0,
+        reserved: 0,
+        look_ms: 0.0,
+    };
+    let mut exit = Exit::Done;
+    if let Some(pid) = args.pid {
+        match preflight::open(pid, false) {
+            Ok(target) => exit = examine(&target, args, &mut diagnosis),
+            Err(refusal) => {
+                exit = if refusal.unsupported { Exit::Unsupported } else { Exit::Refused };
+                diagnosis.refusal = Some(refusal.to_string());
+            }
+        }
+    }
+    if args.json {
+        print(&serde_json::to_string_pretty(&diagnosis).unwrap_or_default());
+    } else {
+        print(text(&diagnosis).trim_end());
+    }
+    if let Some(refusal) = &diagnosis.refusal {
+        complain(&format!("{refusal} (target: untouched)"));
+    }
+    exit
+}
+
+fn examine(target: &Target, args: &DoctorArgs, diagnosis: &mut Diagnosis) -> Exit {
+    match forecast(target, &payload::image(), args.hooks.into()) {
+        Ok(forecast) => {
+            fill(target, &forecast, diagnosis);
+            Exit::Done
+        }
+        Err(error) => {
+            diagnosis.refusal = Some(with_causes(&error));
+            Exit::Unsupported
+        }
+    }
+}
+
+fn fill(target: &Target, forecast: &Forecast, diagnosis: &mut Diagnosis) {
+    diagnosis.functions = forecast.hooks.iter().map(|hook| row(target, forecast, hook)).collect();
+    diagnosis.threads = forecast.threads;
+    diagnosis.modules = forecast.modules;
+    diagnosis.reserved = forecast.reserved;
+    diagnosis.look_ms = forecast.took.as_secs_f64() * 1e3;
+    let blind = &mut diagnosis.blind;
+    blind.push("blocks that are older than the attach".to_owned());
+    blind.push("allocators with functions of their own names (pools, static ones)".to_owned());
+    if forecast.unreadable > 0 {
+        blind.push(format!("{} modules that cannot be read yet", forecast.unreadable));
+    }
+    if forecast.sorted.pending > 0 {
+        blind.push(format!("{} slots that the loader has not filled yet", forecast.sorted.pending));
+    }
+    for ((_, function), slots) in &forecast.sorted.foreign {
+        let name = FUNCTIONS[*function].name;
+        blind.push(format!("{slots} slots for {name} that hold something else"));
+    }
+}
+
+fn row(target: &Target, forecast: &Forecast, hook: &PlannedHook) -> Row {
+    let (via, why) = match &hook.way {
+        Way::Entry(_) => ("entry", None),
+        Way::Slots { why } => ("slots", (!why.is_empty()).then(|| why.clone())),
+        Way::Not { why } => ("not", Some(why.clone())),
+    };
+    Row {
+        function: hook.name().to_owned(),
+        aliases: hook.names.iter().skip(1).map(|&id| FUNCTIONS[id].name.to_owned()).collect(),
+        module: module_name(&target.process, &hook.definer),
+        via,
+        why,
+        slots: forecast.sorted.wanted.iter().filter(|w| w.function == hook.at).count(),
+    }
+}
+
+fn machine() -> Machine {
+    let uname = nix::sys::utsname::uname();
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    Machine {
+        kernel: uname.map(|u| u.release().to_string_lossy().into_owned()).unwrap_or_default(),
+        user: nix::unistd::geteuid().as_raw(),
+        ptrace_scope: scope.ok().map(|text| text.trim().to_owned()),
+        can_suspend_seccomp: may_suspend_seccomp(),
+    }
+}
+
+fn text(diagnosis: &Diagnosis) -> String {
+    let mut out = String::new();
+    // Writing into a string cannot fail.
+    let _ = write_text(&mut out, diagnosis);
+    out
+}
+
+fn write_text(out: &mut String, diagnosis: &Diagnosis) -> std::fmt::Result {
+    let machine = &diagnosis.machine;
+    writeln!(out, "kernel {}, running as user {}", machine.kernel, machine.user)?;
+    match machine.ptrace_scope.as_deref() {
+        None | Some("0") => writeln!(out, "ptrace: processes of the same user may be attached to")?,
+        Some(scope) => writeln!(
+            out,
+            "ptrace: kernel.yama.ptrace_scope is {scope}; only root, or `heapattach run`"
+        )?,
+    }
+    if !machine.can_suspend_seccomp {
+        writeln!(out, "seccomp: filters cannot be suspended without CAP_SYS_ADMIN")?;
+    }
+    let Some(pid) = diagnosis.pid else {
+        return writeln!(out, "for one process: heapattach doctor -p PID");
+    };
+    if let Some(refusal) = &diagnosis.refusal {
+        return writeln!(out, "\nprocess {pid}: attach would be refused: {refusal}");
+    }
+    writeln!(out, "\nprocess {pid}: attach is possible; it would be done like this")?;
+    for row in &diagnosis.functions {
+        let names = std::iter::once(&row.function).chain(&row.aliases).cloned();
+        let names = names.collect::<Vec<_>>().join(", ");
+        let via =
+            if row.via == "slots" { format!("{} slots", row.slots) } else { row.via.to_owned() };
+        write!(out, "  {via:<9} {names} in {}", row.module)?;
+        writeln!(out, "{}", row.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default())?;
+    }
+    writeln!(
+        out,
+        "  {} threads would be stopped for some milliseconds, twice; {} modules, looked at in {:.0} ms",
+        diagnosis.threads, diagnosis.modules, diagnosis.look_ms
+    )?;
+    writeln!(
+        out,
+        "  {} of address space would be reserved, little of it used; a counted call costs some ns",
+        quantity::bytes(diagnosis.reserved)
+    )?;
+    writeln!(out, "not seen:")?;
+    diagnosis.blind.iter().try_for_each(|blind| writeln!(out, "  {blind}"))
+}

@@ -1,0 +1,61 @@
+//! `heapattach run -- COMMAND`.
+
+use std::{fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt};
+
+use crate::{
+    args::RunArgs,
+    exit::Exit,
+    front::{self, Mode},
+    output::complain,
+    report::Report,
+    spawn::{self, Side},
+    text, tracer,
+};
+
+/// Starts the program, counts, and ends as it ends.
+pub fn run(args: &RunArgs) -> Exit {
+    match spawn::fork_tracer() {
+        Ok(Side::Tracer(line)) => {
+            tracer::run(line, args);
+            Exit::Done
+        }
+        Ok(Side::Front(line)) => match front::follow(line, Mode::Run) {
+            Some(report) => conclude(&report, args),
+            None => {
+                complain("the tracing process died; the program, if it was started, runs on");
+                Exit::RunFailed
+            }
+        },
+        Err(error) => {
+            complain(&format!("the tracing process could not be started: {error}"));
+            Exit::RunFailed
+        }
+    }
+}
+
+fn conclude(report: &Report, args: &RunArgs) -> Exit {
+    if let Some(error) = &report.error {
+        complain(error);
+    }
+    let text = if args.session.json {
+        serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
+    } else {
+        text::report(report)
+    };
+    match &args.report {
+        Some(path) => {
+            // A report may name paths and arguments: it is for its owner.
+            let mut options = OpenOptions::new();
+            let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
+            if let Err(error) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
+                complain(&format!("the report cannot be written to {}: {error}", path.display()));
+            }
+        }
+        // Standard output is the program's.
+        None if report.error.is_none() => {
+            let _ = std::io::stderr().write_all(text.as_bytes());
+        }
+        None => {}
+    }
+    Exit::Program(report.status)
+}

@@ -1,0 +1,49 @@
+//! `heapattach status`: sessions, and what killed ones left.
+
+use heapattach_injector::leftovers::{Found, look_everywhere};
+use serde::Serialize;
+
+use crate::{args::StatusArgs, exit::Exit, output::print};
+
+#[derive(Serialize)]
+struct Row {
+    pid: i32,
+    command: String,
+    /// The tracing process, if the session is alive.
+    session: Option<i32>,
+    /// Hooks that nobody owns any more.
+    leftover: bool,
+    /// Pages of jumps that former sessions left on purpose.
+    stub_pages: usize,
+}
+
+/// Prints a line for every process with something of ours in it.
+pub fn status(args: &StatusArgs) -> Exit {
+    let rows: Vec<Row> = look_everywhere().into_iter().map(row).collect();
+    if args.json {
+        print(&serde_json::to_string_pretty(&rows).unwrap_or_default());
+        return Exit::Done;
+    }
+    if rows.is_empty() {
+        print("no session, and nothing left, in any process we may look into");
+    }
+    for row in rows {
+        let what = match (row.session, row.leftover) {
+            (Some(owner), _) => format!("attached (by process {owner})"),
+            (None, true) => format!("left over; clean up with: heapattach detach -p {}", row.pid),
+            (None, false) => "clean, but for the page of jumps".to_owned(),
+        };
+        print(&format!("{:>8}  {what}  {}", row.pid, row.command));
+    }
+    Exit::Done
+}
+
+fn row(found: Found) -> Row {
+    Row {
+        pid: found.pid,
+        command: found.command,
+        session: found.homes.iter().find_map(|(_, owner)| *owner),
+        leftover: found.homes.iter().any(|(_, owner)| owner.is_none()),
+        stub_pages: found.stub_pages,
+    }
+}

@@ -1,0 +1,180 @@
+//! From a session to its report: counts by hook and caller become rows by function and module.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use heapattach_injector::{
+    addr::RemoteAddr,
+    counts::CallSite,
+    functions::FUNCTIONS,
+    linker::Link,
+    patch::ActiveHook,
+    plan::Way,
+    proc::Process,
+    session::{Detached, Session, StopReason},
+};
+
+use crate::report::{
+    CallerReport, ChildReport, FunctionReport, MemoryReport, NotHooked, Report, StopReport,
+};
+
+/// What a person would call the module.
+pub fn module_name(process: &Process, link: &Link) -> String {
+    if !link.name.is_empty() {
+        return String::from_utf8_lossy(&link.name).escape_debug().to_string();
+    }
+    let exe = std::fs::read_link(format!("/proc/{}/exe", process.pid()));
+    exe.map_or_else(
+        |_| "[executable]".to_owned(),
+        |path| path.to_string_lossy().escape_debug().to_string(),
+    )
+}
+
+/// Everything but how it ended.
+pub fn compose(session: &Session<'_>, counts: &[CallSite], counted: Duration) -> Report {
+    let process = &session.target().process;
+    let mut report = Report::new(process.pid(), String::new());
+    report.counted_ms = u64::try_from(counted.as_millis()).unwrap_or(u64::MAX);
+    for hook in &session.patches.hooks {
+        let module = module_name(process, &hook.planned.definer);
+        let function = hook.planned.name().to_owned();
+        match (&hook.planned.way, hook.number) {
+            (Way::Not { why }, _) => {
+                report.not_hooked.push(NotHooked { function, module, why: why.clone() });
+            }
+            (_, Some(number)) => {
+                let row = function_row(session, hook, module, number, counts);
+                report.functions.push(row);
+            }
+            (_, None) => {}
+        }
+    }
+    report.functions.sort_by_key(|f| std::cmp::Reverse(f.calls));
+    report.stops = session
+        .stops
+        .iter()
+        .map(|stop| StopReport {
+            why: match stop.reason {
+                StopReason::Attach => "attach",
+                StopReason::Module => "module",
+                StopReason::Detach => "detach",
+            }
+            .to_owned(),
+            threads: stop.cost.threads,
+            stopped_us: stop.cost.stopped.as_secs_f64() * 1e6,
+        })
+        .collect();
+    report.blind = blind_spots(session);
+    report.window_us = session.exposed.as_secs_f64() * 1e6;
+    let home = &session.patches.home;
+    let table = home.end().offset_from(home.table()).unwrap_or(0);
+    report.memory = MemoryReport {
+        reserved: home.header().length,
+        used: home.header().length.saturating_sub(table)
+            + session.counters.memory().unwrap_or(table),
+    };
+    report
+}
+
+fn function_row(
+    session: &Session<'_>,
+    hook: &ActiveHook,
+    module: String,
+    number: usize,
+    counts: &[CallSite],
+) -> FunctionReport {
+    let mut callers: BTreeMap<&str, CallerReport> = BTreeMap::new();
+    let (mut calls, mut bytes) = (0_u64, 0_u64);
+    for site in counts.iter().filter(|site| site.hook == number) {
+        let name = match site.caller {
+            0 => "[other places]",
+            // The call is before the address it returns to.
+            caller => session.places.name(RemoteAddr::new(caller - 1)),
+        };
+        let row = callers.entry(name).or_default();
+        row.calls = row.calls.saturating_add(site.calls);
+        row.bytes = row.bytes.saturating_add(site.bytes);
+        calls = calls.saturating_add(site.calls);
+        bytes = bytes.saturating_add(site.bytes);
+    }
+    let named =
+        callers.into_iter().map(|(name, row)| CallerReport { module: name.to_owned(), ..row });
+    let mut callers: Vec<CallerReport> = named.collect();
+    callers.sort_by_key(|row| std::cmp::Reverse(row.calls));
+    let (via, why_slots) = match &hook.planned.way {
+        Way::Entry(_) => ("entry", None),
+        Way::Slots { why } => ("slots", (!why.is_empty()).then(|| why.clone())),
+        Way::Not { .. } => ("not", None),
+    };
+    let aliases = hook.planned.names.iter().skip(1).map(|&id| FUNCTIONS[id].name.to_owned());
+    FunctionReport {
+        function: hook.planned.name().to_owned(),
+        aliases: aliases.collect(),
+        module,
+        via: via.to_owned(),
+        why_slots,
+        slots: hook.slots,
+        calls,
+        bytes,
+        callers,
+    }
+}
+
+/// What the counts do not show.
+fn blind_spots(session: &Session<'_>) -> Vec<String> {
+    let mut blind = Vec::new();
+    if session.sorted.pending > 0 {
+        blind.push(format!(
+            "{} slots of modules that were still being loaded",
+            session.sorted.pending
+        ));
+    }
+    for ((_, function), slots) in &session.sorted.foreign {
+        let name = FUNCTIONS[*function].name;
+        blind.push(format!("{slots} slots for {name} hold something else and were left alone"));
+    }
+    if session.has_expired() {
+        blind.push(
+            "the hooks switched themselves off: heapattach was not scheduled for 15 s".to_owned(),
+        );
+    }
+    blind
+}
+
+/// Adds what detach did.
+pub fn add_detach(report: &mut Report, detached: &Detached) {
+    report.target = "restored".to_owned();
+    match &detached.result {
+        Ok(undone) => {
+            report.stub_page = undone.stub_page.map(|at| at.to_string());
+            let foreign = undone.foreign.iter();
+            report.left.extend(
+                foreign.map(|at| format!("{at} was changed by somebody else and left alone")),
+            );
+        }
+        Err(left) => {
+            report.target = "altered".to_owned();
+            report.left = left.what.clone();
+            report.error = Some(with_causes(&left.error));
+        }
+    }
+    for child in &detached.children {
+        let left = child.result.as_ref().err().map(|left| left.what.clone()).unwrap_or_default();
+        if !left.is_empty() {
+            report.target = "altered".to_owned();
+            report.left.push(format!("child {}: {}", child.pid, left.join("; ")));
+        }
+        report.children.push(ChildReport { pid: child.pid, left });
+    }
+}
+
+/// An error with everything that led to it.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

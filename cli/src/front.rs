@@ -1,0 +1,165 @@
+//! The command's side of a session: it talks with the user, passes signals on, and prints the
+//! report. It never touches the target; killing it makes the tracing process finish.
+
+use std::{
+    io::{BufRead, BufReader, IsTerminal, Write},
+    os::{fd::AsFd, unix::net::UnixStream},
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{SigSet, Signal, kill},
+        signalfd::{SfdFlags, SignalFd},
+    },
+    unistd::Pid,
+};
+
+use crate::{
+    message::{Message, Request},
+    quantity,
+    report::Report,
+};
+
+/// What the user's signals mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Ctrl-C detaches.
+    Attach,
+    /// They are the program's.
+    Run,
+}
+
+/// Signals that end a command, and those that only the program of `run` may want.
+const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+const PASSED_ON: [Signal; 5] =
+    [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGALRM, Signal::SIGWINCH, Signal::SIGCONT];
+
+/// Follows a session to its end; `None` if the tracing process died.
+pub fn follow(line: UnixStream, mode: Mode) -> Option<Report> {
+    let signals = listen(mode);
+    let mut front = Front { mode, program: None, interrupted: 0, bar: bar() };
+    let mut reader = BufReader::new(line.try_clone().ok()?);
+    loop {
+        if reader.buffer().is_empty() {
+            let mut fds = vec![PollFd::new(line.as_fd(), PollFlags::POLLIN)];
+            if let Some(signals) = &signals {
+                fds.push(PollFd::new(signals.as_fd(), PollFlags::POLLIN));
+            }
+            let _ = poll(&mut fds, PollTimeout::NONE);
+            let spoke = fds[0].revents().is_some_and(|events| !events.is_empty());
+            drop(fds);
+            while let Some(Ok(Some(signal))) = signals.as_ref().map(SignalFd::read_signal) {
+                front.take(&line, signal.ssi_signo, signal.ssi_code);
+            }
+            if !spoke {
+                continue;
+            }
+        }
+        let mut text = String::new();
+        // A line that is cut short, or none, is the end of the tracing process.
+        if reader.read_line(&mut text).unwrap_or(0) == 0 {
+            front.bar.finish_and_clear();
+            return None;
+        }
+        if let Ok(message) = serde_json::from_str(&text)
+            && let Some(report) = front.hear(message)
+        {
+            front.bar.finish_and_clear();
+            return Some(report);
+        }
+    }
+}
+
+struct Front {
+    mode: Mode,
+    program: Option<i32>,
+    interrupted: u32,
+    bar: ProgressBar,
+}
+
+impl Front {
+    fn hear(&mut self, message: Message) -> Option<Report> {
+        match message {
+            Message::Started(pid) => self.program = Some(pid),
+            Message::Attached { pid, command, functions, stopped_us } => {
+                let stopped = quantity::time(Duration::from_secs_f64(stopped_us / 1e6));
+                let ends = if self.mode == Mode::Attach { "; Ctrl-C detaches" } else { "" };
+                say(
+                    &self.bar,
+                    &format!(
+                        "attached to {pid} ({command}), {functions} functions hooked, stopped for \
+                     {stopped}{ends}"
+                    ),
+                );
+            }
+            Message::Progress { calls, bytes } => self.bar.set_message(format!(
+                "{} calls, {} asked for",
+                quantity::count(calls),
+                quantity::bytes(bytes)
+            )),
+            Message::Detached => say(&self.bar, "detached; the program runs on"),
+            Message::Finished(report) => return Some(*report),
+        }
+        None
+    }
+
+    fn take(&mut self, mut line: &UnixStream, number: u32, code: i32) {
+        let Some(signal) = i32::try_from(number).ok().and_then(|n| Signal::try_from(n).ok()) else {
+            return;
+        };
+        match self.mode {
+            Mode::Attach => {
+                self.interrupted += 1;
+                if self.interrupted == 1 {
+                    say(&self.bar, "detaching; the target stays as it was found");
+                } else {
+                    say(
+                        &self.bar,
+                        "still detaching: it is done as soon as no thread is in our code",
+                    );
+                }
+                let _ = line.write_all(&[Request::Detach as u8]);
+            }
+            // What the terminal sends it sends to the program, too.
+            Mode::Run => {
+                let from_terminal = code == libc::SI_KERNEL;
+                if let Some(pid) = self.program.filter(|_| !from_terminal) {
+                    let _ = kill(Pid::from_raw(pid), signal);
+                }
+            }
+        }
+    }
+}
+
+fn listen(mode: Mode) -> Option<SignalFd> {
+    let mut mask = SigSet::empty();
+    ENDING.into_iter().for_each(|signal| mask.add(signal));
+    if mode == Mode::Run {
+        PASSED_ON.into_iter().for_each(|signal| mask.add(signal));
+    }
+    mask.thread_block().ok()?;
+    SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).ok()
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn bar() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}") {
+        bar.set_style(style);
+    }
+    bar.set_message("attaching");
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}
+
+fn say(bar: &ProgressBar, text: &str) {
+    bar.suspend(|| {
+        let _ = writeln!(std::io::stderr(), "heapattach: {text}");
+    });
+}

@@ -1,0 +1,68 @@
+//! Guard rails: when to leave a target alone by ourselves.
+
+use std::{fs, time::Duration};
+
+use heapattach_injector::proc::{Process, status::stat_field};
+
+/// What a counted call costs, from the measurements in the README; only an estimate is made of it.
+const NANOSECONDS_A_CALL: f64 = 4.0;
+
+/// A cgroup this full is about to have somebody killed.
+const NEARLY_FULL: f64 = 0.98;
+
+/// The limits of one session.
+#[derive(Debug)]
+pub struct Guard {
+    max_overhead: Option<f64>,
+    max_memory: Option<u64>,
+    cpu_at_start: Option<Duration>,
+}
+
+impl Guard {
+    /// Takes note of where the target stands.
+    pub fn new(process: &Process, max_overhead: Option<f64>, max_memory: Option<u64>) -> Self {
+        Self { max_overhead, max_memory, cpu_at_start: cpu_time(process) }
+    }
+
+    /// Why the session should end now, if it should.
+    pub fn objection(&self, process: &Process, calls: u64, memory: u64) -> Option<String> {
+        if let Some(limit) = self.max_memory.filter(|&limit| memory > limit) {
+            return Some(format!(
+                "the session takes {memory} bytes of the target, more than {limit}"
+            ));
+        }
+        if let Some((used, limit)) = cgroup_memory(process) {
+            #[allow(clippy::cast_precision_loss)]
+            if used as f64 > limit as f64 * NEARLY_FULL {
+                return Some(format!("the target's cgroup uses {used} of {limit} bytes"));
+            }
+        }
+        let limit = self.max_overhead?;
+        let cpu = cpu_time(process)?.checked_sub(self.cpu_at_start?)?;
+        #[allow(clippy::cast_precision_loss)]
+        let percent = calls as f64 * NANOSECONDS_A_CALL / (cpu.as_nanos() as f64).max(1e6) * 100.0;
+        (percent > limit).then(|| {
+            format!(
+                "counting takes about {percent:.1} % of the target's CPU time, more than {limit}"
+            )
+        })
+    }
+}
+
+/// User and system time of the process so far.
+fn cpu_time(process: &Process) -> Option<Duration> {
+    let stat = process.read("stat").ok()?;
+    let ticks = |field| stat_field(&stat, field)?.parse::<u64>().ok();
+    let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+    let millis = (ticks(14)? + ticks(15)?) * 1000 / u64::try_from(per_second).ok()?;
+    Some(Duration::from_millis(millis))
+}
+
+/// Bytes used and allowed in the target's cgroup (version 2), if it has a limit.
+fn cgroup_memory(process: &Process) -> Option<(u64, u64)> {
+    let text = String::from_utf8(process.read("cgroup").ok()?).ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let file = |name| fs::read_to_string(format!("/sys/fs/cgroup{path}/{name}")).ok();
+    let limit = file("memory.max")?.trim().parse().ok()?;
+    Some((file("memory.current")?.trim().parse().ok()?, limit))
+}

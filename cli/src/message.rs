@@ -1,0 +1,42 @@
+//! What the tracing process tells the command, one JSON object a line.
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::Report;
+
+/// A line.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Message {
+    /// `run`: the program has this pid.
+    Started(i32),
+    /// Attached: so many functions, and how long the target was stopped.
+    Attached {
+        /// The process.
+        pid: i32,
+        /// Its command line.
+        command: String,
+        /// Functions hooked.
+        functions: usize,
+        /// How long it was stopped.
+        stopped_us: f64,
+    },
+    /// Counted so far.
+    Progress {
+        /// Calls.
+        calls: u64,
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// Detached already, while the program of `run` still runs.
+    Detached,
+    /// The end.
+    Finished(Box<Report>),
+}
+
+/// What the command asks of the tracing process; one byte each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Request {
+    /// Detach now.
+    Detach = b'd',
+}

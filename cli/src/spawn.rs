@@ -1,0 +1,130 @@
+//! The processes we start: the one that traces, and the program of `run`.
+//!
+//! # Safety
+//! fork(2) copies one thread only. Both forks happen before this program has started a second one,
+//! so no lock can be held by a thread that the child lacks.
+#![allow(unsafe_code)]
+
+use std::{
+    ffi::{CString, OsString},
+    io::{self, Read, Write},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStringExt, net::UnixStream},
+    },
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::OFlag,
+    sys::signal::{SigHandler, Signal, signal},
+    unistd::{ForkResult, fork, pipe2, setsid},
+};
+
+use crate::exit::Exit;
+
+/// Which side of a fork we are on.
+#[derive(Debug)]
+pub enum Side {
+    /// The command, with the line to the tracing process.
+    Front(UnixStream),
+    /// The tracing process, with the line to the command.
+    Tracer(UnixStream),
+}
+
+/// Forks the tracing process. It stays in our session until [`leave_session`].
+///
+/// # Errors
+/// `EAGAIN`, `EMFILE`.
+pub fn fork_tracer() -> io::Result<Side> {
+    let (ours, theirs) = UnixStream::pair()?;
+    // SAFETY: no other thread exists yet (see above).
+    match unsafe { fork() }? {
+        ForkResult::Parent { .. } => {
+            drop(theirs);
+            Ok(Side::Front(ours))
+        }
+        ForkResult::Child => {
+            drop(ours);
+            Ok(Side::Tracer(theirs))
+        }
+    }
+}
+
+/// Makes the tracing process one that no terminal signal reaches.
+pub fn leave_session() {
+    // Fails only for a leader of its group, which a forked process is not.
+    let _ = setsid();
+    // Nothing but SIGKILL ends it; the command tells it when to stop by closing the line.
+    let _ = nix::sys::signal::SigSet::all().thread_block();
+}
+
+/// A program that has been forked and waits to be let go.
+#[derive(Debug)]
+pub struct Waiting {
+    /// The child.
+    pub pid: i32,
+    gate: OwnedFd,
+    failure: OwnedFd,
+}
+
+/// Forks the program of `run`; it execs when [`Waiting::go`] is called.
+///
+/// # Errors
+/// `EAGAIN`, `EMFILE`, or `EINVAL` for a zero byte in an argument.
+pub fn fork_program(command: &[OsString]) -> io::Result<Waiting> {
+    let words: Result<Vec<CString>, _> =
+        command.iter().map(|word| CString::new(word.clone().into_vec())).collect();
+    let words = words.map_err(|_| Errno::EINVAL)?;
+    let program = words.first().ok_or(Errno::EINVAL)?;
+    let (gate_out, gate_in) = pipe2(OFlag::O_CLOEXEC)?;
+    let (failure_out, failure_in) = pipe2(OFlag::O_CLOEXEC)?;
+    // SAFETY: no other thread exists yet (see above).
+    match unsafe { fork() }? {
+        ForkResult::Parent { child } => {
+            Ok(Waiting { pid: child.as_raw(), gate: gate_in, failure: failure_out })
+        }
+        ForkResult::Child => {
+            drop((gate_in, failure_out));
+            become_program(program, &words, gate_out, failure_in)
+        }
+    }
+}
+
+fn become_program(program: &CString, words: &[CString], gate: OwnedFd, failure: OwnedFd) -> ! {
+    let mut byte = [0];
+    let opened = std::fs::File::from(gate).read_exact(&mut byte);
+    if opened.is_ok() {
+        // Rust ignores SIGPIPE in its own programs; this one is to find it as usual.
+        // SAFETY: setting a default action runs no code of ours.
+        let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+        let errno = nix::unistd::execvp(program, words).map_or_else(|e| e, |never| match never {});
+        let _ = std::fs::File::from(failure).write_all(&(errno as i32).to_le_bytes());
+    }
+    // SAFETY: ends the process at once, without handlers of a parent's making.
+    unsafe { libc::_exit(127) }
+}
+
+impl Waiting {
+    /// Opens the gate.
+    ///
+    /// # Errors
+    /// `EPIPE` if the child is gone.
+    pub fn go(&self) -> io::Result<()> {
+        nix::unistd::write(&self.gate, &[1]).map(drop).map_err(Into::into)
+    }
+
+    /// Why the program could not be executed, if it could not: call this after it ended.
+    pub fn exec_error(self) -> Option<Errno> {
+        let Self { failure, gate, .. } = self;
+        drop(gate);
+        let mut bytes = [0; 4];
+        let read = std::fs::File::from(failure).read_exact(&mut bytes);
+        read.ok().map(|()| Errno::from_raw(i32::from_le_bytes(bytes)))
+    }
+}
+
+/// The exit status env(1) has for a program that cannot be executed.
+pub fn exec_exit(errno: Errno) -> Exit {
+    if errno == Errno::ENOENT { Exit::NotFound } else { Exit::CannotExecute }
+}

@@ -1,0 +1,332 @@
+//! x86-64: registers, injected calls, and the frame that saves a thread whose tracer was killed.
+//!
+//! # Safety
+//! The one unsafe operation reads the time-stamp counter, which touches no memory.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::__cpuid_count;
+
+use nix::errno::Errno;
+
+use crate::{addr::RemoteAddr, ptrace::SignalMask};
+
+/// The general registers of a stopped thread.
+pub type Registers = libc::user_regs_struct;
+
+/// `ELFCLASS64` files of this machine are what we can work on.
+pub const ELF_MACHINE: u16 = goblin::elf::header::EM_X86_64;
+
+/// Relocations that leave the address of a function in a word.
+pub const RELOCATION_JUMP_SLOT: u32 = goblin::elf::reloc::R_X86_64_JUMP_SLOT;
+/// See [`RELOCATION_JUMP_SLOT`].
+pub const RELOCATION_GLOB_DAT: u32 = goblin::elf::reloc::R_X86_64_GLOB_DAT;
+/// See [`RELOCATION_JUMP_SLOT`].
+pub const RELOCATION_ADDRESS: u32 = goblin::elf::reloc::R_X86_64_64;
+
+/// An instruction that jumps to itself: a place to wait at without a trap.
+pub const SELF_JUMP: [u8; 2] = [0xeb, 0xfe];
+
+/// Our own place for an injected call: should the tracer die meanwhile, the thread runs on into
+/// `rt_sigreturn` with the rescue frame on its stack, and is where it was.
+/// `syscall; mov $15, %eax; syscall; ud2`
+pub const RESCUED_CALL: [u8; 11] = [0x0f, 0x05, 0xb8, 15, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b];
+
+/// A resident stub: `jmp *2(%rip)`, padding, then the cell that holds where to.
+pub const STUB_JUMP: [u8; 8] = [0xff, 0x25, 2, 0, 0, 0, 0xcc, 0xcc];
+
+const TRAP_FLAG: u64 = 1 << 8;
+const DIRECTION_FLAG: u64 = 1 << 10;
+const NO_CALL: u64 = u64::MAX;
+
+const ERESTART_RESTARTBLOCK: i64 = -516;
+const ERESTARTNOHAND: i64 = -514;
+const ERESTARTSYS: i64 = -512;
+
+/// What the stop found a thread doing; the order is our preference for a carrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Activity {
+    /// Running its own code.
+    User,
+    /// In a call the kernel restarts unseen.
+    Restarts,
+    /// In a call the kernel restarts through its restart block.
+    RestartBlock,
+    /// In a call that answers EINTR to any stop; it has the answer already.
+    Interrupted,
+}
+
+/// What this thread was doing.
+pub fn activity(registers: &Registers) -> Activity {
+    if registers.orig_rax == NO_CALL {
+        return Activity::User;
+    }
+    match registers.rax.cast_signed() {
+        ERESTART_RESTARTBLOCK => Activity::RestartBlock,
+        ERESTARTNOHAND..=ERESTARTSYS => Activity::Restarts,
+        _ => Activity::Interrupted,
+    }
+}
+
+/// Where the thread is.
+pub fn program_counter(registers: &Registers) -> RemoteAddr {
+    RemoteAddr::new(registers.rip)
+}
+
+/// Where its stack ends.
+pub fn stack_pointer(registers: &Registers) -> RemoteAddr {
+    RemoteAddr::new(registers.rsp)
+}
+
+/// The registers with the program counter elsewhere.
+pub fn moved_to(registers: &Registers, place: RemoteAddr) -> Registers {
+    Registers { rip: place.get(), ..*registers }
+}
+
+/// The registers after the function just entered has returned to `place`.
+pub fn returned_to(registers: &Registers, place: RemoteAddr) -> Registers {
+    Registers {
+        rip: place.get(),
+        rsp: registers.rsp.wrapping_add(8),
+        orig_rax: NO_CALL,
+        ..*registers
+    }
+}
+
+/// The processor's time-stamp counter.
+pub fn time_stamp() -> u64 {
+    // SAFETY: every x86-64 processor has the counter, and reading it touches no memory.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+/// Finds a `syscall` instruction in the text of the vDSO.
+pub fn find_syscall(text: &[u8]) -> Option<usize> {
+    text.windows(2).position(|w| w == [0x0f, 0x05])
+}
+
+/// Registers that make the call `number` at the instruction `gadget`, on the stack `stack`.
+pub fn call_registers(
+    saved: &Registers,
+    gadget: RemoteAddr,
+    stack: Option<RemoteAddr>,
+    number: i64,
+    arguments: [u64; 6],
+) -> Registers {
+    let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+    Registers {
+        rip: gadget.get(),
+        rsp: stack.map_or(saved.rsp, RemoteAddr::get),
+        rax: number.cast_unsigned(),
+        // Else the kernel would take our call for the interrupted one and move rip back by two.
+        orig_rax: NO_CALL,
+        eflags: saved.eflags & !(TRAP_FLAG | DIRECTION_FLAG),
+        rdi,
+        rsi,
+        rdx,
+        r10,
+        r8,
+        r9,
+        ..*saved
+    }
+}
+
+/// What the call answered.
+///
+/// # Errors
+/// The call's own errno.
+pub fn call_result(registers: &Registers) -> Result<u64, Errno> {
+    let value = registers.rax.cast_signed();
+    match i32::try_from(value) {
+        Ok(error @ -4095..=-1) => Err(Errno::from_raw(-error)),
+        _ => Ok(registers.rax),
+    }
+}
+
+/// The signal frame that puts `saved`, `mask` and the vector state back when the kernel returns
+/// from it; it lies at `at`, which is also the stack pointer to make the call with.
+///
+/// It is used only if our tracing process dies in the middle, when nobody is left to let the
+/// kernel restart the interrupted call: so it is restarted by hand, and a call with a restart
+/// block (sigreturn forgets those) ends with EINTR.
+pub fn rescue_frame(
+    saved: &Registers,
+    mask: SignalMask,
+    vector_state: &[u8],
+    at: RemoteAddr,
+) -> Vec<u8> {
+    const CONTEXT: usize = 304;
+    const UC_FP_XSTATE: u64 = 1;
+    const UC_SIGCONTEXT_SS: u64 = 2;
+    const UC_STRICT_RESTORE_SS: u64 = 4;
+    const NO_SUCH_STACK_MODE: u64 = 0x55;
+
+    let (rax, rip) = match activity(saved) {
+        Activity::Restarts => (saved.orig_rax, saved.rip.wrapping_sub(2)),
+        Activity::RestartBlock => ((-i64::from(libc::EINTR)).cast_unsigned(), saved.rip),
+        Activity::User | Activity::Interrupted => (saved.rax, saved.rip),
+    };
+    let vector = signal_vector_state(vector_state);
+    // XSAVE areas are aligned to 64 bytes.
+    let vector_at = (at.get() + CONTEXT as u64).next_multiple_of(64);
+    let (flags, vector_pointer) = match &vector {
+        Some(_) => (UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS, vector_at),
+        None => (UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS, 0),
+    };
+    let selectors = (saved.cs & 0xffff) | (saved.ss & 0xffff) << 48;
+    let words: [u64; 38] = [
+        flags,
+        0,
+        // The alternate stack: a mode the kernel refuses leaves the thread's own one alone.
+        0,
+        NO_SUCH_STACK_MODE,
+        0,
+        saved.r8,
+        saved.r9,
+        saved.r10,
+        saved.r11,
+        saved.r12,
+        saved.r13,
+        saved.r14,
+        saved.r15,
+        saved.rdi,
+        saved.rsi,
+        saved.rbp,
+        saved.rbx,
+        saved.rdx,
+        rax,
+        saved.rcx,
+        saved.rsp,
+        rip,
+        saved.eflags,
+        selectors,
+        0,
+        0,
+        0,
+        0,
+        vector_pointer,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        mask,
+    ];
+    let mut frame: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    debug_assert_eq!(frame.len(), CONTEXT);
+    if let Some(vector) = vector {
+        frame.resize(usize::try_from(vector_at - at.get()).unwrap_or(CONTEXT), 0);
+        frame.extend_from_slice(&vector);
+    }
+    frame
+}
+
+/// The most a rescue frame takes.
+pub const RESCUE_FRAME_LIMIT: u64 = 16 << 10;
+
+/// The vector state as a signal frame wants it: with the marks of its extended form, and without
+/// the tile registers, which need more room than the kernel grants every process.
+fn signal_vector_state(state: &[u8]) -> Option<Vec<u8>> {
+    const LEGACY: usize = 512;
+    const HEADER_END: usize = 576;
+    const SOFTWARE: usize = 464;
+    const MAGIC1: u32 = 0x4650_5853;
+    const MAGIC2: u32 = 0x4650_5845;
+    const TILES: u64 = 3 << 17;
+
+    if state.len() < HEADER_END {
+        return state.get(..LEGACY).map(<[u8]>::to_vec);
+    }
+    let word = |at: usize| Some(u64::from_le_bytes(*state.get(at..)?.first_chunk()?));
+    let features = word(SOFTWARE)? & !TILES;
+    let size = vector_state_size(features).min(state.len());
+    let mut frame = state.get(..size)?.to_vec();
+    let in_use = word(LEGACY)? & !TILES;
+    frame[LEGACY..LEGACY + 8].copy_from_slice(&in_use.to_le_bytes());
+    let size32 = u32::try_from(size).ok()?;
+    frame[SOFTWARE..SOFTWARE + 4].copy_from_slice(&MAGIC1.to_le_bytes());
+    frame[SOFTWARE + 4..SOFTWARE + 8].copy_from_slice(&(size32 + 4).to_le_bytes());
+    frame[SOFTWARE + 8..SOFTWARE + 16].copy_from_slice(&features.to_le_bytes());
+    frame[SOFTWARE + 16..SOFTWARE + 20].copy_from_slice(&size32.to_le_bytes());
+    frame.extend_from_slice(&MAGIC2.to_le_bytes());
+    Some(frame)
+}
+
+/// How long the standard form of these state components is.
+fn vector_state_size(features: u64) -> usize {
+    const STATE_LEAF: u32 = 0xd;
+    let extended = (2..63_u32).filter(|bit| features & 1 << bit != 0);
+    let ends = extended.map(|bit| {
+        let leaf = __cpuid_count(STATE_LEAF, bit);
+        (leaf.ebx + leaf.eax) as usize
+    });
+    ends.fold(576, usize::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(rip: u64, rax: i64, orig_rax: u64) -> Registers {
+        // All registers are plain numbers.
+        let mut registers = blank();
+        (registers.rip, registers.rax, registers.orig_rax) = (rip, rax.cast_unsigned(), orig_rax);
+        registers
+    }
+
+    fn blank() -> Registers {
+        Registers {
+            r15: 0,
+            r14: 0,
+            r13: 0,
+            r12: 0,
+            rbp: 0,
+            rbx: 0,
+            r11: 0,
+            r10: 0,
+            r9: 0,
+            r8: 0,
+            rax: 0,
+            rcx: 0,
+            rdx: 0,
+            rsi: 0,
+            rdi: 0,
+            orig_rax: 0,
+            rip: 0,
+            cs: 0x33,
+            eflags: 0x202,
+            rsp: 0,
+            ss: 0x2b,
+            fs_base: 0,
+            gs_base: 0,
+            ds: 0,
+            es: 0,
+            fs: 0,
+            gs: 0,
+        }
+    }
+
+    #[test]
+    fn knows_what_a_stopped_thread_was_doing() {
+        assert_eq!(activity(&at(1, 5, NO_CALL)), Activity::User);
+        assert_eq!(activity(&at(1, -512, 0)), Activity::Restarts);
+        assert_eq!(activity(&at(1, -514, 34)), Activity::Restarts);
+        assert_eq!(activity(&at(1, -516, 35)), Activity::RestartBlock);
+        assert_eq!(activity(&at(1, -4, 232)), Activity::Interrupted);
+    }
+
+    #[test]
+    fn only_small_negative_numbers_are_errors() {
+        assert_eq!(call_result(&at(0, -12, 0)), Err(Errno::ENOMEM));
+        assert_eq!(call_result(&at(0, -4096, 0)), Ok((-4096_i64).cast_unsigned()));
+        assert_eq!(call_result(&at(0, 0x7f00_0000_0000, 0)), Ok(0x7f00_0000_0000));
+    }
+
+    #[test]
+    fn a_rescue_frame_restarts_by_hand_what_it_can() {
+        let frame = rescue_frame(&at(100, -512, 7), 0xabcd, &[], RemoteAddr::new(0x1000));
+        let word = |i: usize| u64::from_le_bytes(*frame[i * 8..].first_chunk().unwrap());
+        assert_eq!((word(18), word(21), word(37)), (7, 98, 0xabcd));
+    }
+}

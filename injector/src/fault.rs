@@ -1,0 +1,80 @@
+//! The place where a test makes a call of the engine fail, or ends a process, on purpose.
+//!
+//! Every ptrace request, write into the target and injected call passes [`point`] first. Without
+//! the cargo feature `faults` it is nothing; with it, `HEAPATTACH_FAULT` tells what happens:
+//! `count`, `trace`, `fail:N` (once), `failfrom:N` (for ever), `kill:N` (this process) or
+//! `killfront:N` (the command that started it).
+
+use nix::errno::Errno;
+
+/// Passes, unless a test wants the call named `what` to fail.
+///
+/// # Errors
+/// `EIO` if a test asked for it.
+#[cfg(not(feature = "faults"))]
+#[inline]
+pub fn point(_what: &'static str) -> Result<(), Errno> {
+    Ok(())
+}
+
+/// See the other half.
+///
+/// # Errors
+/// `EIO` if a test asked for it.
+#[cfg(feature = "faults")]
+pub fn point(what: &'static str) -> Result<(), Errno> {
+    use nix::{
+        sys::signal::{Signal, kill},
+        unistd::{Pid, getppid},
+    };
+    let (plan, wanted) = armed::plan();
+    let now = armed::next();
+    if plan == "trace" {
+        eprintln!("heapattach: faults: call {now} is {what}");
+    }
+    match plan {
+        "fail" if now == wanted => Err(Errno::EIO),
+        "failfrom" if now >= wanted => Err(Errno::EIO),
+        "kill" if now == wanted => {
+            let _ = kill(Pid::this(), Signal::SIGKILL);
+            Ok(())
+        }
+        "killfront" if now == wanted => {
+            let _ = kill(getppid(), Signal::SIGKILL);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints how many calls there were, if a test wants to know.
+pub fn summary() {
+    #[cfg(feature = "faults")]
+    if matches!(armed::plan().0, "count" | "trace") {
+        eprintln!("heapattach: faults: {} calls", armed::next() - 1);
+    }
+}
+
+#[cfg(feature = "faults")]
+mod armed {
+    use std::sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    };
+
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    static PLAN: OnceLock<(String, u64)> = OnceLock::new();
+
+    pub fn plan() -> (&'static str, u64) {
+        let (plan, wanted) = PLAN.get_or_init(|| {
+            let text = std::env::var("HEAPATTACH_FAULT").unwrap_or_default();
+            let (plan, number) = text.split_once(':').unwrap_or((&text, "0"));
+            (plan.to_owned(), number.parse().unwrap_or(0))
+        });
+        (plan, *wanted)
+    }
+
+    pub fn next() -> u64 {
+        CALLS.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}

@@ -1,0 +1,62 @@
+//! What attach would do, found out by the same code, with the target untouched.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    home::Home,
+    payload_image::PayloadImage,
+    plan::{HookMode, PlannedHook, Way, plan},
+    proc::maps,
+    session::AttachError,
+    slots::{self, Sorted},
+    survey::{Survey, Surveyor},
+    target::Target,
+};
+
+/// The forecast.
+#[derive(Debug)]
+pub struct Forecast {
+    /// Every function, and how it would be hooked.
+    pub hooks: Vec<PlannedHook>,
+    /// The slots that would be changed or left alone.
+    pub sorted: Sorted,
+    /// Modules loaded.
+    pub modules: usize,
+    /// Modules that cannot be read yet.
+    pub unreadable: usize,
+    /// Threads that would be stopped.
+    pub threads: usize,
+    /// Address space that would be reserved.
+    pub reserved: u64,
+    /// How long finding all this out took; the target runs meanwhile.
+    pub took: Duration,
+}
+
+/// Looks.
+///
+/// # Errors
+/// As attach would fail before its first stop.
+pub fn forecast(
+    target: &Target,
+    image: &PayloadImage,
+    mode: HookMode,
+) -> Result<Forecast, AttachError> {
+    let began = Instant::now();
+    let mut surveyor = Surveyor::new(target)?;
+    let survey: Survey = surveyor.look(target)?;
+    let text = target.process.read("maps").map_err(|_| AttachError::Maps)?;
+    let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
+    let hooks = plan(target, &survey, &maps, mode, |_| false);
+    let by_slots = |at| hooks.iter().any(|h| h.at == at && matches!(h.way, Way::Slots { .. }));
+    let sorted = slots::sort(target, &survey, &maps, None, by_slots);
+    let (modules, changes) = crate::session::journal_room(&survey);
+    Ok(Forecast {
+        sorted,
+        modules: survey.loaded.len(),
+        unreadable: survey.unreadable,
+        threads: target.process.threads().unwrap_or_default().len(),
+        reserved: Home::length_for(image.text().len() as u64, modules, changes),
+        took: began.elapsed(),
+        hooks,
+    })
+}

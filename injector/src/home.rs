@@ -1,0 +1,449 @@
+//! Our home in the target: one reserved range that holds the payload's code and everything needed
+//! to undo the session, so that whoever comes after a killed heapattach finds it by its first bytes
+//! and cleans up. It is made by one call and unmapped by one, so nothing of it can be forgotten.
+//!
+//! ```text
+//! +0       header: magic, session, who owns it, counts                       readable, executable,
+//! +0x200   the instruction that injected calls are made at                   never writable: we
+//! +0x1000  rescue frame: the borrowed thread as it was                       write it from outside
+//! +0x5000  trampolines: the first instructions of patched functions
+//! ...      the payload
+//! ...      journal: modules, then changes, each noted before it is made
+//! ...      the stub page, which may stay
+//! ...      control page                                                      private, zero in forks
+//! ...      table of counters                                                 shared with us
+//! ```
+
+use std::ops::Range;
+
+use heapattach_abi::table::TABLE_BYTES;
+use nix::errno::Errno;
+
+use crate::{
+    addr::RemoteAddr, arch, entry::TRAMPOLINE_MAX, linker::u64_at, memory::Memory,
+    proc::maps::Mapping,
+};
+
+/// The first bytes of a home.
+pub const MAGIC: [u8; 16] = *b"HEAPATTACHHOME01";
+/// Raised whenever the layout changes: an older heapattach must not undo what it misreads.
+const VERSION: u64 = 1;
+
+/// The page of the target; all offsets below are multiples of it.
+pub const PAGE: u64 = 4096;
+
+const GADGET: u64 = 0x200;
+const NAME: u64 = 0x300;
+/// What the shared memory is called in the target's map.
+pub const SHARED_NAME: &[u8] = b"heapattach\0";
+const FRAME: u64 = PAGE;
+const TRAMPOLINES: u64 = FRAME + arch::RESCUE_FRAME_LIMIT;
+const TRAMPOLINE_COUNT: u64 = heapattach_abi::kind::MAX_HOOKS as u64;
+const BODY: u64 = TRAMPOLINES + TRAMPOLINE_COUNT * TRAMPOLINE_MAX as u64;
+
+const MODULE_BYTES: u64 = 24;
+const CHANGE_BYTES: u64 = 40;
+
+/// A home is never larger; the header of a hostile target may say otherwise.
+const SIZE_LIMIT: u64 = 64 << 20;
+
+/// What the header says, word by word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Random; children forked from the target bear it too.
+    pub session: u64,
+    /// The tracing process that made it.
+    pub owner: u64,
+    /// When that was started.
+    pub owner_started: u64,
+    /// Length of the home.
+    pub length: u64,
+    /// Address of the stub page that the session uses: its own, or one found; 0 for none.
+    pub stubs: u64,
+    /// 1 while a descriptor of ours may be open in the target.
+    pub descriptor: u64,
+    /// Length of the payload.
+    pub body_length: u64,
+    /// Room for modules, and how many there are.
+    pub module_room: u64,
+    /// See above.
+    pub modules: u64,
+    /// Room for changes, and how many there are.
+    pub change_room: u64,
+    /// See above.
+    pub changes: u64,
+}
+
+/// A module that words were changed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModuleRecord {
+    /// Where it was loaded.
+    pub base: u64,
+    /// Its dynamic section.
+    pub dynamic: RemoteAddr,
+    /// What tells it from another at the same place.
+    pub identity: u64,
+}
+
+/// What was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// A word that holds a function's address.
+    Slot,
+    /// The first instructions of a function.
+    Entry,
+    /// The target of a branch inside the allocator.
+    Bypass,
+}
+
+/// One change of at most eight bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Where.
+    pub at: RemoteAddr,
+    /// What was there.
+    pub old: [u8; 8],
+    /// What we wrote.
+    pub new: [u8; 8],
+    /// How many of the bytes count.
+    pub length: usize,
+    /// What it is.
+    pub kind: ChangeKind,
+    /// Index of its module.
+    pub module: u64,
+}
+
+/// A home at its place in the target.
+#[derive(Clone, Debug)]
+pub struct Home {
+    at: RemoteAddr,
+    header: Header,
+}
+
+/// Why a record could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum HomeError {
+    /// The journal is full.
+    #[error("the journal in the target has no room for more changes ({0})")]
+    Full(u64),
+    /// The target cannot be written.
+    #[error("the home at {at} in the target cannot be written")]
+    Write {
+        /// Where it lies.
+        at: RemoteAddr,
+        /// What the kernel said.
+        #[source]
+        source: Errno,
+    },
+    /// The bytes do not make sense.
+    #[error("the home at {at} in the target says {what}")]
+    Nonsense {
+        /// Where it lies.
+        at: RemoteAddr,
+        /// What cannot be.
+        what: &'static str,
+    },
+}
+
+impl Home {
+    /// How long a home must be for this payload and so many modules and changes.
+    pub fn length_for(body: u64, modules: u64, changes: u64) -> u64 {
+        let journal = modules * MODULE_BYTES + changes * CHANGE_BYTES;
+        let kept_from_writing = BODY + body.next_multiple_of(PAGE) + journal.next_multiple_of(PAGE);
+        kept_from_writing + 2 * PAGE + TABLE_BYTES as u64
+    }
+
+    /// A home to be written at `at`, where its mapping just came to be.
+    pub fn new(at: RemoteAddr, header: Header) -> Self {
+        Self { at, header }
+    }
+
+    /// Reads the home at `at`.
+    ///
+    /// # Errors
+    /// When the header is none of ours.
+    pub fn open(memory: &Memory, at: RemoteAddr) -> Result<Self, HomeError> {
+        let nonsense = |what| HomeError::Nonsense { at, what };
+        let bytes = memory.read_vec(at, 16 + 8 * 13).map_err(|_| nonsense("nothing"))?;
+        if bytes[..16] != MAGIC {
+            return Err(nonsense("that it is none"));
+        }
+        let word = |i: usize| u64_at(&bytes, 16 + 8 * i).unwrap_or(0);
+        if word(0) != VERSION {
+            return Err(nonsense("that another version of heapattach made it"));
+        }
+        let header = Header {
+            session: word(1),
+            owner: word(2),
+            owner_started: word(3),
+            length: word(4),
+            stubs: word(5),
+            descriptor: word(6),
+            body_length: word(7),
+            module_room: word(8),
+            modules: word(9),
+            change_room: word(10),
+            changes: word(11),
+        };
+        let home = Self { at, header };
+        let rooms = [header.length, header.body_length, header.module_room, header.change_room];
+        if rooms.iter().any(|&n| n > SIZE_LIMIT) {
+            return Err(nonsense("that it is larger than any home"));
+        }
+        let wanted = Self::length_for(header.body_length, header.module_room, header.change_room);
+        if header.length != wanted {
+            return Err(nonsense("a length that does not fit its parts"));
+        }
+        if header.modules > header.module_room || header.changes > header.change_room {
+            return Err(nonsense("that it holds more than it has room for"));
+        }
+        Ok(home)
+    }
+
+    /// Every home in these mappings. It may have merged with a neighbour, so a few pages of every
+    /// mapping of its kind are looked at.
+    pub fn find(memory: &Memory, maps: &[Mapping<'_>]) -> Vec<RemoteAddr> {
+        find_marked(memory, maps, MAGIC)
+    }
+
+    /// Where it lies.
+    pub fn at(&self) -> RemoteAddr {
+        self.at
+    }
+
+    /// What its header says.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Its end.
+    pub fn end(&self) -> RemoteAddr {
+        self.at.offset(self.header.length)
+    }
+
+    /// The stub page reserved for this session; it stays if a slot was ever led to it.
+    pub fn stub_page(&self) -> RemoteAddr {
+        self.end_less(2 * PAGE + TABLE_BYTES as u64)
+    }
+
+    /// The switch of all hooks.
+    pub fn control(&self) -> RemoteAddr {
+        self.end_less(PAGE + TABLE_BYTES as u64)
+    }
+
+    /// The counters.
+    pub fn table(&self) -> RemoteAddr {
+        self.end_less(TABLE_BYTES as u64)
+    }
+
+    /// A place for the name of the shared memory.
+    pub fn name(&self) -> RemoteAddr {
+        self.at.offset(NAME)
+    }
+
+    /// The part of our code that a thread may be in, or on its way back to.
+    pub fn code(&self) -> Range<RemoteAddr> {
+        self.at..self.stub_page()
+    }
+
+    fn end_less(&self, bytes: u64) -> RemoteAddr {
+        self.at.offset(self.header.length.saturating_sub(bytes))
+    }
+
+    /// Where calls are made that survive our death.
+    pub fn gadget(&self) -> RemoteAddr {
+        self.at.offset(GADGET)
+    }
+
+    /// Where the rescue frame lies.
+    pub fn frame(&self) -> RemoteAddr {
+        self.at.offset(FRAME)
+    }
+
+    /// Where the payload lies.
+    pub fn body(&self) -> RemoteAddr {
+        self.at.offset(BODY)
+    }
+
+    /// Room for the first instructions of the function behind hook `hook`.
+    pub fn trampoline(&self, hook: usize) -> RemoteAddr {
+        self.at.offset(TRAMPOLINES + hook as u64 * TRAMPOLINE_MAX as u64)
+    }
+
+    /// Writes the header and the gadget; the frame is the carrier's to give.
+    ///
+    /// # Errors
+    /// When the target cannot be written.
+    pub fn write(&self, memory: &Memory) -> Result<(), HomeError> {
+        let failed = |source| self.failed(source);
+        memory.write(self.gadget(), &arch::RESCUED_CALL).map_err(failed)?;
+        memory.write(self.name(), SHARED_NAME).map_err(failed)?;
+        self.write_header(memory)
+    }
+
+    /// Puts the addresses of the other mappings into the header.
+    ///
+    /// # Errors
+    /// When the target cannot be written.
+    pub fn amend(
+        &mut self,
+        memory: &Memory,
+        change: impl FnOnce(&mut Header),
+    ) -> Result<(), HomeError> {
+        change(&mut self.header);
+        self.write_header(memory)
+    }
+
+    /// Notes modules; answers the index of the first.
+    ///
+    /// # Errors
+    /// When there is no room, or the target cannot be written.
+    pub fn note_modules(
+        &mut self,
+        memory: &Memory,
+        modules: &[ModuleRecord],
+    ) -> Result<u64, HomeError> {
+        let first = self.header.modules;
+        if first + modules.len() as u64 > self.header.module_room {
+            return Err(HomeError::Full(self.header.module_room));
+        }
+        let words = modules.iter().flat_map(|m| [m.base, m.dynamic.get(), m.identity]);
+        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        let at = self.modules_at().offset(first * MODULE_BYTES);
+        memory.write(at, &bytes).map_err(|source| self.failed(source))?;
+        self.amend(memory, |header| header.modules += modules.len() as u64)?;
+        Ok(first)
+    }
+
+    /// Notes changes that are about to be made.
+    ///
+    /// # Errors
+    /// When there is no room, or the target cannot be written; then no change may be made.
+    pub fn note_changes(&mut self, memory: &Memory, changes: &[Change]) -> Result<(), HomeError> {
+        let first = self.header.changes;
+        if first + changes.len() as u64 > self.header.change_room {
+            return Err(HomeError::Full(self.header.change_room));
+        }
+        let mut bytes = Vec::with_capacity(changes.len() * 40);
+        for change in changes {
+            let kind = match change.kind {
+                ChangeKind::Slot => 0_u64,
+                ChangeKind::Entry => 1,
+                ChangeKind::Bypass => 2,
+            };
+            bytes.extend(change.at.get().to_le_bytes());
+            bytes.extend(change.old);
+            bytes.extend(change.new);
+            bytes.extend((change.length as u64 | kind << 8).to_le_bytes());
+            bytes.extend(change.module.to_le_bytes());
+        }
+        let at = self.changes_at().offset(first * CHANGE_BYTES);
+        memory.write(at, &bytes).map_err(|source| self.failed(source))?;
+        self.amend(memory, |header| header.changes += changes.len() as u64)
+    }
+
+    /// The modules noted.
+    ///
+    /// # Errors
+    /// When the target cannot be read.
+    pub fn modules(&self, memory: &Memory) -> Result<Vec<ModuleRecord>, HomeError> {
+        let bytes = self.read(memory, self.modules_at(), self.header.modules * MODULE_BYTES)?;
+        let word = |record: &[u8], i: usize| u64_at(record, i * 8).unwrap_or(0);
+        let records = bytes.chunks_exact(24).map(|r| ModuleRecord {
+            base: word(r, 0),
+            dynamic: RemoteAddr::new(word(r, 1)),
+            identity: word(r, 2),
+        });
+        Ok(records.collect())
+    }
+
+    /// The changes noted; each may or may not have been made.
+    ///
+    /// # Errors
+    /// When the target cannot be read.
+    pub fn changes(&self, memory: &Memory) -> Result<Vec<Change>, HomeError> {
+        let bytes = self.read(memory, self.changes_at(), self.header.changes * CHANGE_BYTES)?;
+        let word = |record: &[u8], i: usize| u64_at(record, i * 8).unwrap_or(0);
+        let records = bytes.chunks_exact(40).filter_map(|r| {
+            let kind = match word(r, 3) >> 8 {
+                0 => ChangeKind::Slot,
+                1 => ChangeKind::Entry,
+                2 => ChangeKind::Bypass,
+                _ => return None,
+            };
+            let length = usize::from(r[24]).min(8);
+            let (old, new) = (word(r, 1).to_le_bytes(), word(r, 2).to_le_bytes());
+            Some(Change {
+                at: RemoteAddr::new(word(r, 0)),
+                old,
+                new,
+                length,
+                kind,
+                module: word(r, 4),
+            })
+        });
+        Ok(records.collect())
+    }
+
+    fn modules_at(&self) -> RemoteAddr {
+        self.body().offset(self.header.body_length.next_multiple_of(PAGE))
+    }
+
+    fn changes_at(&self) -> RemoteAddr {
+        self.modules_at().offset(self.header.module_room * MODULE_BYTES)
+    }
+
+    fn read(&self, memory: &Memory, at: RemoteAddr, length: u64) -> Result<Vec<u8>, HomeError> {
+        let length = usize::try_from(length).unwrap_or(0);
+        memory
+            .read_vec(at, length)
+            .map_err(|_| HomeError::Nonsense { at: self.at, what: "more than is mapped" })
+    }
+
+    fn write_header(&self, memory: &Memory) -> Result<(), HomeError> {
+        let h = &self.header;
+        let words = [
+            VERSION,
+            h.session,
+            h.owner,
+            h.owner_started,
+            h.length,
+            h.stubs,
+            h.descriptor,
+            h.body_length,
+            h.module_room,
+            h.modules,
+            h.change_room,
+            h.changes,
+        ];
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        memory.write(self.at, &bytes).map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: Errno) -> HomeError {
+        HomeError::Write { at: self.at, source }
+    }
+}
+
+/// Pages that begin with `magic`, in mappings of the kind we make.
+pub(crate) fn find_marked(
+    memory: &Memory,
+    maps: &[Mapping<'_>],
+    magic: [u8; 16],
+) -> Vec<RemoteAddr> {
+    const PAGES_LOOKED_AT: u64 = 64;
+    let ours = |m: &&Mapping<'_>| m.executable && !m.writable && m.is_anonymous();
+    let mut found = Vec::new();
+    for mapping in maps.iter().filter(ours) {
+        let length = mapping.range.end.offset_from(mapping.range.start).unwrap_or(0);
+        for page in 0..(length / PAGE).min(PAGES_LOOKED_AT) {
+            let at = mapping.range.start.offset(page * PAGE);
+            let mut head = [0; 16];
+            if memory.read(at, &mut head).is_ok() && head == magic {
+                found.push(at);
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,264 @@
+//! Building our home in the stopped target: six system calls on a borrowed thread, and writes from
+//! outside. Nothing of the target's own memory changes here.
+
+use std::{ops::Range, time::Duration};
+
+use heapattach_abi::control;
+use nix::errno::Errno;
+
+use crate::{
+    addr::RemoteAddr,
+    counters::Counters,
+    gap,
+    home::{Header, Home, HomeError},
+    payload_image::PayloadImage,
+    proc::{self, maps::Mapping},
+    remote_call::{Carrier, CarrierError},
+    stopped::{Stopped, choose_carrier},
+};
+
+const MADV_WIPEONFORK: u64 = 18;
+const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
+/// Why there is no home.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// The address space has no room near the code.
+    #[error("no free range of {length} bytes lies within 2 GiB of the functions at {near}")]
+    NoRoom {
+        /// How much was wanted.
+        length: u64,
+        /// Near what.
+        near: RemoteAddr,
+    },
+    /// The kernel put it elsewhere.
+    #[error("the kernel mapped at {got} instead of {wanted}")]
+    Moved {
+        /// Where it should be.
+        wanted: RemoteAddr,
+        /// Where it is.
+        got: RemoteAddr,
+    },
+    /// A system call in the target failed.
+    #[error(transparent)]
+    Carrier(#[from] CarrierError),
+    /// Our home cannot be written.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The shared memory cannot be had.
+    #[error("the shared memory made in the target could not be taken over")]
+    Shared(#[source] Errno),
+    /// No thread can be borrowed.
+    #[error("no thread of the target could be borrowed")]
+    NoCarrier,
+}
+
+/// What a home needs to know before it is built.
+#[derive(Debug)]
+pub struct Blueprint<'a> {
+    /// The payload.
+    pub image: &'a PayloadImage,
+    /// A `syscall` instruction in the vDSO.
+    pub gadget: RemoteAddr,
+    /// The code that must be in reach.
+    pub code: Range<RemoteAddr>,
+    /// Room in the journal.
+    pub module_room: u64,
+    /// See above.
+    pub change_room: u64,
+    /// The session's number.
+    pub session: u64,
+    /// The start time of this process.
+    pub started: u64,
+}
+
+/// What came of it. A home that was begun is named even on failure, so that it can be undone.
+#[derive(Debug)]
+pub struct Built {
+    /// The home, if its mapping came to be.
+    pub home: Option<Home>,
+    /// The counters, or what went wrong.
+    pub counters: Result<Counters, InstallError>,
+    /// How long the borrowed thread would not have survived our death.
+    pub exposed: Duration,
+}
+
+/// Builds a home.
+pub fn build(stop: &Stopped<'_>, maps: &[Mapping<'_>], plan: &Blueprint<'_>) -> Built {
+    let mut home = None;
+    let mut exposed = Duration::ZERO;
+    let counters = build_with(stop, maps, plan, &mut home, &mut exposed);
+    Built { home, counters, exposed }
+}
+
+fn build_with(
+    stop: &Stopped<'_>,
+    maps: &[Mapping<'_>],
+    plan: &Blueprint<'_>,
+    built: &mut Option<Home>,
+    exposed: &mut Duration,
+) -> Result<Counters, InstallError> {
+    let body = plan.image.text().len() as u64;
+    let length = Home::length_for(body, plan.module_room, plan.change_room);
+    let at = gap::find(maps, &plan.code, length)
+        .ok_or(InstallError::NoRoom { length, near: plan.code.start })?;
+    let thread = choose_carrier(stop).ok_or(InstallError::NoCarrier)?;
+    let mut carrier = Carrier::borrow(stop, thread, plan.gadget)?;
+    // Everything that takes time comes before the thread's registers change.
+    let home = Home::new(
+        at,
+        Header {
+            session: plan.session,
+            owner: std::process::id().into(),
+            owner_started: plan.started,
+            length,
+            body_length: body,
+            module_room: plan.module_room,
+            change_room: plan.change_room,
+            ..Header::default()
+        },
+    );
+    let frame = carrier.rescue_frame(home.frame())?;
+    reserve(&mut carrier, &home)?;
+    let home = built.insert(home);
+    let memory = &stop.target().memory;
+    home.write(memory)?;
+    let failed = |at| move |source| InstallError::Home(HomeError::Write { at, source });
+    memory.write(home.frame(), &frame).map_err(failed(home.frame()))?;
+    carrier.rescue(home.gadget(), home.frame());
+    let counters = furnish(stop, &mut carrier, home)?;
+    memory.write(home.body(), &wired(plan.image, home)).map_err(failed(home.body()))?;
+    *exposed = carrier.finish()?;
+    Ok(counters)
+}
+
+/// The one call without a rescue place.
+fn reserve(carrier: &mut Carrier<'_, '_>, home: &Home) -> Result<(), InstallError> {
+    let protection = libc::PROT_READ | libc::PROT_EXEC;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let length = home.header().length;
+    let got = map(carrier, "mmap home", home.at(), length, protection, flags, u64::MAX)?;
+    // Kernels before 4.17 take the address for a hint.
+    if got == home.at() {
+        return Ok(());
+    }
+    carrier.call("munmap home", libc::SYS_munmap, [got.get(), length, 0, 0, 0, 0])?;
+    Err(InstallError::Moved { wanted: home.at(), got })
+}
+
+/// The pages of the home that are not code.
+fn furnish(
+    stop: &Stopped<'_>,
+    carrier: &mut Carrier<'_, '_>,
+    home: &mut Home,
+) -> Result<Counters, InstallError> {
+    let length = home.table().offset_from(home.control()).unwrap_or(0);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    map(carrier, "mmap control", home.control(), length, READ_WRITE, flags, u64::MAX)?;
+    let arguments = [home.control().get(), length, MADV_WIPEONFORK, 0, 0, 0];
+    carrier.call("madvise", libc::SYS_madvise, arguments)?;
+
+    match share(stop, carrier, home) {
+        Err(InstallError::Carrier(CarrierError::Refused { call: "memfd_create", source }))
+            if has_no_file_for_us(source) =>
+        {
+            keep_private(carrier, home)
+        }
+        other => other,
+    }
+}
+
+/// The target has no descriptor to spare, or may not make such a file.
+fn has_no_file_for_us(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::EMFILE
+            | Errno::ENFILE
+            | Errno::EPERM
+            | Errno::EACCES
+            | Errno::ENOSYS
+            | Errno::EINVAL
+    )
+}
+
+/// A file for the counters, made by the target so that no path need be shared, and taken over.
+fn share(
+    stop: &Stopped<'_>,
+    carrier: &mut Carrier<'_, '_>,
+    home: &mut Home,
+) -> Result<Counters, InstallError> {
+    let memory = &stop.target().memory;
+    home.amend(memory, |header| header.descriptor = 1)?;
+    let descriptor = create_shared(carrier, home)?;
+    let number = i32::try_from(descriptor).unwrap_or(-1);
+    let taken = proc::take_descriptor(&stop.target().process, number);
+    let counters = taken.and_then(Counters::size).map_err(InstallError::Shared)?;
+    let length = home.end().offset_from(home.table()).unwrap_or(0);
+    let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+    map(carrier, "mmap table", home.table(), length, READ_WRITE, flags, descriptor)?;
+    carrier.call("close", libc::SYS_close, [descriptor, 0, 0, 0, 0, 0])?;
+    home.amend(memory, |header| header.descriptor = 0)?;
+    Ok(counters)
+}
+
+/// The same without a file.
+fn keep_private(carrier: &mut Carrier<'_, '_>, home: &mut Home) -> Result<Counters, InstallError> {
+    let length = home.end().offset_from(home.table()).unwrap_or(0);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    map(carrier, "mmap table", home.table(), length, READ_WRITE, flags, u64::MAX)?;
+    let arguments = [home.table().get(), length, MADV_WIPEONFORK, 0, 0, 0];
+    carrier.call("madvise", libc::SYS_madvise, arguments)?;
+    Ok(Counters::Private(home.table()))
+}
+
+/// `memfd_create`, without the flag that kernels before 6.3 do not know.
+fn create_shared(carrier: &mut Carrier<'_, '_>, home: &Home) -> Result<u64, CarrierError> {
+    const MFD_NOEXEC_SEAL: u64 = 8;
+    let flags = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+    let name = home.name().get();
+    let create = libc::SYS_memfd_create;
+    match carrier.call("memfd_create", create, [name, flags | MFD_NOEXEC_SEAL, 0, 0, 0, 0]) {
+        Err(CarrierError::Refused { source: Errno::EINVAL, .. }) => {
+            carrier.call("memfd_create", create, [name, flags, 0, 0, 0, 0])
+        }
+        other => other,
+    }
+}
+
+fn map(
+    carrier: &mut Carrier<'_, '_>,
+    call: &'static str,
+    at: RemoteAddr,
+    length: u64,
+    protection: i32,
+    flags: i32,
+    descriptor: u64,
+) -> Result<RemoteAddr, CarrierError> {
+    let (protection, flags) = (protection.unsigned_abs().into(), flags.unsigned_abs().into());
+    let arguments = [at.get(), length, protection, flags, descriptor, 0];
+    carrier.call(call, libc::SYS_mmap, arguments).map(RemoteAddr::new)
+}
+
+/// The payload with the addresses it needs filled in.
+fn wired(image: &PayloadImage, home: &Home) -> Vec<u8> {
+    let mut body = image.text().to_vec();
+    for (cell, value) in
+        [(image.control_cell(), home.control()), (image.table_cell(), home.table())]
+    {
+        if let Some(bytes) = body.get_mut(cell..cell + 8) {
+            bytes.copy_from_slice(&value.get().to_le_bytes());
+        }
+    }
+    body
+}
+
+/// Turns all hooks on, until `deadline` of the time-stamp counter (0: for ever).
+///
+/// # Errors
+/// When the target cannot be written.
+pub fn enable(stop: &Stopped<'_>, home: &Home, deadline: u64) -> Result<(), Errno> {
+    let memory = &stop.target().memory;
+    let field = |offset: usize| home.control().offset(offset as u64);
+    memory.write_word(field(control::DEADLINE_TSC), deadline)?;
+    memory.write(field(control::ENABLED), &1_u32.to_le_bytes())
+}

@@ -1,0 +1,101 @@
+//! Sessions and what they left, in any process: found by the first bytes of our mappings, so that
+//! no file or lock is needed to know of them.
+
+use crate::{
+    home::Home,
+    proc::{Process, all_pids, maps, runs_still},
+    stub_page::StubPage,
+    target::Target,
+    undo::{Left, Undone, undo},
+};
+
+/// What was found in one process.
+#[derive(Debug)]
+pub struct Found {
+    /// The process.
+    pub pid: i32,
+    /// Its command line.
+    pub command: String,
+    /// Homes: whether the session still has an owner, and which.
+    pub homes: Vec<(Home, Option<i32>)>,
+    /// Stub pages.
+    pub stub_pages: usize,
+}
+
+/// Looks into one process; `None` if there is nothing of ours, or we may not look.
+pub fn look(pid: i32) -> Option<Found> {
+    let process = Process::open(pid).ok()?;
+    let target = Target::open(process).ok()?;
+    let found = look_at(&target);
+    (!found.homes.is_empty() || found.stub_pages > 0).then_some(found)
+}
+
+fn look_at(target: &Target) -> Found {
+    let text = target.process.read("maps").unwrap_or_default();
+    let maps = maps::parse(&text).unwrap_or_default();
+    let homes = Home::find(&target.memory, &maps)
+        .into_iter()
+        .filter_map(|at| Home::open(&target.memory, at).ok())
+        .map(|home| {
+            let owner = i32::try_from(home.header().owner).unwrap_or(0);
+            let alive = runs_still(owner, home.header().owner_started);
+            (home, alive.then_some(owner))
+        })
+        .collect();
+    let stub_pages = StubPage::find(&target.memory, &maps).len();
+    Found { pid: target.process.pid(), command: target.process.command(), homes, stub_pages }
+}
+
+/// Every process of this machine with something of ours in it.
+pub fn look_everywhere() -> Vec<Found> {
+    all_pids().into_iter().filter_map(look).collect()
+}
+
+/// A child that inherited our hooks, and what became of it.
+#[derive(Debug)]
+pub struct Child {
+    /// The child.
+    pub pid: i32,
+    /// Whether everything was given back there.
+    pub result: Result<Undone, Left>,
+}
+
+/// Gives back what children forked in mid-session inherited. They are passive from their first
+/// instruction on, but they hold our mappings and patches.
+pub fn clean_children(parent: i32, home: &Home, since: u64) -> Vec<Child> {
+    // A child may fork while we look; its children are as clean as it is when they are born.
+    const ROUNDS: usize = 8;
+    let mut cleaned = Vec::new();
+    for _ in 0..ROUNDS {
+        let found: Vec<i32> = all_pids()
+            .into_iter()
+            .filter(|&pid| pid != parent && !cleaned.iter().any(|c: &Child| c.pid == pid))
+            .filter(|&pid| inherited(pid, home, since))
+            .collect();
+        if found.is_empty() {
+            break;
+        }
+        for pid in found {
+            let target = Process::open(pid).and_then(Target::open);
+            if let Ok(target) = target {
+                cleaned.push(Child { pid, result: undo(&target, home) });
+            }
+        }
+    }
+    cleaned
+}
+
+fn inherited(pid: i32, home: &Home, since: u64) -> bool {
+    let Ok(process) = Process::open(pid) else { return false };
+    if process.start_time().is_none_or(|started| started < since) {
+        return false;
+    }
+    let text = process.read("maps").unwrap_or_default();
+    let start = format!("{:x}-", home.at().get());
+    let mapped = text.split(|&b| b == b'\n').any(|line| line.starts_with(start.as_bytes()));
+    mapped
+        && Target::open(process).is_ok_and(|target| {
+            Home::open(&target.memory, home.at())
+                .is_ok_and(|found| found.header().session == home.header().session)
+        })
+}

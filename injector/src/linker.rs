@@ -1,0 +1,189 @@
+//! The modules of the target, as its dynamic loader lists them: found by `DT_DEBUG`, never by a
+//! symbol, and read while the target runs. Lists are walked with a bound; what they hold is
+//! hostile until checked.
+
+use nix::errno::Errno;
+
+use crate::{
+    addr::{Bias, RemoteAddr},
+    memory::Memory,
+    proc::{
+        auxv::Auxv,
+        maps::{self, Mapping},
+    },
+};
+
+/// No honest process has more.
+const MODULE_LIMIT: usize = 1 << 16;
+const NAMESPACE_LIMIT: usize = 64;
+const HEADER_LIMIT: u64 = 512;
+const NAME_LIMIT: usize = 4096;
+
+const PT_DYNAMIC: u32 = goblin::elf::program_header::PT_DYNAMIC;
+const PT_PHDR: u32 = goblin::elf::program_header::PT_PHDR;
+const DT_DEBUG: u64 = goblin::elf::dynamic::DT_DEBUG;
+
+/// One loaded module.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Link {
+    /// What the loader added to the file's addresses (`l_addr`).
+    pub base: u64,
+    /// Its dynamic section (`l_ld`).
+    pub dynamic: RemoteAddr,
+    /// The path the loader opened; empty for the executable.
+    pub name: Vec<u8>,
+    /// Which link namespace it is in; 0 is the program's own.
+    pub namespace: usize,
+    /// First in the list of its namespace.
+    pub first: bool,
+}
+
+impl Link {
+    /// The bias of its addresses.
+    pub fn bias(&self) -> Bias {
+        Bias::new(self.base)
+    }
+
+    /// Whether this is the executable.
+    pub fn is_executable(&self) -> bool {
+        self.first && self.namespace == 0
+    }
+}
+
+/// Why there is no list of modules.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// No interpreter: nothing is linked at run time.
+    #[error("the program is statically linked")]
+    Static,
+    /// The kernel's words do not fit the memory.
+    #[error("the program headers at {0} cannot be read")]
+    Headers(RemoteAddr),
+    /// The loader has not come so far.
+    #[error("the dynamic loader has not published its list of modules yet")]
+    TooEarly,
+    /// The list leads outside of memory.
+    #[error("the loader's list of modules cannot be read")]
+    List(#[source] Errno),
+}
+
+/// Where the loader keeps its lists (`struct r_debug`).
+#[derive(Clone, Copy, Debug)]
+pub struct Rendezvous(RemoteAddr);
+
+impl Rendezvous {
+    /// The address of the record, found by whoever starts the program.
+    pub fn at(address: RemoteAddr) -> Self {
+        Self(address)
+    }
+
+    /// Finds it through the executable's program headers and `DT_DEBUG`.
+    ///
+    /// # Errors
+    /// For static programs, and too early in the life of a dynamic one.
+    pub fn find(memory: &Memory, auxv: &Auxv, maps: &[Mapping<'_>]) -> Result<Self, LinkError> {
+        let headers_at = auxv.phdr.ok_or(LinkError::Static)?;
+        let length = auxv.phnum.min(HEADER_LIMIT) * 56;
+        let length = usize::try_from(length).unwrap_or(0);
+        let headers =
+            memory.read_vec(headers_at, length).map_err(|_| LinkError::Headers(headers_at))?;
+        let header = |kind| headers.chunks_exact(56).find(|h| u32_at(h, 0) == Some(kind));
+        let dynamic = header(PT_DYNAMIC).and_then(|h| u64_at(h, 16)).ok_or(LinkError::Static)?;
+        let base = match header(PT_PHDR).and_then(|h| u64_at(h, 16)) {
+            Some(stated) => headers_at.get().wrapping_sub(stated),
+            // Without PT_PHDR: the headers lie in the first page of the file.
+            None => maps::covering(maps, headers_at).map_or(0, |m| m.range.start.get()),
+        };
+        let at = Bias::new(base).place(crate::addr::ImageAddr::new(dynamic));
+        let entries = dynamic_entries(memory, at).map_err(LinkError::List)?;
+        let debug = entries.iter().find(|(tag, _)| *tag == DT_DEBUG).map(|(_, value)| *value);
+        match debug {
+            Some(0) => Err(LinkError::TooEarly),
+            Some(address) => Ok(Self(RemoteAddr::new(address))),
+            None => Err(LinkError::Static),
+        }
+    }
+
+    /// Whether no list is being changed just now. It says nothing of relocation.
+    pub fn is_consistent(self, memory: &Memory) -> bool {
+        const STATE: u64 = 24;
+        memory.word(self.0.offset(STATE)).is_ok_and(|word| word & 0xffff_ffff == 0)
+    }
+
+    /// Every module of every namespace.
+    ///
+    /// # Errors
+    /// When a list leads outside of memory (it may be changing; ask again).
+    pub fn modules(self, memory: &Memory) -> Result<Vec<Link>, LinkError> {
+        let mut links = Vec::new();
+        let mut record = self.0;
+        for namespace in 0..NAMESPACE_LIMIT {
+            // r_version, r_map, r_brk, r_state, r_ldbase, and from version 2 on r_next.
+            let version = memory.word(record).map_err(LinkError::List)? & 0xffff_ffff;
+            let head = memory.word(record.offset(8)).map_err(LinkError::List)?;
+            walk(memory, RemoteAddr::new(head), namespace, &mut links)?;
+            if version < 2 {
+                break;
+            }
+            match memory.word(record.offset(40)) {
+                Ok(next) if next != 0 => record = RemoteAddr::new(next),
+                _ => break,
+            }
+        }
+        if links.is_empty() { Err(LinkError::TooEarly) } else { Ok(links) }
+    }
+}
+
+/// The dynamic loader itself, before it has listed anything: found where the kernel put it.
+pub fn interpreter(memory: &Memory, base: RemoteAddr) -> Option<Link> {
+    let header = memory.read_vec(base, 64).ok()?;
+    let headers_at = base.checked_add(u64_at(&header, 32)?)?;
+    let count =
+        u64::from(u16::from_le_bytes([*header.get(56)?, *header.get(57)?])).min(HEADER_LIMIT);
+    let headers = memory.read_vec(headers_at, usize::try_from(count * 56).ok()?).ok()?;
+    let dynamic = headers.chunks_exact(56).find(|h| u32_at(h, 0) == Some(PT_DYNAMIC))?;
+    let dynamic = base.checked_add(u64_at(dynamic, 16)?)?;
+    Some(Link { base: base.get(), dynamic, name: Vec::new(), namespace: 0, first: false })
+}
+
+fn walk(
+    memory: &Memory,
+    head: RemoteAddr,
+    namespace: usize,
+    links: &mut Vec<Link>,
+) -> Result<(), LinkError> {
+    let (mut at, mut first) = (head, true);
+    while at.get() != 0 && links.len() < MODULE_LIMIT {
+        // l_addr, l_name, l_ld, l_next.
+        let mut entry = [0; 32];
+        memory.read(at, &mut entry).map_err(LinkError::List)?;
+        let field = |i| u64_at(&entry, i).unwrap_or(0);
+        let name = memory.string(RemoteAddr::new(field(8)), NAME_LIMIT).unwrap_or_default();
+        let dynamic = RemoteAddr::new(field(16));
+        links.push(Link { base: field(0), dynamic, name, namespace, first });
+        at = RemoteAddr::new(field(24));
+        first = false;
+    }
+    Ok(())
+}
+
+/// The entries of a dynamic section: tag and value.
+///
+/// # Errors
+/// When its first page cannot be read.
+pub fn dynamic_entries(memory: &Memory, at: RemoteAddr) -> Result<Vec<(u64, u64)>, Errno> {
+    let mut bytes = vec![0; 16 * 512];
+    let read = memory.read_some(at, &mut bytes)?;
+    let pairs = bytes[..read].chunks_exact(16).map(|pair| (u64_at(pair, 0), u64_at(pair, 8)));
+    Ok(pairs.map_while(|(tag, value)| Some((tag.filter(|t| *t != 0)?, value?))).collect())
+}
+
+/// The little-endian word at `at`.
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// The little-endian half word at `at`.
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}

@@ -1,0 +1,387 @@
+//! Changing the target's words and text, with everything stopped: each change is noted in the
+//! journal before it is made, and made only where memory still holds what was planned for.
+
+use std::{
+    collections::{HashMap, HashSet},
+    rc::Rc,
+};
+
+use heapattach_abi::kind::ArgKind;
+use nix::errno::Errno;
+
+use crate::{
+    addr::{ImageAddr, RemoteAddr},
+    entry::{Callee, KeepOut, RelocateError, TooFar},
+    functions::FUNCTIONS,
+    home::{Change, ChangeKind, Home, HomeError, ModuleRecord},
+    linker::Link,
+    module,
+    payload_image::PayloadImage,
+    plan::{EntryParts, PlannedHook, Way, differs_from_file},
+    proc::maps::Mapping,
+    quiet,
+    slots::{Sorted, sort},
+    stopped::Stopped,
+    stub_page::StubPage,
+    survey::Survey,
+};
+
+/// A function with a hook of its own.
+#[derive(Clone, Debug)]
+pub struct ActiveHook {
+    /// Which function, and which way it is hooked.
+    pub planned: PlannedHook,
+    /// Which of the payload's hooks it has; `None` if it is not hooked.
+    pub number: Option<usize>,
+    /// How many slots lead to it.
+    pub slots: usize,
+}
+
+/// Why a change was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum PatchError {
+    /// The journal or the home cannot be written.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The target cannot be written.
+    #[error("the target cannot be written at {at}")]
+    Write {
+        /// Where.
+        at: RemoteAddr,
+        /// What the kernel said.
+        #[source]
+        source: Errno,
+    },
+    /// The code of an entry cannot be moved.
+    #[error(transparent)]
+    Relocate(#[from] RelocateError),
+    /// A jump does not reach.
+    #[error(transparent)]
+    TooFar(#[from] TooFar),
+}
+
+/// Why entries cannot be patched at this stop, though perhaps at the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotNow {
+    /// A vfork child runs in the same memory.
+    VforkChild,
+    /// This thread stands in a window, or returns into one.
+    ThreadInWindow(i32),
+}
+
+/// What the session has changed in the target.
+#[derive(Debug)]
+pub struct Patches {
+    /// Our home.
+    pub home: Home,
+    /// The stub page in use.
+    pub stubs: Option<StubPage>,
+    /// Every function considered.
+    pub hooks: Vec<ActiveHook>,
+    modules: HashMap<Link, u64>,
+    noted: HashSet<(RemoteAddr, [u8; 8], u64)>,
+    used: HashMap<ArgKind, usize>,
+}
+
+impl Patches {
+    /// Nothing changed yet. `stubs` is the page a former session left, if there is one.
+    pub fn new(home: Home, stubs: Option<StubPage>) -> Self {
+        Self {
+            home,
+            stubs,
+            hooks: Vec::new(),
+            modules: HashMap::new(),
+            noted: HashSet::new(),
+            used: HashMap::new(),
+        }
+    }
+
+    /// Whether `at` is considered already.
+    pub fn knows(&self, at: RemoteAddr) -> bool {
+        self.hooks.iter().any(|hook| hook.planned.at == at)
+    }
+
+    /// Whether the function at `at` is hooked by its slots.
+    pub fn by_slots(&self, at: RemoteAddr) -> bool {
+        self.hooks.iter().any(|hook| {
+            hook.planned.at == at
+                && hook.number.is_some()
+                && matches!(hook.planned.way, Way::Slots { .. })
+        })
+    }
+
+    /// Whether any function is hooked by its slots.
+    pub fn any_by_slots(&self) -> bool {
+        let by_slots =
+            |h: &ActiveHook| h.number.is_some() && matches!(h.planned.way, Way::Slots { .. });
+        self.hooks.iter().any(by_slots)
+    }
+
+    /// Hooks these functions at their entries, or gives their modules' slots to [`Self::lead`].
+    ///
+    /// # Errors
+    /// When the target cannot be written; what was changed by then is in the journal.
+    pub fn add(
+        &mut self,
+        stop: &Stopped<'_>,
+        maps: &[Mapping<'_>],
+        image: &PayloadImage,
+        hooks: Vec<PlannedHook>,
+    ) -> Result<(), PatchError> {
+        let first = self.hooks.len();
+        for mut planned in hooks {
+            let kind = FUNCTIONS[planned.names[0]].bytes;
+            let number = self.take_number(image, kind, &mut planned.way);
+            self.check_entry(stop, maps, &mut planned, number);
+            self.hooks.push(ActiveHook { planned, number, slots: 0 });
+        }
+        let memory = &stop.target().memory;
+        for index in first..self.hooks.len() {
+            let Some(number) = self.hooks[index].number else { continue };
+            let original = self.prepare_entry(stop, index, number)?;
+            let cell = image.orig_cell(number).unwrap_or(0) as u64;
+            let at = self.home.body().offset(cell);
+            memory
+                .write_word(at, original.get())
+                .map_err(|source| PatchError::Write { at, source })?;
+        }
+        let changes = self.entry_changes(stop, image, first)?;
+        self.apply(stop, &changes)
+    }
+
+    /// A free hook of the right kind.
+    fn take_number(&mut self, image: &PayloadImage, kind: ArgKind, way: &mut Way) -> Option<usize> {
+        if matches!(way, Way::Not { .. }) {
+            return None;
+        }
+        let used = self.used.entry(kind).or_default();
+        let number = image.hooks_of(kind).nth(*used);
+        match number {
+            Some(_) => *used += 1,
+            None => *way = Way::Not { why: "the payload has no free hook left".to_owned() },
+        }
+        number
+    }
+
+    /// Turns an entry to slots if something speaks against it only now.
+    fn check_entry(
+        &self,
+        stop: &Stopped<'_>,
+        maps: &[Mapping<'_>],
+        planned: &mut PlannedHook,
+        number: Option<usize>,
+    ) {
+        let Way::Entry(parts) = &planned.way else { return };
+        let Some(number) = number else { return };
+        let trampoline = self.home.trampoline(number);
+        let why = differs_from_file(stop.target(), maps, parts).or_else(|| {
+            parts.plan.relocate(parts.bias, trampoline, |_| None).err().map(|e| e.to_string())
+        });
+        if let Some(why) = why {
+            planned.way = Way::Slots { why };
+        }
+    }
+
+    /// Where the hook goes on: past the patched entry, or to the function itself.
+    fn prepare_entry(
+        &self,
+        stop: &Stopped<'_>,
+        index: usize,
+        number: usize,
+    ) -> Result<RemoteAddr, PatchError> {
+        let planned = &self.hooks[index].planned;
+        let Way::Entry(parts) = &planned.way else { return Ok(planned.at) };
+        let trampoline = self.home.trampoline(number);
+        let past = |callee: &Callee| self.past(stop, parts, callee);
+        let code = parts.plan.relocate(parts.bias, trampoline, past)?;
+        stop.target()
+            .memory
+            .write(trampoline, &code)
+            .map_err(|source| PatchError::Write { at: trampoline, source })?;
+        Ok(trampoline)
+    }
+
+    /// The trampoline of the function that `parts`' module states at `at`, if it is patched.
+    fn trampoline_of(&self, parts: &EntryParts, at: ImageAddr) -> Option<RemoteAddr> {
+        let hook = self.hooks.iter().find(|h| h.planned.at == parts.bias.place(at))?;
+        matches!(hook.planned.way, Way::Entry(_)).then_some(self.home.trampoline(hook.number?))
+    }
+
+    /// Where an internal branch to `callee` leads past its hook. By way of a PLT stub it is a call
+    /// of that function only while the slot is bound to it, or will be.
+    fn past(&self, stop: &Stopped<'_>, parts: &EntryParts, callee: &Callee) -> Option<RemoteAddr> {
+        if let Some(slot) = callee.slot {
+            let bound = stop.target().memory.word(parts.bias.place(slot)).ok()?;
+            let function = parts.bias.place(callee.function);
+            let other = self.hooks.iter().any(|h| h.planned.at.get() == bound);
+            if bound != function.get() && other {
+                return None;
+            }
+        }
+        self.trampoline_of(parts, callee.function)
+    }
+
+    fn entry_changes(
+        &mut self,
+        stop: &Stopped<'_>,
+        image: &PayloadImage,
+        first: usize,
+    ) -> Result<Vec<Change>, PatchError> {
+        let mut changes = Vec::new();
+        let mut seen: Vec<Rc<crate::entry::Analysis>> = Vec::new();
+        for index in first..self.hooks.len() {
+            let hook = self.hooks[index].clone();
+            let (Way::Entry(parts), Some(number)) = (&hook.planned.way, hook.number) else {
+                continue;
+            };
+            let module = self.module_index(stop, &hook.planned.definer)?;
+            let at = self.home.body().offset(image.hook_offset(number).unwrap_or(0) as u64);
+            let (old, new) = (parts.plan.old(), parts.plan.patch(parts.bias, at)?);
+            let window = parts.plan.window_at(parts.bias).start;
+            changes.push(change(window, &old, &new, ChangeKind::Entry, module));
+            if seen.iter().any(|a| Rc::ptr_eq(a, &parts.analysis)) {
+                continue;
+            }
+            seen.push(Rc::clone(&parts.analysis));
+            let patched = |at| self.trampoline_of(parts, at).is_some();
+            for bypass in parts.analysis.bypasses(patched) {
+                let Some(past) = self.past(stop, parts, &bypass.callee) else { continue };
+                let new = bypass.rewrite(parts.bias, past)?;
+                let field = bypass.field(parts.bias);
+                changes.push(change(field, &bypass.old, &new, ChangeKind::Bypass, module));
+            }
+        }
+        // Branches first: they may lead to a trampoline before the entry does, not after.
+        changes.sort_by_key(|c| c.kind == ChangeKind::Entry);
+        Ok(changes)
+    }
+
+    /// Leads every slot that is bound to a function hooked by slots to that function's stub.
+    ///
+    /// # Errors
+    /// When the target cannot be written; what was changed by then is in the journal.
+    pub fn lead(
+        &mut self,
+        stop: &Stopped<'_>,
+        maps: &[Mapping<'_>],
+        image: &PayloadImage,
+        survey: &Survey,
+    ) -> Result<Sorted, PatchError> {
+        if !self.any_by_slots() {
+            return Ok(Sorted::default());
+        }
+        let target = stop.target();
+        let sorted =
+            sort(target, survey, maps, self.stubs.as_ref(), |function| self.by_slots(function));
+        let mut changes = Vec::new();
+        for wanted in &sorted.wanted {
+            let loaded = &survey.loaded[wanted.module];
+            // Another module may have come to the place meanwhile.
+            let now = module::identity_at(&target.memory, loaded.link.dynamic);
+            if now != Ok(loaded.module.identity) {
+                continue;
+            }
+            let Some(stub) = self.stub(stop, image, wanted.function)? else { continue };
+            let module = self.module_index(stop, &loaded.link)?;
+            let at = wanted.slot.at;
+            let old = target.memory.word(at).map_err(|source| PatchError::Write { at, source })?;
+            let (old, new) = (old.to_le_bytes(), stub.get().to_le_bytes());
+            changes.push(change(at, &old, &new, ChangeKind::Slot, module));
+            if let Some(hook) = self.hooks.iter_mut().find(|h| h.planned.at == wanted.function) {
+                hook.slots += 1;
+            }
+        }
+        self.apply(stop, &changes)?;
+        Ok(sorted)
+    }
+
+    /// The stub for a function, leading to its hook.
+    fn stub(
+        &mut self,
+        stop: &Stopped<'_>,
+        image: &PayloadImage,
+        function: RemoteAddr,
+    ) -> Result<Option<RemoteAddr>, PatchError> {
+        let memory = &stop.target().memory;
+        let page = self.home.stub_page();
+        let write = |source| PatchError::Write { at: page, source };
+        if self.stubs.is_none() {
+            self.stubs = Some(StubPage::create(memory, page).map_err(write)?);
+        }
+        let number = self.hooks.iter().find(|h| h.planned.at == function).and_then(|h| h.number);
+        let (Some(stubs), Some(number)) = (&mut self.stubs, number) else { return Ok(None) };
+        if self.home.header().stubs == 0 {
+            let at = stubs.at().get();
+            self.home.amend(memory, |header| header.stubs = at)?;
+        }
+        match stubs.stub_for(memory, function) {
+            Ok(stub) => {
+                let hook = self.home.body().offset(image.hook_offset(number).unwrap_or(0) as u64);
+                stubs.lead(memory, function, hook).map_err(write)?;
+                Ok(Some(stub))
+            }
+            Err(Errno::ENOSPC) => Ok(None),
+            Err(source) => Err(write(source)),
+        }
+    }
+
+    fn module_index(&mut self, stop: &Stopped<'_>, link: &Link) -> Result<u64, PatchError> {
+        if let Some(&index) = self.modules.get(link) {
+            return Ok(index);
+        }
+        let memory = &stop.target().memory;
+        let identity = module::identity_at(memory, link.dynamic)
+            .map_err(|source| PatchError::Write { at: link.dynamic, source })?;
+        let record = ModuleRecord { base: link.base, dynamic: link.dynamic, identity };
+        let index = self.home.note_modules(memory, &[record])?;
+        self.modules.insert(link.clone(), index);
+        Ok(index)
+    }
+
+    /// Notes, then writes.
+    fn apply(&mut self, stop: &Stopped<'_>, changes: &[Change]) -> Result<(), PatchError> {
+        let memory = &stop.target().memory;
+        // A module that comes and goes at one place fills the journal only once.
+        let fresh: Vec<Change> = changes
+            .iter()
+            .filter(|c| !self.noted.contains(&(c.at, c.old, c.module)))
+            .copied()
+            .collect();
+        self.home.note_changes(memory, &fresh)?;
+        self.noted.extend(fresh.iter().map(|c| (c.at, c.old, c.module)));
+        for change in changes {
+            memory
+                .write(change.at, &change.new[..change.length])
+                .map_err(|source| PatchError::Write { at: change.at, source })?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether text may be changed at this stop.
+pub fn not_now(stop: &Stopped<'_>, maps: &[Mapping<'_>], hooks: &[PlannedHook]) -> Option<NotNow> {
+    let windows: Vec<_> = hooks
+        .iter()
+        .filter_map(|hook| match &hook.way {
+            Way::Entry(parts) => Some(parts.plan.window_at(parts.bias)),
+            _ => None,
+        })
+        .collect();
+    if windows.is_empty() {
+        return None;
+    }
+    if stop.has_vfork_child() {
+        return Some(NotNow::VforkChild);
+    }
+    let keep_out = KeepOut::new(windows);
+    quiet::thread_in(stop, maps, |word| keep_out.strictly_inside(word)).map(NotNow::ThreadInWindow)
+}
+
+fn change(at: RemoteAddr, old: &[u8], new: &[u8], kind: ChangeKind, module: u64) -> Change {
+    let padded = |bytes: &[u8]| {
+        let mut all = [0; 8];
+        all[..bytes.len()].copy_from_slice(bytes);
+        all
+    };
+    Change { at, old: padded(old), new: padded(new), length: old.len().min(8), kind, module }
+}

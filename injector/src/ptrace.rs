@@ -1,0 +1,162 @@
+//! The ptrace requests we use, each a function of its own, each of which a test can make fail.
+//!
+//! Requests go to a thread that this process has seized; what the kernel answers for a thread that
+//! is gone, or not stopped, is `ESRCH` in both cases.
+//!
+//! # Safety
+//! ptrace reads and writes our memory through raw pointers: every pointer passed here is to a
+//! local of the size the request asks for.
+#![allow(unsafe_code)]
+
+use std::{ffi::c_void, ptr};
+
+use nix::{
+    errno::Errno,
+    sys::{
+        ptrace::{self, Options},
+        signal::Signal,
+    },
+    unistd::Pid,
+};
+
+use crate::{arch::Registers, fault::point};
+
+/// A set of signals as the kernel keeps it.
+pub type SignalMask = u64;
+
+/// Room for any vector state up to AMX.
+const VECTOR_STATE_LIMIT: usize = 16 << 10;
+
+/// `PTRACE_SEIZE`: trace without stopping.
+///
+/// # Errors
+/// `EPERM` if it may not be traced, or is traced already.
+pub fn seize(tid: i32, options: Options) -> Result<(), Errno> {
+    point("PTRACE_SEIZE")?;
+    ptrace::seize(Pid::from_raw(tid), options)
+}
+
+/// `PTRACE_INTERRUPT`: stop it soon, without a signal.
+///
+/// # Errors
+/// `ESRCH` if it is gone.
+pub fn interrupt(tid: i32) -> Result<(), Errno> {
+    point("PTRACE_INTERRUPT")?;
+    ptrace::interrupt(Pid::from_raw(tid))
+}
+
+/// `PTRACE_DETACH`: let it run, with nobody watching.
+///
+/// # Errors
+/// `ESRCH` if it is gone or not stopped.
+pub fn detach(tid: i32, signal: i32) -> Result<(), Errno> {
+    point("PTRACE_DETACH")?;
+    request(libc::PTRACE_DETACH, tid, 0, signal.unsigned_abs() as usize)
+}
+
+/// `PTRACE_CONT`, delivering `signal` unless 0.
+///
+/// # Errors
+/// `ESRCH` if it is gone or not stopped.
+pub fn resume(tid: i32, signal: i32) -> Result<(), Errno> {
+    point("PTRACE_CONT")?;
+    request(libc::PTRACE_CONT, tid, 0, signal.unsigned_abs() as usize)
+}
+
+/// `PTRACE_SYSCALL`: run to the next system call stop.
+///
+/// # Errors
+/// `ESRCH` if it is gone or not stopped.
+pub fn resume_to_syscall(tid: i32) -> Result<(), Errno> {
+    point("PTRACE_SYSCALL")?;
+    ptrace::syscall(Pid::from_raw(tid), None::<Signal>)
+}
+
+/// `PTRACE_GETREGS`.
+///
+/// # Errors
+/// `ESRCH` if it is gone or not stopped.
+pub fn registers(tid: i32) -> Result<Registers, Errno> {
+    point("PTRACE_GETREGS")?;
+    ptrace::getregs(Pid::from_raw(tid))
+}
+
+/// `PTRACE_SETREGS`.
+///
+/// # Errors
+/// `ESRCH` if it is gone or not stopped.
+pub fn set_registers(tid: i32, registers: &Registers) -> Result<(), Errno> {
+    point("PTRACE_SETREGS")?;
+    ptrace::setregs(Pid::from_raw(tid), *registers)
+}
+
+/// `PTRACE_GETSIGMASK`: the mask the program set, even inside a call that swapped it.
+///
+/// # Errors
+/// `ESRCH` if it is gone or not stopped.
+pub fn signal_mask(tid: i32) -> Result<SignalMask, Errno> {
+    point("PTRACE_GETSIGMASK")?;
+    let mut mask: SignalMask = 0;
+    request(
+        libc::PTRACE_GETSIGMASK,
+        tid,
+        size_of::<SignalMask>(),
+        (&raw mut mask).expose_provenance(),
+    )?;
+    Ok(mask)
+}
+
+/// `PTRACE_SETSIGMASK`.
+///
+/// # Errors
+/// `ESRCH` if it is gone or not stopped.
+pub fn set_signal_mask(tid: i32, mask: SignalMask) -> Result<(), Errno> {
+    point("PTRACE_SETSIGMASK")?;
+    request(
+        libc::PTRACE_SETSIGMASK,
+        tid,
+        size_of::<SignalMask>(),
+        (&raw const mask).expose_provenance(),
+    )
+}
+
+/// `PTRACE_GETREGSET` of the vector state, in the layout of XSAVE.
+///
+/// # Errors
+/// `ESRCH` if it is gone or not stopped.
+pub fn vector_state(tid: i32) -> Result<Vec<u8>, Errno> {
+    point("PTRACE_GETREGSET")?;
+    const NT_X86_XSTATE: usize = 0x202;
+    let mut state = vec![0_u8; VECTOR_STATE_LIMIT];
+    let mut io = libc::iovec { iov_base: state.as_mut_ptr().cast(), iov_len: state.len() };
+    request(libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, (&raw mut io).expose_provenance())?;
+    state.truncate(io.iov_len);
+    Ok(state)
+}
+
+/// `PTRACE_GET_RSEQ_CONFIGURATION`: where the thread keeps its restartable sequence, or 0.
+///
+/// # Errors
+/// `EIO` below Linux 5.13.
+pub fn rseq_area(tid: i32) -> Result<u64, Errno> {
+    point("PTRACE_GET_RSEQ_CONFIGURATION")?;
+    const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+    let mut configuration = [0_u64; 3];
+    let length = size_of_val(&configuration);
+    request(
+        PTRACE_GET_RSEQ_CONFIGURATION,
+        tid,
+        length,
+        (&raw mut configuration).expose_provenance(),
+    )?;
+    Ok(configuration[0])
+}
+
+fn request(request: libc::c_uint, tid: i32, address: usize, data: usize) -> Result<(), Errno> {
+    let address: *mut c_void = ptr::without_provenance_mut(address);
+    let data: *mut c_void = ptr::with_exposed_provenance_mut(data);
+    // SAFETY: the callers above pass numbers, or a pointer to a local that outlives the call and
+    // has the size they state.
+    let result = unsafe { libc::ptrace(request, tid, address, data) };
+    Errno::result(result).map(drop)
+}

@@ -1,0 +1,277 @@
+//! Every thread of the target, stopped; they run on when the guard goes.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
+
+use nix::errno::Errno;
+
+use crate::{
+    arch::{self, Registers},
+    ptrace, rseq,
+    target::{Target, reap_thread},
+    wait::{self, Seen},
+};
+
+/// A thread that does not stop is looked at more closely after this long.
+const CLOSER_LOOK: Duration = Duration::from_millis(2);
+
+/// How often a request is repeated that must not fail on the way out.
+const INSISTENCE: usize = 5;
+
+/// A stopped thread.
+#[derive(Debug)]
+pub struct StoppedThread {
+    /// Its id.
+    pub tid: i32,
+    /// Its registers as the stop found them.
+    pub registers: Registers,
+}
+
+/// Why the target could not be stopped as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    /// The kernel does not let us trace it.
+    #[error("thread {tid} cannot be traced")]
+    Seize {
+        /// The thread.
+        tid: i32,
+        /// What the kernel said.
+        #[source]
+        source: Errno,
+    },
+    /// A thread stayed in the kernel.
+    #[error("thread {tid} did not stop within {waited:?}: it is in state {state}")]
+    Deadline {
+        /// The thread.
+        tid: i32,
+        /// Its state letter.
+        state: char,
+        /// How long we waited.
+        waited: Duration,
+    },
+    /// There is nothing left to stop.
+    #[error("the process ended")]
+    Gone,
+    /// A request failed.
+    #[error("stopping thread {tid} failed")]
+    Request {
+        /// The thread.
+        tid: i32,
+        /// What the kernel said.
+        #[source]
+        source: Errno,
+    },
+}
+
+/// What a stop cost the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StopCost {
+    /// Threads that were stopped.
+    pub threads: usize,
+    /// From the first interruption to the last release.
+    pub stopped: Duration,
+}
+
+/// The stop itself.
+#[derive(Debug)]
+pub struct Stopped<'t> {
+    target: &'t Target,
+    threads: Vec<StoppedThread>,
+    /// Threads in a vfork: they cannot reach user mode before we let them.
+    vforking: Vec<i32>,
+    since: Instant,
+    released: bool,
+}
+
+impl<'t> Stopped<'t> {
+    /// Stops every thread, those created meanwhile too.
+    ///
+    /// # Errors
+    /// When not all stop in time; those that did run again.
+    pub fn all(target: &'t Target) -> Result<Self, StopError> {
+        let since = Instant::now();
+        let mut stop =
+            Self { target, threads: Vec::new(), vforking: Vec::new(), since, released: false };
+        let deadline = since + target.patience;
+        let mut known: HashSet<i32> = HashSet::new();
+        loop {
+            let listed = target.process.threads().map_err(|_| StopError::Gone)?;
+            let fresh: Vec<i32> = listed.into_iter().filter(|tid| known.insert(*tid)).collect();
+            if fresh.is_empty() {
+                break;
+            }
+            let seized = stop.interrupt(&fresh)?;
+            for (index, &tid) in seized.iter().enumerate() {
+                if let Err(error) = stop.collect(tid, deadline) {
+                    // Those behind it are seized too, and stop when they do.
+                    target.late.borrow_mut().extend(&seized[index..]);
+                    return Err(error);
+                }
+            }
+        }
+        if stop.threads.is_empty() { Err(StopError::Gone) } else { Ok(stop) }
+    }
+
+    /// Takes over a single thread that is seized and stopped already.
+    ///
+    /// # Errors
+    /// When its registers cannot be read.
+    pub fn adopt(target: &'t Target, tid: i32) -> Result<Self, StopError> {
+        let since = Instant::now();
+        let mut stop =
+            Self { target, threads: Vec::new(), vforking: Vec::new(), since, released: false };
+        stop.push(tid)?;
+        Ok(stop)
+    }
+
+    /// The stopped threads.
+    pub fn threads(&self) -> &[StoppedThread] {
+        &self.threads
+    }
+
+    /// Whether a vfork child runs in the target's memory.
+    pub fn has_vfork_child(&self) -> bool {
+        !self.vforking.is_empty()
+    }
+
+    /// The target.
+    pub fn target(&self) -> &'t Target {
+        self.target
+    }
+
+    /// Lets all threads run.
+    pub fn finish(mut self) -> StopCost {
+        self.release();
+        StopCost { threads: self.threads.len(), stopped: self.since.elapsed() }
+    }
+
+    /// Seizes and interrupts; answers those that are now ours.
+    fn interrupt(&mut self, tids: &[i32]) -> Result<Vec<i32>, StopError> {
+        let mut seized = Vec::with_capacity(tids.len());
+        for &tid in tids {
+            let late = self.target.late.borrow().contains(&tid);
+            let result = if late { Ok(()) } else { ptrace::seize(tid, self.target.options) };
+            let outcome = match result {
+                Ok(()) => match ptrace::interrupt(tid) {
+                    Ok(()) | Err(Errno::ESRCH) => Ok(true),
+                    Err(source) => Err(StopError::Request { tid, source }),
+                },
+                Err(Errno::ESRCH) => Ok(false),
+                // The kernel says EPERM of the dead, too.
+                Err(source) => match self.target.process.thread_state(tid) {
+                    None | Some('Z' | 'X') => Ok(false),
+                    Some(_) => Err(StopError::Seize { tid, source }),
+                },
+            };
+            match outcome {
+                Ok(true) => seized.push(tid),
+                Ok(false) => {}
+                Err(error) => {
+                    self.target.late.borrow_mut().retain(|t| *t != tid);
+                    self.target.late.borrow_mut().extend(&seized);
+                    if matches!(error, StopError::Request { .. }) {
+                        self.target.late.borrow_mut().push(tid);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        self.target.late.borrow_mut().retain(|tid| !seized.contains(tid));
+        Ok(seized)
+    }
+
+    /// Waits until the thread has stopped for us.
+    fn collect(&mut self, tid: i32, deadline: Instant) -> Result<(), StopError> {
+        loop {
+            let soon = deadline.min(Instant::now() + CLOSER_LOOK);
+            match self.target.waiter.wait(tid, soon) {
+                Seen::Interrupted => return self.push(tid),
+                // It met a signal first: let it take that, it stops for us right after.
+                Seen::Signal(signal) => insist(|| ptrace::resume(tid, signal))
+                    .map_err(|source| StopError::Request { tid, source })?,
+                Seen::Call | Seen::Event(_) => insist(|| ptrace::resume(tid, 0))
+                    .map_err(|source| StopError::Request { tid, source })?,
+                Seen::Ended => {
+                    reap_thread(self.target.process.pid(), tid, wait::reap);
+                    return Ok(());
+                }
+                Seen::Nothing if self.is_vforking(tid) => {
+                    self.vforking.push(tid);
+                    return Ok(());
+                }
+                Seen::Nothing if Instant::now() >= deadline => {
+                    let state = self.target.process.thread_state(tid).unwrap_or('?');
+                    return Err(StopError::Deadline { tid, state, waited: self.since.elapsed() });
+                }
+                Seen::Nothing => {}
+            }
+        }
+    }
+
+    fn push(&mut self, tid: i32) -> Result<(), StopError> {
+        match insist(|| ptrace::registers(tid)) {
+            Ok(registers) => self.threads.push(StoppedThread { tid, registers }),
+            // Killed while it was stopped.
+            Err(Errno::ESRCH) => {}
+            Err(source) => {
+                self.target.late.borrow_mut().push(tid);
+                return Err(StopError::Request { tid, source });
+            }
+        }
+        Ok(())
+    }
+
+    /// In the kernel until its vfork child execs or exits; it cannot be stopped, nor get away.
+    fn is_vforking(&self, tid: i32) -> bool {
+        if self.target.process.thread_state(tid) != Some('D') {
+            return false;
+        }
+        let call = self.target.process.read_thread(tid, "syscall").unwrap_or_default();
+        let number = call.split(|&b| b == b' ').next().unwrap_or_default();
+        let number: Option<i64> = str::from_utf8(number).ok().and_then(|n| n.parse().ok());
+        matches!(number, Some(libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3))
+    }
+
+    fn release(&mut self) {
+        if std::mem::replace(&mut self.released, true) {
+            return;
+        }
+        for thread in &self.threads {
+            match insist(|| ptrace::detach(thread.tid, 0)) {
+                Ok(()) => {}
+                // Killed while it was stopped.
+                Err(Errno::ESRCH) => reap_thread(self.target.process.pid(), thread.tid, wait::reap),
+                Err(_) => self.target.late.borrow_mut().push(thread.tid),
+            }
+        }
+        self.target.late.borrow_mut().append(&mut self.vforking);
+    }
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// Repeats a request that fails for a reason of the moment.
+pub(crate) fn insist<T>(mut request: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    let mut result = request();
+    for _ in 1..INSISTENCE {
+        match result {
+            Ok(_) | Err(Errno::ESRCH) => break,
+            Err(_) => result = request(),
+        }
+    }
+    result
+}
+
+/// The thread to borrow for system calls: of those that suffer least, the first.
+pub fn choose_carrier<'s>(stop: &'s Stopped<'_>) -> Option<&'s StoppedThread> {
+    let mut threads: Vec<&StoppedThread> = stop.threads.iter().collect();
+    threads.sort_by_key(|t| arch::activity(&t.registers));
+    let free = threads.iter().find(|t| rseq::section(stop, t).is_none());
+    free.or(threads.first()).copied()
+}

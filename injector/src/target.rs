@@ -1,0 +1,85 @@
+//! The process we work on, with everything that is opened before it is first stopped.
+
+use std::{cell::RefCell, time::Duration};
+
+use nix::{errno::Errno, sys::ptrace::Options};
+
+use crate::{memory::Memory, proc::Process, wait::Waiter};
+
+/// `CAP_SYS_ADMIN`, which switching off a seccomp filter needs.
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+
+/// A target that we may trace.
+#[derive(Debug)]
+pub struct Target {
+    /// What `/proc` knows of it.
+    pub process: Process,
+    /// Its memory.
+    pub memory: Memory,
+    /// Waits for its threads.
+    pub waiter: Waiter,
+    /// How its threads are seized.
+    pub options: Options,
+    /// How long a stop may take before it is given up.
+    pub patience: Duration,
+    /// Threads that were told to stop while the kernel held them (a vfork): they stop when they
+    /// come back, and are let go then.
+    pub late: RefCell<Vec<i32>>,
+}
+
+impl Target {
+    /// Opens what the engine needs; the target notices nothing.
+    ///
+    /// # Errors
+    /// What opening its memory says: `EACCES` or `EPERM` where ptrace would be refused.
+    pub fn open(process: Process) -> Result<Self, Errno> {
+        let memory = Memory::open(&process)?;
+        let filtered = process.status().is_ok_and(|s| s.seccomp != 0);
+        let mut options = Options::PTRACE_O_TRACESYSGOOD;
+        if filtered && may_suspend_seccomp() {
+            options |= suspend_seccomp();
+        }
+        let patience = Duration::from_secs(2);
+        Ok(Self {
+            process,
+            memory,
+            waiter: Waiter::new()?,
+            options,
+            patience,
+            late: RefCell::default(),
+        })
+    }
+
+    /// Lets go the threads that came back from the kernel meanwhile.
+    pub fn release_late(&self) {
+        use crate::wait::{Seen, look, reap};
+        self.late.borrow_mut().retain(|&tid| match look(tid) {
+            Seen::Nothing => true,
+            Seen::Ended => {
+                reap_thread(self.process.pid(), tid, reap);
+                false
+            }
+            Seen::Signal(signal) => crate::ptrace::detach(tid, signal).is_err(),
+            _ => crate::ptrace::detach(tid, 0).is_err(),
+        });
+    }
+}
+
+/// Consumes the end of a thread, but never that of the process: its status is for the session.
+pub(crate) fn reap_thread(pid: i32, tid: i32, reap: impl Fn(i32) -> Option<i32>) {
+    if tid != pid {
+        reap(tid);
+    }
+}
+
+/// Whether this process could switch off the seccomp filters of a tracee.
+pub fn may_suspend_seccomp() -> bool {
+    let own = Process::open(std::process::id().cast_signed()).and_then(|p| p.status());
+    own.is_ok_and(|s| s.capabilities & CAP_SYS_ADMIN != 0 && s.seccomp == 0)
+}
+
+/// `PTRACE_O_SUSPEND_SECCOMP`, which nix does not name.
+fn suspend_seccomp() -> Options {
+    const PTRACE_O_SUSPEND_SECCOMP: i32 = 1 << 21;
+    Options::from_bits_retain(PTRACE_O_SUSPEND_SECCOMP)
+}

@@ -1,0 +1,325 @@
+//! Giving everything back: the one way out, for a session that ends, for an attach that failed in
+//! the middle, and for what a killed heapattach left behind. All it needs is in the home.
+
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+
+use crate::{
+    addr::RemoteAddr,
+    home::{Change, ChangeKind, Home, HomeError, SHARED_NAME},
+    module,
+    proc::maps::{self, Mapping},
+    quiet,
+    remote_call::{Carrier, CarrierError},
+    stopped::{StopCost, StopError, Stopped, choose_carrier, insist},
+    stub_page::StubPage,
+    target::Target,
+    vdso,
+};
+
+/// How long threads may take to leave our code, or a vfork child to leave the memory.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A step that fails for a reason of the moment is repeated so often.
+const ATTEMPTS: usize = 8;
+
+/// Why something of ours is still there.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    /// The target cannot be stopped.
+    #[error(transparent)]
+    Stop(#[from] StopError),
+    /// No thread can be borrowed.
+    #[error(transparent)]
+    Carrier(#[from] CarrierError),
+    /// Our home cannot be read.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The memory map cannot be read.
+    #[error("the memory map of the target cannot be read")]
+    Maps,
+    /// A word cannot be given back.
+    #[error("the word at {at} cannot be written")]
+    Write {
+        /// Where.
+        at: RemoteAddr,
+        /// What the kernel said.
+        #[source]
+        source: Errno,
+    },
+    /// A thread does not leave our code.
+    #[error("thread {tid} did not leave our code within {waited:?}")]
+    Busy {
+        /// The thread.
+        tid: i32,
+        /// How long we waited.
+        waited: Duration,
+    },
+    /// A vfork child does not end.
+    #[error(
+        "a vfork child has run in the same memory for {waited:?}; no text may change meanwhile"
+    )]
+    VforkChild {
+        /// How long we waited.
+        waited: Duration,
+    },
+}
+
+/// What was given back.
+#[derive(Debug, Default)]
+pub struct Undone {
+    /// What the stops cost.
+    pub stops: Vec<StopCost>,
+    /// How long the borrowed thread would not have survived our death.
+    pub exposed: Duration,
+    /// Words that somebody else has changed since, which were left alone.
+    pub foreign: Vec<RemoteAddr>,
+    /// The stub page stays at this address.
+    pub stub_page: Option<RemoteAddr>,
+}
+
+/// What is still in the target, and why.
+#[derive(Debug)]
+pub struct Left {
+    /// Why.
+    pub error: UndoError,
+    /// What, in words.
+    pub what: Vec<String>,
+}
+
+/// Gives everything back that `home` knows of.
+///
+/// # Errors
+/// What is left, after every step was tried several times.
+pub fn undo(target: &Target, home: &Home) -> Result<Undone, Left> {
+    let since = Instant::now();
+    let mut undone = Undone::default();
+    let mut failures = 0;
+    loop {
+        let error = match attempt(target, home, &mut undone, since) {
+            Ok(()) => return Ok(undone),
+            // Nothing of ours is left in a process that is gone.
+            Err(UndoError::Stop(StopError::Gone)) => return Ok(undone),
+            Err(error) => error,
+        };
+        target.release_late();
+        let waits = matches!(error, UndoError::Busy { .. } | UndoError::VforkChild { .. });
+        failures += usize::from(!waits);
+        if failures >= ATTEMPTS || since.elapsed() > PATIENCE {
+            return Err(Left { what: what_is_left(target, home), error });
+        }
+        if !target.process.is_alive() {
+            return Ok(undone);
+        }
+        std::thread::sleep(Duration::from_millis(1) * (1 << failures.min(5)));
+    }
+}
+
+/// One stop.
+fn attempt(
+    target: &Target,
+    home: &Home,
+    undone: &mut Undone,
+    since: Instant,
+) -> Result<(), UndoError> {
+    let gadget = vdso::syscall_gadget(target).map_err(|_| UndoError::Maps)?;
+    let stop = Stopped::all(target)?;
+    let result = attempt_stopped(&stop, home, undone, since, gadget);
+    undone.stops.push(stop.finish());
+    result
+}
+
+/// The same within a stop that somebody else made.
+fn attempt_stopped(
+    stop: &Stopped<'_>,
+    home: &Home,
+    undone: &mut Undone,
+    since: Instant,
+    gadget: RemoteAddr,
+) -> Result<(), UndoError> {
+    let target = stop.target();
+    let text = target.process.read("maps").map_err(|_| UndoError::Maps)?;
+    let maps = maps::parse(&text).map_err(|_| UndoError::Maps)?;
+    // What the journal says now: the session may have added to it.
+    let home = match Home::open(&target.memory, home.at()) {
+        Ok(home) => home,
+        Err(_) if !is_our_mapping(&maps, home.at()) => return Ok(()),
+        // It was mapped but never written: nothing but the mapping is to be undone.
+        Err(_) => home.clone(),
+    };
+    disable(target, &home, &maps)?;
+    revert(stop, &home, undone)?;
+    let stub_page = lead_stubs_home(target, &home)?;
+    if stop.has_vfork_child() {
+        return Err(UndoError::VforkChild { waited: since.elapsed() });
+    }
+    let code = home.code();
+    let length = code.end.get() - code.start.get();
+    let in_code = |word: u64| word.wrapping_sub(code.start.get()) < length;
+    if let Some(tid) = quiet::thread_in(stop, &maps, in_code) {
+        return Err(UndoError::Busy { tid, waited: since.elapsed() });
+    }
+    let keep = stub_page.filter(|&at| at == home.stub_page());
+    unmap(stop, &home, &maps, keep, gadget, undone)?;
+    undone.stub_page = stub_page;
+    Ok(())
+}
+
+fn is_our_mapping(maps: &[Mapping<'_>], at: RemoteAddr) -> bool {
+    maps::covering(maps, at).is_some_and(|m| m.executable && !m.writable && m.is_anonymous())
+}
+
+/// The hooks pass every call through from here on.
+fn disable(target: &Target, home: &Home, maps: &[Mapping<'_>]) -> Result<(), UndoError> {
+    let at = home.control();
+    // An attach that failed early has not come to the control page.
+    if maps::covering(maps, at).is_none_or(|m| !m.writable) {
+        return Ok(());
+    }
+    let zero = 0_u32.to_le_bytes();
+    insist(|| target.memory.write(at, &zero)).map_err(|source| UndoError::Write { at, source })
+}
+
+/// Gives each word back that still holds ours, if its module is still the same.
+fn revert(stop: &Stopped<'_>, home: &Home, undone: &mut Undone) -> Result<(), UndoError> {
+    let memory = &stop.target().memory;
+    let modules = home.modules(memory)?;
+    let same: Vec<bool> =
+        modules.iter().map(|m| module::identity_at(memory, m.dynamic) == Ok(m.identity)).collect();
+    undone.foreign.clear();
+    // Entries before the branches that lead past them.
+    let mut changes = home.changes(memory)?;
+    changes.sort_by_key(|c| c.kind != ChangeKind::Entry);
+    for change in &changes {
+        let index = usize::try_from(change.module).unwrap_or(usize::MAX);
+        if !same.get(index).copied().unwrap_or(false) {
+            continue;
+        }
+        if change.kind != ChangeKind::Slot && stop.has_vfork_child() {
+            continue;
+        }
+        revert_one(stop.target(), change, undone)?;
+    }
+    Ok(())
+}
+
+fn revert_one(target: &Target, change: &Change, undone: &mut Undone) -> Result<(), UndoError> {
+    let (old, new) = (&change.old[..change.length], &change.new[..change.length]);
+    let Ok(now) = target.memory.read_vec(change.at, change.length) else {
+        return Ok(());
+    };
+    if now == new {
+        let write = || target.memory.write(change.at, old);
+        return insist(write).map_err(|source| UndoError::Write { at: change.at, source });
+    }
+    // A slot that the loader bound meanwhile is as it would be without us.
+    if now != old && change.kind != ChangeKind::Slot {
+        undone.foreign.push(change.at);
+    }
+    Ok(())
+}
+
+/// Every stub is one jump to its function from here on; answers where the page is, if one is used.
+fn lead_stubs_home(target: &Target, home: &Home) -> Result<Option<RemoteAddr>, UndoError> {
+    let at = RemoteAddr::new(home.header().stubs);
+    if at.get() == 0 {
+        return Ok(None);
+    }
+    let Ok(stubs) = StubPage::open(&target.memory, at) else { return Ok(None) };
+    insist(|| stubs.lead_home(&target.memory)).map_err(|source| UndoError::Write { at, source })?;
+    Ok(Some(at))
+}
+
+/// Unmaps the home, but for the stub page if that is `keep`.
+fn unmap(
+    stop: &Stopped<'_>,
+    home: &Home,
+    maps: &[Mapping<'_>],
+    keep: Option<RemoteAddr>,
+    gadget: RemoteAddr,
+    undone: &mut Undone,
+) -> Result<(), UndoError> {
+    let target = stop.target();
+    let Some(thread) = choose_carrier(stop) else { return Err(StopError::Gone.into()) };
+    let mut carrier = Carrier::borrow(stop, thread, gadget)?;
+    let frame = carrier.rescue_frame(home.frame())?;
+    // A home that was never written has no gadget to be rescued at.
+    if Home::open(&target.memory, home.at()).is_ok() {
+        let at = home.frame();
+        insist(|| target.memory.write(at, &frame))
+            .map_err(|source| UndoError::Write { at, source })?;
+        carrier.rescue(home.gadget(), at);
+    }
+    if home.header().descriptor != 0 {
+        for descriptor in our_descriptors(target) {
+            carrier.call("close", libc::SYS_close, [descriptor, 0, 0, 0, 0, 0])?;
+        }
+    }
+    let mut end = home.end();
+    if let Some(page) = keep {
+        let behind = page.offset(crate::home::PAGE);
+        // If we died between the two calls, the second part may be somebody else's by now.
+        if is_ours_behind(maps, home) {
+            call_unmap(&mut carrier, behind, end)?;
+        }
+        end = page;
+    }
+    carrier.forgo_rescue();
+    call_unmap(&mut carrier, home.at(), end)?;
+    undone.exposed += carrier.finish()?;
+    Ok(())
+}
+
+fn call_unmap(
+    carrier: &mut Carrier<'_, '_>,
+    from: RemoteAddr,
+    to: RemoteAddr,
+) -> Result<(), CarrierError> {
+    let length = to.offset_from(from).unwrap_or(0);
+    carrier.call("munmap", libc::SYS_munmap, [from.get(), length, 0, 0, 0, 0]).map(drop)
+}
+
+/// Whether the part of the range behind the stub page is still what we made it.
+fn is_ours_behind(maps: &[Mapping<'_>], home: &Home) -> bool {
+    maps::covering(maps, home.table()).is_some_and(|mapping| {
+        let reserved = mapping.executable && !mapping.writable && mapping.is_anonymous();
+        reserved || is_shared_name(mapping.label().as_encoded_bytes())
+    })
+}
+
+fn is_shared_name(label: &[u8]) -> bool {
+    let name = &SHARED_NAME[..SHARED_NAME.len() - 1];
+    label.strip_prefix(b"/memfd:").is_some_and(|rest| rest.starts_with(name))
+}
+
+/// Descriptors of our shared memory that a killed heapattach left open in the target.
+fn our_descriptors(target: &Target) -> Vec<u64> {
+    target
+        .process
+        .descriptors()
+        .into_iter()
+        .filter(|(_, link)| is_shared_name(link.as_encoded_bytes()))
+        .map(|(number, _)| number)
+        .collect()
+}
+
+/// In words, for the person who has to decide.
+fn what_is_left(target: &Target, home: &Home) -> Vec<String> {
+    let mut left = Vec::new();
+    if let Ok(home) = Home::open(&target.memory, home.at()) {
+        for change in home.changes(&target.memory).unwrap_or_default() {
+            let now = target.memory.read_vec(change.at, change.length);
+            if now.is_ok_and(|now| now == change.new[..change.length]) {
+                let kind = match change.kind {
+                    ChangeKind::Slot => "slot",
+                    ChangeKind::Entry => "function entry",
+                    ChangeKind::Bypass => "branch",
+                };
+                left.push(format!("{kind} at {} still leads to our hook", change.at));
+            }
+        }
+    }
+    left.push(format!("mapping {}-{} (hooks and journal)", home.at(), home.end()));
+    left
+}

@@ -1,0 +1,140 @@
+//! Waiting for a traced thread, always with a deadline.
+//!
+//! waitid(2) is called directly: nix has no name for real-time signals, and a stop whose report it
+//! cannot express would be lost.
+//!
+//! # Safety
+//! waitid fills a local record of the kernel's own layout.
+#![allow(unsafe_code)]
+
+use std::{
+    os::fd::AsFd,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, ppoll},
+    sys::{
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+        time::TimeSpec,
+    },
+};
+
+/// What a thread was seen to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It stopped because we interrupted it, or its process is stopped by a signal.
+    Interrupted,
+    /// It is about to take this signal.
+    Signal(i32),
+    /// It is at the border of a system call.
+    Call,
+    /// Another event we asked for (exec, exit).
+    Event(i32),
+    /// It ended.
+    Ended,
+    /// Nothing, up to the deadline.
+    Nothing,
+}
+
+/// Sleeps until children change, for the whole of the tracing process.
+#[derive(Debug)]
+pub struct Waiter {
+    changes: SignalFd,
+}
+
+impl Waiter {
+    /// Blocks `SIGCHLD` in this process and listens to it here instead.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENOMEM`.
+    pub fn new() -> Result<Self, Errno> {
+        let mut mask = SigSet::empty();
+        mask.add(Signal::SIGCHLD);
+        mask.thread_block()?;
+        let changes = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        Ok(Self { changes })
+    }
+
+    /// The descriptor that becomes readable when a child changes.
+    pub fn changes(&self) -> &SignalFd {
+        &self.changes
+    }
+
+    /// Forgets the changes announced so far: whoever calls this looks at all of them next.
+    pub fn clear(&self) {
+        while let Ok(Some(_)) = self.changes.read_signal() {}
+    }
+
+    /// What the thread did; waits for it no longer than `deadline`.
+    pub fn wait(&self, tid: i32, deadline: Instant) -> Seen {
+        loop {
+            let seen = look(tid);
+            let left = deadline.saturating_duration_since(Instant::now());
+            if seen != Seen::Nothing || left.is_zero() {
+                return seen;
+            }
+            self.sleep(left.min(Duration::from_millis(1)));
+            self.clear();
+        }
+    }
+
+    /// Sleeps until a child changes or `time` is over.
+    pub fn sleep(&self, time: Duration) {
+        let mut fds = [PollFd::new(self.changes.as_fd(), PollFlags::POLLIN)];
+        let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(time)), None);
+    }
+}
+
+/// What the thread did, without waiting. The end of a thread is only looked at, not consumed: it
+/// belongs to whoever wants the exit status.
+pub fn look(tid: i32) -> Seen {
+    let peek = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT;
+    match wait_for(tid, peek) {
+        Ok(None) => Seen::Nothing,
+        Ok(Some((libc::CLD_TRAPPED | libc::CLD_STOPPED, _))) => match wait_for(tid, libc::WSTOPPED)
+        {
+            Ok(Some((_, status))) => meaning(status),
+            _ => Seen::Nothing,
+        },
+        Ok(Some(_)) | Err(_) => Seen::Ended,
+    }
+}
+
+/// Consumes the end of a thread that was traced, so that its process can end too; tells how a
+/// child ended, as wait(2) encodes it.
+pub fn reap(tid: i32) -> Option<i32> {
+    match wait_for(tid, libc::WEXITED).ok()?? {
+        (libc::CLD_EXITED, code) => Some((code & 0xff) << 8),
+        (libc::CLD_DUMPED, signal) => Some(signal & 0x7f | 0x80),
+        (_, signal) => Some(signal & 0x7f),
+    }
+}
+
+/// The code and status of a change of `tid`, if there is one.
+fn wait_for(tid: i32, flags: i32) -> Result<Option<(i32, i32)>, Errno> {
+    // SAFETY: the record is plain numbers, for which zeroes are valid.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = flags | libc::WNOHANG | libc::__WALL;
+    // SAFETY: `info` outlives the call and has the layout the kernel writes.
+    let result = unsafe { libc::waitid(libc::P_PID, tid.unsigned_abs(), &raw mut info, flags) };
+    Errno::result(result)?;
+    // SAFETY: waitid leaves these fields of the record filled, or zero if there was no change.
+    let pid = unsafe { info.si_pid() };
+    // SAFETY: as above.
+    let status = unsafe { info.si_status() };
+    Ok((pid != 0).then_some((info.si_code, status)))
+}
+
+/// `status` is a signal and, above it, the ptrace event.
+fn meaning(status: i32) -> Seen {
+    const CALL: i32 = libc::SIGTRAP | 0x80;
+    match (status >> 8, status & 0xff) {
+        (0, CALL) => Seen::Call,
+        (0, signal) => Seen::Signal(signal),
+        (libc::PTRACE_EVENT_STOP, _) => Seen::Interrupted,
+        (event, _) => Seen::Event(event),
+    }
+}
