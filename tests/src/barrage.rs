@@ -118,7 +118,9 @@ impl Sitter {
     }
 
     fn sits(&self) -> bool {
-        self.task.system_call() == Some(self.number)
+        // A sleep that a stop interrupted goes on under another number.
+        let goes_on = nix::libc::SYS_restart_syscall.cast_unsigned();
+        self.task.system_call().is_some_and(|number| number == self.number || number == goes_on)
     }
 
     fn is_done(&self, page: &Page) -> bool {

@@ -30,6 +30,17 @@ pub enum Calls {
     Never,
 }
 
+/// Points in the run of a hazard.
+#[derive(Clone, Copy, Debug)]
+pub enum Moment<'a> {
+    /// The fingerprint before has been taken; cycles follow.
+    Begun,
+    /// A cycle is over, with this report.
+    Cycle(&'a Report),
+    /// The last cycle is over; the fingerprint after follows.
+    Over,
+}
+
 /// A fixture, and how it is to be attached to.
 #[derive(Debug)]
 pub struct Hazard {
@@ -140,7 +151,19 @@ impl Hazard {
     ///
     /// # Panics
     /// If anything at all is not as it should be.
-    pub fn run_with(mut self, mut check: impl FnMut(&mut Fixture, &Report)) -> Summary {
+    pub fn run_with(self, mut check: impl FnMut(&mut Fixture, &Report)) -> Summary {
+        self.run_watched(|fixture, moment| {
+            if let Moment::Cycle(report) = moment {
+                check(fixture, report);
+            }
+        })
+    }
+
+    /// Runs the cycles; `watch` may disturb the fixture between its first moment and its last.
+    ///
+    /// # Panics
+    /// If anything at all is not as it should be.
+    pub fn run_watched(mut self, mut watch: impl FnMut(&mut Fixture, Moment)) -> Summary {
         let seed = seed();
         let mut random = Random::new(seed);
         eprintln!("{}: seed {seed}", self.name);
@@ -150,12 +173,14 @@ impl Hazard {
         let began = self.fixture.progress();
         let mut summary = Summary::default();
         let mut cycle = 0;
+        watch(&mut self.fixture, Moment::Begun);
         while cycle < self.cycles || self.fixture.progress() - began < self.progress {
             let report = self.cycle(cycle, &mut random);
-            check(&mut self.fixture, &report);
+            watch(&mut self.fixture, Moment::Cycle(&report));
             summary.add(report);
             cycle += 1;
         }
+        watch(&mut self.fixture, Moment::Over);
         let progress = self.fixture.progress() - began;
         summary.print(&self.name, cycle, progress, seed);
         assert!(self.calls == Calls::Never || summary.calls > 0, "{}: no call counted", self.name);

@@ -5,7 +5,7 @@ use heapattach_tests::{
     command::Hooks,
     compile::Source,
     fixture::Launch,
-    hazard::{Calls, Hazard, cycles},
+    hazard::{Calls, Hazard, Moment},
 };
 
 fn timer_signals_with_an_allocating_handler(hooks: Hooks) {
@@ -17,17 +17,15 @@ fn timer_signals_with_an_allocating_handler(hooks: Hooks) {
 
 fn a_signal_to_every_thread_in_every_stop(hooks: Hooks) {
     let Some(launch) = Launch::new("interrupted.c") else { return };
-    let fixture = launch.start();
-    let mut barrage = Some(Barrage::start(fixture.pid(), fixture.page().clone()));
-    let mut cycle = 0;
-    let hazard = Hazard::new("a signal to every thread", fixture, hooks);
-    hazard.loose().warm_up(20).run_with(|_, _| {
-        cycle += 1;
-        // Silence before the last look at the fixture.
-        if cycle == cycles()
-            && let Some(barrage) = barrage.take()
-        {
-            let sent = barrage.end();
+    let mut barrage = None;
+    let hazard = Hazard::new("a signal to every thread", launch.start(), hooks);
+    hazard.loose().warm_up(20).run_watched(|fixture, moment| match moment {
+        Moment::Begun => {
+            barrage = Some(Barrage::start(fixture.pid(), fixture.page().clone()));
+        }
+        Moment::Cycle(_) => (),
+        Moment::Over => {
+            let sent = barrage.take().expect("begun before it is over").end();
             println!("{} signals sent, {} of them in stops", sent.signals, sent.in_stops);
             assert!(sent.in_stops > 0, "no signal was sent in a stop");
         }
