@@ -3,6 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    eprintln!("heapattach: not there yet");
-    ExitCode::from(125)
+    heapattach::main()
 }
