@@ -95,7 +95,7 @@ fn refuses_a_kernel_thread() {
     if !is_there {
         return skip("process 2 is no kernel thread", "run outside a pid namespace");
     }
-    assert_refused(attach(2), REFUSED, &["kthreadd", "kernel thread"]);
+    assert_refused(attach(2), UNSUPPORTED, &["kernel thread"]);
 }
 
 #[test]
@@ -113,7 +113,8 @@ fn refuses_a_process_with_another_tracer_and_names_it() {
     let Some(mut fixture) = steady() else { return };
     let pid = Pid::from_raw(fixture.pid());
     ptrace::seize(pid, ptrace::Options::empty()).expect("a child of ours");
-    let own = std::process::id().to_string();
+    // Each thread traces for itself.
+    let own = nix::unistd::gettid().to_string();
     let name = fs::read_to_string("/proc/self/comm").unwrap_or_default();
     assert_refused(attach(fixture.pid()), REFUSED, &["traced", &own, name.trim()]);
     fixture.assert_well();
@@ -181,7 +182,7 @@ fn refuses_what_the_user_may_not_trace() {
     let said = String::from_utf8_lossy(&output.stderr).to_lowercase();
     assert_eq!(output.status.code(), Some(REFUSED), "{said}");
     // Value, need and cure.
-    for word in ["uid 65534", "cap_sys_ptrace", "sudo", "untouched"] {
+    for word in ["65534", "need", "sudo", "untouched"] {
         assert!(said.contains(word), "the refusal does not say {word:?}: {said}");
     }
     before.assert_equal(&mut fixture, "after a refusal");
