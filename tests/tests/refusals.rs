@@ -115,7 +115,7 @@ fn refuses_a_process_with_another_tracer_and_names_it() {
     ptrace::seize(pid, ptrace::Options::empty()).expect("a child of ours");
     // Each thread traces for itself.
     let own = nix::unistd::gettid().to_string();
-    let name = fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    let name = fs::read_to_string("/proc/thread-self/comm").unwrap_or_default();
     assert_refused(attach(fixture.pid()), REFUSED, &["traced", &own, name.trim()]);
     fixture.assert_well();
     fixture.advance(1);
