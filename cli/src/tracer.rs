@@ -179,6 +179,9 @@ fn run_target(line: &mut Line, target: &Target, args: &RunArgs, report: &mut Rep
             if let Some(exit) = wait_for_end(line, target) {
                 report.exit = Some(exit);
                 report.status = exit.shell_code();
+                if ending == End::Ended {
+                    report.why = None;
+                }
             }
         }
         Err(failure) => {

@@ -17,7 +17,7 @@ use crate::{
     linker::Link,
     module,
     payload_image::PayloadImage,
-    plan::{EntryParts, PlannedHook, Way, differs_from_file},
+    plan::{EntryParts, HookMode, PlannedHook, Way, differs_from_file},
     proc::maps::Mapping,
     quiet,
     slots::{Sorted, sort},
@@ -52,9 +52,6 @@ pub enum PatchError {
         #[source]
         source: Errno,
     },
-    /// The code of an entry cannot be moved.
-    #[error(transparent)]
-    Relocate(#[from] RelocateError),
     /// A jump does not reach.
     #[error(transparent)]
     TooFar(#[from] TooFar),
@@ -78,6 +75,7 @@ pub struct Patches {
     pub stubs: Option<StubPage>,
     /// Every function considered.
     pub hooks: Vec<ActiveHook>,
+    mode: HookMode,
     modules: HashMap<Link, u64>,
     noted: HashSet<(RemoteAddr, [u8; 8], u64)>,
     used: HashMap<ArgKind, usize>,
@@ -85,10 +83,11 @@ pub struct Patches {
 
 impl Patches {
     /// Nothing changed yet. `stubs` is the page a former session left, if there is one.
-    pub fn new(home: Home, stubs: Option<StubPage>) -> Self {
+    pub fn new(home: Home, stubs: Option<StubPage>, mode: HookMode) -> Self {
         Self {
             home,
             stubs,
+            mode,
             hooks: Vec::new(),
             modules: HashMap::new(),
             noted: HashSet::new(),
@@ -132,18 +131,23 @@ impl Patches {
         for mut planned in hooks {
             let kind = FUNCTIONS[planned.names[0]].bytes;
             let number = self.take_number(image, kind, &mut planned.way);
-            self.check_entry(stop, maps, &mut planned, number);
+            self.check_entry(stop, maps, &mut planned);
             self.hooks.push(ActiveHook { planned, number, slots: 0 });
         }
+        let trampolines = self.trampolines(stop, first);
         let memory = &stop.target().memory;
+        let write = |at, bytes: &[u8]| {
+            memory.write(at, bytes).map_err(|source| PatchError::Write { at, source })
+        };
         for index in first..self.hooks.len() {
             let Some(number) = self.hooks[index].number else { continue };
-            let original = self.prepare_entry(stop, index, number)?;
+            let mut original = self.hooks[index].planned.at;
+            if let Some(code) = trampolines.get(&index) {
+                original = self.home.trampoline(number);
+                write(original, code)?;
+            }
             let cell = image.orig_cell(number).unwrap_or(0) as u64;
-            let at = self.home.body().offset(cell);
-            memory
-                .write_word(at, original.get())
-                .map_err(|source| PatchError::Write { at, source })?;
+            write(self.home.body().offset(cell), &original.get().to_le_bytes())?;
         }
         let changes = self.entry_changes(stop, image, first)?;
         self.apply(stop, &changes)
@@ -163,42 +167,49 @@ impl Patches {
         number
     }
 
-    /// Turns an entry to slots if something speaks against it only now.
-    fn check_entry(
-        &self,
-        stop: &Stopped<'_>,
-        maps: &[Mapping<'_>],
-        planned: &mut PlannedHook,
-        number: Option<usize>,
-    ) {
-        let Way::Entry(parts) = &planned.way else { return };
-        let Some(number) = number else { return };
-        let trampoline = self.home.trampoline(number);
-        let why = differs_from_file(stop.target(), maps, parts).or_else(|| {
-            parts.plan.relocate(parts.bias, trampoline, |_| None).err().map(|e| e.to_string())
-        });
-        if let Some(why) = why {
-            planned.way = Way::Slots { why };
+    /// Turns an entry to slots if somebody has patched it since it was planned.
+    fn check_entry(&self, stop: &Stopped<'_>, maps: &[Mapping<'_>], planned: &mut PlannedHook) {
+        if let Way::Entry(parts) = &planned.way
+            && let Some(why) = differs_from_file(stop.target(), maps, parts)
+        {
+            planned.way = Way::without_entry(why, self.mode);
         }
     }
 
-    /// Where the hook goes on: past the patched entry, or to the function itself.
-    fn prepare_entry(
+    /// The first instructions of every function from `first` on that is hooked at its entry, made
+    /// to fit their trampoline. One that does not fit is left to the slots, and then others may
+    /// not lead past its hook.
+    fn trampolines(&mut self, stop: &Stopped<'_>, first: usize) -> HashMap<usize, Vec<u8>> {
+        loop {
+            let mut all = HashMap::new();
+            let mut misfit = None;
+            for index in first..self.hooks.len() {
+                match self.trampoline(stop, index) {
+                    None => {}
+                    Some(Ok(code)) => {
+                        all.insert(index, code);
+                    }
+                    Some(Err(error)) => misfit = Some((index, error.to_string())),
+                }
+            }
+            match misfit {
+                None => return all,
+                Some((index, why)) => {
+                    self.hooks[index].planned.way = Way::without_entry(why, self.mode);
+                }
+            }
+        }
+    }
+
+    fn trampoline(
         &self,
         stop: &Stopped<'_>,
         index: usize,
-        number: usize,
-    ) -> Result<RemoteAddr, PatchError> {
-        let planned = &self.hooks[index].planned;
-        let Way::Entry(parts) = &planned.way else { return Ok(planned.at) };
-        let trampoline = self.home.trampoline(number);
-        let past = |callee: &Callee| self.past(stop, parts, callee);
-        let code = parts.plan.relocate(parts.bias, trampoline, past)?;
-        stop.target()
-            .memory
-            .write(trampoline, &code)
-            .map_err(|source| PatchError::Write { at: trampoline, source })?;
-        Ok(trampoline)
+    ) -> Option<Result<Vec<u8>, RelocateError>> {
+        let hook = &self.hooks[index];
+        let Way::Entry(parts) = &hook.planned.way else { return None };
+        let place = self.home.trampoline(hook.number?);
+        Some(parts.plan.relocate(parts.bias, place, |callee| self.past(stop, parts, callee)))
     }
 
     /// The trampoline of the function that `parts`' module states at `at`, if it is patched.

@@ -45,6 +45,13 @@ pub enum Way {
     },
 }
 
+impl Way {
+    /// What is left if the entry cannot be patched.
+    pub fn without_entry(why: String, mode: HookMode) -> Self {
+        if mode == HookMode::Entry { Self::Not { why } } else { Self::Slots { why } }
+    }
+}
+
 /// What patching an entry takes.
 #[derive(Clone, Debug)]
 pub struct EntryParts {

@@ -252,7 +252,7 @@ impl<'t> Session<'t> {
                 Ok(counters) => counters,
                 Err(error) => return Err(roll_back(stop, &home, error.into())),
             };
-            let mut patches = Patches::new(home.clone(), stubs);
+            let mut patches = Patches::new(home.clone(), stubs, options.mode);
             let sorted = patches
                 .add(&stop, &maps, image, hooks)
                 .and_then(|()| patches.lead(&stop, &maps, image, &prepared.survey));
@@ -479,13 +479,9 @@ fn out_of_reach(hook: &mut PlannedHook, range: &Range<RemoteAddr>, mode: HookMod
     let far = hook.at.distance(range.start).max(hook.at.distance(range.end)) > REACH;
     if far {
         let why = "it lies too far from the other allocation functions".to_owned();
-        hook.way = without_entry(why, mode);
+        hook.way = Way::without_entry(why, mode);
     }
     far
-}
-
-fn without_entry(why: String, mode: HookMode) -> Way {
-    if mode == HookMode::Entry { Way::Not { why } } else { Way::Slots { why } }
 }
 
 fn fall_back(hooks: &mut [PlannedHook], reason: NotNow, mode: HookMode) {
@@ -496,7 +492,7 @@ fn fall_back(hooks: &mut [PlannedHook], reason: NotNow, mode: HookMode) {
         }
     };
     for hook in hooks.iter_mut().filter(|h| matches!(h.way, Way::Entry(_))) {
-        hook.way = without_entry(why.clone(), mode);
+        hook.way = Way::without_entry(why.clone(), mode);
     }
 }
 

@@ -96,6 +96,10 @@ pub fn undo(target: &Target, home: &Home) -> Result<Undone, Left> {
     let since = Instant::now();
     let mut undone = Undone::default();
     let mut failures = 0;
+    // After an exec, and after the end, there is nothing left that we could have changed.
+    if target.memory.word(home.at()).is_err() {
+        return Ok(undone);
+    }
     loop {
         let error = match attempt(target, home, &mut undone, since) {
             Ok(()) => return Ok(undone),

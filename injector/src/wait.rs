@@ -22,6 +22,9 @@ use nix::{
     },
 };
 
+/// How often a thread is looked at before we sleep.
+const SPINS: usize = 200;
+
 /// What a thread was seen to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
@@ -70,6 +73,15 @@ impl Waiter {
 
     /// What the thread did; waits for it no longer than `deadline`.
     pub fn wait(&self, tid: i32, deadline: Instant) -> Seen {
+        // Most stops come at once: sleeping would make the target stand still for longer.
+        for _ in 0..SPINS {
+            let seen = look(tid);
+            if seen != Seen::Nothing {
+                return seen;
+            }
+            // The thread may be waiting for our very processor.
+            std::thread::yield_now();
+        }
         loop {
             let seen = look(tid);
             let left = deadline.saturating_duration_since(Instant::now());
