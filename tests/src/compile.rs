@@ -76,15 +76,9 @@ impl Source {
         // Built under another name, so that a killed compiler leaves no half program behind.
         let fresh = target.with_extension("new");
         let mut command = Command::new(compiler);
-        if compiler == "rustc" {
-            command.args(["--edition=2024", "-O"]);
-        } else {
-            command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]);
-            // Or `free(malloc(1))` would be no call at all.
-            command.arg("-fno-builtin");
-        }
         // Libraries among the flags must follow the file that needs them.
-        command.arg("-o").arg(&fresh).arg(&self.path).args(flags);
+        let usual = usual_flags(compiler);
+        command.args(usual).arg("-o").arg(&fresh).arg(&self.path).args(flags);
         let output = command.output().expect("the compiler, which ran a moment ago");
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command:?} failed:\n{complaint}");
@@ -95,6 +89,14 @@ impl Source {
 /// Whether `program` can be run at all.
 pub fn is_there(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
+}
+
+/// The flags of all fixtures. Builtins are off, or `free(malloc(1))` would be no call at all.
+fn usual_flags(compiler: &str) -> &'static [&'static str] {
+    match compiler {
+        "rustc" => &["--edition=2024", "-O"],
+        _ => &["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fno-builtin"],
+    }
 }
 
 fn own_flags(text: &str) -> impl Iterator<Item = &str> {
@@ -109,7 +111,7 @@ fn digest(text: &str, compiler: &str, flags: &[String]) -> u64 {
     for name in ["fixture.h", "fixture.rs"] {
         fs::read(folder().join(name)).unwrap_or_default().hash(&mut hasher);
     }
-    (text, compiler, flags).hash(&mut hasher);
+    (text, compiler, usual_flags(compiler), flags).hash(&mut hasher);
     hasher.finish()
 }
 

@@ -45,6 +45,7 @@ pub mod report;
 pub mod sample;
 pub mod seed;
 pub mod skip;
+pub mod survey;
 pub mod task;
 pub mod trace;
 pub mod uprobe;

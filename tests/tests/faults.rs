@@ -3,14 +3,15 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use heapattach_tests::{
-    attached::INTERRUPTED,
     command::{Heapattach, Hooks, Outcome},
     fixture::{Fixture, Launch},
     sample::points,
     seed::{Random, seed},
+    survey::Survey,
     trace::Before,
 };
 
+const TARGET: &str = "steady.c";
 const WINDOW: Duration = Duration::from_millis(10);
 const DONE: i32 = 0;
 const FAILED_CLEAN: i32 = 1;
@@ -20,7 +21,7 @@ const NOT_RESTORED: i32 = 7;
 const RETRIES: u64 = 5;
 
 fn target() -> Option<Fixture> {
-    Some(Launch::new("steady.c")?.start())
+    Some(Launch::new(TARGET)?.start())
 }
 
 fn attach(fixture: &Fixture, hooks: Hooks, fault: &str) -> Outcome {
@@ -29,42 +30,50 @@ fn attach(fixture: &Fixture, hooks: Hooks, fault: &str) -> Outcome {
     Heapattach::attach(fixture.pid(), WINDOW, hooks).fault(fault).limit(limit).run()
 }
 
-/// How many calls an undisturbed attach and detach make.
-fn calls(fixture: &Fixture, hooks: Hooks) -> u64 {
-    let outcome = attach(fixture, hooks, "count").expect(DONE);
-    let said = outcome.stderr.lines().find_map(|line| {
-        line.strip_prefix("heapattach: faults: ")?.strip_suffix(" calls")?.parse().ok()
+/// The calls of an undisturbed attach and detach, by what they are.
+fn calls(hooks: Hooks) -> Option<Vec<String>> {
+    let fixture = target()?;
+    let outcome = attach(&fixture, hooks, "trace").expect(DONE);
+    fixture.finish();
+    let calls = outcome.stderr.lines().filter_map(|line| {
+        let (_, call) = line.strip_prefix("heapattach: faults: call ")?.split_once(" is ")?;
+        Some(call.to_owned())
     });
-    said.unwrap_or_else(|| panic!("no number of calls in {:?}", outcome.stderr))
+    let calls: Vec<_> = calls.collect();
+    assert!(!calls.is_empty(), "no calls in {:?}", outcome.stderr);
+    Some(calls)
+}
+
+fn name(calls: &[String], n: u64) -> String {
+    let call = usize::try_from(n - 1).ok().and_then(|index| calls.get(index));
+    format!("{n} ({})", call.map_or("beyond the last", String::as_str))
 }
 
 fn each_call_fails_once(hooks: Hooks) {
-    let Some(mut fixture) = target() else { return };
-    let (seed, before) = (seed(), Before::of(&mut fixture));
-    let calls = calls(&fixture, hooks);
-    let (mut tried, mut outcomes) = (0, BTreeMap::<_, u32>::new());
-    for n in points(calls + RETRIES, 400, &mut Random::new(seed)) {
+    let Some(calls) = calls(hooks) else { return };
+    let seed = seed();
+    let mut outcomes = BTreeMap::<_, u32>::new();
+    let points = points(calls.len() as u64 + RETRIES, 400, &mut Random::new(seed));
+    let survey = Survey::of(TARGET, points, |fixture, _, n| {
         let fault = format!("fail:{n}");
-        let outcome = attach(&fixture, hooks, &fault);
+        let outcome = attach(fixture, hooks, &fault);
         let code = outcome.code();
-        if ![DONE, FAILED_CLEAN, REFUSED].map(Some).contains(&code) {
-            fixture.fail(&format!("{fault}: {}\n{}", outcome.status, outcome.stderr));
-        }
+        *outcomes.entry(code).or_default() += 1;
+        let allowed = [DONE, FAILED_CLEAN, REFUSED].map(Some).contains(&code);
+        assert!(allowed, "{fault}: {}\n{}", outcome.status, outcome.stderr);
         let report = outcome.report();
         let said = if code == Some(DONE) { ["restored"; 2] } else { ["untouched", "restored"] };
         assert!(said.contains(&&*report.target), "{fault}: {code:?} but {report:?}");
         assert!(report.left.is_empty(), "{fault}: {:?}", report.left);
-        before.assert_equal(&mut fixture, &format!("after {fault} ({code:?}), seed {seed}"));
-        fixture.advance(1);
-        tried += 1;
-        *outcomes.entry(code).or_default() += 1;
-    }
+    });
+    let Some(survey) = survey else { return };
     println!(
-        "each call fails once ({}): {tried} of {calls} calls tried, exit codes {outcomes:?}, \
-         seed {seed}",
-        hooks.name()
+        "each call fails once ({}): {} of {} calls tried, exit codes {outcomes:?}, seed {seed}",
+        hooks.name(),
+        survey.tried(),
+        calls.len()
     );
-    fixture.finish();
+    survey.assert_all_well("each call fails once", |n| name(&calls, n));
 }
 
 #[test]
@@ -79,16 +88,17 @@ fn each_call_fails_once_with_slots() {
 
 #[test]
 fn all_calls_fail_from_one_on_and_what_is_left_is_named_and_can_be_cleaned() {
-    let Some(mut fixture) = target() else { return };
-    let (seed, before) = (seed(), Before::of(&mut fixture));
-    let calls = calls(&fixture, Hooks::Auto);
-    let (mut tried, mut outcomes) = (0, BTreeMap::<_, u32>::new());
-    for n in points(calls, 40, &mut Random::new(seed)) {
+    let Some(calls) = calls(Hooks::Auto) else { return };
+    let seed = seed();
+    let mut outcomes = BTreeMap::<_, u32>::new();
+    let points = points(calls.len() as u64, 40, &mut Random::new(seed));
+    let survey = Survey::of(TARGET, points, |fixture, _, n| {
         let fault = format!("failfrom:{n}");
-        let outcome = attach(&fixture, Hooks::Auto, &fault);
+        let outcome = attach(fixture, Hooks::Auto, &fault);
         fixture.assert_well();
         fixture.advance(1);
         let code = outcome.code();
+        *outcomes.entry(code).or_default() += 1;
         match code {
             Some(NOT_RESTORED) => {
                 let report = outcome.report();
@@ -97,17 +107,17 @@ fn all_calls_fail_from_one_on_and_what_is_left_is_named_and_can_be_cleaned() {
                 Heapattach::detach(fixture.pid()).run().expect(DONE);
             }
             Some(FAILED_CLEAN | REFUSED | DONE) => {}
-            _ => fixture.fail(&format!("{fault}: {}\n{}", outcome.status, outcome.stderr)),
+            _ => panic!("{fault}: {}\n{}", outcome.status, outcome.stderr),
         }
-        before.assert_equal(&mut fixture, &format!("after {fault} ({code:?}), seed {seed}"));
-        tried += 1;
-        *outcomes.entry(code).or_default() += 1;
-    }
+    });
+    let Some(survey) = survey else { return };
     println!(
-        "calls fail for ever: from {tried} of {calls} calls on, exit codes {outcomes:?}, seed {seed}"
+        "calls fail for ever: from {} of {} calls on, exit codes {outcomes:?}, seed {seed}",
+        survey.tried(),
+        calls.len()
     );
+    survey.assert_all_well("all calls fail from one on", |n| name(&calls, n));
     assert!(outcomes.contains_key(&Some(NOT_RESTORED)), "no fault lasted: {outcomes:?}");
-    fixture.finish();
 }
 
 #[test]
@@ -117,7 +127,5 @@ fn a_fault_beyond_the_last_call_changes_nothing() {
     attach(&fixture, Hooks::Auto, "fail:1000000").expect(DONE);
     attach(&fixture, Hooks::Auto, "failfrom:1000000").expect(DONE);
     before.assert_equal(&mut fixture, "after faults that never came");
-    // Else the tests above would take an interruption for a failure.
-    const { assert!(INTERRUPTED != FAILED_CLEAN) };
     fixture.finish();
 }

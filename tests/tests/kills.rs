@@ -9,15 +9,17 @@ use heapattach_tests::{
     fixture::{Fixture, Launch},
     sample::{is_soak, points},
     seed::{Random, seed},
+    survey::Survey,
     trace::Before,
 };
 use nix::sys::signal::Signal;
 
+const TARGET: &str = "steady.c";
 const WINDOW: Duration = Duration::from_millis(10);
 const DONE: i32 = 0;
 
 fn target() -> Option<Fixture> {
-    Some(Launch::new("steady.c")?.start())
+    Some(Launch::new(TARGET)?.start())
 }
 
 /// The calls of an undisturbed attach and detach, by what they are.
@@ -111,62 +113,45 @@ fn hang_ups_and_terminations_detach_cleanly() {
     fixture.finish();
 }
 
-/// What became of a target whose tracer was killed before one call.
-struct Victim {
-    call: u64,
-    name: String,
-    died: bool,
-}
-
 #[test]
 fn the_target_survives_the_death_of_its_tracer_and_can_be_cleaned() {
-    let Some(mut fixture) = target() else { return };
-    let (seed, mut before) = (seed(), Before::of(&mut fixture));
-    let names = calls(&fixture);
-    let mut victims = Vec::new();
-    for n in points(names.len() as u64, 80, &mut Random::new(seed)) {
+    let Some(fixture) = target() else { return };
+    let (seed, calls) = (seed(), calls(&fixture));
+    fixture.finish();
+    let name = |n: u64| {
+        let call = usize::try_from(n - 1).ok().and_then(|index| calls.get(index));
+        format!("{n} ({})", call.map_or("beyond the last", String::as_str))
+    };
+    let mut dead = Vec::new();
+    let points = points(calls.len() as u64, 100, &mut Random::new(seed));
+    let survey = Survey::of(TARGET, points, |fixture, _, n| {
         let fault = format!("kill:{n}");
-        let attach = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto);
-        attach.fault(&fault).run();
-        let died = !lives_on(&mut fixture);
-        let name = names[usize::try_from(n - 1).unwrap_or(0)].clone();
-        victims.push(Victim { call: n, name, died });
-        if died {
-            fixture = target().unwrap_or_else(|| panic!("compiled before"));
-            before = Before::of(&mut fixture);
-            continue;
+        Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).fault(&fault).run();
+        if !lives_on(fixture) {
+            dead.push(n);
+            *fixture = target().unwrap_or_else(|| panic!("compiled before"));
+            panic!("the target died of {fault}");
         }
         Heapattach::detach(fixture.pid()).run().expect(DONE);
-        before.assert_equal(&mut fixture, &format!("after {fault} and detach, seed {seed}"));
-    }
-    fixture.finish();
-    judge(victims, seed);
+    });
+    let Some(survey) = survey else { return };
+    let deaths: Vec<_> = dead.iter().map(|&n| name(n)).collect();
+    println!(
+        "tracer killed at {} of {} calls: the target died at {}: {}; seed {seed}",
+        survey.tried(),
+        calls.len(),
+        dead.len(),
+        deaths.join(", ")
+    );
+    survey.assert_all_well("the tracer is killed", name);
 }
 
 /// Whether the target goes on; it may take a moment to die.
 fn lives_on(fixture: &mut Fixture) -> bool {
-    let goal = fixture.progress() + 5;
+    let goal = fixture.progress() + 1000;
     let outcome = poll(PATIENCE, || match fixture.ended() {
         Some(_) => Some(false),
         None => (fixture.progress() >= goal).then_some(true),
     });
     outcome.unwrap_or_else(|| fixture.fail("hangs after its tracer was killed"))
 }
-
-/// Deaths are allowed only inside the window the command itself states.
-fn judge(victims: Vec<Victim>, seed: u64) {
-    let tried = victims.len();
-    let dead: Vec<_> = victims.into_iter().filter(|victim| victim.died).collect();
-    let window: Vec<_> = dead.iter().map(|v| format!("{} ({})", v.call, v.name)).collect();
-    println!(
-        "tracer killed at {tried} calls: {} deaths, all in the window: {}, seed {seed}",
-        dead.len(),
-        window.join(", ")
-    );
-    let outside: Vec<_> = dead.iter().filter(|v| !v.name.contains(EXPOSED)).collect();
-    assert!(outside.is_empty(), "deaths outside the stated window: {}", window.join(", "));
-}
-
-/// How the command marks a call in its trace at which the target's registers are not its own and
-/// no rescue is prepared.
-const EXPOSED: &str = "exposed";
