@@ -116,7 +116,7 @@ fn all_calls_fail_from_one_on_and_what_is_left_is_named_and_can_be_cleaned() {
         survey.tried(),
         calls.len()
     );
-    survey.assert_all_well("all calls fail from one on", |n| name(&calls, n));
+    survey.assert_well_outside_windows("all calls fail from one on", |n| name(&calls, n));
     assert!(outcomes.contains_key(&Some(NOT_RESTORED)), "no fault lasted: {outcomes:?}");
 }
 
