@@ -270,18 +270,24 @@ impl Home {
         self.at.offset(TRAMPOLINES + hook as u64 * TRAMPOLINE_MAX as u64)
     }
 
-    /// Writes the header and the gadget; the frame is the carrier's to give.
+    /// Writes the header, the gadget and the carrier's rescue frame, all at once: until they are
+    /// there, the carrier would not survive our death.
     ///
     /// # Errors
     /// When the target cannot be written.
-    pub fn write(&self, memory: &Memory) -> Result<(), HomeError> {
-        let failed = |source| self.failed(source);
-        memory.write(self.gadget(), &arch::RESCUED_CALL).map_err(failed)?;
-        memory.write(self.name(), SHARED_NAME).map_err(failed)?;
-        self.write_header(memory)
+    pub fn write(&self, memory: &Memory, frame: &[u8]) -> Result<(), HomeError> {
+        let mut bytes = self.header_bytes();
+        let mut put = |offset: u64, part: &[u8]| {
+            bytes.resize(usize::try_from(offset).unwrap_or(0), 0);
+            bytes.extend_from_slice(part);
+        };
+        put(GADGET, &arch::RESCUED_CALL);
+        put(NAME, SHARED_NAME);
+        put(FRAME, frame);
+        memory.write(self.at, &bytes).map_err(|source| self.failed(source))
     }
 
-    /// Puts the addresses of the other mappings into the header.
+    /// Changes the header.
     ///
     /// # Errors
     /// When the target cannot be written.
@@ -400,7 +406,7 @@ impl Home {
             .map_err(|_| HomeError::Nonsense { at: self.at, what: "more than is mapped" })
     }
 
-    fn write_header(&self, memory: &Memory) -> Result<(), HomeError> {
+    fn header_bytes(&self) -> Vec<u8> {
         let h = &self.header;
         let words = [
             VERSION,
@@ -418,7 +424,11 @@ impl Home {
         ];
         let mut bytes = MAGIC.to_vec();
         bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-        memory.write(self.at, &bytes).map_err(|source| self.failed(source))
+        bytes
+    }
+
+    fn write_header(&self, memory: &Memory) -> Result<(), HomeError> {
+        memory.write(self.at, &self.header_bytes()).map_err(|source| self.failed(source))
     }
 
     fn failed(&self, source: Errno) -> HomeError {

@@ -122,12 +122,12 @@ fn build_with(
     reserve(&mut carrier, &home)?;
     let home = built.insert(home);
     let memory = &stop.target().memory;
-    home.write(memory)?;
-    let failed = |at| move |source| InstallError::Home(HomeError::Write { at, source });
-    memory.write(home.frame(), &frame).map_err(failed(home.frame()))?;
-    carrier.rescue(home.gadget(), home.frame());
+    home.write(memory, &frame)?;
+    carrier.rescue(home.gadget(), home.frame())?;
     let counters = furnish(stop, &mut carrier, home)?;
-    memory.write(home.body(), &wired(plan.image, home)).map_err(failed(home.body()))?;
+    let at = home.body();
+    let wire = memory.write(at, &wired(plan.image, home));
+    wire.map_err(|source| HomeError::Write { at, source })?;
     *exposed = carrier.finish()?;
     Ok(counters)
 }

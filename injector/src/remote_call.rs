@@ -130,10 +130,23 @@ impl<'s, 't> Carrier<'s, 't> {
         Ok(arch::rescue_frame(&self.saved, self.mask, &state, stack))
     }
 
-    /// From now on calls are made at `gadget` ([`arch::RESCUED_CALL`]) on `stack`.
-    pub fn rescue(&mut self, gadget: RemoteAddr, stack: RemoteAddr) {
+    /// From now on calls are made at `gadget` ([`arch::RESCUED_CALL`]) on `stack`, and if the
+    /// thread is away from its own place already, it waits there.
+    ///
+    /// # Errors
+    /// When the thread ended meanwhile.
+    pub fn rescue(&mut self, gadget: RemoteAddr, stack: RemoteAddr) -> Result<(), CarrierError> {
         self.rescue = Some(Rescue { gadget, stack });
-        // The registers move to the rescue place with the next call; until then we are exposed.
+        if self.borrowed {
+            // Should we die now, it makes a call without consequence, and returns.
+            let harmless = libc::SYS_getpid;
+            let waiting = arch::call_registers(&self.saved, gadget, Some(stack), harmless, [0; 6]);
+            let tid = self.tid;
+            ptrace::set_registers(tid, &waiting)
+                .map_err(|source| CarrierError::Request { tid, source })?;
+            self.covered();
+        }
+        Ok(())
     }
 
     /// The next calls cannot be rescued: what they unmap is the rescue place.
@@ -172,9 +185,6 @@ impl<'s, 't> Carrier<'s, 't> {
         };
         let registers = arch::call_registers(&self.saved, gadget, stack, number, arguments);
         ptrace::set_registers(tid, &registers).map_err(request)?;
-        if self.rescue.is_some() {
-            self.covered();
-        }
         self.run_to_call(call)?;
         self.run_to_call(call)?;
         let after = ptrace::registers(tid).map_err(request)?;

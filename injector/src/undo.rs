@@ -253,7 +253,7 @@ fn unmap(
         let at = home.frame();
         insist(|| target.memory.write(at, &frame))
             .map_err(|source| UndoError::Write { at, source })?;
-        carrier.rescue(home.gadget(), at);
+        carrier.rescue(home.gadget(), at)?;
     }
     if home.header().descriptor != 0 {
         for descriptor in our_descriptors(target) {
