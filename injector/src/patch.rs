@@ -19,7 +19,7 @@ use crate::{
     payload_image::PayloadImage,
     plan::{EntryParts, HookMode, PlannedHook, Way, differs_from_file},
     proc::maps::Mapping,
-    quiet,
+    quiet::{self, Evidence},
     slots::{Sorted, sort},
     stopped::Stopped,
     stub_page::StubPage,
@@ -385,7 +385,8 @@ pub fn not_now(stop: &Stopped<'_>, maps: &[Mapping<'_>], hooks: &[PlannedHook]) 
         return Some(NotNow::VforkChild);
     }
     let keep_out = KeepOut::new(windows);
-    quiet::thread_in(stop, maps, |word| keep_out.strictly_inside(word)).map(NotNow::ThreadInWindow)
+    quiet::thread_in(stop, maps, Evidence::AnyWord, |word| keep_out.strictly_inside(word))
+        .map(NotNow::ThreadInWindow)
 }
 
 fn change(at: RemoteAddr, old: &[u8], new: &[u8], kind: ChangeKind, module: u64) -> Change {

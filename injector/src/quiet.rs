@@ -1,6 +1,9 @@
 //! Whether a thread stands in certain code, or is on its way back to it: its program counter, and
-//! every word of its stack from the pointer up. A signal handler's saved registers lie there too,
+//! the words of its stack from the pointer up. A signal handler's saved registers lie there too,
 //! on whatever stack the handler runs.
+//!
+//! A stack also keeps words that mean nothing any more. Where that must not be taken for a thread
+//! on its way back, [`Evidence`] says what the code in question ever leaves on a stack.
 
 use crate::{
     addr::RemoteAddr,
@@ -17,16 +20,30 @@ const STACK_LIMIT: u64 = 16 << 20;
 
 const CHUNK: usize = 64 << 10;
 
+/// Which words of a stack lead to the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// Any word that points there.
+    AnyWord,
+    /// Only a program counter saved by a signal: the code calls nothing, and so leaves no return
+    /// address behind.
+    SavedBySignal,
+}
+
 /// The first thread that is in the code, or may come back to it.
 pub fn thread_in(
     stop: &Stopped<'_>,
     maps: &[Mapping<'_>],
+    evidence: Evidence,
     is_inside: impl Fn(u64) -> bool,
 ) -> Option<i32> {
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = vec![0; CHUNK + arch::SIGNAL_FRAME_TAIL];
+    let leads = |word: u64, after: &[u8]| {
+        is_inside(word) && (evidence == Evidence::AnyWord || arch::is_saved_by_signal(after))
+    };
     let mut is_busy = |thread: &StoppedThread| {
         is_inside(arch::program_counter(&thread.registers).get())
-            || stack_leads_to(stop, maps, thread, &is_inside, &mut buffer)
+            || stack_leads_to(stop, maps, thread, &leads, &mut buffer)
     };
     stop.threads().iter().find(|thread| is_busy(thread)).map(|thread| thread.tid)
 }
@@ -35,7 +52,7 @@ fn stack_leads_to(
     stop: &Stopped<'_>,
     maps: &[Mapping<'_>],
     thread: &StoppedThread,
-    is_inside: &impl Fn(u64) -> bool,
+    leads: &impl Fn(u64, &[u8]) -> bool,
     buffer: &mut [u8],
 ) -> bool {
     let pointer = arch::stack_pointer(&thread.registers);
@@ -44,16 +61,16 @@ fn stack_leads_to(
     let mut at = start.next_multiple_of(8);
     let end = stack.range.end.get().min(at.saturating_add(STACK_LIMIT));
     while at < end {
-        let length = usize::try_from(end - at).map_or(buffer.len(), |n| n.min(buffer.len()));
-        let Ok(read) = stop.target().memory.read_some(RemoteAddr::new(at), &mut buffer[..length])
-        else {
-            break;
-        };
-        let (words, _) = buffer[..read].as_chunks::<8>();
-        if words.iter().any(|word| is_inside(u64::from_le_bytes(*word))) {
-            return true;
+        let Ok(read) = stop.target().memory.read_some(RemoteAddr::new(at), buffer) else { break };
+        let (words, rest) = buffer[..read.min(CHUNK)].as_chunks::<8>();
+        debug_assert!(rest.len() < 8);
+        for (index, word) in words.iter().enumerate() {
+            let after = &buffer[(index + 1) * 8..read];
+            if leads(u64::from_le_bytes(*word), after) {
+                return true;
+            }
         }
-        at += length as u64;
+        at += CHUNK as u64;
     }
     false
 }

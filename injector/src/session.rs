@@ -38,6 +38,10 @@ use crate::{
 /// How often a stop is tried again when text cannot be changed just then, before slots must do.
 const ATTEMPTS: usize = 30;
 
+/// The same for vfork children, each try of which may wait for the child to exec or end.
+const VFORK_ATTEMPTS: usize = 4;
+const VFORK_PATIENCE: Duration = Duration::from_millis(500);
+
 /// How often the target may change under a plan.
 const REPLANS: usize = 50;
 
@@ -223,9 +227,15 @@ impl<'t> Session<'t> {
             }
             if let Some(reason) = not_now(&stop, &maps, &hooks) {
                 waits += 1;
-                if waits < ATTEMPTS && options.mode != HookMode::Slots {
+                let limit = if reason == NotNow::VforkChild { VFORK_ATTEMPTS } else { ATTEMPTS };
+                if waits < limit && options.mode != HookMode::Slots {
                     stops.push(record(StopReason::Attach, stop));
-                    std::thread::sleep(Duration::from_millis(1));
+                    match reason {
+                        NotNow::VforkChild => target.hold_late(VFORK_PATIENCE),
+                        NotNow::ThreadInWindow(_) => {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
+                    }
                     continue;
                 }
                 fall_back(&mut hooks, reason, options.mode);
@@ -305,8 +315,9 @@ impl<'t> Session<'t> {
         self.target.release_late();
         let memory = &self.target.memory;
         if Home::open(memory, self.patches.home.at()).is_err() {
-            let alive = self.target.process.is_alive();
-            return Ok(if alive { Watch::Execed } else { Watch::Ended });
+            // A process on its way out has no memory left, though it may still be listed.
+            let has_memory = self.target.process.read("maps").is_ok_and(|maps| !maps.is_empty());
+            return Ok(if has_memory { Watch::Execed } else { Watch::Ended });
         }
         let due = self.rechecks.pop_if(|due| *due <= Instant::now()).is_some();
         let Ok(survey) = self.surveyor.look(self.target) else { return Ok(Watch::Runs) };
@@ -399,6 +410,8 @@ impl<'t> Session<'t> {
     /// Gives everything back, in the target and in the children it forked meanwhile.
     pub fn detach(&mut self) -> Detached {
         let home = self.patches.home.clone();
+        let text = self.target.process.read("maps").unwrap_or_default();
+        self.places.note(&maps::parse(&text).unwrap_or_default());
         let result = undo(self.target, &home);
         if let Ok(undone) = &result {
             self.exposed += undone.exposed;

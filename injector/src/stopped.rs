@@ -96,6 +96,10 @@ impl<'t> Stopped<'t> {
             Self { target, threads: Vec::new(), vforking: Vec::new(), since, released: false };
         let deadline = since + target.patience;
         let mut known: HashSet<i32> = HashSet::new();
+        for tid in target.held.take() {
+            known.insert(tid);
+            stop.push(tid)?;
+        }
         loop {
             let listed = target.process.threads().map_err(|_| StopError::Gone)?;
             let fresh: Vec<i32> = listed.into_iter().filter(|tid| known.insert(*tid)).collect();

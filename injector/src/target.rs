@@ -1,10 +1,18 @@
 //! The process we work on, with everything that is opened before it is first stopped.
 
-use std::{cell::RefCell, time::Duration};
+use std::{
+    cell::RefCell,
+    time::{Duration, Instant},
+};
 
 use nix::{errno::Errno, sys::ptrace::Options};
 
-use crate::{memory::Memory, proc::Process, wait::Waiter};
+use crate::{
+    memory::Memory,
+    proc::Process,
+    ptrace,
+    wait::{Seen, Waiter, look, reap},
+};
 
 /// `CAP_SYS_ADMIN`, which switching off a seccomp filter needs.
 const CAP_SYS_ADMIN: u64 = 1 << 21;
@@ -25,6 +33,8 @@ pub struct Target {
     /// Threads that were told to stop while the kernel held them (a vfork): they stop when they
     /// come back, and are let go then.
     pub late: RefCell<Vec<i32>>,
+    /// Threads that came back and are kept, stopped, for the next stop.
+    pub held: RefCell<Vec<i32>>,
 }
 
 impl Target {
@@ -47,20 +57,53 @@ impl Target {
             options,
             patience,
             late: RefCell::default(),
+            held: RefCell::default(),
         })
+    }
+
+    /// Waits for threads that the kernel holds to come back, and keeps them stopped, so that the
+    /// next stop finds none of them in a vfork again. If some do not come, those that did run on.
+    pub fn hold_late(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        while !self.late.borrow().is_empty() && Instant::now() < deadline {
+            self.late.borrow_mut().retain(|&tid| match look(tid) {
+                Seen::Nothing => true,
+                Seen::Ended => {
+                    reap_thread(self.process.pid(), tid, reap);
+                    false
+                }
+                Seen::Signal(signal) => ptrace::resume(tid, signal).is_ok(),
+                Seen::Interrupted => {
+                    self.held.borrow_mut().push(tid);
+                    false
+                }
+                Seen::Call | Seen::Event(_) => ptrace::resume(tid, 0).is_ok(),
+            });
+            self.waiter.clear();
+            if !self.late.borrow().is_empty() {
+                self.waiter.sleep(Duration::from_millis(1));
+            }
+        }
+        if !self.late.borrow().is_empty() {
+            for tid in self.held.take() {
+                let _ = ptrace::detach(tid, 0);
+            }
+        }
     }
 
     /// Lets go the threads that came back from the kernel meanwhile.
     pub fn release_late(&self) {
-        use crate::wait::{Seen, look, reap};
+        for tid in self.held.take() {
+            let _ = ptrace::detach(tid, 0);
+        }
         self.late.borrow_mut().retain(|&tid| match look(tid) {
             Seen::Nothing => true,
             Seen::Ended => {
                 reap_thread(self.process.pid(), tid, reap);
                 false
             }
-            Seen::Signal(signal) => crate::ptrace::detach(tid, signal).is_err(),
-            _ => crate::ptrace::detach(tid, 0).is_err(),
+            Seen::Signal(signal) => ptrace::detach(tid, signal).is_err(),
+            _ => ptrace::detach(tid, 0).is_err(),
         });
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     home::{Change, ChangeKind, Home, HomeError, SHARED_NAME},
     module,
     proc::maps::{self, Mapping},
-    quiet,
+    quiet::{self, Evidence},
     remote_call::{Carrier, CarrierError},
     stopped::{StopCost, StopError, Stopped, choose_carrier, insist},
     stub_page::StubPage,
@@ -20,6 +20,9 @@ use crate::{
 
 /// How long threads may take to leave our code, or a vfork child to leave the memory.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a thread that came back from its vfork may be held while others are still in theirs.
+const VFORK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A step that fails for a reason of the moment is repeated so often.
 const ATTEMPTS: usize = 8;
@@ -107,7 +110,10 @@ pub fn undo(target: &Target, home: &Home) -> Result<Undone, Left> {
             Err(UndoError::Stop(StopError::Gone)) => return Ok(undone),
             Err(error) => error,
         };
-        target.release_late();
+        match error {
+            UndoError::VforkChild { .. } => target.hold_late(VFORK_PATIENCE),
+            _ => target.release_late(),
+        }
         let waits = matches!(error, UndoError::Busy { .. } | UndoError::VforkChild { .. });
         failures += usize::from(!waits);
         if failures >= ATTEMPTS || since.elapsed() > PATIENCE {
@@ -161,7 +167,7 @@ fn attempt_stopped(
     let code = home.code();
     let length = code.end.get() - code.start.get();
     let in_code = |word: u64| word.wrapping_sub(code.start.get()) < length;
-    if let Some(tid) = quiet::thread_in(stop, &maps, in_code) {
+    if let Some(tid) = quiet::thread_in(stop, &maps, Evidence::SavedBySignal, in_code) {
         return Err(UndoError::Busy { tid, waited: since.elapsed() });
     }
     let keep = stub_page.filter(|&at| at == home.stub_page());

@@ -77,6 +77,16 @@ pub fn stack_pointer(registers: &Registers) -> RemoteAddr {
     RemoteAddr::new(registers.rsp)
 }
 
+/// How many bytes after a saved program counter [`is_saved_by_signal`] wants to see.
+pub const SIGNAL_FRAME_TAIL: usize = 16;
+
+/// Whether the words after a saved program counter are those of a signal frame: the flags, then the
+/// selectors, of which the kernel always saves the user's code segment.
+pub fn is_saved_by_signal(after: &[u8]) -> bool {
+    const USER_CODE_SEGMENT: u16 = 0x33;
+    after.get(8..10).is_some_and(|cs| cs == USER_CODE_SEGMENT.to_le_bytes())
+}
+
 /// The registers with the program counter elsewhere.
 pub fn moved_to(registers: &Registers, place: RemoteAddr) -> Registers {
     Registers { rip: place.get(), ..*registers }

@@ -7,7 +7,11 @@
 # A hook keeps what it borrows in the 128 bytes below the stack pointer, which signal handlers
 # leave alone and which nobody can use at a function's entry. So the stack pointer does not move,
 # an unwinder finds the return address where it is at any entry, and a hook needs no epilogue.
-# Only the slow paths, which call, move it, past those bytes.
+# Only the slow paths move it, past those bytes.
+#
+# No address of this code is ever put on a stack as it is: what a stack keeps by chance is read by
+# whoever unmaps us for a thread on its way back, and a thread that then sleeps for an hour would
+# keep us mapped for that hour. A slow path finds its way back by the complement of an address.
 #
 #   rsp-8 rcx    rsp-16 rax    rsp-24 r10    rsp-32 r11
 #
@@ -22,7 +26,7 @@
 .set .Lown_key,   {ROW_BYTES} + {ROW_KEY}
 .set .Lown_ticks, {ROW_BYTES} + {ROW_TICKS}
 .set .Lown_sites, {ROW_BYTES} + {ROW_SITES}
-.set .Lhook_stride, 256
+.set .Lhook_stride, 320
 
 # ---- descriptor: heapattach_abi::image::Image -------------------------------------------------
 .Limage:
@@ -43,6 +47,22 @@
     .long {PRODUCT_FIRST}, {PRODUCT_HOOKS}
 
 # ---- hooks ------------------------------------------------------------------------------------
+
+.macro call_slowly routine              # changes rcx
+    add rsp, -128
+    lea rcx, [rip + .Lreturn\@]
+    not rcx
+    push rcx
+    jmp \routine
+.Lreturn\@:
+    sub rsp, -128
+.endm
+
+.macro return_slowly                    # changes rcx
+    pop rcx
+    not rcx
+    jmp rcx
+.endm
 
 .macro hook kind, bytes
 .Lpass\@:                               # within the reach of jrcxz and in the entry's cache line
@@ -115,14 +135,10 @@
     jmp [rip + .Lorig + 8 * .Lhook]
 
 .Lslow\@:
-    add rsp, -128
-    call .Lcount_\kind
-    sub rsp, -128
+    call_slowly .Lcount_\kind
     jmp .Lback\@
 .Lbeat\@:
-    add rsp, -128
-    call .Lheartbeat
-    sub rsp, -128
+    call_slowly .Lheartbeat
     jmp .Lback\@
 
     .set .Lhook, .Lhook + 1
@@ -256,7 +272,7 @@
     pop rdx
     pop rax
     jc .Lheartbeat                      # pop and mov leave the carry alone
-    ret
+    return_slowly
 
 # Called with the row in r10, once in {TICKS} calls and on a row's first. May change rcx, r10,
 # r11 and the flags.
@@ -278,7 +294,7 @@
     mov dword ptr [rcx + {EXPIRED}], 1  # first: whoever sees us off shall know why
     mov dword ptr [rcx + {ENABLED}], 0
 .Lalive:
-    ret
+    return_slowly
 
 # rt_sigreturn as a C library writes it, by which unwinders know it; the byte before, because
 # they look a return address up one byte earlier.
