@@ -119,7 +119,15 @@ fn build_with(
         },
     );
     let frame = carrier.rescue_frame(home.frame())?;
-    reserve(&mut carrier, &home)?;
+    let reserved = reserve(&mut carrier, &home);
+    // If the answer was lost, the range may be there all the same, and is to be undone.
+    if !matches!(
+        reserved,
+        Err(InstallError::Carrier(CarrierError::Refused { .. }) | InstallError::Moved { .. })
+    ) {
+        *built = Some(home.clone());
+    }
+    reserved?;
     let home = built.insert(home);
     let memory = &stop.target().memory;
     home.write(memory, &frame)?;

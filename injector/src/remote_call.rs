@@ -187,7 +187,7 @@ impl<'s, 't> Carrier<'s, 't> {
         ptrace::set_registers(tid, &registers).map_err(request)?;
         self.run_to_call(call)?;
         self.run_to_call(call)?;
-        let after = ptrace::registers(tid).map_err(request)?;
+        let after = insist(|| ptrace::registers(tid)).map_err(request)?;
         arch::call_result(&after).map_err(|source| CarrierError::Refused { call, source })
     }
 
