@@ -19,7 +19,7 @@ const TOLD: usize = 5;
 /// In one attach and detach the target's registers are not its own, and no rescue is prepared, from
 /// its first injected call to its second, and in its last one. No more than so many steps long.
 const WINDOWS: usize = 2;
-const LONGEST_WINDOW: u64 = 12;
+const LONGEST_WINDOW: u64 = 9;
 
 impl Survey {
     /// Tries each point on a living fixture; after one that went wrong, on a fresh fixture.
