@@ -69,8 +69,7 @@ pub fn compose(session: &Session<'_>, counts: &[CallSite], counted: Duration) ->
     let table = home.end().offset_from(home.table()).unwrap_or(0);
     report.memory = MemoryReport {
         reserved: home.header().length,
-        used: home.header().length.saturating_sub(table)
-            + session.counters.memory().unwrap_or(table),
+        used: home.used() + session.counters.memory().unwrap_or(table),
     };
     report
 }
@@ -132,6 +131,7 @@ fn blind_spots(session: &Session<'_>) -> Vec<String> {
         let name = FUNCTIONS[*function].name;
         blind.push(format!("{slots} slots for {name} hold something else and were left alone"));
     }
+    blind.extend(session.missed.iter().map(|error| format!("a new module: {error}")));
     if session.has_expired() {
         blind.push(
             "the hooks switched themselves off: heapattach was not scheduled for 15 s".to_owned(),

@@ -2,7 +2,10 @@
 
 use std::{fs, time::Duration};
 
-use heapattach_injector::proc::{Process, status::stat_field};
+use heapattach_injector::{
+    preflight::Refusal,
+    proc::{Process, status::stat_field},
+};
 
 /// What a counted call costs, from the measurements in the README; only an estimate is made of it.
 const NANOSECONDS_A_CALL: f64 = 4.0;
@@ -32,8 +35,7 @@ impl Guard {
             ));
         }
         if let Some((used, limit)) = cgroup_memory(process) {
-            #[allow(clippy::cast_precision_loss)]
-            if used as f64 > limit as f64 * NEARLY_FULL {
+            if is_nearly_full(used, limit) {
                 return Some(format!("the target's cgroup uses {used} of {limit} bytes"));
             }
         }
@@ -47,6 +49,28 @@ impl Guard {
             )
         })
     }
+}
+
+/// Refuses a target whose cgroup would be pushed over its limit.
+///
+/// # Errors
+/// With the numbers.
+pub fn check_headroom(process: &Process) -> Result<(), Refusal> {
+    match cgroup_memory(process).filter(|&(used, limit)| is_nearly_full(used, limit)) {
+        None => Ok(()),
+        Some((used, limit)) => Err(Refusal {
+            value: format!("the target's cgroup uses {used} of {limit} bytes"),
+            need: format!("less than {:.0} % of the limit", NEARLY_FULL * 100.0),
+            cure: "raise its memory.max, or wait until it uses less".to_owned(),
+            unsupported: false,
+        }),
+    }
+}
+
+fn is_nearly_full(used: u64, limit: u64) -> bool {
+    #[allow(clippy::cast_precision_loss)]
+    let full = used as f64 > limit as f64 * NEARLY_FULL;
+    full
 }
 
 /// User and system time of the process so far.

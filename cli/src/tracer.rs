@@ -24,7 +24,7 @@ use crate::{
     args::{AttachArgs, RunArgs, SessionArgs},
     compose::{add_detach, compose, with_causes},
     exit::Exit,
-    guard::Guard,
+    guard::{self, Guard},
     message::Message,
     payload,
     report::{ExitReport, Report},
@@ -97,7 +97,10 @@ pub fn attach(line: UnixStream, target: &Target, args: &AttachArgs) {
     let mut report = Report::new(target.process.pid(), target.process.command());
     let image = payload::image();
     let options = options(&args.session);
-    match Session::attach(target, &image, options, None) {
+    let attached = guard::check_headroom(&target.process)
+        .map_err(|refusal| Failure { error: refusal.into(), left: None, touched: false })
+        .and_then(|()| Session::attach(target, &image, options, None));
+    match attached {
         Ok(mut session) => {
             announce(&mut line, &session, &report);
             let (ending, counted) = watch(&mut line, &mut session, &args.session);
@@ -257,9 +260,7 @@ fn watch(line: &mut Line, session: &mut Session<'_>, args: &SessionArgs) -> (End
             return (End::Over, began.elapsed());
         }
         if now >= next_look {
-            // A module that cannot be hooked does not end the session; its slots stay as they are.
-            let seen = session.watch().unwrap_or(Watch::Runs);
-            match seen {
+            match session.watch() {
                 Watch::Runs => {}
                 Watch::Execed => return (End::Execed, began.elapsed()),
                 Watch::Ended => return (End::Ended, began.elapsed()),
@@ -274,7 +275,7 @@ fn watch(line: &mut Line, session: &mut Session<'_>, args: &SessionArgs) -> (End
         if now >= next_progress {
             let (calls, bytes) = totals(&session.counters.read(&target.memory).unwrap_or_default());
             line.send(&Message::Progress { calls, bytes });
-            let memory = session.counters.memory().unwrap_or(0);
+            let memory = session.patches.home.used() + session.counters.memory().unwrap_or(0);
             if let Some(objection) = guard.objection(&target.process, calls, memory) {
                 return (End::Objection(objection), began.elapsed());
             }

@@ -153,6 +153,18 @@ impl Home {
         kept_from_writing + 2 * PAGE + TABLE_BYTES as u64
     }
 
+    /// How much of a home is really in use with this payload and so many changes.
+    pub fn used_by(body: u64, changes: u64) -> u64 {
+        BODY + body.next_multiple_of(PAGE)
+            + (changes * CHANGE_BYTES).next_multiple_of(PAGE)
+            + 3 * PAGE
+    }
+
+    /// How much of this home is in use, but for the counters.
+    pub fn used(&self) -> u64 {
+        Self::used_by(self.header.body_length, self.header.changes)
+    }
+
     /// A home to be written at `at`, where its mapping just came to be.
     pub fn new(at: RemoteAddr, header: Header) -> Self {
         Self { at, header }

@@ -45,6 +45,9 @@ const VFORK_PATIENCE: Duration = Duration::from_millis(500);
 /// How often the target may change under a plan.
 const REPLANS: usize = 50;
 
+/// So many failures are told one by one.
+const MISSED_LIMIT: usize = 20;
+
 /// Why a session stopped the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
@@ -149,6 +152,8 @@ pub struct Session<'t> {
     own_start: u64,
     /// Looks that are due because a slot may be bound behind our back.
     rechecks: Vec<Instant>,
+    /// What could not be hooked in mid-session, for the report.
+    pub missed: Vec<String>,
 }
 
 /// What became of the target since the last look.
@@ -250,6 +255,10 @@ impl<'t> Session<'t> {
                 session: session_number(),
                 started: own_start,
             };
+            let used = Home::used_by(image.text().len() as u64, slot_count(&prepared.survey));
+            if options.max_memory != 0 && used > options.max_memory {
+                return Err(too_much(used, options.max_memory));
+            }
             let built = install::build(&stop, &maps, &blueprint);
             let Some(home) = built.home else {
                 let error = built.counters.err().map_or(AttachError::Maps, Into::into);
@@ -293,6 +302,7 @@ impl<'t> Session<'t> {
                 clockless: is_clockless(target),
                 own_start,
                 rechecks: [200, 20].map(|ms| now + Duration::from_millis(ms)).to_vec(),
+                missed: Vec::new(),
             });
         }
         Err(Failure {
@@ -307,27 +317,31 @@ impl<'t> Session<'t> {
         self.target
     }
 
-    /// Looks whether the target still runs, and whether it loaded something.
-    ///
-    /// # Errors
-    /// When a new module could not be hooked; the session goes on without it.
-    pub fn watch(&mut self) -> Result<Watch, AttachError> {
+    /// Looks whether the target still runs, and whether it loaded something. A module that cannot
+    /// be hooked does not end the session; it is noted in [`Session::missed`].
+    pub fn watch(&mut self) -> Watch {
         self.target.release_late();
         let memory = &self.target.memory;
         if Home::open(memory, self.patches.home.at()).is_err() {
             // A process on its way out has no memory left, though it may still be listed.
             let has_memory = self.target.process.read("maps").is_ok_and(|maps| !maps.is_empty());
-            return Ok(if has_memory { Watch::Execed } else { Watch::Ended });
+            return if has_memory { Watch::Execed } else { Watch::Ended };
         }
         let due = self.rechecks.pop_if(|due| *due <= Instant::now()).is_some();
-        let Ok(survey) = self.surveyor.look(self.target) else { return Ok(Watch::Runs) };
+        let Ok(survey) = self.surveyor.look(self.target) else { return Watch::Runs };
         let links: Vec<Link> = survey.loaded.iter().map(|l| l.link.clone()).collect();
         let changed = links != self.links;
         if changed || due || self.sorted.pending > 0 {
             self.links = links;
-            self.extend(survey)?;
+            if let Err(error) = self.extend(survey)
+                && self.missed.len() < MISSED_LIMIT
+            {
+                self.missed.push(error.to_string());
+                // The next look tries again.
+                self.links.clear();
+            }
         }
-        Ok(Watch::Runs)
+        Watch::Runs
     }
 
     /// Sets the hooks' deadline forward.
@@ -422,6 +436,16 @@ impl<'t> Session<'t> {
         let children = clean_children(self.target.process.pid(), &home, self.own_start);
         Detached { result, children }
     }
+}
+
+fn too_much(used: u64, limit: u64) -> Failure {
+    let refusal = Refusal {
+        value: format!("the hooks and their journal take {used} bytes of the target"),
+        need: format!("at most {limit} bytes (--max-memory)"),
+        cure: "raise --max-memory".to_owned(),
+        unsupported: false,
+    };
+    Failure { error: refusal.into(), left: None, touched: true }
 }
 
 /// Undoes what a dead heapattach left, before a new session begins.
@@ -557,8 +581,11 @@ fn first_deadline(target: &Target, heartbeat: &Heartbeat) -> u64 {
 
 /// Room in the journal for what is loaded now and what may come: modules, and changes.
 pub(crate) fn journal_room(survey: &Survey) -> (u64, u64) {
-    let slots: u64 = survey.loaded.iter().map(|l| l.module.slots.len() as u64).sum();
-    (2 * survey.loaded.len() as u64 + 1024, 2 * slots + 8192)
+    (2 * survey.loaded.len() as u64 + 1024, 2 * slot_count(survey) + 8192)
+}
+
+fn slot_count(survey: &Survey) -> u64 {
+    survey.loaded.iter().map(|l| l.module.slots.len() as u64).sum()
 }
 
 fn own_start_time() -> u64 {
