@@ -34,10 +34,10 @@ impl Guard {
                 "the session takes {memory} bytes of the target, more than {limit}"
             ));
         }
-        if let Some((used, limit)) = cgroup_memory(process) {
-            if is_nearly_full(used, limit) {
-                return Some(format!("the target's cgroup uses {used} of {limit} bytes"));
-            }
+        if let Some((used, limit)) = cgroup_memory(process)
+            && is_nearly_full(used, limit)
+        {
+            return Some(format!("the target's cgroup uses {used} of {limit} bytes"));
         }
         let limit = self.max_overhead?;
         let cpu = cpu_time(process)?.checked_sub(self.cpu_at_start?)?;

@@ -8,11 +8,12 @@ use std::{
 };
 
 use heapattach_injector::{
+    attach::{self, AttachError, Failure, Options},
     counters::Counters,
     counts::CallSite,
     fault, heartbeat,
     proc::pidfd,
-    session::{AttachError, Failure, Options, Session, Watch},
+    session::{Session, Watch},
     start,
     stopped::Stopped,
     target::Target,
@@ -98,8 +99,8 @@ pub fn attach(line: UnixStream, target: &Target, args: &AttachArgs) {
     let image = payload::image();
     let options = options(&args.session);
     let attached = guard::check_headroom(&target.process)
-        .map_err(|refusal| Failure { error: refusal.into(), left: None, touched: false })
-        .and_then(|()| Session::attach(target, &image, options, None));
+        .map_err(|refusal| Failure::clean(refusal, false))
+        .and_then(|()| attach::attach(target, &image, options, None));
     match attached {
         Ok(mut session) => {
             announce(&mut line, &session, &report);
@@ -201,7 +202,7 @@ fn attach_held<'t>(
     args: &RunArgs,
     held: Stopped<'t>,
 ) -> Result<Session<'t>, Failure> {
-    Session::attach(target, image, options(&args.session), Some(held))
+    attach::attach(target, image, options(&args.session), Some(held))
 }
 
 /// A program that cannot be watched must not run unwatched under our name.
@@ -341,10 +342,10 @@ fn last_words(target: &Target, session: &Session<'_>, report: &mut Report) -> St
 
 /// Writes down why there was no session.
 fn refuse(report: &mut Report, failure: &Failure) {
-    report.error = Some(with_causes(&failure.error));
+    report.error = Some(with_causes(&*failure.error));
     report.outcome = "refused".to_owned();
     report.target = if failure.touched { "restored" } else { "untouched" }.to_owned();
-    report.status = match &failure.error {
+    report.status = match &*failure.error {
         AttachError::Refused(refusal) if refusal.unsupported => Exit::Unsupported,
         AttachError::Refused(_) => Exit::Refused,
         _ if !failure.touched => Exit::Refused,

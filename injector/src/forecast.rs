@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use crate::{
+    attach::AttachError,
     home::Home,
     payload_image::PayloadImage,
     plan::{HookMode, PlannedHook, Way, plan},
     proc::maps,
-    session::AttachError,
     slots::{self, Sorted},
     survey::{Survey, Surveyor},
     target::Target,
@@ -49,7 +49,7 @@ pub fn forecast(
     let hooks = plan(target, &survey, &maps, mode, |_| false);
     let by_slots = |at| hooks.iter().any(|h| h.at == at && matches!(h.way, Way::Slots { .. }));
     let sorted = slots::sort(target, &survey, &maps, None, by_slots);
-    let (modules, changes) = crate::session::journal_room(&survey);
+    let (modules, changes) = crate::attach::journal_room(&survey);
     Ok(Forecast {
         sorted,
         modules: survey.loaded.len(),

@@ -16,6 +16,7 @@
 
 pub mod addr;
 pub mod arch;
+pub mod attach;
 pub mod counters;
 pub mod counts;
 pub mod entry;

@@ -12,9 +12,6 @@ use crate::{
     stopped::{Stopped, StoppedThread},
 };
 
-/// Below the stack pointer a leaf function may keep data without moving it.
-const RED_ZONE: u64 = 128;
-
 /// Further up it is not this thread's stack any more, but the heap that a coroutine's lies in.
 const STACK_LIMIT: u64 = 16 << 20;
 
@@ -57,11 +54,12 @@ fn stack_leads_to(
 ) -> bool {
     let pointer = arch::stack_pointer(&thread.registers);
     let Some(stack) = maps::covering(maps, pointer) else { return false };
-    let start = pointer.get().saturating_sub(RED_ZONE).max(stack.range.start.get());
-    let mut at = start.next_multiple_of(8);
+    let mut at = pointer.get().next_multiple_of(8);
     let end = stack.range.end.get().min(at.saturating_add(STACK_LIMIT));
     while at < end {
-        let Ok(read) = stop.target().memory.read_some(RemoteAddr::new(at), buffer) else { break };
+        let length = usize::try_from(end - at).map_or(buffer.len(), |n| n.min(buffer.len()));
+        let wanted = &mut buffer[..length];
+        let Ok(read) = stop.target().memory.read_some(RemoteAddr::new(at), wanted) else { break };
         let (words, rest) = buffer[..read.min(CHUNK)].as_chunks::<8>();
         debug_assert!(rest.len() < 8);
         for (index, word) in words.iter().enumerate() {

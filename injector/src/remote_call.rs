@@ -225,10 +225,10 @@ impl<'s, 't> Carrier<'s, 't> {
         }
         let tid = self.tid;
         let request = |source| CarrierError::Request { tid, source };
-        insist(|| ptrace::interrupt(tid)).map_err(request)?;
         let deadline = Instant::now() + CALL_PATIENCE;
         let mut stops = 0;
         loop {
+            insist(|| ptrace::interrupt(tid)).map_err(request)?;
             insist(|| ptrace::resume(tid, 0)).map_err(request)?;
             match self.stop.target().waiter.wait(tid, deadline) {
                 Seen::Interrupted => break,

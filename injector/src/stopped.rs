@@ -192,11 +192,10 @@ impl<'t> Stopped<'t> {
             let soon = deadline.min(Instant::now() + CLOSER_LOOK);
             match self.target.waiter.wait(tid, soon) {
                 Seen::Interrupted => return self.push(tid),
-                // It met a signal first: let it take that, it stops for us right after.
-                Seen::Signal(signal) => insist(|| ptrace::resume(tid, signal))
-                    .map_err(|source| StopError::Request { tid, source })?,
-                Seen::Call | Seen::Event(_) => insist(|| ptrace::resume(tid, 0))
-                    .map_err(|source| StopError::Request { tid, source })?,
+                // It met a signal first: let it take that. Any stop makes the kernel forget that
+                // another was asked for, so it is asked for again before the thread runs on.
+                Seen::Signal(signal) => interrupt_next(tid, signal)?,
+                Seen::Call | Seen::Event(_) => interrupt_next(tid, 0)?,
                 Seen::Ended => {
                     reap_thread(self.target.process.pid(), tid, wait::reap);
                     return Ok(());
@@ -258,6 +257,14 @@ impl Drop for Stopped<'_> {
     fn drop(&mut self) {
         self.release();
     }
+}
+
+/// Lets a stopped thread run on, with a signal or none, to the next stop, which is ours.
+pub(crate) fn interrupt_next(tid: i32, signal: i32) -> Result<(), StopError> {
+    insist(|| ptrace::interrupt(tid))
+        .and_then(|()| insist(|| ptrace::resume(tid, signal)))
+        .or_else(|errno| if errno == Errno::ESRCH { Ok(()) } else { Err(errno) })
+        .map_err(|source| StopError::Request { tid, source })
 }
 
 /// Repeats a request that fails for a reason of the moment.

@@ -13,10 +13,10 @@ use crate::{
 /// The first bytes of the page.
 pub const MAGIC: [u8; 16] = *b"HEAPATTACHSTUB01";
 
-const HEAD: u64 = 32;
-const STUB: u64 = 32;
+const HEAD: usize = 32;
+const STUB: usize = 32;
 const CELL: u64 = 8;
-const ORIGINAL: u64 = 16;
+const ORIGINAL: usize = 16;
 /// How many fit.
 const ROOM: usize = 127;
 
@@ -43,8 +43,8 @@ impl StubPage {
     /// When it is none.
     pub fn open(memory: &Memory, at: RemoteAddr) -> Result<Self, Errno> {
         let page = memory.read_vec(at, 4096)?;
-        let stubs = page.get(HEAD as usize..).unwrap_or_default().chunks_exact(STUB as usize);
-        let original = |stub: &[u8]| u64_at(stub, ORIGINAL as usize).filter(|&word| word != 0);
+        let stubs = page.get(HEAD..).unwrap_or_default().chunks_exact(STUB);
+        let original = |stub: &[u8]| u64_at(stub, ORIGINAL).filter(|&word| word != 0);
         let originals = stubs.map_while(original).map(RemoteAddr::new).collect();
         if page.starts_with(&MAGIC) { Ok(Self { at, originals }) } else { Err(Errno::EINVAL) }
     }
@@ -61,8 +61,9 @@ impl StubPage {
 
     /// Which function the stub at `word` stands for.
     pub fn original_of(&self, word: u64) -> Option<RemoteAddr> {
-        let offset = word.checked_sub(self.at.get() + HEAD)?;
-        let index = usize::try_from(offset / STUB).ok()?;
+        let offset = word.checked_sub(self.at.get() + HEAD as u64)?;
+        let offset = usize::try_from(offset).ok()?;
+        let index = offset / STUB;
         (offset % STUB == 0).then(|| self.originals.get(index).copied())?
     }
 
@@ -111,6 +112,6 @@ impl StubPage {
     }
 
     fn stub(&self, index: usize) -> RemoteAddr {
-        self.at.offset(HEAD + index as u64 * STUB)
+        self.at.offset((HEAD + index * STUB) as u64)
     }
 }

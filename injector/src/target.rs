@@ -11,6 +11,7 @@ use crate::{
     memory::Memory,
     proc::Process,
     ptrace,
+    stopped::interrupt_next,
     wait::{Seen, Waiter, look, reap},
 };
 
@@ -72,12 +73,12 @@ impl Target {
                     reap_thread(self.process.pid(), tid, reap);
                     false
                 }
-                Seen::Signal(signal) => ptrace::resume(tid, signal).is_ok(),
+                Seen::Signal(signal) => interrupt_next(tid, signal).is_ok(),
                 Seen::Interrupted => {
                     self.held.borrow_mut().push(tid);
                     false
                 }
-                Seen::Call | Seen::Event(_) => ptrace::resume(tid, 0).is_ok(),
+                Seen::Call | Seen::Event(_) => interrupt_next(tid, 0).is_ok(),
             });
             self.waiter.clear();
             if !self.late.borrow().is_empty() {

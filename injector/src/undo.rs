@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a thread that came back from its vfork may be held while others are still in theirs.
 const VFORK_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Between two tries.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
 /// A step that fails for a reason of the moment is repeated so often.
 const ATTEMPTS: usize = 8;
 
@@ -98,7 +101,7 @@ pub struct Left {
 pub fn undo(target: &Target, home: &Home) -> Result<Undone, Left> {
     let since = Instant::now();
     let mut undone = Undone::default();
-    let mut failures = 0;
+    let (mut failures, mut pause) = (0, Duration::from_millis(1));
     // After an exec, and after the end, there is nothing left that we could have changed.
     if target.memory.word(home.at()).is_err() {
         return Ok(undone);
@@ -122,7 +125,9 @@ pub fn undo(target: &Target, home: &Home) -> Result<Undone, Left> {
         if !target.process.is_alive() {
             return Ok(undone);
         }
-        std::thread::sleep(Duration::from_millis(1) * (1 << failures.min(5)));
+        // Every stop lengthens what the target waits for; it must not spend its time in them.
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -1,0 +1,454 @@
+//! Attaching: look, plan, stop, build, patch, enable. Whatever fails after the first change is
+//! rolled back before the error is told.
+
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
+
+use nix::errno::Errno;
+
+use crate::{
+    addr::RemoteAddr,
+    counters::Counters,
+    heartbeat::Heartbeat,
+    home::Home,
+    install::{self, Blueprint, InstallError},
+    linker::{Link, LinkError},
+    module,
+    patch::{NotNow, PatchError, Patches, not_now},
+    payload_image::PayloadImage,
+    plan::{HookMode, PlannedHook, Way, plan},
+    preflight::{self, Refusal},
+    proc::{
+        Process,
+        maps::{self, Mapping},
+    },
+    session::{Session, StopReason, StopRecord},
+    slots::Sorted,
+    stopped::{StopError, Stopped},
+    stub_page::StubPage,
+    survey::{Survey, SurveyError, Surveyor},
+    target::Target,
+    undo::{Left, undo},
+    vdso,
+};
+
+/// How often a stop is tried again when text cannot be changed just then, before slots must do.
+const ATTEMPTS: usize = 30;
+
+/// The same for vfork children, each try of which may wait for the child to exec or end.
+const VFORK_ATTEMPTS: usize = 4;
+const VFORK_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How often the target may change under a plan.
+const REPLANS: usize = 50;
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// How to hook.
+    pub mode: HookMode,
+    /// The most memory that may be added to the target; 0: no limit.
+    pub max_memory: u64,
+}
+
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// It was not tried.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The target's modules cannot be found out.
+    #[error(transparent)]
+    Survey(#[from] SurveyError),
+    /// The target cannot be stopped.
+    #[error(transparent)]
+    Stop(#[from] StopError),
+    /// No home could be built.
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    /// The hooks could not be put in.
+    #[error(transparent)]
+    Patch(#[from] PatchError),
+    /// The hooks could not be switched on.
+    #[error("the hooks could not be switched on")]
+    Enable(#[source] Errno),
+    /// The kernel does not tell.
+    #[error("the memory map of the target cannot be read")]
+    Maps,
+    /// A heapattach that was killed left hooks that cannot be taken out.
+    #[error("what a former heapattach left could not be undone")]
+    Leftovers,
+    /// It changes faster than we can look.
+    #[error("the modules of the target changed during each of {0} looks")]
+    Restless(usize),
+}
+
+/// An attach that failed, and whether the target is as it was.
+#[derive(Debug)]
+pub struct Failure {
+    /// Why.
+    pub error: Box<AttachError>,
+    /// What is still in the target; `None` if nothing is.
+    pub left: Option<Box<Left>>,
+    /// Whether the target was ever stopped.
+    pub touched: bool,
+}
+
+impl Failure {
+    /// With nothing left in the target.
+    pub fn clean(error: impl Into<AttachError>, touched: bool) -> Self {
+        Self { error: Box::new(error.into()), left: None, touched }
+    }
+
+    fn left(error: AttachError, left: Option<Left>) -> Self {
+        Self { error: Box::new(error), left: left.map(Box::new), touched: true }
+    }
+}
+
+/// What was found out before the stop.
+struct Prepared {
+    survey: Survey,
+    hooks: Vec<PlannedHook>,
+    code: Range<RemoteAddr>,
+}
+
+/// The hooks put in at one stop.
+struct Installed {
+    patches: Patches,
+    counters: Counters,
+    sorted: Sorted,
+    exposed: Duration,
+}
+
+/// An installation that failed, and the home that is to be undone.
+struct Broken {
+    error: AttachError,
+    home: Option<Home>,
+}
+
+impl Broken {
+    fn new(error: impl Into<AttachError>, home: Option<Home>) -> Box<Self> {
+        Box::new(Self { error: error.into(), home })
+    }
+}
+
+/// Attaches. `held` is a stop made by whoever started the target.
+///
+/// # Errors
+/// With the target as it was, or a list of what is left.
+pub fn attach<'t>(
+    target: &'t Target,
+    image: &'t PayloadImage,
+    options: Options,
+    held: Option<Stopped<'t>>,
+) -> Result<Session<'t>, Failure> {
+    let heartbeat = Heartbeat::new();
+    clean_up_before(target)?;
+    let gadget =
+        vdso::syscall_gadget(target).map_err(|_| Failure::clean(AttachError::Maps, false))?;
+    let surveyor = surveyor(target)?;
+    let mut attach =
+        Attach { target, image, options, surveyor, heartbeat, gadget, stops: Vec::new(), waits: 0 };
+    let mut held = held;
+    for _ in 0..REPLANS {
+        if let Some((prepared, installed)) = attach.attempt(held.take())? {
+            return Ok(attach.into_session(&prepared, installed));
+        }
+    }
+    Err(Failure::clean(AttachError::Restless(REPLANS), attach.touched()))
+}
+
+/// An attach under way.
+struct Attach<'t> {
+    target: &'t Target,
+    image: &'t PayloadImage,
+    options: Options,
+    surveyor: Surveyor,
+    heartbeat: Heartbeat,
+    gadget: RemoteAddr,
+    stops: Vec<StopRecord>,
+    waits: usize,
+}
+
+impl<'t> Attach<'t> {
+    fn touched(&self) -> bool {
+        !self.stops.is_empty()
+    }
+
+    /// One look and one stop; `None` if it must be tried again.
+    fn attempt(
+        &mut self,
+        held: Option<Stopped<'t>>,
+    ) -> Result<Option<(Prepared, Installed)>, Failure> {
+        let target = self.target;
+        let mode = self.options.mode;
+        let prepared = match prepare(target, &mut self.surveyor, mode) {
+            Ok(prepared) => prepared,
+            // The lists change while we walk them.
+            Err(AttachError::Survey(SurveyError::Link(LinkError::List(_)))) => return Ok(None),
+            Err(error) => return Err(Failure::clean(error, self.touched())),
+        };
+        let touched = self.touched();
+        let stop = match held {
+            Some(stop) => stop,
+            None => Stopped::all(target).map_err(|error| Failure::clean(error, touched))?,
+        };
+        let text = target.process.read("maps").unwrap_or_default();
+        let maps = maps::parse(&text).map_err(|_| Failure::clean(AttachError::Maps, true))?;
+        refuse_company(target, &maps)?;
+        let mut hooks = prepared.hooks.clone();
+        if !still_there(target, &prepared.survey, &hooks) {
+            self.stops.push(StopRecord::end(StopReason::Attach, stop));
+            return Ok(None);
+        }
+        if let Some(reason) = not_now(&stop, &maps, &hooks) {
+            if self.may_wait(reason) {
+                self.stops.push(StopRecord::end(StopReason::Attach, stop));
+                self.wait(reason);
+                return Ok(None);
+            }
+            fall_back(&mut hooks, reason, mode);
+        }
+        let installed = self.install(&stop, &maps, &prepared, hooks);
+        self.stops.push(StopRecord::end(StopReason::Attach, stop));
+        match installed {
+            Ok(installed) => Ok(Some((prepared, installed))),
+            Err(broken) => {
+                let left = broken.home.and_then(|home| undo(target, &home).err());
+                Err(Failure::left(broken.error, left))
+            }
+        }
+    }
+
+    /// Whether another stop may find the text free to be changed.
+    fn may_wait(&mut self, reason: NotNow) -> bool {
+        self.waits += 1;
+        self.waits < if reason == NotNow::VforkChild { VFORK_ATTEMPTS } else { ATTEMPTS }
+    }
+
+    fn wait(&self, reason: NotNow) {
+        match reason {
+            NotNow::VforkChild => self.target.hold_late(VFORK_PATIENCE),
+            NotNow::ThreadInWindow(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+
+    /// Everything that is changed in the target.
+    fn install(
+        &self,
+        stop: &Stopped<'_>,
+        maps: &[Mapping<'_>],
+        prepared: &Prepared,
+        hooks: Vec<PlannedHook>,
+    ) -> Result<Installed, Box<Broken>> {
+        let body = self.image.text().len() as u64;
+        let used = Home::used_by(body, slot_count(&prepared.survey));
+        if self.options.max_memory != 0 && used > self.options.max_memory {
+            return Err(Broken::new(too_much(used, self.options.max_memory), None));
+        }
+        let (module_room, change_room) = journal_room(&prepared.survey);
+        let blueprint = Blueprint {
+            image: self.image,
+            gadget: self.gadget,
+            code: prepared.code.clone(),
+            module_room,
+            change_room,
+            session: session_number(),
+            started: own_start_time(),
+        };
+        let built = install::build(stop, maps, &blueprint);
+        let home = built.home;
+        let (home, counters) = match (home, built.counters) {
+            (Some(home), Ok(counters)) => (home, counters),
+            (home, Err(error)) => return Err(Broken::new(error, home)),
+            (None, Ok(_)) => return Err(Broken::new(AttachError::Maps, None)),
+        };
+        let stubs = StubPage::find(&self.target.memory, maps)
+            .first()
+            .and_then(|&at| StubPage::open(&self.target.memory, at).ok());
+        let failed = |error| Broken::new(error, Some(home.clone()));
+        let mut patches = Patches::new(home.clone(), stubs, self.options.mode);
+        patches.add(stop, maps, self.image, hooks).map_err(|e| failed(AttachError::from(e)))?;
+        let sorted = patches
+            .lead(stop, maps, self.image, &prepared.survey)
+            .map_err(|e| failed(AttachError::from(e)))?;
+        let deadline = if is_clockless(self.target) { 0 } else { self.heartbeat.deadline() };
+        install::enable(stop, &home, deadline).map_err(|e| failed(AttachError::Enable(e)))?;
+        Ok(Installed { patches, counters, sorted, exposed: built.exposed })
+    }
+
+    fn into_session(self, prepared: &Prepared, installed: Installed) -> Session<'t> {
+        let now = Instant::now();
+        let mut session = Session {
+            target: self.target,
+            image: self.image,
+            options: self.options,
+            surveyor: self.surveyor,
+            links: prepared.survey.loaded.iter().map(|l| l.link.clone()).collect(),
+            patches: installed.patches,
+            counters: installed.counters,
+            sorted: installed.sorted,
+            places: Default::default(),
+            stops: self.stops,
+            exposed: installed.exposed,
+            heartbeat: self.heartbeat,
+            clockless: is_clockless(self.target),
+            own_start: own_start_time(),
+            rechecks: [200, 20].map(|ms| now + Duration::from_millis(ms)).to_vec(),
+            missed: Vec::new(),
+        };
+        session.note_places();
+        session
+    }
+}
+
+fn too_much(used: u64, limit: u64) -> Refusal {
+    Refusal {
+        value: format!("the hooks and their journal take {used} bytes of the target"),
+        need: format!("at most {limit} bytes (--max-memory)"),
+        cure: "raise --max-memory".to_owned(),
+        unsupported: false,
+    }
+}
+
+/// Undoes what a dead heapattach left, before a new session begins.
+fn clean_up_before(target: &Target) -> Result<(), Failure> {
+    let text = target.process.read("maps").unwrap_or_default();
+    let maps = maps::parse(&text).map_err(|_| Failure::clean(AttachError::Maps, false))?;
+    for at in Home::find(&target.memory, &maps) {
+        let Ok(home) = Home::open(&target.memory, at) else { continue };
+        undo(target, &home).map_err(|left| Failure::left(AttachError::Leftovers, Some(left)))?;
+    }
+    Ok(())
+}
+
+fn surveyor(target: &Target) -> Result<Surveyor, Failure> {
+    Surveyor::new(target).map_err(|error| match error {
+        SurveyError::Link(LinkError::Static) => {
+            let refusal = Refusal::unsupported(
+                format!("process {} is statically linked", target.process.pid()),
+                "a dynamically linked program",
+                "link it dynamically, if you can",
+            );
+            Failure::clean(refusal, false)
+        }
+        other => Failure::clean(other, false),
+    })
+}
+
+fn prepare(
+    target: &Target,
+    surveyor: &mut Surveyor,
+    mode: HookMode,
+) -> Result<Prepared, AttachError> {
+    let survey = surveyor.look(target)?;
+    let text = target.process.read("maps").map_err(|_| AttachError::Maps)?;
+    let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
+    let mut hooks = plan(target, &survey, &maps, mode, |_| false);
+    if hooks.is_empty() {
+        return Err(Refusal::unsupported(
+            "no allocation function was found in any module",
+            "a program that uses malloc or mmap through its libraries",
+            "see `heapattach doctor -p PID`",
+        )
+        .into());
+    }
+    let code = reachable_code(&mut hooks, mode);
+    Ok(Prepared { survey, hooks, code })
+}
+
+/// The code that our home must be near to. Entries too far from malloc's are left to the slots.
+fn reachable_code(hooks: &mut [PlannedHook], mode: HookMode) -> Range<RemoteAddr> {
+    let is_entry = |h: &&PlannedHook| matches!(h.way, Way::Entry(_));
+    let centre =
+        hooks.iter().find(is_entry).or(hooks.first()).map_or_else(Default::default, |h| h.at);
+    let mut range = centre..centre.offset(1);
+    for hook in hooks.iter_mut().filter(|h| matches!(h.way, Way::Entry(_))) {
+        if out_of_reach(hook, &range, mode) {
+            continue;
+        }
+        range = range.start.min(hook.at)..range.end.max(hook.at.offset(1));
+    }
+    range
+}
+
+/// Leaves `hook` to the slots if it and `range` do not lie within one branch's reach.
+pub(crate) fn out_of_reach(
+    hook: &mut PlannedHook,
+    range: &Range<RemoteAddr>,
+    mode: HookMode,
+) -> bool {
+    const REACH: u64 = 1 << 30;
+    let far = hook.at.distance(range.start).max(hook.at.distance(range.end)) > REACH;
+    if far {
+        let why = "it lies too far from the other allocation functions".to_owned();
+        hook.way = Way::without_entry(why, mode);
+    }
+    far
+}
+
+pub(crate) fn fall_back(hooks: &mut [PlannedHook], reason: NotNow, mode: HookMode) {
+    let why = match reason {
+        NotNow::VforkChild => "a vfork child ran in the same memory at every try".to_owned(),
+        NotNow::ThreadInWindow(tid) => {
+            format!("thread {tid} stood in the first instructions at every try")
+        }
+    };
+    for hook in hooks.iter_mut().filter(|h| matches!(h.way, Way::Entry(_))) {
+        hook.way = Way::without_entry(why.clone(), mode);
+    }
+}
+
+/// Whether the modules that define the hooked functions are still the ones looked at.
+pub(crate) fn still_there(target: &Target, survey: &Survey, hooks: &[PlannedHook]) -> bool {
+    let same = |link: &Link| {
+        let module = survey.loaded.iter().find(|l| l.link == *link).map(|l| l.module.identity);
+        module::identity_at(&target.memory, link.dynamic).ok() == module
+    };
+    let mut checked: Vec<&Link> = Vec::new();
+    hooks.iter().all(|hook| {
+        checked.contains(&&hook.definer) || {
+            checked.push(&hook.definer);
+            same(&hook.definer)
+        }
+    })
+}
+
+/// Somebody else may have attached between our look and our stop.
+fn refuse_company(target: &Target, maps: &[Mapping<'_>]) -> Result<(), Failure> {
+    for at in Home::find(&target.memory, maps) {
+        if let Ok(home) = Home::open(&target.memory, at)
+            && let Some(refusal) = preflight::busy(target.process.pid(), &home)
+        {
+            return Err(Failure::clean(refusal, true));
+        }
+    }
+    Ok(())
+}
+
+/// Under strict seccomp the kernel makes reading the time-stamp counter a fault.
+fn is_clockless(target: &Target) -> bool {
+    target.process.status().is_ok_and(|status| status.seccomp == 1)
+}
+
+/// Room in the journal for what is loaded now and what may come: modules, and changes.
+pub(crate) fn journal_room(survey: &Survey) -> (u64, u64) {
+    (2 * survey.loaded.len() as u64 + 1024, 2 * slot_count(survey) + 8192)
+}
+
+fn slot_count(survey: &Survey) -> u64 {
+    survey.loaded.iter().map(|l| l.module.slots.len() as u64).sum()
+}
+
+fn own_start_time() -> u64 {
+    let own = Process::open(std::process::id().cast_signed());
+    own.ok().and_then(|p| p.start_time()).unwrap_or(0)
+}
+
+/// A number no other session has.
+fn session_number() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
