@@ -103,14 +103,13 @@ impl Waiter {
 /// What the thread did, without waiting. The end of a thread is only looked at, not consumed: it
 /// belongs to whoever wants the exit status.
 pub fn look(tid: i32) -> Seen {
-    let peek = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT;
-    match wait_for(tid, peek) {
+    match wait_for(tid, libc::WSTOPPED) {
+        Ok(Some((_, status))) => return meaning(status),
+        Ok(None) => {}
+        Err(_) => return Seen::Ended,
+    }
+    match wait_for(tid, libc::WEXITED | libc::WNOWAIT) {
         Ok(None) => Seen::Nothing,
-        Ok(Some((libc::CLD_TRAPPED | libc::CLD_STOPPED, _))) => match wait_for(tid, libc::WSTOPPED)
-        {
-            Ok(Some((_, status))) => meaning(status),
-            _ => Seen::Nothing,
-        },
         Ok(Some(_)) | Err(_) => Seen::Ended,
     }
 }
