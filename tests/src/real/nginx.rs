@@ -10,8 +10,10 @@ use std::{
 };
 
 use super::{Load, Server, StartError, installed, load::Tally};
+use crate::deadline::{PATIENCE, poll};
 
 const CURE: &str = "apt-get install nginx-light apache2-utils";
+const WORKERS: usize = 2;
 /// Requests of one run of ab.
 const REQUESTS: u64 = 1000;
 
@@ -34,7 +36,12 @@ pub fn start() -> Result<Server, StartError> {
     let mut command = Command::new(program);
     command.arg("-p").arg(&directory).arg("-e").arg(directory.join("errors"));
     command.arg("-c").arg(configuration);
-    Server::start(command, directory, || TcpStream::connect(("127.0.0.1", port)).is_ok())
+    let server =
+        Server::start(command, directory, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+    // The master listens before it forks.
+    let forked = poll(PATIENCE, || (server.children().len() == WORKERS).then_some(()));
+    forked.ok_or_else(|| StartError::Failed("nginx forks no workers".into()))?;
+    Ok(server)
 }
 
 fn configure(directory: &Path, port: u16) -> String {
@@ -45,7 +52,7 @@ fn configure(directory: &Path, port: u16) -> String {
         .map(|kind| format!("{kind}_temp_path {};\n", directory.join(kind).display()))
         .collect();
     format!(
-        "{user}\ndaemon off;\nworker_processes 2;\npid {0}/pid;\nevents {{ worker_connections 256; }}\n\
+        "{user}\ndaemon off;\nworker_processes {WORKERS};\npid {0}/pid;\nevents {{ worker_connections 256; }}\n\
          http {{\n{temporary}access_log off;\ndefault_type text/plain;\ngzip on;\n\
          gzip_min_length 1;\ngzip_types text/plain;\nkeepalive_requests 50;\n\
          server {{ listen 127.0.0.1:{port}; root {0}; }}\n}}\n",
