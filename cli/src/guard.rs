@@ -82,11 +82,18 @@ fn cpu_time(process: &Process) -> Option<Duration> {
     Some(Duration::from_millis(millis))
 }
 
-/// Bytes used and allowed in the target's cgroup (version 2), if it has a limit.
+/// Bytes used and allowed in the target's memory cgroup, of either version, if it has a limit.
 fn cgroup_memory(process: &Process) -> Option<(u64, u64)> {
     let text = String::from_utf8(process.read("cgroup").ok()?).ok()?;
-    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let file = |name| fs::read_to_string(format!("/sys/fs/cgroup{path}/{name}")).ok();
-    let limit = file("memory.max")?.trim().parse().ok()?;
-    Some((file("memory.current")?.trim().parse().ok()?, limit))
+    let number = |path: String| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let version_2 = text.lines().find_map(|line| line.strip_prefix("0::")).and_then(|path| {
+        let folder = format!("/sys/fs/cgroup{path}");
+        Some((number(format!("{folder}/memory.current"))?, number(format!("{folder}/memory.max"))?))
+    });
+    version_2.or_else(|| {
+        let path = text.lines().find_map(|line| line.split_once(":memory:"))?.1;
+        let folder = format!("/sys/fs/cgroup/memory{path}");
+        let used = number(format!("{folder}/memory.usage_in_bytes"))?;
+        Some((used, number(format!("{folder}/memory.limit_in_bytes"))?))
+    })
 }

@@ -109,7 +109,8 @@ pub fn look(tid: i32) -> Seen {
         Err(_) => return Seen::Ended,
     }
     match wait_for(tid, libc::WEXITED | libc::WNOWAIT) {
-        Ok(None) => Seen::Nothing,
+        // Stops of traced threads are told whatever was asked for; the next look takes this one.
+        Ok(None | Some((libc::CLD_TRAPPED | libc::CLD_STOPPED, _))) => Seen::Nothing,
         Ok(Some(_)) | Err(_) => Seen::Ended,
     }
 }
