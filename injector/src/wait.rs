@@ -23,7 +23,7 @@ use nix::{
 };
 
 /// How often a thread is looked at before we sleep.
-const SPINS: usize = 200;
+const SPINS: usize = 40;
 
 /// What a thread was seen to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +79,9 @@ impl Waiter {
             if seen != Seen::Nothing {
                 return seen;
             }
-            // The thread may be waiting for our very processor.
-            std::thread::yield_now();
+            // Not sched_yield: every yield is a debt to the scheduler, and a stop that has to pay
+            // it back holds the target for seconds.
+            std::hint::spin_loop();
         }
         loop {
             let seen = look(tid);
