@@ -89,7 +89,7 @@ fn unsafe_code_stands_behind_its_fence() {
 fn only_the_tracing_process_holds_a_session() {
     let holds: Vec<String> = sources("cli/src")
         .into_iter()
-        .filter(|(_, text)| text.contains("attach::attach"))
+        .filter(|(_, text)| text.contains("attach::attach(target"))
         .map(|(name, _)| name)
         .collect();
     assert_eq!(holds, ["cli/src/tracer.rs"]);

@@ -31,8 +31,8 @@ fn steady() -> Option<Fixture> {
 fn a_target_without_a_free_descriptor_is_counted_all_the_same() {
     let Some(launch) = Launch::new("starved.c") else { return };
     let mut fixture = launch.start();
-    fixture.pause();
     let before = Before::of(&mut fixture);
+    fixture.pause();
     let mallocs = |fixture: &Fixture| fixture.page().get(Word::Malloc);
     let attached = Attached::to(&mut fixture, Hooks::Auto);
     let at_first = mallocs(&fixture);
@@ -85,7 +85,8 @@ impl Cgroup {
             ("/sys/fs/cgroup", "memory.max", "memory.current"),
         ];
         for (root, limit, usage) in roots {
-            let folder = PathBuf::from(root).join(format!("heapattach-test-{}", std::process::id()));
+            let folder =
+                PathBuf::from(root).join(format!("heapattach-test-{}", std::process::id()));
             if fs::create_dir(&folder).is_err() {
                 continue;
             }
