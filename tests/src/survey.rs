@@ -1,6 +1,9 @@
 //! Trying many points of failure, and telling of all that go wrong, not of the first only.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    ops::RangeInclusive,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use crate::{
     fixture::{Fixture, Launch},
@@ -16,10 +19,8 @@ pub struct Survey {
 
 /// How many of them are told in full.
 const TOLD: usize = 5;
-/// In one attach and detach the target's registers are not its own, and no rescue is prepared, from
-/// its first injected call to its second, and in its last one. No more than so many steps long.
-const WINDOWS: usize = 2;
-const LONGEST_WINDOW: u64 = 9;
+/// The call that changes a thread's registers, as the command's own trace has it.
+const CHANGE: &str = "PTRACE_SETREGS";
 
 impl Survey {
     /// Tries each point on a living fixture; after one that went wrong, on a fresh fixture.
@@ -70,33 +71,24 @@ impl Survey {
         self.tried
     }
 
-    /// The stretches of points in which all that went wrong did, first and last.
-    fn stretches(&self) -> Vec<(u64, u64)> {
-        let mut points: Vec<u64> = self.wrong.iter().map(|&(point, _)| point).collect();
-        points.sort_unstable();
-        let mut stretches: Vec<(u64, u64)> = Vec::new();
-        for point in points {
-            match stretches.last_mut() {
-                Some((first, last)) if point - *first < LONGEST_WINDOW => *last = point,
-                _ => stretches.push((point, point)),
-            }
-        }
-        stretches
-    }
-
-    /// Prints where points went wrong, and panics if that was elsewhere than in the two short
-    /// windows of an attach and detach, which the command measures and states.
+    /// Prints where points went wrong, and panics if any of them lies outside the windows of
+    /// `calls`, the calls of an undisturbed run.
     ///
     /// # Panics
     /// If so.
-    pub fn assert_well_outside_windows(&self, what: &str, name: impl Fn(u64) -> String) {
-        let stretches = self.stretches();
-        for &(first, last) in &stretches {
-            println!("{what}: the target is lost from {} to {}", name(first), name(last));
+    pub fn assert_well_outside_windows(&self, what: &str, calls: &[String]) {
+        let windows = windows(calls);
+        for window in &windows {
+            let lost = self.wrong.iter().filter(|(point, _)| window.contains(point)).count();
+            println!(
+                "{what}: the window is calls {} to {}, {lost} points went wrong in it",
+                window.start(),
+                window.end()
+            );
         }
-        if stretches.len() > WINDOWS {
-            self.assert_all_well(what, name);
-        }
+        let outside = |point| !windows.iter().any(|window| window.contains(point));
+        let wrong = self.wrong.iter().filter(|(point, _)| outside(point)).cloned().collect();
+        Self { tried: self.tried, wrong }.assert_all_well(what, |point| name(calls, point));
     }
 
     /// Panics if any point went wrong; `name` says what a point is called.
@@ -117,14 +109,33 @@ impl Survey {
     }
 }
 
+/// The call numbered `point`, for messages.
+#[must_use]
+pub fn name(calls: &[String], point: u64) -> String {
+    let index = usize::try_from(point).ok().and_then(|point| point.checked_sub(1));
+    let call = index.and_then(|index| calls.get(index));
+    format!("{point} ({})", call.map_or("beyond the last", String::as_str))
+}
+
+/// The calls between which the target's registers are not its own and nothing of ours in the target
+/// could give them back: from its first injected call to its second, and around its last one.
+fn windows(calls: &[String]) -> Vec<RangeInclusive<u64>> {
+    let changes: Vec<u64> =
+        (1_u64..).zip(calls).filter(|(_, call)| *call == CHANGE).map(|(at, _)| at).collect();
+    match changes[..] {
+        [first, second, .., last_but_one, last] => vec![first..=second, last_but_one..=last],
+        _ => Vec::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn gathers_points_into_stretches_no_longer_than_a_window() {
-        let wrong = [40, 22, 25, 30, 41, 34].map(|point| (point, String::new()));
-        let survey = Survey { tried: 50, wrong: wrong.into() };
-        assert_eq!(survey.stretches(), [(22, 30), (34, 41)]);
+    fn the_windows_are_around_the_first_and_the_last_injected_call() {
+        let calls = ["mmap", CHANGE, "go", CHANGE, "go", CHANGE, "go", CHANGE, "go", CHANGE, "end"];
+        assert_eq!(windows(&calls.map(str::to_owned)), [2..=4, 8..=10]);
+        assert!(windows(&[]).is_empty());
     }
 }
