@@ -32,8 +32,11 @@ fn attach(fixture: &Fixture, hooks: Hooks, fault: &str) -> Outcome {
 
 /// The calls of an undisturbed attach and detach, by what they are.
 fn calls(hooks: Hooks) -> Option<Vec<String>> {
-    let fixture = target()?;
+    let mut fixture = target()?;
+    // At rest, so that no stop is tried twice and a later run at rest makes the same calls.
+    fixture.pause();
     let outcome = attach(&fixture, hooks, "trace").expect(DONE);
+    fixture.resume();
     fixture.finish();
     let calls = outcome.stderr.lines().filter_map(|line| {
         let (_, call) = line.strip_prefix("heapattach: faults: call ")?.split_once(" is ")?;
@@ -89,7 +92,9 @@ fn all_calls_fail_from_one_on_and_what_is_left_is_named_and_can_be_cleaned() {
     let points = points(calls.len() as u64, 40, &mut Random::new(seed));
     let survey = Survey::of(TARGET, points, |fixture, _, n| {
         let fault = format!("failfrom:{n}");
+        fixture.pause();
         let outcome = attach(fixture, Hooks::Auto, &fault);
+        fixture.resume();
         fixture.assert_well();
         fixture.advance(1);
         let code = outcome.code();

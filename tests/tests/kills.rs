@@ -7,6 +7,7 @@ use heapattach_tests::{
     command::{Heapattach, Hooks},
     deadline::{PATIENCE, poll},
     fixture::{Fixture, Launch},
+    page::Word,
     sample::{is_soak, points},
     seed::{Random, seed},
     survey::Survey,
@@ -22,10 +23,13 @@ fn target() -> Option<Fixture> {
     Some(Launch::new(TARGET)?.start())
 }
 
-/// The calls of an undisturbed attach and detach, by what they are.
-fn calls(fixture: &Fixture) -> Vec<String> {
+/// The calls of an undisturbed attach and detach, by what they are. The target is at rest, so that
+/// no stop is tried twice and each later run makes the same calls.
+fn calls(fixture: &mut Fixture) -> Vec<String> {
+    fixture.pause();
     let attach = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto);
     let outcome = attach.fault("trace").run().expect(DONE);
+    fixture.resume();
     let calls = outcome.stderr.lines().filter_map(|line| {
         let (_, call) = line.strip_prefix("heapattach: faults: call ")?.split_once(" is ")?;
         Some(call.to_owned())
@@ -47,7 +51,7 @@ fn assert_undone(fixture: &mut Fixture, before: &Before, when: &str) {
 fn the_undo_is_done_when_the_command_is_killed_at_any_call() {
     let Some(mut fixture) = target() else { return };
     let (seed, before) = (seed(), Before::of(&mut fixture));
-    let calls = calls(&fixture).len() as u64;
+    let calls = calls(&mut fixture).len() as u64;
     let mut tried = 0;
     for n in points(calls, 60, &mut Random::new(seed)) {
         let fault = format!("killfront:{n}");
@@ -115,14 +119,16 @@ fn hang_ups_and_terminations_detach_cleanly() {
 
 #[test]
 fn the_target_survives_the_death_of_its_tracer_and_can_be_cleaned() {
-    let Some(fixture) = target() else { return };
-    let (seed, calls) = (seed(), calls(&fixture));
+    let Some(mut fixture) = target() else { return };
+    let (seed, calls) = (seed(), calls(&mut fixture));
     fixture.finish();
     let mut dead = 0;
     let points = points(calls.len() as u64, 100, &mut Random::new(seed));
     let survey = Survey::of(TARGET, points, |fixture, _, n| {
         let fault = format!("kill:{n}");
+        fixture.pause();
         Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).fault(&fault).run();
+        fixture.page().set(Word::Pause, 0);
         if !lives_on(fixture) {
             dead += 1;
             *fixture = target().unwrap_or_else(|| panic!("compiled before"));
