@@ -18,6 +18,7 @@ use crate::{
     module,
     patch::{NotNow, PatchError, Patches, not_now},
     payload_image::PayloadImage,
+    places::Places,
     plan::{HookMode, PlannedHook, Way, plan},
     preflight::{self, Refusal},
     proc::{
@@ -119,6 +120,7 @@ struct Installed {
     patches: Patches,
     counters: Counters,
     sorted: Sorted,
+    places: Places,
     exposed: Duration,
 }
 
@@ -214,7 +216,11 @@ impl<'t> Attach<'t> {
         let installed = self.install(&stop, &maps, &prepared, hooks);
         self.stops.push(StopRecord::end(StopReason::Attach, stop));
         match installed {
-            Ok(installed) => Ok(Some((prepared, installed))),
+            Ok(mut installed) => {
+                // A short program may have ended by now, and its own map with it.
+                installed.places.note(&maps);
+                Ok(Some((prepared, installed)))
+            }
             Err(broken) => {
                 let left = broken.home.and_then(|home| undo(target, &home).err());
                 Err(Failure::left(broken.error, left))
@@ -276,12 +282,18 @@ impl<'t> Attach<'t> {
             .map_err(|e| failed(AttachError::from(e)))?;
         let deadline = if is_clockless(self.target) { 0 } else { self.heartbeat.deadline() };
         install::enable(stop, &home, deadline).map_err(|e| failed(AttachError::Enable(e)))?;
-        Ok(Installed { patches, counters, sorted, exposed: built.exposed })
+        Ok(Installed {
+            patches,
+            counters,
+            sorted,
+            places: Places::default(),
+            exposed: built.exposed,
+        })
     }
 
     fn into_session(self, prepared: &Prepared, installed: Installed) -> Session<'t> {
         let now = Instant::now();
-        let mut session = Session {
+        Session {
             target: self.target,
             image: self.image,
             options: self.options,
@@ -290,7 +302,7 @@ impl<'t> Attach<'t> {
             patches: installed.patches,
             counters: installed.counters,
             sorted: installed.sorted,
-            places: Default::default(),
+            places: installed.places,
             stops: self.stops,
             exposed: installed.exposed,
             heartbeat: self.heartbeat,
@@ -298,9 +310,7 @@ impl<'t> Attach<'t> {
             own_start: own_start_time(),
             rechecks: [200, 20].map(|ms| now + Duration::from_millis(ms)).to_vec(),
             missed: Vec::new(),
-        };
-        session.note_places();
-        session
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! One session, once it is attached: watch, extend, detach. The target is not traced while the session lasts; a module
-//! that appears later means one more short stop.
+//! One session, once it is attached: watch, extend, detach. The target is not traced while the
+//! session lasts; a module that appears later means one more short stop.
 
 use std::time::{Duration, Instant};
 
@@ -136,7 +136,7 @@ impl<'t> Session<'t> {
     }
 
     /// Remembers which code is where, for the callers.
-    pub(crate) fn note_places(&mut self) {
+    fn note_places(&mut self) {
         let text = self.target.process.read("maps").unwrap_or_default();
         self.places.note(&maps::parse(&text).unwrap_or_default());
     }
