@@ -57,10 +57,6 @@ pub fn leave_session() {
     let _ = setsid();
     // Nothing but SIGKILL ends it; the command tells it when to stop by closing the line.
     let _ = nix::sys::signal::SigSet::all().thread_block();
-    // While it waits for a processor, the target stands still. Without the right to it, no matter.
-    const MOST_URGENT: i32 = -20;
-    // SAFETY: no pointers are passed.
-    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, MOST_URGENT) };
 }
 
 /// A program that has been forked and waits to be let go.

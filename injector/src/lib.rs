@@ -49,5 +49,6 @@ pub mod stub_page;
 pub mod survey;
 pub mod target;
 pub mod undo;
+mod urgency;
 pub mod vdso;
 pub mod wait;

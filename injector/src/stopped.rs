@@ -11,6 +11,7 @@ use crate::{
     arch::{self, Registers},
     ptrace, rseq,
     target::{Target, reap_thread},
+    urgency::Urgency,
     wait::{self, Seen},
 };
 
@@ -83,6 +84,7 @@ pub struct Stopped<'t> {
     vforking: Vec<i32>,
     since: Instant,
     released: bool,
+    _urgency: Urgency,
 }
 
 impl<'t> Stopped<'t> {
@@ -91,10 +93,8 @@ impl<'t> Stopped<'t> {
     /// # Errors
     /// When not all stop in time; those that did run again.
     pub fn all(target: &'t Target) -> Result<Self, StopError> {
-        let since = Instant::now();
-        let mut stop =
-            Self { target, threads: Vec::new(), vforking: Vec::new(), since, released: false };
-        let deadline = since + target.patience;
+        let mut stop = Self::begin(target);
+        let deadline = stop.since + target.patience;
         let mut known: HashSet<i32> = HashSet::new();
         for tid in target.held.take() {
             known.insert(tid);
@@ -106,11 +106,16 @@ impl<'t> Stopped<'t> {
             if fresh.is_empty() {
                 break;
             }
-            let seized = stop.interrupt(&fresh)?;
-            for (index, &tid) in seized.iter().enumerate() {
+            let fresh = stop.seize(&fresh)?;
+            if stop.threads.is_empty() {
+                // Seizing disturbs nobody: the target stands still from here on.
+                stop.since = Instant::now();
+            }
+            stop.interrupt(&fresh)?;
+            for (index, &tid) in fresh.iter().enumerate() {
                 if let Err(error) = stop.collect(tid, deadline) {
                     // Those behind it are seized too, and stop when they do.
-                    target.late.borrow_mut().extend(&seized[index..]);
+                    target.late.borrow_mut().extend(&fresh[index..]);
                     return Err(error);
                 }
             }
@@ -123,11 +128,20 @@ impl<'t> Stopped<'t> {
     /// # Errors
     /// When its registers cannot be read.
     pub fn adopt(target: &'t Target, tid: i32) -> Result<Self, StopError> {
-        let since = Instant::now();
-        let mut stop =
-            Self { target, threads: Vec::new(), vforking: Vec::new(), since, released: false };
+        let mut stop = Self::begin(target);
         stop.push(tid)?;
         Ok(stop)
+    }
+
+    fn begin(target: &'t Target) -> Self {
+        Self {
+            target,
+            threads: Vec::new(),
+            vforking: Vec::new(),
+            since: Instant::now(),
+            released: false,
+            _urgency: Urgency::raise(),
+        }
     }
 
     /// The stopped threads.
@@ -151,39 +165,53 @@ impl<'t> Stopped<'t> {
         StopCost { threads: self.threads.len(), stopped: self.since.elapsed() }
     }
 
-    /// Seizes and interrupts; answers those that are now ours.
-    fn interrupt(&mut self, tids: &[i32]) -> Result<Vec<i32>, StopError> {
+    /// Seizes; answers those that are now ours.
+    fn seize(&self, tids: &[i32]) -> Result<Vec<i32>, StopError> {
         let mut seized = Vec::with_capacity(tids.len());
         for &tid in tids {
-            let late = self.target.late.borrow().contains(&tid);
-            let result = if late { Ok(()) } else { ptrace::seize(tid, self.target.options) };
-            let outcome = match result {
-                Ok(()) => match ptrace::interrupt(tid) {
-                    Ok(()) | Err(Errno::ESRCH) => Ok(true),
-                    Err(source) => Err(StopError::Request { tid, source }),
-                },
-                Err(Errno::ESRCH) => Ok(false),
+            if self.target.late.borrow().contains(&tid) {
+                seized.push(tid);
+                continue;
+            }
+            match ptrace::seize(tid, self.target.options) {
+                Ok(()) => seized.push(tid),
+                Err(Errno::ESRCH) => {}
                 // The kernel says EPERM of the dead, too.
                 Err(source) => match self.target.process.thread_state(tid) {
-                    None | Some('Z' | 'X') => Ok(false),
-                    Some(_) => Err(StopError::Seize { tid, source }),
-                },
-            };
-            match outcome {
-                Ok(true) => seized.push(tid),
-                Ok(false) => {}
-                Err(error) => {
-                    self.target.late.borrow_mut().retain(|t| *t != tid);
-                    self.target.late.borrow_mut().extend(&seized);
-                    if matches!(error, StopError::Request { .. }) {
-                        self.target.late.borrow_mut().push(tid);
+                    None | Some('Z' | 'X') => {}
+                    Some(_) => {
+                        self.abandon(&seized);
+                        return Err(StopError::Seize { tid, source });
                     }
-                    return Err(error);
+                },
+            }
+        }
+        Ok(seized)
+    }
+
+    /// Tells all of them to stop.
+    fn interrupt(&self, tids: &[i32]) -> Result<(), StopError> {
+        for &tid in tids {
+            match insist(|| ptrace::interrupt(tid)) {
+                Ok(()) | Err(Errno::ESRCH) => {}
+                Err(source) => {
+                    self.abandon(tids);
+                    return Err(StopError::Request { tid, source });
                 }
             }
         }
-        self.target.late.borrow_mut().retain(|tid| !seized.contains(tid));
-        Ok(seized)
+        self.target.late.borrow_mut().retain(|tid| !tids.contains(tid));
+        Ok(())
+    }
+
+    /// Threads that are ours and are not wanted: they stop once more, and are let go then.
+    fn abandon(&self, tids: &[i32]) {
+        for &tid in tids {
+            let _ = insist(|| ptrace::interrupt(tid));
+        }
+        let mut late = self.target.late.borrow_mut();
+        late.retain(|tid| !tids.contains(tid));
+        late.extend(tids);
     }
 
     /// Waits until the thread has stopped for us.
