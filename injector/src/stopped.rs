@@ -18,6 +18,15 @@ use crate::{
 /// A thread that does not stop is looked at more closely after this long.
 const CLOSER_LOOK: Duration = Duration::from_millis(2);
 
+/// How long each try may hold the target while threads of it are missing.
+const PATIENCE_MS: [u64; 5] = [20, 50, 100, 300, 1000];
+
+/// And how much longer for each thread it has: several times what one takes.
+const PATIENCE_A_THREAD: Duration = Duration::from_micros(100);
+
+/// How long the missing are waited for while the others run.
+const BETWEEN_TRIES: Duration = Duration::from_secs(2);
+
 /// How often a request is repeated that must not fail on the way out.
 const INSISTENCE: usize = 5;
 
@@ -71,7 +80,7 @@ pub enum StopError {
 pub struct StopCost {
     /// Threads that were stopped.
     pub threads: usize,
-    /// From the first interruption to the last release.
+    /// From the first interruption to the last release, with tries that were given up.
     pub stopped: Duration,
 }
 
@@ -83,18 +92,45 @@ pub struct Stopped<'t> {
     /// Threads in a vfork: they cannot reach user mode before we let them.
     vforking: Vec<i32>,
     since: Instant,
+    /// How long tries that were given up held it before.
+    before: Duration,
     released: bool,
     _urgency: Urgency,
 }
 
 impl<'t> Stopped<'t> {
-    /// Stops every thread, those created meanwhile too.
+    /// Stops every thread, those created meanwhile too. While one of them does not come, since it
+    /// gets no processor or the kernel holds it, the others do not wait for it for long: they run
+    /// on, and it is waited for alone.
     ///
     /// # Errors
     /// When not all stop in time; those that did run again.
     pub fn all(target: &'t Target) -> Result<Self, StopError> {
+        let mut before = Duration::ZERO;
+        let mut tries = PATIENCE_MS.into_iter();
+        loop {
+            let since = Instant::now();
+            let patience = Duration::from_millis(tries.next().unwrap_or_default());
+            match Self::within(target, since + patience) {
+                Ok(mut stop) => {
+                    stop.before = before;
+                    return Ok(stop);
+                }
+                Err(StopError::Deadline { tid, state, .. }) if tries.len() == 0 => {
+                    let waited = before + since.elapsed();
+                    return Err(StopError::Deadline { tid, state, waited });
+                }
+                Err(StopError::Deadline { .. }) => {
+                    before += since.elapsed();
+                    target.hold_late(BETWEEN_TRIES);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn within(target: &'t Target, mut deadline: Instant) -> Result<Self, StopError> {
         let mut stop = Self::begin(target);
-        let deadline = stop.since + target.patience;
         let mut known: HashSet<i32> = HashSet::new();
         for tid in target.held.take() {
             known.insert(tid);
@@ -112,6 +148,7 @@ impl<'t> Stopped<'t> {
                 stop.since = Instant::now();
             }
             stop.interrupt(&fresh)?;
+            deadline += PATIENCE_A_THREAD * u32::try_from(fresh.len()).unwrap_or(u32::MAX);
             for (index, &tid) in fresh.iter().enumerate() {
                 if let Err(error) = stop.collect(tid, deadline) {
                     // Those behind it are seized too, and stop when they do.
@@ -139,6 +176,7 @@ impl<'t> Stopped<'t> {
             threads: Vec::new(),
             vforking: Vec::new(),
             since: Instant::now(),
+            before: Duration::ZERO,
             released: false,
             _urgency: Urgency::raise(),
         }
@@ -162,7 +200,7 @@ impl<'t> Stopped<'t> {
     /// Lets all threads run.
     pub fn finish(mut self) -> StopCost {
         self.release();
-        StopCost { threads: self.threads.len(), stopped: self.since.elapsed() }
+        StopCost { threads: self.threads.len(), stopped: self.before + self.since.elapsed() }
     }
 
     /// Seizes; answers those that are now ours.

@@ -29,8 +29,6 @@ pub struct Target {
     pub waiter: Waiter,
     /// How its threads are seized.
     pub options: Options,
-    /// How long a stop may take before it is given up.
-    pub patience: Duration,
     /// Threads that were told to stop while the kernel held them (a vfork): they stop when they
     /// come back, and are let go then.
     pub late: RefCell<Vec<i32>>,
@@ -50,13 +48,11 @@ impl Target {
         if filtered && may_suspend_seccomp() {
             options |= suspend_seccomp();
         }
-        let patience = Duration::from_secs(2);
         Ok(Self {
             process,
             memory,
             waiter: Waiter::new()?,
             options,
-            patience,
             late: RefCell::default(),
             held: RefCell::default(),
         })

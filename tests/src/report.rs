@@ -89,8 +89,6 @@ pub struct Stop {
     pub threads: u64,
     /// From the first thread's stop to the last one's start.
     pub stopped_us: f64,
-    /// Tries until it succeeded.
-    pub attempts: u64,
 }
 
 /// How a target ended.

@@ -37,9 +37,15 @@ fn leader_gone_before_its_threads(hooks: Hooks) {
     Hazard::new("zombie leader", launch.start(), hooks).loose().warm_up(20).run();
 }
 
+fn a_thread_that_hardly_gets_a_processor(hooks: Hooks) {
+    let Some(launch) = Launch::new("without_processor.c") else { return };
+    Hazard::new("starving thread", launch.start(), hooks).warm_up(100).run();
+}
+
 heapattach_tests::hazards![
     a_thousand_threads,
     a_hundred_thousand_short_threads,
     a_thread_in_each_blocking_call,
     leader_gone_before_its_threads,
+    a_thread_that_hardly_gets_a_processor,
 ];
