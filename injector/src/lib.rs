@@ -47,6 +47,7 @@ pub mod start;
 pub mod stopped;
 pub mod stub_page;
 pub mod survey;
+pub mod tables;
 pub mod target;
 pub mod undo;
 mod urgency;

@@ -2,6 +2,8 @@
 //! symbol, and read while the target runs. Lists are walked with a bound; what they hold is
 //! hostile until checked.
 
+use std::collections::HashSet;
+
 use nix::errno::Errno;
 
 use crate::{
@@ -14,7 +16,7 @@ use crate::{
 };
 
 /// No honest process has more.
-const MODULE_LIMIT: usize = 1 << 16;
+const MODULE_LIMIT: usize = 1 << 14;
 const NAMESPACE_LIMIT: usize = 64;
 const HEADER_LIMIT: u64 = 512;
 const NAME_LIMIT: usize = 4096;
@@ -153,7 +155,12 @@ fn walk(
     links: &mut Vec<Link>,
 ) -> Result<(), LinkError> {
     let (mut at, mut first) = (head, true);
+    let mut visited = HashSet::new();
     while at.get() != 0 && links.len() < MODULE_LIMIT {
+        // It bites its tail: it is being changed, or it is a lie.
+        if !visited.insert(at) {
+            return Err(LinkError::List(Errno::ELOOP));
+        }
         // l_addr, l_name, l_ld, l_next.
         let mut entry = [0; 32];
         memory.read(at, &mut entry).map_err(LinkError::List)?;

@@ -23,7 +23,12 @@ impl Memory {
     /// # Errors
     /// `EACCES` or `EPERM` where ptrace would be refused too.
     pub fn open(process: &Process) -> Result<Self, Errno> {
-        process.open_memory().map(|file| Self { file })
+        process.open_memory().map(Self::of)
+    }
+
+    /// Memory whose addresses are the offsets of `file`.
+    pub fn of(file: File) -> Self {
+        Self { file }
     }
 
     /// Fills `buffer` from `address`.

@@ -3,6 +3,9 @@
 
 use std::collections::HashMap;
 
+use goblin::elf::dynamic::{
+    DT_JMPREL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, DT_STRSZ, DT_STRTAB, DT_SYMTAB,
+};
 use nix::errno::Errno;
 
 use crate::{
@@ -11,13 +14,13 @@ use crate::{
     functions::{self, FunctionId},
     linker::{Link, dynamic_entries, u32_at, u64_at},
     memory::Memory,
+    tables::{Budget, RELOCATION_SIZE, SYMBOL_SIZE, Tables, name_at},
 };
 
-/// Larger tables are not honest, or not ours to read in a hurry.
-const TABLE_LIMIT: u64 = 256 << 20;
+/// No honest module has more slots or definitions that concern us: every one is looked at while
+/// the target stands still.
+const FINDS_LIMIT: usize = 1 << 16;
 
-const SYMBOL_SIZE: usize = 24;
-const RELOCATION_SIZE: usize = 24;
 const STT_FUNC: u8 = goblin::elf::sym::STT_FUNC;
 const STT_NOTYPE: u8 = goblin::elf::sym::STT_NOTYPE;
 const STT_GNU_IFUNC: u8 = goblin::elf::sym::STT_GNU_IFUNC;
@@ -72,20 +75,25 @@ impl Module {
     /// Reads the dynamic tables of `link`.
     ///
     /// # Errors
-    /// When they are not where the dynamic section says; the module may be on its way in or out.
-    pub fn read(memory: &Memory, link: &Link) -> Result<Self, Errno> {
+    /// When they are not where the dynamic section says (the module may be on its way in or out),
+    /// and `EFBIG` when they are larger than `budget`.
+    pub fn read(memory: &Memory, link: &Link, budget: &mut Budget) -> Result<Self, Errno> {
         let entries = dynamic_entries(memory, link.dynamic)?;
-        let tables = Tables { memory, base: link.base, entries: entries.iter().copied().collect() };
+        let mut tables = Tables::new(memory, link.base, &entries, budget);
         let strings = tables.bytes(DT_STRTAB, tables.number(DT_STRSZ))?;
-        let mut relocations = tables.relocations(DT_RELA, DT_RELASZ)?;
-        relocations.extend(tables.relocations(DT_JMPREL, DT_PLTRELSZ)?);
-        let used = relocations.iter().map(|r| u64::from(r.symbol) + 1).max().unwrap_or(0);
+        let relocations = [(DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)]
+            .map(|(table, size)| tables.bytes(table, tables.number(size)));
+        let [eager, lazy] = relocations;
+        let (eager, lazy) = (eager?, lazy?);
+        let relocations = || relocations_of(&eager).chain(relocations_of(&lazy));
+        let used = relocations().map(|r| u64::from(r.symbol) + 1).max().unwrap_or(0);
         let count = used.max(tables.symbol_count()?);
         let symbols = tables.bytes(DT_SYMTAB, count * SYMBOL_SIZE as u64)?;
         let mut module = Self { identity: identity(&entries), ..Self::default() };
         let wanted = module.take_symbols(&symbols, &strings, link.bias());
-        module.take_relocations(&relocations, &wanted, link.bias());
-        Ok(module)
+        module.take_relocations(relocations(), &wanted, link.bias());
+        let finds = [module.definitions.len(), module.canonical.len(), module.slots.len()];
+        if finds.iter().any(|&n| n > FINDS_LIMIT) { Err(Errno::EFBIG) } else { Ok(module) }
     }
 
     /// Sorts the symbols; answers which numbers are functions we know.
@@ -97,9 +105,7 @@ impl Module {
     ) -> HashMap<u32, FunctionId> {
         let mut wanted = HashMap::new();
         for (index, symbol) in (0_u32..).zip(symbols.chunks_exact(SYMBOL_SIZE)) {
-            let name_at = u32_at(symbol, 0).unwrap_or(0) as usize;
-            let Some(name) = strings.get(name_at..) else { continue };
-            let name = name.split(|&b| b == 0).next().unwrap_or_default();
+            let Some(name) = name_at(strings, u32_at(symbol, 0)) else { continue };
             let Some(function) = functions::by_name(name) else { continue };
             wanted.insert(index, function);
             let kind = symbol[4] & 0xf;
@@ -121,7 +127,7 @@ impl Module {
 
     fn take_relocations(
         &mut self,
-        relocations: &[Relocation],
+        relocations: impl Iterator<Item = Relocation>,
         wanted: &HashMap<u32, FunctionId>,
         bias: Bias,
     ) {
@@ -140,11 +146,6 @@ impl Module {
     }
 }
 
-use goblin::elf::dynamic::{
-    DT_GNU_HASH, DT_HASH, DT_JMPREL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, DT_STRSZ, DT_STRTAB,
-    DT_SYMTAB,
-};
-
 struct Relocation {
     at: ImageAddr,
     kind: u32,
@@ -152,87 +153,14 @@ struct Relocation {
     addend: u64,
 }
 
-/// The dynamic section's tables, wherever they lie.
-struct Tables<'m> {
-    memory: &'m Memory,
-    base: u64,
-    entries: HashMap<u64, u64>,
-}
-
-impl Tables<'_> {
-    fn number(&self, tag: u64) -> u64 {
-        self.entries.get(&tag).copied().unwrap_or(0)
-    }
-
-    /// glibc has relocated these pointers in place; musl and the vDSO have not.
-    fn address(&self, tag: u64) -> Option<RemoteAddr> {
-        let value = *self.entries.get(&tag)?;
-        Some(RemoteAddr::new(if value < self.base { value.wrapping_add(self.base) } else { value }))
-    }
-
-    fn bytes(&self, tag: u64, length: u64) -> Result<Vec<u8>, Errno> {
-        let Some(at) = self.address(tag).filter(|_| length > 0) else { return Ok(Vec::new()) };
-        if length > TABLE_LIMIT {
-            return Err(Errno::EFBIG);
-        }
-        let mut bytes = vec![0; usize::try_from(length).map_err(|_| Errno::EFBIG)?];
-        // A count guessed too high ends at the end of the mapping.
-        let read = self.memory.read_some(at, &mut bytes)?;
-        bytes.truncate(read);
-        Ok(bytes)
-    }
-
-    fn relocations(&self, table: u64, size: u64) -> Result<Vec<Relocation>, Errno> {
-        let bytes = self.bytes(table, self.number(size))?;
-        let relocation = |r: &[u8]| {
-            let info = u64_at(r, 8)?;
-            // Relocations without a symbol, nearly all of them, are not ours.
-            let symbol = u32::try_from(info >> 32).ok().filter(|&s| s != 0)?;
-            let kind = u32::try_from(info & 0xffff_ffff).ok()?;
-            Some(Relocation {
-                at: ImageAddr::new(u64_at(r, 0)?),
-                kind,
-                symbol,
-                addend: u64_at(r, 16)?,
-            })
-        };
-        Ok(bytes.chunks_exact(RELOCATION_SIZE).filter_map(relocation).collect())
-    }
-
-    /// How many symbols there are: the hash tables know, no other table does.
-    fn symbol_count(&self) -> Result<u64, Errno> {
-        if self.entries.contains_key(&DT_HASH) {
-            let header = self.bytes(DT_HASH, 8)?;
-            return Ok(u32_at(&header, 4).unwrap_or(0).into());
-        }
-        let Some(at) = self.address(DT_GNU_HASH) else { return Ok(0) };
-        let header = self.bytes(DT_GNU_HASH, 16)?;
-        let field = |i| u64::from(u32_at(&header, i).unwrap_or(0));
-        let (buckets, first, bloom) = (field(0), field(4), field(8));
-        let chains_at = 16 + bloom * 8 + buckets * 4;
-        let table = self.bytes(DT_GNU_HASH, chains_at)?;
-        let heads = table.get(usize::try_from(16 + bloom * 8).unwrap_or(usize::MAX)..);
-        let last = heads.unwrap_or_default().chunks_exact(4).filter_map(|b| u32_at(b, 0)).max();
-        let Some(last) = last.map(u64::from).filter(|&last| last >= first) else {
-            return Ok(first);
-        };
-        // The highest chain ends with the first odd hash.
-        let mut index = last;
-        let mut block = [0; 4096];
-        loop {
-            let from = at.offset(chains_at + (index - first) * 4);
-            let read = self.memory.read_some(from, &mut block)?;
-            for hash in block[..read].chunks_exact(4) {
-                index += 1;
-                if hash[0] & 1 != 0 {
-                    return Ok(index);
-                }
-            }
-            if read < block.len() || index - last > 1 << 24 {
-                return Ok(index);
-            }
-        }
-    }
+/// The relocations that name a symbol. Nearly all do not, and are not ours.
+fn relocations_of(bytes: &[u8]) -> impl Iterator<Item = Relocation> {
+    bytes.chunks_exact(RELOCATION_SIZE).filter_map(|r| {
+        let info = u64_at(r, 8)?;
+        let symbol = u32::try_from(info >> 32).ok().filter(|&s| s != 0)?;
+        let kind = u32::try_from(info & 0xffff_ffff).ok()?;
+        Some(Relocation { at: ImageAddr::new(u64_at(r, 0)?), kind, symbol, addend: u64_at(r, 16)? })
+    })
 }
 
 /// Where the symbol `name` of `link` lies, if it has it.
@@ -241,14 +169,15 @@ impl Tables<'_> {
 /// As [`Module::read`].
 pub fn find_symbol(memory: &Memory, link: &Link, name: &[u8]) -> Result<Option<RemoteAddr>, Errno> {
     let entries = dynamic_entries(memory, link.dynamic)?;
-    let tables = Tables { memory, base: link.base, entries: entries.into_iter().collect() };
+    let mut budget = Budget::default();
+    let mut tables = Tables::new(memory, link.base, &entries, &mut budget);
     let strings = tables.bytes(DT_STRTAB, tables.number(DT_STRSZ))?;
-    let symbols = tables.bytes(DT_SYMTAB, tables.symbol_count()? * SYMBOL_SIZE as u64)?;
-    let found = symbols.chunks_exact(SYMBOL_SIZE).find(|symbol| {
-        let at = u32_at(symbol, 0).unwrap_or(0) as usize;
-        let text = strings.get(at..).and_then(|s| s.split(|&b| b == 0).next());
-        text == Some(name) && u64_at(symbol, 8) != Some(0)
-    });
+    let count = tables.symbol_count()?;
+    let symbols = tables.bytes(DT_SYMTAB, count * SYMBOL_SIZE as u64)?;
+    let is_it = |symbol: &&[u8]| {
+        name_at(&strings, u32_at(symbol, 0)) == Some(name) && u64_at(symbol, 8) != Some(0)
+    };
+    let found = symbols.chunks_exact(SYMBOL_SIZE).find(is_it);
     let value = found.and_then(|symbol| u64_at(symbol, 8));
     Ok(value.map(|value| link.bias().place(ImageAddr::new(value))))
 }

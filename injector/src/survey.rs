@@ -11,8 +11,12 @@ use crate::{
     linker::{Link, LinkError, Rendezvous},
     module::{Definition, Module},
     proc::maps::{self, Mapping, MapsError},
+    tables::Budget,
     target::Target,
 };
+
+/// More words than this are not looked at: modules behind it count as unreadable.
+const SLOT_LIMIT: usize = 1 << 18;
 
 /// Why there is nothing to see.
 #[derive(Debug, thiserror::Error)]
@@ -110,12 +114,14 @@ impl Surveyor {
     /// When the lists cannot be walked just now.
     pub fn look(&mut self, target: &Target) -> Result<Survey, SurveyError> {
         let links = self.rendezvous.modules(&target.memory)?;
+        let mut budget = Budget::default();
         let mut survey = Survey::default();
         let mut seen = HashMap::with_capacity(links.len());
+        let mut slots = 0;
         for link in links {
             let module = match self.known.remove(&link) {
                 Some(module) => module,
-                None => match Module::read(&target.memory, &link) {
+                None => match Module::read(&target.memory, &link, &mut budget) {
                     Ok(module) => Rc::new(module),
                     Err(_) => {
                         survey.unreadable += 1;
@@ -124,6 +130,11 @@ impl Surveyor {
                 },
             };
             seen.insert(link.clone(), Rc::clone(&module));
+            slots += module.slots.len();
+            if slots > SLOT_LIMIT {
+                survey.unreadable += 1;
+                continue;
+            }
             survey.loaded.push(Loaded { link, module });
         }
         // What is gone is forgotten: another module may come to the same place.
