@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use heapattach_tests::{
-    attached::Attached,
+    attached::{Attached, INTERRUPTED},
     command::{Heapattach, Hooks},
     deadline::{PATIENCE, poll},
     fixture::{Fixture, Launch},
@@ -144,6 +144,22 @@ fn the_target_survives_the_death_of_its_tracer_and_can_be_cleaned() {
         dead
     );
     survey.assert_well_outside_windows("the tracer is killed", &calls);
+}
+
+#[test]
+fn a_second_ctrl_c_hurries_and_still_detaches_cleanly() {
+    let Some(mut fixture) = target() else { return };
+    let before = Before::of(&mut fixture);
+    for pause in [0, 1, 5, 50].map(Duration::from_millis) {
+        let command = Attached::to(&mut fixture, Hooks::Auto).into_command();
+        command.signal(Signal::SIGINT);
+        thread::sleep(pause);
+        command.signal(Signal::SIGINT);
+        let outcome = command.wait().expect(INTERRUPTED);
+        assert_eq!(outcome.report().target, "restored", "{}", outcome.stderr);
+        before.assert_equal(&mut fixture, "after two interrupts");
+    }
+    fixture.finish();
 }
 
 /// Whether the target goes on; it may take a moment to die.

@@ -3,7 +3,8 @@
 use std::{
     fs,
     os::unix::process::CommandExt,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -169,16 +170,7 @@ fn refuses_what_the_user_may_not_trace() {
     let Some(mut fixture) = steady() else { return };
     let before = Before::of(&mut fixture);
     let (pid, duration) = (fixture.pid().to_string(), "10ms");
-    // A copy where everybody may read: the build folder may be root's own.
-    let folder = std::env::temp_dir().join(format!("heapattach-nobody-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder for temporary files");
-    let copy = folder.join("heapattach");
-    fs::copy(binary(), &copy).expect("room for a copy");
-    let mut command = Command::new(&copy);
-    command.args(["-p", &pid, "--duration", duration, "--json"]).uid(NOBODY).gid(NOBODY);
-    let output = command.stdin(Stdio::null()).output();
-    let _ = fs::remove_dir_all(&folder);
-    let output = output.expect("a copy of the command");
+    let output = as_nobody(&["-p", &pid, "--duration", duration, "--json"]);
     let said = String::from_utf8_lossy(&output.stderr).to_lowercase();
     assert_eq!(output.status.code(), Some(REFUSED), "{said}");
     // Value, need and cure.
@@ -186,6 +178,48 @@ fn refuses_what_the_user_may_not_trace() {
         assert!(said.contains(word), "the refusal does not say {word:?}: {said}");
     }
     before.assert_equal(&mut fixture, "after a refusal");
+    fixture.finish();
+}
+
+/// Runs the command as a user without rights.
+fn as_nobody(args: &[&str]) -> Output {
+    static TURN: AtomicU32 = AtomicU32::new(0);
+    let turn = TURN.fetch_add(1, Relaxed);
+    // A copy where everybody may read: the build folder may be root's own.
+    let name = format!("heapattach-nobody-{}-{turn}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    fs::create_dir_all(&folder).expect("a folder for temporary files");
+    let copy = folder.join("heapattach");
+    // By another process: a descriptor open for writing, inherited by what a test beside us
+    // forks, would make the copy too busy to be run.
+    let copied = Command::new("cp").arg(binary()).arg(&copy).status().expect("cp");
+    assert!(copied.success(), "no room for a copy");
+    let mut command = Command::new(&copy);
+    command.args(args).uid(NOBODY).gid(NOBODY).stdin(Stdio::null());
+    let output = command.output();
+    let _ = fs::remove_dir_all(&folder);
+    output.expect("a copy of the command")
+}
+
+#[test]
+fn refuses_a_filtered_process_that_our_calls_might_kill() {
+    if !nix::unistd::geteuid().is_root() {
+        return skip("only root can become another user", "run the tests as root");
+    }
+    // Becomes the same user without rights, then forbids itself nearly every call.
+    let Some(launch) = Launch::new("confined.c") else { return };
+    let Some(mut fixture) = launch.arg("user-seccomp").start_if_allowed() else {
+        return skip("seccomp is not allowed here", "run as root");
+    };
+    let output =
+        as_nobody(&["-p", &fixture.pid().to_string(), "--duration", "10ms", "--json"]);
+    let said = String::from_utf8_lossy(&output.stderr).to_lowercase();
+    assert_eq!(output.status.code(), Some(REFUSED), "{said}");
+    for word in ["seccomp", "cap_sys_admin", "--force", "untouched"] {
+        assert!(said.contains(word), "the refusal does not say {word:?}: {said}");
+    }
+    fixture.assert_well();
+    fixture.advance(1);
     fixture.finish();
 }
 
