@@ -83,17 +83,27 @@ fn cpu_time(process: &Process) -> Option<Duration> {
 }
 
 /// Bytes used and allowed in the target's memory cgroup, of either version, if it has a limit.
+/// What the kernel would take back first, cached files, is not counted as used.
 fn cgroup_memory(process: &Process) -> Option<(u64, u64)> {
     let text = String::from_utf8(process.read("cgroup").ok()?).ok()?;
-    let number = |path: String| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let version_2 = text.lines().find_map(|line| line.strip_prefix("0::")).and_then(|path| {
         let folder = format!("/sys/fs/cgroup{path}");
-        Some((number(format!("{folder}/memory.current"))?, number(format!("{folder}/memory.max"))?))
+        memory_in(&folder, ["memory.current", "memory.max"], ["inactive_file", "active_file"])
     });
     version_2.or_else(|| {
         let path = text.lines().find_map(|line| line.split_once(":memory:"))?.1;
         let folder = format!("/sys/fs/cgroup/memory{path}");
-        let used = number(format!("{folder}/memory.usage_in_bytes"))?;
-        Some((used, number(format!("{folder}/memory.limit_in_bytes"))?))
+        let files = ["total_inactive_file", "total_active_file"];
+        memory_in(&folder, ["memory.usage_in_bytes", "memory.limit_in_bytes"], files)
     })
+}
+
+fn memory_in(folder: &str, names: [&str; 2], cached: [&str; 2]) -> Option<(u64, u64)> {
+    let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).ok();
+    let [used, limit] = names.map(|name| read(name)?.trim().parse::<u64>().ok());
+    let stat = read("memory.stat").unwrap_or_default();
+    let lines = stat.lines().filter_map(|line| line.split_once(' '));
+    let files = lines.filter(|(name, _)| cached.contains(name));
+    let files: u64 = files.filter_map(|(_, bytes)| bytes.parse::<u64>().ok()).sum();
+    Some((used?.saturating_sub(files), limit?))
 }

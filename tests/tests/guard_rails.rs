@@ -3,13 +3,16 @@
 
 use std::{
     fs,
+    io::Write,
     path::PathBuf,
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use heapattach_tests::{
     attached::Attached,
     command::{Heapattach, Hooks},
+    deadline::{PATIENCE, poll, wait_until},
     fixture::{Fixture, Launch},
     page::Word,
     skip::skip,
@@ -75,40 +78,67 @@ fn a_session_that_costs_too_much_ends_by_itself() {
     fixture.finish();
 }
 
-/// A memory cgroup of ours, removed with the test.
-struct Cgroup(PathBuf);
+/// A memory cgroup of ours, with a program in it that holds some; both end with the test.
+struct Cgroup {
+    folder: PathBuf,
+    names: [&'static str; 2],
+    holder: Option<Child>,
+}
+
+/// What the program holds: much more than everything else in the group.
+const HELD: usize = 16 << 20;
 
 impl Cgroup {
-    fn with_limit(pid: i32) -> Option<Self> {
+    fn new() -> Option<Self> {
         let roots = [
-            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-            ("/sys/fs/cgroup", "memory.max", "memory.current"),
+            ("/sys/fs/cgroup/memory", ["memory.limit_in_bytes", "memory.usage_in_bytes"]),
+            ("/sys/fs/cgroup", ["memory.max", "memory.current"]),
         ];
-        for (root, limit, usage) in roots {
-            let folder =
-                PathBuf::from(root).join(format!("heapattach-test-{}", std::process::id()));
-            if fs::create_dir(&folder).is_err() {
-                continue;
-            }
-            let group = Self(folder);
-            let own = |name: &str| group.0.join(name);
-            if fs::write(own("cgroup.procs"), pid.to_string()).is_err() || !own(limit).exists() {
-                continue;
-            }
-            // What it uses next, plus a little: full, but nobody is killed.
-            let used = fs::read_to_string(own(usage)).ok()?.trim().parse::<u64>().ok()?;
-            let limit_now = used.max(1 << 20) + (used >> 9) + 8192;
-            if fs::write(own(limit), limit_now.to_string()).is_ok() {
-                return Some(group);
-            }
-        }
-        None
+        roots.into_iter().find_map(|(root, names)| {
+            let name = format!("heapattach-test-{}", std::process::id());
+            let folder = PathBuf::from(root).join(name);
+            fs::create_dir(&folder).ok()?;
+            let group = Self { folder, names, holder: None };
+            group.folder.join(names[0]).exists().then_some(group)
+        })
+    }
+
+    fn take(&self, pid: i32) -> Option<()> {
+        fs::write(self.folder.join("cgroup.procs"), pid.to_string()).ok()
+    }
+
+    /// Starts a program in it that keeps in memory whatever it reads.
+    fn fill(&mut self) -> Option<()> {
+        let mut command = Command::new("tail");
+        let holder = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().ok()?;
+        let holder = self.holder.insert(holder);
+        let pid = i32::try_from(holder.id()).expect("a pid");
+        let mut line = holder.stdin.take()?;
+        self.take(pid)?;
+        line.write_all(&vec![b'x'; HELD]).expect("tail reads");
+        self.holder.as_mut()?.stdin = Some(line);
+        wait_until("the group to be charged", PATIENCE, || self.used() >= HELD as u64);
+        Some(())
+    }
+
+    fn used(&self) -> u64 {
+        let text = fs::read_to_string(self.folder.join(self.names[1])).expect("our own group");
+        text.trim().parse().expect("a number")
+    }
+
+    fn limit(&self, bytes: u64) {
+        fs::write(self.folder.join(self.names[0]), bytes.to_string()).expect("our own group");
     }
 }
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
+        if let Some(mut holder) = self.holder.take() {
+            let _ = holder.kill();
+            let _ = holder.wait();
+        }
+        // The kernel needs a moment to notice that the last process is gone.
+        poll(PATIENCE, || fs::remove_dir(&self.folder).ok());
     }
 }
 
@@ -142,17 +172,23 @@ fn child_of(parent: i32) -> Pid {
 
 #[test]
 fn a_target_whose_cgroup_is_nearly_full_is_left_alone() {
-    let Some(mut fixture) = steady() else { return };
-    let Some(group) = Cgroup::with_limit(fixture.pid()) else {
-        skip("no memory cgroup can be made here", "run as root with a writable cgroup file system");
-        return;
+    // Made first, to go last: only an empty group can be removed.
+    let group = Cgroup::new().and_then(|mut group| group.fill().map(|()| group));
+    let Some(group) = group else {
+        return skip("no memory cgroup can be made here", "run as root, with a writable cgroup");
     };
-    let outcome = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).run();
-    let talk = outcome.stderr.clone();
-    let told = talk.contains("cgroup uses");
-    // A group that is roomy again may be attached to; then it must have been left as it was.
-    assert!(told || outcome.code() == Some(0), "{talk}");
-    fixture.assert_well();
+    let Some(mut fixture) = steady() else { return };
+    group.take(fixture.pid()).expect("our own group");
+    // The kernel counts in batches of pages: this much is always free, and it is 1 % at most.
+    group.limit(group.used() + (128 << 10));
+    let before = Before::of(&mut fixture);
+    let outcome = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).run().expect(REFUSED);
+    let talk = outcome.stderr;
+    assert!(talk.contains("cgroup uses") && talk.contains("untouched"), "{talk}");
+    before.assert_equal(&mut fixture, "after a refusal");
+    group.limit(8 * group.used());
+    let attached = Attached::to(&mut fixture, Hooks::Auto);
+    fixture.advance(1000);
+    assert!(attached.end().calls() > 0, "nothing counted once there was room");
     fixture.finish();
-    drop(group);
 }
