@@ -67,6 +67,7 @@ fn unsafe_code_stands_behind_its_fence() {
         "injector/src/arch/x86_64.rs",
         "injector/src/proc/pidfd.rs",
         "injector/src/ptrace.rs",
+        "injector/src/urgency.rs",
         "injector/src/wait.rs",
         "payload/src/arch/x86_64.rs",
     ];
