@@ -2,6 +2,11 @@
 //!
 //! A thread is sent a signal only while it sits in its call and the one before has been dealt with,
 //! so it is known what each signal must do: its handler runs, and the call returns or does not.
+//!
+//! But for one moment that belongs to the kernel: a thread let go after a stop is led back to the
+//! system call instruction, and a handler that runs just there returns into a call that then waits
+//! for the next signal. It is so with every tracer and every SIGCONT, and rare: such a signal is
+//! sent again, and more of them than [`Sent::may_be_early`] are a failure.
 
 use std::{
     sync::{
@@ -24,6 +29,8 @@ const TABLE: usize = 64;
 const STRIDE: usize = 6;
 /// How long to look out for a stop before shooting without one.
 const LOOK_OUT: Duration = Duration::from_millis(30);
+/// How long a thread takes at most to come back from a handler and into its next call.
+const EARLY: Duration = Duration::from_secs(3);
 
 /// What was sent, and dealt with.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,6 +39,16 @@ pub struct Sent {
     pub signals: u64,
     /// Those of them sent to a thread that a tracer had stopped.
     pub in_stops: u64,
+    /// Those whose handler ran before the call was entered again.
+    pub early: u64,
+}
+
+impl Sent {
+    /// How many of the signals may find a thread just about to enter its call again. With a call
+    /// restarted by hand, which swallows signals, it is each one of the stops'.
+    fn may_be_early(&self) -> u64 {
+        3 + self.signals / 2000
+    }
 }
 
 /// A thread of ours that keeps sending.
@@ -90,8 +107,19 @@ fn send(process: i32, page: &Page, is_over: &AtomicBool) -> Result<Sent, String>
             sent.signals += 1;
             sent.in_stops += u64::from(sitter.task.state() == Some('t'));
         }
-        for sitter in &sitters {
+        for sitter in &mut sitters {
+            if poll(EARLY, || sitter.is_done(page).then_some(())).is_none()
+                && sitter.was_early(page)
+            {
+                sitter.task.signal(sitter.signal).map_err(|e| format!("signal not sent: {e}"))?;
+                sitter.sent += 1;
+                sent.signals += 1;
+                sent.early += 1;
+            }
             sitter.wait(page, "deal with its signal", || sitter.is_done(page))?;
+        }
+        if sent.early > sent.may_be_early() {
+            return Err(format!("calls go on waiting after a signal: {sent:?}"));
         }
     }
     Ok(sent)
@@ -126,6 +154,11 @@ impl Sitter {
     fn is_done(&self, page: &Page) -> bool {
         let (handled, returned) = (page.raw(self.row + 4), page.raw(self.row + 5));
         handled == self.sent && (!self.returns || returned == self.sent)
+    }
+
+    /// Whether its handler has run, and it waits on in its call all the same.
+    fn was_early(&self, page: &Page) -> bool {
+        page.raw(self.row + 4) == self.sent && !self.is_done(page) && self.sits()
     }
 
     fn wait(&self, page: &Page, what: &str, holds: impl Fn() -> bool) -> Result<(), String> {

@@ -211,8 +211,7 @@ fn refuses_a_filtered_process_that_our_calls_might_kill() {
     let Some(mut fixture) = launch.arg("user-seccomp").start_if_allowed() else {
         return skip("seccomp is not allowed here", "run as root");
     };
-    let output =
-        as_nobody(&["-p", &fixture.pid().to_string(), "--duration", "10ms", "--json"]);
+    let output = as_nobody(&["-p", &fixture.pid().to_string(), "--duration", "10ms", "--json"]);
     let said = String::from_utf8_lossy(&output.stderr).to_lowercase();
     assert_eq!(output.status.code(), Some(REFUSED), "{said}");
     for word in ["seccomp", "cap_sys_admin", "--force", "untouched"] {
