@@ -17,6 +17,10 @@ use nix::{
 
 use crate::{compile::profile_folder, deadline::poll, hang, report::Report};
 
+/// A command that takes longer hangs. Beside two thousand busy threads on two processors it has
+/// seconds to wait for each of its turns.
+const HANG: Duration = Duration::from_secs(150);
+
 /// How the functions are to be hooked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hooks {
@@ -87,7 +91,7 @@ impl Heapattach {
     pub fn new<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Self {
         let mut command = Command::new(binary());
         command.args(args).stdin(Stdio::null()).env_remove("HEAPATTACH_FAULT");
-        Self { command, limit: Duration::from_secs(30), target: None }
+        Self { command, limit: HANG, target: None }
     }
 
     /// `-p pid --duration <window> --hooks <hooks> --json`.
