@@ -18,8 +18,10 @@ use crate::{
     vdso,
 };
 
-/// How long threads may take to leave our code, or a vfork child to leave the memory.
+/// How long threads may take to leave our code, or a vfork child to leave the memory; and how often
+/// we look at least, for on a busy machine it may be us who are kept waiting.
 const PATIENCE: Duration = Duration::from_secs(10);
+const LOOKS: usize = 30;
 
 /// How long a thread that came back from its vfork may be held while others are still in theirs.
 const VFORK_PATIENCE: Duration = Duration::from_secs(1);
@@ -101,7 +103,7 @@ pub struct Left {
 pub fn undo(target: &Target, home: &Home) -> Result<Undone, Left> {
     let since = Instant::now();
     let mut undone = Undone::default();
-    let (mut failures, mut pause) = (0, Duration::from_millis(1));
+    let (mut failures, mut looks, mut pause) = (0, 0, Duration::from_millis(1));
     // After an exec, and after the end, there is nothing left that we could have changed.
     if target.memory.word(home.at()).is_err() {
         return Ok(undone);
@@ -119,7 +121,8 @@ pub fn undo(target: &Target, home: &Home) -> Result<Undone, Left> {
         }
         let waits = matches!(error, UndoError::Busy { .. } | UndoError::VforkChild { .. });
         failures += usize::from(!waits);
-        if failures >= ATTEMPTS || since.elapsed() > PATIENCE {
+        looks += 1;
+        if failures >= ATTEMPTS || (since.elapsed() > PATIENCE && looks >= LOOKS) {
             return Err(Left { what: what_is_left(target, home), error });
         }
         if !target.process.is_alive() {
