@@ -20,6 +20,7 @@ pub mod attach;
 pub mod counters;
 pub mod counts;
 pub mod entry;
+pub mod event;
 pub mod fault;
 pub mod forecast;
 pub mod functions;
