@@ -18,6 +18,7 @@ mod payload;
 mod quantity;
 mod report;
 mod spawn;
+mod symbols;
 mod text;
 mod tracer;
 

@@ -1,0 +1,103 @@
+//! Functions, lines and inlined calls, out of DWARF.
+
+use std::{fmt, sync::Arc};
+
+use addr2line::Context;
+use gimli::RunTimeEndian;
+use object::Object;
+
+use super::{
+    demangle::demangle,
+    elf::{Allowance, Elf, Source},
+    printable::printable,
+    reader::{Meter, Reader},
+};
+
+/// More calls inlined into each other are cut.
+const CALLS_LIMIT: usize = 256;
+
+/// One call of the source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// The function that calls, demangled.
+    pub function: Option<String>,
+    /// In which source file.
+    pub file: Option<String>,
+    /// On which line.
+    pub line: Option<u32>,
+}
+
+/// The debug information of one module. Its units are parsed when first asked for.
+pub struct Dwarf {
+    context: Context<Reader>,
+    meter: Arc<Meter>,
+}
+
+impl fmt::Debug for Dwarf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dwarf").field("meter", &self.meter).finish_non_exhaustive()
+    }
+}
+
+impl Dwarf {
+    /// Reads the sections; `None` if the file has no debug information, or none that can be used.
+    pub fn read(source: &Source, elf: &Elf<'_>, allowance: &mut Allowance) -> Option<Self> {
+        elf.section_by_name(".debug_info")?;
+        let endian =
+            if elf.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        let meter = Arc::new(Meter::default());
+        let load = |id: gimli::SectionId| {
+            let bytes = if is_of_use(id) { source.named(elf, id.name(), allowance) } else { None };
+            let bytes = bytes.unwrap_or_default();
+            meter.provide(bytes.len());
+            Ok::<_, gimli::Error>(Reader::new(bytes, endian, Arc::clone(&meter)))
+        };
+        let sections = gimli::Dwarf::load(load).ok()?;
+        meter.begin();
+        let context = Context::from_dwarf(sections).ok()?;
+        Some(Self { context, meter })
+    }
+
+    /// The calls at `address`, the innermost first; empty where nothing is known.
+    pub fn calls(&self, address: u64) -> Vec<Call> {
+        let mut calls = Vec::new();
+        // addr2line adds one to it.
+        if address == u64::MAX {
+            return calls;
+        }
+        self.meter.begin();
+        let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() else {
+            return calls;
+        };
+        while let Ok(Some(frame)) = frames.next()
+            && calls.len() < CALLS_LIMIT
+        {
+            let name = frame.function.as_ref().and_then(|name| name.raw_name().ok());
+            let (file, line) = frame.location.map_or((None, None), |l| (l.file, l.line));
+            calls.push(Call {
+                function: name.map(|name| demangle(name.as_bytes())),
+                file: file.map(printable),
+                line,
+            });
+        }
+        calls
+    }
+}
+
+/// Variables, macros and types are most of DWARF, and no concern of ours.
+fn is_of_use(id: gimli::SectionId) -> bool {
+    use gimli::SectionId as Id;
+    matches!(
+        id,
+        Id::DebugAbbrev
+            | Id::DebugAddr
+            | Id::DebugAranges
+            | Id::DebugInfo
+            | Id::DebugLine
+            | Id::DebugLineStr
+            | Id::DebugRanges
+            | Id::DebugRngLists
+            | Id::DebugStr
+            | Id::DebugStrOffsets
+    )
+}

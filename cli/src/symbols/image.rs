@@ -1,0 +1,82 @@
+//! All that is known of one module's file, from the file itself and from its debug file.
+
+use std::{fs::File, path::Path};
+
+use super::{
+    debug_file,
+    demangle::demangle,
+    dwarf::{Call, Dwarf},
+    elf::{self, Allowance, Segment, Source},
+    root::Root,
+    symbol_table::{SymbolTable, Table},
+};
+
+/// A module's names.
+#[derive(Debug)]
+pub struct Image {
+    segments: Vec<Segment>,
+    symbols: SymbolTable,
+    dwarf: Option<Dwarf>,
+}
+
+impl Image {
+    /// Reads the module in `file`, and the debug file it names, if that lies below a root.
+    /// `None` if it is no ELF file.
+    pub fn read<'r>(
+        file: File,
+        path: &Path,
+        roots: impl Iterator<Item = &'r Root> + Clone,
+        allowance: &mut Allowance,
+    ) -> Option<Self> {
+        let source = Source::new(file)?;
+        let elf = source.elf()?;
+        let segments = elf::segments(&elf);
+        let mut dwarf = Dwarf::read(&source, &elf, allowance);
+        let mut symbols = SymbolTable::read(&source, &elf, Table::Full, allowance);
+        if (dwarf.is_none() || symbols.is_empty())
+            && let Some(debug) = debug_file::find(&elf, path, roots)
+            && let Some(elf) = debug.elf()
+        {
+            dwarf = dwarf.or_else(|| Dwarf::read(&debug, &elf, allowance));
+            if symbols.is_empty() {
+                symbols = SymbolTable::read(&debug, &elf, Table::Full, allowance);
+            }
+        }
+        if symbols.is_empty() {
+            symbols = SymbolTable::read(&source, &elf, Table::Dynamic, allowance);
+        }
+        Some(Self { segments, symbols, dwarf })
+    }
+
+    /// The address the file states for what lies at `file_offset`.
+    pub fn address_of(&self, file_offset: u64) -> Option<u64> {
+        self.segments.iter().find_map(|segment| segment.address_of(file_offset))
+    }
+
+    /// The calls at `address`, the innermost first. Never empty.
+    pub fn calls(&self, address: u64) -> Vec<Call> {
+        let mut calls = self.dwarf.as_ref().map(|d| d.calls(address)).unwrap_or_default();
+        if calls.is_empty() {
+            calls.push(Call::default());
+        }
+        if let Some(outermost) = calls.last_mut()
+            && let Some(symbol) = self.symbols.name(address).map(demangle)
+            && outermost.function.as_deref().is_none_or(|name| is_plainer(&symbol, name))
+        {
+            outermost.function = Some(symbol);
+        }
+        calls
+    }
+}
+
+/// The image and the address in it of what lies at `file_offset`, if both are known.
+pub fn of(image: Option<&Image>, file_offset: u64) -> Option<(&Image, u64)> {
+    image.and_then(|image| Some((image, image.address_of(file_offset)?)))
+}
+
+/// Whether `symbol` is rather what callers know the function by: to glibc's debug information
+/// malloc is `__GI___libc_malloc`.
+fn is_plainer(symbol: &str, name: &str) -> bool {
+    let underscores = |text: &str| text.bytes().take_while(|&byte| byte == b'_').count();
+    underscores(symbol) < underscores(name)
+}

@@ -1,0 +1,166 @@
+//! This very process as the target, and small programs of the system's compiler.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use heapattach_injector::proc::{Process, maps};
+
+use super::{Frame, Symbols, UNKNOWN};
+
+fn of_this_process() -> Symbols {
+    let process = Process::open(std::process::id().cast_signed()).unwrap();
+    let text = process.read("maps").unwrap();
+    let mut symbols = Symbols::new();
+    symbols.note(&process, &maps::parse(&text).unwrap());
+    symbols
+}
+
+/// A folder for one test, gone with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = format!("heapattach-symbols-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn run(&self, command: &str) {
+        let mut words = command.split(' ');
+        let mut process = Command::new(words.next().unwrap());
+        let status = process.args(words).current_dir(&self.0).status().unwrap();
+        assert!(status.success(), "{command}");
+    }
+
+    /// The calls at an address of `file` as if it were mapped at `BASE` from its first byte.
+    fn at(&self, file: &str, offset: u64) -> Vec<Frame> {
+        use std::os::unix::fs::MetadataExt;
+        let path = self.0.join(file);
+        let (inode, path) = (fs::metadata(&path).unwrap().ino(), path.display());
+        let map = format!("10000000-20000000 r-xp 00000000 08:01 {inode} {path}\n");
+        let process = Process::open(std::process::id().cast_signed()).unwrap();
+        let mut symbols = Symbols::new();
+        symbols.note(&process, &maps::parse(map.as_bytes()).unwrap());
+        symbols.symbolize(0x1000_0000 + offset)
+    }
+
+    /// Where `symbol` lies in `file`; its text must be mapped as the file has it.
+    fn offset_of(&self, file: &str, symbol: &str) -> u64 {
+        let output = Command::new("nm").arg(self.0.join(file)).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = text.lines().find(|line| line.ends_with(&format!(" {symbol}"))).unwrap();
+        u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_function_of_ours_has_its_name_its_file_and_its_line() {
+    let mut symbols = of_this_process();
+    let address = (of_this_process as *const ()).addr() as u64;
+    let frames = symbols.symbolize(address);
+    let outermost = frames.last().unwrap();
+    let function = outermost.function.as_deref().unwrap();
+    assert!(function.ends_with("symbols::live_tests::of_this_process"), "{function}");
+    assert!(!outermost.inlined && frames[..frames.len() - 1].iter().all(|f| f.inlined));
+    assert!(outermost.file.as_deref().unwrap().ends_with("live_tests.rs"), "{outermost:?}");
+    assert!(outermost.line.is_some());
+    assert_eq!(outermost.module, std::env::current_exe().unwrap().to_str().unwrap());
+    assert_eq!(symbols.symbolize_return(address + 1), frames);
+    assert_eq!(symbols.symbolize(address), frames, "again, as remembered");
+}
+
+#[test]
+fn malloc_has_the_name_its_callers_use_with_and_without_debug_files() {
+    let address = (libc::malloc as *const ()).addr() as u64;
+    let frames = of_this_process().symbolize(address);
+    assert_eq!(frames.last().unwrap().function.as_deref(), Some("malloc"), "{frames:?}");
+    assert!(frames[0].module.contains("libc"));
+}
+
+#[test]
+fn an_address_of_nobody_gives_one_frame_without_names() {
+    let mut symbols = of_this_process();
+    for address in [0, 1, 0x42, u64::MAX] {
+        let frames = symbols.symbolize(address);
+        let [frame] = &frames[..] else { panic!("one frame") };
+        assert_eq!((frame.module.as_str(), frame.offset), (UNKNOWN, address));
+        assert!(frame.function.is_none() && !frame.inlined);
+    }
+}
+
+const SOURCE: &str = "namespace zoo {\n\
+    int volatile sink;\n\
+    inline __attribute__((always_inline)) void inner() {\n\
+    sink = 1;\n\
+    }\n\
+    __attribute__((noinline)) void outer(int, char const *) {\n\
+    inner();\n\
+    }\n\
+    }\n";
+
+fn compiled(name: &str, flags: &str) -> Folder {
+    let folder = Folder::new(name);
+    fs::write(folder.0.join("zoo.cc"), SOURCE).unwrap();
+    // One segment from the first byte on: the file offset is the address.
+    let fixed = "-shared -fPIC -nostdlib -Wl,-z,noseparate-code -Wl,--build-id=sha1";
+    folder.run(&format!("g++ {fixed} {flags} -o zoo.so zoo.cc"));
+    folder
+}
+
+const OUTER: &str = "_ZN3zoo5outerEiPKc";
+
+fn assert_inlined(frames: &[Frame]) {
+    let told = |f: &Frame| (f.function.clone().unwrap(), f.line.unwrap(), f.inlined);
+    let [inner, outer] = frames else { panic!("two calls: {frames:?}") };
+    assert_eq!(told(inner), ("zoo::inner()".into(), 4, true));
+    assert_eq!(told(outer), ("zoo::outer(int, char const*)".into(), 7, false));
+    assert!(outer.file.as_deref().unwrap().ends_with("zoo.cc"));
+}
+
+/// The first address where `inner` is inlined.
+fn in_inner(folder: &Folder, file: &str, start: u64) -> Vec<Frame> {
+    let frames = (start..start + 32).map(|at| folder.at(file, at));
+    frames.into_iter().find(|frames| frames.len() > 1).unwrap_or_default()
+}
+
+#[test]
+fn inlined_calls_of_all_dwarf_versions_are_told_apart() {
+    for flags in ["-gdwarf-4 -O2", "-gdwarf-5 -O2", "-gdwarf-5 -O2 -gz=zlib"] {
+        let folder = compiled("inlined", flags);
+        let start = folder.offset_of("zoo.so", OUTER);
+        assert_inlined(&in_inner(&folder, "zoo.so", start));
+    }
+}
+
+#[test]
+fn without_debug_information_the_symbol_table_names_the_function() {
+    let folder = compiled("symbols", "-O2");
+    let frames = folder.at("zoo.so", folder.offset_of("zoo.so", OUTER));
+    let [frame] = &frames[..] else { panic!("one call") };
+    assert_eq!(frame.function.as_deref(), Some("zoo::outer(int, char const*)"));
+    assert_eq!((frame.offset, &frame.line), (folder.offset_of("zoo.so", OUTER), &None));
+}
+
+#[test]
+fn a_debug_file_is_taken_only_with_the_same_build_id() {
+    let folder = compiled("split", "-g -O2");
+    let start = folder.offset_of("zoo.so", OUTER);
+    folder.run("objcopy --only-keep-debug zoo.so zoo.debug");
+    folder.run("strip --strip-all zoo.so");
+    folder.run("objcopy --add-gnu-debuglink=zoo.debug zoo.so");
+    assert_inlined(&in_inner(&folder, "zoo.so", start));
+
+    let other = compiled("split-other", "-g -O1");
+    other.run("objcopy --only-keep-debug zoo.so zoo.debug");
+    fs::copy(other.0.join("zoo.debug"), folder.0.join("zoo.debug")).unwrap();
+    let frames = folder.at("zoo.so", start);
+    let [frame] = &frames[..] else { panic!("one call") };
+    assert_eq!(frame.function.as_deref(), Some("zoo::outer(int, char const*)"));
+    assert_eq!(frame.line, None);
+}

@@ -1,0 +1,201 @@
+//! Which file, and which place in it, an address of code belongs to, now or earlier.
+//!
+//! Files are opened when they are first seen mapped, since the target may be gone when names are
+//! wanted, and read when the first name is. An open file also keeps its inode number from being
+//! given to another.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ffi::OsStr,
+    fs::File,
+    ops::Range,
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+};
+
+use heapattach_injector::proc::{Process, file, maps::Mapping};
+use nix::sys::resource::{Resource, getrlimit};
+
+use super::{elf::Allowance, image::Image, printable::printable, root::Root};
+
+/// No honest session sees more.
+const PLACES_LIMIT: usize = 1 << 16;
+/// Nor more different names.
+const MODULES_LIMIT: usize = 1 << 16;
+/// Nor more files that are open at once; half of what we may open, if that is less.
+const FILES_LIMIT: u64 = 4096;
+
+/// All code seen, the latest at each address.
+#[derive(Debug, Default)]
+pub struct Modules {
+    /// By first address; they never overlap.
+    places: BTreeMap<u64, Place>,
+    modules: Vec<Module>,
+    /// Label and inode.
+    known: HashMap<(Vec<u8>, u64), usize>,
+    open_files: u64,
+    own_root: Option<Root>,
+    target_root: Option<Root>,
+    allowance: Allowance,
+}
+
+/// One module.
+#[derive(Debug)]
+pub struct Module {
+    /// Its path, or what the kernel calls it.
+    pub name: String,
+    /// Its names, if its file could be read.
+    pub image: Option<Image>,
+    file: Option<File>,
+    path: PathBuf,
+}
+
+/// Where a piece of a module is mapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    end: u64,
+    /// Of the first byte.
+    file_offset: u64,
+    module: usize,
+}
+
+impl Modules {
+    /// Notes what is mapped now; whether anything of it was new.
+    pub fn note(&mut self, process: &Process, maps: &[Mapping<'_>]) -> bool {
+        let mut news = false;
+        for mapping in maps.iter().filter(|m| m.executable) {
+            let Some(module) = self.module_of(process, mapping) else { continue };
+            let range = mapping.range.start.get()..mapping.range.end.get();
+            let anonymous = mapping.is_anonymous();
+            // Of generated code only the address itself means anything, to perf maps for one.
+            let file_offset = if anonymous { range.start } else { mapping.file_offset };
+            let place = Place { end: range.end, file_offset, module };
+            let is_known = self.places.get(&range.start) == Some(&place);
+            if !is_known && self.places.len() < PLACES_LIMIT && range.start < range.end {
+                self.clear(range.clone());
+                self.places.insert(range.start, place);
+                news = true;
+            }
+        }
+        news
+    }
+
+    /// The module `address` belongs to, its file read if it was not yet, and the offset in that
+    /// file.
+    pub fn find(&mut self, address: u64) -> Option<(&Module, u64)> {
+        let (start, place) = self.places.range(..=address).next_back()?;
+        let within = address - start;
+        if address >= place.end {
+            return None;
+        }
+        let file_offset = place.file_offset.checked_add(within)?;
+        let module = self.modules.get_mut(place.module)?;
+        if let Some(file) = module.file.take() {
+            self.open_files -= 1;
+            self.own_root = self.own_root.take().or_else(Root::own);
+            let roots = self.target_root.iter().chain(&self.own_root);
+            module.image = Image::read(file, &module.path, roots, &mut self.allowance);
+        }
+        Some((module, file_offset))
+    }
+
+    fn module_of(&mut self, process: &Process, mapping: &Mapping<'_>) -> Option<usize> {
+        let label = mapping.label().as_bytes();
+        if let Some(&known) = self.known.get(&(label.to_vec(), mapping.inode)) {
+            return Some(known);
+        }
+        if self.modules.len() >= MODULES_LIMIT {
+            return None;
+        }
+        self.target_root = self.target_root.take().or_else(|| Root::of(process));
+        let has_room = self.open_files < files_limit();
+        let file =
+            (mapping.inode != 0 && has_room).then(|| file::open_module(process, mapping).ok());
+        let file = file.flatten();
+        self.open_files += u64::from(file.is_some());
+        let name =
+            if label.is_empty() { "[anonymous]".into() } else { String::from_utf8_lossy(label) };
+        let path = label.strip_suffix(b" (deleted)").unwrap_or(label);
+        self.modules.push(Module {
+            name: printable(&name),
+            image: None,
+            file,
+            path: PathBuf::from(OsStr::from_bytes(path)),
+        });
+        let module = self.modules.len() - 1;
+        self.known.insert((label.to_vec(), mapping.inode), module);
+        Some(module)
+    }
+
+    /// Forgets what was mapped at `range`; what sticks out of it stays.
+    fn clear(&mut self, range: Range<u64>) {
+        let below = self.places.range(..range.end).rev();
+        let overlapping = below.take_while(|(_, place)| place.end > range.start);
+        let overlapping: Vec<u64> = overlapping.map(|(start, _)| *start).collect();
+        for start in overlapping {
+            let Some(old) = self.places.remove(&start) else { continue };
+            if start < range.start {
+                self.places.insert(start, Place { end: range.start, ..old.clone() });
+            }
+            if old.end > range.end {
+                let file_offset = old.file_offset.saturating_add(range.end - start);
+                self.places.insert(range.end, Place { file_offset, ..old });
+            }
+        }
+    }
+}
+
+/// The session and its pipes need descriptors too.
+fn files_limit() -> u64 {
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((256, 256));
+    FILES_LIMIT.min(soft / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use heapattach_injector::proc::maps;
+
+    use super::*;
+
+    fn noted(texts: &[&str]) -> Modules {
+        let process = Process::open(std::process::id().cast_signed()).unwrap();
+        let mut modules = Modules::default();
+        for text in texts {
+            assert!(modules.note(&process, &maps::parse(text.as_bytes()).unwrap()));
+            assert!(!modules.note(&process, &maps::parse(text.as_bytes()).unwrap()));
+        }
+        modules
+    }
+
+    fn at(modules: &mut Modules, address: u64) -> Option<(String, u64)> {
+        modules.find(address).map(|(module, offset)| (module.name.clone(), offset))
+    }
+
+    #[test]
+    fn an_address_has_the_offset_its_line_gives_it() {
+        let mut modules = noted(&["1000-2000 r-xp 00003000 0:0 7 /no/a\n\
+             2000-3000 rw-p 0 0:0 7 /no/a\n\
+             5000-6000 r-xp 0 0:0 0 [vdso]\n\
+             6000-7000 rwxp 0 0:0 0\n"]);
+        let name = |name: &str, offset| Some((name.to_owned(), offset));
+        assert_eq!(at(&mut modules, 0x1234), name("/no/a", 0x3234));
+        assert_eq!(at(&mut modules, 0x5010), name("[vdso]", 0x10));
+        assert_eq!(at(&mut modules, 0x6010), name("[anonymous]", 0x6010));
+        for address in [0, 0xfff, 0x2000, 0x2fff, 0x7000, u64::MAX] {
+            assert_eq!(at(&mut modules, address), None);
+        }
+    }
+
+    #[test]
+    fn the_latest_mapping_counts_and_what_is_left_of_the_older_stays() {
+        let mut modules = noted(&[
+            "1000-5000 r-xp 0 0:0 7 /no/a\n",
+            "2000-3000 r-xp 0 0:0 8 /no/b\n6000-7000 r-xp 0 0:0 7 /no/a\n",
+        ]);
+        let name = |name: &str, offset| Some((name.to_owned(), offset));
+        assert_eq!(at(&mut modules, 0x1fff), name("/no/a", 0xfff));
+        assert_eq!(at(&mut modules, 0x2000), name("/no/b", 0));
+        assert_eq!(at(&mut modules, 0x3000), name("/no/a", 0x2000));
+        assert_eq!(at(&mut modules, 0x4fff), name("/no/a", 0x3fff));
+    }
+}

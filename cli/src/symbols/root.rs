@@ -1,0 +1,69 @@
+//! A file tree to look for debug information in: ours, or the one the target sees.
+
+use std::{
+    ffi::OsStr,
+    fs::{File, OpenOptions},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::{ffi::OsStrExt, fs::OpenOptionsExt},
+    },
+    path::Path,
+};
+
+use heapattach_injector::proc::Process;
+use nix::{
+    fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2},
+    sys::stat::Mode,
+};
+
+/// The top of a file tree; it stays reachable when the process it was taken from has ended.
+#[derive(Debug)]
+pub struct Root {
+    directory: OwnedFd,
+}
+
+impl Root {
+    /// The tree this process sees.
+    pub fn own() -> Option<Self> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        open("/", flags, Mode::empty()).ok().map(|directory| Self { directory })
+    }
+
+    /// The tree `process` sees.
+    pub fn of(process: &Process) -> Option<Self> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+        process.open_below("root", flags).ok().map(|directory| Self { directory })
+    }
+
+    /// Opens a regular file for reading; links lead no further than the root.
+    pub fn open(&self, path: &Path) -> Option<File> {
+        let how = OpenHow::new()
+            .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
+            .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        let path = path.as_os_str().as_bytes().strip_prefix(b"/").unwrap_or_default();
+        let found =
+            File::from(openat2(&self.directory, Path::new(OsStr::from_bytes(path)), how).ok()?);
+        // Looked at before it is opened: the path may be the target's choice, and opening some
+        // devices does things (a watchdog reboots the machine).
+        if !found.metadata().ok()?.is_file() {
+            return None;
+        }
+        let exact = format!("/proc/self/fd/{}", found.as_raw_fd());
+        OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(exact).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opens_regular_files_only() {
+        let root = Root::own().unwrap();
+        assert!(root.open(Path::new("/proc/self/exe")).is_none(), "through a magic link");
+        assert!(root.open(&std::env::current_exe().unwrap()).is_some());
+        for path in ["/dev/null", "/", "", "/no/such/file"] {
+            assert!(root.open(Path::new(path)).is_none(), "{path}");
+        }
+    }
+}
