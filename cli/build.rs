@@ -23,7 +23,7 @@ struct Toolchain {
 }
 
 /// Flags of both crates.
-const CODE: [&str; 12] = [
+const CODE: [&str; 14] = [
     "--edition=2024",
     "--cfg=heapattach_payload",
     "-Cpanic=abort",
@@ -36,7 +36,16 @@ const CODE: [&str; 12] = [
     "-Cdebuginfo=0",
     "-Coverflow-checks=no",
     "-Cdebug-assertions=no",
+    // Vector registers are the target's.
+    "-Cno-vectorize-loops",
+    "-Cno-vectorize-slp",
 ];
+
+/// Everything in one section, which is mapped as it is: the hooks first, since they begin with the
+/// descriptor.
+const SCRIPT: &str =
+    "SECTIONS { .heapattach : { *(.heapattach) *(.text .text.*) *(.rodata .rodata.*) } } \
+     INSERT AFTER .text;";
 
 /// Flags of the link: a file of one section and one symbol.
 const LINK: [&str; 8] = [
@@ -103,6 +112,9 @@ fn compile(toolchain: &Toolchain, out_dir: &Path) -> io::Result<()> {
     let payload = out_dir.join("payload.so");
     let mut command = toolchain.compiler("heapattach_payload", heapattach_payload::SOURCE_DIR);
     command.arg("--crate-type=cdylib").args(LINK).arg("-o").arg(&payload);
+    let script = out_dir.join("payload.ld");
+    std::fs::write(&script, SCRIPT)?;
+    command.arg(format!("-Clink-arg=-Wl,-T,{}", script.display()));
     command.arg("--extern").arg(format!("heapattach_abi={}", abi.display()));
     if toolchain.target.contains("-musl") {
         // Static by default there, and then without shared objects.

@@ -15,6 +15,7 @@ mod guard;
 mod message;
 mod output;
 mod payload;
+mod profile;
 mod quantity;
 mod report;
 mod spawn;

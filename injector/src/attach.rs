@@ -10,10 +10,9 @@ use nix::errno::Errno;
 
 use crate::{
     addr::RemoteAddr,
-    counters::Counters,
     heartbeat::Heartbeat,
     home::Home,
-    install::{self, Blueprint, InstallError},
+    install::{self, Blueprint, InstallError, Orders},
     linker::{Link, LinkError},
     module,
     patch::{NotNow, PatchError, Patches, not_now},
@@ -26,7 +25,9 @@ use crate::{
         maps::{self, Mapping},
     },
     session::{Session, StopReason, StopRecord},
+    shared::Shared,
     slots::Sorted,
+    stream::Stream,
     stopped::{StopError, Stopped},
     stub_page::StubPage,
     survey::{Survey, SurveyError, Surveyor},
@@ -46,12 +47,20 @@ const VFORK_PATIENCE: Duration = Duration::from_millis(500);
 const REPLANS: usize = 50;
 
 /// What the user asked for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// How to hook.
     pub mode: HookMode,
     /// The most memory that may be added to the target; 0: no limit.
     pub max_memory: u64,
+    /// Mean bytes between samples; 1 records every block.
+    pub interval: u64,
+    /// Binary logarithm of the slots of a ring.
+    pub ring_bits: u32,
+    /// How often a thread looks again for room in a full ring.
+    pub ring_patience: u32,
+    /// Hook mmap and its family too.
+    pub pages: bool,
 }
 
 /// Why there is no session.
@@ -118,7 +127,7 @@ struct Prepared {
 /// The hooks put in at one stop.
 struct Installed {
     patches: Patches,
-    counters: Counters,
+    shared: Shared,
     sorted: Sorted,
     places: Places,
     exposed: Duration,
@@ -261,13 +270,14 @@ impl<'t> Attach<'t> {
             code: prepared.code.clone(),
             module_room,
             change_room,
+            ring_bits: self.options.ring_bits,
             session: session_number(),
             started: own_start_time(),
         };
         let built = install::build(stop, maps, &blueprint);
         let home = built.home;
-        let (home, counters) = match (home, built.counters) {
-            (Some(home), Ok(counters)) => (home, counters),
+        let (home, shared) = match (home, built.shared) {
+            (Some(home), Ok(shared)) => (home, shared),
             (home, Err(error)) => return Err(Broken::new(error, home)),
             (None, Ok(_)) => return Err(Broken::new(AttachError::Maps, None)),
         };
@@ -280,11 +290,17 @@ impl<'t> Attach<'t> {
         let sorted = patches
             .lead(stop, maps, self.image, &prepared.survey)
             .map_err(|e| failed(AttachError::from(e)))?;
-        let deadline = if is_clockless(self.target) { 0 } else { self.heartbeat.deadline() };
-        install::enable(stop, &home, deadline).map_err(|e| failed(AttachError::Enable(e)))?;
+        let orders = Orders {
+            deadline: if is_clockless(self.target) { 0 } else { self.heartbeat.deadline() },
+            interval: self.options.interval,
+            ring_bits: self.options.ring_bits,
+            ring_patience: self.options.ring_patience,
+            salt: session_number() as u32,
+        };
+        install::enable(stop, &home, &orders).map_err(|e| failed(AttachError::Enable(e)))?;
         Ok(Installed {
             patches,
-            counters,
+            shared,
             sorted,
             places: Places::default(),
             exposed: built.exposed,
@@ -300,7 +316,7 @@ impl<'t> Attach<'t> {
             surveyor: self.surveyor,
             links: prepared.survey.loaded.iter().map(|l| l.link.clone()).collect(),
             patches: installed.patches,
-            counters: installed.counters,
+            stream: Stream::new(installed.shared, &self.options),
             sorted: installed.sorted,
             places: installed.places,
             stops: self.stops,

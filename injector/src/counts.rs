@@ -1,135 +1,110 @@
-//! What the hooks counted, out of a copy of their table.
+//! What the hooks counted, exactly, and what they lost, out of the rows of the target's threads.
 //!
-//! The target can write the table at any time, so every byte may be anything: what does not make
-//! sense is left out, sums saturate, and the result is never longer than the table has cells.
-
-use std::collections::HashMap;
+//! The target can write the rows at any time, so every word may be anything: sums saturate, and
+//! nothing grows with what is found.
 
 use heapattach_abi::{
     kind::MAX_HOOKS,
-    table::{self, Count},
+    region,
+    row::{self, Count},
 };
+use nix::errno::Errno;
 
-/// The calls of one function from one place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CallSite {
-    /// Index of the hook.
-    pub hook: usize,
-    /// The address the calls return to; 0 for the calls whose place found no room.
-    pub caller: u64,
-    /// Number of calls.
-    pub calls: u64,
-    /// Sum of the bytes asked for.
-    pub bytes: u64,
+use crate::{memory::Memory, shared::Shared};
+
+const ROW_WORDS: usize = row::ROW_BYTES / 8;
+
+/// All rows together.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    /// Per hook.
+    pub hooks: [Count; MAX_HOOKS],
+    /// What is missing in the records.
+    pub lost: Lost,
+    /// Threads seen.
+    pub threads: usize,
 }
 
-/// Adds up all rows of a copy of the table; sorted by hook and caller, each pair once.
-///
-/// A copy that is too short gives what it holds.
-pub fn aggregate(copy: &[u8]) -> Vec<CallSite> {
-    let mut sums = HashMap::new();
-    let rows = copy.chunks_exact(table::ROW_BYTES).take(table::ALL_ROWS);
-    for (index, row) in rows.enumerate() {
-        // Most rows were never claimed; row 0 never is.
-        if index == 0 || word(row, table::ROW_KEY) != 0 {
-            add_row(&mut sums, row);
-        }
-    }
-    let site = |((hook, caller), count): (_, Count)| CallSite {
-        hook,
-        caller,
-        calls: count.calls,
-        bytes: count.bytes,
-    };
-    let mut sites: Vec<_> = sums.into_iter().map(site).collect();
-    sites.sort_unstable();
-    sites
+/// Records that the target could not write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Of blocks and mappings handed out: the ring was full.
+    pub blocks: u64,
+    /// Of blocks and mappings given back: some that are shown as live are not.
+    pub frees: u64,
+    /// Samples that the target had no room to remember.
+    pub samples: u64,
+    /// Call stacks that found no room: their blocks count as of an unknown place.
+    pub stacks: u64,
 }
 
-fn add_row(sums: &mut HashMap<(usize, u64), Count>, row: &[u8]) {
-    let mut add = |hook, caller, at| {
-        let calls = word(row, at);
-        // A site is first named, then counted: without a call there is nothing to tell yet.
-        if calls != 0 && hook < MAX_HOOKS {
-            let sum = sums.entry((hook, caller)).or_default();
-            sum.calls = sum.calls.saturating_add(calls);
-            sum.bytes = sum.bytes.saturating_add(word(row, at + 8));
-        }
-    };
-    for hook in 0..MAX_HOOKS {
-        add(hook, 0, table::ROW_OVERFLOW + hook * table::COUNT_BYTES);
-    }
-    for site in 0..table::SITES + table::SITE_PROBES {
-        let at = table::ROW_SITES + site * table::SITE_BYTES;
-        let key = word(row, at);
-        let (hook, caller) = table::split_key(key);
-        if key != 0 {
-            add(hook, caller, at + table::SITE_CALLS);
-        }
+impl Default for Counts {
+    fn default() -> Self {
+        Self { hooks: [Count::default(); MAX_HOOKS], lost: Lost::default(), threads: 0 }
     }
 }
 
-fn word(row: &[u8], at: usize) -> u64 {
-    let bytes = row[at..].first_chunk().expect("every offset of the contract lies in a row");
-    u64::from_le_bytes(*bytes)
+impl Counts {
+    /// Adds up all rows in use.
+    ///
+    /// # Errors
+    /// When the target is gone and the rows with it.
+    pub fn read(shared: &Shared, memory: &Memory) -> Result<Self, Errno> {
+        let mut counts = Self::default();
+        let mut words = [0; ROW_WORDS];
+        counts.threads = rows(shared, memory)?;
+        for number in 0..=counts.threads {
+            shared.words(memory, region::ROWS_AT + number * row::ROW_BYTES, &mut words)?;
+            counts.add(&words);
+        }
+        counts.lost.stacks = shared.word(memory, region::STACKS_LOST)?;
+        Ok(counts)
+    }
+
+    fn add(&mut self, words: &[u64; ROW_WORDS]) {
+        let at = |offset: usize| words[offset / 8];
+        for (hook, sum) in self.hooks.iter_mut().enumerate() {
+            let offset = row::COUNTS + hook * row::COUNT_BYTES;
+            sum.calls = sum.calls.saturating_add(at(offset));
+            sum.bytes = sum.bytes.saturating_add(at(offset + 8));
+        }
+        let lost = &mut self.lost;
+        lost.blocks = lost.blocks.saturating_add(at(row::DROPPED_BLOCKS));
+        lost.frees = lost.frees.saturating_add(at(row::DROPPED_FREES));
+        lost.samples = lost.samples.saturating_add(at(row::DROPPED_SAMPLES));
+    }
+
+    /// Calls and bytes of all hooks.
+    pub fn totals(&self) -> (u64, u64) {
+        self.hooks.iter().fold((0, 0), |(calls, bytes): (u64, u64), count| {
+            (calls.saturating_add(count.calls), bytes.saturating_add(count.bytes))
+        })
+    }
+}
+
+/// The number of rows that threads own; row 0 is everybody's and not among them.
+pub fn rows(shared: &Shared, memory: &Memory) -> Result<usize, Errno> {
+    let taken = shared.word(memory, region::ROWS_TAKEN)?;
+    Ok(usize::try_from(taken).unwrap_or(usize::MAX).min(row::ROWS - 1))
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
-    fn put(table: &mut [u8], row: usize, at: usize, words: &[u64]) {
-        let start = row * table::ROW_BYTES + at;
-        for (i, word) in words.iter().enumerate() {
-            table[start + 8 * i..][..8].copy_from_slice(&word.to_le_bytes());
-        }
-    }
-
-    fn site(index: usize) -> usize {
-        table::ROW_SITES + index * table::SITE_BYTES
-    }
-
     #[test]
-    fn rows_sites_and_overflow_are_added_up() {
-        let mut copy = vec![0; table::TABLE_BYTES];
-        for row in [0, 1, table::ALL_ROWS - 1] {
-            put(&mut copy, row, table::ROW_KEY, &[row as u64]);
-            put(&mut copy, row, site(3), &[table::site_key(0x7000, 5), 2, 64]);
-            put(&mut copy, row, table::ROW_OVERFLOW + 63 * table::COUNT_BYTES, &[1, 9]);
-        }
-        let last = table::SITES + table::SITE_PROBES - 1;
-        put(&mut copy, 1, site(last), &[table::site_key(0x7000, 0), 1, 0]);
-        let call_site = |hook, caller, calls, bytes| CallSite { hook, caller, calls, bytes };
-        let truth =
-            [call_site(0, 0x7000, 1, 0), call_site(5, 0x7000, 6, 192), call_site(63, 0, 3, 27)];
-        assert_eq!(aggregate(&copy), truth);
-    }
-
-    #[test]
-    fn foreign_hooks_are_left_out_and_sums_saturate() {
-        let mut copy = vec![0; 2 * table::ROW_BYTES];
-        put(&mut copy, 1, table::ROW_KEY, &[1, 1]);
-        put(&mut copy, 1, site(0), &[table::site_key(0x7000, 64), 1, 1]);
-        put(&mut copy, 1, site(1), &[table::site_key(0x7000, 0), u64::MAX, u64::MAX]);
-        put(&mut copy, 1, site(2), &[table::site_key(0x7000, 0), 1, 1]);
-        let all = CallSite { hook: 0, caller: 0x7000, calls: u64::MAX, bytes: u64::MAX };
-        assert_eq!(aggregate(&copy), [all]);
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_give_a_sorted_bounded_list(
-            seed in proptest::collection::vec(any::<u8>(), 1..4096),
-            len in 0..4 * table::ROW_BYTES,
-        ) {
-            let copy: Vec<u8> = seed.iter().copied().cycle().take(len).collect();
-            let sites = aggregate(&copy);
-            let cells = MAX_HOOKS + table::SITES + table::SITE_PROBES;
-            prop_assert!(sites.len() <= len / table::ROW_BYTES * cells);
-            let pairs = |w: &[CallSite]| (w[0].hook, w[0].caller) < (w[1].hook, w[1].caller);
-            prop_assert!(sites.windows(2).all(pairs));
-        }
+    fn rows_add_up_and_saturate() {
+        let mut counts = Counts::default();
+        let mut words = [0; ROW_WORDS];
+        words[row::COUNTS / 8] = 3;
+        words[row::COUNTS / 8 + 1] = 48;
+        words[row::COUNTS / 8 + 2 * (MAX_HOOKS - 1)] = u64::MAX;
+        words[row::DROPPED_FREES / 8] = 2;
+        counts.add(&words);
+        counts.add(&words);
+        assert_eq!(counts.hooks[0], Count { calls: 6, bytes: 96 });
+        assert_eq!(counts.hooks[MAX_HOOKS - 1].calls, u64::MAX);
+        assert_eq!(counts.lost, Lost { frees: 4, ..Lost::default() });
+        assert_eq!(counts.totals(), (u64::MAX, 96));
     }
 }

@@ -1,6 +1,6 @@
 //! The allocation functions we know, by name. Everything else derives from this list.
 
-use heapattach_abi::kind::ArgKind;
+use heapattach_abi::kind::HookKind;
 
 use crate::entry::Family;
 
@@ -14,38 +14,38 @@ pub struct Function {
     pub name: &'static str,
     /// What it hands out.
     pub family: Family,
-    /// How its hook learns the bytes asked for.
-    pub bytes: ArgKind,
+    /// What its hook has to do.
+    pub kind: HookKind,
     /// It gives memory back: missing a call would invent a leak.
     pub frees: bool,
 }
 
-const fn heap(name: &'static str, bytes: ArgKind, frees: bool) -> Function {
-    Function { name, family: Family::Heap, bytes, frees }
+const fn heap(name: &'static str, kind: HookKind, frees: bool) -> Function {
+    Function { name, family: Family::Heap, kind, frees }
 }
 
-const fn map(name: &'static str, bytes: ArgKind, frees: bool) -> Function {
-    Function { name, family: Family::Map, bytes, frees }
+const fn map(name: &'static str, kind: HookKind, frees: bool) -> Function {
+    Function { name, family: Family::Map, kind, frees }
 }
 
 /// `reallocarray` is missing on purpose: it calls realloc through its slot.
 pub const FUNCTIONS: &[Function] = &[
-    heap("malloc", ArgKind::Arg0, false),
-    heap("calloc", ArgKind::Product, false),
-    heap("realloc", ArgKind::Arg1, true),
-    heap("free", ArgKind::None, true),
-    heap("cfree", ArgKind::None, true),
-    heap("posix_memalign", ArgKind::Arg2, false),
-    heap("aligned_alloc", ArgKind::Arg1, false),
-    heap("memalign", ArgKind::Arg1, false),
-    heap("valloc", ArgKind::Arg0, false),
-    heap("pvalloc", ArgKind::Arg0, false),
-    heap("free_sized", ArgKind::None, true),
-    heap("free_aligned_sized", ArgKind::None, true),
-    map("mmap", ArgKind::Arg1, false),
-    map("mmap64", ArgKind::Arg1, false),
-    map("munmap", ArgKind::Arg1, true),
-    map("mremap", ArgKind::Arg2, true),
+    heap("malloc", HookKind::Malloc, false),
+    heap("calloc", HookKind::Calloc, false),
+    heap("realloc", HookKind::Realloc, true),
+    heap("free", HookKind::Free, true),
+    heap("cfree", HookKind::Free, true),
+    heap("posix_memalign", HookKind::PosixMemalign, false),
+    heap("aligned_alloc", HookKind::Memalign, false),
+    heap("memalign", HookKind::Memalign, false),
+    heap("valloc", HookKind::Malloc, false),
+    heap("pvalloc", HookKind::Malloc, false),
+    heap("free_sized", HookKind::Free, true),
+    heap("free_aligned_sized", HookKind::Free, true),
+    map("mmap", HookKind::Map, false),
+    map("mmap64", HookKind::Map, false),
+    map("munmap", HookKind::Unmap, true),
+    map("mremap", HookKind::Remap, true),
 ];
 
 /// The function with this symbol.

@@ -10,13 +10,13 @@
 //! ...      the payload
 //! ...      journal: modules, then changes, each noted before it is made
 //! ...      the stub page, which may stay
-//! ...      control page                                                      private, zero in forks
-//! ...      table of counters                                                 shared with us
+//! ...      control page and index of threads                                 private, zero in forks
+//! ...      rows, samples, stacks, rings                                      shared with us
 //! ```
 
 use std::ops::Range;
 
-use heapattach_abi::table::TABLE_BYTES;
+use heapattach_abi::{control::CONTROL_BYTES, index::PRIVATE_BYTES};
 use nix::errno::Errno;
 
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
 /// The first bytes of a home.
 pub const MAGIC: [u8; 16] = *b"HEAPATTACHHOME01";
 /// Raised whenever the layout changes: an older heapattach must not undo what it misreads.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// The page of the target; all offsets below are multiples of it.
 pub const PAGE: u64 = 4096;
@@ -45,7 +45,7 @@ const MODULE_BYTES: u64 = 24;
 const CHANGE_BYTES: u64 = 40;
 
 /// A home is never larger; the header of a hostile target may say otherwise.
-const SIZE_LIMIT: u64 = 64 << 20;
+const SIZE_LIMIT: u64 = 1 << 30;
 
 /// What the header says, word by word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +72,10 @@ pub struct Header {
     pub change_room: u64,
     /// See above.
     pub changes: u64,
+    /// Length of the shared region.
+    pub region: u64,
+    /// 1 where that is no file, but memory of the target alone.
+    pub is_private: u64,
 }
 
 /// A module that words were changed in.
@@ -146,21 +150,22 @@ pub enum HomeError {
 }
 
 impl Home {
-    /// How long a home must be for this payload and so many modules and changes.
-    pub fn length_for(body: u64, modules: u64, changes: u64) -> u64 {
+    /// How long a home must be for this payload, so many modules and changes, and this region.
+    pub fn length_for(body: u64, modules: u64, changes: u64, region: u64) -> u64 {
         let journal = modules * MODULE_BYTES + changes * CHANGE_BYTES;
         let kept_from_writing = BODY + body.next_multiple_of(PAGE) + journal.next_multiple_of(PAGE);
-        kept_from_writing + 2 * PAGE + TABLE_BYTES as u64
+        kept_from_writing + PAGE + PRIVATE_BYTES as u64 + region
     }
 
     /// How much of a home is really in use with this payload and so many changes.
     pub fn used_by(body: u64, changes: u64) -> u64 {
         BODY + body.next_multiple_of(PAGE)
             + (changes * CHANGE_BYTES).next_multiple_of(PAGE)
-            + 3 * PAGE
+            + 2 * PAGE
+            + PRIVATE_BYTES as u64
     }
 
-    /// How much of this home is in use, but for the counters.
+    /// How much of this home is in use, but for the region.
     pub fn used(&self) -> u64 {
         Self::used_by(self.header.body_length, self.header.changes)
     }
@@ -176,7 +181,7 @@ impl Home {
     /// When the header is none of ours.
     pub fn open(memory: &Memory, at: RemoteAddr) -> Result<Self, HomeError> {
         let nonsense = |what| HomeError::Nonsense { at, what };
-        let bytes = memory.read_vec(at, 16 + 8 * 13).map_err(|_| nonsense("nothing"))?;
+        let bytes = memory.read_vec(at, 16 + 8 * 15).map_err(|_| nonsense("nothing"))?;
         if bytes[..16] != MAGIC {
             return Err(nonsense("that it is none"));
         }
@@ -196,13 +201,26 @@ impl Home {
             modules: word(9),
             change_room: word(10),
             changes: word(11),
+            region: word(12),
+            is_private: word(13),
         };
         let home = Self { at, header };
-        let rooms = [header.length, header.body_length, header.module_room, header.change_room];
+        let rooms = [
+            header.length,
+            header.body_length,
+            header.module_room,
+            header.change_room,
+            header.region,
+        ];
         if rooms.iter().any(|&n| n > SIZE_LIMIT) {
             return Err(nonsense("that it is larger than any home"));
         }
-        let wanted = Self::length_for(header.body_length, header.module_room, header.change_room);
+        let wanted = Self::length_for(
+            header.body_length,
+            header.module_room,
+            header.change_room,
+            header.region,
+        );
         if header.length != wanted {
             return Err(nonsense("a length that does not fit its parts"));
         }
@@ -235,17 +253,22 @@ impl Home {
 
     /// The stub page reserved for this session; it stays if a slot was ever led to it.
     pub fn stub_page(&self) -> RemoteAddr {
-        self.end_less(2 * PAGE + TABLE_BYTES as u64)
+        self.end_less(PAGE + PRIVATE_BYTES as u64 + self.header.region)
     }
 
     /// The switch of all hooks.
     pub fn control(&self) -> RemoteAddr {
-        self.end_less(PAGE + TABLE_BYTES as u64)
+        self.end_less(PRIVATE_BYTES as u64 + self.header.region)
     }
 
-    /// The counters.
-    pub fn table(&self) -> RemoteAddr {
-        self.end_less(TABLE_BYTES as u64)
+    /// Which row belongs to which thread.
+    pub fn index(&self) -> RemoteAddr {
+        self.control().offset(CONTROL_BYTES as u64)
+    }
+
+    /// The shared region.
+    pub fn region(&self) -> RemoteAddr {
+        self.end_less(self.header.region)
     }
 
     /// A place for the name of the shared memory.
@@ -433,6 +456,8 @@ impl Home {
             h.modules,
             h.change_room,
             h.changes,
+            h.region,
+            h.is_private,
         ];
         let mut bytes = MAGIC.to_vec();
         bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));

@@ -3,17 +3,17 @@
 
 use std::{ops::Range, time::Duration};
 
-use heapattach_abi::control;
+use heapattach_abi::{control, region::{FILTER_AT, region_bytes}, samples::FILTER_BYTES};
 use nix::errno::Errno;
 
 use crate::{
     addr::RemoteAddr,
-    counters::Counters,
     gap,
-    home::{Header, Home, HomeError},
+    home::{Header, Home, HomeError, PAGE},
     payload_image::PayloadImage,
     proc::{self, maps::Mapping},
     remote_call::{Carrier, CarrierError},
+    shared::Shared,
     stopped::{Stopped, choose_carrier},
 };
 
@@ -66,6 +66,8 @@ pub struct Blueprint<'a> {
     pub module_room: u64,
     /// See above.
     pub change_room: u64,
+    /// Binary logarithm of the slots of a ring.
+    pub ring_bits: u32,
     /// The session's number.
     pub session: u64,
     /// The start time of this process.
@@ -77,8 +79,8 @@ pub struct Blueprint<'a> {
 pub struct Built {
     /// The home, if its mapping came to be.
     pub home: Option<Home>,
-    /// The counters, or what went wrong.
-    pub counters: Result<Counters, InstallError>,
+    /// The shared region, or what went wrong.
+    pub shared: Result<Shared, InstallError>,
     /// How long the borrowed thread would not have survived our death.
     pub exposed: Duration,
 }
@@ -87,8 +89,8 @@ pub struct Built {
 pub fn build(stop: &Stopped<'_>, maps: &[Mapping<'_>], plan: &Blueprint<'_>) -> Built {
     let mut home = None;
     let mut exposed = Duration::ZERO;
-    let counters = build_with(stop, maps, plan, &mut home, &mut exposed);
-    Built { home, counters, exposed }
+    let shared = build_with(stop, maps, plan, &mut home, &mut exposed);
+    Built { home, shared, exposed }
 }
 
 fn build_with(
@@ -97,9 +99,10 @@ fn build_with(
     plan: &Blueprint<'_>,
     built: &mut Option<Home>,
     exposed: &mut Duration,
-) -> Result<Counters, InstallError> {
+) -> Result<Shared, InstallError> {
     let body = plan.image.text().len() as u64;
-    let length = Home::length_for(body, plan.module_room, plan.change_room);
+    let region = (region_bytes(plan.ring_bits) as u64).next_multiple_of(PAGE);
+    let length = Home::length_for(body, plan.module_room, plan.change_room, region);
     let at = gap::find(maps, &plan.code, length)
         .ok_or(InstallError::NoRoom { length, near: plan.code.start })?;
     let thread = choose_carrier(stop).ok_or(InstallError::NoCarrier)?;
@@ -115,6 +118,7 @@ fn build_with(
             body_length: body,
             module_room: plan.module_room,
             change_room: plan.change_room,
+            region,
             ..Header::default()
         },
     );
@@ -132,12 +136,12 @@ fn build_with(
     let memory = &stop.target().memory;
     home.write(memory, &frame)?;
     carrier.rescue(home.gadget(), home.frame())?;
-    let counters = furnish(stop, &mut carrier, home)?;
+    let shared = furnish(stop, &mut carrier, home)?;
     let at = home.body();
     let wire = memory.write(at, &wired(plan.image, home));
     wire.map_err(|source| HomeError::Write { at, source })?;
     *exposed = carrier.finish()?;
-    Ok(counters)
+    Ok(shared)
 }
 
 /// The one call without a rescue place.
@@ -159,8 +163,8 @@ fn furnish(
     stop: &Stopped<'_>,
     carrier: &mut Carrier<'_, '_>,
     home: &mut Home,
-) -> Result<Counters, InstallError> {
-    let length = home.table().offset_from(home.control()).unwrap_or(0);
+) -> Result<Shared, InstallError> {
+    let length = home.region().offset_from(home.control()).unwrap_or(0);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     map(carrier, "mmap control", home.control(), length, READ_WRITE, flags, u64::MAX)?;
     let arguments = [home.control().get(), length, MADV_WIPEONFORK, 0, 0, 0];
@@ -170,7 +174,7 @@ fn furnish(
         Err(InstallError::Carrier(CarrierError::Refused { call: "memfd_create", source }))
             if has_no_file_for_us(source) =>
         {
-            keep_private(carrier, home)
+            keep_private(stop, carrier, home)
         }
         other => other,
     }
@@ -189,34 +193,40 @@ fn has_no_file_for_us(errno: Errno) -> bool {
     )
 }
 
-/// A file for the counters, made by the target so that no path need be shared, and taken over.
+/// A file for the region, made by the target so that no path need be shared, and taken over.
 fn share(
     stop: &Stopped<'_>,
     carrier: &mut Carrier<'_, '_>,
     home: &mut Home,
-) -> Result<Counters, InstallError> {
+) -> Result<Shared, InstallError> {
     let memory = &stop.target().memory;
     home.amend(memory, |header| header.descriptor = 1)?;
     let descriptor = create_shared(carrier, home)?;
     let number = i32::try_from(descriptor).unwrap_or(-1);
     let taken = proc::take_descriptor(&stop.target().process, number);
-    let counters = taken.and_then(Counters::size).map_err(InstallError::Shared)?;
-    let length = home.end().offset_from(home.table()).unwrap_or(0);
+    let length = home.header().region;
+    let bytes = usize::try_from(length).unwrap_or(0);
+    let shared = taken.and_then(|d| Shared::take(d, bytes)).map_err(InstallError::Shared)?;
     let flags = libc::MAP_SHARED | libc::MAP_FIXED;
-    map(carrier, "mmap table", home.table(), length, READ_WRITE, flags, descriptor)?;
+    map(carrier, "mmap region", home.region(), length, READ_WRITE, flags, descriptor)?;
     carrier.call("close", libc::SYS_close, [descriptor, 0, 0, 0, 0, 0])?;
     home.amend(memory, |header| header.descriptor = 0)?;
-    Ok(counters)
+    Ok(shared)
 }
 
 /// The same without a file.
-fn keep_private(carrier: &mut Carrier<'_, '_>, home: &mut Home) -> Result<Counters, InstallError> {
-    let length = home.end().offset_from(home.table()).unwrap_or(0);
+fn keep_private(
+    stop: &Stopped<'_>,
+    carrier: &mut Carrier<'_, '_>,
+    home: &mut Home,
+) -> Result<Shared, InstallError> {
+    let length = home.header().region;
+    home.amend(&stop.target().memory, |header| header.is_private = 1)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    map(carrier, "mmap table", home.table(), length, READ_WRITE, flags, u64::MAX)?;
-    let arguments = [home.table().get(), length, MADV_WIPEONFORK, 0, 0, 0];
+    map(carrier, "mmap region", home.region(), length, READ_WRITE, flags, u64::MAX)?;
+    let arguments = [home.region().get(), length, MADV_WIPEONFORK, 0, 0, 0];
     carrier.call("madvise", libc::SYS_madvise, arguments)?;
-    Ok(Counters::Private(home.table()))
+    Ok(Shared::Private(home.region()))
 }
 
 /// `memfd_create`, without the flag that kernels before 6.3 do not know.
@@ -250,9 +260,12 @@ fn map(
 /// The payload with the addresses it needs filled in.
 fn wired(image: &PayloadImage, home: &Home) -> Vec<u8> {
     let mut body = image.text().to_vec();
-    for (cell, value) in
-        [(image.control_cell(), home.control()), (image.table_cell(), home.table())]
-    {
+    let filter = home.region().offset(FILTER_AT as u64);
+    for (cell, value) in [
+        (image.control_cell(), home.control()),
+        (image.index_cell(), home.index()),
+        (image.filter_cell(), filter),
+    ] {
         if let Some(bytes) = body.get_mut(cell..cell + 8) {
             bytes.copy_from_slice(&value.get().to_le_bytes());
         }
@@ -260,13 +273,45 @@ fn wired(image: &PayloadImage, home: &Home) -> Vec<u8> {
     body
 }
 
-/// Turns all hooks on, until `deadline` of the time-stamp counter (0: for ever).
+/// What the hooks are told when they are switched on.
+#[derive(Clone, Copy, Debug)]
+pub struct Orders {
+    /// Until when, by the time-stamp counter; 0: for ever.
+    pub deadline: u64,
+    /// Mean bytes between samples; 1 records everything.
+    pub interval: u64,
+    /// Binary logarithm of the slots of a ring.
+    pub ring_bits: u32,
+    /// How often a thread looks again for room in a full ring.
+    pub ring_patience: u32,
+    /// Makes the random numbers others than those of the last session.
+    pub salt: u32,
+}
+
+/// Turns all hooks on.
 ///
 /// # Errors
 /// When the target cannot be written.
-pub fn enable(stop: &Stopped<'_>, home: &Home, deadline: u64) -> Result<(), Errno> {
+pub fn enable(stop: &Stopped<'_>, home: &Home, orders: &Orders) -> Result<(), Errno> {
     let memory = &stop.target().memory;
+    let by_address = u32::from(orders.interval <= 1);
+    if by_address != 0 {
+        // Every block that is given back may be one that was recorded.
+        memory.write(home.region().offset(FILTER_AT as u64), &[u8::MAX; FILTER_BYTES])?;
+    }
     let field = |offset: usize| home.control().offset(offset as u64);
-    memory.write_word(field(control::DEADLINE_TSC), deadline)?;
-    memory.write(field(control::ENABLED), &1_u32.to_le_bytes())
+    memory.write_word(field(control::DEADLINE_TSC), orders.deadline)?;
+    memory.write_word(field(control::INTERVAL), orders.interval)?;
+    memory.write_word(field(control::REGION), home.region().get())?;
+    for (offset, value) in [
+        (control::RING_BITS, orders.ring_bits),
+        (control::RING_PATIENCE, orders.ring_patience),
+        (control::SALT, orders.salt),
+        (control::BY_ADDRESS, by_address),
+        // Last: the hooks look at nothing else before.
+        (control::ENABLED, 1),
+    ] {
+        memory.write(field(offset), &value.to_le_bytes())?;
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
 };
 
-use heapattach_abi::kind::ArgKind;
+use heapattach_abi::kind::HookKind;
 use nix::errno::Errno;
 
 use crate::{
@@ -78,7 +78,7 @@ pub struct Patches {
     mode: HookMode,
     modules: HashMap<Link, u64>,
     noted: HashSet<(RemoteAddr, [u8; 8], u64)>,
-    used: HashMap<ArgKind, usize>,
+    used: HashMap<HookKind, usize>,
 }
 
 impl Patches {
@@ -129,7 +129,7 @@ impl Patches {
     ) -> Result<(), PatchError> {
         let first = self.hooks.len();
         for mut planned in hooks {
-            let kind = FUNCTIONS[planned.names[0]].bytes;
+            let kind = FUNCTIONS[planned.names[0]].kind;
             let number = self.take_number(image, kind, &mut planned.way);
             self.check_entry(stop, maps, &mut planned);
             self.hooks.push(ActiveHook { planned, number, slots: 0 });
@@ -154,7 +154,7 @@ impl Patches {
     }
 
     /// A free hook of the right kind.
-    fn take_number(&mut self, image: &PayloadImage, kind: ArgKind, way: &mut Way) -> Option<usize> {
+    fn take_number(&mut self, image: &PayloadImage, kind: HookKind, way: &mut Way) -> Option<usize> {
         if matches!(way, Way::Not { .. }) {
             return None;
         }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use goblin::elf::{Elf, header, section_header};
 use heapattach_abi::{
     image::{self, Image},
-    kind::{ArgKind, MAX_HOOKS},
+    kind::{HookKind, MAX_HOOKS},
 };
 
 /// The bytes to map into a target, and where in them things are.
@@ -81,7 +81,7 @@ impl PayloadImage {
     }
 
     /// The hooks that take their bytes from where `kind` says.
-    pub fn hooks_of(&self, kind: ArgKind) -> Range<usize> {
+    pub fn hooks_of(&self, kind: HookKind) -> Range<usize> {
         let hooks = self.descriptor.kinds[kind as usize];
         field(hooks.first)..field(hooks.first) + field(hooks.count)
     }
@@ -91,9 +91,14 @@ impl PayloadImage {
         field(self.descriptor.control_cell)
     }
 
-    /// Where in the text to write the address of row 0 of the table.
-    pub fn table_cell(&self) -> usize {
-        field(self.descriptor.table_cell)
+    /// Where in the text to write the address of the index of threads.
+    pub fn index_cell(&self) -> usize {
+        field(self.descriptor.index_cell)
+    }
+
+    /// Where in the text to write the address of the filter of samples.
+    pub fn filter_cell(&self) -> usize {
+        field(self.descriptor.filter_cell)
     }
 
     /// Where in the text to write the address at which a hook goes on; `None` if there is no such
@@ -159,16 +164,17 @@ fn check(image: &Image, len: usize) -> Result<(), PayloadImageError> {
         bytes.and_then(|bytes| bytes.checked_add(field(start))).is_some_and(|end| end <= len)
     };
     let cell = |start: u32, count| start.is_multiple_of(8) && inside(start, count, 8);
-    let kinds = ArgKind::ALL.iter().zip(&image.kinds);
+    let kinds = HookKind::ALL.iter().zip(&image.kinds);
     let mut kinds = kinds.map(|(kind, hooks)| {
         field(hooks.first) == kind.first_hook() && field(hooks.count) == kind.hooks()
     });
     let fields = [
-        (field(image.text_len) == len, "length"),
+        (field(image.text_len) <= len, "length"),
         (image.hook_stride != 0, "distance of hooks"),
         (inside(image.hooks, MAX_HOOKS, image.hook_stride), "place of the hooks"),
         (cell(image.control_cell, 1), "cell for the control page"),
-        (cell(image.table_cell, 1), "cell for the table"),
+        (cell(image.index_cell, 1), "cell for the index"),
+        (cell(image.filter_cell, 1), "cell for the filter"),
         (cell(image.orig_cells, MAX_HOOKS), "cell for the originals"),
         (inside(image.sigreturn, 1, 9), "place of sigreturn"),
         (kinds.all(|agrees| agrees), "list of hooks"),
@@ -183,13 +189,15 @@ fn field(value: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use heapattach_abi::kind::KINDS;
+
     use super::*;
 
-    const LEN: usize = 20_000;
+    const LEN: usize = 20_400;
 
     fn sound() -> Image {
-        let mut kinds = [image::KindHooks::default(); 5];
-        for (kind, hooks) in ArgKind::ALL.iter().zip(&mut kinds) {
+        let mut kinds = [image::KindHooks::default(); KINDS];
+        for (kind, hooks) in HookKind::ALL.iter().zip(&mut kinds) {
             hooks.first = u32::try_from(kind.first_hook()).unwrap();
             hooks.count = u32::try_from(kind.hooks()).unwrap();
         }
@@ -197,12 +205,14 @@ mod tests {
             magic: image::MAGIC,
             version: image::VERSION,
             text_len: 20_000,
-            hooks: 144,
+            hooks: 192,
             hook_stride: 256,
             control_cell: 17_024,
-            table_cell: 17_032,
+            index_cell: 17_032,
+            filter_cell: 17_040,
             orig_cells: 17_088,
             sigreturn: 17_008,
+            reserved: 0,
             kinds,
         }
     }
@@ -221,16 +231,17 @@ mod tests {
     #[test]
     fn every_field_of_the_descriptor_is_checked() {
         assert!(refusal(|i| i.magic ^= 1).contains("magic"));
-        assert!(refusal(|i| i.version += 1).contains("version 2"));
-        assert!(refusal(|i| i.text_len -= 1).contains("length"));
+        assert!(refusal(|i| i.version += 1).contains("version 3"));
+        assert!(refusal(|i| i.text_len += 401).contains("length"));
         assert!(refusal(|i| i.hook_stride = 0).contains("distance"));
         assert!(refusal(|i| i.hook_stride = u32::MAX).contains("place of the hooks"));
-        assert!(refusal(|i| i.hooks = 4_000).contains("place of the hooks"));
-        assert!(refusal(|i| i.control_cell = 20_000).contains("control"));
+        assert!(refusal(|i| i.hooks = 4_100).contains("place of the hooks"));
+        assert!(refusal(|i| i.control_cell = 20_400).contains("control"));
         assert!(refusal(|i| i.control_cell += 4).contains("control"));
-        assert!(refusal(|i| i.table_cell = u32::MAX - 7).contains("table"));
-        assert!(refusal(|i| i.orig_cells = 19_496).contains("originals"));
-        assert!(refusal(|i| i.sigreturn = 19_992).contains("sigreturn"));
+        assert!(refusal(|i| i.index_cell = u32::MAX - 7).contains("index"));
+        assert!(refusal(|i| i.filter_cell = u32::MAX - 7).contains("filter"));
+        assert!(refusal(|i| i.orig_cells = 19_896).contains("originals"));
+        assert!(refusal(|i| i.sigreturn = 20_392).contains("sigreturn"));
         assert!(refusal(|i| i.kinds[4].count += 1).contains("list of hooks"));
     }
 

@@ -22,8 +22,8 @@ const CHUNK: usize = 64 << 10;
 pub enum Evidence {
     /// Any word that points there.
     AnyWord,
-    /// Only a program counter saved by a signal: the code calls nothing, and so leaves no return
-    /// address behind.
+    /// Only a program counter saved by a signal: nothing is being called, so that no return address
+    /// means anything.
     SavedBySignal,
 }
 

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use crate::{
     attach::{AttachError, Options, fall_back, out_of_reach, still_there},
-    counters::Counters,
     heartbeat::Heartbeat,
     home::Home,
     leftovers::{Child, clean_children},
@@ -17,6 +16,7 @@ use crate::{
     proc::maps,
     slots::{self, Sorted},
     stopped::{StopCost, Stopped},
+    stream::Stream,
     survey::{Survey, Surveyor},
     target::Target,
     undo::{Left, Undone, undo},
@@ -62,8 +62,8 @@ pub struct Session<'t> {
     pub(crate) links: Vec<Link>,
     /// What is hooked.
     pub patches: Patches,
-    /// What was counted.
-    pub counters: Counters,
+    /// What is counted and recorded.
+    pub stream: Stream,
     /// Slots that are left alone, or not filled yet.
     pub sorted: Sorted,
     /// Where callers live.

@@ -3,11 +3,13 @@
 
 use std::time::{Duration, Instant};
 
+use heapattach_abi::{region, row};
 use nix::errno::Errno;
 
 use crate::{
     addr::RemoteAddr,
     home::{Change, ChangeKind, Home, HomeError, SHARED_NAME},
+    memory::Memory,
     module,
     proc::maps::{self, Mapping},
     quiet::{self, Evidence},
@@ -175,13 +177,23 @@ fn attempt_stopped(
     let code = home.code();
     let length = code.end.get() - code.start.get();
     let in_code = |word: u64| word.wrapping_sub(code.start.get()) < length;
-    if let Some(tid) = quiet::thread_in(stop, &maps, Evidence::SavedBySignal, in_code) {
+    if let Some(tid) = quiet::thread_in(stop, &maps, evidence(&target.memory, &home), in_code) {
         return Err(UndoError::Busy { tid, waited: since.elapsed() });
     }
     let keep = stub_page.filter(|&at| at == home.stub_page());
     unmap(stop, &home, &maps, keep, gadget, undone)?;
     undone.stub_page = stub_page;
     Ok(())
+}
+
+/// What a thread's stack tells of our code. Nothing of it is ever on the stack of a thread that is
+/// not in a slow path; but stacks keep words that mean nothing any more, so they are believed only
+/// if some thread is.
+fn evidence(memory: &Memory, home: &Home) -> Evidence {
+    let word = |offset: usize| memory.word(home.region().offset(offset as u64)).unwrap_or(0);
+    let rows = usize::try_from(word(region::ROWS_TAKEN)).unwrap_or(usize::MAX).min(row::ROWS - 1);
+    let is_busy = |number: usize| word(region::ROWS_AT + number * row::ROW_BYTES + row::BUSY) != 0;
+    if (0..=rows).any(is_busy) { Evidence::AnyWord } else { Evidence::SavedBySignal }
 }
 
 fn is_our_mapping(maps: &[Mapping<'_>], at: RemoteAddr) -> bool {
@@ -300,9 +312,10 @@ fn call_unmap(
 
 /// Whether the part of the range behind the stub page is still what we made it.
 fn is_ours_behind(maps: &[Mapping<'_>], home: &Home) -> bool {
-    maps::covering(maps, home.table()).is_some_and(|mapping| {
+    maps::covering(maps, home.region()).is_some_and(|mapping| {
         let reserved = mapping.executable && !mapping.writable && mapping.is_anonymous();
-        reserved || is_shared_name(mapping.label().as_encoded_bytes())
+        let is_private = home.header().is_private != 0 && mapping.is_anonymous();
+        reserved || is_private || is_shared_name(mapping.label().as_encoded_bytes())
     })
 }
 

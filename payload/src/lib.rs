@@ -2,12 +2,23 @@
 //!
 //! Nothing here is linked into the target: the injector maps the bytes of one section
 //! ([`heapattach_abi::image`]), writes a few addresses into its cells and leads the allocation
-//! functions to its hooks. So far a hook counts the call and jumps on.
+//! functions to its hooks.
+//!
+//! ```text
+//! entry or slot -> hook (arch/x86_64.s) -- nearly always --> the original, by a jump
+//!                    | a sample, a block that may be one, pages, a thread that is not known yet
+//!                    v
+//!                  hooks::enter -> row, sample, table    what is to be recorded
+//!                    |             stack, ring           free: before the original
+//!                    v
+//!                  the original; hooks::leave            malloc: after it
+//! ```
 //!
 //! Rules for every line of it: no allocation, no lock, no import, no call into libc; `errno` and
-//! every register, the vector ones too, as the caller left them; bounded time and at most 200
-//! bytes of stack; no frame while the original runs; never a word on the target's files; never a
-//! panic; right after fork and vfork, in signal handlers, before and after a thread's life.
+//! every register, the vector ones too, as the caller left them; bounded time and at most 500
+//! bytes of stack; no frame while the original runs, but for calls that are recorded after it; never
+//! a word on the target's files; never a panic; right after fork and vfork, in signal handlers,
+//! before and after a thread's life.
 //!
 //! The crate is compiled twice: by cargo, so that tests, lints and documentation see it, and
 //! with fixed flags and `--cfg heapattach_payload` by the build of the command, which embeds the
@@ -17,6 +28,15 @@
 #![allow(unexpected_cfgs)]
 
 mod arch;
+mod cells;
+mod draw;
+mod frame;
+mod hooks;
+mod place;
+mod ring;
+mod row;
+mod stack;
+mod table;
 
 #[cfg(target_arch = "x86_64")]
 pub use arch::heapattach_payload;

@@ -1,35 +1,68 @@
-//! The switch of all hooks: one page, written from outside, zero in every forked child.
+//! What is private to the process: the switch of all hooks, and who owns which row. Written from
+//! outside, zero in every forked child.
 
 use core::mem::offset_of;
 
 /// The head of the control page.
 ///
 /// The page is private and marked `MADV_WIPEONFORK`: a child inherits the hooks, but its copy of
-/// this page reads zero, so that they pass every call through from its first instruction.
+/// this page reads zero, so that they pass every call through from its first instruction. The same
+/// holds for the index of threads behind it ([`crate::index`]).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Control {
-    /// 0: every hook passes its call through and counts nothing.
+    /// 0: no thread begins to count, and nothing is recorded.
     pub enabled: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Number of the sampling interval below, so that records can name it in one byte.
+    pub interval_number: u32,
     /// The heartbeat: hooks switch themselves off when the time-stamp counter exceeds it; 0 means
     /// no limit. Must stay 0 where `rdtsc` faults (strict seccomp, `PR_SET_TSC`).
     pub deadline_tsc: u64,
     /// Set to 1 by the payload, before it clears `enabled`, when the heartbeat was stale.
     pub expired: u32,
+    /// Makes the random numbers of this session other ones.
+    pub salt: u32,
+    /// Mean bytes between samples; 1 records everything.
+    pub interval: u64,
+    /// Address of the shared region ([`crate::region`]).
+    pub region: u64,
+    /// Binary logarithm of the slots of one ring.
+    pub ring_bits: u32,
+    /// How long a thread waits for room in a full ring before it drops a record, in spins; 0: not.
+    pub ring_patience: u32,
+    /// 1: every block given back is recorded by its address; the table of samples is not used.
+    pub by_address: u32,
     /// Zero.
-    pub reserved_end: u32,
+    pub reserved: u32,
 }
 
 /// Offset of [`Control::enabled`].
 pub const ENABLED: usize = offset_of!(Control, enabled);
+/// Offset of [`Control::interval_number`].
+pub const INTERVAL_NUMBER: usize = offset_of!(Control, interval_number);
 /// Offset of [`Control::deadline_tsc`].
 pub const DEADLINE_TSC: usize = offset_of!(Control, deadline_tsc);
 /// Offset of [`Control::expired`].
 pub const EXPIRED: usize = offset_of!(Control, expired);
+/// Offset of [`Control::interval`].
+pub const INTERVAL: usize = offset_of!(Control, interval);
+/// Offset of [`Control::region`].
+pub const REGION: usize = offset_of!(Control, region);
+/// Offset of [`Control::ring_bits`].
+pub const RING_BITS: usize = offset_of!(Control, ring_bits);
+/// Offset of [`Control::ring_patience`].
+pub const RING_PATIENCE: usize = offset_of!(Control, ring_patience);
+/// Offset of [`Control::salt`].
+pub const SALT: usize = offset_of!(Control, salt);
+/// Offset of [`Control::by_address`].
+pub const BY_ADDRESS: usize = offset_of!(Control, by_address);
+/// Room for the head; the index of threads follows.
+pub const CONTROL_BYTES: usize = 4096;
 
 const _: () = assert!(ENABLED == 0);
 const _: () = assert!(DEADLINE_TSC == 8);
 const _: () = assert!(EXPIRED == 16);
-const _: () = assert!(size_of::<Control>() == 24);
+const _: () = assert!(INTERVAL == 24);
+const _: () = assert!(REGION == 32);
+const _: () = assert!(RING_BITS == 40);
+const _: () = assert!(size_of::<Control>() == 56);

@@ -11,7 +11,7 @@ use crate::kind::{KINDS, MAX_HOOKS};
 /// `heapatt` and a zero.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"heapatt\0");
 /// Version of everything in this crate.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The section that holds the descriptor, the code and the cells.
 pub const SECTION: &str = ".heapattach";
 /// The one exported symbol: the descriptor.
@@ -35,7 +35,7 @@ pub struct Image {
     pub magic: u64,
     /// [`VERSION`].
     pub version: u32,
-    /// Length of the section.
+    /// Length of the hooks and the cells; the slow paths follow.
     pub text_len: u32,
     /// Offset of hook 0.
     pub hooks: u32,
@@ -43,12 +43,16 @@ pub struct Image {
     pub hook_stride: u32,
     /// Offset of the cell for the address of the control page.
     pub control_cell: u32,
-    /// Offset of the cell for the address of row 0 of the table.
-    pub table_cell: u32,
+    /// Offset of the cell for the address of the index of threads.
+    pub index_cell: u32,
+    /// Offset of the cell for the address of the filter of samples.
+    pub filter_cell: u32,
     /// Offset of `[u64; MAX_HOOKS]`: where each hook goes on.
     pub orig_cells: u32,
     /// Offset of code that calls `rt_sigreturn`; fit to be returned to.
     pub sigreturn: u32,
+    /// Zero.
+    pub reserved: u32,
     /// The hooks of each kind, by the value of the kind.
     pub kinds: [KindHooks; KINDS],
 }
@@ -66,11 +70,12 @@ const _: () = assert!(offset_of!(Image, text_len) == 12);
 const _: () = assert!(offset_of!(Image, hooks) == 16);
 const _: () = assert!(offset_of!(Image, hook_stride) == 20);
 const _: () = assert!(offset_of!(Image, control_cell) == 24);
-const _: () = assert!(offset_of!(Image, table_cell) == 28);
-const _: () = assert!(offset_of!(Image, orig_cells) == 32);
-const _: () = assert!(offset_of!(Image, sigreturn) == 36);
-const _: () = assert!(offset_of!(Image, kinds) == 40);
-const _: () = assert!(IMAGE_BYTES == 80);
+const _: () = assert!(offset_of!(Image, index_cell) == 28);
+const _: () = assert!(offset_of!(Image, filter_cell) == 32);
+const _: () = assert!(offset_of!(Image, orig_cells) == 36);
+const _: () = assert!(offset_of!(Image, sigreturn) == 40);
+const _: () = assert!(offset_of!(Image, kinds) == 48);
+const _: () = assert!(IMAGE_BYTES == 120);
 
 impl Image {
     /// Reads a descriptor from the first bytes of a section; `None` if there are too few.
@@ -90,9 +95,11 @@ impl Image {
             hooks: word(offset_of!(Self, hooks)),
             hook_stride: word(offset_of!(Self, hook_stride)),
             control_cell: word(offset_of!(Self, control_cell)),
-            table_cell: word(offset_of!(Self, table_cell)),
+            index_cell: word(offset_of!(Self, index_cell)),
+            filter_cell: word(offset_of!(Self, filter_cell)),
             orig_cells: word(offset_of!(Self, orig_cells)),
             sigreturn: word(offset_of!(Self, sigreturn)),
+            reserved: word(offset_of!(Self, reserved)),
             kinds: core::array::from_fn(kind),
         })
     }

@@ -1,35 +1,56 @@
-//! The kinds of hooks: by where a call states how many bytes it asks for.
+//! The kinds of hooks: by what a call asks for, and by where its arguments say so.
 //!
 //! The hooks of one kind are equal but for their index, so the injector may use any free one of
 //! the right kind for a function. Their number is fixed when the payload is built.
 
-/// Where the number of bytes stands when a hooked function is entered.
+/// What a hooked function does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum ArgKind {
-    /// Nowhere: `free` and its like. Counted with 0 bytes, a free of null too.
-    None = 0,
-    /// First argument: `malloc`, `valloc`, `pvalloc`.
-    Arg0 = 1,
-    /// Second argument: `realloc`, `aligned_alloc`, `memalign`, `mmap`, `munmap`.
-    Arg1 = 2,
-    /// Third argument: `posix_memalign`, the new size of `mremap`.
-    Arg2 = 3,
-    /// First argument times second: `calloc`.
-    Product = 4,
+pub enum HookKind {
+    /// Gives back the block in its first argument: `free` and its like. Counted with 0 bytes, a
+    /// free of null too.
+    Free = 0,
+    /// Hands out a block of as many bytes as its first argument: `malloc`, `valloc`, `pvalloc`.
+    Malloc = 1,
+    /// Of first argument times second: `calloc`.
+    Calloc = 2,
+    /// Exchanges the block in its first argument for one of its second: `realloc`.
+    Realloc = 3,
+    /// Hands out a block of its second argument: `aligned_alloc`, `memalign`.
+    Memalign = 4,
+    /// Of its third, and writes where it is into its first: `posix_memalign`.
+    PosixMemalign = 5,
+    /// Maps pages: `mmap`.
+    Map = 6,
+    /// Unmaps pages: `munmap`.
+    Unmap = 7,
+    /// Moves or resizes a mapping: `mremap`.
+    Remap = 8,
 }
 
-impl ArgKind {
+impl HookKind {
     /// All kinds, each at its own value.
-    pub const ALL: [Self; KINDS] = [Self::None, Self::Arg0, Self::Arg1, Self::Arg2, Self::Product];
+    pub const ALL: [Self; KINDS] = [
+        Self::Free,
+        Self::Malloc,
+        Self::Calloc,
+        Self::Realloc,
+        Self::Memalign,
+        Self::PosixMemalign,
+        Self::Map,
+        Self::Unmap,
+        Self::Remap,
+    ];
 
     /// How many hooks of this kind the payload holds.
     pub const fn hooks(self) -> usize {
         match self {
-            Self::None | Self::Arg0 => 14,
-            Self::Arg1 => 20,
-            Self::Arg2 => 10,
-            Self::Product => 6,
+            Self::Free | Self::Malloc => 12,
+            Self::Memalign => 10,
+            Self::Realloc => 8,
+            Self::Calloc | Self::PosixMemalign => 6,
+            Self::Map => 4,
+            Self::Unmap | Self::Remap => 3,
         }
     }
 
@@ -43,13 +64,26 @@ impl ArgKind {
         }
         first
     }
+
+    /// The kind of hook `index`.
+    pub const fn of_hook(index: usize) -> Option<Self> {
+        let mut kind = KINDS;
+        while kind > 0 {
+            kind -= 1;
+            let first = Self::ALL[kind].first_hook();
+            if index >= first && index < first + Self::ALL[kind].hooks() {
+                return Some(Self::ALL[kind]);
+            }
+        }
+        None
+    }
 }
 
 /// Number of kinds.
-pub const KINDS: usize = 5;
+pub const KINDS: usize = 9;
 /// Number of hooks of all kinds.
 pub const MAX_HOOKS: usize = 64;
 
-const _: () = assert!(ArgKind::Product.first_hook() + ArgKind::Product.hooks() == MAX_HOOKS);
+const _: () = assert!(HookKind::Remap.first_hook() + HookKind::Remap.hooks() == MAX_HOOKS);
 const _: () =
-    assert!(ArgKind::ALL[ArgKind::Product as usize] as usize == ArgKind::Product as usize);
+    assert!(HookKind::ALL[HookKind::Remap as usize] as usize == HookKind::Remap as usize);

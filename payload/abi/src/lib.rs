@@ -2,16 +2,16 @@
 //! which puts it there.
 //!
 //! ```text
-//!   one mapping, R-X                  one page, private,          memfd, shared
-//!   (bytes of one ELF section)        zero after a fork
+//!   one mapping, R-X                  private pages,              memfd, shared
+//!   (bytes of one ELF section)        zero after a fork           (region)
 //!  ┌─────────────────────────┐       ┌─────────────────┐        ┌──────────────────────┐
-//!  │ descriptor      (image) │   ┌──►│ Control         │   ┌───►│ row 0: everybody's   │
-//!  │ hooks           (kind)  │   │   └─────────────────┘   │    │ row 1..: one thread  │
-//!  │ sigreturn               │   │                         │    │ each        (table)  │
-//!  │ cells: control ─────────┼───┘                         │    └──────────────────────┘
-//!  │        table ───────────┼─────────────────────────────┘
-//!  │        orig[hook] ──────┼──► where the hooked function goes on
-//!  └─────────────────────────┘
+//!  │ descriptor      (image) │   ┌──►│ Control         │───────►│ head                 │
+//!  │ hooks            (kind) │   │   │ index of threads│───┐    │ rows          (row)  │
+//!  │ slow paths              │   │   │         (index) │   └───►│ samples   (samples)  │
+//!  │ sigreturn               │   │   └─────────────────┘        │ stacks     (stacks)  │
+//!  │ cells: control, region ─┼───┘                              │ rings        (ring)  │
+//!  │        orig[hook] ──────┼──► where the hooked function      └──────────────────────┘
+//!  └─────────────────────────┘    goes on
 //! ```
 //!
 //! Layouts only: no code here reads or writes foreign memory. Every offset is asserted at compile
@@ -23,8 +23,13 @@
 
 pub mod control;
 pub mod image;
+pub mod index;
 pub mod kind;
-pub mod table;
+pub mod region;
+pub mod ring;
+pub mod row;
+pub mod samples;
+pub mod stacks;
 
 /// Where this crate's sources lie, for the build that compiles them once more for the target.
 #[cfg(not(heapattach_payload))]

@@ -1,16 +1,25 @@
 //! The section for x86-64: descriptor, hooks, cells.
 //!
 //! # Safety
-//! Everything is assembly, in `x86_64.s`, which says what it promises. As a Rust function it is
-//! only a name for the bytes: its first ones are the descriptor, so it must never be called.
+//! The hooks are assembly, in `x86_64.s`, which says what it promises. As a Rust function they are
+//! only a name for the bytes: the first ones are the descriptor, so it must never be called.
 #![allow(unsafe_code)]
 
-use core::arch::naked_asm;
+use core::{
+    arch::{asm, naked_asm},
+    mem::offset_of,
+};
 
 use heapattach_abi::{
-    control, image,
-    kind::{ArgKind, MAX_HOOKS},
-    table,
+    image, index,
+    kind::{HookKind, MAX_HOOKS},
+    row, samples,
+};
+
+use crate::{
+    frame::{FRAME_BYTES, Frame},
+    hooks,
+    place::Place,
 };
 
 /// The start of the section. **Not a function**: data first, to be copied and mapped.
@@ -25,42 +34,94 @@ use heapattach_abi::{
 pub unsafe extern "C" fn heapattach_payload() {
     naked_asm!(
         include_str!("x86_64.s"),
+        ENTER = sym hooks::enter,
+        LEAVE = sym hooks::leave,
         MAGIC = const image::MAGIC,
         VERSION = const image::VERSION,
         MAX_HOOKS = const MAX_HOOKS,
-        NONE_FIRST = const ArgKind::None.first_hook(),
-        NONE_HOOKS = const ArgKind::None.hooks(),
-        ARG0_FIRST = const ArgKind::Arg0.first_hook(),
-        ARG0_HOOKS = const ArgKind::Arg0.hooks(),
-        ARG1_FIRST = const ArgKind::Arg1.first_hook(),
-        ARG1_HOOKS = const ArgKind::Arg1.hooks(),
-        ARG2_FIRST = const ArgKind::Arg2.first_hook(),
-        ARG2_HOOKS = const ArgKind::Arg2.hooks(),
-        PRODUCT_FIRST = const ArgKind::Product.first_hook(),
-        PRODUCT_HOOKS = const ArgKind::Product.hooks(),
-        ENABLED = const control::ENABLED,
-        DEADLINE_TSC = const control::DEADLINE_TSC,
-        EXPIRED = const control::EXPIRED,
-        ROW_BYTES = const table::ROW_BYTES,
-        ROW_HASH_MUL = const table::ROW_HASH_MUL,
-        // The hash, already multiplied by the size of a row: one shift and one mask.
-        ROW_HASH_SHIFT = const 64 - table::ROW_BITS - table::ROW_BYTES.ilog2(),
-        ROW_HASH_MASK = const (table::ROWS - 1) * table::ROW_BYTES,
-        ROW_PROBES = const table::ROW_PROBES,
-        ROW_KEY = const table::ROW_KEY,
-        ROW_TICKS = const table::ROW_TICKS,
-        ROW_OVERFLOW = const table::ROW_OVERFLOW,
-        ROW_SITES = const table::ROW_SITES,
-        TICKS = const table::TICKS,
-        SITE_HASH_MUL = const table::SITE_HASH_MUL.cast_signed(),
-        SITE_HASH_SHIFT = const 32 - table::SITE_BITS,
-        SITE_BYTES = const table::SITE_BYTES,
-        SITE_PROBES = const table::SITE_PROBES,
-        SITE_CALLS = const table::SITE_CALLS,
-        SITE_REQUESTED = const table::SITE_REQUESTED,
+        FREE_FIRST = const HookKind::Free.first_hook(),
+        FREE_HOOKS = const HookKind::Free.hooks(),
+        MALLOC_FIRST = const HookKind::Malloc.first_hook(),
+        MALLOC_HOOKS = const HookKind::Malloc.hooks(),
+        CALLOC_FIRST = const HookKind::Calloc.first_hook(),
+        CALLOC_HOOKS = const HookKind::Calloc.hooks(),
+        REALLOC_FIRST = const HookKind::Realloc.first_hook(),
+        REALLOC_HOOKS = const HookKind::Realloc.hooks(),
+        MEMALIGN_FIRST = const HookKind::Memalign.first_hook(),
+        MEMALIGN_HOOKS = const HookKind::Memalign.hooks(),
+        POSIX_MEMALIGN_FIRST = const HookKind::PosixMemalign.first_hook(),
+        POSIX_MEMALIGN_HOOKS = const HookKind::PosixMemalign.hooks(),
+        MAP_FIRST = const HookKind::Map.first_hook(),
+        MAP_HOOKS = const HookKind::Map.hooks(),
+        UNMAP_FIRST = const HookKind::Unmap.first_hook(),
+        UNMAP_HOOKS = const HookKind::Unmap.hooks(),
+        REMAP_FIRST = const HookKind::Remap.first_hook(),
+        REMAP_HOOKS = const HookKind::Remap.hooks(),
+        INDEX_HASH_MUL = const index::HASH_MUL,
+        // The hash, already multiplied by the size of an entry: one shift and one mask.
+        INDEX_SHIFT = const 64 - index::BUCKET_BITS - index::ENTRY_BYTES.ilog2(),
+        INDEX_MASK = const (index::BUCKETS - 1) * index::ENTRY_BYTES,
+        ENTRY_KEY = const offset_of!(index::Entry, key),
+        ENTRY_ROW = const offset_of!(index::Entry, row),
+        THRESHOLD = const row::THRESHOLD,
+        COUNTDOWN = const row::COUNTDOWN,
+        COUNTS = const row::COUNTS,
+        FILTER_SHIFT = const samples::ALIGN_SHIFT,
+        FILTER_MASK = const samples::FILTER_BYTES - 1,
+        FRAME_BYTES = const FRAME_BYTES,
+        FRAME_FLAGS = const offset_of!(Frame, flags),
+        FRAME_RCX = const offset_of!(Frame, rcx),
+        FRAME_RDX = const offset_of!(Frame, rdx),
+        FRAME_RSI = const offset_of!(Frame, rsi),
+        FRAME_RDI = const offset_of!(Frame, rdi),
+        FRAME_R8 = const offset_of!(Frame, r8),
+        FRAME_R9 = const offset_of!(Frame, r9),
+        FRAME_RBP = const offset_of!(Frame, rbp),
+        FRAME_CALL = const offset_of!(Frame, call),
+        FRAME_R10 = const offset_of!(Frame, r10),
+        FRAME_R11 = const offset_of!(Frame, r11),
+        FRAME_RAX = const offset_of!(Frame, rax),
+        FRAME_TARGET = const offset_of!(Frame, target),
     )
 }
 
-const _: () = assert!(table::ROW_BYTES.is_power_of_two());
-// The hooks multiply by 24 as by 3 and by 8, and the overflow cells by 16.
-const _: () = assert!(table::SITE_BYTES == 24 && table::COUNT_BYTES == 16);
+// The hooks multiply the number of a hook by 16.
+const _: () = assert!(row::COUNT_BYTES == 16);
+
+/// The thread pointer of this thread.
+pub(crate) fn thread_pointer() -> u64 {
+    let pointer;
+    // SAFETY: the first word of a thread control block is its own address, with every libc.
+    unsafe {
+        asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags));
+    }
+    pointer
+}
+
+/// Adds in one instruction, which no signal handler of this thread can come into the middle of.
+pub(crate) fn add(place: Place, value: u64) {
+    // SAFETY: a place is mapped and aligned.
+    unsafe { asm!("add [{}], {}", in(reg) place.address(), in(reg) value, options(nostack)) }
+}
+
+/// A word that the target itself just wrote, at an address that it gave to be written to.
+pub(crate) fn read(address: u64) -> u64 {
+    let word;
+    // SAFETY: the original has written there in this very call.
+    unsafe {
+        asm!("mov {}, [{}]", out(reg) word, in(reg) address,
+            options(nostack, readonly, preserves_flags));
+    }
+    word
+}
+
+/// Gives the other hardware thread a chance.
+pub(crate) fn pause() {
+    core::hint::spin_loop();
+}
+
+/// The time-stamp counter. Faults where the target may not read it.
+pub(crate) fn time_stamp() -> u64 {
+    // SAFETY: asked for only if the injector set a deadline, which it does where it may be read.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

@@ -1,32 +1,25 @@
-# The payload for x86-64: descriptor, hooks, cells. One section, no relocations, no writable data.
+# The payload for x86-64: descriptor, hooks, cells. No relocations, no writable data.
 #
 # A hook is entered in place of a function, with the stack and the registers of that function's
-# entry, and leaves by jumping to the original with all of them unchanged: general registers,
-# arithmetic flags, vector state (never touched). No frame of ours is ever below the original.
+# entry. Nearly always it counts and leaves by jumping to the original, all registers unchanged:
+# general registers, arithmetic flags, vector state (never touched). No frame of ours is below the
+# original then.
 #
 # A hook keeps what it borrows in the 128 bytes below the stack pointer, which signal handlers
 # leave alone and which nobody can use at a function's entry. So the stack pointer does not move,
-# an unwinder finds the return address where it is at any entry, and a hook needs no epilogue.
-# Only the slow paths move it, past those bytes.
+# and an unwinder finds the return address where it is at any entry.
 #
-# No address of this code is ever put on a stack as it is: what a stack keeps by chance is read by
-# whoever unmaps us for a thread on its way back, and a thread that then sleeps for an hour would
-# keep us mapped for that hour. A slow path finds its way back by the complement of an address.
-#
-#   rsp-8 rcx    rsp-16 rax    rsp-24 r10    rsp-32 r11
+#   rsp-16 rax    rsp-24 r10    rsp-32 r11
 #
 # rax holds the flags meanwhile (lahf, seto): pushf and popf cost ten times as much.
 #
+# What is to be recorded takes the slow path: a frame, Rust (crate::hooks), and for what must be
+# told after the original, a call of it.
+#
 # fs:0 is the thread pointer itself, with every libc. Where none is set yet, reading it faults:
 # hooks must not be enabled before the target's C library has set up its first thread.
-#
-# rows: {ROW_BYTES} bytes each; all offsets into one are from the row before it, because the hash
-# counts from row 0 and the rows of threads begin with row 1.
 
-.set .Lown_key,   {ROW_BYTES} + {ROW_KEY}
-.set .Lown_ticks, {ROW_BYTES} + {ROW_TICKS}
-.set .Lown_sites, {ROW_BYTES} + {ROW_SITES}
-.set .Lhook_stride, 320
+.set .Lhook_stride, 256
 
 # ---- descriptor: heapattach_abi::image::Image -------------------------------------------------
 .Limage:
@@ -37,264 +30,234 @@
     .long .Lentry - .Limage
     .long .Lhook_stride
     .long .Lcontrol - .Limage
-    .long .Ltable - .Limage
+    .long .Lindex - .Limage
+    .long .Lfilter - .Limage
     .long .Lorig - .Limage
     .long .Lsigreturn - .Limage
-    .long {NONE_FIRST}, {NONE_HOOKS}
-    .long {ARG0_FIRST}, {ARG0_HOOKS}
-    .long {ARG1_FIRST}, {ARG1_HOOKS}
-    .long {ARG2_FIRST}, {ARG2_HOOKS}
-    .long {PRODUCT_FIRST}, {PRODUCT_HOOKS}
+    .long 0
+    .long {FREE_FIRST}, {FREE_HOOKS}
+    .long {MALLOC_FIRST}, {MALLOC_HOOKS}
+    .long {CALLOC_FIRST}, {CALLOC_HOOKS}
+    .long {REALLOC_FIRST}, {REALLOC_HOOKS}
+    .long {MEMALIGN_FIRST}, {MEMALIGN_HOOKS}
+    .long {POSIX_MEMALIGN_FIRST}, {POSIX_MEMALIGN_HOOKS}
+    .long {MAP_FIRST}, {MAP_HOOKS}
+    .long {UNMAP_FIRST}, {UNMAP_HOOKS}
+    .long {REMAP_FIRST}, {REMAP_HOOKS}
 
 # ---- hooks ------------------------------------------------------------------------------------
 
-.macro call_slowly routine              # changes rcx
-    add rsp, -128
-    lea rcx, [rip + .Lreturn\@]
-    not rcx
-    push rcx
-    jmp \routine
-.Lreturn\@:
-    sub rsp, -128
-.endm
-
-.macro return_slowly                    # changes rcx
-    pop rcx
-    not rcx
-    jmp rcx
-.endm
-
-.macro hook kind, bytes
-.Lpass\@:                               # within the reach of jrcxz and in the entry's cache line
-    mov rcx, [rsp - 8]
-    jmp [rip + .Lorig + 8 * .Lhook]
-    .balign 16, 0xcc
-
+.macro begin
+    .org .Lhooks + .Lhook * .Lhook_stride, 0xcc
     endbr64
-    mov [rsp - 8], rcx
-    mov rcx, [rip + .Lcontrol]
-    mov ecx, [rcx + {ENABLED}]
-    jrcxz .Lpass\@                      # the one jump that asks no flags
     mov [rsp - 16], rax
     mov [rsp - 24], r10
     mov [rsp - 32], r11
     lahf
     seto al
+.endm
 
-    movabs r11, .Lhook << 56            # the key of the call site
-    xor r11, [rsp]
+# The row of this thread in r10, or on to label 1. A child made by fork has none: its index is empty.
+.macro find_row
+    mov r11, fs:[0]
+    movabs r10, {INDEX_HASH_MUL}
+    imul r10, r11
+    shr r10, {INDEX_SHIFT}
+    and r10d, {INDEX_MASK}
+    add r10, [rip + .Lindex]
+    cmp r11, [r10 + {ENTRY_KEY}]
+    mov r10, [r10 + {ENTRY_ROW}]
+    jne 1f
+.endm
 
-    mov rcx, fs:[0]                     # the row of this thread
-    movabs r10, {ROW_HASH_MUL}
-    imul r10, rcx
-    shr r10, {ROW_HASH_SHIFT}
-    and r10d, {ROW_HASH_MASK}
-    add r10, [rip + .Ltable]
-    cmp rcx, [r10 + .Lown_key]
-    jne .Lslow\@
+# Leaves for the slow path if the block may be a sample.
+.macro check_filter block, otherwise
+    mov r11, \block
+    shr r11, {FILTER_SHIFT}
+    and r11d, {FILTER_MASK}
+    add r11, [rip + .Lfilter]
+    cmp byte ptr [r11], 0
+    jne \otherwise
+.endm
 
-    .ifc \kind, product                 # below 2^31 each, or the slow way
-    mov rcx, rdi
-    or rcx, rsi
-    shr rcx, 31
-    jnz .Lslow\@
-    .else
-    .ifnc \kind, none                   # at most i64::MAX, or the slow way
-    test \bytes, \bytes
-    js .Lslow\@
-    .endif
-    .endif
+# Leaves if a block of so many bytes is to be recorded.
+.macro count_down bytes, large, sample
+    cmp \bytes, [r10 + {THRESHOLD}]
+    jae \large
+    sub [r10 + {COUNTDOWN}], \bytes
+    jb \sample
+.endm
 
-    imul ecx, r11d, {SITE_HASH_MUL}     # its site
-    shr ecx, {SITE_HASH_SHIFT}
-    lea ecx, [rcx + 2 * rcx]
-    lea rcx, [r10 + 8 * rcx]
-    cmp r11, [rcx + .Lown_sites]
-    jne .Lslow\@
+.macro count
+    add qword ptr [r10 + {COUNTS} + 16 * .Lhook], 1
+.endm
 
-    .ifc \kind, product
-    mov r11, rdi
-    imul r11, rsi
-    add qword ptr [rcx + .Lown_sites + {SITE_REQUESTED}], r11
-    .else
-    .ifnc \kind, none
-    add qword ptr [rcx + .Lown_sites + {SITE_REQUESTED}], \bytes
-    .endif
-    .endif
-    add qword ptr [rcx + .Lown_sites + {SITE_CALLS}], 1
-    sub dword ptr [r10 + .Lown_ticks], 1
-    jc .Lbeat\@
+.macro count_bytes bytes
+    add [r10 + {COUNTS} + 16 * .Lhook + 8], \bytes
+.endm
 
-.Lback\@:
+.macro leave
     add al, 0x7f                        # 1 + 0x7f overflows, 0 + 0x7f does not
     sahf
     mov r11, [rsp - 32]
     mov r10, [rsp - 24]
     mov rax, [rsp - 16]
-    mov rcx, [rsp - 8]
     jmp [rip + .Lorig + 8 * .Lhook]
+.endm
 
-.Lslow\@:
-    call_slowly .Lcount_\kind
-    jmp .Lback\@
-.Lbeat\@:
-    call_slowly .Lheartbeat
-    jmp .Lback\@
+# reason 0: nothing was done yet. reason 1: the countdown went below zero.
+.macro slow reason
+    movabs r11, .Lhook | (\reason << 32)
+    jmp .Lslow_path
+.endm
 
+.macro hook_free
+    begin
+    find_row
+    check_filter rdi, 1f
+    count
+    leave
+1:  slow 0
     .set .Lhook, .Lhook + 1
-    .org .Lhooks + .Lhook * .Lhook_stride, 0xcc
+.endm
+
+.macro hook_sized bytes
+    begin
+    find_row
+    count_down \bytes, 1f, 2f
+    count
+    count_bytes \bytes
+    leave
+1:  slow 0
+2:  slow 1
+    .set .Lhook, .Lhook + 1
+.endm
+
+.macro hook_calloc
+    begin
+    find_row
+    mov r11, rdi                        # below 2^31 each, or the slow way
+    or r11, rsi
+    shr r11, 31
+    jnz 1f
+    mov r11, rdi
+    imul r11, rsi
+    count_down r11, 1f, 2f
+    count
+    count_bytes r11
+    leave
+1:  slow 0
+2:  slow 1
+    .set .Lhook, .Lhook + 1
+.endm
+
+.macro hook_realloc
+    begin
+    find_row
+    check_filter rdi, 1f
+    count_down rsi, 1f, 2f
+    count
+    count_bytes rsi
+    leave
+1:  slow 0
+2:  slow 1
+    .set .Lhook, .Lhook + 1
+.endm
+
+.macro hook_always
+    begin
+    slow 0
+    .set .Lhook, .Lhook + 1
 .endm
 
     .balign 64, 0xcc
 .Lhooks:
-.set .Lentry, .Lhooks + 16
+.set .Lentry, .Lhooks
 .set .Lhook, 0
-.rept {NONE_HOOKS}
-    hook none, none
+.rept {FREE_HOOKS}
+    hook_free
 .endr
-.rept {ARG0_HOOKS}
-    hook arg0, rdi
+.rept {MALLOC_HOOKS}
+    hook_sized rdi
 .endr
-.rept {ARG1_HOOKS}
-    hook arg1, rsi
+.rept {CALLOC_HOOKS}
+    hook_calloc
 .endr
-.rept {ARG2_HOOKS}
-    hook arg2, rdx
+.rept {REALLOC_HOOKS}
+    hook_realloc
 .endr
-.rept {PRODUCT_HOOKS}
-    hook product, none
+.rept {MEMALIGN_HOOKS}
+    hook_sized rsi
 .endr
+.rept {POSIX_MEMALIGN_HOOKS}
+    hook_sized rdx
+.endr
+.rept {MAP_HOOKS} + {UNMAP_HOOKS} + {REMAP_HOOKS}
+    hook_always
+.endr
+    .org .Lhooks + .Lhook * .Lhook_stride, 0xcc
 
-# ---- slow paths -------------------------------------------------------------------------------
+# ---- the slow path ----------------------------------------------------------------------------
 
-# Called by a hook with the key in r11: a thread without a row, a call site without a site, those
-# whose first bucket was taken, and sizes beyond measure. May change rcx, r10, r11 and the flags.
-.Lcount_none:
-    xor r10d, r10d
-    jmp .Lcount
-.Lcount_arg1:
-    mov r10, rsi
-    jmp .Lcount
-.Lcount_arg2:
-    mov r10, rdx
-    jmp .Lcount
-.Lcount_product:
-    push rax
-    push rdx
-    mov rax, rdi
-    mul rsi
-    mov r10, rax
-    mov ecx, 0
-    cmovo r10, rcx
-    pop rdx
-    pop rax
-    jmp .Lcount
-.Lcount_arg0:
-    mov r10, rdi
-.Lcount:
-    push rax
-    push rdx
-    push r8
-    push r9
-    test r10, r10
-    jns .Lfind_row
-    xor r10d, r10d
+# With hook and reason in r11; r10, r11 and rax are where every hook puts them, which is where
+# crate::frame::Frame has them. The frame keeps the stack aligned for calls.
+.Lslow_path:
+    lea rsp, [rsp - {FRAME_BYTES}]
+    mov [rsp + {FRAME_FLAGS}], rax
+    mov [rsp + {FRAME_RCX}], rcx
+    mov [rsp + {FRAME_RDX}], rdx
+    mov [rsp + {FRAME_RSI}], rsi
+    mov [rsp + {FRAME_RDI}], rdi
+    mov [rsp + {FRAME_R8}], r8
+    mov [rsp + {FRAME_R9}], r9
+    mov [rsp + {FRAME_RBP}], rbp
+    mov [rsp + {FRAME_CALL}], r11
+    mov rdi, rsp
+    lea rsi, [rip + .Lcells]
+    call {ENTER}
+    test eax, eax
+    mov rcx, [rsp + {FRAME_RCX}]
+    mov rdx, [rsp + {FRAME_RDX}]
+    mov rsi, [rsp + {FRAME_RSI}]
+    mov rdi, [rsp + {FRAME_RDI}]
+    mov r8, [rsp + {FRAME_R8}]
+    mov r9, [rsp + {FRAME_R9}]
+    mov r10, [rsp + {FRAME_R10}]
+    mov r11, [rsp + {FRAME_R11}]
+    jnz .Lcall_original
+    mov rax, [rsp + {FRAME_FLAGS}]
+    add al, 0x7f
+    sahf
+    mov rax, [rsp + {FRAME_RAX}]
+    lea rsp, [rsp + {FRAME_BYTES}]
+    jmp [rsp - 8]                       # Frame::target
 
-.Lfind_row:
-    mov rdx, fs:[0]
-    movabs r9, {ROW_HASH_MUL}
-    imul r9, rdx
-    shr r9, {ROW_HASH_SHIFT}
-    and r9d, {ROW_HASH_MASK}
-    add r9, [rip + .Ltable]
-    mov ecx, {ROW_PROBES}
-.Ltry_row:
-    # A signal handler of this thread may claim a row between any two instructions here: the
-    # first free one from the same bucket on, which this loop is still to look at.
-    mov rax, [r9 + .Lown_key]
-    cmp rax, rdx
-    je .Lfind_site
-    test rax, rax
-    jnz .Lnext_row
-    lock cmpxchg [r9 + .Lown_key], rdx
-    je .Lfind_site
-    cmp rax, rdx
-    je .Lfind_site
-.Lnext_row:
-    add r9, {ROW_BYTES}
-    dec ecx
-    jnz .Ltry_row
-    mov r9, [rip + .Ltable]             # row 0, everybody's
-    sub r9, {ROW_BYTES}
-    xor edx, edx                        # remembers it
-
-.Lfind_site:
-    imul ecx, r11d, {SITE_HASH_MUL}
-    shr ecx, {SITE_HASH_SHIFT}
-    lea ecx, [rcx + 2 * rcx]
-    lea r8, [r9 + 8 * rcx + .Lown_sites]
-    mov ecx, {SITE_PROBES}
-.Ltry_site:
-    mov rax, [r8]
-    cmp rax, r11
-    je .Ladd
-    test rax, rax
-    jnz .Lnext_site
-    lock cmpxchg [r8], r11              # locked for the sake of row 0
-    je .Ladd
-    cmp rax, r11
-    je .Ladd
-.Lnext_site:
-    add r8, {SITE_BYTES}
-    dec ecx
-    jnz .Ltry_site
-    mov r8, r11                         # no room: the overflow of the hook,
-    shr r8, 56
-    shl r8, 4
-    # as if it were a site
-    lea r8, [r9 + r8 + {ROW_BYTES} + {ROW_OVERFLOW} - {SITE_CALLS}]
-
-.Ladd:
-    test edx, edx
-    jz .Ladd_locked
-    add qword ptr [r8 + {SITE_REQUESTED}], r10
-    add qword ptr [r8 + {SITE_CALLS}], 1
-    sub dword ptr [r9 + .Lown_ticks], 1
-    jmp .Ladded
-.Ladd_locked:
-    lock add qword ptr [r8 + {SITE_REQUESTED}], r10
-    lock add qword ptr [r8 + {SITE_CALLS}], 1
-    lock sub dword ptr [r9 + .Lown_ticks], 1
-.Ladded:
-    mov r10, r9
-    pop r9
-    pop r8
-    pop rdx
-    pop rax
-    jc .Lheartbeat                      # pop and mov leave the carry alone
-    return_slowly
-
-# Called with the row in r10, once in {TICKS} calls and on a row's first. May change rcx, r10,
-# r11 and the flags.
-.Lheartbeat:
-    mov dword ptr [r10 + .Lown_ticks], {TICKS} - 1
-    mov rcx, [rip + .Lcontrol]
-    mov r11, [rcx + {DEADLINE_TSC}]
-    test r11, r11
-    jz .Lalive
-    push rax
-    push rdx
-    rdtsc
-    shl rdx, 32
-    or rax, rdx
-    cmp rax, r11
-    pop rdx
-    pop rax
-    jbe .Lalive
-    mov dword ptr [rcx + {EXPIRED}], 1  # first: whoever sees us off shall know why
-    mov dword ptr [rcx + {ENABLED}], 0
-.Lalive:
-    return_slowly
+.Lcall_original:
+    mov rax, [rsp + {FRAME_RAX}]
+    call [rsp + {FRAME_TARGET}]
+    mov [rsp + {FRAME_RAX}], rax
+    mov [rsp + {FRAME_RCX}], rcx
+    mov [rsp + {FRAME_RDX}], rdx
+    mov [rsp + {FRAME_RSI}], rsi
+    mov [rsp + {FRAME_RDI}], rdi
+    mov [rsp + {FRAME_R8}], r8
+    mov [rsp + {FRAME_R9}], r9
+    mov [rsp + {FRAME_R10}], r10
+    mov [rsp + {FRAME_R11}], r11
+    mov rdi, rsp
+    lea rsi, [rip + .Lcells]
+    call {LEAVE}
+    mov rax, [rsp + {FRAME_RAX}]
+    mov rcx, [rsp + {FRAME_RCX}]
+    mov rdx, [rsp + {FRAME_RDX}]
+    mov rsi, [rsp + {FRAME_RSI}]
+    mov rdi, [rsp + {FRAME_RDI}]
+    mov r8, [rsp + {FRAME_R8}]
+    mov r9, [rsp + {FRAME_R9}]
+    mov r10, [rsp + {FRAME_R10}]
+    mov r11, [rsp + {FRAME_R11}]
+    lea rsp, [rsp + {FRAME_BYTES}]
+    ret
 
 # rt_sigreturn as a C library writes it, by which unwinders know it; the byte before, because
 # they look a return address up one byte earlier.
@@ -308,11 +271,14 @@
 
 # ---- cells ------------------------------------------------------------------------------------
 
-# On cache lines of their own: they are read as data at every call.
+# On cache lines of their own: they are read as data at every call. crate::cells::Cells.
     .balign 64, 0xcc
+.Lcells:
 .Lcontrol:
     .quad 0
-.Ltable:
+.Lindex:
+    .quad 0
+.Lfilter:
     .quad 0
     .balign 64, 0
 .Lorig:

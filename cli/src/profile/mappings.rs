@@ -1,0 +1,208 @@
+//! The pages that were mapped since the attach and are not unmapped yet, with who asked for them.
+//!
+//! Byte for byte what the kernel does: lengths count in whole pages, an unmapping may take a part
+//! of one mapping or many at once, a new mapping replaces what is in its place. Ranges with one
+//! owner that touch are one, as in the kernel's own list.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use heapattach_injector::{addr::RemoteAddr, event::StackId};
+
+const PAGE: u64 = 4096;
+
+/// As many pieces of announced unmappings are remembered; the oldest is forgotten first.
+const REMEMBERED: usize = 65_536;
+
+/// A range of pages that changed hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it begins.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// Who had asked for it; `None` where it is older than the session, or was never mapped.
+    pub stack: Option<StackId>,
+}
+
+/// What became of a new mapping.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Placed<'a> {
+    /// Its bytes, in whole pages.
+    pub bytes: u64,
+    /// Whether it is in the list now.
+    pub kept: bool,
+    /// What it took the place of.
+    pub replaced: &'a [Piece],
+}
+
+/// The live mappings.
+#[derive(Debug)]
+pub struct Mappings {
+    /// By their beginning: the end and the owner.
+    ranges: BTreeMap<u64, (u64, StackId)>,
+    limit: usize,
+    /// The last unmappings, by their stamps, ascending.
+    announced: VecDeque<(u64, Piece)>,
+    pieces: Vec<Piece>,
+    older: u64,
+    beyond_limit: u64,
+}
+
+impl Piece {
+    /// Its length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+impl Mappings {
+    /// No mappings, and never more than `limit` ranges of them.
+    pub fn new(limit: usize) -> Self {
+        let (ranges, announced, pieces) = Default::default();
+        Self { ranges, limit, announced, pieces, older: 0, beyond_limit: 0 }
+    }
+
+    /// The number of ranges.
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Bytes of announced unmappings that were not ours: older than the session, or never mapped.
+    pub fn older_bytes_unmapped(&self) -> u64 {
+        self.older
+    }
+
+    /// Bytes that found the list full; they are not live as far as it says.
+    pub fn bytes_beyond_limit(&self) -> u64 {
+        self.beyond_limit
+    }
+
+    /// A range was mapped.
+    pub fn mapped(&mut self, at: RemoteAddr, length: u64, stack: StackId) -> Placed<'_> {
+        let (start, end) = pages(at, length);
+        self.take(start, end);
+        self.pieces.retain(|piece| piece.stack.is_some());
+        let kept = self.put(start, end, stack);
+        Placed { bytes: end - start, kept, replaced: &self.pieces }
+    }
+
+    /// The unmapping with this stamp is about to happen. Returns what is unmapped; pieces without
+    /// an owner are counted already.
+    pub fn unmapped(&mut self, stamp: u64, at: RemoteAddr, length: u64) -> &[Piece] {
+        let (start, end) = pages(at, length);
+        self.take(start, end);
+        for &piece in &self.pieces {
+            if piece.stack.is_none() {
+                self.older = self.older.saturating_add(piece.bytes());
+            }
+            if self.announced.len() >= REMEMBERED {
+                self.announced.pop_front();
+            }
+            self.announced.push_back((stamp, piece));
+        }
+        &self.pieces
+    }
+
+    /// The unmapping with the stamp `announced` did not happen. Returns what is back.
+    pub fn restored(&mut self, announced: u64) -> &[Piece] {
+        self.pieces.clear();
+        let first = self.announced.partition_point(|&(stamp, _)| stamp < announced);
+        let behind = self.announced.partition_point(|&(stamp, _)| stamp <= announced);
+        let back: Vec<_> = self.announced.drain(first..behind.max(first)).collect();
+        for (_, piece) in back {
+            match piece.stack {
+                None => self.older = self.older.saturating_sub(piece.bytes()),
+                Some(stack) => self.fill(piece.start, piece.end, stack),
+            }
+        }
+        &self.pieces
+    }
+
+    /// Cuts the range out of the list, into `pieces`, gaps included.
+    fn take(&mut self, start: u64, end: u64) {
+        self.pieces.clear();
+        if start >= end {
+            return;
+        }
+        let mut at = start;
+        if let Some((_, range)) = self.ranges.range_mut(..start).next_back()
+            && range.0 > start
+        {
+            let (range_end, stack) = std::mem::replace(range, (start, range.1));
+            at = self.cut(start, end, range_end, stack);
+        }
+        while at < end
+            && let Some((&from, &(range_end, stack))) = self.ranges.range(at..end).next()
+        {
+            self.ranges.remove(&from);
+            self.gap(at, from);
+            at = self.cut(from, end, range_end, stack);
+        }
+        self.gap(at, end);
+    }
+
+    /// Notes a range that begins at `from` as taken up to `end`; what lies behind stays. Returns
+    /// how far it was taken.
+    fn cut(&mut self, from: u64, end: u64, range_end: u64, stack: StackId) -> u64 {
+        let taken = range_end.min(end);
+        self.pieces.push(Piece { start: from, end: taken, stack: Some(stack) });
+        // One range became two; if there is no room for the second, it goes as well.
+        if range_end > end && !self.put(end, range_end, stack) {
+            self.pieces.push(Piece { start: end, end: range_end, stack: Some(stack) });
+        }
+        taken
+    }
+
+    fn gap(&mut self, start: u64, end: u64) {
+        if start < end {
+            self.pieces.push(Piece { start, end, stack: None });
+        }
+    }
+
+    /// Puts a range into a gap of the list; says whether there was room.
+    fn put(&mut self, mut start: u64, mut end: u64, stack: StackId) -> bool {
+        if start >= end {
+            return true;
+        }
+        let before = self.ranges.range(..start).next_back();
+        let before = before.filter(|(_, range)| **range == (start, stack)).map(|(&from, _)| from);
+        let behind = self.ranges.get(&end).filter(|range| range.1 == stack).map(|range| range.0);
+        if before.is_none() && behind.is_none() && self.ranges.len() >= self.limit {
+            self.beyond_limit = self.beyond_limit.saturating_add(end - start);
+            return false;
+        }
+        if let Some(range_end) = behind {
+            self.ranges.remove(&end);
+            end = range_end;
+        }
+        start = before.unwrap_or(start);
+        self.ranges.insert(start, (end, stack));
+        true
+    }
+
+    /// Puts a range back where nothing newer is, and notes in `pieces` what is back.
+    fn fill(&mut self, start: u64, end: u64, stack: StackId) {
+        let mut at = start;
+        while at < end {
+            if let Some((_, &(newer_end, _))) = self.ranges.range(..=at).next_back()
+                && newer_end > at
+            {
+                at = newer_end;
+                continue;
+            }
+            let stop = self.ranges.range(at..end).next().map_or(end, |(&from, _)| from);
+            if self.put(at, stop, stack) {
+                self.pieces.push(Piece { start: at, end: stop, stack: Some(stack) });
+            }
+            at = stop;
+        }
+    }
+}
+
+/// The whole pages of a range, cut off at the end of the address space.
+fn pages(at: RemoteAddr, length: u64) -> (u64, u64) {
+    let down = |address: u64| address & !(PAGE - 1);
+    let start = down(at.get());
+    let length = length.checked_next_multiple_of(PAGE).unwrap_or(down(u64::MAX));
+    (start, down(start.saturating_add(length)).max(start))
+}

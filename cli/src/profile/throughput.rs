@@ -1,0 +1,57 @@
+//! How many events a second one core takes in, with a million live blocks.
+
+use std::time::Instant;
+
+use heapattach_injector::{
+    addr::RemoteAddr,
+    event::{Event, StackId, What},
+};
+
+use super::{Limits, Profile, simulation::Random};
+
+const LIVE: usize = 1 << 20;
+
+/// Frees and allocations in turn, of blocks at random among a million.
+fn churn(random: &mut Random, blocks: &mut [(u64, u64)], interval: u64, by_name: bool) -> Vec<Event> {
+    let mut events = Vec::new();
+    for stamp in (1u64 << 32..).step_by(2).take(4_000_000) {
+        let size = 16 + random.below(64);
+        let block = &mut blocks[random.below(LIVE as u64) as usize];
+        let at = RemoteAddr::new(block.0);
+        let name = by_name.then_some(block.1);
+        block.1 = stamp + 1;
+        events.push(Event { stamp, what: What::Freed { at, block: name } });
+        let stack = StackId(1 + random.below(1_000) as u32);
+        let what = What::Allocated { at, size, stack, interval };
+        events.push(Event { stamp: stamp + 1, what });
+    }
+    events
+}
+
+#[test]
+#[ignore = "a measurement: cargo test --release -p heapattach --lib profile::throughput -- --ignored --nocapture"]
+fn events_a_second_at_a_million_live_blocks() {
+    for (interval, by_name) in [(1, false), (1, true), (65_536, true)] {
+        let mut random = Random(1);
+        let mut profile = Profile::new(Limits::default());
+        let mut blocks: Vec<_> = (0..LIVE as u64).map(|n| (0x5500_0000_0000 + n * 80, n)).collect();
+        let birth = |&(at, stamp): &(u64, u64)| {
+            let what = What::Allocated {
+                at: RemoteAddr::new(at),
+                size: 48,
+                stack: StackId(1),
+                interval,
+            };
+            Event { stamp, what }
+        };
+        profile.apply(&blocks.iter().map(birth).collect::<Vec<_>>());
+        assert_eq!(profile.live_records(), LIVE);
+        let events = churn(&mut random, &mut blocks, interval, by_name);
+        let start = Instant::now();
+        profile.apply(&events);
+        let seconds = start.elapsed().as_secs_f64();
+        assert_eq!((profile.live_records(), profile.oddities()), (LIVE, Default::default()));
+        let rate = events.len() as f64 / seconds / 1e6;
+        println!("interval {interval}, by stamp {by_name}: {rate:.1} million events/s");
+    }
+}

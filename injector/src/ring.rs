@@ -1,0 +1,258 @@
+//! Reading records: out of all rings, checked, into one sequence of events in their true order.
+//!
+//! Every record bears a stamp, and stamps are handed out one by one. So the order is known, and so
+//! is a gap: a thread that took a stamp and has not written its record yet. Events after a gap wait
+//! for it, but not for ever: a thread can be gone.
+//!
+//! The target can write the rings at any time: positions are loaded once and checked, what makes no
+//! sense is counted as torn and left out, and what is kept waiting is bounded.
+
+use std::time::{Duration, Instant};
+
+use heapattach_abi::{
+    region,
+    ring::{self, Kind, RING_HEAD_BYTES, RINGS, SLOT_BYTES},
+};
+use nix::errno::Errno;
+
+use crate::{
+    addr::RemoteAddr,
+    event::{Event, StackId, What},
+    memory::Memory,
+    shared::Shared,
+};
+
+/// A thread has this long to finish a record: it may not get a processor.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Events that wait for an earlier one, at most. A power of two.
+const WINDOW: u64 = 1 << 20;
+
+/// Intervals of one session.
+const INTERVALS: usize = 256;
+
+/// Tells a slot in the window from an empty one; no number of a stack is so large.
+const PRESENT: u64 = 1 << 63;
+
+const SLOT_WORDS: usize = SLOT_BYTES / 8;
+type Slot = [u64; SLOT_WORDS];
+
+/// The reader of all rings.
+#[derive(Debug)]
+pub struct Reader {
+    ring_bits: u32,
+    tails: [u64; RINGS],
+    /// The stamp that comes next.
+    next: u64,
+    /// Slots by stamp, from `next` on; all zero where there is none yet.
+    window: Vec<Slot>,
+    /// One more than the highest stamp in the window.
+    end: u64,
+    /// Since when nothing could be told although something waits.
+    stuck: Option<Instant>,
+    intervals: Vec<u64>,
+    /// Records that were never finished, or make no sense.
+    pub torn: u64,
+    /// Events told so far.
+    pub told: u64,
+}
+
+impl Reader {
+    /// For rings of `1 << ring_bits` slots.
+    pub fn new(ring_bits: u32) -> Self {
+        Self {
+            ring_bits,
+            tails: [0; RINGS],
+            next: 0,
+            window: vec![[0; SLOT_WORDS]; 4096],
+            end: 0,
+            stuck: None,
+            intervals: Vec::new(),
+            torn: 0,
+            told: 0,
+        }
+    }
+
+    /// Notes an interval; answers its number, by which records name it.
+    pub fn add_interval(&mut self, interval: u64) -> Option<u8> {
+        let number = u8::try_from(self.intervals.len()).ok()?;
+        self.intervals.push(interval);
+        debug_assert!(self.intervals.len() <= INTERVALS);
+        Some(number)
+    }
+
+    /// Reads everything there is and tells it in order, as far as it is known.
+    ///
+    /// # Errors
+    /// When the target is gone and the rings with it.
+    pub fn drain(
+        &mut self,
+        shared: &Shared,
+        memory: &Memory,
+        mut tell: impl FnMut(Event),
+    ) -> Result<(), Errno> {
+        let given_up = self.stuck.is_some_and(|since| since.elapsed() > PATIENCE);
+        let before = self.told;
+        for number in 0..RINGS {
+            self.read_ring(shared, memory, number, given_up, &mut tell)?;
+        }
+        self.tell_ready(&mut tell);
+        if given_up && self.next < self.end {
+            self.skip_gap();
+            self.tell_ready(&mut tell);
+        }
+        let waits = self.next < self.end;
+        self.stuck = match (waits, self.told == before) {
+            (false, _) => None,
+            (true, true) => self.stuck.or_else(|| Some(Instant::now())),
+            (true, false) => Some(Instant::now()),
+        };
+        Ok(())
+    }
+
+    /// The same once no thread writes any more: what is missing now stays missing.
+    ///
+    /// # Errors
+    /// As [`Reader::drain`].
+    pub fn finish(
+        &mut self,
+        shared: &Shared,
+        memory: &Memory,
+        mut tell: impl FnMut(Event),
+    ) -> Result<(), Errno> {
+        for number in 0..RINGS {
+            self.read_ring(shared, memory, number, true, &mut tell)?;
+        }
+        self.tell_ready(&mut tell);
+        while self.next < self.end {
+            self.skip_gap();
+            self.tell_ready(&mut tell);
+        }
+        Ok(())
+    }
+
+    fn read_ring(
+        &mut self,
+        shared: &Shared,
+        memory: &Memory,
+        number: usize,
+        given_up: bool,
+        tell: &mut impl FnMut(Event),
+    ) -> Result<(), Errno> {
+        let head_at = region::RING_HEADS_AT + number * RING_HEAD_BYTES;
+        let head = shared.word(memory, head_at + ring::HEAD)?;
+        let mut tail = self.tails[number];
+        let capacity = 1_u64 << self.ring_bits;
+        if head.wrapping_sub(tail) > capacity {
+            // No writer of ours goes further than a ring.
+            self.torn = self.torn.saturating_add(1);
+            self.tails[number] = head;
+            return shared.store(memory, head_at + ring::TAIL, head);
+        }
+        let slots = region::SLOTS_AT + number * (SLOT_BYTES << self.ring_bits);
+        while tail != head {
+            let at = slots + usize::try_from(tail & (capacity - 1)).unwrap_or(0) * SLOT_BYTES;
+            // Pairs with the writer's release of the seal.
+            let seal = shared.word(memory, at)?;
+            if ring::is_sealed(seal, tail) {
+                let mut slot = [0; SLOT_WORDS];
+                shared.words(memory, at, &mut slot)?;
+                slot[0] = seal | PRESENT;
+                self.place(slot, tell);
+            } else if given_up {
+                self.torn = self.torn.saturating_add(1);
+            } else {
+                break;
+            }
+            tail = tail.wrapping_add(1);
+        }
+        if tail != self.tails[number] {
+            self.tails[number] = tail;
+            // Pairs with the writers' acquire: they may write over what we have copied.
+            shared.store(memory, head_at + ring::TAIL, tail)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a slot where its stamp says.
+    fn place(&mut self, slot: Slot, tell: &mut impl FnMut(Event)) {
+        let stamp = slot[3];
+        if stamp < self.next || stamp - self.next >= WINDOW {
+            // A full window is told before anything is called impossible.
+            self.tell_ready(tell);
+        }
+        if stamp < self.next || stamp - self.next >= WINDOW {
+            self.torn = self.torn.saturating_add(1);
+            return;
+        }
+        while stamp - self.next >= self.window.len() as u64 {
+            self.grow();
+        }
+        let index = self.index(stamp);
+        self.window[index] = slot;
+        self.end = self.end.max(stamp + 1);
+    }
+
+    /// Doubles the window; each slot moves to where its stamp lies in the larger one.
+    fn grow(&mut self) {
+        let old = std::mem::take(&mut self.window);
+        self.window = vec![[0; SLOT_WORDS]; old.len() * 2];
+        for slot in old.into_iter().filter(|slot| slot[0] != 0) {
+            let index = self.index(slot[3]);
+            self.window[index] = slot;
+        }
+    }
+
+    fn index(&self, stamp: u64) -> usize {
+        usize::try_from(stamp).unwrap_or(0) & (self.window.len() - 1)
+    }
+
+    fn tell_ready(&mut self, tell: &mut impl FnMut(Event)) {
+        while self.next < self.end {
+            let index = self.index(self.next);
+            let slot = self.window[index];
+            if slot[0] == 0 {
+                return;
+            }
+            self.window[index] = [0; SLOT_WORDS];
+            self.next += 1;
+            match self.event(slot) {
+                Some(Some(event)) => {
+                    self.told += 1;
+                    tell(event);
+                }
+                Some(None) => {}
+                None => self.torn = self.torn.saturating_add(1),
+            }
+        }
+    }
+
+    /// Gives up what is missing before the next event.
+    fn skip_gap(&mut self) {
+        while self.next < self.end && self.window[self.index(self.next)][0] == 0 {
+            self.next += 1;
+            self.torn = self.torn.saturating_add(1);
+        }
+    }
+
+    /// What a slot says; `None` if it is nonsense, and no event if it says nothing.
+    fn event(&self, slot: Slot) -> Option<Option<Event>> {
+        let [seal, packed, size, stamp] = slot;
+        let at = RemoteAddr::new(packed & ring::ADDRESS_MASK);
+        let [.., kind, interval_number] = packed.to_le_bytes();
+        let stack = StackId(u32::try_from((seal & !PRESENT) >> 32).ok()?);
+        let what = match Kind::of(kind)? {
+            Kind::Allocated => {
+                let interval = *self.intervals.get(usize::from(interval_number))?;
+                What::Allocated { at, size, stack, interval }
+            }
+            Kind::FreedSample => What::Freed { at, block: Some(size) },
+            Kind::Freed => What::Freed { at, block: None },
+            Kind::Mapped => What::Mapped { at, length: size, stack },
+            Kind::Unmapped => What::Unmapped { at, length: size },
+            Kind::Restored => What::Restored { announced: size },
+            Kind::Nothing => return Some(None),
+        };
+        Some(Some(Event { stamp, what }))
+    }
+}

@@ -1,0 +1,151 @@
+//! The memory that the target's hooks write and we read ([`heapattach_abi::region`]): a file
+//! without a name that both map.
+//!
+//! The target can write it at any time: a word is loaded once, and nothing in it is believed.
+//!
+//! # Safety
+//! Our mapping is as long as the file, which cannot shrink (it is sealed; where the kernel has no
+//! seals, the target would have to be malicious, and our process, which holds no secret of another
+//! user, would end by SIGBUS). It is only accessed by atomic operations on aligned words inside it.
+#![allow(unsafe_code)]
+
+use std::{
+    fs::File,
+    num::NonZeroUsize,
+    os::fd::OwnedFd,
+    ptr::NonNull,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, SealFlag, fcntl},
+    sys::mman::{MapFlags, ProtFlags, mmap, munmap},
+    unistd::ftruncate,
+};
+
+use crate::{addr::RemoteAddr, memory::Memory};
+
+/// The shared region.
+#[derive(Debug)]
+pub enum Shared {
+    /// In a file that both map; it outlives the target.
+    Mapped {
+        /// The file.
+        file: File,
+        /// Our mapping of it.
+        view: View,
+    },
+    /// In memory of the target alone, where it could not make a file (no descriptor free, say);
+    /// it is gone when the target ends.
+    Private(RemoteAddr),
+}
+
+/// Our mapping.
+#[derive(Debug)]
+pub struct View {
+    start: NonNull<u64>,
+    words: usize,
+}
+
+impl View {
+    fn word(&self, index: usize) -> Option<&AtomicU64> {
+        if index >= self.words {
+            return None;
+        }
+        // SAFETY: inside of the mapping, as just checked.
+        let word = unsafe { self.start.add(index) };
+        // SAFETY: aligned, mapped for as long as this view, and only accessed atomically.
+        Some(unsafe { AtomicU64::from_ptr(word.as_ptr()) })
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: what `mmap` gave us; no reference into it outlives the view.
+        let _ = unsafe { munmap(self.start.cast(), self.words * 8) };
+    }
+}
+
+impl Shared {
+    /// Gives the target's new memory file its size, forbids to take it away again, and maps it.
+    ///
+    /// # Errors
+    /// `ENOMEM`, `ENOSPC`.
+    pub fn take(descriptor: OwnedFd, bytes: usize) -> Result<Self, Errno> {
+        crate::fault::point("ftruncate")?;
+        let length = NonZeroUsize::new(bytes).ok_or(Errno::EINVAL)?;
+        ftruncate(&descriptor, i64::try_from(bytes).map_err(|_| Errno::EINVAL)?)?;
+        // A kernel without seals is no reason to fail.
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        let _ = fcntl(&descriptor, FcntlArg::F_ADD_SEALS(seals));
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping at a place of the kernel's choice.
+        let start = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, &descriptor, 0) }?;
+        let view = View { start: start.cast(), words: bytes / 8 };
+        Ok(Self::Mapped { file: File::from(descriptor), view })
+    }
+
+    /// The word at `offset`. Whatever was written before it by a release is seen after it.
+    ///
+    /// # Errors
+    /// When the target is gone, or the offset is outside.
+    pub fn word(&self, memory: &Memory, offset: usize) -> Result<u64, Errno> {
+        match self {
+            Self::Mapped { view, .. } => {
+                let word = view.word(offset / 8).ok_or(Errno::EFAULT)?;
+                Ok(word.load(Ordering::Acquire))
+            }
+            Self::Private(at) => memory.word(at.offset(offset as u64)),
+        }
+    }
+
+    /// Copies words from `offset` on.
+    ///
+    /// # Errors
+    /// When the target is gone, or the range is outside.
+    pub fn words(&self, memory: &Memory, offset: usize, out: &mut [u64]) -> Result<(), Errno> {
+        match self {
+            Self::Mapped { view, .. } => {
+                for (index, out) in out.iter_mut().enumerate() {
+                    let word = view.word(offset / 8 + index).ok_or(Errno::EFAULT)?;
+                    *out = word.load(Ordering::Relaxed);
+                }
+                Ok(())
+            }
+            Self::Private(at) => {
+                let mut bytes = vec![0; out.len() * 8];
+                memory.read(at.offset(offset as u64), &mut bytes)?;
+                let (words, _) = bytes.as_chunks::<8>();
+                for (out, word) in out.iter_mut().zip(words) {
+                    *out = u64::from_le_bytes(*word);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes a word; whoever reads it by an acquire sees all that we did before.
+    ///
+    /// # Errors
+    /// When the target is gone, or the offset is outside.
+    pub fn store(&self, memory: &Memory, offset: usize, value: u64) -> Result<(), Errno> {
+        match self {
+            Self::Mapped { view, .. } => {
+                let word = view.word(offset / 8).ok_or(Errno::EFAULT)?;
+                word.store(value, Ordering::Release);
+                Ok(())
+            }
+            Self::Private(at) => memory.write_word(at.offset(offset as u64), value),
+        }
+    }
+
+    /// Bytes of memory that it takes by now, if that can be known.
+    pub fn memory(&self) -> Option<u64> {
+        use std::os::unix::fs::MetadataExt;
+        match self {
+            Self::Mapped { file, .. } => file.metadata().ok().map(|m| m.blocks() * 512),
+            Self::Private(_) => None,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The call stacks that the target stored, each read once.
+
+use std::collections::HashMap;
+
+use heapattach_abi::{
+    region,
+    stacks::{self, MAX_FRAMES},
+};
+
+use crate::{addr::RemoteAddr, event::StackId, memory::Memory, shared::Shared};
+
+/// Why a stack ends where it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StackEnd {
+    /// The next frame is not where a frame can be.
+    Implausible,
+    /// It is deeper than is recorded.
+    Truncated,
+    /// It was not known which memory the stack is.
+    Unbounded,
+    /// The target had no room for it, or says nonsense.
+    Lost,
+}
+
+/// One call stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stack {
+    /// Return addresses, the innermost first.
+    pub frames: Vec<RemoteAddr>,
+    /// Why there are no more.
+    pub end: StackEnd,
+}
+
+/// All stacks seen.
+#[derive(Debug, Default)]
+pub struct Stacks {
+    known: HashMap<StackId, Stack>,
+}
+
+impl Stacks {
+    /// Reads a stack, unless it is known; to be asked while the target's memory is there.
+    pub fn note(&mut self, shared: &Shared, memory: &Memory, id: StackId) {
+        if id != StackId(0) && !self.known.contains_key(&id) && self.known.len() < stacks::STACKS {
+            let stack = read(shared, memory, id);
+            // One that is just being written is asked for again with its next event.
+            if let Some(stack) = stack {
+                self.known.insert(id, stack);
+            }
+        }
+    }
+
+    /// A stack that was noted.
+    pub fn get(&self, id: StackId) -> Option<&Stack> {
+        self.known.get(&id)
+    }
+}
+
+fn read(shared: &Shared, memory: &Memory, id: StackId) -> Option<Stack> {
+    let index = usize::try_from(id.0).ok()?.checked_sub(1).filter(|&i| i < stacks::STACKS)?;
+    let entry = region::STACK_INDEX_AT + index * stacks::ENTRY_BYTES;
+    let described = shared.word(memory, entry + 8).ok().filter(|&word| word != 0)?;
+    let lost = Stack { frames: Vec::new(), end: StackEnd::Lost };
+    let Some((first, count, end)) = stacks::place(described) else { return Some(lost) };
+    let mut words = [0; MAX_FRAMES];
+    let words = &mut words[..count];
+    if shared.words(memory, region::STACK_WORDS_AT + first * 8, words).is_err() {
+        return Some(lost);
+    }
+    let end = match end {
+        1 if count > 0 => StackEnd::Implausible,
+        2 => StackEnd::Truncated,
+        3 if count > 0 => StackEnd::Unbounded,
+        _ => StackEnd::Lost,
+    };
+    let frames = words.iter().filter(|&&word| word != 0).map(|&word| RemoteAddr::new(word));
+    Some(Stack { frames: frames.collect(), end })
+}

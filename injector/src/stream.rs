@@ -1,0 +1,129 @@
+//! What comes out of the target in a session: exact counts, and the events of the rings.
+
+use heapattach_abi::{region, row};
+use nix::errno::Errno;
+
+use crate::{
+    addr::RemoteAddr,
+    attach::Options,
+    counts::{self, Counts},
+    event::{Event, StackId, What},
+    memory::Memory,
+    proc::{Process, maps},
+    ring::Reader,
+    shared::Shared,
+    stacks::{Stack, Stacks},
+};
+
+/// The stream of one session.
+#[derive(Debug)]
+pub struct Stream {
+    shared: Shared,
+    reader: Reader,
+    stacks: Stacks,
+    /// Rows whose stack was looked for.
+    placed: usize,
+    /// The interval that new samples are taken with.
+    pub interval: u64,
+}
+
+impl Stream {
+    /// Of a session that was told these options.
+    pub(crate) fn new(shared: Shared, options: &Options) -> Self {
+        let mut reader = Reader::new(options.ring_bits);
+        reader.add_interval(options.interval);
+        let stacks = Stacks::default();
+        Self { shared, reader, stacks, placed: 0, interval: options.interval }
+    }
+
+    /// Whether it lives in memory of the target, and ends with it.
+    pub fn is_private(&self) -> bool {
+        matches!(self.shared, Shared::Private(_))
+    }
+
+    /// What was counted up to now.
+    ///
+    /// # Errors
+    /// When the target is gone and its counts with it.
+    pub fn counts(&self, memory: &Memory) -> Result<Counts, Errno> {
+        Counts::read(&self.shared, memory)
+    }
+
+    /// Tells what has happened since the last time.
+    ///
+    /// # Errors
+    /// When the target is gone and its rings with it.
+    pub fn drain(&mut self, memory: &Memory, mut tell: impl FnMut(Event)) -> Result<(), Errno> {
+        let Self { shared, reader, stacks, .. } = self;
+        reader.drain(shared, memory, |event| {
+            note_stack(stacks, shared, memory, &event);
+            tell(event);
+        })
+    }
+
+    /// The same, once nothing is written any more.
+    ///
+    /// # Errors
+    /// As [`Stream::drain`].
+    pub fn finish(&mut self, memory: &Memory, mut tell: impl FnMut(Event)) -> Result<(), Errno> {
+        let Self { shared, reader, stacks, .. } = self;
+        reader.finish(shared, memory, |event| {
+            note_stack(stacks, shared, memory, &event);
+            tell(event);
+        })
+    }
+
+    /// A stack that an event named.
+    pub fn stack(&self, id: StackId) -> Option<&Stack> {
+        self.stacks.get(id)
+    }
+
+    /// Records that were never finished, or make no sense.
+    pub fn torn(&self) -> u64 {
+        self.reader.torn
+    }
+
+    /// Bytes of memory that it takes by now, if that can be known.
+    pub fn memory(&self) -> Option<u64> {
+        self.shared.memory()
+    }
+
+    /// Tells new threads where their stacks are, so that frames further up can be read. Only what
+    /// cannot become wrong while the thread lives: the kernel's stack of the first thread, and of
+    /// others the part below their thread control block, in one piece with it.
+    pub fn place_stacks(&mut self, process: &Process, memory: &Memory) {
+        let Ok(rows) = counts::rows(&self.shared, memory) else { return };
+        if rows <= self.placed {
+            return;
+        }
+        let text = process.read("maps").unwrap_or_default();
+        let Ok(maps) = maps::parse(&text) else { return };
+        while self.placed < rows {
+            let at = region::ROWS_AT + (self.placed + 1) * row::ROW_BYTES;
+            let field = |offset| self.shared.word(memory, at + offset).unwrap_or(0);
+            let (key, hint) = (field(row::KEY), RemoteAddr::new(field(row::STACK_HINT)));
+            if key == 0 || hint.get() == 0 {
+                // It is just being made.
+                return;
+            }
+            self.placed += 1;
+            let Some(mapping) = maps::covering(&maps, hint) else { continue };
+            let end = match mapping.label().as_encoded_bytes() {
+                b"[stack]" => mapping.range.end,
+                _ if mapping.range.contains(&RemoteAddr::new(key)) && key > hint.get() => {
+                    RemoteAddr::new(key)
+                }
+                _ => continue,
+            };
+            // The end last: while it is 0 the start means nothing.
+            let _ = self.shared.store(memory, at + row::STACK_START, mapping.range.start.get());
+            let _ = self.shared.store(memory, at + row::STACK_END, end.get());
+        }
+    }
+}
+
+fn note_stack(stacks: &mut Stacks, shared: &Shared, memory: &Memory, event: &Event) {
+    if let What::Allocated { stack, .. } | What::Mapped { stack, .. } = event.what {
+        stacks.note(shared, memory, stack);
+    }
+}

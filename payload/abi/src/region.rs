@@ -1,0 +1,54 @@
+//! The memory that target and reader share: where everything in it is.
+//!
+//! ```text
+//! +0  head: counters that all threads add to          written by the target
+//!     rows of threads                                 (row)
+//!     filter and table of samples                     (samples)
+//!     stacks                                          (stacks)
+//!     rings: heads, then slots                        (ring)
+//! ```
+//!
+//! A byte of it may be written by the target at any time, by accident too: a reader copies first
+//! and believes nothing.
+
+use crate::{
+    ring::{RINGS, RING_HEAD_BYTES, SLOT_BYTES},
+    row::{ROW_BYTES, ROWS},
+    samples::{FILTER_BYTES, TABLE_BYTES},
+    stacks::{STACK_INDEX_BYTES, STACK_WORDS_BYTES},
+};
+
+/// Offset of the number that the next record gets: all records of a session are numbered.
+pub const STAMP: usize = 64;
+/// Offset of the number of rows that were handed out.
+pub const ROWS_TAKEN: usize = 128;
+/// Offset of the number of words of stacks that were handed out.
+pub const STACK_WORDS_TAKEN: usize = 192;
+/// Offset of the number of stacks that found no room.
+pub const STACKS_LOST: usize = 256;
+
+/// Offset of row 0.
+pub const ROWS_AT: usize = 4096;
+/// Offset of the filter.
+pub const FILTER_AT: usize = (ROWS_AT + ROWS * ROW_BYTES).next_multiple_of(4096);
+/// Offset of the table of samples.
+pub const SAMPLES_AT: usize = FILTER_AT + FILTER_BYTES;
+/// Offset of the index of stacks.
+pub const STACK_INDEX_AT: usize = SAMPLES_AT + TABLE_BYTES;
+/// Offset of the words of stacks.
+pub const STACK_WORDS_AT: usize = STACK_INDEX_AT + STACK_INDEX_BYTES;
+/// Offset of the heads of the rings.
+pub const RING_HEADS_AT: usize = STACK_WORDS_AT + STACK_WORDS_BYTES;
+/// Offset of the slots of the first ring.
+pub const SLOTS_AT: usize = RING_HEADS_AT + RINGS * RING_HEAD_BYTES;
+
+/// Size of the region with rings of `1 << ring_bits` slots.
+pub const fn region_bytes(ring_bits: u32) -> usize {
+    SLOTS_AT + RINGS * (SLOT_BYTES << ring_bits)
+}
+
+const _: () = assert!(SAMPLES_AT.is_multiple_of(4096));
+const _: () = assert!(STACK_INDEX_AT.is_multiple_of(4096));
+const _: () = assert!(STACK_WORDS_AT.is_multiple_of(4096));
+const _: () = assert!(RING_HEADS_AT.is_multiple_of(4096));
+const _: () = assert!(SLOTS_AT.is_multiple_of(4096));

@@ -1,0 +1,98 @@
+//! The rings that carry records, and the record.
+//!
+//! A ring is a power of two of slots. A writer takes the next position by advancing `head`, if
+//! that leaves it less than a ring ahead of `tail`; it fills the slot and writes the slot's first
+//! word last. That word names the position, so that a reader knows a slot that is not written yet,
+//! and needs nothing but the slot itself to be sure of it. Any number of threads may write to one
+//! ring; each has one of its own as long as there are enough.
+
+use core::mem::offset_of;
+
+/// Binary logarithm of [`RINGS`].
+pub const RING_COUNT_BITS: u32 = 6;
+/// Number of rings.
+pub const RINGS: usize = 1 << RING_COUNT_BITS;
+/// Size of the head of a ring.
+pub const RING_HEAD_BYTES: usize = 128;
+/// Offset in it of the next position to be written.
+pub const HEAD: usize = 0;
+/// Offset in it of the next position to be read; on another cache line.
+pub const TAIL: usize = 64;
+/// The last so many slots are kept for blocks given back: a missed one would look like a leak.
+pub const RESERVE_SHIFT: u32 = 3;
+
+/// One record.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Slot {
+    /// Low 32 bits of its position plus 1, and the number of the stack above them.
+    pub seal: u64,
+    /// Address in the low 48 bits, [`Kind`] in the 8 above, number of the interval on top.
+    pub address: u64,
+    /// Size in bytes; of a free, the stamp of the block; of a restoring, that of the announcement.
+    pub size: u64,
+    /// The record's number.
+    pub stamp: u64,
+}
+
+/// What a record tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A block was handed out.
+    Allocated = 1,
+    /// A block is about to be given back; its stamp is known.
+    FreedSample = 2,
+    /// A block is about to be given back, and everything is recorded.
+    Freed = 3,
+    /// Pages were mapped.
+    Mapped = 4,
+    /// Pages are about to be unmapped.
+    Unmapped = 5,
+    /// What was announced did not happen.
+    Restored = 6,
+    /// A stamp was taken and nothing came of it.
+    Nothing = 7,
+}
+
+impl Kind {
+    /// The kind with this value.
+    pub const fn of(value: u8) -> Option<Self> {
+        Some(match value {
+            1 => Self::Allocated,
+            2 => Self::FreedSample,
+            3 => Self::Freed,
+            4 => Self::Mapped,
+            5 => Self::Unmapped,
+            6 => Self::Restored,
+            7 => Self::Nothing,
+            _ => return None,
+        })
+    }
+}
+
+/// Size of a slot.
+pub const SLOT_BYTES: usize = size_of::<Slot>();
+/// The part of [`Slot::address`] that is one.
+pub const ADDRESS_MASK: u64 = (1 << 48) - 1;
+
+/// The seal of the slot at `position`.
+pub const fn seal(position: u64, stack: u32) -> u64 {
+    (position.wrapping_add(1) & 0xffff_ffff) | (stack as u64) << 32
+}
+
+/// Whether `seal` is that of the slot at `position`.
+pub const fn is_sealed(seal: u64, position: u64) -> bool {
+    seal & 0xffff_ffff == position.wrapping_add(1) & 0xffff_ffff
+}
+
+/// [`Slot::address`] of its parts.
+pub const fn pack(address: u64, kind: Kind, interval_number: u8) -> u64 {
+    (address & ADDRESS_MASK) | (kind as u64) << 48 | (interval_number as u64) << 56
+}
+
+const _: () = assert!(SLOT_BYTES == 32);
+const _: () = assert!(offset_of!(Slot, seal) == 0);
+const _: () = assert!(offset_of!(Slot, address) == 8);
+const _: () = assert!(offset_of!(Slot, size) == 16);
+const _: () = assert!(offset_of!(Slot, stamp) == 24);

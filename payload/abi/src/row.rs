@@ -1,0 +1,112 @@
+//! What the hooks keep for one thread, in memory shared with the reader.
+//!
+//! A thread changes its own row with plain single instructions, which a signal handler of the same
+//! thread cannot tear. Row 0 is everybody's who found no other; it is changed with locked ones.
+//! Nothing is ever taken away: a row outlives its thread, and a later thread with the same thread
+//! pointer goes on with it.
+
+use core::mem::offset_of;
+
+use crate::kind::MAX_HOOKS;
+
+/// Calls and the bytes they asked for.
+///
+/// A request of more than `i64::MAX` bytes, which no allocator can grant, counts as a call of
+/// 0 bytes: one `malloc(-1)` would otherwise turn the sum of a whole session into nonsense.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Number of calls.
+    pub calls: u64,
+    /// Sum of the bytes asked for, modulo 2^64.
+    pub bytes: u64,
+}
+
+/// One thread.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// Thread pointer of the owner; 0 in row 0.
+    pub key: u64,
+    /// Bytes until the next sample. A block that is larger is one, if it is below `threshold`.
+    pub countdown: u64,
+    /// A block of at least this size is always recorded and leaves the countdown alone. 0 records
+    /// everything.
+    pub threshold: u64,
+    /// The interval that `countdown` was drawn with, and its number.
+    pub interval: u64,
+    /// See above.
+    pub interval_number: u32,
+    /// Slow paths until the next look at the heartbeat.
+    pub ticks: u32,
+    /// State of the generator of random numbers; 0 before the first.
+    pub random: u64,
+    /// How many slow paths of the thread have not come to their end: a thread with any may have
+    /// return addresses into the payload on its stack.
+    pub busy: u64,
+    /// The ring that its records go to.
+    pub ring: u64,
+    /// The stack that was last known to be its own, as the reader says; both 0 until it does.
+    pub stack_start: u64,
+    /// See above.
+    pub stack_end: u64,
+    /// Records that found no room in the ring: of blocks, and of blocks given back.
+    pub dropped_blocks: u64,
+    /// See above.
+    pub dropped_frees: u64,
+    /// Samples that found no room in the table of samples.
+    pub dropped_samples: u64,
+    /// Stack pointer at the thread's first slow path, for the reader to find its stack by.
+    pub stack_hint: u64,
+    /// Zero.
+    pub reserved: [u64; 2],
+    /// Per hook.
+    pub counts: [Count; MAX_HOOKS],
+}
+
+/// Size of a row.
+pub const ROW_BYTES: usize = size_of::<Row>();
+/// Size of a [`Count`].
+pub const COUNT_BYTES: usize = size_of::<Count>();
+/// All rows: everybody's, and those of threads.
+pub const ROWS: usize = 2048;
+/// A thread looks at the heartbeat once in so many slow paths.
+pub const TICKS: u32 = 1024;
+
+/// Offset of [`Row::key`].
+pub const KEY: usize = offset_of!(Row, key);
+/// Offset of [`Row::countdown`].
+pub const COUNTDOWN: usize = offset_of!(Row, countdown);
+/// Offset of [`Row::threshold`].
+pub const THRESHOLD: usize = offset_of!(Row, threshold);
+/// Offset of [`Row::interval`].
+pub const INTERVAL: usize = offset_of!(Row, interval);
+/// Offset of [`Row::interval_number`].
+pub const INTERVAL_NUMBER: usize = offset_of!(Row, interval_number);
+/// Offset of [`Row::ticks`].
+pub const ROW_TICKS: usize = offset_of!(Row, ticks);
+/// Offset of [`Row::random`].
+pub const RANDOM: usize = offset_of!(Row, random);
+/// Offset of [`Row::busy`].
+pub const BUSY: usize = offset_of!(Row, busy);
+/// Offset of [`Row::ring`].
+pub const RING: usize = offset_of!(Row, ring);
+/// Offset of [`Row::stack_start`].
+pub const STACK_START: usize = offset_of!(Row, stack_start);
+/// Offset of [`Row::stack_end`].
+pub const STACK_END: usize = offset_of!(Row, stack_end);
+/// Offset of [`Row::dropped_blocks`].
+pub const DROPPED_BLOCKS: usize = offset_of!(Row, dropped_blocks);
+/// Offset of [`Row::dropped_frees`].
+pub const DROPPED_FREES: usize = offset_of!(Row, dropped_frees);
+/// Offset of [`Row::dropped_samples`].
+pub const DROPPED_SAMPLES: usize = offset_of!(Row, dropped_samples);
+/// Offset of [`Row::stack_hint`].
+pub const STACK_HINT: usize = offset_of!(Row, stack_hint);
+/// Offset of [`Row::counts`].
+pub const COUNTS: usize = offset_of!(Row, counts);
+
+const _: () = assert!(COUNT_BYTES == 16);
+const _: () = assert!(KEY == 0);
+const _: () = assert!(COUNTS == 128);
+const _: () = assert!(ROW_BYTES == 1152);

@@ -1,0 +1,46 @@
+//! Call stacks, each stored once: an index by hash, and the frames behind it.
+
+/// Stacks at most.
+pub const STACKS: usize = 1 << 16;
+/// Size of an entry: hash, then place and length.
+pub const ENTRY_BYTES: usize = 16;
+/// Size of the index.
+pub const STACK_INDEX_BYTES: usize = STACKS * ENTRY_BYTES;
+/// Entries looked at for one stack; the last go on at the start.
+pub const PROBES: usize = 32;
+/// Words for all frames.
+pub const STACK_WORDS: usize = 1 << 19;
+/// Size of them.
+pub const STACK_WORDS_BYTES: usize = STACK_WORDS * 8;
+/// Frames of one stack at most.
+pub const MAX_FRAMES: usize = 64;
+
+/// Why a stack ends where it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum End {
+    /// The next frame is not where a frame can be: most likely the outermost was reached, or code
+    /// without frame pointers.
+    Implausible = 1,
+    /// [`MAX_FRAMES`] were found.
+    Full = 2,
+    /// The bounds of the stack are not known (yet).
+    Unbounded = 3,
+}
+
+/// Place, length and end as the second word of an entry; 0 is an entry that is just being filled.
+pub const fn describe(first_word: u32, frames: u8, end: End) -> u64 {
+    first_word as u64 | (frames as u64) << 32 | (end as u64) << 40 | 1 << 63
+}
+
+/// First word, number of frames and end of an entry's second word; what makes no sense is `None`.
+pub const fn place(word: u64) -> Option<(usize, usize, u8)> {
+    let (first, frames) = ((word & 0xffff_ffff) as usize, (word >> 32 & 0xff) as usize);
+    let sound = word >> 63 == 1 && frames <= MAX_FRAMES && first + frames <= STACK_WORDS;
+    if sound { Some((first, frames, (word >> 40 & 0xff) as u8)) } else { None }
+}
+
+/// The hash of a stack; never 0.
+pub const fn hash_step(hash: u64, frame: u64) -> u64 {
+    (hash ^ frame).wrapping_mul(0x9fb2_1c65_1e98_df25).rotate_left(29)
+}

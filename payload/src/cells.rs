@@ -1,0 +1,65 @@
+//! The words at the end of our section that the injector fills in, and what they lead to.
+//!
+//! # Safety
+//! The injector fills them before any hook can be reached, with addresses of what the contract
+//! says; unfilled, `control` is null and so is asked first.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::Ordering;
+
+use heapattach_abi::{control, kind::MAX_HOOKS};
+
+use crate::place::Place;
+
+/// The cells.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Cells {
+    control: u64,
+    index: u64,
+    filter: u64,
+    unused: [u64; 5],
+    originals: [u64; MAX_HOOKS],
+}
+
+impl Cells {
+    /// Where a hook goes on.
+    pub(crate) fn original(&self, hook: usize) -> u64 {
+        match self.originals.get(hook) {
+            Some(original) => *original,
+            // No hook has such a number.
+            None => 0,
+        }
+    }
+
+    /// The control page.
+    pub(crate) fn control(&self) -> Place {
+        // SAFETY: see above.
+        unsafe { Place::new(self.control) }
+    }
+
+    pub(crate) fn index(&self) -> Place {
+        // SAFETY: see above.
+        unsafe { Place::new(self.index) }
+    }
+
+    pub(crate) fn filter(&self) -> Place {
+        // SAFETY: see above.
+        unsafe { Place::new(self.filter) }
+    }
+
+    /// The shared region; only where the hooks are enabled.
+    pub(crate) fn region(&self) -> Place {
+        let address = self.control().at(control::REGION).get();
+        // SAFETY: see above; the control page reads zero in a forked child, where nobody asks.
+        unsafe { Place::new(address) }
+    }
+
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.control().at(control::ENABLED).half().load(Ordering::Acquire) != 0
+    }
+
+    pub(crate) fn is_by_address(&self) -> bool {
+        self.control().at(control::BY_ADDRESS).half().load(Ordering::Relaxed) != 0
+    }
+}

@@ -1,0 +1,74 @@
+//! What a hook leaves on the stack for the slow path: the registers of the call.
+
+use core::mem::offset_of;
+
+/// Lies directly below the return address.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Frame {
+    /// The arithmetic flags, as `lahf` and `seto` put them into `rax`.
+    pub flags: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub r8: u64,
+    pub r9: u64,
+    pub rbp: u64,
+    /// In: the hook, and the reason 32 bits above.
+    pub call: u64,
+    /// For [`crate::hooks::leave`]: what [`crate::hooks::enter`] began.
+    pub begun: u64,
+    /// The address of the thread's row.
+    pub row: u64,
+    /// The first three arguments; the registers are those after the call by then.
+    pub arguments: [u64; 3],
+    /// The stamp of what was announced.
+    pub announced: u64,
+    /// The stamp of the sample that was announced to be given back.
+    pub sample: u64,
+    /// Keeps the stack aligned.
+    pub unused: u64,
+    pub r11: u64,
+    pub r10: u64,
+    /// `rax` of the call, then what the original returned.
+    pub rax: u64,
+    /// Out: where to go on.
+    pub target: u64,
+    /// Where the call returns to: the caller's.
+    pub return_address: u64,
+}
+
+/// The size without the return address; 8 less than a multiple of 16.
+pub(crate) const FRAME_BYTES: usize = offset_of!(Frame, return_address);
+
+const _: () = assert!(FRAME_BYTES % 16 == 8);
+// Where the hooks keep them, below the stack pointer.
+const _: () = assert!(FRAME_BYTES - offset_of!(Frame, rax) == 16);
+const _: () = assert!(FRAME_BYTES - offset_of!(Frame, r10) == 24);
+const _: () = assert!(FRAME_BYTES - offset_of!(Frame, r11) == 32);
+const _: () = assert!(FRAME_BYTES - offset_of!(Frame, target) == 8);
+
+/// Why the slow path was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Nothing of the call was accounted for yet.
+    Nothing,
+    /// The countdown went below zero: the call is a sample. It was not counted yet.
+    Sample,
+}
+
+impl Frame {
+    pub(crate) fn hook(&self) -> usize {
+        (self.call & 0xffff_ffff) as usize
+    }
+
+    pub(crate) fn reason(&self) -> Reason {
+        if self.call >> 32 == 0 { Reason::Nothing } else { Reason::Sample }
+    }
+
+    /// The stack pointer at the entry of the hooked function.
+    pub(crate) fn stack_pointer(&self) -> u64 {
+        (&raw const self.return_address).addr() as u64
+    }
+}

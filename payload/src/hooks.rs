@@ -1,0 +1,200 @@
+//! What happens in a call that is not just counted.
+
+use core::sync::atomic::Ordering::{Relaxed, Release};
+
+use heapattach_abi::{control, kind::HookKind, ring::Kind, row};
+
+use crate::{
+    arch,
+    cells::Cells,
+    frame::{Frame, Reason},
+    ring::{self, Record},
+    row::Row,
+    stack, table,
+};
+
+/// The block or mapping in the first argument was announced to be given back.
+const ANNOUNCED: u64 = 1;
+/// What the original hands out is to be recorded.
+const RECORDS: u64 = 2;
+/// The announced block was a sample.
+const WAS_SAMPLE: u64 = 4;
+
+const MREMAP_DONTUNMAP: u64 = 4;
+
+/// Before the original. 0: jump to it; 1: call it, then [`leave`].
+pub(crate) extern "C" fn enter(frame: &mut Frame, cells: &Cells) -> u32 {
+    let hook = frame.hook();
+    frame.target = cells.original(hook);
+    if !cells.is_enabled() {
+        return 0;
+    }
+    let row = Row::of_this_thread(cells);
+    row.add(row::BUSY, 1);
+    look_at_heartbeat(cells, &row);
+    frame.begun = begin(frame, cells, &row, hook);
+    if row.field(row::STACK_HINT).get() == 0 {
+        row.field(row::STACK_HINT).set(frame.stack_pointer());
+    }
+    if frame.begun == 0 {
+        row.follow_interval(cells);
+        row.add(row::BUSY, 1_u64.wrapping_neg());
+        return 0;
+    }
+    frame.row = row.address();
+    frame.arguments = [frame.rdi, frame.rsi, frame.rdx];
+    1
+}
+
+/// Accounts for the call, announces what it gives back, and decides whether it is a sample.
+fn begin(frame: &mut Frame, cells: &Cells, row: &Row, hook: usize) -> u64 {
+    let (first, second, third) = (frame.rdi, frame.rsi, frame.rdx);
+    match HookKind::of_hook(hook) {
+        Some(HookKind::Free) => {
+            row.count(hook, 0);
+            give_back(frame, cells, row, first);
+            0
+        }
+        Some(HookKind::Malloc) => count(frame, cells, row, first),
+        Some(HookKind::Calloc) => {
+            let size = first.checked_mul(second);
+            count(frame, cells, row, size.unwrap_or(u64::MAX))
+        }
+        Some(HookKind::Memalign) => count(frame, cells, row, second),
+        Some(HookKind::PosixMemalign) => count(frame, cells, row, third),
+        Some(HookKind::Realloc) => {
+            let given = give_back(frame, cells, row, first);
+            given | count(frame, cells, row, second)
+        }
+        Some(HookKind::Map) => {
+            row.count(hook, sane(second));
+            RECORDS
+        }
+        Some(HookKind::Unmap) => {
+            row.count(hook, sane(second));
+            announce(frame, cells, row, &Record::plain(Kind::Unmapped, first, second))
+        }
+        Some(HookKind::Remap) => {
+            row.count(hook, sane(third));
+            let stays = second == 0 || frame.rcx & MREMAP_DONTUNMAP != 0;
+            let record = Record::plain(Kind::Unmapped, first, second);
+            RECORDS | if stays { 0 } else { announce(frame, cells, row, &record) }
+        }
+        None => 0,
+    }
+}
+
+/// No allocator can grant more; such a request counts as one of nothing.
+fn sane(size: u64) -> u64 {
+    if size > i64::MAX as u64 { 0 } else { size }
+}
+
+fn count(frame: &Frame, cells: &Cells, row: &Row, size: u64) -> u64 {
+    row.count(frame.hook(), sane(size));
+    let is_sample = match frame.reason() {
+        Reason::Nothing => row.count_down(cells, size),
+        Reason::Sample => {
+            row.restart();
+            true
+        }
+    };
+    if is_sample { RECORDS } else { 0 }
+}
+
+/// Says that a block is about to be given back, if anybody knows of it.
+fn give_back(frame: &mut Frame, cells: &Cells, row: &Row, block: u64) -> u64 {
+    if block == 0 {
+        return 0;
+    }
+    if cells.is_by_address() {
+        return announce(frame, cells, row, &Record::plain(Kind::Freed, block, 0));
+    }
+    let Some(stamp) = table::remove(cells, block) else { return 0 };
+    let announced = announce(frame, cells, row, &Record::plain(Kind::FreedSample, block, stamp));
+    frame.sample = stamp;
+    announced | WAS_SAMPLE
+}
+
+fn announce(frame: &mut Frame, cells: &Cells, row: &Row, record: &Record) -> u64 {
+    match ring::push(cells, row, record) {
+        Some(stamp) => {
+            frame.announced = stamp;
+            ANNOUNCED
+        }
+        None => 0,
+    }
+}
+
+/// After the original: what it handed out, or that it failed.
+pub(crate) extern "C" fn leave(frame: &mut Frame, cells: &Cells) {
+    let row = Row::known(cells, frame.row);
+    let [first, second, third] = frame.arguments;
+    let result = frame.rax;
+    let hook = frame.hook();
+    let is_error = result > 4096_u64.wrapping_neg();
+    let (got, size, kind) = match HookKind::of_hook(hook) {
+        Some(HookKind::Malloc) => (result, first, Kind::Allocated),
+        Some(HookKind::Calloc) => (result, first.wrapping_mul(second), Kind::Allocated),
+        Some(HookKind::Realloc | HookKind::Memalign) => (result, second, Kind::Allocated),
+        Some(HookKind::PosixMemalign) if result as u32 == 0 => {
+            (arch::read(first), third, Kind::Allocated)
+        }
+        Some(HookKind::Map) if !is_error => (result, second, Kind::Mapped),
+        Some(HookKind::Remap) if !is_error => (result, third, Kind::Mapped),
+        Some(HookKind::Unmap) if result as u32 == 0 => (1, 0, Kind::Nothing),
+        _ => (0, 0, Kind::Nothing),
+    };
+    finish(frame, cells, &row, got, size, kind);
+    row.follow_interval(cells);
+    row.add(row::BUSY, 1_u64.wrapping_neg());
+}
+
+fn finish(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Kind) {
+    let [block, wanted, _] = frame.arguments;
+    let is_realloc = matches!(HookKind::of_hook(frame.hook()), Some(HookKind::Realloc));
+    // realloc(p, 0) gives p back and answers null.
+    let has_failed = got == 0 && !(is_realloc && wanted == 0);
+    if has_failed && frame.begun & ANNOUNCED != 0 {
+        ring::push(cells, row, &Record::plain(Kind::Restored, block, frame.announced));
+    }
+    if has_failed && frame.begun & WAS_SAMPLE != 0 {
+        table::insert(cells, block, frame.sample);
+    }
+    if got != 0 && frame.begun & RECORDS != 0 {
+        record(frame, cells, row, got, size, kind);
+    }
+}
+
+/// Records what was handed out.
+fn record(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Kind) {
+    if kind == Kind::Nothing {
+        return;
+    }
+    let stack = stack::capture(cells, frame, row);
+    let Some(slot) = ring::reserve(cells, row, false) else { return };
+    let interval_number = row.interval_number();
+    let mut record = Record { kind, address: got, size, stack, interval_number };
+    let is_sample = kind == Kind::Allocated && !cells.is_by_address();
+    if is_sample && !table::insert(cells, got, slot.stamp) {
+        row.add(row::DROPPED_SAMPLES, 1);
+        record.kind = Kind::Nothing;
+    }
+    slot.fill(&record);
+}
+
+/// Once in a while: is anybody still there who reads?
+fn look_at_heartbeat(cells: &Cells, row: &Row) {
+    let ticks = row.field(row::ROW_TICKS).half();
+    let left = ticks.load(Relaxed);
+    ticks.store(left.wrapping_sub(1) % row::TICKS, Relaxed);
+    if left != 0 {
+        return;
+    }
+    let control = cells.control();
+    let deadline = control.at(control::DEADLINE_TSC).get();
+    if deadline != 0 && arch::time_stamp() > deadline {
+        // First: whoever sees us off shall know why.
+        control.at(control::EXPIRED).half().store(1, Release);
+        control.at(control::ENABLED).half().store(0, Release);
+    }
+}

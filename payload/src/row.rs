@@ -1,0 +1,166 @@
+//! The row of the thread that is running: finding it, counting in it, and the countdown.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use heapattach_abi::{control, index, region, ring, row};
+
+use crate::{arch, cells::Cells, draw, place::Place};
+
+/// A row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    place: Place,
+    /// It is everybody's: whatever changes it must do so at once.
+    is_shared: bool,
+}
+
+impl Row {
+    /// The row of this thread, made if it has none; everybody's, if there is no room for another.
+    pub(crate) fn of_this_thread(cells: &Cells) -> Self {
+        let thread = arch::thread_pointer();
+        let mut entry = cells.index().at(index::bucket(thread) * index::ENTRY_BYTES);
+        for _ in 0..index::PROBES {
+            let key = entry.word().load(Acquire);
+            if key == thread {
+                return Self::known(cells, entry.at(8).get());
+            }
+            // A signal handler of this thread may claim an entry between any two instructions
+            // here. The thread then has two, and the sum of their rows is what it did.
+            if key == 0 && entry.word().compare_exchange(0, index::CLAIMED, AcqRel, Relaxed).is_ok()
+            {
+                let new = Self::new(cells, thread);
+                entry.at(8).set(new.place.address());
+                // A hook finds by the index only what it may change without locks.
+                entry.word().store(if new.is_shared { 0 } else { thread }, Release);
+                return new;
+            }
+            entry = entry.at(index::ENTRY_BYTES);
+        }
+        Self::known(cells, everybodys(cells).address())
+    }
+
+    /// The row whose address the slow path kept.
+    pub(crate) fn known(cells: &Cells, address: u64) -> Self {
+        let everybodys = everybodys(cells);
+        let offset = address.wrapping_sub(everybodys.address()) as usize;
+        Self { place: everybodys.at(offset), is_shared: offset == 0 }
+    }
+
+    fn new(cells: &Cells, thread: u64) -> Self {
+        let number = cells.region().at(region::ROWS_TAKEN).word().fetch_add(1, Relaxed) + 1;
+        if number >= row::ROWS as u64 {
+            return Self::known(cells, everybodys(cells).address());
+        }
+        let place = everybodys(cells).at(number as usize * row::ROW_BYTES);
+        let new = Self { place, is_shared: false };
+        new.place.at(row::RING).set(number & (ring::RINGS as u64 - 1));
+        new.prepare(cells, thread);
+        new.place.at(row::KEY).word().store(thread, Release);
+        new
+    }
+
+    /// Gives it random numbers of its own, and a first distance.
+    fn prepare(&self, cells: &Cells, seed: u64) {
+        let salt = u64::from(cells.control().at(control::SALT).half().load(Relaxed));
+        let state = draw::mix(seed ^ salt << 32 ^ self.place.address()) | 1;
+        self.place.at(row::RANDOM).set(state);
+        self.take_interval(cells);
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.place.address()
+    }
+
+    pub(crate) fn field(&self, offset: usize) -> Place {
+        self.place.at(offset)
+    }
+
+    /// Adds to one of its words.
+    pub(crate) fn add(&self, offset: usize, value: u64) {
+        let place = self.place.at(offset);
+        if self.is_shared {
+            place.word().fetch_add(value, Relaxed);
+        } else {
+            arch::add(place, value);
+        }
+    }
+
+    /// Counts a call.
+    pub(crate) fn count(&self, hook: usize, bytes: u64) {
+        let at = row::COUNTS + (hook & 63) * row::COUNT_BYTES;
+        self.add(at, 1);
+        self.add(at + 8, bytes);
+    }
+
+    /// Whether everybody's row was ever prepared; a thread's own always is.
+    fn is_prepared(&self) -> bool {
+        !self.is_shared || self.place.at(row::RANDOM).get() != 0
+    }
+
+    /// Whether a block of this size is to be recorded, given that the countdown does not know of
+    /// it yet.
+    pub(crate) fn count_down(&self, cells: &Cells, size: u64) -> bool {
+        if !self.is_prepared() {
+            self.prepare(cells, 0);
+        }
+        if size >= self.place.at(row::THRESHOLD).get() {
+            return true;
+        }
+        let countdown = self.place.at(row::COUNTDOWN);
+        loop {
+            let left = countdown.get();
+            let (next, is_sample) = match left.checked_sub(size) {
+                Some(next) => (next, false),
+                None => (self.distance(), true),
+            };
+            if !self.is_shared {
+                countdown.set(next);
+                return is_sample;
+            }
+            if countdown.word().compare_exchange(left, next, Relaxed, Relaxed).is_ok() {
+                return is_sample;
+            }
+        }
+    }
+
+    /// After a sample that the hook itself found: the next distance.
+    pub(crate) fn restart(&self) {
+        self.place.at(row::COUNTDOWN).set(self.distance());
+    }
+
+    /// The number of the interval that the countdown was drawn with.
+    pub(crate) fn interval_number(&self) -> u8 {
+        self.place.at(row::INTERVAL_NUMBER).half().load(Relaxed) as u8
+    }
+
+    /// Goes over to the interval of the session, if it has changed. At any moment that does not
+    /// depend on the countdown: what is left of it may be thrown away then, as it has no memory.
+    pub(crate) fn follow_interval(&self, cells: &Cells) {
+        let wanted = cells.control().at(control::INTERVAL_NUMBER).half().load(Acquire);
+        if self.place.at(row::INTERVAL_NUMBER).half().load(Relaxed) != wanted {
+            self.take_interval(cells);
+        }
+    }
+
+    fn take_interval(&self, cells: &Cells) {
+        let number = cells.control().at(control::INTERVAL_NUMBER).half().load(Acquire);
+        let interval = cells.control().at(control::INTERVAL).get();
+        self.place.at(row::INTERVAL_NUMBER).half().store(number, Relaxed);
+        self.place.at(row::INTERVAL).set(interval);
+        self.place.at(row::COUNTDOWN).set(self.distance());
+        self.place.at(row::THRESHOLD).set(if interval <= 1 { 0 } else { interval });
+    }
+
+    /// A random distance to the next sample.
+    fn distance(&self) -> u64 {
+        let random = self.place.at(row::RANDOM);
+        // In a row that is everybody's two threads may draw the same number, which does no harm.
+        let state = draw::advance(random.get());
+        random.set(state);
+        draw::exponential(draw::mix(state), self.place.at(row::INTERVAL).get())
+    }
+}
+
+fn everybodys(cells: &Cells) -> Place {
+    cells.region().at(region::ROWS_AT)
+}
