@@ -27,7 +27,7 @@ use crate::{
 /// The first bytes of a home.
 pub const MAGIC: [u8; 16] = *b"HEAPATTACHHOME01";
 /// Raised whenever the layout changes: an older heapattach must not undo what it misreads.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// The page of the target; all offsets below are multiples of it.
 pub const PAGE: u64 = 4096;
@@ -72,6 +72,8 @@ pub struct Header {
     pub change_room: u64,
     /// See above.
     pub changes: u64,
+    /// 1 where the counters are in no file, but in memory of the target alone.
+    pub is_private: u64,
 }
 
 /// A module that words were changed in.
@@ -196,6 +198,7 @@ impl Home {
             modules: word(9),
             change_room: word(10),
             changes: word(11),
+            is_private: word(12),
         };
         let home = Self { at, header };
         let rooms = [header.length, header.body_length, header.module_room, header.change_room];
@@ -433,6 +436,7 @@ impl Home {
             h.modules,
             h.change_room,
             h.changes,
+            h.is_private,
         ];
         let mut bytes = MAGIC.to_vec();
         bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));

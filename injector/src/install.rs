@@ -170,7 +170,7 @@ fn furnish(
         Err(InstallError::Carrier(CarrierError::Refused { call: "memfd_create", source }))
             if has_no_file_for_us(source) =>
         {
-            keep_private(carrier, home)
+            keep_private(stop, carrier, home)
         }
         other => other,
     }
@@ -210,7 +210,12 @@ fn share(
 }
 
 /// The same without a file.
-fn keep_private(carrier: &mut Carrier<'_, '_>, home: &mut Home) -> Result<Counters, InstallError> {
+fn keep_private(
+    stop: &Stopped<'_>,
+    carrier: &mut Carrier<'_, '_>,
+    home: &mut Home,
+) -> Result<Counters, InstallError> {
+    home.amend(&stop.target().memory, |header| header.is_private = 1)?;
     let length = home.end().offset_from(home.table()).unwrap_or(0);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     map(carrier, "mmap table", home.table(), length, READ_WRITE, flags, u64::MAX)?;

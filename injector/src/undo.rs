@@ -302,7 +302,8 @@ fn call_unmap(
 fn is_ours_behind(maps: &[Mapping<'_>], home: &Home) -> bool {
     maps::covering(maps, home.table()).is_some_and(|mapping| {
         let reserved = mapping.executable && !mapping.writable && mapping.is_anonymous();
-        reserved || is_shared_name(mapping.label().as_encoded_bytes())
+        let is_private = home.header().is_private != 0 && mapping.is_anonymous();
+        reserved || is_private || is_shared_name(mapping.label().as_encoded_bytes())
     })
 }
 
