@@ -1,13 +1,16 @@
 //! Every call of the engine fails once, and then for ever.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use heapattach_tests::{
     command::{Heapattach, Hooks, Outcome},
     fixture::{Fixture, Launch},
     sample::points,
     seed::{Random, seed},
-    survey::{Survey, name},
+    survey::{Struck, Survey, name},
     trace::Before,
 };
 
@@ -88,12 +91,13 @@ fn each_call_fails_once_with_slots() {
 fn all_calls_fail_from_one_on_and_what_is_left_is_named_and_can_be_cleaned() {
     let Some(calls) = calls(Hooks::Auto) else { return };
     let seed = seed();
-    let mut outcomes = BTreeMap::<_, u32>::new();
+    let (mut outcomes, mut struck) = (BTreeMap::<_, u32>::new(), HashMap::new());
     let points = points(calls.len() as u64, 40, &mut Random::new(seed));
     let survey = Survey::of(TARGET, points, |fixture, _, n| {
         let fault = format!("failfrom:{n}");
         fixture.pause();
         let outcome = attach(fixture, Hooks::Auto, &fault);
+        struck.extend(Struck::read(&outcome.stderr).map(|place| (n, place)));
         fixture.resume();
         fixture.assert_well();
         fixture.advance(1);
@@ -116,7 +120,7 @@ fn all_calls_fail_from_one_on_and_what_is_left_is_named_and_can_be_cleaned() {
         survey.tried(),
         calls.len()
     );
-    survey.assert_well_outside_windows("all calls fail from one on", &calls);
+    survey.assert_well_outside_windows("all calls fail from one on", &calls, &struck);
     assert!(outcomes.contains_key(&Some(NOT_RESTORED)), "no fault lasted: {outcomes:?}");
 }
 

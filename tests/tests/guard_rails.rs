@@ -30,14 +30,13 @@ fn steady() -> Option<Fixture> {
     Some(Launch::new("steady.c")?.start())
 }
 
-#[test]
-fn a_target_without_a_free_descriptor_is_counted_all_the_same() {
+fn a_target_without_a_free_descriptor(hooks: Hooks) {
     let Some(launch) = Launch::new("starved.c") else { return };
     let mut fixture = launch.start();
     let before = Before::of(&mut fixture);
     fixture.pause();
     let mallocs = |fixture: &Fixture| fixture.page().get(Word::Malloc);
-    let attached = Attached::to(&mut fixture, Hooks::Auto);
+    let attached = Attached::to(&mut fixture, hooks);
     let at_first = mallocs(&fixture);
     fixture.resume();
     fixture.advance(1000);
@@ -47,6 +46,16 @@ fn a_target_without_a_free_descriptor_is_counted_all_the_same() {
     assert_eq!(report.calls_of("malloc"), made, "{report:#?}");
     before.assert_equal(&mut fixture, "a session without a descriptor");
     fixture.finish();
+}
+
+#[test]
+fn a_target_without_a_free_descriptor_is_counted_all_the_same() {
+    a_target_without_a_free_descriptor(Hooks::Auto);
+}
+
+#[test]
+fn and_so_it_is_through_slots() {
+    a_target_without_a_free_descriptor(Hooks::Slots);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The command and the process that does its work are killed at every point.
 
-use std::{thread, time::Duration};
+use std::{collections::HashMap, thread, time::Duration};
 
 use heapattach_tests::{
     attached::{Attached, INTERRUPTED},
@@ -10,7 +10,7 @@ use heapattach_tests::{
     page::Word,
     sample::{is_soak, points},
     seed::{Random, seed},
-    survey::Survey,
+    survey::{Struck, Survey},
     trace::Before,
 };
 use nix::sys::signal::Signal;
@@ -122,12 +122,13 @@ fn the_target_survives_the_death_of_its_tracer_and_can_be_cleaned() {
     let Some(mut fixture) = target() else { return };
     let (seed, calls) = (seed(), calls(&mut fixture));
     fixture.finish();
-    let mut dead = 0;
+    let (mut dead, mut struck) = (0, HashMap::new());
     let points = points(calls.len() as u64, 100, &mut Random::new(seed));
     let survey = Survey::of(TARGET, points, |fixture, _, n| {
         let fault = format!("kill:{n}");
         fixture.pause();
-        Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).fault(&fault).run();
+        let outcome = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).fault(&fault).run();
+        struck.extend(Struck::read(&outcome.stderr).map(|place| (n, place)));
         fixture.page().set(Word::Pause, 0);
         if !lives_on(fixture) {
             dead += 1;
@@ -143,7 +144,7 @@ fn the_target_survives_the_death_of_its_tracer_and_can_be_cleaned() {
         calls.len(),
         dead
     );
-    survey.assert_well_outside_windows("the tracer is killed", &calls);
+    survey.assert_well_outside_windows("the tracer is killed", &calls, &struck);
 }
 
 #[test]
