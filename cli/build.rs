@@ -43,9 +43,19 @@ const CODE: [&str; 14] = [
 
 /// Everything in one section, which is mapped as it is: the hooks first, since they begin with the
 /// descriptor.
-const SCRIPT: &str =
-    "SECTIONS { .heapattach : { *(.heapattach) *(.text .text.*) *(.rodata .rodata.*) } } \
-     INSERT AFTER .text;";
+const SCRIPT: &str = "SECTIONS {
+  . = SIZEOF_HEADERS;
+  .gnu.hash : { *(.gnu.hash) }
+  .hash : { *(.hash) }
+  .dynsym : { *(.dynsym) }
+  .dynstr : { *(.dynstr) }
+  . = ALIGN(4096);
+  .heapattach : { *(.heapattach) *(.text .text.*) *(.rodata .rodata.*) }
+  . = ALIGN(4096);
+  .dynamic : { *(.dynamic) }
+  /DISCARD/ : { *(.eh_frame .eh_frame_hdr .comment) }
+}
+";
 
 /// Flags of the link: a file of one section and one symbol.
 const LINK: [&str; 8] = [

@@ -3,13 +3,14 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use heapattach_abi::ring::SLOT_BYTES;
 use heapattach_injector::plan::HookMode;
 
 use crate::quantity::{parse_duration, parse_size};
 
 const EXAMPLES: &str = "\
 Examples:
-  heapattach -p 4711 --duration 60s      count the allocations of a running process for a minute
+  heapattach -p 4711 --duration 60s      who holds the memory of a running process? for a minute
   heapattach -p 4711                     the same until Ctrl-C
   heapattach run -- ./server --port 80   from the first instruction on
   heapattach doctor -p 4711              what would be done to it; touches nothing
@@ -67,6 +68,23 @@ pub struct SessionArgs {
     /// changes only the words that modules call through
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub hooks: HookArg,
+    /// Record a sample in so many bytes on average; blocks of that size are always recorded
+    #[arg(long, value_name = "SIZE", default_value = "512KiB", value_parser = parse_interval)]
+    pub every: u64,
+    /// Record every block; exact, and dearer
+    #[arg(long, conflicts_with = "every")]
+    pub all: bool,
+    /// Leave mmap, munmap and mremap alone
+    #[arg(long)]
+    pub no_mmap: bool,
+    /// What a thread does that finds its ring full: `drop` the record and count the loss, `slow`
+    /// down by sampling less, or `wait` for a while
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    pub on_full: OnFull,
+    /// Size of a ring; there are 64, and only what is used takes memory [default: 64KiB, 1MiB with
+    /// --all]
+    #[arg(long, value_name = "SIZE", value_parser = parse_ring)]
+    pub ring: Option<u32>,
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
@@ -145,6 +163,39 @@ impl From<HookArg> for HookMode {
             HookArg::Entry => Self::Entry,
         }
     }
+}
+
+/// The value of `--on-full`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OnFull {
+    /// Drop and count
+    #[default]
+    Drop,
+    /// Sample less
+    Slow,
+    /// Wait, a second at most
+    Wait,
+}
+
+impl SessionArgs {
+    /// Mean bytes between samples.
+    pub fn interval(&self) -> u64 {
+        if self.all { 1 } else { self.every }
+    }
+}
+
+fn parse_interval(text: &str) -> Result<u64, String> {
+    let size = parse_size(text)?;
+    let limit = 1 << 40;
+    if (1..=limit).contains(&size) { Ok(size) } else { Err(format!("`{text}` is not 1 to 1TiB")) }
+}
+
+/// Binary logarithm of the slots of a ring.
+fn parse_ring(text: &str) -> Result<u32, String> {
+    let slots = parse_size(text)? / SLOT_BYTES as u64;
+    let bits = slots.checked_ilog2().unwrap_or(0);
+    let is_sound = (7..=19).contains(&bits);
+    is_sound.then_some(bits).ok_or_else(|| format!("`{text}` is not 4KiB to 16MiB"))
 }
 
 fn parse_percent(text: &str) -> Result<f64, String> {

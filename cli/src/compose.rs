@@ -1,10 +1,15 @@
 //! From a session to its report: counts by hook and caller become rows by function and module.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
+use heapattach_abi::row::Count;
 use heapattach_injector::{
     addr::RemoteAddr,
-    counts::CallSite,
+    counts::Counts,
+    event::StackId,
     functions::FUNCTIONS,
     linker::Link,
     patch::ActiveHook,
@@ -30,7 +35,12 @@ pub fn module_name(process: &Process, link: &Link) -> String {
 }
 
 /// Everything but how it ended.
-pub fn compose(session: &Session<'_>, counts: &[CallSite], counted: Duration) -> Report {
+pub fn compose(
+    session: &Session<'_>,
+    counts: &Counts,
+    callers: &HashMap<(usize, StackId), (u64, u64)>,
+    counted: Duration,
+) -> Report {
     let process = &session.target().process;
     let mut report = Report::new(process.pid(), String::new());
     report.counted_ms = u64::try_from(counted.as_millis()).unwrap_or(u64::MAX);
@@ -42,7 +52,7 @@ pub fn compose(session: &Session<'_>, counts: &[CallSite], counted: Duration) ->
                 report.not_hooked.push(NotHooked { function, module, why: why.clone() });
             }
             (_, Some(number)) => {
-                let row = function_row(session, hook, module, number, counts);
+                let row = function_row(session, hook, module, number, counts, callers);
                 report.functions.push(row);
             }
             (_, None) => {}
@@ -63,13 +73,12 @@ pub fn compose(session: &Session<'_>, counts: &[CallSite], counted: Duration) ->
             stopped_us: stop.cost.stopped.as_secs_f64() * 1e6,
         })
         .collect();
-    report.blind = blind_spots(session);
     report.window_us = session.exposed.as_secs_f64() * 1e6;
     let home = &session.patches.home;
-    let table = home.end().offset_from(home.table()).unwrap_or(0);
+    let region = home.header().region;
     report.memory = MemoryReport {
         reserved: home.header().length,
-        used: home.used() + session.counters.memory().unwrap_or(table),
+        used: home.used() + session.stream.memory().unwrap_or(region),
     };
     report
 }
@@ -79,21 +88,20 @@ fn function_row(
     hook: &ActiveHook,
     module: String,
     number: usize,
-    counts: &[CallSite],
+    counts: &Counts,
+    by_stack: &HashMap<(usize, StackId), (u64, u64)>,
 ) -> FunctionReport {
     let mut callers: BTreeMap<&str, CallerReport> = BTreeMap::new();
-    let (mut calls, mut bytes) = (0_u64, 0_u64);
-    for site in counts.iter().filter(|site| site.hook == number) {
-        let name = match site.caller {
-            0 => "[other places]",
-            // The call is before the address it returns to.
-            caller => session.places.name(RemoteAddr::new(caller - 1)),
-        };
+    let Count { calls, bytes } = counts.hooks.get(number).copied().unwrap_or_default();
+    for ((_, stack), (calls, bytes)) in by_stack.iter().filter(|((hook, _), _)| *hook == number) {
+        let caller = session.stream.stack(*stack).and_then(|stack| stack.frames.first());
+        // The call is before the address it returns to.
+        let name = caller.map_or("[other places]", |at| {
+            session.places.name(RemoteAddr::new(at.get().saturating_sub(1)))
+        });
         let row = callers.entry(name).or_default();
-        row.calls = row.calls.saturating_add(site.calls);
-        row.bytes = row.bytes.saturating_add(site.bytes);
-        calls = calls.saturating_add(site.calls);
-        bytes = bytes.saturating_add(site.bytes);
+        row.calls = row.calls.saturating_add(*calls);
+        row.bytes = row.bytes.saturating_add(*bytes);
     }
     let named =
         callers.into_iter().map(|(name, row)| CallerReport { module: name.to_owned(), ..row });
@@ -119,7 +127,7 @@ fn function_row(
 }
 
 /// What the counts do not show.
-fn blind_spots(session: &Session<'_>) -> Vec<String> {
+pub fn blind_spots(session: &Session<'_>) -> Vec<String> {
     let mut blind = Vec::new();
     if session.sorted.pending > 0 {
         blind.push(format!(

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::site_report::HeapReport;
+
 /// Raised whenever a field changes its meaning or goes away; new fields may come.
-pub const SCHEMA: &str = "heapattach/door/1";
+pub const SCHEMA: &str = "heapattach/report/1";
 
 /// The report of one session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -24,6 +26,10 @@ pub struct Report {
     pub counted_ms: u64,
     /// Per hooked function.
     pub functions: Vec<FunctionReport>,
+    /// What the heap holds, and who asked for it.
+    pub heap: HeapReport,
+    /// Memory of the target in pages of its own, when the session began and when it ended.
+    pub rss: Option<[u64; 2]>,
     /// What could not be hooked.
     pub not_hooked: Vec<NotHooked>,
     /// Every stop of the target.
@@ -69,7 +75,7 @@ pub struct FunctionReport {
     pub calls: u64,
     /// Bytes they asked for.
     pub bytes: u64,
-    /// By module of the caller, most calls first.
+    /// By module of the caller, most calls first; only where every call is recorded.
     pub callers: Vec<CallerReport>,
 }
 

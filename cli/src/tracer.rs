@@ -9,10 +9,8 @@ use std::{
 
 use heapattach_injector::{
     attach::{self, AttachError, Failure, Options},
-    counters::Counters,
-    counts::CallSite,
     fault, heartbeat,
-    proc::pidfd,
+    proc::{maps, pidfd},
     session::{Session, Watch},
     start,
     stopped::Stopped,
@@ -22,19 +20,31 @@ use heapattach_injector::{
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::{
-    args::{AttachArgs, RunArgs, SessionArgs},
-    compose::{add_detach, compose, with_causes},
+    args::{AttachArgs, OnFull, RunArgs, SessionArgs},
+    compose::{add_detach, blind_spots, compose, with_causes},
     exit::Exit,
     guard::{self, Guard},
     message::Message,
     payload,
+    recorder::Recorder,
     report::{ExitReport, Report},
+    site_report::heap_report,
     spawn::{self, exec_exit},
+    symbols::Symbols,
 };
 
 /// The link map is looked at so often, unless looking takes long itself.
 const WATCH: Duration = Duration::from_millis(40);
 const PROGRESS: Duration = Duration::from_millis(500);
+/// How often the rings are read: a busy one fills within some milliseconds.
+const DRAIN: Duration = Duration::from_millis(2);
+/// The same for samples, which are few.
+const DRAIN_SAMPLES: Duration = Duration::from_millis(50);
+
+/// How often a thread looks for room in a full ring before it gives up: about a second.
+const WAITS: u32 = 50_000_000;
+/// Slowing down goes on from here, if everything was recorded until then.
+const LEAST_INTERVAL: u64 = 4096;
 
 /// Why a session ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,14 +108,15 @@ pub fn attach(line: UnixStream, target: &Target, args: &AttachArgs) {
     let mut report = Report::new(target.process.pid(), target.process.command());
     let image = payload::image();
     let options = options(&args.session);
+    let mut record = Record::new(target, &args.session);
     let attached = guard::check_headroom(&target.process)
         .map_err(|refusal| Failure::clean(refusal, false))
         .and_then(|()| attach::attach(target, &image, options, None));
     match attached {
         Ok(mut session) => {
             announce(&mut line, &session, &report);
-            let (ending, counted) = watch(&mut line, &mut session, &args.session);
-            finish(&mut session, &ending, counted, &mut report);
+            let (ending, counted) = watch(&mut line, &mut session, &args.session, &mut record);
+            finish(&mut session, &ending, counted, record, &mut report);
         }
         Err(failure) => refuse(&mut report, &failure),
     }
@@ -172,11 +183,12 @@ fn run_target(line: &mut Line, target: &Target, args: &RunArgs, report: &mut Rep
             return;
         }
     };
+    let mut record = Record::new(target, &args.session);
     match attach_held(target, &image, args, held) {
         Ok(mut session) => {
             announce(line, &session, report);
-            let (ending, counted) = watch(line, &mut session, &args.session);
-            finish(&mut session, &ending, counted, report);
+            let (ending, counted) = watch(line, &mut session, &args.session, &mut record);
+            finish(&mut session, &ending, counted, record, report);
             if ending != End::Ended {
                 line.send(&Message::Detached);
             }
@@ -235,7 +247,60 @@ fn wait_for_end(line: &mut Line, target: &Target) -> Option<ExitReport> {
 }
 
 fn options(args: &SessionArgs) -> Options {
-    Options { mode: args.hooks.into(), max_memory: args.max_memory.unwrap_or(0) }
+    let default_bits = if args.interval() <= 1 { 15 } else { 11 };
+    Options {
+        mode: args.hooks.into(),
+        max_memory: args.max_memory.unwrap_or(0),
+        interval: args.interval(),
+        ring_bits: args.ring.unwrap_or(default_bits),
+        ring_patience: if args.on_full == OnFull::Wait { WAITS } else { 0 },
+        pages: !args.no_mmap,
+    }
+}
+
+/// What is made of a session.
+struct Record {
+    recorder: Recorder,
+    symbols: Symbols,
+    /// How often modules came or went when they were last noted.
+    changes: u64,
+    rss: Option<u64>,
+}
+
+impl Record {
+    /// Begun before the attach: a short program may have ended by its end.
+    fn new(target: &Target, args: &SessionArgs) -> Self {
+        let mut record = Self {
+            recorder: Recorder::new(args.interval() <= 1),
+            symbols: Symbols::new(),
+            changes: 0,
+            rss: resident(target),
+        };
+        record.note(target);
+        record
+    }
+
+    fn note(&mut self, target: &Target) {
+        let text = target.process.read("maps").unwrap_or_default();
+        if let Ok(maps) = maps::parse(&text) {
+            self.symbols.note(&target.process, &maps);
+        }
+    }
+
+    /// Notes new modules, for their symbols.
+    fn follow(&mut self, session: &Session<'_>) {
+        if session.changes != self.changes {
+            self.changes = session.changes;
+            self.note(session.target());
+        }
+    }
+}
+
+/// Bytes of memory that the target has in use.
+fn resident(target: &Target) -> Option<u64> {
+    let text = String::from_utf8(target.process.read("status").ok()?).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
 fn announce(line: &mut Line, session: &Session<'_>, report: &Report) {
@@ -249,12 +314,20 @@ fn announce(line: &mut Line, session: &Session<'_>, report: &Report) {
 }
 
 /// The session itself.
-fn watch(line: &mut Line, session: &mut Session<'_>, args: &SessionArgs) -> (End, Duration) {
+fn watch(
+    line: &mut Line,
+    session: &mut Session<'_>,
+    args: &SessionArgs,
+    record: &mut Record,
+) -> (End, Duration) {
     let target = session.target();
+    let between = if args.interval() <= 1 { DRAIN } else { DRAIN_SAMPLES };
+    let mut next_drain = Instant::now();
     let began = Instant::now();
     let guard = Guard::new(&target.process, args.max_overhead, args.max_memory);
     let deadline = args.duration.map(|duration| began + duration);
     let (mut next_look, mut next_beat, mut next_progress) = (began, began, began + PROGRESS);
+    let mut lost = 0;
     loop {
         let now = Instant::now();
         if deadline.is_some_and(|deadline| now >= deadline) {
@@ -269,20 +342,32 @@ fn watch(line: &mut Line, session: &mut Session<'_>, args: &SessionArgs) -> (End
             // Never more than a twentieth of a processor for looking.
             next_look = Instant::now() + WATCH.max(now.elapsed() * 20);
         }
+        if now >= next_drain {
+            record.recorder.drain(session);
+            record.follow(session);
+            session.stream.place_stacks(&target.process, &target.memory);
+            next_drain = Instant::now() + between;
+        }
         if now >= next_beat {
             session.beat();
             next_beat = now + heartbeat::PERIOD;
         }
         if now >= next_progress {
-            let (calls, bytes) = totals(&session.counters.read(&target.memory).unwrap_or_default());
+            let counts = session.stream.counts(&target.memory).unwrap_or_default();
+            let (calls, bytes) = counts.totals();
+            if args.on_full == OnFull::Slow && counts.lost.blocks > lost {
+                lost = counts.lost.blocks;
+                let slower = (session.stream.interval * 2).clamp(LEAST_INTERVAL, 1 << 40);
+                let _ = session.stream.set_interval(&target.memory, slower);
+            }
             line.send(&Message::Progress { calls, bytes });
-            let memory = session.patches.home.used() + session.counters.memory().unwrap_or(0);
+            let memory = session.patches.home.used() + session.stream.memory().unwrap_or(0);
             if let Some(objection) = guard.objection(&target.process, calls, memory) {
                 return (End::Objection(objection), began.elapsed());
             }
             next_progress = now + PROGRESS;
         }
-        let next = [Some(next_look), Some(next_beat), Some(next_progress), deadline];
+        let next = [Some(next_look), Some(next_beat), Some(next_progress), Some(next_drain), deadline];
         let next = next.into_iter().flatten().min().unwrap_or(now);
         if line.listen(target, next.saturating_duration_since(Instant::now())).is_some() {
             return (End::Asked, began.elapsed());
@@ -290,26 +375,34 @@ fn watch(line: &mut Line, session: &mut Session<'_>, args: &SessionArgs) -> (End
     }
 }
 
-fn totals(counts: &[CallSite]) -> (u64, u64) {
-    let add = |(calls, bytes): (u64, u64), site: &CallSite| {
-        (calls.saturating_add(site.calls), bytes.saturating_add(site.bytes))
-    };
-    counts.iter().fold((0, 0), add)
-}
-
 /// Detaches and writes down what was found.
-fn finish(session: &mut Session<'_>, ending: &End, counted: Duration, report: &mut Report) {
+fn finish(
+    session: &mut Session<'_>,
+    ending: &End,
+    counted: Duration,
+    mut record: Record,
+    report: &mut Report,
+) {
     let target = session.target();
-    let read = |session: &Session<'_>| session.counters.read(&target.memory).unwrap_or_default();
-    // Counters that go with the home are read while it is there.
-    let early = matches!(session.counters, Counters::Private(_)).then(|| read(session));
-    let blind = compose(session, &[], counted).blind;
+    let read = |session: &Session<'_>| session.stream.counts(&target.memory).unwrap_or_default();
+    record.follow(session);
+    let rss = record.rss.zip(resident(target)).map(|(before, after)| [before, after]);
+    let blind = blind_spots(session);
+    // What goes with the home is read while it is there.
+    let early = session.stream.is_private().then(|| {
+        record.recorder.finish(session);
+        read(session)
+    });
     let detached = session.detach();
-    let counts = early.unwrap_or_else(|| read(session));
+    let counts = early.unwrap_or_else(|| {
+        record.recorder.finish(session);
+        read(session)
+    });
     let command = std::mem::take(&mut report.command);
     let pid = report.pid;
-    *report = compose(session, &counts, counted);
-    (report.pid, report.command, report.blind) = (pid, command, blind);
+    *report = compose(session, &counts, &record.recorder.callers, counted);
+    report.heap = heap_report(session, &record.recorder, &mut record.symbols, counts.lost);
+    (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
     add_detach(report, &detached);
     let (outcome, why, exit) = match ending {
         End::Over => ("detached", None, Exit::Done),

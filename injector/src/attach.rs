@@ -18,7 +18,7 @@ use crate::{
     patch::{NotNow, PatchError, Patches, not_now},
     payload_image::PayloadImage,
     places::Places,
-    plan::{HookMode, PlannedHook, Way, plan},
+    plan::{HookMode, PlannedHook, Way, Wishes, plan},
     preflight::{self, Refusal},
     proc::{
         Process,
@@ -27,8 +27,8 @@ use crate::{
     session::{Session, StopReason, StopRecord},
     shared::Shared,
     slots::Sorted,
-    stream::Stream,
     stopped::{StopError, Stopped},
+    stream::Stream,
     stub_page::StubPage,
     survey::{Survey, SurveyError, Surveyor},
     target::Target,
@@ -61,6 +61,25 @@ pub struct Options {
     pub ring_patience: u32,
     /// Hook mmap and its family too.
     pub pages: bool,
+}
+
+impl Options {
+    /// What is usual.
+    pub fn sampling(mode: HookMode) -> Self {
+        Self {
+            mode,
+            max_memory: 0,
+            interval: 512 << 10,
+            ring_bits: 11,
+            ring_patience: 0,
+            pages: true,
+        }
+    }
+
+    /// What is to be hooked, and how.
+    pub(crate) fn wishes(&self) -> Wishes {
+        Wishes { mode: self.mode, pages: self.pages }
+    }
 }
 
 /// Why there is no session.
@@ -195,7 +214,7 @@ impl<'t> Attach<'t> {
     ) -> Result<Option<(Prepared, Installed)>, Failure> {
         let target = self.target;
         let mode = self.options.mode;
-        let prepared = match prepare(target, &mut self.surveyor, mode) {
+        let prepared = match prepare(target, &mut self.surveyor, &self.options) {
             Ok(prepared) => prepared,
             // The lists change while we walk them.
             Err(AttachError::Survey(SurveyError::Link(LinkError::List(_)))) => return Ok(None),
@@ -298,13 +317,7 @@ impl<'t> Attach<'t> {
             salt: session_number() as u32,
         };
         install::enable(stop, &home, &orders).map_err(|e| failed(AttachError::Enable(e)))?;
-        Ok(Installed {
-            patches,
-            shared,
-            sorted,
-            places: Places::default(),
-            exposed: built.exposed,
-        })
+        Ok(Installed { patches, shared, sorted, places: Places::default(), exposed: built.exposed })
     }
 
     fn into_session(self, prepared: &Prepared, installed: Installed) -> Session<'t> {
@@ -325,6 +338,7 @@ impl<'t> Attach<'t> {
             clockless: is_clockless(self.target),
             own_start: own_start_time(),
             rechecks: [200, 20].map(|ms| now + Duration::from_millis(ms)).to_vec(),
+            changes: 0,
             missed: Vec::new(),
         }
     }
@@ -367,12 +381,13 @@ fn surveyor(target: &Target) -> Result<Surveyor, Failure> {
 fn prepare(
     target: &Target,
     surveyor: &mut Surveyor,
-    mode: HookMode,
+    options: &Options,
 ) -> Result<Prepared, AttachError> {
+    let mode = options.mode;
     let survey = surveyor.look(target)?;
     let text = target.process.read("maps").map_err(|_| AttachError::Maps)?;
     let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
-    let mut hooks = plan(target, &survey, &maps, mode, |_| false);
+    let mut hooks = plan(target, &survey, &maps, options.wishes(), |_| false);
     if hooks.is_empty() {
         return Err(Refusal::unsupported(
             "no allocation function was found in any module",

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use heapattach_abi::region::region_bytes;
+
 use crate::{
-    attach::AttachError,
+    attach::{AttachError, Options},
     home::Home,
     payload_image::PayloadImage,
-    plan::{HookMode, PlannedHook, Way, plan},
+    plan::{PlannedHook, Way, plan},
     proc::maps,
     slots::{self, Sorted},
     survey::{Survey, Surveyor},
@@ -39,14 +41,14 @@ pub struct Forecast {
 pub fn forecast(
     target: &Target,
     image: &PayloadImage,
-    mode: HookMode,
+    options: &Options,
 ) -> Result<Forecast, AttachError> {
     let began = Instant::now();
     let mut surveyor = Surveyor::new(target)?;
     let survey: Survey = surveyor.look(target)?;
     let text = target.process.read("maps").map_err(|_| AttachError::Maps)?;
     let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
-    let hooks = plan(target, &survey, &maps, mode, |_| false);
+    let hooks = plan(target, &survey, &maps, options.wishes(), |_| false);
     let by_slots = |at| hooks.iter().any(|h| h.at == at && matches!(h.way, Way::Slots { .. }));
     let sorted = slots::sort(target, &survey, &maps, None, by_slots);
     let (modules, changes) = crate::attach::journal_room(&survey);
@@ -55,7 +57,12 @@ pub fn forecast(
         modules: survey.loaded.len(),
         unreadable: survey.unreadable,
         threads: target.process.threads().unwrap_or_default().len(),
-        reserved: Home::length_for(image.text().len() as u64, modules, changes),
+        reserved: Home::length_for(
+            image.text().len() as u64,
+            modules,
+            changes,
+            region_bytes(options.ring_bits) as u64,
+        ),
         took: began.elapsed(),
         hooks,
     })

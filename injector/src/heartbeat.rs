@@ -3,9 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-
-use crate::{arch, home::Home, memory::Memory};
+use crate::arch;
 
 /// How long the hooks go on without a beat. A suspended machine or a stopped command may skip some.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -36,15 +34,6 @@ impl Heartbeat {
             Some(ahead) if ahead > 0 => arch::time_stamp().saturating_add(ahead),
             _ => 0,
         }
-    }
-
-    /// Sets the deadline forward.
-    ///
-    /// # Errors
-    /// When the target is gone.
-    pub fn beat(&self, memory: &Memory, home: &Home) -> Result<(), Errno> {
-        let at = home.control().offset(heapattach_abi::control::DEADLINE_TSC as u64);
-        memory.write_word(at, self.deadline())
     }
 }
 

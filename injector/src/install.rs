@@ -3,7 +3,11 @@
 
 use std::{ops::Range, time::Duration};
 
-use heapattach_abi::{control, region::{FILTER_AT, region_bytes}, samples::FILTER_BYTES};
+use heapattach_abi::{
+    control,
+    region::{self, FILTER_AT, pack_interval, region_bytes},
+    samples::FILTER_BYTES,
+};
 use nix::errno::Errno;
 
 use crate::{
@@ -300,8 +304,9 @@ pub fn enable(stop: &Stopped<'_>, home: &Home, orders: &Orders) -> Result<(), Er
         memory.write(home.region().offset(FILTER_AT as u64), &[u8::MAX; FILTER_BYTES])?;
     }
     let field = |offset: usize| home.control().offset(offset as u64);
-    memory.write_word(field(control::DEADLINE_TSC), orders.deadline)?;
-    memory.write_word(field(control::INTERVAL), orders.interval)?;
+    let shared = |offset: usize| home.region().offset(offset as u64);
+    memory.write_word(shared(region::DEADLINE_TSC), orders.deadline)?;
+    memory.write_word(shared(region::INTERVAL), pack_interval(orders.interval, 0))?;
     memory.write_word(field(control::REGION), home.region().get())?;
     for (offset, value) in [
         (control::RING_BITS, orders.ring_bits),

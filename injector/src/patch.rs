@@ -154,7 +154,12 @@ impl Patches {
     }
 
     /// A free hook of the right kind.
-    fn take_number(&mut self, image: &PayloadImage, kind: HookKind, way: &mut Way) -> Option<usize> {
+    fn take_number(
+        &mut self,
+        image: &PayloadImage,
+        kind: HookKind,
+        way: &mut Way,
+    ) -> Option<usize> {
         if matches!(way, Way::Not { .. }) {
             return None;
         }

@@ -7,6 +7,9 @@ use crate::{addr::RemoteAddr, proc::maps::Mapping};
 /// No honest session sees more.
 const PLACES_LIMIT: usize = 1 << 16;
 
+/// The name of an address that no code was seen at.
+pub const UNKNOWN: &str = "[unknown]";
+
 /// Every piece of code seen, the latest first at each address.
 #[derive(Debug, Default)]
 pub struct Places {
@@ -29,6 +32,6 @@ impl Places {
     /// Whose code is at `address`.
     pub fn name(&self, address: RemoteAddr) -> &str {
         let found = self.seen.iter().rev().find(|(range, _)| range.contains(&address));
-        found.map_or("[unknown]", |(_, name)| name)
+        found.map_or(UNKNOWN, |(_, name)| name)
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, rc::Rc};
 
 use crate::{
     addr::{Bias, RemoteAddr},
-    entry::{self, Analysis, EntryPlan, Hooked, Role},
+    entry::{self, Analysis, EntryPlan, Family, Hooked, Role},
     functions::{FUNCTIONS, FunctionId},
     linker::Link,
     proc::{
@@ -26,6 +26,15 @@ pub enum HookMode {
     Slots,
     /// Entries only: what cannot be patched is not hooked.
     Entry,
+}
+
+/// What is to be hooked, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Wishes {
+    /// How.
+    pub mode: HookMode,
+    /// mmap and its family too.
+    pub pages: bool,
 }
 
 /// How to hook one function.
@@ -90,11 +99,12 @@ pub fn plan(
     target: &Target,
     survey: &Survey,
     maps: &[Mapping<'_>],
-    mode: HookMode,
+    Wishes { mode, pages }: Wishes,
     known: impl Fn(RemoteAddr) -> bool,
 ) -> Vec<PlannedHook> {
     let mut hooks = targets(target, survey);
     hooks.retain(|hook| !known(hook.at));
+    hooks.retain(|hook| pages || hook.names.iter().any(|&id| FUNCTIONS[id].family == Family::Heap));
     if mode == HookMode::Slots {
         return hooks;
     }

@@ -28,14 +28,22 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Events that wait for an earlier one, at most. A power of two.
 const WINDOW: u64 = 1 << 20;
 
-/// Intervals of one session.
-const INTERVALS: usize = 256;
-
 /// Tells a slot in the window from an empty one; no number of a stack is so large.
 const PRESENT: u64 = 1 << 63;
 
 const SLOT_WORDS: usize = SLOT_BYTES / 8;
 type Slot = [u64; SLOT_WORDS];
+
+/// Which call an event was part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The hook.
+    pub hook: usize,
+    /// Who called; of what is given back, only where everything is recorded.
+    pub stack: StackId,
+    /// Another event of the same call came before.
+    pub continues: bool,
+}
 
 /// The reader of all rings.
 #[derive(Debug)]
@@ -75,10 +83,9 @@ impl Reader {
 
     /// Notes an interval; answers its number, by which records name it.
     pub fn add_interval(&mut self, interval: u64) -> Option<u8> {
-        let number = u8::try_from(self.intervals.len()).ok()?;
-        self.intervals.push(interval);
-        debug_assert!(self.intervals.len() <= INTERVALS);
-        Some(number)
+        let number = self.intervals.len();
+        (number < ring::INTERVALS).then(|| self.intervals.push(interval))?;
+        u8::try_from(number).ok()
     }
 
     /// Reads everything there is and tells it in order, as far as it is known.
@@ -89,7 +96,7 @@ impl Reader {
         &mut self,
         shared: &Shared,
         memory: &Memory,
-        mut tell: impl FnMut(Event),
+        mut tell: impl FnMut(Event, Call),
     ) -> Result<(), Errno> {
         let given_up = self.stuck.is_some_and(|since| since.elapsed() > PATIENCE);
         let before = self.told;
@@ -118,7 +125,7 @@ impl Reader {
         &mut self,
         shared: &Shared,
         memory: &Memory,
-        mut tell: impl FnMut(Event),
+        mut tell: impl FnMut(Event, Call),
     ) -> Result<(), Errno> {
         for number in 0..RINGS {
             self.read_ring(shared, memory, number, true, &mut tell)?;
@@ -137,7 +144,7 @@ impl Reader {
         memory: &Memory,
         number: usize,
         given_up: bool,
-        tell: &mut impl FnMut(Event),
+        tell: &mut impl FnMut(Event, Call),
     ) -> Result<(), Errno> {
         let head_at = region::RING_HEADS_AT + number * RING_HEAD_BYTES;
         let head = shared.word(memory, head_at + ring::HEAD)?;
@@ -175,7 +182,7 @@ impl Reader {
     }
 
     /// Puts a slot where its stamp says.
-    fn place(&mut self, slot: Slot, tell: &mut impl FnMut(Event)) {
+    fn place(&mut self, slot: Slot, tell: &mut impl FnMut(Event, Call)) {
         let stamp = slot[3];
         if stamp < self.next || stamp - self.next >= WINDOW {
             // A full window is told before anything is called impossible.
@@ -207,7 +214,7 @@ impl Reader {
         usize::try_from(stamp).unwrap_or(0) & (self.window.len() - 1)
     }
 
-    fn tell_ready(&mut self, tell: &mut impl FnMut(Event)) {
+    fn tell_ready(&mut self, tell: &mut impl FnMut(Event, Call)) {
         while self.next < self.end {
             let index = self.index(self.next);
             let slot = self.window[index];
@@ -217,9 +224,9 @@ impl Reader {
             self.window[index] = [0; SLOT_WORDS];
             self.next += 1;
             match self.event(slot) {
-                Some(Some(event)) => {
+                Some(Some((event, call))) => {
                     self.told += 1;
-                    tell(event);
+                    tell(event, call);
                 }
                 Some(None) => {}
                 None => self.torn = self.torn.saturating_add(1),
@@ -236,23 +243,25 @@ impl Reader {
     }
 
     /// What a slot says; `None` if it is nonsense, and no event if it says nothing.
-    fn event(&self, slot: Slot) -> Option<Option<Event>> {
+    fn event(&self, slot: Slot) -> Option<Option<(Event, Call)>> {
         let [seal, packed, size, stamp] = slot;
         let at = RemoteAddr::new(packed & ring::ADDRESS_MASK);
-        let [.., kind, interval_number] = packed.to_le_bytes();
+        let (kind, hook, interval_number) = ring::parts(packed);
+        let kind = kind?;
         let stack = StackId(u32::try_from((seal & !PRESENT) >> 32).ok()?);
-        let what = match Kind::of(kind)? {
-            Kind::Allocated => {
-                let interval = *self.intervals.get(usize::from(interval_number))?;
+        let what = match kind {
+            Kind::Allocated | Kind::Reallocated => {
+                let interval = *self.intervals.get(interval_number)?;
                 What::Allocated { at, size, stack, interval }
             }
             Kind::FreedSample => What::Freed { at, block: Some(size) },
             Kind::Freed => What::Freed { at, block: None },
-            Kind::Mapped => What::Mapped { at, length: size, stack },
+            Kind::Mapped | Kind::Remapped => What::Mapped { at, length: size, stack },
             Kind::Unmapped => What::Unmapped { at, length: size },
             Kind::Restored => What::Restored { announced: size },
             Kind::Nothing => return Some(None),
         };
-        Some(Some(Event { stamp, what }))
+        let continues = matches!(kind, Kind::Reallocated | Kind::Remapped | Kind::Restored);
+        Some(Some((Event { stamp, what }, Call { hook, stack, continues })))
     }
 }

@@ -78,6 +78,8 @@ pub struct Session<'t> {
     pub(crate) own_start: u64,
     /// Looks that are due because a slot may be bound behind our back.
     pub(crate) rechecks: Vec<Instant>,
+    /// How often modules came or went.
+    pub changes: u64,
     /// What could not be hooked in mid-session, for the report.
     pub missed: Vec<String>,
 }
@@ -122,6 +124,7 @@ impl<'t> Session<'t> {
         let Ok(survey) = self.surveyor.look(self.target) else { return Watch::Runs };
         let links: Vec<Link> = survey.loaded.iter().map(|l| l.link.clone()).collect();
         let changed = links != self.links;
+        self.changes += u64::from(changed);
         if changed || due || self.sorted.pending > 0 {
             self.links = links;
             if let Err(error) = self.extend(survey)
@@ -147,7 +150,7 @@ impl<'t> Session<'t> {
             return;
         }
         // An ended target is noticed elsewhere.
-        let _ = self.heartbeat.beat(&self.target.memory, &self.patches.home);
+        let _ = self.stream.beat(&self.target.memory, self.heartbeat.deadline());
     }
 
     /// Whether the hooks switched themselves off, since we did not beat.
@@ -164,7 +167,7 @@ impl<'t> Session<'t> {
         let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
         self.places.note(&maps);
         let known = |at| self.patches.knows(at);
-        let hooks = plan(target, &survey, &maps, self.options.mode, known);
+        let hooks = plan(target, &survey, &maps, self.options.wishes(), known);
         let by_slots = |at| {
             self.patches.by_slots(at)
                 || hooks.iter().any(|h| h.at == at && matches!(h.way, Way::Slots { .. }))

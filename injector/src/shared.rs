@@ -81,7 +81,8 @@ impl Shared {
         let _ = fcntl(&descriptor, FcntlArg::F_ADD_SEALS(seals));
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping at a place of the kernel's choice.
-        let start = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, &descriptor, 0) }?;
+        let start =
+            unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, &descriptor, 0) }?;
         let view = View { start: start.cast(), words: bytes / 8 };
         Ok(Self::Mapped { file: File::from(descriptor), view })
     }

@@ -1,16 +1,19 @@
 //! What comes out of the target in a session: exact counts, and the events of the rings.
 
-use heapattach_abi::{region, row};
+use heapattach_abi::{
+    region::{self, pack_interval},
+    row,
+};
 use nix::errno::Errno;
 
 use crate::{
     addr::RemoteAddr,
     attach::Options,
     counts::{self, Counts},
-    event::{Event, StackId, What},
+    event::{Event, StackId},
     memory::Memory,
     proc::{Process, maps},
-    ring::Reader,
+    ring::{Call, Reader},
     shared::Shared,
     stacks::{Stack, Stacks},
 };
@@ -53,11 +56,15 @@ impl Stream {
     ///
     /// # Errors
     /// When the target is gone and its rings with it.
-    pub fn drain(&mut self, memory: &Memory, mut tell: impl FnMut(Event)) -> Result<(), Errno> {
+    pub fn drain(
+        &mut self,
+        memory: &Memory,
+        mut tell: impl FnMut(Event, Call),
+    ) -> Result<(), Errno> {
         let Self { shared, reader, stacks, .. } = self;
-        reader.drain(shared, memory, |event| {
-            note_stack(stacks, shared, memory, &event);
-            tell(event);
+        reader.drain(shared, memory, |event, call| {
+            stacks.note(shared, memory, call.stack);
+            tell(event, call);
         })
     }
 
@@ -65,12 +72,37 @@ impl Stream {
     ///
     /// # Errors
     /// As [`Stream::drain`].
-    pub fn finish(&mut self, memory: &Memory, mut tell: impl FnMut(Event)) -> Result<(), Errno> {
+    pub fn finish(
+        &mut self,
+        memory: &Memory,
+        mut tell: impl FnMut(Event, Call),
+    ) -> Result<(), Errno> {
         let Self { shared, reader, stacks, .. } = self;
-        reader.finish(shared, memory, |event| {
-            note_stack(stacks, shared, memory, &event);
-            tell(event);
+        reader.finish(shared, memory, |event, call| {
+            stacks.note(shared, memory, call.stack);
+            tell(event, call);
         })
+    }
+
+    /// Has new samples taken with another interval, if it is another and there were not too many.
+    ///
+    /// # Errors
+    /// When the target is gone.
+    pub fn set_interval(&mut self, memory: &Memory, interval: u64) -> Result<(), Errno> {
+        if interval == self.interval {
+            return Ok(());
+        }
+        let Some(number) = self.reader.add_interval(interval) else { return Ok(()) };
+        self.interval = interval;
+        self.shared.store(memory, region::INTERVAL, pack_interval(interval, number))
+    }
+
+    /// Sets the hooks' deadline forward.
+    ///
+    /// # Errors
+    /// When the target is gone.
+    pub fn beat(&self, memory: &Memory, deadline: u64) -> Result<(), Errno> {
+        self.shared.store(memory, region::DEADLINE_TSC, deadline)
     }
 
     /// A stack that an event named.
@@ -119,11 +151,5 @@ impl Stream {
             let _ = self.shared.store(memory, at + row::STACK_START, mapping.range.start.get());
             let _ = self.shared.store(memory, at + row::STACK_END, end.get());
         }
-    }
-}
-
-fn note_stack(stacks: &mut Stacks, shared: &Shared, memory: &Memory, event: &Event) {
-    if let What::Allocated { stack, .. } | What::Mapped { stack, .. } = event.what {
-        stacks.note(shared, memory, stack);
     }
 }

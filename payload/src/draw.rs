@@ -90,7 +90,8 @@ mod tests {
             sum += drawn;
             beyond += u32::from(drawn >= 524_288.0);
         }
-        let (mean, tail) = (sum / f64::from(DRAWS) / 524_288.0, f64::from(beyond) / f64::from(DRAWS));
+        let (mean, tail) =
+            (sum / f64::from(DRAWS) / 524_288.0, f64::from(beyond) / f64::from(DRAWS));
         assert!((mean - 1.0).abs() < 0.004, "{mean}");
         assert!((tail - (-1_f64).exp()).abs() < 0.002, "{tail}");
     }

@@ -1,8 +1,8 @@
 //! What happens in a call that is not just counted.
 
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::Ordering::Release;
 
-use heapattach_abi::{control, kind::HookKind, ring::Kind, row};
+use heapattach_abi::{control, kind::HookKind, region, ring::Kind, row};
 
 use crate::{
     arch,
@@ -72,12 +72,12 @@ fn begin(frame: &mut Frame, cells: &Cells, row: &Row, hook: usize) -> u64 {
         }
         Some(HookKind::Unmap) => {
             row.count(hook, sane(second));
-            announce(frame, cells, row, &Record::plain(Kind::Unmapped, first, second))
+            announce(frame, cells, row, &Record::plain(Kind::Unmapped, hook, first, second))
         }
         Some(HookKind::Remap) => {
             row.count(hook, sane(third));
             let stays = second == 0 || frame.rcx & MREMAP_DONTUNMAP != 0;
-            let record = Record::plain(Kind::Unmapped, first, second);
+            let record = Record::plain(Kind::Unmapped, hook, first, second);
             RECORDS | if stays { 0 } else { announce(frame, cells, row, &record) }
         }
         None => 0,
@@ -107,16 +107,19 @@ fn give_back(frame: &mut Frame, cells: &Cells, row: &Row, block: u64) -> u64 {
         return 0;
     }
     if cells.is_by_address() {
-        return announce(frame, cells, row, &Record::plain(Kind::Freed, block, 0));
+        return announce(frame, cells, row, &Record::plain(Kind::Freed, frame.hook(), block, 0));
     }
     let Some(stamp) = table::remove(cells, block) else { return 0 };
-    let announced = announce(frame, cells, row, &Record::plain(Kind::FreedSample, block, stamp));
+    let record = Record::plain(Kind::FreedSample, frame.hook(), block, stamp);
+    let announced = announce(frame, cells, row, &record);
     frame.sample = stamp;
     announced | WAS_SAMPLE
 }
 
 fn announce(frame: &mut Frame, cells: &Cells, row: &Row, record: &Record) -> u64 {
-    match ring::push(cells, row, record) {
+    // Where everything is told, so is who gave it back.
+    let stack = if cells.is_by_address() { stack::capture(cells, frame, row) } else { 0 };
+    match ring::push(cells, row, &Record { stack, ..*record }) {
         Some(stamp) => {
             frame.announced = stamp;
             ANNOUNCED
@@ -155,7 +158,11 @@ fn finish(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
     // realloc(p, 0) gives p back and answers null.
     let has_failed = got == 0 && !(is_realloc && wanted == 0);
     if has_failed && frame.begun & ANNOUNCED != 0 {
-        ring::push(cells, row, &Record::plain(Kind::Restored, block, frame.announced));
+        ring::push(
+            cells,
+            row,
+            &Record::plain(Kind::Restored, frame.hook(), block, frame.announced),
+        );
     }
     if has_failed && frame.begun & WAS_SAMPLE != 0 {
         table::insert(cells, block, frame.sample);
@@ -173,8 +180,15 @@ fn record(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
     let stack = stack::capture(cells, frame, row);
     let Some(slot) = ring::reserve(cells, row, false) else { return };
     let interval_number = row.interval_number();
-    let mut record = Record { kind, address: got, size, stack, interval_number };
-    let is_sample = kind == Kind::Allocated && !cells.is_by_address();
+    let hook = frame.hook();
+    let is_exchange = frame.begun & ANNOUNCED != 0;
+    let (kind, is_block) = match kind {
+        Kind::Allocated if is_exchange => (Kind::Reallocated, true),
+        Kind::Mapped if is_exchange => (Kind::Remapped, false),
+        kind => (kind, kind == Kind::Allocated),
+    };
+    let mut record = Record { kind, address: got, size, stack, hook, interval_number };
+    let is_sample = is_block && !cells.is_by_address();
     if is_sample && !table::insert(cells, got, slot.stamp) {
         row.add(row::DROPPED_SAMPLES, 1);
         record.kind = Kind::Nothing;
@@ -184,14 +198,14 @@ fn record(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
 
 /// Once in a while: is anybody still there who reads?
 fn look_at_heartbeat(cells: &Cells, row: &Row) {
-    let ticks = row.field(row::ROW_TICKS).half();
-    let left = ticks.load(Relaxed);
-    ticks.store(left.wrapping_sub(1) % row::TICKS, Relaxed);
+    let ticks = row.field(row::ROW_TICKS);
+    let left = ticks.get();
+    ticks.set(left.wrapping_sub(1) % row::TICKS);
     if left != 0 {
         return;
     }
     let control = cells.control();
-    let deadline = control.at(control::DEADLINE_TSC).get();
+    let deadline = cells.region().at(region::DEADLINE_TSC).get();
     if deadline != 0 && arch::time_stamp() > deadline {
         // First: whoever sees us off shall know why.
         control.at(control::EXPIRED).half().store(1, Release);

@@ -23,18 +23,19 @@ pub(crate) struct Record {
     pub address: u64,
     pub size: u64,
     pub stack: u32,
+    pub hook: usize,
     pub interval_number: u8,
 }
 
 impl Record {
     /// One that no sampling had part in.
-    pub(crate) fn plain(kind: Kind, address: u64, size: u64) -> Self {
-        Self { kind, address, size, stack: 0, interval_number: 0 }
+    pub(crate) fn plain(kind: Kind, hook: usize, address: u64, size: u64) -> Self {
+        Self { kind, address, size, stack: 0, hook, interval_number: 0 }
     }
 
     /// Whether losing it would invent a leak.
     fn is_urgent(&self) -> bool {
-        !matches!(self.kind, Kind::Allocated | Kind::Mapped)
+        matches!(self.kind, Kind::FreedSample | Kind::Freed | Kind::Unmapped | Kind::Restored)
     }
 }
 
@@ -87,7 +88,7 @@ pub(crate) fn reserve(cells: &Cells, row: &Row, record_is_urgent: bool) -> Optio
 impl Reserved {
     /// Fills the slot; answers the stamp.
     pub(crate) fn fill(self, record: &Record) -> u64 {
-        let packed = ring::pack(record.address, record.kind, record.interval_number);
+        let packed = ring::pack(record.address, record.kind, record.hook, record.interval_number);
         self.slot.at(8).set(packed);
         self.slot.at(16).set(record.size);
         self.slot.at(24).set(self.stamp);

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use heapattach_abi::{control, index, region, ring, row};
+use heapattach_abi::{control, index, region, region::split_interval, ring, row};
 
 use crate::{arch, cells::Cells, draw, place::Place};
 
@@ -130,24 +130,22 @@ impl Row {
 
     /// The number of the interval that the countdown was drawn with.
     pub(crate) fn interval_number(&self) -> u8 {
-        self.place.at(row::INTERVAL_NUMBER).half().load(Relaxed) as u8
+        split_interval(self.place.at(row::INTERVAL).get()).1
     }
 
     /// Goes over to the interval of the session, if it has changed. At any moment that does not
     /// depend on the countdown: what is left of it may be thrown away then, as it has no memory.
     pub(crate) fn follow_interval(&self, cells: &Cells) {
-        let wanted = cells.control().at(control::INTERVAL_NUMBER).half().load(Acquire);
-        if self.place.at(row::INTERVAL_NUMBER).half().load(Relaxed) != wanted {
+        if self.place.at(row::INTERVAL).get() != wanted_interval(cells) {
             self.take_interval(cells);
         }
     }
 
     fn take_interval(&self, cells: &Cells) {
-        let number = cells.control().at(control::INTERVAL_NUMBER).half().load(Acquire);
-        let interval = cells.control().at(control::INTERVAL).get();
-        self.place.at(row::INTERVAL_NUMBER).half().store(number, Relaxed);
-        self.place.at(row::INTERVAL).set(interval);
+        let wanted = wanted_interval(cells);
+        self.place.at(row::INTERVAL).set(wanted);
         self.place.at(row::COUNTDOWN).set(self.distance());
+        let (interval, _) = split_interval(wanted);
         self.place.at(row::THRESHOLD).set(if interval <= 1 { 0 } else { interval });
     }
 
@@ -157,8 +155,13 @@ impl Row {
         // In a row that is everybody's two threads may draw the same number, which does no harm.
         let state = draw::advance(random.get());
         random.set(state);
-        draw::exponential(draw::mix(state), self.place.at(row::INTERVAL).get())
+        let (interval, _) = split_interval(self.place.at(row::INTERVAL).get());
+        draw::exponential(draw::mix(state), interval)
     }
+}
+
+fn wanted_interval(cells: &Cells) -> u64 {
+    cells.region().at(region::INTERVAL).get()
 }
 
 fn everybodys(cells: &Cells) -> Place {

@@ -65,7 +65,8 @@ impl Iterator for Walk {
             // SAFETY: two words between the stack pointer and the end of this thread's stack.
             let here = unsafe { Place::new(at) };
             let up = here.at(8).get();
-            if (LOWEST_CODE..HIGHEST_CODE).contains(&up) && !(self.floor..self.ceiling).contains(&up)
+            if (LOWEST_CODE..HIGHEST_CODE).contains(&up)
+                && !(self.floor..self.ceiling).contains(&up)
             {
                 self.next = Some(up);
             }

@@ -27,7 +27,13 @@ impl Block {
     pub fn new(at: RemoteAddr, stamp: u64, size: u64, stack: StackId, interval: u64) -> Self {
         // Half a word is enough: no sampling is of use at 4 GiB between samples.
         let interval = u32::try_from(interval).unwrap_or(u32::MAX);
-        Self { at, stamp, size, stack, interval: NonZeroU32::new(interval).unwrap_or(NonZeroU32::MIN) }
+        Self {
+            at,
+            stamp,
+            size,
+            stack,
+            interval: NonZeroU32::new(interval).unwrap_or(NonZeroU32::MIN),
+        }
     }
 
     /// The probability with which a block of this size is taken; `None` if it always is.
@@ -73,7 +79,8 @@ mod tests {
 
     #[test]
     fn absurd_numbers_have_a_probability_above_zero() {
-        for (size, interval) in [(0, u64::MAX), (1, u64::MAX), (0, 2), (u64::from(u32::MAX) - 1, u64::MAX)]
+        for (size, interval) in
+            [(0, u64::MAX), (1, u64::MAX), (0, 2), (u64::from(u32::MAX) - 1, u64::MAX)]
         {
             let p = probability(size, interval).expect("below the interval");
             assert!(p > 0.0 && p < 1.0, "{size} {interval} {p}");

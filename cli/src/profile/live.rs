@@ -102,7 +102,7 @@ impl LiveSet {
     }
 
     /// Fetches from memory what the next calls with these addresses will look at.
-    pub fn warm(&self, addresses: impl Iterator<Item = RemoteAddr>) {
+    pub fn warm(&self, addresses: impl Iterator<Item = RemoteAddr> + Clone) {
         self.table.warm(addresses);
     }
 }

@@ -31,7 +31,7 @@ mod throughput;
 #[cfg(test)]
 mod truth;
 #[cfg(test)]
-mod debugsites;
+mod scratch;
 
 pub use estimate::{Estimate, Measure};
 pub use live::Oddities;

@@ -54,6 +54,11 @@ const SHAPES: [Shape; 12] = [
     Shape { blocks: 3_000, mortal: 30, sizes: |_| 24 },
 ];
 
+/// Whether the sizes of a site go from a few bytes to thousands.
+pub fn is_mixed(site: usize) -> bool {
+    matches!(site, 3 | 10)
+}
+
 /// A sum that is known, and the variance its best unbiased estimate must have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {

@@ -12,7 +12,12 @@ use super::{Limits, Profile, simulation::Random};
 const LIVE: usize = 1 << 20;
 
 /// Frees and allocations in turn, of blocks at random among a million.
-fn churn(random: &mut Random, blocks: &mut [(u64, u64)], interval: u64, by_name: bool) -> Vec<Event> {
+fn churn(
+    random: &mut Random,
+    blocks: &mut [(u64, u64)],
+    interval: u64,
+    by_name: bool,
+) -> Vec<Event> {
     let mut events = Vec::new();
     for stamp in (1u64 << 32..).step_by(2).take(4_000_000) {
         let size = 16 + random.below(64);
@@ -36,12 +41,8 @@ fn events_a_second_at_a_million_live_blocks() {
         let mut profile = Profile::new(Limits::default());
         let mut blocks: Vec<_> = (0..LIVE as u64).map(|n| (0x5500_0000_0000 + n * 80, n)).collect();
         let birth = |&(at, stamp): &(u64, u64)| {
-            let what = What::Allocated {
-                at: RemoteAddr::new(at),
-                size: 48,
-                stack: StackId(1),
-                interval,
-            };
+            let what =
+                What::Allocated { at: RemoteAddr::new(at), size: 48, stack: StackId(1), interval };
             Event { stamp, what }
         };
         profile.apply(&blocks.iter().map(birth).collect::<Vec<_>>());

@@ -1,8 +1,8 @@
-//! Do the 95 % intervals hold the truth in 95 % of cases? A thousand made-up programs tell.
+//! Do the 95 % intervals hold the truth in 95 % of cases? Some thousand made-up programs tell.
 
 use super::{
-    Estimate, Flow, Measure,
-    simulation::{Known, Run, Sums, run},
+    Estimate, Flow,
+    simulation::{Known, Run, is_mixed, run},
 };
 
 /// How some estimates compare with what they estimate.
@@ -43,37 +43,39 @@ impl Score {
     }
 }
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 10] = [
     "allocated bytes, total",
     "allocated count, total",
-    "live bytes, total",
-    "live count, total",
     "allocated bytes, top sites",
     "allocated count, top sites",
+    "allocated count, mixed sites",
+    "live bytes, total",
+    "live count, total",
     "live bytes, top sites",
     "live count, top sites",
+    "live count, mixed sites",
 ];
 
-fn score(run: &Run, scores: &mut [Score; 8]) {
+fn score(run: &Run, scores: &mut [Score; 10]) {
     let flows = [(Flow::Allocated, &run.allocated), (Flow::Live, &run.live)];
-    for (half, (flow, known)) in flows.into_iter().enumerate() {
-        let mut add = |first: usize, measure: Measure, known: &Sums| {
-            scores[first].add(measure.bytes, &known.bytes);
-            scores[first + 1].add(measure.count, &known.count);
-        };
-        add(2 * half, run.profile.heap().measure(flow), &known[12]);
+    for ((flow, known), scores) in flows.into_iter().zip(scores.chunks_exact_mut(5)) {
+        let heap = run.profile.heap().measure(flow);
+        scores[0].add(heap.bytes, &known[12].bytes);
+        scores[1].add(heap.count, &known[12].count);
         for site in run.profile.sites_by(flow) {
             let index = site.stack.0 as usize - 1;
+            let truth = known[index].bytes.truth;
             // Those that are truly on top: whoever chooses by the estimate chooses the lucky ones.
-            let above = known[..12].iter().filter(|other| other.bytes.truth > known[index].bytes.truth);
-            if above.count() < 10 {
-                add(4 + 2 * half, site.heap.measure(flow), &known[index]);
+            if known[..12].iter().filter(|other| other.bytes.truth > truth).count() < 10 {
+                let measure = site.heap.measure(flow);
+                scores[2].add(measure.bytes, &known[index].bytes);
+                scores[if is_mixed(index) { 4 } else { 3 }].add(measure.count, &known[index].count);
             }
         }
     }
 }
 
-fn scores(seeds: u64, intervals: &[u64]) -> [Score; 8] {
+fn scores(seeds: u64, intervals: &[u64]) -> [Score; 10] {
     let mut scores = Default::default();
     for seed in 1..=seeds {
         score(&run(seed, intervals), &mut scores);
@@ -89,10 +91,12 @@ fn scores(seeds: u64, intervals: &[u64]) -> [Score; 8] {
     scores
 }
 
-fn expect_good(scores: &[Score; 8]) {
+fn expect_good(scores: &[Score; 10]) {
     for (name, score) in NAMES.iter().zip(scores) {
         let (coverage, width, bias) = (score.coverage(), score.width(), score.bias());
-        assert!((93.5..=96.5).contains(&coverage), "{name}: {coverage:.2} % covered");
+        // No interval can know how many tiny blocks there are beside large ones, see `estimate`.
+        let expected = if name.ends_with("mixed sites") { 80.0..=96.5 } else { 93.5..=96.5 };
+        assert!(expected.contains(&coverage), "{name}: {coverage:.2} % covered");
         assert!(width <= 1.1, "{name}: {width:.3} times the width in theory");
         assert!(bias.abs() <= 3.0, "{name}: {bias:+.2} standard errors of bias");
     }
@@ -100,12 +104,12 @@ fn expect_good(scores: &[Score; 8]) {
 
 #[test]
 fn intervals_hold_the_truth_as_often_as_they_say() {
-    expect_good(&scores(1_000, &[16_384]));
+    expect_good(&scores(3_000, &[16_384]));
 }
 
 #[test]
 fn intervals_hold_the_truth_when_the_sampling_interval_changes_in_mid_run() {
-    expect_good(&scores(1_000, &[16_384, 32_768, 8_192, 16_384]));
+    expect_good(&scores(3_000, &[16_384, 32_768, 8_192, 16_384]));
 }
 
 /// More cases than anyone waits for at each commit, to see past the noise of a thousand.

@@ -13,39 +13,24 @@ use core::mem::offset_of;
 pub struct Control {
     /// 0: no thread begins to count, and nothing is recorded.
     pub enabled: u32,
-    /// Number of the sampling interval below, so that records can name it in one byte.
-    pub interval_number: u32,
-    /// The heartbeat: hooks switch themselves off when the time-stamp counter exceeds it; 0 means
-    /// no limit. Must stay 0 where `rdtsc` faults (strict seccomp, `PR_SET_TSC`).
-    pub deadline_tsc: u64,
+    /// 1: every block given back is recorded by its address; the table of samples is not used.
+    pub by_address: u32,
     /// Set to 1 by the payload, before it clears `enabled`, when the heartbeat was stale.
     pub expired: u32,
     /// Makes the random numbers of this session other ones.
     pub salt: u32,
-    /// Mean bytes between samples; 1 records everything.
-    pub interval: u64,
     /// Address of the shared region ([`crate::region`]).
     pub region: u64,
     /// Binary logarithm of the slots of one ring.
     pub ring_bits: u32,
     /// How long a thread waits for room in a full ring before it drops a record, in spins; 0: not.
     pub ring_patience: u32,
-    /// 1: every block given back is recorded by its address; the table of samples is not used.
-    pub by_address: u32,
-    /// Zero.
-    pub reserved: u32,
 }
 
 /// Offset of [`Control::enabled`].
 pub const ENABLED: usize = offset_of!(Control, enabled);
-/// Offset of [`Control::interval_number`].
-pub const INTERVAL_NUMBER: usize = offset_of!(Control, interval_number);
-/// Offset of [`Control::deadline_tsc`].
-pub const DEADLINE_TSC: usize = offset_of!(Control, deadline_tsc);
 /// Offset of [`Control::expired`].
 pub const EXPIRED: usize = offset_of!(Control, expired);
-/// Offset of [`Control::interval`].
-pub const INTERVAL: usize = offset_of!(Control, interval);
 /// Offset of [`Control::region`].
 pub const REGION: usize = offset_of!(Control, region);
 /// Offset of [`Control::ring_bits`].
@@ -60,9 +45,8 @@ pub const BY_ADDRESS: usize = offset_of!(Control, by_address);
 pub const CONTROL_BYTES: usize = 4096;
 
 const _: () = assert!(ENABLED == 0);
-const _: () = assert!(DEADLINE_TSC == 8);
-const _: () = assert!(EXPIRED == 16);
-const _: () = assert!(INTERVAL == 24);
-const _: () = assert!(REGION == 32);
-const _: () = assert!(RING_BITS == 40);
-const _: () = assert!(size_of::<Control>() == 56);
+const _: () = assert!(BY_ADDRESS == 4);
+const _: () = assert!(EXPIRED == 8);
+const _: () = assert!(REGION == 16);
+const _: () = assert!(RING_BITS == 24);
+const _: () = assert!(size_of::<Control>() == 32);

@@ -85,5 +85,4 @@ pub const KINDS: usize = 9;
 pub const MAX_HOOKS: usize = 64;
 
 const _: () = assert!(HookKind::Remap.first_hook() + HookKind::Remap.hooks() == MAX_HOOKS);
-const _: () =
-    assert!(HookKind::ALL[HookKind::Remap as usize] as usize == HookKind::Remap as usize);
+const _: () = assert!(HookKind::ALL[HookKind::Remap as usize] as usize == HookKind::Remap as usize);

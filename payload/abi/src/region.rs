@@ -1,7 +1,7 @@
 //! The memory that target and reader share: where everything in it is.
 //!
 //! ```text
-//! +0  head: counters that all threads add to          written by the target
+//! +0  head: interval, heartbeat, counters of all threads
 //!     rows of threads                                 (row)
 //!     filter and table of samples                     (samples)
 //!     stacks                                          (stacks)
@@ -12,7 +12,7 @@
 //! and believes nothing.
 
 use crate::{
-    ring::{RINGS, RING_HEAD_BYTES, SLOT_BYTES},
+    ring::{RING_HEAD_BYTES, RINGS, SLOT_BYTES},
     row::{ROW_BYTES, ROWS},
     samples::{FILTER_BYTES, TABLE_BYTES},
     stacks::{STACK_INDEX_BYTES, STACK_WORDS_BYTES},
@@ -26,6 +26,25 @@ pub const ROWS_TAKEN: usize = 128;
 pub const STACK_WORDS_TAKEN: usize = 192;
 /// Offset of the number of stacks that found no room.
 pub const STACKS_LOST: usize = 256;
+
+/// Offset of the sampling interval in bytes, its number on top ([`pack_interval`]): read and
+/// written in one piece. 1 records everything.
+pub const INTERVAL: usize = 320;
+/// Offset of the heartbeat: hooks switch themselves off when the time-stamp counter exceeds it; 0
+/// means no limit. Must stay 0 where `rdtsc` faults (strict seccomp, `PR_SET_TSC`).
+pub const DEADLINE_TSC: usize = 328;
+
+const INTERVAL_BITS: u32 = 56;
+
+/// An interval and its number in one word.
+pub const fn pack_interval(interval: u64, number: u8) -> u64 {
+    interval & ((1 << INTERVAL_BITS) - 1) | (number as u64) << INTERVAL_BITS
+}
+
+/// Interval and number of a word.
+pub const fn split_interval(word: u64) -> (u64, u8) {
+    (word & ((1 << INTERVAL_BITS) - 1), (word >> INTERVAL_BITS) as u8)
+}
 
 /// Offset of row 0.
 pub const ROWS_AT: usize = 4096;

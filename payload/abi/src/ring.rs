@@ -27,7 +27,7 @@ pub const RESERVE_SHIFT: u32 = 3;
 pub struct Slot {
     /// Low 32 bits of its position plus 1, and the number of the stack above them.
     pub seal: u64,
-    /// Address in the low 48 bits, [`Kind`] in the 8 above, number of the interval on top.
+    /// Address in the low 48 bits, then [`Kind`], hook, and number of the interval ([`pack`]).
     pub address: u64,
     /// Size in bytes; of a free, the stamp of the block; of a restoring, that of the announcement.
     pub size: u64,
@@ -53,6 +53,10 @@ pub enum Kind {
     Restored = 6,
     /// A stamp was taken and nothing came of it.
     Nothing = 7,
+    /// A block was handed out in exchange for one that was announced.
+    Reallocated = 8,
+    /// Pages were mapped in exchange for some that were announced.
+    Remapped = 9,
 }
 
 impl Kind {
@@ -66,6 +70,8 @@ impl Kind {
             5 => Self::Unmapped,
             6 => Self::Restored,
             7 => Self::Nothing,
+            8 => Self::Reallocated,
+            9 => Self::Remapped,
             _ => return None,
         })
     }
@@ -86,9 +92,19 @@ pub const fn is_sealed(seal: u64, position: u64) -> bool {
     seal & 0xffff_ffff == position.wrapping_add(1) & 0xffff_ffff
 }
 
+/// Intervals of one session at most.
+pub const INTERVALS: usize = 1 << 6;
+
 /// [`Slot::address`] of its parts.
-pub const fn pack(address: u64, kind: Kind, interval_number: u8) -> u64 {
-    (address & ADDRESS_MASK) | (kind as u64) << 48 | (interval_number as u64) << 56
+pub const fn pack(address: u64, kind: Kind, hook: usize, interval_number: u8) -> u64 {
+    let parts = (kind as u64) | (hook as u64 & 63) << 4 | (interval_number as u64 & 63) << 10;
+    (address & ADDRESS_MASK) | parts << 48
+}
+
+/// Kind, hook and number of the interval of a [`Slot::address`].
+pub const fn parts(packed: u64) -> (Option<Kind>, usize, usize) {
+    let parts = packed >> 48;
+    (Kind::of((parts & 15) as u8), (parts >> 4 & 63) as usize, (parts >> 10) as usize)
 }
 
 const _: () = assert!(SLOT_BYTES == 32);

@@ -33,12 +33,10 @@ pub struct Row {
     /// A block of at least this size is always recorded and leaves the countdown alone. 0 records
     /// everything.
     pub threshold: u64,
-    /// The interval that `countdown` was drawn with, and its number.
+    /// The interval that `countdown` was drawn with ([`crate::region::pack_interval`]).
     pub interval: u64,
-    /// See above.
-    pub interval_number: u32,
     /// Slow paths until the next look at the heartbeat.
-    pub ticks: u32,
+    pub ticks: u64,
     /// State of the generator of random numbers; 0 before the first.
     pub random: u64,
     /// How many slow paths of the thread have not come to their end: a thread with any may have
@@ -71,7 +69,7 @@ pub const COUNT_BYTES: usize = size_of::<Count>();
 /// All rows: everybody's, and those of threads.
 pub const ROWS: usize = 2048;
 /// A thread looks at the heartbeat once in so many slow paths.
-pub const TICKS: u32 = 1024;
+pub const TICKS: u64 = 1024;
 
 /// Offset of [`Row::key`].
 pub const KEY: usize = offset_of!(Row, key);
@@ -81,8 +79,6 @@ pub const COUNTDOWN: usize = offset_of!(Row, countdown);
 pub const THRESHOLD: usize = offset_of!(Row, threshold);
 /// Offset of [`Row::interval`].
 pub const INTERVAL: usize = offset_of!(Row, interval);
-/// Offset of [`Row::interval_number`].
-pub const INTERVAL_NUMBER: usize = offset_of!(Row, interval_number);
 /// Offset of [`Row::ticks`].
 pub const ROW_TICKS: usize = offset_of!(Row, ticks);
 /// Offset of [`Row::random`].

@@ -1,0 +1,218 @@
+//! What the heap holds and who asked for it, as data.
+
+use heapattach_injector::{
+    addr::RemoteAddr,
+    counts::Lost,
+    event::StackId,
+    session::Session,
+    stacks::StackEnd,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    profile::{Estimate, Flow, Measure, Oddities, Profile, Site},
+    recorder::Recorder,
+    symbols::{Frame, Symbols},
+};
+
+/// Sites in a report.
+const SITES: usize = 1000;
+
+/// A number with its 95 % interval; where everything is recorded, all three are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Range {
+    /// The number.
+    pub value: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// Bytes and blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Amount {
+    /// Bytes asked for.
+    pub bytes: Range,
+    /// Blocks.
+    pub blocks: Range,
+}
+
+/// The blocks of the heap, since the attach.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct HeapReport {
+    /// Mean bytes between samples; 1: everything is recorded.
+    pub every: u64,
+    /// Handed out.
+    pub allocated: Amount,
+    /// Of those, given back.
+    pub freed: Amount,
+    /// Of those, held at the end.
+    pub live: Amount,
+    /// The most that was held at once.
+    pub peak_bytes: Range,
+    /// Bytes of pages that were mapped, and of those the bytes still mapped; exact.
+    pub mapped: u64,
+    /// See above.
+    pub mapped_live: u64,
+    /// Records behind all this.
+    pub records: u64,
+    /// What is missing.
+    pub lost: LostReport,
+    /// Who asked, those that hold most first.
+    pub sites: Vec<SiteReport>,
+    /// Sites that are not listed.
+    pub more_sites: usize,
+}
+
+/// What is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostReport {
+    /// Blocks and mappings that found no room in a ring; they are in no number.
+    pub blocks: u64,
+    /// Blocks given back that found no room: they are shown as held.
+    pub frees: u64,
+    /// Samples that the target could not remember.
+    pub samples: u64,
+    /// Blocks beyond what heapattach holds.
+    pub beyond_limit: u64,
+    /// Stacks without room.
+    pub stacks: u64,
+    /// Records that were never finished or make no sense.
+    pub torn: u64,
+    /// Blocks that must have been given back unseen.
+    pub missed_frees: u64,
+}
+
+/// One place that asks for memory.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct SiteReport {
+    /// The caller, in words.
+    pub place: String,
+    /// What it holds.
+    pub live: Amount,
+    /// What it asked for since the attach.
+    pub allocated: Amount,
+    /// Bytes of pages it mapped, and those still mapped.
+    pub mapped: u64,
+    /// See above.
+    pub mapped_live: u64,
+    /// Samples of blocks it asked for.
+    pub samples: u64,
+    /// The calls that led to it, innermost first, of one of its stacks.
+    pub frames: Vec<FrameReport>,
+}
+
+/// One frame.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct FrameReport {
+    /// The module.
+    pub module: String,
+    /// The address in the module's own numbers.
+    pub offset: u64,
+    /// The function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// The source file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// It was inlined into the next.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inlined: bool,
+}
+
+impl From<Estimate> for Range {
+    fn from(estimate: Estimate) -> Self {
+        Self { value: estimate.value, low: estimate.low, high: estimate.high }
+    }
+}
+
+impl From<Measure> for Amount {
+    fn from(measure: Measure) -> Self {
+        Self { bytes: measure.bytes.into(), blocks: measure.count.into() }
+    }
+}
+
+impl From<Frame> for FrameReport {
+    fn from(frame: Frame) -> Self {
+        let Frame { module, offset, function, file, line, inlined } = frame;
+        Self { module, offset, function, file, line, inlined }
+    }
+}
+
+impl FrameReport {
+    /// As a person would call it.
+    pub fn place(&self) -> String {
+        let module = self.module.rsplit('/').next().unwrap_or(&self.module);
+        match (&self.function, &self.file, self.line) {
+            (Some(function), Some(file), Some(line)) => format!("{function} ({file}:{line})"),
+            (Some(function), ..) => format!("{function} in {module}"),
+            _ => format!("{module}+{:#x}", self.offset),
+        }
+    }
+}
+
+/// Everything about the heap but where the target's memory went otherwise.
+pub fn heap_report(
+    session: &Session<'_>,
+    recorder: &Recorder,
+    symbols: &mut Symbols,
+    lost: Lost,
+) -> HeapReport {
+    let profile = &recorder.profile;
+    let sites = profile.sites_by(Flow::Live);
+    let amount = |flow| Amount::from(profile.heap().measure(flow));
+    HeapReport {
+        every: session.stream.interval,
+        allocated: amount(Flow::Allocated),
+        freed: amount(Flow::Freed),
+        live: amount(Flow::Live),
+        peak_bytes: profile.peak().into(),
+        mapped: profile.pages().mapped,
+        mapped_live: profile.pages().live,
+        records: profile.heap().samples(Flow::Allocated),
+        lost: lost_report(session, profile, lost),
+        more_sites: sites.len().saturating_sub(SITES),
+        sites: sites.iter().take(SITES).map(|site| site_report(session, site, symbols)).collect(),
+    }
+}
+
+fn lost_report(session: &Session<'_>, profile: &Profile, lost: Lost) -> LostReport {
+    let Oddities { missed_frees, blocks_beyond_limit, .. } = profile.oddities();
+    LostReport {
+        blocks: lost.blocks,
+        frees: lost.frees,
+        samples: lost.samples,
+        stacks: lost.stacks,
+        beyond_limit: blocks_beyond_limit,
+        torn: session.stream.torn(),
+        missed_frees,
+    }
+}
+
+fn site_report(session: &Session<'_>, site: &Site, symbols: &mut Symbols) -> SiteReport {
+    let frames = frames(session, site.stack, symbols);
+    SiteReport {
+        place: frames.first().map_or_else(|| "[unknown]".to_owned(), FrameReport::place),
+        live: site.heap.measure(Flow::Live).into(),
+        allocated: site.heap.measure(Flow::Allocated).into(),
+        mapped: site.pages.mapped,
+        mapped_live: site.pages.live,
+        samples: site.heap.samples(Flow::Allocated),
+        frames,
+    }
+}
+
+/// The frames of a stack, as far as they lead to code.
+fn frames(session: &Session<'_>, stack: StackId, symbols: &mut Symbols) -> Vec<FrameReport> {
+    let Some(stack) = session.stream.stack(stack) else { return Vec::new() };
+    // The first is certain; further ones are, if they lead to code that calls.
+    let is_code = |at: &RemoteAddr| session.places.name(*at) != heapattach_injector::places::UNKNOWN;
+    let certain = usize::from(stack.end != StackEnd::Lost);
+    let further = stack.frames.iter().skip(certain).take_while(|at| is_code(at));
+    let frames = stack.frames.iter().take(certain).chain(further);
+    frames.flat_map(|at| symbols.symbolize_return(at.get())).map(FrameReport::from).collect()
+}
