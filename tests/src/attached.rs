@@ -31,6 +31,15 @@ impl Attached {
         Self::start(Self::command(fixture.pid(), hooks), fixture)
     }
 
+    /// The same, with every call recorded, so that the report knows who called.
+    ///
+    /// # Panics
+    /// If it does not in time.
+    pub fn recording_all(fixture: &mut Fixture, hooks: Hooks) -> Self {
+        let command = Self::command(fixture.pid(), hooks).arg("--all").arg("--on-full=wait");
+        Self::start(command, fixture)
+    }
+
     /// The command [`Attached::to`] starts.
     pub fn command(pid: i32, hooks: Hooks) -> Heapattach {
         let args = ["-p", &pid.to_string(), "--hooks", hooks.name(), "--json"];

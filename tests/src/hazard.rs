@@ -54,7 +54,11 @@ pub struct Hazard {
     cycles: u64,
     progress: u64,
     arguments: Vec<String>,
+    recordings: &'static [&'static str],
 }
+
+/// What each cycle has the command record, by chance: few samples, many, or everything.
+const RECORDINGS: [&str; 3] = ["--every=512KiB", "--every=4KiB", "--all"];
 
 /// What the cycles of a hazard gave.
 #[derive(Debug, Default)]
@@ -94,6 +98,7 @@ impl Hazard {
             cycles: cycles(),
             progress: 0,
             arguments: Vec::new(),
+            recordings: &RECORDINGS,
         }
     }
 
@@ -136,6 +141,13 @@ impl Hazard {
     #[must_use]
     pub fn arg(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// Has everything recorded in every cycle.
+    #[must_use]
+    pub fn recording_all(mut self) -> Self {
+        self.recordings = &RECORDINGS[2..];
         self
     }
 
@@ -196,7 +208,7 @@ impl Hazard {
             if self.is_stopped {
                 self.stop();
             }
-            let report = self.attach(cycle, window);
+            let report = self.attach(cycle, window, random);
             if self.is_stopped {
                 self.go_on();
             }
@@ -213,8 +225,11 @@ impl Hazard {
         }
     }
 
-    fn attach(&self, cycle: u64, window: Duration) -> Report {
+    fn attach(&self, cycle: u64, window: Duration, random: &mut Random) -> Report {
+        let chosen = random.between(0, self.recordings.len() as u64);
+        let chosen = usize::try_from(chosen).ok().and_then(|i| self.recordings.get(i));
         let mut command = Heapattach::attach(self.fixture.pid(), window, self.hooks);
+        command = command.arg(*chosen.unwrap_or(&RECORDINGS[0]));
         for argument in &self.arguments {
             command = command.arg(argument);
         }

@@ -10,17 +10,19 @@ use heapattach_tests::{
     skip::skip,
 };
 
-fn attach(name: &str, launch: Launch, hooks: Hooks) -> Option<Summary> {
+fn hazard(name: &str, launch: Launch, hooks: Hooks) -> Option<Hazard> {
     let Some(fixture) = launch.start_if_allowed() else {
         skip(&format!("{name}: not allowed on this machine"), "run as root, kernel 6.3 or later");
         return None;
     };
-    Some(Hazard::new(name, fixture, hooks).warm_up(1000).run())
+    Some(Hazard::new(name, fixture, hooks).warm_up(1000))
 }
 
 fn confined(kind: &str, hooks: Hooks) {
     let Some(launch) = Launch::new("confined.c") else { return };
-    attach(kind, launch.arg(kind), hooks);
+    if let Some(hazard) = hazard(kind, launch.arg(kind), hooks) {
+        hazard.run();
+    }
 }
 
 fn seccomp_refusing_mmap(hooks: Hooks) {
@@ -51,7 +53,8 @@ fn other_mounts_and_pids(hooks: Hooks) {
     let place = std::env::temp_dir().join(name);
     fs::write(&place, "not what the target sees").expect("a temporary file");
     let launch = launch.arg("namespaces").arg(plugin).arg(&place);
-    let summary = attach("other mount and pid namespace", launch, hooks);
+    let hazard = hazard("other mount and pid namespace", launch, hooks);
+    let summary = hazard.map(|hazard| hazard.recording_all().run());
     let _ = fs::remove_file(&place);
     let Some(summary) = summary else { return };
     let place = place.to_string_lossy();

@@ -255,7 +255,7 @@ fn a_late_plugin_cannot_free_past_the_hooks_of_libc() {
     let Some(plugin) = Source::new("late_plugin.c").build() else { return };
     let Some(launch) = late_loads(&plugin) else { return };
     let mut fixture = launch.start();
-    let attached = Attached::to(&mut fixture, Hooks::Auto);
+    let attached = Attached::recording_all(&mut fixture, Hooks::Auto);
     fixture.step(8, 0);
     let report = attached.end();
     // Of 1200 blocks it frees a third, resizes a third and replaces a third.
@@ -280,7 +280,7 @@ fn a_second_libc_is_counted_as_well_and_apart() {
     for hooks in [Hooks::Auto, Hooks::Slots] {
         let Some(mut fixture) = namespaces() else { return };
         fixture.step(LOAD_NAMESPACE, 0);
-        let attached = Attached::to(&mut fixture, hooks);
+        let attached = Attached::recording_all(&mut fixture, hooks);
         fixture.step(RUN_THEIRS, 700);
         fixture.step(RUN_OURS, 500);
         let report = attached.end();
@@ -297,7 +297,7 @@ fn a_second_libc_is_counted_as_well_and_apart() {
 fn a_libc_that_comes_in_mid_session_is_hooked_before_long() {
     for hooks in [Hooks::Auto, Hooks::Slots] {
         let Some(mut fixture) = namespaces() else { return };
-        let attached = Attached::to(&mut fixture, hooks);
+        let attached = Attached::recording_all(&mut fixture, hooks);
         fixture.step(LOAD_NAMESPACE, 0);
         // The loader tells nobody outside; a poll of the link map must find it meanwhile.
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(3);
