@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use heapattach_injector::{addr::RemoteAddr, event::StackId};
 
 /// A recorded block. Two of them fill a cache line and none lies across two, so that finding one
-/// costs one miss; an absent one takes no more room than a present one.
+/// costs one miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(32))]
 pub struct Block {
@@ -20,7 +20,7 @@ pub struct Block {
     interval: NonZeroU32,
 }
 
-const _: () = assert!(size_of::<Option<Block>>() == 32, "half a cache line");
+const _: () = assert!(size_of::<Block>() == 32, "half a cache line");
 
 impl Block {
     /// A block out of an `Allocated` event.

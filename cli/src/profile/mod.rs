@@ -8,7 +8,7 @@
 //! No I/O, no clock, no symbols. Whatever the target writes, memory stays within [`Limits`], and
 //! what had to be left out is counted in [`Oddities`], [`Mappings`] and the unknown site.
 
-#![allow(dead_code, reason = "the session uses it from the next commit on")]
+#![allow(dead_code, unused_imports, reason = "the session uses it from the next commit on")]
 
 mod announced;
 mod block;
@@ -30,8 +30,6 @@ mod simulation;
 mod throughput;
 #[cfg(test)]
 mod truth;
-#[cfg(test)]
-mod scratch;
 
 pub use estimate::{Estimate, Measure};
 pub use live::Oddities;
@@ -50,7 +48,7 @@ const TOGETHER: usize = 64;
 /// How much may be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Live blocks; each costs 64 to 128 bytes.
+    /// Live blocks; each costs 48 to 96 bytes.
     pub blocks: usize,
     /// Ranges of pages.
     pub ranges: usize,

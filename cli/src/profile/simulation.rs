@@ -29,6 +29,11 @@ impl Random {
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(n)) >> 64).try_into().expect("it is below n")
     }
+
+    /// The index of one of so many things.
+    pub fn pick(&mut self, things: usize) -> usize {
+        self.below(things as u64).try_into().expect("it is below a usize")
+    }
 }
 
 /// A site: how many blocks of what sizes, and how many in a hundred of them may be freed.
@@ -128,7 +133,7 @@ pub fn run(seed: u64, intervals: &[u64]) -> Run {
             interval = now;
             countdown = -random.unit().ln() * interval as f64;
         }
-        let site = lots[random.below(steps as u64) as usize];
+        let site = lots[random.pick(steps)];
         let size = (SHAPES[site].sizes)(&mut random);
         let mut made = Made { site, size, p: 1.0, sampled: None };
         let mut taken = size >= interval;
@@ -143,14 +148,14 @@ pub fn run(seed: u64, intervals: &[u64]) -> Run {
         let stamp = 2 * step as u64;
         if taken {
             let at = RemoteAddr::new(16 * (step as u64 + 1));
-            let stack = StackId(site as u32 + 1);
+            let stack = StackId(u32::try_from(site).expect("one of twelve") + 1);
             events.push(Event { stamp, what: What::Allocated { at, size, stack, interval } });
             made.sampled = Some((at, stamp));
         }
         allocated[site].add(&made);
         allocated[12].add(&made);
         blocks.push(made);
-        let victim = random.below(blocks.len() as u64) as usize;
+        let victim = random.pick(blocks.len());
         if random.below(100) < SHAPES[blocks[victim].site].mortal
             && let Some((at, name)) = blocks.swap_remove(victim).sampled
         {

@@ -56,7 +56,14 @@ impl Table {
         let (blocks, vacant) = Default::default();
         // Beyond a quarter of all hashes the home slots would no longer tell them apart.
         let limit = limit.min(1 << 30);
-        Self { slots: vec![EMPTY; 1 << SMALLEST], shift: 32 - SMALLEST, blocks, vacant, limit, seed }
+        Self {
+            slots: vec![EMPTY; 1 << SMALLEST],
+            shift: 32 - SMALLEST,
+            blocks,
+            vacant,
+            limit,
+            seed,
+        }
     }
 
     /// The number of blocks.

@@ -11,22 +11,29 @@ use super::{Limits, Profile, simulation::Random};
 
 const LIVE: usize = 1 << 20;
 
-/// Frees and allocations in turn, of blocks at random among a million.
-fn churn(
-    random: &mut Random,
-    blocks: &mut [(u64, u64)],
-    interval: u64,
-    by_name: bool,
-) -> Vec<Event> {
+/// Which blocks go: any of the million, or, as in most programs, one of the last thousand.
+#[derive(Clone, Copy, Debug)]
+enum Victims {
+    Any,
+    Young,
+}
+
+/// Frees and allocations in turn.
+fn churn(blocks: &mut [(u64, u64)], interval: u64, victims: Victims, by_name: bool) -> Vec<Event> {
+    let mut random = Random(1);
     let mut events = Vec::new();
     for stamp in (1u64 << 32..).step_by(2).take(4_000_000) {
         let size = 16 + random.below(64);
-        let block = &mut blocks[random.below(LIVE as u64) as usize];
+        let victim = match victims {
+            Victims::Any => random.pick(LIVE),
+            Victims::Young => LIVE - 1 - random.pick(1_000),
+        };
+        let block = &mut blocks[victim];
         let at = RemoteAddr::new(block.0);
         let name = by_name.then_some(block.1);
         block.1 = stamp + 1;
         events.push(Event { stamp, what: What::Freed { at, block: name } });
-        let stack = StackId(1 + random.below(1_000) as u32);
+        let stack = StackId(u32::try_from(1 + random.below(1_000)).expect("small"));
         let what = What::Allocated { at, size, stack, interval };
         events.push(Event { stamp: stamp + 1, what });
     }
@@ -36,8 +43,9 @@ fn churn(
 #[test]
 #[ignore = "a measurement: cargo test --release -p heapattach --lib profile::throughput -- --ignored --nocapture"]
 fn events_a_second_at_a_million_live_blocks() {
-    for (interval, by_name) in [(1, false), (1, true), (65_536, true)] {
-        let mut random = Random(1);
+    let every =
+        [(1, Victims::Any, false), (1, Victims::Young, false), (65_536, Victims::Any, true)];
+    for (interval, victims, by_name) in every {
         let mut profile = Profile::new(Limits::default());
         let mut blocks: Vec<_> = (0..LIVE as u64).map(|n| (0x5500_0000_0000 + n * 80, n)).collect();
         let birth = |&(at, stamp): &(u64, u64)| {
@@ -47,12 +55,14 @@ fn events_a_second_at_a_million_live_blocks() {
         };
         profile.apply(&blocks.iter().map(birth).collect::<Vec<_>>());
         assert_eq!(profile.live_records(), LIVE);
-        let events = churn(&mut random, &mut blocks, interval, by_name);
+        let events = churn(&mut blocks, interval, victims, by_name);
         let start = Instant::now();
         profile.apply(&events);
         let seconds = start.elapsed().as_secs_f64();
         assert_eq!((profile.live_records(), profile.oddities()), (LIVE, Default::default()));
         let rate = events.len() as f64 / seconds / 1e6;
-        println!("interval {interval}, by stamp {by_name}: {rate:.1} million events/s");
+        println!(
+            "interval {interval}, {victims:?}, by stamp {by_name}: {rate:.1} million events/s"
+        );
     }
 }
