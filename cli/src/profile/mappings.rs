@@ -206,3 +206,57 @@ fn pages(at: RemoteAddr, length: u64) -> (u64, u64) {
     let length = length.checked_next_multiple_of(PAGE).unwrap_or(down(u64::MAX));
     (start, down(start.saturating_add(length)).max(start))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(start: u64, end: u64, stack: Option<u32>) -> Piece {
+        Piece { start: start * PAGE, end: end * PAGE, stack: stack.map(StackId) }
+    }
+
+    fn page(number: u64) -> RemoteAddr {
+        RemoteAddr::new(number * PAGE)
+    }
+
+    #[test]
+    fn lengths_count_in_whole_pages_and_a_part_can_go() {
+        let mut mappings = Mappings::new(10);
+        assert_eq!(mappings.mapped(page(8), 3 * PAGE + 1, StackId(1)).bytes, 4 * PAGE);
+        assert_eq!(mappings.unmapped(5, page(9), 1), [piece(9, 10, Some(1))]);
+        let rest = [piece(8, 9, Some(1)), piece(9, 10, None), piece(10, 12, Some(1))];
+        assert_eq!(mappings.unmapped(6, page(8), 4 * PAGE), rest);
+        assert_eq!(mappings.older_bytes_unmapped(), PAGE);
+    }
+
+    #[test]
+    fn a_mapping_takes_the_place_of_what_is_there() {
+        let mut mappings = Mappings::new(10);
+        mappings.mapped(page(8), 4 * PAGE, StackId(1));
+        let placed = mappings.mapped(page(10), 4 * PAGE, StackId(2));
+        assert_eq!(placed.replaced, [piece(10, 12, Some(1))]);
+        assert_eq!(mappings.older_bytes_unmapped(), 0);
+    }
+
+    #[test]
+    fn an_unmapping_that_failed_is_undone_but_for_what_is_newer() {
+        let mut mappings = Mappings::new(10);
+        mappings.mapped(page(8), 4 * PAGE, StackId(1));
+        mappings.unmapped(3, page(7), 5 * PAGE);
+        mappings.mapped(page(9), PAGE, StackId(2));
+        let back = [piece(8, 9, Some(1)), piece(10, 12, Some(1))];
+        assert_eq!(mappings.restored(3), back);
+        assert_eq!(mappings.older_bytes_unmapped(), 0);
+        assert_eq!(mappings.restored(3), []);
+    }
+
+    #[test]
+    fn a_full_list_counts_what_it_cannot_hold() {
+        let mut mappings = Mappings::new(1);
+        mappings.mapped(page(8), 4 * PAGE, StackId(1));
+        assert!(!mappings.mapped(page(20), PAGE, StackId(1)).kept);
+        let gone = [piece(9, 10, Some(1)), piece(10, 12, Some(1))];
+        assert_eq!(mappings.unmapped(3, page(9), PAGE), gone, "no room for the upper part");
+        assert_eq!((mappings.len(), mappings.bytes_beyond_limit()), (1, 3 * PAGE));
+    }
+}
