@@ -1,15 +1,11 @@
 //! From a session to its report: counts by hook and caller become rows by function and module.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use heapattach_abi::row::Count;
 use heapattach_injector::{
     addr::RemoteAddr,
     counts::Counts,
-    event::StackId,
     functions::FUNCTIONS,
     linker::Link,
     patch::ActiveHook,
@@ -18,8 +14,11 @@ use heapattach_injector::{
     session::{Detached, Session, StopReason},
 };
 
-use crate::report::{
-    CallerReport, ChildReport, FunctionReport, MemoryReport, NotHooked, Report, StopReport,
+use crate::{
+    recorder::Recorder,
+    report::{
+        CallerReport, ChildReport, FunctionReport, MemoryReport, NotHooked, Report, StopReport,
+    },
 };
 
 /// What a person would call the module.
@@ -38,7 +37,7 @@ pub fn module_name(process: &Process, link: &Link) -> String {
 pub fn compose(
     session: &Session<'_>,
     counts: &Counts,
-    callers: &HashMap<(usize, StackId), (u64, u64)>,
+    recorder: &Recorder,
     counted: Duration,
 ) -> Report {
     let process = &session.target().process;
@@ -52,7 +51,7 @@ pub fn compose(
                 report.not_hooked.push(NotHooked { function, module, why: why.clone() });
             }
             (_, Some(number)) => {
-                let row = function_row(session, hook, module, number, counts, callers);
+                let row = function_row(session, hook, module, number, counts, recorder);
                 report.functions.push(row);
             }
             (_, None) => {}
@@ -89,12 +88,13 @@ fn function_row(
     module: String,
     number: usize,
     counts: &Counts,
-    by_stack: &HashMap<(usize, StackId), (u64, u64)>,
+    recorder: &Recorder,
 ) -> FunctionReport {
     let mut callers: BTreeMap<&str, CallerReport> = BTreeMap::new();
     let Count { calls, bytes } = counts.hooks.get(number).copied().unwrap_or_default();
-    for ((_, stack), (calls, bytes)) in by_stack.iter().filter(|((hook, _), _)| *hook == number) {
-        let caller = session.stream.stack(*stack).and_then(|stack| stack.frames.first());
+    let own = recorder.callers.iter().filter(|((hook, _), _)| *hook == number);
+    for ((_, stack), (calls, bytes)) in own {
+        let caller = recorder.records.stack(*stack).and_then(|stack| stack.frames.first());
         // The call is before the address it returns to.
         let name = caller.map_or("[other places]", |at| {
             session.places.name(RemoteAddr::new(at.get().saturating_sub(1)))

@@ -1,16 +1,12 @@
 //! What the heap holds and who asked for it, as data.
 
 use heapattach_injector::{
-    addr::RemoteAddr,
-    counts::Lost,
-    event::StackId,
-    session::Session,
-    stacks::StackEnd,
+    addr::RemoteAddr, counts::Lost, event::StackId, session::Session, stacks::StackEnd,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    profile::{Estimate, Flow, Measure, Oddities, Profile, Site},
+    profile::{Estimate, Flow, Measure, Oddities, Site},
     recorder::Recorder,
     symbols::{Frame, Symbols},
 };
@@ -174,27 +170,36 @@ pub fn heap_report(
         mapped: profile.pages().mapped,
         mapped_live: profile.pages().live,
         records: profile.heap().samples(Flow::Allocated),
-        lost: lost_report(session, profile, lost),
+        lost: lost_report(recorder, lost),
         more_sites: sites.len().saturating_sub(SITES),
-        sites: sites.iter().take(SITES).map(|site| site_report(session, site, symbols)).collect(),
+        sites: sites
+            .iter()
+            .take(SITES)
+            .map(|site| site_report(session, recorder, site, symbols))
+            .collect(),
     }
 }
 
-fn lost_report(session: &Session<'_>, profile: &Profile, lost: Lost) -> LostReport {
-    let Oddities { missed_frees, blocks_beyond_limit, .. } = profile.oddities();
+fn lost_report(recorder: &Recorder, lost: Lost) -> LostReport {
+    let Oddities { missed_frees, blocks_beyond_limit, .. } = recorder.profile.oddities();
     LostReport {
         blocks: lost.blocks,
         frees: lost.frees,
         samples: lost.samples,
         stacks: lost.stacks,
         beyond_limit: blocks_beyond_limit,
-        torn: session.stream.torn(),
+        torn: recorder.records.torn(),
         missed_frees,
     }
 }
 
-fn site_report(session: &Session<'_>, site: &Site, symbols: &mut Symbols) -> SiteReport {
-    let frames = frames(session, site.stack, symbols);
+fn site_report(
+    session: &Session<'_>,
+    recorder: &Recorder,
+    site: &Site,
+    symbols: &mut Symbols,
+) -> SiteReport {
+    let frames = frames(session, recorder, site.stack, symbols);
     SiteReport {
         place: frames.first().map_or_else(|| "[unknown]".to_owned(), FrameReport::place),
         live: site.heap.measure(Flow::Live).into(),
@@ -207,10 +212,16 @@ fn site_report(session: &Session<'_>, site: &Site, symbols: &mut Symbols) -> Sit
 }
 
 /// The frames of a stack, as far as they lead to code.
-fn frames(session: &Session<'_>, stack: StackId, symbols: &mut Symbols) -> Vec<FrameReport> {
-    let Some(stack) = session.stream.stack(stack) else { return Vec::new() };
+fn frames(
+    session: &Session<'_>,
+    recorder: &Recorder,
+    stack: StackId,
+    symbols: &mut Symbols,
+) -> Vec<FrameReport> {
+    let Some(stack) = recorder.records.stack(stack) else { return Vec::new() };
     // The first is certain; further ones are, if they lead to code that calls.
-    let is_code = |at: &RemoteAddr| session.places.name(*at) != heapattach_injector::places::UNKNOWN;
+    let is_code =
+        |at: &RemoteAddr| session.places.name(*at) != heapattach_injector::places::UNKNOWN;
     let certain = usize::from(stack.end != StackEnd::Lost);
     let further = stack.frames.iter().skip(certain).take_while(|at| is_code(at));
     let frames = stack.frames.iter().take(certain).chain(further);

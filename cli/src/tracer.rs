@@ -4,6 +4,8 @@
 use std::{
     io::{Read, Write},
     os::{fd::AsFd, unix::net::UnixStream},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -36,10 +38,8 @@ use crate::{
 /// The link map is looked at so often, unless looking takes long itself.
 const WATCH: Duration = Duration::from_millis(40);
 const PROGRESS: Duration = Duration::from_millis(500);
-/// How often the rings are read: a busy one fills within some milliseconds.
-const DRAIN: Duration = Duration::from_millis(2);
-/// The same for samples, which are few.
-const DRAIN_SAMPLES: Duration = Duration::from_millis(50);
+/// How often new threads are looked for.
+const THREADS: Duration = Duration::from_millis(20);
 
 /// How often a thread looks for room in a full ring before it gives up: about a second.
 const WAITS: u32 = 50_000_000;
@@ -108,15 +108,14 @@ pub fn attach(line: UnixStream, target: &Target, args: &AttachArgs) {
     let mut report = Report::new(target.process.pid(), target.process.command());
     let image = payload::image();
     let options = options(&args.session);
-    let mut record = Record::new(target, &args.session);
+    let record = Record::new(target);
     let attached = guard::check_headroom(&target.process)
         .map_err(|refusal| Failure::clean(refusal, false))
         .and_then(|()| attach::attach(target, &image, options, None));
     match attached {
         Ok(mut session) => {
             announce(&mut line, &session, &report);
-            let (ending, counted) = watch(&mut line, &mut session, &args.session, &mut record);
-            finish(&mut session, &ending, counted, record, &mut report);
+            record.observe(&mut line, &mut session, &args.session, &mut report);
         }
         Err(failure) => refuse(&mut report, &failure),
     }
@@ -183,12 +182,11 @@ fn run_target(line: &mut Line, target: &Target, args: &RunArgs, report: &mut Rep
             return;
         }
     };
-    let mut record = Record::new(target, &args.session);
+    let record = Record::new(target);
     match attach_held(target, &image, args, held) {
         Ok(mut session) => {
             announce(line, &session, report);
-            let (ending, counted) = watch(line, &mut session, &args.session, &mut record);
-            finish(&mut session, &ending, counted, record, report);
+            let ending = record.observe(line, &mut session, &args.session, report);
             if ending != End::Ended {
                 line.send(&Message::Detached);
             }
@@ -260,7 +258,6 @@ fn options(args: &SessionArgs) -> Options {
 
 /// What is made of a session.
 struct Record {
-    recorder: Recorder,
     symbols: Symbols,
     /// How often modules came or went when they were last noted.
     changes: u64,
@@ -269,13 +266,8 @@ struct Record {
 
 impl Record {
     /// Begun before the attach: a short program may have ended by its end.
-    fn new(target: &Target, args: &SessionArgs) -> Self {
-        let mut record = Self {
-            recorder: Recorder::new(args.interval() <= 1),
-            symbols: Symbols::new(),
-            changes: 0,
-            rss: resident(target),
-        };
+    fn new(target: &Target) -> Self {
+        let mut record = Self { symbols: Symbols::new(), changes: 0, rss: resident(target) };
         record.note(target);
         record
     }
@@ -285,6 +277,51 @@ impl Record {
         if let Ok(maps) = maps::parse(&text) {
             self.symbols.note(&target.process, &maps);
         }
+    }
+
+    /// The session and its end: watches, detaches, and writes down what was found.
+    fn observe(
+        mut self,
+        line: &mut Line,
+        session: &mut Session<'_>,
+        args: &SessionArgs,
+        report: &mut Report,
+    ) -> End {
+        let target = session.target();
+        let Some(records) = session.stream.take_records() else { return End::Over };
+        let recorder = Recorder::new(records, args.interval() <= 1);
+        let (memory, is_over) = (&target.memory, AtomicBool::new(false));
+        thread::scope(|scope| {
+            let reading = scope.spawn(|| recorder.follow(memory, &is_over));
+            let (ending, counted) = watch(line, session, args, &mut self);
+            self.follow(session);
+            let rss = self.rss.zip(resident(target)).map(|(before, after)| [before, after]);
+            let blind = blind_spots(session);
+            let stop_reading = |session: &Session<'_>| {
+                is_over.store(true, Relaxed);
+                let recorder = reading.join().ok();
+                (recorder, session.stream.counts(&target.memory).unwrap_or_default())
+            };
+            // What goes with the home is read while it is there.
+            let (read, detached) = if session.stream.is_private() {
+                (stop_reading(session), session.detach())
+            } else {
+                let detached = session.detach();
+                (stop_reading(session), detached)
+            };
+            let (Some(recorder), counts) = read else {
+                report.error = Some("the thread that reads the records failed".to_owned());
+                add_detach(report, &detached);
+                return ending;
+            };
+            let (pid, command) = (report.pid, std::mem::take(&mut report.command));
+            *report = compose(session, &counts, &recorder, counted);
+            report.heap = heap_report(session, &recorder, &mut self.symbols, counts.lost);
+            (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
+            add_detach(report, &detached);
+            conclude(session, &ending, report);
+            ending
+        })
     }
 
     /// Notes new modules, for their symbols.
@@ -321,8 +358,7 @@ fn watch(
     record: &mut Record,
 ) -> (End, Duration) {
     let target = session.target();
-    let between = if args.interval() <= 1 { DRAIN } else { DRAIN_SAMPLES };
-    let mut next_drain = Instant::now();
+    let mut next_threads = Instant::now();
     let began = Instant::now();
     let guard = Guard::new(&target.process, args.max_overhead, args.max_memory);
     let deadline = args.duration.map(|duration| began + duration);
@@ -342,11 +378,10 @@ fn watch(
             // Never more than a twentieth of a processor for looking.
             next_look = Instant::now() + WATCH.max(now.elapsed() * 20);
         }
-        if now >= next_drain {
-            record.recorder.drain(session);
+        if now >= next_threads {
             record.follow(session);
             session.stream.place_stacks(&target.process, &target.memory);
-            next_drain = Instant::now() + between;
+            next_threads = Instant::now() + THREADS;
         }
         if now >= next_beat {
             session.beat();
@@ -367,7 +402,8 @@ fn watch(
             }
             next_progress = now + PROGRESS;
         }
-        let next = [Some(next_look), Some(next_beat), Some(next_progress), Some(next_drain), deadline];
+        let next =
+            [Some(next_look), Some(next_beat), Some(next_progress), Some(next_threads), deadline];
         let next = next.into_iter().flatten().min().unwrap_or(now);
         if line.listen(target, next.saturating_duration_since(Instant::now())).is_some() {
             return (End::Asked, began.elapsed());
@@ -375,35 +411,9 @@ fn watch(
     }
 }
 
-/// Detaches and writes down what was found.
-fn finish(
-    session: &mut Session<'_>,
-    ending: &End,
-    counted: Duration,
-    mut record: Record,
-    report: &mut Report,
-) {
+/// Writes down how it ended.
+fn conclude(session: &Session<'_>, ending: &End, report: &mut Report) {
     let target = session.target();
-    let read = |session: &Session<'_>| session.stream.counts(&target.memory).unwrap_or_default();
-    record.follow(session);
-    let rss = record.rss.zip(resident(target)).map(|(before, after)| [before, after]);
-    let blind = blind_spots(session);
-    // What goes with the home is read while it is there.
-    let early = session.stream.is_private().then(|| {
-        record.recorder.finish(session);
-        read(session)
-    });
-    let detached = session.detach();
-    let counts = early.unwrap_or_else(|| {
-        record.recorder.finish(session);
-        read(session)
-    });
-    let command = std::mem::take(&mut report.command);
-    let pid = report.pid;
-    *report = compose(session, &counts, &record.recorder.callers, counted);
-    report.heap = heap_report(session, &record.recorder, &mut record.symbols, counts.lost);
-    (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
-    add_detach(report, &detached);
     let (outcome, why, exit) = match ending {
         End::Over => ("detached", None, Exit::Done),
         End::Asked => ("detached", Some("interrupted".to_owned()), Exit::Interrupted),

@@ -7,7 +7,10 @@
 //! The target can write the rings at any time: positions are loaded once and checked, what makes no
 //! sense is counted as torn and left out, and what is kept waiting is bounded.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use heapattach_abi::{
     region,
@@ -45,6 +48,30 @@ pub struct Call {
     pub continues: bool,
 }
 
+/// The sampling intervals of a session, by the numbers that records name them by.
+#[derive(Debug)]
+pub struct Intervals(Mutex<Vec<u64>>);
+
+impl Intervals {
+    /// With the first one.
+    pub fn new(first: u64) -> Self {
+        Self(Mutex::new(vec![first]))
+    }
+
+    /// Another one; answers its number, if there is one left. To be known here before a thread of
+    /// the target hears of it.
+    pub fn add(&self, interval: u64) -> Option<u8> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = all.len();
+        (number < ring::INTERVALS).then(|| all.push(interval))?;
+        u8::try_from(number).ok()
+    }
+
+    fn copy_to(&self, known: &mut Vec<u64>) {
+        known.clone_from(&self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
 /// The reader of all rings.
 #[derive(Debug)]
 pub struct Reader {
@@ -58,7 +85,9 @@ pub struct Reader {
     end: u64,
     /// Since when nothing could be told although something waits.
     stuck: Option<Instant>,
-    intervals: Vec<u64>,
+    intervals: Arc<Intervals>,
+    /// Those that were seen so far.
+    known: Vec<u64>,
     /// Records that were never finished, or make no sense.
     pub torn: u64,
     /// Events told so far.
@@ -67,7 +96,7 @@ pub struct Reader {
 
 impl Reader {
     /// For rings of `1 << ring_bits` slots.
-    pub fn new(ring_bits: u32) -> Self {
+    pub fn new(ring_bits: u32, intervals: Arc<Intervals>) -> Self {
         Self {
             ring_bits,
             tails: [0; RINGS],
@@ -75,17 +104,11 @@ impl Reader {
             window: vec![[0; SLOT_WORDS]; 4096],
             end: 0,
             stuck: None,
-            intervals: Vec::new(),
+            intervals,
+            known: Vec::new(),
             torn: 0,
             told: 0,
         }
-    }
-
-    /// Notes an interval; answers its number, by which records name it.
-    pub fn add_interval(&mut self, interval: u64) -> Option<u8> {
-        let number = self.intervals.len();
-        (number < ring::INTERVALS).then(|| self.intervals.push(interval))?;
-        u8::try_from(number).ok()
     }
 
     /// Reads everything there is and tells it in order, as far as it is known.
@@ -98,6 +121,7 @@ impl Reader {
         memory: &Memory,
         mut tell: impl FnMut(Event, Call),
     ) -> Result<(), Errno> {
+        self.intervals.copy_to(&mut self.known);
         let given_up = self.stuck.is_some_and(|since| since.elapsed() > PATIENCE);
         let before = self.told;
         for number in 0..RINGS {
@@ -127,6 +151,7 @@ impl Reader {
         memory: &Memory,
         mut tell: impl FnMut(Event, Call),
     ) -> Result<(), Errno> {
+        self.intervals.copy_to(&mut self.known);
         for number in 0..RINGS {
             self.read_ring(shared, memory, number, true, &mut tell)?;
         }
@@ -251,7 +276,7 @@ impl Reader {
         let stack = StackId(u32::try_from((seal & !PRESENT) >> 32).ok()?);
         let what = match kind {
             Kind::Allocated | Kind::Reallocated => {
-                let interval = *self.intervals.get(interval_number)?;
+                let interval = *self.known.get(interval_number)?;
                 What::Allocated { at, size, stack, interval }
             }
             Kind::FreedSample => What::Freed { at, block: Some(size) },

@@ -60,6 +60,11 @@ impl View {
     }
 }
 
+// SAFETY: every access to it is atomic.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+
 impl Drop for View {
     fn drop(&mut self) {
         // SAFETY: what `mmap` gave us; no reference into it outlives the view.

@@ -1,5 +1,7 @@
 //! What comes out of the target in a session: exact counts, and the events of the rings.
 
+use std::sync::Arc;
+
 use heapattach_abi::{
     region::{self, pack_interval},
     row,
@@ -13,35 +15,49 @@ use crate::{
     event::{Event, StackId},
     memory::Memory,
     proc::{Process, maps},
-    ring::{Call, Reader},
+    ring::{Call, Intervals, Reader},
     shared::Shared,
     stacks::{Stack, Stacks},
 };
 
-/// The stream of one session.
+/// The side of the stream that looks after it: counts, interval, heartbeat.
 #[derive(Debug)]
 pub struct Stream {
-    shared: Shared,
-    reader: Reader,
-    stacks: Stacks,
+    shared: Arc<Shared>,
+    intervals: Arc<Intervals>,
+    records: Option<Records>,
     /// Rows whose stack was looked for.
     placed: usize,
     /// The interval that new samples are taken with.
     pub interval: u64,
 }
 
+/// The side that takes the records out; it may work in a thread of its own.
+#[derive(Debug)]
+pub struct Records {
+    shared: Arc<Shared>,
+    reader: Reader,
+    stacks: Stacks,
+}
+
 impl Stream {
     /// Of a session that was told these options.
     pub(crate) fn new(shared: Shared, options: &Options) -> Self {
-        let mut reader = Reader::new(options.ring_bits);
-        reader.add_interval(options.interval);
-        let stacks = Stacks::default();
-        Self { shared, reader, stacks, placed: 0, interval: options.interval }
+        let (shared, intervals) = (Arc::new(shared), Arc::new(Intervals::new(options.interval)));
+        let reader = Reader::new(options.ring_bits, intervals.clone());
+        let records = Records { shared: shared.clone(), reader, stacks: Stacks::default() };
+        let interval = options.interval;
+        Self { shared, intervals, records: Some(records), placed: 0, interval }
+    }
+
+    /// The records, once.
+    pub fn take_records(&mut self) -> Option<Records> {
+        self.records.take()
     }
 
     /// Whether it lives in memory of the target, and ends with it.
     pub fn is_private(&self) -> bool {
-        matches!(self.shared, Shared::Private(_))
+        matches!(*self.shared, Shared::Private(_))
     }
 
     /// What was counted up to now.
@@ -52,38 +68,6 @@ impl Stream {
         Counts::read(&self.shared, memory)
     }
 
-    /// Tells what has happened since the last time.
-    ///
-    /// # Errors
-    /// When the target is gone and its rings with it.
-    pub fn drain(
-        &mut self,
-        memory: &Memory,
-        mut tell: impl FnMut(Event, Call),
-    ) -> Result<(), Errno> {
-        let Self { shared, reader, stacks, .. } = self;
-        reader.drain(shared, memory, |event, call| {
-            stacks.note(shared, memory, call.stack);
-            tell(event, call);
-        })
-    }
-
-    /// The same, once nothing is written any more.
-    ///
-    /// # Errors
-    /// As [`Stream::drain`].
-    pub fn finish(
-        &mut self,
-        memory: &Memory,
-        mut tell: impl FnMut(Event, Call),
-    ) -> Result<(), Errno> {
-        let Self { shared, reader, stacks, .. } = self;
-        reader.finish(shared, memory, |event, call| {
-            stacks.note(shared, memory, call.stack);
-            tell(event, call);
-        })
-    }
-
     /// Has new samples taken with another interval, if it is another and there were not too many.
     ///
     /// # Errors
@@ -92,7 +76,7 @@ impl Stream {
         if interval == self.interval {
             return Ok(());
         }
-        let Some(number) = self.reader.add_interval(interval) else { return Ok(()) };
+        let Some(number) = self.intervals.add(interval) else { return Ok(()) };
         self.interval = interval;
         self.shared.store(memory, region::INTERVAL, pack_interval(interval, number))
     }
@@ -103,16 +87,6 @@ impl Stream {
     /// When the target is gone.
     pub fn beat(&self, memory: &Memory, deadline: u64) -> Result<(), Errno> {
         self.shared.store(memory, region::DEADLINE_TSC, deadline)
-    }
-
-    /// A stack that an event named.
-    pub fn stack(&self, id: StackId) -> Option<&Stack> {
-        self.stacks.get(id)
-    }
-
-    /// Records that were never finished, or make no sense.
-    pub fn torn(&self) -> u64 {
-        self.reader.torn
     }
 
     /// Bytes of memory that it takes by now, if that can be known.
@@ -151,5 +125,49 @@ impl Stream {
             let _ = self.shared.store(memory, at + row::STACK_START, mapping.range.start.get());
             let _ = self.shared.store(memory, at + row::STACK_END, end.get());
         }
+    }
+}
+
+impl Records {
+    /// Tells what has happened since the last time.
+    ///
+    /// # Errors
+    /// When the target is gone and its rings with it.
+    pub fn drain(
+        &mut self,
+        memory: &Memory,
+        mut tell: impl FnMut(Event, Call),
+    ) -> Result<(), Errno> {
+        let Self { shared, reader, stacks } = self;
+        reader.drain(shared, memory, |event, call| {
+            stacks.note(shared, memory, call.stack);
+            tell(event, call);
+        })
+    }
+
+    /// The same, once nothing is written any more.
+    ///
+    /// # Errors
+    /// As [`Records::drain`].
+    pub fn finish(
+        &mut self,
+        memory: &Memory,
+        mut tell: impl FnMut(Event, Call),
+    ) -> Result<(), Errno> {
+        let Self { shared, reader, stacks } = self;
+        reader.finish(shared, memory, |event, call| {
+            stacks.note(shared, memory, call.stack);
+            tell(event, call);
+        })
+    }
+
+    /// A stack that an event named.
+    pub fn stack(&self, id: StackId) -> Option<&Stack> {
+        self.stacks.get(id)
+    }
+
+    /// Records that were never finished, or make no sense.
+    pub fn torn(&self) -> u64 {
+        self.reader.torn
     }
 }

@@ -6,7 +6,7 @@ use heapattach_tests::{
     command::Hooks,
     compile::Source,
     fixture::Launch,
-    hazard::{Hazard, Summary},
+    hazard::Hazard,
     skip::skip,
 };
 
