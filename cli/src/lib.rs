@@ -12,6 +12,7 @@ mod compose;
 mod exit;
 mod front;
 mod guard;
+mod heap_text;
 mod message;
 mod output;
 mod payload;

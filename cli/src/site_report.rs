@@ -120,6 +120,15 @@ pub struct FrameReport {
     pub inlined: bool,
 }
 
+impl Range {
+    /// What is known.
+    pub fn exact(number: u64) -> Self {
+        #[allow(clippy::cast_precision_loss)]
+        let value = number as f64;
+        Self { value, low: value, high: value }
+    }
+}
+
 impl From<Estimate> for Range {
     fn from(estimate: Estimate) -> Self {
         Self { value: estimate.value, low: estimate.low, high: estimate.high }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use crate::{
+    heap_text::write_heap,
     quantity::{bytes, count, time},
     report::{FunctionReport, Report},
 };
@@ -27,8 +28,11 @@ fn write_report(out: &mut String, report: &Report) -> fmt::Result {
     if let Some(why) = &report.why {
         writeln!(out, "ended: {why}")?;
     }
-    writeln!(out, "\n{:>16} {:>12}  {:<8} function", "calls", "bytes", "hooked")?;
-    for row in &report.functions {
+    if !report.functions.is_empty() {
+        write_heap(out, &report.heap, report.rss)?;
+    }
+    writeln!(out, "\n{:>16} {:>12}  {:<8} function (exact)", "calls", "bytes", "hooked")?;
+    for row in report.functions.iter().filter(|row| row.calls > 0) {
         write_function(out, row)?;
     }
     if report.functions.is_empty() {

@@ -6,7 +6,7 @@ pub const FILTER_BYTES: usize = 1 << 18;
 /// Blocks are aligned to so many bytes.
 pub const ALIGN_SHIFT: u32 = 4;
 /// Binary logarithm of [`BUCKETS`].
-pub const BUCKET_BITS: u32 = 15;
+pub const BUCKET_BITS: u32 = 14;
 /// Buckets of the table.
 pub const BUCKETS: usize = 1 << BUCKET_BITS;
 /// Samples in one bucket. An address has two buckets.
