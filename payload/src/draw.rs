@@ -19,7 +19,7 @@ const fn logarithms() -> [u32; PARTS + 1] {
         let mut x = ((1 << 31) + ((part as u64) << (31 - PART_BITS))) as u128;
         let (mut bit, mut digits) = (0, 0_u32);
         while bit < 32 {
-            x = x * x >> 31;
+            x = (x * x) >> 31;
             digits <<= 1;
             if x >> 32 != 0 {
                 x >>= 1;
@@ -58,10 +58,10 @@ pub(crate) fn exponential(bits: u64, mean: u64) -> u64 {
     let within = fraction << PART_BITS >> 32;
     let low = u64::from(LOGARITHMS[part & (PARTS - 1)]);
     let high = u64::from(LOGARITHMS[(part & (PARTS - 1)) + 1]);
-    let logarithm = low + ((high - low) * within >> 32);
-    let power = (u64::from(zeros) + 1 << 32) - logarithm;
-    let natural = (u128::from(power) * u128::from(LN_2) >> 32) as u64;
-    (u128::from(natural) * u128::from(mean) >> 32) as u64
+    let logarithm = low + (((high - low) * within) >> 32);
+    let power = ((u64::from(zeros) + 1) << 32) - logarithm;
+    let natural = ((u128::from(power) * u128::from(LN_2)) >> 32) as u64;
+    ((u128::from(natural) * u128::from(mean)) >> 32) as u64
 }
 
 #[cfg(test)]

@@ -26,6 +26,10 @@
 #![no_std]
 // `heapattach_payload` is set by the build of the command alone; cargo does not know it.
 #![allow(unexpected_cfgs)]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "addresses are 64 bits wide here, and a checked conversion would need a way to panic"
+)]
 
 mod arch;
 mod cells;
@@ -37,6 +41,8 @@ mod ring;
 mod row;
 mod stack;
 mod table;
+
+const _: () = assert!(size_of::<usize>() == 8);
 
 #[cfg(target_arch = "x86_64")]
 pub use arch::heapattach_payload;
