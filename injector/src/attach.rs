@@ -314,7 +314,7 @@ impl<'t> Attach<'t> {
             interval: self.options.interval,
             ring_bits: self.options.ring_bits,
             ring_patience: self.options.ring_patience,
-            salt: session_number() as u32,
+            salt: u32::try_from(session_number() >> 32).unwrap_or(0),
         };
         install::enable(stop, &home, &orders).map_err(|e| failed(AttachError::Enable(e)))?;
         Ok(Installed { patches, shared, sorted, places: Places::default(), exposed: built.exposed })

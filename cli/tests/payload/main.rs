@@ -1,11 +1,19 @@
 //! The payload at work, in this very process.
 #![cfg(target_arch = "x86_64")]
 
+mod audit;
 mod counting;
+mod fork;
+mod instructions;
 mod mapped;
+mod originals;
 mod placed;
+mod records;
 mod registers;
+mod samples;
+mod sampling;
 mod section;
 mod signals;
-mod sites;
+mod stacks;
 mod steps;
+mod storm;

@@ -2,13 +2,12 @@
 //!
 //! # Safety
 //! The trap flag makes the processor stop after each instruction; the handler of SIGTRAP runs
-//! with it cleared and touches only plain thread-local memory.
+//! with it cleared and touches only plain thread-local memory and what it was given.
 #![allow(unsafe_code)]
 
 use std::{arch::asm, cell::Cell, ffi::c_void, ops::Range, ptr, sync::Once};
 
-/// A function of three words.
-pub type Call = extern "C" fn(u64, u64, u64) -> u64;
+use crate::originals::Call;
 
 #[derive(Clone, Copy)]
 struct Plan {
@@ -16,26 +15,52 @@ struct Plan {
     end: u64,
     steps: u32,
     at: u32,
-    between: Option<(Call, Call)>,
+    run: fn(*const ()),
+    data: *const (),
 }
 
 thread_local! {
     static PLAN: Cell<Plan> =
-        const { Cell::new(Plan { start: 0, end: 0, steps: 0, at: 0, between: None }) };
+        const { Cell::new(Plan { start: 0, end: 0, steps: 0, at: 0, run: |_| (), data: ptr::null() }) };
 }
 
-/// Calls `call` and, before its instruction number `at` inside `code`, both of `between`. Returns
-/// how many instructions it ran there.
-pub fn interrupt(
+/// Calls `call` and, before its instruction number `at` inside `code`, also `between`. Returns
+/// whether it got there.
+pub fn interrupt<F: Fn()>(
     call: Call,
-    args: [u64; 3],
-    code: Range<u64>,
+    args: [u64; 4],
+    code: &Range<u64>,
     at: u32,
-    between: (Call, Call),
-) -> u32 {
+    between: &F,
+) -> bool {
+    let run = |data: *const ()| {
+        // SAFETY: the closure outlives the call below, and nobody runs it afterwards.
+        let between = unsafe { &*data.cast::<F>() };
+        between();
+    };
+    step(
+        call,
+        args,
+        Plan {
+            start: code.start,
+            end: code.end,
+            steps: 0,
+            at,
+            run,
+            data: ptr::from_ref(between).cast(),
+        },
+    ) > at
+}
+
+/// How many instructions of a call lie in `code`.
+pub fn count(call: Call, args: [u64; 4], code: &Range<u64>) -> u32 {
+    let (start, end) = (code.start, code.end);
+    step(call, args, Plan { start, end, steps: 0, at: u32::MAX, run: |_| (), data: ptr::null() })
+}
+
+fn step(call: Call, args: [u64; 4], plan: Plan) -> u32 {
     static HANDLER: Once = Once::new();
     HANDLER.call_once(install);
-    let plan = Plan { start: code.start, end: code.end, steps: 0, at, between: Some(between) };
     PLAN.set(plan);
     // SAFETY: a C call with the trap flag set around it; the stack is aligned at the start of a
     // block and again after the pair of push and pop.
@@ -45,7 +70,7 @@ pub fn interrupt(
             "call {call}",
             "pushfq", "and qword ptr [rsp], -0x101", "popfq",
             call = in(reg) call,
-            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
+            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2], in("rcx") args[3],
             clobber_abi("C"),
         );
     }
@@ -64,18 +89,17 @@ fn install() {
 
 extern "C" fn on_trap(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: with SA_SIGINFO the kernel passes a `ucontext_t`.
-    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+    let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let rip = context.uc_mcontext.gregs[libc::REG_RIP as usize].cast_unsigned();
     let mut plan = PLAN.get();
     if !(plan.start..plan.end).contains(&rip) {
         return;
     }
-    if plan.steps == plan.at
-        && let Some((first, second)) = plan.between
-    {
-        first(1, 1, 1);
-        second(1, 1, 1);
-    }
     plan.steps += 1;
     PLAN.set(plan);
+    if plan.steps > plan.at {
+        (plan.run)(plan.data);
+        // The rest needs no steps.
+        context.uc_mcontext.gregs[libc::REG_EFL as usize] &= !0x100;
+    }
 }

@@ -1,0 +1,29 @@
+//! How many instructions a call that is only counted costs.
+
+use heapattach_abi::kind::HookKind;
+
+use crate::{
+    placed::{NEVER, Placed},
+    steps::count,
+};
+
+const MOST: u32 = 30;
+
+#[test]
+fn a_call_that_is_only_counted_takes_few_instructions() {
+    let placed = Placed::new(NEVER, 6);
+    placed.lead(HookKind::PosixMemalign, crate::originals::sum);
+    for kind in HookKind::ALL {
+        let one = || count(placed.first(kind), [16; 4], &placed.code());
+        let (first, second) = (one(), one());
+        println!("{kind:?}: first {first}, then {second} instructions");
+        let bound = match kind {
+            HookKind::Free | HookKind::Malloc | HookKind::Memalign | HookKind::PosixMemalign => {
+                MOST
+            }
+            HookKind::Calloc | HookKind::Realloc => MOST + 6,
+            _ => 1000,
+        };
+        assert!((20..=bound).contains(&second), "{kind:?} takes {second}");
+    }
+}
