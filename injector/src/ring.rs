@@ -13,6 +13,7 @@ use std::{
 };
 
 use heapattach_abi::{
+    protocol::{self, Words as _},
     region,
     ring::{self, Kind, RING_HEAD_BYTES, RINGS, SLOT_BYTES},
 };
@@ -22,7 +23,7 @@ use crate::{
     addr::RemoteAddr,
     event::{Event, StackId, What},
     memory::Memory,
-    shared::Shared,
+    shared::{Reach, Shared},
 };
 
 /// A thread has this long to finish a record: it may not get a processor.
@@ -171,39 +172,34 @@ impl Reader {
         given_up: bool,
         tell: &mut impl FnMut(Event, Call),
     ) -> Result<(), Errno> {
+        let reach = Reach::new(shared, memory);
         let head_at = region::RING_HEADS_AT + number * RING_HEAD_BYTES;
-        let head = shared.word(memory, head_at + ring::HEAD)?;
+        let head = reach.acquire(head_at + ring::HEAD);
         let mut tail = self.tails[number];
         let capacity = 1_u64 << self.ring_bits;
         if head.wrapping_sub(tail) > capacity {
             // No writer of ours goes further than a ring.
             self.torn = self.torn.saturating_add(1);
-            self.tails[number] = head;
-            return shared.store(memory, head_at + ring::TAIL, head);
+            tail = head;
         }
         let slots = region::SLOTS_AT + number * (SLOT_BYTES << self.ring_bits);
         while tail != head {
             let at = slots + usize::try_from(tail & (capacity - 1)).unwrap_or(0) * SLOT_BYTES;
-            // Pairs with the writer's release of the seal.
-            let seal = shared.word(memory, at)?;
-            if ring::is_sealed(seal, tail) {
-                let mut slot = [0; SLOT_WORDS];
-                shared.words(memory, at, &mut slot)?;
-                slot[0] = seal | PRESENT;
-                self.place(slot, tell);
-            } else if given_up {
-                self.torn = self.torn.saturating_add(1);
-            } else {
-                break;
+            match protocol::read(&reach, at, tail) {
+                Some([seal, rest @ ..]) => {
+                    let [packed, size, stamp] = rest;
+                    self.place([seal | PRESENT, packed, size, stamp], tell);
+                }
+                None if given_up => self.torn = self.torn.saturating_add(1),
+                None => break,
             }
             tail = tail.wrapping_add(1);
         }
         if tail != self.tails[number] {
             self.tails[number] = tail;
-            // Pairs with the writers' acquire: they may write over what we have copied.
-            shared.store(memory, head_at + ring::TAIL, tail)?;
+            protocol::advance(&reach, head_at, tail);
         }
-        Ok(())
+        reach.check()
     }
 
     /// Puts a slot where its stamp says.

@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 use std::{
+    cell::Cell,
     fs::File,
     num::NonZeroUsize,
     os::fd::OwnedFd,
@@ -17,6 +18,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use heapattach_abi::protocol::Words;
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, SealFlag, fcntl},
@@ -153,5 +155,62 @@ impl Shared {
             Self::Mapped { file, .. } => file.metadata().ok().map(|m| m.blocks() * 512),
             Self::Private(_) => None,
         }
+    }
+}
+
+/// The region through one target's memory, for the steps of the ring. What cannot be read is 0, and
+/// noted.
+#[derive(Debug)]
+pub struct Reach<'a> {
+    /// The region.
+    pub shared: &'a Shared,
+    /// The target's memory.
+    pub memory: &'a Memory,
+    /// The last error.
+    pub error: Cell<Option<Errno>>,
+}
+
+impl<'a> Reach<'a> {
+    /// Nothing failed yet.
+    pub fn new(shared: &'a Shared, memory: &'a Memory) -> Self {
+        Self { shared, memory, error: Cell::new(None) }
+    }
+
+    /// What went wrong, if anything did.
+    ///
+    /// # Errors
+    /// That.
+    pub fn check(&self) -> Result<(), Errno> {
+        self.error.get().map_or(Ok(()), Err)
+    }
+
+    fn note<T: Default>(&self, result: Result<T, Errno>) -> T {
+        result.unwrap_or_else(|errno| {
+            self.error.set(Some(errno));
+            T::default()
+        })
+    }
+}
+
+impl Words for Reach<'_> {
+    fn get(&self, at: usize) -> u64 {
+        self.note(self.shared.word(self.memory, at))
+    }
+
+    fn set(&self, at: usize, value: u64) {
+        self.note(self.shared.store(self.memory, at, value));
+    }
+
+    fn acquire(&self, at: usize) -> u64 {
+        self.get(at)
+    }
+
+    fn release(&self, at: usize, value: u64) {
+        self.set(at, value);
+    }
+
+    /// A reader takes no positions.
+    fn exchange(&self, _at: usize, _old: u64, _new: u64) -> bool {
+        false
     }
 }

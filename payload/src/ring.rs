@@ -1,13 +1,12 @@
-//! Writing records.
-//!
-//! The protocol is written against [`Words`] alone, so that tests run the very same steps in a
-//! model checker.
+//! Writing records, by the steps of [`heapattach_abi::protocol`].
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use heapattach_abi::{
-    control, region,
-    ring::{self, Kind, RESERVE_SHIFT, RING_HEAD_BYTES, SLOT_BYTES},
+    control,
+    protocol::{self, NoSlot, Words},
+    region,
+    ring::{self, Kind, RING_HEAD_BYTES, SLOT_BYTES},
     row,
 };
 
@@ -41,7 +40,8 @@ impl Record {
 
 /// A slot that is ours to fill.
 pub(crate) struct Reserved {
-    slot: Place,
+    region: Place,
+    slot: usize,
     position: u64,
     /// The number of the record that will be written there.
     pub stamp: u64,
@@ -54,32 +54,25 @@ pub(crate) fn reserve(cells: &Cells, row: &Row, record_is_urgent: bool) -> Optio
     let control = cells.control();
     let bits = control.at(control::RING_BITS).half().load(Relaxed) & 31;
     let number = row.field(row::RING).get() as usize & (ring::RINGS - 1);
-    let head = region.at(region::RING_HEADS_AT + number * RING_HEAD_BYTES);
+    let head = region::RING_HEADS_AT + number * RING_HEAD_BYTES;
     let capacity = 1_u64 << bits;
-    let limit = if record_is_urgent { capacity } else { capacity - (capacity >> RESERVE_SHIFT) };
     let mut patience = control.at(control::RING_PATIENCE).half().load(Relaxed);
     let mut tries = TRIES;
     while tries > 0 {
-        let position = head.at(ring::HEAD).get();
-        // Pairs with the reader's release: what it has read may be written over from here on.
-        let tail = head.at(ring::TAIL).word().load(Acquire);
-        if position.wrapping_sub(tail) >= limit {
-            if patience == 0 {
-                break;
+        match protocol::reserve(&region, head, capacity, record_is_urgent) {
+            Ok(position) => {
+                let index = (position & (capacity - 1)) as usize;
+                let slot = region::SLOTS_AT + (number << bits | index) * SLOT_BYTES;
+                let stamp = region.at(region::STAMP).word().fetch_add(1, AcqRel);
+                return Some(Reserved { region, slot, position, stamp });
             }
-            patience -= 1;
-            arch::pause();
-            continue;
+            Err(NoSlot::Contended) => tries -= 1,
+            Err(NoSlot::Full) if patience == 0 => break,
+            Err(NoSlot::Full) => {
+                patience -= 1;
+                arch::pause();
+            }
         }
-        let next = position.wrapping_add(1);
-        let won = head.at(ring::HEAD).word().compare_exchange(position, next, AcqRel, Relaxed);
-        if won.is_ok() {
-            let index = (position & (capacity - 1)) as usize;
-            let slots = region.at(region::SLOTS_AT + number * (SLOT_BYTES << bits));
-            let stamp = region.at(region::STAMP).word().fetch_add(1, AcqRel);
-            return Some(Reserved { slot: slots.at(index * SLOT_BYTES), position, stamp });
-        }
-        tries -= 1;
     }
     row.add(if record_is_urgent { row::DROPPED_FREES } else { row::DROPPED_BLOCKS }, 1);
     None
@@ -89,11 +82,8 @@ impl Reserved {
     /// Fills the slot; answers the stamp.
     pub(crate) fn fill(self, record: &Record) -> u64 {
         let packed = ring::pack(record.address, record.kind, record.hook, record.interval_number);
-        self.slot.at(8).set(packed);
-        self.slot.at(16).set(record.size);
-        self.slot.at(24).set(self.stamp);
-        // Pairs with the reader's acquire: the rest of the slot is there when its seal is.
-        self.slot.word().store(ring::seal(self.position, record.stack), Release);
+        let rest = [packed, record.size, self.stamp];
+        protocol::fill(&self.region, self.slot, self.position, record.stack, rest);
         self.stamp
     }
 }
@@ -101,4 +91,26 @@ impl Reserved {
 /// Writes a record; answers its stamp, unless it found no room.
 pub(crate) fn push(cells: &Cells, row: &Row, record: &Record) -> Option<u64> {
     reserve(cells, row, record.is_urgent()).map(|slot| slot.fill(record))
+}
+
+impl Words for Place {
+    fn get(&self, at: usize) -> u64 {
+        self.at(at).word().load(Relaxed)
+    }
+
+    fn set(&self, at: usize, value: u64) {
+        self.at(at).word().store(value, Relaxed);
+    }
+
+    fn acquire(&self, at: usize) -> u64 {
+        self.at(at).word().load(Acquire)
+    }
+
+    fn release(&self, at: usize, value: u64) {
+        self.at(at).word().store(value, Release);
+    }
+
+    fn exchange(&self, at: usize, old: u64, new: u64) -> bool {
+        self.at(at).word().compare_exchange(old, new, AcqRel, Relaxed).is_ok()
+    }
 }

@@ -14,7 +14,7 @@
 //!  └─────────────────────────┘    goes on
 //! ```
 //!
-//! Layouts only: no code here reads or writes foreign memory. Every offset is asserted at compile
+//! Layouts, and the steps by which both sides share a ring: no code here touches memory itself. Every offset is asserted at compile
 //! time, every address is a `u64`, and a change of any of it is a change of [`image::VERSION`].
 #![no_std]
 #![forbid(unsafe_code)]
@@ -25,6 +25,7 @@ pub mod control;
 pub mod image;
 pub mod index;
 pub mod kind;
+pub mod protocol;
 pub mod region;
 pub mod ring;
 pub mod row;
