@@ -2,7 +2,7 @@
 //! since rings fill within milliseconds while other things take longer.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::Duration,
@@ -25,6 +25,9 @@ const BATCH: usize = 4096;
 const PAUSE: Duration = Duration::from_micros(500);
 /// The same for samples, which are few.
 const PAUSE_OF_SAMPLES: Duration = Duration::from_millis(10);
+
+/// Events that wait for a stack, at most.
+const HELD_BACK: usize = 1 << 16;
 
 /// The callers of one hook that are told apart, at most; in all, no session has so many.
 const CALLERS_LIMIT: usize = 1 << 20;
@@ -63,28 +66,37 @@ impl Recorder {
     /// Takes in what happens until `is_over`, and what is left then.
     pub fn follow(mut self, memory: &Memory, is_over: &AtomicBool) -> Self {
         let pause = if self.is_exact { PAUSE } else { PAUSE_OF_SAMPLES };
-        let mut told = Vec::new();
+        let mut told = VecDeque::new();
         while !is_over.load(Relaxed) {
+            let held_back = told.len();
             // The end of the target is noticed elsewhere.
-            let _ = self.records.drain(memory, |event, call| told.push((event, call)));
-            let was_busy = told.len() > BATCH;
-            self.take(&mut told);
+            let _ = self.records.drain(memory, |event, call| told.push_back((event, call)));
+            let was_busy = told.len() - held_back > BATCH;
+            self.take(&mut told, HELD_BACK);
             if !was_busy {
                 thread::sleep(pause);
             }
         }
-        let _ = self.records.finish(memory, |event, call| told.push((event, call)));
-        self.take(&mut told);
+        let _ = self.records.finish(memory, |event, call| told.push_back((event, call)));
+        self.take(&mut told, 0);
         self
     }
 
-    fn take(&mut self, told: &mut Vec<(Event, Call)>) {
-        for (mut event, call) in told.drain(..) {
+    /// Takes in events up to the first whose stack is not known yet: the thread that met it first
+    /// is still storing it, and others name it already. Its own event comes after it. No more than
+    /// `most` are held back for that.
+    fn take(&mut self, told: &mut VecDeque<(Event, Call)>, most: usize) {
+        while let Some(&(mut event, call)) = told.front() {
+            if let What::Allocated { stack, .. } | What::Mapped { stack, .. } = &mut event.what {
+                *stack = match self.place(*stack) {
+                    Some(place) => place,
+                    None if told.len() <= most => break,
+                    None => StackId(0),
+                };
+            }
+            told.pop_front();
             if self.is_exact {
                 self.count(&event, call);
-            }
-            if let What::Allocated { stack, .. } | What::Mapped { stack, .. } = &mut event.what {
-                *stack = self.place(*stack);
             }
             self.batch.push(event);
             if self.batch.len() == BATCH {
@@ -110,15 +122,18 @@ impl Recorder {
         }
     }
 
-    /// The stack that stands for all stacks with the same caller.
-    fn place(&mut self, stack: StackId) -> StackId {
-        if let Some(place) = self.place_of.get(&stack) {
-            return *place;
+    /// The stack that stands for all stacks with the same caller; `None` if it is not known yet.
+    fn place(&mut self, stack: StackId) -> Option<StackId> {
+        if stack == StackId(0) {
+            return Some(stack);
         }
-        let caller = self.records.stack(stack).and_then(|stack| stack.frames.first());
-        let Some(caller) = caller else { return StackId(0) };
-        let place = *self.places.entry(*caller).or_insert(stack);
+        if let Some(place) = self.place_of.get(&stack) {
+            return Some(*place);
+        }
+        let caller = self.records.stack(stack)?.frames.first();
+        let place =
+            caller.map_or(StackId(0), |caller| *self.places.entry(*caller).or_insert(stack));
         self.place_of.insert(stack, place);
-        place
+        Some(place)
     }
 }

@@ -48,4 +48,5 @@ pub mod skip;
 pub mod survey;
 pub mod task;
 pub mod trace;
+pub mod truth;
 pub mod uprobe;

@@ -1,9 +1,15 @@
 //! The command's JSON report, as a user's script would read it.
 
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
 use serde::Deserialize;
 
 /// Schema this reader knows.
-pub const SCHEMA: &str = "heapattach/door/1";
+pub const SCHEMA: &str = "heapattach/report/1";
 
 /// The whole report of one attach.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -21,6 +27,8 @@ pub struct Report {
     pub target: String,
     /// What was hooked, and what was counted.
     pub functions: Vec<Function>,
+    /// What the heap holds, and who asked for it.
+    pub heap: Heap,
     /// What was not hooked, and why.
     pub not_hooked: Vec<NotHooked>,
     /// Every time the target stood still.
@@ -33,6 +41,84 @@ pub struct Report {
     pub exit: Option<Exit>,
     /// Why the command refused.
     pub error: Option<String>,
+}
+
+/// A number with its 95 % interval.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Range {
+    /// The number.
+    pub value: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// Bytes and blocks.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Amount {
+    /// Bytes asked for.
+    pub bytes: Range,
+    /// Blocks.
+    pub blocks: Range,
+}
+
+/// The heap since the attach.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Heap {
+    /// Mean bytes between samples; 1: everything is recorded.
+    pub every: u64,
+    /// Handed out.
+    pub allocated: Amount,
+    /// Of those, given back.
+    pub freed: Amount,
+    /// Of those, held at the end.
+    pub live: Amount,
+    /// Bytes of pages that were mapped.
+    pub mapped: u64,
+    /// Of those, still mapped.
+    pub mapped_live: u64,
+    /// What is missing, by its kind.
+    pub lost: BTreeMap<String, u64>,
+    /// Who asked, those that hold most first.
+    pub sites: Vec<Site>,
+    /// Sites that are not listed.
+    pub more_sites: u64,
+}
+
+/// One place that asks for memory.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Site {
+    /// The caller, in words.
+    pub place: String,
+    /// What it holds.
+    pub live: Amount,
+    /// What it asked for.
+    pub allocated: Amount,
+    /// Bytes of pages it mapped.
+    pub mapped: u64,
+    /// Of those, still mapped.
+    pub mapped_live: u64,
+    /// The calls that led to it, innermost first.
+    pub frames: Vec<Frame>,
+}
+
+/// One frame.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Frame {
+    /// The function, if it is known.
+    pub function: String,
+    /// The source file, if it is known.
+    pub file: String,
+    /// The line in it.
+    pub line: u64,
+    /// It was inlined into the next.
+    pub inlined: bool,
 }
 
 /// One hooked function.
@@ -101,6 +187,13 @@ pub struct Exit {
     pub signal: Option<i32>,
 }
 
+/// Where a report can be written to; nobody else's.
+pub fn fresh_file() -> PathBuf {
+    static SERIAL: AtomicU32 = AtomicU32::new(0);
+    let serial = SERIAL.fetch_add(1, Relaxed);
+    std::env::temp_dir().join(format!("heapattach-report-of-{}-{serial}", std::process::id()))
+}
+
 impl Report {
     /// Calls counted in all.
     pub fn calls(&self) -> u64 {
@@ -128,8 +221,27 @@ impl Report {
         self.stops.iter().filter(|s| s.why == why).map(|s| s.stopped_us).collect()
     }
 
+    /// Whether nothing is missing from what was recorded.
+    pub fn is_complete(&self) -> bool {
+        !self.heap.lost.is_empty() && self.heap.lost.values().all(|&number| number == 0)
+    }
+
     fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Function> {
         self.functions.iter().filter(move |f| f.function == name)
+    }
+}
+
+impl Site {
+    /// Whether the code that made the call belongs to the function of this name: its own, or
+    /// inlined into it. Arguments and paths do not matter.
+    pub fn is_in(&self, name: &str) -> bool {
+        let end = self.frames.iter().position(|frame| !frame.inlined);
+        let own = &self.frames[..end.map_or(self.frames.len(), |end| end + 1)];
+        own.iter().any(|frame| {
+            let tail = frame.function.rsplit_once("::").map_or("", |(_, tail)| tail);
+            let bare = frame.function.split('(').next().unwrap_or_default();
+            [&frame.function, tail, bare].contains(&name)
+        })
     }
 }
 
@@ -146,5 +258,16 @@ mod tests {
         let report: Report = serde_json::from_str(text).unwrap();
         assert_eq!((report.calls(), report.calls_of("free")), (5, 5));
         assert_eq!((report.bytes_of("free"), report.calls_from("free", "/x")), (5, 3));
+    }
+
+    #[test]
+    fn a_site_is_in_the_function_its_call_was_inlined_into_and_in_none_further_up() {
+        let site: Site = serde_json::from_str(
+            r#"{"frames":[{"function":"alloc::alloc::alloc","inlined":true},
+                {"function":"truth::site_vector"},{"function":"main(int, char**)"}]}"#,
+        )
+        .unwrap();
+        assert!(["alloc", "site_vector", "truth::site_vector"].iter().all(|name| site.is_in(name)));
+        assert!(!site.is_in("main"));
     }
 }
