@@ -144,7 +144,7 @@ fn instructions() {
     for kind in HookKind::ALL {
         let placed = Placed::new(placed::NEVER, 6);
         placed.lead(kind, sum);
-        let count = || steps::count(placed.first(kind), [16; 4], &placed.code());
+        let count = || steps::trace(&placed, placed.first(kind), [16; 4]).len();
         let (first, second) = (count(), count());
         placed.disable();
         println!("  {kind:?}: first {first}, then {second}, disabled {}", count());

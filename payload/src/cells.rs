@@ -7,7 +7,7 @@
 
 use core::sync::atomic::Ordering;
 
-use heapattach_abi::{control, kind::MAX_HOOKS};
+use heapattach_abi::{control, kind::MAX_HOOKS, region};
 
 use crate::place::Place;
 
@@ -48,11 +48,16 @@ impl Cells {
         unsafe { Place::new(self.filter) }
     }
 
-    /// The shared region; only where the hooks are enabled.
+    /// The shared region. Not by the control page: a signal handler may fork in the middle of a slow
+    /// path, whose rest then runs in the child too, where that page reads zero.
     pub(crate) fn region(&self) -> Place {
-        let address = self.control().at(control::REGION).get();
-        // SAFETY: see above; the control page reads zero in a forked child, where nobody asks.
-        unsafe { Place::new(address) }
+        // SAFETY: see above; the filter is a part of the region.
+        unsafe { Place::new(self.filter.wrapping_sub(region::FILTER_AT as u64)) }
+    }
+
+    /// Whether this is still the process that the payload was put into, not a child of it.
+    pub(crate) fn is_at_home(&self) -> bool {
+        self.control().at(control::REGION).get() != 0
     }
 
     pub(crate) fn is_enabled(&self) -> bool {

@@ -37,8 +37,7 @@ pub(crate) extern "C" fn enter(frame: &mut Frame, cells: &Cells) -> u32 {
         row.field(row::STACK_HINT).set(frame.stack_pointer());
     }
     if frame.begun == 0 {
-        row.follow_interval(cells);
-        row.add(row::BUSY, 1_u64.wrapping_neg());
+        end(cells, &row);
         return 0;
     }
     frame.row = row.address();
@@ -148,8 +147,15 @@ pub(crate) extern "C" fn leave(frame: &mut Frame, cells: &Cells) {
         _ => (0, 0, Kind::Nothing),
     };
     finish(frame, cells, &row, got, size, kind);
-    row.follow_interval(cells);
-    row.add(row::BUSY, 1_u64.wrapping_neg());
+    end(cells, &row);
+}
+
+fn end(cells: &Cells, row: &Row) {
+    // A child that was forked on the way here shares the row, but the parent is the one to end this.
+    if cells.is_at_home() {
+        row.follow_interval(cells);
+        row.add(row::BUSY, 1_u64.wrapping_neg());
+    }
 }
 
 fn finish(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Kind) {

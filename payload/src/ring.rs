@@ -53,6 +53,10 @@ pub(crate) fn reserve(cells: &Cells, row: &Row, record_is_urgent: bool) -> Optio
     let region = cells.region();
     let control = cells.control();
     let bits = control.at(control::RING_BITS).half().load(Relaxed) & 31;
+    if bits == 0 {
+        // A child that was forked in the middle of a slow path: what it does is not asked for.
+        return None;
+    }
     let number = row.field(row::RING).get() as usize & (ring::RINGS - 1);
     let head = region::RING_HEADS_AT + number * RING_HEAD_BYTES;
     let capacity = 1_u64 << bits;

@@ -30,8 +30,12 @@ impl Row {
             {
                 let new = Self::new(cells, thread);
                 entry.at(8).set(new.place.address());
-                // A hook finds by the index only what it may change without locks.
-                entry.word().store(if new.is_shared { 0 } else { thread }, Release);
+                // A hook finds by the index only what it may change without locks. In a child that
+                // was forked since, it finds nothing: the claim is gone if it came after that, and
+                // the child is told from the parent if it came before.
+                let is_own = !new.is_shared && cells.is_at_home();
+                let key = if is_own { thread } else { 0 };
+                let _ = entry.word().compare_exchange(index::CLAIMED, key, AcqRel, Relaxed);
                 return new;
             }
             entry = entry.at(index::ENTRY_BYTES);

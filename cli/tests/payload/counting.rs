@@ -209,24 +209,6 @@ fn hooks_that_are_off_pass_through_and_record_nothing() {
 }
 
 #[test]
-fn hooks_that_were_off_for_a_while_sample_again() {
-    let placed = Placed::new(1 << 12, 8);
-    let malloc = placed.first(HookKind::Malloc);
-    let samples = || {
-        placed.drain();
-        repeat(10_000, || malloc(64, 0, 0, 0));
-        placed.positions(placed.row(placed.own_row(), heapattach_abi::row::RING) as usize).0
-    };
-    let before = samples();
-    assert!(before > 50, "{before} samples");
-    placed.disable();
-    assert_eq!(samples(), before);
-    placed.enable(1 << 12, 0);
-    let after = samples() - before;
-    assert!(after > 50, "{after} samples");
-}
-
-#[test]
 fn a_stale_heartbeat_switches_the_hooks_off_within_its_ticks() {
     for shared in [false, true] {
         let placed = Placed::new(1, 6);

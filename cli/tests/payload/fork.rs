@@ -9,7 +9,7 @@ use heapattach_abi::kind::{HookKind, MAX_HOOKS};
 use crate::{
     originals::sum,
     placed::{NEVER, Placed},
-    steps::interrupt,
+    steps::{interrupt, trace},
 };
 
 /// Runs in a forked child; whether it came to its end and was content.
@@ -47,27 +47,44 @@ fn a_forked_child_passes_through_and_counts_nothing() {
 #[test]
 fn a_fork_between_any_two_instructions_of_a_hook_leaves_the_child_alive() {
     for interval in [1, 1 << 10, NEVER] {
-        let mut placed = Placed::new(interval, 6);
         for kind in HookKind::ALL {
+            let placed = Placed::new(interval, 6);
             let place = std::cell::Cell::new(0_u64);
             let first = match kind {
                 HookKind::PosixMemalign => place.as_ptr().expose_provenance() as u64,
                 _ => 0x7000,
             };
             let arguments = [first, 1 << 12, 1 << 12, 0];
-            for at in 0.. {
-                placed.first(HookKind::Free)(0x6000, 0, 0, 0);
-                placed.drain();
-                let wipe = || placed.wipe_private();
-                let reached = interrupt(placed.first(kind), arguments, &placed.code(), at, &wipe);
-                // Every slot that was taken is written: the reader of the parent waits for it.
-                placed.records();
-                placed.enable(interval, 0);
-                if !reached {
-                    break;
+            let call = placed.first(kind);
+            for known in [false, true] {
+                let prepare = || {
+                    placed.wipe_private();
+                    placed.enable(interval, 0);
+                    if known {
+                        placed.first(HookKind::Free)(0x6000, 0, 0, 0);
+                    }
+                    placed.drain();
+                };
+                prepare();
+                for stop in trace(&placed, call, arguments) {
+                    prepare();
+                    // What the child sees when it goes on.
+                    let forks = || placed.wipe_private();
+                    if !interrupt(&placed, call, arguments, stop, &forks) {
+                        continue;
+                    }
+                    // Every slot that was taken is written: the parent's reader waits for it.
+                    placed.records();
+                    let before = placed.counts();
+                    call(first, 1 << 12, 1 << 12, 0);
+                    assert_eq!(
+                        placed.counts(),
+                        before,
+                        "{kind:?}, known {known}, {stop:x?} in {:x?}",
+                        placed.code()
+                    );
                 }
             }
-            placed = Placed::new(interval, 6);
         }
     }
 }

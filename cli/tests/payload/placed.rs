@@ -129,6 +129,14 @@ impl Placed {
         self.text.address..self.text.address + self.image.text().len() as u64
     }
 
+    /// Writes a byte of the code, and tells the one before.
+    pub fn patch(&self, address: u64, byte: u8) -> u8 {
+        let at = (address - self.text.address) as usize;
+        let before = self.text.byte(at);
+        self.text.write(at, &[byte]);
+        before
+    }
+
     pub fn hook_address(&self, hook: usize) -> u64 {
         self.text.address + self.image.hook_offset(hook).unwrap() as u64
     }
@@ -177,6 +185,12 @@ impl Placed {
         let at = |i| control::CONTROL_BYTES + i * index::ENTRY_BYTES;
         let count = index::BUCKETS + index::PROBES;
         (0..count).map(move |i| (self.private.get(at(i)), self.private.get(at(i) + 8)))
+    }
+
+    /// Makes all threads new ones.
+    pub fn forget_threads(&self) {
+        self.fill_index(0);
+        self.set_word(region::ROWS_TAKEN, 0);
     }
 
     /// Writes the same key to every entry of the index of threads: 0 forgets the threads, another
@@ -308,13 +322,18 @@ impl Placed {
         self.region.write(region::FILTER_AT, &[u8::MAX; samples::FILTER_BYTES]);
     }
 
-    /// As new, but for the stacks and the filter of what is recorded by address: `records` are all
-    /// that there were.
+    /// As new, but for the filter of what is recorded by address; `records` are all that there were.
     pub fn reset(&self, records: &[Record]) {
         let by_address = self.private.get(control::ENABLED) >> 32 != 0;
         self.region.wipe(region::ROWS_AT, self.rows().len() * ROW_BYTES);
         self.set_word(region::ROWS_TAKEN, 0);
         self.set_word(region::STAMP, 0);
+        self.set_word(region::STACK_WORDS_TAKEN, 0);
+        for record in records.iter().filter(|record| record.stack != 0) {
+            let entry = record.stack as usize - 1;
+            let at = region::STACK_INDEX_AT + entry * stacks::ENTRY_BYTES;
+            self.region.wipe(at, stacks::ENTRY_BYTES);
+        }
         self.region.wipe(region::RING_HEADS_AT, ring::RINGS * ring::RING_HEAD_BYTES);
         self.private.wipe(control::CONTROL_BYTES, index::INDEX_BYTES);
         for record in records.iter().filter(|_| !by_address) {

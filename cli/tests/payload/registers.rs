@@ -230,7 +230,7 @@ fn original_and_caller_find_every_register_as_it_was() {
     let counting = placed(NEVER);
     let counted = |kind| Some(if maps(kind) { Call } else { Jump });
     sweep(&counting, SMALL, noise, || (), counted);
-    sweep(&counting, SMALL, noise, || counting.fill_index(0), counted);
+    sweep(&counting, SMALL, noise, || counting.forget_threads(), counted);
     // A block that may be a sample and is none; with a look at the heartbeat.
     counting.fill_filter();
     counting.set_deadline(u64::MAX);
@@ -258,7 +258,7 @@ fn original_and_caller_find_every_register_as_it_was() {
     let recorded = |kind| Some(if kind == HookKind::Free { Jump } else { Call });
     let all = placed(1);
     sweep(&all, SMALL, noise, || (), recorded);
-    sweep(&all, u64::MAX, noise, || all.fill_index(0), recorded);
+    sweep(&all, u64::MAX, noise, || all.forget_threads(), recorded);
     all.use_up_rows();
     all.fill_index(0);
     sweep(&all, u64::MAX, noise, || (), recorded);

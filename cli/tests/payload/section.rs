@@ -51,9 +51,11 @@ fn it_is_small_and_all_its_code_is_seen() {
     let found = instructions(&section);
     let begins = |target: u64| found.binary_search_by_key(&target, Instruction::ip).is_ok();
     for instruction in &found {
-        if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::ConditionalBranch)
-            || instruction.is_jmp_short_or_near()
-        {
+        let is_direct = instruction.op_kind(0) == OpKind::NearBranch64;
+        let flow = instruction.flow_control();
+        let is_ours = is_direct || instruction.mnemonic() == Mnemonic::Syscall;
+        assert!(is_ours || flow != FlowControl::Call, "{:#x}: {instruction:?}", instruction.ip());
+        if is_direct {
             let target = instruction.near_branch_target();
             assert!(begins(target), "{:#x}: {instruction:?}", instruction.ip());
         }

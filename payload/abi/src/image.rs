@@ -45,7 +45,8 @@ pub struct Image {
     pub control_cell: u32,
     /// Offset of the cell for the address of the index of threads.
     pub index_cell: u32,
-    /// Offset of the cell for the address of the filter of samples.
+    /// Offset of the cell for the address of the filter of samples, which leads to the region it is
+    /// a part of.
     pub filter_cell: u32,
     /// Offset of `[u64; MAX_HOOKS]`: where each hook goes on.
     pub orig_cells: u32,

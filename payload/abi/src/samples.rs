@@ -3,8 +3,10 @@
 
 /// Counters of the filter, a byte each. One that is full stays so.
 pub const FILTER_BYTES: usize = 1 << 18;
-/// Blocks are aligned to so many bytes.
-pub const ALIGN_SHIFT: u32 = 4;
+/// A counter is for so many neighbouring bytes, as a power of two: samples are far apart, so that a
+/// block has hardly ever one beside it, and the counters of all blocks a program is busy with are
+/// few enough to stay near the processor.
+pub const GRANULE_SHIFT: u32 = 9;
 /// Binary logarithm of [`BUCKETS`].
 pub const BUCKET_BITS: u32 = 14;
 /// Buckets of the table.
@@ -22,7 +24,7 @@ pub const HASH_MUL: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The counter of the filter for a block.
 pub const fn filter_index(address: u64) -> usize {
-    (address >> ALIGN_SHIFT) as usize & (FILTER_BYTES - 1)
+    (address >> GRANULE_SHIFT) as usize & (FILTER_BYTES - 1)
 }
 
 /// The two buckets for a block.

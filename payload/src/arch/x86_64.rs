@@ -66,7 +66,7 @@ pub unsafe extern "C" fn heapattach_payload() {
         THRESHOLD = const row::THRESHOLD,
         COUNTDOWN = const row::COUNTDOWN,
         COUNTS = const row::COUNTS,
-        FILTER_SHIFT = const samples::ALIGN_SHIFT,
+        FILTER_SHIFT = const samples::GRANULE_SHIFT,
         FILTER_MASK = const samples::FILTER_BYTES - 1,
         FRAME_BYTES = const FRAME_BYTES,
         FRAME_FLAGS = const offset_of!(Frame, flags),

@@ -233,9 +233,15 @@
     jmp [rsp - 8]                       # Frame::target
 
 .Lcall_original:
+    mov rax, [rsp + {FRAME_FLAGS}]
+    add al, 0x7f
+    sahf
     mov rax, [rsp + {FRAME_RAX}]
     call [rsp + {FRAME_TARGET}]
     mov [rsp + {FRAME_RAX}], rax
+    lahf
+    seto al
+    mov [rsp + {FRAME_FLAGS}], rax
     mov [rsp + {FRAME_RCX}], rcx
     mov [rsp + {FRAME_RDX}], rdx
     mov [rsp + {FRAME_RSI}], rsi
@@ -247,6 +253,9 @@
     mov rdi, rsp
     lea rsi, [rip + .Lcells]
     call {LEAVE}
+    mov rax, [rsp + {FRAME_FLAGS}]
+    add al, 0x7f
+    sahf
     mov rax, [rsp + {FRAME_RAX}]
     mov rcx, [rsp + {FRAME_RCX}]
     mov rdx, [rsp + {FRAME_RDX}]
