@@ -3,11 +3,7 @@
 use std::fs;
 
 use heapattach_tests::{
-    command::Hooks,
-    compile::Source,
-    fixture::Launch,
-    hazard::Hazard,
-    skip::skip,
+    command::Hooks, compile::Source, fixture::Launch, hazard::Hazard, skip::skip,
 };
 
 fn hazard(name: &str, launch: Launch, hooks: Hooks) -> Option<Hazard> {

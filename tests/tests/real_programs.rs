@@ -1,6 +1,6 @@
 //! Programs that people run, attached to under load: every request is answered, rightly.
 
-use std::{path::PathBuf, process::Command, time::Duration};
+use std::time::Duration;
 
 use heapattach_tests::{
     command::{Heapattach, Hooks},
@@ -8,7 +8,7 @@ use heapattach_tests::{
     fingerprint::{Fingerprint, Scope, diff_within},
     fixture::Launch,
     hazard::{Hazard, cycles},
-    real::{Load, Server, StartError, memcached, nginx, redis},
+    real::{Load, Server, StartError, memcached, nginx, python, redis},
     report::Report,
     seed::{Random, seed},
     skip::skip,
@@ -128,18 +128,9 @@ fn an_nginx_master_and_its_workers_live_on() {
     assert_eq!(server.children(), workers, "the workers were replaced");
 }
 
-/// The interpreter itself: what `python3` names may be a script that chooses one.
-fn interpreter() -> Option<PathBuf> {
-    let print = "import sys; print(sys.executable)";
-    let output = Command::new("python3").args(["-c", print]).output().ok()?;
-    let path = String::from_utf8(output.stdout).ok()?;
-    let path = PathBuf::from(path.trim());
-    path.is_file().then_some(path)
-}
-
 #[test]
 fn python_computes_what_it_should() {
-    let Some(python) = interpreter() else {
+    let Some(python) = python() else {
         return skip("no python3 here", "apt-get install python3");
     };
     let script = heapattach_tests::compile::folder().join("python_load.py");

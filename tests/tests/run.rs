@@ -81,7 +81,10 @@ fn counts_from_before_main_to_the_end() {
     let Some(program) = Source::new("from_start.c").build() else { return };
     let path = program.to_string_lossy().into_owned();
     for hooks in ["auto", "slots", "entry"] {
-        let (outcome, report) = run_with_report(&["--hooks", hooks, "--all", "--on-full", "wait"], &[&path, "one", "two"]);
+        let (outcome, report) = run_with_report(
+            &["--hooks", hooks, "--all", "--on-full", "wait"],
+            &[&path, "one", "two"],
+        );
         assert_eq!(outcome.code(), Some(2), "{}", outcome.stderr);
         assert_eq!(report.outcome, "exited", "{report:?}");
         assert_eq!(report.exit.as_ref().and_then(|exit| exit.code), Some(2), "{report:?}");

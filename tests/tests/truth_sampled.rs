@@ -127,7 +127,8 @@ fn session(fixture: &mut Fixture) -> Report {
 #[test]
 fn a_sampled_session_estimates_the_truth_and_tells_how_closely() {
     let seed = seed();
-    let (mut inside, mut asked) = (0_u64, 0_u64);
+    // Of blocks and of bytes.
+    let (mut inside, mut asked) = ([0_u64; 2], 0_u64);
     for cycle in 0..if is_soak() { cycles() } else { 5 } {
         let number = seed.wrapping_add(cycle).to_string();
         let Some(launch) = Launch::new("truth_sizes.c") else { return };
@@ -157,16 +158,17 @@ fn a_sampled_session_estimates_the_truth_and_tells_how_closely() {
 
         for (expected, got) in [(all, heap.allocated), (live, heap.live), (freed, heap.freed)] {
             assert_width(&format!("{what}, bytes"), expected[1], got.bytes);
-            for (expected, range) in [(expected[0], got.blocks), (expected[1], got.bytes)] {
-                asked += 1;
-                inside += u64::from((range.low..=range.high).contains(&expected.truth));
+            asked += 1;
+            for (unit, range) in [got.blocks, got.bytes].into_iter().enumerate() {
+                inside[unit] += u64::from((range.low..=range.high).contains(&expected[unit].truth));
             }
         }
         fixture.finish();
     }
-    // They go together by two, so this is no binomial law; but most must be right.
-    assert!(inside * 100 >= asked * 75, "only {inside} of {asked} intervals hold the truth");
-    println!("{inside} of {asked} intervals of 95 % hold the truth");
+    println!("of {asked} intervals of 95 %, {inside:?} of blocks and of bytes hold the truth");
+    // All three of a cycle go together, so this is no binomial law; but most must be right.
+    let enough = if is_soak() { 88 } else { 60 };
+    assert!(inside.iter().all(|n| n * 100 >= asked * enough), "only {inside:?} of {asked}");
 }
 
 #[test]

@@ -20,10 +20,19 @@ const PER_CONNECTION: usize = 40;
 /// # Errors
 /// If it is not installed or does not come up.
 pub fn start() -> Result<Server, StartError> {
+    start_with(None)
+}
+
+/// The same with a library preloaded.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_with(library: Option<&Path>) -> Result<Server, StartError> {
     let program = installed("memcached").ok_or(StartError::Missing(CURE))?;
     let directory = Server::directory("memcached")?;
     let socket = directory.join("socket");
     let mut command = Command::new(program);
+    library.map(|library| command.env("LD_PRELOAD", library));
     command.args(["-u", "root", "-m", "64", "-t", "4", "-s"]).arg(&socket);
     Server::start(command, directory, || listens(&socket))
 }

@@ -13,7 +13,7 @@ pub mod server;
 pub use load::{Load, Tally};
 pub use server::{Server, StartError, children};
 
-use std::path::PathBuf;
+use std::{path::PathBuf, process::Command};
 
 /// Where the program of that name is, going by `PATH` and the usual places of servers.
 #[must_use]
@@ -23,4 +23,13 @@ pub fn installed(name: &str) -> Option<PathBuf> {
         .chain(["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"].map(PathBuf::from))
         .map(|directory| directory.join(name))
         .find(|candidate| candidate.is_file())
+}
+
+/// The Python interpreter itself: what `python3` names may be a script that chooses one.
+#[must_use]
+pub fn python() -> Option<PathBuf> {
+    let print = "import sys; print(sys.executable)";
+    let output = Command::new("python3").args(["-c", print]).output().ok()?;
+    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+    path.is_file().then_some(path)
 }

@@ -25,6 +25,14 @@ const PORT_FILE: &str = "port";
 /// # Errors
 /// If it is not installed or does not come up.
 pub fn start() -> Result<Server, StartError> {
+    start_with(None)
+}
+
+/// The same with a library preloaded.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_with(library: Option<&Path>) -> Result<Server, StartError> {
     let program = installed("nginx").ok_or(StartError::Missing(CURE))?;
     installed("ab").ok_or(StartError::Missing(CURE))?;
     let directory = Server::directory("nginx")?;
@@ -34,6 +42,7 @@ pub fn start() -> Result<Server, StartError> {
     let configuration = directory.join("nginx.conf");
     fs::write(&configuration, configure(&directory, port))?;
     let mut command = Command::new(program);
+    library.map(|library| command.env("LD_PRELOAD", library));
     command.arg("-p").arg(&directory).arg("-e").arg(directory.join("errors"));
     command.arg("-c").arg(configuration);
     let server =

@@ -26,11 +26,20 @@ pub fn socket(server: &Server) -> PathBuf {
 /// # Errors
 /// If it is not installed or does not come up.
 pub fn start() -> Result<Server, StartError> {
+    start_with(None)
+}
+
+/// The same with a library preloaded.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_with(library: Option<&Path>) -> Result<Server, StartError> {
     let program = installed("redis-server").ok_or(StartError::Missing(CURE))?;
     installed("redis-benchmark").ok_or(StartError::Missing(CURE))?;
     let directory = Server::directory("redis")?;
     let socket = directory.join("redis.sock");
     let mut command = Command::new(program);
+    library.map(|library| command.env("LD_PRELOAD", library));
     command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
     Server::start(command, directory, || listens(&socket))
 }
