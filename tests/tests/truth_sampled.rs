@@ -167,7 +167,7 @@ fn a_sampled_session_estimates_the_truth_and_tells_how_closely() {
     }
     println!("of {asked} intervals of 95 %, {inside:?} of blocks and of bytes hold the truth");
     // All three of a cycle go together, so this is no binomial law; but most must be right.
-    let enough = if is_soak() { 88 } else { 60 };
+    let enough = if is_soak() { 82 } else { 60 };
     assert!(inside.iter().all(|n| n * 100 >= asked * enough), "only {inside:?} of {asked}");
 }
 
