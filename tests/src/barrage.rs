@@ -6,7 +6,7 @@
 //! But for one moment that belongs to the kernel: a thread let go after a stop is led back to the
 //! system call instruction, and a handler that runs just there returns into a call that then waits
 //! for the next signal. It is so with every tracer and every SIGCONT, and rare: such a signal is
-//! sent again, and more of them than [`Sent::may_be_early`] are a failure.
+//! sent again, and more than a few of them are a failure.
 
 use std::{
     sync::{

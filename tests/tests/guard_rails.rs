@@ -33,6 +33,8 @@ fn steady() -> Option<Fixture> {
 fn a_target_without_a_free_descriptor(hooks: Hooks) {
     let Some(launch) = Launch::new("starved.c") else { return };
     let mut fixture = launch.start();
+    // What the first call of a thread maps is there before we look.
+    fixture.advance(10);
     let before = Before::of(&mut fixture);
     fixture.pause();
     let mallocs = |fixture: &Fixture| fixture.page().get(Word::Malloc);
