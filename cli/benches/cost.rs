@@ -9,13 +9,12 @@ use std::{
     hint::black_box,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use heapattach_abi::kind::HookKind;
 
 #[path = "../tests/payload/mapped.rs"]
-#[expect(dead_code, reason = "the tests use more of it")]
 mod mapped;
 #[path = "../tests/payload/originals.rs"]
 #[expect(dead_code, reason = "the tests use more of it")]
@@ -91,9 +90,13 @@ fn main() {
 
 fn measure(what: &str, originals: [u64; 2]) {
     let unsampled = placed(originals, INTERVAL, 12);
-    let [often, all, full] = [4096, 1, 1].map(|interval| placed(originals, interval, 14));
+    let [often, all] = [4096, 1].map(|interval| placed(originals, interval, 18));
+    let full = placed(originals, 1, 14);
     let off = placed(originals, INTERVAL, 12);
+    Pair::hooked("", &off).time();
     off.disable();
+    let unknown = placed(originals, INTERVAL, 12);
+    unknown.disable();
     let shared = placed(originals, INTERVAL, 12);
     shared.use_up_rows();
     let jump = |name| Pair { name, allocate: jump_to(originals[0]), free: jump_to(originals[1]) };
@@ -103,6 +106,7 @@ fn measure(what: &str, originals: [u64; 2]) {
         Pair { name: "direct", allocate: direct[0], free: direct[1] },
         jump("jump again"),
         Pair::hooked("disabled", &off),
+        Pair::hooked("and unknown", &unknown),
         Pair::hooked("512 KiB", &unsampled),
         Pair::hooked("4 KiB", &often),
         Pair::hooked("everything", &all),
@@ -115,8 +119,8 @@ fn measure(what: &str, originals: [u64; 2]) {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Relaxed) {
-                [&unsampled, &often, &all, &shared].map(Placed::drain);
-                thread::yield_now();
+                [&unsampled, &often, &all, &shared].into_iter().for_each(Placed::drain);
+                thread::sleep(Duration::from_micros(300));
             }
         });
         for _ in 0..ROUNDS {

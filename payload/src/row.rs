@@ -43,10 +43,12 @@ impl Row {
         Self::known(cells, everybodys(cells).address())
     }
 
-    /// The row whose address the slow path kept.
+    /// The row with an address from the index or kept by the slow path. The index may have been wiped
+    /// since its key was read, by a signal handler that forked: then everybody's will do.
     pub(crate) fn known(cells: &Cells, address: u64) -> Self {
         let everybodys = everybodys(cells);
         let offset = address.wrapping_sub(everybodys.address()) as usize;
+        let offset = if offset < row::ROWS * row::ROW_BYTES { offset } else { 0 };
         Self { place: everybodys.at(offset), is_shared: offset == 0 }
     }
 

@@ -9,7 +9,7 @@ use heapattach_abi::{
 };
 
 use crate::{
-    originals::{repeat, sum, zero},
+    originals::{index, repeat, sum, zero},
     placed::{Counts, NEVER, Placed},
 };
 
@@ -28,7 +28,7 @@ fn bytes_of(kind: HookKind, [a, b, c]: [u64; 3]) -> u64 {
     match kind {
         HookKind::Free => 0,
         HookKind::Malloc => a,
-        HookKind::Calloc => a.checked_mul(b).unwrap_or(u64::MAX),
+        HookKind::Calloc => a.saturating_mul(b),
         HookKind::Realloc | HookKind::Memalign | HookKind::Map | HookKind::Unmap => b,
         HookKind::PosixMemalign | HookKind::Remap => c,
     }
@@ -167,7 +167,7 @@ fn more_threads_than_rows_are_counted_exactly() {
     placed.set_word(heapattach_abi::region::ROWS_TAKEN, ROWS as u64 - 1 - THREADS / 2);
     let malloc = placed.first(HookKind::Malloc);
     // Alive at the same time, so that their thread pointers differ.
-    let barrier = Barrier::new(THREADS as usize);
+    let barrier = Barrier::new(index(THREADS));
     thread::scope(|scope| {
         for _ in 0..THREADS {
             let run = || {

@@ -77,12 +77,7 @@ fn a_fork_between_any_two_instructions_of_a_hook_leaves_the_child_alive() {
                     placed.records();
                     let before = placed.counts();
                     call(first, 1 << 12, 1 << 12, 0);
-                    assert_eq!(
-                        placed.counts(),
-                        before,
-                        "{kind:?}, known {known}, {stop:x?} in {:x?}",
-                        placed.code()
-                    );
+                    assert_eq!(placed.counts(), before, "{kind:?}, known {known}, {stop:x?}");
                 }
             }
         }

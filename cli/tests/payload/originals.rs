@@ -26,7 +26,7 @@ pub extern "C" fn allocate(_: u64, _: u64, _: u64, _: u64) -> u64 {
 
 /// The same through the first argument.
 pub extern "C" fn allocate_into(place: u64, _: u64, _: u64, _: u64) -> u64 {
-    let place: *mut u64 = std::ptr::with_exposed_provenance_mut(place as usize);
+    let place: *mut u64 = std::ptr::with_exposed_provenance_mut(index(place));
     // SAFETY: the tests pass the address of a variable.
     unsafe { place.write_volatile(NEXT.fetch_add(STRIDE, Relaxed)) };
     0
@@ -40,6 +40,11 @@ pub extern "C" fn zero(_: u64, _: u64, _: u64, _: u64) -> u64 {
 /// An error of a system call.
 pub extern "C" fn no_memory(_: u64, _: u64, _: u64, _: u64) -> u64 {
     12_u64.wrapping_neg()
+}
+
+/// A word as an index or a pointer: a `u64` always fits.
+pub fn index(word: u64) -> usize {
+    usize::try_from(word).expect("64 bits")
 }
 
 /// Where a function is.

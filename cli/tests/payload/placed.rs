@@ -7,7 +7,8 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use heapattach_abi::{
-    control, index,
+    control,
+    index::{BUCKETS, ENTRY_BYTES, INDEX_BYTES, PRIVATE_BYTES, PROBES},
     kind::{HookKind, MAX_HOOKS},
     region,
     ring::{self, Kind},
@@ -18,7 +19,7 @@ use heapattach_injector::payload_image::PayloadImage;
 
 use crate::{
     mapped::Mapped,
-    originals::{Call, address, allocate, allocate_into, zero},
+    originals::{Call, address, allocate, allocate_into, index, zero},
 };
 
 /// The file that the command carries.
@@ -56,7 +57,7 @@ impl Placed {
     pub fn new(interval: u64, ring_bits: u32) -> Self {
         let image = PayloadImage::parse(FILE).unwrap();
         let text = Mapped::text(image.text().len().next_multiple_of(4096));
-        let private = Mapped::wiped_on_fork(index::PRIVATE_BYTES);
+        let private = Mapped::wiped_on_fork(PRIVATE_BYTES);
         let region = Mapped::shared(region::region_bytes(ring_bits));
         text.write(0, image.text());
         text.set(image.control_cell(), private.address);
@@ -107,7 +108,7 @@ impl Placed {
 
     /// As a forked child finds it.
     pub fn wipe_private(&self) {
-        self.private.wipe(0, index::PRIVATE_BYTES);
+        self.private.wipe(0, PRIVATE_BYTES);
     }
 
     /// Whether the hooks are enabled, and whether they are not because of the heartbeat.
@@ -131,7 +132,7 @@ impl Placed {
 
     /// Writes a byte of the code, and tells the one before.
     pub fn patch(&self, address: u64, byte: u8) -> u8 {
-        let at = (address - self.text.address) as usize;
+        let at = index(address - self.text.address);
         let before = self.text.byte(at);
         self.text.write(at, &[byte]);
         before
@@ -182,8 +183,8 @@ impl Placed {
 
     /// Entries of the index of threads.
     pub fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
-        let at = |i| control::CONTROL_BYTES + i * index::ENTRY_BYTES;
-        let count = index::BUCKETS + index::PROBES;
+        let at = |i| control::CONTROL_BYTES + i * ENTRY_BYTES;
+        let count = BUCKETS + PROBES;
         (0..count).map(move |i| (self.private.get(at(i)), self.private.get(at(i) + 8)))
     }
 
@@ -196,8 +197,8 @@ impl Placed {
     /// Writes the same key to every entry of the index of threads: 0 forgets the threads, another
     /// one leaves no room.
     pub fn fill_index(&self, key: u64) {
-        for entry in 0..index::BUCKETS + index::PROBES {
-            self.private.set(control::CONTROL_BYTES + entry * index::ENTRY_BYTES, key);
+        for entry in 0..BUCKETS + PROBES {
+            self.private.set(control::CONTROL_BYTES + entry * ENTRY_BYTES, key);
         }
     }
 
@@ -205,12 +206,12 @@ impl Placed {
     pub fn own_row(&self) -> usize {
         let own = thread_pointer();
         let (_, row) = self.entries().find(|(key, _)| *key == own).unwrap();
-        (row - self.region.address) as usize / ROW_BYTES - region::ROWS_AT / ROW_BYTES
+        (index(row - self.region.address) - region::ROWS_AT) / ROW_BYTES
     }
 
     /// Rows that may hold anything.
     fn rows(&self) -> Range<usize> {
-        0..(self.rows_taken() as usize + 1).min(ROWS)
+        0..(index(self.rows_taken()) + 1).min(ROWS)
     }
 
     /// The sum of a word over all rows.
@@ -246,8 +247,8 @@ impl Placed {
     }
 
     fn record(&self, ring: usize, position: u64) -> Record {
-        let index = position as usize & ((1 << self.ring_bits) - 1);
-        let at = region::SLOTS_AT + ((ring << self.ring_bits) + index) * ring::SLOT_BYTES;
+        let slot = index(position) & ((1 << self.ring_bits) - 1);
+        let at = region::SLOTS_AT + ((ring << self.ring_bits) + slot) * ring::SLOT_BYTES;
         let [seal, packed, size, stamp] = [0, 8, 16, 24].map(|word| self.region.get(at + word));
         assert!(ring::is_sealed(seal, position), "ring {ring}, position {position}: {seal:#x}");
         let (kind, hook, interval_number) = ring::parts(packed);
@@ -335,7 +336,7 @@ impl Placed {
             self.region.wipe(at, stacks::ENTRY_BYTES);
         }
         self.region.wipe(region::RING_HEADS_AT, ring::RINGS * ring::RING_HEAD_BYTES);
-        self.private.wipe(control::CONTROL_BYTES, index::INDEX_BYTES);
+        self.private.wipe(control::CONTROL_BYTES, INDEX_BYTES);
         for record in records.iter().filter(|_| !by_address) {
             Self::places_of(record.address).for_each(|at| self.set_word(at, 0));
             let counter = region::FILTER_AT + samples::filter_index(record.address);

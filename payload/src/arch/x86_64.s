@@ -68,6 +68,8 @@
     cmp r11, [r10 + {ENTRY_KEY}]
     mov r10, [r10 + {ENTRY_ROW}]
     jne 1f
+    test r10, r10                       # wiped since: a signal handler has forked just here
+    jz 1f
 .endm
 
 # Leaves for the slow path if the block may be a sample.
