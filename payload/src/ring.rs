@@ -71,8 +71,12 @@ pub(crate) fn reserve(cells: &Cells, row: &Row, record_is_urgent: bool) -> Optio
                 return Some(Reserved { region, slot, position, stamp });
             }
             Err(NoSlot::Contended) => tries -= 1,
-            Err(NoSlot::Full) if patience == 0 => break,
             Err(NoSlot::Full) => {
+                let stuck_at = region.acquire(head + ring::TAIL).wrapping_add(1);
+                if patience == 0 || row.field(row::GAVE_UP_AT).get() == stuck_at {
+                    row.field(row::GAVE_UP_AT).set(stuck_at);
+                    break;
+                }
                 patience -= 1;
                 arch::pause();
             }

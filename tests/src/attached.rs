@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use nix::{sys::signal::Signal, unistd::Pid};
 
 use crate::{
     command::{Heapattach, Hooks, Running},
     deadline::{PATIENCE, poll},
     fixture::Fixture,
+    real::children,
     report::Report,
 };
 
@@ -71,6 +72,14 @@ impl Attached {
     /// The pid of the command.
     pub fn pid(&self) -> i32 {
         self.command.pid()
+    }
+
+    /// The process that does its work.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn tracer(&self) -> Pid {
+        Pid::from_raw(*children(self.pid()).first().expect("the command has a tracing process"))
     }
 
     /// The command itself.

@@ -58,6 +58,11 @@ fn a_run_of_c_is_exact_by_slots() {
 }
 
 #[test]
+fn a_run_of_c_is_exact_where_threads_wait_for_room_all_the_time() {
+    is_exact_in_a_run("truth.c", &["--ring", "4KiB"]);
+}
+
+#[test]
 fn a_run_of_cpp_is_exact() {
     is_exact_in_a_run("truth.cpp", &[]);
 }

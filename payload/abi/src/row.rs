@@ -56,8 +56,11 @@ pub struct Row {
     pub dropped_samples: u64,
     /// Stack pointer at the thread's first slow path, for the reader to find its stack by.
     pub stack_hint: u64,
+    /// One more than the tail of the ring when the thread last waited for room in vain: while the
+    /// reader has not moved, it does not wait again.
+    pub gave_up_at: u64,
     /// Zero.
-    pub reserved: [u64; 2],
+    pub reserved: u64,
     /// Per hook.
     pub counts: [Count; MAX_HOOKS],
 }
@@ -99,6 +102,8 @@ pub const DROPPED_FREES: usize = offset_of!(Row, dropped_frees);
 pub const DROPPED_SAMPLES: usize = offset_of!(Row, dropped_samples);
 /// Offset of [`Row::stack_hint`].
 pub const STACK_HINT: usize = offset_of!(Row, stack_hint);
+/// Offset of [`Row::gave_up_at`].
+pub const GAVE_UP_AT: usize = offset_of!(Row, gave_up_at);
 /// Offset of [`Row::counts`].
 pub const COUNTS: usize = offset_of!(Row, counts);
 
