@@ -174,7 +174,7 @@ fn a_sample_without_room_in_the_table_leaves_an_empty_record() {
 
 #[test]
 fn many_threads_trade_samples_and_nothing_stays_behind() {
-    let placed = Placed::new(1 << 8, 14);
+    let placed = Placed::new(1 << 8, 16);
     let [malloc, free, realloc] = [Malloc, Free, Realloc].map(|kind| placed.first(kind));
     // What one thread got, another gives back.
     let (give, take) = std::sync::mpsc::channel::<u64>();
