@@ -69,7 +69,13 @@ pub struct SessionArgs {
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub hooks: HookArg,
     /// Record a sample in so many bytes on average; blocks of that size are always recorded
-    #[arg(long, value_name = "SIZE", default_value = "512KiB", value_parser = parse_interval)]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "512KiB",
+        value_parser = parse_interval,
+        allow_hyphen_values = true
+    )]
     pub every: u64,
     /// Record every block; exact, and dearer
     #[arg(long, conflicts_with = "every")]
@@ -83,16 +89,16 @@ pub struct SessionArgs {
     pub on_full: OnFull,
     /// Size of a ring; there are 64, and only what is used takes memory [default: 64KiB, 1MiB with
     /// --all]
-    #[arg(long, value_name = "SIZE", value_parser = parse_ring)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_ring, allow_hyphen_values = true)]
     pub ring: Option<u32>,
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
     /// Detach when counting takes more of the target's CPU time than this many percent (estimated)
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
     pub max_overhead: Option<f64>,
     /// Add no more memory to the target than this
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub max_memory: Option<u64>,
 }
 
@@ -194,8 +200,8 @@ fn parse_interval(text: &str) -> Result<u64, String> {
 fn parse_ring(text: &str) -> Result<u32, String> {
     let slots = parse_size(text)? / SLOT_BYTES as u64;
     let bits = slots.checked_ilog2().unwrap_or(0);
-    let is_sound = (7..=19).contains(&bits);
-    is_sound.then_some(bits).ok_or_else(|| format!("`{text}` is not 4KiB to 16MiB"))
+    let is_sound = (7..=18).contains(&bits);
+    is_sound.then_some(bits).ok_or_else(|| format!("`{text}` is not 4KiB to 8MiB"))
 }
 
 fn parse_percent(text: &str) -> Result<f64, String> {

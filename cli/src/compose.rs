@@ -15,7 +15,7 @@ use heapattach_injector::{
 };
 
 use crate::{
-    recorder::Recorder,
+    recorder::{Caller, Recorder},
     report::{
         CallerReport, ChildReport, FunctionReport, MemoryReport, NotHooked, Report, StopReport,
     },
@@ -92,16 +92,15 @@ fn function_row(
 ) -> FunctionReport {
     let mut callers: BTreeMap<&str, CallerReport> = BTreeMap::new();
     let Count { calls, bytes } = counts.hooks.get(number).copied().unwrap_or_default();
-    let own = recorder.callers.iter().filter(|((hook, _), _)| *hook == number);
-    for ((_, stack), (calls, bytes)) in own {
-        let caller = recorder.records.stack(*stack).and_then(|stack| stack.frames.first());
+    for (stack, Caller { calls, bytes, .. }) in recorder.callers_of(number) {
+        let caller = recorder.records.stack(stack).and_then(|stack| stack.frames.first());
         // The call is before the address it returns to.
         let name = caller.map_or("[other places]", |at| {
             session.places.name(RemoteAddr::new(at.get().saturating_sub(1)))
         });
         let row = callers.entry(name).or_default();
-        row.calls = row.calls.saturating_add(*calls);
-        row.bytes = row.bytes.saturating_add(*bytes);
+        row.calls = row.calls.saturating_add(calls);
+        row.bytes = row.bytes.saturating_add(bytes);
     }
     let named =
         callers.into_iter().map(|(name, row)| CallerReport { module: name.to_owned(), ..row });

@@ -30,7 +30,9 @@ pub fn write_heap(out: &mut String, heap: &HeapReport, rss: Option<[u64; 2]>) ->
     writeln!(out, "{:>12} {} at once", "at most", size(heap.peak_bytes))?;
     if heap.mapped > 0 {
         let (mapped, live) = (bytes(heap.mapped), bytes(heap.mapped_live));
-        writeln!(out, "{:>12} {mapped} of pages, {live} of them still (exact)", "mapped")?;
+        let is_exact = heap.lost.blocks == 0 && heap.lost.frees == 0;
+        let surety = if is_exact { " (exact)" } else { ", but for what was lost" };
+        writeln!(out, "{:>12} {mapped} of pages, {live} of them still{surety}", "mapped")?;
     }
     if let Some([before, after]) = rss {
         writeln!(out, "{:>12} {} before, {} after", "resident", bytes(before), bytes(after))?;

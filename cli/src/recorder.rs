@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use heapattach_abi::stacks::STACKS;
 use heapattach_injector::{
     addr::RemoteAddr,
     event::{Event, StackId, What},
@@ -29,8 +30,19 @@ const PAUSE_OF_SAMPLES: Duration = Duration::from_millis(10);
 /// Events that wait for a stack, at most.
 const HELD_BACK: usize = 1 << 16;
 
-/// The callers of one hook that are told apart, at most; in all, no session has so many.
-const CALLERS_LIMIT: usize = 1 << 20;
+/// Hooks that one call stack is told apart by; a stack leads to one hook, if nobody lies.
+const HOOKS_OF_A_STACK: usize = 64;
+
+/// Calls of one hook from one stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    /// The hook.
+    pub hook: usize,
+    /// Calls.
+    pub calls: u64,
+    /// Bytes they asked for.
+    pub bytes: u64,
+}
 
 /// What is made of the events.
 #[derive(Debug)]
@@ -39,13 +51,13 @@ pub struct Recorder {
     pub records: Records,
     /// By the place that asked: its stack is the first that was seen of it.
     pub profile: Profile,
-    /// Calls and bytes by hook and stack, where every call is told.
-    pub callers: HashMap<(usize, StackId), (u64, u64)>,
+    /// By the number of the stack, where every call is told.
+    callers: Vec<Vec<Caller>>,
     batch: Vec<Event>,
     /// The first stack seen of each caller.
     places: HashMap<RemoteAddr, StackId>,
-    /// The same, by stack.
-    place_of: HashMap<StackId, StackId>,
+    /// The same, by the number of the stack.
+    place_of: Vec<Option<StackId>>,
     is_exact: bool,
 }
 
@@ -55,10 +67,10 @@ impl Recorder {
         Self {
             records,
             profile: Profile::new(Limits::default()),
-            callers: HashMap::new(),
+            callers: Vec::new(),
             batch: Vec::with_capacity(BATCH),
             places: HashMap::new(),
-            place_of: HashMap::new(),
+            place_of: Vec::new(),
             is_exact,
         }
     }
@@ -114,12 +126,29 @@ impl Recorder {
             What::Mapped { length, .. } | What::Unmapped { length, .. } => length,
             What::Freed { .. } | What::Restored { .. } => 0,
         };
-        let key = (call.hook, call.stack);
-        if self.callers.len() < CALLERS_LIMIT || self.callers.contains_key(&key) {
-            let (calls, sum) = self.callers.entry(key).or_default();
-            *calls = calls.saturating_add(u64::from(!call.continues));
-            *sum = sum.saturating_add(bytes);
+        let number = index(call.stack);
+        if self.callers.len() <= number {
+            self.callers.resize(number + 1, Vec::new());
         }
+        let callers = &mut self.callers[number];
+        let known = callers.iter().position(|caller| caller.hook == call.hook);
+        let at = known.unwrap_or_else(|| {
+            if callers.len() < HOOKS_OF_A_STACK {
+                callers.push(Caller { hook: call.hook, calls: 0, bytes: 0 });
+            }
+            callers.len() - 1
+        });
+        let caller = &mut callers[at];
+        caller.calls = caller.calls.saturating_add(u64::from(!call.continues));
+        caller.bytes = caller.bytes.saturating_add(bytes);
+    }
+
+    /// Who called a hook, where every call is told.
+    pub fn callers_of(&self, hook: usize) -> impl Iterator<Item = (StackId, Caller)> {
+        (0..).zip(&self.callers).flat_map(move |(number, callers)| {
+            let own = callers.iter().filter(move |caller| caller.hook == hook);
+            own.map(move |caller| (StackId(number), *caller))
+        })
     }
 
     /// The stack that stands for all stacks with the same caller; `None` if it is not known yet.
@@ -127,13 +156,22 @@ impl Recorder {
         if stack == StackId(0) {
             return Some(stack);
         }
-        if let Some(place) = self.place_of.get(&stack) {
+        let number = index(stack);
+        if let Some(Some(place)) = self.place_of.get(number) {
             return Some(*place);
         }
         let caller = self.records.stack(stack)?.frames.first();
         let place =
             caller.map_or(StackId(0), |caller| *self.places.entry(*caller).or_insert(stack));
-        self.place_of.insert(stack, place);
+        if self.place_of.len() <= number {
+            self.place_of.resize(number + 1, None);
+        }
+        self.place_of[number] = Some(place);
         Some(place)
     }
+}
+
+/// The number of a stack, or 0 for one that nobody of ours has handed out.
+fn index(stack: StackId) -> usize {
+    usize::try_from(stack.0).ok().filter(|&number| number <= STACKS).unwrap_or(0)
 }

@@ -47,7 +47,8 @@ pub struct HeapReport {
     pub live: Amount,
     /// The most that was held at once.
     pub peak_bytes: Range,
-    /// Bytes of pages that were mapped, and of those the bytes still mapped; exact.
+    /// Bytes of pages that were mapped, and of those the bytes still mapped: every call is recorded,
+    /// so they are exact unless something was lost.
     pub mapped: u64,
     /// See above.
     pub mapped_live: u64,

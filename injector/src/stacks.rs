@@ -1,7 +1,5 @@
 //! The call stacks that the target stored, each read once.
 
-use std::collections::HashMap;
-
 use heapattach_abi::{
     region,
     stacks::{self, MAX_FRAMES},
@@ -34,24 +32,28 @@ pub struct Stack {
 /// All stacks seen.
 #[derive(Debug, Default)]
 pub struct Stacks {
-    known: HashMap<StackId, Stack>,
+    /// By number; asked for at every event.
+    known: Vec<Option<Box<Stack>>>,
 }
 
 impl Stacks {
     /// Reads a stack, unless it is known; to be asked while the target's memory is there.
     pub fn note(&mut self, shared: &Shared, memory: &Memory, id: StackId) {
-        if id != StackId(0) && !self.known.contains_key(&id) && self.known.len() < stacks::STACKS {
-            let stack = read(shared, memory, id);
-            // One that is just being written is asked for again with its next event.
-            if let Some(stack) = stack {
-                self.known.insert(id, stack);
-            }
+        let Ok(number) = usize::try_from(id.0) else { return };
+        if number == 0 || number > stacks::STACKS || self.get(id).is_some() {
+            return;
         }
+        // One that is just being written is asked for again with its next event.
+        let Some(stack) = read(shared, memory, id) else { return };
+        if self.known.len() <= number {
+            self.known.resize(number + 1, None);
+        }
+        self.known[number] = Some(Box::new(stack));
     }
 
     /// A stack that was noted.
     pub fn get(&self, id: StackId) -> Option<&Stack> {
-        self.known.get(&id)
+        self.known.get(usize::try_from(id.0).ok()?)?.as_deref()
     }
 }
 
