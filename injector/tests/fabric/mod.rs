@@ -141,8 +141,15 @@ impl Fabric {
     }
 
     fn write_home(&self) {
-        let header = Header { session: 7, module_room: 4, change_room: 8, ..Header::default() };
-        let length = Home::length_for(header.body_length, header.module_room, header.change_room);
+        let header = Header {
+            session: 7,
+            module_room: 4,
+            change_room: 8,
+            region: 4096,
+            ..Header::default()
+        };
+        let Header { body_length, module_room, change_room, region, .. } = header;
+        let length = Home::length_for(body_length, module_room, change_room, region);
         let mut home = Home::new(RemoteAddr::new(HOME), Header { length, ..header });
         home.write(&self.memory, &[0; 64]).expect("room");
         let record = ModuleRecord { base: BASE, dynamic: RemoteAddr::new(DYNAMIC), identity: 5 };
