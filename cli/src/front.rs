@@ -9,10 +9,12 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::{
+    errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         signal::{SigSet, Signal, kill},
         signalfd::{SfdFlags, SignalFd},
+        wait::waitpid,
     },
     unistd::Pid,
 };
@@ -38,7 +40,15 @@ const PASSED_ON: [Signal; 5] =
     [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGALRM, Signal::SIGWINCH, Signal::SIGCONT];
 
 /// Follows a session to its end; `None` if the tracing process died.
-pub fn follow(line: UnixStream, mode: Mode) -> Option<Report> {
+///
+/// Returns when that process is gone: until then the target may have a tracer.
+pub fn follow(line: UnixStream, tracer: Pid, mode: Mode) -> Option<Report> {
+    let report = converse(line, mode);
+    while waitpid(tracer, None) == Err(Errno::EINTR) {}
+    report
+}
+
+fn converse(line: UnixStream, mode: Mode) -> Option<Report> {
     let signals = listen(mode);
     let mut front = Front { mode, program: None, interrupted: 0, bar: bar() };
     let mut reader = BufReader::new(line.try_clone().ok()?);

@@ -18,7 +18,7 @@ use nix::{
     errno::Errno,
     fcntl::OFlag,
     sys::signal::{SigHandler, Signal, signal},
-    unistd::{ForkResult, fork, pipe2, setsid},
+    unistd::{ForkResult, Pid, fork, pipe2, setsid},
 };
 
 use crate::exit::Exit;
@@ -26,8 +26,8 @@ use crate::exit::Exit;
 /// Which side of a fork we are on.
 #[derive(Debug)]
 pub enum Side {
-    /// The command, with the line to the tracing process.
-    Front(UnixStream),
+    /// The command, with the line to the tracing process, and that process.
+    Front(UnixStream, Pid),
     /// The tracing process, with the line to the command.
     Tracer(UnixStream),
 }
@@ -40,9 +40,9 @@ pub fn fork_tracer() -> io::Result<Side> {
     let (ours, theirs) = UnixStream::pair()?;
     // SAFETY: no other thread exists yet (see above).
     match unsafe { fork() }? {
-        ForkResult::Parent { .. } => {
+        ForkResult::Parent { child } => {
             drop(theirs);
-            Ok(Side::Front(ours))
+            Ok(Side::Front(ours, child))
         }
         ForkResult::Child => {
             drop(ours);

@@ -6,8 +6,6 @@ use core::mem::offset_of;
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Frame {
-    /// The arithmetic flags, as `lahf` and `seto` put them into `rax`.
-    pub flags: u64,
     pub rcx: u64,
     pub rdx: u64,
     pub rsi: u64,
@@ -28,7 +26,7 @@ pub(crate) struct Frame {
     /// The stamp of the sample that was announced to be given back.
     pub sample: u64,
     /// Keeps the stack aligned.
-    pub unused: u64,
+    pub unused: [u64; 2],
     pub r11: u64,
     pub r10: u64,
     /// `rax` of the call, then what the original returned.

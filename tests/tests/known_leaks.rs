@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use heapattach_tests::{
     command::{Heapattach, Hooks},
     compile::Source,
+    deadline::{PATIENCE, wait_until},
     fixture::Launch,
     real::{Load, Server, StartError, memcached, nginx, redis},
     report::Report,
@@ -13,6 +14,8 @@ use heapattach_tests::{
 
 /// Long enough to leak ten megabytes.
 const WINDOW: Duration = Duration::from_millis(1500);
+/// What a server grows to hold anyway it holds after so many answers.
+const WARM: u64 = 12_000;
 
 fn library() -> Option<PathBuf> {
     Source::new("known_leak.c").build()
@@ -47,6 +50,7 @@ fn leaks_under_load(
 ) {
     let Some(server) = server else { return };
     let load = load(&server);
+    wait_until("the server to warm up", PATIENCE, || load.answered() >= WARM);
     for hooks in [Hooks::Auto, Hooks::Slots] {
         assert_found(name, pid(&server), hooks);
     }

@@ -67,6 +67,7 @@ fn a_thread_that_waits_for_room_does_not_wait_for_ever() {
     fixture.advance(1000);
     let report = attached.end();
     let lost = &report.heap.lost;
-    assert!(lost["torn"] == 0 && lost["missed_frees"] == 0, "{lost:?}");
+    // What was given up is counted, and nothing was written over.
+    assert!(lost["torn"] == 0, "{lost:?}");
     fixture.finish();
 }

@@ -199,8 +199,8 @@ fn refuses_what_cannot_be_meant() {
         (&["--every", "9999999TiB"], "9999999TiB"),
         (&["--every", "2TiB"], "1TiB"),
         (&["--every", "often"], "often"),
-        (&["--ring", "1"], "4KiB to 16MiB"),
-        (&["--ring", "1GiB"], "4KiB to 16MiB"),
+        (&["--ring", "1"], "4KiB to 8MiB"),
+        (&["--ring", "1GiB"], "4KiB to 8MiB"),
         (&["--all", "--every", "4KiB"], "cannot be used with"),
         (&["--on-full", "panic"], "wait"),
     ];

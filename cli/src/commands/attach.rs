@@ -23,9 +23,9 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             tracer::attach(line, &target, args);
             Exit::Done
         }
-        Ok(Side::Front(line)) => {
+        Ok(Side::Front(line, tracer)) => {
             drop(target);
-            match front::follow(line, Mode::Attach) {
+            match front::follow(line, tracer, Mode::Attach) {
                 Some(report) => show(&report, args.session.json),
                 None => abandoned(pid),
             }

@@ -40,9 +40,9 @@ pub fn detach(args: &DetachArgs) -> Exit {
             let _ = std::io::Write::write_all(&mut &line, &text);
             Exit::Done
         }
-        Ok(Side::Front(line)) => {
+        Ok(Side::Front(line, tracer)) => {
             drop(target);
-            match front::follow(line, Mode::Attach) {
+            match front::follow(line, tracer, Mode::Attach) {
                 Some(report) => conclude(&report, args),
                 None => {
                     complain("the tracing process died; try again");

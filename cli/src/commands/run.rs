@@ -19,7 +19,7 @@ pub fn run(args: &RunArgs) -> Exit {
             tracer::run(line, args);
             Exit::Done
         }
-        Ok(Side::Front(line)) => match front::follow(line, Mode::Run) {
+        Ok(Side::Front(line, tracer)) => match front::follow(line, tracer, Mode::Run) {
             Some(report) => conclude(&report, args),
             None => {
                 complain("the tracing process died; the program, if it was started, runs on");

@@ -116,8 +116,8 @@ mod tests {
     use super::*;
     use crate::entry::model::{CODE, DATA, Model, at, branch};
 
-    /// mov %rdi,%rax; mov %rsi,%rdx; ret: a window of six bytes.
-    const HOOKED: &[u8] = b"\x48\x89\xf8\x48\x89\xf2\xc3";
+    /// xor %rdi,%rax; mov %rsi,%rdx; ret: a window of six bytes.
+    const HOOKED: &[u8] = b"\x48\x31\xf8\x48\x89\xf2\xc3";
 
     fn model() -> Model {
         Model::default().exports(0x100, HOOKED)
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_short_branch_into_the_window_refuses() {
         // Out of its own body, a neighbour, and code that no table knows of.
-        let looping = Model::default().exports(0, b"\x48\x89\xf8\x48\xff\xcf\x75\xfb\xc3");
+        let looping = Model::default().exports(0, b"\x48\x31\xf8\x48\xff\xcf\x75\xfb\xc3");
         assert_eq!(looping.refusal(0), entered(6));
         assert_eq!(model().function(0x7e, b"\x75\x7f\xc3").refusal(0x100), None);
         assert_eq!(model().function(0x80, b"\x75\x7f\xc3").refusal(0x100), entered(0x80));
@@ -162,7 +162,7 @@ mod tests {
         let short = Some(Refusal::ShortBranch(at(0x110)));
         assert_eq!(model().function(0x110, b"\xeb\xee").refusal(0x100), short);
         assert_eq!(model().exports(0x110, b"\xeb\xee").refusal(0x100), None, "a caller's own");
-        let looping = Model::default().exports(0, b"\x48\xff\xcf\x75\xfb\xc3\x90");
+        let looping = Model::default().exports(0, b"\x48\x29\xf7\x75\xfb\xc3\x90");
         assert_eq!(looping.refusal(0), None, "it moves with the window");
     }
 
@@ -176,8 +176,8 @@ mod tests {
 
     #[test]
     fn a_jump_table_that_leads_into_the_window_refuses() {
-        // mov %rdi,%rax; L: dec %rdi; lea table(%rip),%rdx; movslq (%rdx,%rdi,4),%rax; add; jmp *%rax
-        let mut code = b"\x48\x89\xf8\x48\xff\xcf".to_vec();
+        // xor %rdi,%rax; L: dec %rdi; lea table(%rip),%rdx; movslq (%rdx,%rdi,4),%rax; add; jmp *%rax
+        let mut code = b"\x48\x31\xf8\x48\xff\xcf".to_vec();
         code.extend(branch(b"\x48\x8d\x15", CODE + 0x106, DATA));
         code.extend(b"\x48\x63\x04\xba\x48\x01\xd0\xff\xe0");
         let table = |to: u64| {
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(table(0x103), Some(Refusal::EnteredInside(ImageAddr::new(DATA))));
         assert_eq!(table(0x10d), None);
         // jmp *table(,%rdi,8), with addresses in the table.
-        let mut code = b"\x48\x89\xf8\x48\xff\xcf\xff\x24\xfd".to_vec();
+        let mut code = b"\x48\x31\xf8\x48\xff\xcf\xff\x24\xfd".to_vec();
         code.extend(u32::try_from(DATA).unwrap().to_le_bytes());
         let table = |to: u64| {
             let model = Model::default().exports(0x100, &code);

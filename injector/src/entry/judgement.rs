@@ -7,6 +7,7 @@ use super::{
     closure::Closure,
     disassembly::{Branch, Disassembly},
     draft::{Drafts, Part},
+    flags,
     functions::Functions,
     image::Image,
     intrusion,
@@ -41,6 +42,11 @@ pub fn analyse(file: &[u8], hooked: &[Hooked<'_>], role: Role) -> Result<Analysi
         closure.contains(function) || (library_heap && !functions.exports_any_of(function))
     };
     intrusion::by_short_branch(&mut drafts, &image, &functions, &mut code, of_ours);
+    for entry in drafts.entries(None) {
+        if let Err(why) = flags::written_over(&image, entry) {
+            drafts.refuse(entry, why);
+        }
+    }
 
     let mut branches = closure.branches.clone();
     for hit in &hits {
@@ -126,8 +132,8 @@ mod tests {
     };
 
     const HEAP: Family = Family::Heap;
-    /// mov %rdi,%rax; mov %rsi,%rdx; ret.
-    const PLAIN: &[u8] = b"\x48\x89\xf8\x48\x89\xf2\xc3";
+    /// xor %rdi,%rax; mov %rsi,%rdx; ret.
+    const PLAIN: &[u8] = b"\x48\x31\xf8\x48\x89\xf2\xc3";
     const CALL: &[u8] = b"\xe8";
     const JUMP: &[u8] = b"\xe9";
 

@@ -32,6 +32,7 @@ mod bypass;
 mod closure;
 mod disassembly;
 mod draft;
+mod flags;
 mod functions;
 #[cfg(test)]
 mod hostile_tests;

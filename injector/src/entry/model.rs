@@ -2,7 +2,10 @@
 
 use crate::addr::ImageAddr;
 
-use super::{Analysis, Family, Hooked, Refusal, Role, analyse};
+use super::{
+    Analysis, Family, Hooked, Refusal, Role, analyse, functions::Functions, image::Image,
+    window::Window,
+};
 
 /// Where the code of a model begins.
 pub(super) const CODE: u64 = 0x1_0000;
@@ -71,6 +74,13 @@ impl Model {
     pub(super) fn refusal(&self, offset: u64) -> Option<Refusal> {
         let analysis = self.analyse(&[(offset, Family::Heap)], Role::Library);
         analysis.entry(at(offset)).unwrap().plan.as_ref().err().copied()
+    }
+
+    /// The window of the function at `offset`, whatever leads into it.
+    pub(super) fn window(&self, offset: u64) -> Result<Window, Refusal> {
+        let file = self.build();
+        let image = Image::parse(&file).unwrap();
+        Window::cut(&image, &Functions::new(&image), CODE + offset)
     }
 
     pub(super) fn build(&self) -> Vec<u8> {

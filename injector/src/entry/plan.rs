@@ -156,17 +156,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::entry::{
-        Family, Role,
-        model::{CODE, Model, at},
-    };
+    use crate::entry::model::{CODE, Model, at};
 
     const GIB: u64 = 1 << 30;
 
     fn plan(code: &[u8]) -> Option<EntryPlan> {
-        let model = Model::default().exports(0, code);
-        let analysis = model.analyse(&[(0, Family::Heap)], Role::Library);
-        analysis.entry(at(0)).unwrap().plan.clone().ok()
+        let window = Model::default().exports(0, code).window(0).ok()?;
+        Some(EntryPlan::new(at(0), window, Vec::new()))
     }
 
     fn relocate(code: &[u8], to: u64) -> Result<Vec<u8>, RelocateError> {

@@ -29,6 +29,9 @@ pub enum Refusal {
     /// A two-byte branch of the allocator itself to the entry, which cannot lead past the hook.
     #[error("the short branch at {:#x} cannot be led past the hook", .0.get())]
     ShortBranch(ImageAddr),
+    /// A way through the function that leaves some of the caller's flags as they are, or reads them.
+    #[error("the instruction at {:#x} may still need the caller's flags", .0.get())]
+    KeepsFlags(ImageAddr),
     /// The code near by is too large to be looked at.
     #[error("the function is too large to be analysed")]
     TooLarge,

@@ -131,32 +131,26 @@ fn is_padding(wanted: &[u8], code: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::model::{Model, at};
+    use crate::entry::model::{CODE, Model, at};
 
     fn refusal(code: &[u8]) -> Option<Refusal> {
-        Model::default().exports(0, code).refusal(0)
+        Model::default().exports(0, code).window(0).err()
     }
 
     #[test]
     fn a_window_is_the_first_whole_instructions_with_room_for_a_jump() {
         // push %r12; push %rbp; push %rbx; mov %rdi,%rbx; ret: glibc's malloc begins like that.
         let model = Model::default().exports(0, b"\x41\x54\x55\x53\x48\x89\xfb\xc3");
-        let analysis =
-            model.analyse(&[(0, crate::entry::Family::Heap)], crate::entry::Role::Library);
-        let plan = analysis.entry(at(0)).unwrap().plan.as_ref().unwrap();
-        assert_eq!(plan.window_bytes(), b"\x41\x54\x55\x53\x48\x89\xfb");
-        assert_eq!(plan.window(), at(0)..at(7));
-        assert_eq!(plan.old(), *b"\x41\x54\x55\x53\x48");
+        let window = model.window(0).unwrap();
+        assert_eq!(window.bytes(), b"\x41\x54\x55\x53\x48\x89\xfb");
+        assert_eq!(window.inside(), CODE + 1..CODE + 7);
     }
 
     #[test]
     fn an_endbr64_stays_in_front_of_the_window() {
         let code = b"\xf3\x0f\x1e\xfa\xb8\x01\x00\x00\x00\xc3";
         let model = Model::default().exports(0, code);
-        let analysis =
-            model.analyse(&[(0, crate::entry::Family::Heap)], crate::entry::Role::Library);
-        let plan = analysis.entry(at(0)).unwrap().plan.as_ref().unwrap();
-        assert_eq!((plan.entry(), plan.window()), (at(0), at(4)..at(9)));
+        assert_eq!(model.window(0).unwrap().start(), at(4));
     }
 
     #[test]
@@ -186,21 +180,21 @@ mod tests {
     fn a_function_must_have_room_or_padding_behind_it() {
         assert_eq!(refusal(b"\x90\x90\x90\x90"), Some(Refusal::TooShort), "runs on");
         let cut = Model::default().exports(0, b"\x90\x90\x90\xb8").code(4, &[0; 4]);
-        assert_eq!(cut.refusal(0), Some(Refusal::TooShort), "cut instruction");
+        assert_eq!(cut.window(0).err(), Some(Refusal::TooShort), "cut instruction");
         assert_eq!(refusal(b"\xc3"), Some(Refusal::TooShort), "the segment ends");
         let short = Model::default().exports(0, b"\x31\xc0\xc3");
-        assert_eq!(short.code(3, b"\x66\x90\x90\x90").refusal(0), None, "padding");
+        assert_eq!(short.code(3, b"\x66\x90\x90\x90").window(0).err(), None, "padding");
         let short = Model::default().exports(0, b"\x31\xc0\xc3");
         let end = Some(Refusal::EndsEarly(at(3)));
-        assert_eq!(short.code(3, b"\x90\x55\x55\x55").refusal(0), end, "code of nobody");
+        assert_eq!(short.code(3, b"\x90\x55\x55\x55").window(0).err(), end, "code of nobody");
         let short = Model::default().exports(0, b"\x31\xc0\xc3");
-        assert_eq!(short.function(4, b"\x90\x90\x90").refusal(0), end, "another function");
+        assert_eq!(short.function(4, b"\x90\x90\x90").window(0).err(), end, "another function");
     }
 
     #[test]
     fn a_function_of_unknown_extent_or_inside_another_is_refused() {
         let model = Model::default().exports(0, &[0x90; 64]);
-        assert_eq!(model.refusal(8), Some(Refusal::NotAtStart(at(0))));
-        assert_eq!(model.refusal(0x1000), Some(Refusal::NoExtent));
+        assert_eq!(model.window(8).err(), Some(Refusal::NotAtStart(at(0))));
+        assert_eq!(model.window(0x1000).err(), Some(Refusal::NoExtent));
     }
 }

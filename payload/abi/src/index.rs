@@ -29,13 +29,15 @@ pub const ENTRY_BYTES: usize = size_of::<Entry>();
 pub const INDEX_BYTES: usize = (BUCKETS + PROBES) * ENTRY_BYTES;
 /// Size of all private memory, in whole pages.
 pub const PRIVATE_BYTES: usize = (CONTROL_BYTES + INDEX_BYTES).next_multiple_of(4096);
-/// Thread pointers lie a stack's size apart. Of random odd numbers, one that gives 1600 threads an
-/// entry each for every usual stack size; 2^64 divided by the golden ratio fails for 1 MiB stacks.
-pub const HASH_MUL: u64 = 0x9b2b_d6c0_816b_ee07;
+/// Thread pointers lie a stack's size apart. Of random odd numbers that fit into an instruction, and
+/// bits of the product, such as give 1600 threads an entry each for every usual stack size.
+pub const HASH_MUL: u64 = 0x5ef2_e04d;
+/// Where in the product the bucket is.
+pub const HASH_SHIFT: u32 = 34;
 
 /// The first entry to look at for a thread.
 pub const fn bucket(thread_pointer: u64) -> usize {
-    (thread_pointer.wrapping_mul(HASH_MUL) >> (64 - BUCKET_BITS)) as usize
+    (thread_pointer.wrapping_mul(HASH_MUL) >> HASH_SHIFT) as usize & (BUCKETS - 1)
 }
 
 const _: () = assert!(ENTRY_BYTES == 16);
@@ -54,10 +56,26 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_threads_of_equal_stacks_get_entries_of_their_own() {
-        for spacing in [0x80_1000_u64, 0x40_1000, 0x20_1000, 0x10_1000, 0x2_3000, 0x5000, 0x4000] {
+    fn sixteen_hundred_threads_of_equal_stacks_get_entries_of_their_own() {
+        for spacing in [
+            0x80_1000_u64,
+            0x40_1000,
+            0x20_1000,
+            0x10_1000,
+            0x8_1000,
+            0x4_1000,
+            0x2_3000,
+            0x2_1000,
+            0x1_1000,
+            0x9000,
+            0x5000,
+            0x4000,
+            0x80_0000,
+            0x20_0000,
+            0x10_0000,
+        ] {
             let mut taken = [false; BUCKETS + PROBES];
-            let shared = (0..1000).filter(|i| {
+            let shared = (0..1600).filter(|i| {
                 let first = bucket(0x7f00_0000_0740 + i * spacing);
                 let free = (first..first + PROBES).find(|&entry| !taken[entry]);
                 free.map(|entry| taken[entry] = true).is_none()

@@ -59,7 +59,7 @@ pub unsafe extern "C" fn heapattach_payload() {
         REMAP_HOOKS = const HookKind::Remap.hooks(),
         INDEX_HASH_MUL = const index::HASH_MUL,
         // The hash, already multiplied by the size of an entry: one shift and one mask.
-        INDEX_SHIFT = const 64 - index::BUCKET_BITS - index::ENTRY_BYTES.ilog2(),
+        INDEX_SHIFT = const index::HASH_SHIFT - index::ENTRY_BYTES.ilog2(),
         INDEX_MASK = const (index::BUCKETS - 1) * index::ENTRY_BYTES,
         ENTRY_KEY = const offset_of!(index::Entry, key),
         ENTRY_ROW = const offset_of!(index::Entry, row),
@@ -69,7 +69,6 @@ pub unsafe extern "C" fn heapattach_payload() {
         FILTER_SHIFT = const samples::GRANULE_SHIFT,
         FILTER_MASK = const samples::FILTER_BYTES - 1,
         FRAME_BYTES = const FRAME_BYTES,
-        FRAME_FLAGS = const offset_of!(Frame, flags),
         FRAME_RCX = const offset_of!(Frame, rcx),
         FRAME_RDX = const offset_of!(Frame, rdx),
         FRAME_RSI = const offset_of!(Frame, rsi),

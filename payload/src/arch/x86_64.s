@@ -2,16 +2,16 @@
 #
 # A hook is entered in place of a function, with the stack and the registers of that function's
 # entry. Nearly always it counts and leaves by jumping to the original, all registers unchanged:
-# general registers, arithmetic flags, vector state (never touched). No frame of ours is below the
-# original then.
+# general registers and vector state (never touched). No frame of ours is below the original then.
+# The arithmetic flags are not kept: an entry is hooked only if its function provably writes over
+# them (the injector's entry::flags), and what is called by way of a slot is a stranger, on which no
+# caller counts.
 #
 # A hook keeps what it borrows in the 128 bytes below the stack pointer, which signal handlers
 # leave alone and which nobody can use at a function's entry. So the stack pointer does not move,
 # and an unwinder finds the return address where it is at any entry.
 #
-#   rsp-16 rax    rsp-24 r10    rsp-32 r11
-#
-# rax holds the flags meanwhile (lahf, seto): pushf and popf cost ten times as much.
+#   rsp-24 r10    rsp-32 r11
 #
 # What is to be recorded takes the slow path: a frame, Rust (crate::hooks), and for what must be
 # told after the original, a call of it.
@@ -50,18 +50,14 @@
 .macro begin
     .org .Lhooks + .Lhook * .Lhook_stride, 0xcc
     endbr64
-    mov [rsp - 16], rax
     mov [rsp - 24], r10
     mov [rsp - 32], r11
-    lahf
-    seto al
 .endm
 
 # The row of this thread in r10, or on to label 1. A child made by fork has none: its index is empty.
 .macro find_row
     mov r11, fs:[0]
-    movabs r10, {INDEX_HASH_MUL}
-    imul r10, r11
+    imul r10, r11, {INDEX_HASH_MUL}
     shr r10, {INDEX_SHIFT}
     and r10d, {INDEX_MASK}
     add r10, [rip + .Lindex]
@@ -99,11 +95,8 @@
 .endm
 
 .macro leave
-    add al, 0x7f                        # 1 + 0x7f overflows, 0 + 0x7f does not
-    sahf
     mov r11, [rsp - 32]
     mov r10, [rsp - 24]
-    mov rax, [rsp - 16]
     jmp [rip + .Lorig + 8 * .Lhook]
 .endm
 
@@ -201,11 +194,11 @@
 
 # ---- the slow path ----------------------------------------------------------------------------
 
-# With hook and reason in r11; r10, r11 and rax are where every hook puts them, which is where
+# With hook and reason in r11; r10 and r11 are where every hook puts them, which is where
 # crate::frame::Frame has them. The frame keeps the stack aligned for calls.
 .Lslow_path:
     lea rsp, [rsp - {FRAME_BYTES}]
-    mov [rsp + {FRAME_FLAGS}], rax
+    mov [rsp + {FRAME_RAX}], rax
     mov [rsp + {FRAME_RCX}], rcx
     mov [rsp + {FRAME_RDX}], rdx
     mov [rsp + {FRAME_RSI}], rsi
@@ -227,23 +220,14 @@
     mov r10, [rsp + {FRAME_R10}]
     mov r11, [rsp + {FRAME_R11}]
     jnz .Lcall_original
-    mov rax, [rsp + {FRAME_FLAGS}]
-    add al, 0x7f
-    sahf
     mov rax, [rsp + {FRAME_RAX}]
     lea rsp, [rsp + {FRAME_BYTES}]
     jmp [rsp - 8]                       # Frame::target
 
 .Lcall_original:
-    mov rax, [rsp + {FRAME_FLAGS}]
-    add al, 0x7f
-    sahf
     mov rax, [rsp + {FRAME_RAX}]
     call [rsp + {FRAME_TARGET}]
     mov [rsp + {FRAME_RAX}], rax
-    lahf
-    seto al
-    mov [rsp + {FRAME_FLAGS}], rax
     mov [rsp + {FRAME_RCX}], rcx
     mov [rsp + {FRAME_RDX}], rdx
     mov [rsp + {FRAME_RSI}], rsi
@@ -255,9 +239,6 @@
     mov rdi, rsp
     lea rsi, [rip + .Lcells]
     call {LEAVE}
-    mov rax, [rsp + {FRAME_FLAGS}]
-    add al, 0x7f
-    sahf
     mov rax, [rsp + {FRAME_RAX}]
     mov rcx, [rsp + {FRAME_RCX}]
     mov rdx, [rsp + {FRAME_RDX}]
