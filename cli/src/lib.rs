@@ -1,7 +1,7 @@
 //! Analysis and conversation: what the user types, the two processes of a session, and the report.
 //!
 //! ```text
-//! args -> commands -> spawn +-> tracer: injector::Session ... compose -> report
+//! args -> commands -> spawn +-> tracer -> observation: injector::Session ... compose -> report
 //!                           |      |  one JSON object a line (message)
 //!                           +-> front: signals, progress      -> text or JSON
 //! ```
@@ -13,7 +13,9 @@ mod exit;
 mod front;
 mod guard;
 mod heap_text;
+mod line;
 mod message;
+mod observation;
 mod output;
 mod payload;
 mod profile;

@@ -2,7 +2,7 @@
 //! since rings fill within milliseconds while other things take longer.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::Duration,
@@ -26,9 +26,6 @@ const BATCH: usize = 4096;
 const PAUSE: Duration = Duration::from_micros(500);
 /// The same for samples, which are few.
 const PAUSE_OF_SAMPLES: Duration = Duration::from_millis(10);
-
-/// Events that wait for a stack, at most.
-const HELD_BACK: usize = 1 << 16;
 
 /// Hooks that one call stack is told apart by; a stack leads to one hook, if nobody lies.
 const HOOKS_OF_A_STACK: usize = 64;
@@ -78,35 +75,26 @@ impl Recorder {
     /// Takes in what happens until `is_over`, and what is left then.
     pub fn follow(mut self, memory: &Memory, is_over: &AtomicBool) -> Self {
         let pause = if self.is_exact { PAUSE } else { PAUSE_OF_SAMPLES };
-        let mut told = VecDeque::new();
+        let mut told = Vec::new();
         while !is_over.load(Relaxed) {
-            let held_back = told.len();
             // The end of the target is noticed elsewhere.
-            let _ = self.records.drain(memory, |event, call| told.push_back((event, call)));
-            let was_busy = told.len() - held_back > BATCH;
-            self.take(&mut told, HELD_BACK);
+            let _ = self.records.drain(memory, |event, call| told.push((event, call)));
+            let was_busy = told.len() > BATCH;
+            self.take(&mut told);
             if !was_busy {
                 thread::sleep(pause);
             }
         }
-        let _ = self.records.finish(memory, |event, call| told.push_back((event, call)));
-        self.take(&mut told, 0);
+        let _ = self.records.finish(memory, |event, call| told.push((event, call)));
+        self.take(&mut told);
         self
     }
 
-    /// Takes in events up to the first whose stack is not known yet: the thread that met it first
-    /// is still storing it, and others name it already. Its own event comes after it. No more than
-    /// `most` are held back for that.
-    fn take(&mut self, told: &mut VecDeque<(Event, Call)>, most: usize) {
-        while let Some(&(mut event, call)) = told.front() {
+    fn take(&mut self, told: &mut Vec<(Event, Call)>) {
+        for (mut event, call) in told.drain(..) {
             if let What::Allocated { stack, .. } | What::Mapped { stack, .. } = &mut event.what {
-                *stack = match self.place(*stack) {
-                    Some(place) => place,
-                    None if told.len() <= most => break,
-                    None => StackId(0),
-                };
+                *stack = self.place(*stack);
             }
-            told.pop_front();
             if self.is_exact {
                 self.count(&event, call);
             }
@@ -151,23 +139,20 @@ impl Recorder {
         })
     }
 
-    /// The stack that stands for all stacks with the same caller; `None` if it is not known yet.
-    fn place(&mut self, stack: StackId) -> Option<StackId> {
-        if stack == StackId(0) {
-            return Some(stack);
-        }
+    /// The stack that stands for all stacks with the same caller; the unknown one if it has none.
+    fn place(&mut self, stack: StackId) -> StackId {
         let number = index(stack);
         if let Some(Some(place)) = self.place_of.get(number) {
-            return Some(*place);
+            return *place;
         }
-        let caller = self.records.stack(stack)?.frames.first();
+        let caller = self.records.stack(stack).and_then(|stack| stack.frames.first());
         let place =
             caller.map_or(StackId(0), |caller| *self.places.entry(*caller).or_insert(stack));
         if self.place_of.len() <= number {
             self.place_of.resize(number + 1, None);
         }
         self.place_of[number] = Some(place);
-        Some(place)
+        place
     }
 }
 

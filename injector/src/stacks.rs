@@ -43,7 +43,7 @@ impl Stacks {
         if number == 0 || number > stacks::STACKS || self.get(id).is_some() {
             return;
         }
-        // One that is just being written is asked for again with its next event.
+        // A stack is whole before a record names it; only somebody who lies names another.
         let Some(stack) = read(shared, memory, id) else { return };
         if self.known.len() <= number {
             self.known.resize(number + 1, None);

@@ -93,7 +93,9 @@ pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
         let entry = region.at(region::STACK_INDEX_AT + index * stacks::ENTRY_BYTES);
         let number = index as u32 + 1;
         match entry.word().compare_exchange(0, hash, AcqRel, Acquire) {
-            Err(known) if known == hash => return number,
+            // One that somebody is still storing is stored once more: whoever reads a record shall
+            // find its stack whole, and who stores it may be a thread that this one interrupted.
+            Err(known) if known == hash && entry.at(8).word().load(Acquire) != 0 => return number,
             Err(_) => index += 1,
             Ok(_) => {
                 store(region, entry, walk, frames, end);

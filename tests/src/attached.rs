@@ -57,16 +57,23 @@ impl Attached {
     /// # Panics
     /// If it does not in time.
     pub fn start(command: Heapattach, fixture: &mut Fixture) -> Self {
+        Self::open(command).unwrap_or_else(|why| fixture.fail(&why))
+    }
+
+    /// Starts `command` and returns when it has attached.
+    ///
+    /// # Errors
+    /// What it said, if it does not in time.
+    pub fn open(command: Heapattach) -> Result<Self, String> {
         let mut command = command.start();
         let told = poll(PATIENCE, || {
             let told = Self::is_told(&command.talk());
             (told || !command.is_running()).then_some(told)
         });
-        if told != Some(true) {
-            let talk = command.talk();
-            fixture.fail(&format!("was not attached to ({told:?}):\n{talk}"));
+        match told {
+            Some(true) => Ok(Self { command }),
+            _ => Err(format!("was not attached to ({told:?}):\n{}", command.talk())),
         }
-        Self { command }
     }
 
     /// The pid of the command.

@@ -28,7 +28,8 @@ pub enum End {
     Unbounded = 3,
 }
 
-/// Place, length and end as the second word of an entry; 0 is an entry that is just being filled.
+/// Place, length and end as the second word of an entry; 0 is an entry that is just being filled,
+/// and that no record names yet.
 pub const fn describe(first_word: u32, frames: u8, end: End) -> u64 {
     first_word as u64 | (frames as u64) << 32 | (end as u64) << 40 | 1 << 63
 }

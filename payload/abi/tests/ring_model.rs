@@ -17,23 +17,23 @@ use loom::{
 };
 
 /// Slots of the ring: fewer than records, so that it goes round.
-const CAPACITY: u64 = 2;
+const CAPACITY: u32 = 2;
 
 struct Ring(Vec<AtomicU64>);
 
 impl Ring {
     fn new() -> Self {
-        let bytes = RING_HEAD_BYTES + CAPACITY as usize * SLOT_BYTES;
+        let bytes = RING_HEAD_BYTES + usize::try_from(CAPACITY).unwrap() * SLOT_BYTES;
         Self((0..bytes / 8).map(|_| AtomicU64::new(0)).collect())
     }
 
     fn slot(position: u64) -> usize {
-        RING_HEAD_BYTES + (position % CAPACITY) as usize * SLOT_BYTES
+        RING_HEAD_BYTES + usize::try_from(position % u64::from(CAPACITY)).unwrap() * SLOT_BYTES
     }
 
     /// Writes a record if there is room.
     fn write(&self, value: u64) -> bool {
-        let Ok(position) = protocol::reserve(self, 0, CAPACITY, true) else { return false };
+        let Ok(position) = protocol::reserve(self, 0, CAPACITY.into(), true) else { return false };
         protocol::fill(self, Self::slot(position), position, 7, [value, value + 1, value + 2]);
         true
     }

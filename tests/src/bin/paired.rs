@@ -9,7 +9,8 @@ use std::process::ExitCode;
 
 use heapattach_tests::measure::{Results, Rounds};
 
-const USAGE: &str = "usage: paired [--rounds N] [--only stops|redis|pairs] [--json]";
+const USAGE: &str =
+    "usage: paired [--rounds N] [--only stops|redis|pairs|programs|recording] [--json]";
 const ROUNDS: u32 = 11;
 
 fn main() -> ExitCode {

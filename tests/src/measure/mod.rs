@@ -9,6 +9,8 @@
 mod instructions;
 mod pairs;
 mod peer;
+mod programs;
+mod recording;
 mod redis;
 mod spread;
 mod stops;
@@ -18,6 +20,8 @@ use serde::Serialize;
 
 pub use instructions::Instructions;
 pub use pairs::PairCost;
+pub use programs::ProgramCost;
+pub use recording::Recording;
 pub use redis::RedisCost;
 pub use spread::Spread;
 pub use stops::Stops;
@@ -37,6 +41,10 @@ pub struct Results {
     pub pairs: Vec<PairCost>,
     /// And in instructions.
     pub instructions: Vec<Instructions>,
+    /// What a default session costs real programs.
+    pub programs: Vec<ProgramCost>,
+    /// What it costs to record everything, and in memory.
+    pub recording: Vec<Recording>,
 }
 
 impl Results {
@@ -56,6 +64,12 @@ impl Results {
         if wanted("pairs") {
             results.pairs = pairs::measure(rounds);
             results.instructions = instructions::measure();
+        }
+        if wanted("programs") {
+            results.programs = programs::measure(rounds);
+        }
+        if wanted("recording") {
+            results.recording = recording::measure(rounds);
         }
         results
     }

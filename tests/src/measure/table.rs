@@ -28,7 +28,9 @@ impl Display for Results {
         writeln!(f, "Medians, and in brackets the middle half of the measurements.\n")?;
         self.write_stops(f)?;
         self.write_redis(f)?;
-        self.write_pairs(f)
+        self.write_pairs(f)?;
+        self.write_programs(f)?;
+        self.write_recording(f)
     }
 }
 
@@ -73,6 +75,32 @@ impl Results {
         for cost in &self.instructions {
             let (way, all, over) = (cost.way, cost.per_pair, cost.over_wrapper);
             writeln!(f, "| {way} | {all:.1} | {over:+.1} |")?;
+        }
+        writeln!(f)
+    }
+
+    fn write_programs(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| work | processor time, ms | attached to, % of that | calls counted |")?;
+        writeln!(f, "|---|---:|---:|---:|")?;
+        for cost in &self.programs {
+            let (plain, percent) = (Told(cost.plain_ms), Told(cost.percent));
+            writeln!(f, "| {} | {plain} | {percent} | {} |", cost.program, cost.calls)?;
+        }
+        writeln!(f)
+    }
+
+    fn write_recording(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "| session | malloc and free, ns more | million events/s | lost | target's memory, KiB \
+             | its address space, KiB | our memory, KiB |"
+        )?;
+        writeln!(f, "|---|---:|---:|---:|---:|---:|---:|")?;
+        for cost in &self.recording {
+            let (pair, events) = (Told(cost.pair_ns), Told(cost.million_events));
+            let (used, mapped) = (Told(cost.target_kib), Told(cost.target_mapped_kib));
+            let (session, lost, ours) = (cost.session, cost.lost, Told(cost.command_kib));
+            writeln!(f, "| {session} | {pair} | {events} | {lost} | {used} | {mapped} | {ours} |")?;
         }
         writeln!(f)
     }

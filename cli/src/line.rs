@@ -1,0 +1,59 @@
+//! The tracing process's line to the command.
+
+use std::{
+    io::{Read, Write},
+    os::{fd::AsFd, unix::net::UnixStream},
+    time::Duration,
+};
+
+use heapattach_injector::target::Target;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::message::Message;
+
+/// The line to the command.
+#[derive(Debug)]
+pub struct Line(UnixStream);
+
+impl Line {
+    /// Over this connection.
+    pub fn new(stream: UnixStream) -> Self {
+        Self(stream)
+    }
+
+    /// Tells the command something.
+    pub fn send(&mut self, message: &Message) {
+        // A command that is gone hears nothing; its end is noticed by the poll.
+        if let Ok(mut text) = serde_json::to_vec(message) {
+            text.push(b'\n');
+            let _ = self.0.write_all(&text);
+        }
+    }
+
+    /// Waits up to `time` for the command to say something, or the target to end; answers what the
+    /// command said, if anything.
+    pub fn listen(&mut self, target: &Target, time: Duration) -> Option<Heard> {
+        let mut fds = vec![PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        if let Some(pidfd) = target.process.pidfd() {
+            fds.push(PollFd::new(pidfd.as_fd(), PollFlags::POLLIN));
+        }
+        let millis = u16::try_from(time.as_millis() + 1).unwrap_or(u16::MAX);
+        let _ = poll(&mut fds, PollTimeout::from(millis));
+        let spoke = fds[0].revents().is_some_and(|events| !events.is_empty());
+        drop(fds);
+        match spoke.then(|| self.0.read(&mut [0])) {
+            None => None,
+            Some(Ok(1..)) => Some(Heard::Detach),
+            Some(Ok(0) | Err(_)) => Some(Heard::Gone),
+        }
+    }
+}
+
+/// What the command said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// It wants the session to end.
+    Detach,
+    /// It ended.
+    Gone,
+}

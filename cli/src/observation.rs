@@ -1,0 +1,230 @@
+//! A session from the attach to the report: it is watched, and what it tells is taken in beside.
+
+use std::{
+    os::fd::AsFd,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use heapattach_injector::{
+    heartbeat,
+    proc::{maps, pidfd},
+    session::{Session, Watch},
+    target::Target,
+};
+
+use crate::{
+    args::{OnFull, SessionArgs},
+    compose::{add_detach, blind_spots, compose},
+    exit::Exit,
+    guard::Guard,
+    line::Line,
+    message::Message,
+    recorder::Recorder,
+    report::{ExitReport, Report},
+    site_report::heap_report,
+    symbols::Symbols,
+};
+
+/// The link map is looked at so often, unless looking takes long itself.
+const WATCH: Duration = Duration::from_millis(40);
+const PROGRESS: Duration = Duration::from_millis(500);
+/// How often new threads are looked for.
+const THREADS: Duration = Duration::from_millis(20);
+
+/// Slowing down goes on from here, if everything was recorded until then.
+const LEAST_INTERVAL: u64 = 4096;
+
+/// Why a session ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// As long as asked for.
+    Over,
+    /// Somebody pressed Ctrl-C, or the command is gone.
+    Asked,
+    /// A guard rail.
+    Objection(String),
+    /// The target became another program.
+    Execed,
+    /// The target ended.
+    Ended,
+}
+
+/// What is made of a session.
+#[derive(Debug)]
+pub struct Record {
+    symbols: Symbols,
+    /// How often modules came or went when they were last noted.
+    changes: u64,
+    rss: Option<u64>,
+}
+
+impl Record {
+    /// Begun before the attach: a short program may have ended by its end.
+    pub fn new(target: &Target) -> Self {
+        let mut record = Self { symbols: Symbols::new(), changes: 0, rss: resident(target) };
+        record.note(target);
+        record
+    }
+
+    fn note(&mut self, target: &Target) {
+        let text = target.process.read("maps").unwrap_or_default();
+        if let Ok(maps) = maps::parse(&text) {
+            self.symbols.note(&target.process, &maps);
+        }
+    }
+
+    /// The session and its end: watches, detaches, and writes down what was found.
+    pub fn observe(
+        mut self,
+        line: &mut Line,
+        session: &mut Session<'_>,
+        args: &SessionArgs,
+        report: &mut Report,
+    ) -> End {
+        let target = session.target();
+        let Some(records) = session.stream.take_records() else { return End::Over };
+        let recorder = Recorder::new(records, args.interval() <= 1);
+        let (memory, is_over) = (&target.memory, AtomicBool::new(false));
+        thread::scope(|scope| {
+            let reading = scope.spawn(|| recorder.follow(memory, &is_over));
+            let (ending, counted) = watch(line, session, args, &mut self);
+            self.follow(session);
+            let rss = self.rss.zip(resident(target)).map(|(before, after)| [before, after]);
+            let blind = blind_spots(session);
+            let stop_reading = |session: &Session<'_>| {
+                is_over.store(true, Relaxed);
+                let recorder = reading.join().ok();
+                (recorder, session.stream.counts(&target.memory).unwrap_or_default())
+            };
+            // What goes with the home is read while it is there.
+            let (read, detached) = if session.stream.is_private() {
+                (stop_reading(session), session.detach())
+            } else {
+                let detached = session.detach();
+                (stop_reading(session), detached)
+            };
+            let (Some(recorder), counts) = read else {
+                report.error = Some("the thread that reads the records failed".to_owned());
+                add_detach(report, &detached);
+                return ending;
+            };
+            let (pid, command) = (report.pid, std::mem::take(&mut report.command));
+            *report = compose(session, &counts, &recorder, counted);
+            report.heap = heap_report(session, &recorder, &mut self.symbols, counts.lost);
+            (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
+            add_detach(report, &detached);
+            conclude(session, &ending, report);
+            ending
+        })
+    }
+
+    /// Notes new modules, for their symbols.
+    fn follow(&mut self, session: &Session<'_>) {
+        if session.changes != self.changes {
+            self.changes = session.changes;
+            self.note(session.target());
+        }
+    }
+}
+
+/// Bytes of memory that the target has in use.
+fn resident(target: &Target) -> Option<u64> {
+    let text = String::from_utf8(target.process.read("status").ok()?).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// The session itself.
+fn watch(
+    line: &mut Line,
+    session: &mut Session<'_>,
+    args: &SessionArgs,
+    record: &mut Record,
+) -> (End, Duration) {
+    let target = session.target();
+    let mut next_threads = Instant::now();
+    let began = Instant::now();
+    let guard = Guard::new(&target.process, args.max_overhead, args.max_memory);
+    let deadline = args.duration.map(|duration| began + duration);
+    let (mut next_look, mut next_beat, mut next_progress) = (began, began, began + PROGRESS);
+    let mut lost = 0;
+    loop {
+        let now = Instant::now();
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            return (End::Over, began.elapsed());
+        }
+        if now >= next_look {
+            match session.watch() {
+                Watch::Runs => {}
+                Watch::Execed => return (End::Execed, began.elapsed()),
+                Watch::Ended => return (End::Ended, began.elapsed()),
+            }
+            // Never more than a twentieth of a processor for looking.
+            next_look = Instant::now() + WATCH.max(now.elapsed() * 20);
+        }
+        if now >= next_threads {
+            record.follow(session);
+            session.stream.place_stacks(&target.process, &target.memory);
+            next_threads = Instant::now() + THREADS;
+        }
+        if now >= next_beat {
+            session.beat();
+            next_beat = now + heartbeat::PERIOD;
+        }
+        if now >= next_progress {
+            let counts = session.stream.counts(&target.memory).unwrap_or_default();
+            let (calls, bytes) = counts.totals();
+            if args.on_full == OnFull::Slow && counts.lost.blocks > lost {
+                lost = counts.lost.blocks;
+                let slower = (session.stream.interval * 2).clamp(LEAST_INTERVAL, 1 << 40);
+                let _ = session.stream.set_interval(&target.memory, slower);
+            }
+            line.send(&Message::Progress { calls, bytes });
+            let memory = session.patches.home.used() + session.stream.memory().unwrap_or(0);
+            if let Some(objection) = guard.objection(&target.process, calls, memory) {
+                return (End::Objection(objection), began.elapsed());
+            }
+            next_progress = now + PROGRESS;
+        }
+        let next =
+            [Some(next_look), Some(next_beat), Some(next_progress), Some(next_threads), deadline];
+        let next = next.into_iter().flatten().min().unwrap_or(now);
+        if line.listen(target, next.saturating_duration_since(Instant::now())).is_some() {
+            return (End::Asked, began.elapsed());
+        }
+    }
+}
+
+/// Writes down how it ended.
+fn conclude(session: &Session<'_>, ending: &End, report: &mut Report) {
+    let target = session.target();
+    let (outcome, why, exit) = match ending {
+        End::Over => ("detached", None, Exit::Done),
+        End::Asked => ("detached", Some("interrupted".to_owned()), Exit::Interrupted),
+        End::Objection(why) => ("detached", Some(why.clone()), Exit::Done),
+        End::Execed => ("execed", Some("the target became another program".to_owned()), Exit::Done),
+        End::Ended => ("exited", Some(last_words(target, session, report)), Exit::TargetDied),
+    };
+    report.outcome = outcome.to_owned();
+    report.why = why;
+    report.status = exit.code();
+    if report.target == "altered" {
+        report.status = Exit::Left.code();
+    }
+}
+
+/// How the target ended, and whether we were near.
+fn last_words(target: &Target, session: &Session<'_>, report: &mut Report) -> String {
+    let status = target.process.pidfd().and_then(|fd| pidfd::exit_status(fd.as_fd()).ok());
+    let exit = status.map(ExitReport::from_wait);
+    report.exit = report.exit.or(exit);
+    let how = match exit {
+        Some(ExitReport::Code(code)) => format!("it exited with status {code}"),
+        Some(ExitReport::Signal(signal)) => format!("signal {signal} ended it"),
+        None => "it ended; how is not known".to_owned(),
+    };
+    let stops = session.stops.len();
+    format!("{how}; it was running at the time, not stopped by us ({stops} stops before)")
+}
