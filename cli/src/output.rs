@@ -1,10 +1,20 @@
-//! Standard output is data, standard error is talk. A reader that goes away is no error.
+//! Standard output is data, standard error is talk. A reader that goes away is no error, a full disk
+//! is one.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
-/// Prints a line of data.
-pub fn print(text: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
+use crate::exit::Exit;
+
+/// Prints data; answers `exit`, unless it says that all went well and the data could not be written.
+pub fn print(text: &str, exit: Exit) -> Exit {
+    let mut output = std::io::stdout().lock();
+    match writeln!(output, "{text}").and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            complain(&format!("the report cannot be written to standard output: {error}"));
+            if exit == Exit::Done { Exit::Failed } else { exit }
+        }
+        _ => exit,
+    }
 }
 
 /// Tells the user something.

@@ -49,6 +49,7 @@ pub struct Heapattach {
     command: Command,
     limit: Duration,
     target: Option<i32>,
+    stdout: Option<PathBuf>,
 }
 
 /// The command, running.
@@ -91,7 +92,7 @@ impl Heapattach {
     pub fn new<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Self {
         let mut command = Command::new(binary());
         command.args(args).stdin(Stdio::null()).env_remove("HEAPATTACH_FAULT");
-        Self { command, limit: HANG, target: None }
+        Self { command, limit: HANG, target: None, stdout: None }
     }
 
     /// `-p pid --duration <window> --hooks <hooks> --json`.
@@ -146,6 +147,13 @@ impl Heapattach {
         self
     }
 
+    /// Has it write its data to `path` instead of where [`Outcome::stdout`] reads it.
+    #[must_use]
+    pub fn stdout(mut self, path: impl Into<PathBuf>) -> Self {
+        self.stdout = Some(path.into());
+        self
+    }
+
     /// Starts it.
     ///
     /// # Panics
@@ -158,7 +166,8 @@ impl Heapattach {
         let talk = output.with_extension("talk");
         // Files, not pipes: whatever the command leaves running must not keep us waiting for the
         // end of a pipe.
-        self.command.stdout(File::create(&output).expect("a temporary file"));
+        let stdout = self.stdout.as_ref().unwrap_or(&output);
+        self.command.stdout(File::create(stdout).expect("a file to write to"));
         self.command.stderr(File::create(&talk).expect("a temporary file"));
         let child = self.command.spawn().expect("the command under test runs");
         let (limit, target) = (self.limit, self.target);

@@ -42,12 +42,7 @@ fn show(report: &Report, json: bool) -> Exit {
     if let Some(error) = &report.error {
         complain(&format!("{error} (target: {})", report.target));
     }
-    if json {
-        print(&serde_json::to_string_pretty(report).unwrap_or_default());
-    } else if report.outcome != "refused" || report.target == "altered" {
-        print(text::report(report).trim_end());
-    }
-    match report.status {
+    let exit = match report.status {
         0 => Exit::Done,
         3 => Exit::Refused,
         4 => Exit::Unsupported,
@@ -55,6 +50,13 @@ fn show(report: &Report, json: bool) -> Exit {
         7 => Exit::Left,
         130 => Exit::Interrupted,
         _ => Exit::Failed,
+    };
+    if json {
+        print(&serde_json::to_string_pretty(report).unwrap_or_default(), exit)
+    } else if report.outcome != "refused" || report.target == "altered" {
+        print(text::report(report).trim_end(), exit)
+    } else {
+        exit
     }
 }
 
@@ -66,7 +68,7 @@ fn refuse(pid: i32, args: &AttachArgs, refusal: &preflight::Refusal) -> Exit {
         report.outcome = "refused".to_owned();
         report.error = Some(refusal.to_string());
         report.status = exit.code();
-        print(&serde_json::to_string_pretty(&report).unwrap_or_default());
+        return print(&serde_json::to_string_pretty(&report).unwrap_or_default(), exit);
     }
     exit
 }

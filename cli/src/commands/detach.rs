@@ -107,14 +107,14 @@ fn conclude(report: &Report, args: &DetachArgs) -> Exit {
     if let Some(error) = &report.error {
         complain(&format!("{error} (target: {})", report.target));
     }
-    if args.json {
-        print(&serde_json::to_string_pretty(report).unwrap_or_default());
+    let text = if args.json {
+        serde_json::to_string_pretty(report).unwrap_or_default()
     } else if let Some(why) = &report.why {
-        print(why);
+        why.clone()
     } else if report.status == 0 {
-        print(&format!("process {} is as it was before heapattach", report.pid));
+        format!("process {} is as it was before heapattach", report.pid)
     } else {
-        print(&format!("still there: {}", report.left.join("; ")));
-    }
-    if report.status == 0 { Exit::Done } else { Exit::Left }
+        format!("still there: {}", report.left.join("; "))
+    };
+    print(&text, if report.status == 0 { Exit::Done } else { Exit::Left })
 }

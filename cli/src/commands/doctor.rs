@@ -77,11 +77,11 @@ pub fn doctor(args: &DoctorArgs) -> Exit {
             }
         }
     }
-    if args.json {
-        print(&serde_json::to_string_pretty(&diagnosis).unwrap_or_default());
+    let exit = if args.json {
+        print(&serde_json::to_string_pretty(&diagnosis).unwrap_or_default(), exit)
     } else {
-        print(text(&diagnosis).trim_end());
-    }
+        print(text(&diagnosis).trim_end(), exit)
+    };
     if let Some(refusal) = &diagnosis.refusal {
         complain(&format!("{refusal} (target: untouched)"));
     }

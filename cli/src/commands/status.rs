@@ -21,21 +21,21 @@ struct Row {
 pub fn status(args: &StatusArgs) -> Exit {
     let rows: Vec<Row> = look_everywhere().into_iter().map(row).collect();
     if args.json {
-        print(&serde_json::to_string_pretty(&rows).unwrap_or_default());
-        return Exit::Done;
+        return print(&serde_json::to_string_pretty(&rows).unwrap_or_default(), Exit::Done);
     }
     if rows.is_empty() {
-        print("no session, and nothing left, in any process we may look into");
+        let nothing = "no session, and nothing left, in any process we may look into";
+        return print(nothing, Exit::Done);
     }
-    for row in rows {
+    let lines = rows.into_iter().map(|row| {
         let what = match (row.session, row.leftover) {
             (Some(owner), _) => format!("attached (by process {owner})"),
             (None, true) => format!("left over; clean up with: heapattach detach -p {}", row.pid),
             (None, false) => "clean, but for the page of jumps".to_owned(),
         };
-        print(&format!("{:>8}  {what}  {}", row.pid, row.command));
-    }
-    Exit::Done
+        format!("{:>8}  {what}  {}", row.pid, row.command)
+    });
+    print(&lines.collect::<Vec<_>>().join("\n"), Exit::Done)
 }
 
 fn row(found: Found) -> Row {
