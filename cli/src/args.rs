@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use heapattach_abi::ring::SLOT_BYTES;
+use heapattach_abi::{ring::SLOT_BYTES, stacks::USUAL_FRAMES};
 use heapattach_injector::plan::HookMode;
 
 use crate::quantity::{parse_duration, parse_size};
@@ -91,6 +91,22 @@ pub struct SessionArgs {
     /// --all]
     #[arg(long, value_name = "SIZE", value_parser = parse_ring, allow_hyphen_values = true)]
     pub ring: Option<u32>,
+    /// How stacks are followed: by tables made of the modules' unwind information, or by frame
+    /// pointers alone
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub unwind: Unwind,
+    /// Frames of a stack that are recorded, at most 255
+    #[arg(
+        long,
+        value_name = "FRAMES",
+        default_value_t = USUAL_FRAMES,
+        value_parser = clap::value_parser!(u32).range(1..=255),
+        allow_hyphen_values = true
+    )]
+    pub max_depth: u32,
+    /// Write every distinct stack of allocations there, as bare addresses
+    #[arg(long, value_name = "FILE")]
+    pub stacks: Option<PathBuf>,
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
@@ -181,6 +197,16 @@ pub enum OnFull {
     Slow,
     /// Wait, a second at most
     Wait,
+}
+
+/// The value of `--unwind`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Unwind {
+    /// By tables, and by frame pointers where there are none
+    #[default]
+    Auto,
+    /// By frame pointers: for code without unwind information
+    FramePointer,
 }
 
 impl SessionArgs {

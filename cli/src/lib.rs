@@ -24,6 +24,7 @@ mod recorder;
 mod report;
 mod site_report;
 mod spawn;
+mod stack_list;
 mod symbols;
 mod text;
 mod tracer;

@@ -24,6 +24,7 @@ use crate::{
     recorder::Recorder,
     report::{ExitReport, Report},
     site_report::heap_report,
+    stack_list,
     symbols::Symbols,
 };
 
@@ -116,6 +117,13 @@ impl Record {
             (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
             add_detach(report, &detached);
             conclude(session, &ending, report);
+            if let Some(path) = &args.stacks
+                && let Err(error) = stack_list::write(path, &recorder)
+            {
+                let path = path.display();
+                report.error = Some(format!("the stacks cannot be written to {path}: {error}"));
+                report.status = report.status.max(Exit::Failed.code());
+            }
             ending
         })
     }

@@ -2,7 +2,6 @@
 //! since rings fill within milliseconds while other things take longer.
 
 use std::{
-    collections::HashMap,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::Duration,
@@ -10,7 +9,6 @@ use std::{
 
 use heapattach_abi::stacks::STACKS;
 use heapattach_injector::{
-    addr::RemoteAddr,
     event::{Event, StackId, What},
     memory::Memory,
     ring::Call,
@@ -46,15 +44,11 @@ pub struct Caller {
 pub struct Recorder {
     /// Where they come from.
     pub records: Records,
-    /// By the place that asked: its stack is the first that was seen of it.
+    /// By stack.
     pub profile: Profile,
     /// By the number of the stack, where every call is told.
     callers: Vec<Vec<Caller>>,
     batch: Vec<Event>,
-    /// The first stack seen of each caller.
-    places: HashMap<RemoteAddr, StackId>,
-    /// The same, by the number of the stack.
-    place_of: Vec<Option<StackId>>,
     is_exact: bool,
 }
 
@@ -66,8 +60,6 @@ impl Recorder {
             profile: Profile::new(Limits::default()),
             callers: Vec::new(),
             batch: Vec::with_capacity(BATCH),
-            places: HashMap::new(),
-            place_of: Vec::new(),
             is_exact,
         }
     }
@@ -91,10 +83,7 @@ impl Recorder {
     }
 
     fn take(&mut self, told: &mut Vec<(Event, Call)>) {
-        for (mut event, call) in told.drain(..) {
-            if let What::Allocated { stack, .. } | What::Mapped { stack, .. } = &mut event.what {
-                *stack = self.place(*stack);
-            }
+        for (event, call) in told.drain(..) {
             if self.is_exact {
                 self.count(&event, call);
             }
@@ -137,22 +126,6 @@ impl Recorder {
             let own = callers.iter().filter(move |caller| caller.hook == hook);
             own.map(move |caller| (StackId(number), *caller))
         })
-    }
-
-    /// The stack that stands for all stacks with the same caller; the unknown one if it has none.
-    fn place(&mut self, stack: StackId) -> StackId {
-        let number = index(stack);
-        if let Some(Some(place)) = self.place_of.get(number) {
-            return *place;
-        }
-        let caller = self.records.stack(stack).and_then(|stack| stack.frames.first());
-        let place =
-            caller.map_or(StackId(0), |caller| *self.places.entry(*caller).or_insert(stack));
-        if self.place_of.len() <= number {
-            self.place_of.resize(number + 1, None);
-        }
-        self.place_of[number] = Some(place);
-        place
     }
 }
 

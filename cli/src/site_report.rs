@@ -1,7 +1,7 @@
 //! What the heap holds and who asked for it, as data.
 
 use heapattach_injector::{
-    addr::RemoteAddr, counts::Lost, event::StackId, session::Session, stacks::StackEnd,
+    addr::RemoteAddr, counts::Lost, event::StackId, places, session::Session,
 };
 use serde::{Deserialize, Serialize};
 
@@ -168,8 +168,9 @@ pub fn heap_report(
     symbols: &mut Symbols,
     lost: Lost,
 ) -> HeapReport {
-    let profile = &recorder.profile;
-    let sites = profile.sites_by(Flow::Live);
+    let (profile, records) = (&recorder.profile, &recorder.records);
+    let caller = |id| records.stack(id).and_then(|stack| stack.frames.first().copied());
+    let sites = profile.grouped_by(Flow::Live, caller);
     let amount = |flow| Amount::from(profile.heap().measure(flow));
     HeapReport {
         every: session.stream.interval,
@@ -230,10 +231,8 @@ fn frames(
 ) -> Vec<FrameReport> {
     let Some(stack) = recorder.records.stack(stack) else { return Vec::new() };
     // The first is certain; further ones are, if they lead to code that calls.
-    let is_code =
-        |at: &RemoteAddr| session.places.name(*at) != heapattach_injector::places::UNKNOWN;
-    let certain = usize::from(stack.end != StackEnd::Lost);
-    let further = stack.frames.iter().skip(certain).take_while(|at| is_code(at));
-    let frames = stack.frames.iter().take(certain).chain(further);
+    let is_code = |at: &RemoteAddr| session.places.name(*at) != places::UNKNOWN;
+    let further = stack.frames.iter().skip(1).take_while(|at| is_code(at));
+    let frames = stack.frames.iter().take(1).chain(further);
     frames.flat_map(|at| symbols.symbolize_return(at.get())).map(FrameReport::from).collect()
 }

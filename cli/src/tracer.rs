@@ -14,7 +14,7 @@ use heapattach_injector::{
 };
 
 use crate::{
-    args::{AttachArgs, OnFull, RunArgs, SessionArgs},
+    args::{AttachArgs, OnFull, RunArgs, SessionArgs, Unwind},
     compose::with_causes,
     exit::Exit,
     guard,
@@ -181,6 +181,8 @@ fn options(args: &SessionArgs) -> Options {
         ring_bits: args.ring.unwrap_or(default_bits),
         ring_patience: if args.on_full == OnFull::Wait { WAITS } else { 0 },
         pages: !args.no_mmap,
+        tables: args.unwind == Unwind::Auto,
+        most_frames: args.max_depth,
     }
 }
 

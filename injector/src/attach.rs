@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use heapattach_abi::{region::tables_at, stacks::USUAL_FRAMES};
 use nix::errno::Errno;
 
 use crate::{
@@ -33,6 +34,7 @@ use crate::{
     survey::{Survey, SurveyError, Surveyor},
     target::Target,
     undo::{Left, undo},
+    unwind::Tables,
     vdso,
 };
 
@@ -61,6 +63,10 @@ pub struct Options {
     pub ring_patience: u32,
     /// Hook mmap and its family too.
     pub pages: bool,
+    /// Follow stacks by tables; else by frame pointers.
+    pub tables: bool,
+    /// Frames of a stack that are recorded.
+    pub most_frames: u32,
 }
 
 impl Options {
@@ -73,6 +79,8 @@ impl Options {
             ring_bits: 11,
             ring_patience: 0,
             pages: true,
+            tables: true,
+            most_frames: USUAL_FRAMES,
         }
     }
 
@@ -179,8 +187,17 @@ pub fn attach<'t>(
     let gadget =
         vdso::syscall_gadget(target).map_err(|_| Failure::clean(AttachError::Maps, false))?;
     let surveyor = surveyor(target)?;
-    let mut attach =
-        Attach { target, image, options, surveyor, heartbeat, gadget, stops: Vec::new(), waits: 0 };
+    let mut attach = Attach {
+        target,
+        image,
+        options,
+        surveyor,
+        heartbeat,
+        gadget,
+        stops: Vec::new(),
+        waits: 0,
+        tables: Tables::default(),
+    };
     let mut held = held;
     for _ in 0..REPLANS {
         if let Some((prepared, installed)) = attach.attempt(held.take())? {
@@ -200,6 +217,7 @@ struct Attach<'t> {
     gadget: RemoteAddr,
     stops: Vec<StopRecord>,
     waits: usize,
+    tables: Tables,
 }
 
 impl<'t> Attach<'t> {
@@ -220,6 +238,7 @@ impl<'t> Attach<'t> {
             Err(AttachError::Survey(SurveyError::Link(LinkError::List(_)))) => return Ok(None),
             Err(error) => return Err(Failure::clean(error, self.touched())),
         };
+        self.look_at_tables();
         let touched = self.touched();
         let stop = match held {
             Some(stop) => stop,
@@ -256,6 +275,14 @@ impl<'t> Attach<'t> {
         }
     }
 
+    /// Makes unwind tables, while the target runs: it takes a while.
+    fn look_at_tables(&mut self) {
+        let text = self.target.process.read("maps").unwrap_or_default();
+        if let (true, Ok(maps)) = (self.options.tables, maps::parse(&text)) {
+            self.tables.look(&self.target.memory, &maps);
+        }
+    }
+
     /// Whether another stop may find the text free to be changed.
     fn may_wait(&mut self, reason: NotNow) -> bool {
         self.waits += 1;
@@ -271,7 +298,7 @@ impl<'t> Attach<'t> {
 
     /// Everything that is changed in the target.
     fn install(
-        &self,
+        &mut self,
         stop: &Stopped<'_>,
         maps: &[Mapping<'_>],
         prepared: &Prepared,
@@ -290,6 +317,7 @@ impl<'t> Attach<'t> {
             module_room,
             change_room,
             ring_bits: self.options.ring_bits,
+            tables: if self.options.tables { self.tables.room() } else { 0 },
             session: session_number(),
             started: own_start_time(),
         };
@@ -315,7 +343,15 @@ impl<'t> Attach<'t> {
             ring_bits: self.options.ring_bits,
             ring_patience: self.options.ring_patience,
             salt: u32::try_from(session_number() >> 32).unwrap_or(0),
+            most_frames: self.options.most_frames,
+            first_stack: first_stack(maps),
         };
+        if self.options.tables {
+            let range = tables_at(self.options.ring_bits)
+                ..usize::try_from(home.header().region).unwrap_or(0);
+            let published = self.tables.publish(&shared, &self.target.memory, range);
+            published.map_err(|e| failed(AttachError::Enable(e)))?;
+        }
         install::enable(stop, &home, &orders).map_err(|e| failed(AttachError::Enable(e)))?;
         Ok(Installed { patches, shared, sorted, places: Places::default(), exposed: built.exposed })
     }
@@ -330,6 +366,7 @@ impl<'t> Attach<'t> {
             links: prepared.survey.loaded.iter().map(|l| l.link.clone()).collect(),
             patches: installed.patches,
             stream: Stream::new(installed.shared, &self.options),
+            tables: self.tables,
             sorted: installed.sorted,
             places: installed.places,
             stops: self.stops,
@@ -342,6 +379,17 @@ impl<'t> Attach<'t> {
             missed: Vec::new(),
         }
     }
+}
+
+/// Where the stack of the first thread can be: the kernel lets it grow down.
+fn first_stack(maps: &[Mapping<'_>]) -> Range<RemoteAddr> {
+    const MOST: u64 = 64 << 20;
+    let Some(at) = maps.iter().position(|m| m.label() == "[stack]") else {
+        return Range::default();
+    };
+    let end = maps[at].range.end;
+    let below = at.checked_sub(1).map_or(0, |at| maps[at].range.end.get());
+    RemoteAddr::new(below.max(end.get().saturating_sub(MOST)))..end
 }
 
 fn too_much(used: u64, limit: u64) -> Refusal {

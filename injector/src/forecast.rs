@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use heapattach_abi::region::region_bytes;
+use heapattach_abi::region::tables_at;
 
 use crate::{
     attach::{AttachError, Options},
@@ -13,6 +13,7 @@ use crate::{
     slots::{self, Sorted},
     survey::{Survey, Surveyor},
     target::Target,
+    unwind::Tables,
 };
 
 /// The forecast.
@@ -52,6 +53,7 @@ pub fn forecast(
     let by_slots = |at| hooks.iter().any(|h| h.at == at && matches!(h.way, Way::Slots { .. }));
     let sorted = slots::sort(target, &survey, &maps, None, by_slots);
     let (modules, changes) = crate::attach::journal_room(&survey);
+    let tables = Tables::new(&target.memory, &maps);
     Ok(Forecast {
         sorted,
         modules: survey.loaded.len(),
@@ -61,7 +63,7 @@ pub fn forecast(
             image.text().len() as u64,
             modules,
             changes,
-            region_bytes(options.ring_bits) as u64,
+            (tables_at(options.ring_bits) + tables.room()) as u64,
         ),
         took: began.elapsed(),
         hooks,

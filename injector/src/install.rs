@@ -5,7 +5,7 @@ use std::{ops::Range, time::Duration};
 
 use heapattach_abi::{
     control,
-    region::{self, FILTER_AT, pack_interval, region_bytes},
+    region::{self, FILTER_AT, pack_interval, tables_at},
     samples::FILTER_BYTES,
 };
 use nix::errno::Errno;
@@ -72,6 +72,8 @@ pub struct Blueprint<'a> {
     pub change_room: u64,
     /// Binary logarithm of the slots of a ring.
     pub ring_bits: u32,
+    /// Bytes for unwind tables.
+    pub tables: usize,
     /// The session's number.
     pub session: u64,
     /// The start time of this process.
@@ -105,7 +107,7 @@ fn build_with(
     exposed: &mut Duration,
 ) -> Result<Shared, InstallError> {
     let body = plan.image.text().len() as u64;
-    let region = (region_bytes(plan.ring_bits) as u64).next_multiple_of(PAGE);
+    let region = ((tables_at(plan.ring_bits) + plan.tables) as u64).next_multiple_of(PAGE);
     let length = Home::length_for(body, plan.module_room, plan.change_room, region);
     let at = gap::find(maps, &plan.code, length)
         .ok_or(InstallError::NoRoom { length, near: plan.code.start })?;
@@ -278,7 +280,7 @@ fn wired(image: &PayloadImage, home: &Home) -> Vec<u8> {
 }
 
 /// What the hooks are told when they are switched on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Orders {
     /// Until when, by the time-stamp counter; 0: for ever.
     pub deadline: u64,
@@ -290,6 +292,10 @@ pub struct Orders {
     pub ring_patience: u32,
     /// Makes the random numbers others than those of the last session.
     pub salt: u32,
+    /// Frames of a stack that are recorded.
+    pub most_frames: u32,
+    /// Where the stack of the first thread can be.
+    pub first_stack: Range<RemoteAddr>,
 }
 
 /// Turns all hooks on.
@@ -307,11 +313,14 @@ pub fn enable(stop: &Stopped<'_>, home: &Home, orders: &Orders) -> Result<(), Er
     let shared = |offset: usize| home.region().offset(offset as u64);
     memory.write_word(shared(region::DEADLINE_TSC), orders.deadline)?;
     memory.write_word(shared(region::INTERVAL), pack_interval(orders.interval, 0))?;
+    memory.write_word(shared(region::FIRST_STACK), orders.first_stack.start.get())?;
+    memory.write_word(shared(region::FIRST_STACK_END), orders.first_stack.end.get())?;
     memory.write_word(field(control::REGION), home.region().get())?;
     for (offset, value) in [
         (control::RING_BITS, orders.ring_bits),
         (control::RING_PATIENCE, orders.ring_patience),
         (control::SALT, orders.salt),
+        (control::MOST_FRAMES, orders.most_frames),
         (control::BY_ADDRESS, by_address),
         // Last: the hooks look at nothing else before.
         (control::ENABLED, 1),

@@ -54,6 +54,7 @@ pub mod survey;
 pub mod tables;
 pub mod target;
 pub mod undo;
+pub mod unwind;
 mod urgency;
 pub mod vdso;
 pub mod wait;

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use heapattach_abi::region::tables_at;
+
 use crate::{
     attach::{AttachError, Options, fall_back, out_of_reach, still_there},
     heartbeat::Heartbeat,
@@ -20,6 +22,7 @@ use crate::{
     survey::{Survey, Surveyor},
     target::Target,
     undo::{Left, Undone, undo},
+    unwind::Tables,
 };
 
 /// So many failures are told one by one.
@@ -64,6 +67,8 @@ pub struct Session<'t> {
     pub patches: Patches,
     /// What is counted and recorded.
     pub stream: Stream,
+    /// What stacks are followed by.
+    pub tables: Tables,
     /// Slots that are left alone, or not filled yet.
     pub sorted: Sorted,
     /// Where callers live.
@@ -127,6 +132,7 @@ impl<'t> Session<'t> {
         self.changes += u64::from(changed);
         if changed || due || self.sorted.pending > 0 {
             self.links = links;
+            self.extend_tables();
             if let Err(error) = self.extend(survey)
                 && self.missed.len() < MISSED_LIMIT
             {
@@ -136,6 +142,18 @@ impl<'t> Session<'t> {
             }
         }
         Watch::Runs
+    }
+
+    /// Makes and publishes tables for what came.
+    fn extend_tables(&mut self) {
+        let text = self.target.process.read("maps").unwrap_or_default();
+        let Ok(maps) = maps::parse(&text) else { return };
+        if self.options.tables && self.tables.look(&self.target.memory, &maps) {
+            let end = usize::try_from(self.patches.home.header().region).unwrap_or(0);
+            let range = tables_at(self.options.ring_bits)..end;
+            // The end of the target is noticed elsewhere.
+            let _ = self.stream.publish(&mut self.tables, &self.target.memory, range);
+        }
     }
 
     /// Remembers which code is where, for the callers.

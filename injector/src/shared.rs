@@ -133,6 +133,26 @@ impl Shared {
         }
     }
 
+    /// Writes words from `offset` on, which nobody reads yet.
+    ///
+    /// # Errors
+    /// When the target is gone, or the range is outside.
+    pub fn fill(&self, memory: &Memory, offset: usize, words: &[u64]) -> Result<(), Errno> {
+        match self {
+            Self::Mapped { view, .. } => {
+                for (index, &value) in words.iter().enumerate() {
+                    let word = view.word(offset / 8 + index).ok_or(Errno::EFAULT)?;
+                    word.store(value, Ordering::Relaxed);
+                }
+                Ok(())
+            }
+            Self::Private(at) => {
+                let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                memory.write(at.offset(offset as u64), &bytes)
+            }
+        }
+    }
+
     /// Writes a word; whoever reads it by an acquire sees all that we did before.
     ///
     /// # Errors

@@ -10,12 +10,18 @@ use crate::{addr::RemoteAddr, event::StackId, memory::Memory, shared::Shared};
 /// Why a stack ends where it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackEnd {
+    /// The outermost frame was reached.
+    Outermost,
+    /// It is deeper than is recorded.
+    Depth,
+    /// It goes on in memory that is not known to be a stack.
+    Unbounded,
+    /// Code that no table describes.
+    NoTable,
+    /// A table that cannot be followed.
+    NoRule,
     /// The next frame is not where a frame can be.
     Implausible,
-    /// It is deeper than is recorded.
-    Truncated,
-    /// It was not known which memory the stack is.
-    Unbounded,
     /// The target had no room for it, or says nonsense.
     Lost,
 }
@@ -69,9 +75,13 @@ fn read(shared: &Shared, memory: &Memory, id: StackId) -> Option<Stack> {
         return Some(lost);
     }
     let end = match end {
-        1 if count > 0 => StackEnd::Implausible,
-        2 => StackEnd::Truncated,
-        3 if count > 0 => StackEnd::Unbounded,
+        _ if count == 0 => StackEnd::Lost,
+        1 => StackEnd::Outermost,
+        2 => StackEnd::Depth,
+        3 => StackEnd::Unbounded,
+        4 => StackEnd::NoTable,
+        5 => StackEnd::NoRule,
+        6 => StackEnd::Implausible,
         _ => StackEnd::Lost,
     };
     let frames = words.iter().filter(|&&word| word != 0).map(|&word| RemoteAddr::new(word));

@@ -1,6 +1,6 @@
 //! What comes out of the target in a session: exact counts, and the events of the rings.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use heapattach_abi::{
     region::{self, pack_interval},
@@ -18,6 +18,7 @@ use crate::{
     ring::{Call, Intervals, Reader},
     shared::Shared,
     stacks::{Stack, Stacks},
+    unwind::Tables,
 };
 
 /// The side of the stream that looks after it: counts, interval, heartbeat.
@@ -87,6 +88,19 @@ impl Stream {
     /// When the target is gone.
     pub fn beat(&self, memory: &Memory, deadline: u64) -> Result<(), Errno> {
         self.shared.store(memory, region::DEADLINE_TSC, deadline)
+    }
+
+    /// Publishes unwind tables.
+    ///
+    /// # Errors
+    /// When the target is gone.
+    pub(crate) fn publish(
+        &self,
+        tables: &mut Tables,
+        memory: &Memory,
+        range: Range<usize>,
+    ) -> Result<(), Errno> {
+        tables.publish(&self.shared, memory, range)
     }
 
     /// Bytes of memory that it takes by now, if that can be known.

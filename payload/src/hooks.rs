@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Release;
 use heapattach_abi::{control, kind::HookKind, region, ring::Kind, row};
 
 use crate::{
-    arch,
+    arch, bounds,
     cells::Cells,
     frame::{Frame, Reason},
     ring::{self, Record},
@@ -35,6 +35,7 @@ pub(crate) extern "C" fn enter(frame: &mut Frame, cells: &Cells) -> u32 {
     frame.begun = begin(frame, cells, &row, hook);
     if row.field(row::STACK_HINT).get() == 0 {
         row.field(row::STACK_HINT).set(frame.stack_pointer());
+        bounds::note(&row, frame.stack_pointer());
     }
     if frame.begun == 0 {
         end(cells, &row);
@@ -116,8 +117,8 @@ fn give_back(frame: &mut Frame, cells: &Cells, row: &Row, block: u64) -> u64 {
 }
 
 fn announce(frame: &mut Frame, cells: &Cells, row: &Row, record: &Record) -> u64 {
-    // Where everything is told, so is who gave it back.
-    let stack = if cells.is_by_address() { stack::capture(cells, frame, row) } else { 0 };
+    // Where everything is told, so is who gave it back, but not by which way.
+    let stack = if cells.is_by_address() { stack::capture(cells, frame, row, 1) } else { 0 };
     match ring::push(cells, row, &Record { stack, ..*record }) {
         Some(stamp) => {
             frame.announced = stamp;
@@ -183,7 +184,7 @@ fn record(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
     if kind == Kind::Nothing {
         return;
     }
-    let stack = stack::capture(cells, frame, row);
+    let stack = stack::capture(cells, frame, row, stack::most_frames(cells));
     let Some(slot) = ring::reserve(cells, row, false) else { return };
     let interval_number = row.interval_number();
     let hook = frame.hook();

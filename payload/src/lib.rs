@@ -9,7 +9,7 @@
 //!                    | a sample, a block that may be one, pages, a thread that is not known yet
 //!                    v
 //!                  hooks::enter -> row, sample, table    what is to be recorded
-//!                    |             stack, ring           free: before the original
+//!                    |             stack (unwind), ring  free: before the original
 //!                    v
 //!                  the original; hooks::leave            malloc: after it
 //! ```
@@ -32,6 +32,7 @@
 )]
 
 mod arch;
+mod bounds;
 mod cells;
 mod draw;
 mod frame;
@@ -41,6 +42,7 @@ mod ring;
 mod row;
 mod stack;
 mod table;
+mod unwind;
 
 const _: () = assert!(size_of::<usize>() == 8);
 

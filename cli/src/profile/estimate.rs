@@ -108,6 +108,14 @@ impl Samples {
         self.count.add(probability.recip(), probability, -1.0);
     }
 
+    /// Adds all samples of another sum.
+    pub fn merge(&mut self, other: &Self) {
+        self.seen = self.seen.saturating_add(other.seen);
+        self.seen_bytes = self.seen_bytes.saturating_add(other.seen_bytes);
+        self.bytes.merge(&other.bytes);
+        self.count.merge(&other.count);
+    }
+
     /// How many samples there are.
     pub fn seen(&self) -> u64 {
         self.seen
@@ -128,6 +136,14 @@ impl Samples {
 }
 
 impl Moments {
+    fn merge(&mut self, other: &Self) {
+        self.sum.add(other.sum.value());
+        self.variance.add(other.variance.value());
+        self.covariance.add(other.covariance.value());
+        self.third.add(other.third.value());
+        self.spread.add(other.spread.value());
+    }
+
     fn add(&mut self, weighted: f64, p: f64, sign: f64) {
         let q = 1.0 - p;
         self.sum.add(sign * weighted);

@@ -35,7 +35,9 @@ pub use estimate::{Estimate, Measure};
 pub use live::Oddities;
 pub use site::{Flow, Pages, Site, Tally};
 
-use heapattach_injector::event::{Event, What};
+use std::{collections::HashMap, hash::Hash};
+
+use heapattach_injector::event::{Event, StackId, What};
 
 use block::Block;
 use live::LiveSet;
@@ -121,6 +123,22 @@ impl Profile {
             b.total_cmp(a).then_with(|| left.stack.cmp(&right.stack))
         });
         keyed.into_iter().map(|(_, site)| site).collect()
+    }
+
+    /// The sites that share a key as one, which bears the stack of the first of them; those with the
+    /// most bytes of this kind first.
+    pub fn grouped_by<K: Eq + Hash>(&self, flow: Flow, key: impl Fn(StackId) -> K) -> Vec<Site> {
+        let mut places = HashMap::new();
+        let mut groups: Vec<Site> = Vec::new();
+        for site in self.sites_by(flow) {
+            let place = *places.entry(key(site.stack)).or_insert(groups.len());
+            match groups.get_mut(place) {
+                Some(group) => group.merge(site),
+                None => groups.push(site.clone()),
+            }
+        }
+        groups.sort_by(|a, b| b.heap.bytes(flow).total_cmp(&a.heap.bytes(flow)));
+        groups
     }
 
     /// The recorded blocks that are live.

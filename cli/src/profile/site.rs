@@ -85,6 +85,18 @@ impl Tally {
         }
     }
 
+    /// Adds all of another tally.
+    pub fn merge(&mut self, other: &Self) {
+        for (sum, more) in self.exact.iter_mut().zip(&other.exact) {
+            sum.bytes = sum.bytes.saturating_add(more.bytes);
+            sum.count = sum.count.saturating_add(more.count);
+        }
+        if let Some(more) = &other.sampled {
+            let sums = self.sampled.get_or_insert_default();
+            sums.iter_mut().zip(more.iter()).for_each(|(sum, more)| sum.merge(more));
+        }
+    }
+
     /// One of the sums, with its intervals.
     pub fn measure(&self, flow: Flow) -> Measure {
         let exact = self.exact[flow as usize];
@@ -130,6 +142,13 @@ impl Site {
     /// A site that has asked for nothing yet.
     pub fn new(stack: StackId) -> Self {
         Self { stack, heap: Tally::default(), pages: Pages::default() }
+    }
+
+    /// Adds all that another site asked for.
+    pub fn merge(&mut self, other: &Self) {
+        self.heap.merge(&other.heap);
+        self.pages.mapped = self.pages.mapped.saturating_add(other.pages.mapped);
+        self.pages.live = self.pages.live.saturating_add(other.pages.live);
     }
 
     /// Whether it has asked for anything.

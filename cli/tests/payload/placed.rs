@@ -58,7 +58,7 @@ impl Placed {
         let image = PayloadImage::parse(FILE).unwrap();
         let text = Mapped::text(image.text().len().next_multiple_of(4096));
         let private = Mapped::wiped_on_fork(PRIVATE_BYTES);
-        let region = Mapped::shared(region::region_bytes(ring_bits));
+        let region = Mapped::shared(region::tables_at(ring_bits));
         text.write(0, image.text());
         text.set(image.control_cell(), private.address);
         text.set(image.index_cell(), private.address + control::CONTROL_BYTES as u64);
@@ -98,6 +98,7 @@ impl Placed {
         self.private.set(control::REGION, self.region.address);
         self.private.set(control::RING_BITS, u64::from(self.ring_bits));
         self.private.set(control::EXPIRED, u64::from(salt) << 32);
+        self.private.set(control::MOST_FRAMES, u64::from(stacks::USUAL_FRAMES));
         self.private.set(control::ENABLED, 1 | u64::from(by_address) << 32);
     }
 

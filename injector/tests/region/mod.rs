@@ -33,7 +33,7 @@ impl Region {
     pub fn new() -> Self {
         let file: OwnedFd =
             memfd_create("region", MFdFlags::MFD_ALLOW_SEALING).expect("a file in memory");
-        let shared = Shared::take(file, region::region_bytes(BITS)).expect("a mapping");
+        let shared = Shared::take(file, region::tables_at(BITS)).expect("a mapping");
         Self { shared, memory: Memory::of(File::open("/dev/null").expect("it is there")) }
     }
 

@@ -25,6 +25,10 @@ pub struct Control {
     pub ring_bits: u32,
     /// How long a thread waits for room in a full ring before it drops a record, in spins; 0: not.
     pub ring_patience: u32,
+    /// Frames of a stack that are recorded, at most [`crate::stacks::MAX_FRAMES`].
+    pub most_frames: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// Offset of [`Control::enabled`].
@@ -37,6 +41,8 @@ pub const REGION: usize = offset_of!(Control, region);
 pub const RING_BITS: usize = offset_of!(Control, ring_bits);
 /// Offset of [`Control::ring_patience`].
 pub const RING_PATIENCE: usize = offset_of!(Control, ring_patience);
+/// Offset of [`Control::most_frames`].
+pub const MOST_FRAMES: usize = offset_of!(Control, most_frames);
 /// Offset of [`Control::salt`].
 pub const SALT: usize = offset_of!(Control, salt);
 /// Offset of [`Control::by_address`].
@@ -49,4 +55,4 @@ const _: () = assert!(BY_ADDRESS == 4);
 const _: () = assert!(EXPIRED == 8);
 const _: () = assert!(REGION == 16);
 const _: () = assert!(RING_BITS == 24);
-const _: () = assert!(size_of::<Control>() == 32);
+const _: () = assert!(size_of::<Control>() == 40);

@@ -31,6 +31,7 @@ pub mod ring;
 pub mod row;
 pub mod samples;
 pub mod stacks;
+pub mod unwind;
 
 /// Where this crate's sources lie, for the build that compiles them once more for the target.
 #[cfg(not(heapattach_payload))]

@@ -6,6 +6,7 @@
 //!     filter and table of samples                     (samples)
 //!     stacks                                          (stacks)
 //!     rings: heads, then slots                        (ring)
+//!     tables to unwind stacks by                      (unwind)
 //! ```
 //!
 //! A byte of it may be written by the target at any time, by accident too: a reader copies first
@@ -16,6 +17,7 @@ use crate::{
     row::{ROW_BYTES, ROWS},
     samples::{FILTER_BYTES, TABLE_BYTES},
     stacks::{STACK_INDEX_BYTES, STACK_WORDS_BYTES},
+    unwind::CACHE_BYTES,
 };
 
 /// Offset of the number that the next record gets: all records of a session are numbered.
@@ -33,6 +35,17 @@ pub const INTERVAL: usize = 320;
 /// Offset of the heartbeat: hooks switch themselves off when the time-stamp counter exceeds it; 0
 /// means no limit. Must stay 0 where `rdtsc` faults (strict seccomp, `PR_SET_TSC`).
 pub const DEADLINE_TSC: usize = 328;
+
+/// Offset of the word that tells where in the region the newest directory of unwind tables is; 0:
+/// there is none.
+pub const DIRECTORY: usize = 384;
+/// Offset of the first address that the stack of the first thread can grow down to, and of its end.
+pub const FIRST_STACK: usize = 392;
+/// See above.
+pub const FIRST_STACK_END: usize = 400;
+
+/// From here on addresses are not a program's.
+pub const ADDRESS_END: u64 = 1 << 47;
 
 const INTERVAL_BITS: u32 = 56;
 
@@ -56,13 +69,15 @@ pub const SAMPLES_AT: usize = FILTER_AT + FILTER_BYTES;
 pub const STACK_INDEX_AT: usize = SAMPLES_AT + TABLE_BYTES;
 /// Offset of the words of stacks.
 pub const STACK_WORDS_AT: usize = STACK_INDEX_AT + STACK_INDEX_BYTES;
+/// Offset of the cache of unwind rules.
+pub const CACHE_AT: usize = STACK_WORDS_AT + STACK_WORDS_BYTES;
 /// Offset of the heads of the rings.
-pub const RING_HEADS_AT: usize = STACK_WORDS_AT + STACK_WORDS_BYTES;
+pub const RING_HEADS_AT: usize = CACHE_AT + CACHE_BYTES;
 /// Offset of the slots of the first ring.
 pub const SLOTS_AT: usize = RING_HEADS_AT + RINGS * RING_HEAD_BYTES;
 
-/// Size of the region with rings of `1 << ring_bits` slots.
-pub const fn region_bytes(ring_bits: u32) -> usize {
+/// Offset of the unwind tables behind rings of `1 << ring_bits` slots; the region ends with them.
+pub const fn tables_at(ring_bits: u32) -> usize {
     SLOTS_AT + RINGS * (SLOT_BYTES << ring_bits)
 }
 

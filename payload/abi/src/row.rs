@@ -44,7 +44,7 @@ pub struct Row {
     pub busy: u64,
     /// The ring that its records go to.
     pub ring: u64,
-    /// The stack that was last known to be its own, as the reader says; both 0 until it does.
+    /// The stack that is its own: both 0 until that is known.
     pub stack_start: u64,
     /// See above.
     pub stack_end: u64,
@@ -59,8 +59,9 @@ pub struct Row {
     /// One more than the tail of the ring when the thread last waited for room in vain: while the
     /// reader has not moved, it does not wait again.
     pub gave_up_at: u64,
-    /// Zero.
-    pub reserved: u64,
+    /// How far from the thread pointer the words are that `stack_start` was taken from; 0: the
+    /// reader told it.
+    pub stack_proof: u64,
     /// Per hook.
     pub counts: [Count; MAX_HOOKS],
 }
@@ -104,6 +105,8 @@ pub const DROPPED_SAMPLES: usize = offset_of!(Row, dropped_samples);
 pub const STACK_HINT: usize = offset_of!(Row, stack_hint);
 /// Offset of [`Row::gave_up_at`].
 pub const GAVE_UP_AT: usize = offset_of!(Row, gave_up_at);
+/// Offset of [`Row::stack_proof`].
+pub const STACK_PROOF: usize = offset_of!(Row, stack_proof);
 /// Offset of [`Row::counts`].
 pub const COUNTS: usize = offset_of!(Row, counts);
 

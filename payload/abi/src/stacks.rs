@@ -1,7 +1,7 @@
 //! Call stacks, each stored once: an index by hash, and the frames behind it.
 
 /// Stacks at most.
-pub const STACKS: usize = 1 << 16;
+pub const STACKS: usize = 1 << 17;
 /// Size of an entry: hash, then place and length.
 pub const ENTRY_BYTES: usize = 16;
 /// Size of the index.
@@ -9,23 +9,32 @@ pub const STACK_INDEX_BYTES: usize = STACKS * ENTRY_BYTES;
 /// Entries looked at for one stack; the last go on at the start.
 pub const PROBES: usize = 32;
 /// Words for all frames.
-pub const STACK_WORDS: usize = 1 << 19;
+pub const STACK_WORDS: usize = 1 << 22;
 /// Size of them.
 pub const STACK_WORDS_BYTES: usize = STACK_WORDS * 8;
 /// Frames of one stack at most.
-pub const MAX_FRAMES: usize = 64;
+pub const MAX_FRAMES: usize = 255;
+/// The same, if nobody says otherwise.
+pub const USUAL_FRAMES: u32 = 128;
 
 /// Why a stack ends where it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum End {
-    /// The next frame is not where a frame can be: most likely the outermost was reached, or code
-    /// without frame pointers.
-    Implausible = 1,
-    /// [`MAX_FRAMES`] were found.
+    /// The outermost frame was reached.
+    Outermost = 1,
+    /// As many frames were found as are recorded at most.
     Full = 2,
-    /// The bounds of the stack are not known (yet).
+    /// The stack goes on in memory that nobody knows to be a stack: a coroutine's, or that of a
+    /// signal handler.
     Unbounded = 3,
+    /// Code that no table describes, and that has no frame pointer either.
+    NoTable = 4,
+    /// The table says something that we cannot follow.
+    NoRule = 5,
+    /// The next frame is not where a frame can be: without tables most likely the outermost was
+    /// reached, or code without frame pointers.
+    Implausible = 6,
 }
 
 /// Place, length and end as the second word of an entry; 0 is an entry that is just being filled,

@@ -1,0 +1,225 @@
+//! From unwind information to rows: one for every place where the way to the caller's frame changes.
+
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameHdr, Encoding, EndianSlice, LittleEndian,
+    Operation, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection,
+    UnwindTableRow,
+};
+use heapattach_abi::unwind::{self, Rule};
+
+use super::Image;
+use crate::{addr::RemoteAddr, memory::Memory};
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+type Row = UnwindTableRow<usize>;
+
+const RBP: Register = Register(6);
+const RSP: Register = Register(7);
+const RETURN_ADDRESS: Register = Register(16);
+const ENCODING: Encoding = Encoding { format: gimli::Format::Dwarf32, version: 4, address_size: 8 };
+
+/// No unwind information is larger: that of 500 MiB of code is not.
+const INFORMATION: u64 = 1 << 26;
+/// No honest module has more functions, or rows.
+const ENTRIES: usize = 1 << 22;
+const ROWS: usize = 1 << 23;
+
+/// The rows of one module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compiled {
+    /// Distance from the start of the code, and the rule from there on; ascending.
+    pub rows: Vec<(u32, u32)>,
+    /// Rows whose rule is one that cannot be followed.
+    pub unknown: usize,
+}
+
+/// Compiles the unwind information of an image; empty if there is none, or nonsense.
+pub fn compile(memory: &Memory, image: &Image) -> Compiled {
+    read(memory, image)
+        .map_or_else(Compiled::default, |(at, bytes)| compile_bytes(&bytes, at, image))
+}
+
+/// The unwind information itself, to the end of its segment, and where it begins.
+fn read(memory: &Memory, image: &Image) -> Option<(RemoteAddr, Vec<u8>)> {
+    let mut header = [0; 32];
+    memory.read_some(image.header, &mut header).ok()?;
+    let bases = BaseAddresses::default().set_eh_frame_hdr(image.header.get());
+    let header = EhFrameHdr::new(&header, LittleEndian).parse(&bases, 8).ok()?;
+    let gimli::Pointer::Direct(at) = header.eh_frame_ptr() else { return None };
+    let at = RemoteAddr::new(at);
+    let length = image.end.offset_from(at).filter(|&length| length <= INFORMATION)?;
+    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    let read = memory.read_some(at, &mut bytes).ok()?;
+    bytes.truncate(read);
+    Some((at, bytes))
+}
+
+/// The same, of bytes that lie at `at`.
+pub fn compile_bytes(bytes: &[u8], at: RemoteAddr, image: &Image) -> Compiled {
+    let section = EhFrame::new(bytes, LittleEndian);
+    let bases = BaseAddresses::default().set_eh_frame(at.get());
+    Compiler { section, bases, base: image.code.start.get(), end: image.code.end.get() }.run()
+}
+
+struct Compiler<'a> {
+    section: EhFrame<Slice<'a>>,
+    bases: BaseAddresses,
+    base: u64,
+    end: u64,
+}
+
+impl Compiler<'_> {
+    fn run(&self) -> Compiled {
+        let mut rows = Vec::new();
+        let mut ends = Vec::new();
+        let mut context = UnwindContext::new();
+        let mut entries = self.section.entries(&self.bases);
+        for _ in 0..ENTRIES {
+            // Where one entry is damaged the rest cannot be found.
+            let Ok(Some(entry)) = entries.next() else { break };
+            let CieOrFde::Fde(partial) = entry else { continue };
+            let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+            let (start, end) = (fde.initial_address(), fde.end_address());
+            if start < self.base || end > self.end || start >= end {
+                continue;
+            }
+            ends.push((self.offset(end), unwind::NONE));
+            if fde.is_signal_trampoline() {
+                rows.push((self.offset(start), Rule::Signal.pack()));
+                continue;
+            }
+            let Ok(mut table) = fde.rows(&self.section, &self.bases, &mut context) else {
+                continue;
+            };
+            while let Ok(Some(row)) = table.next_row() {
+                if rows.len() < ROWS && (start..end).contains(&row.start_address()) {
+                    let rule = self.rule(row, fde.cie().return_address_register());
+                    rows.push((self.offset(row.start_address()), rule.pack()));
+                }
+            }
+        }
+        tidy(rows, ends)
+    }
+
+    /// How far from the start of the code; it is less than 4 GiB of it.
+    fn offset(&self, at: u64) -> u32 {
+        u32::try_from(at - self.base).unwrap_or(u32::MAX)
+    }
+
+    fn rule(&self, row: &Row, return_address: Register) -> Rule {
+        if return_address != RETURN_ADDRESS {
+            return Rule::Unknown;
+        }
+        match row.register(RETURN_ADDRESS) {
+            Some(RegisterRule::Undefined) => return Rule::Outermost,
+            Some(RegisterRule::Offset(-8)) => {}
+            _ => return Rule::Unknown,
+        }
+        let frame = row.register(RBP);
+        let saved = match frame {
+            None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => Some(0),
+            Some(RegisterRule::Offset(offset)) if offset % 8 == 0 && offset < 0 => {
+                u32::try_from(offset / -8).ok()
+            }
+            _ => None,
+        };
+        let by_register = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                let words = u32::try_from(*offset / 8).ok().filter(|_| offset % 8 == 0);
+                words.zip(saved).and_then(|(distance, saved)| match *register {
+                    RSP => Some(Rule::Stack { distance, saved }),
+                    RBP => Some(Rule::Frame { distance, saved }),
+                    _ => None,
+                })
+            }
+            CfaRule::Expression(expression) => self.by_expression(expression, frame.as_ref()),
+        };
+        by_register.unwrap_or(Rule::Unknown)
+    }
+
+    /// The two expressions that compilers and linkers make: an address stored near the frame pointer
+    /// (a frame that aligns itself), and the one of the procedure linkage table.
+    fn by_expression(
+        &self,
+        expression: &UnwindExpression<usize>,
+        frame: Option<&RegisterRule<usize>>,
+    ) -> Option<Rule> {
+        match self.operations(expression)?.as_slice() {
+            [
+                Operation::RegisterOffset { register: RBP, offset, .. },
+                Operation::Deref { size: 8, space: false, .. },
+            ] if offset % 8 == 0 => {
+                let saves = match frame {
+                    None | Some(RegisterRule::SameValue) => false,
+                    Some(RegisterRule::Expression(at)) => {
+                        let operations = self.operations(at)?;
+                        let [Operation::RegisterOffset { register: RBP, offset: 0, .. }] =
+                            operations.as_slice()
+                        else {
+                            return None;
+                        };
+                        true
+                    }
+                    Some(_) => return None,
+                };
+                Some(Rule::Stored { distance: i32::try_from(offset / 8).ok()?, saves })
+            }
+            // rsp + 8 + ((rip & 15) >= n) * 8
+            [
+                Operation::RegisterOffset { register: RSP, offset: 8, .. },
+                Operation::RegisterOffset { register: RETURN_ADDRESS, offset: 0, .. },
+                Operation::UnsignedConstant { value: 15 } | Operation::SignedConstant { value: 15 },
+                Operation::And,
+                byte,
+                Operation::Ge,
+                Operation::UnsignedConstant { value: 3 } | Operation::SignedConstant { value: 3 },
+                Operation::Shl,
+                Operation::Plus,
+            ] => match byte {
+                Operation::UnsignedConstant { value } => u32::try_from(*value).ok(),
+                Operation::SignedConstant { value } => u32::try_from(*value).ok(),
+                _ => None,
+            }
+            .map(Rule::Linkage),
+            _ => None,
+        }
+    }
+
+    fn operations(
+        &self,
+        expression: &UnwindExpression<usize>,
+    ) -> Option<Vec<Operation<Slice<'_>>>> {
+        let expression = expression.get(&self.section).ok()?;
+        let mut operations = expression.operations(ENCODING);
+        let mut all = Vec::new();
+        while let Some(operation) = operations.next().ok()? {
+            all.push(operation);
+            if all.len() > 16 {
+                return None;
+            }
+        }
+        Some(all)
+    }
+}
+
+/// In ascending order, gaps between functions as rows without a rule, equal neighbours as one.
+fn tidy(rows: Vec<(u32, u32)>, ends: Vec<(u32, u32)>) -> Compiled {
+    // Of two at one place a function's beginning counts, not the end of the one before.
+    let mut all: Vec<(u32, bool, u32)> =
+        rows.into_iter().map(|(at, rule)| (at, true, rule)).collect();
+    all.extend(ends.into_iter().map(|(at, rule)| (at, false, rule)));
+    // A stable order: of several rows of one function at one place the last one holds.
+    all.sort_by_key(|&(at, begins, _)| (at, begins));
+    let mut tidy: Vec<(u32, u32)> = Vec::with_capacity(all.len());
+    for (at, _, rule) in all {
+        match tidy.last_mut() {
+            Some(last) if last.0 == at => last.1 = rule,
+            Some(last) if last.1 == rule => {}
+            None if rule == unwind::NONE => {}
+            _ => tidy.push((at, rule)),
+        }
+    }
+    tidy.dedup_by_key(|&mut (_, rule)| rule);
+    let unknown = tidy.iter().filter(|&&(_, rule)| rule == Rule::Unknown.pack()).count();
+    Compiled { rows: tidy, unknown }
+}

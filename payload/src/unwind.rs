@@ -1,0 +1,220 @@
+//! From frame to frame up the stack, by the tables that the injector made.
+//!
+//! Every word is read between the stack pointer of the call and the end of that stack; whatever the
+//! stack holds, the walk stays in there, goes upwards only, and ends.
+//!
+//! # Safety
+//! Words of the thread's stack, above its stack pointer: they are mapped, because the thread stands
+//! below them.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::Ordering::Acquire;
+
+use heapattach_abi::{
+    region,
+    stacks::End,
+    unwind::{self, Rule},
+};
+
+use crate::{bounds, cells::Cells, frame::Frame, place::Place, row::Row};
+
+/// Below the first and from the second on there is no code of a user's program.
+const LOWEST_CODE: u64 = 0x1_0000;
+
+/// Registers in what the kernel stores at a signal, from the stack pointer on.
+const SIGNAL_REGISTERS: u64 = 40;
+const SIGNAL_FRAME_POINTER: u64 = SIGNAL_REGISTERS + 8 * 10;
+const SIGNAL_STACK_POINTER: u64 = SIGNAL_REGISTERS + 8 * 15;
+const SIGNAL_ADDRESS: u64 = SIGNAL_REGISTERS + 8 * 16;
+
+/// A walk: where it is.
+#[derive(Clone)]
+pub(crate) struct Walk {
+    tables: Option<Tables>,
+    /// The address of code that the frame goes on at.
+    code: u64,
+    /// It is that of the next instruction itself, not the one behind a call.
+    is_exact: bool,
+    stack: u64,
+    frame: u64,
+    /// What may be read.
+    floor: u64,
+    ceiling: u64,
+    is_bounded: bool,
+}
+
+impl Walk {
+    pub(crate) fn new(cells: &Cells, frame: &Frame, row: &Row) -> Self {
+        let pointer = frame.stack_pointer();
+        let (ceiling, is_bounded) = bounds::end_of_stack(cells, row, pointer);
+        Self {
+            tables: Tables::newest(cells),
+            code: frame.return_address,
+            is_exact: false,
+            stack: pointer + 8,
+            frame: frame.rbp,
+            floor: pointer,
+            ceiling,
+            is_bounded,
+        }
+    }
+
+    /// Where the frame goes on.
+    pub(crate) fn code(&self) -> u64 {
+        self.code
+    }
+
+    /// Goes up to the caller's frame.
+    pub(crate) fn step(&mut self) -> Result<(), End> {
+        let Some(tables) = &self.tables else { return self.by_frame_pointer() };
+        let at = if self.is_exact { self.code } else { self.code - 1 };
+        match tables.rule(at) {
+            Some(Rule::Stack { distance, saved }) => {
+                self.arrive(self.stack.wrapping_add(8 * u64::from(distance)), saved)
+            }
+            Some(Rule::Frame { distance, saved }) => {
+                self.arrive(self.frame.wrapping_add(8 * u64::from(distance)), saved)
+            }
+            Some(Rule::Stored { distance, saves }) => {
+                let at = self.frame.wrapping_add_signed(8 * i64::from(distance));
+                let above = self.load(at)?;
+                let frame = if saves { self.load(self.frame)? } else { self.frame };
+                self.arrive(above, 0)?;
+                self.frame = frame;
+                Ok(())
+            }
+            Some(Rule::Linkage(byte)) => {
+                let more = if at & 15 >= u64::from(byte) { 8 } else { 0 };
+                self.arrive(self.stack + 8 + more, 0)
+            }
+            Some(Rule::Signal) => self.interrupted(),
+            Some(Rule::Outermost) => Err(End::Outermost),
+            Some(Rule::Unknown) => Err(End::NoRule),
+            None => self.by_frame_pointer().map_err(|_| End::NoTable),
+        }
+    }
+
+    /// The frame ends at `above`: the return address is the last word of it.
+    fn arrive(&mut self, above: u64, saved: u32) -> Result<(), End> {
+        if above <= self.stack {
+            return Err(End::Implausible);
+        }
+        let code = self.load(above.wrapping_sub(8))?;
+        if saved != 0 {
+            self.frame = self.load(above.wrapping_sub(8 * u64::from(saved)))?;
+        }
+        self.go_on(code, above)
+    }
+
+    fn go_on(&mut self, code: u64, stack: u64) -> Result<(), End> {
+        if code == 0 {
+            return Err(End::Outermost);
+        }
+        if !(LOWEST_CODE..region::ADDRESS_END).contains(&code) {
+            return Err(End::Implausible);
+        }
+        (self.code, self.stack, self.is_exact) = (code, stack, false);
+        Ok(())
+    }
+
+    /// A handler returns to the kernel, which goes on with the registers it has stored.
+    fn interrupted(&mut self) -> Result<(), End> {
+        let registers = [SIGNAL_ADDRESS, SIGNAL_STACK_POINTER, SIGNAL_FRAME_POINTER];
+        let [code, stack, frame] = registers.map(|at| self.load(self.stack.wrapping_add(at)));
+        let (code, stack, frame) = (code?, stack?, frame?);
+        self.go_on(code, stack)?;
+        (self.frame, self.is_exact) = (frame, true);
+        Ok(())
+    }
+
+    /// Where no table knows anything, a frame pointer that looks like one is one.
+    fn by_frame_pointer(&mut self) -> Result<(), End> {
+        let at = self.frame;
+        if at < self.stack {
+            return Err(End::Implausible);
+        }
+        let (frame, code) = (self.load(at)?, self.load(at.wrapping_add(8))?);
+        if (self.floor..self.ceiling).contains(&code) {
+            return Err(End::Implausible);
+        }
+        self.go_on(code, at + 16)?;
+        self.frame = frame;
+        Ok(())
+    }
+
+    fn load(&self, at: u64) -> Result<u64, End> {
+        let fits = at.is_multiple_of(8) && at >= self.floor && at < self.ceiling;
+        if !fits {
+            return Err(if self.is_bounded { End::Implausible } else { End::Unbounded });
+        }
+        // SAFETY: between the stack pointer and the end of this thread's stack.
+        Ok(unsafe { Place::new(at) }.get())
+    }
+}
+
+/// The tables of one generation.
+#[derive(Clone)]
+struct Tables {
+    region: Place,
+    directory: Place,
+    generation: u64,
+}
+
+impl Tables {
+    fn newest(cells: &Cells) -> Option<Self> {
+        let region = cells.region();
+        let offset = region.at(region::DIRECTORY).word().load(Acquire);
+        if offset == 0 {
+            return None;
+        }
+        let directory = region.at(offset as usize);
+        Some(Self { region, directory, generation: directory.get() })
+    }
+
+    /// The rule for an address, out of the cache if it is there.
+    fn rule(&self, at: u64) -> Option<Rule> {
+        let (slot, tag) = unwind::cached(at, self.generation);
+        let cached = self.region.at(region::CACHE_AT + slot * 8);
+        let word = cached.get();
+        if word != 0 && word >> unwind::RULE_BITS == tag {
+            return Rule::unpack(word as u32 & ((1 << unwind::RULE_BITS) - 1));
+        }
+        // What is not found may be there a moment later: that is never remembered.
+        let packed = self.find(at)?;
+        cached.set(tag << unwind::RULE_BITS | u64::from(packed));
+        Rule::unpack(packed)
+    }
+
+    fn find(&self, at: u64) -> Option<u32> {
+        let count = (self.directory.at(8).get() as usize).min(unwind::MODULES);
+        let entry = |n: usize| self.directory.at(unwind::DIRECTORY_HEAD + n * unwind::ENTRY_BYTES);
+        // The last module that begins at or before the address.
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if entry(middle).get() <= at {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let entry = entry(low.checked_sub(1)?);
+        if at >= entry.at(8).get() {
+            return None;
+        }
+        let offset = at - entry.get();
+        let index = self.region.at(entry.at(16).get() as usize);
+        let rows = self.region.at(entry.at(24).get() as usize);
+        let page = (offset >> unwind::PAGE_SHIFT) as usize * unwind::PAGE_BYTES;
+        let mut row = index.at(page).half().load(core::sync::atomic::Ordering::Relaxed) as usize;
+        let word = |row: usize| rows.at(row * unwind::ROW_BYTES).get();
+        for _ in 0..unwind::LOOKS {
+            if u64::from(word(row + 1) as u32) > offset {
+                break;
+            }
+            row += 1;
+        }
+        let rule = (word(row) >> 32) as u32;
+        (rule != unwind::NONE).then_some(rule)
+    }
+}
