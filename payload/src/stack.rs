@@ -13,9 +13,8 @@ use crate::{cells::Cells, frame::Frame, place::Place, row::Row, unwind::Walk};
 
 /// The number of the stack that led here; 0 if there is no room for another.
 pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row, most: usize) -> u32 {
-    let walk = Walk::new(cells, frame, row);
     let (mut hash, mut frames) = (1_u64, 0_usize);
-    let end = each(walk.clone(), most, |address| {
+    let end = each(&mut Walk::new(cells, frame, row), most, |address| {
         hash = stacks::hash_step(hash, address);
         frames += 1;
     });
@@ -32,6 +31,7 @@ pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row, most: usize) -> u
             Err(known) if known == hash && entry.at(8).word().load(Acquire) != 0 => return number,
             Err(_) => index += 1,
             Ok(_) => {
+                let walk = &mut Walk::new(cells, frame, row);
                 store(region, entry, walk, frames, end);
                 return number;
             }
@@ -47,7 +47,7 @@ pub(crate) fn most_frames(cells: &Cells) -> usize {
 }
 
 /// Goes up the whole stack; says why no further.
-fn each(mut walk: Walk, most: usize, mut tell: impl FnMut(u64)) -> End {
+fn each(walk: &mut Walk, most: usize, mut tell: impl FnMut(u64)) -> End {
     for left in (0..most).rev() {
         tell(walk.code());
         if left == 0 {
@@ -61,7 +61,7 @@ fn each(mut walk: Walk, most: usize, mut tell: impl FnMut(u64)) -> End {
 }
 
 /// Writes the frames of a new stack. Without room for them it stays one without frames.
-fn store(region: Place, entry: Place, walk: Walk, frames: usize, end: End) {
+fn store(region: Place, entry: Place, walk: &mut Walk, frames: usize, end: End) {
     let taken = region.at(region::STACK_WORDS_TAKEN).word().fetch_add(frames as u64, Relaxed);
     if taken.wrapping_add(frames as u64) > stacks::STACK_WORDS as u64 {
         region.at(region::STACKS_LOST).word().fetch_add(1, Relaxed);

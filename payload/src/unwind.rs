@@ -27,10 +27,9 @@ const SIGNAL_FRAME_POINTER: u64 = SIGNAL_REGISTERS + 8 * 10;
 const SIGNAL_STACK_POINTER: u64 = SIGNAL_REGISTERS + 8 * 15;
 const SIGNAL_ADDRESS: u64 = SIGNAL_REGISTERS + 8 * 16;
 
-/// A walk: where it is.
-#[derive(Clone)]
+/// A walk: where it is. It is never copied: compilers copy by vector registers, which are not ours.
 pub(crate) struct Walk {
-    tables: Option<Tables>,
+    tables: Tables,
     /// The address of code that the frame goes on at.
     code: u64,
     /// It is that of the next instruction itself, not the one behind a call.
@@ -66,9 +65,11 @@ impl Walk {
 
     /// Goes up to the caller's frame.
     pub(crate) fn step(&mut self) -> Result<(), End> {
-        let Some(tables) = &self.tables else { return self.by_frame_pointer() };
+        if self.tables.generation == 0 {
+            return self.by_frame_pointer();
+        }
         let at = if self.is_exact { self.code } else { self.code - 1 };
-        match tables.rule(at) {
+        match self.tables.rule(at) {
             Some(Rule::Stack { distance, saved }) => {
                 self.arrive(self.stack.wrapping_add(8 * u64::from(distance)), saved)
             }
@@ -152,8 +153,7 @@ impl Walk {
     }
 }
 
-/// The tables of one generation.
-#[derive(Clone)]
+/// The tables of one generation; 0: there are none.
 struct Tables {
     region: Place,
     directory: Place,
@@ -161,14 +161,12 @@ struct Tables {
 }
 
 impl Tables {
-    fn newest(cells: &Cells) -> Option<Self> {
+    fn newest(cells: &Cells) -> Self {
         let region = cells.region();
         let offset = region.at(region::DIRECTORY).word().load(Acquire);
-        if offset == 0 {
-            return None;
-        }
         let directory = region.at(offset as usize);
-        Some(Self { region, directory, generation: directory.get() })
+        let generation = if offset == 0 { 0 } else { directory.get() };
+        Self { region, directory, generation }
     }
 
     /// The rule for an address, out of the cache if it is there.

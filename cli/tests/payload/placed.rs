@@ -102,6 +102,11 @@ impl Placed {
         self.private.set(control::ENABLED, 1 | u64::from(by_address) << 32);
     }
 
+    /// Frames of a stack that are recorded.
+    pub fn set_most_frames(&self, frames: u64) {
+        self.private.set(control::MOST_FRAMES, frames);
+    }
+
     /// Switches them off.
     pub fn disable(&self) {
         self.private.set(control::ENABLED, self.private.get(control::ENABLED) & !0xffff_ffff);
