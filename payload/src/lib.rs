@@ -37,6 +37,7 @@ mod cells;
 mod draw;
 mod frame;
 mod hooks;
+mod memo;
 mod place;
 mod ring;
 mod row;

@@ -63,7 +63,12 @@ pub(crate) fn reserve(cells: &Cells, row: &Row, record_is_urgent: bool) -> Optio
     let mut patience = control.at(control::RING_PATIENCE).half().load(Relaxed);
     let mut tries = TRIES;
     while tries > 0 {
-        match protocol::reserve(&region, head, capacity, record_is_urgent) {
+        let reserved = if ring::is_own(number) {
+            protocol::reserve(&Own(region), head, capacity, record_is_urgent)
+        } else {
+            protocol::reserve(&region, head, capacity, record_is_urgent)
+        };
+        match reserved {
             Ok(position) => {
                 let index = (position & (capacity - 1)) as usize;
                 let slot = region::SLOTS_AT + (number << bits | index) * SLOT_BYTES;
@@ -99,6 +104,31 @@ impl Reserved {
 /// Writes a record; answers its stamp, unless it found no room.
 pub(crate) fn push(cells: &Cells, row: &Row, record: &Record) -> Option<u64> {
     reserve(cells, row, record.is_urgent()).map(|slot| slot.fill(record))
+}
+
+/// A ring that only this thread writes to: a signal handler may come in between, but nobody beside.
+struct Own(Place);
+
+impl Words for Own {
+    fn get(&self, at: usize) -> u64 {
+        self.0.at(at).get()
+    }
+
+    fn set(&self, at: usize, value: u64) {
+        self.0.at(at).set(value);
+    }
+
+    fn acquire(&self, at: usize) -> u64 {
+        self.0.at(at).word().load(Acquire)
+    }
+
+    fn release(&self, at: usize, value: u64) {
+        self.0.at(at).word().store(value, Release);
+    }
+
+    fn exchange(&self, at: usize, old: u64, new: u64) -> bool {
+        arch::exchange_alone(self.0.at(at), old, new)
+    }
 }
 
 impl Words for Place {

@@ -59,7 +59,7 @@ impl Row {
         }
         let place = everybodys(cells).at(number as usize * row::ROW_BYTES);
         let new = Self { place, is_shared: false };
-        new.place.at(row::RING).set(number & (ring::RINGS as u64 - 1));
+        new.place.at(row::RING).set(ring::ring_of(number as usize) as u64);
         new.prepare(cells, thread);
         new.place.at(row::KEY).word().store(thread, Release);
         new

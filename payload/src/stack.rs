@@ -9,30 +9,56 @@ use heapattach_abi::{
     stacks::{self, End},
 };
 
-use crate::{cells::Cells, frame::Frame, place::Place, row::Row, unwind::Walk};
+use crate::{cells::Cells, frame::Frame, memo::Memo, place::Place, row::Row, unwind::Walk};
 
 /// The number of the stack that led here; 0 if there is no room for another.
 pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row, most: usize) -> u32 {
-    let (mut hash, mut frames) = (1_u64, 0_usize);
-    let end = each(&mut Walk::new(cells, frame, row), most, |address| {
-        hash = stacks::hash_step(hash, address);
-        frames += 1;
-    });
-    hash = stacks::hash_step(hash, (frames as u64) << 8 | end as u64) | 1;
+    let walk = &mut Walk::new(cells, frame, row);
+    let memo = if most > 1 && walk.can_be_remembered() { Memo::claim(cells, row) } else { None };
+    let Some(memo) = memo else {
+        let (mut hash, mut frames) = (stacks::HASH_START, 0_usize);
+        let end = each(walk, most, |address| {
+            hash = stacks::hash_step(hash, address);
+            frames += 1;
+        });
+        return number(cells, frame, row, stacks::hash_end(hash, frames, end), frames, end);
+    };
+    let known = memo.walk(walk, most);
+    let stack = if known.number == 0 {
+        let hash = stacks::hash_end(known.hash, known.frames, known.end);
+        number(cells, frame, row, hash, known.frames, known.end)
+    } else {
+        known.number
+    };
+    if memo.is_outdated(&known) {
+        memo.remember(&mut Walk::new(cells, frame, row), most, stack);
+    }
+    memo.give_back();
+    stack
+}
+
+/// The number of the stack with this hash; it is stored if it is new.
+fn number(cells: &Cells, frame: &Frame, row: &Row, hash: u64, frames: usize, end: End) -> u32 {
     let region = cells.region();
     let mut index = hash as usize >> 7;
     for _ in 0..stacks::PROBES {
         index &= stacks::STACKS - 1;
         let entry = region.at(region::STACK_INDEX_AT + index * stacks::ENTRY_BYTES);
         let number = index as u32 + 1;
-        match entry.word().compare_exchange(0, hash, AcqRel, Acquire) {
+        // Nearly always it is there: looking first is much cheaper than exchanging.
+        let known = entry.word().load(Acquire);
+        let exchanged = if known == 0 {
+            entry.word().compare_exchange(0, hash, AcqRel, Acquire)
+        } else {
+            Err(known)
+        };
+        match exchanged {
             // One that somebody is still storing is stored once more: whoever reads a record shall
             // find its stack whole, and who stores it may be a thread that this one interrupted.
             Err(known) if known == hash && entry.at(8).word().load(Acquire) != 0 => return number,
             Err(_) => index += 1,
             Ok(_) => {
-                let walk = &mut Walk::new(cells, frame, row);
-                store(region, entry, walk, frames, end);
+                store(region, entry, &mut Walk::new(cells, frame, row), frames, end);
                 return number;
             }
         }
@@ -53,7 +79,7 @@ fn each(walk: &mut Walk, most: usize, mut tell: impl FnMut(u64)) -> End {
         if left == 0 {
             break;
         }
-        if let Err(end) = walk.step() {
+        if let Err(end) = walk.step(&mut ()) {
             return end;
         }
     }

@@ -11,7 +11,7 @@
 use core::sync::atomic::Ordering::Acquire;
 
 use heapattach_abi::{
-    region,
+    memo, region,
     stacks::End,
     unwind::{self, Rule},
 };
@@ -42,7 +42,24 @@ pub(crate) struct Walk {
     is_bounded: bool,
 }
 
+/// Who wants to know what a step depends on.
+pub(crate) trait Witness {
+    /// The word at this address was loaded.
+    fn loaded(&mut self, at: u64);
+    /// [`memo::USES`] and [`memo::RELOADS`] of the frame pointer; if it is reloaded, by the last load.
+    fn used(&mut self, how: u64);
+}
+
+impl Witness for () {
+    fn loaded(&mut self, _: u64) {}
+
+    fn used(&mut self, _: u64) {}
+}
+
 impl Walk {
+    /// Words that one step loads, at most.
+    pub(crate) const LOADS: usize = 3;
+
     pub(crate) fn new(cells: &Cells, frame: &Frame, row: &Row) -> Self {
         let pointer = frame.stack_pointer();
         let (ceiling, is_bounded) = bounds::end_of_stack(cells, row, pointer);
@@ -63,46 +80,75 @@ impl Walk {
         self.code
     }
 
+    /// The stack pointer in that frame.
+    pub(crate) fn stack(&self) -> u64 {
+        self.stack
+    }
+
+    /// The frame pointer in it.
+    pub(crate) fn frame(&self) -> u64 {
+        self.frame
+    }
+
+    pub(crate) fn is_exact(&self) -> bool {
+        self.is_exact
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.tables.generation
+    }
+
+    /// Whether another walk from here can rely on what this one finds.
+    pub(crate) fn can_be_remembered(&self) -> bool {
+        self.is_bounded && self.tables.generation != 0
+    }
+
     /// Goes up to the caller's frame.
-    pub(crate) fn step(&mut self) -> Result<(), End> {
+    pub(crate) fn step(&mut self, witness: &mut impl Witness) -> Result<(), End> {
         if self.tables.generation == 0 {
-            return self.by_frame_pointer();
+            return self.by_frame_pointer(witness);
         }
         let at = if self.is_exact { self.code } else { self.code - 1 };
         match self.tables.rule(at) {
             Some(Rule::Stack { distance, saved }) => {
-                self.arrive(self.stack.wrapping_add(8 * u64::from(distance)), saved)
+                self.arrive(self.stack.wrapping_add(8 * u64::from(distance)), saved, witness)
             }
             Some(Rule::Frame { distance, saved }) => {
-                self.arrive(self.frame.wrapping_add(8 * u64::from(distance)), saved)
+                witness.used(memo::USES);
+                self.arrive(self.frame.wrapping_add(8 * u64::from(distance)), saved, witness)
             }
             Some(Rule::Stored { distance, saves }) => {
                 let at = self.frame.wrapping_add_signed(8 * i64::from(distance));
-                let above = self.load(at)?;
-                let frame = if saves { self.load(self.frame)? } else { self.frame };
-                self.arrive(above, 0)?;
-                self.frame = frame;
+                witness.used(memo::USES);
+                let above = self.take(at, witness)?;
+                let old = self.frame;
+                self.arrive(above, 0, witness)?;
+                if saves {
+                    self.frame = self.take(old, witness)?;
+                    witness.used(memo::RELOADS);
+                }
                 Ok(())
             }
             Some(Rule::Linkage(byte)) => {
                 let more = if at & 15 >= u64::from(byte) { 8 } else { 0 };
-                self.arrive(self.stack + 8 + more, 0)
+                self.arrive(self.stack + 8 + more, 0, witness)
             }
-            Some(Rule::Signal) => self.interrupted(),
+            Some(Rule::Signal) => self.interrupted(witness),
             Some(Rule::Outermost) => Err(End::Outermost),
             Some(Rule::Unknown) => Err(End::NoRule),
-            None => self.by_frame_pointer().map_err(|_| End::NoTable),
+            None => self.by_frame_pointer(witness).map_err(|_| End::NoTable),
         }
     }
 
     /// The frame ends at `above`: the return address is the last word of it.
-    fn arrive(&mut self, above: u64, saved: u32) -> Result<(), End> {
+    fn arrive(&mut self, above: u64, saved: u32, witness: &mut impl Witness) -> Result<(), End> {
         if above <= self.stack {
             return Err(End::Implausible);
         }
-        let code = self.load(above.wrapping_sub(8))?;
+        let code = self.take(above.wrapping_sub(8), witness)?;
         if saved != 0 {
-            self.frame = self.load(above.wrapping_sub(8 * u64::from(saved)))?;
+            self.frame = self.take(above.wrapping_sub(8 * u64::from(saved)), witness)?;
+            witness.used(memo::RELOADS);
         }
         self.go_on(code, above)
     }
@@ -119,9 +165,10 @@ impl Walk {
     }
 
     /// A handler returns to the kernel, which goes on with the registers it has stored.
-    fn interrupted(&mut self) -> Result<(), End> {
+    fn interrupted(&mut self, witness: &mut impl Witness) -> Result<(), End> {
         let registers = [SIGNAL_ADDRESS, SIGNAL_STACK_POINTER, SIGNAL_FRAME_POINTER];
-        let [code, stack, frame] = registers.map(|at| self.load(self.stack.wrapping_add(at)));
+        let [code, stack, frame] =
+            registers.map(|at| self.take(self.stack.wrapping_add(at), witness));
         let (code, stack, frame) = (code?, stack?, frame?);
         self.go_on(code, stack)?;
         (self.frame, self.is_exact) = (frame, true);
@@ -129,12 +176,14 @@ impl Walk {
     }
 
     /// Where no table knows anything, a frame pointer that looks like one is one.
-    fn by_frame_pointer(&mut self) -> Result<(), End> {
+    fn by_frame_pointer(&mut self, witness: &mut impl Witness) -> Result<(), End> {
         let at = self.frame;
         if at < self.stack {
             return Err(End::Implausible);
         }
-        let (frame, code) = (self.load(at)?, self.load(at.wrapping_add(8))?);
+        witness.used(memo::USES | memo::RELOADS);
+        let code = self.take(at.wrapping_add(8), witness)?;
+        let frame = self.take(at, witness)?;
         if (self.floor..self.ceiling).contains(&code) {
             return Err(End::Implausible);
         }
@@ -143,7 +192,14 @@ impl Walk {
         Ok(())
     }
 
-    fn load(&self, at: u64) -> Result<u64, End> {
+    /// Loads a word that the step depends on.
+    fn take(&self, at: u64, witness: &mut impl Witness) -> Result<u64, End> {
+        witness.loaded(at);
+        self.load(at)
+    }
+
+    /// A word of the stack, if it is one.
+    pub(crate) fn load(&self, at: u64) -> Result<u64, End> {
         let fits = at.is_multiple_of(8) && at >= self.floor && at < self.ceiling;
         if !fits {
             return Err(if self.is_bounded { End::Implausible } else { End::Unbounded });

@@ -25,6 +25,7 @@ pub mod control;
 pub mod image;
 pub mod index;
 pub mod kind;
+pub mod memo;
 pub mod protocol;
 pub mod region;
 pub mod ring;

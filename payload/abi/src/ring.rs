@@ -12,6 +12,20 @@ use core::mem::offset_of;
 pub const RING_COUNT_BITS: u32 = 6;
 /// Number of rings.
 pub const RINGS: usize = 1 << RING_COUNT_BITS;
+/// Rings below this number, but for the first, have one writer each: the row of that number. The
+/// others are shared by all other rows.
+pub const OWN_RINGS: usize = RINGS / 2;
+
+/// The ring of a row.
+pub const fn ring_of(row: usize) -> usize {
+    if row < OWN_RINGS { row } else { OWN_RINGS + row % OWN_RINGS }
+}
+
+/// Whether only one thread writes to a ring.
+pub const fn is_own(ring: usize) -> bool {
+    ring != 0 && ring < OWN_RINGS
+}
+
 /// Size of the head of a ring.
 pub const RING_HEAD_BYTES: usize = 128;
 /// Offset in it of the next position to be written.

@@ -37,6 +37,21 @@ pub enum End {
     Implausible = 6,
 }
 
+impl End {
+    /// The end with this value.
+    pub const fn of(value: u8) -> Option<Self> {
+        Some(match value {
+            1 => Self::Outermost,
+            2 => Self::Full,
+            3 => Self::Unbounded,
+            4 => Self::NoTable,
+            5 => Self::NoRule,
+            6 => Self::Implausible,
+            _ => return None,
+        })
+    }
+}
+
 /// Place, length and end as the second word of an entry; 0 is an entry that is just being filled,
 /// and that no record names yet.
 pub const fn describe(first_word: u32, frames: u8, end: End) -> u64 {
@@ -50,7 +65,24 @@ pub const fn place(word: u64) -> Option<(usize, usize, u8)> {
     if sound { Some((first, frames, (word >> 40 & 0xff) as u8)) } else { None }
 }
 
-/// The hash of a stack; never 0.
+/// The hash of no frames.
+pub const HASH_START: u64 = 0;
+/// What the hash is multiplied by for each frame: odd, so that nothing is lost.
+pub const HASH_BASE: u64 = 0x9fb2_1c65_1e98_df25;
+
+/// The part of one frame.
+pub const fn hash_of(frame: u64) -> u64 {
+    (frame ^ frame >> 29).wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(31)
+}
+
+/// The hash with one more frame, further up. It is a polynomial, so that the hash of two parts of a
+/// stack can be made of theirs.
 pub const fn hash_step(hash: u64, frame: u64) -> u64 {
-    (hash ^ frame).wrapping_mul(0x9fb2_1c65_1e98_df25).rotate_left(29)
+    hash.wrapping_mul(HASH_BASE).wrapping_add(hash_of(frame))
+}
+
+/// The hash of a whole stack, never 0: how many frames there are and why it ends are a part of it.
+pub const fn hash_end(hash: u64, frames: usize, end: End) -> u64 {
+    let hash = hash ^ ((frames as u64) << 8 | end as u64).wrapping_mul(HASH_BASE);
+    ((hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)) | 1
 }

@@ -103,6 +103,17 @@ pub(crate) fn add(place: Place, value: u64) {
     unsafe { asm!("add [{}], {}", in(reg) place.address(), in(reg) value, options(nostack)) }
 }
 
+/// Stores `new` if `old` is there, in one instruction, against signal handlers of this thread alone.
+pub(crate) fn exchange_alone(place: Place, old: u64, new: u64) -> bool {
+    let found: u64;
+    // SAFETY: a place is mapped and aligned.
+    unsafe {
+        asm!("cmpxchg [{}], {}", in(reg) place.address(), in(reg) new,
+            inout("rax") old => found, options(nostack));
+    }
+    found == old
+}
+
 /// A word that the target itself just wrote, at an address that it gave to be written to.
 pub(crate) fn read(address: u64) -> u64 {
     let word;

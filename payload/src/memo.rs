@@ -1,0 +1,274 @@
+//! A stack is mostly one of the last ones, but for its top: what lies further up need not be walked
+//! again, only looked at.
+//!
+//! A step of a walk depends on nothing but where it is (code, stack pointer, and the frame pointer
+//! if a frame further up is found by it) and on the words it loads. So if a walk comes to where a
+//! remembered one has been, and all words that this one loaded from there on are unchanged, the rest
+//! is the same. Comparing independent words is ten times as fast as one step that waits for another.
+
+use core::sync::atomic::Ordering::Release;
+
+use heapattach_abi::{
+    memo::{self, BUSY, FRAMES_AT, MEMO_BYTES, MEMOS, WORDS_AT},
+    region, row,
+    stacks::{self, End},
+};
+
+use crate::{
+    arch,
+    cells::Cells,
+    place::Place,
+    row::Row,
+    unwind::{Walk, Witness},
+};
+
+/// Frames walked before the memo helps; beyond, it has missed.
+const GOOD: usize = 4;
+/// Misses after which a memo is made anew, at first and at most: one that is of no use, however
+/// often it is made, must cost nothing.
+const PATIENCE: u64 = 2;
+const MOST_PATIENCE: u64 = 1 << 12;
+
+/// The words that a walk loads, as they are noted in a memo.
+struct Notes {
+    place: Place,
+    words: usize,
+    used: u64,
+}
+
+impl Notes {
+    /// What is there, at the addresses noted from the given one on.
+    fn look_again(&self, walk: &Walk, first: usize) {
+        for number in first..self.words {
+            let word = self.place.at(number * memo::WORD_BYTES);
+            word.at(8).set(walk.load(word.get()).unwrap_or(0));
+        }
+    }
+}
+
+impl Witness for Notes {
+    fn loaded(&mut self, at: u64) {
+        // Room for all words of one step was made sure of before it.
+        if self.words < memo::WORDS {
+            self.place.at(self.words * memo::WORD_BYTES).set(at);
+            self.words += 1;
+        }
+    }
+
+    fn used(&mut self, how: u64) {
+        self.used |= how;
+    }
+}
+
+/// A stack, known by its hash.
+pub(crate) struct Known {
+    pub hash: u64,
+    pub frames: usize,
+    pub end: End,
+    /// Its number, if the whole of it was remembered.
+    pub number: u32,
+    /// Frames that had to be walked.
+    pub walked: usize,
+}
+
+/// A thread's memo, held until it is given back.
+pub(crate) struct Memo {
+    place: Place,
+    frames: usize,
+    words: usize,
+}
+
+impl Memo {
+    /// The memo of this thread, unless it has none or is using it just now.
+    pub(crate) fn claim(cells: &Cells, row: &Row) -> Option<Self> {
+        let first = cells.region().at(region::ROWS_AT).address();
+        let number = (row.address() - first) as usize / row::ROW_BYTES;
+        if number == 0 || number >= MEMOS {
+            return None;
+        }
+        let place = cells.region().at(region::MEMOS_AT + number * MEMO_BYTES);
+        if !arch::exchange_alone(place.at(BUSY), 0, 1) {
+            return None;
+        }
+        let count = |at, most: usize| (place.at(at).get() as usize).min(most);
+        let frames = count(memo::FRAME_COUNT, memo::FRAMES);
+        let words = count(memo::WORD_COUNT, memo::WORDS);
+        Some(Self { place, frames, words })
+    }
+
+    pub(crate) fn give_back(self) {
+        self.place.at(BUSY).word().store(0, Release);
+    }
+
+    /// Walks until the memo knows the rest.
+    pub(crate) fn walk(&self, walk: &mut Walk, most: usize) -> Known {
+        let is_valid = self.place.at(memo::GENERATION).get() == walk.generation();
+        let count = if is_valid { self.frames } else { 0 };
+        let (mut next, mut hash) = (0, stacks::HASH_START);
+        for frames in 1..=most {
+            hash = stacks::hash_step(hash, walk.code());
+            while next < count && self.frame(next, memo::Part::Stack) < walk.stack() {
+                next += 1;
+            }
+            if next < count && self.is_at(next, walk) {
+                if self.is_unchanged(next, walk)
+                    && let Some(known) = self.rest(next, hash, frames, most)
+                {
+                    return known;
+                }
+                // What lies above has changed: no frame of the memo is worth a look.
+                next = count;
+            }
+            if frames == most {
+                break;
+            }
+            if let Err(end) = walk.step(&mut ()) {
+                return Known { hash, frames, end, number: 0, walked: frames };
+            }
+        }
+        Known { hash, frames: most, end: End::Full, number: 0, walked: most }
+    }
+
+    fn frame(&self, number: usize, part: memo::Part) -> u64 {
+        self.place.at(FRAMES_AT + number * memo::FRAME_BYTES + part as usize).get()
+    }
+
+    fn is_at(&self, number: usize, walk: &Walk) -> bool {
+        let part = |part| self.frame(number, part);
+        part(memo::Part::Stack) == walk.stack()
+            && part(memo::Part::Code) == walk.code()
+            && (part(memo::Part::First) & 1 == 0 || part(memo::Part::Frame) == walk.frame())
+            && !walk.is_exact()
+    }
+
+    fn is_unchanged(&self, number: usize, walk: &Walk) -> bool {
+        let first = (self.frame(number, memo::Part::First) >> 1) as usize;
+        let mut words = self.place.at(WORDS_AT + first * memo::WORD_BYTES);
+        for _ in first..self.words {
+            if walk.load(words.get()).ok() != Some(words.at(8).get()) {
+                return false;
+            }
+            words = words.at(memo::WORD_BYTES);
+        }
+        true
+    }
+
+    /// The whole stack, of a lower part of so many frames and what is remembered above.
+    fn rest(&self, number: usize, hash: u64, frames: usize, most: usize) -> Option<Known> {
+        let above = self.frames - number - 1;
+        let is_full = self.place.at(memo::END).get() == End::Full as u64;
+        if frames + above > most || (is_full && frames + above != most) {
+            return None;
+        }
+        let power = self.frame(number, memo::Part::Power);
+        let hash = hash.wrapping_mul(power).wrapping_add(self.frame(number, memo::Part::Hash));
+        let is_all = number == 0 && frames == 1;
+        Some(Known {
+            hash,
+            frames: frames + above,
+            end: End::of(self.place.at(memo::END).get() as u8)?,
+            number: if is_all { self.place.at(memo::STACK).get() as u32 } else { 0 },
+            walked: frames,
+        })
+    }
+
+    /// Whether it is time to remember another stack, after one of which so many frames were walked.
+    pub(crate) fn is_outdated(&self, known: &Known) -> bool {
+        let field = |at| self.place.at(at);
+        if known.walked <= GOOD {
+            field(memo::MISSES).set(0);
+            field(memo::PATIENCE).set(PATIENCE);
+            return false;
+        }
+        let misses = field(memo::MISSES).get() + 1;
+        let patience = field(memo::PATIENCE).get().max(PATIENCE);
+        let is_enough = misses >= patience;
+        field(memo::MISSES).set(if is_enough { 0 } else { misses });
+        if is_enough {
+            field(memo::PATIENCE).set((patience * 2).min(MOST_PATIENCE));
+        }
+        is_enough
+    }
+
+    /// Remembers the stack with this number.
+    pub(crate) fn remember(&self, walk: &mut Walk, most: usize, stack: u32) {
+        self.place.at(memo::FRAME_COUNT).set(0);
+        let mut frames = 0;
+        let mut notes = Notes { place: self.place.at(WORDS_AT), words: 0, used: 0 };
+        let end = loop {
+            if frames == memo::FRAMES || notes.words + Walk::LOADS > memo::WORDS || walk.is_exact()
+            {
+                return;
+            }
+            let state = [walk.stack(), walk.code(), walk.frame(), notes.words as u64];
+            memo::Part::STATE
+                .into_iter()
+                .zip(state)
+                .for_each(|(part, value)| self.set_frame(frames, part, value));
+            frames += 1;
+            if frames == most {
+                break End::Full;
+            }
+            notes.used = 0;
+            let went = walk.step(&mut notes);
+            notes.look_again(walk, self.frame(frames - 1, memo::Part::First) as usize);
+            // For now: how this frame used the frame pointer.
+            self.set_frame(frames - 1, memo::Part::Hash, notes.used);
+            if let Err(end) = went {
+                break end;
+            }
+        };
+        let words = notes.words;
+        // Of an end that is not a proper one nobody knows what it depends on.
+        if !matches!(end, End::Outermost | End::Full) {
+            return;
+        }
+        self.look_back(frames, words);
+        let head = |at, value: u64| self.place.at(at).set(value);
+        head(memo::WORD_COUNT, words as u64);
+        head(memo::GENERATION, walk.generation());
+        head(memo::STACK, stack.into());
+        head(memo::END, end as u64);
+        head(memo::FRAME_COUNT, frames as u64);
+    }
+
+    fn set_frame(&self, number: usize, part: memo::Part, value: u64) {
+        self.place.at(FRAMES_AT + number * memo::FRAME_BYTES + part as usize).set(value);
+    }
+
+    /// From the outermost frame down: where the frame pointer matters, and the hashes of what lies
+    /// above. A saved frame pointer that nobody uses is any word of the program's, and changes at
+    /// every call: it is not to be compared.
+    fn look_back(&self, frames: usize, words: usize) {
+        let (mut hash, mut power, mut matters) = (0_u64, 1_u64, false);
+        let mut last_word = words;
+        for number in (0..frames).rev() {
+            let used = self.frame(number, memo::Part::Hash);
+            let first = self.frame(number, memo::Part::First) as usize;
+            if number + 1 < frames {
+                let saves = used & memo::RELOADS != 0;
+                if saves && !matters && last_word > first {
+                    // Its word is the last one that was loaded: compare the one before it again.
+                    self.forget_word(last_word - 1, first);
+                }
+                matters = used & memo::USES != 0 || (matters && !saves);
+                let above = self.frame(number + 1, memo::Part::Code);
+                hash = hash.wrapping_add(stacks::hash_of(above).wrapping_mul(power));
+                power = power.wrapping_mul(stacks::HASH_BASE);
+            } else {
+                matters = false;
+            }
+            last_word = first;
+            self.set_frame(number, memo::Part::First, (first as u64) << 1 | u64::from(matters));
+            self.set_frame(number, memo::Part::Hash, hash);
+            self.set_frame(number, memo::Part::Power, power);
+        }
+    }
+
+    fn forget_word(&self, number: usize, other: usize) {
+        let word = |number: usize| self.place.at(WORDS_AT + number * memo::WORD_BYTES);
+        for part in [0, 8] {
+            word(number).at(part).set(word(other).at(part).get());
+        }
+    }
+}
