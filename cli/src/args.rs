@@ -104,6 +104,10 @@ pub struct SessionArgs {
         allow_hyphen_values = true
     )]
     pub max_depth: u32,
+    /// Of so many stacks one is followed twice, to verify what makes it fast; the report says how
+    /// many differed
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub verify: u32,
     /// Write every distinct stack of allocations there, as bare addresses
     #[arg(long, value_name = "FILE")]
     pub stacks: Option<PathBuf>,

@@ -25,6 +25,7 @@ mod report;
 mod site_report;
 mod spawn;
 mod stack_list;
+mod stack_report;
 mod symbols;
 mod text;
 mod tracer;

@@ -25,6 +25,7 @@ use crate::{
     report::{ExitReport, Report},
     site_report::heap_report,
     stack_list,
+    stack_report::stacks_report,
     symbols::Symbols,
 };
 
@@ -114,6 +115,7 @@ impl Record {
             let (pid, command) = (report.pid, std::mem::take(&mut report.command));
             *report = compose(session, &counts, &recorder, counted);
             report.heap = heap_report(session, &recorder, &mut self.symbols, counts.lost);
+            report.stacks = stacks_report(session.tables.totals(), &recorder, counts.verified);
             (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
             add_detach(report, &detached);
             conclude(session, &ending, report);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::site_report::HeapReport;
+use crate::{site_report::HeapReport, stack_report::StacksReport};
 
 /// Raised whenever a field changes its meaning or goes away; new fields may come.
 pub const SCHEMA: &str = "heapattach/report/1";
@@ -28,6 +28,8 @@ pub struct Report {
     pub functions: Vec<FunctionReport>,
     /// What the heap holds, and who asked for it.
     pub heap: HeapReport,
+    /// How well stacks could be followed.
+    pub stacks: StacksReport,
     /// Memory of the target in pages of its own, when the session began and when it ended.
     pub rss: Option<[u64; 2]>,
     /// What could not be hooked.

@@ -9,6 +9,7 @@ use crate::{
     heap_text::write_heap,
     quantity::{bytes, count, time},
     report::{FunctionReport, Report},
+    stack_report::write_stacks,
 };
 
 /// Callers shown per function.
@@ -45,6 +46,7 @@ fn write_report(out: &mut String, report: &Report) -> fmt::Result {
     )?;
     write_list(out, "not seen", report.blind.iter().cloned())?;
     write_cost(out, report)?;
+    write_stacks(out, &report.stacks)?;
     write_state(out, report)
 }
 

@@ -183,6 +183,7 @@ fn options(args: &SessionArgs) -> Options {
         pages: !args.no_mmap,
         tables: args.unwind == Unwind::Auto,
         most_frames: args.max_depth,
+        verify: args.verify,
     }
 }
 

@@ -67,6 +67,8 @@ pub struct Options {
     pub tables: bool,
     /// Frames of a stack that are recorded.
     pub most_frames: u32,
+    /// Of so many stacks one is walked twice, to verify what makes walks fast; 0: none.
+    pub verify: u32,
 }
 
 impl Options {
@@ -81,6 +83,7 @@ impl Options {
             pages: true,
             tables: true,
             most_frames: USUAL_FRAMES,
+            verify: 0,
         }
     }
 
@@ -344,6 +347,7 @@ impl<'t> Attach<'t> {
             ring_patience: self.options.ring_patience,
             salt: u32::try_from(session_number() >> 32).unwrap_or(0),
             most_frames: self.options.most_frames,
+            verify: self.options.verify,
             first_stack: first_stack(maps),
         };
         if self.options.tables {

@@ -21,6 +21,8 @@ pub struct Counts {
     pub hooks: [Count; MAX_HOOKS],
     /// What is missing in the records.
     pub lost: Lost,
+    /// What `verify` found.
+    pub verified: Verified,
     /// Threads seen.
     pub threads: usize,
 }
@@ -38,9 +40,23 @@ pub struct Lost {
     pub stacks: u64,
 }
 
+/// Stacks that were walked twice, to compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// How many.
+    pub stacks: u64,
+    /// How many of them were not the same both times.
+    pub differed: u64,
+}
+
 impl Default for Counts {
     fn default() -> Self {
-        Self { hooks: [Count::default(); MAX_HOOKS], lost: Lost::default(), threads: 0 }
+        Self {
+            hooks: [Count::default(); MAX_HOOKS],
+            lost: Lost::default(),
+            verified: Verified::default(),
+            threads: 0,
+        }
     }
 }
 
@@ -58,6 +74,8 @@ impl Counts {
             counts.add(&words);
         }
         counts.lost.stacks = shared.word(memory, region::STACKS_LOST)?;
+        counts.verified.stacks = shared.word(memory, region::VERIFIED)?;
+        counts.verified.differed = shared.word(memory, region::DIFFERED)?;
         Ok(counts)
     }
 

@@ -294,6 +294,8 @@ pub struct Orders {
     pub salt: u32,
     /// Frames of a stack that are recorded.
     pub most_frames: u32,
+    /// Of so many stacks one is verified; 0: none.
+    pub verify: u32,
     /// Where the stack of the first thread can be.
     pub first_stack: Range<RemoteAddr>,
 }
@@ -321,6 +323,7 @@ pub fn enable(stop: &Stopped<'_>, home: &Home, orders: &Orders) -> Result<(), Er
         (control::RING_PATIENCE, orders.ring_patience),
         (control::SALT, orders.salt),
         (control::MOST_FRAMES, orders.most_frames),
+        (control::VERIFY, orders.verify),
         (control::BY_ADDRESS, by_address),
         // Last: the hooks look at nothing else before.
         (control::ENABLED, 1),

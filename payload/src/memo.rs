@@ -6,9 +6,10 @@
 //! remembered one has been, and all words that this one loaded from there on are unchanged, the rest
 //! is the same. Comparing independent words is ten times as fast as one step that waits for another.
 
-use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use heapattach_abi::{
+    control,
     memo::{self, BUSY, FRAMES_AT, MEMO_BYTES, MEMOS, WORDS_AT},
     region, row,
     stacks::{self, End},
@@ -170,6 +171,18 @@ impl Memo {
             number: if is_all { self.place.at(memo::STACK).get() as u32 } else { 0 },
             walked: frames,
         })
+    }
+
+    /// Whether the user wants this stack to be compared with one that nothing helped to find.
+    pub(crate) fn is_to_be_verified(&self, cells: &Cells) -> bool {
+        let one_in = cells.control().at(control::VERIFY).half().load(Relaxed);
+        if one_in == 0 {
+            return false;
+        }
+        let count = self.place.at(memo::UNVERIFIED).get() + 1;
+        let is_due = count >= u64::from(one_in);
+        self.place.at(memo::UNVERIFIED).set(if is_due { 0 } else { count });
+        is_due
     }
 
     /// Whether it is time to remember another stack, after one of which so many frames were walked.

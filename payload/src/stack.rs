@@ -15,26 +15,38 @@ use crate::{cells::Cells, frame::Frame, memo::Memo, place::Place, row::Row, unwi
 pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row, most: usize) -> u32 {
     let walk = &mut Walk::new(cells, frame, row);
     let memo = if most > 1 && walk.can_be_remembered() { Memo::claim(cells, row) } else { None };
-    let Some(memo) = memo else {
-        let (mut hash, mut frames) = (stacks::HASH_START, 0_usize);
-        let end = each(walk, most, |address| {
-            hash = stacks::hash_step(hash, address);
-            frames += 1;
-        });
-        return number(cells, frame, row, stacks::hash_end(hash, frames, end), frames, end);
-    };
+    let Some(memo) = memo else { return walk_all(cells, frame, row, most) };
     let known = memo.walk(walk, most);
-    let stack = if known.number == 0 {
+    let mut stack = if known.number == 0 {
         let hash = stacks::hash_end(known.hash, known.frames, known.end);
         number(cells, frame, row, hash, known.frames, known.end)
     } else {
         known.number
     };
+    if memo.is_to_be_verified(cells) {
+        let whole = walk_all(cells, frame, row, most);
+        let counter = |at| cells.region().at(at).word();
+        counter(region::VERIFIED).fetch_add(1, Relaxed);
+        if whole != stack {
+            counter(region::DIFFERED).fetch_add(1, Relaxed);
+            stack = whole;
+        }
+    }
     if memo.is_outdated(&known) {
         memo.remember(&mut Walk::new(cells, frame, row), most, stack);
     }
     memo.give_back();
     stack
+}
+
+/// The same without what is remembered.
+fn walk_all(cells: &Cells, frame: &Frame, row: &Row, most: usize) -> u32 {
+    let (mut hash, mut frames) = (stacks::HASH_START, 0_usize);
+    let end = each(&mut Walk::new(cells, frame, row), most, |address| {
+        hash = stacks::hash_step(hash, address);
+        frames += 1;
+    });
+    number(cells, frame, row, stacks::hash_end(hash, frames, end), frames, end)
 }
 
 /// The number of the stack with this hash; it is stored if it is new.

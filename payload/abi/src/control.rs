@@ -27,8 +27,8 @@ pub struct Control {
     pub ring_patience: u32,
     /// Frames of a stack that are recorded, at most [`crate::stacks::MAX_FRAMES`].
     pub most_frames: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Of so many stacks one is walked again without the help of memos, to compare; 0: none.
+    pub verify: u32,
 }
 
 /// Offset of [`Control::enabled`].
@@ -43,6 +43,8 @@ pub const RING_BITS: usize = offset_of!(Control, ring_bits);
 pub const RING_PATIENCE: usize = offset_of!(Control, ring_patience);
 /// Offset of [`Control::most_frames`].
 pub const MOST_FRAMES: usize = offset_of!(Control, most_frames);
+/// Offset of [`Control::verify`].
+pub const VERIFY: usize = offset_of!(Control, verify);
 /// Offset of [`Control::salt`].
 pub const SALT: usize = offset_of!(Control, salt);
 /// Offset of [`Control::by_address`].

@@ -30,6 +30,10 @@ pub struct Head {
     pub misses: u64,
     /// Misses after which it is made anew.
     pub patience: u64,
+    /// Stacks since one was verified.
+    pub unverified: u64,
+    /// Zero.
+    pub reserved: u64,
 }
 
 /// A frame.
@@ -109,6 +113,8 @@ pub const END: usize = offset_of!(Head, end);
 pub const MISSES: usize = offset_of!(Head, misses);
 /// Offset of [`Head::patience`].
 pub const PATIENCE: usize = offset_of!(Head, patience);
+/// Offset of [`Head::unverified`].
+pub const UNVERIFIED: usize = offset_of!(Head, unverified);
 /// Offset of the frames.
 pub const FRAMES_AT: usize = size_of::<Head>();
 /// Offset of the words.

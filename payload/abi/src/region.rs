@@ -46,6 +46,11 @@ pub const FIRST_STACK: usize = 392;
 /// See above.
 pub const FIRST_STACK_END: usize = 400;
 
+/// Offset of the number of stacks that were walked again to compare, and of those that differed.
+pub const VERIFIED: usize = 448;
+/// See above.
+pub const DIFFERED: usize = 456;
+
 /// From here on addresses are not a program's.
 pub const ADDRESS_END: u64 = 1 << 47;
 
