@@ -39,60 +39,39 @@ pub struct Caller {
     pub bytes: u64,
 }
 
-/// What is made of the events.
+/// The records of a session and what is made of them.
 #[derive(Debug)]
 pub struct Recorder {
     /// Where they come from.
     pub records: Records,
-    /// By stack.
-    pub profile: Profile,
-    /// By the number of the stack, where every call is told.
-    callers: Vec<Vec<Caller>>,
-    batch: Vec<Event>,
+    intake: Intake,
     is_exact: bool,
 }
 
-impl Recorder {
-    /// For a session that records everything, or samples.
-    pub fn new(records: Records, is_exact: bool) -> Self {
-        Self {
-            records,
-            profile: Profile::new(Limits::default()),
-            callers: Vec::new(),
-            batch: Vec::with_capacity(BATCH),
-            is_exact,
+/// Where events go.
+#[derive(Debug)]
+struct Intake {
+    profile: Profile,
+    /// By the number of the stack, where every call is told.
+    callers: Vec<Vec<Caller>>,
+    batch: Vec<Event>,
+    /// Events so far.
+    taken: u64,
+}
+
+impl Intake {
+    fn take(&mut self, event: Event, call: Call, is_exact: bool) {
+        if is_exact {
+            self.count(&event, call);
+        }
+        self.taken += 1;
+        self.batch.push(event);
+        if self.batch.len() == BATCH {
+            self.settle();
         }
     }
 
-    /// Takes in what happens until `is_over`, and what is left then.
-    pub fn follow(mut self, memory: &Memory, is_over: &AtomicBool) -> Self {
-        let pause = if self.is_exact { PAUSE } else { PAUSE_OF_SAMPLES };
-        let mut told = Vec::new();
-        while !is_over.load(Relaxed) {
-            // The end of the target is noticed elsewhere.
-            let _ = self.records.drain(memory, |event, call| told.push((event, call)));
-            let was_busy = told.len() > BATCH;
-            self.take(&mut told);
-            if !was_busy {
-                thread::sleep(pause);
-            }
-        }
-        let _ = self.records.finish(memory, |event, call| told.push((event, call)));
-        self.take(&mut told);
-        self
-    }
-
-    fn take(&mut self, told: &mut Vec<(Event, Call)>) {
-        for (event, call) in told.drain(..) {
-            if self.is_exact {
-                self.count(&event, call);
-            }
-            self.batch.push(event);
-            if self.batch.len() == BATCH {
-                self.profile.apply(&self.batch);
-                self.batch.clear();
-            }
-        }
+    fn settle(&mut self) {
         self.profile.apply(&self.batch);
         self.batch.clear();
     }
@@ -119,10 +98,49 @@ impl Recorder {
         caller.calls = caller.calls.saturating_add(u64::from(!call.continues));
         caller.bytes = caller.bytes.saturating_add(bytes);
     }
+}
+
+impl Recorder {
+    /// For a session that records everything, or samples.
+    pub fn new(records: Records, is_exact: bool) -> Self {
+        Self {
+            records,
+            intake: Intake {
+                profile: Profile::new(Limits::default()),
+                callers: Vec::new(),
+                batch: Vec::with_capacity(BATCH),
+                taken: 0,
+            },
+            is_exact,
+        }
+    }
+
+    /// Takes in what happens until `is_over`, and what is left then.
+    pub fn follow(mut self, memory: &Memory, is_over: &AtomicBool) -> Self {
+        let pause = if self.is_exact { PAUSE } else { PAUSE_OF_SAMPLES };
+        let Self { records, intake, is_exact, .. } = &mut self;
+        while !is_over.load(Relaxed) {
+            let before = intake.taken;
+            // The end of the target is noticed elsewhere.
+            let _ = records.drain(memory, |event, call| intake.take(event, call, *is_exact));
+            intake.settle();
+            if intake.taken - before <= BATCH as u64 {
+                thread::sleep(pause);
+            }
+        }
+        let _ = records.finish(memory, |event, call| intake.take(event, call, *is_exact));
+        intake.settle();
+        self
+    }
+
+    /// What was made of them, by stack.
+    pub fn profile(&self) -> &Profile {
+        &self.intake.profile
+    }
 
     /// Who called a hook, where every call is told.
     pub fn callers_of(&self, hook: usize) -> impl Iterator<Item = (StackId, Caller)> {
-        (0..).zip(&self.callers).flat_map(move |(number, callers)| {
+        (0..).zip(&self.intake.callers).flat_map(move |(number, callers)| {
             let own = callers.iter().filter(move |caller| caller.hook == hook);
             own.map(move |caller| (StackId(number), *caller))
         })

@@ -168,7 +168,7 @@ pub fn heap_report(
     symbols: &mut Symbols,
     lost: Lost,
 ) -> HeapReport {
-    let (profile, records) = (&recorder.profile, &recorder.records);
+    let (profile, records) = (recorder.profile(), &recorder.records);
     let caller = |id| records.stack(id).and_then(|stack| stack.frames.first().copied());
     let sites = profile.grouped_by(Flow::Live, caller);
     let amount = |flow| Amount::from(profile.heap().measure(flow));
@@ -192,7 +192,7 @@ pub fn heap_report(
 }
 
 fn lost_report(recorder: &Recorder, lost: Lost) -> LostReport {
-    let Oddities { missed_frees, blocks_beyond_limit, .. } = recorder.profile.oddities();
+    let Oddities { missed_frees, blocks_beyond_limit, .. } = recorder.profile().oddities();
     LostReport {
         blocks: lost.blocks,
         frees: lost.frees,

@@ -25,7 +25,7 @@ pub fn write(path: &Path, recorder: &Recorder) -> io::Result<()> {
     options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
     let mut file = BufWriter::new(options.open(path)?);
     writeln!(file, "{TITLE}")?;
-    for site in recorder.profile.sites_by(Flow::Allocated) {
+    for site in recorder.profile().sites_by(Flow::Allocated) {
         let allocations = site.heap.samples(Flow::Allocated);
         if allocations > 0 {
             write_stack(&mut file, allocations, recorder.records.stack(site.stack))?;

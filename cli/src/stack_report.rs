@@ -56,7 +56,7 @@ pub fn stacks_report(totals: Totals, recorder: &Recorder, verified: Verified) ->
         differed: verified.differed,
         ..StacksReport::default()
     };
-    for site in recorder.profile.sites_by(Flow::Allocated) {
+    for site in recorder.profile().sites_by(Flow::Allocated) {
         let end = recorder.records.stack(site.stack).map_or(StackEnd::Lost, |stack| stack.end);
         let allocations = site.heap.samples(Flow::Allocated);
         report.distinct += u64::from(allocations > 0);

@@ -350,7 +350,9 @@ impl<'t> Attach<'t> {
             verify: self.options.verify,
             first_stack: first_stack(maps),
         };
-        if self.options.tables {
+        // What is exact is so from the first call on; samples can do without for a moment, and the
+        // target stands still meanwhile.
+        if self.options.tables && self.options.interval <= 1 {
             let range = tables_at(self.options.ring_bits)
                 ..usize::try_from(home.header().region).unwrap_or(0);
             let published = self.tables.publish(&shared, &self.target.memory, range);
@@ -362,7 +364,7 @@ impl<'t> Attach<'t> {
 
     fn into_session(self, prepared: &Prepared, installed: Installed) -> Session<'t> {
         let now = Instant::now();
-        Session {
+        let mut session = Session {
             target: self.target,
             image: self.image,
             options: self.options,
@@ -381,7 +383,9 @@ impl<'t> Attach<'t> {
             rechecks: [200, 20].map(|ms| now + Duration::from_millis(ms)).to_vec(),
             changes: 0,
             missed: Vec::new(),
-        }
+        };
+        session.publish_tables();
+        session
     }
 }
 

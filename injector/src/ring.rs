@@ -186,6 +186,10 @@ impl Reader {
         while tail != head {
             let at = slots + usize::try_from(tail & (capacity - 1)).unwrap_or(0) * SLOT_BYTES;
             match protocol::read(&reach, at, tail) {
+                // Mostly it is the very next one.
+                Some(slot) if slot[3] == self.next && self.is_free(slot[3]) => {
+                    self.tell_one(slot, tell);
+                }
                 Some([seal, rest @ ..]) => {
                     let [packed, size, stamp] = rest;
                     self.place([seal | PRESENT, packed, size, stamp], tell);
@@ -243,15 +247,26 @@ impl Reader {
                 return;
             }
             self.window[index] = [0; SLOT_WORDS];
-            self.next += 1;
-            match self.event(slot) {
-                Some(Some((event, call))) => {
-                    self.told += 1;
-                    tell(event, call);
-                }
-                Some(None) => {}
-                None => self.torn = self.torn.saturating_add(1),
+            self.tell_one(slot, tell);
+        }
+    }
+
+    /// Whether no slot with this stamp waits: the target can hand out a stamp twice.
+    fn is_free(&self, stamp: u64) -> bool {
+        self.window[self.index(stamp)][0] == 0
+    }
+
+    /// Tells the event that is next.
+    fn tell_one(&mut self, slot: Slot, tell: &mut impl FnMut(Event, Call)) {
+        self.next += 1;
+        self.end = self.end.max(self.next);
+        match self.event(slot) {
+            Some(Some((event, call))) => {
+                self.told += 1;
+                tell(event, call);
             }
+            Some(None) => {}
+            None => self.torn = self.torn.saturating_add(1),
         }
     }
 

@@ -149,6 +149,13 @@ impl<'t> Session<'t> {
         let text = self.target.process.read("maps").unwrap_or_default();
         let Ok(maps) = maps::parse(&text) else { return };
         if self.options.tables && self.tables.look(&self.target.memory, &maps) {
+            self.publish_tables();
+        }
+    }
+
+    /// Publishes the tables that are not published yet.
+    pub(crate) fn publish_tables(&mut self) {
+        if self.options.tables && !self.tables.are_published() {
             let end = usize::try_from(self.patches.home.header().region).unwrap_or(0);
             let range = tables_at(self.options.ring_bits)..end;
             // The end of the target is noticed elsewhere.

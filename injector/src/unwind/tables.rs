@@ -55,6 +55,7 @@ pub struct Tables {
     next: usize,
     end: usize,
     generation: u64,
+    is_published: bool,
     totals: Totals,
 }
 
@@ -70,6 +71,11 @@ impl Tables {
     pub fn room(&self) -> usize {
         let wanted: usize = self.modules.iter().map(|m| bytes_of(&m.image, &m.compiled)).sum();
         (wanted + wanted / 4 + LATER).min(MOST)
+    }
+
+    /// Whether the hooks know all of them.
+    pub fn are_published(&self) -> bool {
+        self.is_published
     }
 
     /// What they are.
@@ -115,6 +121,7 @@ impl Tables {
             self.totals.rows += module.compiled.rows.len();
             self.totals.unknown += module.compiled.unknown;
         }
+        self.is_published = false;
         self.totals.modules = self.modules.len();
         self.totals.took += began.elapsed();
         true
@@ -151,6 +158,7 @@ impl Tables {
             shared.fill(memory, at, &directory)?;
             shared.store(memory, region::DIRECTORY, at as u64)?;
         }
+        self.is_published = true;
         self.totals.bytes = self.next - range.start;
         Ok(())
     }
