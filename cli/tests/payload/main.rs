@@ -17,3 +17,4 @@ mod signals;
 mod stacks;
 mod steps;
 mod storm;
+mod unwinding;

@@ -55,10 +55,15 @@ pub struct Placed {
 impl Placed {
     /// All hooks enabled, without a deadline; they go on at functions that play an allocator.
     pub fn new(interval: u64, ring_bits: u32) -> Self {
+        Self::with_tables(interval, ring_bits, 0)
+    }
+
+    /// The same with so many bytes for unwind tables.
+    pub fn with_tables(interval: u64, ring_bits: u32, tables: usize) -> Self {
         let image = PayloadImage::parse(FILE).unwrap();
         let text = Mapped::text(image.text().len().next_multiple_of(4096));
         let private = Mapped::wiped_on_fork(PRIVATE_BYTES);
-        let region = Mapped::shared(region::tables_at(ring_bits));
+        let region = Mapped::shared(region::tables_at(ring_bits) + tables);
         text.write(0, image.text());
         text.set(image.control_cell(), private.address);
         text.set(image.index_cell(), private.address + control::CONTROL_BYTES as u64);
@@ -100,6 +105,16 @@ impl Placed {
         self.private.set(control::EXPIRED, u64::from(salt) << 32);
         self.private.set(control::MOST_FRAMES, u64::from(stacks::USUAL_FRAMES));
         self.private.set(control::ENABLED, 1 | u64::from(by_address) << 32);
+    }
+
+    /// Where the region begins.
+    pub fn region_address(&self) -> u64 {
+        self.region.address
+    }
+
+    /// Of so many stacks one is verified.
+    pub fn set_verify(&self, one_in: u64) {
+        self.private.set(control::VERIFY, one_in);
     }
 
     /// Frames of a stack that are recorded.
