@@ -114,7 +114,8 @@ impl Placed {
 
     /// Of so many stacks one is verified.
     pub fn set_verify(&self, one_in: u64) {
-        self.private.set(control::VERIFY, one_in);
+        let frames = self.private.get(control::MOST_FRAMES) & 0xffff_ffff;
+        self.private.set(control::VERIFY - 4, frames | one_in << 32);
     }
 
     /// Frames of a stack that are recorded.

@@ -62,7 +62,10 @@ fn look(placed: &Placed) -> Seen {
     let count = unsafe { backtrace(buffer.as_mut_ptr(), 200) };
     let count = usize::try_from(count).unwrap();
     let records = placed.records();
-    let (recorded, end) = placed.stack(records.last().expect("a record").stack);
+    let stack = records.last().expect("a record").stack;
+    let lost = placed.word(region::STACKS_LOST);
+    assert_ne!(stack, 0, "{lost} lost, {} words", placed.word(region::STACK_WORDS_TAKEN));
+    let (recorded, end) = placed.stack(stack);
     let expected = buffer[..count].iter().map(|at| at.addr() as u64).collect();
     Seen { expected, recorded, end }
 }
