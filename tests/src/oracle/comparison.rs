@@ -167,20 +167,34 @@ impl Comparison {
         }
     }
 
-    /// Panics unless there are at least so many allocations, at least such a share of them from
-    /// right stacks, and every module is among those.
+    /// Whether there are at least so many allocations, at least such a share of them from right
+    /// stacks, and every module is among those.
+    ///
+    /// # Errors
+    /// What is not so.
+    pub fn judge(&self, minimum: u64, share: f64) -> Result<(), String> {
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        let right = self.right as f64 / self.allocations.max(1) as f64;
+        let missed = &self.missed_modules;
+        if self.unnoted > 0 {
+            return Err(format!("the oracle itself did not see {} stacks", self.unnoted));
+        }
+        if self.allocations < minimum {
+            return Err(format!("{} allocations are too few", self.allocations));
+        }
+        if right < share {
+            return Err(format!("{right} of them are right, not {share}"));
+        }
+        if missed.is_empty() { Ok(()) } else { Err(format!("no right stack through {missed:?}")) }
+    }
+
+    /// Panics unless [`Comparison::judge`] finds it good.
     ///
     /// # Panics
     /// See above.
     pub fn assert_good(&self, what: &str, minimum: u64, share: f64) {
         println!("{what}: {self}");
-        assert_eq!(self.unnoted, 0, "{what}: the oracle itself did not see all");
-        assert!(self.allocations >= minimum, "{what}: too few to judge by: {self}");
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-        let right = self.right as f64 / self.allocations as f64;
-        assert!(right >= share, "{what}: {right} are right, not {share}: {self}");
-        let missed = &self.missed_modules;
-        assert!(missed.is_empty(), "{what}: no right stack through {missed:?}: {self}");
+        self.judge(minimum, share).unwrap_or_else(|why| panic!("{what}: {why}: {self}"));
     }
 
     /// Panics unless the program did in the session exactly what was recorded: for programs that

@@ -87,6 +87,17 @@ impl Oracle {
         Table::read(&self.path(pid)).unwrap_or_else(|why| panic!("no oracle: {why}"))
     }
 
+    /// Every process that has or had a table.
+    ///
+    /// # Panics
+    /// If their folder is gone.
+    #[must_use]
+    pub fn pids(&self) -> Vec<i32> {
+        let files = fs::read_dir(&self.folder).expect("a folder of ours");
+        let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
+        names.filter_map(|name| name.strip_prefix("table.")?.parse().ok()).collect()
+    }
+
     /// How many allocations it has noted of that process.
     ///
     /// # Panics
