@@ -39,6 +39,7 @@ pub mod fixture;
 pub mod hang;
 pub mod hazard;
 pub mod measure;
+pub mod oracle;
 pub mod page;
 pub mod real;
 pub mod report;
