@@ -91,8 +91,7 @@ pub struct SessionArgs {
     /// --all]
     #[arg(long, value_name = "SIZE", value_parser = parse_ring, allow_hyphen_values = true)]
     pub ring: Option<u32>,
-    /// How stacks are followed: by tables made of the modules' unwind information, or by frame
-    /// pointers alone
+    /// How stacks are followed
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub unwind: Unwind,
     /// Frames of a stack that are recorded, at most 255
@@ -211,6 +210,9 @@ pub enum Unwind {
     Auto,
     /// By frame pointers: for code without unwind information
     FramePointer,
+    /// By tables, and stacks of coroutines and signal handlers too, which the kernel copies: a system
+    /// call of the program's own, so not for one that forbids itself some of them
+    Copy,
 }
 
 impl SessionArgs {

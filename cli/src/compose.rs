@@ -138,7 +138,7 @@ pub fn blind_spots(session: &Session<'_>) -> Vec<String> {
         let name = FUNCTIONS[*function].name;
         blind.push(format!("{slots} slots for {name} hold something else and were left alone"));
     }
-    blind.extend(session.missed.iter().map(|error| format!("a new module: {error}")));
+    blind.extend(session.missed.iter().cloned());
     if session.has_expired() {
         blind.push(
             "the hooks switched themselves off: heapattach was not scheduled for 15 s".to_owned(),

@@ -181,7 +181,8 @@ fn options(args: &SessionArgs) -> Options {
         ring_bits: args.ring.unwrap_or(default_bits),
         ring_patience: if args.on_full == OnFull::Wait { WAITS } else { 0 },
         pages: !args.no_mmap,
-        tables: args.unwind == Unwind::Auto,
+        tables: args.unwind != Unwind::FramePointer,
+        copies: args.unwind == Unwind::Copy,
         most_frames: args.max_depth,
         verify: args.verify,
     }

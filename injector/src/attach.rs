@@ -67,6 +67,8 @@ pub struct Options {
     pub tables: bool,
     /// Frames of a stack that are recorded.
     pub most_frames: u32,
+    /// Have stacks that nobody knows copied by the kernel: a system call of the target's.
+    pub copies: bool,
     /// Of so many stacks one is walked twice, to verify what makes walks fast; 0: none.
     pub verify: u32,
 }
@@ -84,6 +86,7 @@ impl Options {
             tables: true,
             most_frames: USUAL_FRAMES,
             verify: 0,
+            copies: false,
         }
     }
 
@@ -348,6 +351,7 @@ impl<'t> Attach<'t> {
             salt: u32::try_from(session_number() >> 32).unwrap_or(0),
             most_frames: self.options.most_frames,
             verify: self.options.verify,
+            may_copy: self.options.copies && !is_confined(self.target),
             first_stack: first_stack(maps),
         };
         // What is exact is so from the first call on; samples can do without for a moment, and the
@@ -382,7 +386,11 @@ impl<'t> Attach<'t> {
             own_start: own_start_time(),
             rechecks: [200, 20].map(|ms| now + Duration::from_millis(ms)).to_vec(),
             changes: 0,
-            missed: Vec::new(),
+            missed: if self.options.copies && is_confined(self.target) {
+                vec!["its system calls are filtered, so that no stack was copied".to_owned()]
+            } else {
+                Vec::new()
+            },
         };
         session.publish_tables();
         session
@@ -526,6 +534,11 @@ fn refuse_company(target: &Target, maps: &[Mapping<'_>]) -> Result<(), Failure> 
 }
 
 /// Under strict seccomp the kernel makes reading the time-stamp counter a fault.
+/// Whether the target's system calls are filtered: then ours must be none.
+fn is_confined(target: &Target) -> bool {
+    target.process.status().is_ok_and(|status| status.seccomp != 0)
+}
+
 fn is_clockless(target: &Target) -> bool {
     target.process.status().is_ok_and(|status| status.seccomp == 1)
 }

@@ -296,6 +296,8 @@ pub struct Orders {
     pub most_frames: u32,
     /// Of so many stacks one is verified; 0: none.
     pub verify: u32,
+    /// Whether unknown stacks may be copied by system calls.
+    pub may_copy: bool,
     /// Where the stack of the first thread can be.
     pub first_stack: Range<RemoteAddr>,
 }
@@ -324,6 +326,7 @@ pub fn enable(stop: &Stopped<'_>, home: &Home, orders: &Orders) -> Result<(), Er
         (control::SALT, orders.salt),
         (control::MOST_FRAMES, orders.most_frames),
         (control::VERIFY, orders.verify),
+        (control::MAY_COPY, orders.may_copy.into()),
         (control::BY_ADDRESS, by_address),
         // Last: the hooks look at nothing else before.
         (control::ENABLED, 1),

@@ -136,7 +136,7 @@ impl<'t> Session<'t> {
             if let Err(error) = self.extend(survey)
                 && self.missed.len() < MISSED_LIMIT
             {
-                self.missed.push(error.to_string());
+                self.missed.push(format!("a new module: {error}"));
                 // The next look tries again.
                 self.links.clear();
             }

@@ -8,28 +8,45 @@
 
 use heapattach_abi::{region, row};
 
-use crate::{arch, cells::Cells, place::Place, row::Row};
+use crate::{arch, place::Place, row::Row};
 
 const PAGE: u64 = 4096;
 /// No thread is given more.
 const LARGEST: u64 = 1 << 36;
 
-/// The end of the stack that `pointer` points into; if nobody knows, that of its page, which is
-/// mapped since the thread stands on it. And whether it is known.
-pub(crate) fn end_of_stack(cells: &Cells, row: &Row, pointer: u64) -> (u64, bool) {
-    let region = cells.region();
+/// The end of the stack that `pointer`, the stack pointer of this thread, points into; if nobody
+/// knows, that of its page, which is mapped since the thread stands on it. And whether it is known.
+pub(crate) fn end_of_stack(region: Place, row: &Row, pointer: u64) -> (u64, bool) {
     let first = region.at(region::FIRST_STACK).get()..region.at(region::FIRST_STACK_END).get();
     if first.contains(&pointer) {
+        // It grows, and does not shrink.
+        let start = row.field(row::STACK_START).get();
+        if start == 0 || pointer < start {
+            row.field(row::STACK_START).set(pointer);
+            row.field(row::STACK_END).set(first.end);
+        }
         return (first.end, true);
     }
-    let known = row.field(row::STACK_START).get()..row.field(row::STACK_END).get();
-    if known.contains(&pointer) && is_still_so(row, known.start) {
-        return (known.end, true);
+    match end_of_own_stack(row, pointer) {
+        Some(end) => (end, true),
+        None => ((pointer | (PAGE - 1)) + 1, false),
     }
-    ((pointer | (PAGE - 1)) + 1, false)
+}
+
+/// The end of this thread's own stack, if `pointer` points into what is known of it.
+pub(crate) fn end_of_own_stack(row: &Row, pointer: u64) -> Option<u64> {
+    let known = || row.field(row::STACK_START).get()..row.field(row::STACK_END).get();
+    if !known().contains(&pointer) {
+        // The first time it may have been on another stack.
+        note(row, pointer);
+    }
+    let known = known();
+    (known.contains(&pointer) && is_still_so(row, known.start)).then_some(known.end)
 }
 
 /// Finds out where the thread's own stack is, if its C library is one that tells (glibc).
+#[cold]
+#[inline(never)]
 pub(crate) fn note(row: &Row, pointer: u64) {
     let thread = arch::thread_pointer();
     let Some((at, start)) = stack_block(thread, pointer) else { return };

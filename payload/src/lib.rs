@@ -39,6 +39,7 @@ mod frame;
 mod hooks;
 mod memo;
 mod place;
+mod reach;
 mod ring;
 mod row;
 mod stack;

@@ -127,7 +127,7 @@ impl Memo {
                 return Known { hash, frames, end, number: 0, walked: frames };
             }
         }
-        Known { hash, frames: most, end: End::Full, number: 0, walked: most }
+        Known { hash, frames: most, end: walk.end_here(), number: 0, walked: most }
     }
 
     fn frame(&self, number: usize, part: memo::Part) -> u64 {
@@ -204,6 +204,8 @@ impl Memo {
     }
 
     /// Remembers the stack with this number.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn remember(&self, walk: &mut Walk, most: usize, stack: u32) {
         self.place.at(memo::FRAME_COUNT).set(0);
         let mut frames = 0;
@@ -219,16 +221,15 @@ impl Memo {
                 .zip(state)
                 .for_each(|(part, value)| self.set_frame(frames, part, value));
             frames += 1;
-            if frames == most {
-                break End::Full;
-            }
             notes.used = 0;
             let went = walk.step(&mut notes);
             notes.look_again(walk, self.frame(frames - 1, memo::Part::First) as usize);
             // For now: how this frame used the frame pointer.
             self.set_frame(frames - 1, memo::Part::Hash, notes.used);
-            if let Err(end) = went {
-                break end;
+            match went {
+                Err(end) => break end,
+                Ok(()) if frames == most => break End::Full,
+                Ok(()) => {}
             }
         };
         let words = notes.words;

@@ -40,6 +40,7 @@ pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row, most: usize) -> u
 }
 
 /// The same without what is remembered.
+#[inline(never)]
 fn walk_all(cells: &Cells, frame: &Frame, row: &Row, most: usize) -> u32 {
     let (mut hash, mut frames) = (stacks::HASH_START, 0_usize);
     let end = each(&mut Walk::new(cells, frame, row), most, |address| {
@@ -89,7 +90,7 @@ fn each(walk: &mut Walk, most: usize, mut tell: impl FnMut(u64)) -> End {
     for left in (0..most).rev() {
         tell(walk.code());
         if left == 0 {
-            break;
+            return walk.end_here();
         }
         if let Err(end) = walk.step(&mut ()) {
             return end;
@@ -99,6 +100,8 @@ fn each(walk: &mut Walk, most: usize, mut tell: impl FnMut(u64)) -> End {
 }
 
 /// Writes the frames of a new stack. Without room for them it stays one without frames.
+#[cold]
+#[inline(never)]
 fn store(region: Place, entry: Place, walk: &mut Walk, frames: usize, end: End) {
     let taken = region.at(region::STACK_WORDS_TAKEN).word().fetch_add(frames as u64, Relaxed);
     if taken.wrapping_add(frames as u64) > stacks::STACK_WORDS as u64 {

@@ -1,12 +1,7 @@
 //! From frame to frame up the stack, by the tables that the injector made.
 //!
-//! Every word is read between the stack pointer of the call and the end of that stack; whatever the
-//! stack holds, the walk stays in there, goes upwards only, and ends.
-//!
-//! # Safety
-//! Words of the thread's stack, above its stack pointer: they are mapped, because the thread stands
-//! below them.
-#![allow(unsafe_code)]
+//! Whatever the stack holds, the walk stays in its reach ([`crate::reach`]), goes upwards only, and
+//! ends.
 
 use core::sync::atomic::Ordering::Acquire;
 
@@ -16,7 +11,7 @@ use heapattach_abi::{
     unwind::{self, Rule},
 };
 
-use crate::{bounds, cells::Cells, frame::Frame, place::Place, row::Row};
+use crate::{cells::Cells, frame::Frame, place::Place, reach::Reach, row::Row};
 
 /// Below the first and from the second on there is no code of a user's program.
 const LOWEST_CODE: u64 = 0x1_0000;
@@ -36,10 +31,7 @@ pub(crate) struct Walk {
     is_exact: bool,
     stack: u64,
     frame: u64,
-    /// What may be read.
-    floor: u64,
-    ceiling: u64,
-    is_bounded: bool,
+    reach: Reach,
 }
 
 /// Who wants to know what a step depends on.
@@ -62,16 +54,13 @@ impl Walk {
 
     pub(crate) fn new(cells: &Cells, frame: &Frame, row: &Row) -> Self {
         let pointer = frame.stack_pointer();
-        let (ceiling, is_bounded) = bounds::end_of_stack(cells, row, pointer);
         Self {
             tables: Tables::newest(cells),
             code: frame.return_address,
             is_exact: false,
             stack: pointer + 8,
             frame: frame.rbp,
-            floor: pointer,
-            ceiling,
-            is_bounded,
+            reach: Reach::new(cells, row, pointer),
         }
     }
 
@@ -100,7 +89,16 @@ impl Walk {
 
     /// Whether another walk from here can rely on what this one finds.
     pub(crate) fn can_be_remembered(&self) -> bool {
-        self.is_bounded && self.tables.generation != 0
+        self.reach.is_bounded() && self.tables.generation != 0
+    }
+
+    /// Why it ends here, if no more frames are wanted: it may be the outermost one.
+    #[inline(never)]
+    pub(crate) fn end_here(&mut self) -> End {
+        match self.step(&mut ()) {
+            Err(End::Outermost) => End::Outermost,
+            _ => End::Full,
+        }
     }
 
     /// Goes up to the caller's frame.
@@ -165,17 +163,21 @@ impl Walk {
     }
 
     /// A handler returns to the kernel, which goes on with the registers it has stored.
+    #[cold]
+    #[inline(never)]
     fn interrupted(&mut self, witness: &mut impl Witness) -> Result<(), End> {
         let registers = [SIGNAL_ADDRESS, SIGNAL_STACK_POINTER, SIGNAL_FRAME_POINTER];
         let [code, stack, frame] =
             registers.map(|at| self.take(self.stack.wrapping_add(at), witness));
         let (code, stack, frame) = (code?, stack?, frame?);
+        self.reach.go_on_at(stack);
         self.go_on(code, stack)?;
         (self.frame, self.is_exact) = (frame, true);
         Ok(())
     }
 
     /// Where no table knows anything, a frame pointer that looks like one is one.
+    #[inline(never)]
     fn by_frame_pointer(&mut self, witness: &mut impl Witness) -> Result<(), End> {
         let at = self.frame;
         if at < self.stack {
@@ -184,7 +186,7 @@ impl Walk {
         witness.used(memo::USES | memo::RELOADS);
         let code = self.take(at.wrapping_add(8), witness)?;
         let frame = self.take(at, witness)?;
-        if (self.floor..self.ceiling).contains(&code) {
+        if self.reach.contains(code) {
             return Err(End::Implausible);
         }
         self.go_on(code, at + 16)?;
@@ -200,12 +202,7 @@ impl Walk {
 
     /// A word of the stack, if it is one.
     pub(crate) fn load(&self, at: u64) -> Result<u64, End> {
-        let fits = at.is_multiple_of(8) && at >= self.floor && at < self.ceiling;
-        if !fits {
-            return Err(if self.is_bounded { End::Implausible } else { End::Unbounded });
-        }
-        // SAFETY: between the stack pointer and the end of this thread's stack.
-        Ok(unsafe { Place::new(at) }.get())
+        self.reach.load(at)
     }
 }
 
@@ -239,6 +236,7 @@ impl Tables {
         Rule::unpack(packed)
     }
 
+    #[inline(never)]
     fn find(&self, at: u64) -> Option<u32> {
         let count = (self.directory.at(8).get() as usize).min(unwind::MODULES);
         let entry = |n: usize| self.directory.at(unwind::DIRECTORY_HEAD + n * unwind::ENTRY_BYTES);

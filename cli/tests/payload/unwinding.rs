@@ -113,14 +113,14 @@ fn aligned(placed: &Placed, path: Path<'_>) -> Seen {
 /// Calls from changing places; answers how many stacks were not the same.
 fn differences(placed: &Placed) -> u64 {
     let (mut state, mut different) = (1_u64, 0);
-    let mut path = vec![0_u8; DEEPEST];
+    let mut path = [0_u8; DEEPEST];
     for round in 0..ROUNDS {
         // The top changes more often than the bottom.
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1442695040888963407);
         let keep = usize::try_from(state >> 33).unwrap() % DEEPEST;
         let keep = if round % 16 == 0 { 0 } else { keep };
         for (number, step) in path.iter_mut().enumerate().skip(keep) {
-            *step = (state >> (number % 48)) as u8 ^ number as u8;
+            *step = state.to_le_bytes()[number % 8].rotate_left(u32::try_from(number % 7).unwrap());
         }
         let depth = if round % 3 == 0 { DEEPEST } else { keep + 1 };
         let seen = descend(placed, &path[..depth]);

@@ -29,6 +29,10 @@ pub struct Control {
     pub most_frames: u32,
     /// Of so many stacks one is walked again without the help of memos, to compare; 0: none.
     pub verify: u32,
+    /// 1: memory of stacks that nobody knows may be copied by the kernel, which is a system call.
+    pub may_copy: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// Offset of [`Control::enabled`].
@@ -45,6 +49,8 @@ pub const RING_PATIENCE: usize = offset_of!(Control, ring_patience);
 pub const MOST_FRAMES: usize = offset_of!(Control, most_frames);
 /// Offset of [`Control::verify`].
 pub const VERIFY: usize = offset_of!(Control, verify);
+/// Offset of [`Control::may_copy`].
+pub const MAY_COPY: usize = offset_of!(Control, may_copy);
 /// Offset of [`Control::salt`].
 pub const SALT: usize = offset_of!(Control, salt);
 /// Offset of [`Control::by_address`].
@@ -57,4 +63,4 @@ const _: () = assert!(BY_ADDRESS == 4);
 const _: () = assert!(EXPIRED == 8);
 const _: () = assert!(REGION == 16);
 const _: () = assert!(RING_BITS == 24);
-const _: () = assert!(size_of::<Control>() == 40);
+const _: () = assert!(size_of::<Control>() == 48);

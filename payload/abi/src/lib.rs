@@ -22,6 +22,7 @@
 #![allow(unexpected_cfgs)]
 
 pub mod control;
+pub mod copies;
 pub mod image;
 pub mod index;
 pub mod kind;

@@ -5,7 +5,7 @@
 //!     rows of threads                                 (row)
 //!     filter and table of samples                     (samples)
 //!     stacks                                          (stacks)
-//!     cache of rules, memos of threads                (unwind, memo)
+//!     cache of rules, memos of threads, copies        (unwind, memo, copies)
 //!     rings: heads, then slots                        (ring)
 //!     tables to unwind stacks by                      (unwind)
 //! ```
@@ -14,6 +14,7 @@
 //! and believes nothing.
 
 use crate::{
+    copies::{COPIES, COPY_BYTES},
     memo::{MEMO_BYTES, MEMOS},
     ring::{RING_HEAD_BYTES, RINGS, SLOT_BYTES},
     row::{ROW_BYTES, ROWS},
@@ -80,8 +81,10 @@ pub const STACK_WORDS_AT: usize = STACK_INDEX_AT + STACK_INDEX_BYTES;
 pub const CACHE_AT: usize = STACK_WORDS_AT + STACK_WORDS_BYTES;
 /// Offset of what threads remember of their stacks.
 pub const MEMOS_AT: usize = CACHE_AT + CACHE_BYTES;
+/// Offset of buffers for copies of stacks.
+pub const COPIES_AT: usize = MEMOS_AT + MEMOS * MEMO_BYTES;
 /// Offset of the heads of the rings.
-pub const RING_HEADS_AT: usize = MEMOS_AT + MEMOS * MEMO_BYTES;
+pub const RING_HEADS_AT: usize = COPIES_AT + (COPIES * COPY_BYTES).next_multiple_of(4096);
 /// Offset of the slots of the first ring.
 pub const SLOTS_AT: usize = RING_HEADS_AT + RINGS * RING_HEAD_BYTES;
 

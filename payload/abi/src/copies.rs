@@ -1,0 +1,18 @@
+//! Buffers for copies of stacks that nobody knows the bounds of: a coroutine's, a signal handler's.
+
+/// Buffers; a walk that finds none free does without.
+pub const COPIES: usize = 8;
+/// Offset of the word that says a buffer is in use.
+pub const BUSY: usize = 0;
+/// Offset of the address that its bytes were copied from.
+pub const FROM: usize = 8;
+/// Offset of their number.
+pub const LENGTH: usize = 16;
+/// Offset of what tells the kernel where to copy from and to: two pairs of address and length.
+pub const VECTORS: usize = 64;
+/// Offset of the bytes.
+pub const DATA: usize = 128;
+/// Size of a buffer: room for a page.
+pub const COPY_BYTES: usize = DATA + 4096 + 128;
+
+const _: () = assert!(COPY_BYTES.is_multiple_of(64));

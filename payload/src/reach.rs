@@ -1,0 +1,128 @@
+//! Which words of a stack a walk may read, and how: directly what is certainly mapped; the rest, if
+//! the user wants it, by asking the kernel for a copy, which cannot fault.
+//!
+//! # Safety
+//! What is read directly lies between the stack pointer and the end of a stack that the thread
+//! stands on, or whose words it stood on when a signal arrived: it is mapped.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+
+use heapattach_abi::{
+    control,
+    copies::{self, COPIES, COPY_BYTES},
+    region,
+    stacks::End,
+};
+
+use crate::{arch, bounds, cells::Cells, place::Place, row::Row};
+
+/// What may be read.
+pub(crate) struct Reach {
+    region: Place,
+    row: Row,
+    floor: u64,
+    ceiling: u64,
+    is_bounded: bool,
+    may_copy: bool,
+    /// A buffer for copies, ours until the end.
+    copy: Option<Place>,
+}
+
+impl Reach {
+    /// From the stack pointer of a thread on.
+    pub(crate) fn new(cells: &Cells, row: &Row, pointer: u64) -> Self {
+        let region = cells.region();
+        let (ceiling, is_bounded) = bounds::end_of_stack(region, row, pointer);
+        let may_copy = cells.control().at(control::MAY_COPY).half().load(Relaxed) != 0;
+        let copy = if may_copy && !is_bounded { claim(region) } else { None };
+        Self { region, row: *row, floor: pointer, ceiling, is_bounded, may_copy, copy }
+    }
+
+    /// Whether all of the stack is known.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.is_bounded
+    }
+
+    /// Whether an address is one of the stack.
+    pub(crate) fn contains(&self, at: u64) -> bool {
+        (self.floor..self.ceiling).contains(&at)
+    }
+
+    /// The walk goes on at `pointer`, on another stack perhaps: a signal arrived there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn go_on_at(&mut self, pointer: u64) {
+        if self.contains(pointer) {
+            return;
+        }
+        self.floor = pointer;
+        match bounds::end_of_own_stack(&self.row, pointer) {
+            Some(end) => (self.ceiling, self.is_bounded) = (end, true),
+            None => (self.ceiling, self.is_bounded) = (pointer, false),
+        }
+        if self.may_copy && self.copy.is_none() && !self.is_bounded {
+            self.copy = claim(self.region);
+        }
+    }
+
+    /// A word of the stack, if it is one.
+    pub(crate) fn load(&self, at: u64) -> Result<u64, End> {
+        if at.is_multiple_of(8) {
+            if self.contains(at) {
+                // SAFETY: see above.
+                return Ok(unsafe { Place::new(at) }.get());
+            }
+            if let (Some(copy), true) = (self.copy, at >= self.floor) {
+                return copied(copy, at).ok_or(End::Implausible);
+            }
+        }
+        Err(if self.is_bounded { End::Implausible } else { End::Unbounded })
+    }
+}
+
+impl Drop for Reach {
+    fn drop(&mut self) {
+        if let Some(copy) = self.copy {
+            copy.at(copies::BUSY).word().store(0, Release);
+        }
+    }
+}
+
+/// A buffer that nobody uses; none if there is none.
+#[cold]
+#[inline(never)]
+fn claim(region: Place) -> Option<Place> {
+    for number in 0..COPIES {
+        let copy = region.at(region::COPIES_AT + number * COPY_BYTES);
+        let busy = copy.at(copies::BUSY).word();
+        if busy.compare_exchange(0, 1, AcqRel, Relaxed).is_ok() {
+            copy.at(copies::LENGTH).set(0);
+            return Some(copy);
+        }
+    }
+    None
+}
+
+/// A word, out of the copy or of a new one: to the end of its page.
+#[cold]
+#[inline(never)]
+fn copied(copy: Place, at: u64) -> Option<u64> {
+    let field = |offset| copy.at(offset);
+    let is_there = |from: u64, length: u64| at >= from && at - from < length;
+    if !is_there(field(copies::FROM).get(), field(copies::LENGTH).get()) {
+        let length = 4096 - (at & 4095);
+        field(copies::FROM).set(at);
+        field(copies::LENGTH).set(0);
+        let data = copy.at(copies::DATA).address();
+        for (offset, value) in [(0, data), (8, length), (16, at), (24, length)] {
+            field(copies::VECTORS).at(offset).set(value);
+        }
+        let vectors = field(copies::VECTORS).address();
+        if arch::copy_own_memory(vectors, vectors + 16) != length as i64 {
+            return None;
+        }
+        field(copies::LENGTH).set(length);
+    }
+    Some(copy.at(copies::DATA + (at - field(copies::FROM).get()) as usize).get())
+}
