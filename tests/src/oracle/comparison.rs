@@ -53,6 +53,8 @@ pub struct Comparison {
     pub right_stacks: u64,
     /// Frames of the longest right stack.
     pub deepest: usize,
+    /// Wrong stacks that are not only too short: they lead where the program did not come from.
+    pub astray: u64,
     /// What is wrong.
     pub wrong: BTreeMap<Cause, Wrong>,
     /// Modules that right stacks lead through.
@@ -114,6 +116,7 @@ impl Comparison {
     ) {
         let model = nearest(frames, sorted);
         let same = common(frames, model);
+        self.astray += u64::from(same < frames.len() || stack.end == OUTERMOST);
         let name = |frame: Option<&u64>, none: &str| match frame {
             Some(&frame) => places.name(frame),
             None => none.to_owned(),
