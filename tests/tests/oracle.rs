@@ -184,7 +184,8 @@ fn only_what_is_too_deep_may_be_cut() {
     assert!(is_right(&deep(limit), DEPTH, (1000..=1000).chain(1..limit)), "one is the oracle's");
     assert!(!is_right(&deep(limit + 3), OUTERMOST, 1..=limit), "it is cut and does not say so");
     assert!(!is_right(&deep(limit + 3), DEPTH, 1..limit), "cut too early");
-    assert!(!is_right(&deep(limit), DEPTH, 1..=limit), "there is nothing to cut");
+    assert!(is_right(&deep(limit), DEPTH, 1..=limit), "nobody asks what follows");
+    assert!(!is_right(&deep(limit - 1), DEPTH, 1..limit), "there is nothing to cut");
     assert!(!is_right(&deep(limit + 3), DEPTH, (2..=limit + 1).chain([9])), "another stack");
     assert!(!is_right(&deep(limit + 3), "no-rule", 1..=limit), "another reason");
 }

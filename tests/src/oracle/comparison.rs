@@ -224,9 +224,10 @@ fn above<'a>(frames: &'a [u64], table: &Table) -> &'a [u64] {
 fn is_right(stack: &RecordedStack, frames: &[u64], sorted: &[&[u64]]) -> bool {
     match &*stack.end {
         OUTERMOST => sorted.binary_search(&frames).is_ok(),
-        // Only what is deeper may be cut, and there only.
+        // Only there may it be cut. Whether the last frame there is room for has a caller it need
+        // not ask.
         DEPTH => {
-            let next = sorted.partition_point(|other| *other <= frames);
+            let next = sorted.partition_point(|other| *other < frames);
             let goes_on = sorted.get(next).is_some_and(|other| other.starts_with(frames));
             stack.frames.len() >= DEEPEST && goes_on
         }
