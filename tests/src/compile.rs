@@ -20,6 +20,7 @@ use crate::skip::skip;
 pub struct Source {
     path: PathBuf,
     flags: Vec<String>,
+    compiler: Option<&'static str>,
 }
 
 /// The folder of all fixtures.
@@ -30,13 +31,20 @@ pub fn folder() -> PathBuf {
 impl Source {
     /// The fixture in `fixtures/<file>`.
     pub fn new(file: &str) -> Self {
-        Self { path: folder().join(file), flags: Vec::new() }
+        Self { path: folder().join(file), flags: Vec::new(), compiler: None }
     }
 
     /// Adds a flag to those the file itself names.
     #[must_use]
     pub fn flag(mut self, flag: &str) -> Self {
         self.flags.push(flag.to_owned());
+        self
+    }
+
+    /// Builds it with this compiler instead of the usual one.
+    #[must_use]
+    pub fn compiler(mut self, compiler: &'static str) -> Self {
+        self.compiler = Some(compiler);
         self
     }
 
@@ -47,7 +55,7 @@ impl Source {
     pub fn build(&self) -> Option<PathBuf> {
         let text = fs::read_to_string(&self.path)
             .unwrap_or_else(|e| panic!("cannot read {}: {e}", self.path.display()));
-        let compiler = self.compiler();
+        let compiler = self.compiler.unwrap_or_else(|| self.usual_compiler());
         if !is_there(compiler) {
             skip(&format!("no {compiler} here"), "apt-get install gcc g++, or rustup for rustc");
             return None;
@@ -64,7 +72,7 @@ impl Source {
         Some(target)
     }
 
-    fn compiler(&self) -> &'static str {
+    fn usual_compiler(&self) -> &'static str {
         match self.path.extension().and_then(|e| e.to_str()) {
             Some("cpp" | "cc") => "c++",
             Some("rs") => "rustc",

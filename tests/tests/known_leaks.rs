@@ -21,6 +21,10 @@ fn library() -> Option<PathBuf> {
     Source::new("known_leak.c").build()
 }
 
+fn preload(library: PathBuf) -> Option<(&'static str, PathBuf)> {
+    Some(("LD_PRELOAD", library))
+}
+
 fn started(started: Result<Server, StartError>) -> Option<Server> {
     match started {
         Ok(server) => Some(server),
@@ -60,20 +64,25 @@ fn leaks_under_load(
 #[test]
 fn in_redis() {
     let Some(library) = library() else { return };
-    leaks_under_load("redis", started(redis::start_with(Some(&library))), Server::pid, redis::load);
+    leaks_under_load(
+        "redis",
+        started(redis::start_with(preload(library))),
+        Server::pid,
+        redis::load,
+    );
 }
 
 #[test]
 fn in_memcached() {
     let Some(library) = library() else { return };
-    let server = started(memcached::start_with(Some(&library)));
+    let server = started(memcached::start_with(preload(library)));
     leaks_under_load("memcached", server, Server::pid, memcached::load);
 }
 
 #[test]
 fn in_an_nginx_worker() {
     let Some(library) = library() else { return };
-    let server = started(nginx::start_with(Some(&library)));
+    let server = started(nginx::start_with(preload(library)));
     let worker = |server: &Server| *server.children().first().expect("nginx has workers");
     leaks_under_load("nginx", server, worker, nginx::load);
 }

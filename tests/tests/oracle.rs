@@ -1,6 +1,9 @@
 //! The judge of call stacks is judged: what is right it finds right, and every damage wrong.
 
-use std::process::{Child, Command, Stdio};
+use std::{
+    path::Path,
+    process::{Child, Command, Stdio},
+};
 
 use heapattach_tests::{
     deadline::{PATIENCE, poll},
@@ -124,23 +127,41 @@ fn every_damage_to_a_stack_is_found() {
 
 #[test]
 fn stacks_that_are_missing_are_missed() {
-    let Some(witnessed) = witness("stacks.cpp") else { return };
+    let Some(witnessed) = witness("stacks.c") else { return };
     let mut some = witnessed.truth();
-    let through = |stack: &RecordedStack, module: &str| {
-        let modules = stack.frames.iter().filter_map(|&frame| witnessed.places.module(frame));
-        modules.into_iter().any(|name| name.starts_with(module))
-    };
-    let before = some.len();
-    some.retain(|stack| !through(stack, "libstdc++"));
-    assert!(some.len() < before, "no stack leads through libstdc++");
+    let gone = some.pop().expect("a stack");
     let comparison = witnessed.compare(&some);
-    let missed: Vec<_> = comparison.missed_modules.iter().collect();
-    assert!(missed.len() == 1 && missed[0].starts_with("libstdc++"), "{missed:?}");
-    assert!(comparison.judge(1, 0.9999).is_err() && !comparison.differing.is_empty());
-    assert!(witnessed.compare(&[]).judge(0, 0.0).is_err(), "nothing is not good");
+    comparison.judge(1, 1.0).expect("what is there is right");
+    let differing: Vec<i64> = comparison.differing.iter().map(|(_, by)| *by).collect();
+    assert_eq!(differing, [gone.allocations.cast_signed()]);
+    some.push(gone);
     some[0].allocations += 1;
     let differing = witnessed.compare(&some).differing;
-    assert!(differing.iter().any(|(_, by)| *by == -1), "one too many");
+    assert!(matches!(differing[..], [(_, -1)]), "one too many: {differing:?}");
+    assert!(witnessed.compare(&[]).judge(0, 0.0).is_err(), "nothing is not good");
+}
+
+#[test]
+fn a_module_without_a_right_stack_is_missed() {
+    let [libc, own] = [libc::getpid as *const () as u64, deep as *const () as u64];
+    let places = Places::read(Path::new("/proc/self/maps")).expect("our own map");
+    let module = places.module(libc).expect("a module").to_owned();
+    let counts = Counts::from([(vec![own, own], 1000), (vec![libc, own], 100)]);
+    let table = Table { own: 0..1, counts: counts.clone(), unnoted: 0 };
+    let truth = Truth { table: &table, certain: &counts, places: &places };
+    let stack = |frames: &[u64]| RecordedStack {
+        allocations: 1000,
+        end: OUTERMOST.to_owned(),
+        frames: frames.to_vec(),
+    };
+    let without = Comparison::of(&[stack(&[own, own])], truth);
+    assert_eq!(without.missed_modules.iter().collect::<Vec<_>>(), [&module]);
+    assert!(without.judge(1, 0.9999).is_err());
+    // A wrong stack through it does not count.
+    let wrong = Comparison::of(&[stack(&[own, own]), stack(&[libc, libc])], truth);
+    assert!(wrong.missed_modules.contains(&module), "{wrong}");
+    let with = Comparison::of(&[stack(&[own, own]), stack(&[libc, own])], truth);
+    with.judge(2000, 1.0).expect("both are there");
 }
 
 /// A table of one stack of this many frames.
@@ -163,7 +184,8 @@ fn only_what_is_too_deep_may_be_cut() {
     assert!(is_right(&deep(limit), DEPTH, (1000..=1000).chain(1..limit)), "one is the oracle's");
     assert!(!is_right(&deep(limit + 3), OUTERMOST, 1..=limit), "it is cut and does not say so");
     assert!(!is_right(&deep(limit + 3), DEPTH, 1..limit), "cut too early");
-    assert!(!is_right(&deep(limit), DEPTH, 1..=limit), "there is nothing to cut");
+    assert!(is_right(&deep(limit), DEPTH, 1..=limit), "nobody asks what follows");
+    assert!(!is_right(&deep(limit - 1), DEPTH, 1..limit), "there is nothing to cut");
     assert!(!is_right(&deep(limit + 3), DEPTH, (2..=limit + 1).chain([9])), "another stack");
     assert!(!is_right(&deep(limit + 3), "no-rule", 1..=limit), "another reason");
 }

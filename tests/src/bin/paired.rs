@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use heapattach_tests::measure::{Results, Rounds};
 
 const USAGE: &str =
-    "usage: paired [--rounds N] [--only stops|redis|pairs|programs|recording] [--json]";
+    "usage: paired [--rounds N] [--only stops|redis|pairs|programs|recording|depth] [--json]";
 const ROUNDS: u32 = 11;
 
 fn main() -> ExitCode {

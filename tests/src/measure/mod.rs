@@ -6,9 +6,11 @@
 //! thread that runs it; times of stops are what the command states, checked from outside by how
 //! long the target gave no answer.
 
+mod depth;
 mod instructions;
 mod pairs;
 mod peer;
+mod preload;
 mod programs;
 mod recording;
 mod redis;
@@ -18,6 +20,7 @@ mod table;
 
 use serde::Serialize;
 
+pub use depth::{DepthCost, WorkCost};
 pub use instructions::Instructions;
 pub use pairs::PairCost;
 pub use programs::ProgramCost;
@@ -45,6 +48,10 @@ pub struct Results {
     pub programs: Vec<ProgramCost>,
     /// What it costs to record everything, and in memory.
     pub recording: Vec<Recording>,
+    /// What it costs to record everything with its stacks.
+    pub depth: Vec<DepthCost>,
+    /// The same for a program's work.
+    pub work: Vec<WorkCost>,
 }
 
 impl Results {
@@ -70,6 +77,10 @@ impl Results {
         }
         if wanted("recording") {
             results.recording = recording::measure(rounds);
+        }
+        if wanted("depth") {
+            results.depth = depth::measure(rounds);
+            results.work = depth::measure_work(rounds);
         }
         results
     }

@@ -30,7 +30,8 @@ impl Display for Results {
         self.write_redis(f)?;
         self.write_pairs(f)?;
         self.write_programs(f)?;
-        self.write_recording(f)
+        self.write_recording(f)?;
+        self.write_depth(f)
     }
 }
 
@@ -101,6 +102,29 @@ impl Results {
             let (used, mapped) = (Told(cost.target_kib), Told(cost.target_mapped_kib));
             let (session, lost, ours) = (cost.session, cost.lost, Told(cost.command_kib));
             writeln!(f, "| {session} | {pair} | {events} | {lost} | {used} | {mapped} | {ours} |")?;
+        }
+        writeln!(f)
+    }
+
+    fn write_depth(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "| frames, of which change | malloc and free, ns | --all adds, ns | heaptrack adds, ns \
+             | that is, times |"
+        )?;
+        writeln!(f, "|---|---:|---:|---:|---:|")?;
+        for cost in &self.depth {
+            let (plain, added) = (Told(cost.plain_ns), Told(cost.added_ns));
+            let (peer, ratio) = (Told(cost.peer_added_ns), Told(cost.peer_ratio));
+            let (frames, changing) = (cost.frames, cost.changing);
+            writeln!(f, "| {frames}, {changing} | {plain} | {added} | {peer} | {ratio} |")?;
+        }
+        writeln!(f, "\n| work | processor time, ms | --all, times that | heaptrack, times that |")?;
+        writeln!(f, "|---|---:|---:|---:|")?;
+        for cost in &self.work {
+            let (plain, times, peer) =
+                (Told(cost.plain_ms), Told(cost.times), Told(cost.peer_times));
+            writeln!(f, "| {} | {plain} | {times} | {peer} |", cost.program)?;
         }
         writeln!(f)
     }

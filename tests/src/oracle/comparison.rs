@@ -53,6 +53,8 @@ pub struct Comparison {
     pub right_stacks: u64,
     /// Frames of the longest right stack.
     pub deepest: usize,
+    /// Wrong stacks that are not only too short: they lead where the program did not come from.
+    pub astray: u64,
     /// What is wrong.
     pub wrong: BTreeMap<Cause, Wrong>,
     /// Modules that right stacks lead through.
@@ -114,6 +116,7 @@ impl Comparison {
     ) {
         let model = nearest(frames, sorted);
         let same = common(frames, model);
+        self.astray += u64::from(same < frames.len() || stack.end == OUTERMOST);
         let name = |frame: Option<&u64>, none: &str| match frame {
             Some(&frame) => places.name(frame),
             None => none.to_owned(),
@@ -221,9 +224,10 @@ fn above<'a>(frames: &'a [u64], table: &Table) -> &'a [u64] {
 fn is_right(stack: &RecordedStack, frames: &[u64], sorted: &[&[u64]]) -> bool {
     match &*stack.end {
         OUTERMOST => sorted.binary_search(&frames).is_ok(),
-        // Only what is deeper may be cut, and there only.
+        // Only there may it be cut. Whether the last frame there is room for has a caller it need
+        // not ask.
         DEPTH => {
-            let next = sorted.partition_point(|other| *other <= frames);
+            let next = sorted.partition_point(|other| *other < frames);
             let goes_on = sorted.get(next).is_some_and(|other| other.starts_with(frames));
             stack.frames.len() >= DEEPEST && goes_on
         }

@@ -5,9 +5,10 @@
 //! another ([`recorded`]); a [`Comparison`] says which of them are right, and where the others went
 //! astray.
 //!
-//! Both end at the same frame, that of `_start`, `clone3` or `__start_context`: the one whose unwind
-//! information says that it has no return address. `backtrace()` names the caller of that frame
-//! null, and drops it. Where a frame has no unwind information both name it and end.
+//! Both end at the same frame, that of `_start` or `clone3`: the one whose unwind information says
+//! that it has no return address. (`backtrace()` calls the caller of that frame null, and drops it.)
+//! Where a frame has no unwind information both name it and end; so ends a coroutine of
+//! `makecontext()`, which returns to the first byte of `__start_context`, before which there is none.
 
 mod comparison;
 mod places;

@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     os::unix::net::UnixStream,
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
     time::Duration,
 };
@@ -23,16 +23,18 @@ pub fn start() -> Result<Server, StartError> {
     start_with(None)
 }
 
-/// The same with a library preloaded.
+/// The same with more in its environment, such as a library to preload.
 ///
 /// # Errors
 /// As [`start`].
-pub fn start_with(library: Option<&Path>) -> Result<Server, StartError> {
+pub fn start_with(
+    environment: impl IntoIterator<Item = (&'static str, PathBuf)>,
+) -> Result<Server, StartError> {
     let program = installed("memcached").ok_or(StartError::Missing(CURE))?;
     let directory = Server::directory("memcached")?;
     let socket = directory.join("socket");
     let mut command = Command::new(program);
-    library.map(|library| command.env("LD_PRELOAD", library));
+    command.envs(environment);
     command.args(["-u", "root", "-m", "64", "-t", "4", "-s"]).arg(&socket);
     Server::start(command, directory, || listens(&socket))
 }

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
     time::Duration,
 };
@@ -28,11 +28,13 @@ pub fn start() -> Result<Server, StartError> {
     start_with(None)
 }
 
-/// The same with a library preloaded.
+/// The same with more in its environment, such as a library to preload.
 ///
 /// # Errors
 /// As [`start`].
-pub fn start_with(library: Option<&Path>) -> Result<Server, StartError> {
+pub fn start_with(
+    environment: impl IntoIterator<Item = (&'static str, PathBuf)>,
+) -> Result<Server, StartError> {
     let program = installed("nginx").ok_or(StartError::Missing(CURE))?;
     installed("ab").ok_or(StartError::Missing(CURE))?;
     let directory = Server::directory("nginx")?;
@@ -42,7 +44,7 @@ pub fn start_with(library: Option<&Path>) -> Result<Server, StartError> {
     let configuration = directory.join("nginx.conf");
     fs::write(&configuration, configure(&directory, port))?;
     let mut command = Command::new(program);
-    library.map(|library| command.env("LD_PRELOAD", library));
+    command.envs(environment);
     command.arg("-p").arg(&directory).arg("-e").arg(directory.join("errors"));
     command.arg("-c").arg(configuration);
     let server =

@@ -29,17 +29,19 @@ pub fn start() -> Result<Server, StartError> {
     start_with(None)
 }
 
-/// The same with a library preloaded.
+/// The same with more in its environment, such as a library to preload.
 ///
 /// # Errors
 /// As [`start`].
-pub fn start_with(library: Option<&Path>) -> Result<Server, StartError> {
+pub fn start_with(
+    environment: impl IntoIterator<Item = (&'static str, PathBuf)>,
+) -> Result<Server, StartError> {
     let program = installed("redis-server").ok_or(StartError::Missing(CURE))?;
     installed("redis-benchmark").ok_or(StartError::Missing(CURE))?;
     let directory = Server::directory("redis")?;
     let socket = directory.join("redis.sock");
     let mut command = Command::new(program);
-    library.map(|library| command.env("LD_PRELOAD", library));
+    command.envs(environment);
     command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
     Server::start(command, directory, || listens(&socket))
 }

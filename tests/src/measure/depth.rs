@@ -1,0 +1,154 @@
+//! What it costs to record every allocation with its stack, by the shape of the stacks; and what a
+//! peer's recording costs.
+
+use serde::Serialize;
+
+use super::{Rounds, Spread, preload::Preload};
+use crate::{
+    attached::Attached,
+    command::Hooks,
+    compile::folder,
+    fixture::{Fixture, Launch},
+    real::python,
+    skip::skip,
+};
+
+/// Frames above malloc, and how many of the innermost are others in each pair; in the order of the
+/// steps of `depth_cost.c`.
+const SHAPES: [(u32, u32); 7] = [(10, 0), (20, 0), (60, 0), (10, 2), (20, 6), (60, 6), (60, 30)];
+/// Pairs of one measurement.
+const PAIRS: u64 = 100_000;
+/// How often the Python program does its work in one measurement.
+const REPEATS: u64 = 2;
+
+/// What pairs from stacks of one shape cost.
+#[derive(Debug, Serialize)]
+pub struct DepthCost {
+    /// Frames above malloc.
+    pub frames: u32,
+    /// The innermost of them that change.
+    pub changing: u32,
+    /// Processor time of a pair, in ns.
+    pub plain_ns: Spread,
+    /// What a session that records everything adds to it.
+    pub added_ns: Spread,
+    /// What the peer adds.
+    pub peer_added_ns: Spread,
+    /// How many times what the session adds that is.
+    pub peer_ratio: Spread,
+}
+
+/// What a program's work costs.
+#[derive(Debug, Serialize)]
+pub struct WorkCost {
+    /// Which program.
+    pub program: &'static str,
+    /// Its processor time, in ms.
+    pub plain_ms: Spread,
+    /// With a session that records everything: so many times that.
+    pub times: Spread,
+    /// With the peer.
+    pub peer_times: Spread,
+}
+
+/// The same program three ways; without the peer, two.
+struct Ways {
+    plain: Fixture,
+    attached: (Fixture, Attached),
+    peer: Option<(Fixture, Preload)>,
+}
+
+/// One measurement each way, in ns.
+struct Turn {
+    plain: f64,
+    attached: f64,
+    peer: Option<f64>,
+}
+
+impl Ways {
+    /// After one step, in which a program may load what it needs.
+    fn start(launch: impl Fn() -> Option<Launch>, step: u64) -> Option<Self> {
+        let plain = launch()?.start();
+        let mut watched = launch()?.start();
+        watched.step(step, 1);
+        let command = Attached::command(watched.pid(), Hooks::Auto);
+        let command = command.arg("--all").arg("--on-full=wait");
+        let session = Attached::start(command, &mut watched);
+        let peer = match Preload::new() {
+            Some(preload) => Some((preload.under(launch()?).start(), preload)),
+            None => None,
+        };
+        Some(Self { plain, attached: (watched, session), peer })
+    }
+
+    fn turn(&mut self, step: u64, argument: u64) -> Turn {
+        #[expect(clippy::cast_precision_loss, reason = "a few billion ns")]
+        let ns = |fixture: &mut Fixture| fixture.step(step, argument) as f64;
+        Turn {
+            plain: ns(&mut self.plain),
+            attached: ns(&mut self.attached.0),
+            peer: self.peer.as_mut().map(|(fixture, _)| ns(fixture)),
+        }
+    }
+
+    /// Panics unless at least so many calls were recorded, and none lost.
+    fn end(self, calls: u64) {
+        let report = self.attached.1.end();
+        assert!(report.calls() >= calls, "{} of {calls} calls", report.calls());
+        assert!(report.is_complete(), "lost: {:?}", report.heap.lost);
+        self.attached.0.finish();
+        self.plain.finish();
+        if let Some((fixture, _preload)) = self.peer {
+            fixture.finish();
+        }
+    }
+}
+
+pub(super) fn measure(rounds: Rounds) -> Vec<DepthCost> {
+    let Some(mut ways) = Ways::start(|| Launch::new("depth_cost.c"), 1) else { return Vec::new() };
+    let mut turns: [Vec<Turn>; SHAPES.len()] = Default::default();
+    // The first round is for what is made once for each stack.
+    for round in 0..=rounds.0 {
+        for (step, turns) in (1..).zip(&mut turns) {
+            let turn = ways.turn(step, PAIRS);
+            turns.extend((round > 0).then_some(turn));
+        }
+    }
+    ways.end(2 * PAIRS * u64::from(rounds.0) * SHAPES.len() as u64);
+    SHAPES.iter().zip(&turns).map(|(&shape, turns)| cost(shape, turns)).collect()
+}
+
+fn cost((frames, changing): (u32, u32), turns: &[Turn]) -> DepthCost {
+    #[expect(clippy::cast_precision_loss, reason = "a small number")]
+    let pairs = PAIRS as f64;
+    let of =
+        |value: &dyn Fn(&Turn) -> Option<f64>| Spread::of(turns.iter().filter_map(value).collect());
+    DepthCost {
+        frames,
+        changing,
+        plain_ns: of(&|turn| Some(turn.plain / pairs)),
+        added_ns: of(&|turn| Some((turn.attached - turn.plain) / pairs)),
+        peer_added_ns: of(&|turn| Some((turn.peer? - turn.plain) / pairs)),
+        peer_ratio: of(&|turn| Some((turn.peer? - turn.plain) / (turn.attached - turn.plain))),
+    }
+}
+
+pub(super) fn measure_work(rounds: Rounds) -> Vec<WorkCost> {
+    let Some(python) = python() else {
+        skip("no python3 here", "apt-get install python3");
+        return Vec::new();
+    };
+    let script = folder().join("python_stacks.py");
+    let launch = || Some(Launch::program(&python).arg(&script).env("PYTHONMALLOC", "malloc"));
+    let Some(mut ways) = Ways::start(launch, 1) else { return Vec::new() };
+    let turns: Vec<Turn> = (0..=rounds.0).map(|_| ways.turn(1, REPEATS)).skip(1).collect();
+    ways.end(u64::from(rounds.0));
+    let of =
+        |value: &dyn Fn(&Turn) -> Option<f64>| Spread::of(turns.iter().filter_map(value).collect());
+    vec![WorkCost {
+        program: "python3, its memory by malloc",
+        plain_ms: of(&|turn| Some(turn.plain / 1e6)),
+        times: of(&|turn| Some(turn.attached / turn.plain)),
+        peer_times: of(&|turn| Some(turn.peer? / turn.plain)),
+    }]
+}
