@@ -91,6 +91,10 @@ pub struct SessionArgs {
     /// --all]
     #[arg(long, value_name = "SIZE", value_parser = parse_ring, allow_hyphen_values = true)]
     pub ring: Option<u32>,
+    /// Look past functions with such names for who asked for memory, `*` being any text; adds to
+    /// the built-in list of allocators, which `none` switches off
+    #[arg(long, value_name = "GLOB", value_delimiter = ',')]
+    pub hide_frames: Vec<String>,
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,

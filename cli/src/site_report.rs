@@ -6,6 +6,7 @@ use heapattach_injector::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    hidden::Hidden,
     profile::{Estimate, Flow, Measure, Oddities, Site},
     recorder::Recorder,
     symbols::{Frame, Symbols},
@@ -84,8 +85,10 @@ pub struct LostReport {
 /// One place that asks for memory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SiteReport {
-    /// The caller, in words.
+    /// The frame that caused the allocations, in words.
     pub place: String,
+    /// Which of `frames` that is: those before it are allocators and the like.
+    pub cause: usize,
     /// What it holds.
     pub live: Amount,
     /// What it asked for since the attach.
@@ -166,6 +169,7 @@ pub fn heap_report(
     session: &Session<'_>,
     recorder: &Recorder,
     symbols: &mut Symbols,
+    hidden: &Hidden,
     lost: Lost,
 ) -> HeapReport {
     let profile = &recorder.profile;
@@ -185,7 +189,7 @@ pub fn heap_report(
         sites: sites
             .iter()
             .take(SITES)
-            .map(|site| site_report(session, recorder, site, symbols))
+            .map(|site| site_report(session, recorder, site, symbols, hidden))
             .collect(),
     }
 }
@@ -208,10 +212,13 @@ fn site_report(
     recorder: &Recorder,
     site: &Site,
     symbols: &mut Symbols,
+    hidden: &Hidden,
 ) -> SiteReport {
     let frames = frames(session, recorder, site.stack, symbols);
+    let cause = hidden.cause(&frames);
     SiteReport {
-        place: frames.first().map_or_else(|| "[unknown]".to_owned(), FrameReport::place),
+        cause,
+        place: frames.get(cause).map_or_else(|| "[unknown]".to_owned(), FrameReport::place),
         live: site.heap.measure(Flow::Live).into(),
         allocated: site.heap.measure(Flow::Allocated).into(),
         mapped: site.pages.mapped,
