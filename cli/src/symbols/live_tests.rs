@@ -1,10 +1,10 @@
 //! This very process as the target, and small programs of the system's compiler.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::fs;
 
 use heapattach_injector::proc::{Process, maps};
 
-use super::{Frame, Symbols, UNKNOWN};
+use super::{Frame, Symbols, UNKNOWN, folder::Folder};
 
 fn of_this_process() -> Symbols {
     let process = Process::open(std::process::id().cast_signed()).unwrap();
@@ -12,51 +12,6 @@ fn of_this_process() -> Symbols {
     let mut symbols = Symbols::new();
     symbols.note(&process, &maps::parse(&text).unwrap());
     symbols
-}
-
-/// A folder for one test, gone with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let folder = format!("heapattach-symbols-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(folder);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn run(&self, command: &str) {
-        let mut words = command.split(' ');
-        let mut process = Command::new(words.next().unwrap());
-        let status = process.args(words).current_dir(&self.0).status().unwrap();
-        assert!(status.success(), "{command}");
-    }
-
-    /// The calls at an address of `file` as if it were mapped at `BASE` from its first byte.
-    fn at(&self, file: &str, offset: u64) -> Vec<Frame> {
-        use std::os::unix::fs::MetadataExt;
-        let path = self.0.join(file);
-        let (inode, path) = (fs::metadata(&path).unwrap().ino(), path.display());
-        let map = format!("10000000-20000000 r-xp 00000000 08:01 {inode} {path}\n");
-        let process = Process::open(std::process::id().cast_signed()).unwrap();
-        let mut symbols = Symbols::new();
-        symbols.note(&process, &maps::parse(map.as_bytes()).unwrap());
-        symbols.symbolize(0x1000_0000 + offset)
-    }
-
-    /// Where `symbol` lies in `file`; its text must be mapped as the file has it.
-    fn offset_of(&self, file: &str, symbol: &str) -> u64 {
-        let output = Command::new("nm").arg(self.0.join(file)).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        let line = text.lines().find(|line| line.ends_with(&format!(" {symbol}"))).unwrap();
-        u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 #[test]

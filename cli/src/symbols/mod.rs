@@ -14,17 +14,19 @@
 //! it can keep us busy, so this is to be called when the target has been left alone. Of a module's
 //! debug information all of it is read at the first address that needs it: seconds for a gigabyte.
 
-#![allow(dead_code, reason = "the report uses it from the next commit on")]
-
+mod build_id;
 mod debug_file;
 mod demangle;
 mod dwarf;
 mod elf;
 #[cfg(test)]
+mod folder;
+#[cfg(test)]
 mod hostile_tests;
 mod image;
 #[cfg(test)]
 mod live_tests;
+mod mapped_file;
 mod modules;
 mod printable;
 mod reader;

@@ -6,17 +6,19 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    ffi::OsStr,
+    ffi::OsString,
     fs::File,
     ops::Range,
     os::unix::ffi::OsStrExt,
     path::PathBuf,
 };
 
-use heapattach_injector::proc::{Process, file, maps::Mapping};
+use heapattach_injector::proc::{Process, maps::Mapping};
 use nix::sys::resource::{Resource, getrlimit};
 
-use super::{elf::Allowance, image::Image, printable::printable, root::Root};
+use super::{
+    build_id::BuildId, elf::Allowance, image::Image, mapped_file, printable::printable, root::Root,
+};
 
 /// No honest session sees more.
 const PLACES_LIMIT: usize = 1 << 16;
@@ -31,12 +33,21 @@ pub struct Modules {
     /// By first address; they never overlap.
     places: BTreeMap<u64, Place>,
     modules: Vec<Module>,
-    /// Label and inode.
-    known: HashMap<(Vec<u8>, u64), usize>,
+    known: HashMap<Identity, usize>,
     open_files: u64,
     own_root: Option<Root>,
     target_root: Option<Root>,
     allowance: Allowance,
+}
+
+/// What tells two modules apart: a deleted file keeps its path here, and the path of a replaced one
+/// may get the same inode again.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Identity {
+    path: OsString,
+    device: (u32, u32),
+    inode: u64,
+    build_id: Option<BuildId>,
 }
 
 /// One module.
@@ -46,6 +57,8 @@ pub struct Module {
     pub name: String,
     /// Its names, if its file could be read.
     pub image: Option<Image>,
+    /// The build that is mapped, as far as known.
+    build_id: Option<BuildId>,
     file: Option<File>,
     path: PathBuf,
 }
@@ -63,8 +76,11 @@ impl Modules {
     /// Notes what is mapped now; whether anything of it was new.
     pub fn note(&mut self, process: &Process, maps: &[Mapping<'_>]) -> bool {
         let mut news = false;
+        let memory = process.open_memory().ok();
         for mapping in maps.iter().filter(|m| m.executable) {
-            let Some(module) = self.module_of(process, mapping) else { continue };
+            let build_id = memory.as_ref().filter(|_| mapping.inode != 0);
+            let build_id = build_id.and_then(|memory| mapped_file::loaded(memory, maps, mapping));
+            let Some(module) = self.module_of(process, mapping, build_id) else { continue };
             let range = mapping.range.start.get()..mapping.range.end.get();
             let anonymous = mapping.is_anonymous();
             // Of generated code only the address itself means anything, to perf maps for one.
@@ -94,36 +110,43 @@ impl Modules {
             self.open_files -= 1;
             self.own_root = self.own_root.take().or_else(Root::own);
             let roots = self.target_root.iter().chain(&self.own_root);
-            module.image = Image::read(file, &module.path, roots, &mut self.allowance);
+            let is_it = mapped_file::is_build(&file, module.build_id.as_ref());
+            let read = is_it.then(|| Image::read(file, &module.path, roots, &mut self.allowance));
+            module.image = read.flatten();
         }
         Some((module, file_offset))
     }
 
-    fn module_of(&mut self, process: &Process, mapping: &Mapping<'_>) -> Option<usize> {
-        let label = mapping.label().as_bytes();
-        if let Some(&known) = self.known.get(&(label.to_vec(), mapping.inode)) {
+    fn module_of(
+        &mut self,
+        process: &Process,
+        mapping: &Mapping<'_>,
+        build_id: Option<BuildId>,
+    ) -> Option<usize> {
+        let path = mapped_file::path(mapping);
+        let (device, inode) = (mapping.device, mapping.inode);
+        let identity = Identity { path: path.into(), device, inode, build_id };
+        if let Some(&known) = self.known.get(&identity) {
             return Some(known);
         }
         if self.modules.len() >= MODULES_LIMIT {
             return None;
         }
         self.target_root = self.target_root.take().or_else(|| Root::of(process));
-        let has_room = self.open_files < files_limit();
-        let file =
-            (mapping.inode != 0 && has_room).then(|| file::open_module(process, mapping).ok());
-        let file = file.flatten();
+        let root = self.target_root.as_ref().filter(|_| self.open_files < files_limit());
+        let has_file = root.filter(|_| inode != 0);
+        let file = has_file.and_then(|root| {
+            mapped_file::open(process, Some(root), mapping, identity.build_id.as_ref())
+        });
         self.open_files += u64::from(file.is_some());
+        let label = mapping.label().as_bytes();
         let name =
             if label.is_empty() { "[anonymous]".into() } else { String::from_utf8_lossy(label) };
-        let path = label.strip_suffix(b" (deleted)").unwrap_or(label);
-        self.modules.push(Module {
-            name: printable(&name),
-            image: None,
-            file,
-            path: PathBuf::from(OsStr::from_bytes(path)),
-        });
+        let path = PathBuf::from(path);
+        let build_id = identity.build_id.clone();
+        self.modules.push(Module { name: printable(&name), image: None, build_id, file, path });
         let module = self.modules.len() - 1;
-        self.known.insert((label.to_vec(), mapping.inode), module);
+        self.known.insert(identity, module);
         Some(module)
     }
 

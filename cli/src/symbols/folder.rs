@@ -1,0 +1,65 @@
+//! Files of one test.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::Command,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use heapattach_injector::proc::{Process, maps};
+use nix::sys::stat::{major, minor};
+
+use super::{Frame, Symbols};
+
+/// A folder for one test, gone with it.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    /// An empty one.
+    pub fn new(name: &str) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Relaxed);
+        let folder = format!("heapattach-symbols-{name}-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// Runs a command in it that must succeed.
+    pub fn run(&self, command: &str) {
+        let mut words = command.split(' ');
+        let mut process = Command::new(words.next().unwrap());
+        let status = process.args(words).current_dir(&self.0).status().unwrap();
+        assert!(status.success(), "{command}");
+    }
+
+    /// The calls at an address of `file` as if it were mapped at `BASE` from its first byte.
+    pub fn at(&self, file: &str, offset: u64) -> Vec<Frame> {
+        use std::os::unix::fs::MetadataExt;
+        let path = self.0.join(file);
+        let found = fs::metadata(&path).unwrap();
+        let (inode, device) = (found.ino(), found.dev());
+        let device = format!("{:x}:{:x}", major(device), minor(device));
+        let path = path.display();
+        let map = format!("10000000-20000000 r-xp 00000000 {device} {inode} {path}\n");
+        let process = Process::open(std::process::id().cast_signed()).unwrap();
+        let mut symbols = Symbols::new();
+        symbols.note(&process, &maps::parse(map.as_bytes()).unwrap());
+        symbols.symbolize(0x1000_0000 + offset)
+    }
+
+    /// Where `symbol` lies in `file`; its text must be mapped as the file has it.
+    pub fn offset_of(&self, file: &str, symbol: &str) -> u64 {
+        let output = Command::new("nm").arg(self.0.join(file)).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = text.lines().find(|line| line.ends_with(&format!(" {symbol}"))).unwrap();
+        u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
