@@ -35,8 +35,14 @@ impl Default for Allowance {
 }
 
 impl Allowance {
+    /// So many bytes.
+    #[cfg(test)]
+    pub fn of(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
     /// `bytes` less of it, if there is so much.
-    fn take(&mut self, bytes: u64) -> Option<()> {
+    pub fn take(&mut self, bytes: u64) -> Option<()> {
         self.0 = self.0.checked_sub(bytes)?;
         Some(())
     }

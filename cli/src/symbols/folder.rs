@@ -12,6 +12,13 @@ use nix::sys::stat::{major, minor};
 
 use super::{Frame, Symbols};
 
+/// Says loudly that a test could not run here; a failure where `CI` is set.
+pub fn skip(why: &str, cure: &str) {
+    let ci = std::env::var("CI").is_ok_and(|value| !value.is_empty() && value != "false");
+    assert!(!ci, "skipped, which CI does not allow: {why}; {cure}");
+    eprintln!("SKIPPED: {why}; {cure}");
+}
+
 /// A folder for one test, gone with it.
 pub struct Folder(pub PathBuf);
 
@@ -24,6 +31,12 @@ impl Folder {
         let path = std::env::temp_dir().join(folder);
         fs::create_dir_all(&path).unwrap();
         Self(path)
+    }
+
+    /// Whether there is such a program.
+    pub fn has(&self, program: &str) -> bool {
+        let mut command = Command::new(program);
+        command.arg("--version").current_dir(&self.0).output().is_ok()
     }
 
     /// Runs a command in it that must succeed.

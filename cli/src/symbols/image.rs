@@ -3,7 +3,7 @@
 use std::{fs::File, path::Path};
 
 use super::{
-    debug_file,
+    debug_data, debug_file,
     demangle::demangle,
     dwarf::{Call, Dwarf},
     elf::{self, Allowance, Segment, Source},
@@ -44,6 +44,11 @@ impl Image {
         }
         if symbols.is_empty() {
             symbols = SymbolTable::read(&source, &elf, Table::Dynamic, allowance);
+            if let Some(packed) = debug_data::read(&source, &elf, allowance)
+                && let Some(elf) = packed.elf()
+            {
+                symbols.add(SymbolTable::read(&packed, &elf, Table::Full, allowance));
+            }
         }
         Some(Self { segments, symbols, dwarf })
     }

@@ -6,7 +6,7 @@
 //!           image: file offset -> image address       from here on the target may be gone
 //!             |    elf, debug_file: which bytes
 //!             +-> dwarf (reader) -> functions, lines, inlined calls
-//!             +-> symbol_table   -> the function, where DWARF knows none
+//!             +-> symbol_table   -> the function, where DWARF knows none (debug_data: packed)
 //! ```
 //!
 //! Every file is the target's, hence hostile: whatever is wrong with one costs names, never the
@@ -15,6 +15,7 @@
 //! debug information all of it is read at the first address that needs it: seconds for a gigabyte.
 
 mod build_id;
+mod debug_data;
 mod debug_file;
 mod demangle;
 mod dwarf;

@@ -83,6 +83,18 @@ impl SymbolTable {
         Some(Self::new(symbols, names))
     }
 
+    /// Adds the functions of another table of the same module.
+    pub fn add(&mut self, other: Self) {
+        let mut names = std::mem::take(&mut self.names);
+        // The last name may lack its end.
+        names.push(0);
+        let from = names.len();
+        names.extend(other.names);
+        let mut symbols = std::mem::take(&mut self.symbols);
+        symbols.extend(other.symbols.into_iter().map(|s| Symbol { name: s.name + from, ..s }));
+        *self = Self::new(symbols, names);
+    }
+
     fn new(mut symbols: Vec<Symbol>, names: Vec<u8>) -> Self {
         let name = |symbol: &Symbol| name_at(&names, symbol.name).unwrap_or_default();
         let underscores = |name: &[u8]| name.iter().take_while(|&&byte| byte == b'_').count();
