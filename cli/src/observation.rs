@@ -113,6 +113,7 @@ impl Record {
             };
             let (pid, command) = (report.pid, std::mem::take(&mut report.command));
             *report = compose(session, &counts, &recorder, counted);
+            self.symbols.note_generated();
             let hidden = Hidden::new(&args.hide_frames);
             report.heap = heap_report(session, &recorder, &mut self.symbols, &hidden, counts.lost);
             (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);

@@ -119,3 +119,21 @@ fn a_debug_file_is_taken_only_with_the_same_build_id() {
     assert_eq!(frame.function.as_deref(), Some("zoo::outer(int, char const*)"));
     assert_eq!(frame.line, None);
 }
+
+#[test]
+fn generated_code_has_the_names_its_generator_wrote_down() {
+    let process = Process::open(std::process::id().cast_signed()).unwrap();
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let pid = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap();
+    let path = format!("/tmp/perf-{}.map", pid.split_whitespace().last().unwrap());
+    fs::write(&path, "42000 100 Lapp/Main;::run\n").unwrap();
+    let mut symbols = Symbols::new();
+    symbols.note(&process, &[]);
+    let text = process.read("maps").unwrap();
+    symbols.note(&process, &maps::parse(&text).unwrap());
+    assert_eq!(symbols.symbolize(0x42010)[0].function, None, "before it was read");
+    symbols.note_generated();
+    fs::remove_file(&path).unwrap();
+    assert_eq!(symbols.symbolize(0x42010)[0].function.as_deref(), Some("Lapp/Main;::run"));
+    assert_eq!(symbols.symbolize(0x42100)[0].function, None);
+}

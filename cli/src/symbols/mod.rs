@@ -1,6 +1,7 @@
 //! What an address of code means: module, function, source line, and the calls inlined there.
 //!
 //! ```text
+//! perf_map: address -> function, of generated code
 //! maps --> modules: address -> file, file offset      while the target runs; files are only opened
 //!             |
 //!           image: file offset -> image address       from here on the target may be gone
@@ -25,10 +26,12 @@ mod folder;
 #[cfg(test)]
 mod hostile_tests;
 mod image;
+mod latest;
 #[cfg(test)]
 mod live_tests;
 mod mapped_file;
 mod modules;
+mod perf_map;
 mod printable;
 mod reader;
 mod root;
@@ -39,6 +42,7 @@ use std::collections::HashMap;
 use heapattach_injector::proc::{Process, maps::Mapping};
 
 use modules::Modules;
+use perf_map::{PerfMap, Place};
 
 /// The name of what is in no module.
 pub const UNKNOWN: &str = "[unknown]";
@@ -68,6 +72,8 @@ pub struct Frame {
 #[derive(Debug, Default)]
 pub struct Symbols {
     modules: Modules,
+    generated_at: Option<Place>,
+    generated: PerfMap,
     remembered: HashMap<u64, Vec<Frame>>,
     remembered_frames: usize,
 }
@@ -81,7 +87,17 @@ impl Symbols {
     /// Notes what is mapped now and opens the files that are new. At each address the latest
     /// mapping counts.
     pub fn note(&mut self, process: &Process, maps: &[Mapping<'_>]) {
+        self.generated_at = self.generated_at.take().or_else(|| Place::of(process));
         if self.modules.note(process, maps) {
+            self.forget();
+        }
+    }
+
+    /// Reads the names of generated code: late, since it is still being written to. The target may
+    /// be gone.
+    pub fn note_generated(&mut self) {
+        if let (Some(root), Some(place)) = (self.modules.target_root(), &self.generated_at) {
+            self.generated = PerfMap::read(root, place);
             self.forget();
         }
     }
@@ -119,9 +135,13 @@ impl Symbols {
             line: None,
             inlined: false,
         };
-        let Some((module, at)) = self.modules.find(pc) else { return vec![frame(UNKNOWN, pc)] };
+        // What was generated since modules were last noted is in none of them.
+        let generated = |frame| vec![Frame { function: self.generated.name(pc), ..frame }];
+        let Some((module, at)) = self.modules.find(pc) else {
+            return generated(frame(UNKNOWN, pc));
+        };
         let Some((image, offset)) = image::of(module.image.as_ref(), at) else {
-            return vec![frame(&module.name, at)];
+            return generated(frame(&module.name, at));
         };
         let calls = image.calls(offset);
         let last = calls.len().saturating_sub(1);

@@ -4,20 +4,14 @@
 //! wanted, and read when the first name is. An open file also keeps its inode number from being
 //! given to another.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    ffi::OsString,
-    fs::File,
-    ops::Range,
-    os::unix::ffi::OsStrExt,
-    path::PathBuf,
-};
+use std::{collections::HashMap, ffi::OsString, fs::File, os::unix::ffi::OsStrExt, path::PathBuf};
 
 use heapattach_injector::proc::{Process, maps::Mapping};
 use nix::sys::resource::{Resource, getrlimit};
 
 use super::{
-    build_id::BuildId, elf::Allowance, image::Image, mapped_file, printable::printable, root::Root,
+    build_id::BuildId, elf::Allowance, image::Image, latest::Latest, mapped_file,
+    printable::printable, root::Root,
 };
 
 /// No honest session sees more.
@@ -30,8 +24,7 @@ const FILES_LIMIT: u64 = 4096;
 /// All code seen, the latest at each address.
 #[derive(Debug, Default)]
 pub struct Modules {
-    /// By first address; they never overlap.
-    places: BTreeMap<u64, Place>,
+    places: Latest<Place>,
     modules: Vec<Module>,
     known: HashMap<Identity, usize>,
     open_files: u64,
@@ -66,7 +59,7 @@ pub struct Module {
 /// Where a piece of a module is mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
-    end: u64,
+    start: u64,
     /// Of the first byte.
     file_offset: u64,
     module: usize,
@@ -85,11 +78,9 @@ impl Modules {
             let anonymous = mapping.is_anonymous();
             // Of generated code only the address itself means anything, to perf maps for one.
             let file_offset = if anonymous { range.start } else { mapping.file_offset };
-            let place = Place { end: range.end, file_offset, module };
-            let is_known = self.places.get(&range.start) == Some(&place);
-            if !is_known && self.places.len() < PLACES_LIMIT && range.start < range.end {
-                self.clear(range.clone());
-                self.places.insert(range.start, place);
+            let place = Place { start: range.start, file_offset, module };
+            if !self.places.has(&range, &place) && self.places.len() < PLACES_LIMIT {
+                self.places.insert(range, place);
                 news = true;
             }
         }
@@ -99,12 +90,8 @@ impl Modules {
     /// The module `address` belongs to, its file read if it was not yet, and the offset in that
     /// file.
     pub fn find(&mut self, address: u64) -> Option<(&Module, u64)> {
-        let (start, place) = self.places.range(..=address).next_back()?;
-        let within = address - start;
-        if address >= place.end {
-            return None;
-        }
-        let file_offset = place.file_offset.checked_add(within)?;
+        let place = self.places.find(address)?;
+        let file_offset = place.file_offset.checked_add(address - place.start)?;
         let module = self.modules.get_mut(place.module)?;
         if let Some(file) = module.file.take() {
             self.open_files -= 1;
@@ -115,6 +102,11 @@ impl Modules {
             module.image = read.flatten();
         }
         Some((module, file_offset))
+    }
+
+    /// The file tree of the target.
+    pub fn target_root(&self) -> Option<&Root> {
+        self.target_root.as_ref()
     }
 
     fn module_of(
@@ -148,23 +140,6 @@ impl Modules {
         let module = self.modules.len() - 1;
         self.known.insert(identity, module);
         Some(module)
-    }
-
-    /// Forgets what was mapped at `range`; what sticks out of it stays.
-    fn clear(&mut self, range: Range<u64>) {
-        let below = self.places.range(..range.end).rev();
-        let overlapping = below.take_while(|(_, place)| place.end > range.start);
-        let overlapping: Vec<u64> = overlapping.map(|(start, _)| *start).collect();
-        for start in overlapping {
-            let Some(old) = self.places.remove(&start) else { continue };
-            if start < range.start {
-                self.places.insert(start, Place { end: range.start, ..old.clone() });
-            }
-            if old.end > range.end {
-                let file_offset = old.file_offset.saturating_add(range.end - start);
-                self.places.insert(range.end, Place { file_offset, ..old });
-            }
-        }
     }
 }
 
