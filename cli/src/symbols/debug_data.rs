@@ -18,13 +18,13 @@ const MEMORY_LIMIT_KIB: u32 = 128 << 10;
 const PIECE: usize = 64 << 10;
 
 /// The file in the file, if there is one.
-pub fn read(source: &Source, elf: &Elf<'_>, allowance: &mut Allowance) -> Option<Source> {
+pub fn read(source: &Source, elf: &Elf<'_>, allowance: &Allowance) -> Option<Source> {
     let packed = source.named(elf, ".gnu_debugdata", allowance)?;
     Source::new(unpack(&packed, allowance)?)
 }
 
 /// As a file without a name, because that is what we read.
-fn unpack(packed: &[u8], allowance: &mut Allowance) -> Option<File> {
+fn unpack(packed: &[u8], allowance: &Allowance) -> Option<File> {
     let mut file = File::from(memfd_create("debugdata", MFdFlags::MFD_CLOEXEC).ok()?);
     let reader = XzReader::new_mem_limit(packed, false, MEMORY_LIMIT_KIB);
     let mut reader = reader.take(SIZE_LIMIT + 1);
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use crate::symbols::folder::{Folder, skip};
 
-    fn text(packed: &[u8], allowance: &mut Allowance) -> Option<String> {
+    fn text(packed: &[u8], allowance: &Allowance) -> Option<String> {
         let mut file = unpack(packed, allowance)?;
         file.rewind().unwrap();
         let mut text = String::new();
@@ -72,9 +72,9 @@ mod tests {
     fn a_bomb_is_not_unpacked() {
         let Some(packed) = packed(&vec![0; 10 << 20]) else { return };
         assert!(packed.len() < 10_000);
-        assert_eq!(text(&packed, &mut Allowance::default()).unwrap().len(), 10 << 20);
-        let mut allowance = Allowance::of(1 << 20);
-        assert!(text(&packed, &mut allowance).is_none());
+        assert_eq!(text(&packed, &Allowance::default()).unwrap().len(), 10 << 20);
+        let allowance = Allowance::of(1 << 20);
+        assert!(text(&packed, &allowance).is_none());
         assert!(allowance.take(1 << 20).is_none(), "what was unpacked counts");
     }
 
@@ -87,9 +87,9 @@ mod tests {
             for flip in [1, 0x80, 0xff] {
                 let mut damaged = packed.clone();
                 damaged[at] ^= flip;
-                let _ = text(&damaged, &mut Allowance::default());
+                let _ = text(&damaged, &Allowance::default());
             }
-            assert!(text(&packed[..at], &mut Allowance::default()).is_none());
+            assert!(text(&packed[..at], &Allowance::default()).is_none());
         }
     }
 

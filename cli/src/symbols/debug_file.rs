@@ -14,21 +14,17 @@ use object::Object;
 use super::{
     build_id::BuildId,
     elf::{Elf, Source},
-    root::Root,
+    split_dwarf::Surroundings,
 };
 
-/// The debug file of the module `elf` at `path`, looked for below each of the roots.
-pub fn find<'r>(
-    elf: &Elf<'_>,
-    path: &Path,
-    roots: impl Iterator<Item = &'r Root> + Clone,
-) -> Option<Source> {
+/// The debug file of the module `elf`, looked for below each of the roots.
+pub fn find(elf: &Elf<'_>, around: &Surroundings) -> Option<Source> {
     let id = BuildId::new(elf.build_id().ok()??)?;
     let link = elf.gnu_debuglink().ok().flatten().map(|(name, _)| name);
-    let candidates = candidates(&id, link, path);
+    let candidates = candidates(&id, link, &around.path);
     let open = |candidate: &PathBuf| {
-        let found = roots.clone().filter_map(|root| Source::new(root.open(candidate)?));
-        found.into_iter().find(|source| has_build_id(source, &id))
+        let mut found = around.roots.iter().filter_map(|root| Source::new(root.open(candidate)?));
+        found.find(|source| has_build_id(source, &id))
     };
     candidates.iter().find_map(open)
 }

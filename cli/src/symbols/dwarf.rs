@@ -2,15 +2,16 @@
 
 use std::{fmt, sync::Arc};
 
-use addr2line::Context;
+use addr2line::{Context, LookupContinuation, LookupResult};
 use gimli::RunTimeEndian;
 use object::Object;
 
 use super::{
     demangle::demangle,
-    elf::{Allowance, Elf, Source},
+    elf::{Elf, Source},
     printable::printable,
     reader::{Meter, Reader},
+    split_dwarf::{SplitDwarf, Surroundings},
 };
 
 /// More calls inlined into each other are cut.
@@ -30,6 +31,7 @@ pub struct Call {
 /// The debug information of one module. Its units are parsed when first asked for.
 pub struct Dwarf {
     context: Context<Reader>,
+    split: SplitDwarf,
     meter: Arc<Meter>,
 }
 
@@ -41,13 +43,13 @@ impl fmt::Debug for Dwarf {
 
 impl Dwarf {
     /// Reads the sections; `None` if the file has no debug information, or none that can be used.
-    pub fn read(source: &Source, elf: &Elf<'_>, allowance: &mut Allowance) -> Option<Self> {
+    pub fn read(source: &Source, elf: &Elf<'_>, around: &Surroundings) -> Option<Self> {
         elf.section_by_name(".debug_info")?;
-        let endian =
-            if elf.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        let endian = endian(elf);
         let meter = Arc::new(Meter::default());
         let load = |id: gimli::SectionId| {
-            let bytes = if is_of_use(id) { source.named(elf, id.name(), allowance) } else { None };
+            let name = is_of_use(id).then_some(id.name());
+            let bytes = name.and_then(|name| source.named(elf, name, &around.allowance));
             let bytes = bytes.unwrap_or_default();
             meter.provide(bytes.len());
             Ok::<_, gimli::Error>(Reader::new(bytes, endian, Arc::clone(&meter)))
@@ -55,7 +57,8 @@ impl Dwarf {
         let sections = gimli::Dwarf::load(load).ok()?;
         meter.begin();
         let context = Context::from_dwarf(sections).ok()?;
-        Some(Self { context, meter })
+        let split = SplitDwarf::new(around, endian, &meter);
+        Some(Self { context, split, meter })
     }
 
     /// The calls at `address`, the innermost first; empty where nothing is known.
@@ -66,9 +69,16 @@ impl Dwarf {
             return calls;
         }
         self.meter.begin();
-        let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() else {
-            return calls;
+        let mut lookup = self.context.find_frames(address);
+        let found = loop {
+            match lookup {
+                LookupResult::Output(found) => break found,
+                LookupResult::Load { load, continuation } => {
+                    lookup = continuation.resume(self.split.load(&load));
+                }
+            }
         };
+        let Ok(mut frames) = found else { return calls };
         while let Ok(Some(frame)) = frames.next()
             && calls.len() < CALLS_LIMIT
         {
@@ -84,8 +94,13 @@ impl Dwarf {
     }
 }
 
+/// The order of bytes.
+pub fn endian(elf: &Elf<'_>) -> RunTimeEndian {
+    if elf.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big }
+}
+
 /// Variables, macros and types are most of DWARF, and no concern of ours.
-fn is_of_use(id: gimli::SectionId) -> bool {
+pub fn is_of_use(id: gimli::SectionId) -> bool {
     use gimli::SectionId as Id;
     matches!(
         id,

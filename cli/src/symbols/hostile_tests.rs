@@ -12,6 +12,7 @@ use super::{
     elf::Allowance,
     image::Image,
     reader::{Meter, Reader},
+    split_dwarf::Surroundings,
 };
 
 /// Reads `bytes` as a module and asks it for addresses.
@@ -35,7 +36,8 @@ fn read(bytes: &[u8]) -> Option<Image> {
     let fd = nix::sys::memfd::memfd_create("module", nix::sys::memfd::MFdFlags::MFD_CLOEXEC);
     let mut file = File::from(fd.unwrap());
     file.write_all(bytes).unwrap();
-    Image::read(file, "/no/such/module".as_ref(), iter::empty(), &mut Allowance::default())
+    let (path, allowance) = ("/no/such/module".into(), Allowance::default());
+    Image::read(file, &Surroundings { path, roots: Vec::new(), allowance })
 }
 
 /// A small program with debug information, from the system's compiler.

@@ -1,13 +1,13 @@
 //! All that is known of one module's file, from the file itself and from its debug file.
 
-use std::{fs::File, path::Path};
+use std::fs::File;
 
 use super::{
     debug_data, debug_file,
     demangle::demangle,
     dwarf::{Call, Dwarf},
-    elf::{self, Allowance, Segment, Source},
-    root::Root,
+    elf::{self, Segment, Source},
+    split_dwarf::Surroundings,
     symbol_table::{SymbolTable, Table},
 };
 
@@ -22,22 +22,18 @@ pub struct Image {
 impl Image {
     /// Reads the module in `file`, and the debug file it names, if that lies below a root.
     /// `None` if it is no ELF file.
-    pub fn read<'r>(
-        file: File,
-        path: &Path,
-        roots: impl Iterator<Item = &'r Root> + Clone,
-        allowance: &mut Allowance,
-    ) -> Option<Self> {
+    pub fn read(file: File, around: &Surroundings) -> Option<Self> {
+        let allowance = &around.allowance;
         let source = Source::new(file)?;
         let elf = source.elf()?;
         let segments = elf::segments(&elf);
-        let mut dwarf = Dwarf::read(&source, &elf, allowance);
+        let mut dwarf = Dwarf::read(&source, &elf, around);
         let mut symbols = SymbolTable::read(&source, &elf, Table::Full, allowance);
         if (dwarf.is_none() || symbols.is_empty())
-            && let Some(debug) = debug_file::find(&elf, path, roots)
+            && let Some(debug) = debug_file::find(&elf, around)
             && let Some(elf) = debug.elf()
         {
-            dwarf = dwarf.or_else(|| Dwarf::read(&debug, &elf, allowance));
+            dwarf = dwarf.or_else(|| Dwarf::read(&debug, &elf, around));
             if symbols.is_empty() {
                 symbols = SymbolTable::read(&debug, &elf, Table::Full, allowance);
             }

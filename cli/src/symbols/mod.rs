@@ -35,6 +35,7 @@ mod perf_map;
 mod printable;
 mod reader;
 mod root;
+mod split_dwarf;
 mod symbol_table;
 
 use std::collections::HashMap;

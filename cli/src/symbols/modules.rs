@@ -4,14 +4,17 @@
 //! wanted, and read when the first name is. An open file also keeps its inode number from being
 //! given to another.
 
-use std::{collections::HashMap, ffi::OsString, fs::File, os::unix::ffi::OsStrExt, path::PathBuf};
+use std::{
+    collections::HashMap, ffi::OsString, fs::File, os::unix::ffi::OsStrExt, path::PathBuf,
+    sync::Arc,
+};
 
 use heapattach_injector::proc::{Process, maps::Mapping};
 use nix::sys::resource::{Resource, getrlimit};
 
 use super::{
     build_id::BuildId, elf::Allowance, image::Image, latest::Latest, mapped_file,
-    printable::printable, root::Root,
+    printable::printable, root::Root, split_dwarf::Surroundings,
 };
 
 /// No honest session sees more.
@@ -28,8 +31,8 @@ pub struct Modules {
     modules: Vec<Module>,
     known: HashMap<Identity, usize>,
     open_files: u64,
-    own_root: Option<Root>,
-    target_root: Option<Root>,
+    own_root: Option<Arc<Root>>,
+    target_root: Option<Arc<Root>>,
     allowance: Allowance,
 }
 
@@ -95,10 +98,12 @@ impl Modules {
         let module = self.modules.get_mut(place.module)?;
         if let Some(file) = module.file.take() {
             self.open_files -= 1;
-            self.own_root = self.own_root.take().or_else(Root::own);
-            let roots = self.target_root.iter().chain(&self.own_root);
+            self.own_root = self.own_root.take().or_else(|| Root::own().map(Arc::new));
+            let roots = self.target_root.iter().chain(&self.own_root).cloned().collect();
+            let (path, allowance) = (module.path.clone(), self.allowance.clone());
+            let around = Surroundings { path, roots, allowance };
             let is_it = mapped_file::is_build(&file, module.build_id.as_ref());
-            let read = is_it.then(|| Image::read(file, &module.path, roots, &mut self.allowance));
+            let read = is_it.then(|| Image::read(file, &around));
             module.image = read.flatten();
         }
         Some((module, file_offset))
@@ -106,7 +111,7 @@ impl Modules {
 
     /// The file tree of the target.
     pub fn target_root(&self) -> Option<&Root> {
-        self.target_root.as_ref()
+        self.target_root.as_deref()
     }
 
     fn module_of(
@@ -124,8 +129,8 @@ impl Modules {
         if self.modules.len() >= MODULES_LIMIT {
             return None;
         }
-        self.target_root = self.target_root.take().or_else(|| Root::of(process));
-        let root = self.target_root.as_ref().filter(|_| self.open_files < files_limit());
+        self.target_root = self.target_root.take().or_else(|| Root::of(process).map(Arc::new));
+        let root = self.target_root.as_deref().filter(|_| self.open_files < files_limit());
         let has_file = root.filter(|_| inode != 0);
         let file = has_file.and_then(|root| {
             mapped_file::open(process, Some(root), mapping, identity.build_id.as_ref())

@@ -45,7 +45,7 @@ struct Symbol {
 
 impl SymbolTable {
     /// Reads one table; empty if the file has none.
-    pub fn read(source: &Source, elf: &Elf<'_>, table: Table, allowance: &mut Allowance) -> Self {
+    pub fn read(source: &Source, elf: &Elf<'_>, table: Table, allowance: &Allowance) -> Self {
         Self::try_read(source, elf, table, allowance).unwrap_or_default()
     }
 
@@ -53,7 +53,7 @@ impl SymbolTable {
         source: &Source,
         elf: &Elf<'_>,
         table: Table,
-        allowance: &mut Allowance,
+        allowance: &Allowance,
     ) -> Option<Self> {
         let (raw, kind) = match table {
             Table::Full => (elf.elf_symbol_table(), SHT_SYMTAB),
