@@ -116,6 +116,7 @@ impl Record {
             self.symbols.note_generated();
             let hidden = Hidden::new(&args.hide_frames);
             report.heap = heap_report(session, &recorder, &mut self.symbols, &hidden, counts.lost);
+            report.missing_symbols = self.symbols.missing();
             (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
             add_detach(report, &detached);
             conclude(session, &ending, report);

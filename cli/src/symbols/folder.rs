@@ -19,6 +19,9 @@ pub fn skip(why: &str, cure: &str) {
     eprintln!("SKIPPED: {why}; {cure}");
 }
 
+/// Where files seem to be mapped.
+pub const BASE: u64 = 0x1000_0000;
+
 /// A folder for one test, gone with it.
 pub struct Folder(pub PathBuf);
 
@@ -49,6 +52,11 @@ impl Folder {
 
     /// The calls at an address of `file` as if it were mapped at `BASE` from its first byte.
     pub fn at(&self, file: &str, offset: u64) -> Vec<Frame> {
+        self.mapped(file).symbolize(BASE + offset)
+    }
+
+    /// The symbols of `file` as if it were mapped at `BASE` from its first byte.
+    pub fn mapped(&self, file: &str) -> Symbols {
         use std::os::unix::fs::MetadataExt;
         let path = self.0.join(file);
         let found = fs::metadata(&path).unwrap();
@@ -59,7 +67,7 @@ impl Folder {
         let process = Process::open(std::process::id().cast_signed()).unwrap();
         let mut symbols = Symbols::new();
         symbols.note(&process, &maps::parse(map.as_bytes()).unwrap());
-        symbols.symbolize(0x1000_0000 + offset)
+        symbols
     }
 
     /// Where `symbol` lies in `file`; its text must be mapped as the file has it.

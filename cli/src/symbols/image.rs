@@ -2,7 +2,10 @@
 
 use std::fs::File;
 
+use object::Object;
+
 use super::{
+    build_id::BuildId,
     debug_data, debug_file,
     demangle::demangle,
     dwarf::{Call, Dwarf},
@@ -17,6 +20,9 @@ pub struct Image {
     segments: Vec<Segment>,
     symbols: SymbolTable,
     dwarf: Option<Dwarf>,
+    /// Whether there are names of more than what other modules may call.
+    has_all: bool,
+    build_id: Option<BuildId>,
 }
 
 impl Image {
@@ -38,15 +44,32 @@ impl Image {
                 symbols = SymbolTable::read(&debug, &elf, Table::Full, allowance);
             }
         }
+        let mut has_all = !symbols.is_empty();
         if symbols.is_empty() {
             symbols = SymbolTable::read(&source, &elf, Table::Dynamic, allowance);
             if let Some(packed) = debug_data::read(&source, &elf, allowance)
                 && let Some(elf) = packed.elf()
             {
                 symbols.add(SymbolTable::read(&packed, &elf, Table::Full, allowance));
+                has_all = true;
             }
         }
-        Some(Self { segments, symbols, dwarf })
+        let build_id = BuildId::new(elf.build_id().ok().flatten().unwrap_or_default());
+        Some(Self { segments, symbols, dwarf, has_all, build_id })
+    }
+
+    /// The identity of its build.
+    pub fn build_id(&self) -> Option<&BuildId> {
+        self.build_id.as_ref()
+    }
+
+    /// What it has no names for.
+    pub fn lacks(&self) -> Option<&'static str> {
+        match (&self.dwarf, self.has_all) {
+            (Some(_), _) => None,
+            (None, true) => Some("no source lines, no inlined calls"),
+            (None, false) => Some("no names but of what it exports"),
+        }
     }
 
     /// The address the file states for what lies at `file_offset`.

@@ -4,7 +4,10 @@ use std::fs;
 
 use heapattach_injector::proc::{Process, maps};
 
-use super::{Frame, Symbols, UNKNOWN, folder::Folder};
+use super::{
+    Frame, Symbols, UNKNOWN,
+    folder::{self, Folder},
+};
 
 fn of_this_process() -> Symbols {
     let process = Process::open(std::process::id().cast_signed()).unwrap();
@@ -136,4 +139,28 @@ fn generated_code_has_the_names_its_generator_wrote_down() {
     fs::remove_file(&path).unwrap();
     assert_eq!(symbols.symbolize(0x42010)[0].function.as_deref(), Some("Lapp/Main;::run"));
     assert_eq!(symbols.symbolize(0x42100)[0].function, None);
+}
+
+#[test]
+fn what_has_no_debug_information_is_named_with_its_build() {
+    let folder = compiled("missing", "-O2");
+    let start = folder.offset_of("zoo.so", OUTER);
+    let missing = |symbols: &mut Symbols| {
+        assert_eq!(symbols.missing(), [], "nothing was asked");
+        symbols.symbolize(folder::BASE + start);
+        symbols.missing()
+    };
+    let [told] = &missing(&mut folder.mapped("zoo.so"))[..] else { panic!("one module") };
+    assert_eq!((told.addresses, told.why.as_str()), (1, "no source lines, no inlined calls"));
+    let id = told.build_id.as_ref().unwrap();
+    assert!(id.len() == 40 && told.cure.contains(id), "{told:?}");
+    folder.run("strip --strip-all zoo.so");
+    let [told] = &missing(&mut folder.mapped("zoo.so"))[..] else { panic!("one module") };
+    assert_eq!(told.why, "no names but of what it exports");
+
+    let folder = compiled("not-missing", "-g -O2");
+    let mut symbols = folder.mapped("zoo.so");
+    symbols.symbolize(folder::BASE + start);
+    symbols.symbolize(1);
+    assert_eq!(symbols.missing(), []);
 }

@@ -30,7 +30,9 @@ mod latest;
 #[cfg(test)]
 mod live_tests;
 mod mapped_file;
+mod missing;
 mod modules;
+mod packages;
 mod perf_map;
 mod printable;
 mod reader;
@@ -42,6 +44,7 @@ use std::collections::HashMap;
 
 use heapattach_injector::proc::{Process, maps::Mapping};
 
+pub use missing::Missing;
 use modules::Modules;
 use perf_map::{PerfMap, Place};
 
@@ -120,6 +123,11 @@ impl Symbols {
     /// The same for the call that will return to `address`: that may already be the next function.
     pub fn symbolize_return(&mut self, address: u64) -> Vec<Frame> {
         self.symbolize(address.saturating_sub(1))
+    }
+
+    /// The modules without debug information among those that were asked for.
+    pub fn missing(&self) -> Vec<Missing> {
+        missing::missing(&self.modules)
     }
 
     fn forget(&mut self) {

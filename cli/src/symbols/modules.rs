@@ -54,9 +54,19 @@ pub struct Module {
     /// Its names, if its file could be read.
     pub image: Option<Image>,
     /// The build that is mapped, as far as known.
-    build_id: Option<BuildId>,
+    pub build_id: Option<BuildId>,
+    /// Its path before it was deleted; what the kernel calls it is none.
+    pub path: PathBuf,
+    /// How many addresses in it were looked up.
+    pub asked: usize,
     file: Option<File>,
-    path: PathBuf,
+}
+
+impl Module {
+    /// What its names lack, if they do.
+    pub fn lacks(&self) -> Option<&'static str> {
+        self.image.as_ref().map_or(Some("its file cannot be had"), Image::lacks)
+    }
 }
 
 /// Where a piece of a module is mapped.
@@ -96,6 +106,7 @@ impl Modules {
         let place = self.places.find(address)?;
         let file_offset = place.file_offset.checked_add(address - place.start)?;
         let module = self.modules.get_mut(place.module)?;
+        module.asked += 1;
         if let Some(file) = module.file.take() {
             self.open_files -= 1;
             self.own_root = self.own_root.take().or_else(|| Root::own().map(Arc::new));
@@ -105,8 +116,15 @@ impl Modules {
             let is_it = mapped_file::is_build(&file, module.build_id.as_ref());
             let read = is_it.then(|| Image::read(file, &around));
             module.image = read.flatten();
+            let found = || module.image.as_ref()?.build_id().cloned();
+            module.build_id = module.build_id.take().or_else(found);
         }
         Some((module, file_offset))
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Module> {
+        self.modules.iter()
     }
 
     /// The file tree of the target.
@@ -141,7 +159,8 @@ impl Modules {
             if label.is_empty() { "[anonymous]".into() } else { String::from_utf8_lossy(label) };
         let path = PathBuf::from(path);
         let build_id = identity.build_id.clone();
-        self.modules.push(Module { name: printable(&name), image: None, build_id, file, path });
+        let name = printable(&name);
+        self.modules.push(Module { name, image: None, build_id, path, asked: 0, file });
         let module = self.modules.len() - 1;
         self.known.insert(identity, module);
         Some(module)
