@@ -148,7 +148,9 @@ impl From<Measure> for Amount {
 impl From<Frame> for FrameReport {
     fn from(frame: Frame) -> Self {
         let Frame { module, offset, function, file, line, inlined } = frame;
-        Self { module, offset, function, file, line, inlined }
+        let text = |shared: std::sync::Arc<str>| shared.to_string();
+        let (function, file) = (function.map(text), file.map(text));
+        Self { module: text(module), offset, function, file, line, inlined }
     }
 }
 
@@ -174,6 +176,8 @@ pub fn heap_report(
 ) -> HeapReport {
     let profile = &recorder.profile;
     let sites = profile.sites_by(Flow::Live);
+    let stacks = sites.iter().take(SITES).filter_map(|site| recorder.records.stack(site.stack));
+    symbols.prepare_returns(stacks.flat_map(|stack| stack.frames.iter().map(|at| at.get())));
     let amount = |flow| Amount::from(profile.heap().measure(flow));
     HeapReport {
         every: session.stream.interval,

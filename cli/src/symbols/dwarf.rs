@@ -9,6 +9,7 @@ use object::Object;
 use super::{
     demangle::demangle,
     elf::{Elf, Source},
+    names::Names,
     printable::printable,
     reader::{Meter, Reader},
     split_dwarf::{SplitDwarf, Surroundings},
@@ -21,11 +22,20 @@ const CALLS_LIMIT: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     /// The function that calls, demangled.
-    pub function: Option<String>,
+    pub function: Option<Arc<str>>,
     /// In which source file.
-    pub file: Option<String>,
+    pub file: Option<Arc<str>>,
     /// On which line.
     pub line: Option<u32>,
+}
+
+/// The texts of one module's calls.
+#[derive(Debug, Default)]
+pub struct CallNames {
+    /// By mangled name.
+    pub functions: Names,
+    /// By path.
+    pub files: Names,
 }
 
 /// The debug information of one module. Its units are parsed when first asked for.
@@ -62,7 +72,7 @@ impl Dwarf {
     }
 
     /// The calls at `address`, the innermost first; empty where nothing is known.
-    pub fn calls(&self, address: u64) -> Vec<Call> {
+    pub fn calls(&self, address: u64, names: &mut CallNames) -> Vec<Call> {
         let mut calls = Vec::new();
         // addr2line adds one to it.
         if address == u64::MAX {
@@ -85,8 +95,8 @@ impl Dwarf {
             let name = frame.function.as_ref().and_then(|name| name.raw_name().ok());
             let (file, line) = frame.location.map_or((None, None), |l| (l.file, l.line));
             calls.push(Call {
-                function: name.map(|name| demangle(name.as_bytes())),
-                file: file.map(printable),
+                function: name.map(|name| names.functions.get(name.as_bytes(), demangle)),
+                file: file.map(|file| names.files.get(file.as_bytes(), |_| printable(file))),
                 line,
             });
         }

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
@@ -21,6 +21,15 @@ pub fn skip(why: &str, cure: &str) {
 
 /// Where files seem to be mapped.
 pub const BASE: u64 = 0x1000_0000;
+
+/// A line of a memory map that maps a file there from its first byte.
+pub fn map_of(path: &Path) -> String {
+    use std::os::unix::fs::MetadataExt;
+    let found = fs::metadata(path).unwrap();
+    let (inode, device, path) = (found.ino(), found.dev(), path.display());
+    let (major, minor) = (major(device), minor(device));
+    format!("10000000-20000000 r-xp 00000000 {major:x}:{minor:x} {inode} {path}\n")
+}
 
 /// A folder for one test, gone with it.
 pub struct Folder(pub PathBuf);
@@ -57,13 +66,7 @@ impl Folder {
 
     /// The symbols of `file` as if it were mapped at `BASE` from its first byte.
     pub fn mapped(&self, file: &str) -> Symbols {
-        use std::os::unix::fs::MetadataExt;
-        let path = self.0.join(file);
-        let found = fs::metadata(&path).unwrap();
-        let (inode, device) = (found.ino(), found.dev());
-        let device = format!("{:x}:{:x}", major(device), minor(device));
-        let path = path.display();
-        let map = format!("10000000-20000000 r-xp 00000000 {device} {inode} {path}\n");
+        let map = map_of(&self.0.join(file));
         let process = Process::open(std::process::id().cast_signed()).unwrap();
         let mut symbols = Symbols::new();
         symbols.note(&process, &maps::parse(map.as_bytes()).unwrap());

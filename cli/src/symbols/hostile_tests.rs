@@ -18,7 +18,7 @@ use super::{
 /// Reads `bytes` as a module and asks it for addresses.
 fn survive(bytes: &[u8]) {
     let image = read(bytes);
-    let Some(image) = image else { return };
+    let Some(mut image) = image else { return };
     for address in addresses() {
         assert!(!image.calls(address).is_empty());
         let _ = image.address_of(address);
@@ -61,7 +61,7 @@ fn honest() -> &'static [u8] {
 
 #[test]
 fn the_honest_file_has_names() {
-    let image = read(honest()).unwrap();
+    let mut image = read(honest()).unwrap();
     let named = addresses().flat_map(|a| image.calls(a)).filter(|c| c.function.is_some()).count();
     assert!(named > 0);
 }

@@ -8,7 +8,7 @@ use super::{
     build_id::BuildId,
     debug_data, debug_file,
     demangle::demangle,
-    dwarf::{Call, Dwarf},
+    dwarf::{Call, CallNames, Dwarf},
     elf::{self, Segment, Source},
     split_dwarf::Surroundings,
     symbol_table::{SymbolTable, Table},
@@ -23,6 +23,7 @@ pub struct Image {
     /// Whether there are names of more than what other modules may call.
     has_all: bool,
     build_id: Option<BuildId>,
+    names: CallNames,
 }
 
 impl Image {
@@ -55,7 +56,7 @@ impl Image {
             }
         }
         let build_id = BuildId::new(elf.build_id().ok().flatten().unwrap_or_default());
-        Some(Self { segments, symbols, dwarf, has_all, build_id })
+        Some(Self { segments, symbols, dwarf, has_all, build_id, names: CallNames::default() })
     }
 
     /// The identity of its build.
@@ -78,24 +79,21 @@ impl Image {
     }
 
     /// The calls at `address`, the innermost first. Never empty.
-    pub fn calls(&self, address: u64) -> Vec<Call> {
-        let mut calls = self.dwarf.as_ref().map(|d| d.calls(address)).unwrap_or_default();
+    pub fn calls(&mut self, address: u64) -> Vec<Call> {
+        let names = &mut self.names;
+        let mut calls = self.dwarf.as_ref().map(|d| d.calls(address, names)).unwrap_or_default();
         if calls.is_empty() {
             calls.push(Call::default());
         }
         if let Some(outermost) = calls.last_mut()
-            && let Some(symbol) = self.symbols.name(address).map(demangle)
+            && let Some(symbol) =
+                self.symbols.name(address).map(|name| names.functions.get(name, demangle))
             && outermost.function.as_deref().is_none_or(|name| is_plainer(&symbol, name))
         {
             outermost.function = Some(symbol);
         }
         calls
     }
-}
-
-/// The image and the address in it of what lies at `file_offset`, if both are known.
-pub fn of(image: Option<&Image>, file_offset: u64) -> Option<(&Image, u64)> {
-    image.and_then(|image| Some((image, image.address_of(file_offset)?)))
 }
 
 /// Whether `symbol` is rather what callers know the function by: to glibc's debug information

@@ -34,7 +34,7 @@ pub fn missing(modules: &Modules) -> Vec<Missing> {
     let files: Vec<&Path> = lacking.iter().map(|(module, _)| module.path.as_path()).collect();
     let packages = Packages::of(modules.target_root(), &files);
     let told = lacking.into_iter().map(|(module, why)| Missing {
-        module: module.name.clone(),
+        module: module.name.to_string(),
         build_id: module.build_id.as_ref().map(ToString::to_string),
         addresses: module.asked,
         why: why.to_owned(),

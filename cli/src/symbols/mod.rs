@@ -16,6 +16,7 @@
 //! debug information all of it is read at the first address that needs it: seconds for a gigabyte.
 
 mod build_id;
+mod crew;
 mod debug_data;
 mod debug_file;
 mod demangle;
@@ -31,16 +32,20 @@ mod latest;
 mod live_tests;
 mod mapped_file;
 mod missing;
+mod module;
 mod modules;
+mod names;
 mod packages;
 mod perf_map;
 mod printable;
 mod reader;
 mod root;
+#[cfg(test)]
+mod speed;
 mod split_dwarf;
 mod symbol_table;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use heapattach_injector::proc::{Process, maps::Mapping};
 
@@ -51,41 +56,57 @@ use perf_map::{PerfMap, Place};
 /// The name of what is in no module.
 pub const UNKNOWN: &str = "[unknown]";
 
-/// So many remembered frames are a few hundred megabytes at the very worst.
-const REMEMBERED_LIMIT: usize = 1 << 17;
+/// So many remembered frames are some eighty megabytes, without their names.
+const REMEMBERED_LIMIT: usize = 1 << 20;
 
 /// One call, as the source has it: several share an address where functions were inlined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Path of the module, or what the kernel calls it.
-    pub module: String,
+    pub module: Arc<str>,
     /// Where in it, in the ELF file's own numbering. Where that file cannot be read, the offset in
     /// it; in anonymous memory and in no module at all, the address itself.
     pub offset: u64,
     /// The function, demangled.
-    pub function: Option<String>,
+    pub function: Option<Arc<str>>,
     /// The source file, as the compiler was told it.
-    pub file: Option<String>,
+    pub file: Option<Arc<str>>,
     /// The line of the call.
     pub line: Option<u32>,
     /// Whether it has no stack frame of its own: the next one of the list called it.
     pub inlined: bool,
 }
 
+impl Frame {
+    /// Of which only the place is known.
+    fn unnamed(module: &Arc<str>, offset: u64) -> Self {
+        let module = Arc::clone(module);
+        Self { module, offset, function: None, file: None, line: None, inlined: false }
+    }
+}
+
 /// Names for the addresses of one target.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Symbols {
     modules: Modules,
     generated_at: Option<Place>,
     generated: PerfMap,
-    remembered: HashMap<u64, Vec<Frame>>,
+    remembered: HashMap<u64, Arc<[Frame]>>,
     remembered_frames: usize,
+    unknown: Arc<str>,
 }
 
 impl Symbols {
     /// Nothing known yet.
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            modules: Modules::default(),
+            generated_at: None,
+            generated: PerfMap::default(),
+            remembered: HashMap::new(),
+            remembered_frames: 0,
+            unknown: UNKNOWN.into(),
+        }
     }
 
     /// Notes what is mapped now and opens the files that are new. At each address the latest
@@ -106,18 +127,40 @@ impl Symbols {
         }
     }
 
+    /// Looks up many addresses at once, so that [`Self::symbolize`] knows them.
+    pub fn prepare(&mut self, pcs: impl IntoIterator<Item = u64>) {
+        let known = &self.remembered;
+        let mut pcs: Vec<u64> = pcs.into_iter().filter(|pc| !known.contains_key(pc)).collect();
+        // In this order a module's units are read one after the other.
+        pcs.sort_unstable();
+        pcs.dedup();
+        let room = REMEMBERED_LIMIT.saturating_sub(self.remembered_frames);
+        for (pc, frames) in self.modules.all_frames(&pcs, room) {
+            // Those without a name may be generated.
+            if frames.iter().any(|frame| frame.function.is_some()) {
+                self.remember(pc, frames);
+            }
+        }
+    }
+
+    /// The same for [`Self::symbolize_return`].
+    pub fn prepare_returns(&mut self, addresses: impl IntoIterator<Item = u64>) {
+        self.prepare(addresses.into_iter().map(|address| address.saturating_sub(1)));
+    }
+
     /// The calls at the instruction that holds the byte at `pc`, the innermost first. Never empty.
-    pub fn symbolize(&mut self, pc: u64) -> Vec<Frame> {
+    pub fn calls(&mut self, pc: u64) -> Arc<[Frame]> {
         if let Some(frames) = self.remembered.get(&pc) {
-            return frames.clone();
+            return Arc::clone(frames);
         }
-        let frames = self.look_up(pc);
-        if self.remembered_frames + frames.len() > REMEMBERED_LIMIT {
-            self.forget();
-        }
-        self.remembered_frames += frames.len();
-        self.remembered.insert(pc, frames.clone());
+        let frames: Arc<[Frame]> = self.look_up(pc).into();
+        self.remember(pc, Arc::clone(&frames));
         frames
+    }
+
+    /// The same, to keep.
+    pub fn symbolize(&mut self, pc: u64) -> Vec<Frame> {
+        self.calls(pc).to_vec()
     }
 
     /// The same for the call that will return to `address`: that may already be the next function.
@@ -135,32 +178,23 @@ impl Symbols {
         self.remembered_frames = 0;
     }
 
+    fn remember(&mut self, pc: u64, frames: Arc<[Frame]>) {
+        if self.remembered_frames + frames.len() > REMEMBERED_LIMIT {
+            self.forget();
+        }
+        self.remembered_frames += frames.len();
+        self.remembered.insert(pc, frames);
+    }
+
     fn look_up(&mut self, pc: u64) -> Vec<Frame> {
-        let frame = |module: &str, offset| Frame {
-            module: module.to_owned(),
-            offset,
-            function: None,
-            file: None,
-            line: None,
-            inlined: false,
-        };
+        let frames = self.modules.frames(pc);
         // What was generated since modules were last noted is in none of them.
-        let generated = |frame| vec![Frame { function: self.generated.name(pc), ..frame }];
-        let Some((module, at)) = self.modules.find(pc) else {
-            return generated(frame(UNKNOWN, pc));
-        };
-        let Some((image, offset)) = image::of(module.image.as_ref(), at) else {
-            return generated(frame(&module.name, at));
-        };
-        let calls = image.calls(offset);
-        let last = calls.len().saturating_sub(1);
-        let frames = calls.into_iter().enumerate().map(|(depth, call)| Frame {
-            function: call.function,
-            file: call.file,
-            line: call.line,
-            inlined: depth < last,
-            ..frame(&module.name, offset)
-        });
-        frames.collect()
+        let mut frames = frames.unwrap_or_else(|| vec![Frame::unnamed(&self.unknown, pc)]);
+        if let [frame] = &mut frames[..]
+            && frame.function.is_none()
+        {
+            frame.function = self.generated.name(pc).map(Into::into);
+        }
+        frames
     }
 }

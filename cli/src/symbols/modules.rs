@@ -4,17 +4,21 @@
 //! wanted, and read when the first name is. An open file also keeps its inode number from being
 //! given to another.
 
-use std::{
-    collections::HashMap, ffi::OsString, fs::File, os::unix::ffi::OsStrExt, path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::HashMap, ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
 use heapattach_injector::proc::{Process, maps::Mapping};
 use nix::sys::resource::{Resource, getrlimit};
 
 use super::{
-    build_id::BuildId, elf::Allowance, image::Image, latest::Latest, mapped_file,
-    printable::printable, root::Root, split_dwarf::Surroundings,
+    Frame,
+    build_id::BuildId,
+    crew::{self, Named, Task},
+    elf::Allowance,
+    latest::Latest,
+    mapped_file,
+    module::Module,
+    printable::printable,
+    root::Root,
 };
 
 /// No honest session sees more.
@@ -31,8 +35,9 @@ pub struct Modules {
     modules: Vec<Module>,
     known: HashMap<Identity, usize>,
     open_files: u64,
-    own_root: Option<Arc<Root>>,
     target_root: Option<Arc<Root>>,
+    /// The target's and ours.
+    roots: Vec<Arc<Root>>,
     allowance: Allowance,
 }
 
@@ -44,29 +49,6 @@ struct Identity {
     device: (u32, u32),
     inode: u64,
     build_id: Option<BuildId>,
-}
-
-/// One module.
-#[derive(Debug)]
-pub struct Module {
-    /// Its path, or what the kernel calls it.
-    pub name: String,
-    /// Its names, if its file could be read.
-    pub image: Option<Image>,
-    /// The build that is mapped, as far as known.
-    pub build_id: Option<BuildId>,
-    /// Its path before it was deleted; what the kernel calls it is none.
-    pub path: PathBuf,
-    /// How many addresses in it were looked up.
-    pub asked: usize,
-    file: Option<File>,
-}
-
-impl Module {
-    /// What its names lack, if they do.
-    pub fn lacks(&self) -> Option<&'static str> {
-        self.image.as_ref().map_or(Some("its file cannot be had"), Image::lacks)
-    }
 }
 
 /// Where a piece of a module is mapped.
@@ -100,26 +82,48 @@ impl Modules {
         news
     }
 
-    /// The module `address` belongs to, its file read if it was not yet, and the offset in that
-    /// file.
-    pub fn find(&mut self, address: u64) -> Option<(&Module, u64)> {
-        let place = self.places.find(address)?;
-        let file_offset = place.file_offset.checked_add(address - place.start)?;
-        let module = self.modules.get_mut(place.module)?;
-        module.asked += 1;
-        if let Some(file) = module.file.take() {
-            self.open_files -= 1;
-            self.own_root = self.own_root.take().or_else(|| Root::own().map(Arc::new));
-            let roots = self.target_root.iter().chain(&self.own_root).cloned().collect();
-            let (path, allowance) = (module.path.clone(), self.allowance.clone());
-            let around = Surroundings { path, roots, allowance };
-            let is_it = mapped_file::is_build(&file, module.build_id.as_ref());
-            let read = is_it.then(|| Image::read(file, &around));
-            module.image = read.flatten();
-            let found = || module.image.as_ref()?.build_id().cloned();
-            module.build_id = module.build_id.take().or_else(found);
+    /// The calls at `address`, if it is in a module.
+    pub fn frames(&mut self, address: u64) -> Option<Vec<Frame>> {
+        let (module, file_offset) = self.find(address)?;
+        self.prepare_roots();
+        let module = self.modules.get_mut(module)?;
+        self.open_files -= u64::from(module.is_open());
+        module.load(&self.roots, &self.allowance);
+        Some(module.frames(file_offset))
+    }
+
+    /// The calls at all of `addresses` that are in modules, by several threads, until there are
+    /// `limit` of them.
+    pub fn all_frames(&mut self, addresses: &[u64], limit: usize) -> Named {
+        self.prepare_roots();
+        let mut wanted: Vec<Vec<(u64, u64)>> = vec![Vec::new(); self.modules.len()];
+        for &address in addresses {
+            if let Some((module, file_offset)) = self.find(address)
+                && let Some(wanted) = wanted.get_mut(module)
+            {
+                wanted.push((address, file_offset));
+            }
         }
-        Some((module, file_offset))
+        let tasks = self.modules.iter_mut().zip(wanted).filter(|(_, wanted)| !wanted.is_empty());
+        let tasks = tasks.map(|(module, wanted)| {
+            self.open_files -= u64::from(module.is_open());
+            Task { module, wanted }
+        });
+        crew::work(tasks.collect(), &self.roots, &self.allowance, limit)
+    }
+
+    /// The module of an address, and the offset in its file.
+    fn find(&self, address: u64) -> Option<(usize, u64)> {
+        let place = self.places.find(address)?;
+        Some((place.module, place.file_offset.checked_add(address - place.start)?))
+    }
+
+    /// Names are looked for in the target's tree first.
+    fn prepare_roots(&mut self) {
+        if self.roots.is_empty() {
+            let own = Root::own().map(Arc::new);
+            self.roots = self.target_root.iter().cloned().chain(own).collect();
+        }
     }
 
     /// All of them.
@@ -159,8 +163,7 @@ impl Modules {
             if label.is_empty() { "[anonymous]".into() } else { String::from_utf8_lossy(label) };
         let path = PathBuf::from(path);
         let build_id = identity.build_id.clone();
-        let name = printable(&name);
-        self.modules.push(Module { name, image: None, build_id, path, asked: 0, file });
+        self.modules.push(Module::new(&printable(&name), path, build_id, file));
         let module = self.modules.len() - 1;
         self.known.insert(identity, module);
         Some(module)
@@ -190,7 +193,8 @@ mod tests {
     }
 
     fn at(modules: &mut Modules, address: u64) -> Option<(String, u64)> {
-        modules.find(address).map(|(module, offset)| (module.name.clone(), offset))
+        let frame = modules.frames(address)?.pop().unwrap();
+        Some((frame.module.to_string(), frame.offset))
     }
 
     #[test]

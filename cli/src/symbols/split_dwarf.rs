@@ -143,8 +143,8 @@ mod tests {
         for name in ["one", "two"] {
             let frames = deepest(folder, name);
             let [inner, outer] = &frames[..] else { panic!("two calls: {frames:?}") };
-            assert_eq!(inner.function, Some(format!("inner_{name}")));
-            assert_eq!(outer.function, Some(format!("outer_{name}")));
+            assert_eq!(inner.function.as_deref(), Some(&*format!("inner_{name}")));
+            assert_eq!(outer.function.as_deref(), Some(&*format!("outer_{name}")));
             assert_eq!((inner.line, outer.line), (Some(3), Some(6)));
         }
     }
