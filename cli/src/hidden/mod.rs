@@ -18,6 +18,7 @@ const NONE: &str = "none";
 pub struct Hidden {
     functions: &'static [&'static str],
     rust: &'static [&'static str],
+    files: &'static [&'static str],
     modules: &'static [&'static str],
     globs: Vec<String>,
 }
@@ -34,9 +35,9 @@ impl Hidden {
         let is_ours = !globs.iter().any(|glob| glob == NONE);
         let ours = |rules: &'static [&'static str]| if is_ours { rules } else { &[] };
         let (functions, rust) = (ours(rules::FUNCTIONS), ours(rules::RUST));
-        let modules = ours(rules::MODULES);
+        let (files, modules) = (ours(rules::FILES), ours(rules::MODULES));
         let own = globs.iter().filter(|glob| *glob != NONE && !glob.is_empty());
-        Self { functions, rust, modules, globs: own.cloned().collect() }
+        Self { functions, rust, files, modules, globs: own.cloned().collect() }
     }
 
     /// Which of `frames`, innermost first, caused the allocation: the first that is not hidden. If
@@ -48,6 +49,10 @@ impl Hidden {
 
     fn hides(&self, frame: &FrameReport) -> bool {
         let module = frame.module.rsplit('/').next().unwrap_or_default();
+        let in_library = |file: &String| self.files.iter().any(|rule| glob::matches(rule, file));
+        if frame.file.as_ref().is_some_and(in_library) {
+            return true;
+        }
         let Some(name) = &frame.function else {
             return self.modules.iter().any(|rule| glob::matches(rule, module));
         };
@@ -114,6 +119,15 @@ mod tests {
         for (stack, expected) in stacks.iter().zip(causes) {
             assert_eq!(cause(&Hidden::default(), stack), expected);
         }
+    }
+
+    #[test]
+    fn a_call_inlined_from_a_standard_library_is_hidden_whatever_its_name() {
+        let mut frames = frames(&["push_back", "app::fill()", "main"]);
+        assert_eq!(Hidden::default().cause(&frames), 0);
+        frames[0].file = Some("/usr/include/c++/14/bits/stl_vector.h".to_owned());
+        assert_eq!(Hidden::default().cause(&frames), 1);
+        assert_eq!(Hidden::new(&["none".to_owned()]).cause(&frames), 0);
     }
 
     #[test]

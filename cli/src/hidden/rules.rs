@@ -90,6 +90,11 @@ pub const RUST: &[&str] = &[
     "mimalloc::*", "<mimalloc::*",
 ];
 
+/// Source files of standard libraries: a call inlined from there may bear a short name only.
+pub const FILES: &[&str] = &[
+    "*/include/c++/*", "/rustc/*/library/*", "*/rustlib/src/rust/library/*",
+];
+
 /// Modules whose functions are hidden when they have no name: a stripped library's own insides.
 pub const MODULES: &[&str] = &[
     "ld-linux*", "ld-musl*", "libc.so*", "libc-2.*", "libc.musl*", "libstdc++.so*", "libc++.so*",

@@ -7,7 +7,7 @@ use gimli::RunTimeEndian;
 use object::Object;
 
 use super::{
-    demangle::demangle,
+    demangle::{demangle, is_mangled},
     elf::{Elf, Source},
     names::Names,
     printable::printable,
@@ -27,6 +27,8 @@ pub struct Call {
     pub file: Option<Arc<str>>,
     /// On which line.
     pub line: Option<u32>,
+    /// Whether the name is whole: that of a local function of C++ lacks namespace and class.
+    pub is_whole: bool,
 }
 
 /// The texts of one module's calls.
@@ -94,7 +96,9 @@ impl Dwarf {
         {
             let name = frame.function.as_ref().and_then(|name| name.raw_name().ok());
             let (file, line) = frame.location.map_or((None, None), |l| (l.file, l.line));
+            let is_whole = name.as_ref().is_some_and(|name| is_mangled(name));
             calls.push(Call {
+                is_whole,
                 function: name.map(|name| names.functions.get(name.as_bytes(), demangle)),
                 file: file.map(|file| names.files.get(file.as_bytes(), |_| printable(file))),
                 line,

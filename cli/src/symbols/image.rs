@@ -1,6 +1,6 @@
 //! All that is known of one module's file, from the file itself and from its debug file.
 
-use std::fs::File;
+use std::{fs::File, sync::Arc};
 
 use object::Object;
 
@@ -80,17 +80,20 @@ impl Image {
 
     /// The calls at `address`, the innermost first. Never empty.
     pub fn calls(&mut self, address: u64) -> Vec<Call> {
-        let names = &mut self.names;
-        let mut calls = self.dwarf.as_ref().map(|d| d.calls(address, names)).unwrap_or_default();
+        let (dwarf, names) = (self.dwarf.as_ref(), &mut self.names);
+        let mut calls = dwarf.map(|dwarf| dwarf.calls(address, names)).unwrap_or_default();
         if calls.is_empty() {
             calls.push(Call::default());
         }
         if let Some(outermost) = calls.last_mut()
-            && let Some(symbol) =
-                self.symbols.name(address).map(|name| names.functions.get(name, demangle))
-            && outermost.function.as_deref().is_none_or(|name| is_plainer(&symbol, name))
+            && let Some(raw) = self.symbols.name(address)
         {
-            outermost.function = Some(symbol);
+            let symbol = self.names.functions.get(raw, demangle);
+            let is_whole = symbol.as_bytes() != raw && !outermost.is_whole;
+            let is_better = |name: &Arc<str>| is_whole || is_plainer(&symbol, name);
+            if outermost.function.as_ref().is_none_or(is_better) {
+                outermost.function = Some(symbol);
+            }
         }
         calls
     }

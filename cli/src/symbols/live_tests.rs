@@ -164,3 +164,25 @@ fn what_has_no_debug_information_is_named_with_its_build() {
     symbols.symbolize(1);
     assert_eq!(symbols.missing(), []);
 }
+
+#[test]
+fn many_addresses_at_once_have_the_names_of_each_alone() {
+    let addresses: Vec<u64> = [
+        (of_this_process as *const ()).addr(),
+        (libc::malloc as *const ()).addr(),
+        (libc::qsort as *const ()).addr(),
+    ]
+    .into_iter()
+    .flat_map(|start| (0..200).map(move |n| start as u64 + 3 * n))
+    .chain([0, 1, u64::MAX])
+    .collect();
+    let mut alone = of_this_process();
+    let expected: Vec<_> = addresses.iter().map(|&at| alone.symbolize(at)).collect();
+    let mut together = of_this_process();
+    together.prepare(addresses.iter().chain(&addresses).copied());
+    let known = together.remembered.len();
+    let named = expected.iter().filter(|frames| frames[0].function.is_some()).count();
+    assert!(known > 300 && named > 300, "{known} prepared, {named} named");
+    let found: Vec<_> = addresses.iter().map(|&at| together.symbolize(at)).collect();
+    assert_eq!(found, expected);
+}

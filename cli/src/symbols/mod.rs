@@ -36,6 +36,8 @@ mod module;
 mod modules;
 mod names;
 mod packages;
+#[cfg(test)]
+mod peer_tests;
 mod perf_map;
 mod printable;
 mod reader;

@@ -14,7 +14,7 @@ const STACKS: usize = 100_000;
 const DEPTH: usize = 24;
 /// Different places that call, in stacks of a program that has run for a while.
 const PLACES: usize = 50_000;
-const UNITS: usize = 24;
+const UNITS: usize = 10;
 
 /// A program of many templates, with more than a hundred megabytes of debug information.
 fn large(folder: &Folder) {
