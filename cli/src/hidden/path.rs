@@ -6,6 +6,8 @@
 /// The name without what it returns, its arguments and the types it is made for.
 pub fn path(name: &str) -> String {
     let name = without_clone(name);
+    // What the C library calls its functions when it calls them itself.
+    let name = name.strip_prefix("__GI_").unwrap_or(name);
     let path = rust_impl(name).unwrap_or_else(|| plain(name));
     path.trim_end_matches("::").replace("::::", "::")
 }
@@ -156,6 +158,7 @@ mod tests {
         let table = [
             ("malloc", "malloc"),
             ("xmalloc.part.0", "xmalloc"),
+            ("__GI___strdup", "__strdup"),
             ("operator new(unsigned long)", "operator new"),
             ("operator new[](unsigned long, std::nothrow_t const&)", "operator new[]"),
             (

@@ -97,6 +97,16 @@ fn inlined_calls_of_all_dwarf_versions_are_told_apart() {
 }
 
 #[test]
+fn sections_packed_by_zstd_are_read() {
+    let folder = compiled("zstd", "-g -O2");
+    let start = folder.offset_of("zoo.so", OUTER);
+    if !folder.can_run("objcopy --compress-debug-sections=zstd zoo.so") {
+        return folder::skip("this objcopy knows no zstd", "install binutils 2.40");
+    }
+    assert_inlined(&in_inner(&folder, "zoo.so", start));
+}
+
+#[test]
 fn without_debug_information_the_symbol_table_names_the_function() {
     let folder = compiled("symbols", "-O2");
     let frames = folder.at("zoo.so", folder.offset_of("zoo.so", OUTER));

@@ -16,6 +16,8 @@
 //! debug information all of it is read at the first address that needs it: seconds for a gigabyte.
 
 mod build_id;
+#[cfg(test)]
+mod container_tests;
 mod crew;
 mod debug_data;
 mod debug_file;
