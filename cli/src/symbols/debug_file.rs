@@ -29,6 +29,32 @@ pub fn find(elf: &Elf<'_>, around: &Surroundings) -> Option<Source> {
     candidates.iter().find_map(open)
 }
 
+/// The file that holds what the debug files of one package have in common (dwz makes it).
+pub fn find_common(elf: &Elf<'_>, around: &Surroundings) -> Option<Source> {
+    let (link, id) = elf.gnu_debugaltlink().ok()??;
+    let id = BuildId::new(id)?;
+    let open = |candidate: &PathBuf| {
+        let mut found = around.roots.iter().filter_map(|root| Source::new(root.open(candidate)?));
+        found.find(|source| has_build_id(source, &id))
+    };
+    common_candidates(&id, link, &around.path).iter().find_map(open)
+}
+
+fn common_candidates(id: &BuildId, link: &[u8], path: &Path) -> Vec<PathBuf> {
+    let link = Path::new(OsStr::from_bytes(link));
+    // It is relative to the debug file, whose path is not known here. All distributions have one
+    // folder for these.
+    let below = link.iter().skip_while(|part| *part != ".dwz");
+    let common = Path::new("/usr/lib/debug").join(below.collect::<PathBuf>());
+    let beside = path.parent().map(|folder| folder.join(link));
+    [by_id(id), common].into_iter().chain(beside).collect()
+}
+
+fn by_id(id: &BuildId) -> PathBuf {
+    let (folder, name) = id.split();
+    format!("/usr/lib/debug/.build-id/{folder}/{name}.debug").into()
+}
+
 fn has_build_id(source: &Source, id: &BuildId) -> bool {
     let found = source.elf().and_then(|elf| BuildId::new(elf.build_id().ok()??));
     found.as_ref() == Some(id)
@@ -36,9 +62,7 @@ fn has_build_id(source: &Source, id: &BuildId) -> bool {
 
 /// In gdb's order.
 fn candidates(id: &BuildId, link: Option<&[u8]>, path: &Path) -> Vec<PathBuf> {
-    let (folder, name) = id.split();
-    let by_id = format!("/usr/lib/debug/.build-id/{folder}/{name}.debug");
-    let mut candidates = vec![PathBuf::from(by_id)];
+    let mut candidates = vec![by_id(id)];
     // The name is the file's own word: one component, or it could lead anywhere.
     let name = link.filter(|name| !name.is_empty() && !name.contains(&b'/') && *name != b"..");
     if let (Some(name), Some(folder)) = (name.map(OsStr::from_bytes), path.parent()) {
@@ -69,6 +93,18 @@ mod tests {
             "/opt/x/.debug/a.debug",
             "/usr/lib/debug/opt/x/a.debug",
         ];
+        assert_eq!(found, expected.map(PathBuf::from));
+    }
+
+    #[test]
+    fn what_a_package_has_in_common_is_looked_for_where_it_is_put() {
+        let link = b"../../../.dwz/x86_64-linux-gnu/app.debug";
+        let expected = [
+            "/usr/lib/debug/.build-id/01/02.debug",
+            "/usr/lib/debug/.dwz/x86_64-linux-gnu/app.debug",
+            "/opt/../../../.dwz/x86_64-linux-gnu/app.debug",
+        ];
+        let found = common_candidates(&id(&[1, 2]), link, Path::new("/opt/a.so"));
         assert_eq!(found, expected.map(PathBuf::from));
     }
 

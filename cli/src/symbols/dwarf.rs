@@ -7,6 +7,7 @@ use gimli::RunTimeEndian;
 use object::Object;
 
 use super::{
+    debug_file,
     demangle::{demangle, is_mangled},
     elf::{Elf, Source},
     names::Names,
@@ -59,14 +60,13 @@ impl Dwarf {
         elf.section_by_name(".debug_info")?;
         let endian = endian(elf);
         let meter = Arc::new(Meter::default());
-        let load = |id: gimli::SectionId| {
-            let name = is_of_use(id).then_some(id.name());
-            let bytes = name.and_then(|name| source.named(elf, name, &around.allowance));
-            let bytes = bytes.unwrap_or_default();
-            meter.provide(bytes.len());
-            Ok::<_, gimli::Error>(Reader::new(bytes, endian, Arc::clone(&meter)))
-        };
-        let sections = gimli::Dwarf::load(load).ok()?;
+        let mut sections = load(source, elf, around, &meter)?;
+        if let Some(common) = debug_file::find_common(elf, around)
+            && let Some(elf) = common.elf()
+            && let Some(common) = load(&common, &elf, around, &meter)
+        {
+            sections.set_sup(common);
+        }
         meter.begin();
         let context = Context::from_dwarf(sections).ok()?;
         let split = SplitDwarf::new(around, endian, &meter);
@@ -106,6 +106,22 @@ impl Dwarf {
         }
         calls
     }
+}
+
+fn load(
+    source: &Source,
+    elf: &Elf<'_>,
+    around: &Surroundings,
+    meter: &Arc<Meter>,
+) -> Option<gimli::Dwarf<Reader>> {
+    let load = |id: gimli::SectionId| {
+        let name = is_of_use(id).then_some(id.name());
+        let bytes = name.and_then(|name| source.named(elf, name, &around.allowance));
+        let bytes = bytes.unwrap_or_default();
+        meter.provide(bytes.len());
+        Ok::<_, gimli::Error>(Reader::new(bytes, endian(elf), Arc::clone(meter)))
+    };
+    gimli::Dwarf::load(load).ok()
 }
 
 /// The order of bytes.

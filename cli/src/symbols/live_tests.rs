@@ -97,6 +97,31 @@ fn inlined_calls_of_all_dwarf_versions_are_told_apart() {
 }
 
 #[test]
+fn what_two_modules_have_in_common_is_read_from_its_own_file() {
+    let folder = compiled("common", "-g -O2");
+    if !folder.has("dwz") {
+        return folder::skip("no dwz here", "apt-get install dwz");
+    }
+    // Large enough to have something in common.
+    let types: String =
+        (0..200).map(|n| format!("struct T{n} {{ int a{n}, b{n}; }} t{n};\n")).collect();
+    fs::write(folder.0.join("zoo.cc"), types + "#line 1\n" + SOURCE).unwrap();
+    for name in ["zoo.so", "other.so"] {
+        let fixed = "-shared -fPIC -nostdlib -Wl,-z,noseparate-code -Wl,--build-id=sha1 -g -O2";
+        folder.run(&format!("g++ {fixed} -o {name} zoo.cc"));
+    }
+    folder.run("dwz -m common.debug -M common.debug zoo.so other.so");
+    let start = folder.offset_of("zoo.so", OUTER);
+    assert_inlined(&in_inner(&folder, "zoo.so", start));
+    fs::remove_file(folder.0.join("common.debug")).unwrap();
+    assert!(
+        in_inner(&folder, "zoo.so", start)
+            .iter()
+            .all(|f| f.function.as_deref() != Some("zoo::inner()"))
+    );
+}
+
+#[test]
 fn sections_packed_by_zstd_are_read() {
     let folder = compiled("zstd", "-g -O2");
     let start = folder.offset_of("zoo.so", OUTER);
