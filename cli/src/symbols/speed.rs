@@ -1,13 +1,13 @@
 //! How long names for the stacks of a large program take.
 
-use std::{fs, time::Instant};
+use std::{fs, path::PathBuf, time::Instant};
 
 use heapattach_injector::proc::{Process, maps};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 
 use super::{
     Symbols,
-    folder::{BASE, Folder},
+    folder::{BASE, Folder, map_of},
 };
 
 const STACKS: usize = 100_000;
@@ -66,58 +66,79 @@ fn megabytes_of_debug(bytes: &[u8]) -> u64 {
     debug.map(|s| s.size()).sum::<u64>() >> 20
 }
 
-/// Kilobytes in use at most, so far.
-fn peak() -> u64 {
+/// Megabytes in use: now, and at most since [`forget_peak`].
+fn memory() -> [u64; 2] {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.split_whitespace().next().unwrap().parse().unwrap()
+    ["VmRSS:", "VmHWM:"].map(|key| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() >> 10
+    })
+}
+
+fn forget_peak() {
+    fs::write("/proc/self/clear_refs", "5").unwrap();
+}
+
+/// The library once, or with a copy beside it: as if half of the program were in each.
+fn mapped(paths: &[PathBuf]) -> Symbols {
+    let process = Process::open(std::process::id().cast_signed()).unwrap();
+    let mut symbols = Symbols::new();
+    for (path, start) in paths.iter().zip((BASE..).step_by(0x1000_0000)) {
+        let map = map_of(path);
+        let (_, rest) = map.split_once(' ').unwrap();
+        let map = format!("{start:x}-{:x} {rest}", start + 0x1000_0000);
+        symbols.note(&process, &maps::parse(map.as_bytes()).unwrap());
+    }
+    symbols
+}
+
+fn measure(paths: &[PathBuf], places: &[u64]) {
+    let mut symbols = mapped(paths);
+    let mut number = 0x9e37_79b9_u64;
+    let mut random = || {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let place = usize::try_from(number >> 33).unwrap() % places.len();
+        BASE + (place % paths.len()) as u64 * 0x1000_0000 + places[place]
+    };
+    let stacks: Vec<[u64; DEPTH]> =
+        (0..STACKS).map(|_| std::array::from_fn(|_| random())).collect();
+    forget_peak();
+    let ([before, _], start) = (memory(), Instant::now());
+    symbols.prepare(stacks.iter().flatten().copied());
+    let prepared = start.elapsed().as_secs_f64();
+    let (mut frames, mut named) = (0, 0);
+    for pc in stacks.iter().flatten() {
+        let calls = symbols.calls(*pc);
+        frames += calls.len();
+        named += calls.iter().filter(|call| call.function.is_some()).count();
+    }
+    let (seconds, [after, peak]) = (start.elapsed().as_secs_f64(), memory());
+    println!(
+        "{} modules: {seconds:.2} s ({prepared:.2} s of it for {} addresses), {frames} calls, \
+         {named} with names; memory {before} MiB, then {after}, at most {peak}",
+        paths.len(),
+        symbols.remembered.len(),
+    );
+    assert!(named * 10 > frames * 9);
 }
 
 #[test]
 #[ignore = "a measurement, with minutes of compiling: cargo test --release -p heapattach --lib symbols::speed -- --ignored --nocapture"]
 fn a_hundred_thousand_stacks_of_a_large_program() {
     let folder = Folder::new("large");
+    let (one, two) = (folder.0.join("large.so"), folder.0.join("copy.so"));
     // A file of one's own choice spares the compiling.
-    let path = std::env::var("HEAPATTACH_LARGE").unwrap_or_else(|_| {
-        large(&folder);
-        folder.0.join("large.so").display().to_string()
-    });
-    let bytes = fs::read(&path).unwrap();
+    match std::env::var("HEAPATTACH_LARGE") {
+        Ok(path) => _ = fs::copy(path, &one).unwrap(),
+        Err(_) => large(&folder),
+    }
+    fs::copy(&one, &two).unwrap();
+    let bytes = fs::read(&one).unwrap();
     let (places, size) = (places(&bytes, PLACES), megabytes_of_debug(&bytes));
     drop(bytes);
     println!("{size} MiB of debug information, {} places", places.len());
-    for round in ["first", "warm", "warm"] {
-        let mut symbols = Symbols::new();
-        let text = super::folder::map_of(path.as_ref());
-        let process = Process::open(std::process::id().cast_signed()).unwrap();
-        symbols.note(&process, &maps::parse(text.as_bytes()).unwrap());
-        let mut number = 0x9e37_79b9_u64;
-        let mut random = || {
-            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            places[usize::try_from(number >> 33).unwrap() % places.len()] + BASE
-        };
-        let stacks: Vec<[u64; DEPTH]> =
-            (0..STACKS).map(|_| std::array::from_fn(|_| random())).collect();
-        let before = peak();
-        let start = Instant::now();
-        symbols.prepare(stacks.iter().flatten().copied());
-        let prepared = start.elapsed().as_secs_f64();
-        let (mut frames, mut named) = (0, 0);
-        for stack in &stacks {
-            for &pc in stack {
-                let calls = symbols.calls(pc);
-                frames += calls.len();
-                named += calls.iter().filter(|call| call.function.is_some()).count();
-            }
-        }
-        let seconds = start.elapsed().as_secs_f64();
-        println!(
-            "{round}: {seconds:.2} s ({prepared:.2} s of it for {} addresses), {frames} calls, \
-             {named} with names; peak {} MiB, {} MiB before",
-            symbols.remembered.len(),
-            peak() >> 10,
-            before >> 10
-        );
-        assert!(named * 10 > frames * 9);
+    let both = [one, two];
+    for paths in [&both[..1], &both[..1], &both[..]] {
+        measure(paths, &places);
     }
 }
