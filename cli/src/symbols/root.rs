@@ -14,7 +14,10 @@ use heapattach_injector::proc::Process;
 use nix::{
     dir::Dir,
     fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2},
-    sys::stat::Mode,
+    sys::{
+        stat::Mode,
+        statfs::{DEBUGFS_MAGIC, PROC_SUPER_MAGIC, SYSFS_MAGIC, TRACEFS_MAGIC, fstatfs},
+    },
 };
 
 /// Larger folders are read in part.
@@ -49,7 +52,7 @@ impl Root {
         let found = File::from(self.find(path, OFlag::O_PATH)?);
         // Looked at before it is opened: the path may be the target's choice, and opening some
         // devices does things (a watchdog reboots the machine).
-        if !found.metadata().ok()?.is_file() {
+        if !found.metadata().ok()?.is_file() || !is_stored(&found)? {
             return None;
         }
         let exact = format!("/proc/self/fd/{}", found.as_raw_fd());
@@ -73,6 +76,13 @@ impl Root {
     }
 }
 
+/// Whether a file is more than a window into the kernel: to read `/proc/kmsg` takes messages away
+/// from others, and who made the module may have named it.
+fn is_stored(file: &File) -> Option<bool> {
+    let kind = fstatfs(file).ok()?.filesystem_type();
+    Some(![PROC_SUPER_MAGIC, SYSFS_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC].contains(&kind))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,7 +92,7 @@ mod tests {
         let root = Root::own().unwrap();
         assert!(root.open(Path::new("/proc/self/exe")).is_none(), "through a magic link");
         assert!(root.open(&std::env::current_exe().unwrap()).is_some());
-        for path in ["/dev/null", "/", "", "/no/such/file"] {
+        for path in ["/dev/null", "/", "", "/no/such/file", "/proc/version", "/sys/kernel/notes"] {
             assert!(root.open(Path::new(path)).is_none(), "{path}");
         }
     }
