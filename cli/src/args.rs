@@ -225,4 +225,11 @@ mod tests {
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
     }
+
+    #[test]
+    fn patterns_of_frames_add_up() {
+        let line = ["heapattach", "-p", "1", "--hide-frames", "a::*,b", "--hide-frames", "none"];
+        let cli = Cli::try_parse_from(line).unwrap();
+        assert_eq!(cli.attach.session.hide_frames, ["a::*", "b", "none"]);
+    }
 }

@@ -184,4 +184,37 @@ mod tests {
         assert_eq!(frame.function.as_deref(), Some("outer_two"));
         assert_eq!(deepest(&folder, "one").len(), 2);
     }
+
+    #[test]
+    fn damage_is_survived() {
+        let folder = compiled("-gdwarf-5");
+        let mut files = vec!["one.dwo"];
+        if folder.has("llvm-dwp") {
+            folder.run("llvm-dwp one.dwo two.dwo -o a.so.dwp");
+            files.push("a.so.dwp");
+        } else {
+            skip("no llvm-dwp here: only .dwo files are damaged", "apt-get install llvm");
+        }
+        let start = folder.offset_of("a.so", "outer_one");
+        let mut number = 0x9e37_79b9_usize;
+        for file in files {
+            let path = folder.0.join(file);
+            let honest = fs::read(&path).unwrap();
+            for round in 0..400 {
+                let mut damaged = honest.clone();
+                for _ in 0..=round % 8 {
+                    number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let at = (number >> 24) % damaged.len();
+                    damaged[at] = number.to_le_bytes()[7];
+                }
+                damaged.truncate(if round % 10 == 0 {
+                    round * 7 % honest.len()
+                } else {
+                    usize::MAX
+                });
+                fs::write(&path, damaged).unwrap();
+                assert!(!folder.at("a.so", start + 4).is_empty());
+            }
+        }
+    }
 }
