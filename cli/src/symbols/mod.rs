@@ -1,13 +1,17 @@
 //! What an address of code means: module, function, source line, and the calls inlined there.
 //!
 //! ```text
-//! perf_map: address -> function, of generated code
-//! maps --> modules: address -> file, file offset      while the target runs; files are only opened
-//!             |
-//!           image: file offset -> image address       from here on the target may be gone
-//!             |    elf, debug_file: which bytes
+//! maps --> modules: address -> module, file offset    while the target runs; files are only opened,
+//!             |      mapped_file, build_id             and only those that are mapped
+//!           module: file offset -> image address      from here on the target may be gone; several
+//!             |      crew                              modules at once
+//!           image    elf, debug_file: which bytes
 //!             +-> dwarf (reader) -> functions, lines, inlined calls
-//!             +-> symbol_table   -> the function, where DWARF knows none (debug_data: packed)
+//!             |      split_dwarf: in other files
+//!             +-> symbol_table   -> the function, where DWARF knows none
+//!             |      debug_data: packed
+//!             +-> missing        -> what would make it better (packages)
+//! perf_map: address -> function, of generated code
 //! ```
 //!
 //! Every file is the target's, hence hostile: whatever is wrong with one costs names, never the
