@@ -110,6 +110,10 @@ pub struct SessionArgs {
     /// Write every distinct stack of allocations there, as bare addresses
     #[arg(long, value_name = "FILE")]
     pub stacks: Option<PathBuf>,
+    /// Look past functions with such names for who asked for memory, `*` being any text; adds to
+    /// the built-in list of allocators, which `none` switches off
+    #[arg(long, value_name = "GLOB", value_delimiter = ',')]
+    pub hide_frames: Vec<String>,
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
@@ -252,5 +256,12 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn patterns_of_frames_add_up() {
+        let line = ["heapattach", "-p", "1", "--hide-frames", "a::*,b", "--hide-frames", "none"];
+        let cli = Cli::try_parse_from(line).unwrap();
+        assert_eq!(cli.attach.session.hide_frames, ["a::*", "b", "none"]);
     }
 }

@@ -13,6 +13,7 @@ mod exit;
 mod front;
 mod guard;
 mod heap_text;
+mod hidden;
 mod line;
 mod message;
 mod observation;

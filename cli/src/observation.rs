@@ -19,6 +19,7 @@ use crate::{
     compose::{add_detach, blind_spots, compose},
     exit::Exit,
     guard::Guard,
+    hidden::Hidden,
     line::Line,
     message::Message,
     recorder::Recorder,
@@ -114,7 +115,10 @@ impl Record {
             };
             let (pid, command) = (report.pid, std::mem::take(&mut report.command));
             *report = compose(session, &counts, &recorder, counted);
-            report.heap = heap_report(session, &recorder, &mut self.symbols, counts.lost);
+            self.symbols.note_generated();
+            let hidden = Hidden::new(&args.hide_frames);
+            report.heap = heap_report(session, &recorder, &mut self.symbols, &hidden, counts.lost);
+            report.missing_symbols = self.symbols.missing();
             report.stacks = stacks_report(session.tables.totals(), &recorder, counts.verified);
             (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
             add_detach(report, &detached);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{site_report::HeapReport, stack_report::StacksReport};
+use crate::{site_report::HeapReport, stack_report::StacksReport, symbols::Missing};
 
 /// Raised whenever a field changes its meaning or goes away; new fields may come.
 pub const SCHEMA: &str = "heapattach/report/1";
@@ -38,6 +38,9 @@ pub struct Report {
     pub stops: Vec<StopReport>,
     /// Modules still being loaded, and slots that hold something unknown: blind spots.
     pub blind: Vec<String>,
+    /// Modules whose code was found without debug information.
+    #[serde(default)]
+    pub missing_symbols: Vec<Missing>,
     /// What is still in the target.
     pub left: Vec<String>,
     /// The page that stays, if one does.

@@ -1,11 +1,14 @@
 //! What the heap holds and who asked for it, as data.
 
+use std::collections::HashMap;
+
 use heapattach_injector::{
-    addr::RemoteAddr, counts::Lost, event::StackId, places, session::Session,
+    addr::RemoteAddr, counts::Lost, event::StackId, places, session::Session, stacks::Stack,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    hidden::Hidden,
     profile::{Estimate, Flow, Measure, Oddities, Site},
     recorder::Recorder,
     symbols::{Frame, Symbols},
@@ -84,8 +87,10 @@ pub struct LostReport {
 /// One place that asks for memory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SiteReport {
-    /// The caller, in words.
+    /// The frame that caused the allocations, in words.
     pub place: String,
+    /// Which of `frames` that is: those before it are allocators and the like.
+    pub cause: usize,
     /// What it holds.
     pub live: Amount,
     /// What it asked for since the attach.
@@ -145,7 +150,9 @@ impl From<Measure> for Amount {
 impl From<Frame> for FrameReport {
     fn from(frame: Frame) -> Self {
         let Frame { module, offset, function, file, line, inlined } = frame;
-        Self { module, offset, function, file, line, inlined }
+        let text = |shared: std::sync::Arc<str>| shared.to_string();
+        let (function, file) = (function.map(text), file.map(text));
+        Self { module: text(module), offset, function, file, line, inlined }
     }
 }
 
@@ -166,11 +173,14 @@ pub fn heap_report(
     session: &Session<'_>,
     recorder: &Recorder,
     symbols: &mut Symbols,
+    hidden: &Hidden,
     lost: Lost,
 ) -> HeapReport {
     let (profile, records) = (recorder.profile(), &recorder.records);
-    let caller = |id| records.stack(id).and_then(|stack| stack.frames.first().copied());
-    let sites = profile.grouped_by(Flow::Live, caller);
+    let stacks = || profile.sites_by(Flow::Live).into_iter().filter_map(|s| records.stack(s.stack));
+    symbols.prepare_returns(stacks().flat_map(|stack| stack.frames.iter().map(|at| at.get())));
+    let mut causes = Causes { symbols, hidden, known: HashMap::new() };
+    let sites = profile.grouped_by(Flow::Live, |id| causes.of(records.stack(id)));
     let amount = |flow| Amount::from(profile.heap().measure(flow));
     HeapReport {
         every: session.stream.interval,
@@ -186,8 +196,38 @@ pub fn heap_report(
         sites: sites
             .iter()
             .take(SITES)
-            .map(|site| site_report(session, recorder, site, symbols))
+            .map(|site| site_report(session, recorder, site, symbols, hidden))
             .collect(),
+    }
+}
+
+/// Who caused an allocation, by the addresses of its stack.
+struct Causes<'a> {
+    symbols: &'a mut Symbols,
+    hidden: &'a Hidden,
+    /// The place of the first frame at an address that is not hidden, and of the last one.
+    known: HashMap<RemoteAddr, (Option<String>, String)>,
+}
+
+impl Causes<'_> {
+    /// In words: stacks with the same words count as one site.
+    fn of(&mut self, stack: Option<&Stack>) -> Option<String> {
+        let mut last = None;
+        for &address in stack.iter().flat_map(|stack| &stack.frames) {
+            let (symbols, hidden) = (&mut *self.symbols, self.hidden);
+            let (cause, outermost) = self.known.entry(address).or_insert_with(|| {
+                let frames: Vec<FrameReport> =
+                    symbols.symbolize_return(address.get()).into_iter().map(Into::into).collect();
+                let cause = frames.iter().find(|frame| !hidden.hides(frame));
+                let outermost = frames.last().map(FrameReport::place).unwrap_or_default();
+                (cause.map(FrameReport::place), outermost)
+            });
+            if cause.is_some() {
+                return cause.clone();
+            }
+            last = Some(outermost.clone());
+        }
+        last
     }
 }
 
@@ -209,10 +249,13 @@ fn site_report(
     recorder: &Recorder,
     site: &Site,
     symbols: &mut Symbols,
+    hidden: &Hidden,
 ) -> SiteReport {
     let frames = frames(session, recorder, site.stack, symbols);
+    let cause = hidden.cause(&frames);
     SiteReport {
-        place: frames.first().map_or_else(|| "[unknown]".to_owned(), FrameReport::place),
+        cause,
+        place: frames.get(cause).map_or_else(|| "[unknown]".to_owned(), FrameReport::place),
         live: site.heap.measure(Flow::Live).into(),
         allocated: site.heap.measure(Flow::Allocated).into(),
         mapped: site.pages.mapped,

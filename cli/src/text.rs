@@ -10,6 +10,7 @@ use crate::{
     quantity::{bytes, count, time},
     report::{FunctionReport, Report},
     stack_report::write_stacks,
+    symbols::Missing,
 };
 
 /// Callers shown per function.
@@ -47,7 +48,8 @@ fn write_report(out: &mut String, report: &Report) -> fmt::Result {
     write_list(out, "not seen", report.blind.iter().cloned())?;
     write_cost(out, report)?;
     write_stacks(out, &report.stacks)?;
-    write_state(out, report)
+    write_state(out, report)?;
+    write_list(out, "without debug information", report.missing_symbols.iter().map(missing))
 }
 
 fn write_function(out: &mut String, row: &FunctionReport) -> fmt::Result {
@@ -111,6 +113,11 @@ fn write_state(out: &mut String, report: &Report) -> fmt::Result {
     Ok(())
 }
 
+fn missing(missing: &Missing) -> String {
+    let id = missing.build_id.as_deref().unwrap_or("none");
+    format!("{} (build id {id}): {}; {}", missing.module, missing.why, missing.cure)
+}
+
 fn write_list(
     out: &mut String,
     title: &str,
@@ -141,9 +148,19 @@ mod tests {
         let mut report = Report::new(7, "app".to_owned());
         report.functions.push(row);
         report.target = "restored".to_owned();
+        report.missing_symbols.push(Missing {
+            module: "/lib/libx.so".to_owned(),
+            build_id: Some("ab0102".to_owned()),
+            addresses: 7,
+            why: "no source lines".to_owned(),
+            cure: "apt-get install libx-dbgsym".to_owned(),
+        });
         let text = super::report(&report);
         assert!(text.contains("1 234      2.0 KiB  entry    malloc in libc.so.6"), "{text}");
         assert!(text.contains("from app"), "{text}");
+        let missing =
+            "/lib/libx.so (build id ab0102): no source lines; apt-get install libx-dbgsym\n";
+        assert!(text.contains(missing), "{text}");
         assert!(text.contains("target: as it was found\n"), "{text}");
     }
 }

@@ -62,13 +62,11 @@ fn survives(hooks: Hooks) {
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn a_program_with_hostile_stacks_lives_and_is_counted() {
     survives(Hooks::Auto);
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn a_program_with_hostile_stacks_lives_and_is_counted_by_slots() {
     survives(Hooks::Slots);
 }

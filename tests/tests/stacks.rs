@@ -56,13 +56,11 @@ fn is_right_in(source: &Source) {
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn of_c() {
     is_right_in(&Source::new("stacks.c"));
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn of_c_by_clang() {
     if !is_there("clang") {
         return skip("no clang here", "apt-get install clang");
@@ -71,31 +69,26 @@ fn of_c_by_clang() {
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn of_c_with_frame_pointers() {
     is_right_in(&Source::new("stacks.c").flag("-fno-omit-frame-pointer"));
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn of_c_without_optimisation() {
     is_right_in(&Source::new("stacks.c").flag("-O0"));
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn of_cpp() {
     is_right_in(&Source::new("stacks.cpp"));
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn of_rust() {
     is_right_in(&Source::new("stacks.rs"));
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn of_handlers_at_exit() {
     let Some(oracle) = Oracle::new() else { return };
     let Some(launch) = Launch::new("stacks.c") else { return };
@@ -134,13 +127,11 @@ fn is_right_or_cut_in(file: &str) {
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn of_coroutines_is_right_or_says_that_it_is_cut() {
     is_right_or_cut_in("stacks.cpp");
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn of_handlers_on_signal_stacks_is_right_or_says_that_it_is_cut() {
     is_right_or_cut_in("stacks.c");
 }
@@ -176,21 +167,18 @@ fn is_right_under_load(
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn of_redis() {
     let start = |oracle: &Oracle| redis::start_with(oracle.environment());
     is_right_under_load("redis", start, Server::pid, redis::load);
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn of_memcached() {
     let start = |oracle: &Oracle| memcached::start_with(oracle.environment());
     is_right_under_load("memcached", start, Server::pid, memcached::load);
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn of_an_nginx_worker() {
     let start = |oracle: &Oracle| nginx::start_with(oracle.environment());
     let worker = |server: &Server| *server.children().first().expect("nginx has workers");
@@ -198,7 +186,6 @@ fn of_an_nginx_worker() {
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn of_python() {
     let Some(python) = python() else {
         return skip("no python3 here", "apt-get install python3");
@@ -259,7 +246,6 @@ impl Drop for Compilation {
 }
 
 #[test]
-#[ignore = "needs --stacks"]
 fn of_a_compiler() {
     if !is_there("g++") {
         return skip("no g++ here", "apt-get install g++");

@@ -127,7 +127,11 @@ impl Profile {
 
     /// The sites that share a key as one, which bears the stack of the first of them; those with the
     /// most bytes of this kind first.
-    pub fn grouped_by<K: Eq + Hash>(&self, flow: Flow, key: impl Fn(StackId) -> K) -> Vec<Site> {
+    pub fn grouped_by<K: Eq + Hash>(
+        &self,
+        flow: Flow,
+        mut key: impl FnMut(StackId) -> K,
+    ) -> Vec<Site> {
         let mut places = HashMap::new();
         let mut groups: Vec<Site> = Vec::new();
         for site in self.sites_by(flow) {

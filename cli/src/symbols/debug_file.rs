@@ -5,7 +5,6 @@
 
 use std::{
     ffi::OsStr,
-    fmt::Write,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -13,47 +12,57 @@ use std::{
 use object::Object;
 
 use super::{
+    build_id::BuildId,
     elf::{Elf, Source},
-    root::Root,
+    split_dwarf::Surroundings,
 };
 
-/// Twenty bytes are usual.
-const BUILD_ID_LIMIT: usize = 64;
-
-/// The debug file of the module `elf` at `path`, looked for below each of the roots.
-pub fn find<'r>(
-    elf: &Elf<'_>,
-    path: &Path,
-    roots: impl Iterator<Item = &'r Root> + Clone,
-) -> Option<Source> {
-    let id = elf.build_id().ok()??;
+/// The debug file of the module `elf`, looked for below each of the roots.
+pub fn find(elf: &Elf<'_>, around: &Surroundings) -> Option<Source> {
+    let id = BuildId::new(elf.build_id().ok()??)?;
     let link = elf.gnu_debuglink().ok().flatten().map(|(name, _)| name);
-    let candidates = candidates(id, link, path);
+    let candidates = candidates(&id, link, &around.path);
     let open = |candidate: &PathBuf| {
-        let found = roots.clone().filter_map(|root| Source::new(root.open(candidate)?));
-        found.into_iter().find(|source| has_build_id(source, id))
+        let mut found = around.roots.iter().filter_map(|root| Source::new(root.open(candidate)?));
+        found.find(|source| has_build_id(source, &id))
     };
     candidates.iter().find_map(open)
 }
 
-fn has_build_id(source: &Source, id: &[u8]) -> bool {
-    source.elf().is_some_and(|elf| elf.build_id().is_ok_and(|found| found == Some(id)))
+/// The file that holds what the debug files of one package have in common (dwz makes it).
+pub fn find_common(elf: &Elf<'_>, around: &Surroundings) -> Option<Source> {
+    let (link, id) = elf.gnu_debugaltlink().ok()??;
+    let id = BuildId::new(id)?;
+    let open = |candidate: &PathBuf| {
+        let mut found = around.roots.iter().filter_map(|root| Source::new(root.open(candidate)?));
+        found.find(|source| has_build_id(source, &id))
+    };
+    common_candidates(&id, link, &around.path).iter().find_map(open)
+}
+
+fn common_candidates(id: &BuildId, link: &[u8], path: &Path) -> Vec<PathBuf> {
+    let link = Path::new(OsStr::from_bytes(link));
+    // It is relative to the debug file, whose path is not known here. All distributions have one
+    // folder for these.
+    let below = link.iter().skip_while(|part| *part != ".dwz");
+    let common = Path::new("/usr/lib/debug").join(below.collect::<PathBuf>());
+    let beside = path.parent().map(|folder| folder.join(link));
+    [by_id(id), common].into_iter().chain(beside).collect()
+}
+
+fn by_id(id: &BuildId) -> PathBuf {
+    let (folder, name) = id.split();
+    format!("/usr/lib/debug/.build-id/{folder}/{name}.debug").into()
+}
+
+fn has_build_id(source: &Source, id: &BuildId) -> bool {
+    let found = source.elf().and_then(|elf| BuildId::new(elf.build_id().ok()??));
+    found.as_ref() == Some(id)
 }
 
 /// In gdb's order.
-fn candidates(id: &[u8], link: Option<&[u8]>, path: &Path) -> Vec<PathBuf> {
-    let mut candidates = Vec::new();
-    if let Some((first, rest)) = id.split_first()
-        && !rest.is_empty()
-        && id.len() <= BUILD_ID_LIMIT
-    {
-        let mut file = format!("/usr/lib/debug/.build-id/{first:02x}/");
-        for byte in rest {
-            // Writing to a string cannot fail.
-            let _ = write!(file, "{byte:02x}");
-        }
-        candidates.push(PathBuf::from(file + ".debug"));
-    }
+fn candidates(id: &BuildId, link: Option<&[u8]>, path: &Path) -> Vec<PathBuf> {
+    let mut candidates = vec![by_id(id)];
     // The name is the file's own word: one component, or it could lead anywhere.
     let name = link.filter(|name| !name.is_empty() && !name.contains(&b'/') && *name != b"..");
     if let (Some(name), Some(folder)) = (name.map(OsStr::from_bytes), path.parent()) {
@@ -70,9 +79,14 @@ fn candidates(id: &[u8], link: Option<&[u8]>, path: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
+    fn id(bytes: &[u8]) -> BuildId {
+        BuildId::new(bytes).unwrap()
+    }
+
     #[test]
     fn looks_where_distributions_put_them() {
-        let found = candidates(&[0xab, 0x01, 0x02], Some(b"a.debug"), Path::new("/opt/x/a.so"));
+        let found =
+            candidates(&id(&[0xab, 0x01, 0x02]), Some(b"a.debug"), Path::new("/opt/x/a.so"));
         let expected = [
             "/usr/lib/debug/.build-id/ab/0102.debug",
             "/opt/x/a.debug",
@@ -83,9 +97,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_package_has_in_common_is_looked_for_where_it_is_put() {
+        let link = b"../../../.dwz/x86_64-linux-gnu/app.debug";
+        let expected = [
+            "/usr/lib/debug/.build-id/01/02.debug",
+            "/usr/lib/debug/.dwz/x86_64-linux-gnu/app.debug",
+            "/opt/../../../.dwz/x86_64-linux-gnu/app.debug",
+        ];
+        let found = common_candidates(&id(&[1, 2]), link, Path::new("/opt/a.so"));
+        assert_eq!(found, expected.map(PathBuf::from));
+    }
+
+    #[test]
     fn a_link_cannot_leave_its_folder() {
         for link in [&b"../../etc/shadow"[..], b"..", b"", b"/etc/shadow"] {
-            assert!(candidates(&[1], Some(link), Path::new("/opt/a.so")).is_empty());
+            let found = candidates(&id(&[1, 2]), Some(link), Path::new("/opt/a.so"));
+            assert_eq!(found, [PathBuf::from("/usr/lib/debug/.build-id/01/02.debug")]);
         }
     }
 }

@@ -20,6 +20,11 @@ pub fn demangle(name: &[u8]) -> String {
     printable(rust(&name).or_else(|| cpp(&name)).as_deref().unwrap_or(&name))
 }
 
+/// Whether a C++ or Rust compiler made the name.
+pub fn is_mangled(name: &str) -> bool {
+    name.starts_with("_Z") || name.starts_with("_R")
+}
+
 fn rust(name: &str) -> Option<String> {
     let symbol = rustc_demangle::try_demangle(name).ok()?;
     let mut text = Bounded::default();

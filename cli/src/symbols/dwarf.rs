@@ -2,15 +2,18 @@
 
 use std::{fmt, sync::Arc};
 
-use addr2line::Context;
+use addr2line::{Context, LookupContinuation, LookupResult};
 use gimli::RunTimeEndian;
 use object::Object;
 
 use super::{
-    demangle::demangle,
-    elf::{Allowance, Elf, Source},
+    debug_file,
+    demangle::{demangle, is_mangled},
+    elf::{Elf, Source},
+    names::Names,
     printable::printable,
     reader::{Meter, Reader},
+    split_dwarf::{SplitDwarf, Surroundings},
 };
 
 /// More calls inlined into each other are cut.
@@ -20,16 +23,28 @@ const CALLS_LIMIT: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     /// The function that calls, demangled.
-    pub function: Option<String>,
+    pub function: Option<Arc<str>>,
     /// In which source file.
-    pub file: Option<String>,
+    pub file: Option<Arc<str>>,
     /// On which line.
     pub line: Option<u32>,
+    /// Whether the name is whole: that of a local function of C++ lacks namespace and class.
+    pub is_whole: bool,
+}
+
+/// The texts of one module's calls.
+#[derive(Debug, Default)]
+pub struct CallNames {
+    /// By mangled name.
+    pub functions: Names,
+    /// By path.
+    pub files: Names,
 }
 
 /// The debug information of one module. Its units are parsed when first asked for.
 pub struct Dwarf {
     context: Context<Reader>,
+    split: SplitDwarf,
     meter: Arc<Meter>,
 }
 
@@ -41,42 +56,51 @@ impl fmt::Debug for Dwarf {
 
 impl Dwarf {
     /// Reads the sections; `None` if the file has no debug information, or none that can be used.
-    pub fn read(source: &Source, elf: &Elf<'_>, allowance: &mut Allowance) -> Option<Self> {
+    pub fn read(source: &Source, elf: &Elf<'_>, around: &Surroundings) -> Option<Self> {
         elf.section_by_name(".debug_info")?;
-        let endian =
-            if elf.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        let endian = endian(elf);
         let meter = Arc::new(Meter::default());
-        let load = |id: gimli::SectionId| {
-            let bytes = if is_of_use(id) { source.named(elf, id.name(), allowance) } else { None };
-            let bytes = bytes.unwrap_or_default();
-            meter.provide(bytes.len());
-            Ok::<_, gimli::Error>(Reader::new(bytes, endian, Arc::clone(&meter)))
-        };
-        let sections = gimli::Dwarf::load(load).ok()?;
+        let mut sections = load(source, elf, around, &meter)?;
+        if let Some(common) = debug_file::find_common(elf, around)
+            && let Some(elf) = common.elf()
+            && let Some(common) = load(&common, &elf, around, &meter)
+        {
+            sections.set_sup(common);
+        }
         meter.begin();
         let context = Context::from_dwarf(sections).ok()?;
-        Some(Self { context, meter })
+        let split = SplitDwarf::new(around, endian, &meter);
+        Some(Self { context, split, meter })
     }
 
     /// The calls at `address`, the innermost first; empty where nothing is known.
-    pub fn calls(&self, address: u64) -> Vec<Call> {
+    pub fn calls(&self, address: u64, names: &mut CallNames) -> Vec<Call> {
         let mut calls = Vec::new();
         // addr2line adds one to it.
         if address == u64::MAX {
             return calls;
         }
         self.meter.begin();
-        let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() else {
-            return calls;
+        let mut lookup = self.context.find_frames(address);
+        let found = loop {
+            match lookup {
+                LookupResult::Output(found) => break found,
+                LookupResult::Load { load, continuation } => {
+                    lookup = continuation.resume(self.split.load(&load));
+                }
+            }
         };
+        let Ok(mut frames) = found else { return calls };
         while let Ok(Some(frame)) = frames.next()
             && calls.len() < CALLS_LIMIT
         {
             let name = frame.function.as_ref().and_then(|name| name.raw_name().ok());
             let (file, line) = frame.location.map_or((None, None), |l| (l.file, l.line));
+            let is_whole = name.as_ref().is_some_and(|name| is_mangled(name));
             calls.push(Call {
-                function: name.map(|name| demangle(name.as_bytes())),
-                file: file.map(printable),
+                is_whole,
+                function: name.map(|name| names.functions.get(name.as_bytes(), demangle)),
+                file: file.map(|file| names.files.get(file.as_bytes(), |_| printable(file))),
                 line,
             });
         }
@@ -84,8 +108,29 @@ impl Dwarf {
     }
 }
 
+fn load(
+    source: &Source,
+    elf: &Elf<'_>,
+    around: &Surroundings,
+    meter: &Arc<Meter>,
+) -> Option<gimli::Dwarf<Reader>> {
+    let load = |id: gimli::SectionId| {
+        let name = is_of_use(id).then_some(id.name());
+        let bytes = name.and_then(|name| source.named(elf, name, &around.allowance));
+        let bytes = bytes.unwrap_or_default();
+        meter.provide(bytes.len());
+        Ok::<_, gimli::Error>(Reader::new(bytes, endian(elf), Arc::clone(meter)))
+    };
+    gimli::Dwarf::load(load).ok()
+}
+
+/// The order of bytes.
+pub fn endian(elf: &Elf<'_>) -> RunTimeEndian {
+    if elf.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big }
+}
+
 /// Variables, macros and types are most of DWARF, and no concern of ours.
-fn is_of_use(id: gimli::SectionId) -> bool {
+pub fn is_of_use(id: gimli::SectionId) -> bool {
     use gimli::SectionId as Id;
     matches!(
         id,

@@ -3,7 +3,14 @@
 //! Only the headers and the sections asked for are read: most modules have no debug information,
 //! and their code is of no interest here.
 
-use std::{fs::File, os::unix::fs::FileExt};
+use std::{
+    fs::File,
+    os::unix::fs::FileExt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use object::{
     Endianness, Object, ObjectSection, SectionIndex,
@@ -25,20 +32,25 @@ const SEGMENTS_LIMIT: usize = 1 << 10;
 pub type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
 
 /// How many bytes of section contents all modules together may still take.
-#[derive(Debug)]
-pub struct Allowance(u64);
+#[derive(Clone, Debug)]
+pub struct Allowance(Arc<AtomicU64>);
 
 impl Default for Allowance {
     fn default() -> Self {
-        Self(4 << 30)
+        Self(Arc::new((4 << 30).into()))
     }
 }
 
 impl Allowance {
+    /// So many bytes.
+    #[cfg(test)]
+    pub fn of(bytes: u64) -> Self {
+        Self(Arc::new(bytes.into()))
+    }
+
     /// `bytes` less of it, if there is so much.
-    fn take(&mut self, bytes: u64) -> Option<()> {
-        self.0 = self.0.checked_sub(bytes)?;
-        Some(())
+    pub fn take(&self, bytes: u64) -> Option<()> {
+        self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(bytes)).ok().map(drop)
     }
 }
 
@@ -82,7 +94,7 @@ impl Source {
     }
 
     /// The contents of the section with this name, uncompressed.
-    pub fn named(&self, elf: &Elf<'_>, name: &str, allowance: &mut Allowance) -> Option<Vec<u8>> {
+    pub fn named(&self, elf: &Elf<'_>, name: &str, allowance: &Allowance) -> Option<Vec<u8>> {
         self.read(elf.section_by_name(name)?.compressed_file_range().ok()?, allowance)
     }
 
@@ -91,13 +103,13 @@ impl Source {
         &self,
         elf: &Elf<'_>,
         index: SectionIndex,
-        allowance: &mut Allowance,
+        allowance: &Allowance,
     ) -> Option<Vec<u8>> {
         let section = elf.section_by_index(index).ok()?;
         self.read(CompressedFileRange::none(section.file_range()), allowance)
     }
 
-    fn read(&self, range: CompressedFileRange, allowance: &mut Allowance) -> Option<Vec<u8>> {
+    fn read(&self, range: CompressedFileRange, allowance: &Allowance) -> Option<Vec<u8>> {
         // Checked before anything is set aside: the sizes are only what the file says.
         let file_size = self.file.metadata().ok()?.len();
         let end = range.offset.checked_add(range.compressed_size)?;

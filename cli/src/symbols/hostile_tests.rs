@@ -12,12 +12,13 @@ use super::{
     elf::Allowance,
     image::Image,
     reader::{Meter, Reader},
+    split_dwarf::Surroundings,
 };
 
 /// Reads `bytes` as a module and asks it for addresses.
 fn survive(bytes: &[u8]) {
     let image = read(bytes);
-    let Some(image) = image else { return };
+    let Some(mut image) = image else { return };
     for address in addresses() {
         assert!(!image.calls(address).is_empty());
         let _ = image.address_of(address);
@@ -35,7 +36,8 @@ fn read(bytes: &[u8]) -> Option<Image> {
     let fd = nix::sys::memfd::memfd_create("module", nix::sys::memfd::MFdFlags::MFD_CLOEXEC);
     let mut file = File::from(fd.unwrap());
     file.write_all(bytes).unwrap();
-    Image::read(file, "/no/such/module".as_ref(), iter::empty(), &mut Allowance::default())
+    let (path, allowance) = ("/no/such/module".into(), Allowance::default());
+    Image::read(file, &Surroundings { path, roots: Vec::new(), allowance })
 }
 
 /// A small program with debug information, from the system's compiler.
@@ -59,7 +61,7 @@ fn honest() -> &'static [u8] {
 
 #[test]
 fn the_honest_file_has_names() {
-    let image = read(honest()).unwrap();
+    let mut image = read(honest()).unwrap();
     let named = addresses().flat_map(|a| image.calls(a)).filter(|c| c.function.is_some()).count();
     assert!(named > 0);
 }

@@ -1,13 +1,16 @@
 //! All that is known of one module's file, from the file itself and from its debug file.
 
-use std::{fs::File, path::Path};
+use std::{fs::File, sync::Arc};
+
+use object::Object;
 
 use super::{
-    debug_file,
+    build_id::BuildId,
+    debug_data, debug_file,
     demangle::demangle,
-    dwarf::{Call, Dwarf},
-    elf::{self, Allowance, Segment, Source},
-    root::Root,
+    dwarf::{Call, CallNames, Dwarf},
+    elf::{self, Segment, Source},
+    split_dwarf::Surroundings,
     symbol_table::{SymbolTable, Table},
 };
 
@@ -17,35 +20,57 @@ pub struct Image {
     segments: Vec<Segment>,
     symbols: SymbolTable,
     dwarf: Option<Dwarf>,
+    /// Whether there are names of more than what other modules may call.
+    has_all: bool,
+    build_id: Option<BuildId>,
+    names: CallNames,
 }
 
 impl Image {
     /// Reads the module in `file`, and the debug file it names, if that lies below a root.
     /// `None` if it is no ELF file.
-    pub fn read<'r>(
-        file: File,
-        path: &Path,
-        roots: impl Iterator<Item = &'r Root> + Clone,
-        allowance: &mut Allowance,
-    ) -> Option<Self> {
+    pub fn read(file: File, around: &Surroundings) -> Option<Self> {
+        let allowance = &around.allowance;
         let source = Source::new(file)?;
         let elf = source.elf()?;
         let segments = elf::segments(&elf);
-        let mut dwarf = Dwarf::read(&source, &elf, allowance);
+        let mut dwarf = Dwarf::read(&source, &elf, around);
         let mut symbols = SymbolTable::read(&source, &elf, Table::Full, allowance);
         if (dwarf.is_none() || symbols.is_empty())
-            && let Some(debug) = debug_file::find(&elf, path, roots)
+            && let Some(debug) = debug_file::find(&elf, around)
             && let Some(elf) = debug.elf()
         {
-            dwarf = dwarf.or_else(|| Dwarf::read(&debug, &elf, allowance));
+            dwarf = dwarf.or_else(|| Dwarf::read(&debug, &elf, around));
             if symbols.is_empty() {
                 symbols = SymbolTable::read(&debug, &elf, Table::Full, allowance);
             }
         }
+        let mut has_all = !symbols.is_empty();
         if symbols.is_empty() {
             symbols = SymbolTable::read(&source, &elf, Table::Dynamic, allowance);
+            if let Some(packed) = debug_data::read(&source, &elf, allowance)
+                && let Some(elf) = packed.elf()
+            {
+                symbols.add(SymbolTable::read(&packed, &elf, Table::Full, allowance));
+                has_all = true;
+            }
         }
-        Some(Self { segments, symbols, dwarf })
+        let build_id = BuildId::new(elf.build_id().ok().flatten().unwrap_or_default());
+        Some(Self { segments, symbols, dwarf, has_all, build_id, names: CallNames::default() })
+    }
+
+    /// The identity of its build.
+    pub fn build_id(&self) -> Option<&BuildId> {
+        self.build_id.as_ref()
+    }
+
+    /// What it has no names for.
+    pub fn lacks(&self) -> Option<&'static str> {
+        match (&self.dwarf, self.has_all) {
+            (Some(_), _) => None,
+            (None, true) => Some("no source lines, no inlined calls"),
+            (None, false) => Some("no names but of what it exports"),
+        }
     }
 
     /// The address the file states for what lies at `file_offset`.
@@ -54,24 +79,24 @@ impl Image {
     }
 
     /// The calls at `address`, the innermost first. Never empty.
-    pub fn calls(&self, address: u64) -> Vec<Call> {
-        let mut calls = self.dwarf.as_ref().map(|d| d.calls(address)).unwrap_or_default();
+    pub fn calls(&mut self, address: u64) -> Vec<Call> {
+        let (dwarf, names) = (self.dwarf.as_ref(), &mut self.names);
+        let mut calls = dwarf.map(|dwarf| dwarf.calls(address, names)).unwrap_or_default();
         if calls.is_empty() {
             calls.push(Call::default());
         }
         if let Some(outermost) = calls.last_mut()
-            && let Some(symbol) = self.symbols.name(address).map(demangle)
-            && outermost.function.as_deref().is_none_or(|name| is_plainer(&symbol, name))
+            && let Some(raw) = self.symbols.name(address)
         {
-            outermost.function = Some(symbol);
+            let symbol = self.names.functions.get(raw, demangle);
+            let is_whole = symbol.as_bytes() != raw && !outermost.is_whole;
+            let is_better = |name: &Arc<str>| is_whole || is_plainer(&symbol, name);
+            if outermost.function.as_ref().is_none_or(is_better) {
+                outermost.function = Some(symbol);
+            }
         }
         calls
     }
-}
-
-/// The image and the address in it of what lies at `file_offset`, if both are known.
-pub fn of(image: Option<&Image>, file_offset: u64) -> Option<(&Image, u64)> {
-    image.and_then(|image| Some((image, image.address_of(file_offset)?)))
 }
 
 /// Whether `symbol` is rather what callers know the function by: to glibc's debug information

@@ -1,10 +1,13 @@
 //! This very process as the target, and small programs of the system's compiler.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::fs;
 
 use heapattach_injector::proc::{Process, maps};
 
-use super::{Frame, Symbols, UNKNOWN};
+use super::{
+    Frame, Symbols, UNKNOWN,
+    folder::{self, Folder},
+};
 
 fn of_this_process() -> Symbols {
     let process = Process::open(std::process::id().cast_signed()).unwrap();
@@ -12,51 +15,6 @@ fn of_this_process() -> Symbols {
     let mut symbols = Symbols::new();
     symbols.note(&process, &maps::parse(&text).unwrap());
     symbols
-}
-
-/// A folder for one test, gone with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let folder = format!("heapattach-symbols-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(folder);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn run(&self, command: &str) {
-        let mut words = command.split(' ');
-        let mut process = Command::new(words.next().unwrap());
-        let status = process.args(words).current_dir(&self.0).status().unwrap();
-        assert!(status.success(), "{command}");
-    }
-
-    /// The calls at an address of `file` as if it were mapped at `BASE` from its first byte.
-    fn at(&self, file: &str, offset: u64) -> Vec<Frame> {
-        use std::os::unix::fs::MetadataExt;
-        let path = self.0.join(file);
-        let (inode, path) = (fs::metadata(&path).unwrap().ino(), path.display());
-        let map = format!("10000000-20000000 r-xp 00000000 08:01 {inode} {path}\n");
-        let process = Process::open(std::process::id().cast_signed()).unwrap();
-        let mut symbols = Symbols::new();
-        symbols.note(&process, &maps::parse(map.as_bytes()).unwrap());
-        symbols.symbolize(0x1000_0000 + offset)
-    }
-
-    /// Where `symbol` lies in `file`; its text must be mapped as the file has it.
-    fn offset_of(&self, file: &str, symbol: &str) -> u64 {
-        let output = Command::new("nm").arg(self.0.join(file)).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        let line = text.lines().find(|line| line.ends_with(&format!(" {symbol}"))).unwrap();
-        u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 #[test]
@@ -70,7 +28,7 @@ fn a_function_of_ours_has_its_name_its_file_and_its_line() {
     assert!(!outermost.inlined && frames[..frames.len() - 1].iter().all(|f| f.inlined));
     assert!(outermost.file.as_deref().unwrap().ends_with("live_tests.rs"), "{outermost:?}");
     assert!(outermost.line.is_some());
-    assert_eq!(outermost.module, std::env::current_exe().unwrap().to_str().unwrap());
+    assert_eq!(*outermost.module, *std::env::current_exe().unwrap().to_str().unwrap());
     assert_eq!(symbols.symbolize_return(address + 1), frames);
     assert_eq!(symbols.symbolize(address), frames, "again, as remembered");
 }
@@ -89,7 +47,7 @@ fn an_address_of_nobody_gives_one_frame_without_names() {
     for address in [0, 1, 0x42, u64::MAX] {
         let frames = symbols.symbolize(address);
         let [frame] = &frames[..] else { panic!("one frame") };
-        assert_eq!((frame.module.as_str(), frame.offset), (UNKNOWN, address));
+        assert_eq!((&*frame.module, frame.offset), (UNKNOWN, address));
         assert!(frame.function.is_none() && !frame.inlined);
     }
 }
@@ -139,6 +97,41 @@ fn inlined_calls_of_all_dwarf_versions_are_told_apart() {
 }
 
 #[test]
+fn what_two_modules_have_in_common_is_read_from_its_own_file() {
+    let folder = compiled("common", "-g -O2");
+    if !folder.has("dwz") {
+        return folder::skip("no dwz here", "apt-get install dwz");
+    }
+    // Large enough to have something in common.
+    let types: String =
+        (0..200).map(|n| format!("struct T{n} {{ int a{n}, b{n}; }} t{n};\n")).collect();
+    fs::write(folder.0.join("zoo.cc"), types + "#line 1\n" + SOURCE).unwrap();
+    for name in ["zoo.so", "other.so"] {
+        let fixed = "-shared -fPIC -nostdlib -Wl,-z,noseparate-code -Wl,--build-id=sha1 -g -O2";
+        folder.run(&format!("g++ {fixed} -o {name} zoo.cc"));
+    }
+    folder.run("dwz -m common.debug -M common.debug zoo.so other.so");
+    let start = folder.offset_of("zoo.so", OUTER);
+    assert_inlined(&in_inner(&folder, "zoo.so", start));
+    fs::remove_file(folder.0.join("common.debug")).unwrap();
+    assert!(
+        in_inner(&folder, "zoo.so", start)
+            .iter()
+            .all(|f| f.function.as_deref() != Some("zoo::inner()"))
+    );
+}
+
+#[test]
+fn sections_packed_by_zstd_are_read() {
+    let folder = compiled("zstd", "-g -O2");
+    let start = folder.offset_of("zoo.so", OUTER);
+    if !folder.can_run("objcopy --compress-debug-sections=zstd zoo.so") {
+        return folder::skip("this objcopy knows no zstd", "install binutils 2.40");
+    }
+    assert_inlined(&in_inner(&folder, "zoo.so", start));
+}
+
+#[test]
 fn without_debug_information_the_symbol_table_names_the_function() {
     let folder = compiled("symbols", "-O2");
     let frames = folder.at("zoo.so", folder.offset_of("zoo.so", OUTER));
@@ -163,4 +156,68 @@ fn a_debug_file_is_taken_only_with_the_same_build_id() {
     let [frame] = &frames[..] else { panic!("one call") };
     assert_eq!(frame.function.as_deref(), Some("zoo::outer(int, char const*)"));
     assert_eq!(frame.line, None);
+}
+
+#[test]
+fn generated_code_has_the_names_its_generator_wrote_down() {
+    let process = Process::open(std::process::id().cast_signed()).unwrap();
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let pid = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap();
+    let path = format!("/tmp/perf-{}.map", pid.split_whitespace().last().unwrap());
+    fs::write(&path, "42000 100 Lapp/Main;::run\n").unwrap();
+    let mut symbols = Symbols::new();
+    symbols.note(&process, &[]);
+    let text = process.read("maps").unwrap();
+    symbols.note(&process, &maps::parse(&text).unwrap());
+    assert_eq!(symbols.symbolize(0x42010)[0].function, None, "before it was read");
+    symbols.note_generated();
+    fs::remove_file(&path).unwrap();
+    assert_eq!(symbols.symbolize(0x42010)[0].function.as_deref(), Some("Lapp/Main;::run"));
+    assert_eq!(symbols.symbolize(0x42100)[0].function, None);
+}
+
+#[test]
+fn what_has_no_debug_information_is_named_with_its_build() {
+    let folder = compiled("missing", "-O2");
+    let start = folder.offset_of("zoo.so", OUTER);
+    let missing = |symbols: &mut Symbols| {
+        assert_eq!(symbols.missing(), [], "nothing was asked");
+        symbols.symbolize(folder::BASE + start);
+        symbols.missing()
+    };
+    let [told] = &missing(&mut folder.mapped("zoo.so"))[..] else { panic!("one module") };
+    assert_eq!((told.addresses, told.why.as_str()), (1, "no source lines, no inlined calls"));
+    let id = told.build_id.as_ref().unwrap();
+    assert!(id.len() == 40 && told.cure.contains(id), "{told:?}");
+    folder.run("strip --strip-all zoo.so");
+    let [told] = &missing(&mut folder.mapped("zoo.so"))[..] else { panic!("one module") };
+    assert_eq!(told.why, "no names but of what it exports");
+
+    let folder = compiled("not-missing", "-g -O2");
+    let mut symbols = folder.mapped("zoo.so");
+    symbols.symbolize(folder::BASE + start);
+    symbols.symbolize(1);
+    assert_eq!(symbols.missing(), []);
+}
+
+#[test]
+fn many_addresses_at_once_have_the_names_of_each_alone() {
+    let addresses: Vec<u64> = [
+        (of_this_process as *const ()).addr(),
+        (libc::malloc as *const ()).addr(),
+        (libc::qsort as *const ()).addr(),
+    ]
+    .into_iter()
+    .flat_map(|start| (0..200).map(move |n| start as u64 + 3 * n))
+    .chain([0, 1, u64::MAX])
+    .collect();
+    let mut alone = of_this_process();
+    let expected: Vec<_> = addresses.iter().map(|&at| alone.symbolize(at)).collect();
+    let mut together = of_this_process();
+    together.prepare(addresses.iter().chain(&addresses).copied());
+    let known = together.remembered.len();
+    let named = expected.iter().filter(|frames| frames[0].function.is_some()).count();
+    assert!(known > 300 && named > 300, "{known} prepared, {named} named");
+    let found: Vec<_> = addresses.iter().map(|&at| together.symbolize(at)).collect();
+    assert_eq!(found, expected);
 }

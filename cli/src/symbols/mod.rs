@@ -1,12 +1,17 @@
 //! What an address of code means: module, function, source line, and the calls inlined there.
 //!
 //! ```text
-//! maps --> modules: address -> file, file offset      while the target runs; files are only opened
-//!             |
-//!           image: file offset -> image address       from here on the target may be gone
-//!             |    elf, debug_file: which bytes
+//! maps --> modules: address -> module, file offset    while the target runs; files are only opened,
+//!             |      mapped_file, build_id             and only those that are mapped
+//!           module: file offset -> image address      from here on the target may be gone; several
+//!             |      crew                              modules at once
+//!           image    elf, debug_file: which bytes
 //!             +-> dwarf (reader) -> functions, lines, inlined calls
+//!             |      split_dwarf: in other files
 //!             +-> symbol_table   -> the function, where DWARF knows none
+//!             |      debug_data: packed
+//!             +-> missing        -> what would make it better (packages)
+//! perf_map: address -> function, of generated code
 //! ```
 //!
 //! Every file is the target's, hence hostile: whatever is wrong with one costs names, never the
@@ -14,87 +19,156 @@
 //! it can keep us busy, so this is to be called when the target has been left alone. Of a module's
 //! debug information all of it is read at the first address that needs it: seconds for a gigabyte.
 
-#![allow(dead_code, reason = "the report uses it from the next commit on")]
-
+mod build_id;
+#[cfg(test)]
+mod container_tests;
+mod crew;
+mod debug_data;
 mod debug_file;
 mod demangle;
 mod dwarf;
 mod elf;
 #[cfg(test)]
+mod folder;
+#[cfg(test)]
 mod hostile_tests;
 mod image;
+mod latest;
 #[cfg(test)]
 mod live_tests;
+mod mapped_file;
+mod missing;
+mod module;
 mod modules;
+mod names;
+mod packages;
+#[cfg(test)]
+mod peer_tests;
+mod perf_map;
 mod printable;
 mod reader;
 mod root;
+#[cfg(test)]
+mod speed;
+mod split_dwarf;
 mod symbol_table;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use heapattach_injector::proc::{Process, maps::Mapping};
 
+pub use missing::Missing;
 use modules::Modules;
+use perf_map::{PerfMap, Place};
 
 /// The name of what is in no module.
 pub const UNKNOWN: &str = "[unknown]";
 
-/// So many remembered frames are a few hundred megabytes at the very worst.
-const REMEMBERED_LIMIT: usize = 1 << 17;
+/// So many remembered frames are some eighty megabytes, without their names.
+const REMEMBERED_LIMIT: usize = 1 << 20;
 
 /// One call, as the source has it: several share an address where functions were inlined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Path of the module, or what the kernel calls it.
-    pub module: String,
+    pub module: Arc<str>,
     /// Where in it, in the ELF file's own numbering. Where that file cannot be read, the offset in
     /// it; in anonymous memory and in no module at all, the address itself.
     pub offset: u64,
     /// The function, demangled.
-    pub function: Option<String>,
+    pub function: Option<Arc<str>>,
     /// The source file, as the compiler was told it.
-    pub file: Option<String>,
+    pub file: Option<Arc<str>>,
     /// The line of the call.
     pub line: Option<u32>,
     /// Whether it has no stack frame of its own: the next one of the list called it.
     pub inlined: bool,
 }
 
+impl Frame {
+    /// Of which only the place is known.
+    fn unnamed(module: &Arc<str>, offset: u64) -> Self {
+        let module = Arc::clone(module);
+        Self { module, offset, function: None, file: None, line: None, inlined: false }
+    }
+}
+
 /// Names for the addresses of one target.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Symbols {
     modules: Modules,
-    remembered: HashMap<u64, Vec<Frame>>,
+    generated_at: Option<Place>,
+    generated: PerfMap,
+    remembered: HashMap<u64, Arc<[Frame]>>,
     remembered_frames: usize,
+    unknown: Arc<str>,
 }
 
 impl Symbols {
     /// Nothing known yet.
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            modules: Modules::default(),
+            generated_at: None,
+            generated: PerfMap::default(),
+            remembered: HashMap::new(),
+            remembered_frames: 0,
+            unknown: UNKNOWN.into(),
+        }
     }
 
     /// Notes what is mapped now and opens the files that are new. At each address the latest
     /// mapping counts.
     pub fn note(&mut self, process: &Process, maps: &[Mapping<'_>]) {
+        self.generated_at = self.generated_at.take().or_else(|| Place::of(process));
         if self.modules.note(process, maps) {
             self.forget();
         }
     }
 
-    /// The calls at the instruction that holds the byte at `pc`, the innermost first. Never empty.
-    pub fn symbolize(&mut self, pc: u64) -> Vec<Frame> {
-        if let Some(frames) = self.remembered.get(&pc) {
-            return frames.clone();
-        }
-        let frames = self.look_up(pc);
-        if self.remembered_frames + frames.len() > REMEMBERED_LIMIT {
+    /// Reads the names of generated code: late, since it is still being written to. The target may
+    /// be gone.
+    pub fn note_generated(&mut self) {
+        if let (Some(root), Some(place)) = (self.modules.target_root(), &self.generated_at) {
+            self.generated = PerfMap::read(root, place);
             self.forget();
         }
-        self.remembered_frames += frames.len();
-        self.remembered.insert(pc, frames.clone());
+    }
+
+    /// Looks up many addresses at once, so that [`Self::symbolize`] knows them.
+    pub fn prepare(&mut self, pcs: impl IntoIterator<Item = u64>) {
+        let known = &self.remembered;
+        let mut pcs: Vec<u64> = pcs.into_iter().filter(|pc| !known.contains_key(pc)).collect();
+        // In this order a module's units are read one after the other.
+        pcs.sort_unstable();
+        pcs.dedup();
+        let room = REMEMBERED_LIMIT.saturating_sub(self.remembered_frames);
+        for (pc, frames) in self.modules.all_frames(&pcs, room) {
+            // Those without a name may be generated.
+            if frames.iter().any(|frame| frame.function.is_some()) {
+                self.remember(pc, frames);
+            }
+        }
+    }
+
+    /// The same for [`Self::symbolize_return`].
+    pub fn prepare_returns(&mut self, addresses: impl IntoIterator<Item = u64>) {
+        self.prepare(addresses.into_iter().map(|address| address.saturating_sub(1)));
+    }
+
+    /// The calls at the instruction that holds the byte at `pc`, the innermost first. Never empty.
+    pub fn calls(&mut self, pc: u64) -> Arc<[Frame]> {
+        if let Some(frames) = self.remembered.get(&pc) {
+            return Arc::clone(frames);
+        }
+        let frames: Arc<[Frame]> = self.look_up(pc).into();
+        self.remember(pc, Arc::clone(&frames));
         frames
+    }
+
+    /// The same, to keep.
+    pub fn symbolize(&mut self, pc: u64) -> Vec<Frame> {
+        self.calls(pc).to_vec()
     }
 
     /// The same for the call that will return to `address`: that may already be the next function.
@@ -102,33 +176,33 @@ impl Symbols {
         self.symbolize(address.saturating_sub(1))
     }
 
+    /// The modules without debug information among those that were asked for.
+    pub fn missing(&self) -> Vec<Missing> {
+        missing::missing(&self.modules)
+    }
+
     fn forget(&mut self) {
         self.remembered.clear();
         self.remembered_frames = 0;
     }
 
+    fn remember(&mut self, pc: u64, frames: Arc<[Frame]>) {
+        if self.remembered_frames + frames.len() > REMEMBERED_LIMIT {
+            self.forget();
+        }
+        self.remembered_frames += frames.len();
+        self.remembered.insert(pc, frames);
+    }
+
     fn look_up(&mut self, pc: u64) -> Vec<Frame> {
-        let frame = |module: &str, offset| Frame {
-            module: module.to_owned(),
-            offset,
-            function: None,
-            file: None,
-            line: None,
-            inlined: false,
-        };
-        let Some((module, at)) = self.modules.find(pc) else { return vec![frame(UNKNOWN, pc)] };
-        let Some((image, offset)) = image::of(module.image.as_ref(), at) else {
-            return vec![frame(&module.name, at)];
-        };
-        let calls = image.calls(offset);
-        let last = calls.len().saturating_sub(1);
-        let frames = calls.into_iter().enumerate().map(|(depth, call)| Frame {
-            function: call.function,
-            file: call.file,
-            line: call.line,
-            inlined: depth < last,
-            ..frame(&module.name, offset)
-        });
-        frames.collect()
+        let frames = self.modules.frames(pc);
+        // What was generated since modules were last noted is in none of them.
+        let mut frames = frames.unwrap_or_else(|| vec![Frame::unnamed(&self.unknown, pc)]);
+        if let [frame] = &mut frames[..]
+            && frame.function.is_none()
+        {
+            frame.function = self.generated.name(pc).map(Into::into);
+        }
+        frames
     }
 }

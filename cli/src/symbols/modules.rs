@@ -4,19 +4,22 @@
 //! wanted, and read when the first name is. An open file also keeps its inode number from being
 //! given to another.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    ffi::OsStr,
-    fs::File,
-    ops::Range,
-    os::unix::ffi::OsStrExt,
-    path::PathBuf,
-};
+use std::{collections::HashMap, ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
-use heapattach_injector::proc::{Process, file, maps::Mapping};
+use heapattach_injector::proc::{Process, maps::Mapping};
 use nix::sys::resource::{Resource, getrlimit};
 
-use super::{elf::Allowance, image::Image, printable::printable, root::Root};
+use super::{
+    Frame,
+    build_id::BuildId,
+    crew::{self, Named, Task},
+    elf::Allowance,
+    latest::Latest,
+    mapped_file,
+    module::Module,
+    printable::printable,
+    root::Root,
+};
 
 /// No honest session sees more.
 const PLACES_LIMIT: usize = 1 << 16;
@@ -28,32 +31,30 @@ const FILES_LIMIT: u64 = 4096;
 /// All code seen, the latest at each address.
 #[derive(Debug, Default)]
 pub struct Modules {
-    /// By first address; they never overlap.
-    places: BTreeMap<u64, Place>,
+    places: Latest<Place>,
     modules: Vec<Module>,
-    /// Label and inode.
-    known: HashMap<(Vec<u8>, u64), usize>,
+    known: HashMap<Identity, usize>,
     open_files: u64,
-    own_root: Option<Root>,
-    target_root: Option<Root>,
+    target_root: Option<Arc<Root>>,
+    /// The target's and ours.
+    roots: Vec<Arc<Root>>,
     allowance: Allowance,
 }
 
-/// One module.
-#[derive(Debug)]
-pub struct Module {
-    /// Its path, or what the kernel calls it.
-    pub name: String,
-    /// Its names, if its file could be read.
-    pub image: Option<Image>,
-    file: Option<File>,
-    path: PathBuf,
+/// What tells two modules apart: a deleted file keeps its path here, and the path of a replaced one
+/// may get the same inode again.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Identity {
+    path: OsString,
+    device: (u32, u32),
+    inode: u64,
+    build_id: Option<BuildId>,
 }
 
 /// Where a piece of a module is mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
-    end: u64,
+    start: u64,
     /// Of the first byte.
     file_offset: u64,
     module: usize,
@@ -63,85 +64,109 @@ impl Modules {
     /// Notes what is mapped now; whether anything of it was new.
     pub fn note(&mut self, process: &Process, maps: &[Mapping<'_>]) -> bool {
         let mut news = false;
+        let memory = process.open_memory().ok();
         for mapping in maps.iter().filter(|m| m.executable) {
-            let Some(module) = self.module_of(process, mapping) else { continue };
+            let build_id = memory.as_ref().filter(|_| mapping.inode != 0);
+            let build_id = build_id.and_then(|memory| mapped_file::loaded(memory, maps, mapping));
+            let Some(module) = self.module_of(process, mapping, build_id) else { continue };
             let range = mapping.range.start.get()..mapping.range.end.get();
             let anonymous = mapping.is_anonymous();
             // Of generated code only the address itself means anything, to perf maps for one.
             let file_offset = if anonymous { range.start } else { mapping.file_offset };
-            let place = Place { end: range.end, file_offset, module };
-            let is_known = self.places.get(&range.start) == Some(&place);
-            if !is_known && self.places.len() < PLACES_LIMIT && range.start < range.end {
-                self.clear(range.clone());
-                self.places.insert(range.start, place);
+            let place = Place { start: range.start, file_offset, module };
+            if !self.places.has(&range, &place) && self.places.len() < PLACES_LIMIT {
+                self.places.insert(range, place);
                 news = true;
             }
         }
         news
     }
 
-    /// The module `address` belongs to, its file read if it was not yet, and the offset in that
-    /// file.
-    pub fn find(&mut self, address: u64) -> Option<(&Module, u64)> {
-        let (start, place) = self.places.range(..=address).next_back()?;
-        let within = address - start;
-        if address >= place.end {
-            return None;
-        }
-        let file_offset = place.file_offset.checked_add(within)?;
-        let module = self.modules.get_mut(place.module)?;
-        if let Some(file) = module.file.take() {
-            self.open_files -= 1;
-            self.own_root = self.own_root.take().or_else(Root::own);
-            let roots = self.target_root.iter().chain(&self.own_root);
-            module.image = Image::read(file, &module.path, roots, &mut self.allowance);
-        }
-        Some((module, file_offset))
+    /// The calls at `address`, if it is in a module.
+    pub fn frames(&mut self, address: u64) -> Option<Vec<Frame>> {
+        let (module, file_offset) = self.find(address)?;
+        self.prepare_roots();
+        let module = self.modules.get_mut(module)?;
+        self.open_files -= u64::from(module.is_open());
+        module.load(&self.roots, &self.allowance);
+        Some(module.frames(file_offset))
     }
 
-    fn module_of(&mut self, process: &Process, mapping: &Mapping<'_>) -> Option<usize> {
-        let label = mapping.label().as_bytes();
-        if let Some(&known) = self.known.get(&(label.to_vec(), mapping.inode)) {
+    /// The calls at all of `addresses` that are in modules, by several threads, until there are
+    /// `limit` of them.
+    pub fn all_frames(&mut self, addresses: &[u64], limit: usize) -> Named {
+        self.prepare_roots();
+        let mut wanted: Vec<Vec<(u64, u64)>> = vec![Vec::new(); self.modules.len()];
+        for &address in addresses {
+            if let Some((module, file_offset)) = self.find(address)
+                && let Some(wanted) = wanted.get_mut(module)
+            {
+                wanted.push((address, file_offset));
+            }
+        }
+        let tasks = self.modules.iter_mut().zip(wanted).filter(|(_, wanted)| !wanted.is_empty());
+        let tasks = tasks.map(|(module, wanted)| {
+            self.open_files -= u64::from(module.is_open());
+            Task { module, wanted }
+        });
+        crew::work(tasks.collect(), &self.roots, &self.allowance, limit)
+    }
+
+    /// The module of an address, and the offset in its file.
+    fn find(&self, address: u64) -> Option<(usize, u64)> {
+        let place = self.places.find(address)?;
+        Some((place.module, place.file_offset.checked_add(address - place.start)?))
+    }
+
+    /// Names are looked for in the target's tree first.
+    fn prepare_roots(&mut self) {
+        if self.roots.is_empty() {
+            let own = Root::own().map(Arc::new);
+            self.roots = self.target_root.iter().cloned().chain(own).collect();
+        }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Module> {
+        self.modules.iter()
+    }
+
+    /// The file tree of the target.
+    pub fn target_root(&self) -> Option<&Root> {
+        self.target_root.as_deref()
+    }
+
+    fn module_of(
+        &mut self,
+        process: &Process,
+        mapping: &Mapping<'_>,
+        build_id: Option<BuildId>,
+    ) -> Option<usize> {
+        let path = mapped_file::path(mapping);
+        let (device, inode) = (mapping.device, mapping.inode);
+        let identity = Identity { path: path.into(), device, inode, build_id };
+        if let Some(&known) = self.known.get(&identity) {
             return Some(known);
         }
         if self.modules.len() >= MODULES_LIMIT {
             return None;
         }
-        self.target_root = self.target_root.take().or_else(|| Root::of(process));
-        let has_room = self.open_files < files_limit();
-        let file =
-            (mapping.inode != 0 && has_room).then(|| file::open_module(process, mapping).ok());
-        let file = file.flatten();
+        self.target_root = self.target_root.take().or_else(|| Root::of(process).map(Arc::new));
+        let root = self.target_root.as_deref().filter(|_| self.open_files < files_limit());
+        let has_file = root.filter(|_| inode != 0);
+        let file = has_file.and_then(|root| {
+            mapped_file::open(process, Some(root), mapping, identity.build_id.as_ref())
+        });
         self.open_files += u64::from(file.is_some());
+        let label = mapping.label().as_bytes();
         let name =
             if label.is_empty() { "[anonymous]".into() } else { String::from_utf8_lossy(label) };
-        let path = label.strip_suffix(b" (deleted)").unwrap_or(label);
-        self.modules.push(Module {
-            name: printable(&name),
-            image: None,
-            file,
-            path: PathBuf::from(OsStr::from_bytes(path)),
-        });
+        let path = PathBuf::from(path);
+        let build_id = identity.build_id.clone();
+        self.modules.push(Module::new(&printable(&name), path, build_id, file));
         let module = self.modules.len() - 1;
-        self.known.insert((label.to_vec(), mapping.inode), module);
+        self.known.insert(identity, module);
         Some(module)
-    }
-
-    /// Forgets what was mapped at `range`; what sticks out of it stays.
-    fn clear(&mut self, range: Range<u64>) {
-        let below = self.places.range(..range.end).rev();
-        let overlapping = below.take_while(|(_, place)| place.end > range.start);
-        let overlapping: Vec<u64> = overlapping.map(|(start, _)| *start).collect();
-        for start in overlapping {
-            let Some(old) = self.places.remove(&start) else { continue };
-            if start < range.start {
-                self.places.insert(start, Place { end: range.start, ..old.clone() });
-            }
-            if old.end > range.end {
-                let file_offset = old.file_offset.saturating_add(range.end - start);
-                self.places.insert(range.end, Place { file_offset, ..old });
-            }
-        }
     }
 }
 
@@ -168,7 +193,8 @@ mod tests {
     }
 
     fn at(modules: &mut Modules, address: u64) -> Option<(String, u64)> {
-        modules.find(address).map(|(module, offset)| (module.name.clone(), offset))
+        let frame = modules.frames(address)?.pop().unwrap();
+        Some((frame.module.to_string(), frame.offset))
     }
 
     #[test]

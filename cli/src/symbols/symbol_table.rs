@@ -45,7 +45,7 @@ struct Symbol {
 
 impl SymbolTable {
     /// Reads one table; empty if the file has none.
-    pub fn read(source: &Source, elf: &Elf<'_>, table: Table, allowance: &mut Allowance) -> Self {
+    pub fn read(source: &Source, elf: &Elf<'_>, table: Table, allowance: &Allowance) -> Self {
         Self::try_read(source, elf, table, allowance).unwrap_or_default()
     }
 
@@ -53,7 +53,7 @@ impl SymbolTable {
         source: &Source,
         elf: &Elf<'_>,
         table: Table,
-        allowance: &mut Allowance,
+        allowance: &Allowance,
     ) -> Option<Self> {
         let (raw, kind) = match table {
             Table::Full => (elf.elf_symbol_table(), SHT_SYMTAB),
@@ -81,6 +81,18 @@ impl SymbolTable {
             }
         }
         Some(Self::new(symbols, names))
+    }
+
+    /// Adds the functions of another table of the same module.
+    pub fn add(&mut self, other: Self) {
+        let mut names = std::mem::take(&mut self.names);
+        // The last name may lack its end.
+        names.push(0);
+        let from = names.len();
+        names.extend(other.names);
+        let mut symbols = std::mem::take(&mut self.symbols);
+        symbols.extend(other.symbols.into_iter().map(|s| Symbol { name: s.name + from, ..s }));
+        *self = Self::new(symbols, names);
     }
 
     fn new(mut symbols: Vec<Symbol>, names: Vec<u8>) -> Self {

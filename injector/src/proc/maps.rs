@@ -18,6 +18,9 @@ pub struct Mapping<'a> {
     pub executable: bool,
     /// Where in the file `range.start` lies; 0 for anonymous memory.
     pub file_offset: u64,
+    /// Major and minor number of the device the file is on. Some file systems (btrfs) tell another
+    /// one to stat(2).
+    pub device: (u32, u32),
     /// Inode of the mapped file; 0 for anonymous memory.
     pub inode: u64,
     label: &'a OsStr,
@@ -78,11 +81,14 @@ fn parse_line(line: &[u8]) -> Result<Mapping<'_>, &'static str> {
     let permission = |at| permissions.get(at).ok_or("permissions");
     let (writable, executable) = (*permission(1)? == b'w', *permission(2)? == b'x');
     let file_offset = hex(next("offset")?, "offset")?;
-    next("device")?;
+    let device = next("device")?;
+    let colon = device.iter().position(|&b| b == b':').ok_or("device")?;
+    let number = |digits| hex(digits, "device")?.try_into().map_err(|_| "device");
+    let device = (number(&device[..colon])?, number(&device[colon + 1..])?);
     let inode = str::from_utf8(next("inode")?).ok().and_then(|d| d.parse().ok()).ok_or("inode")?;
     let label = OsStr::from_bytes(columns.next().unwrap_or_default().trim_ascii_start());
     let range = RemoteAddr::new(start)..RemoteAddr::new(end);
-    Ok(Mapping { range, writable, executable, file_offset, inode, label })
+    Ok(Mapping { range, writable, executable, file_offset, device, inode, label })
 }
 
 #[cfg(test)]
@@ -95,6 +101,7 @@ mod tests {
                     2000-3000 rw-p 00000000 08:02 8    /opt/b.so (deleted)\n";
         let [a, b] = &parse(map).unwrap()[..] else { panic!("two lines, two mappings") };
         assert_eq!((a.file(), a.file_offset), (Some(Path::new("/opt/my app/a.so")), 0x400));
+        assert_eq!((a.device, a.inode), ((8, 2), 7));
         assert_eq!((b.file(), b.executable, b.writable), (None, false, true));
     }
 

@@ -1,0 +1,70 @@
+//! Several threads that name the addresses of several modules: each module is with one of them.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use super::{Frame, elf::Allowance, module::Module, root::Root};
+
+/// What is to be done in one module.
+#[derive(Debug)]
+pub struct Task<'m> {
+    /// The module.
+    pub module: &'m mut Module,
+    /// Addresses in the target, and where they lie in the module's file.
+    pub wanted: Vec<(u64, u64)>,
+}
+
+/// Addresses, and the calls there.
+pub type Named = Vec<(u64, Arc<[Frame]>)>;
+
+/// Does all tasks, until there are `limit` frames; what is left then is not among the answers.
+pub fn work(
+    mut tasks: Vec<Task<'_>>,
+    roots: &[Arc<Root>],
+    allowance: &Allowance,
+    limit: usize,
+) -> Named {
+    let processors = thread::available_parallelism().map_or(1, usize::from).min(tasks.len());
+    // The longest first, from the end.
+    tasks.sort_by_key(|task| task.wanted.len());
+    let (tasks, room) = (Mutex::new(tasks), AtomicUsize::new(limit));
+    let worker = || {
+        let mut named = Named::new();
+        let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        while let Some(task) = next() {
+            name(task, roots, allowance, &room, &mut named);
+        }
+        named
+    };
+    if processors < 2 {
+        return worker();
+    }
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..processors).map(|_| scope.spawn(worker)).collect();
+        // A worker that failed costs names, not the report.
+        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
+    })
+}
+
+fn name(
+    task: Task<'_>,
+    roots: &[Arc<Root>],
+    allowance: &Allowance,
+    room: &AtomicUsize,
+    named: &mut Named,
+) {
+    task.module.load(roots, allowance);
+    for (address, at) in task.wanted {
+        let frames = task.module.frames(at);
+        let take = |left: usize| left.checked_sub(frames.len());
+        if room.fetch_update(Relaxed, Relaxed, take).is_err() {
+            return;
+        }
+        named.push((address, frames.into()));
+    }
+}

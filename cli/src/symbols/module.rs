@@ -1,0 +1,74 @@
+//! One module of the target: its file, opened early and read late, and the names in it.
+
+use std::{fs::File, path::PathBuf, sync::Arc};
+
+use super::{
+    Frame, build_id::BuildId, elf::Allowance, image::Image, mapped_file, root::Root,
+    split_dwarf::Surroundings,
+};
+
+/// One module.
+#[derive(Debug)]
+pub struct Module {
+    /// Its path, or what the kernel calls it.
+    pub name: Arc<str>,
+    /// The build that is mapped, as far as known.
+    pub build_id: Option<BuildId>,
+    /// Its path before it was deleted; what the kernel calls it is none.
+    pub path: PathBuf,
+    /// How many addresses in it were looked up.
+    pub asked: usize,
+    file: Option<File>,
+    image: Option<Image>,
+}
+
+impl Module {
+    /// One whose file is not read yet.
+    pub fn new(name: &str, path: PathBuf, build_id: Option<BuildId>, file: Option<File>) -> Self {
+        Self { name: name.into(), build_id, path, asked: 0, file, image: None }
+    }
+
+    /// Whether its file is still open and not read.
+    pub fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Reads its file, and what else is known of it in the file trees, unless that was done.
+    pub fn load(&mut self, roots: &[Arc<Root>], allowance: &Allowance) {
+        let Some(file) = self.file.take() else { return };
+        if !mapped_file::is_build(&file, self.build_id.as_ref()) {
+            return;
+        }
+        let (path, roots, allowance) = (self.path.clone(), roots.to_vec(), allowance.clone());
+        self.image = Image::read(file, &Surroundings { path, roots, allowance });
+        let found = || self.image.as_ref()?.build_id().cloned();
+        self.build_id = self.build_id.take().or_else(found);
+    }
+
+    /// The calls at a place in its file, the innermost first. Never empty.
+    pub fn frames(&mut self, file_offset: u64) -> Vec<Frame> {
+        self.asked += 1;
+        let known = self.image.as_mut().and_then(|image| {
+            let address = image.address_of(file_offset)?;
+            Some((image, address))
+        });
+        let Some((image, address)) = known else {
+            return vec![Frame::unnamed(&self.name, file_offset)];
+        };
+        let calls = image.calls(address);
+        let last = calls.len().saturating_sub(1);
+        let frames = calls.into_iter().enumerate().map(|(depth, call)| Frame {
+            function: call.function,
+            file: call.file,
+            line: call.line,
+            inlined: depth < last,
+            ..Frame::unnamed(&self.name, address)
+        });
+        frames.collect()
+    }
+
+    /// What its names lack, if they do.
+    pub fn lacks(&self) -> Option<&'static str> {
+        self.image.as_ref().map_or(Some("its file cannot be had"), Image::lacks)
+    }
+}
