@@ -147,9 +147,10 @@ fn started(started: Result<Server, StartError>) -> Option<Server> {
     }
 }
 
-/// A server under load.
+/// A server under load, until it has made so many allocations.
 fn is_right_under_load(
     name: &str,
+    number: u64,
     start: impl FnOnce(&Oracle) -> Result<Server, StartError>,
     pid: impl FnOnce(&Server) -> i32,
     load: impl FnOnce(&Server) -> Load,
@@ -160,7 +161,7 @@ fn is_right_under_load(
     let load = load(&server);
     wait_until("answers", PATIENCE, || load.answered() > 0);
     let session = Session::start(&oracle, pid);
-    oracle.wait_for_more(pid, 2 * ENOUGH);
+    oracle.wait_for_more(pid, number);
     let ended = session.end();
     load.finish().unwrap_or_else(|wrong| panic!("{name} answered wrongly: {wrong}"));
     ended.comparison.assert_good(name, ENOUGH, NEARLY_ALL);
@@ -169,20 +170,21 @@ fn is_right_under_load(
 #[test]
 fn of_redis() {
     let start = |oracle: &Oracle| redis::start_with(oracle.environment());
-    is_right_under_load("redis", start, Server::pid, redis::load);
+    // All kinds of requests, which the load makes one after the other.
+    is_right_under_load("redis", 15 * ENOUGH, start, Server::pid, redis::load);
 }
 
 #[test]
 fn of_memcached() {
     let start = |oracle: &Oracle| memcached::start_with(oracle.environment());
-    is_right_under_load("memcached", start, Server::pid, memcached::load);
+    is_right_under_load("memcached", 2 * ENOUGH, start, Server::pid, memcached::load);
 }
 
 #[test]
 fn of_an_nginx_worker() {
     let start = |oracle: &Oracle| nginx::start_with(oracle.environment());
     let worker = |server: &Server| *server.children().first().expect("nginx has workers");
-    is_right_under_load("nginx", start, worker, nginx::load);
+    is_right_under_load("nginx", 2 * ENOUGH, start, worker, nginx::load);
 }
 
 #[test]

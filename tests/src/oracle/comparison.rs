@@ -3,10 +3,7 @@
 //! A stack is right if it is one of the oracle's, frame by frame from the call of the allocator to
 //! the end of the thread. One that was cut short is wrong, whatever reason it names.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    fmt::{self, Display, Formatter},
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{
     places::Places,
@@ -169,50 +166,6 @@ impl Comparison {
             }
         }
     }
-
-    /// Whether there are at least so many allocations, at least such a share of them from right
-    /// stacks, and every module is among those.
-    ///
-    /// # Errors
-    /// What is not so.
-    pub fn judge(&self, minimum: u64, share: f64) -> Result<(), String> {
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-        let right = self.right as f64 / self.allocations.max(1) as f64;
-        let missed = &self.missed_modules;
-        if self.unnoted > 0 {
-            return Err(format!("the oracle itself did not see {} stacks", self.unnoted));
-        }
-        if self.allocations < minimum {
-            return Err(format!("{} allocations are too few", self.allocations));
-        }
-        if right < share {
-            return Err(format!("{right} of them are right, not {share}"));
-        }
-        if missed.is_empty() { Ok(()) } else { Err(format!("no right stack through {missed:?}")) }
-    }
-
-    /// Panics unless [`Comparison::judge`] finds it good.
-    ///
-    /// # Panics
-    /// See above.
-    pub fn assert_good(&self, what: &str, minimum: u64, share: f64) {
-        println!("{what}: {self}");
-        self.judge(minimum, share).unwrap_or_else(|why| panic!("{what}: {why}: {self}"));
-    }
-
-    /// Panics unless the program did in the session exactly what was recorded: for programs that
-    /// rest at its begin and end, and of whose allocations none fails.
-    ///
-    /// # Panics
-    /// See above.
-    pub fn assert_same_counts(&self, what: &str) {
-        let some: Vec<_> = self.differing.iter().take(5).collect();
-        let number = self.differing.len();
-        assert!(
-            some.is_empty(),
-            "{what}: {number} stacks are recorded more or less often than they were seen (by so many): {some:#?}"
-        );
-    }
 }
 
 /// A stack without the oracle's own frames, which come first where it called the allocator.
@@ -245,24 +198,4 @@ fn nearest<'a>(frames: &[u64], sorted: &[&'a [u64]]) -> &'a [u64] {
 
 fn common(one: &[u64], other: &[u64]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
-}
-
-impl Display for Comparison {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { allocations, stacks, right, right_stacks, deepest, .. } = self;
-        write!(
-            f,
-            "{right} of {allocations} allocations and {right_stacks} of {stacks} stacks are "
-        )?;
-        writeln!(f, "right, the longest has {deepest} frames; {} modules", self.modules.len())?;
-        let mut wrong: Vec<_> = self.wrong.iter().collect();
-        wrong.sort_by_key(|(_, wrong)| std::cmp::Reverse(wrong.allocations));
-        for (Cause { end, from, wanted }, wrong) in wrong.iter().take(12) {
-            let Wrong { stacks, allocations, example } = wrong;
-            writeln!(f, "  {allocations} in {stacks}: {end}, from {from} not to {wanted}")?;
-            writeln!(f, "    {}", example.join(" "))?;
-        }
-        let more = wrong.len().saturating_sub(12);
-        if more > 0 { writeln!(f, "  and {more} more causes") } else { Ok(()) }
-    }
 }

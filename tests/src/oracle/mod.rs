@@ -15,6 +15,7 @@ mod places;
 mod recorded;
 mod session;
 mod table;
+mod verdict;
 
 pub use comparison::{Cause, Comparison, Truth, Wrong};
 pub use places::Places;
