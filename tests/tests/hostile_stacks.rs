@@ -1,7 +1,10 @@
 //! Where a stack cannot be walked the walk ends, says why, and touches nothing it should not: the
 //! program lives, and every allocation is counted.
 
-use std::{collections::BTreeMap, fs};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
 
 use heapattach_tests::{
     attached::Attached,
@@ -49,8 +52,10 @@ fn survives(hooks: Hooks) {
     let Some(launch) = Launch::new("hostile_stacks.c") else { return };
     let mut fixture = launch.start();
     let mut ends: BTreeMap<String, u64> = BTreeMap::new();
+    let mut outermost: BTreeSet<u64> = BTreeSet::new();
     for _ in 0..cycles().min(20) {
         for stack in record(&mut fixture, hooks) {
+            outermost.extend(stack.frames.last().filter(|_| stack.end == OUTERMOST));
             *ends.entry(stack.end).or_default() += stack.allocations;
         }
     }
@@ -59,6 +64,8 @@ fn survives(hooks: Hooks) {
     // Threads near the end of their own stack can be walked; code that nobody has tables for cannot.
     let whole = ends.remove(OUTERMOST).unwrap_or(0);
     assert!(whole > 0 && !ends.is_empty(), "{whole} whole, the others {ends:?}");
+    // All workers are threads that libc began at one place.
+    assert_eq!(outermost.len(), 1, "the outermost frames of whole stacks: {outermost:x?}");
 }
 
 #[test]
