@@ -202,7 +202,7 @@ pub enum OnFull {
     Drop,
     /// Sample less
     Slow,
-    /// Wait, a second at most
+    /// Wait, some seconds at most
     Wait,
 }
 

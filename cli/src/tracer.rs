@@ -26,8 +26,8 @@ use crate::{
     spawn::{self, exec_exit},
 };
 
-/// How often a thread looks for room in a full ring before it gives up: about a second.
-const WAITS: u32 = 50_000_000;
+/// How often a thread looks for room in a full ring before it gives up: some seconds.
+const WAITS: u32 = 250_000_000;
 
 /// `heapattach -p PID`, in the tracing process.
 pub fn attach(line: UnixStream, target: &Target, args: &AttachArgs) {
