@@ -5,7 +5,7 @@ use heapattach_injector::{
     addr::RemoteAddr,
     memory::Memory,
     proc::{Process, maps},
-    unwind::{Compiled, Image, compile_bytes, images},
+    unwind::{Compiled, Image, compile_bytes, images, information},
 };
 use proptest::prelude::*;
 
@@ -20,11 +20,8 @@ fn real() -> (Vec<u8>, RemoteAddr, Image) {
         mapping.is_some_and(|m| m.label().to_string_lossy().contains("libc.so"))
     };
     let image = images(&memory, &maps).into_iter().find(is_libc).expect("a C library");
-    // Right behind the table of the header, whose length its third word tells.
-    let count = memory.word(image.header.offset(8)).unwrap() & 0xffff_ffff;
-    let at = image.header.offset((12 + 8 * count).next_multiple_of(8));
-    let length = usize::try_from(image.end.offset_from(at).unwrap()).unwrap();
-    (memory.read_vec(at, length).unwrap(), at, image)
+    let (at, bytes) = information(&memory, &image).unwrap();
+    (bytes, at, image)
 }
 
 fn assert_sound(compiled: &Compiled) {

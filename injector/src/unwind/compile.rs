@@ -35,12 +35,12 @@ pub struct Compiled {
 
 /// Compiles the unwind information of an image; empty if there is none, or nonsense.
 pub fn compile(memory: &Memory, image: &Image) -> Compiled {
-    read(memory, image)
+    information(memory, image)
         .map_or_else(Compiled::default, |(at, bytes)| compile_bytes(&bytes, at, image))
 }
 
 /// The unwind information itself, to the end of its segment, and where it begins.
-fn read(memory: &Memory, image: &Image) -> Option<(RemoteAddr, Vec<u8>)> {
+pub fn information(memory: &Memory, image: &Image) -> Option<(RemoteAddr, Vec<u8>)> {
     let mut header = [0; 32];
     memory.read_some(image.header, &mut header).ok()?;
     let bases = BaseAddresses::default().set_eh_frame_hdr(image.header.get());

@@ -10,6 +10,6 @@ mod compile;
 mod image;
 mod tables;
 
-pub use compile::{Compiled, compile, compile_bytes};
+pub use compile::{Compiled, compile, compile_bytes, information};
 pub use image::{Image, images};
 pub use tables::{Tables, Totals};
