@@ -118,7 +118,7 @@ fn give_back(frame: &mut Frame, cells: &Cells, row: &Row, block: u64) -> u64 {
 
 fn announce(frame: &mut Frame, cells: &Cells, row: &Row, record: &Record) -> u64 {
     // Where everything is told, so is who gave it back, but not by which way.
-    let stack = if cells.is_by_address() { stack::capture(cells, frame, row, 1) } else { 0 };
+    let stack = if cells.is_by_address() { stack::caller(cells, frame, row) } else { 0 };
     match ring::push(cells, row, &Record { stack, ..*record }) {
         Some(stamp) => {
             frame.announced = stamp;

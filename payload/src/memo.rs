@@ -6,7 +6,10 @@
 //! remembered one has been, and all words that this one loaded from there on are unchanged, the rest
 //! is the same. Comparing independent words is ten times as fast as one step that waits for another.
 
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{
+    Ordering::{Relaxed, Release, SeqCst},
+    compiler_fence,
+};
 
 use heapattach_abi::{
     control,
@@ -16,7 +19,6 @@ use heapattach_abi::{
 };
 
 use crate::{
-    arch,
     cells::Cells,
     place::Place,
     row::Row,
@@ -88,9 +90,12 @@ impl Memo {
             return None;
         }
         let place = cells.region().at(region::MEMOS_AT + number * MEMO_BYTES);
-        if !arch::exchange_alone(place.at(BUSY), 0, 1) {
+        // A signal handler of this thread that comes in between has given it back when it returns.
+        if place.at(BUSY).get() != 0 {
             return None;
         }
+        place.at(BUSY).word().store(1, Relaxed);
+        compiler_fence(SeqCst);
         let count = |at, most: usize| (place.at(at).get() as usize).min(most);
         let frames = count(memo::FRAME_COUNT, memo::FRAMES);
         let words = count(memo::WORD_COUNT, memo::WORDS);
@@ -145,8 +150,9 @@ impl Memo {
     fn is_unchanged(&self, number: usize, walk: &Walk) -> bool {
         let first = (self.frame(number, memo::Part::First) >> 1) as usize;
         let mut words = self.place.at(WORDS_AT + first * memo::WORD_BYTES);
+        let reach = walk.reach();
         for _ in first..self.words {
-            if walk.load(words.get()).ok() != Some(words.at(8).get()) {
+            if reach.peek(words.get()) != Some(words.at(8).get()) {
                 return false;
             }
             words = words.at(memo::WORD_BYTES);
@@ -238,6 +244,7 @@ impl Memo {
             return;
         }
         self.look_back(frames, words);
+        let words = self.close_up(frames, words);
         let head = |at, value: u64| self.place.at(at).set(value);
         head(memo::WORD_COUNT, words as u64);
         head(memo::GENERATION, walk.generation());
@@ -262,8 +269,8 @@ impl Memo {
             if number + 1 < frames {
                 let saves = used & memo::RELOADS != 0;
                 if saves && !matters && last_word > first {
-                    // Its word is the last one that was loaded: compare the one before it again.
-                    self.forget_word(last_word - 1, first);
+                    // Its word is the last one that was loaded.
+                    self.word(last_word - 1).set(0);
                 }
                 matters = used & memo::USES != 0 || (matters && !saves);
                 let above = self.frame(number + 1, memo::Part::Code);
@@ -279,10 +286,29 @@ impl Memo {
         }
     }
 
-    fn forget_word(&self, number: usize, other: usize) {
-        let word = |number: usize| self.place.at(WORDS_AT + number * memo::WORD_BYTES);
-        for part in [0, 8] {
-            word(number).at(part).set(word(other).at(part).get());
+    fn word(&self, number: usize) -> Place {
+        self.place.at(WORDS_AT + number * memo::WORD_BYTES)
+    }
+
+    /// Leaves out the words that do not matter; answers how many are left.
+    fn close_up(&self, frames: usize, words: usize) -> usize {
+        let (mut frame, mut left) = (0, 0);
+        for number in 0..=words {
+            while frame < frames {
+                let first = self.frame(frame, memo::Part::First);
+                if first >> 1 != number as u64 {
+                    break;
+                }
+                self.set_frame(frame, memo::Part::First, (left as u64) << 1 | first & 1);
+                frame += 1;
+            }
+            if number < words && self.word(number).get() != 0 {
+                let (from, to) = (self.word(number), self.word(left));
+                to.set(from.get());
+                to.at(8).set(from.at(8).get());
+                left += 1;
+            }
         }
+        left
     }
 }

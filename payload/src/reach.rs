@@ -66,18 +66,39 @@ impl Reach {
         }
     }
 
-    /// A word of the stack, if it is one.
-    pub(crate) fn load(&self, at: u64) -> Result<u64, End> {
-        if at.is_multiple_of(8) {
-            if self.contains(at) {
-                // SAFETY: see above.
-                return Ok(unsafe { Place::new(at) }.get());
-            }
-            if let (Some(copy), true) = (self.copy, at >= self.floor) {
-                return copied(copy, at).ok_or(End::Implausible);
-            }
+    /// A word of a stack all of which is known, if it is one.
+    #[inline]
+    pub(crate) fn peek(&self, at: u64) -> Option<u64> {
+        // Whoever wrote over the memo may have put anything there. The last word ends with the stack.
+        let at = at & !7;
+        if at.wrapping_sub(self.floor) >= (self.ceiling - 7).wrapping_sub(self.floor) {
+            return None;
         }
-        Err(if self.is_bounded { End::Implausible } else { End::Unbounded })
+        // SAFETY: see above.
+        Some(unsafe { Place::new(at) }.get())
+    }
+
+    /// A word of the stack, if it is one.
+    #[inline]
+    pub(crate) fn load(&self, at: u64) -> Result<u64, End> {
+        let length = self.ceiling.wrapping_sub(self.floor);
+        if at.wrapping_sub(self.floor) < length && at.is_multiple_of(8) {
+            // SAFETY: see above.
+            return Ok(unsafe { Place::new(at) }.get());
+        }
+        self.load_copied(at)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn load_copied(&self, at: u64) -> Result<u64, End> {
+        match self.copy {
+            Some(copy) if at.is_multiple_of(8) && at >= self.floor => {
+                copied(copy, at).ok_or(End::Implausible)
+            }
+            _ if self.is_bounded => Err(End::Implausible),
+            _ => Err(End::Unbounded),
+        }
     }
 }
 

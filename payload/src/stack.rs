@@ -14,7 +14,7 @@ use crate::{cells::Cells, frame::Frame, memo::Memo, place::Place, row::Row, unwi
 /// The number of the stack that led here; 0 if there is no room for another.
 pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row, most: usize) -> u32 {
     let walk = &mut Walk::new(cells, frame, row);
-    let memo = if most > 1 && walk.can_be_remembered() { Memo::claim(cells, row) } else { None };
+    let memo = if walk.can_be_remembered() { Memo::claim(cells, row) } else { None };
     let Some(memo) = memo else { return walk_all(cells, frame, row, most) };
     let known = memo.walk(walk, most);
     let mut stack = if known.number == 0 {
@@ -37,6 +37,12 @@ pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row, most: usize) -> u
     }
     memo.give_back();
     stack
+}
+
+/// The number of the stack that is its caller alone.
+pub(crate) fn caller(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
+    let hash = stacks::hash_step(stacks::HASH_START, frame.return_address);
+    number(cells, frame, row, stacks::hash_end(hash, 1, End::Full), 1, End::Full)
 }
 
 /// The same without what is remembered.

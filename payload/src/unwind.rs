@@ -87,6 +87,10 @@ impl Walk {
         self.tables.generation
     }
 
+    pub(crate) fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
     /// Whether another walk from here can rely on what this one finds.
     pub(crate) fn can_be_remembered(&self) -> bool {
         self.reach.is_bounded() && self.tables.generation != 0
@@ -102,25 +106,49 @@ impl Walk {
     }
 
     /// Goes up to the caller's frame.
+    #[inline]
     pub(crate) fn step(&mut self, witness: &mut impl Witness) -> Result<(), End> {
+        let at = self.code - u64::from(!self.is_exact);
+        let Some((is_by_frame, distance, saved)) = unwind::simple(self.tables.rule(at)) else {
+            return self.odd_step(at, witness);
+        };
+        // Which way a frame is found is as good as random, and a wrong guess of the processor's costs
+        // more than all the rest: so nothing here is a branch but what hardly ever happens.
+        let base = select(is_by_frame, self.frame, self.stack);
+        if is_by_frame {
+            witness.used(memo::USES);
+        }
+        let above = base.wrapping_add(8 * distance);
+        if above <= self.stack {
+            return Err(End::Implausible);
+        }
+        let code = self.take(above.wrapping_sub(8), witness)?;
+        let reloads = saved != 0;
+        let slot = above.wrapping_sub(8 * select(reloads, saved, 1));
+        let frame = self.load(slot)?;
+        self.frame = select(reloads, frame, self.frame);
+        if reloads {
+            witness.loaded(slot);
+            witness.used(memo::RELOADS);
+        }
+        self.go_on(code, above)
+    }
+
+    /// All that is not found simply.
+    #[inline(never)]
+    fn odd_step(&mut self, at: u64, witness: &mut impl Witness) -> Result<(), End> {
         if self.tables.generation == 0 {
             return self.by_frame_pointer(witness);
         }
-        let at = if self.is_exact { self.code } else { self.code - 1 };
-        match self.tables.rule(at) {
-            Some(Rule::Stack { distance, saved }) => {
-                self.arrive(self.stack.wrapping_add(8 * u64::from(distance)), saved, witness)
-            }
-            Some(Rule::Frame { distance, saved }) => {
-                witness.used(memo::USES);
-                self.arrive(self.frame.wrapping_add(8 * u64::from(distance)), saved, witness)
-            }
+        match Rule::unpack(self.tables.rule(at)) {
+            // These have been gone by already.
+            Some(Rule::Stack { .. } | Rule::Frame { .. }) => Err(End::NoRule),
             Some(Rule::Stored { distance, saves }) => {
                 let at = self.frame.wrapping_add_signed(8 * i64::from(distance));
                 witness.used(memo::USES);
                 let above = self.take(at, witness)?;
                 let old = self.frame;
-                self.arrive(above, 0, witness)?;
+                self.arrive(above, witness)?;
                 if saves {
                     self.frame = self.take(old, witness)?;
                     witness.used(memo::RELOADS);
@@ -129,7 +157,7 @@ impl Walk {
             }
             Some(Rule::Linkage(byte)) => {
                 let more = if at & 15 >= u64::from(byte) { 8 } else { 0 };
-                self.arrive(self.stack + 8 + more, 0, witness)
+                self.arrive(self.stack + 8 + more, witness)
             }
             Some(Rule::Signal) => self.interrupted(witness),
             Some(Rule::Outermost) => Err(End::Outermost),
@@ -139,18 +167,15 @@ impl Walk {
     }
 
     /// The frame ends at `above`: the return address is the last word of it.
-    fn arrive(&mut self, above: u64, saved: u32, witness: &mut impl Witness) -> Result<(), End> {
+    fn arrive(&mut self, above: u64, witness: &mut impl Witness) -> Result<(), End> {
         if above <= self.stack {
             return Err(End::Implausible);
         }
         let code = self.take(above.wrapping_sub(8), witness)?;
-        if saved != 0 {
-            self.frame = self.take(above.wrapping_sub(8 * u64::from(saved)), witness)?;
-            witness.used(memo::RELOADS);
-        }
         self.go_on(code, above)
     }
 
+    #[inline]
     fn go_on(&mut self, code: u64, stack: u64) -> Result<(), End> {
         if code == 0 {
             return Err(End::Outermost);
@@ -206,6 +231,13 @@ impl Walk {
     }
 }
 
+/// One of two, without a branch.
+#[inline]
+fn select(is_first: bool, first: u64, second: u64) -> u64 {
+    let mask = u64::from(is_first).wrapping_neg();
+    second ^ ((first ^ second) & mask)
+}
+
 /// The tables of one generation; 0: there are none.
 struct Tables {
     region: Place,
@@ -222,21 +254,30 @@ impl Tables {
         Self { region, directory, generation }
     }
 
-    /// The rule for an address, out of the cache if it is there.
-    fn rule(&self, at: u64) -> Option<Rule> {
+    /// The rule for an address, packed, out of the cache if it is there.
+    #[inline]
+    fn rule(&self, at: u64) -> u32 {
         let (slot, tag) = unwind::cached(at, self.generation);
         let cached = self.region.at(region::CACHE_AT + slot * 8);
         let word = cached.get();
-        if word != 0 && word >> unwind::RULE_BITS == tag {
-            return Rule::unpack(word as u32 & ((1 << unwind::RULE_BITS) - 1));
+        if word >> unwind::RULE_BITS == tag && word != 0 {
+            return word as u32 & ((1 << unwind::RULE_BITS) - 1);
         }
-        // What is not found may be there a moment later: that is never remembered.
-        let packed = self.find(at)?;
-        cached.set(tag << unwind::RULE_BITS | u64::from(packed));
-        Rule::unpack(packed)
+        self.find_and_cache(at, tag, cached)
     }
 
+    #[cold]
     #[inline(never)]
+    fn find_and_cache(&self, at: u64, tag: u64, cached: Place) -> u32 {
+        // What is not found may be there a moment later: that is never remembered.
+        if self.generation == 0 {
+            return unwind::NONE;
+        }
+        let Some(packed) = self.find(at) else { return unwind::NONE };
+        cached.set(tag << unwind::RULE_BITS | u64::from(packed));
+        packed
+    }
+
     fn find(&self, at: u64) -> Option<u32> {
         let count = (self.directory.at(8).get() as usize).min(unwind::MODULES);
         let entry = |n: usize| self.directory.at(unwind::DIRECTORY_HEAD + n * unwind::ENTRY_BYTES);

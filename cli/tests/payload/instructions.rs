@@ -29,3 +29,18 @@ fn a_call_that_is_only_counted_takes_few_instructions() {
         assert!((15..=bound).contains(&second), "{kind:?} takes {second}");
     }
 }
+
+#[test]
+fn a_call_that_is_recorded_takes_a_bounded_number_of_instructions() {
+    let placed = Placed::new(1, 6);
+    placed.set_most_frames(1);
+    for (kind, bound) in [(HookKind::Malloc, 900), (HookKind::Free, 450)] {
+        let one = || {
+            placed.drain();
+            trace(&placed, placed.first(kind), [16; 4]).len()
+        };
+        let counts = [one(), one(), one(), one()];
+        println!("{kind:?}: {counts:?} instructions");
+        assert!((100..=bound).contains(&counts[3]), "{kind:?} takes {counts:?}");
+    }
+}

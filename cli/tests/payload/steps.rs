@@ -28,6 +28,13 @@ pub struct Stop {
     time: u32,
 }
 
+impl Stop {
+    /// Whether its instruction was not executed often before: the turns of a loop are alike.
+    pub fn is_early(&self) -> bool {
+        self.time <= 3
+    }
+}
+
 /// A breakpoint.
 struct Break {
     placed: *const Placed,

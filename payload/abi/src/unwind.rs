@@ -114,6 +114,17 @@ impl Rule {
     }
 }
 
+/// A rule of the two common kinds, in parts: whether the frame pointer is what it counts from, the
+/// distance, and where the frame pointer is saved. `None` if it is another, or none.
+#[inline]
+pub const fn simple(packed: u32) -> Option<(bool, u64, u64)> {
+    if packed & 2 != 0 || packed == NONE {
+        return None;
+    }
+    let saved = packed >> 2 & ((1 << SAVED_BITS) - 1);
+    Some((packed & 1 != 0, (packed >> (2 + SAVED_BITS)) as u64, saved as u64))
+}
+
 /// The cache of rules by address: as many slots as this power of two, a word each, for all threads.
 pub const CACHE_BITS: u32 = 13;
 /// Size of the cache.
@@ -156,8 +167,14 @@ mod tests {
             assert_ne!(rule.pack(), NONE);
             assert!(rule.pack() >> RULE_BITS == 0);
             assert_eq!(Rule::unpack(rule.pack()), Some(rule));
+            let parts = match rule {
+                Rule::Stack { distance, saved } => Some((false, distance.into(), saved.into())),
+                Rule::Frame { distance, saved } => Some((true, distance.into(), saved.into())),
+                _ => None,
+            };
+            assert_eq!(simple(rule.pack()), parts);
         }
-        assert_eq!(Rule::unpack(NONE), None);
+        assert_eq!((Rule::unpack(NONE), simple(NONE)), (None, None));
     }
 
     #[test]

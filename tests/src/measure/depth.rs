@@ -1,6 +1,8 @@
 //! What it costs to record every allocation with its stack, by the shape of the stacks; and what a
 //! peer's recording costs.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::{Rounds, Spread, preload::Preload};
@@ -18,6 +20,8 @@ use crate::{
 const SHAPES: [(u32, u32); 7] = [(10, 0), (20, 0), (60, 0), (10, 2), (20, 6), (60, 6), (60, 30)];
 /// Pairs of one measurement.
 const PAIRS: u64 = 100_000;
+/// The reader takes in what was recorded in one measurement.
+const DRAIN: Duration = Duration::from_millis(150);
 /// How often the Python program does its work in one measurement.
 const REPEATS: u64 = 2;
 
@@ -72,7 +76,8 @@ impl Ways {
         let mut watched = launch()?.start();
         watched.step(step, 1);
         let command = Attached::command(watched.pid(), Hooks::Auto);
-        let command = command.arg("--all").arg("--on-full=wait");
+        // Room for all records of a turn: what waiting for the reader costs is told elsewhere.
+        let command = command.arg("--all").arg("--on-full=wait").arg("--ring=8MiB");
         let session = Attached::start(command, &mut watched);
         let peer = match Preload::new() {
             Some(preload) => Some((preload.under(launch()?).start(), preload)),
@@ -84,11 +89,9 @@ impl Ways {
     fn turn(&mut self, step: u64, argument: u64) -> Turn {
         #[expect(clippy::cast_precision_loss, reason = "a few billion ns")]
         let ns = |fixture: &mut Fixture| fixture.step(step, argument) as f64;
-        Turn {
-            plain: ns(&mut self.plain),
-            attached: ns(&mut self.attached.0),
-            peer: self.peer.as_mut().map(|(fixture, _)| ns(fixture)),
-        }
+        let (plain, attached) = (ns(&mut self.plain), ns(&mut self.attached.0));
+        std::thread::sleep(DRAIN);
+        Turn { plain, attached, peer: self.peer.as_mut().map(|(fixture, _)| ns(fixture)) }
     }
 
     /// Panics unless at least so many calls were recorded, and none lost.
