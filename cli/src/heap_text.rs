@@ -7,8 +7,11 @@ use crate::{
     site_report::{Amount, HeapReport, LostReport, Range, SiteReport},
 };
 
-/// Sites shown.
+/// Sites shown; of the first of them, who called.
 const SITES: usize = 20;
+const SITES_WITH_CALLERS: usize = 5;
+/// Callers shown of one site.
+const CALLERS: usize = 8;
 
 /// Writes it.
 pub fn write_heap(out: &mut String, heap: &HeapReport, rss: Option<[u64; 2]>) -> fmt::Result {
@@ -47,8 +50,11 @@ fn write_sites(out: &mut String, heap: &HeapReport) -> fmt::Result {
     }
     let (held, asked) = ("still held", "allocated");
     writeln!(out, "\n{held:>30} {asked:>30}  by")?;
-    for site in heap.sites.iter().take(SITES) {
+    for (number, site) in heap.sites.iter().take(SITES).enumerate() {
         write_site(out, site)?;
+        if number < SITES_WITH_CALLERS {
+            write_callers(out, site)?;
+        }
     }
     match heap.sites.len().saturating_sub(SITES).saturating_add(heap.more_sites) {
         0 => Ok(()),
@@ -64,6 +70,18 @@ fn write_site(out: &mut String, site: &SiteReport) -> fmt::Result {
         (site.live.bytes, site.allocated.bytes)
     };
     writeln!(out, "{:>30} {:>30}  {}", size(held), size(asked), site.place)
+}
+
+/// The way to a site, from the one of its stacks that holds most.
+fn write_callers(out: &mut String, site: &SiteReport) -> fmt::Result {
+    let callers = site.frames.get(site.cause + 1..).unwrap_or_default();
+    for caller in callers.iter().take(CALLERS) {
+        writeln!(out, "{:>61}    from {}", "", caller.place())?;
+    }
+    match callers.len().saturating_sub(CALLERS) {
+        0 => Ok(()),
+        more => writeln!(out, "{:>61}    and {more} frames more", ""),
+    }
 }
 
 /// What is missing, and what that means for the numbers above.
@@ -107,6 +125,7 @@ fn interval(range: Range, show: impl Fn(u64) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::site_report::FrameReport;
 
     #[test]
     fn an_estimate_is_told_with_its_interval_and_a_loss_with_its_meaning() {
@@ -114,7 +133,14 @@ mod tests {
         let mebi = f64::from(1 << 20);
         let live =
             Amount { bytes: range(2.0 * mebi, mebi, 3.0 * mebi), blocks: range(20.0, 10.0, 30.0) };
-        let site = SiteReport { place: "leak (a.c:5)".to_owned(), live, ..SiteReport::default() };
+        let frame = |name: &str| FrameReport {
+            function: Some(name.to_owned()),
+            module: "/bin/a".to_owned(),
+            ..FrameReport::default()
+        };
+        let frames = ["malloc", "leak", "main"].map(frame).to_vec();
+        let place = "leak (a.c:5)".to_owned();
+        let site = SiteReport { place, live, frames, cause: 1, ..SiteReport::default() };
         let lost = LostReport { frees: 7, ..LostReport::default() };
         let heap =
             HeapReport { every: 524_288, live, lost, sites: vec![site], ..HeapReport::default() };
@@ -123,6 +149,7 @@ mod tests {
         assert!(out.contains("still held 2.0 MiB (1.0 MiB to 3.0 MiB) in 20 (10 to 30)"), "{out}");
         assert!(out.contains("LOST 7 blocks given back"), "{out}");
         assert!(out.contains("leak (a.c:5)"), "{out}");
+        assert!(out.contains("    from main in a\n") && !out.contains("from leak"), "{out}");
         assert!(out.contains("1.0 MiB before, 4.0 MiB after"), "{out}");
     }
 }

@@ -18,12 +18,7 @@ use heapattach_abi::{
     stacks::{self, End},
 };
 
-use crate::{
-    cells::Cells,
-    place::Place,
-    row::Row,
-    unwind::{Walk, Witness},
-};
+use crate::{cells::Cells, notes::Notes, place::Place, row::Row, unwind::Walk};
 
 /// Frames walked before the memo helps; beyond, it has missed.
 const GOOD: usize = 4;
@@ -31,37 +26,6 @@ const GOOD: usize = 4;
 /// often it is made, must cost nothing.
 const PATIENCE: u64 = 2;
 const MOST_PATIENCE: u64 = 1 << 12;
-
-/// The words that a walk loads, as they are noted in a memo.
-struct Notes {
-    place: Place,
-    words: usize,
-    used: u64,
-}
-
-impl Notes {
-    /// What is there, at the addresses noted from the given one on.
-    fn look_again(&self, walk: &Walk, first: usize) {
-        for number in first..self.words {
-            let word = self.place.at(number * memo::WORD_BYTES);
-            word.at(8).set(walk.load(word.get()).unwrap_or(0));
-        }
-    }
-}
-
-impl Witness for Notes {
-    fn loaded(&mut self, at: u64) {
-        // Room for all words of one step was made sure of before it.
-        if self.words < memo::WORDS {
-            self.place.at(self.words * memo::WORD_BYTES).set(at);
-            self.words += 1;
-        }
-    }
-
-    fn used(&mut self, how: u64) {
-        self.used |= how;
-    }
-}
 
 /// A stack, known by its hash.
 pub(crate) struct Known {
@@ -215,7 +179,7 @@ impl Memo {
     pub(crate) fn remember(&self, walk: &mut Walk, most: usize, stack: u32) {
         self.place.at(memo::FRAME_COUNT).set(0);
         let mut frames = 0;
-        let mut notes = Notes { place: self.place.at(WORDS_AT), words: 0, used: 0 };
+        let mut notes = Notes::new(self.place.at(WORDS_AT));
         let end = loop {
             if frames == memo::FRAMES || notes.words + Walk::LOADS > memo::WORDS || walk.is_exact()
             {

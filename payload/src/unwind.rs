@@ -3,15 +3,13 @@
 //! Whatever the stack holds, the walk stays in its reach ([`crate::reach`]), goes upwards only, and
 //! ends.
 
-use core::sync::atomic::Ordering::Acquire;
-
 use heapattach_abi::{
     memo, region,
     stacks::End,
     unwind::{self, Rule},
 };
 
-use crate::{cells::Cells, frame::Frame, place::Place, reach::Reach, row::Row};
+use crate::{cells::Cells, frame::Frame, reach::Reach, row::Row, rules::Tables};
 
 /// Below the first and from the second on there is no code of a user's program.
 const LOWEST_CODE: u64 = 0x1_0000;
@@ -236,78 +234,4 @@ impl Walk {
 fn select(is_first: bool, first: u64, second: u64) -> u64 {
     let mask = u64::from(is_first).wrapping_neg();
     second ^ ((first ^ second) & mask)
-}
-
-/// The tables of one generation; 0: there are none.
-struct Tables {
-    region: Place,
-    directory: Place,
-    generation: u64,
-}
-
-impl Tables {
-    fn newest(cells: &Cells) -> Self {
-        let region = cells.region();
-        let offset = region.at(region::DIRECTORY).word().load(Acquire);
-        let directory = region.at(offset as usize);
-        let generation = if offset == 0 { 0 } else { directory.get() };
-        Self { region, directory, generation }
-    }
-
-    /// The rule for an address, packed, out of the cache if it is there.
-    #[inline]
-    fn rule(&self, at: u64) -> u32 {
-        let (slot, tag) = unwind::cached(at, self.generation);
-        let cached = self.region.at(region::CACHE_AT + slot * 8);
-        let word = cached.get();
-        if word >> unwind::RULE_BITS == tag && word != 0 {
-            return word as u32 & ((1 << unwind::RULE_BITS) - 1);
-        }
-        self.find_and_cache(at, tag, cached)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn find_and_cache(&self, at: u64, tag: u64, cached: Place) -> u32 {
-        // What is not found may be there a moment later: that is never remembered.
-        if self.generation == 0 {
-            return unwind::NONE;
-        }
-        let Some(packed) = self.find(at) else { return unwind::NONE };
-        cached.set(tag << unwind::RULE_BITS | u64::from(packed));
-        packed
-    }
-
-    fn find(&self, at: u64) -> Option<u32> {
-        let count = (self.directory.at(8).get() as usize).min(unwind::MODULES);
-        let entry = |n: usize| self.directory.at(unwind::DIRECTORY_HEAD + n * unwind::ENTRY_BYTES);
-        // The last module that begins at or before the address.
-        let (mut low, mut high) = (0, count);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if entry(middle).get() <= at {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        let entry = entry(low.checked_sub(1)?);
-        if at >= entry.at(8).get() {
-            return None;
-        }
-        let offset = at - entry.get();
-        let index = self.region.at(entry.at(16).get() as usize);
-        let rows = self.region.at(entry.at(24).get() as usize);
-        let page = (offset >> unwind::PAGE_SHIFT) as usize * unwind::PAGE_BYTES;
-        let mut row = index.at(page).half().load(core::sync::atomic::Ordering::Relaxed) as usize;
-        let word = |row: usize| rows.at(row * unwind::ROW_BYTES).get();
-        for _ in 0..unwind::LOOKS {
-            if u64::from(word(row + 1) as u32) > offset {
-                break;
-            }
-            row += 1;
-        }
-        let rule = (word(row) >> 32) as u32;
-        (rule != unwind::NONE).then_some(rule)
-    }
 }

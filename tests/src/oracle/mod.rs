@@ -1,8 +1,8 @@
 //! What a program's call stacks are, by a witness that shares no code with heapattach.
 //!
 //! The [`Oracle`] is a library preloaded into any program: it takes glibc's `backtrace()` in each
-//! allocation and keeps the stacks in a file ([`table`]). heapattach writes those it walked into
-//! another ([`recorded`]); a [`Comparison`] says which of them are right, and where the others went
+//! allocation and keeps the stacks in a file (`table`). heapattach writes those it walked into
+//! another (`recorded`); a [`Comparison`] says which of them are right, and where the others went
 //! astray.
 //!
 //! Both end at the same frame, that of `_start` or `clone3`: the one whose unwind information says
