@@ -201,26 +201,31 @@ pub fn heap_report(
     }
 }
 
+/// Who caused an allocation: its place, and that of the function it was inlined into.
+type Cause = (String, String);
+
 /// Who caused an allocation, by the addresses of its stack.
 struct Causes<'a> {
     symbols: &'a mut Symbols,
     hidden: &'a Hidden,
-    /// The place of the first frame at an address that is not hidden, and of the last one.
-    known: HashMap<RemoteAddr, (Option<String>, String)>,
+    /// The first frame at an address that is not hidden, and the last one.
+    known: HashMap<RemoteAddr, (Option<Cause>, Cause)>,
 }
 
 impl Causes<'_> {
     /// In words: stacks with the same words count as one site.
-    fn of(&mut self, stack: Option<&Stack>) -> Option<String> {
+    fn of(&mut self, stack: Option<&Stack>) -> Option<Cause> {
         let mut last = None;
         for &address in stack.iter().flat_map(|stack| &stack.frames) {
             let (symbols, hidden) = (&mut *self.symbols, self.hidden);
             let (cause, outermost) = self.known.entry(address).or_insert_with(|| {
                 let frames: Vec<FrameReport> =
                     symbols.symbolize_return(address.get()).into_iter().map(Into::into).collect();
+                // What was inlined there belongs to a function, which it does not name.
+                let own = frames.last().map(FrameReport::place).unwrap_or_default();
                 let cause = frames.iter().find(|frame| !hidden.hides(frame));
-                let outermost = frames.last().map(FrameReport::place).unwrap_or_default();
-                (cause.map(FrameReport::place), outermost)
+                let cause = cause.map(|frame| (frame.place(), own.clone()));
+                (cause, (own.clone(), own))
             });
             if cause.is_some() {
                 return cause.clone();

@@ -38,6 +38,8 @@ impl Attached {
     /// If it does not in time.
     pub fn recording_all(fixture: &mut Fixture, hooks: Hooks) -> Self {
         let command = Self::command(fixture.pid(), hooks).arg("--all").arg("--on-full=wait");
+        // Who called the allocator, not who caused it.
+        let command = command.arg("--hide-frames=none");
         Self::start(command, fixture)
     }
 

@@ -239,7 +239,8 @@ impl Site {
         let own = &self.frames[..end.map_or(self.frames.len(), |end| end + 1)];
         own.iter().any(|frame| {
             let tail = frame.function.rsplit_once("::").map_or("", |(_, tail)| tail);
-            let bare = frame.function.split('(').next().unwrap_or_default();
+            let anonymous = frame.function.trim_start_matches("(anonymous namespace)::");
+            let bare = anonymous.split('(').next().unwrap_or_default();
             [&frame.function, tail, bare].contains(&name)
         })
     }

@@ -16,7 +16,7 @@ pub const MARK: u64 = 2;
 pub const TELL: u64 = 3;
 
 /// Everything is recorded, and no record lost.
-pub const EXACT: [&str; 3] = ["--all", "--on-full", "wait"];
+pub const EXACT: [&str; 4] = ["--all", "--on-full", "wait", "--hide-frames=none"];
 
 /// Blocks and bytes, asked for since the account began and held at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
