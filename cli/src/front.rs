@@ -4,17 +4,16 @@
 use std::{
     io::{BufRead, BufReader, IsTerminal, Write},
     os::{fd::AsFd, unix::net::UnixStream},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::{
-    errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         signal::{SigSet, Signal, kill},
         signalfd::{SfdFlags, SignalFd},
-        wait::waitpid,
+        wait::{WaitPidFlag, WaitStatus, waitpid},
     },
     unistd::Pid,
 };
@@ -34,6 +33,9 @@ pub enum Mode {
     Run,
 }
 
+/// A tracing process that has told everything has this long to go.
+const GOING: Duration = Duration::from_secs(10);
+
 /// Signals that end a command, and those that only the program of `run` may want.
 const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 const PASSED_ON: [Signal; 5] =
@@ -44,7 +46,13 @@ const PASSED_ON: [Signal; 5] =
 /// Returns when that process is gone: until then the target may have a tracer.
 pub fn follow(line: UnixStream, tracer: Pid, mode: Mode) -> Option<Report> {
     let report = converse(line, mode);
-    while waitpid(tracer, None) == Err(Errno::EINTR) {}
+    let deadline = Instant::now() + GOING;
+    // Whoever stops it by a signal must not stop us as well.
+    while waitpid(tracer, Some(WaitPidFlag::WNOHANG)) == Ok(WaitStatus::StillAlive)
+        && Instant::now() < deadline
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     report
 }
 

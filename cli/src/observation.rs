@@ -10,7 +10,7 @@ use std::{
 use heapattach_injector::{
     heartbeat,
     proc::{maps, pidfd},
-    session::{Session, Watch},
+    session::{Detached, Session, Watch},
     target::Target,
 };
 
@@ -91,7 +91,17 @@ impl Record {
         let recorder = Recorder::new(records, args.interval() <= 1);
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         thread::scope(|scope| {
-            let reading = scope.spawn(|| recorder.follow(memory, &is_over));
+            // The reader ends whatever becomes of us: the scope waits for it.
+            let _over = Over(&is_over);
+            let read = || recorder.follow(memory, &is_over);
+            let reading = match thread::Builder::new().spawn_scoped(scope, read) {
+                Ok(reading) => reading,
+                Err(error) => {
+                    let detached = session.detach();
+                    fail(report, &detached, &format!("no thread to read the records: {error}"));
+                    return End::Over;
+                }
+            };
             let (ending, counted) = watch(line, session, args, &mut self);
             self.follow(session);
             let rss = self.rss.zip(resident(target)).map(|(before, after)| [before, after]);
@@ -109,8 +119,7 @@ impl Record {
                 (stop_reading(session), detached)
             };
             let (Some(recorder), counts) = read else {
-                report.error = Some("the thread that reads the records failed".to_owned());
-                add_detach(report, &detached);
+                fail(report, &detached, "the thread that reads the records failed");
                 return ending;
             };
             let (pid, command) = (report.pid, std::mem::take(&mut report.command));
@@ -140,6 +149,23 @@ impl Record {
             self.changes = session.changes;
             self.note(session.target());
         }
+    }
+}
+
+/// A session without a result.
+fn fail(report: &mut Report, detached: &Detached, why: &str) {
+    add_detach(report, detached);
+    report.error = Some(why.to_owned());
+    let is_left = report.target == "altered";
+    report.status = if is_left { Exit::Left } else { Exit::Failed }.code();
+}
+
+/// Says at its end that a session is over.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn end_of_stack(region: Place, row: &Row, pointer: u64) -> (u64, bool
     if first.contains(&pointer) {
         // It grows, and does not shrink.
         let start = row.field(row::STACK_START).get();
-        if start == 0 || pointer < start {
+        if !row.is_shared() && (start == 0 || pointer < start) {
             row.field(row::STACK_START).set(pointer);
             row.field(row::STACK_END).set(first.end);
         }
@@ -35,42 +35,27 @@ pub(crate) fn end_of_stack(region: Place, row: &Row, pointer: u64) -> (u64, bool
 
 /// The end of this thread's own stack, if `pointer` points into what is known of it.
 pub(crate) fn end_of_own_stack(row: &Row, pointer: u64) -> Option<u64> {
-    let known = || row.field(row::STACK_START).get()..row.field(row::STACK_END).get();
-    if !known().contains(&pointer) {
-        // The first time it may have been on another stack.
-        note(row, pointer);
+    if row.is_shared() {
+        // Other threads write there too.
+        return None;
     }
-    let known = known();
-    (known.contains(&pointer) && is_still_so(row, known.start)).then_some(known.end)
-}
-
-/// Finds out where the thread's own stack is, if its C library is one that tells (glibc).
-#[cold]
-#[inline(never)]
-pub(crate) fn note(row: &Row, pointer: u64) {
     let thread = arch::thread_pointer();
-    let Some((at, start)) = stack_block(thread, pointer) else { return };
-    row.field(row::STACK_PROOF).set(at - thread);
-    row.field(row::STACK_START).set(start);
-    row.field(row::STACK_END).set(thread);
-}
-
-/// Whether a later thread with the same thread pointer still has the same stack.
-fn is_still_so(row: &Row, start: u64) -> bool {
-    let proof = row.field(row::STACK_PROOF).get();
-    // What the reader has told holds for as long as the thread lives.
-    if proof == 0 {
-        return true;
+    let proof = row.field(row::STACK_PROOF);
+    if proof.get() == 0 {
+        proof.set(find(thread).map_or(row::NO_PROOF, |at| at - thread));
     }
-    // SAFETY: words of the thread's own control block.
-    let block = unsafe { Place::new(arch::thread_pointer() + proof) };
-    block.get().wrapping_add(block.at(16).get()) == start
+    if proof.get() != row::NO_PROOF {
+        // Asked again each time: a later thread may have the same thread pointer.
+        let own = block_at(thread + proof.get())?.usable..thread;
+        return own.contains(&pointer).then_some(thread);
+    }
+    let known = row.field(row::STACK_START).get()..row.field(row::STACK_END).get();
+    known.contains(&pointer).then_some(known.end)
 }
 
 struct Block {
-    start: u64,
-    size: u64,
     usable: u64,
+    end: u64,
 }
 
 /// Three words of the thread control block: the block of memory that the thread was given for its
@@ -83,24 +68,24 @@ fn block_at(address: u64) -> Option<Block> {
         && guard < size
         && size < LARGEST
         && start < region::ADDRESS_END;
-    is_block.then(|| Block { start, size, usable: start + guard })
+    is_block.then(|| Block { usable: start + guard, end: start + size })
 }
 
-/// Looks through the control block for such words that fit: no offset of any version of the library
-/// need be known, since nothing else in there looks like the block that holds both the stack pointer
-/// and, at its very end, the control block itself.
-fn stack_block(thread: u64, pointer: u64) -> Option<(u64, u64)> {
+/// Looks through the control block for such words that fit (glibc has them): no offset of any version
+/// of the library need be known, since nothing else in there looks like a block that has the control
+/// block itself at its very end.
+#[cold]
+#[inline(never)]
+fn find(thread: u64) -> Option<u64> {
     let last = (thread | (PAGE - 1)).checked_sub(23)?;
     let mut at = thread;
     while at <= last {
-        if let Some(block) = block_at(at) {
-            let end = block.start + block.size;
-            let is_own = (block.usable..thread).contains(&pointer)
-                && thread < end
-                && end - thread <= 2 * PAGE;
-            if is_own {
-                return Some((at, block.usable));
-            }
+        if let Some(block) = block_at(at)
+            && block.usable < thread
+            && thread < block.end
+            && block.end - thread <= 2 * PAGE
+        {
+            return Some(at);
         }
         at += 8;
     }

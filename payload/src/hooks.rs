@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Release;
 use heapattach_abi::{control, kind::HookKind, region, ring::Kind, row};
 
 use crate::{
-    arch, bounds,
+    arch,
     cells::Cells,
     frame::{Frame, Reason},
     ring::{self, Record},
@@ -35,7 +35,6 @@ pub(crate) extern "C" fn enter(frame: &mut Frame, cells: &Cells) -> u32 {
     frame.begun = begin(frame, cells, &row, hook);
     if row.field(row::STACK_HINT).get() == 0 {
         row.field(row::STACK_HINT).set(frame.stack_pointer());
-        bounds::note(&row, frame.stack_pointer());
     }
     if frame.begun == 0 {
         end(cells, &row);

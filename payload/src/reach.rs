@@ -71,7 +71,8 @@ impl Reach {
     pub(crate) fn peek(&self, at: u64) -> Option<u64> {
         // Whoever wrote over the memo may have put anything there. The last word ends with the stack.
         let at = at & !7;
-        if at.wrapping_sub(self.floor) >= (self.ceiling - 7).wrapping_sub(self.floor) {
+        let length = self.ceiling.saturating_sub(self.floor).saturating_sub(7);
+        if at.wrapping_sub(self.floor) >= length {
             return None;
         }
         // SAFETY: see above.

@@ -73,6 +73,11 @@ impl Row {
         self.take_interval(cells);
     }
 
+    /// Whether it is everybody's.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
     pub(crate) fn address(&self) -> u64 {
         self.place.address()
     }

@@ -45,9 +45,13 @@ pub fn work(
         return worker();
     }
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..processors).map(|_| scope.spawn(worker)).collect();
+        // Where no thread can be had this one does all.
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, worker).ok();
+        let others: Vec<_> = (1..processors).filter_map(spawn).collect();
+        let own = worker();
         // A worker that failed costs names, not the report.
-        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
+        let others = others.into_iter().flat_map(|other| other.join().unwrap_or_default());
+        own.into_iter().chain(others).collect()
     })
 }
 

@@ -8,7 +8,7 @@ use std::arch::naked_asm;
 
 use heapattach_abi::{kind::HookKind, region, row, stacks::End};
 
-use crate::placed::{Placed, Record};
+use crate::placed::{Placed, Record, thread_pointer};
 
 const FIRST: u64 = 0x11_1111;
 const SECOND: u64 = 0x22_2222;
@@ -47,7 +47,14 @@ fn a_thread_finds_its_own_stack() {
     one(&placed);
     let here = &raw const placed as u64;
     let row = placed.own_row();
-    let [start, end] = [row::STACK_START, row::STACK_END].map(|word| placed.row(row, word));
+    let proof = placed.row(row, row::STACK_PROOF);
+    assert!(proof > row::NO_PROOF, "{proof}");
+    // SAFETY: words of this thread's control block, behind its thread pointer.
+    let word = |at: u64| unsafe {
+        let at = usize::try_from(thread_pointer() + proof + at).unwrap();
+        std::ptr::with_exposed_provenance::<u64>(at).read()
+    };
+    let (start, end) = (word(0) + word(16), thread_pointer());
     assert!((start..end).contains(&here), "{here:#x} is not in {start:#x} to {end:#x}");
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let mapping = maps.lines().find(|line| line.starts_with(&format!("{start:x}-"))).unwrap();
@@ -72,9 +79,7 @@ fn the_frame_pointers_are_followed_as_far_as_they_make_sense() {
 fn a_stack_that_nobody_knows_is_followed_to_the_end_of_its_page() {
     let placed = Placed::new(1, 6);
     one(&placed);
-    for word in [row::STACK_START, row::STACK_END] {
-        placed.set_row(placed.own_row(), word, 0);
-    }
+    placed.set_row(placed.own_row(), row::STACK_PROOF, row::NO_PROOF);
     let (record, after) = one(&placed);
     let (frames, end) = placed.stack(record.stack);
     assert!([after, FIRST, SECOND].starts_with(&frames) && !frames.is_empty(), "{frames:x?}");

@@ -1,5 +1,7 @@
 //! From unwind information to rows: one for every place where the way to the caller's frame changes.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameHdr, Encoding, EndianSlice, LittleEndian,
     Operation, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection,
@@ -33,14 +35,25 @@ pub struct Compiled {
     pub unknown: usize,
 }
 
-/// Compiles the unwind information of an image; empty if there is none, or nonsense.
-pub fn compile(memory: &Memory, image: &Image) -> Compiled {
-    information(memory, image)
-        .map_or_else(Compiled::default, |(at, bytes)| compile_bytes(&bytes, at, image))
+/// Compiles the unwind information of an image; empty if there is none, or nonsense, or more than is
+/// `left` for all images.
+pub fn compile(memory: &Memory, image: &Image, left: &AtomicU64) -> Compiled {
+    let Some((at, length)) = place(memory, image) else { return Compiled::default() };
+    let take = |left: u64| left.checked_sub(length);
+    if left.fetch_update(Relaxed, Relaxed, take).is_err() {
+        return Compiled::default();
+    }
+    read(memory, at, length)
+        .map_or_else(Compiled::default, |bytes| compile_bytes(&bytes, at, image))
 }
 
 /// The unwind information itself, to the end of its segment, and where it begins.
 pub fn information(memory: &Memory, image: &Image) -> Option<(RemoteAddr, Vec<u8>)> {
+    let (at, length) = place(memory, image)?;
+    Some((at, read(memory, at, length)?))
+}
+
+fn place(memory: &Memory, image: &Image) -> Option<(RemoteAddr, u64)> {
     let mut header = [0; 32];
     memory.read_some(image.header, &mut header).ok()?;
     let bases = BaseAddresses::default().set_eh_frame_hdr(image.header.get());
@@ -48,10 +61,14 @@ pub fn information(memory: &Memory, image: &Image) -> Option<(RemoteAddr, Vec<u8
     let gimli::Pointer::Direct(at) = header.eh_frame_ptr() else { return None };
     let at = RemoteAddr::new(at);
     let length = image.end.offset_from(at).filter(|&length| length <= INFORMATION)?;
+    Some((at, length))
+}
+
+fn read(memory: &Memory, at: RemoteAddr, length: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).ok()?];
     let read = memory.read_some(at, &mut bytes).ok()?;
     bytes.truncate(read);
-    Some((at, bytes))
+    Some(bytes)
 }
 
 /// The same, of bytes that lie at `at`.

@@ -19,6 +19,8 @@ const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 /// No honest image has more.
 const PROGRAM_HEADERS: usize = 64;
+/// Nor has a process more code.
+const CODE: u64 = 1 << 32;
 
 /// A loaded image with unwind information.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,10 +39,17 @@ pub struct Image {
 pub fn images(memory: &Memory, maps: &[Mapping<'_>]) -> Vec<Image> {
     let starts = maps.iter().filter(|m| m.file_offset == 0 && !m.label().is_empty());
     let found = starts.filter_map(|mapping| image(memory, mapping.range.start));
-    // Somebody may have mapped a file only to read it.
-    let runs =
-        |image: &Image| maps.iter().any(|m| m.executable && m.range.contains(&image.code.start));
-    found.filter(runs).collect()
+    let mut left = CODE;
+    let executable = |image: Image| {
+        // Somebody may have mapped a file only to read it, and a header may say anything.
+        let code = || maps.iter().filter(|m| m.executable);
+        code().find(|m| m.range.contains(&image.code.start))?;
+        let end = code().filter(|m| m.range.start < image.code.end).map(|m| m.range.end).max()?;
+        let code = image.code.start..image.code.end.min(end);
+        left = left.checked_sub(code.end.offset_from(code.start)?)?;
+        Some(Image { code, ..image })
+    };
+    found.filter_map(executable).collect()
 }
 
 fn image(memory: &Memory, start: RemoteAddr) -> Option<Image> {

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     num::NonZeroUsize,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -20,6 +21,9 @@ use crate::{addr::RemoteAddr, memory::Memory, proc::maps::Mapping, shared::Share
 const MOST: usize = 512 << 20;
 /// Room for modules that come later, and a part of what is there now besides.
 const LATER: usize = 8 << 20;
+
+/// Unwind information of one process that is looked at, at once: beyond, modules have no table.
+const INFORMATION: u64 = 1 << 29;
 
 /// What the tables are, for the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +55,8 @@ struct Module {
 #[derive(Debug, Default)]
 pub struct Tables {
     modules: Vec<Module>,
+    /// Published once, and gone: a plugin may come back to where it was.
+    retired: Vec<Module>,
     /// Where in the region the next thing goes, and the end of the region.
     next: usize,
     end: usize,
@@ -95,9 +101,17 @@ impl Tables {
         }
         let mut old: HashMap<RemoteAddr, Module> =
             self.modules.drain(..).map(|module| (module.image.code.start, module)).collect();
-        let known = now.iter().map(|image| old.remove(&image.code.start));
-        let known: Vec<_> =
-            known.zip(&now).map(|(old, image)| old.filter(|old| old.image == *image)).collect();
+        let mut known = Vec::with_capacity(now.len());
+        for image in &now {
+            let stays = old.get(&image.code.start).is_some_and(|old| old.image == *image);
+            let mut back = || {
+                let at = self.retired.iter().position(|retired| retired.image == *image)?;
+                Some(self.retired.swap_remove(at))
+            };
+            known.push(if stays { old.remove(&image.code.start) } else { back() });
+        }
+        self.retired.extend(old.into_values().filter(|old| old.at.is_some()));
+        self.retired.truncate(MODULES);
         let new: Vec<&Image> = now
             .iter()
             .zip(&known)
@@ -154,9 +168,16 @@ impl Tables {
         let entries: Vec<u64> = placed.flatten().collect();
         let directory = [[self.generation, entries.len() as u64 / 4].as_slice(), &entries].concat();
         debug_assert_eq!(directory.len() * 8, DIRECTORY_HEAD + entries.len() / 4 * ENTRY_BYTES);
-        if let Some(at) = self.take(directory.len() * 8) {
-            shared.fill(memory, at, &directory)?;
-            shared.store(memory, region::DIRECTORY, at as u64)?;
+        match self.take(directory.len() * 8) {
+            Some(at) => {
+                shared.fill(memory, at, &directory)?;
+                shared.store(memory, region::DIRECTORY, at as u64)?;
+            }
+            // What is known may be wrong by now; frame pointers are better than that.
+            None => {
+                self.totals.left_out = self.modules.len();
+                shared.store(memory, region::DIRECTORY, 0)?;
+            }
         }
         self.is_published = true;
         self.totals.bytes = self.next - range.start;
@@ -174,10 +195,10 @@ impl Tables {
     fn place(&mut self, shared: &Shared, memory: &Memory, number: usize) -> Result<bool, Errno> {
         let module = &self.modules[number];
         let bytes = bytes_of(&module.image, &module.compiled);
-        let words = words_of(&module.image, &module.compiled);
         let rows = module.compiled.rows.len() + 2;
         let Some(at) = self.take(bytes) else { return Ok(false) };
-        shared.fill(memory, at, &words)?;
+        let module = &self.modules[number];
+        shared.fill(memory, at, &words_of(&module.image, &module.compiled))?;
         let module = &mut self.modules[number];
         module.at = Some((at + rows * ROW_BYTES, at));
         // It is in the region now.
@@ -223,20 +244,24 @@ fn words_of(image: &Image, compiled: &Compiled) -> Vec<u64> {
 
 /// On all processors: the larger part of the time of an attach.
 fn compile_all(memory: &Memory, images: &[&Image]) -> Vec<Compiled> {
-    let next = std::sync::atomic::AtomicUsize::new(0);
+    let (next, left) = (AtomicUsize::new(0), AtomicU64::new(INFORMATION));
     let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(images.len());
     let work = || {
         let mut done = Vec::new();
         loop {
-            let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let number = next.fetch_add(1, Relaxed);
             let Some(image) = images.get(number) else { return done };
-            done.push((number, compile(memory, image)));
+            done.push((number, compile(memory, image, &left)));
         }
     };
     let mut all = vec![Compiled::default(); images.len()];
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        for (number, compiled) in workers.into_iter().filter_map(|w| w.join().ok()).flatten() {
+        // Where no thread can be had this one does all.
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let others: Vec<_> = (1..workers).filter_map(spawn).collect();
+        let own = work();
+        let others = others.into_iter().filter_map(|other| other.join().ok()).flatten();
+        for (number, compiled) in own.into_iter().chain(others) {
             all[number] = compiled;
         }
     });

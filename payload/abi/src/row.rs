@@ -59,12 +59,15 @@ pub struct Row {
     /// One more than the tail of the ring when the thread last waited for room in vain: while the
     /// reader has not moved, it does not wait again.
     pub gave_up_at: u64,
-    /// How far from the thread pointer the words are that `stack_start` was taken from; 0: the
-    /// reader told it.
+    /// How far from the thread pointer the words are that tell where its stack is; 0: nobody has
+    /// looked yet; [`NO_PROOF`]: there are none, and `stack_start` and `stack_end` count.
     pub stack_proof: u64,
     /// Per hook.
     pub counts: [Count; MAX_HOOKS],
 }
+
+/// No distance of aligned words.
+pub const NO_PROOF: u64 = 1;
 
 /// Size of a row.
 pub const ROW_BYTES: usize = size_of::<Row>();
