@@ -2,6 +2,8 @@
 
 use core::mem::offset_of;
 
+use heapattach_abi::kind::HookKind;
+
 /// Lies directly below the return address.
 #[repr(C)]
 #[derive(Debug)]
@@ -13,11 +15,11 @@ pub(crate) struct Frame {
     pub r8: u64,
     pub r9: u64,
     pub rbp: u64,
-    /// In: the hook, and the reason 32 bits above.
+    /// In: the hook, its kind 8 bits above, and the reason 32 bits above.
     pub call: u64,
     /// For [`crate::hooks::leave`]: what [`crate::hooks::enter`] began.
     pub begun: u64,
-    /// The address of the thread's row.
+    /// The address of the thread's row. In: 0 if the hook has not found it.
     pub row: u64,
     /// The first three arguments; the registers are those after the call by then.
     pub arguments: [u64; 3],
@@ -58,7 +60,12 @@ pub(crate) enum Reason {
 
 impl Frame {
     pub(crate) fn hook(&self) -> usize {
-        (self.call & 0xffff_ffff) as usize
+        (self.call & 0xff) as usize
+    }
+
+    /// What the hook is for.
+    pub(crate) fn kind(&self) -> Option<HookKind> {
+        HookKind::of((self.call >> 8) as u8)
     }
 
     pub(crate) fn reason(&self) -> Reason {

@@ -29,13 +29,13 @@ pub(crate) extern "C" fn enter(frame: &mut Frame, cells: &Cells) -> u32 {
     if !cells.is_enabled() {
         return 0;
     }
-    let row = Row::of_this_thread(cells);
+    let row = match frame.row {
+        0 => Row::of_this_thread(cells, frame.stack_pointer()),
+        own => Row::own(cells, own),
+    };
     row.add(row::BUSY, 1);
     look_at_heartbeat(cells, &row);
     frame.begun = begin(frame, cells, &row, hook);
-    if row.field(row::STACK_HINT).get() == 0 {
-        row.field(row::STACK_HINT).set(frame.stack_pointer());
-    }
     if frame.begun == 0 {
         end(cells, &row);
         return 0;
@@ -48,9 +48,9 @@ pub(crate) extern "C" fn enter(frame: &mut Frame, cells: &Cells) -> u32 {
 /// Accounts for the call, announces what it gives back, and decides whether it is a sample.
 fn begin(frame: &mut Frame, cells: &Cells, row: &Row, hook: usize) -> u64 {
     let (first, second, third) = (frame.rdi, frame.rsi, frame.rdx);
-    match HookKind::of_hook(hook) {
+    match frame.kind() {
         Some(HookKind::Free) => {
-            row.count(hook, 0);
+            row.count_call(hook);
             give_back(frame, cells, row, first);
             0
         }
@@ -132,9 +132,8 @@ pub(crate) extern "C" fn leave(frame: &mut Frame, cells: &Cells) {
     let row = Row::known(cells, frame.row);
     let [first, second, third] = frame.arguments;
     let result = frame.rax;
-    let hook = frame.hook();
     let is_error = result > 4096_u64.wrapping_neg();
-    let (got, size, kind) = match HookKind::of_hook(hook) {
+    let (got, size, kind) = match frame.kind() {
         Some(HookKind::Malloc) => (result, first, Kind::Allocated),
         Some(HookKind::Calloc) => (result, first.wrapping_mul(second), Kind::Allocated),
         Some(HookKind::Realloc | HookKind::Memalign) => (result, second, Kind::Allocated),
@@ -160,7 +159,7 @@ fn end(cells: &Cells, row: &Row) {
 
 fn finish(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Kind) {
     let [block, wanted, _] = frame.arguments;
-    let is_realloc = matches!(HookKind::of_hook(frame.hook()), Some(HookKind::Realloc));
+    let is_realloc = matches!(frame.kind(), Some(HookKind::Realloc));
     // realloc(p, 0) gives p back and answers null.
     let has_failed = got == 0 && !(is_realloc && wanted == 0);
     if has_failed && frame.begun & ANNOUNCED != 0 {

@@ -18,7 +18,13 @@ use heapattach_abi::{
     stacks::{self, End},
 };
 
-use crate::{cells::Cells, notes::Notes, place::Place, row::Row, unwind::Walk};
+use crate::{
+    cells::Cells,
+    notes::Notes,
+    place::Place,
+    row::Row,
+    unwind::{Position, Walk},
+};
 
 /// Frames walked before the memo helps; beyond, it has missed.
 const GOOD: usize = 4;
@@ -26,6 +32,9 @@ const GOOD: usize = 4;
 /// often it is made, must cost nothing.
 const PATIENCE: u64 = 2;
 const MOST_PATIENCE: u64 = 1 << 12;
+
+/// No stack pointer.
+const NOWHERE: u64 = u64::MAX;
 
 /// A stack, known by its hash.
 pub(crate) struct Known {
@@ -71,55 +80,64 @@ impl Memo {
     }
 
     /// Walks until the memo knows the rest.
+    #[inline]
     pub(crate) fn walk(&self, walk: &mut Walk, most: usize) -> Known {
         let is_valid = self.place.at(memo::GENERATION).get() == walk.generation();
-        let count = if is_valid { self.frames } else { 0 };
-        let (mut next, mut hash) = (0, stacks::HASH_START);
-        for frames in 1..=most {
-            hash = stacks::hash_step(hash, walk.code());
-            while next < count && self.frame(next, memo::Part::Stack) < walk.stack() {
+        let mut count = if is_valid { self.frames } else { 0 };
+        let (mut at, mut hash, mut frames) = (walk.arrived(), stacks::HASH_START, 1);
+        let mut next = 0;
+        let mut meeting = self.meeting(next, count);
+        loop {
+            hash = stacks::hash_step(hash, at.code);
+            while meeting < at.stack {
                 next += 1;
+                meeting = self.meeting(next, count);
             }
-            if next < count && self.is_at(next, walk) {
+            if meeting == at.stack && self.is_at(next, at) {
                 if self.is_unchanged(next, walk)
                     && let Some(known) = self.rest(next, hash, frames, most)
                 {
                     return known;
                 }
                 // What lies above has changed: no frame of the memo is worth a look.
-                next = count;
+                (count, meeting) = (0, NOWHERE);
             }
             if frames == most {
-                break;
+                return Known { hash, frames, end: walk.end_at(at), number: 0, walked: frames };
             }
-            if let Err(end) = walk.step(&mut ()) {
+            if let Err(end) = walk.step(&mut at) {
                 return Known { hash, frames, end, number: 0, walked: frames };
             }
+            frames += 1;
         }
-        Known { hash, frames: most, end: walk.end_here(), number: 0, walked: most }
+    }
+
+    /// The stack pointer in one of the remembered frames.
+    fn meeting(&self, number: usize, count: usize) -> u64 {
+        if number < count { self.frame(number, memo::Part::Stack) } else { NOWHERE }
     }
 
     fn frame(&self, number: usize, part: memo::Part) -> u64 {
         self.place.at(FRAMES_AT + number * memo::FRAME_BYTES + part as usize).get()
     }
 
-    fn is_at(&self, number: usize, walk: &Walk) -> bool {
+    fn is_at(&self, number: usize, at: Position) -> bool {
         let part = |part| self.frame(number, part);
-        part(memo::Part::Stack) == walk.stack()
-            && part(memo::Part::Code) == walk.code()
-            && (part(memo::Part::First) & 1 == 0 || part(memo::Part::Frame) == walk.frame())
-            && !walk.is_exact()
+        part(memo::Part::Code) == at.code
+            && (part(memo::Part::First) & 1 == 0 || part(memo::Part::Frame) == at.frame)
+            && !at.is_exact()
     }
 
     fn is_unchanged(&self, number: usize, walk: &Walk) -> bool {
         let first = (self.frame(number, memo::Part::First) >> 1) as usize;
-        let mut words = self.place.at(WORDS_AT + first * memo::WORD_BYTES);
+        let (mut word, end) = (self.word(first), self.word(self.words).address());
         let reach = walk.reach();
-        for _ in first..self.words {
-            if reach.peek(words.get()) != Some(words.at(8).get()) {
+        while word.address() < end {
+            // Whoever wrote over the memo may have put any address there.
+            if reach.peek(word.get()) != Some(word.at(8).get()) {
                 return false;
             }
-            words = words.at(memo::WORD_BYTES);
+            word = word.at(memo::WORD_BYTES);
         }
         true
     }
@@ -178,28 +196,26 @@ impl Memo {
     #[inline(never)]
     pub(crate) fn remember(&self, walk: &mut Walk, most: usize, stack: u32) {
         self.place.at(memo::FRAME_COUNT).set(0);
-        let mut frames = 0;
+        let (mut at, mut frames) = (walk.arrived(), 0);
         let mut notes = Notes::new(self.place.at(WORDS_AT));
         let end = loop {
-            if frames == memo::FRAMES || notes.words + Walk::LOADS > memo::WORDS || walk.is_exact()
-            {
+            if frames == memo::FRAMES || notes.words + Walk::LOADS > memo::WORDS || at.is_exact() {
                 return;
             }
-            let state = [walk.stack(), walk.code(), walk.frame(), notes.words as u64];
-            memo::Part::STATE
-                .into_iter()
-                .zip(state)
-                .for_each(|(part, value)| self.set_frame(frames, part, value));
+            self.set_frame(frames, memo::Part::Stack, at.stack);
+            self.set_frame(frames, memo::Part::Code, at.code);
+            self.set_frame(frames, memo::Part::Frame, at.frame);
+            self.set_frame(frames, memo::Part::First, notes.words as u64);
             frames += 1;
             notes.used = 0;
-            let went = walk.step(&mut notes);
+            let went = walk.careful_step(at.lookup, at.stack, at.frame, &mut notes);
             notes.look_again(walk, self.frame(frames - 1, memo::Part::First) as usize);
             // For now: how this frame used the frame pointer.
             self.set_frame(frames - 1, memo::Part::Hash, notes.used);
             match went {
                 Err(end) => break end,
                 Ok(()) if frames == most => break End::Full,
-                Ok(()) => {}
+                Ok(()) => at = walk.arrived(),
             }
         };
         let words = notes.words;

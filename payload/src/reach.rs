@@ -23,6 +23,8 @@ pub(crate) struct Reach {
     row: Row,
     floor: u64,
     ceiling: u64,
+    /// Words begin so far above the floor, at most.
+    length: u64,
     is_bounded: bool,
     may_copy: bool,
     /// A buffer for copies, ours until the end.
@@ -31,12 +33,14 @@ pub(crate) struct Reach {
 
 impl Reach {
     /// From the stack pointer of a thread on.
+    #[inline]
     pub(crate) fn new(cells: &Cells, row: &Row, pointer: u64) -> Self {
         let region = cells.region();
         let (ceiling, is_bounded) = bounds::end_of_stack(region, row, pointer);
         let may_copy = cells.control().at(control::MAY_COPY).half().load(Relaxed) != 0;
         let copy = if may_copy && !is_bounded { claim(region) } else { None };
-        Self { region, row: *row, floor: pointer, ceiling, is_bounded, may_copy, copy }
+        let length = length(pointer, ceiling);
+        Self { region, row: *row, floor: pointer, ceiling, length, is_bounded, may_copy, copy }
     }
 
     /// Whether all of the stack is known.
@@ -61,22 +65,20 @@ impl Reach {
             Some(end) => (self.ceiling, self.is_bounded) = (end, true),
             None => (self.ceiling, self.is_bounded) = (pointer, false),
         }
+        self.length = length(self.floor, self.ceiling);
         if self.may_copy && self.copy.is_none() && !self.is_bounded {
             self.copy = claim(self.region);
         }
     }
 
-    /// A word of a stack all of which is known, if it is one.
-    #[inline]
+    /// A word of what may be read directly, wherever it begins.
+    #[inline(always)]
     pub(crate) fn peek(&self, at: u64) -> Option<u64> {
-        // Whoever wrote over the memo may have put anything there. The last word ends with the stack.
-        let at = at & !7;
-        let length = self.ceiling.saturating_sub(self.floor).saturating_sub(7);
-        if at.wrapping_sub(self.floor) >= length {
+        // The last word ends with the stack.
+        if at.wrapping_sub(self.floor) >= self.length {
             return None;
         }
-        // SAFETY: see above.
-        Some(unsafe { Place::new(at) }.get())
+        Some(arch::read(at))
     }
 
     /// A word of the stack, if it is one.
@@ -109,6 +111,11 @@ impl Drop for Reach {
             copy.at(copies::BUSY).word().store(0, Release);
         }
     }
+}
+
+/// Where words can begin, in bytes above the floor.
+fn length(floor: u64, ceiling: u64) -> u64 {
+    ceiling.saturating_sub(floor).saturating_sub(7)
 }
 
 /// A buffer that nobody uses; none if there is none.

@@ -15,6 +15,9 @@ use crate::{arch, cells::Cells, place::Place, row::Row};
 /// How often a position is tried to be had from other threads.
 const TRIES: u32 = 1000;
 
+/// The slot so many positions on is fetched for writing.
+const AHEAD: u64 = 16;
+
 /// What a record tells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
@@ -49,35 +52,42 @@ pub(crate) struct Reserved {
 
 /// Takes a slot and a stamp, or counts the loss. Whatever is done with the slot, it must be filled:
 /// the reader waits for it.
+#[inline]
 pub(crate) fn reserve(cells: &Cells, row: &Row, record_is_urgent: bool) -> Option<Reserved> {
-    let region = cells.region();
-    let control = cells.control();
-    let bits = control.at(control::RING_BITS).half().load(Relaxed) & 31;
-    if bits == 0 {
-        // A child that was forked in the middle of a slow path: what it does is not asked for.
-        return None;
+    // None in a child that was forked in the middle of a slow path: what it does is not asked for.
+    let ring = Ring::of(cells, row)?;
+    if ring::is_own(ring.number)
+        && let Ok(position) =
+            protocol::reserve(&Own(ring.region), ring.head(), ring.capacity(), record_is_urgent)
+    {
+        return Some(ring.reserved(position));
     }
-    let number = row.field(row::RING).get() as usize & (ring::RINGS - 1);
-    let head = region::RING_HEADS_AT + number * RING_HEAD_BYTES;
-    let capacity = 1_u64 << bits;
-    let mut patience = control.at(control::RING_PATIENCE).half().load(Relaxed);
+    reserve_patiently(cells, row, &ring, record_is_urgent)
+}
+
+/// The same in a ring that others write to as well, or that is full.
+#[cold]
+#[inline(never)]
+fn reserve_patiently(
+    cells: &Cells,
+    row: &Row,
+    ring: &Ring,
+    record_is_urgent: bool,
+) -> Option<Reserved> {
+    let (head, capacity) = (ring.head(), ring.capacity());
+    let mut patience = cells.control().at(control::RING_PATIENCE).half().load(Relaxed);
     let mut tries = TRIES;
     while tries > 0 {
-        let reserved = if ring::is_own(number) {
-            protocol::reserve(&Own(region), head, capacity, record_is_urgent)
+        let reserved = if ring::is_own(ring.number) {
+            protocol::reserve(&Own(ring.region), head, capacity, record_is_urgent)
         } else {
-            protocol::reserve(&region, head, capacity, record_is_urgent)
+            protocol::reserve(&ring.region, head, capacity, record_is_urgent)
         };
         match reserved {
-            Ok(position) => {
-                let index = (position & (capacity - 1)) as usize;
-                let slot = region::SLOTS_AT + (number << bits | index) * SLOT_BYTES;
-                let stamp = region.at(region::STAMP).word().fetch_add(1, AcqRel);
-                return Some(Reserved { region, slot, position, stamp });
-            }
+            Ok(position) => return Some(ring.reserved(position)),
             Err(NoSlot::Contended) => tries -= 1,
             Err(NoSlot::Full) => {
-                let stuck_at = region.acquire(head + ring::TAIL).wrapping_add(1);
+                let stuck_at = ring.region.acquire(head + ring::TAIL).wrapping_add(1);
                 if patience == 0 || row.field(row::GAVE_UP_AT).get() == stuck_at {
                     row.field(row::GAVE_UP_AT).set(stuck_at);
                     break;
@@ -87,12 +97,56 @@ pub(crate) fn reserve(cells: &Cells, row: &Row, record_is_urgent: bool) -> Optio
             }
         }
     }
-    row.add(if record_is_urgent { row::DROPPED_FREES } else { row::DROPPED_BLOCKS }, 1);
+    row.add(dropped(record_is_urgent), 1);
     None
+}
+
+/// Where a record that found no room is counted.
+fn dropped(record_is_urgent: bool) -> usize {
+    if record_is_urgent { row::DROPPED_FREES } else { row::DROPPED_BLOCKS }
+}
+
+/// The ring that a thread writes to.
+struct Ring {
+    region: Place,
+    number: usize,
+    bits: u32,
+}
+
+impl Ring {
+    fn of(cells: &Cells, row: &Row) -> Option<Self> {
+        let bits = cells.control().at(control::RING_BITS).half().load(Relaxed) & 31;
+        let number = row.field(row::RING).get() as usize & (ring::RINGS - 1);
+        (bits != 0).then(|| Self { region: cells.region(), number, bits })
+    }
+
+    fn head(&self) -> usize {
+        region::RING_HEADS_AT + self.number * RING_HEAD_BYTES
+    }
+
+    fn capacity(&self) -> u64 {
+        1 << self.bits
+    }
+
+    fn slot(&self, position: u64) -> usize {
+        let index = (position & (self.capacity() - 1)) as usize;
+        region::SLOTS_AT + (self.number << self.bits | index) * SLOT_BYTES
+    }
+
+    /// The slot at a position that is ours, with the next stamp.
+    #[inline]
+    fn reserved(&self, position: u64) -> Reserved {
+        let slot = self.slot(position);
+        // The reader has those lines, and the next stamp would have to wait until they are back.
+        arch::fetch_for_writing(self.region.at(self.slot(position.wrapping_add(AHEAD))));
+        let stamp = self.region.at(region::STAMP).word().fetch_add(1, AcqRel);
+        Reserved { region: self.region, slot, position, stamp }
+    }
 }
 
 impl Reserved {
     /// Fills the slot; answers the stamp.
+    #[inline]
     pub(crate) fn fill(self, record: &Record) -> u64 {
         let packed = ring::pack(record.address, record.kind, record.hook, record.interval_number);
         let rest = [packed, record.size, self.stamp];
@@ -102,6 +156,7 @@ impl Reserved {
 }
 
 /// Writes a record; answers its stamp, unless it found no room.
+#[inline]
 pub(crate) fn push(cells: &Cells, row: &Row, record: &Record) -> Option<u64> {
     reserve(cells, row, record.is_urgent()).map(|slot| slot.fill(record))
 }

@@ -16,7 +16,10 @@ pub(crate) struct Row {
 
 impl Row {
     /// The row of this thread, made if it has none; everybody's, if there is no room for another.
-    pub(crate) fn of_this_thread(cells: &Cells) -> Self {
+    /// `pointer` is its stack pointer.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn of_this_thread(cells: &Cells, pointer: u64) -> Self {
         let thread = arch::thread_pointer();
         let mut entry = cells.index().at(index::bucket(thread) * index::ENTRY_BYTES);
         for _ in 0..index::PROBES {
@@ -28,7 +31,7 @@ impl Row {
             // here. The thread then has two, and the sum of their rows is what it did.
             if key == 0 && entry.word().compare_exchange(0, index::CLAIMED, AcqRel, Relaxed).is_ok()
             {
-                let new = Self::new(cells, thread);
+                let new = Self::new(cells, thread, pointer);
                 entry.at(8).set(new.place.address());
                 // A hook finds by the index only what it may change without locks. In a child that
                 // was forked since, it finds nothing: the claim is gone if it came after that, and
@@ -43,6 +46,13 @@ impl Row {
         Self::known(cells, everybodys(cells).address())
     }
 
+    /// The row that the hook has found for its thread.
+    pub(crate) fn own(cells: &Cells, address: u64) -> Self {
+        let everybodys = everybodys(cells);
+        let place = everybodys.at(address.wrapping_sub(everybodys.address()) as usize);
+        Self { place, is_shared: false }
+    }
+
     /// The row with an address from the index or kept by the slow path. The index may have been wiped
     /// since its key was read, by a signal handler that forked: then everybody's will do.
     pub(crate) fn known(cells: &Cells, address: u64) -> Self {
@@ -52,7 +62,7 @@ impl Row {
         Self { place: everybodys.at(offset), is_shared: offset == 0 }
     }
 
-    fn new(cells: &Cells, thread: u64) -> Self {
+    fn new(cells: &Cells, thread: u64, pointer: u64) -> Self {
         let number = cells.region().at(region::ROWS_TAKEN).word().fetch_add(1, Relaxed) + 1;
         if number >= row::ROWS as u64 {
             return Self::known(cells, everybodys(cells).address());
@@ -61,6 +71,7 @@ impl Row {
         let new = Self { place, is_shared: false };
         new.place.at(row::RING).set(ring::ring_of(number as usize) as u64);
         new.prepare(cells, thread);
+        new.place.at(row::STACK_HINT).set(pointer);
         new.place.at(row::KEY).word().store(thread, Release);
         new
     }
@@ -94,6 +105,11 @@ impl Row {
         } else {
             arch::add(place, value);
         }
+    }
+
+    /// Counts a call that asks for nothing.
+    pub(crate) fn count_call(&self, hook: usize) {
+        self.add(row::COUNTS + (hook & 63) * row::COUNT_BYTES, 1);
     }
 
     /// Counts a call.

@@ -11,37 +11,47 @@ pub(crate) struct Tables {
     region: Place,
     directory: Place,
     pub generation: u64,
+    /// What the generation does to places in the cache.
+    salt: u64,
 }
 
 impl Tables {
+    #[inline]
     pub(crate) fn newest(cells: &Cells) -> Self {
         let region = cells.region();
         let offset = region.at(region::DIRECTORY).word().load(Acquire);
         let directory = region.at(offset as usize);
         let generation = if offset == 0 { 0 } else { directory.get() };
-        Self { region, directory, generation }
+        Self { region, directory, generation, salt: unwind::salt(generation) }
     }
 
-    /// The rule for an address, packed, out of the cache if it is there.
-    #[inline]
+    /// The rule for an address, packed, if the cache has it.
+    #[inline(always)]
+    pub(crate) fn cached(&self, at: u64) -> u32 {
+        let (slot, tag) = unwind::cached(at, self.salt);
+        let word = self.region.at(region::CACHE_AT + slot * 8).get();
+        let packed = word as u32 & ((1 << unwind::RULE_BITS) - 1);
+        if word >> unwind::RULE_BITS == tag { packed } else { unwind::NONE }
+    }
+
+    /// The rule for an address, packed.
     pub(crate) fn rule(&self, at: u64) -> u32 {
-        let (slot, tag) = unwind::cached(at, self.generation);
-        let cached = self.region.at(region::CACHE_AT + slot * 8);
-        let word = cached.get();
-        if word >> unwind::RULE_BITS == tag && word != 0 {
-            return word as u32 & ((1 << unwind::RULE_BITS) - 1);
+        match self.cached(at) {
+            unwind::NONE => self.find_and_cache(at),
+            packed => packed,
         }
-        self.find_and_cache(at, tag, cached)
     }
 
     #[cold]
     #[inline(never)]
-    fn find_and_cache(&self, at: u64, tag: u64, cached: Place) -> u32 {
+    fn find_and_cache(&self, at: u64) -> u32 {
         // What is not found may be there a moment later: that is never remembered.
         if self.generation == 0 {
             return unwind::NONE;
         }
         let Some(packed) = self.find(at) else { return unwind::NONE };
+        let (slot, tag) = unwind::cached(at, self.salt);
+        let cached = self.region.at(region::CACHE_AT + slot * 8);
         cached.set(tag << unwind::RULE_BITS | u64::from(packed));
         packed
     }

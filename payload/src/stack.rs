@@ -12,6 +12,7 @@ use heapattach_abi::{
 use crate::{cells::Cells, frame::Frame, memo::Memo, place::Place, row::Row, unwind::Walk};
 
 /// The number of the stack that led here; 0 if there is no room for another.
+#[inline]
 pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row, most: usize) -> u32 {
     let walk = &mut Walk::new(cells, frame, row);
     let memo = if walk.can_be_remembered() { Memo::claim(cells, row) } else { None };
@@ -24,19 +25,26 @@ pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row, most: usize) -> u
         known.number
     };
     if memo.is_to_be_verified(cells) {
-        let whole = walk_all(cells, frame, row, most);
-        let counter = |at| cells.region().at(at).word();
-        counter(region::VERIFIED).fetch_add(1, Relaxed);
-        if whole != stack {
-            counter(region::DIFFERED).fetch_add(1, Relaxed);
-            stack = whole;
-        }
+        stack = verified(cells, frame, row, most, stack);
     }
     if memo.is_outdated(&known) {
         memo.remember(&mut Walk::new(cells, frame, row), most, stack);
     }
     memo.give_back();
     stack
+}
+
+/// The same by a walk without help, counted if it is another.
+#[cold]
+#[inline(never)]
+fn verified(cells: &Cells, frame: &Frame, row: &Row, most: usize, stack: u32) -> u32 {
+    let whole = walk_all(cells, frame, row, most);
+    let counter = |at| cells.region().at(at).word();
+    counter(region::VERIFIED).fetch_add(1, Relaxed);
+    if whole != stack {
+        counter(region::DIFFERED).fetch_add(1, Relaxed);
+    }
+    whole
 }
 
 /// The number of the stack that is its caller alone.
@@ -92,13 +100,15 @@ pub(crate) fn most_frames(cells: &Cells) -> usize {
 }
 
 /// Goes up the whole stack; says why no further.
+#[inline]
 fn each(walk: &mut Walk, most: usize, mut tell: impl FnMut(u64)) -> End {
+    let mut at = walk.arrived();
     for left in (0..most).rev() {
-        tell(walk.code());
+        tell(at.code);
         if left == 0 {
-            return walk.end_here();
+            return walk.end_at(at);
         }
-        if let Err(end) = walk.step(&mut ()) {
+        if let Err(end) = walk.step(&mut at) {
             return end;
         }
     }

@@ -20,16 +20,27 @@ const SIGNAL_FRAME_POINTER: u64 = SIGNAL_REGISTERS + 8 * 10;
 const SIGNAL_STACK_POINTER: u64 = SIGNAL_REGISTERS + 8 * 15;
 const SIGNAL_ADDRESS: u64 = SIGNAL_REGISTERS + 8 * 16;
 
-/// A walk: where it is. It is never copied: compilers copy by vector registers, which are not ours.
+/// A walk: by which tables, and through which memory. It is never copied: compilers copy by vector
+/// registers, which are not ours.
 pub(crate) struct Walk {
     tables: Tables,
-    /// The address of code that the frame goes on at.
-    code: u64,
-    /// It is that of the next instruction itself, not the one behind a call.
-    is_exact: bool,
-    stack: u64,
-    frame: u64,
     reach: Reach,
+    /// The caller of the hooked function, then where [`Walk::careful_step`] has led.
+    arrived: Position,
+}
+
+/// A frame of a walk. Made of words that stay in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Position {
+    /// Where the frame goes on.
+    pub code: u64,
+    /// Where it is looked up: the same if that is the next instruction itself, one less if it is the
+    /// one behind a call.
+    pub lookup: u64,
+    /// The stack pointer in it.
+    pub stack: u64,
+    /// The frame pointer in it.
+    pub frame: u64,
 }
 
 /// Who wants to know what a step depends on.
@@ -46,39 +57,25 @@ impl Witness for () {
     fn used(&mut self, _: u64) {}
 }
 
+impl Position {
+    /// Whether `code` is that of the next instruction itself, not the one behind a call.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.code == self.lookup
+    }
+}
+
 impl Walk {
     /// Words that one step loads, at most.
     pub(crate) const LOADS: usize = 3;
 
+    #[inline]
     pub(crate) fn new(cells: &Cells, frame: &Frame, row: &Row) -> Self {
+        let (tables, code) = (Tables::newest(cells), frame.return_address);
         let pointer = frame.stack_pointer();
-        Self {
-            tables: Tables::newest(cells),
-            code: frame.return_address,
-            is_exact: false,
-            stack: pointer + 8,
-            frame: frame.rbp,
-            reach: Reach::new(cells, row, pointer),
-        }
-    }
-
-    /// Where the frame goes on.
-    pub(crate) fn code(&self) -> u64 {
-        self.code
-    }
-
-    /// The stack pointer in that frame.
-    pub(crate) fn stack(&self) -> u64 {
-        self.stack
-    }
-
-    /// The frame pointer in it.
-    pub(crate) fn frame(&self) -> u64 {
-        self.frame
-    }
-
-    pub(crate) fn is_exact(&self) -> bool {
-        self.is_exact
+        let reach = Reach::new(cells, row, pointer);
+        let stack = pointer + 8;
+        let arrived = Position { code, lookup: code - 1, stack, frame: frame.rbp };
+        Self { tables, reach, arrived }
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -95,67 +92,89 @@ impl Walk {
     }
 
     /// Why it ends here, if no more frames are wanted: it may be the outermost one.
+    #[cold]
     #[inline(never)]
-    pub(crate) fn end_here(&mut self) -> End {
-        match self.step(&mut ()) {
+    pub(crate) fn end_at(&mut self, at: Position) -> End {
+        match self.careful_step(at.lookup, at.stack, at.frame, &mut ()) {
             Err(End::Outermost) => End::Outermost,
             _ => End::Full,
         }
     }
 
     /// Goes up to the caller's frame.
-    #[inline]
-    pub(crate) fn step(&mut self, witness: &mut impl Witness) -> Result<(), End> {
-        let at = self.code - u64::from(!self.is_exact);
-        let Some((is_by_frame, distance, saved)) = unwind::simple(self.tables.rule(at)) else {
-            return self.odd_step(at, witness);
-        };
-        // Which way a frame is found is as good as random, and a wrong guess of the processor's costs
-        // more than all the rest: so nothing here is a branch but what hardly ever happens.
-        let base = select(is_by_frame, self.frame, self.stack);
-        if is_by_frame {
-            witness.used(memo::USES);
+    #[inline(always)]
+    pub(crate) fn step(&mut self, at: &mut Position) -> Result<(), End> {
+        if let Some((is_by_frame, distance, saved)) = unwind::simple(self.tables.cached(at.lookup))
+        {
+            // Which way a frame is found is as good as random, and a wrong guess of the processor's
+            // costs more than all the rest: so nothing here is a branch but what hardly ever happens.
+            let base = select(is_by_frame, at.frame, at.stack);
+            let above = base.wrapping_add(8 * distance);
+            let reloads = saved != 0;
+            let slot = above.wrapping_sub(8 * select(reloads, saved, 1));
+            let words = (self.reach.peek(above.wrapping_sub(8)), self.reach.peek(slot));
+            if let (Some(code), Some(word)) = words
+                && above > at.stack
+                && above.is_multiple_of(8)
+                && is_code(code)
+            {
+                (at.code, at.lookup, at.stack) = (code, code - 1, above);
+                at.frame = select(reloads, word, at.frame);
+                return Ok(());
+            }
         }
-        let above = base.wrapping_add(8 * distance);
-        if above <= self.stack {
-            return Err(End::Implausible);
-        }
-        let code = self.take(above.wrapping_sub(8), witness)?;
-        let reloads = saved != 0;
-        let slot = above.wrapping_sub(8 * select(reloads, saved, 1));
-        let frame = self.load(slot)?;
-        self.frame = select(reloads, frame, self.frame);
-        if reloads {
-            witness.loaded(slot);
-            witness.used(memo::RELOADS);
-        }
-        self.go_on(code, above)
+        self.careful_step(at.lookup, at.stack, at.frame, &mut ())?;
+        (at.code, at.lookup) = (self.arrived.code, self.arrived.lookup);
+        (at.stack, at.frame) = (self.arrived.stack, self.arrived.frame);
+        Ok(())
     }
 
-    /// All that is not found simply.
+    /// Where it begins, and where the last careful step has led; word by word.
+    #[inline(always)]
+    pub(crate) fn arrived(&self) -> Position {
+        let Position { code, lookup, stack, frame } = self.arrived;
+        Position { code, lookup, stack, frame }
+    }
+
+    /// The same, for whatever rule there is and whatever comes of it; [`Walk::arrived`] tells where.
+    /// The words of the position come one by one, so that they need not be in memory otherwise.
+    #[cold]
     #[inline(never)]
-    fn odd_step(&mut self, at: u64, witness: &mut impl Witness) -> Result<(), End> {
+    pub(crate) fn careful_step(
+        &mut self,
+        lookup: u64,
+        stack: u64,
+        frame: u64,
+        witness: &mut impl Witness,
+    ) -> Result<(), End> {
+        (self.arrived.stack, self.arrived.frame) = (stack, frame);
         if self.tables.generation == 0 {
             return self.by_frame_pointer(witness);
         }
-        match Rule::unpack(self.tables.rule(at)) {
-            // These have been gone by already.
-            Some(Rule::Stack { .. } | Rule::Frame { .. }) => Err(End::NoRule),
-            Some(Rule::Stored { distance, saves }) => {
-                let at = self.frame.wrapping_add_signed(8 * i64::from(distance));
+        match Rule::unpack(self.tables.rule(lookup)) {
+            Some(Rule::Stack { distance, saved }) => {
+                let above = stack.wrapping_add(8 * u64::from(distance));
+                self.simple_frame(above, saved, witness)
+            }
+            Some(Rule::Frame { distance, saved }) => {
                 witness.used(memo::USES);
-                let above = self.take(at, witness)?;
-                let old = self.frame;
+                let above = frame.wrapping_add(8 * u64::from(distance));
+                self.simple_frame(above, saved, witness)
+            }
+            Some(Rule::Stored { distance, saves }) => {
+                let stored = frame.wrapping_add_signed(8 * i64::from(distance));
+                witness.used(memo::USES);
+                let above = self.take(stored, witness)?;
                 self.arrive(above, witness)?;
                 if saves {
-                    self.frame = self.take(old, witness)?;
+                    self.arrived.frame = self.take(frame, witness)?;
                     witness.used(memo::RELOADS);
                 }
                 Ok(())
             }
             Some(Rule::Linkage(byte)) => {
-                let more = if at & 15 >= u64::from(byte) { 8 } else { 0 };
-                self.arrive(self.stack + 8 + more, witness)
+                let more = if lookup & 15 >= u64::from(byte) { 8 } else { 0 };
+                self.arrive(stack.wrapping_add(8 + more), witness)
             }
             Some(Rule::Signal) => self.interrupted(witness),
             Some(Rule::Outermost) => Err(End::Outermost),
@@ -164,46 +183,48 @@ impl Walk {
         }
     }
 
-    /// The frame ends at `above`: the return address is the last word of it.
-    fn arrive(&mut self, above: u64, witness: &mut impl Witness) -> Result<(), End> {
-        if above <= self.stack {
-            return Err(End::Implausible);
+    /// The frame ends at `above`, and the frame pointer is saved so many words below, or not at all.
+    fn simple_frame(
+        &mut self,
+        above: u64,
+        saved: u32,
+        witness: &mut impl Witness,
+    ) -> Result<(), End> {
+        self.arrive(above, witness)?;
+        if saved != 0 {
+            self.arrived.frame = self.take(above.wrapping_sub(8 * u64::from(saved)), witness)?;
+            witness.used(memo::RELOADS);
         }
-        let code = self.take(above.wrapping_sub(8), witness)?;
-        self.go_on(code, above)
+        Ok(())
     }
 
-    #[inline]
-    fn go_on(&mut self, code: u64, stack: u64) -> Result<(), End> {
-        if code == 0 {
-            return Err(End::Outermost);
-        }
-        if !(LOWEST_CODE..region::ADDRESS_END).contains(&code) {
+    /// The frame ends at `above`: the return address is the last word of it.
+    fn arrive(&mut self, above: u64, witness: &mut impl Witness) -> Result<(), End> {
+        if above <= self.arrived.stack {
             return Err(End::Implausible);
         }
-        (self.code, self.stack, self.is_exact) = (code, stack, false);
+        let code = plausible(self.take(above.wrapping_sub(8), witness)?)?;
+        let frame = self.arrived.frame;
+        self.arrived = Position { code, lookup: code - 1, stack: above, frame };
         Ok(())
     }
 
     /// A handler returns to the kernel, which goes on with the registers it has stored.
-    #[cold]
-    #[inline(never)]
     fn interrupted(&mut self, witness: &mut impl Witness) -> Result<(), End> {
-        let registers = [SIGNAL_ADDRESS, SIGNAL_STACK_POINTER, SIGNAL_FRAME_POINTER];
-        let [code, stack, frame] =
-            registers.map(|at| self.take(self.stack.wrapping_add(at), witness));
-        let (code, stack, frame) = (code?, stack?, frame?);
+        let from = self.arrived.stack;
+        let code = self.take(from.wrapping_add(SIGNAL_ADDRESS), witness)?;
+        let stack = self.take(from.wrapping_add(SIGNAL_STACK_POINTER), witness)?;
+        let frame = self.take(from.wrapping_add(SIGNAL_FRAME_POINTER), witness)?;
         self.reach.go_on_at(stack);
-        self.go_on(code, stack)?;
-        (self.frame, self.is_exact) = (frame, true);
+        let code = plausible(code)?;
+        self.arrived = Position { code, lookup: code, stack, frame };
         Ok(())
     }
 
     /// Where no table knows anything, a frame pointer that looks like one is one.
-    #[inline(never)]
     fn by_frame_pointer(&mut self, witness: &mut impl Witness) -> Result<(), End> {
-        let at = self.frame;
-        if at < self.stack {
+        let at = self.arrived.frame;
+        if at < self.arrived.stack {
             return Err(End::Implausible);
         }
         witness.used(memo::USES | memo::RELOADS);
@@ -212,8 +233,9 @@ impl Walk {
         if self.reach.contains(code) {
             return Err(End::Implausible);
         }
-        self.go_on(code, at + 16)?;
-        self.frame = frame;
+        let code = plausible(code)?;
+        let stack = at.wrapping_add(16);
+        self.arrived = Position { code, lookup: code - 1, stack, frame };
         Ok(())
     }
 
@@ -226,6 +248,19 @@ impl Walk {
     /// A word of the stack, if it is one.
     pub(crate) fn load(&self, at: u64) -> Result<u64, End> {
         self.reach.load(at)
+    }
+}
+
+/// Whether an address can be one of a user's code.
+fn is_code(address: u64) -> bool {
+    (LOWEST_CODE..region::ADDRESS_END).contains(&address)
+}
+
+fn plausible(code: u64) -> Result<u64, End> {
+    match code {
+        0 => Err(End::Outermost),
+        _ if is_code(code) => Ok(code),
+        _ => Err(End::Implausible),
     }
 }
 

@@ -42,6 +42,22 @@ impl HookKind {
         Self::Remap,
     ];
 
+    /// The kind with this value.
+    pub const fn of(value: u8) -> Option<Self> {
+        Some(match value {
+            0 => Self::Free,
+            1 => Self::Malloc,
+            2 => Self::Calloc,
+            3 => Self::Realloc,
+            4 => Self::Memalign,
+            5 => Self::PosixMemalign,
+            6 => Self::Map,
+            7 => Self::Unmap,
+            8 => Self::Remap,
+            _ => return None,
+        })
+    }
+
     /// How many hooks of this kind the payload holds.
     pub const fn hooks(self) -> usize {
         match self {

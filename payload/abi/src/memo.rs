@@ -83,11 +83,6 @@ pub enum Part {
     Power = offset_of!(Frame, power),
 }
 
-impl Part {
-    /// Those that say where a walk is.
-    pub const STATE: [Self; 4] = [Self::Stack, Self::Code, Self::Frame, Self::First];
-}
-
 /// How a step uses the frame pointer: it finds the caller's frame by it.
 pub const USES: u64 = 1;
 /// It loads another one from the stack.

@@ -136,11 +136,15 @@ const TAG_BITS: u32 = CODE_BITS - CACHE_BITS;
 /// Odd, so that no two addresses are mapped to the same number.
 const SPREAD: u64 = 0x3f84_d5b5_b547_0917;
 
-/// Slot and tag of an address. Another generation has others, so that what was cached for code that
-/// is gone is not found for what lies there now.
-pub const fn cached(address: u64, generation: u64) -> (usize, u64) {
-    let spread = address.wrapping_mul(SPREAD) ^ generation.wrapping_mul(SPREAD);
-    let number = spread & CODE_MASK;
+/// What a generation does to slots and tags: another one has others, so that what was cached for code
+/// that is gone is not found for what lies there now.
+pub const fn salt(generation: u64) -> u64 {
+    generation.wrapping_mul(SPREAD)
+}
+
+/// Slot and tag of an address, with the salt of the generation.
+pub const fn cached(address: u64, salt: u64) -> (usize, u64) {
+    let number = (address.wrapping_mul(SPREAD) ^ salt) & CODE_MASK;
     ((number >> TAG_BITS) as usize, number & ((1 << TAG_BITS) - 1))
 }
 
@@ -194,11 +198,11 @@ mod tests {
     fn no_two_addresses_of_one_generation_share_slot_and_tag() {
         let mut seen = [(0, 0); 4096];
         for (i, seen) in (0..).zip(&mut seen) {
-            *seen = cached(0x7f12_3456_0000 + i * 3, 5);
+            *seen = cached(0x7f12_3456_0000 + i * 3, salt(5));
             assert!(seen.0 < 1 << CACHE_BITS);
         }
         seen.sort_unstable();
         assert!(seen.windows(2).all(|pair| pair[0] != pair[1]));
-        assert_ne!(cached(0x7f12_3456_0000, 5), cached(0x7f12_3456_0000, 6));
+        assert_ne!(cached(0x7f12_3456_0000, salt(5)), cached(0x7f12_3456_0000, salt(6)));
     }
 }

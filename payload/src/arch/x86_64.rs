@@ -39,6 +39,15 @@ pub unsafe extern "C" fn heapattach_payload() {
         MAGIC = const image::MAGIC,
         VERSION = const image::VERSION,
         MAX_HOOKS = const MAX_HOOKS,
+        FREE_KIND = const HookKind::Free as u8,
+        MALLOC_KIND = const HookKind::Malloc as u8,
+        CALLOC_KIND = const HookKind::Calloc as u8,
+        REALLOC_KIND = const HookKind::Realloc as u8,
+        MEMALIGN_KIND = const HookKind::Memalign as u8,
+        POSIX_MEMALIGN_KIND = const HookKind::PosixMemalign as u8,
+        MAP_KIND = const HookKind::Map as u8,
+        UNMAP_KIND = const HookKind::Unmap as u8,
+        REMAP_KIND = const HookKind::Remap as u8,
         FREE_FIRST = const HookKind::Free.first_hook(),
         FREE_HOOKS = const HookKind::Free.hooks(),
         MALLOC_FIRST = const HookKind::Malloc.first_hook(),
@@ -77,6 +86,7 @@ pub unsafe extern "C" fn heapattach_payload() {
         FRAME_R9 = const offset_of!(Frame, r9),
         FRAME_RBP = const offset_of!(Frame, rbp),
         FRAME_CALL = const offset_of!(Frame, call),
+        FRAME_ROW = const offset_of!(Frame, row),
         FRAME_R10 = const offset_of!(Frame, r10),
         FRAME_R11 = const offset_of!(Frame, r11),
         FRAME_RAX = const offset_of!(Frame, rax),
@@ -144,6 +154,15 @@ pub(crate) fn read(address: u64) -> u64 {
             options(nostack, readonly, preserves_flags));
     }
     word
+}
+
+/// Has the cache line of an address fetched for writing. Never faults; does nothing where the
+/// processor does not know it.
+pub(crate) fn fetch_for_writing(place: Place) {
+    // SAFETY: a hint.
+    unsafe {
+        asm!("prefetchw [{}]", in(reg) place.address(), options(nostack, preserves_flags));
+    }
 }
 
 /// Gives the other hardware thread a chance.

@@ -54,7 +54,7 @@
     mov [rsp - 32], r11
 .endm
 
-# The row of this thread in r10, or on to label 1. A child made by fork has none: its index is empty.
+# The row of this thread in r10, or on to label 3. A child made by fork has none: its index is empty.
 .macro find_row
     mov r11, fs:[0]
     imul r10, r11, {INDEX_HASH_MUL}
@@ -63,9 +63,9 @@
     add r10, [rip + .Lindex]
     cmp r11, [r10 + {ENTRY_KEY}]
     mov r10, [r10 + {ENTRY_ROW}]
-    jne 1f
+    jne 3f
     test r10, r10                       # wiped since: a signal handler has forked just here
-    jz 1f
+    jz 3f
 .endm
 
 # Leaves for the slow path if the block may be a sample.
@@ -100,10 +100,17 @@
     jmp [rip + .Lorig + 8 * .Lhook]
 .endm
 
-# reason 0: nothing was done yet. reason 1: the countdown went below zero.
+# With the row of this thread in r10. reason 0: nothing was done yet. reason 1: the countdown went
+# below zero.
 .macro slow reason
-    movabs r11, .Lhook | (\reason << 32)
+    movabs r11, .Lhook | (.Lkind << 8) | (\reason << 32)
     jmp .Lslow_path
+.endm
+
+# The same where the row is not known.
+.macro slow_without_row
+    xor r10d, r10d
+    slow 0
 .endm
 
 .macro hook_free
@@ -113,6 +120,7 @@
     count
     leave
 1:  slow 0
+3:  slow_without_row
     .set .Lhook, .Lhook + 1
 .endm
 
@@ -125,6 +133,7 @@
     leave
 1:  slow 0
 2:  slow 1
+3:  slow_without_row
     .set .Lhook, .Lhook + 1
 .endm
 
@@ -143,6 +152,7 @@
     leave
 1:  slow 0
 2:  slow 1
+3:  slow_without_row
     .set .Lhook, .Lhook + 1
 .endm
 
@@ -156,12 +166,13 @@
     leave
 1:  slow 0
 2:  slow 1
+3:  slow_without_row
     .set .Lhook, .Lhook + 1
 .endm
 
 .macro hook_always
     begin
-    slow 0
+    slow_without_row
     .set .Lhook, .Lhook + 1
 .endm
 
@@ -169,33 +180,48 @@
 .Lhooks:
 .set .Lentry, .Lhooks
 .set .Lhook, 0
+.set .Lkind, {FREE_KIND}
 .rept {FREE_HOOKS}
     hook_free
 .endr
+.set .Lkind, {MALLOC_KIND}
 .rept {MALLOC_HOOKS}
     hook_sized rdi
 .endr
+.set .Lkind, {CALLOC_KIND}
 .rept {CALLOC_HOOKS}
     hook_calloc
 .endr
+.set .Lkind, {REALLOC_KIND}
 .rept {REALLOC_HOOKS}
     hook_realloc
 .endr
+.set .Lkind, {MEMALIGN_KIND}
 .rept {MEMALIGN_HOOKS}
     hook_sized rsi
 .endr
+.set .Lkind, {POSIX_MEMALIGN_KIND}
 .rept {POSIX_MEMALIGN_HOOKS}
     hook_sized rdx
 .endr
-.rept {MAP_HOOKS} + {UNMAP_HOOKS} + {REMAP_HOOKS}
+.set .Lkind, {MAP_KIND}
+.rept {MAP_HOOKS}
+    hook_always
+.endr
+.set .Lkind, {UNMAP_KIND}
+.rept {UNMAP_HOOKS}
+    hook_always
+.endr
+.set .Lkind, {REMAP_KIND}
+.rept {REMAP_HOOKS}
     hook_always
 .endr
     .org .Lhooks + .Lhook * .Lhook_stride, 0xcc
 
 # ---- the slow path ----------------------------------------------------------------------------
 
-# With hook and reason in r11; r10 and r11 are where every hook puts them, which is where
-# crate::frame::Frame has them. The frame keeps the stack aligned for calls.
+# With the row in r10, hook, kind and reason in r11; r10 and r11 of the caller are where every hook
+# puts them, which is where crate::frame::Frame has them. The frame keeps the stack aligned for calls.
 .Lslow_path:
     lea rsp, [rsp - {FRAME_BYTES}]
     mov [rsp + {FRAME_RAX}], rax
@@ -207,6 +233,7 @@
     mov [rsp + {FRAME_R9}], r9
     mov [rsp + {FRAME_RBP}], rbp
     mov [rsp + {FRAME_CALL}], r11
+    mov [rsp + {FRAME_ROW}], r10
     mov rdi, rsp
     lea rsi, [rip + .Lcells]
     call {ENTER}
