@@ -16,6 +16,7 @@ const LARGEST: u64 = 1 << 36;
 
 /// The end of the stack that `pointer`, the stack pointer of this thread, points into; if nobody
 /// knows, that of its page, which is mapped since the thread stands on it. And whether it is known.
+#[inline(always)]
 pub(crate) fn end_of_stack(region: Place, row: &Row, pointer: u64) -> (u64, bool) {
     let first = region.at(region::FIRST_STACK).get()..region.at(region::FIRST_STACK_END).get();
     if first.contains(&pointer) {
@@ -34,6 +35,7 @@ pub(crate) fn end_of_stack(region: Place, row: &Row, pointer: u64) -> (u64, bool
 }
 
 /// The end of this thread's own stack, if `pointer` points into what is known of it.
+#[inline(never)]
 pub(crate) fn end_of_own_stack(row: &Row, pointer: u64) -> Option<u64> {
     if row.is_shared() {
         // Other threads write there too.

@@ -7,6 +7,7 @@ use heapattach_abi::{control, kind::HookKind, region, ring::Kind, row};
 use crate::{
     arch,
     cells::Cells,
+    everything,
     frame::{Frame, Reason},
     ring::{self, Record},
     row::Row,
@@ -19,23 +20,33 @@ const ANNOUNCED: u64 = 1;
 const RECORDS: u64 = 2;
 /// The announced block was a sample.
 const WAS_SAMPLE: u64 = 4;
+/// Nothing but what [`crate::everything`] does.
+pub(crate) const USUAL: u64 = 8;
 
 const MREMAP_DONTUNMAP: u64 = 4;
 
 /// Before the original. 0: jump to it; 1: call it, then [`leave`].
 pub(crate) extern "C" fn enter(frame: &mut Frame, cells: &Cells) -> u32 {
-    let hook = frame.hook();
-    frame.target = cells.original(hook);
+    frame.target = cells.original(frame.hook());
     if !cells.is_enabled() {
         return 0;
     }
+    match everything::begin(frame, cells) {
+        Some(answer) => answer,
+        None => enter_any(frame, cells),
+    }
+}
+
+/// The same for every kind of call.
+#[inline(never)]
+fn enter_any(frame: &mut Frame, cells: &Cells) -> u32 {
     let row = match frame.row {
         0 => Row::of_this_thread(cells, frame.stack_pointer()),
         own => Row::own(cells, own),
     };
     row.add(row::BUSY, 1);
     look_at_heartbeat(cells, &row);
-    frame.begun = begin(frame, cells, &row, hook);
+    frame.begun = begin(frame, cells, &row, frame.hook());
     if frame.begun == 0 {
         end(cells, &row);
         return 0;
@@ -84,7 +95,7 @@ fn begin(frame: &mut Frame, cells: &Cells, row: &Row, hook: usize) -> u64 {
 }
 
 /// No allocator can grant more; such a request counts as one of nothing.
-fn sane(size: u64) -> u64 {
+pub(crate) fn sane(size: u64) -> u64 {
     if size > i64::MAX as u64 { 0 } else { size }
 }
 
@@ -115,6 +126,7 @@ fn give_back(frame: &mut Frame, cells: &Cells, row: &Row, block: u64) -> u64 {
     announced | WAS_SAMPLE
 }
 
+#[inline(never)]
 fn announce(frame: &mut Frame, cells: &Cells, row: &Row, record: &Record) -> u64 {
     // Where everything is told, so is who gave it back, but not by which way.
     let stack = if cells.is_by_address() { stack::caller(cells, frame, row) } else { 0 };
@@ -129,6 +141,16 @@ fn announce(frame: &mut Frame, cells: &Cells, row: &Row, record: &Record) -> u64
 
 /// After the original: what it handed out, or that it failed.
 pub(crate) extern "C" fn leave(frame: &mut Frame, cells: &Cells) {
+    if frame.begun == USUAL {
+        everything::finish(frame, cells);
+    } else {
+        leave_any(frame, cells);
+    }
+}
+
+/// The same for every kind of call.
+#[inline(never)]
+fn leave_any(frame: &Frame, cells: &Cells) {
     let row = Row::known(cells, frame.row);
     let [first, second, third] = frame.arguments;
     let result = frame.rax;
@@ -149,7 +171,8 @@ pub(crate) extern "C" fn leave(frame: &mut Frame, cells: &Cells) {
     end(cells, &row);
 }
 
-fn end(cells: &Cells, row: &Row) {
+#[inline(always)]
+pub(crate) fn end(cells: &Cells, row: &Row) {
     // A child that was forked on the way here shares the row, but the parent is the one to end this.
     if cells.is_at_home() {
         row.follow_interval(cells);
@@ -172,7 +195,8 @@ fn finish(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
     if has_failed && frame.begun & WAS_SAMPLE != 0 {
         table::insert(cells, block, frame.sample);
     }
-    if got != 0 && frame.begun & RECORDS != 0 {
+    // A child that was forked on the way here must leave the thread's memo alone.
+    if got != 0 && frame.begun & RECORDS != 0 && cells.is_at_home() {
         record(frame, cells, row, got, size, kind);
     }
 }
@@ -182,7 +206,7 @@ fn record(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
     if kind == Kind::Nothing {
         return;
     }
-    let stack = stack::capture(cells, frame, row, stack::most_frames(cells));
+    let stack = stack::capture(cells, frame, row);
     let Some(slot) = ring::reserve(cells, row, false) else { return };
     let interval_number = row.interval_number();
     let hook = frame.hook();
@@ -202,7 +226,7 @@ fn record(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
 }
 
 /// Once in a while: is anybody still there who reads?
-fn look_at_heartbeat(cells: &Cells, row: &Row) {
+pub(crate) fn look_at_heartbeat(cells: &Cells, row: &Row) {
     let ticks = row.field(row::ROW_TICKS);
     let left = ticks.get();
     ticks.set(left.wrapping_sub(1) % row::TICKS);

@@ -35,6 +35,7 @@ mod arch;
 mod bounds;
 mod cells;
 mod draw;
+mod everything;
 mod frame;
 mod hooks;
 mod memo;

@@ -19,10 +19,14 @@ use heapattach_abi::{
 };
 
 use crate::{
+    bounds,
     cells::Cells,
+    frame::Frame,
     notes::Notes,
     place::Place,
+    reach::Span,
     row::Row,
+    rules::Tables,
     unwind::{Position, Walk},
 };
 
@@ -47,6 +51,15 @@ pub(crate) struct Known {
     pub walked: usize,
 }
 
+/// The number of the stack that led to a hook, if it is the one that is remembered; or 0.
+#[inline(always)]
+pub(crate) fn same(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
+    let Some(memo) = Memo::claim(cells, row) else { return 0 };
+    let stack = memo.same(cells, frame, row);
+    memo.give_back();
+    stack
+}
+
 /// A thread's memo, held until it is given back.
 pub(crate) struct Memo {
     place: Place,
@@ -56,6 +69,7 @@ pub(crate) struct Memo {
 
 impl Memo {
     /// The memo of this thread, unless it has none or is using it just now.
+    #[inline]
     pub(crate) fn claim(cells: &Cells, row: &Row) -> Option<Self> {
         let first = cells.region().at(region::ROWS_AT).address();
         let number = (row.address() - first) as usize / row::ROW_BYTES;
@@ -79,6 +93,30 @@ impl Memo {
         self.place.at(BUSY).word().store(0, Release);
     }
 
+    /// The number of the stack that begins with this frame, if it is remembered whole; or 0.
+    #[inline(always)]
+    fn same(&self, cells: &Cells, frame: &Frame, row: &Row) -> u32 {
+        let pointer = frame.stack_pointer();
+        let part = |part| self.frame(0, part);
+        let is_there = self.frames != 0
+            && part(memo::Part::Stack) == pointer + 8
+            && part(memo::Part::Code) == frame.return_address
+            && (part(memo::Part::First) & 1 == 0 || part(memo::Part::Frame) == frame.rbp)
+            && self.place.at(memo::GENERATION).get() == Tables::newest(cells).generation
+            && cells.control().at(control::VERIFY).half().load(Relaxed) == 0;
+        if !is_there {
+            return 0;
+        }
+        let (end, is_bounded) = bounds::end_of_stack(cells.region(), row, pointer);
+        if !is_bounded || !self.is_unchanged(0, &Span::new(pointer, end)) {
+            return 0;
+        }
+        if self.place.at(memo::MISSES).get() != 0 {
+            self.place.at(memo::MISSES).set(0);
+        }
+        self.place.at(memo::STACK).get() as u32
+    }
+
     /// Walks until the memo knows the rest.
     #[inline]
     pub(crate) fn walk(&self, walk: &mut Walk, most: usize) -> Known {
@@ -94,7 +132,7 @@ impl Memo {
                 meeting = self.meeting(next, count);
             }
             if meeting == at.stack && self.is_at(next, at) {
-                if self.is_unchanged(next, walk)
+                if self.is_unchanged(next, walk.reach().span())
                     && let Some(known) = self.rest(next, hash, frames, most)
                 {
                     return known;
@@ -128,13 +166,13 @@ impl Memo {
             && !at.is_exact()
     }
 
-    fn is_unchanged(&self, number: usize, walk: &Walk) -> bool {
+    #[inline(always)]
+    fn is_unchanged(&self, number: usize, span: &Span) -> bool {
         let first = (self.frame(number, memo::Part::First) >> 1) as usize;
         let (mut word, end) = (self.word(first), self.word(self.words).address());
-        let reach = walk.reach();
         while word.address() < end {
             // Whoever wrote over the memo may have put any address there.
-            if reach.peek(word.get()) != Some(word.at(8).get()) {
+            if span.peek(word.get()) != Some(word.at(8).get()) {
                 return false;
             }
             word = word.at(memo::WORD_BYTES);

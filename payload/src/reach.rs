@@ -1,10 +1,5 @@
 //! Which words of a stack a walk may read, and how: directly what is certainly mapped; the rest, if
 //! the user wants it, by asking the kernel for a copy, which cannot fault.
-//!
-//! # Safety
-//! What is read directly lies between the stack pointer and the end of a stack that the thread
-//! stands on, or whose words it stood on when a signal arrived: it is mapped.
-#![allow(unsafe_code)]
 
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
@@ -17,18 +12,37 @@ use heapattach_abi::{
 
 use crate::{arch, bounds, cells::Cells, place::Place, row::Row};
 
+/// Memory that is mapped: of a stack, from the stack pointer on.
+pub(crate) struct Span {
+    floor: u64,
+    ceiling: u64,
+    /// Words begin less than so far above the floor.
+    length: u64,
+}
+
 /// What may be read.
 pub(crate) struct Reach {
     region: Place,
     row: Row,
-    floor: u64,
-    ceiling: u64,
-    /// Words begin so far above the floor, at most.
-    length: u64,
+    span: Span,
     is_bounded: bool,
     may_copy: bool,
     /// A buffer for copies, ours until the end.
     copy: Option<Place>,
+}
+
+impl Span {
+    pub(crate) fn new(floor: u64, ceiling: u64) -> Self {
+        let length = ceiling.saturating_sub(floor).saturating_sub(7);
+        Self { floor, ceiling, length }
+    }
+
+    /// A word of it, wherever it begins.
+    #[inline(always)]
+    pub(crate) fn peek(&self, at: u64) -> Option<u64> {
+        // The last word ends with the memory.
+        (at.wrapping_sub(self.floor) < self.length).then(|| arch::read(at))
+    }
 }
 
 impl Reach {
@@ -39,8 +53,8 @@ impl Reach {
         let (ceiling, is_bounded) = bounds::end_of_stack(region, row, pointer);
         let may_copy = cells.control().at(control::MAY_COPY).half().load(Relaxed) != 0;
         let copy = if may_copy && !is_bounded { claim(region) } else { None };
-        let length = length(pointer, ceiling);
-        Self { region, row: *row, floor: pointer, ceiling, length, is_bounded, may_copy, copy }
+        let span = Span::new(pointer, ceiling);
+        Self { region, row: *row, span, is_bounded, may_copy, copy }
     }
 
     /// Whether all of the stack is known.
@@ -50,7 +64,7 @@ impl Reach {
 
     /// Whether an address is one of the stack.
     pub(crate) fn contains(&self, at: u64) -> bool {
-        (self.floor..self.ceiling).contains(&at)
+        (self.span.floor..self.span.ceiling).contains(&at)
     }
 
     /// The walk goes on at `pointer`, on another stack perhaps: a signal arrived there.
@@ -60,43 +74,33 @@ impl Reach {
         if self.contains(pointer) {
             return;
         }
-        self.floor = pointer;
-        match bounds::end_of_own_stack(&self.row, pointer) {
-            Some(end) => (self.ceiling, self.is_bounded) = (end, true),
-            None => (self.ceiling, self.is_bounded) = (pointer, false),
-        }
-        self.length = length(self.floor, self.ceiling);
+        let end = bounds::end_of_own_stack(&self.row, pointer);
+        self.is_bounded = end.is_some();
+        self.span = Span::new(pointer, end.unwrap_or(pointer));
         if self.may_copy && self.copy.is_none() && !self.is_bounded {
             self.copy = claim(self.region);
         }
     }
 
-    /// A word of what may be read directly, wherever it begins.
-    #[inline(always)]
-    pub(crate) fn peek(&self, at: u64) -> Option<u64> {
-        // The last word ends with the stack.
-        if at.wrapping_sub(self.floor) >= self.length {
-            return None;
-        }
-        Some(arch::read(at))
+    /// What may be read directly.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
     }
 
     /// A word of the stack, if it is one.
     #[inline]
     pub(crate) fn load(&self, at: u64) -> Result<u64, End> {
-        let length = self.ceiling.wrapping_sub(self.floor);
-        if at.wrapping_sub(self.floor) < length && at.is_multiple_of(8) {
-            // SAFETY: see above.
-            return Ok(unsafe { Place::new(at) }.get());
+        match self.span.peek(at) {
+            Some(word) if at.is_multiple_of(8) => Ok(word),
+            _ => self.load_copied(at),
         }
-        self.load_copied(at)
     }
 
     #[cold]
     #[inline(never)]
     fn load_copied(&self, at: u64) -> Result<u64, End> {
         match self.copy {
-            Some(copy) if at.is_multiple_of(8) && at >= self.floor => {
+            Some(copy) if at.is_multiple_of(8) && at >= self.span.floor => {
                 copied(copy, at).ok_or(End::Implausible)
             }
             _ if self.is_bounded => Err(End::Implausible),
@@ -111,11 +115,6 @@ impl Drop for Reach {
             copy.at(copies::BUSY).word().store(0, Release);
         }
     }
-}
-
-/// Where words can begin, in bytes above the floor.
-fn length(floor: u64, ceiling: u64) -> u64 {
-    ceiling.saturating_sub(floor).saturating_sub(7)
 }
 
 /// A buffer that nobody uses; none if there is none.

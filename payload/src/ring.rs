@@ -52,17 +52,10 @@ pub(crate) struct Reserved {
 
 /// Takes a slot and a stamp, or counts the loss. Whatever is done with the slot, it must be filled:
 /// the reader waits for it.
-#[inline]
 pub(crate) fn reserve(cells: &Cells, row: &Row, record_is_urgent: bool) -> Option<Reserved> {
-    // None in a child that was forked in the middle of a slow path: what it does is not asked for.
     let ring = Ring::of(cells, row)?;
-    if ring::is_own(ring.number)
-        && let Ok(position) =
-            protocol::reserve(&Own(ring.region), ring.head(), ring.capacity(), record_is_urgent)
-    {
-        return Some(ring.reserved(position));
-    }
-    reserve_patiently(cells, row, &ring, record_is_urgent)
+    let own = ring.reserve_own(record_is_urgent);
+    if own.is_some() { own } else { reserve_patiently(cells, row, &ring, record_is_urgent) }
 }
 
 /// The same in a ring that others write to as well, or that is full.
@@ -114,6 +107,8 @@ struct Ring {
 }
 
 impl Ring {
+    /// None in a child that was forked in the middle of a slow path: what it does is not asked for.
+    #[inline(always)]
     fn of(cells: &Cells, row: &Row) -> Option<Self> {
         let bits = cells.control().at(control::RING_BITS).half().load(Relaxed) & 31;
         let number = row.field(row::RING).get() as usize & (ring::RINGS - 1);
@@ -133,8 +128,19 @@ impl Ring {
         region::SLOTS_AT + (self.number << self.bits | index) * SLOT_BYTES
     }
 
+    /// The next slot, if nobody else writes to the ring and it has one.
+    #[inline(always)]
+    fn reserve_own(&self, record_is_urgent: bool) -> Option<Reserved> {
+        if !ring::is_own(self.number) {
+            return None;
+        }
+        let own = &Own(self.region);
+        let reserved = protocol::reserve(own, self.head(), self.capacity(), record_is_urgent);
+        reserved.ok().map(|position| self.reserved(position))
+    }
+
     /// The slot at a position that is ours, with the next stamp.
-    #[inline]
+    #[inline(always)]
     fn reserved(&self, position: u64) -> Reserved {
         let slot = self.slot(position);
         // The reader has those lines, and the next stamp would have to wait until they are back.
@@ -146,7 +152,7 @@ impl Ring {
 
 impl Reserved {
     /// Fills the slot; answers the stamp.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fill(self, record: &Record) -> u64 {
         let packed = ring::pack(record.address, record.kind, record.hook, record.interval_number);
         let rest = [packed, record.size, self.stamp];
@@ -156,9 +162,15 @@ impl Reserved {
 }
 
 /// Writes a record; answers its stamp, unless it found no room.
-#[inline]
+#[inline(always)]
 pub(crate) fn push(cells: &Cells, row: &Row, record: &Record) -> Option<u64> {
-    reserve(cells, row, record.is_urgent()).map(|slot| slot.fill(record))
+    let ring = Ring::of(cells, row)?;
+    match ring.reserve_own(record.is_urgent()) {
+        Some(slot) => Some(slot.fill(record)),
+        None => {
+            reserve_patiently(cells, row, &ring, record.is_urgent()).map(|slot| slot.fill(record))
+        }
+    }
 }
 
 /// A ring that only this thread writes to: a signal handler may come in between, but nobody beside.

@@ -124,6 +124,11 @@ impl Row {
         !self.is_shared || self.place.at(row::RANDOM).get() != 0
     }
 
+    /// Whether the countdown takes every block.
+    pub(crate) fn records_everything(&self) -> bool {
+        self.place.at(row::THRESHOLD).get() == 0
+    }
+
     /// Whether a block of this size is to be recorded, given that the countdown does not know of
     /// it yet.
     pub(crate) fn count_down(&self, cells: &Cells, size: u64) -> bool {
@@ -168,6 +173,8 @@ impl Row {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn take_interval(&self, cells: &Cells) {
         let wanted = wanted_interval(cells);
         self.place.at(row::INTERVAL).set(wanted);

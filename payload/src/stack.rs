@@ -5,15 +5,32 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use heapattach_abi::{
-    control, region,
+    control, region, row,
     stacks::{self, End},
 };
 
-use crate::{cells::Cells, frame::Frame, memo::Memo, place::Place, row::Row, unwind::Walk};
+use crate::{
+    cells::Cells,
+    frame::Frame,
+    memo::{self, Memo},
+    place::Place,
+    row::Row,
+    unwind::Walk,
+};
 
 /// The number of the stack that led here; 0 if there is no room for another.
-#[inline]
-pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row, most: usize) -> u32 {
+#[inline(always)]
+pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
+    match memo::same(cells, frame, row) {
+        0 => follow(cells, frame, row),
+        same => same,
+    }
+}
+
+/// The same for a stack that is not the last one.
+#[inline(never)]
+fn follow(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
+    let most = most_frames(cells);
     let walk = &mut Walk::new(cells, frame, row);
     let memo = if walk.can_be_remembered() { Memo::claim(cells, row) } else { None };
     let Some(memo) = memo else { return walk_all(cells, frame, row, most) };
@@ -48,7 +65,21 @@ fn verified(cells: &Cells, frame: &Frame, row: &Row, most: usize, stack: u32) ->
 }
 
 /// The number of the stack that is its caller alone.
+#[inline]
 pub(crate) fn caller(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
+    let last = row.field(row::LAST_CALLER);
+    match row::stack_of_caller(last.get(), frame.return_address) {
+        0 => {
+            let stack = other_caller(cells, frame, row);
+            last.set(row::pack_caller(frame.return_address, stack));
+            stack
+        }
+        stack => stack,
+    }
+}
+
+#[inline(never)]
+fn other_caller(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
     let hash = stacks::hash_step(stacks::HASH_START, frame.return_address);
     number(cells, frame, row, stacks::hash_end(hash, 1, End::Full), 1, End::Full)
 }
@@ -95,7 +126,7 @@ fn number(cells: &Cells, frame: &Frame, row: &Row, hash: u64, frames: usize, end
 }
 
 /// Frames that are recorded.
-pub(crate) fn most_frames(cells: &Cells) -> usize {
+fn most_frames(cells: &Cells) -> usize {
     cells.control().at(control::MOST_FRAMES).half().load(Relaxed).max(1) as usize
 }
 

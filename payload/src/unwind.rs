@@ -112,7 +112,8 @@ impl Walk {
             let above = base.wrapping_add(8 * distance);
             let reloads = saved != 0;
             let slot = above.wrapping_sub(8 * select(reloads, saved, 1));
-            let words = (self.reach.peek(above.wrapping_sub(8)), self.reach.peek(slot));
+            let words =
+                (self.reach.span().peek(above.wrapping_sub(8)), self.reach.span().peek(slot));
             if let (Some(code), Some(word)) = words
                 && above > at.stack
                 && above.is_multiple_of(8)

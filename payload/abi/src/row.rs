@@ -62,8 +62,26 @@ pub struct Row {
     /// How far from the thread pointer the words are that tell where its stack is; 0: nobody has
     /// looked yet; [`NO_PROOF`]: there are none, and `stack_start` and `stack_end` count.
     pub stack_proof: u64,
+    /// The last caller that was told on its own, and the number of its stack ([`pack_caller`]).
+    pub last_caller: u64,
+    /// Keep rows from sharing cache lines.
+    pub unused: [u64; 7],
     /// Per hook.
     pub counts: [Count; MAX_HOOKS],
+}
+
+const CALLER_SHIFT: u32 = 20;
+
+/// Caller and number of its stack in one word, which no signal handler can tear. The uppermost bits of
+/// an address do not fit, and no two pieces of code are that far apart to the byte.
+pub const fn pack_caller(caller: u64, stack: u32) -> u64 {
+    caller << CALLER_SHIFT | stack as u64
+}
+
+/// The number of the stack of this caller, if it is the one of the word; or 0.
+pub const fn stack_of_caller(word: u64, caller: u64) -> u32 {
+    let stack = word & ((1 << CALLER_SHIFT) - 1);
+    if word ^ stack == caller << CALLER_SHIFT { stack as u32 } else { 0 }
 }
 
 /// No distance of aligned words.
@@ -110,10 +128,13 @@ pub const STACK_HINT: usize = offset_of!(Row, stack_hint);
 pub const GAVE_UP_AT: usize = offset_of!(Row, gave_up_at);
 /// Offset of [`Row::stack_proof`].
 pub const STACK_PROOF: usize = offset_of!(Row, stack_proof);
+/// Offset of [`Row::last_caller`].
+pub const LAST_CALLER: usize = offset_of!(Row, last_caller);
 /// Offset of [`Row::counts`].
 pub const COUNTS: usize = offset_of!(Row, counts);
 
 const _: () = assert!(COUNT_BYTES == 16);
 const _: () = assert!(KEY == 0);
-const _: () = assert!(COUNTS == 128);
-const _: () = assert!(ROW_BYTES == 1152);
+const _: () = assert!(COUNTS == 192);
+const _: () = assert!(ROW_BYTES == 1216);
+const _: () = assert!(crate::stacks::STACKS < 1 << CALLER_SHIFT);

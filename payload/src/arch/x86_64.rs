@@ -145,10 +145,12 @@ pub(crate) fn copy_own_memory(to: u64, from: u64) -> i64 {
     result
 }
 
-/// A word that the target itself just wrote, at an address that it gave to be written to.
+/// A word of memory that is mapped for certain: where the original has just written to, or of a stack
+/// that the thread stands on ([`crate::reach::Span`]).
+#[inline(always)]
 pub(crate) fn read(address: u64) -> u64 {
     let word;
-    // SAFETY: the original has written there in this very call.
+    // SAFETY: see above.
     unsafe {
         asm!("mov {}, [{}]", out(reg) word, in(reg) address,
             options(nostack, readonly, preserves_flags));
