@@ -15,9 +15,6 @@ use crate::{arch, cells::Cells, place::Place, row::Row};
 /// How often a position is tried to be had from other threads.
 const TRIES: u32 = 1000;
 
-/// The slot so many positions on is fetched for writing.
-const AHEAD: u64 = 16;
-
 /// What a record tells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
@@ -123,11 +120,6 @@ impl Ring {
         1 << self.bits
     }
 
-    fn slot(&self, position: u64) -> usize {
-        let index = (position & (self.capacity() - 1)) as usize;
-        region::SLOTS_AT + (self.number << self.bits | index) * SLOT_BYTES
-    }
-
     /// The next slot, if nobody else writes to the ring and it has one.
     #[inline(always)]
     fn reserve_own(&self, record_is_urgent: bool) -> Option<Reserved> {
@@ -142,9 +134,8 @@ impl Ring {
     /// The slot at a position that is ours, with the next stamp.
     #[inline(always)]
     fn reserved(&self, position: u64) -> Reserved {
-        let slot = self.slot(position);
-        // The reader has those lines, and the next stamp would have to wait until they are back.
-        arch::fetch_for_writing(self.region.at(self.slot(position.wrapping_add(AHEAD))));
+        let index = (position & (self.capacity() - 1)) as usize;
+        let slot = region::SLOTS_AT + (self.number << self.bits | index) * SLOT_BYTES;
         let stamp = self.region.at(region::STAMP).word().fetch_add(1, AcqRel);
         Reserved { region: self.region, slot, position, stamp }
     }

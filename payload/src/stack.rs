@@ -98,9 +98,8 @@ fn walk_all(cells: &Cells, frame: &Frame, row: &Row, most: usize) -> u32 {
 /// The number of the stack with this hash; it is stored if it is new.
 fn number(cells: &Cells, frame: &Frame, row: &Row, hash: u64, frames: usize, end: End) -> u32 {
     let region = cells.region();
-    let mut index = hash as usize >> 7;
-    for _ in 0..stacks::PROBES {
-        index &= stacks::STACKS - 1;
+    for attempt in 0..2 * stacks::PROBES {
+        let index = stacks::entry(hash, attempt);
         let entry = region.at(region::STACK_INDEX_AT + index * stacks::ENTRY_BYTES);
         let number = index as u32 + 1;
         // Nearly always it is there: looking first is much cheaper than exchanging.
@@ -114,7 +113,7 @@ fn number(cells: &Cells, frame: &Frame, row: &Row, hash: u64, frames: usize, end
             // One that somebody is still storing is stored once more: whoever reads a record shall
             // find its stack whole, and who stores it may be a thread that this one interrupted.
             Err(known) if known == hash && entry.at(8).word().load(Acquire) != 0 => return number,
-            Err(_) => index += 1,
+            Err(_) => {}
             Ok(_) => {
                 store(region, entry, &mut Walk::new(cells, frame, row), frames, end);
                 return number;

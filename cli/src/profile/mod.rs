@@ -71,7 +71,7 @@ pub struct Profile {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { blocks: 1 << 24, ranges: 1 << 20, sites: 1 << 18 }
+        Self { blocks: 1 << 24, ranges: 1 << 20, sites: 1 << 21 }
     }
 }
 

@@ -34,7 +34,7 @@ fn a_call_that_is_only_counted_takes_few_instructions() {
 fn a_call_that_is_recorded_takes_a_bounded_number_of_instructions() {
     let placed = Placed::new(1, 6);
     placed.set_most_frames(1);
-    for (kind, bound) in [(HookKind::Malloc, 900), (HookKind::Free, 450)] {
+    for (kind, bound) in [(HookKind::Malloc, 780), (HookKind::Free, 220)] {
         let one = || {
             placed.drain();
             trace(&placed, placed.first(kind), [16; 4]).len()

@@ -70,7 +70,7 @@ pub struct Row {
     pub counts: [Count; MAX_HOOKS],
 }
 
-const CALLER_SHIFT: u32 = 20;
+const CALLER_SHIFT: u32 = 21;
 
 /// Caller and number of its stack in one word, which no signal handler can tear. The uppermost bits of
 /// an address do not fit, and no two pieces of code are that far apart to the byte.

@@ -1,15 +1,20 @@
 //! Call stacks, each stored once: an index by hash, and the frames behind it.
 
+/// Entries of the near part of the index: the only one that most programs need, so that few pages of
+/// it are in use.
+pub const NEAR: usize = 1 << 17;
+/// Entries of the far part, for stacks that find no room in the near one.
+pub const FAR: usize = 1 << 20;
 /// Stacks at most.
-pub const STACKS: usize = 1 << 17;
+pub const STACKS: usize = NEAR + FAR;
 /// Size of an entry: hash, then place and length.
 pub const ENTRY_BYTES: usize = 16;
-/// Size of the index.
+/// Size of the index: the near part, then the far one.
 pub const STACK_INDEX_BYTES: usize = STACKS * ENTRY_BYTES;
-/// Entries looked at for one stack; the last go on at the start.
+/// Entries of a part that are looked at for one stack; the last go on at the start.
 pub const PROBES: usize = 32;
 /// Words for all frames.
-pub const STACK_WORDS: usize = 1 << 22;
+pub const STACK_WORDS: usize = 1 << 24;
 /// Size of them.
 pub const STACK_WORDS_BYTES: usize = STACK_WORDS * 8;
 /// Frames of one stack at most.
@@ -63,6 +68,17 @@ pub const fn place(word: u64) -> Option<(usize, usize, u8)> {
     let (first, frames) = ((word & 0xffff_ffff) as usize, (word >> 32 & 0xff) as usize);
     let sound = word >> 63 == 1 && frames <= MAX_FRAMES && first + frames <= STACK_WORDS;
     if sound { Some((first, frames, (word >> 40 & 0xff) as u8)) } else { None }
+}
+
+/// Which entries a stack with this hash can have, in the order in which they are tried.
+#[inline]
+#[allow(clippy::cast_possible_truncation, reason = "any bits of the hash will do")]
+pub const fn entry(hash: u64, attempt: usize) -> usize {
+    if attempt < PROBES {
+        ((hash >> 7) as usize).wrapping_add(attempt) & (NEAR - 1)
+    } else {
+        NEAR + (((hash >> 27) as usize).wrapping_add(attempt) & (FAR - 1))
+    }
 }
 
 /// The hash of no frames.

@@ -158,15 +158,6 @@ pub(crate) fn read(address: u64) -> u64 {
     word
 }
 
-/// Has the cache line of an address fetched for writing. Never faults; does nothing where the
-/// processor does not know it.
-pub(crate) fn fetch_for_writing(place: Place) {
-    // SAFETY: a hint.
-    unsafe {
-        asm!("prefetchw [{}]", in(reg) place.address(), options(nostack, preserves_flags));
-    }
-}
-
 /// Gives the other hardware thread a chance.
 pub(crate) fn pause() {
     core::hint::spin_loop();
