@@ -21,6 +21,8 @@ const STEM: &str = "without_tables";
 /// Its steps.
 const WORK: u64 = 1;
 const TELL: u64 = 2;
+/// The end of a stack that no table leads on from.
+const NO_TABLE: &str = "no-table";
 /// Allocations of a step.
 const ALLOCATIONS: u64 = 2000;
 
@@ -129,6 +131,18 @@ fn of_clang_is_enough_for_whole_stacks() {
     }
     let Some(program) = source().compiler("clang").build() else { return };
     session(&program, || ()).assert_whole("clang");
+}
+
+#[test]
+fn serves_a_module_without_any_other_table() {
+    let Some(program) = source().flag("-Wl,--no-eh-frame-hdr").build() else { return };
+    let mut told = session(&program, || ());
+    // What says that `_start` is the outermost function is in that other table.
+    for stack in &mut told.recorded {
+        assert_eq!(stack.end, NO_TABLE, "{stack:x?}");
+        OUTERMOST.clone_into(&mut stack.end);
+    }
+    told.assert_whole("without .eh_frame_hdr");
 }
 
 #[test]

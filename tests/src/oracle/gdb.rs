@@ -1,8 +1,7 @@
 //! gdb as another witness, which unwinds by code of its own.
 //!
-//! It is attached while heapattach is not (nobody traces the process in a session), stops the process
-//! where the oracle's library notes a stack, and walks it: by symbols and unwind
-//! information out of its files.
+//! Nobody traces the process in a session, so gdb can. It stops it wherever the oracle's library notes a
+//! stack, and walks that from frame to frame.
 
 use std::{
     fs,
