@@ -285,7 +285,7 @@ impl<'t> Attach<'t> {
     fn look_at_tables(&mut self) {
         let text = self.target.process.read("maps").unwrap_or_default();
         if let (true, Ok(maps)) = (self.options.tables, maps::parse(&text)) {
-            self.tables.look(&self.target.memory, &maps);
+            self.tables.look(&self.target.process, &self.target.memory, &maps);
         }
     }
 

@@ -53,7 +53,7 @@ pub fn forecast(
     let by_slots = |at| hooks.iter().any(|h| h.at == at && matches!(h.way, Way::Slots { .. }));
     let sorted = slots::sort(target, &survey, &maps, None, by_slots);
     let (modules, changes) = crate::attach::journal_room(&survey);
-    let tables = Tables::new(&target.memory, &maps);
+    let tables = Tables::new(&target.process, &target.memory, &maps);
     Ok(Forecast {
         sorted,
         modules: survey.loaded.len(),

@@ -31,6 +31,11 @@ impl Memory {
         Self { file }
     }
 
+    /// The file whose offsets are its addresses.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Fills `buffer` from `address`.
     ///
     /// # Errors

@@ -148,7 +148,8 @@ impl<'t> Session<'t> {
     fn extend_tables(&mut self) {
         let text = self.target.process.read("maps").unwrap_or_default();
         let Ok(maps) = maps::parse(&text) else { return };
-        if self.options.tables && self.tables.look(&self.target.memory, &maps) {
+        if self.options.tables && self.tables.look(&self.target.process, &self.target.memory, &maps)
+        {
             self.publish_tables();
         }
     }

@@ -1,11 +1,13 @@
 //! Whatever unwind information says: rows in order, in bounded number, and never a panic.
 
 use heapattach_abi::unwind::{self, Rule};
+use std::sync::atomic::AtomicU64;
+
 use heapattach_injector::{
-    addr::RemoteAddr,
+    addr::{Bias, RemoteAddr},
     memory::Memory,
     proc::{Process, maps},
-    unwind::{Compiled, Image, compile_bytes, images, information},
+    unwind::{Compiled, Image, compile_bytes, compile_debug_frame, images, information},
 };
 use proptest::prelude::*;
 
@@ -20,8 +22,14 @@ fn real() -> (Vec<u8>, RemoteAddr, Image) {
         mapping.is_some_and(|m| m.label().to_string_lossy().contains("libc.so"))
     };
     let image = images(&memory, &maps).into_iter().find(is_libc).expect("a C library");
-    let (at, bytes) = information(&memory, &image).unwrap();
+    let (at, bytes) = information(&memory, &image, &AtomicU64::new(1 << 30)).unwrap();
     (bytes, at, image)
+}
+
+/// An image of that much code, `bias` above where its file states it.
+fn image(start: u64, end: u64, bias: u64) -> Image {
+    let [start, end] = [start, end].map(RemoteAddr::new);
+    Image { start, bias: Bias::new(bias), code: start..end, mapped: None, identity: 0 }
 }
 
 fn assert_sound(compiled: &Compiled) {
@@ -55,10 +63,9 @@ proptest! {
 
     #[test]
     fn any_bytes_give_rows_or_none(bytes in prop::collection::vec(any::<u8>(), 0..4096)) {
-        let at = |number| RemoteAddr::new(number);
-        let image =
-            Image { code: at(0x1000)..at(0x20_0000), header: at(0x10), end: at(0x3000), identity: 0 };
-        assert_sound(&compile_bytes(&bytes, at(0x2000), &image));
+        let image = image(0x1000, 0x20_0000, 0);
+        assert_sound(&compile_bytes(&bytes, RemoteAddr::new(0x2000), &image));
+        assert_sound(&compile_debug_frame(&bytes, &image));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use heapattach_tests::{
     deadline::{PATIENCE, poll},
     fixture::{Fixture, Launch},
     oracle::{
-        Comparison, Counts, DEEPEST, DEPTH, OUTERMOST, Oracle, Places, RecordedStack, Table, Truth,
-        parse, write,
+        Comparison, Counts, DEEPEST, DEPTH, KINDS, OUTERMOST, Oracle, Places, RecordedStack, Table,
+        Truth, parse, write,
     },
     seed::{Random, seed},
 };
@@ -91,21 +91,14 @@ fn every_damage_to_a_stack_is_found() {
     let mut random = Random::new(seed());
     let mut draw =
         |below: usize| usize::try_from(random.between(0, below as u64)).expect("below a usize");
-    let (mut wrong, mut same) = ([0; 6], 0);
+    let (mut wrong, mut same) = ([0; KINDS], 0);
     for turn in 0..300 {
-        let kind = turn % wrong.len();
+        let kind = turn % KINDS;
         let mut damaged = truth.clone();
         let index = draw(damaged.len());
         let stack = &mut damaged[index];
         let at = 1 + draw(stack.frames.len() - 1);
-        match kind {
-            0 => stack.frames[at] += 1,
-            1 => drop(stack.frames.remove(at)),
-            2 => stack.frames.insert(at, stack.frames[at]),
-            3 => stack.frames.truncate(at),
-            4 => stack.frames.push(stack.frames[at]),
-            _ => stack.end = "no-rule".to_owned(),
-        }
+        stack.damage(kind, at);
         let (allocations, known) = (stack.allocations, witnessed.knows(stack));
         let what = format!("damage {kind} at {at} of {:x?}", truth[index]);
         if damaged[index] == truth[index] || damaged[index].frames.len() == 1 {

@@ -55,7 +55,9 @@ fn files_and_generated_names_are_those_of_the_container() {
     folder.run("gcc -g -O1 -static -no-pie -Wl,--build-id=sha1 -o program program.c");
     let inside = folder.offset_of("program", "inside");
     // All that is known of lines is in the container, at a path that is nothing outside.
-    let id = super::build_id::BuildId::of_file(&fs::File::open(folder.0.join("program")).unwrap());
+    let id = heapattach_injector::proc::build_id::BuildId::of_file(
+        &fs::File::open(folder.0.join("program")).unwrap(),
+    );
     let (start, rest) = id.unwrap().split();
     let debug = folder.0.join("usr/lib/debug/.build-id").join(start);
     fs::create_dir_all(&debug).unwrap();

@@ -9,10 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use heapattach_injector::proc::build_id::BuildId;
 use object::Object;
 
 use super::{
-    build_id::BuildId,
     elf::{Elf, Source},
     split_dwarf::Surroundings,
 };

@@ -2,10 +2,10 @@
 
 use std::{fs::File, sync::Arc};
 
+use heapattach_injector::proc::build_id::BuildId;
 use object::Object;
 
 use super::{
-    build_id::BuildId,
     debug_data, debug_file,
     demangle::demangle,
     dwarf::{Call, CallNames, Dwarf},

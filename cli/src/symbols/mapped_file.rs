@@ -3,10 +3,10 @@
 
 use std::{ffi::OsStr, fs::File, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, path::Path};
 
-use heapattach_injector::proc::{Process, maps::Mapping};
+use heapattach_injector::proc::{Process, build_id::BuildId, maps::Mapping};
 use nix::{fcntl::OFlag, sys::stat::makedev};
 
-use super::{build_id::BuildId, root::Root};
+use super::root::Root;
 
 /// The path, as it was before the file was deleted.
 pub fn path<'a>(mapping: &Mapping<'a>) -> &'a Path {

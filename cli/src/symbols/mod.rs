@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! maps --> modules: address -> module, file offset    while the target runs; files are only opened,
-//!             |      mapped_file, build_id             and only those that are mapped
+//!             |      mapped_file                       and only those that are mapped
 //!           module: file offset -> image address      from here on the target may be gone; several
 //!             |      crew                              modules at once
 //!           image    elf, debug_file: which bytes
@@ -19,7 +19,6 @@
 //! it can keep us busy, so this is to be called when the target has been left alone. Of a module's
 //! debug information all of it is read at the first address that needs it: seconds for a gigabyte.
 
-mod build_id;
 #[cfg(test)]
 mod container_tests;
 mod crew;

@@ -2,9 +2,10 @@
 
 use std::{fs::File, path::PathBuf, sync::Arc};
 
+use heapattach_injector::proc::build_id::BuildId;
+
 use super::{
-    Frame, build_id::BuildId, elf::Allowance, image::Image, mapped_file, root::Root,
-    split_dwarf::Surroundings,
+    Frame, elf::Allowance, image::Image, mapped_file, root::Root, split_dwarf::Surroundings,
 };
 
 /// One module.

@@ -6,12 +6,11 @@
 
 use std::{collections::HashMap, ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
-use heapattach_injector::proc::{Process, maps::Mapping};
+use heapattach_injector::proc::{Process, build_id::BuildId, maps::Mapping};
 use nix::sys::resource::{Resource, getrlimit};
 
 use super::{
     Frame,
-    build_id::BuildId,
     crew::{self, Named, Task},
     elf::Allowance,
     latest::Latest,

@@ -9,7 +9,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{build_id::BuildId, root::Root};
+use heapattach_injector::proc::build_id::BuildId;
+
+use super::root::Root;
 
 /// Lists of files are read so far; a large installation has half of it.
 const LISTS_LIMIT: u64 = 64 << 20;

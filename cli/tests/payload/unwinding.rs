@@ -33,7 +33,7 @@ fn placed(ring_bits: u32) -> Placed {
     let process = Process::open(std::process::id().cast_signed()).unwrap();
     let memory = Memory::open(&process).unwrap();
     let text = process.read("maps").unwrap();
-    let mut tables = Tables::new(&memory, &maps::parse(&text).unwrap());
+    let mut tables = Tables::new(&process, &memory, &maps::parse(&text).unwrap());
     let placed = Placed::with_tables(1, ring_bits, tables.room());
     let shared = Shared::Private(RemoteAddr::new(placed.region_address()));
     let start = region::tables_at(ring_bits);

@@ -12,9 +12,10 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::{OFlag, OpenHow, ResolveFlag, openat2},
+    sys::stat::makedev,
 };
 
-use super::{Process, errno_of, maps::Mapping};
+use super::{Process, build_id::BuildId, errno_of, maps::Mapping};
 
 /// Larger modules (debug builds of browsers) are read only in part by those who need symbols.
 const FILE_LIMIT: u64 = 2 << 30;
@@ -36,6 +37,30 @@ pub fn open_module(process: &Process, mapping: &Mapping<'_>) -> Result<File, Err
             let exact = process.open_mapped(start, end).map_err(|_| error)?;
             checked(File::from(exact))
         })
+}
+
+/// The same, if it still is the build that is `loaded`: files are written over in place. Where the
+/// memory names no build, device and inode must both be those of the mapping.
+///
+/// # Errors
+/// As [`open_module`]; `ESTALE` if it is, or may be, another build.
+pub fn open_build(
+    process: &Process,
+    mapping: &Mapping<'_>,
+    loaded: Option<&BuildId>,
+) -> Result<File, Errno> {
+    let file = open_module(process, mapping)?;
+    let is_it = match loaded {
+        Some(loaded) => BuildId::of_file(&file).as_ref() == Some(loaded),
+        None => is_mapped(&file, mapping)?,
+    };
+    if is_it { Ok(file) } else { Err(Errno::ESTALE) }
+}
+
+fn is_mapped(file: &File, mapping: &Mapping<'_>) -> Result<bool, Errno> {
+    let found = file.metadata().map_err(errno_of)?;
+    let (major, minor) = mapping.device;
+    Ok(found.ino() == mapping.inode && found.dev() == makedev(major.into(), minor.into()))
 }
 
 /// Reads a whole module file.
@@ -66,4 +91,42 @@ fn checked(file: File) -> Result<File, Errno> {
         return Err(Errno::EINVAL);
     }
     if metadata.len() > FILE_LIMIT { Err(Errno::EFBIG) } else { Ok(file) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proc::maps;
+
+    /// Asks for the file of this very process, as if its memory said this.
+    fn open_own(
+        change: impl Fn(&mut Mapping<'_>),
+        loaded: Option<&BuildId>,
+    ) -> Result<File, Errno> {
+        let process = Process::open(std::process::id().cast_signed()).unwrap();
+        let text = process.read("maps").unwrap();
+        let path = std::env::current_exe().unwrap();
+        let mut maps = maps::parse(&text).unwrap();
+        let mapping = maps.iter_mut().find(|m| m.file() == Some(&path)).unwrap();
+        change(mapping);
+        open_build(&process, mapping, loaded)
+    }
+
+    #[test]
+    fn a_file_is_opened_if_it_is_the_build_that_is_loaded() {
+        let own = File::open(std::env::current_exe().unwrap()).unwrap();
+        let own = BuildId::of_file(&own).expect("linkers give build ids");
+        assert!(open_own(|_| (), Some(&own)).is_ok());
+        let other = BuildId::new(&[1; 20]).unwrap();
+        assert_eq!(open_own(|_| (), Some(&other)).unwrap_err(), Errno::ESTALE);
+    }
+
+    #[test]
+    fn without_a_build_the_device_must_be_the_same_too() {
+        assert!(open_own(|_| (), None).is_ok());
+        let other_device = |mapping: &mut Mapping<'_>| mapping.device.0 ^= 1;
+        assert_eq!(open_own(other_device, None).unwrap_err(), Errno::ESTALE);
+        let other_inode = |mapping: &mut Mapping<'_>| mapping.inode ^= 1;
+        assert_eq!(open_own(other_inode, None).unwrap_err(), Errno::ESTALE);
+    }
 }

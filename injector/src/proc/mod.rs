@@ -4,6 +4,7 @@
 //! pid is never taken for the target.
 
 pub mod auxv;
+pub mod build_id;
 pub mod file;
 pub mod maps;
 pub mod pidfd;

@@ -1,16 +1,20 @@
 //! From unwind information to rows: one for every place where the way to the caller's frame changes.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameHdr, Encoding, EndianSlice, LittleEndian,
-    Operation, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection,
-    UnwindTableRow,
+    BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, Encoding, EndianSlice,
+    LittleEndian, Operation, Register, RegisterRule, UnwindContext, UnwindExpression,
+    UnwindSection, UnwindTableRow,
 };
 use heapattach_abi::unwind::{self, Rule};
 
-use super::Image;
-use crate::{addr::RemoteAddr, memory::Memory};
+use super::{Compiled, Image, Mapped, budget::spend, debug_frame};
+use crate::{
+    addr::RemoteAddr,
+    memory::Memory,
+    proc::{Process, maps::Mapping},
+};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Row = UnwindTableRow<usize>;
@@ -20,48 +24,45 @@ const RSP: Register = Register(7);
 const RETURN_ADDRESS: Register = Register(16);
 const ENCODING: Encoding = Encoding { format: gimli::Format::Dwarf32, version: 4, address_size: 8 };
 
-/// No unwind information is larger: that of 500 MiB of code is not.
-const INFORMATION: u64 = 1 << 26;
 /// No honest module has more functions, or rows.
 const ENTRIES: usize = 1 << 22;
 const ROWS: usize = 1 << 23;
 
-/// The rows of one module.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Compiled {
-    /// Distance from the start of the code, and the rule from there on; ascending.
-    pub rows: Vec<(u32, u32)>,
-    /// Rows whose rule is one that cannot be followed.
-    pub unknown: usize,
+/// Compiles the unwind information of an image: what is mapped, and where that says nothing what only
+/// its file has. Empty if there is none, or nonsense, or more than is `left` for all images.
+pub fn compile(
+    process: &Process,
+    memory: &Memory,
+    maps: &[Mapping<'_>],
+    image: &Image,
+    left: &AtomicU64,
+) -> Compiled {
+    let mapped = information(memory, image, left)
+        .map_or_else(Compiled::default, |(at, bytes)| compile_bytes(&bytes, at, image));
+    let of_file = debug_frame::of_image(process, memory, maps, image, left)
+        .map_or_else(Compiled::default, |bytes| compile_debug_frame(&bytes, image));
+    mapped.over(of_file)
 }
 
-/// Compiles the unwind information of an image; empty if there is none, or nonsense, or more than is
-/// `left` for all images.
-pub fn compile(memory: &Memory, image: &Image, left: &AtomicU64) -> Compiled {
-    let Some((at, length)) = place(memory, image) else { return Compiled::default() };
-    let take = |left: u64| left.checked_sub(length);
-    if left.fetch_update(Relaxed, Relaxed, take).is_err() {
-        return Compiled::default();
-    }
-    read(memory, at, length)
-        .map_or_else(Compiled::default, |bytes| compile_bytes(&bytes, at, image))
-}
-
-/// The unwind information itself, to the end of its segment, and where it begins.
-pub fn information(memory: &Memory, image: &Image) -> Option<(RemoteAddr, Vec<u8>)> {
-    let (at, length) = place(memory, image)?;
+/// The unwind information that is mapped, to the end of its segment, and where it begins.
+pub fn information(
+    memory: &Memory,
+    image: &Image,
+    left: &AtomicU64,
+) -> Option<(RemoteAddr, Vec<u8>)> {
+    let (at, length) = place(memory, image.mapped?)?;
+    spend(left, length)?;
     Some((at, read(memory, at, length)?))
 }
 
-fn place(memory: &Memory, image: &Image) -> Option<(RemoteAddr, u64)> {
+fn place(memory: &Memory, mapped: Mapped) -> Option<(RemoteAddr, u64)> {
     let mut header = [0; 32];
-    memory.read_some(image.header, &mut header).ok()?;
-    let bases = BaseAddresses::default().set_eh_frame_hdr(image.header.get());
+    memory.read_some(mapped.header, &mut header).ok()?;
+    let bases = BaseAddresses::default().set_eh_frame_hdr(mapped.header.get());
     let header = EhFrameHdr::new(&header, LittleEndian).parse(&bases, 8).ok()?;
     let gimli::Pointer::Direct(at) = header.eh_frame_ptr() else { return None };
     let at = RemoteAddr::new(at);
-    let length = image.end.offset_from(at).filter(|&length| length <= INFORMATION)?;
-    Some((at, length))
+    Some((at, mapped.end.offset_from(at)?))
 }
 
 fn read(memory: &Memory, at: RemoteAddr, length: u64) -> Option<Vec<u8>> {
@@ -71,21 +72,29 @@ fn read(memory: &Memory, at: RemoteAddr, length: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The same, of bytes that lie at `at`.
+/// Compiles what is mapped: bytes that lie at `at`.
 pub fn compile_bytes(bytes: &[u8], at: RemoteAddr, image: &Image) -> Compiled {
     let section = EhFrame::new(bytes, LittleEndian);
     let bases = BaseAddresses::default().set_eh_frame(at.get());
     Compiler { section, bases, base: image.code.start.get(), end: image.code.end.get() }.run()
 }
 
-struct Compiler<'a> {
-    section: EhFrame<Slice<'a>>,
+/// Compiles the bytes of a `.debug_frame`.
+pub fn compile_debug_frame(bytes: &[u8], image: &Image) -> Compiled {
+    let section = DebugFrame::new(bytes, LittleEndian);
+    let [base, end] = [image.code.start, image.code.end].map(|at| image.bias.unplace(at).get());
+    Compiler { section, bases: BaseAddresses::default(), base, end }.run()
+}
+
+struct Compiler<S> {
+    section: S,
     bases: BaseAddresses,
+    /// Start and end of the code, as the section states addresses.
     base: u64,
     end: u64,
 }
 
-impl Compiler<'_> {
+impl<'a, S: UnwindSection<Slice<'a>>> Compiler<S> {
     fn run(&self) -> Compiled {
         let mut rows = Vec::new();
         let mut ends = Vec::new();
@@ -95,9 +104,10 @@ impl Compiler<'_> {
             // Where one entry is damaged the rest cannot be found.
             let Ok(Some(entry)) = entries.next() else { break };
             let CieOrFde::Fde(partial) = entry else { continue };
-            let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+            let Ok(fde) = partial.parse(S::cie_from_offset) else { continue };
             let (start, end) = (fde.initial_address(), fde.end_address());
-            if start < self.base || end > self.end || start >= end {
+            // What the linker has dropped is said to lie at 0, where a file's header lies.
+            if start < self.base || end > self.end || start >= end || start == 0 {
                 continue;
             }
             ends.push((self.offset(end), unwind::NONE));
@@ -115,7 +125,7 @@ impl Compiler<'_> {
                 }
             }
         }
-        tidy(rows, ends)
+        Compiled::tidy(rows, ends)
     }
 
     /// How far from the start of the code; it is less than 4 GiB of it.
@@ -205,7 +215,7 @@ impl Compiler<'_> {
     fn operations(
         &self,
         expression: &UnwindExpression<usize>,
-    ) -> Option<Vec<Operation<Slice<'_>>>> {
+    ) -> Option<Vec<Operation<Slice<'a>>>> {
         let expression = expression.get(&self.section).ok()?;
         let mut operations = expression.operations(ENCODING);
         let mut all = Vec::new();
@@ -217,26 +227,4 @@ impl Compiler<'_> {
         }
         Some(all)
     }
-}
-
-/// In ascending order, gaps between functions as rows without a rule, equal neighbours as one.
-fn tidy(rows: Vec<(u32, u32)>, ends: Vec<(u32, u32)>) -> Compiled {
-    // Of two at one place a function's beginning counts, not the end of the one before.
-    let mut all: Vec<(u32, bool, u32)> =
-        rows.into_iter().map(|(at, rule)| (at, true, rule)).collect();
-    all.extend(ends.into_iter().map(|(at, rule)| (at, false, rule)));
-    // A stable order: of several rows of one function at one place the last one holds.
-    all.sort_by_key(|&(at, begins, _)| (at, begins));
-    let mut tidy: Vec<(u32, u32)> = Vec::with_capacity(all.len());
-    for (at, _, rule) in all {
-        match tidy.last_mut() {
-            Some(last) if last.0 == at => last.1 = rule,
-            Some(last) if last.1 == rule => {}
-            None if rule == unwind::NONE => {}
-            _ => tidy.push((at, rule)),
-        }
-    }
-    tidy.dedup_by_key(|&mut (_, rule)| rule);
-    let unknown = tidy.iter().filter(|&&(_, rule)| rule == Rule::Unknown.pack()).count();
-    Compiled { rows: tidy, unknown }
 }

@@ -1,14 +1,15 @@
 //! The ELF images in the target's memory, as far as unwinding is concerned: where code lies, and the
 //! unwind information that is mapped with it.
 //!
-//! All of it is read from memory: the file may be gone, or another by now, and the vDSO has none.
+//! All of it is read from memory: the file may be gone, or another by now, and the vDSO has none. Only
+//! what is never mapped is read from the file ([`debug_frame`](super::debug_frame)).
 
 use std::ops::Range;
 
 use goblin::elf::program_header::{PF_X, PT_GNU_EH_FRAME, PT_LOAD};
 
 use crate::{
-    addr::RemoteAddr,
+    addr::{Bias, ImageAddr, RemoteAddr},
     linker::{u32_at, u64_at},
     memory::Memory,
     proc::maps::Mapping,
@@ -22,17 +23,28 @@ const PROGRAM_HEADERS: usize = 64;
 /// Nor has a process more code.
 const CODE: u64 = 1 << 32;
 
-/// A loaded image with unwind information.
+/// A loaded image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
+    /// Where its first bytes are mapped.
+    pub start: RemoteAddr,
+    /// From the addresses that its file states to those of its memory.
+    pub bias: Bias,
     /// Its code.
     pub code: Range<RemoteAddr>,
-    /// The table that unwind information is found by (`.eh_frame_hdr`).
-    pub header: RemoteAddr,
-    /// The end of the segment that it lies in; the information itself lies there too.
-    pub end: RemoteAddr,
+    /// Its unwind information, if that is mapped too.
+    pub mapped: Option<Mapped>,
     /// A number that other information at the same place would hardly have.
     pub identity: u64,
+}
+
+/// Unwind information in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// The table that it is found by (`.eh_frame_hdr`).
+    pub header: RemoteAddr,
+    /// The end of the segment that the table lies in; the information itself lies there too.
+    pub end: RemoteAddr,
 }
 
 /// All images that are mapped now.
@@ -69,26 +81,32 @@ fn image(memory: &Memory, start: RemoteAddr) -> Option<Image> {
         table.chunks_exact(PROGRAM_HEADER).filter_map(Segment::read).collect();
     let loaded = || segments.iter().filter(|s| s.kind == PT_LOAD);
     // The first segment is the one that begins with the header.
-    let bias = start.get().wrapping_sub(loaded().next()?.range.start & !0xfff);
-    let place = |at: u64| RemoteAddr::new(at.wrapping_add(bias));
+    let bias = Bias::new(start.get().wrapping_sub(loaded().next()?.range.start & !0xfff));
+    let place = |at: u64| bias.place(ImageAddr::new(at));
     let code = loaded().filter(|s| s.flags & PF_X != 0);
     let code =
         code.map(|s| s.range.clone()).reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))?;
-    let found = segments.iter().find(|s| s.kind == PT_GNU_EH_FRAME)?.range.start;
-    let end = loaded().find(|s| s.range.contains(&found))?.range.end;
     if code.end - code.start >= u64::from(u32::MAX) {
         return None;
     }
-    // The first words tell where the information begins and how many functions there are.
-    let identity = memory.word(place(found)).ok()?.rotate_left(17)
-        ^ memory.word(place(found).offset(8)).ok()?
-        ^ (end - found);
-    Some(Image {
-        code: place(code.start)..place(code.end),
-        header: place(found),
-        end: place(end),
-        identity,
-    })
+    let mapped = || {
+        let found = segments.iter().find(|s| s.kind == PT_GNU_EH_FRAME)?.range.start;
+        let end = loaded().find(|s| s.range.contains(&found))?.range.end;
+        Some(Mapped { header: place(found), end: place(end) })
+    };
+    let mapped = mapped();
+    let mut identity = hash(0, &table);
+    if let Some(Mapped { header, .. }) = mapped {
+        // The first words tell where the information begins and how many functions there are.
+        identity = hash(identity, &memory.read_vec(header, 16).ok()?);
+    }
+    Some(Image { start, bias, code: place(code.start)..place(code.end), mapped, identity })
+}
+
+/// FNV-1a.
+fn hash(seed: u64, bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    bytes.iter().fold(seed ^ 0xcbf2_9ce4_8422_2325, step)
 }
 
 /// A program header.

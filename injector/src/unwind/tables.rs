@@ -15,7 +15,12 @@ use heapattach_abi::{
 use nix::errno::Errno;
 
 use super::{Compiled, Image, compile, images};
-use crate::{addr::RemoteAddr, memory::Memory, proc::maps::Mapping, shared::Shared};
+use crate::{
+    addr::RemoteAddr,
+    memory::Memory,
+    proc::{Process, maps::Mapping},
+    shared::Shared,
+};
 
 /// The tables of one process take no more.
 const MOST: usize = 512 << 20;
@@ -51,6 +56,17 @@ struct Module {
     at: Option<(usize, usize)>,
 }
 
+impl Module {
+    /// Whether it has a table that is not published.
+    fn waits(&self) -> bool {
+        self.at.is_none() && !self.compiled.rows.is_empty()
+    }
+
+    fn has_table(&self) -> bool {
+        self.at.is_some() || self.waits()
+    }
+}
+
 /// The tables of a session.
 #[derive(Debug, Default)]
 pub struct Tables {
@@ -67,15 +83,16 @@ pub struct Tables {
 
 impl Tables {
     /// Makes the tables of all that is mapped now.
-    pub fn new(memory: &Memory, maps: &[Mapping<'_>]) -> Self {
+    pub fn new(process: &Process, memory: &Memory, maps: &[Mapping<'_>]) -> Self {
         let mut tables = Self::default();
-        tables.look(memory, maps);
+        tables.look(process, memory, maps);
         tables
     }
 
     /// Bytes that the region needs for them.
     pub fn room(&self) -> usize {
-        let wanted: usize = self.modules.iter().map(|m| bytes_of(&m.image, &m.compiled)).sum();
+        let waiting = self.modules.iter().filter(|module| module.waits());
+        let wanted: usize = waiting.map(|m| bytes_of(&m.image, &m.compiled)).sum();
         (wanted + wanted / 4 + LATER).min(MOST)
     }
 
@@ -90,7 +107,7 @@ impl Tables {
     }
 
     /// Makes tables for what has come, forgets what is gone; says whether anything has changed.
-    pub fn look(&mut self, memory: &Memory, maps: &[Mapping<'_>]) -> bool {
+    pub fn look(&mut self, process: &Process, memory: &Memory, maps: &[Mapping<'_>]) -> bool {
         let began = Instant::now();
         let mut now = images(memory, maps);
         now.sort_by_key(|image| image.code.start);
@@ -118,7 +135,9 @@ impl Tables {
             .filter(|(_, old)| old.is_none())
             .map(|(image, _)| image)
             .collect();
-        let mut compiled = compile_all(memory, &new).into_iter();
+        let mut compiled =
+            compile_all(&new, |image, left| compile(process, memory, maps, image, left))
+                .into_iter();
         self.modules = now
             .iter()
             .zip(known)
@@ -136,7 +155,7 @@ impl Tables {
             self.totals.unknown += module.compiled.unknown;
         }
         self.is_published = false;
-        self.totals.modules = self.modules.len();
+        self.totals.modules = self.modules.iter().filter(|module| module.has_table()).count();
         self.totals.took += began.elapsed();
         true
     }
@@ -155,7 +174,7 @@ impl Tables {
         self.end = range.end;
         self.totals.left_out = 0;
         for number in 0..self.modules.len() {
-            if self.modules[number].at.is_none() && !self.place(shared, memory, number)? {
+            if self.modules[number].waits() && !self.place(shared, memory, number)? {
                 self.totals.left_out += 1;
             }
         }
@@ -175,7 +194,7 @@ impl Tables {
             }
             // What is known may be wrong by now; frame pointers are better than that.
             None => {
-                self.totals.left_out = self.modules.len();
+                self.totals.left_out = self.totals.modules;
                 shared.store(memory, region::DIRECTORY, 0)?;
             }
         }
@@ -243,7 +262,10 @@ fn words_of(image: &Image, compiled: &Compiled) -> Vec<u64> {
 }
 
 /// On all processors: the larger part of the time of an attach.
-fn compile_all(memory: &Memory, images: &[&Image]) -> Vec<Compiled> {
+fn compile_all(
+    images: &[&Image],
+    compile: impl Fn(&Image, &AtomicU64) -> Compiled + Sync,
+) -> Vec<Compiled> {
     let (next, left) = (AtomicUsize::new(0), AtomicU64::new(INFORMATION));
     let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(images.len());
     let work = || {
@@ -251,7 +273,7 @@ fn compile_all(memory: &Memory, images: &[&Image]) -> Vec<Compiled> {
         loop {
             let number = next.fetch_add(1, Relaxed);
             let Some(image) = images.get(number) else { return done };
-            done.push((number, compile(memory, image, &left)));
+            done.push((number, compile(image, &left)));
         }
     };
     let mut all = vec![Compiled::default(); images.len()];

@@ -3,7 +3,7 @@
 //! The [`Oracle`] is a library preloaded into any program: it takes glibc's `backtrace()` in each
 //! allocation and keeps the stacks in a file (`table`). heapattach writes those it walked into
 //! another (`recorded`); a [`Comparison`] says which of them are right, and where the others went
-//! astray.
+//! astray. Of a few hundred allocations [`Gdb`] tells the stacks too.
 //!
 //! Both end at the same frame, that of `_start` or `clone3`: the one whose unwind information says
 //! that it has no return address. (`backtrace()` calls the caller of that frame null, and drops it.)
@@ -11,6 +11,8 @@
 //! `makecontext()`, which returns to the first byte of `__start_context`, before which there is none.
 
 mod comparison;
+mod damage;
+mod gdb;
 mod places;
 mod recorded;
 mod session;
@@ -18,6 +20,8 @@ mod table;
 mod verdict;
 
 pub use comparison::{Cause, Comparison, Truth, Wrong};
+pub use damage::KINDS;
+pub use gdb::Gdb;
 pub use places::Places;
 pub use recorded::{DEEPEST, DEPTH, OUTERMOST, RecordedStack, parse, write};
 pub use session::{Ended, Session};

@@ -73,7 +73,7 @@ impl fmt::Debug for BuildId {
 
 #[cfg(test)]
 mod tests {
-    use heapattach_injector::proc::{Process, maps};
+    use crate::proc::{Process, maps};
     use object::Object;
 
     use super::*;
