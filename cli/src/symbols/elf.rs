@@ -22,7 +22,7 @@ use object::{
 };
 
 /// Larger files (debug builds of browsers) give no names yet.
-const FILE_LIMIT: u64 = 1 << 30;
+pub const FILE_LIMIT: u64 = 1 << 30;
 /// More are found in object files only.
 const SECTIONS_LIMIT: usize = 1 << 16;
 /// No linker writes more.

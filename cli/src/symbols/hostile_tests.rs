@@ -9,7 +9,6 @@ use std::{
 };
 
 use super::{
-    elf::Allowance,
     image::Image,
     reader::{Meter, Reader},
     split_dwarf::Surroundings,
@@ -36,8 +35,8 @@ fn read(bytes: &[u8]) -> Option<Image> {
     let fd = nix::sys::memfd::memfd_create("module", nix::sys::memfd::MFdFlags::MFD_CLOEXEC);
     let mut file = File::from(fd.unwrap());
     file.write_all(bytes).unwrap();
-    let (path, allowance) = ("/no/such/module".into(), Allowance::default());
-    Image::read(file, &Surroundings { path, roots: Vec::new(), allowance })
+    let path = "/no/such/module".into();
+    Image::read(file, &Surroundings { path, ..Surroundings::default() })
 }
 
 /// A small program with debug information, from the system's compiler.

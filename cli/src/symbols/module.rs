@@ -3,7 +3,7 @@
 use std::{fs::File, path::PathBuf, sync::Arc};
 
 use super::{
-    Frame, build_id::BuildId, elf::Allowance, image::Image, mapped_file, root::Root,
+    Frame, build_id::BuildId, debug_file, elf::Source, image::Image, mapped_file,
     split_dwarf::Surroundings,
 };
 
@@ -33,16 +33,28 @@ impl Module {
         self.file.is_some()
     }
 
-    /// Reads its file, and what else is known of it in the file trees, unless that was done.
-    pub fn load(&mut self, roots: &[Arc<Root>], allowance: &Allowance) {
+    /// Reads its file, and what else is known of it around, unless that was done.
+    pub fn load(&mut self, around: &Surroundings) {
         let Some(file) = self.file.take() else { return };
         if !mapped_file::is_build(&file, self.build_id.as_ref()) {
             return;
         }
-        let (path, roots, allowance) = (self.path.clone(), roots.to_vec(), allowance.clone());
-        self.image = Image::read(file, &Surroundings { path, roots, allowance });
+        self.image = Image::read(file, &self.surroundings(around));
         let found = || self.image.as_ref()?.build_id().cloned();
         self.build_id = self.build_id.take().or_else(found);
+    }
+
+    /// The build whose debug information it needs, if that is in no reach and it was not read yet.
+    pub fn lacking(&self, around: &Surroundings) -> Option<BuildId> {
+        let file = self.file.as_ref()?;
+        if !mapped_file::is_build(file, self.build_id.as_ref()) {
+            return None;
+        }
+        debug_file::lacking(&Source::new(file.try_clone().ok()?)?, &self.surroundings(around))
+    }
+
+    fn surroundings(&self, around: &Surroundings) -> Surroundings {
+        Surroundings { path: self.path.clone(), ..around.clone() }
     }
 
     /// The calls at a place in its file, the innermost first. Never empty.
