@@ -51,7 +51,8 @@ pub fn work(mut tasks: Vec<Task<'_>>, around: &Surroundings, limit: usize) -> Na
 }
 
 fn name(task: Task<'_>, around: &Surroundings, room: &AtomicUsize, named: &mut Named) {
-    task.module.load(around);
+    let offsets: Vec<u64> = task.wanted.iter().map(|wanted| wanted.1).collect();
+    task.module.load(around, &offsets);
     for (address, at) in task.wanted {
         let frames = task.module.frames(at);
         let take = |left: usize| left.checked_sub(frames.len());

@@ -7,7 +7,7 @@
 //!             |      crew                              modules at once
 //!           image    elf, debug_file: which bytes
 //!             +-> dwarf (reader) -> functions, lines, inlined calls
-//!             |      split_dwarf: in other files
+//!             |      units: of these only; split_dwarf: in other files
 //!             +-> symbol_table   -> the function, where DWARF knows none
 //!             |      debug_data: packed
 //!             +-> debuginfod   -> debug files of servers, if the user names some
@@ -18,7 +18,8 @@
 //! Every file is the target's, hence hostile: whatever is wrong with one costs names, never the
 //! report. Memory is bounded ([`elf::Allowance`], [`reader::Meter`]), time is not: a file made for
 //! it can keep us busy, so this is to be called when the target has been left alone. Of a module's
-//! debug information all of it is read at the first address that needs it: seconds for a gigabyte.
+//! debug information all of it is read at the first address that needs it, unless a table tells what
+//! is needed: seconds for a gigabyte.
 
 mod build_id;
 #[cfg(test)]
@@ -59,6 +60,7 @@ mod root;
 mod speed;
 mod split_dwarf;
 mod symbol_table;
+mod units;
 
 use std::{collections::HashMap, sync::Arc};
 

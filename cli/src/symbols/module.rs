@@ -28,18 +28,19 @@ impl Module {
         Self { name: name.into(), build_id, path, asked: 0, file, image: None }
     }
 
-    /// Whether its file is still open and not read.
+    /// Whether a file of it is still open.
     pub fn is_open(&self) -> bool {
-        self.file.is_some()
+        self.file.is_some() || self.image.as_ref().is_some_and(Image::holds_file)
     }
 
-    /// Reads its file, and what else is known of it around, unless that was done.
-    pub fn load(&mut self, around: &Surroundings) {
+    /// Reads its file, and what else is known of it around, unless that was done. What lies at
+    /// `offsets` in it will be asked for.
+    pub fn load(&mut self, around: &Surroundings, offsets: &[u64]) {
         let Some(file) = self.file.take() else { return };
         if !mapped_file::is_build(&file, self.build_id.as_ref()) {
             return;
         }
-        self.image = Image::read(file, &self.surroundings(around));
+        self.image = Image::read(file, &self.surroundings(around), offsets);
         let found = || self.image.as_ref()?.build_id().cloned();
         self.build_id = self.build_id.take().or_else(found);
     }

@@ -87,9 +87,11 @@ impl Modules {
         let (module, file_offset) = self.find(address)?;
         self.prepare_roots();
         let module = self.modules.get_mut(module)?;
-        self.open_files -= u64::from(module.is_open());
-        module.load(&self.around);
-        Some(module.frames(file_offset))
+        let was_open = module.is_open();
+        module.load(&self.around, &[file_offset]);
+        let frames = module.frames(file_offset);
+        self.open_files -= u64::from(was_open && !module.is_open());
+        Some(frames)
     }
 
     /// The calls at all of `addresses` that are in modules, by several threads, until there are
@@ -105,11 +107,10 @@ impl Modules {
             }
         }
         let tasks = self.modules.iter_mut().zip(wanted).filter(|(_, wanted)| !wanted.is_empty());
-        let tasks = tasks.map(|(module, wanted)| {
-            self.open_files -= u64::from(module.is_open());
-            Task { module, wanted }
-        });
-        crew::work(tasks.collect(), &self.around, limit)
+        let tasks = tasks.map(|(module, wanted)| Task { module, wanted });
+        let named = crew::work(tasks.collect(), &self.around, limit);
+        self.open_files = self.modules.iter().filter(|module| module.is_open()).count() as u64;
+        named
     }
 
     /// Fetches what the modules of these addresses lack, if there is a server to ask, until it is
