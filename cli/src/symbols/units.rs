@@ -141,3 +141,82 @@ pub fn only(
         ..sections
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use crate::symbols::{folder::Folder, image::Image, split_dwarf::Surroundings};
+
+    /// Three units, each with an inlined call, as `a.so`.
+    fn compiled(flags: &str) -> Folder {
+        let folder = Folder::new("units");
+        let names = ["one", "two", "three"];
+        for name in names {
+            let source = format!(
+                "extern int volatile sink;\n{}\n\
+                 static inline __attribute__((always_inline)) void inner_{name}(int a) {{\nsink = a; }}\n\
+                 __attribute__((noinline)) void outer_{name}(int a) {{\nsink = 1;\ninner_{name}(a); }}\n",
+                if name == "one" { "int volatile sink;" } else { "" }
+            );
+            fs::write(folder.0.join(format!("{name}.c")), source).unwrap();
+            folder.run(&format!("gcc -O1 -fPIC {flags} -c {name}.c"));
+        }
+        let link = "-shared -nostdlib -Wl,-z,noseparate-code -o a.so one.o two.o three.o";
+        folder.run(&format!("gcc -O1 -fPIC {flags} {link}"));
+        folder
+    }
+
+    fn read(folder: &Folder, offsets: &[u64]) -> Image {
+        let file = File::open(folder.0.join("a.so")).unwrap();
+        Image::read(file, &Surroundings::default(), offsets).unwrap()
+    }
+
+    fn assert_equal_names(folder: &Folder, is_part: bool) {
+        let start = |name| folder.offset_of("a.so", &format!("outer_{name}"));
+        let [one, two, three] = ["one", "two", "three"].map(start);
+        let mut all = read(folder, &[]);
+        assert!(!all.holds_file());
+        for wanted in [&[two][..], &[one + 3, three], &[three, two, one]] {
+            let mut part = read(folder, wanted);
+            assert_eq!(part.holds_file(), is_part, "{wanted:x?}");
+            for address in wanted {
+                let calls = part.calls(*address);
+                assert_eq!(calls, all.calls(*address));
+                assert!(calls[0].line.is_some(), "{calls:?}");
+            }
+            assert_eq!(part.holds_file(), is_part, "the part was enough");
+            // What was not foreseen is read then.
+            for address in [one, two, three].into_iter().flat_map(|start| start..start + 16) {
+                assert_eq!(part.calls(address), all.calls(address), "{address:x}");
+            }
+            assert!(!part.holds_file());
+        }
+    }
+
+    #[test]
+    fn a_part_of_the_units_gives_the_names_that_all_give() {
+        for flags in
+            ["-gdwarf-5", "-gdwarf-4", "-g -gz=zlib", "-gdwarf-5 -gsplit-dwarf", "-gdwarf64 -g"]
+        {
+            assert_equal_names(&compiled(flags), true);
+        }
+    }
+
+    #[test]
+    fn with_any_doubt_all_units_are_read() {
+        // Code and its description are in different units.
+        assert_equal_names(&compiled("-g -flto -ffat-lto-objects"), false);
+        let folder = compiled("-g");
+        folder.run("objcopy --remove-section=.debug_aranges a.so");
+        assert_equal_names(&folder, false);
+    }
+
+    #[test]
+    fn an_address_in_no_unit_needs_all_units() {
+        let folder = compiled("-g");
+        let one = folder.offset_of("a.so", "outer_one");
+        assert!(read(&folder, &[one]).holds_file());
+        assert!(!read(&folder, &[0x10, one]).holds_file());
+    }
+}
