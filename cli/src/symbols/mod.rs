@@ -127,7 +127,7 @@ impl Symbols {
         }
     }
 
-    /// From now on [`Self::fetch`] asks the servers that the environment names.
+    /// From now on [`Self::fetch_returns`] asks the servers that the environment names.
     pub fn ask_servers(&mut self) {
         self.modules.ask(Debuginfod::of_environment());
     }

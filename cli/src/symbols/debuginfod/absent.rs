@@ -1,4 +1,4 @@
-//! What stands for [`super::debuginfod`] in a command built without it.
+//! What stands for the real one in a command built without it.
 
 use std::fs::File;
 
