@@ -1,6 +1,6 @@
 //! Functions, lines and inlined calls, out of DWARF.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, fs::File, sync::Arc};
 
 use addr2line::{Context, LookupContinuation, LookupResult};
 use gimli::RunTimeEndian;
@@ -55,7 +55,7 @@ pub struct Dwarf {
 struct Part {
     /// For these addresses the others are of no use; sorted.
     addresses: Vec<u64>,
-    source: Source,
+    file: File,
     around: Surroundings,
 }
 
@@ -95,14 +95,17 @@ impl Dwarf {
         let table = load(source, elf, around, &meter, |id| id == gimli::SectionId::DebugAranges)?;
         let table = table.debug_aranges;
         let units = units::read(source, elf, &around.allowance, &table, addresses)?;
-        let others = |id| is_of_use(id) && id != gimli::SectionId::DebugInfo;
+        let others = |id| {
+            is_of_use(id)
+                && ![gimli::SectionId::DebugInfo, gimli::SectionId::DebugAranges].contains(&id)
+        };
         let sections = load(source, elf, around, &meter, others)?;
         let sections = units::only(sections, units, endian(elf), &meter);
         if !units::are_complete(&sections).ok()? {
             return None;
         }
         let (addresses, around) = (addresses.to_vec(), around.clone());
-        let part = Part { addresses, source: source.again()?, around };
+        let part = Part { addresses, file: source.file()?, around };
         let all = Self::with(sections, elf, &part.around, meter)?;
         Some(Self { part: Some(part), ..all })
     }
@@ -139,7 +142,8 @@ impl Dwarf {
                 return calls;
             }
         }
-        if let Some(Part { source, around, .. }) = self.part.take()
+        if let Some(Part { file, around, .. }) = self.part.take()
+            && let Some(source) = Source::new(file)
             && let Some(elf) = source.elf()
             && let Some(whole) = Self::read(&source, &elf, &around, &[])
         {

@@ -111,9 +111,9 @@ impl Source {
         self.read(CompressedFileRange::none(section.file_range()), allowance)
     }
 
-    /// The same file once more.
-    pub fn again(&self) -> Option<Self> {
-        Self::new(self.file.try_clone().ok()?)
+    /// The file, to make another of these later: each takes two descriptors.
+    pub fn file(&self) -> Option<File> {
+        self.file.try_clone().ok()
     }
 
     /// The contents of the section with this name, uncompressed, one after the other; `None` if they

@@ -53,6 +53,7 @@ pub fn read(
         }
         at = offset.checked_add(head_size as u64)?.checked_add(length)?;
     }
+    units.shrink_to_fit();
     Some(units)
 }
 
