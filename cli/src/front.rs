@@ -58,7 +58,7 @@ pub fn follow(line: UnixStream, tracer: Pid, mode: Mode) -> Option<Report> {
 
 fn converse(line: UnixStream, mode: Mode) -> Option<Report> {
     let signals = listen(mode);
-    let mut front = Front { mode, program: None, interrupted: 0, bar: bar() };
+    let mut front = Front { mode, program: None, interrupted: 0, fetching: false, bar: bar() };
     let mut reader = BufReader::new(line.try_clone().ok()?);
     loop {
         if reader.buffer().is_empty() {
@@ -95,6 +95,7 @@ struct Front {
     mode: Mode,
     program: Option<i32>,
     interrupted: u32,
+    fetching: bool,
     bar: ProgressBar,
 }
 
@@ -118,6 +119,10 @@ impl Front {
                 quantity::count(calls),
                 quantity::bytes(bytes)
             )),
+            Message::Fetching(progress) => {
+                self.fetching = true;
+                self.bar.set_message(progress);
+            }
             Message::Detached => say(&self.bar, "detached; the program runs on"),
             Message::Finished(report) => return Some(*report),
         }
@@ -128,7 +133,12 @@ impl Front {
         let Some(signal) = i32::try_from(number).ok().and_then(|n| Signal::try_from(n).ok()) else {
             return;
         };
+        if self.fetching {
+            say(&self.bar, "reporting without the debug information that is not here yet");
+            let _ = line.write_all(&[Request::Detach as u8]);
+        }
         match self.mode {
+            Mode::Attach if self.fetching => {}
             Mode::Attach => {
                 self.interrupted += 1;
                 if self.interrupted == 1 {

@@ -27,6 +27,8 @@ pub enum Message {
         /// Bytes asked for.
         bytes: u64,
     },
+    /// Detached; names for the report are on their way over the network, so far.
+    Fetching(String),
     /// Detached already, while the program of `run` still runs.
     Detached,
     /// The end.

@@ -24,7 +24,7 @@ use crate::{
     message::Message,
     recorder::Recorder,
     report::{ExitReport, Report},
-    site_report::heap_report,
+    site_report::{callers, heap_report},
     stack_list,
     stack_report::stacks_report,
     symbols::Symbols,
@@ -67,6 +67,7 @@ impl Record {
     /// Begun before the attach: a short program may have ended by its end.
     pub fn new(target: &Target) -> Self {
         let mut record = Self { symbols: Symbols::new(), changes: 0, rss: resident(target) };
+        record.symbols.ask_servers();
         record.note(target);
         record
     }
@@ -125,6 +126,11 @@ impl Record {
             let (pid, command) = (report.pid, std::mem::take(&mut report.command));
             *report = compose(session, &counts, &recorder, counted);
             self.symbols.note_generated();
+            // Nobody waits for us any more but the command, which may have no patience.
+            self.symbols.fetch_returns(callers(&recorder), &mut |progress| {
+                line.send(&Message::Fetching(progress.to_owned()));
+                line.listen(target, Duration::ZERO).is_none()
+            });
             let hidden = Hidden::new(&args.hide_frames);
             report.heap = heap_report(session, &recorder, &mut self.symbols, &hidden, counts.lost);
             report.missing_symbols = self.symbols.missing();

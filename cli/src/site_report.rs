@@ -168,6 +168,13 @@ impl FrameReport {
     }
 }
 
+/// Where sites got their memory: all addresses that names will be wanted for.
+pub fn callers(recorder: &Recorder) -> impl Iterator<Item = u64> {
+    let sites = recorder.profile().sites_by(Flow::Live);
+    let stacks = sites.into_iter().filter_map(|site| recorder.records.stack(site.stack));
+    stacks.flat_map(|stack| stack.frames.iter().map(|at| at.get()))
+}
+
 /// Everything about the heap but where the target's memory went otherwise.
 pub fn heap_report(
     session: &Session<'_>,
@@ -177,8 +184,7 @@ pub fn heap_report(
     lost: Lost,
 ) -> HeapReport {
     let (profile, records) = (recorder.profile(), &recorder.records);
-    let stacks = || profile.sites_by(Flow::Live).into_iter().filter_map(|s| records.stack(s.stack));
-    symbols.prepare_returns(stacks().flat_map(|stack| stack.frames.iter().map(|at| at.get())));
+    symbols.prepare_returns(callers(recorder));
     let mut causes = Causes { symbols, hidden, known: HashMap::new() };
     let sites = profile.grouped_by(Flow::Live, |id| causes.of(records.stack(id)));
     let amount = |flow| Amount::from(profile.heap().measure(flow));

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use super::{Frame, elf::Allowance, module::Module, root::Root};
+use super::{Frame, module::Module, split_dwarf::Surroundings};
 
 /// What is to be done in one module.
 #[derive(Debug)]
@@ -23,12 +23,7 @@ pub struct Task<'m> {
 pub type Named = Vec<(u64, Arc<[Frame]>)>;
 
 /// Does all tasks, until there are `limit` frames; what is left then is not among the answers.
-pub fn work(
-    mut tasks: Vec<Task<'_>>,
-    roots: &[Arc<Root>],
-    allowance: &Allowance,
-    limit: usize,
-) -> Named {
+pub fn work(mut tasks: Vec<Task<'_>>, around: &Surroundings, limit: usize) -> Named {
     let processors = thread::available_parallelism().map_or(1, usize::from).min(tasks.len());
     // The longest first, from the end.
     tasks.sort_by_key(|task| task.wanted.len());
@@ -37,7 +32,7 @@ pub fn work(
         let mut named = Named::new();
         let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).pop();
         while let Some(task) = next() {
-            name(task, roots, allowance, &room, &mut named);
+            name(task, around, &room, &mut named);
         }
         named
     };
@@ -55,14 +50,9 @@ pub fn work(
     })
 }
 
-fn name(
-    task: Task<'_>,
-    roots: &[Arc<Root>],
-    allowance: &Allowance,
-    room: &AtomicUsize,
-    named: &mut Named,
-) {
-    task.module.load(roots, allowance);
+fn name(task: Task<'_>, around: &Surroundings, room: &AtomicUsize, named: &mut Named) {
+    let offsets: Vec<u64> = task.wanted.iter().map(|wanted| wanted.1).collect();
+    task.module.load(around, &offsets);
     for (address, at) in task.wanted {
         let frames = task.module.frames(at);
         let take = |left: usize| left.checked_sub(frames.len());

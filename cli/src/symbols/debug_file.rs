@@ -21,23 +21,36 @@ use super::{
 pub fn find(elf: &Elf<'_>, around: &Surroundings) -> Option<Source> {
     let id = BuildId::new(elf.build_id().ok()??)?;
     let link = elf.gnu_debuglink().ok().flatten().map(|(name, _)| name);
-    let candidates = candidates(&id, link, &around.path);
-    let open = |candidate: &PathBuf| {
-        let mut found = around.roots.iter().filter_map(|root| Source::new(root.open(candidate)?));
-        found.find(|source| has_build_id(source, &id))
-    };
-    candidates.iter().find_map(open)
+    first(&candidates(&id, link, &around.path), &id, around)
 }
 
 /// The file that holds what the debug files of one package have in common (dwz makes it).
 pub fn find_common(elf: &Elf<'_>, around: &Surroundings) -> Option<Source> {
     let (link, id) = elf.gnu_debugaltlink().ok()??;
     let id = BuildId::new(id)?;
-    let open = |candidate: &PathBuf| {
-        let mut found = around.roots.iter().filter_map(|root| Source::new(root.open(candidate)?));
-        found.find(|source| has_build_id(source, &id))
+    first(&common_candidates(&id, link, &around.path), &id, around)
+}
+
+/// The build whose debug information the module in `source` needs, if it is in no reach.
+pub fn lacking(source: &Source, around: &Surroundings) -> Option<BuildId> {
+    let elf = source.elf()?;
+    let has_dwarf = |elf: &Elf<'_>| elf.section_by_name(".debug_info").is_some();
+    let debug = if has_dwarf(&elf) { None } else { Some(find(&elf, around)) };
+    let debug = match &debug {
+        None => elf,
+        Some(Some(debug)) => debug.elf()?,
+        Some(None) => return BuildId::new(elf.build_id().ok()??),
     };
-    common_candidates(&id, link, &around.path).iter().find_map(open)
+    let (_, common) = debug.gnu_debugaltlink().ok()??;
+    if find_common(&debug, around).is_some() { None } else { BuildId::new(common) }
+}
+
+/// The first of the files that is of this build; the last place to look is what was fetched.
+fn first(candidates: &[PathBuf], id: &BuildId, around: &Surroundings) -> Option<Source> {
+    let places = candidates.iter().flat_map(|path| around.roots.iter().map(move |r| (r, path)));
+    let files = places.filter_map(|(root, path)| root.open(path));
+    let files = files.chain(std::iter::once_with(|| around.debuginfod.open(id)).flatten());
+    files.filter_map(Source::new).find(|source| has_build_id(source, id))
 }
 
 fn common_candidates(id: &BuildId, link: &[u8], path: &Path) -> Vec<PathBuf> {
@@ -55,7 +68,8 @@ fn by_id(id: &BuildId) -> PathBuf {
     format!("/usr/lib/debug/.build-id/{folder}/{name}.debug").into()
 }
 
-fn has_build_id(source: &Source, id: &BuildId) -> bool {
+/// Whether it is of this build.
+pub fn has_build_id(source: &Source, id: &BuildId) -> bool {
     let found = source.elf().and_then(|elf| BuildId::new(elf.build_id().ok()??));
     found.as_ref() == Some(id)
 }

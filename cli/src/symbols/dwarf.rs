@@ -1,6 +1,6 @@
 //! Functions, lines and inlined calls, out of DWARF.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, fs::File, sync::Arc};
 
 use addr2line::{Context, LookupContinuation, LookupResult};
 use gimli::RunTimeEndian;
@@ -14,6 +14,7 @@ use super::{
     printable::printable,
     reader::{Meter, Reader},
     split_dwarf::{SplitDwarf, Surroundings},
+    units,
 };
 
 /// More calls inlined into each other are cut.
@@ -41,11 +42,21 @@ pub struct CallNames {
     pub files: Names,
 }
 
-/// The debug information of one module. Its units are parsed when first asked for.
+/// The debug information of one module. Its units are parsed when first asked for, and only those
+/// read that hold the addresses it is read for, if they can be told.
 pub struct Dwarf {
     context: Context<Reader>,
     split: SplitDwarf,
     meter: Arc<Meter>,
+    part: Option<Part>,
+}
+
+/// What must be known where not all units were read.
+struct Part {
+    /// For these addresses the others are of no use; sorted.
+    addresses: Vec<u64>,
+    file: File,
+    around: Surroundings,
 }
 
 impl fmt::Debug for Dwarf {
@@ -55,26 +66,93 @@ impl fmt::Debug for Dwarf {
 }
 
 impl Dwarf {
-    /// Reads the sections; `None` if the file has no debug information, or none that can be used.
-    pub fn read(source: &Source, elf: &Elf<'_>, around: &Surroundings) -> Option<Self> {
+    /// Reads what is needed for `addresses`, which are sorted, or may be; all if there are none.
+    /// `None` if the file has no debug information, or none that can be used.
+    pub fn read(
+        source: &Source,
+        elf: &Elf<'_>,
+        around: &Surroundings,
+        addresses: &[u64],
+    ) -> Option<Self> {
         elf.section_by_name(".debug_info")?;
-        let endian = endian(elf);
+        let read_part = || Self::read_part(source, elf, around, addresses);
+        let part = (!addresses.is_empty()).then(read_part).flatten();
+        part.or_else(|| {
+            let meter = Arc::new(Meter::default());
+            let sections = load(source, elf, around, &meter, is_of_use)?;
+            Self::with(sections, elf, around, meter)
+        })
+    }
+
+    fn read_part(
+        source: &Source,
+        elf: &Elf<'_>,
+        around: &Surroundings,
+        addresses: &[u64],
+    ) -> Option<Self> {
         let meter = Arc::new(Meter::default());
-        let mut sections = load(source, elf, around, &meter)?;
+        meter.begin();
+        let table = load(source, elf, around, &meter, |id| id == gimli::SectionId::DebugAranges)?;
+        let table = table.debug_aranges;
+        let units = units::read(source, elf, &around.allowance, &table, addresses)?;
+        let others = |id| {
+            is_of_use(id)
+                && ![gimli::SectionId::DebugInfo, gimli::SectionId::DebugAranges].contains(&id)
+        };
+        let sections = load(source, elf, around, &meter, others)?;
+        let sections = units::only(sections, units, endian(elf), &meter);
+        if !units::are_complete(&sections).ok()? {
+            return None;
+        }
+        let (addresses, around) = (addresses.to_vec(), around.clone());
+        let part = Part { addresses, file: source.file()?, around };
+        let all = Self::with(sections, elf, &part.around, meter)?;
+        Some(Self { part: Some(part), ..all })
+    }
+
+    fn with(
+        mut sections: gimli::Dwarf<Reader>,
+        elf: &Elf<'_>,
+        around: &Surroundings,
+        meter: Arc<Meter>,
+    ) -> Option<Self> {
         if let Some(common) = debug_file::find_common(elf, around)
             && let Some(elf) = common.elf()
-            && let Some(common) = load(&common, &elf, around, &meter)
+            && let Some(common) = load(&common, &elf, around, &meter, is_of_use)
         {
             sections.set_sup(common);
         }
         meter.begin();
         let context = Context::from_dwarf(sections).ok()?;
-        let split = SplitDwarf::new(around, endian, &meter);
-        Some(Self { context, split, meter })
+        let split = SplitDwarf::new(around, endian(elf), &meter);
+        Some(Self { context, split, meter, part: None })
+    }
+
+    /// Whether its file may still be needed.
+    pub fn holds_file(&self) -> bool {
+        self.part.is_some()
     }
 
     /// The calls at `address`, the innermost first; empty where nothing is known.
-    pub fn calls(&self, address: u64, names: &mut CallNames) -> Vec<Call> {
+    pub fn calls(&mut self, address: u64, names: &mut CallNames) -> Vec<Call> {
+        let is_for = |part: &Part| part.addresses.binary_search(&address).is_ok();
+        if self.part.as_ref().is_none_or(is_for) {
+            let calls = self.known_calls(address, names);
+            if self.part.is_none() || !calls.is_empty() {
+                return calls;
+            }
+        }
+        if let Some(Part { file, around, .. }) = self.part.take()
+            && let Some(source) = Source::new(file)
+            && let Some(elf) = source.elf()
+            && let Some(whole) = Self::read(&source, &elf, &around, &[])
+        {
+            *self = whole;
+        }
+        self.known_calls(address, names)
+    }
+
+    fn known_calls(&self, address: u64, names: &mut CallNames) -> Vec<Call> {
         let mut calls = Vec::new();
         // addr2line adds one to it.
         if address == u64::MAX {
@@ -113,9 +191,10 @@ fn load(
     elf: &Elf<'_>,
     around: &Surroundings,
     meter: &Arc<Meter>,
+    wanted: impl Fn(gimli::SectionId) -> bool,
 ) -> Option<gimli::Dwarf<Reader>> {
     let load = |id: gimli::SectionId| {
-        let name = is_of_use(id).then_some(id.name());
+        let name = wanted(id).then_some(id.name());
         let bytes = name.and_then(|name| source.named(elf, name, &around.allowance));
         let bytes = bytes.unwrap_or_default();
         meter.provide(bytes.len());

@@ -5,6 +5,7 @@
 
 use std::{
     fs::File,
+    io::{self, Read},
     os::unix::fs::FileExt,
     sync::{
         Arc,
@@ -12,6 +13,7 @@ use std::{
     },
 };
 
+use flate2::read::ZlibDecoder;
 use object::{
     Endianness, Object, ObjectSection, SectionIndex,
     elf::PT_LOAD,
@@ -22,7 +24,7 @@ use object::{
 };
 
 /// Larger files (debug builds of browsers) give no names yet.
-const FILE_LIMIT: u64 = 1 << 30;
+pub const FILE_LIMIT: u64 = 1 << 30;
 /// More are found in object files only.
 const SECTIONS_LIMIT: usize = 1 << 16;
 /// No linker writes more.
@@ -109,6 +111,25 @@ impl Source {
         self.read(CompressedFileRange::none(section.file_range()), allowance)
     }
 
+    /// The file, to make another of these later: each takes two descriptors.
+    pub fn file(&self) -> Option<File> {
+        self.file.try_clone().ok()
+    }
+
+    /// The contents of the section with this name, uncompressed, one after the other; `None` if they
+    /// are packed in a way that has to be unpacked whole.
+    pub fn stream(&self, elf: &Elf<'_>, name: &str, allowance: &Allowance) -> Option<Stream<'_>> {
+        let range = elf.section_by_name(name)?.compressed_file_range().ok()?;
+        let end = range.offset.checked_add(range.compressed_size)?;
+        let piece = Piece { file: &self.file, at: range.offset, end };
+        let packing = match range.format {
+            CompressionFormat::None => Packing::Plain(piece),
+            CompressionFormat::Zlib => Packing::Zlib(ZlibDecoder::new(piece)),
+            _ => return None,
+        };
+        Some(Stream { packing, allowance: allowance.clone() })
+    }
+
     fn read(&self, range: CompressedFileRange, allowance: &Allowance) -> Option<Vec<u8>> {
         // Checked before anything is set aside: the sizes are only what the file says.
         let file_size = self.file.metadata().ok()?.len();
@@ -126,6 +147,63 @@ impl Source {
         bytes.resize(size, 0);
         self.file.read_exact_at(&mut bytes, range.offset).ok()?;
         Some(bytes)
+    }
+}
+
+/// The bytes of a section.
+#[derive(Debug)]
+pub struct Stream<'s> {
+    packing: Packing<'s>,
+    allowance: Allowance,
+}
+
+#[derive(Debug)]
+enum Packing<'s> {
+    Plain(Piece<'s>),
+    Zlib(ZlibDecoder<Piece<'s>>),
+}
+
+impl Stream<'_> {
+    /// Goes on so many bytes later.
+    pub fn skip(&mut self, size: u64) -> Option<()> {
+        match &mut self.packing {
+            Packing::Plain(piece) => piece.at = piece.at.checked_add(size)?,
+            Packing::Zlib(_) => {
+                let skipped = io::copy(&mut self.by_ref().take(size), &mut io::sink()).ok()?;
+                return (skipped == size).then_some(());
+            }
+        }
+        Some(())
+    }
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let size = match &mut self.packing {
+            Packing::Plain(piece) => piece.read(bytes)?,
+            Packing::Zlib(unpacked) => unpacked.read(bytes)?,
+        };
+        // A few bytes can unpack to gigabytes.
+        self.allowance.take(size as u64).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(size)
+    }
+}
+
+/// A part of a file.
+#[derive(Debug)]
+struct Piece<'s> {
+    file: &'s File,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Piece<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let size = bytes.len().min(left);
+        let got = self.file.read_at(bytes.get_mut(..size).unwrap_or_default(), self.at)?;
+        self.at += got as u64;
+        Ok(got)
     }
 }
 

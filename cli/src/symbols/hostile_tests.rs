@@ -9,7 +9,6 @@ use std::{
 };
 
 use super::{
-    elf::Allowance,
     image::Image,
     reader::{Meter, Reader},
     split_dwarf::Surroundings,
@@ -17,8 +16,15 @@ use super::{
 
 /// Reads `bytes` as a module and asks it for addresses.
 fn survive(bytes: &[u8]) {
-    let image = read(bytes);
-    let Some(mut image) = image else { return };
+    // Once with all units, once with those of these addresses, if they can be told.
+    let offsets: Vec<u64> = addresses().collect();
+    for offsets in [&[][..], &offsets] {
+        survive_for(bytes, offsets);
+    }
+}
+
+fn survive_for(bytes: &[u8], offsets: &[u64]) {
+    let Some(mut image) = read(bytes, offsets) else { return };
     for address in addresses() {
         assert!(!image.calls(address).is_empty());
         let _ = image.address_of(address);
@@ -32,12 +38,12 @@ fn addresses() -> impl Iterator<Item = u64> {
     [0, 1, 0x400, u64::MAX - 1, u64::MAX].into_iter().chain((0x1000..0x1100).step_by(7))
 }
 
-fn read(bytes: &[u8]) -> Option<Image> {
+fn read(bytes: &[u8], offsets: &[u64]) -> Option<Image> {
     let fd = nix::sys::memfd::memfd_create("module", nix::sys::memfd::MFdFlags::MFD_CLOEXEC);
     let mut file = File::from(fd.unwrap());
     file.write_all(bytes).unwrap();
-    let (path, allowance) = ("/no/such/module".into(), Allowance::default());
-    Image::read(file, &Surroundings { path, roots: Vec::new(), allowance })
+    let path = "/no/such/module".into();
+    Image::read(file, &Surroundings { path, ..Surroundings::default() }, offsets)
 }
 
 /// A small program with debug information, from the system's compiler.
@@ -61,7 +67,7 @@ fn honest() -> &'static [u8] {
 
 #[test]
 fn the_honest_file_has_names() {
-    let mut image = read(honest()).unwrap();
+    let mut image = read(honest(), &[]).unwrap();
     let named = addresses().flat_map(|a| image.calls(a)).filter(|c| c.function.is_some()).count();
     assert!(named > 0);
 }

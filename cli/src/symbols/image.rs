@@ -28,19 +28,23 @@ pub struct Image {
 
 impl Image {
     /// Reads the module in `file`, and the debug file it names, if that lies below a root.
-    /// `None` if it is no ELF file.
-    pub fn read(file: File, around: &Surroundings) -> Option<Self> {
+    /// `None` if it is no ELF file. What lies at `offsets` in it will be asked for.
+    pub fn read(file: File, around: &Surroundings, offsets: &[u64]) -> Option<Self> {
         let allowance = &around.allowance;
         let source = Source::new(file)?;
         let elf = source.elf()?;
         let segments = elf::segments(&elf);
-        let mut dwarf = Dwarf::read(&source, &elf, around);
+        let addresses = offsets.iter().filter_map(|&at| address_of(&segments, at));
+        let mut addresses: Vec<u64> = addresses.collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let mut dwarf = Dwarf::read(&source, &elf, around, &addresses);
         let mut symbols = SymbolTable::read(&source, &elf, Table::Full, allowance);
         if (dwarf.is_none() || symbols.is_empty())
             && let Some(debug) = debug_file::find(&elf, around)
             && let Some(elf) = debug.elf()
         {
-            dwarf = dwarf.or_else(|| Dwarf::read(&debug, &elf, around));
+            dwarf = dwarf.or_else(|| Dwarf::read(&debug, &elf, around, &addresses));
             if symbols.is_empty() {
                 symbols = SymbolTable::read(&debug, &elf, Table::Full, allowance);
             }
@@ -75,12 +79,17 @@ impl Image {
 
     /// The address the file states for what lies at `file_offset`.
     pub fn address_of(&self, file_offset: u64) -> Option<u64> {
-        self.segments.iter().find_map(|segment| segment.address_of(file_offset))
+        address_of(&self.segments, file_offset)
+    }
+
+    /// Whether a file is still open.
+    pub fn holds_file(&self) -> bool {
+        self.dwarf.as_ref().is_some_and(Dwarf::holds_file)
     }
 
     /// The calls at `address`, the innermost first. Never empty.
     pub fn calls(&mut self, address: u64) -> Vec<Call> {
-        let (dwarf, names) = (self.dwarf.as_ref(), &mut self.names);
+        let (dwarf, names) = (self.dwarf.as_mut(), &mut self.names);
         let mut calls = dwarf.map(|dwarf| dwarf.calls(address, names)).unwrap_or_default();
         if calls.is_empty() {
             calls.push(Call::default());
@@ -97,6 +106,10 @@ impl Image {
         }
         calls
     }
+}
+
+fn address_of(segments: &[Segment], file_offset: u64) -> Option<u64> {
+    segments.iter().find_map(|segment| segment.address_of(file_offset))
 }
 
 /// Whether `symbol` is rather what callers know the function by: to glibc's debug information

@@ -62,7 +62,7 @@ const SOURCE: &str = "namespace zoo {\n\
     }\n\
     }\n";
 
-fn compiled(name: &str, flags: &str) -> Folder {
+pub fn compiled(name: &str, flags: &str) -> Folder {
     let folder = Folder::new(name);
     fs::write(folder.0.join("zoo.cc"), SOURCE).unwrap();
     // One segment from the first byte on: the file offset is the address.
@@ -71,9 +71,9 @@ fn compiled(name: &str, flags: &str) -> Folder {
     folder
 }
 
-const OUTER: &str = "_ZN3zoo5outerEiPKc";
+pub const OUTER: &str = "_ZN3zoo5outerEiPKc";
 
-fn assert_inlined(frames: &[Frame]) {
+pub fn assert_inlined(frames: &[Frame]) {
     let told = |f: &Frame| (f.function.clone().unwrap(), f.line.unwrap(), f.inlined);
     let [inner, outer] = frames else { panic!("two calls: {frames:?}") };
     assert_eq!(told(inner), ("zoo::inner()".into(), 4, true));

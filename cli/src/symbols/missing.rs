@@ -33,11 +33,15 @@ pub fn missing(modules: &Modules) -> Vec<Missing> {
     lacking.truncate(LIMIT);
     let files: Vec<&Path> = lacking.iter().map(|(module, _)| module.path.as_path()).collect();
     let packages = Packages::of(modules.target_root(), &files);
+    let debuginfod = modules.debuginfod();
     let told = lacking.into_iter().map(|(module, why)| Missing {
         module: module.name.to_string(),
         build_id: module.build_id.as_ref().map(ToString::to_string),
         addresses: module.asked,
-        why: why.to_owned(),
+        why: match debuginfod.remark(module.build_id.as_ref()) {
+            Some(remark) => format!("{why} ({remark})"),
+            None => why.to_owned(),
+        },
         cure: packages.cure(&module.path, module.build_id.as_ref()),
     });
     told.collect()

@@ -7,9 +7,10 @@
 //!             |      crew                              modules at once
 //!           image    elf, debug_file: which bytes
 //!             +-> dwarf (reader) -> functions, lines, inlined calls
-//!             |      split_dwarf: in other files
+//!             |      units: of these only; split_dwarf: in other files
 //!             +-> symbol_table   -> the function, where DWARF knows none
 //!             |      debug_data: packed
+//!             +-> debuginfod   -> debug files of servers, if the user names some
 //!             +-> missing        -> what would make it better (packages)
 //! perf_map: address -> function, of generated code
 //! ```
@@ -17,13 +18,20 @@
 //! Every file is the target's, hence hostile: whatever is wrong with one costs names, never the
 //! report. Memory is bounded ([`elf::Allowance`], [`reader::Meter`]), time is not: a file made for
 //! it can keep us busy, so this is to be called when the target has been left alone. Of a module's
-//! debug information all of it is read at the first address that needs it: seconds for a gigabyte.
+//! debug information all of it is read at the first address that needs it, unless a table tells what
+//! is needed: seconds for a gigabyte.
 
 #[cfg(test)]
 mod container_tests;
 mod crew;
 mod debug_data;
 mod debug_file;
+#[cfg_attr(not(feature = "debuginfod"), path = "debuginfod/absent.rs")]
+mod debuginfod;
+#[cfg(all(test, feature = "debuginfod"))]
+mod debuginfod_server;
+#[cfg(all(test, feature = "debuginfod"))]
+mod debuginfod_tests;
 mod demangle;
 mod dwarf;
 mod elf;
@@ -51,11 +59,13 @@ mod root;
 mod speed;
 mod split_dwarf;
 mod symbol_table;
+mod units;
 
 use std::{collections::HashMap, sync::Arc};
 
 use heapattach_injector::proc::{Process, maps::Mapping};
 
+use debuginfod::Debuginfod;
 pub use missing::Missing;
 use modules::Modules;
 use perf_map::{PerfMap, Place};
@@ -116,6 +126,11 @@ impl Symbols {
         }
     }
 
+    /// From now on [`Self::fetch_returns`] asks the servers that the environment names.
+    pub fn ask_servers(&mut self) {
+        self.modules.ask(Debuginfod::of_environment());
+    }
+
     /// Notes what is mapped now and opens the files that are new. At each address the latest
     /// mapping counts.
     pub fn note(&mut self, process: &Process, maps: &[Mapping<'_>]) {
@@ -132,6 +147,18 @@ impl Symbols {
             self.generated = PerfMap::read(root, place);
             self.forget();
         }
+    }
+
+    /// Before names of the callers at these return addresses are looked up: fetches debug information
+    /// that their modules lack, from the servers that the user names. Waits for the network, with
+    /// timeouts, and until `watch`, who hears how it goes, wants no more of it.
+    pub fn fetch_returns(
+        &mut self,
+        addresses: impl IntoIterator<Item = u64>,
+        watch: &mut dyn FnMut(&str) -> bool,
+    ) {
+        let pcs = addresses.into_iter().map(|address| address.saturating_sub(1));
+        self.modules.fetch(&Vec::from_iter(pcs), watch);
     }
 
     /// Looks up many addresses at once, so that [`Self::symbolize`] knows them.

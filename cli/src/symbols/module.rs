@@ -4,9 +4,7 @@ use std::{fs::File, path::PathBuf, sync::Arc};
 
 use heapattach_injector::proc::build_id::BuildId;
 
-use super::{
-    Frame, elf::Allowance, image::Image, mapped_file, root::Root, split_dwarf::Surroundings,
-};
+use super::{Frame, debug_file, elf::Source, image::Image, mapped_file, split_dwarf::Surroundings};
 
 /// One module.
 #[derive(Debug)]
@@ -29,21 +27,34 @@ impl Module {
         Self { name: name.into(), build_id, path, asked: 0, file, image: None }
     }
 
-    /// Whether its file is still open and not read.
+    /// Whether a file of it is still open.
     pub fn is_open(&self) -> bool {
-        self.file.is_some()
+        self.file.is_some() || self.image.as_ref().is_some_and(Image::holds_file)
     }
 
-    /// Reads its file, and what else is known of it in the file trees, unless that was done.
-    pub fn load(&mut self, roots: &[Arc<Root>], allowance: &Allowance) {
+    /// Reads its file, and what else is known of it around, unless that was done. What lies at
+    /// `offsets` in it will be asked for.
+    pub fn load(&mut self, around: &Surroundings, offsets: &[u64]) {
         let Some(file) = self.file.take() else { return };
         if !mapped_file::is_build(&file, self.build_id.as_ref()) {
             return;
         }
-        let (path, roots, allowance) = (self.path.clone(), roots.to_vec(), allowance.clone());
-        self.image = Image::read(file, &Surroundings { path, roots, allowance });
+        self.image = Image::read(file, &self.surroundings(around), offsets);
         let found = || self.image.as_ref()?.build_id().cloned();
         self.build_id = self.build_id.take().or_else(found);
+    }
+
+    /// The build whose debug information it needs, if that is in no reach and it was not read yet.
+    pub fn lacking(&self, around: &Surroundings) -> Option<BuildId> {
+        let file = self.file.as_ref()?;
+        if !mapped_file::is_build(file, self.build_id.as_ref()) {
+            return None;
+        }
+        debug_file::lacking(&Source::new(file.try_clone().ok()?)?, &self.surroundings(around))
+    }
+
+    fn surroundings(&self, around: &Surroundings) -> Surroundings {
+        Surroundings { path: self.path.clone(), ..around.clone() }
     }
 
     /// The calls at a place in its file, the innermost first. Never empty.

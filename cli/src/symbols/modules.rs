@@ -12,12 +12,13 @@ use nix::sys::resource::{Resource, getrlimit};
 use super::{
     Frame,
     crew::{self, Named, Task},
-    elf::Allowance,
+    debuginfod::Debuginfod,
     latest::Latest,
     mapped_file,
     module::Module,
     printable::printable,
     root::Root,
+    split_dwarf::Surroundings,
 };
 
 /// No honest session sees more.
@@ -35,9 +36,8 @@ pub struct Modules {
     known: HashMap<Identity, usize>,
     open_files: u64,
     target_root: Option<Arc<Root>>,
-    /// The target's and ours.
-    roots: Vec<Arc<Root>>,
-    allowance: Allowance,
+    /// Of all modules; the roots are the target's and ours.
+    around: Surroundings,
 }
 
 /// What tells two modules apart: a deleted file keeps its path here, and the path of a replaced one
@@ -86,9 +86,11 @@ impl Modules {
         let (module, file_offset) = self.find(address)?;
         self.prepare_roots();
         let module = self.modules.get_mut(module)?;
-        self.open_files -= u64::from(module.is_open());
-        module.load(&self.roots, &self.allowance);
-        Some(module.frames(file_offset))
+        let was_open = module.is_open();
+        module.load(&self.around, &[file_offset]);
+        let frames = module.frames(file_offset);
+        self.open_files -= u64::from(was_open && !module.is_open());
+        Some(frames)
     }
 
     /// The calls at all of `addresses` that are in modules, by several threads, until there are
@@ -104,11 +106,39 @@ impl Modules {
             }
         }
         let tasks = self.modules.iter_mut().zip(wanted).filter(|(_, wanted)| !wanted.is_empty());
-        let tasks = tasks.map(|(module, wanted)| {
-            self.open_files -= u64::from(module.is_open());
-            Task { module, wanted }
-        });
-        crew::work(tasks.collect(), &self.roots, &self.allowance, limit)
+        let tasks = tasks.map(|(module, wanted)| Task { module, wanted });
+        let named = crew::work(tasks.collect(), &self.around, limit);
+        self.open_files = self.modules.iter().filter(|module| module.is_open()).count() as u64;
+        named
+    }
+
+    /// Fetches what the modules of these addresses lack, if there is a server to ask, until it is
+    /// told to stop by `watch`, who hears how it goes.
+    pub fn fetch(&mut self, addresses: &[u64], watch: &mut dyn FnMut(&str) -> bool) {
+        if !self.around.debuginfod.is_in_use() {
+            return;
+        }
+        self.prepare_roots();
+        let mut asked: Vec<usize> =
+            addresses.iter().filter_map(|&at| Some(self.find(at)?.0)).collect();
+        asked.sort_unstable();
+        asked.dedup();
+        // What was fetched may have parts elsewhere (dwz).
+        for _ in 0..2 {
+            let modules = asked.iter().filter_map(|&module| self.modules.get(module));
+            let wanted = modules.filter_map(|module| module.lacking(&self.around)).collect();
+            self.around.debuginfod.fetch(wanted, watch);
+        }
+    }
+
+    /// Whom debug information is asked of.
+    pub fn debuginfod(&self) -> &Debuginfod {
+        &self.around.debuginfod
+    }
+
+    /// Asks these servers from now on.
+    pub fn ask(&mut self, debuginfod: Debuginfod) {
+        self.around.debuginfod = debuginfod;
     }
 
     /// The module of an address, and the offset in its file.
@@ -119,9 +149,9 @@ impl Modules {
 
     /// Names are looked for in the target's tree first.
     fn prepare_roots(&mut self) {
-        if self.roots.is_empty() {
+        if self.around.roots.is_empty() {
             let own = Root::own().map(Arc::new);
-            self.roots = self.target_root.iter().cloned().chain(own).collect();
+            self.around.roots = self.target_root.iter().cloned().chain(own).collect();
         }
     }
 

@@ -95,8 +95,15 @@ fn owners(root: &Root, files: &[&Path]) -> HashMap<PathBuf, String> {
         both.map(|name| (name.into_os_string().into_encoded_bytes(), *file))
     });
     let wanted: HashMap<Vec<u8>, &Path> = names.collect();
+    if files.is_empty() {
+        return owners;
+    }
     let mut left = LISTS_LIMIT;
     for name in root.names(Path::new(DPKG)) {
+        // Each file came with one package at most, so that there is nothing more to be found.
+        if owners.len() == files.len() {
+            break;
+        }
         let Some(package) = name.to_str().and_then(package_of) else { continue };
         let Some(file) = root.open(&Path::new(DPKG).join(&name)) else { continue };
         let mut list = Vec::new();

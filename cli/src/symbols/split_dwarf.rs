@@ -12,6 +12,7 @@ use std::{
 };
 
 use super::{
+    debuginfod::Debuginfod,
     dwarf::{endian, is_of_use},
     elf::{Allowance, Elf, Source},
     reader::{Meter, Reader},
@@ -21,7 +22,7 @@ use addr2line::SplitDwarfLoad;
 use gimli::{Reader as _, RunTimeEndian};
 
 /// Where the rest of one module's debug information may be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// Of the module.
     pub path: PathBuf,
@@ -29,6 +30,8 @@ pub struct Surroundings {
     pub roots: Vec<Arc<Root>>,
     /// What all may take.
     pub allowance: Allowance,
+    /// What was fetched.
+    pub debuginfod: Debuginfod,
 }
 
 /// The rest of one module's debug information.
