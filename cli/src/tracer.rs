@@ -4,7 +4,8 @@
 use std::{os::unix::net::UnixStream, time::Duration};
 
 use heapattach_injector::{
-    attach::{self, AttachError, Failure, Options},
+    attach::{self, Options},
+    failure::{AttachError, Failure},
     fault,
     session::Session,
     start,

@@ -7,20 +7,23 @@ use std::{
 };
 
 use heapattach_abi::{region::tables_at, stacks::USUAL_FRAMES};
-use nix::errno::Errno;
 
 use crate::{
     addr::RemoteAddr,
+    failure::{AttachError, Failure},
     heartbeat::Heartbeat,
     home::Home,
-    install::{self, Blueprint, InstallError, Orders},
-    linker::{Link, LinkError},
-    module,
-    patch::{NotNow, PatchError, Patches, not_now},
+    install::{self, Blueprint, Orders},
+    linker::LinkError,
+    patch::{NotNow, Patches, not_now},
     payload_image::PayloadImage,
     places::Places,
-    plan::{HookMode, PlannedHook, Way, Wishes, plan},
+    plan::{HookMode, PlannedHook, Wishes},
     preflight::{self, Refusal},
+    prepare::{
+        Prepared, clean_up_before, fall_back, journal_room, prepare, slot_count, still_there,
+        surveyor,
+    },
     proc::{
         Process,
         maps::{self, Mapping},
@@ -28,12 +31,12 @@ use crate::{
     session::{Session, StopReason, StopRecord},
     shared::Shared,
     slots::Sorted,
-    stopped::{StopError, Stopped},
+    stopped::Stopped,
     stream::Stream,
     stub_page::StubPage,
-    survey::{Survey, SurveyError, Surveyor},
+    survey::{SurveyError, Surveyor},
     target::Target,
-    undo::{Left, undo},
+    undo::undo,
     unwind::Tables,
     vdso,
 };
@@ -94,67 +97,6 @@ impl Options {
     pub(crate) fn wishes(&self) -> Wishes {
         Wishes { mode: self.mode, pages: self.pages }
     }
-}
-
-/// Why there is no session.
-#[derive(Debug, thiserror::Error)]
-pub enum AttachError {
-    /// It was not tried.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The target's modules cannot be found out.
-    #[error(transparent)]
-    Survey(#[from] SurveyError),
-    /// The target cannot be stopped.
-    #[error(transparent)]
-    Stop(#[from] StopError),
-    /// No home could be built.
-    #[error(transparent)]
-    Install(#[from] InstallError),
-    /// The hooks could not be put in.
-    #[error(transparent)]
-    Patch(#[from] PatchError),
-    /// The hooks could not be switched on.
-    #[error("the hooks could not be switched on")]
-    Enable(#[source] Errno),
-    /// The kernel does not tell.
-    #[error("the memory map of the target cannot be read")]
-    Maps,
-    /// A heapattach that was killed left hooks that cannot be taken out.
-    #[error("what a former heapattach left could not be undone")]
-    Leftovers,
-    /// It changes faster than we can look.
-    #[error("the modules of the target changed during each of {0} looks")]
-    Restless(usize),
-}
-
-/// An attach that failed, and whether the target is as it was.
-#[derive(Debug)]
-pub struct Failure {
-    /// Why.
-    pub error: Box<AttachError>,
-    /// What is still in the target; `None` if nothing is.
-    pub left: Option<Box<Left>>,
-    /// Whether the target was ever stopped.
-    pub touched: bool,
-}
-
-impl Failure {
-    /// With nothing left in the target.
-    pub fn clean(error: impl Into<AttachError>, touched: bool) -> Self {
-        Self { error: Box::new(error.into()), left: None, touched }
-    }
-
-    fn left(error: AttachError, left: Option<Left>) -> Self {
-        Self { error: Box::new(error), left: left.map(Box::new), touched: true }
-    }
-}
-
-/// What was found out before the stop.
-struct Prepared {
-    survey: Survey,
-    hooks: Vec<PlannedHook>,
-    code: Range<RemoteAddr>,
 }
 
 /// The hooks put in at one stop.
@@ -417,110 +359,6 @@ fn too_much(used: u64, limit: u64) -> Refusal {
     }
 }
 
-/// Undoes what a dead heapattach left, before a new session begins.
-fn clean_up_before(target: &Target) -> Result<(), Failure> {
-    let text = target.process.read("maps").unwrap_or_default();
-    let maps = maps::parse(&text).map_err(|_| Failure::clean(AttachError::Maps, false))?;
-    for at in Home::find(&target.memory, &maps) {
-        let Ok(home) = Home::open(&target.memory, at) else { continue };
-        undo(target, &home).map_err(|left| Failure::left(AttachError::Leftovers, Some(left)))?;
-    }
-    Ok(())
-}
-
-fn surveyor(target: &Target) -> Result<Surveyor, Failure> {
-    Surveyor::new(target).map_err(|error| match error {
-        SurveyError::Link(LinkError::Static) => {
-            let refusal = Refusal::unsupported(
-                format!("process {} is statically linked", target.process.pid()),
-                "a dynamically linked program",
-                "link it dynamically, if you can",
-            );
-            Failure::clean(refusal, false)
-        }
-        other => Failure::clean(other, false),
-    })
-}
-
-fn prepare(
-    target: &Target,
-    surveyor: &mut Surveyor,
-    options: &Options,
-) -> Result<Prepared, AttachError> {
-    let mode = options.mode;
-    let survey = surveyor.look(target)?;
-    let text = target.process.read("maps").map_err(|_| AttachError::Maps)?;
-    let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
-    let mut hooks = plan(target, &survey, &maps, options.wishes(), |_| false);
-    if hooks.is_empty() {
-        return Err(Refusal::unsupported(
-            "no allocation function was found in any module",
-            "a program that uses malloc or mmap through its libraries",
-            "see `heapattach doctor -p PID`",
-        )
-        .into());
-    }
-    let code = reachable_code(&mut hooks, mode);
-    Ok(Prepared { survey, hooks, code })
-}
-
-/// The code that our home must be near to. Entries too far from malloc's are left to the slots.
-fn reachable_code(hooks: &mut [PlannedHook], mode: HookMode) -> Range<RemoteAddr> {
-    let is_entry = |h: &&PlannedHook| matches!(h.way, Way::Entry(_));
-    let centre =
-        hooks.iter().find(is_entry).or(hooks.first()).map_or_else(Default::default, |h| h.at);
-    let mut range = centre..centre.offset(1);
-    for hook in hooks.iter_mut().filter(|h| matches!(h.way, Way::Entry(_))) {
-        if out_of_reach(hook, &range, mode) {
-            continue;
-        }
-        range = range.start.min(hook.at)..range.end.max(hook.at.offset(1));
-    }
-    range
-}
-
-/// Leaves `hook` to the slots if it and `range` do not lie within one branch's reach.
-pub(crate) fn out_of_reach(
-    hook: &mut PlannedHook,
-    range: &Range<RemoteAddr>,
-    mode: HookMode,
-) -> bool {
-    const REACH: u64 = 1 << 30;
-    let far = hook.at.distance(range.start).max(hook.at.distance(range.end)) > REACH;
-    if far {
-        let why = "it lies too far from the other allocation functions".to_owned();
-        hook.way = Way::without_entry(why, mode);
-    }
-    far
-}
-
-pub(crate) fn fall_back(hooks: &mut [PlannedHook], reason: NotNow, mode: HookMode) {
-    let why = match reason {
-        NotNow::VforkChild => "a vfork child ran in the same memory at every try".to_owned(),
-        NotNow::ThreadInWindow(tid) => {
-            format!("thread {tid} stood in the first instructions at every try")
-        }
-    };
-    for hook in hooks.iter_mut().filter(|h| matches!(h.way, Way::Entry(_))) {
-        hook.way = Way::without_entry(why.clone(), mode);
-    }
-}
-
-/// Whether the modules that define the hooked functions are still the ones looked at.
-pub(crate) fn still_there(target: &Target, survey: &Survey, hooks: &[PlannedHook]) -> bool {
-    let same = |link: &Link| {
-        let module = survey.loaded.iter().find(|l| l.link == *link).map(|l| l.module.identity);
-        module::identity_at(&target.memory, link.dynamic).ok() == module
-    };
-    let mut checked: Vec<&Link> = Vec::new();
-    hooks.iter().all(|hook| {
-        checked.contains(&&hook.definer) || {
-            checked.push(&hook.definer);
-            same(&hook.definer)
-        }
-    })
-}
-
 /// Somebody else may have attached between our look and our stop.
 fn refuse_company(target: &Target, maps: &[Mapping<'_>]) -> Result<(), Failure> {
     for at in Home::find(&target.memory, maps) {
@@ -533,23 +371,14 @@ fn refuse_company(target: &Target, maps: &[Mapping<'_>]) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Under strict seccomp the kernel makes reading the time-stamp counter a fault.
 /// Whether the target's system calls are filtered: then ours must be none.
 fn is_confined(target: &Target) -> bool {
     target.process.status().is_ok_and(|status| status.seccomp != 0)
 }
 
+/// Under strict seccomp the kernel makes reading the time-stamp counter a fault.
 fn is_clockless(target: &Target) -> bool {
     target.process.status().is_ok_and(|status| status.seccomp == 1)
-}
-
-/// Room in the journal for what is loaded now and what may come: modules, and changes.
-pub(crate) fn journal_room(survey: &Survey) -> (u64, u64) {
-    (2 * survey.loaded.len() as u64 + 1024, 2 * slot_count(survey) + 8192)
-}
-
-fn slot_count(survey: &Survey) -> u64 {
-    survey.loaded.iter().map(|l| l.module.slots.len() as u64).sum()
 }
 
 fn own_start_time() -> u64 {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use heapattach_abi::region::tables_at;
 
 use crate::{
-    attach::{AttachError, Options},
+    attach::Options,
+    failure::AttachError,
     home::Home,
     payload_image::PayloadImage,
     plan::{PlannedHook, Way, plan},
@@ -52,7 +53,7 @@ pub fn forecast(
     let hooks = plan(target, &survey, &maps, options.wishes(), |_| false);
     let by_slots = |at| hooks.iter().any(|h| h.at == at && matches!(h.way, Way::Slots { .. }));
     let sorted = slots::sort(target, &survey, &maps, None, by_slots);
-    let (modules, changes) = crate::attach::journal_room(&survey);
+    let (modules, changes) = crate::prepare::journal_room(&survey);
     let tables = Tables::new(&target.process, &target.memory, &maps);
     Ok(Forecast {
         sorted,

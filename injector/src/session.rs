@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use heapattach_abi::region::tables_at;
 
 use crate::{
-    attach::{AttachError, Options, fall_back, out_of_reach, still_there},
+    attach::Options,
+    failure::AttachError,
     heartbeat::Heartbeat,
     home::Home,
     leftovers::{Child, clean_children},
@@ -15,6 +16,7 @@ use crate::{
     payload_image::PayloadImage,
     places::Places,
     plan::{PlannedHook, Way, plan},
+    prepare::{fall_back, out_of_reach, still_there},
     proc::maps,
     slots::{self, Sorted},
     stopped::{StopCost, Stopped},

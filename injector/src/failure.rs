@@ -1,0 +1,63 @@
+//! Why there is no session, and what that means for the target.
+
+use nix::errno::Errno;
+
+use crate::{
+    install::InstallError, patch::PatchError, preflight::Refusal, stopped::StopError,
+    survey::SurveyError, undo::Left,
+};
+
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// It was not tried.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The target's modules cannot be found out.
+    #[error(transparent)]
+    Survey(#[from] SurveyError),
+    /// The target cannot be stopped.
+    #[error(transparent)]
+    Stop(#[from] StopError),
+    /// No home could be built.
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    /// The hooks could not be put in.
+    #[error(transparent)]
+    Patch(#[from] PatchError),
+    /// The hooks could not be switched on.
+    #[error("the hooks could not be switched on")]
+    Enable(#[source] Errno),
+    /// The kernel does not tell.
+    #[error("the memory map of the target cannot be read")]
+    Maps,
+    /// A heapattach that was killed left hooks that cannot be taken out.
+    #[error("what a former heapattach left could not be undone")]
+    Leftovers,
+    /// It changes faster than we can look.
+    #[error("the modules of the target changed during each of {0} looks")]
+    Restless(usize),
+}
+
+/// An attach that failed, and whether the target is as it was.
+#[derive(Debug)]
+pub struct Failure {
+    /// Why.
+    pub error: Box<AttachError>,
+    /// What is still in the target; `None` if nothing is.
+    pub left: Option<Box<Left>>,
+    /// Whether the target was ever stopped.
+    pub touched: bool,
+}
+
+impl Failure {
+    /// With nothing left in the target.
+    pub fn clean(error: impl Into<AttachError>, touched: bool) -> Self {
+        Self { error: Box::new(error.into()), left: None, touched }
+    }
+
+    /// With something left, perhaps.
+    pub(crate) fn left(error: AttachError, left: Option<Left>) -> Self {
+        Self { error: Box::new(error), left: left.map(Box::new), touched: true }
+    }
+}

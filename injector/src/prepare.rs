@@ -1,0 +1,142 @@
+//! Before the stop: what a dead heapattach left is undone, modules are looked at, hooks are planned.
+
+use std::ops::Range;
+
+use crate::{
+    addr::RemoteAddr,
+    attach::Options,
+    failure::{AttachError, Failure},
+    home::Home,
+    linker::{Link, LinkError},
+    module,
+    patch::NotNow,
+    plan::{HookMode, PlannedHook, Way, plan},
+    preflight::Refusal,
+    proc::maps,
+    survey::{Survey, SurveyError, Surveyor},
+    target::Target,
+    undo::undo,
+};
+
+/// What was found out before the stop.
+pub(crate) struct Prepared {
+    /// The modules.
+    pub survey: Survey,
+    /// What is to be hooked, and how.
+    pub hooks: Vec<PlannedHook>,
+    /// The code that our home must be near to.
+    pub code: Range<RemoteAddr>,
+}
+
+/// Undoes what a dead heapattach left, before a new session begins.
+pub(crate) fn clean_up_before(target: &Target) -> Result<(), Failure> {
+    let text = target.process.read("maps").unwrap_or_default();
+    let maps = maps::parse(&text).map_err(|_| Failure::clean(AttachError::Maps, false))?;
+    for at in Home::find(&target.memory, &maps) {
+        let Ok(home) = Home::open(&target.memory, at) else { continue };
+        undo(target, &home).map_err(|left| Failure::left(AttachError::Leftovers, Some(left)))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn surveyor(target: &Target) -> Result<Surveyor, Failure> {
+    Surveyor::new(target).map_err(|error| match error {
+        SurveyError::Link(LinkError::Static) => {
+            let refusal = Refusal::unsupported(
+                format!("process {} is statically linked", target.process.pid()),
+                "a dynamically linked program",
+                "link it dynamically, if you can",
+            );
+            Failure::clean(refusal, false)
+        }
+        other => Failure::clean(other, false),
+    })
+}
+
+pub(crate) fn prepare(
+    target: &Target,
+    surveyor: &mut Surveyor,
+    options: &Options,
+) -> Result<Prepared, AttachError> {
+    let mode = options.mode;
+    let survey = surveyor.look(target)?;
+    let text = target.process.read("maps").map_err(|_| AttachError::Maps)?;
+    let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
+    let mut hooks = plan(target, &survey, &maps, options.wishes(), |_| false);
+    if hooks.is_empty() {
+        return Err(Refusal::unsupported(
+            "no allocation function was found in any module",
+            "a program that uses malloc or mmap through its libraries",
+            "see `heapattach doctor -p PID`",
+        )
+        .into());
+    }
+    let code = reachable_code(&mut hooks, mode);
+    Ok(Prepared { survey, hooks, code })
+}
+
+/// The code that our home must be near to. Entries too far from malloc's are left to the slots.
+fn reachable_code(hooks: &mut [PlannedHook], mode: HookMode) -> Range<RemoteAddr> {
+    let is_entry = |h: &&PlannedHook| matches!(h.way, Way::Entry(_));
+    let centre =
+        hooks.iter().find(is_entry).or(hooks.first()).map_or_else(Default::default, |h| h.at);
+    let mut range = centre..centre.offset(1);
+    for hook in hooks.iter_mut().filter(|h| matches!(h.way, Way::Entry(_))) {
+        if out_of_reach(hook, &range, mode) {
+            continue;
+        }
+        range = range.start.min(hook.at)..range.end.max(hook.at.offset(1));
+    }
+    range
+}
+
+/// Leaves `hook` to the slots if it and `range` do not lie within one branch's reach.
+pub(crate) fn out_of_reach(
+    hook: &mut PlannedHook,
+    range: &Range<RemoteAddr>,
+    mode: HookMode,
+) -> bool {
+    const REACH: u64 = 1 << 30;
+    let far = hook.at.distance(range.start).max(hook.at.distance(range.end)) > REACH;
+    if far {
+        let why = "it lies too far from the other allocation functions".to_owned();
+        hook.way = Way::without_entry(why, mode);
+    }
+    far
+}
+
+pub(crate) fn fall_back(hooks: &mut [PlannedHook], reason: NotNow, mode: HookMode) {
+    let why = match reason {
+        NotNow::VforkChild => "a vfork child ran in the same memory at every try".to_owned(),
+        NotNow::ThreadInWindow(tid) => {
+            format!("thread {tid} stood in the first instructions at every try")
+        }
+    };
+    for hook in hooks.iter_mut().filter(|h| matches!(h.way, Way::Entry(_))) {
+        hook.way = Way::without_entry(why.clone(), mode);
+    }
+}
+
+/// Whether the modules that define the hooked functions are still the ones looked at.
+pub(crate) fn still_there(target: &Target, survey: &Survey, hooks: &[PlannedHook]) -> bool {
+    let same = |link: &Link| {
+        let module = survey.loaded.iter().find(|l| l.link == *link).map(|l| l.module.identity);
+        module::identity_at(&target.memory, link.dynamic).ok() == module
+    };
+    let mut checked: Vec<&Link> = Vec::new();
+    hooks.iter().all(|hook| {
+        checked.contains(&&hook.definer) || {
+            checked.push(&hook.definer);
+            same(&hook.definer)
+        }
+    })
+}
+
+/// Room in the journal for what is loaded now and what may come: modules, and changes.
+pub(crate) fn journal_room(survey: &Survey) -> (u64, u64) {
+    (2 * survey.loaded.len() as u64 + 1024, 2 * slot_count(survey) + 8192)
+}
+
+pub(crate) fn slot_count(survey: &Survey) -> u64 {
+    survey.loaded.iter().map(|l| l.module.slots.len() as u64).sum()
+}
