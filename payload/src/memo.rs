@@ -45,19 +45,8 @@ pub(crate) struct Known {
     pub hash: u64,
     pub frames: usize,
     pub end: End,
-    /// Its number, if the whole of it was remembered.
-    pub number: u32,
     /// Frames that had to be walked.
     pub walked: usize,
-}
-
-/// The number of the stack that led to a hook, if it is the one that is remembered; or 0.
-#[inline(always)]
-pub(crate) fn same(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
-    let Some(memo) = Memo::claim(cells, row) else { return 0 };
-    let stack = memo.same(cells, frame, row);
-    memo.give_back();
-    stack
 }
 
 /// A thread's memo, held until it is given back.
@@ -69,7 +58,7 @@ pub(crate) struct Memo {
 
 impl Memo {
     /// The memo of this thread, unless it has none or is using it just now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn claim(cells: &Cells, row: &Row) -> Option<Self> {
         let first = cells.region().at(region::ROWS_AT).address();
         let number = (row.address() - first) as usize / row::ROW_BYTES;
@@ -95,15 +84,14 @@ impl Memo {
 
     /// The number of the stack that begins with this frame, if it is remembered whole; or 0.
     #[inline(always)]
-    fn same(&self, cells: &Cells, frame: &Frame, row: &Row) -> u32 {
+    pub(crate) fn same(&self, cells: &Cells, frame: &Frame, row: &Row) -> u32 {
         let pointer = frame.stack_pointer();
         let part = |part| self.frame(0, part);
         let is_there = self.frames != 0
             && part(memo::Part::Stack) == pointer + 8
             && part(memo::Part::Code) == frame.return_address
             && (part(memo::Part::First) & 1 == 0 || part(memo::Part::Frame) == frame.rbp)
-            && self.place.at(memo::GENERATION).get() == Tables::newest(cells).generation
-            && cells.control().at(control::VERIFY).half().load(Relaxed) == 0;
+            && self.place.at(memo::GENERATION).get() == Tables::newest(cells).generation;
         if !is_there {
             return 0;
         }
@@ -141,10 +129,10 @@ impl Memo {
                 (count, meeting) = (0, NOWHERE);
             }
             if frames == most {
-                return Known { hash, frames, end: walk.end_at(at), number: 0, walked: frames };
+                return Known { hash, frames, end: walk.end_at(at), walked: frames };
             }
-            if let Err(end) = walk.step(&mut at) {
-                return Known { hash, frames, end, number: 0, walked: frames };
+            if let Err(end) = walk.step(&mut at, &mut ()) {
+                return Known { hash, frames, end, walked: frames };
             }
             frames += 1;
         }
@@ -189,17 +177,16 @@ impl Memo {
         }
         let power = self.frame(number, memo::Part::Power);
         let hash = hash.wrapping_mul(power).wrapping_add(self.frame(number, memo::Part::Hash));
-        let is_all = number == 0 && frames == 1;
         Some(Known {
             hash,
             frames: frames + above,
             end: End::of(self.place.at(memo::END).get() as u8)?,
-            number: if is_all { self.place.at(memo::STACK).get() as u32 } else { 0 },
             walked: frames,
         })
     }
 
     /// Whether the user wants this stack to be compared with one that nothing helped to find.
+    #[inline(always)]
     pub(crate) fn is_to_be_verified(&self, cells: &Cells) -> bool {
         let one_in = cells.control().at(control::VERIFY).half().load(Relaxed);
         if one_in == 0 {
@@ -246,14 +233,14 @@ impl Memo {
             self.set_frame(frames, memo::Part::First, notes.words as u64);
             frames += 1;
             notes.used = 0;
-            let went = walk.careful_step(at.lookup, at.stack, at.frame, &mut notes);
+            let went = walk.step(&mut at, &mut notes);
             notes.look_again(walk, self.frame(frames - 1, memo::Part::First) as usize);
             // For now: how this frame used the frame pointer.
             self.set_frame(frames - 1, memo::Part::Hash, notes.used);
             match went {
                 Err(end) => break end,
                 Ok(()) if frames == most => break End::Full,
-                Ok(()) => at = walk.arrived(),
+                Ok(()) => {}
             }
         };
         let words = notes.words;

@@ -9,53 +9,45 @@ use heapattach_abi::{
     stacks::{self, End},
 };
 
-use crate::{
-    cells::Cells,
-    frame::Frame,
-    memo::{self, Memo},
-    place::Place,
-    row::Row,
-    unwind::Walk,
-};
+use crate::{cells::Cells, frame::Frame, memo::Memo, place::Place, row::Row, unwind::Walk};
 
 /// The number of the stack that led here; 0 if there is no room for another.
 #[inline(always)]
 pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
-    match memo::same(cells, frame, row) {
-        0 => follow(cells, frame, row),
-        same => same,
+    let Some(memo) = Memo::claim(cells, row) else { return walk_all(cells, frame, row) };
+    let mut stack = memo.same(cells, frame, row);
+    if stack == 0 {
+        stack = follow(cells, frame, row, &memo);
     }
-}
-
-/// The same for a stack that is not the last one.
-#[inline(never)]
-fn follow(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
-    let most = most_frames(cells);
-    let walk = &mut Walk::new(cells, frame, row);
-    let memo = if walk.can_be_remembered() { Memo::claim(cells, row) } else { None };
-    let Some(memo) = memo else { return walk_all(cells, frame, row, most) };
-    let known = memo.walk(walk, most);
-    let mut stack = if known.number == 0 {
-        let hash = stacks::hash_end(known.hash, known.frames, known.end);
-        number(cells, frame, row, hash, known.frames, known.end)
-    } else {
-        known.number
-    };
     if memo.is_to_be_verified(cells) {
-        stack = verified(cells, frame, row, most, stack);
-    }
-    if memo.is_outdated(&known) {
-        memo.remember(&mut Walk::new(cells, frame, row), most, stack);
+        stack = verified(cells, frame, row, stack);
     }
     memo.give_back();
     stack
 }
 
-/// The same by a walk without help, counted if it is another.
+/// The same for a stack that is another one than the last.
+#[inline(never)]
+fn follow(cells: &Cells, frame: &Frame, row: &Row, memo: &Memo) -> u32 {
+    let walk = &mut Walk::new(cells, frame, row);
+    if !walk.can_be_remembered() {
+        return walk_all(cells, frame, row);
+    }
+    let most = most_frames(cells);
+    let known = memo.walk(walk, most);
+    let hash = stacks::hash_end(known.hash, known.frames, known.end);
+    let stack = number(cells, frame, row, hash, known.frames, known.end);
+    if memo.is_outdated(&known) {
+        memo.remember(&mut Walk::new(cells, frame, row), most, stack);
+    }
+    stack
+}
+
+/// The number by a walk without help, counted if it is another.
 #[cold]
 #[inline(never)]
-fn verified(cells: &Cells, frame: &Frame, row: &Row, most: usize, stack: u32) -> u32 {
-    let whole = walk_all(cells, frame, row, most);
+fn verified(cells: &Cells, frame: &Frame, row: &Row, stack: u32) -> u32 {
+    let whole = walk_all(cells, frame, row);
     let counter = |at| cells.region().at(at).word();
     counter(region::VERIFIED).fetch_add(1, Relaxed);
     if whole != stack {
@@ -86,7 +78,8 @@ fn other_caller(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
 
 /// The same without what is remembered.
 #[inline(never)]
-fn walk_all(cells: &Cells, frame: &Frame, row: &Row, most: usize) -> u32 {
+fn walk_all(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
+    let most = most_frames(cells);
     let (mut hash, mut frames) = (stacks::HASH_START, 0_usize);
     let end = each(&mut Walk::new(cells, frame, row), most, |address| {
         hash = stacks::hash_step(hash, address);
@@ -138,7 +131,7 @@ fn each(walk: &mut Walk, most: usize, mut tell: impl FnMut(u64)) -> End {
         if left == 0 {
             return walk.end_at(at);
         }
-        if let Err(end) = walk.step(&mut at) {
+        if let Err(end) = walk.step(&mut at, &mut ()) {
             return end;
         }
     }

@@ -103,7 +103,11 @@ impl Walk {
 
     /// Goes up to the caller's frame.
     #[inline(always)]
-    pub(crate) fn step(&mut self, at: &mut Position) -> Result<(), End> {
+    pub(crate) fn step(
+        &mut self,
+        at: &mut Position,
+        witness: &mut impl Witness,
+    ) -> Result<(), End> {
         if let Some((is_by_frame, distance, saved)) = unwind::simple(self.tables.cached(at.lookup))
         {
             // Which way a frame is found is as good as random, and a wrong guess of the processor's
@@ -119,12 +123,20 @@ impl Walk {
                 && above.is_multiple_of(8)
                 && is_code(code)
             {
+                if is_by_frame {
+                    witness.used(memo::USES);
+                }
+                witness.loaded(above.wrapping_sub(8));
+                if reloads {
+                    witness.loaded(slot);
+                    witness.used(memo::RELOADS);
+                }
                 (at.code, at.lookup, at.stack) = (code, code - 1, above);
                 at.frame = select(reloads, word, at.frame);
                 return Ok(());
             }
         }
-        self.careful_step(at.lookup, at.stack, at.frame, &mut ())?;
+        self.careful_step(at.lookup, at.stack, at.frame, witness)?;
         (at.code, at.lookup) = (self.arrived.code, self.arrived.lookup);
         (at.stack, at.frame) = (self.arrived.stack, self.arrived.frame);
         Ok(())
