@@ -35,7 +35,10 @@ const GOOD: usize = 4;
 /// Misses after which a memo is made anew, at first and at most: one that is of no use, however
 /// often it is made, must cost nothing.
 const PATIENCE: u64 = 2;
-const MOST_PATIENCE: u64 = 1 << 12;
+const MOST_PATIENCE: u64 = 1 << 9;
+
+/// A stack that is partly remembered comes again so often before it is wholly.
+const AGAIN: u64 = 8;
 
 /// No stack pointer.
 const NOWHERE: u64 = u64::MAX;
@@ -198,13 +201,14 @@ impl Memo {
         is_due
     }
 
-    /// Whether it is time to remember another stack, after one of which so many frames were walked.
-    pub(crate) fn is_outdated(&self, known: &Known) -> bool {
+    /// Whether it is time to remember another stack, after this one, of which so many frames were
+    /// walked.
+    pub(crate) fn is_outdated(&self, walked: usize, stack: u32) -> bool {
         let field = |at| self.place.at(at);
-        if known.walked <= GOOD {
+        if walked <= GOOD {
             field(memo::MISSES).set(0);
             field(memo::PATIENCE).set(PATIENCE);
-            return false;
+            return self.comes_again(stack);
         }
         let misses = field(memo::MISSES).get() + 1;
         let patience = field(memo::PATIENCE).get().max(PATIENCE);
@@ -213,6 +217,16 @@ impl Memo {
         if is_enough {
             field(memo::PATIENCE).set((patience * 2).min(MOST_PATIENCE));
         }
+        is_enough
+    }
+
+    /// Whether a stack that is partly remembered has come so often in turn that it should be wholly.
+    fn comes_again(&self, stack: u32) -> bool {
+        let other = self.place.at(memo::OTHER);
+        let times = if other.get() as u32 == stack { other.get() >> 32 } else { 0 };
+        let is_enough = times >= AGAIN;
+        let times = if is_enough { 0 } else { times + 1 };
+        other.set(times << 32 | u64::from(stack));
         is_enough
     }
 

@@ -37,7 +37,7 @@ fn follow(cells: &Cells, frame: &Frame, row: &Row, memo: &Memo) -> u32 {
     let known = memo.walk(walk, most);
     let hash = stacks::hash_end(known.hash, known.frames, known.end);
     let stack = number(cells, frame, row, hash, known.frames, known.end);
-    if memo.is_outdated(&known) {
+    if memo.is_outdated(known.walked, stack) {
         memo.remember(&mut Walk::new(cells, frame, row), most, stack);
     }
     stack

@@ -32,8 +32,9 @@ pub struct Head {
     pub patience: u64,
     /// Stacks since one was verified.
     pub unverified: u64,
-    /// Zero.
-    pub reserved: u64,
+    /// The number of the last stack that was another one than what is remembered, and above it how
+    /// often in turn it came.
+    pub other: u64,
 }
 
 /// A frame.
@@ -110,6 +111,8 @@ pub const MISSES: usize = offset_of!(Head, misses);
 pub const PATIENCE: usize = offset_of!(Head, patience);
 /// Offset of [`Head::unverified`].
 pub const UNVERIFIED: usize = offset_of!(Head, unverified);
+/// Offset of [`Head::other`].
+pub const OTHER: usize = offset_of!(Head, other);
 /// Offset of the frames.
 pub const FRAMES_AT: usize = size_of::<Head>();
 /// Offset of the words.

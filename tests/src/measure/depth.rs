@@ -42,6 +42,21 @@ pub struct DepthCost {
     pub peer_ratio: Spread,
 }
 
+/// What a session takes in of two threads that do nothing but call malloc and free.
+#[derive(Debug, Serialize)]
+pub struct BusyRate {
+    /// How the session was to deal with full rings.
+    pub on_full: &'static str,
+    /// Frames above malloc.
+    pub frames: u32,
+    /// Events of the two threads without a session, in millions a second.
+    pub plain: Spread,
+    /// With one that records them all.
+    pub recorded: Spread,
+    /// Of a thousand events, those that were lost.
+    pub lost_of_thousand: Spread,
+}
+
 /// What a program's work costs.
 #[derive(Debug, Serialize)]
 pub struct WorkCost {
@@ -154,4 +169,39 @@ pub(super) fn measure_work(rounds: Rounds) -> Vec<WorkCost> {
         times: of(&|turn| Some(turn.attached / turn.plain)),
         peer_times: of(&|turn| Some(turn.peer? / turn.plain)),
     }]
+}
+
+/// The step of `depth_cost.c` that has two threads work, and the shape of their stacks.
+const TWO_THREADS: (u64, u32) = (8, 20);
+const PAIRS_OF_TWO: u64 = 2_000_000;
+
+pub(super) fn measure_two_threads(rounds: Rounds) -> Vec<BusyRate> {
+    ["drop", "wait"].into_iter().filter_map(|on_full| rate_of_two(on_full, rounds)).collect()
+}
+
+fn rate_of_two(on_full: &'static str, rounds: Rounds) -> Option<BusyRate> {
+    let [mut plain, mut recorded, mut lost] = [const { Vec::new() }; 3];
+    let mut fixture = Launch::new("depth_cost.c")?.start();
+    #[expect(clippy::cast_precision_loss, reason = "some millions, some seconds")]
+    let rate = |ns: u64| (4 * PAIRS_OF_TWO) as f64 / ns as f64 * 1e3;
+    for _ in 0..rounds.0 {
+        plain.push(rate(fixture.step(TWO_THREADS.0, PAIRS_OF_TWO)));
+        let command = Attached::command(fixture.pid(), Hooks::Auto);
+        let command = command.arg("--all").arg("--ring=8MiB").arg(format!("--on-full={on_full}"));
+        let session = Attached::start(command, &mut fixture);
+        recorded.push(rate(fixture.step(TWO_THREADS.0, PAIRS_OF_TWO)));
+        let report = session.end();
+        #[expect(clippy::cast_precision_loss, reason = "some millions")]
+        lost.push(
+            report.heap.lost.values().sum::<u64>() as f64 * 1e3 / report.calls().max(1) as f64,
+        );
+    }
+    fixture.finish();
+    Some(BusyRate {
+        on_full,
+        frames: TWO_THREADS.1,
+        plain: Spread::of(plain),
+        recorded: Spread::of(recorded),
+        lost_of_thousand: Spread::of(lost),
+    })
 }

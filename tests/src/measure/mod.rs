@@ -20,7 +20,7 @@ mod table;
 
 use serde::Serialize;
 
-pub use depth::{DepthCost, WorkCost};
+pub use depth::{BusyRate, DepthCost, WorkCost};
 pub use instructions::Instructions;
 pub use pairs::PairCost;
 pub use programs::ProgramCost;
@@ -52,6 +52,8 @@ pub struct Results {
     pub depth: Vec<DepthCost>,
     /// The same for a program's work.
     pub work: Vec<WorkCost>,
+    /// And how much of it can be taken in.
+    pub two_threads: Vec<BusyRate>,
 }
 
 impl Results {
@@ -81,6 +83,7 @@ impl Results {
         if wanted("depth") {
             results.depth = depth::measure(rounds);
             results.work = depth::measure_work(rounds);
+            results.two_threads = depth::measure_two_threads(rounds);
         }
         results
     }

@@ -126,6 +126,17 @@ impl Results {
                 (Told(cost.plain_ms), Told(cost.times), Told(cost.peer_times));
             writeln!(f, "| {} | {plain} | {times} | {peer} |", cost.program)?;
         }
+        writeln!(
+            f,
+            "\n| two busy threads, frames | rings full | events, millions a second | recorded \
+             | lost of 1000 |"
+        )?;
+        writeln!(f, "|---|---|---:|---:|---:|")?;
+        for rate in &self.two_threads {
+            let (plain, recorded) = (Told(rate.plain), Told(rate.recorded));
+            let (lost, frames) = (Told(rate.lost_of_thousand), rate.frames);
+            writeln!(f, "| {frames} | {} | {plain} | {recorded} | {lost} |", rate.on_full)?;
+        }
         writeln!(f)
     }
 }
