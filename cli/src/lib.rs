@@ -14,6 +14,7 @@ mod front;
 mod guard;
 mod heap_text;
 mod hidden;
+mod ledger;
 mod line;
 mod message;
 mod observation;

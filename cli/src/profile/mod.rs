@@ -17,6 +17,7 @@ mod live;
 mod mappings;
 mod site;
 mod sites;
+mod sum;
 mod table;
 mod wide;
 
@@ -34,6 +35,7 @@ mod truth;
 pub use estimate::{Estimate, Measure};
 pub use live::Oddities;
 pub use site::{Flow, Pages, Site, Tally};
+pub use sum::Sum;
 
 use std::{collections::HashMap, hash::Hash};
 

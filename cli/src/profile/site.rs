@@ -5,14 +5,8 @@ use heapattach_injector::event::StackId;
 use super::{
     block::Block,
     estimate::{Measure, Samples, float},
+    sum::{Exact, Sum},
 };
-
-/// Blocks that are known one by one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Exact {
-    bytes: u64,
-    count: u64,
-}
 
 /// Blocks since the attach: those handed out, those given back, and those still held.
 ///
@@ -56,18 +50,6 @@ pub struct Site {
     pub pages: Pages,
 }
 
-impl Exact {
-    fn add(&mut self, size: u64) {
-        self.bytes = self.bytes.saturating_add(size);
-        self.count = self.count.saturating_add(1);
-    }
-
-    fn remove(&mut self, size: u64) {
-        self.bytes = self.bytes.saturating_sub(size);
-        self.count = self.count.saturating_sub(1);
-    }
-}
-
 impl Tally {
     /// Adds a block to one of the sums.
     pub fn add(&mut self, flow: Flow, block: &Block) {
@@ -88,8 +70,7 @@ impl Tally {
     /// Adds all of another tally.
     pub fn merge(&mut self, other: &Self) {
         for (sum, more) in self.exact.iter_mut().zip(&other.exact) {
-            sum.bytes = sum.bytes.saturating_add(more.bytes);
-            sum.count = sum.count.saturating_add(more.count);
+            sum.merge(more);
         }
         if let Some(more) = &other.sampled {
             let sums = self.sampled.get_or_insert_default();
@@ -99,10 +80,13 @@ impl Tally {
 
     /// One of the sums, with its intervals.
     pub fn measure(&self, flow: Flow) -> Measure {
-        let exact = self.exact[flow as usize];
-        let sampled = self.sampled.as_ref().map(|sums| sums[flow as usize].measure());
-        let Measure { bytes, count } = sampled.unwrap_or_default();
-        Measure { bytes: bytes.plus(float(exact.bytes)), count: count.plus(float(exact.count)) }
+        self.sum(flow).measure()
+    }
+
+    /// One of the sums, to be added to others.
+    pub fn sum(&self, flow: Flow) -> Sum {
+        let sampled = self.sampled.as_ref().map(|sums| &sums[flow as usize]);
+        Sum::new(self.exact[flow as usize], sampled)
     }
 
     /// The records behind one of the sums.
