@@ -23,6 +23,7 @@ mod payload;
 mod profile;
 mod quantity;
 mod recorder;
+mod recording;
 mod report;
 mod site_report;
 mod spawn;
