@@ -7,6 +7,7 @@
 //! ```
 
 mod args;
+mod clock;
 mod commands;
 mod compose;
 mod exit;

@@ -15,7 +15,10 @@ use heapattach_injector::{
     stream::Records,
 };
 
-use crate::profile::{Limits, Profile};
+use crate::{
+    clock::Clock,
+    profile::{Limits, Profile},
+};
 
 /// Events that are taken in together.
 const BATCH: usize = 4096;
@@ -51,6 +54,7 @@ pub struct Recorder {
 /// Where events go.
 #[derive(Debug)]
 struct Intake {
+    clock: Clock,
     profile: Profile,
     /// By the number of the stack, where every call is told.
     callers: Vec<Vec<Caller>>,
@@ -72,7 +76,7 @@ impl Intake {
     }
 
     fn settle(&mut self) {
-        self.profile.apply(&self.batch);
+        self.profile.apply(&self.batch, self.clock.now(), &mut ());
         self.batch.clear();
     }
 
@@ -95,7 +99,7 @@ impl Intake {
             callers.len() - 1
         });
         let caller = &mut callers[at];
-        caller.calls = caller.calls.saturating_add(u64::from(!call.continues));
+        caller.calls = caller.calls.saturating_add(u64::from(!event.origin.continues));
         caller.bytes = caller.bytes.saturating_add(bytes);
     }
 }
@@ -106,7 +110,8 @@ impl Recorder {
         Self {
             records,
             intake: Intake {
-                profile: Profile::new(Limits::default()),
+                clock: Clock::start(),
+                profile: Profile::new(Limits::default(), Clock::temporary()),
                 callers: Vec::new(),
                 batch: Vec::with_capacity(BATCH),
                 taken: 0,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     hidden::Hidden,
-    profile::{Estimate, Flow, Measure, Oddities, Site},
+    profile::{Estimate, Flow, Measure, Oddities, Row},
     recorder::Recorder,
     symbols::{Frame, Symbols},
 };
@@ -177,11 +177,12 @@ pub fn heap_report(
     lost: Lost,
 ) -> HeapReport {
     let (profile, records) = (recorder.profile(), &recorder.records);
+    let total = profile.heap();
     let stacks = || profile.sites_by(Flow::Live).into_iter().filter_map(|s| records.stack(s.stack));
     symbols.prepare_returns(stacks().flat_map(|stack| stack.frames.iter().map(|at| at.get())));
     let mut causes = Causes { symbols, hidden, known: HashMap::new() };
     let sites = profile.grouped_by(Flow::Live, |id| causes.of(records.stack(id)));
-    let amount = |flow| Amount::from(profile.heap().measure(flow));
+    let amount = |flow| Amount::from(total.measure(flow));
     HeapReport {
         every: session.stream.interval,
         allocated: amount(Flow::Allocated),
@@ -190,7 +191,7 @@ pub fn heap_report(
         peak_bytes: profile.peak().into(),
         mapped: profile.pages().mapped,
         mapped_live: profile.pages().live,
-        records: profile.heap().samples(Flow::Allocated),
+        records: total.samples(Flow::Allocated),
         lost: lost_report(recorder, lost),
         more_sites: sites.len().saturating_sub(SITES),
         sites: sites
@@ -252,7 +253,7 @@ fn lost_report(recorder: &Recorder, lost: Lost) -> LostReport {
 fn site_report(
     session: &Session<'_>,
     recorder: &Recorder,
-    site: &Site,
+    site: &Row,
     symbols: &mut Symbols,
     hidden: &Hidden,
 ) -> SiteReport {

@@ -20,7 +20,6 @@
 
 mod about;
 mod code;
-mod histogram;
 mod moment;
 mod row;
 #[cfg(test)]
@@ -28,10 +27,10 @@ pub mod sample;
 
 pub use about::{About, Loss};
 pub use code::{Call, Function, Line, Location, Module, Stack};
-pub use histogram::Histogram;
 pub use moment::Moment;
 pub use row::{Metric, Row, Thread};
 
+pub use crate::profile::Histogram;
 use crate::profile::Estimate;
 
 /// A finished profile.

@@ -1,7 +1,7 @@
 //! One sum of blocks: those that are known one by one, and those that samples stand for.
 
 use super::{
-    block::Block,
+    block::Kind,
     estimate::{Measure, Samples, float},
 };
 
@@ -54,10 +54,10 @@ impl Sum {
     }
 
     /// Adds a block.
-    pub fn add(&mut self, block: &Block) {
-        match block.probability() {
-            None => self.exact.add(block.size),
-            Some(p) => self.sampled.get_or_insert_default().add(block, p),
+    pub fn add(&mut self, kind: &Kind) {
+        match kind.probability() {
+            None => self.exact.add(kind.size),
+            Some(p) => self.sampled.get_or_insert_default().add(kind.size, p),
         }
     }
 

@@ -1,22 +1,26 @@
-//! A site: everything that was asked for by one call stack.
+//! A row of the sheet: everything that one call stack asked for in one thread.
 
 use heapattach_injector::event::StackId;
 
 use super::{
-    block::Block,
+    block::Kind,
     estimate::{Measure, Samples, float},
+    histogram::Histogram,
     sum::{Exact, Sum},
 };
 
-/// Blocks since the attach: those handed out, those given back, and those still held.
+/// The sums of a [`Tally`].
+pub const FLOWS: usize = 5;
+
+/// Blocks since the attach, in several sums.
 ///
-/// The three are separate sums, since some blocks are neither live nor freed as far as we know:
-/// those that found the live set full.
+/// They are separate, since some blocks are neither live nor freed as far as we know: those that
+/// found the live set full.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    exact: [Exact; 3],
-    // Apart, so that a session which records every block finds a site in one cache line.
-    sampled: Option<Box<[Samples; 3]>>,
+    exact: [Exact; FLOWS],
+    // Apart, so that a session which records every block finds a row in few cache lines.
+    sampled: Option<Box<[Samples; FLOWS]>>,
 }
 
 /// One of the sums of a [`Tally`].
@@ -28,6 +32,10 @@ pub enum Flow {
     Freed = 1,
     /// Held now.
     Live = 2,
+    /// Held when most was held.
+    Peak = 3,
+    /// Given back very soon.
+    Temporary = 4,
 }
 
 /// Bytes of pages; these are exact, every call is recorded.
@@ -39,31 +47,51 @@ pub struct Pages {
     pub live: u64,
 }
 
-/// What one call stack asked for.
-#[derive(Clone, Debug)]
-pub struct Site {
+/// What one call stack asked for in one thread.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
     /// Who asked.
     pub stack: StackId,
-    /// Blocks of the heap.
+    /// In which thread; 0: not told apart.
+    pub thread: u16,
+    /// Peaks that had been noted when it last changed.
+    pub peaks: u32,
+    /// Snapshots that had been made when it last changed.
+    pub snapshots: u32,
+    /// Blocks of the heap. Its peak is stale where `peaks` is.
     pub heap: Tally,
     /// Pages of its own.
     pub pages: Pages,
+    /// Blocks handed out by size.
+    pub sizes: Histogram,
+    /// Blocks given back by how long they lived, in microseconds.
+    pub lifetimes: Histogram,
+    /// Blocks handed out by `realloc` for older ones.
+    pub exchanged: f64,
 }
 
 impl Tally {
     /// Adds a block to one of the sums.
-    pub fn add(&mut self, flow: Flow, block: &Block) {
-        match block.probability() {
-            None => self.exact[flow as usize].add(block.size),
-            Some(p) => self.sampled.get_or_insert_default()[flow as usize].add(block, p),
+    pub fn add(&mut self, flow: Flow, kind: &Kind) {
+        match kind.probability() {
+            None => self.exact[flow as usize].add(kind.size),
+            Some(p) => self.sampled.get_or_insert_default()[flow as usize].add(kind.size, p),
         }
     }
 
     /// Takes a block away from one of the sums that it was added to.
-    pub fn remove(&mut self, flow: Flow, block: &Block) {
-        match block.probability() {
-            None => self.exact[flow as usize].remove(block.size),
-            Some(p) => self.sampled.get_or_insert_default()[flow as usize].remove(block, p),
+    pub fn remove(&mut self, flow: Flow, kind: &Kind) {
+        match kind.probability() {
+            None => self.exact[flow as usize].remove(kind.size),
+            Some(p) => self.sampled.get_or_insert_default()[flow as usize].remove(kind.size, p),
+        }
+    }
+
+    /// Takes what is live for the peak.
+    pub fn note_peak(&mut self) {
+        self.exact[Flow::Peak as usize] = self.exact[Flow::Live as usize];
+        if let Some(sums) = &mut self.sampled {
+            sums[Flow::Peak as usize] = sums[Flow::Live as usize];
         }
     }
 
@@ -87,6 +115,17 @@ impl Tally {
     pub fn sum(&self, flow: Flow) -> Sum {
         let sampled = self.sampled.as_ref().map(|sums| &sums[flow as usize]);
         Sum::new(self.exact[flow as usize], sampled)
+    }
+
+    /// Puts a sum in the place of one.
+    pub fn set(&mut self, flow: Flow, sum: &Sum) {
+        let (exact, sampled) = sum.parts();
+        self.exact[flow as usize] = exact;
+        match (sampled, &mut self.sampled) {
+            (None, None) => {}
+            (None, Some(sums)) => sums[flow as usize] = Samples::default(),
+            (Some(sampled), sums) => sums.get_or_insert_default()[flow as usize] = *sampled,
+        }
     }
 
     /// The records behind one of the sums.
@@ -122,17 +161,20 @@ impl Pages {
     }
 }
 
-impl Site {
-    /// A site that has asked for nothing yet.
-    pub fn new(stack: StackId) -> Self {
-        Self { stack, heap: Tally::default(), pages: Pages::default() }
+impl Row {
+    /// A row of what has asked for nothing yet.
+    pub fn new(stack: StackId, thread: u16) -> Self {
+        Self { stack, thread, ..Self::default() }
     }
 
-    /// Adds all that another site asked for.
+    /// Adds all that another row asked for; peaks must not be stale.
     pub fn merge(&mut self, other: &Self) {
         self.heap.merge(&other.heap);
         self.pages.mapped = self.pages.mapped.saturating_add(other.pages.mapped);
         self.pages.live = self.pages.live.saturating_add(other.pages.live);
+        self.sizes.merge(&other.sizes);
+        self.lifetimes.merge(&other.lifetimes);
+        self.exchanged += other.exchanged;
     }
 
     /// Whether it has asked for anything.
