@@ -2,7 +2,11 @@
 
 #![allow(dead_code, reason = "the report of a file is to come")]
 
+mod block;
+mod changes;
 mod error;
+mod snapshot;
+mod wire;
 
 use std::{ops::Range, path::Path, time::Duration};
 
