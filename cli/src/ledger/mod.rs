@@ -30,8 +30,8 @@ pub use code::{Call, Function, Line, Location, Module, Stack};
 pub use moment::Moment;
 pub use row::{Metric, Row, Thread};
 
-pub use crate::profile::Histogram;
 use crate::profile::Estimate;
+pub use crate::profile::Histogram;
 
 /// A finished profile.
 #[derive(Clone, Debug, Default)]

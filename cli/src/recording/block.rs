@@ -61,6 +61,11 @@ pub struct Place {
 }
 
 impl Content {
+    /// Whether only the last one counts.
+    pub fn is_replaced(self) -> bool {
+        matches!(self, Self::About | Self::Modules | Self::Threads)
+    }
+
     fn of(number: u8) -> Option<Self> {
         Some(match number {
             1 => Self::About,
@@ -78,6 +83,11 @@ impl Content {
 }
 
 impl Place {
+    /// The same block elsewhere.
+    pub fn moved(&self, at: u64) -> Self {
+        Self { at, ..*self }
+    }
+
     /// Where the next block is.
     pub fn end(&self) -> u64 {
         self.at + HEAD as u64 + u64::from(self.stored)
@@ -130,8 +140,15 @@ pub fn find(file: &File, at: u64) -> Option<Place> {
     (hasher.finalize() == place.checksum).then_some(place)
 }
 
+/// Of a block that was made for this offset.
+pub fn place_of(at: u64, block: &[u8]) -> Option<Place> {
+    place(at, block.first_chunk()?)
+}
+
 fn place(at: u64, head: &[u8; HEAD]) -> Option<Place> {
-    let word = |from: usize| u32::from_le_bytes([head[from], head[from + 1], head[from + 2], head[from + 3]]);
+    let word = |from: usize| {
+        u32::from_le_bytes([head[from], head[from + 1], head[from + 2], head[from + 3]])
+    };
     let (stored, length, checksum) = (word(4), word(8), word(12));
     let is_sound = head[1..4] == [0; 3] && length as usize <= LIMIT && stored as usize <= 2 * LIMIT;
     let content = Content::of(head[0]).filter(|_| is_sound)?;

@@ -121,9 +121,8 @@ impl Hasher for Quick {
 
     fn write_u64(&mut self, number: u64) {
         let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
-        let [low, high] = [product, product >> 64].map(|half| {
-            u64::try_from(half & u128::from(u64::MAX)).unwrap_or_default()
-        });
+        let [low, high] = [product, product >> 64]
+            .map(|half| u64::try_from(half & u128::from(u64::MAX)).unwrap_or_default());
         self.0 = low ^ high;
     }
 }
@@ -199,7 +198,8 @@ impl Encoder {
         out.number(self.begin);
         out.number(self.count);
         out.number(self.kinds.len() as u64);
-        for column in [self.definitions, Out(self.guesses), self.literals, self.details, self.ages] {
+        for column in [self.definitions, Out(self.guesses), self.literals, self.details, self.ages]
+        {
             out.bytes(&column.0);
         }
         out.0
@@ -294,18 +294,20 @@ pub fn decode(content: &[u8], mut tell: impl FnMut(u64, &Change) -> bool) -> Opt
     let kinds = usize::try_from(all.number()?).ok()?;
     let definitions = In::new(all.bytes()?);
     let guesses = all.bytes()?;
-    let [mut literals, mut details, mut ages] = [all.bytes()?, all.bytes()?, all.bytes()?].map(In::new);
+    let [mut literals, mut details, mut ages] =
+        [all.bytes()?, all.bytes()?, all.bytes()?].map(In::new);
     let kinds = define(definitions, kinds)?;
     if count.div_ceil(4) != guesses.len() as u64 {
         return None;
     }
     let kind_at = |number: u32| kinds.get(number as usize).copied();
     let mut guesser = Guesser::new();
-    let each = (0..count).zip(guesses.iter().flat_map(|&byte| (0..8).step_by(2).map(move |by| byte >> by & 3)));
+    let each = (0..count)
+        .zip(guesses.iter().flat_map(|&byte| (0..8).step_by(2).map(move |by| byte >> by & 3)));
     for (_, guess) in each {
         let symbol = guesser.give(guess, || literals.small())?;
         let ticks = Tick::of(now);
-        let mut ago = |from: &mut In<'_>| Some(ticks.minus(from.small()?));
+        let ago = |from: &mut In<'_>| Some(ticks.minus(from.small()?));
         let change = match symbol {
             TICK => {
                 now = now.checked_add(details.number()?)?;
@@ -378,7 +380,13 @@ mod tests {
         let steps = prop::collection::vec((0..3u64, change), 0..200);
         steps.prop_map(|steps| {
             let mut now = 1 << 33;
-            steps.into_iter().map(|(pause, change)| { now += pause * pause; (now, change) }).collect()
+            steps
+                .into_iter()
+                .map(|(pause, change)| {
+                    now += pause * pause;
+                    (now, change)
+                })
+                .collect()
         })
     }
 
@@ -422,7 +430,8 @@ mod tests {
                 encoder.note(&Change::Freed { kind, birth: Tick::of(turn / 100) });
             }
         }
-        let bytes = super::super::block::encode(super::super::block::Content::Changes, &encoder.finish());
+        let bytes =
+            super::super::block::encode(super::super::block::Content::Changes, &encoder.finish());
         assert!(bytes.unwrap().len() < 4_000, "of 400 thousand events");
     }
 }

@@ -16,11 +16,16 @@ pub enum RecordingError {
         #[source]
         source: io::Error,
     },
+    /// Nothing is written over.
+    #[error("{0} is there already; give another name or remove it")]
+    Exists(PathBuf),
     /// Another kind of file.
     #[error("{0} is no recording of heapattach")]
     Alien(PathBuf),
     /// Made by a later heapattach.
-    #[error("{path} is a recording of version {version}, and this heapattach reads {known}; use a newer one")]
+    #[error(
+        "{path} is a recording of version {version}, and this heapattach reads {known}; use a newer one"
+    )]
     Version {
         /// The file.
         path: PathBuf,

@@ -1,9 +1,7 @@
 //! Snapshots as bytes: the sums of the rows that have changed since the one before.
 
 use super::wire::{In, Out};
-use crate::profile::{
-    Exact, Flow, Histogram, Row, RowId, SUMS, Samples, Snapshot, Sum,
-};
+use crate::profile::{Exact, Flow, Histogram, Row, RowId, SUMS, Samples, Snapshot, Sum};
 
 /// The sums of a row that are kept.
 const FLOWS: [Flow; 5] = [Flow::Live, Flow::Allocated, Flow::Freed, Flow::Peak, Flow::Temporary];
@@ -182,7 +180,10 @@ mod tests {
         let rows = sheet.rows.all().iter().map(|row| sheet.finished(row)).chain([sheet.total()]);
         let one = |row: Row| {
             let sums = FLOWS.map(|flow| row.heap.measure(flow));
-            format!("{sums:?} {:?} {:?} {} {:?}", row.sizes, row.lifetimes, row.exchanged, row.pages)
+            format!(
+                "{sums:?} {:?} {:?} {} {:?}",
+                row.sizes, row.lifetimes, row.exchanged, row.pages
+            )
         };
         rows.map(one).collect()
     }
