@@ -213,7 +213,7 @@ impl Recorder {
         let is_marked = notes.iter().any(|note| matches!(note, Note::Mark(_)));
         for note in notes {
             match note {
-                Note::Moment(moment) => scribe.moment(&moment),
+                Note::Moment(moment) => scribe.moment(moment),
                 Note::Mark(mark) => scribe.mark(&mark),
                 Note::Modules(known) => scribe.modules(&known),
             }
