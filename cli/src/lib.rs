@@ -7,29 +7,38 @@
 //! ```
 
 mod args;
+mod clock;
 mod commands;
 mod compose;
+mod desk;
 mod exit;
+mod follower;
 mod front;
 mod guard;
 mod heap_text;
 mod hidden;
+pub mod ledger;
 mod line;
 mod message;
+mod naming;
 mod observation;
 mod output;
 mod payload;
-mod profile;
+pub mod profile;
 mod quantity;
 mod recorder;
+pub mod recording;
 mod report;
+mod roster;
 mod site_report;
 mod spawn;
 mod stack_list;
 mod stack_report;
 mod symbols;
 mod text;
+mod timeline;
 mod tracer;
+mod watchman;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     hidden::Hidden,
-    profile::{Estimate, Flow, Measure, Oddities, Site},
+    profile::{Estimate, Flow, Measure, Oddities, Row},
     recorder::Recorder,
     symbols::{Frame, Symbols},
 };
@@ -184,10 +184,11 @@ pub fn heap_report(
     lost: Lost,
 ) -> HeapReport {
     let (profile, records) = (recorder.profile(), &recorder.records);
+    let total = profile.heap();
     symbols.prepare_returns(callers(recorder));
     let mut causes = Causes { symbols, hidden, known: HashMap::new() };
     let sites = profile.grouped_by(Flow::Live, |id| causes.of(records.stack(id)));
-    let amount = |flow| Amount::from(profile.heap().measure(flow));
+    let amount = |flow| Amount::from(total.measure(flow));
     HeapReport {
         every: session.stream.interval,
         allocated: amount(Flow::Allocated),
@@ -196,7 +197,7 @@ pub fn heap_report(
         peak_bytes: profile.peak().into(),
         mapped: profile.pages().mapped,
         mapped_live: profile.pages().live,
-        records: profile.heap().samples(Flow::Allocated),
+        records: total.samples(Flow::Allocated),
         lost: lost_report(recorder, lost),
         more_sites: sites.len().saturating_sub(SITES),
         sites: sites
@@ -258,7 +259,7 @@ fn lost_report(recorder: &Recorder, lost: Lost) -> LostReport {
 fn site_report(
     session: &Session<'_>,
     recorder: &Recorder,
-    site: &Site,
+    site: &Row,
     symbols: &mut Symbols,
     hidden: &Hidden,
 ) -> SiteReport {

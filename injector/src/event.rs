@@ -8,11 +8,22 @@ use crate::addr::RemoteAddr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StackId(pub u32);
 
+/// Where an event comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The ring, if only one thread writes to it; 0 where that is not known.
+    pub ring: u8,
+    /// Another event of the same call came before.
+    pub continues: bool,
+}
+
 /// One thing that happened. `stamp` numbers all recorded things of a session; no two are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Its number.
     pub stamp: u64,
+    /// Where it comes from.
+    pub origin: Origin,
     /// What it was.
     pub what: What,
 }

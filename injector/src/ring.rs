@@ -21,7 +21,7 @@ use nix::errno::Errno;
 
 use crate::{
     addr::RemoteAddr,
-    event::{Event, StackId, What},
+    event::{Event, Origin, StackId, What},
     memory::Memory,
     shared::{Reach, Shared},
 };
@@ -35,6 +35,10 @@ const WINDOW: u64 = 1 << 20;
 /// Tells a slot in the window from an empty one; no number of a stack is so large.
 const PRESENT: u64 = 1 << 63;
 
+/// The part of a seal that is the number of the stack. What was below it is known to be right once
+/// the slot is read; the ring takes its place.
+const STACK_BITS: u64 = u64::MAX << 32;
+
 const SLOT_WORDS: usize = SLOT_BYTES / 8;
 type Slot = [u64; SLOT_WORDS];
 
@@ -45,8 +49,6 @@ pub struct Call {
     pub hook: usize,
     /// Who called; of what is given back, only where everything is recorded.
     pub stack: StackId,
-    /// Another event of the same call came before.
-    pub continues: bool,
 }
 
 /// The sampling intervals of a session, by the numbers that records name them by.
@@ -183,16 +185,18 @@ impl Reader {
             tail = head;
         }
         let slots = region::SLOTS_AT + number * (SLOT_BYTES << self.ring_bits);
+        let writer = if ring::is_own(number) { number as u64 } else { 0 };
         while tail != head {
             let at = slots + usize::try_from(tail & (capacity - 1)).unwrap_or(0) * SLOT_BYTES;
             match protocol::read(&reach, at, tail) {
-                // Mostly it is the very next one.
-                Some(slot) if slot[3] == self.next && self.is_free(slot[3]) => {
-                    self.tell_one(slot, tell);
-                }
-                Some([seal, rest @ ..]) => {
-                    let [packed, size, stamp] = rest;
-                    self.place([seal | PRESENT, packed, size, stamp], tell);
+                Some([seal, packed, size, stamp]) => {
+                    let slot = [seal & STACK_BITS | PRESENT | writer, packed, size, stamp];
+                    // Mostly it is the very next one.
+                    if stamp == self.next && self.is_free(stamp) {
+                        self.tell_one(slot, tell);
+                    } else {
+                        self.place(slot, tell);
+                    }
                 }
                 None if given_up => self.torn = self.torn.saturating_add(1),
                 None => break,
@@ -285,6 +289,8 @@ impl Reader {
         let (kind, hook, interval_number) = ring::parts(packed);
         let kind = kind?;
         let stack = StackId(u32::try_from((seal & !PRESENT) >> 32).ok()?);
+        let continues = matches!(kind, Kind::Reallocated | Kind::Remapped | Kind::Restored);
+        let origin = Origin { ring: u8::try_from(seal & u64::from(u8::MAX)).ok()?, continues };
         let what = match kind {
             Kind::Allocated | Kind::Reallocated => {
                 let interval = *self.known.get(interval_number)?;
@@ -297,7 +303,6 @@ impl Reader {
             Kind::Restored => What::Restored { announced: size },
             Kind::Nothing => return Some(None),
         };
-        let continues = matches!(kind, Kind::Reallocated | Kind::Remapped | Kind::Restored);
-        Some(Some((Event { stamp, what }, Call { hook, stack, continues })))
+        Some(Some((Event { stamp, origin, what }, Call { hook, stack })))
     }
 }

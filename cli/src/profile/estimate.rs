@@ -32,7 +32,7 @@
 //! its truth lies in tiny blocks of which most likely none was sampled. There the interval of the
 //! number holds the truth in some 80 to 90 % of cases; that of the bytes remains right.
 
-use super::{block::Block, wide::Wide};
+use super::wide::Wide;
 
 /// The normal distribution has 95 % of its weight within so many standard deviations.
 const Z: f64 = 1.959_963_984_540_054;
@@ -89,22 +89,22 @@ impl Estimate {
 
 impl Samples {
     /// Adds a block that was taken with this probability.
-    pub fn add(&mut self, block: &Block, probability: f64) {
+    pub fn add(&mut self, size: u64, probability: f64) {
         self.seen = self.seen.saturating_add(1);
-        self.seen_bytes = self.seen_bytes.saturating_add(block.size);
-        self.bytes.add(float(block.size) / probability, probability, 1.0);
+        self.seen_bytes = self.seen_bytes.saturating_add(size);
+        self.bytes.add(float(size) / probability, probability, 1.0);
         self.count.add(probability.recip(), probability, 1.0);
     }
 
     /// Takes away a block that was added.
-    pub fn remove(&mut self, block: &Block, probability: f64) {
+    pub fn remove(&mut self, size: u64, probability: f64) {
         self.seen = self.seen.saturating_sub(1);
         if self.seen == 0 {
             *self = Self::default();
             return;
         }
-        self.seen_bytes = self.seen_bytes.saturating_sub(block.size);
-        self.bytes.add(float(block.size) / probability, probability, -1.0);
+        self.seen_bytes = self.seen_bytes.saturating_sub(size);
+        self.bytes.add(float(size) / probability, probability, -1.0);
         self.count.add(probability.recip(), probability, -1.0);
     }
 
@@ -126,6 +126,21 @@ impl Samples {
         self.bytes.sum.value()
     }
 
+    /// Everything in it: the samples, their bytes, and the sums of both kinds.
+    pub fn parts(&self) -> (u64, u64, [f64; SUMS]) {
+        let mut sums = [0.0; SUMS];
+        let all = self.bytes.parts().into_iter().chain(self.count.parts());
+        sums.iter_mut().zip(all).for_each(|(to, from)| *to = from);
+        (self.seen, self.seen_bytes, sums)
+    }
+
+    /// Of such parts.
+    pub fn of_parts(seen: u64, seen_bytes: u64, sums: [f64; SUMS]) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j] = sums;
+        let (bytes, count) = (Moments::of([a, b, c, d, e]), Moments::of([f, g, h, i, j]));
+        Self { seen, seen_bytes, bytes, count }
+    }
+
     /// What they stand for.
     pub fn measure(&self) -> Measure {
         Measure {
@@ -135,7 +150,19 @@ impl Samples {
     }
 }
 
+/// Sums behind an estimate of bytes and number.
+pub const SUMS: usize = 10;
+
 impl Moments {
+    fn parts(&self) -> [f64; 5] {
+        [self.sum, self.variance, self.covariance, self.third, self.spread].map(Wide::value)
+    }
+
+    fn of(parts: [f64; 5]) -> Self {
+        let [sum, variance, covariance, third, spread] = parts.map(Wide::of);
+        Self { sum, variance, covariance, third, spread }
+    }
+
     fn merge(&mut self, other: &Self) {
         self.sum.add(other.sum.value());
         self.variance.add(other.variance.value());
@@ -178,18 +205,18 @@ pub fn float(number: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use heapattach_injector::{addr::RemoteAddr, event::StackId};
+    use super::{
+        super::block::{Kind, RowId},
+        *,
+    };
 
-    use super::*;
-
-    fn block(size: u64) -> Block {
-        Block::new(RemoteAddr::new(16), 1, size, StackId(1), 65_536)
+    fn probability(size: u64) -> f64 {
+        Kind::new(RowId(1), size, 65_536).probability().expect("small")
     }
 
     fn samples(sizes: &[u64]) -> Samples {
         sizes.iter().fold(Samples::default(), |mut samples, &size| {
-            let block = block(size);
-            samples.add(&block, block.probability().expect("small"));
+            samples.add(size, probability(size));
             samples
         })
     }
@@ -225,10 +252,10 @@ mod tests {
         let mut some = samples(&[100, 3_000]);
         let before = some.measure();
         for size in [1, 2, 60_000] {
-            some.add(&block(size), block(size).probability().expect("small"));
+            some.add(size, probability(size));
         }
         for size in [2, 60_000, 1] {
-            some.remove(&block(size), block(size).probability().expect("small"));
+            some.remove(size, probability(size));
         }
         let after = some.measure();
         for (before, after) in [(before.bytes, after.bytes), (before.count, after.count)] {
@@ -236,7 +263,7 @@ mod tests {
             assert!((after.high / before.high - 1.0).abs() < 1e-9, "{before:?} {after:?}");
         }
         for size in [100, 3_000] {
-            some.remove(&block(size), block(size).probability().expect("small"));
+            some.remove(size, probability(size));
         }
         assert_eq!(some.measure(), Measure::default());
     }

@@ -2,11 +2,11 @@
 
 use heapattach_injector::{
     addr::RemoteAddr,
-    event::{Event, StackId, What},
+    event::{Event, Origin, StackId, What},
 };
 use proptest::prelude::*;
 
-use super::{Flow, Limits, Profile};
+use super::{Flow, Limits, Profile, Tick};
 
 /// Numbers that meet each other, and those that break arithmetic.
 fn number() -> impl Strategy<Value = u64> {
@@ -26,7 +26,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         2 => (at(), number()).prop_map(|(at, length)| What::Unmapped { at, length }),
         2 => number().prop_map(|announced| What::Restored { announced }),
     ];
-    let event = (number(), what).prop_map(|(stamp, what)| Event { stamp, what });
+    let event =
+        (number(), what).prop_map(|(stamp, what)| Event { stamp, origin: Origin::default(), what });
     // The order of the stamps is a promise of the reader, and this is no place to rely on it.
     let ordered = any::<bool>();
     (prop::collection::vec(event, 0..300), ordered).prop_map(|(mut events, ordered)| {
@@ -40,17 +41,17 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #[test]
     fn no_sequence_of_events_breaks_the_profile_or_its_limits(events in events()) {
-        let limits = Limits { blocks: 7, ranges: 5, sites: 4 };
-        let mut profile = Profile::new(limits);
+        let limits = Limits { blocks: 7, ranges: 5, rows: 4 };
+        let mut profile = Profile::new(limits, 1);
         for event in &events {
-            profile.apply(std::slice::from_ref(event));
+            profile.apply(std::slice::from_ref(event), Tick(0), &mut ());
             prop_assert!(profile.live_records() <= limits.blocks);
             prop_assert!(profile.mappings().len() <= limits.ranges);
         }
         for flow in [Flow::Allocated, Flow::Freed, Flow::Live] {
             let sites = profile.sites_by(flow);
-            prop_assert!(sites.len() <= limits.sites + 1);
-            for tally in sites.iter().map(|site| &site.heap).chain([profile.heap()]) {
+            prop_assert!(sites.len() <= limits.rows + 1);
+            for tally in sites.iter().map(|site| &site.heap).chain([&profile.heap()]) {
                 let measure = tally.measure(flow);
                 for e in [measure.bytes, measure.count] {
                     prop_assert!(e.low <= e.value && e.value <= e.high, "{:?}", e);

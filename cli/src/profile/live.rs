@@ -5,7 +5,7 @@
 
 use heapattach_injector::addr::RemoteAddr;
 
-use super::{announced::Announced, block::Block, table::Table};
+use super::{announced::Announced, block::Block, table::Table, tick::Tick};
 
 /// What did not add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,17 +69,23 @@ impl LiveSet {
 
     /// The free with this stamp is about to give back the block at `at`, allocated with the stamp
     /// `name` if that is known. Returns the block that thereby left the set.
-    pub fn freed(&mut self, stamp: u64, at: RemoteAddr, name: Option<u64>) -> Option<Block> {
+    pub fn freed(
+        &mut self,
+        stamp: u64,
+        now: Tick,
+        at: RemoteAddr,
+        name: Option<u64>,
+    ) -> Option<Block> {
         // A block that is older than the one meant must be gone; a younger one is another story.
-        let Some(block) = self.table.remove_if(at, |b| name.is_none_or(|n| b.stamp <= n)) else {
+        let Some(block) = self.table.remove_if(at, |b| name.is_none_or(|n| b.stamp() <= n)) else {
             count(match name {
                 Some(_) => &mut self.oddities.frees_of_lost,
                 None => &mut self.oddities.frees_of_unknown,
             });
             return None;
         };
-        if name.is_none_or(|name| block.stamp == name) {
-            self.announced.remember(stamp, block);
+        if name.is_none_or(|name| block.stamp() == name) {
+            self.announced.remember(stamp, now, block);
         } else {
             count(&mut self.oddities.missed_frees);
             count(&mut self.oddities.frees_of_lost);
@@ -87,18 +93,19 @@ impl LiveSet {
         Some(block)
     }
 
-    /// The free with the stamp `announced` did not happen. Returns the block that is back.
-    pub fn restored(&mut self, announced: u64) -> Option<Block> {
-        let block = self.announced.give_back(announced)?;
+    /// The free with the stamp `announced` did not happen. Returns the block that is back, and when
+    /// it seemed to go.
+    pub fn restored(&mut self, announced: u64) -> Option<(Block, Tick)> {
+        let (block, death) = self.announced.give_back(announced)?;
         // Whoever got the address in between got it from an allocator: the free did happen.
-        if self.table.get(block.at).is_some() {
+        if self.table.get(block.at()).is_some() {
             return None;
         }
         if self.table.insert(block).is_err() {
             count(&mut self.oddities.blocks_beyond_limit);
             return None;
         }
-        Some(block)
+        Some((block, death))
     }
 
     /// Fetches from memory what the next calls with these addresses will look at.
@@ -113,12 +120,13 @@ fn count(counter: &mut u64) {
 
 #[cfg(test)]
 mod tests {
-    use heapattach_injector::event::StackId;
-
-    use super::*;
+    use super::{
+        super::block::{Kind, RowId},
+        *,
+    };
 
     fn block(at: u64, stamp: u64) -> Block {
-        Block::new(RemoteAddr::new(at), stamp, 24, StackId(3), 1)
+        Block::new(RemoteAddr::new(at), stamp, Tick(0), Kind::new(RowId(3), 24, 1))
     }
 
     fn at(number: u64) -> RemoteAddr {
@@ -129,11 +137,11 @@ mod tests {
     fn a_freed_block_leaves_and_a_failed_realloc_brings_it_back() {
         let mut live = LiveSet::new(10);
         live.allocated(block(64, 1));
-        assert_eq!(live.freed(2, at(64), Some(1)), Some(block(64, 1)));
+        assert_eq!(live.freed(2, Tick(8), at(64), Some(1)), Some(block(64, 1)));
         assert_eq!(live.len(), 0);
-        assert_eq!(live.restored(2), Some(block(64, 1)));
+        assert_eq!(live.restored(2), Some((block(64, 1), Tick(8))));
         assert_eq!(live.restored(2), None);
-        assert_eq!(live.freed(5, at(64), None), Some(block(64, 1)));
+        assert_eq!(live.freed(5, Tick(8), at(64), None), Some(block(64, 1)));
         assert_eq!(live.oddities(), Oddities::default());
     }
 
@@ -150,7 +158,7 @@ mod tests {
     fn the_free_of_a_lost_younger_block_proves_the_older_one_dead() {
         let mut live = LiveSet::new(10);
         live.allocated(block(64, 1));
-        assert_eq!(live.freed(9, at(64), Some(5)), Some(block(64, 1)));
+        assert_eq!(live.freed(9, Tick(8), at(64), Some(5)), Some(block(64, 1)));
         let odd = live.oddities();
         assert_eq!((odd.missed_frees, odd.frees_of_lost), (1, 1));
         assert_eq!(live.restored(9), None, "what was freed is not what we dropped");
@@ -160,14 +168,14 @@ mod tests {
     fn the_free_of_a_lost_older_block_leaves_the_younger_one_alone() {
         let mut live = LiveSet::new(10);
         live.allocated(block(64, 7));
-        assert_eq!(live.freed(9, at(64), Some(5)), None);
+        assert_eq!(live.freed(9, Tick(8), at(64), Some(5)), None);
         assert_eq!((live.len(), live.oddities().frees_of_lost), (1, 1));
     }
 
     #[test]
     fn frees_of_older_blocks_are_counted() {
         let mut live = LiveSet::new(10);
-        assert_eq!(live.freed(1, at(64), None), None);
+        assert_eq!(live.freed(1, Tick(8), at(64), None), None);
         assert_eq!(live.oddities().frees_of_unknown, 1);
     }
 
@@ -179,7 +187,7 @@ mod tests {
         }
         assert_eq!((live.len(), live.oddities().blocks_beyond_limit), (2, 3));
         assert!(live.allocated(block(0, 9)).kept, "another in the place of one is no more room");
-        live.freed(10, at(0), None);
+        live.freed(10, Tick(8), at(0), None);
         assert!(live.allocated(block(128, 11)).kept);
         assert_eq!(live.restored(10), None);
         assert_eq!((live.len(), live.oddities().blocks_beyond_limit), (2, 4));

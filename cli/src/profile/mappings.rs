@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use heapattach_injector::{addr::RemoteAddr, event::StackId};
+use heapattach_injector::addr::RemoteAddr;
+
+use super::block::RowId;
 
 const PAGE: u64 = 4096;
 
@@ -21,7 +23,7 @@ pub struct Piece {
     /// Where it ends.
     pub end: u64,
     /// Who had asked for it; `None` where it is older than the session, or was never mapped.
-    pub stack: Option<StackId>,
+    pub row: Option<RowId>,
 }
 
 /// What became of a new mapping.
@@ -39,7 +41,7 @@ pub struct Placed<'a> {
 #[derive(Debug)]
 pub struct Mappings {
     /// By their beginning: the end and the owner.
-    ranges: BTreeMap<u64, (u64, StackId)>,
+    ranges: BTreeMap<u64, (u64, RowId)>,
     limit: usize,
     /// The last unmappings, by their stamps, ascending.
     announced: VecDeque<(u64, Piece)>,
@@ -78,11 +80,11 @@ impl Mappings {
     }
 
     /// A range was mapped.
-    pub fn mapped(&mut self, at: RemoteAddr, length: u64, stack: StackId) -> Placed<'_> {
+    pub fn mapped(&mut self, at: RemoteAddr, length: u64, row: RowId) -> Placed<'_> {
         let (start, end) = pages(at, length);
         self.take(start, end);
-        self.pieces.retain(|piece| piece.stack.is_some());
-        let kept = self.put(start, end, stack);
+        self.pieces.retain(|piece| piece.row.is_some());
+        let kept = self.put(start, end, row);
         Placed { bytes: end - start, kept, replaced: &self.pieces }
     }
 
@@ -92,7 +94,7 @@ impl Mappings {
         let (start, end) = pages(at, length);
         self.take(start, end);
         for &piece in &self.pieces {
-            if piece.stack.is_none() {
+            if piece.row.is_none() {
                 self.older = self.older.saturating_add(piece.bytes());
             }
             if self.announced.len() >= REMEMBERED {
@@ -110,9 +112,9 @@ impl Mappings {
         let behind = self.announced.partition_point(|&(stamp, _)| stamp <= announced);
         let back: Vec<_> = self.announced.drain(first..behind.max(first)).collect();
         for (_, piece) in back {
-            match piece.stack {
+            match piece.row {
                 None => self.older = self.older.saturating_sub(piece.bytes()),
-                Some(stack) => self.fill(piece.start, piece.end, stack),
+                Some(row) => self.fill(piece.start, piece.end, row),
             }
         }
         &self.pieces
@@ -128,45 +130,45 @@ impl Mappings {
         if let Some((_, range)) = self.ranges.range_mut(..start).next_back()
             && range.0 > start
         {
-            let (range_end, stack) = std::mem::replace(range, (start, range.1));
-            at = self.cut(start, end, range_end, stack);
+            let (range_end, row) = std::mem::replace(range, (start, range.1));
+            at = self.cut(start, end, range_end, row);
         }
         while at < end
-            && let Some((&from, &(range_end, stack))) = self.ranges.range(at..end).next()
+            && let Some((&from, &(range_end, row))) = self.ranges.range(at..end).next()
         {
             self.ranges.remove(&from);
             self.gap(at, from);
-            at = self.cut(from, end, range_end, stack);
+            at = self.cut(from, end, range_end, row);
         }
         self.gap(at, end);
     }
 
     /// Notes a range that begins at `from` as taken up to `end`; what lies behind stays. Returns
     /// how far it was taken.
-    fn cut(&mut self, from: u64, end: u64, range_end: u64, stack: StackId) -> u64 {
+    fn cut(&mut self, from: u64, end: u64, range_end: u64, row: RowId) -> u64 {
         let taken = range_end.min(end);
-        self.pieces.push(Piece { start: from, end: taken, stack: Some(stack) });
+        self.pieces.push(Piece { start: from, end: taken, row: Some(row) });
         // One range became two; if there is no room for the second, it goes as well.
-        if range_end > end && !self.put(end, range_end, stack) {
-            self.pieces.push(Piece { start: end, end: range_end, stack: Some(stack) });
+        if range_end > end && !self.put(end, range_end, row) {
+            self.pieces.push(Piece { start: end, end: range_end, row: Some(row) });
         }
         taken
     }
 
     fn gap(&mut self, start: u64, end: u64) {
         if start < end {
-            self.pieces.push(Piece { start, end, stack: None });
+            self.pieces.push(Piece { start, end, row: None });
         }
     }
 
     /// Puts a range into a gap of the list; says whether there was room.
-    fn put(&mut self, mut start: u64, mut end: u64, stack: StackId) -> bool {
+    fn put(&mut self, mut start: u64, mut end: u64, row: RowId) -> bool {
         if start >= end {
             return true;
         }
         let before = self.ranges.range(..start).next_back();
-        let before = before.filter(|(_, range)| **range == (start, stack)).map(|(&from, _)| from);
-        let behind = self.ranges.get(&end).filter(|range| range.1 == stack).map(|range| range.0);
+        let before = before.filter(|(_, range)| **range == (start, row)).map(|(&from, _)| from);
+        let behind = self.ranges.get(&end).filter(|range| range.1 == row).map(|range| range.0);
         if before.is_none() && behind.is_none() && self.ranges.len() >= self.limit {
             self.beyond_limit = self.beyond_limit.saturating_add(end - start);
             return false;
@@ -176,12 +178,12 @@ impl Mappings {
             end = range_end;
         }
         start = before.unwrap_or(start);
-        self.ranges.insert(start, (end, stack));
+        self.ranges.insert(start, (end, row));
         true
     }
 
     /// Puts a range back where nothing newer is, and notes in `pieces` what is back.
-    fn fill(&mut self, start: u64, end: u64, stack: StackId) {
+    fn fill(&mut self, start: u64, end: u64, row: RowId) {
         let mut at = start;
         while at < end {
             if let Some((_, &(newer_end, _))) = self.ranges.range(..=at).next_back()
@@ -191,8 +193,8 @@ impl Mappings {
                 continue;
             }
             let stop = self.ranges.range(at..end).next().map_or(end, |(&from, _)| from);
-            if self.put(at, stop, stack) {
-                self.pieces.push(Piece { start: at, end: stop, stack: Some(stack) });
+            if self.put(at, stop, row) {
+                self.pieces.push(Piece { start: at, end: stop, row: Some(row) });
             }
             at = stop;
         }
@@ -211,8 +213,8 @@ fn pages(at: RemoteAddr, length: u64) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    fn piece(start: u64, end: u64, stack: Option<u32>) -> Piece {
-        Piece { start: start * PAGE, end: end * PAGE, stack: stack.map(StackId) }
+    fn piece(start: u64, end: u64, row: Option<u32>) -> Piece {
+        Piece { start: start * PAGE, end: end * PAGE, row: row.map(RowId) }
     }
 
     fn page(number: u64) -> RemoteAddr {
@@ -222,7 +224,7 @@ mod tests {
     #[test]
     fn lengths_count_in_whole_pages_and_a_part_can_go() {
         let mut mappings = Mappings::new(10);
-        assert_eq!(mappings.mapped(page(8), 3 * PAGE + 1, StackId(1)).bytes, 4 * PAGE);
+        assert_eq!(mappings.mapped(page(8), 3 * PAGE + 1, RowId(1)).bytes, 4 * PAGE);
         assert_eq!(mappings.unmapped(5, page(9), 1), [piece(9, 10, Some(1))]);
         let rest = [piece(8, 9, Some(1)), piece(9, 10, None), piece(10, 12, Some(1))];
         assert_eq!(mappings.unmapped(6, page(8), 4 * PAGE), rest);
@@ -232,8 +234,8 @@ mod tests {
     #[test]
     fn a_mapping_takes_the_place_of_what_is_there() {
         let mut mappings = Mappings::new(10);
-        mappings.mapped(page(8), 4 * PAGE, StackId(1));
-        let placed = mappings.mapped(page(10), 4 * PAGE, StackId(2));
+        mappings.mapped(page(8), 4 * PAGE, RowId(1));
+        let placed = mappings.mapped(page(10), 4 * PAGE, RowId(2));
         assert_eq!(placed.replaced, [piece(10, 12, Some(1))]);
         assert_eq!(mappings.older_bytes_unmapped(), 0);
     }
@@ -241,9 +243,9 @@ mod tests {
     #[test]
     fn an_unmapping_that_failed_is_undone_but_for_what_is_newer() {
         let mut mappings = Mappings::new(10);
-        mappings.mapped(page(8), 4 * PAGE, StackId(1));
+        mappings.mapped(page(8), 4 * PAGE, RowId(1));
         mappings.unmapped(3, page(7), 5 * PAGE);
-        mappings.mapped(page(9), PAGE, StackId(2));
+        mappings.mapped(page(9), PAGE, RowId(2));
         let back = [piece(8, 9, Some(1)), piece(10, 12, Some(1))];
         assert_eq!(mappings.restored(3), back);
         assert_eq!(mappings.older_bytes_unmapped(), 0);
@@ -253,8 +255,8 @@ mod tests {
     #[test]
     fn a_full_list_counts_what_it_cannot_hold() {
         let mut mappings = Mappings::new(1);
-        mappings.mapped(page(8), 4 * PAGE, StackId(1));
-        assert!(!mappings.mapped(page(20), PAGE, StackId(1)).kept);
+        mappings.mapped(page(8), 4 * PAGE, RowId(1));
+        assert!(!mappings.mapped(page(20), PAGE, RowId(1)).kept);
         let gone = [piece(9, 10, Some(1)), piece(10, 12, Some(1))];
         assert_eq!(mappings.unmapped(3, page(9), PAGE), gone, "no room for the upper part");
         assert_eq!((mappings.len(), mappings.bytes_beyond_limit()), (1, 3 * PAGE));

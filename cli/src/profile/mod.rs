@@ -1,23 +1,28 @@
 //! The profile: what the events of a session add up to, by call stack, at any moment.
 //!
 //! ```text
-//! events -> live (which block is it) -> sites (sums by stack) -> estimates with intervals
-//!        -> mappings (which pages)   -> sites
+//! events -> live (which block is it) -> changes -> sheet (sums by stack and thread) -> estimates
+//!        -> mappings (which pages)   ->         -> journal (a recording)
 //! ```
 //!
 //! No I/O, no clock, no symbols. Whatever the target writes, memory stays within [`Limits`], and
-//! what had to be left out is counted in [`Oddities`], [`Mappings`] and the unknown site.
+//! what had to be left out is counted in [`Oddities`], [`Mappings`] and the unknown row.
 
 #![allow(dead_code, reason = "the report does not tell yet what did not add up among the pages")]
 
 mod announced;
 mod block;
+mod change;
 mod estimate;
+mod histogram;
 mod live;
 mod mappings;
-mod site;
-mod sites;
+mod row;
+mod rows;
+mod sheet;
+mod sum;
 mod table;
+mod tick;
 mod wide;
 
 #[cfg(test)]
@@ -31,18 +36,25 @@ mod throughput;
 #[cfg(test)]
 mod truth;
 
-pub use estimate::{Estimate, Measure};
+pub use block::{Kind, RowId};
+pub use change::{Change, Journal};
+pub use estimate::{Estimate, Measure, SUMS, Samples};
+pub use histogram::Histogram;
 pub use live::Oddities;
-pub use site::{Flow, Pages, Site, Tally};
+pub use row::{Flow, Row, Tally};
+pub use sheet::{Sheet, Snapshot};
+pub use sum::{Exact, Sum};
+pub use tick::{Tick, micros, ticks};
 
 use std::{collections::HashMap, hash::Hash};
 
+use heapattach_abi::ring::OWN_RINGS;
 use heapattach_injector::event::{Event, StackId, What};
 
 use block::Block;
 use live::LiveSet;
 use mappings::Mappings;
-use sites::Sites;
+use row::Pages;
 
 /// Events whose addresses are fetched from memory at once; more would outrun the first cache.
 const TOGETHER: usize = 64;
@@ -54,71 +66,93 @@ pub struct Limits {
     pub blocks: usize,
     /// Ranges of pages.
     pub ranges: usize,
-    /// Call stacks that are told apart.
-    pub sites: usize,
+    /// Call stacks, each in as many threads as it is called in.
+    pub rows: usize,
 }
+
+/// The threads that write records, by the number of their ring; 0 is everybody.
+pub type Writers = [u16; OWN_RINGS];
 
 /// The aggregate of a session's events.
 #[derive(Debug)]
 pub struct Profile {
     live: LiveSet,
     mappings: Mappings,
-    sites: Sites,
-    heap: Tally,
-    pages: Pages,
-    peak: Estimate,
+    sheet: Sheet,
+    writers: Writers,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { blocks: 1 << 24, ranges: 1 << 20, sites: 1 << 21 }
+        Self { blocks: 1 << 24, ranges: 1 << 20, rows: 1 << 21 }
     }
 }
 
 impl Profile {
-    /// A profile of nothing.
-    pub fn new(limits: Limits) -> Self {
+    /// A profile of nothing; blocks that live for less than so many ticks are temporary.
+    pub fn new(limits: Limits, temporary: u32) -> Self {
         Self {
             live: LiveSet::new(limits.blocks),
             mappings: Mappings::new(limits.ranges),
-            sites: Sites::new(limits.sites),
-            heap: Tally::default(),
-            pages: Pages::default(),
-            peak: Estimate::default(),
+            sheet: Sheet::new(limits.rows, temporary),
+            writers: [0; OWN_RINGS],
         }
     }
 
-    /// Takes in the next events, in the order of their stamps.
-    pub fn apply(&mut self, events: &[Event]) {
+    /// From now on records are of these threads.
+    pub fn set_writers(&mut self, writers: &Writers) {
+        self.writers = *writers;
+    }
+
+    /// Takes in the next events, in the order of their stamps, and tells the journal.
+    pub fn apply(&mut self, events: &[Event], now: Tick, journal: &mut impl Journal) {
         for batch in events.chunks(TOGETHER) {
             self.live.warm(batch.iter().filter_map(|event| match event.what {
                 What::Allocated { at, .. } | What::Freed { at, .. } => Some(at),
                 _ => None,
             }));
-            batch.iter().for_each(|event| self.apply_one(event));
+            batch.iter().for_each(|event| self.apply_one(event, now, journal));
         }
     }
 
+    /// The sums.
+    pub fn sheet(&self) -> &Sheet {
+        &self.sheet
+    }
+
+    /// What is to be known besides the last snapshot.
+    pub fn snapshot(&mut self) -> Snapshot {
+        self.sheet.snapshot()
+    }
+
     /// All blocks together.
-    pub fn heap(&self) -> &Tally {
-        &self.heap
+    pub fn heap(&self) -> Tally {
+        self.sheet.total().heap
     }
 
     /// All mapped pages together.
     pub fn pages(&self) -> Pages {
-        self.pages
+        self.sheet.mapped()
     }
 
-    /// The most bytes that were live at once. The highest of many estimates is a high one of its
-    /// kind: for a session with few samples this is rather above the truth.
+    /// The most bytes that were live at once, see [`Sheet::peak`].
     pub fn peak(&self) -> Estimate {
-        self.peak.max(self.heap.measure(Flow::Live).bytes)
+        self.sheet.peak()
     }
 
-    /// The sites of which something is known, those with the most bytes of this kind first.
-    pub fn sites_by(&self, flow: Flow) -> Vec<&Site> {
-        let known = self.sites.iter().filter(|site| site.is_known());
-        let mut keyed: Vec<_> = known.map(|site| (site.heap.bytes(flow), site)).collect();
+    /// What each stack asked for in all threads, those with the most bytes of this kind first.
+    pub fn sites_by(&self, flow: Flow) -> Vec<Row> {
+        let mut places: HashMap<StackId, usize> = HashMap::new();
+        let mut sites: Vec<Row> = Vec::new();
+        for row in self.sheet.rows.all().iter().filter(|row| row.is_known()) {
+            let place = *places.entry(row.stack).or_insert(sites.len());
+            match sites.get_mut(place) {
+                Some(site) => site.merge(&self.sheet.finished(row)),
+                None => sites.push(self.sheet.finished(row)),
+            }
+        }
+        let mut keyed: Vec<_> =
+            sites.into_iter().map(|site| (site.heap.bytes(flow), site)).collect();
         keyed.sort_by(|(a, left), (b, right)| {
             b.total_cmp(a).then_with(|| left.stack.cmp(&right.stack))
         });
@@ -131,14 +165,14 @@ impl Profile {
         &self,
         flow: Flow,
         mut key: impl FnMut(StackId) -> K,
-    ) -> Vec<Site> {
+    ) -> Vec<Row> {
         let mut places = HashMap::new();
-        let mut groups: Vec<Site> = Vec::new();
+        let mut groups: Vec<Row> = Vec::new();
         for site in self.sites_by(flow) {
             let place = *places.entry(key(site.stack)).or_insert(groups.len());
             match groups.get_mut(place) {
-                Some(group) => group.merge(site),
-                None => groups.push(site.clone()),
+                Some(group) => group.merge(&site),
+                None => groups.push(site),
             }
         }
         groups.sort_by(|a, b| b.heap.bytes(flow).total_cmp(&a.heap.bytes(flow)));
@@ -160,73 +194,55 @@ impl Profile {
         &self.mappings
     }
 
-    fn apply_one(&mut self, event: &Event) {
+    fn apply_one(&mut self, event: &Event, now: Tick, journal: &mut impl Journal) {
+        let Self { live, mappings, sheet, writers } = self;
+        let thread = writers.get(usize::from(event.origin.ring)).copied().unwrap_or(0);
+        let mut tell = |sheet: &mut Sheet, change: Change| {
+            sheet.apply(&change, now);
+            journal.note(&change);
+        };
         match event.what {
             What::Allocated { at, size, stack, interval } => {
-                self.allocated(&Block::new(at, event.stamp, size, stack, interval));
+                let kind = Kind::new(sheet.rows.of(stack, thread), size, interval);
+                let arrival = live.allocated(Block::new(at, event.stamp, now, kind));
+                if let Some(missed) = arrival.missed {
+                    tell(sheet, Change::Freed { kind: missed.kind(), birth: missed.birth() });
+                }
+                let exchanged = event.origin.continues;
+                tell(sheet, Change::Allocated { kind, kept: arrival.kept, exchanged });
             }
             What::Freed { at, block } => {
-                if let Some(block) = self.live.freed(event.stamp, at, block) {
-                    self.gone(&block);
+                if let Some(block) = live.freed(event.stamp, now, at, block) {
+                    tell(sheet, Change::Freed { kind: block.kind(), birth: block.birth() });
                 }
             }
             What::Mapped { at, length, stack } => {
-                let placed = self.mappings.mapped(at, length, stack);
+                let row = sheet.rows.of(stack, thread);
+                let placed = mappings.mapped(at, length, row);
                 for piece in placed.replaced {
-                    self.sites.of(piece.stack.unwrap_or_default()).pages.remove(piece.bytes());
-                    self.pages.remove(piece.bytes());
+                    let row = piece.row.unwrap_or_default();
+                    tell(sheet, Change::Unmapped { row, bytes: piece.bytes() });
                 }
-                self.sites.of(stack).pages.add(placed.bytes, placed.kept);
-                self.pages.add(placed.bytes, placed.kept);
+                tell(sheet, Change::Mapped { row, bytes: placed.bytes, kept: placed.kept });
             }
             What::Unmapped { at, length } => {
-                for piece in self.mappings.unmapped(event.stamp, at, length) {
-                    if let Some(stack) = piece.stack {
-                        self.sites.of(stack).pages.remove(piece.bytes());
-                        self.pages.remove(piece.bytes());
+                for piece in mappings.unmapped(event.stamp, at, length) {
+                    if let Some(row) = piece.row {
+                        tell(sheet, Change::Unmapped { row, bytes: piece.bytes() });
                     }
                 }
             }
-            What::Restored { announced } => self.restored(announced),
-        }
-    }
-
-    fn allocated(&mut self, block: &Block) {
-        let arrival = self.live.allocated(*block);
-        if let Some(missed) = arrival.missed {
-            self.gone(&missed);
-        }
-        for tally in [&mut self.heap, &mut self.sites.of(block.stack).heap] {
-            tally.add(Flow::Allocated, block);
-            if arrival.kept {
-                tally.add(Flow::Live, block);
-            }
-        }
-    }
-
-    fn gone(&mut self, block: &Block) {
-        // Only what goes can end a peak: on the way up there is nothing to note.
-        if self.heap.bytes(Flow::Live) > self.peak.value {
-            self.peak = self.heap.measure(Flow::Live).bytes;
-        }
-        for tally in [&mut self.heap, &mut self.sites.of(block.stack).heap] {
-            tally.remove(Flow::Live, block);
-            tally.add(Flow::Freed, block);
-        }
-    }
-
-    fn restored(&mut self, announced: u64) {
-        if let Some(block) = self.live.restored(announced) {
-            for tally in [&mut self.heap, &mut self.sites.of(block.stack).heap] {
-                tally.remove(Flow::Freed, &block);
-                tally.add(Flow::Live, &block);
-            }
-            return;
-        }
-        for piece in self.mappings.restored(announced) {
-            if let Some(stack) = piece.stack {
-                self.sites.of(stack).pages.restore(piece.bytes());
-                self.pages.restore(piece.bytes());
+            What::Restored { announced } => {
+                if let Some((block, death)) = live.restored(announced) {
+                    let (kind, birth) = (block.kind(), block.birth());
+                    tell(sheet, Change::Restored { kind, birth, death });
+                    return;
+                }
+                for piece in mappings.restored(announced) {
+                    if let Some(row) = piece.row {
+                        tell(sheet, Change::Remained { row, bytes: piece.bytes() });
+                    }
+                }
             }
         }
     }

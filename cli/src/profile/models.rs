@@ -2,10 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use heapattach_injector::{addr::RemoteAddr, event::StackId};
+use heapattach_injector::addr::RemoteAddr;
 use proptest::prelude::*;
 
-use super::{block::Block, live::LiveSet, mappings::Mappings};
+use super::{
+    Tick,
+    block::{Block, Kind, RowId},
+    live::LiveSet,
+    mappings::Mappings,
+};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -31,7 +36,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn block(at: u64, stamp: u64) -> Block {
-    Block::new(RemoteAddr::new(at), stamp, at + stamp, StackId(1), 1)
+    Block::new(RemoteAddr::new(at), stamp, Tick(0), Kind::new(RowId(1), at + stamp, 1))
 }
 
 proptest! {
@@ -69,7 +74,7 @@ proptest! {
                         }
                     }
                     unknown += u64::from(name.is_none() && gone.is_none());
-                    let left = live.freed(stamp, RemoteAddr::new(at), name);
+                    let left = live.freed(stamp, Tick(0), RemoteAddr::new(at), name);
                     prop_assert_eq!(left, gone.map(|born| block(at, born)));
                 }
                 Step::Restore { step } => {
@@ -77,7 +82,7 @@ proptest! {
                     let back = freed.remove(&announced).filter(|(at, _)| !model.contains_key(at));
                     model.extend(back);
                     let restored = live.restored(announced);
-                    prop_assert_eq!(restored, back.map(|(at, born)| block(at, born)));
+                    prop_assert_eq!(restored, back.map(|(at, born)| (block(at, born), Tick(0))));
                 }
             }
             prop_assert_eq!(live.len(), model.len());
@@ -85,7 +90,7 @@ proptest! {
         prop_assert_eq!(live.oddities().missed_frees, missed);
         prop_assert_eq!(live.oddities().frees_of_unknown, unknown);
         for (at, born) in model {
-            prop_assert_eq!(live.freed(u64::MAX, RemoteAddr::new(at), None), Some(block(at, born)));
+            prop_assert_eq!(live.freed(u64::MAX, Tick(0), RemoteAddr::new(at), None), Some(block(at, born)));
         }
     }
 }
@@ -127,9 +132,9 @@ proptest! {
             match change {
                 Change::Map { page, length, stack } => {
                     let at = RemoteAddr::new(page * 4096);
-                    let placed = mappings.mapped(at, length, StackId(stack));
+                    let placed = mappings.mapped(at, length, RowId(stack));
                     for piece in placed.replaced {
-                        let owner = piece.stack.expect("gaps are no one's").0;
+                        let owner = piece.row.expect("gaps are no one's").0;
                         *sums.entry(owner).or_default() -= piece.bytes();
                     }
                     *sums.entry(stack).or_default() += placed.bytes;
@@ -138,7 +143,7 @@ proptest! {
                 Change::Unmap { page, length } => {
                     let at = RemoteAddr::new(page * 4096);
                     for piece in mappings.unmapped(stamp, at, length) {
-                        if let Some(owner) = piece.stack {
+                        if let Some(owner) = piece.row {
                             *sums.entry(owner.0).or_default() -= piece.bytes();
                         }
                     }
@@ -150,7 +155,7 @@ proptest! {
                 Change::Restore { change } => {
                     let announced = stamp.saturating_sub(change as u64);
                     for piece in mappings.restored(announced) {
-                        let owner = piece.stack.expect("only ours come back").0;
+                        let owner = piece.row.expect("only ours come back").0;
                         *sums.entry(owner).or_default() += piece.bytes();
                     }
                     for (page, owner) in taken.remove(&announced).unwrap_or_default() {

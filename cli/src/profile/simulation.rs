@@ -2,10 +2,10 @@
 
 use heapattach_injector::{
     addr::RemoteAddr,
-    event::{Event, StackId, What},
+    event::{Event, Origin, StackId, What},
 };
 
-use super::{Limits, Profile};
+use super::{Limits, Profile, Tick};
 
 /// SplitMix64: the same numbers for the same seed, everywhere and for ever.
 #[derive(Debug)]
@@ -149,7 +149,11 @@ pub fn run(seed: u64, intervals: &[u64]) -> Run {
         if taken {
             let at = RemoteAddr::new(16 * (step as u64 + 1));
             let stack = StackId(u32::try_from(site).expect("one of twelve") + 1);
-            events.push(Event { stamp, what: What::Allocated { at, size, stack, interval } });
+            events.push(Event {
+                stamp,
+                origin: Origin::default(),
+                what: What::Allocated { at, size, stack, interval },
+            });
             made.sampled = Some((at, stamp));
         }
         allocated[site].add(&made);
@@ -159,14 +163,18 @@ pub fn run(seed: u64, intervals: &[u64]) -> Run {
         if random.below(100) < SHAPES[blocks[victim].site].mortal
             && let Some((at, name)) = blocks.swap_remove(victim).sampled
         {
-            events.push(Event { stamp: stamp + 1, what: What::Freed { at, block: Some(name) } });
+            events.push(Event {
+                stamp: stamp + 1,
+                origin: Origin::default(),
+                what: What::Freed { at, block: Some(name) },
+            });
         }
     }
     for block in &blocks {
         live[block.site].add(block);
         live[12].add(block);
     }
-    let mut profile = Profile::new(Limits { blocks: 10_000, ranges: 1, sites: 12 });
-    profile.apply(&events);
+    let mut profile = Profile::new(Limits { blocks: 10_000, ranges: 1, rows: 12 }, 1);
+    profile.apply(&events, Tick(0), &mut ());
     Run { profile, allocated, live }
 }

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use heapattach_injector::addr::RemoteAddr;
 
-use super::block::Block;
+use super::block::{Block, narrow};
 
 /// The bits of a slot's number in an empty table.
 const SMALLEST: u32 = 10;
@@ -73,6 +73,7 @@ impl Table {
 
     /// The block at this address.
     pub fn get(&self, at: RemoteAddr) -> Option<&Block> {
+        let at = narrow(at);
         let slot = self.slots[self.find(self.hash(at), at)];
         (slot.place != NOWHERE).then(|| &self.blocks[slot.place as usize])
     }
@@ -83,8 +84,8 @@ impl Table {
     ///
     /// None was there, and the table is full: it is as before.
     pub fn insert(&mut self, block: Block) -> Result<Option<Block>, Full> {
-        let hash = self.hash(block.at);
-        let mut slot = self.find(hash, block.at);
+        let hash = self.hash(block.at());
+        let mut slot = self.find(hash, block.at());
         let place = self.slots[slot].place;
         if place != NOWHERE {
             return Ok(Some(std::mem::replace(&mut self.blocks[place as usize], block)));
@@ -95,7 +96,7 @@ impl Table {
         }
         if (len + 1) * 2 > self.slots.len() {
             self.grow();
-            slot = self.find(hash, block.at);
+            slot = self.find(hash, block.at());
         }
         let place = self.settle(block).ok_or(Full)?;
         self.slots[slot] = Slot { hash, place };
@@ -108,6 +109,7 @@ impl Table {
         at: RemoteAddr,
         wanted: impl FnOnce(&Block) -> bool,
     ) -> Option<Block> {
+        let at = narrow(at);
         let slot = self.find(self.hash(at), at);
         let place = self.slots[slot].place;
         // `NOWHERE` is behind the end.
@@ -120,14 +122,14 @@ impl Table {
     /// Loads what look-ups of these addresses will read. Look-ups that follow one another wait for
     /// memory one after the other; these loads depend on nothing and wait together.
     pub fn warm(&self, addresses: impl Iterator<Item = RemoteAddr> + Clone) {
-        let homes = addresses.map(|at| (self.hash(at) >> self.shift) as usize);
+        let homes = addresses.map(|at| (self.hash(narrow(at)) >> self.shift) as usize);
         let touched = homes.clone().fold(0, |sum, home| sum ^ self.slots[home].place);
         std::hint::black_box(touched);
         // Most blocks are in their home slot. Which one is it would take a branch to know, and a
         // wrong guess costs more than the line that is loaded for nothing.
         let touched = homes.fold(0, |sum, home| {
             let place = self.slots[home].place as usize;
-            sum ^ self.blocks.get(place).map_or(0, |block| block.stamp)
+            sum ^ self.blocks.get(place).map_or(0, Block::stamp)
         });
         std::hint::black_box(touched);
     }
@@ -140,7 +142,7 @@ impl Table {
         loop {
             let slot = self.slots[number & mask];
             if slot.place == NOWHERE
-                || (slot.hash == hash && self.blocks[slot.place as usize].at == at)
+                || (slot.hash == hash && self.blocks[slot.place as usize].at() == at)
             {
                 return number & mask;
             }

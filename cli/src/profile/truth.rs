@@ -59,7 +59,7 @@ const NAMES: [&str; 10] = [
 fn score(run: &Run, scores: &mut [Score; 10]) {
     let flows = [(Flow::Allocated, &run.allocated), (Flow::Live, &run.live)];
     for ((flow, known), scores) in flows.into_iter().zip(scores.chunks_exact_mut(5)) {
-        let heap = run.profile.heap().measure(flow);
+        let heap = run.profile.sheet().total().heap.measure(flow);
         scores[0].add(heap.bytes, &known[12].bytes);
         scores[1].add(heap.count, &known[12].count);
         for site in run.profile.sites_by(flow) {

@@ -20,6 +20,11 @@ impl Wide {
         self.low = low - (self.high - sum);
     }
 
+    /// One number.
+    pub fn of(number: f64) -> Self {
+        Self { high: number, low: 0.0 }
+    }
+
     /// The sum, rounded.
     pub fn value(self) -> f64 {
         self.high

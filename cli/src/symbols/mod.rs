@@ -36,10 +36,11 @@ mod demangle;
 mod dwarf;
 mod elf;
 #[cfg(test)]
-mod folder;
+pub mod folder;
 #[cfg(test)]
 mod hostile_tests;
 mod image;
+mod known;
 mod latest;
 #[cfg(test)]
 mod live_tests;
@@ -52,7 +53,7 @@ mod packages;
 #[cfg(test)]
 mod peer_tests;
 mod perf_map;
-mod printable;
+pub mod printable;
 mod reader;
 mod root;
 #[cfg(test)]
@@ -66,6 +67,7 @@ use std::{collections::HashMap, sync::Arc};
 use heapattach_injector::proc::{Process, maps::Mapping};
 
 use debuginfod::Debuginfod;
+pub use known::Known;
 pub use missing::Missing;
 use modules::Modules;
 use perf_map::{PerfMap, Place};
@@ -129,6 +131,21 @@ impl Symbols {
     /// From now on [`Self::fetch_returns`] asks the servers that the environment names.
     pub fn ask_servers(&mut self) {
         self.modules.ask(Debuginfod::of_environment());
+    }
+
+    /// Of the modules in a recording.
+    pub fn of(known: &[Known]) -> Self {
+        Self { modules: Modules::of(known), ..Self::new() }
+    }
+
+    /// The modules, for a recording.
+    pub fn known(&self) -> Vec<Known> {
+        self.modules.known()
+    }
+
+    /// The number of the module that the byte at `pc` is in, as [`Self::known`] counts them.
+    pub fn module_at(&self, pc: u64) -> Option<usize> {
+        self.modules.number_at(pc)
     }
 
     /// Notes what is mapped now and opens the files that are new. At each address the latest

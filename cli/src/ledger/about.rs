@@ -1,0 +1,59 @@
+//! Whose memory it was, how it was looked at, and what is missing.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::ExitReport;
+
+/// Whose, when, how.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct About {
+    /// The process.
+    pub pid: i32,
+    /// Its command line; empty if it was left out.
+    pub command: String,
+    /// Seconds since 1970 when counting began.
+    pub began: u64,
+    /// How long was counted.
+    pub lasted_ms: u64,
+    /// Mean bytes between samples; 1: everything is recorded.
+    pub every: u64,
+    /// The version of heapattach that recorded it.
+    pub version: String,
+    /// `detached`, `exited`, ...; empty while it goes on, or if the recording ends in the middle.
+    pub outcome: String,
+    /// How the process ended, if it did.
+    pub exit: Option<ExitReport>,
+    /// What is missing.
+    pub loss: Loss,
+    /// What could not be seen: modules, functions that are not hooked.
+    pub blind: Vec<String>,
+    /// Modules without names, with the way to get them.
+    pub missing_symbols: Vec<String>,
+    /// Why stacks end, in allocations recorded.
+    pub ends: BTreeMap<String, u64>,
+    /// Blocks that live shorter are temporary.
+    pub temporary_ms: u64,
+}
+
+/// What is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Loss {
+    /// Blocks and mappings that found no room in a ring.
+    pub blocks: u64,
+    /// Blocks given back that found no room: they are shown as held.
+    pub frees: u64,
+    /// Samples that the target could not remember.
+    pub samples: u64,
+    /// Blocks beyond what heapattach holds.
+    pub beyond_limit: u64,
+    /// Stacks without room.
+    pub stacks: u64,
+    /// Records that were never finished or make no sense.
+    pub torn: u64,
+    /// Blocks that must have been given back unseen.
+    pub missed_frees: u64,
+}

@@ -1,0 +1,104 @@
+//! What one stack asked for.
+
+use serde::{Deserialize, Serialize};
+
+use super::Histogram;
+use crate::profile::{Measure, Sum};
+
+/// A thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Thread {
+    /// 0 if it is unknown.
+    pub tid: i32,
+    /// Printable.
+    pub name: String,
+}
+
+/// What can be measured of a stack.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    clap::ValueEnum,
+    Serialize,
+    Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Metric {
+    /// Held at the end
+    Live,
+    /// Asked for since the attach
+    Allocated,
+    /// Given back since the attach
+    Freed,
+    /// Held when most was held
+    Peak,
+    /// Given back very soon
+    Temporary,
+}
+
+/// What one stack asked for in one thread.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// The stack.
+    pub stack: u32,
+    /// The thread.
+    pub thread: u32,
+    /// By [`Metric`].
+    pub sums: [Sum; 5],
+    /// Bytes of pages mapped since the attach, and those of them still mapped.
+    pub mapped: u64,
+    /// See above.
+    pub mapped_live: u64,
+    /// Blocks handed out by their size.
+    pub sizes: Histogram,
+    /// Blocks given back by how long they lived, in microseconds.
+    pub lifetimes: Histogram,
+    /// Of the blocks handed out, those that realloc gave for an older one, estimated.
+    pub reallocated: f64,
+}
+
+impl Metric {
+    /// All of them, in the order of [`Row::sums`].
+    pub const ALL: [Self; 5] =
+        [Self::Live, Self::Allocated, Self::Freed, Self::Peak, Self::Temporary];
+
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Allocated => "allocated",
+            Self::Freed => "freed",
+            Self::Peak => "peak",
+            Self::Temporary => "temporary",
+        }
+    }
+}
+
+impl Row {
+    /// One of the sums.
+    pub fn sum(&self, metric: Metric) -> &Sum {
+        &self.sums[metric as usize]
+    }
+
+    /// One of the sums, with its intervals.
+    pub fn measure(&self, metric: Metric) -> Measure {
+        self.sum(metric).measure()
+    }
+
+    /// Adds all that another asked for.
+    pub fn merge(&mut self, other: &Self) {
+        self.sums.iter_mut().zip(&other.sums).for_each(|(sum, more)| sum.merge(more));
+        self.mapped = self.mapped.saturating_add(other.mapped);
+        self.mapped_live = self.mapped_live.saturating_add(other.mapped_live);
+        self.sizes.merge(&other.sizes);
+        self.lifetimes.merge(&other.lifetimes);
+        self.reallocated += other.reallocated;
+    }
+}
