@@ -36,7 +36,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start a program and count from its first instruction
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Say what would be done to a process, without touching it
     Doctor(DoctorArgs),
     /// List sessions, and what killed ones left

@@ -103,6 +103,8 @@ impl Scribe {
             while self.tape.is_full() && !self.tape.has_failed() {
                 std::thread::sleep(Duration::from_millis(1));
             }
+            // What was learned is gone with what happened.
+            self.changes = Some(changes::Encoder::new(now));
         }
         if self.tape.is_crowded() {
             self.changes = None;
@@ -117,9 +119,8 @@ impl Scribe {
             self.moments.clear();
         }
         self.tell_rows(profile, stacks);
-        if let Some(changes) = self.changes.take_if(|changes| !changes.is_empty()) {
+        if let Some(changes) = self.changes.as_mut().filter(|changes| !changes.is_empty()) {
             self.tape.put(Content::Changes, changes.finish());
-            self.changes = Some(changes::Encoder::new(now));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Whole recordings: what is written is read, in all and in parts, and damage costs no more than
 //! what is behind it.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use heapattach_abi::ring::OWN_RINGS;
 use heapattach_injector::{
@@ -73,8 +73,8 @@ struct Session {
 }
 
 impl Session {
-    fn new(path: &PathBuf, limit: u64) -> Self {
-        let tape = Tape::start(create(path).unwrap(), Some(path.clone()), limit).unwrap();
+    fn new(path: &Path, limit: u64) -> Self {
+        let tape = Tape::start(create(path).unwrap(), Some(path.to_owned()), limit).unwrap();
         let scribe = Scribe::new(tape, true);
         let about = About { pid: 7, every: 1, ..About::default() };
         scribe.heading(&Heading { about, ..Heading::default() });
@@ -118,7 +118,7 @@ impl Session {
 }
 
 /// Ten seconds; in each four blocks come, and one of the second before goes.
-fn ten_seconds(path: &PathBuf) {
+fn ten_seconds(path: &Path) {
     let mut session = Session::new(path, 1 << 30);
     for number in 0..10 {
         session.now = number * second() + 3;
