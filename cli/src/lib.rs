@@ -33,6 +33,7 @@ mod stack_report;
 mod symbols;
 mod text;
 mod tracer;
+mod view;
 
 use std::process::ExitCode;
 

@@ -42,7 +42,10 @@ impl Announced {
 mod tests {
     use heapattach_injector::addr::RemoteAddr;
 
-    use super::{super::block::{Kind, RowId}, *};
+    use super::{
+        super::block::{Kind, RowId},
+        *,
+    };
 
     fn block(stamp: u64) -> Block {
         Block::new(RemoteAddr::new(16), stamp, Tick(0), Kind::new(RowId(1), 8, 1))

@@ -111,7 +111,8 @@ mod tests {
     #[test]
     fn a_block_has_what_it_was_made_of() {
         let kind = Kind::new(RowId(7), 24, 1);
-        let block = Block::new(RemoteAddr::new(0x7fff_1234_5678), MASK - 1, Tick(0xdead_beef), kind);
+        let block =
+            Block::new(RemoteAddr::new(0x7fff_1234_5678), MASK - 1, Tick(0xdead_beef), kind);
         assert_eq!((block.at().get(), block.stamp()), (0x7fff_1234_5678, MASK - 1));
         assert_eq!((block.birth(), block.kind()), (Tick(0xdead_beef), kind));
     }

@@ -1,7 +1,10 @@
 //! What an event means, once it is known which block or which pages it was about: all that sums are
 //! made of, and all that a recording holds.
 
-use super::{block::{Kind, RowId}, tick::Tick};
+use super::{
+    block::{Kind, RowId},
+    tick::Tick,
+};
 
 /// Something happened to blocks or pages of which we know whose they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

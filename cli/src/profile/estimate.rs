@@ -205,7 +205,10 @@ pub fn float(number: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::block::{Kind, RowId}, *};
+    use super::{
+        super::block::{Kind, RowId},
+        *,
+    };
 
     fn probability(size: u64) -> f64 {
         Kind::new(RowId(1), size, 65_536).probability().expect("small")

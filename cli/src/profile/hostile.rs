@@ -26,7 +26,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         2 => (at(), number()).prop_map(|(at, length)| What::Unmapped { at, length }),
         2 => number().prop_map(|announced| What::Restored { announced }),
     ];
-    let event = (number(), what).prop_map(|(stamp, what)| Event { stamp, origin: Origin::default(), what });
+    let event =
+        (number(), what).prop_map(|(stamp, what)| Event { stamp, origin: Origin::default(), what });
     // The order of the stamps is a promise of the reader, and this is no place to rely on it.
     let ordered = any::<bool>();
     (prop::collection::vec(event, 0..300), ordered).prop_map(|(mut events, ordered)| {

@@ -120,7 +120,10 @@ fn count(counter: &mut u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::block::{Kind, RowId}, *};
+    use super::{
+        super::block::{Kind, RowId},
+        *,
+    };
 
     fn block(at: u64, stamp: u64) -> Block {
         Block::new(RemoteAddr::new(at), stamp, Tick(0), Kind::new(RowId(3), 24, 1))

@@ -5,7 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use heapattach_injector::addr::RemoteAddr;
 use proptest::prelude::*;
 
-use super::{Tick, block::{Block, Kind, RowId}, live::LiveSet, mappings::Mappings};
+use super::{
+    Tick,
+    block::{Block, Kind, RowId},
+    live::LiveSet,
+    mappings::Mappings,
+};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {

@@ -149,7 +149,11 @@ pub fn run(seed: u64, intervals: &[u64]) -> Run {
         if taken {
             let at = RemoteAddr::new(16 * (step as u64 + 1));
             let stack = StackId(u32::try_from(site).expect("one of twelve") + 1);
-            events.push(Event { stamp, origin: Origin::default(), what: What::Allocated { at, size, stack, interval } });
+            events.push(Event {
+                stamp,
+                origin: Origin::default(),
+                what: What::Allocated { at, size, stack, interval },
+            });
             made.sampled = Some((at, stamp));
         }
         allocated[site].add(&made);
@@ -159,7 +163,11 @@ pub fn run(seed: u64, intervals: &[u64]) -> Run {
         if random.below(100) < SHAPES[blocks[victim].site].mortal
             && let Some((at, name)) = blocks.swap_remove(victim).sampled
         {
-            events.push(Event { stamp: stamp + 1, origin: Origin::default(), what: What::Freed { at, block: Some(name) } });
+            events.push(Event {
+                stamp: stamp + 1,
+                origin: Origin::default(),
+                what: What::Freed { at, block: Some(name) },
+            });
         }
     }
     for block in &blocks {

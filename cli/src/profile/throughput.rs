@@ -32,7 +32,11 @@ fn churn(blocks: &mut [(u64, u64)], interval: u64, victims: Victims, by_name: bo
         let at = RemoteAddr::new(block.0);
         let name = by_name.then_some(block.1);
         block.1 = stamp + 1;
-        events.push(Event { stamp, origin: Origin::default(), what: What::Freed { at, block: name } });
+        events.push(Event {
+            stamp,
+            origin: Origin::default(),
+            what: What::Freed { at, block: name },
+        });
         let stack = StackId(u32::try_from(1 + random.below(1_000)).expect("small"));
         let what = What::Allocated { at, size, stack, interval };
         events.push(Event { stamp: stamp + 1, origin: Origin::default(), what });

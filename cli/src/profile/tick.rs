@@ -45,7 +45,8 @@ mod tests {
     #[test]
     fn a_lifetime_is_right_beyond_the_end_of_the_count() {
         let week = Duration::from_secs(7 * 86_400);
-        let (birth, death) = (Tick::after(week * 2 - Duration::from_secs(3)), Tick::after(week * 2));
+        let (birth, death) =
+            (Tick::after(week * 2 - Duration::from_secs(3)), Tick::after(week * 2));
         assert_eq!(micros(death.since(birth)), 3_000_000);
         assert_eq!(birth.plus(5).minus(5), birth);
     }

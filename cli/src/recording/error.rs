@@ -20,7 +20,9 @@ pub enum RecordingError {
     #[error("{0} is no recording of heapattach")]
     Alien(PathBuf),
     /// Made by a later heapattach.
-    #[error("{path} is a recording of version {version}, and this heapattach reads {known}; use a newer one")]
+    #[error(
+        "{path} is a recording of version {version}, and this heapattach reads {known}; use a newer one"
+    )]
     Version {
         /// The file.
         path: PathBuf,

@@ -60,6 +60,7 @@ use heapattach_injector::proc::{Process, maps::Mapping};
 pub use missing::Missing;
 use modules::Modules;
 use perf_map::{PerfMap, Place};
+pub use printable::printable;
 
 /// The name of what is in no module.
 pub const UNKNOWN: &str = "[unknown]";
