@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::profile::Tick;
+use crate::profile::{Tick, ticks};
 
 /// Blocks that live shorter are temporary: they come and go with a request, a frame, a line of
 /// input. Lifetimes are known to about the pause between two looks at the rings.
@@ -24,8 +24,8 @@ impl Clock {
     }
 
     /// The same in ticks.
-    pub fn now(&self) -> Tick {
-        Tick::after(self.elapsed())
+    pub fn ticks(&self) -> u64 {
+        ticks(self.elapsed())
     }
 
     /// [`TEMPORARY`] in ticks.

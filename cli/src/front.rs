@@ -4,6 +4,7 @@
 use std::{
     io::{BufRead, BufReader, IsTerminal, Write},
     os::{fd::AsFd, unix::net::UnixStream},
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -19,8 +20,12 @@ use nix::{
 };
 
 use crate::{
+    exit::Exit,
+    follower::Follower,
     message::{Message, Request},
+    output::print,
     quantity,
+    recording::Mark,
     report::Report,
 };
 
@@ -44,8 +49,13 @@ const PASSED_ON: [Signal; 5] =
 /// Follows a session to its end; `None` if the tracing process died.
 ///
 /// Returns when that process is gone: until then the target may have a tracer.
-pub fn follow(line: UnixStream, tracer: Pid, mode: Mode) -> Option<Report> {
-    let report = converse(line, mode);
+pub fn follow(
+    line: UnixStream,
+    tracer: Pid,
+    mode: Mode,
+    follower: Option<Follower>,
+) -> Option<Report> {
+    let report = converse(line, mode, follower);
     let deadline = Instant::now() + GOING;
     // Whoever stops it by a signal must not stop us as well.
     while waitpid(tracer, Some(WaitPidFlag::WNOHANG)) == Ok(WaitStatus::StillAlive)
@@ -56,9 +66,9 @@ pub fn follow(line: UnixStream, tracer: Pid, mode: Mode) -> Option<Report> {
     report
 }
 
-fn converse(line: UnixStream, mode: Mode) -> Option<Report> {
+fn converse(line: UnixStream, mode: Mode, follower: Option<Follower>) -> Option<Report> {
     let signals = listen(mode);
-    let mut front = Front { mode, program: None, interrupted: 0, bar: bar() };
+    let mut front = Front { mode, program: None, interrupted: 0, bar: bar(), follower, file: None };
     let mut reader = BufReader::new(line.try_clone().ok()?);
     loop {
         if reader.buffer().is_empty() {
@@ -96,13 +106,17 @@ struct Front {
     program: Option<i32>,
     interrupted: u32,
     bar: ProgressBar,
+    follower: Option<Follower>,
+    /// Where the session is written to.
+    file: Option<PathBuf>,
 }
 
 impl Front {
     fn hear(&mut self, message: Message) -> Option<Report> {
         match message {
             Message::Started(pid) => self.program = Some(pid),
-            Message::Attached { pid, command, functions, stopped_us } => {
+            Message::Attached { pid, command, functions, stopped_us, recording } => {
+                self.file = recording;
                 let stopped = quantity::time(Duration::from_secs_f64(stopped_us / 1e6));
                 let ends = if self.mode == Mode::Attach { "; Ctrl-C detaches" } else { "" };
                 say(
@@ -118,10 +132,24 @@ impl Front {
                 quantity::count(calls),
                 quantity::bytes(bytes)
             )),
+            Message::Marked(mark) => self.marked(&mark),
             Message::Detached => say(&self.bar, "detached; the program runs on"),
             Message::Finished(report) => return Some(*report),
         }
         None
+    }
+
+    /// A moment was marked: whoever follows wants to see it, others want to know where.
+    fn marked(&mut self, mark: &Mark) {
+        if let Some(follower) = &mut self.follower {
+            let text = follower.look(self.file.as_deref(), mark);
+            self.bar.suspend(|| {
+                print(&text, Exit::Done);
+            });
+        } else if let Some(file) = &self.file {
+            let at = quantity::time(Duration::from_millis(mark.at_ms));
+            say(&self.bar, &format!("marked {at} in {}: {}", file.display(), mark.why));
+        }
     }
 
     fn take(&mut self, mut line: &UnixStream, number: u32, code: i32) {
@@ -129,6 +157,9 @@ impl Front {
             return;
         };
         match self.mode {
+            Mode::Attach if signal == Signal::SIGUSR1 => {
+                let _ = line.write_all(&[Request::Mark as u8]);
+            }
             Mode::Attach => {
                 self.interrupted += 1;
                 if self.interrupted == 1 {
@@ -155,7 +186,9 @@ impl Front {
 fn listen(mode: Mode) -> Option<SignalFd> {
     let mut mask = SigSet::empty();
     ENDING.into_iter().for_each(|signal| mask.add(signal));
-    if mode == Mode::Run {
+    if mode == Mode::Attach {
+        mask.add(Signal::SIGUSR1);
+    } else {
         PASSED_ON.into_iter().for_each(|signal| mask.add(signal));
     }
     mask.thread_block().ok()?;

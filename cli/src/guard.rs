@@ -84,7 +84,7 @@ fn cpu_time(process: &Process) -> Option<Duration> {
 
 /// Bytes used and allowed in the target's memory cgroup, of either version, if it has a limit.
 /// What the kernel would take back first, cached files, is not counted as used.
-fn cgroup_memory(process: &Process) -> Option<(u64, u64)> {
+pub fn cgroup_memory(process: &Process) -> Option<(u64, u64)> {
     let text = String::from_utf8(process.read("cgroup").ok()?).ok()?;
     let version_2 = text.lines().find_map(|line| line.strip_prefix("0::")).and_then(|path| {
         let folder = format!("/sys/fs/cgroup{path}");

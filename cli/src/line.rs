@@ -9,7 +9,7 @@ use std::{
 use heapattach_injector::target::Target;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::message::Message;
+use crate::message::{Message, Request};
 
 /// The line to the command.
 #[derive(Debug)]
@@ -41,8 +41,10 @@ impl Line {
         let _ = poll(&mut fds, PollTimeout::from(millis));
         let spoke = fds[0].revents().is_some_and(|events| !events.is_empty());
         drop(fds);
-        match spoke.then(|| self.0.read(&mut [0])) {
+        let mut word = [0];
+        match spoke.then(|| self.0.read(&mut word)) {
             None => None,
+            Some(Ok(1..)) if word[0] == Request::Mark as u8 => Some(Heard::Mark),
             Some(Ok(1..)) => Some(Heard::Detach),
             Some(Ok(0) | Err(_)) => Some(Heard::Gone),
         }
@@ -54,6 +56,8 @@ impl Line {
 pub enum Heard {
     /// It wants the session to end.
     Detach,
+    /// It wants this moment to be marked.
+    Mark,
     /// It ended.
     Gone,
 }

@@ -1,8 +1,10 @@
 //! What the tracing process tells the command, one JSON object a line.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
-use crate::report::Report;
+use crate::{recording::Mark, report::Report};
 
 /// A line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,7 +21,11 @@ pub enum Message {
         functions: usize,
         /// How long it was stopped.
         stopped_us: f64,
+        /// Where the session is written to, if to a file with a name.
+        recording: Option<PathBuf>,
     },
+    /// A moment is marked in the recording.
+    Marked(Mark),
     /// Counted so far.
     Progress {
         /// Calls.
@@ -39,4 +45,6 @@ pub enum Message {
 pub enum Request {
     /// Detach now.
     Detach = b'd',
+    /// Mark this moment.
+    Mark = b'm',
 }

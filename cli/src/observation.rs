@@ -2,9 +2,10 @@
 
 use std::{
     os::fd::AsFd,
+    path::PathBuf,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use heapattach_injector::{
@@ -16,18 +17,24 @@ use heapattach_injector::{
 
 use crate::{
     args::{OnFull, SessionArgs},
+    clock::{Clock, TEMPORARY},
     compose::{add_detach, blind_spots, compose},
+    desk::{Desk, Note},
     exit::Exit,
     guard::Guard,
     hidden::Hidden,
-    line::Line,
+    ledger::{About, Loss},
+    line::{Heard, Line},
     message::Message,
+    naming::Code,
     recorder::Recorder,
-    report::{ExitReport, Report},
+    recording::{Heading, Scribe, Store, Tape},
+    report::{ExitReport, RecordingReport, Report},
     site_report::heap_report,
     stack_list,
     stack_report::stacks_report,
     symbols::Symbols,
+    watchman::Watchman,
 };
 
 /// The link map is looked at so often, unless looking takes long itself.
@@ -57,6 +64,7 @@ pub enum End {
 /// What is made of a session.
 #[derive(Debug)]
 pub struct Record {
+    store: Option<Store>,
     symbols: Symbols,
     /// How often modules came or went when they were last noted.
     changes: u64,
@@ -65,8 +73,8 @@ pub struct Record {
 
 impl Record {
     /// Begun before the attach: a short program may have ended by its end.
-    pub fn new(target: &Target) -> Self {
-        let mut record = Self { symbols: Symbols::new(), changes: 0, rss: resident(target) };
+    pub fn new(target: &Target, store: Option<Store>) -> Self {
+        let mut record = Self { store, symbols: Symbols::new(), changes: 0, rss: resident(target) };
         record.note(target);
         record
     }
@@ -88,12 +96,29 @@ impl Record {
     ) -> End {
         let target = session.target();
         let Some(records) = session.stream.take_records() else { return End::Over };
-        let recorder = Recorder::new(records, args.interval() <= 1);
+        let clock = Clock::start();
+        let mut heading = heading(args, report, session.stream.interval);
+        let path = self.store.as_ref().and_then(|store| store.path.clone());
+        let scribe = match self.store.take().map(|store| scribe(store, args)).transpose() {
+            Ok(scribe) => scribe,
+            Err(error) => {
+                let detached = session.detach();
+                fail(report, &detached, &format!("the recording cannot be begun: {error}"));
+                return End::Over;
+            }
+        };
+        if let Some(scribe) = &scribe {
+            scribe.heading(&heading);
+            scribe.modules(&self.symbols.known());
+        }
+        let desk = Desk::default();
+        let watchman = Watchman::new(&desk, clock, &args.record);
+        let recorder = Recorder::new(records, args.interval() <= 1, clock, scribe);
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         thread::scope(|scope| {
             // The reader ends whatever becomes of us: the scope waits for it.
             let _over = Over(&is_over);
-            let read = || recorder.follow(memory, &is_over);
+            let read = || recorder.follow(memory, &desk, &is_over);
             let reading = match thread::Builder::new().spawn_scoped(scope, read) {
                 Ok(reading) => reading,
                 Err(error) => {
@@ -102,8 +127,8 @@ impl Record {
                     return End::Over;
                 }
             };
-            let (ending, counted) = watch(line, session, args, &mut self);
-            self.follow(session);
+            let (ending, counted) = watch(line, session, args, &mut self, watchman);
+            self.follow(session, &desk);
             let rss = self.rss.zip(resident(target)).map(|(before, after)| [before, after]);
             let blind = blind_spots(session);
             let stop_reading = |session: &Session<'_>| {
@@ -118,7 +143,7 @@ impl Record {
                 let detached = session.detach();
                 (stop_reading(session), detached)
             };
-            let (Some(recorder), counts) = read else {
+            let (Some(mut recorder), counts) = read else {
                 fail(report, &detached, "the thread that reads the records failed");
                 return ending;
             };
@@ -132,6 +157,13 @@ impl Record {
             (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
             add_detach(report, &detached);
             conclude(session, &ending, report);
+            if let Some(scribe) = recorder.take_scribe() {
+                fill(&mut heading.about, report, counted);
+                heading.is_final = true;
+                let code = (!args.record.no_symbols || path.is_none())
+                    .then(|| Code::of(recorder.addresses(), &mut self.symbols));
+                note_recording(report, path, scribe.finish(&heading, code.as_ref()));
+            }
             if let Some(path) = &args.stacks
                 && let Err(error) = stack_list::write(path, &recorder)
             {
@@ -144,10 +176,74 @@ impl Record {
     }
 
     /// Notes new modules, for their symbols.
-    fn follow(&mut self, session: &Session<'_>) {
+    fn follow(&mut self, session: &Session<'_>, desk: &Desk) {
         if session.changes != self.changes {
             self.changes = session.changes;
             self.note(session.target());
+            desk.leave(Note::Modules(self.symbols.known()));
+        }
+    }
+}
+
+/// Who writes the session down.
+fn scribe(store: Store, args: &SessionArgs) -> std::io::Result<Scribe> {
+    // What nobody can look at later is only asked for its sums.
+    let logs = store.path.is_some();
+    Ok(Scribe::new(Tape::start(store.file, store.path, args.record.max_size)?, logs))
+}
+
+/// What is known at the beginning.
+fn heading(args: &SessionArgs, report: &Report, every: u64) -> Heading {
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let command = if args.record.redact { String::new() } else { report.command.clone() };
+    let about = About {
+        pid: report.pid,
+        command,
+        began: began.as_secs(),
+        every,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        temporary_ms: u64::try_from(TEMPORARY.as_millis()).unwrap_or(u64::MAX),
+        ..About::default()
+    };
+    Heading { about, hide_frames: args.hide_frames.clone(), is_final: false }
+}
+
+/// What is known at the end.
+fn fill(about: &mut About, report: &Report, counted: Duration) {
+    let lost = report.heap.lost;
+    about.lasted_ms = u64::try_from(counted.as_millis()).unwrap_or(u64::MAX);
+    about.every = report.heap.every;
+    about.outcome.clone_from(&report.outcome);
+    about.exit = report.exit;
+    about.loss = Loss {
+        blocks: lost.blocks,
+        frees: lost.frees,
+        samples: lost.samples,
+        beyond_limit: lost.beyond_limit,
+        stacks: lost.stacks,
+        torn: lost.torn,
+        missed_frees: lost.missed_frees,
+    };
+    about.blind.clone_from(&report.blind);
+    let not_hooked = report.not_hooked.iter();
+    about.blind.extend(not_hooked.map(|n| format!("{} of {}: {}", n.function, n.module, n.why)));
+    let missing = report.missing_symbols.iter();
+    let missing = missing.map(|m| format!("{}: {}; {}", m.module, m.why, m.cure));
+    about.missing_symbols = missing.collect();
+}
+
+/// Says what became of the file.
+fn note_recording(report: &mut Report, path: Option<PathBuf>, written: std::io::Result<u64>) {
+    match (path, written) {
+        (None, _) => {}
+        (Some(path), Ok(bytes)) => report.recording = Some(RecordingReport { path, bytes }),
+        (Some(path), Err(error)) => {
+            let name = path.display();
+            let what =
+                format!("the recording {name} ends too early: it cannot be written: {error}");
+            report.error.get_or_insert(what);
+            report.status = report.status.max(Exit::Failed.code());
+            report.recording = Some(RecordingReport { path, bytes: 0 });
         }
     }
 }
@@ -182,6 +278,7 @@ fn watch(
     session: &mut Session<'_>,
     args: &SessionArgs,
     record: &mut Record,
+    mut watchman: Watchman<'_>,
 ) -> (End, Duration) {
     let target = session.target();
     let mut next_threads = Instant::now();
@@ -193,7 +290,11 @@ fn watch(
     loop {
         let now = Instant::now();
         if deadline.is_some_and(|deadline| now >= deadline) {
+            watchman.end(session);
             return (End::Over, began.elapsed());
+        }
+        for mark in watchman.look(session) {
+            line.send(&Message::Marked(mark));
         }
         if now >= next_look {
             match session.watch() {
@@ -205,7 +306,8 @@ fn watch(
             next_look = Instant::now() + WATCH.max(now.elapsed() * 20);
         }
         if now >= next_threads {
-            record.follow(session);
+            record.follow(session, watchman.desk());
+            watchman.look_at_threads(session);
             session.stream.place_stacks(&target.process, &target.memory);
             next_threads = Instant::now() + THREADS;
         }
@@ -230,9 +332,16 @@ fn watch(
         }
         let next =
             [Some(next_look), Some(next_beat), Some(next_progress), Some(next_threads), deadline];
-        let next = next.into_iter().flatten().min().unwrap_or(now);
-        if line.listen(target, next.saturating_duration_since(Instant::now())).is_some() {
-            return (End::Asked, began.elapsed());
+        let next = next.into_iter().flatten().min().unwrap_or(now).min(watchman.next());
+        match line.listen(target, next.saturating_duration_since(Instant::now())) {
+            None => {}
+            Some(Heard::Mark) => {
+                line.send(&Message::Marked(watchman.mark("somebody asked for it".to_owned())));
+            }
+            Some(Heard::Detach | Heard::Gone) => {
+                watchman.end(session);
+                return (End::Asked, began.elapsed());
+            }
         }
     }
 }

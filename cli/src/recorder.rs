@@ -12,12 +12,15 @@ use heapattach_injector::{
     event::{Event, StackId, What},
     memory::Memory,
     ring::Call,
+    stacks::Stack,
     stream::Records,
 };
 
 use crate::{
     clock::Clock,
-    profile::{Limits, Profile},
+    desk::{Desk, Note},
+    profile::{Change, Journal, Limits, Profile, Tick, Writers},
+    recording::{Scribe, StackSource},
 };
 
 /// Events that are taken in together.
@@ -49,12 +52,16 @@ pub struct Recorder {
     pub records: Records,
     intake: Intake,
     is_exact: bool,
+    /// How many changes of the threads are written down.
+    threads: u64,
 }
 
 /// Where events go.
 #[derive(Debug)]
 struct Intake {
     clock: Clock,
+    scribe: Option<Scribe>,
+    writers: Writers,
     profile: Profile,
     /// By the number of the stack, where every call is told.
     callers: Vec<Vec<Caller>>,
@@ -63,8 +70,26 @@ struct Intake {
     taken: u64,
 }
 
+impl Journal for Option<Scribe> {
+    fn note(&mut self, change: &Change) {
+        if let Some(scribe) = self {
+            scribe.note(change);
+        }
+    }
+}
+
+impl StackSource for Records {
+    fn stack(&self, id: StackId) -> Option<&Stack> {
+        Self::stack(self, id)
+    }
+}
+
 impl Intake {
-    fn take(&mut self, event: Event, call: Call, is_exact: bool) {
+    fn take(&mut self, event: Event, call: Call, is_exact: bool, desk: &Desk) {
+        let ring = usize::from(event.origin.ring);
+        if ring != 0 && self.writers.get(ring) == Some(&0) {
+            self.writers[ring] = desk.roster.announce(ring);
+        }
         if is_exact {
             self.count(&event, call);
         }
@@ -76,7 +101,15 @@ impl Intake {
     }
 
     fn settle(&mut self) {
-        self.profile.apply(&self.batch, self.clock.now(), &mut ());
+        if self.batch.is_empty() {
+            return;
+        }
+        let now = self.clock.ticks();
+        if let Some(scribe) = &mut self.scribe {
+            scribe.set_now(now);
+        }
+        self.profile.set_writers(&self.writers);
+        self.profile.apply(&self.batch, Tick::of(now), &mut self.scribe);
         self.batch.clear();
     }
 
@@ -105,37 +138,93 @@ impl Intake {
 }
 
 impl Recorder {
-    /// For a session that records everything, or samples.
-    pub fn new(records: Records, is_exact: bool) -> Self {
+    /// For a session that records everything, or samples; and what writes it down.
+    pub fn new(records: Records, is_exact: bool, clock: Clock, scribe: Option<Scribe>) -> Self {
         Self {
             records,
             intake: Intake {
-                clock: Clock::start(),
+                clock,
+                scribe,
+                writers: Writers::default(),
                 profile: Profile::new(Limits::default(), Clock::temporary()),
                 callers: Vec::new(),
                 batch: Vec::with_capacity(BATCH),
                 taken: 0,
             },
             is_exact,
+            threads: 0,
         }
     }
 
     /// Takes in what happens until `is_over`, and what is left then.
-    pub fn follow(mut self, memory: &Memory, is_over: &AtomicBool) -> Self {
+    pub fn follow(mut self, memory: &Memory, desk: &Desk, is_over: &AtomicBool) -> Self {
         let pause = if self.is_exact { PAUSE } else { PAUSE_OF_SAMPLES };
-        let Self { records, intake, is_exact, .. } = &mut self;
         while !is_over.load(Relaxed) {
-            let before = intake.taken;
+            let before = self.intake.taken;
+            self.intake.writers = desk.roster.writers();
+            let Self { records, intake, is_exact, .. } = &mut self;
             // The end of the target is noticed elsewhere.
-            let _ = records.drain(memory, |event, call| intake.take(event, call, *is_exact));
+            let _ = records.drain(memory, |event, call| intake.take(event, call, *is_exact, desk));
             intake.settle();
-            if intake.taken - before <= BATCH as u64 {
+            let taken = intake.taken - before;
+            self.keep_up(desk);
+            if taken <= BATCH as u64 {
                 thread::sleep(pause);
             }
         }
-        let _ = records.finish(memory, |event, call| intake.take(event, call, *is_exact));
+        let Self { records, intake, is_exact, .. } = &mut self;
+        let _ = records.finish(memory, |event, call| intake.take(event, call, *is_exact, desk));
         intake.settle();
+        desk.pulse.set(intake.profile.sheet());
+        self.write_notes(desk);
+        let Self { records, intake, .. } = &mut self;
+        let now = intake.clock.ticks();
+        if let Some(scribe) = &mut intake.scribe {
+            scribe.snapshot(now, &mut intake.profile, records);
+        }
         self
+    }
+
+    /// The addresses of all stacks.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> + Clone {
+        let rows = self.profile().sheet().rows.all().iter();
+        let stacks = rows.filter_map(|row| self.records.stack(row.stack));
+        stacks.flat_map(|stack| stack.frames.iter().map(|at| at.get()))
+    }
+
+    /// What writes the session down; it has everything but names and the end.
+    pub fn take_scribe(&mut self) -> Option<Scribe> {
+        self.intake.scribe.take()
+    }
+
+    fn keep_up(&mut self, desk: &Desk) {
+        desk.pulse.set(self.intake.profile.sheet());
+        self.write_notes(desk);
+        let Self { records, intake, .. } = self;
+        if let Some(scribe) = &mut intake.scribe {
+            scribe.keep_up(intake.clock.ticks(), &mut intake.profile, records);
+        }
+    }
+
+    fn write_notes(&mut self, desk: &Desk) {
+        let notes = desk.take();
+        let Self { records, intake, threads, .. } = self;
+        let Some(scribe) = &mut intake.scribe else { return };
+        let is_marked = notes.iter().any(|note| matches!(note, Note::Mark(_)));
+        for note in notes {
+            match note {
+                Note::Moment(moment) => scribe.moment(&moment),
+                Note::Mark(mark) => scribe.mark(&mark),
+                Note::Modules(known) => scribe.modules(&known),
+            }
+        }
+        if let Some((changes, all)) = desk.roster.threads_unless(*threads) {
+            *threads = changes;
+            scribe.threads(&all);
+        }
+        if is_marked {
+            scribe.settle_mark(intake.clock.ticks(), &mut intake.profile, records);
+        }
     }
 
     /// What was made of them, by stack.

@@ -1,5 +1,7 @@
 //! What a session found, as data: the JSON report, and what the text is made of.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{site_report::HeapReport, stack_report::StacksReport, symbols::Missing};
@@ -41,6 +43,9 @@ pub struct Report {
     /// Modules whose code was found without debug information.
     #[serde(default)]
     pub missing_symbols: Vec<Missing>,
+    /// Where the session was written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<RecordingReport>,
     /// What is still in the target.
     pub left: Vec<String>,
     /// The page that stays, if one does.
@@ -59,6 +64,15 @@ pub struct Report {
     pub error: Option<String>,
     /// The exit status of heapattach.
     pub status: u8,
+}
+
+/// The file of a session.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RecordingReport {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How large it is; 0 if it could not be written to its end.
+    pub bytes: u64,
 }
 
 /// One hooked function.

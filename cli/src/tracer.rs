@@ -1,7 +1,7 @@
 //! The tracing process: it alone stops the target and writes into it. It belongs to no terminal,
 //! ignores every signal, and when the command that started it goes away, it finishes the undo.
 
-use std::{os::unix::net::UnixStream, time::Duration};
+use std::{os::unix::net::UnixStream, path::PathBuf, time::Duration};
 
 use heapattach_injector::{
     attach::{self, AttachError, Failure, Options},
@@ -22,6 +22,7 @@ use crate::{
     message::Message,
     observation::{End, Record},
     payload,
+    recording::{self, Store},
     report::{ExitReport, Report},
     spawn::{self, exec_exit},
 };
@@ -30,29 +31,34 @@ use crate::{
 const WAITS: u32 = 250_000_000;
 
 /// `heapattach -p PID`, in the tracing process.
-pub fn attach(line: UnixStream, target: &Target, args: &AttachArgs) {
+pub fn attach(line: UnixStream, target: &Target, args: &AttachArgs, store: Option<Store>) {
     spawn::leave_session();
     let mut line = Line::new(line);
     let mut report = Report::new(target.process.pid(), target.process.command());
     let image = payload::image();
     let options = options(&args.session);
-    let record = Record::new(target);
+    let path = store.as_ref().and_then(|store| store.path.clone());
+    let record = Record::new(target, store);
     let attached = guard::check_headroom(&target.process)
         .map_err(|refusal| Failure::clean(refusal, false))
         .and_then(|()| attach::attach(target, &image, options, None));
     match attached {
         Ok(mut session) => {
-            announce(&mut line, &session, &report);
+            announce(&mut line, &session, &report, path);
             record.observe(&mut line, &mut session, &args.session, &mut report);
         }
-        Err(failure) => refuse(&mut report, &failure),
+        Err(failure) => {
+            refuse(&mut report, &failure);
+            // Nothing was recorded.
+            let _ = path.map(std::fs::remove_file);
+        }
     }
     fault::summary();
     line.send(&Message::Finished(Box::new(report)));
 }
 
 /// `heapattach run`, in the tracing process: it is the program's parent.
-pub fn run(line: UnixStream, args: &RunArgs) {
+pub fn run(line: UnixStream, args: &RunArgs, store: Option<Store>) {
     let mut line = Line::new(line);
     let mut report = Report::new(0, args.command.join(" ".as_ref()).to_string_lossy().into_owned());
     report.status = Exit::RunFailed.code();
@@ -69,7 +75,7 @@ pub fn run(line: UnixStream, args: &RunArgs) {
     report.pid = pid;
     line.send(&Message::Started(pid));
     match bring_up(&program) {
-        Ok(target) => run_target(&mut line, &target, args, &mut report),
+        Ok(target) => run_target(&mut line, &target, args, &mut report, store),
         Err(error) => {
             report.error = Some(with_causes(&error));
             reap_soon(pid);
@@ -93,7 +99,13 @@ fn bring_up(program: &spawn::Waiting) -> Result<Target, start::StartError> {
     start::open_started(program.pid)
 }
 
-fn run_target(line: &mut Line, target: &Target, args: &RunArgs, report: &mut Report) {
+fn run_target(
+    line: &mut Line,
+    target: &Target,
+    args: &RunArgs,
+    report: &mut Report,
+    store: Option<Store>,
+) {
     let image = payload::image();
     let held = match start::hold_at_start(target) {
         Ok(held) => held,
@@ -110,10 +122,12 @@ fn run_target(line: &mut Line, target: &Target, args: &RunArgs, report: &mut Rep
             return;
         }
     };
-    let record = Record::new(target);
+    let store = if args.session.records_by_default() { store_for(target).or(store) } else { store };
+    let path = store.as_ref().and_then(|store| store.path.clone());
+    let record = Record::new(target, store);
     match attach_held(target, &image, args, held) {
         Ok(mut session) => {
-            announce(line, &session, report);
+            announce(line, &session, report, path);
             let ending = record.observe(line, &mut session, &args.session, report);
             if ending != End::Ended {
                 line.send(&Message::Detached);
@@ -188,13 +202,21 @@ fn options(args: &SessionArgs) -> Options {
     }
 }
 
-fn announce(line: &mut Line, session: &Session<'_>, report: &Report) {
+/// A file that nobody has named, if there can be one.
+fn store_for(target: &Target) -> Option<Store> {
+    let name = target.process.status().ok()?.name;
+    let (path, file) = recording::create_for(&name, target.process.pid()).ok()?;
+    Some(Store { path: Some(path), file })
+}
+
+fn announce(line: &mut Line, session: &Session<'_>, report: &Report, recording: Option<PathBuf>) {
     let stopped: Duration = session.stops.iter().map(|stop| stop.cost.stopped).sum();
     line.send(&Message::Attached {
         pid: report.pid,
         command: session.target().process.command(),
         functions: session.patches.hooks.iter().filter(|h| h.number.is_some()).count(),
         stopped_us: stopped.as_secs_f64() * 1e6,
+        recording,
     });
 }
 

@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use heapattach_abi::{
     region::{self, pack_interval},
-    row,
+    ring, row,
 };
 use nix::errno::Errno;
 
@@ -106,6 +106,16 @@ impl Stream {
     /// Bytes of memory that it takes by now, if that can be known.
     pub fn memory(&self) -> Option<u64> {
         self.shared.memory()
+    }
+
+    /// The rings that only one thread writes to, and the thread pointer of the last that did.
+    pub fn writers(&self, memory: &Memory) -> Vec<(usize, RemoteAddr)> {
+        let rows = counts::rows(&self.shared, memory).unwrap_or(0);
+        let key = |row: usize| {
+            let at = region::ROWS_AT + row * row::ROW_BYTES + row::KEY;
+            Some((row, RemoteAddr::new(self.shared.word(memory, at).ok().filter(|&key| key != 0)?)))
+        };
+        (1..=rows).filter(|&row| ring::is_own(ring::ring_of(row))).filter_map(key).collect()
     }
 
     /// Tells new threads where their stacks are, so that frames further up can be read. Only what

@@ -1,12 +1,15 @@
 //! `heapattach -p PID`.
 
-use heapattach_injector::preflight;
+use heapattach_injector::{preflight, target::Target};
 
 use crate::{
     args::AttachArgs,
+    compose::with_causes,
     exit::Exit,
+    follower::Follower,
     front::{self, Mode},
     output::{complain, print},
+    recording::{self, RecordingError, Store},
     report::Report,
     spawn::{self, Side},
     text, tracer,
@@ -18,14 +21,22 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
         Ok(target) => target,
         Err(refusal) => return refuse(pid, args, &refusal),
     };
+    let store = match store(&target, args) {
+        Ok(store) => store,
+        Err(error) => {
+            complain(&format!("{} (target: untouched)", with_causes(&error)));
+            return Exit::Failed;
+        }
+    };
     match spawn::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            tracer::attach(line, &target, args);
+            tracer::attach(line, &target, args, store);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
-            match front::follow(line, tracer, Mode::Attach) {
+            let follower = args.session.record.follow.map(|_| Follower::new(store));
+            match front::follow(line, tracer, Mode::Attach, follower) {
                 Some(report) => show(&report, args.session.json),
                 None => abandoned(pid),
             }
@@ -35,6 +46,22 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             Exit::Failed
         }
     }
+}
+
+/// Where to write the session to.
+fn store(target: &Target, args: &AttachArgs) -> Result<Option<Store>, RecordingError> {
+    if let Some(path) = &args.session.record.output {
+        return Ok(Some(Store { path: Some(path.clone()), file: recording::create(path)? }));
+    }
+    if args.session.records_by_default() {
+        let name = target.process.status().map(|status| status.name).unwrap_or_default();
+        match recording::create_for(&name, target.process.pid()) {
+            Ok((path, file)) => return Ok(Some(Store { path: Some(path), file })),
+            // Nobody has asked for it.
+            Err(error) => complain(&format!("no recording: {}", with_causes(&error))),
+        }
+    }
+    Ok(Store::anonymous().ok())
 }
 
 /// Prints a report where it belongs and answers the exit status it asks for.

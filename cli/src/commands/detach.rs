@@ -42,7 +42,7 @@ pub fn detach(args: &DetachArgs) -> Exit {
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
-            match front::follow(line, tracer, Mode::Attach) {
+            match front::follow(line, tracer, Mode::Attach, None) {
                 Some(report) => conclude(&report, args),
                 None => {
                     complain("the tracing process died; try again");

@@ -4,9 +4,12 @@ use std::{fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt};
 
 use crate::{
     args::RunArgs,
+    compose::with_causes,
     exit::Exit,
+    follower::Follower,
     front::{self, Mode},
     output::complain,
+    recording::{self, RecordingError, Store},
     report::Report,
     spawn::{self, Side},
     text, tracer,
@@ -14,22 +17,40 @@ use crate::{
 
 /// Starts the program, counts, and ends as it ends.
 pub fn run(args: &RunArgs) -> Exit {
+    let store = match store(args) {
+        Ok(store) => store,
+        Err(error) => {
+            complain(&with_causes(&error));
+            return Exit::RunFailed;
+        }
+    };
     match spawn::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            tracer::run(line, args);
+            tracer::run(line, args, store);
             Exit::Done
         }
-        Ok(Side::Front(line, tracer)) => match front::follow(line, tracer, Mode::Run) {
-            Some(report) => conclude(&report, args),
-            None => {
-                complain("the tracing process died; the program, if it was started, runs on");
-                Exit::RunFailed
+        Ok(Side::Front(line, tracer)) => {
+            let follower = args.session.record.follow.map(|_| Follower::new(store));
+            match front::follow(line, tracer, Mode::Run, follower) {
+                Some(report) => conclude(&report, args),
+                None => {
+                    complain("the tracing process died; the program, if it was started, runs on");
+                    Exit::RunFailed
+                }
             }
-        },
+        }
         Err(error) => {
             complain(&format!("the tracing process could not be started: {error}"));
             Exit::RunFailed
         }
+    }
+}
+
+/// Where to write the session to, as far as that is known before there is a process.
+fn store(args: &RunArgs) -> Result<Option<Store>, RecordingError> {
+    match &args.session.record.output {
+        Some(path) => Ok(Some(Store { path: Some(path.clone()), file: recording::create(path)? })),
+        None => Ok(Store::anonymous().ok()),
     }
 }
 

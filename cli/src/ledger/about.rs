@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::report::ExitReport;
 
 /// Whose, when, how.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct About {
     /// The process.
     pub pid: i32,
@@ -36,7 +39,8 @@ pub struct About {
 }
 
 /// What is missing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Loss {
     /// Blocks and mappings that found no room in a ring.
     pub blocks: u64,

@@ -1,7 +1,10 @@
 //! Code that asked for memory: modules, functions, addresses, stacks of calls.
 
+use serde::{Deserialize, Serialize};
+
 /// A file of code, or what the kernel calls it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Module {
     /// Its path, printable.
     pub path: String,
@@ -16,7 +19,8 @@ pub struct Module {
 }
 
 /// A function.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Function {
     /// Demangled; `module+0x123` where no name is known.
     pub name: String,
@@ -29,7 +33,8 @@ pub struct Function {
 }
 
 /// An address that a call returns to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Location {
     /// In the target.
     pub address: u64,
@@ -43,7 +48,8 @@ pub struct Location {
 }
 
 /// A line of a function.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Line {
     /// The function.
     pub function: u32,

@@ -1,7 +1,10 @@
 //! One moment of the session.
 
+use serde::{Deserialize, Serialize};
+
 /// What was known at one moment. What could not be read is `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Moment {
     /// Since counting began.
     pub at_ms: u64,

@@ -6,7 +6,8 @@ use super::Histogram;
 use crate::profile::{Measure, Sum};
 
 /// A thread.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Thread {
     /// 0 if it is unknown.
     pub tid: i32,
@@ -59,7 +60,7 @@ pub struct Row {
     pub sizes: Histogram,
     /// Blocks given back by how long they lived, in microseconds.
     pub lifetimes: Histogram,
-    /// Calls of realloc that changed a block of this stack, estimated.
+    /// Of the blocks handed out, those that realloc gave for an older one, estimated.
     pub reallocated: f64,
 }
 

@@ -1,8 +1,5 @@
 //! How many blocks there are of each magnitude: of bytes, or of microseconds.
 
-/// Powers of two.
-const BUCKETS: usize = 65;
-
 /// Estimated numbers of blocks by the binary logarithm of what is measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram {
@@ -11,6 +8,9 @@ pub struct Histogram {
 }
 
 impl Histogram {
+    /// Powers of two.
+    pub const BUCKETS: usize = 65;
+
     /// Which bucket something belongs to.
     pub fn bucket(measure: u64) -> usize {
         (u64::BITS - measure.leading_zeros()) as usize
@@ -52,7 +52,7 @@ impl Histogram {
 
     /// Out of a file: what is too long is cut, what is no number is none.
     pub fn from_buckets(mut buckets: Vec<f64>) -> Self {
-        buckets.truncate(BUCKETS);
+        buckets.truncate(Self::BUCKETS);
         buckets.iter_mut().filter(|n| !n.is_finite()).for_each(|n| *n = 0.0);
         Self { buckets }
     }

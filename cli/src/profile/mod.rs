@@ -44,7 +44,7 @@ pub use live::Oddities;
 pub use row::{Flow, Row, Tally};
 pub use sheet::{Sheet, Snapshot};
 pub use sum::{Exact, Sum};
-pub use tick::{Tick, micros};
+pub use tick::{Tick, micros, ticks};
 
 use std::{collections::HashMap, hash::Hash};
 

@@ -13,18 +13,17 @@ pub struct Tick(pub u32);
 impl Tick {
     /// So long after the beginning.
     pub fn after(time: Duration) -> Self {
-        let ticks = time.as_micros() / u128::from(MICROS) & u128::from(u32::MAX);
-        Self(u32::try_from(ticks).unwrap_or_default())
+        Self::of(ticks(time))
+    }
+
+    /// Of all ticks since the beginning.
+    pub fn of(ticks: u64) -> Self {
+        Self(u32::try_from(ticks & u64::from(u32::MAX)).unwrap_or_default())
     }
 
     /// Ticks from an earlier one to this.
     pub fn since(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
-    }
-
-    /// This many later.
-    pub fn plus(self, ticks: u32) -> Self {
-        Self(self.0.wrapping_add(ticks))
     }
 
     /// This many earlier.
@@ -33,9 +32,14 @@ impl Tick {
     }
 }
 
+/// How many ticks a time is.
+pub fn ticks(time: Duration) -> u64 {
+    u64::try_from(time.as_micros() / u128::from(MICROS)).unwrap_or(u64::MAX)
+}
+
 /// How many microseconds so many ticks are.
-pub fn micros(ticks: u32) -> u64 {
-    u64::from(ticks) * MICROS
+pub fn micros(ticks: impl Into<u64>) -> u64 {
+    ticks.into().saturating_mul(MICROS)
 }
 
 #[cfg(test)]
@@ -48,6 +52,6 @@ mod tests {
         let (birth, death) =
             (Tick::after(week * 2 - Duration::from_secs(3)), Tick::after(week * 2));
         assert_eq!(micros(death.since(birth)), 3_000_000);
-        assert_eq!(birth.plus(5).minus(5), birth);
+        assert_eq!(birth.minus(5), Tick(birth.0 - 5));
     }
 }

@@ -16,6 +16,9 @@ pub enum RecordingError {
         #[source]
         source: io::Error,
     },
+    /// Nothing is written over.
+    #[error("{0} is there already; give another name or remove it")]
+    Exists(PathBuf),
     /// Another kind of file.
     #[error("{0} is no recording of heapattach")]
     Alien(PathBuf),

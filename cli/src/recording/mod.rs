@@ -1,29 +1,87 @@
-//! Sessions on disk, or on their way there.
+//! Sessions on disk.
+//!
+//! ```text
+//! recorder -> changes  -> scribe -> tape -> file: title, blocks
+//!             (profile)     |                       |
+//!          rows, snapshots, names, words         Recording -> sheet -> Ledger
+//! ```
+//!
+//! # The file
+//!
+//! A line that names the format and its version, then blocks (`block`): kind, lengths, checksum,
+//! compressed content. Blocks are only ever appended, at least every second, so that whatever ends
+//! us leaves a file that is whole up to then; a reader takes the longest part that is. Once
+//! `--max-size` is reached a new file with a snapshot in the place of what happened until then
+//! takes the place of the old one.
+//!
+//! Numbers of events and sums are packed (`changes`, `snapshot`, `rows`), all else is JSON. Memory
+//! of the target is never part of it, nor are the addresses of its blocks; its command line is,
+//! unless it was to be left out.
+//!
+//! # The promise
+//!
+//! A heapattach reads the recordings of every earlier one that has the same version in the first
+//! line. New fields in JSON do not change the version: who does not know them passes over them. Any
+//! other change does, and then this is said instead of guessing.
 
 #![allow(dead_code, reason = "the report of a file is to come")]
 
+mod assembly;
+mod block;
+mod changes;
 mod error;
+mod heading;
+mod place;
+mod rows;
+mod scribe;
+mod snapshot;
+mod tape;
+#[cfg(test)]
+mod tests;
+mod wire;
 
-use std::{ops::Range, path::Path, time::Duration};
+use std::{fs::File, io::Read, ops::Range, path::Path, time::Duration};
 
 pub use error::RecordingError;
+pub use heading::{Heading, Mark};
+pub use place::{Store, create, create_for};
+pub use scribe::{Scribe, StackSource};
+pub use tape::Tape;
 
-use crate::ledger::{Ledger, Moment};
+use serde::de::DeserializeOwned;
+
+use crate::{
+    clock::Clock,
+    ledger::{Ledger, Moment, Thread},
+    naming::Code,
+    profile::{Row, Sheet, Tick, micros, ticks},
+    symbols::{Known, Symbols, printable::printable},
+};
+use assembly::{Parts, assemble};
+use block::{Content, Place};
+use rows::Table;
+
+/// Threads and moments beyond this are left out.
+const THREADS: usize = 1 << 16;
+const MOMENTS: usize = 1 << 20;
+/// Names of functions, and addresses.
+const NAMES: usize = 1 << 22;
 
 /// A recording, opened.
 #[derive(Debug)]
 pub struct Recording {
+    file: File,
+    heading: Heading,
+    known: Vec<Known>,
+    threads: Vec<Thread>,
+    table: Table,
     moments: Vec<Moment>,
     marks: Vec<Mark>,
-}
-
-/// A moment that somebody wanted to be kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Since counting began.
-    pub at_ms: u64,
-    /// Why.
-    pub why: String,
+    code: Code,
+    /// Blocks with changes or with pieces of snapshots, in their order; when they begin or were
+    /// made, in ticks.
+    course: Vec<(u64, Place)>,
+    damage: Option<String>,
 }
 
 impl Recording {
@@ -32,12 +90,73 @@ impl Recording {
     /// # Errors
     /// If it is none of ours, or damaged from the beginning on.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
-        Err(RecordingError::Alien(path.to_owned()))
+        let failed =
+            |what| move |source| RecordingError::File { path: path.to_owned(), what, source };
+        let mut file = File::open(path).map_err(failed("opened"))?;
+        if !file.metadata().map_err(failed("opened"))?.is_file() {
+            return Err(RecordingError::Alien(path.to_owned()));
+        }
+        let mut title = Vec::new();
+        let longest = block::title().len() as u64 + 10;
+        Read::by_ref(&mut file).take(longest).read_to_end(&mut title).map_err(failed("read"))?;
+        let begin = version(&title, path)?;
+        Self::of(file, begin).ok_or_else(|| RecordingError::Empty(path.to_owned()))
+    }
+
+    /// Of a file whose first block is there.
+    pub fn of(file: File, begin: u64) -> Option<Self> {
+        let mut recording = Self {
+            file,
+            heading: Heading::default(),
+            known: Vec::new(),
+            threads: Vec::new(),
+            table: Table::default(),
+            moments: Vec::new(),
+            marks: Vec::new(),
+            code: Code::default(),
+            course: Vec::new(),
+            damage: None,
+        };
+        let (mut at, mut has_heading) = (begin, false);
+        let length = recording.file.metadata().ok()?.len();
+        while at < length {
+            let place = block::find(&recording.file, at);
+            let Some(place) = place.filter(|place| recording.take(place).is_some()) else {
+                recording.damage = Some(format!(
+                    "the file is damaged, or was cut off, after {at} of {length} bytes"
+                ));
+                break;
+            };
+            has_heading |= place.content == Content::About;
+            at = place.end();
+        }
+        recording.clean();
+        has_heading.then_some(recording)
     }
 
     /// What was found, in all or in a part of the time: as if the session had been no longer.
-    pub fn ledger(&self, _window: Option<Range<Duration>>) -> Ledger {
-        Ledger::default()
+    ///
+    /// Where what happened had to make room for snapshots, a part that begins then begins with the
+    /// session, and ends at a snapshot; the ledger's `blind` says so.
+    pub fn ledger(&self, window: Option<Range<Duration>>) -> Ledger {
+        let course = window.map(|window| ticks(window.start)..ticks(window.end));
+        let mut heading = self.heading.clone();
+        let (sheet, begin, notes) = self.sheet(course.as_ref());
+        heading.about.blind.extend(notes);
+        heading.about.blind.extend(self.damage.clone());
+        let millis = |ticks: u64| micros(ticks) / 1000;
+        let mut moments = self.moments.clone();
+        let whole = self.length();
+        let end = course.as_ref().map_or(whole, |course| course.end.min(whole));
+        if course.is_some() {
+            let range = millis(begin)..=millis(end);
+            moments.retain(|moment| range.contains(&moment.at_ms));
+            heading.about.began = heading.about.began.saturating_add(millis(begin) / 1000);
+        }
+        heading.about.lasted_ms = millis(end.saturating_sub(begin));
+        let code = if self.code.locations.is_empty() { self.look_up() } else { self.code.clone() };
+        let (table, threads) = (&self.table, &self.threads[..]);
+        assemble(Parts { heading, code, table, threads, sheet: &sheet, moments })
     }
 
     /// The course of time.
@@ -52,6 +171,135 @@ impl Recording {
 
     /// What is wrong with the end of the file; what is before is whole.
     pub fn damage(&self) -> Option<&str> {
-        None
+        self.damage.as_deref()
     }
+
+    /// Whether the session came to its end.
+    pub fn is_final(&self) -> bool {
+        self.heading.is_final
+    }
+
+    /// How long it is, in ticks.
+    fn length(&self) -> u64 {
+        let told = Duration::from_millis(self.heading.about.lasted_ms);
+        let moment = self.moments.last().map_or(0, |moment| moment.at_ms);
+        let last = self.course.last().map_or(0, |(at, _)| *at);
+        ticks(told).max(ticks(Duration::from_millis(moment))).max(last)
+    }
+
+    /// Takes in what a block says; `None` if it is nonsense.
+    fn take(&mut self, place: &Place) -> Option<()> {
+        let content = block::read(&self.file, place)?;
+        match place.content {
+            Content::About => self.heading = json(&content)?,
+            Content::Modules => self.known = json(&content)?,
+            Content::Threads => self.threads = json(&content)?,
+            Content::Rows => self.table.add(&content)?,
+            Content::Changes => self.course.push((changes::begin(&content)?, *place)),
+            Content::Snapshot => self.course.push((snapshot::head(&content)?.0, *place)),
+            Content::Moments => self.moments.extend(json::<Vec<Moment>>(&content)?),
+            Content::Marks => self.marks.extend(json::<Vec<Mark>>(&content)?),
+            Content::Names => {
+                let more: Code = json(&content)?;
+                self.code.modules.extend(more.modules);
+                self.code.functions.extend(more.functions);
+                self.code.locations.extend(more.locations);
+            }
+        }
+        let names = self.code.functions.len().max(self.code.locations.len());
+        (names <= NAMES && self.moments.len() <= MOMENTS).then_some(())
+    }
+
+    /// Makes what was read fit to be shown.
+    fn clean(&mut self) {
+        self.heading.clean();
+        self.threads.truncate(THREADS);
+        self.threads.iter_mut().for_each(|thread| thread.name = printable(&thread.name));
+        self.marks.iter_mut().for_each(|mark| mark.why = printable(&mark.why));
+        self.code.clean();
+        if !self.code.is_sound() {
+            self.code = Code::default();
+        }
+    }
+
+    /// Names from the files on this machine.
+    fn look_up(&self) -> Code {
+        let mut symbols = Symbols::of(&self.known);
+        let frames = self.table.stacks.iter().flat_map(|stack| stack.frames.iter().copied());
+        Code::of(frames, &mut symbols)
+    }
+
+    /// The sums of a part of the time, when it begins, and what is to be said of it.
+    fn sheet(&self, part: Option<&Range<u64>>) -> (Sheet, u64, Option<String>) {
+        let mut sheet = Sheet::new(self.table.rows.len(), Clock::temporary());
+        let rows = self.table.rows.iter().skip(1);
+        rows.for_each(|&(_, thread)| sheet.rows.push(Row { thread, ..Row::default() }));
+        let is_log = |place: &Place| place.content == Content::Changes;
+        let first_log = self.course.iter().position(|(_, place)| is_log(place));
+        let snapshots = |to: usize| {
+            let before = self.course[..to].iter().enumerate().rev();
+            before.filter(|(_, (_, place))| !is_log(place)).map(|(at, (now, _))| (at, *now)).next()
+        };
+        let end = part.map_or(u64::MAX, |part| part.end);
+        let begin = part.map_or(0, |part| part.start);
+        // Before this nobody knows in which order things happened.
+        let logged_from = first_log.and_then(snapshots).map_or(0, |(_, now)| now);
+        let has_log = first_log.is_some();
+        if begin > 0 && has_log && begin >= logged_from {
+            sheet.begin_at(Tick::of(begin));
+            self.replay(&mut sheet, 0, begin..end);
+            return (sheet, begin, None);
+        }
+        let known = self.course.iter().position(|(now, _)| *now > end).unwrap_or(self.course.len());
+        let last = snapshots(known).map_or(0, |(at, _)| at + 1);
+        for (_, place) in self.course[..last].iter().filter(|(_, place)| !is_log(place)) {
+            let content = block::read(&self.file, place);
+            let piece = content.and_then(|text| snapshot::decode(&text, self.table.rows.len()));
+            if let Some(piece) = piece {
+                sheet.resume(piece.snapshot);
+            }
+        }
+        self.replay(&mut sheet, last, 0..end);
+        let is_rough = part.is_some() && (begin > 0 || end < logged_from || !has_log);
+        let note = is_rough.then(|| {
+            "what happened in that time had to make room: these are the sums from the beginning of \
+             the session to a snapshot"
+                .to_owned()
+        });
+        (sheet, 0, note)
+    }
+
+    /// Takes in what happened in this time, from a place in the course on.
+    fn replay(&self, sheet: &mut Sheet, from: usize, time: Range<u64>) {
+        let log = self.course[from..].iter().filter(|(_, place)| place.content == Content::Changes);
+        for (begin, place) in log {
+            if *begin >= time.end {
+                return;
+            }
+            let Some(content) = block::read(&self.file, place) else { return };
+            // Nonsense in a block that is whole was written on purpose; what came before counts.
+            let _ = changes::decode(&content, |now, change| {
+                if now >= time.start && now < time.end {
+                    sheet.apply(change, Tick::of(now));
+                }
+                now < time.end
+            });
+        }
+    }
+}
+
+fn json<T: DeserializeOwned>(content: &[u8]) -> Option<T> {
+    serde_json::from_slice(content).ok()
+}
+
+/// Where blocks begin in a file with this first line.
+fn version(title: &[u8], path: &Path) -> Result<u64, RecordingError> {
+    let alien = || RecordingError::Alien(path.to_owned());
+    let rest = title.strip_prefix(block::TITLE).ok_or_else(alien)?;
+    let end = rest.iter().position(|&byte| byte == b'\n').ok_or_else(alien)?;
+    if rest[..end] == *block::VERSION.to_string().as_bytes() {
+        return Ok((block::TITLE.len() + end + 1) as u64);
+    }
+    let version = printable(&String::from_utf8_lossy(&rest[..end]));
+    Err(RecordingError::Version { path: path.to_owned(), version, known: block::VERSION })
 }

@@ -23,6 +23,13 @@ impl BuildId {
         (2..=LIMIT).contains(&bytes.len()).then(|| Self(bytes.to_vec()))
     }
 
+    /// Of hexadecimal digits.
+    pub fn of_digits(digits: &str) -> Option<Self> {
+        let pairs = digits.as_bytes().chunks(2);
+        let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+        Self::new(&pairs.map(byte).collect::<Option<Vec<u8>>>()?)
+    }
+
     /// Of the module whose first `size` bytes lie at `start` of `file`: of the memory it is loaded
     /// in, or of the module's own file at 0. Both are asked in the same way, so that only different
     /// builds give different answers.
@@ -101,6 +108,8 @@ mod tests {
     fn is_written_as_debug_files_are_named() {
         let id = BuildId::new(&[0xab, 1, 2]).unwrap();
         assert_eq!((id.to_string(), id.split()), ("ab0102".into(), ("ab".into(), "0102".into())));
+        assert_eq!(BuildId::of_digits("ab0102"), Some(id));
+        assert_eq!(BuildId::of_digits("abcdez"), None);
         assert!(BuildId::new(&[1]).is_none() && BuildId::new(&[0; LIMIT + 1]).is_none());
     }
 

@@ -47,6 +47,11 @@ impl<T: Clone + PartialEq> Latest<T> {
         (address < piece.end).then_some(&piece.value)
     }
 
+    /// All that is known, by range.
+    pub fn iter(&self) -> impl Iterator<Item = (Range<u64>, &T)> {
+        self.pieces.iter().map(|(&start, piece)| (start..piece.end, &piece.value))
+    }
+
     /// Forgets what was said of `range`; what sticks out of it stays.
     fn clear(&mut self, range: Range<u64>) {
         let below = self.pieces.range(..range.end).rev();

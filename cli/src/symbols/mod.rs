@@ -29,10 +29,11 @@ mod demangle;
 mod dwarf;
 mod elf;
 #[cfg(test)]
-mod folder;
+pub mod folder;
 #[cfg(test)]
 mod hostile_tests;
 mod image;
+mod known;
 mod latest;
 #[cfg(test)]
 mod live_tests;
@@ -45,7 +46,7 @@ mod packages;
 #[cfg(test)]
 mod peer_tests;
 mod perf_map;
-mod printable;
+pub mod printable;
 mod reader;
 mod root;
 #[cfg(test)]
@@ -57,6 +58,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use heapattach_injector::proc::{Process, maps::Mapping};
 
+pub use known::Known;
 pub use missing::Missing;
 use modules::Modules;
 use perf_map::{PerfMap, Place};
@@ -116,6 +118,21 @@ impl Symbols {
             remembered_frames: 0,
             unknown: UNKNOWN.into(),
         }
+    }
+
+    /// Of the modules in a recording.
+    pub fn of(known: &[Known]) -> Self {
+        Self { modules: Modules::of(known), ..Self::new() }
+    }
+
+    /// The modules, for a recording.
+    pub fn known(&self) -> Vec<Known> {
+        self.modules.known()
+    }
+
+    /// The number of the module that the byte at `pc` is in, as [`Self::known`] counts them.
+    pub fn module_at(&self, pc: u64) -> Option<usize> {
+        self.modules.number_at(pc)
     }
 
     /// Notes what is mapped now and opens the files that are new. At each address the latest

@@ -14,6 +14,7 @@ use super::{
     build_id::BuildId,
     crew::{self, Named, Task},
     elf::Allowance,
+    known::{Known, Piece},
     latest::Latest,
     mapped_file,
     module::Module,
@@ -80,6 +81,49 @@ impl Modules {
             }
         }
         news
+    }
+
+    /// Of a recording; names are looked for in the files here.
+    pub fn of(known: &[Known]) -> Self {
+        let mut modules = Self::default();
+        modules.prepare_roots();
+        let root = modules.roots.first().cloned();
+        for one in known.iter().take(MODULES_LIMIT) {
+            let module = modules.modules.len();
+            let may_open = modules.open_files < files_limit();
+            modules.modules.push(one.module(root.as_ref().filter(|_| may_open)));
+            modules.open_files += u64::from(modules.modules[module].is_open());
+            for piece in &one.pieces {
+                let place = Place { start: piece.start, file_offset: piece.file_offset, module };
+                if modules.places.len() < PLACES_LIMIT {
+                    modules.places.insert(piece.start..piece.end, place);
+                }
+            }
+        }
+        modules
+    }
+
+    /// For a recording.
+    pub fn known(&self) -> Vec<Known> {
+        let known = |module: &Module| Known {
+            path: module.name.to_string(),
+            build_id: module.build_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+            pieces: Vec::new(),
+        };
+        let mut all: Vec<Known> = self.modules.iter().map(known).collect();
+        for (range, place) in self.places.iter() {
+            // What is left of a piece that was partly covered begins later.
+            let file_offset = place.file_offset.saturating_add(range.start - place.start);
+            if let Some(module) = all.get_mut(place.module) {
+                module.pieces.push(Piece { start: range.start, end: range.end, file_offset });
+            }
+        }
+        all
+    }
+
+    /// The number of the module of an address.
+    pub fn number_at(&self, address: u64) -> Option<usize> {
+        self.places.find(address).map(|place| place.module)
     }
 
     /// The calls at `address`, if it is in a module.

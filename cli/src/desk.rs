@@ -1,0 +1,92 @@
+//! What the reader of the rings and the watcher of a session have in common.
+
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use crate::{
+    ledger::Moment,
+    profile::{Flow, Sheet},
+    recording::Mark,
+    roster::Roster,
+    symbols::Known,
+};
+
+/// The table that both sit at.
+#[derive(Debug, Default)]
+pub struct Desk {
+    /// Who writes records.
+    pub roster: Roster,
+    /// How much there is.
+    pub pulse: Pulse,
+    notes: Mutex<Vec<Note>>,
+}
+
+/// Something to be written down.
+#[derive(Debug)]
+pub enum Note {
+    /// How things were.
+    Moment(Moment),
+    /// A moment to be kept, and to be found on disk at once.
+    Mark(Mark),
+    /// Where modules are now.
+    Modules(Vec<Known>),
+}
+
+/// How much there is, as of a moment ago.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    live: AtomicU64,
+    allocated: AtomicU64,
+    blocks: AtomicU64,
+    mapped: AtomicU64,
+    peak: AtomicU64,
+}
+
+impl Desk {
+    /// Has something written down.
+    pub fn leave(&self, note: Note) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
+
+    /// What is to be written down.
+    pub fn take(&self) -> Vec<Note> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Pulse {
+    /// Says how much there is.
+    pub fn set(&self, sheet: &Sheet) {
+        let allocated = sheet.heap().measure(Flow::Allocated);
+        let numbers = [
+            (&self.live, sheet.heap().bytes(Flow::Live)),
+            (&self.allocated, allocated.bytes.value),
+            (&self.blocks, allocated.count.value),
+            (&self.peak, sheet.peak_bytes()),
+        ];
+        numbers.into_iter().for_each(|(word, number)| word.store(number.to_bits(), Relaxed));
+        self.mapped.store(sheet.mapped().live, Relaxed);
+    }
+
+    /// The part of a moment that is known from records.
+    pub fn moment(&self) -> Moment {
+        Moment {
+            live: read(&self.live),
+            allocated: read(&self.allocated),
+            blocks: read(&self.blocks),
+            mapped: self.mapped.load(Relaxed),
+            ..Moment::default()
+        }
+    }
+
+    /// The most bytes that were live at once.
+    pub fn peak(&self) -> f64 {
+        read(&self.peak)
+    }
+}
+
+fn read(word: &AtomicU64) -> f64 {
+    f64::from_bits(word.load(Relaxed))
+}

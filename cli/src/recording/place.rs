@@ -1,0 +1,128 @@
+//! The file of a recording: new, ours alone, and at the end of no link.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, ErrorKind},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+use super::{Recording, RecordingError, block};
+
+/// How the names of all recordings end.
+const ENDING: &str = "heapattach";
+/// Letters of a process's name that are taken over.
+const NAME_LIMIT: usize = 64;
+/// So many sessions with one process leave files behind before somebody cleans up.
+const SERIALS: u32 = 10_000;
+
+/// Where a session is written to.
+#[derive(Debug)]
+pub struct Store {
+    /// `None`: it is nobody's but ours, and gone with us.
+    pub path: Option<PathBuf>,
+    /// What is written to.
+    pub file: File,
+}
+
+impl Store {
+    /// A file without a name, in memory.
+    ///
+    /// # Errors
+    /// No descriptor is left, or no memory.
+    pub fn anonymous() -> io::Result<Self> {
+        let file = memfd_create(c"heapattach-recording", MFdFlags::MFD_CLOEXEC)?;
+        Ok(Self { path: None, file: file.into() })
+    }
+
+    /// The same for another process, or another thread.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn share(&self) -> io::Result<Self> {
+        Ok(Self { path: self.path.clone(), file: self.file.try_clone()? })
+    }
+
+    /// What was written until now.
+    pub fn read(&self) -> Option<Recording> {
+        match &self.path {
+            // The file may have been replaced by a smaller one.
+            Some(path) => Recording::open(path).ok(),
+            None => Recording::of(self.file.try_clone().ok()?, block::title().len() as u64),
+        }
+    }
+}
+
+/// Creates the file that the user named.
+///
+/// # Errors
+/// One is there already, or the folder does not allow it.
+pub fn create(path: &Path) -> Result<File, RecordingError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    options.open(path).map_err(|source| match source.kind() {
+        ErrorKind::AlreadyExists => RecordingError::Exists(path.to_owned()),
+        _ => RecordingError::File { path: path.to_owned(), what: "created", source },
+    })
+}
+
+/// Creates a file in the current folder, named after the process.
+///
+/// # Errors
+/// The folder does not allow it.
+pub fn create_for(name: &str, pid: i32) -> Result<(PathBuf, File), RecordingError> {
+    let base = format!("{}.{pid}", harmless(name));
+    let first = PathBuf::from(format!("{base}.{ENDING}"));
+    let more = (2..SERIALS).map(|serial| PathBuf::from(format!("{base}.{serial}.{ENDING}")));
+    let mut refused = RecordingError::Exists(first.clone());
+    for path in std::iter::once(first).chain(more) {
+        match create(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error @ RecordingError::Exists(_)) => refused = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(refused)
+}
+
+/// A process chooses its name; what becomes of it is no path, no option and nothing that a shell
+/// does things for.
+fn harmless(name: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() || "_+-".contains(c) { c } else { '_' };
+    let name: String = name.chars().take(NAME_LIMIT).map(letter).collect();
+    let name = name.trim_start_matches(['-', '+']);
+    if name.is_empty() { "process".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+    use crate::symbols::folder::Folder;
+
+    #[test]
+    fn a_hostile_name_is_made_harmless() {
+        let names = ["redis-server", "../../etc/passwd", "-rf", "a b;$(c)\n", "", "...", "größe"];
+        let expected =
+            ["redis-server", "______etc_passwd", "rf", "a_b___c__", "process", "___", "gr__e"];
+        assert_eq!(names.map(harmless), expected);
+        assert_eq!(harmless(&"x".repeat(1000)).len(), NAME_LIMIT);
+    }
+
+    #[test]
+    fn a_file_is_new_and_its_owners() {
+        let folder = Folder::new("recording");
+        let path = folder.0.join("a.heapattach");
+        let file = create(&path).unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let again = create(&path).unwrap_err();
+        assert!(matches!(again, RecordingError::Exists(_)), "{again}");
+        symlink(folder.0.join("elsewhere"), folder.0.join("link")).unwrap();
+        assert!(create(&folder.0.join("link")).is_err());
+        assert!(create(&folder.0.join("no/such/folder")).is_err());
+        assert!(!folder.0.join("elsewhere").exists());
+    }
+}

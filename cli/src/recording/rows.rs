@@ -1,0 +1,172 @@
+//! Rows and their stacks as bytes: whose number is whose.
+
+use super::wire::{In, Out};
+
+/// Rows of one block.
+pub const ROWS: usize = 4096;
+/// Frames of a stack at most.
+const FRAMES: usize = 1 << 12;
+/// No honest session has more rows or stacks, nor more frames in all of them.
+const ROWS_LIMIT: usize = 1 << 22;
+const FRAMES_LIMIT: usize = 1 << 27;
+
+/// A call stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stack {
+    /// Return addresses, the innermost first.
+    pub frames: Vec<u64>,
+    /// Why there are no more, as a number of [`ENDS`].
+    pub end: u8,
+}
+
+/// Why stacks end.
+pub const ENDS: [&str; 7] =
+    ["no-room", "outermost", "depth", "off-stack", "no-table", "no-rule", "implausible"];
+
+/// Rows on their way out.
+#[derive(Debug, Default)]
+pub struct Encoder {
+    out: Out,
+    last: Vec<u64>,
+    rows: usize,
+    stacks: u64,
+}
+
+/// Rows that were read.
+#[derive(Debug, Default)]
+pub struct Table {
+    /// Number of the stack, and of the thread.
+    pub rows: Vec<(u32, u16)>,
+    /// The stacks.
+    pub stacks: Vec<Stack>,
+    frames: usize,
+}
+
+impl Encoder {
+    /// A row of a stack that is known by number already.
+    pub fn known(&mut self, thread: u16, stack: u64) {
+        self.rows += 1;
+        self.out.number(thread.into());
+        self.out.number(stack);
+    }
+
+    /// A row of another stack; answers its number.
+    pub fn new_stack(&mut self, thread: u16, frames: &[u64], end: u8) -> u64 {
+        let number = self.stacks;
+        self.known(thread, number);
+        self.stacks += 1;
+        // What stacks have in common is at their outer ends.
+        let both = frames.iter().rev().zip(self.last.iter().rev());
+        let common = both.take_while(|(a, b)| a == b).count();
+        let own = &frames[..frames.len() - common];
+        self.out.number(end.into());
+        self.out.number(common as u64);
+        self.out.number(own.len() as u64);
+        let mut before = self.last.first().copied().unwrap_or(0);
+        for &frame in own {
+            self.out.distance(before, frame);
+            before = frame;
+        }
+        self.last = frames.to_vec();
+        number
+    }
+
+    /// Rows since the last block.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// The content of a block, and from here on that of another.
+    pub fn finish(&mut self) -> Vec<u8> {
+        self.rows = 0;
+        self.last.clear();
+        std::mem::take(&mut self.out).0
+    }
+}
+
+impl Table {
+    /// Adds the rows of a block. `None` if they are nonsense.
+    pub fn add(&mut self, content: &[u8]) -> Option<()> {
+        let mut all = In::new(content);
+        let mut last: Vec<u64> = Vec::new();
+        while !all.is_empty() {
+            let (thread, stack) = (all.small()?.try_into().ok()?, all.small()?);
+            let index = stack as usize;
+            if index == self.stacks.len() {
+                let end = all.byte().filter(|&end| usize::from(end) < ENDS.len())?;
+                let common = usize::try_from(all.number()?).ok()?;
+                let own = all.count()?;
+                let mut before = last.first().copied().unwrap_or(0);
+                let mut frames = Vec::with_capacity(own.min(FRAMES));
+                for _ in 0..own {
+                    before = all.distance(before)?;
+                    frames.push(before);
+                }
+                frames.extend(last.get(last.len().checked_sub(common)?..)?);
+                self.frames += frames.len();
+                if frames.len() > FRAMES || self.frames > FRAMES_LIMIT {
+                    return None;
+                }
+                last.clone_from(&frames);
+                self.stacks.push(Stack { frames, end });
+            }
+            if index >= self.stacks.len() || self.rows.len() >= ROWS_LIMIT {
+                return None;
+            }
+            self.rows.push((stack, thread));
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn stacks() -> impl Strategy<Value = Vec<Vec<u64>>> {
+        let address = prop_oneof![3 => 0x1000..0x1010_u64, 1 => any::<u64>()];
+        prop::collection::vec(prop::collection::vec(address, 0..12), 0..30)
+    }
+
+    fn encoded(stacks: &[Vec<u64>]) -> Vec<Vec<u8>> {
+        let mut encoder = Encoder::default();
+        let half = stacks.len() / 2;
+        let block = |part: &[Vec<u64>], encoder: &mut Encoder| {
+            for stack in part {
+                let number = encoder.new_stack(3, stack, 1);
+                encoder.known(4, number);
+            }
+            encoder.finish()
+        };
+        vec![block(&stacks[..half], &mut encoder), block(&stacks[half..], &mut encoder)]
+    }
+
+    proptest! {
+        #[test]
+        fn stacks_are_told_as_they_were(stacks in stacks()) {
+            let mut table = Table::default();
+            for block in encoded(&stacks) {
+                prop_assert!(table.add(&block).is_some());
+            }
+            let rows = (0..).take(stacks.len()).flat_map(|stack| [(stack, 3), (stack, 4)]);
+            prop_assert_eq!(table.rows, rows.collect::<Vec<_>>());
+            let told: Vec<_> = table.stacks.into_iter().map(|stack| stack.frames).collect();
+            prop_assert_eq!(told, stacks);
+        }
+
+        #[test]
+        fn any_bytes_are_survived(stacks in stacks(), at: prop::sample::Index, by: u8) {
+            let mut table = Table::default();
+            for mut block in encoded(&stacks) {
+                if !block.is_empty() {
+                    let at = at.index(block.len());
+                    block[at] ^= by;
+                }
+                let _ = table.add(&block);
+            }
+            prop_assert!(table.rows.iter().all(|row| (row.0 as usize) < table.stacks.len()));
+        }
+    }
+}

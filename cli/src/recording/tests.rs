@@ -1,0 +1,1 @@
+//! Whole recordings, whole and damaged.

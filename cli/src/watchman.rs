@@ -1,0 +1,126 @@
+//! Looks, while a session lasts, whether it is time for something to be written down: a moment, a
+//! mark because so much was asked for, the names of threads.
+
+use std::time::{Duration, Instant};
+
+use heapattach_injector::session::Session;
+
+use crate::{
+    args::RecordArgs,
+    clock::Clock,
+    desk::{Desk, Note},
+    ledger::Moment,
+    recording::Mark,
+    timeline::{Timeline, with_memory},
+};
+
+/// How often the names of threads that are known are asked for again.
+const NAMES: Duration = Duration::from_secs(1);
+/// A peak is a new one if it is higher than the last by this.
+const HIGHER: f64 = 1.1;
+/// And by so many bytes.
+const HIGHER_BYTES: f64 = 65_536.0;
+
+/// Knows what is due.
+#[derive(Debug)]
+pub struct Watchman<'a> {
+    desk: &'a Desk,
+    clock: Clock,
+    timeline: Timeline,
+    next_names: Instant,
+    /// When to mark a moment, and so often.
+    next_mark: Option<(Instant, Duration)>,
+    growth: Option<f64>,
+    on_peak: bool,
+    /// What was live, and the peak, when a moment was marked because of them.
+    live: f64,
+    peak: f64,
+}
+
+impl<'a> Watchman<'a> {
+    /// Of a session that begins now.
+    pub fn new(desk: &'a Desk, clock: Clock, args: &RecordArgs) -> Self {
+        let now = Instant::now();
+        let period = args.snapshot_every.into_iter().chain(args.follow).min();
+        #[allow(clippy::cast_precision_loss)]
+        let growth = args.dump_on_growth.map(|bytes| bytes as f64);
+        Self {
+            desk,
+            clock,
+            timeline: Timeline::new(now),
+            next_names: now,
+            next_mark: period.map(|period| (now + period, period)),
+            growth,
+            on_peak: args.dump_on_peak,
+            live: 0.0,
+            peak: 0.0,
+        }
+    }
+
+    /// Where it leaves its notes.
+    pub fn desk(&self) -> &'a Desk {
+        self.desk
+    }
+
+    /// When something is due next, but for what depends on memory.
+    pub fn next(&self) -> Instant {
+        let mark = self.next_mark.map(|(next, _)| next);
+        mark.into_iter().chain([self.timeline.next()]).min().unwrap_or(self.next_names)
+    }
+
+    /// Has written down what is due; answers the moments that were marked.
+    pub fn look(&mut self, session: &Session<'_>) -> Vec<Mark> {
+        let process = &session.target().process;
+        let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let moment = || Moment { at_ms, ..self.desk.pulse.moment() };
+        if let Some(moment) = self.timeline.look(process, moment) {
+            self.desk.leave(Note::Moment(moment));
+        }
+        let now = Instant::now();
+        let mut marks = Vec::new();
+        if let Some((next, period)) = &mut self.next_mark
+            && now >= *next
+        {
+            // One that was slept over is not made up for.
+            *next = (*next + *period).max(now);
+            marks.push("it is time".to_owned());
+        }
+        let (live, peak) = (self.desk.pulse.moment().live, self.desk.pulse.peak());
+        if self.growth.is_some_and(|growth| live >= self.live + growth) {
+            self.live = live;
+            marks.push("what is held has grown".to_owned());
+        }
+        if self.on_peak && peak >= (self.peak * HIGHER).max(self.peak + HIGHER_BYTES) {
+            self.peak = peak;
+            marks.push("more is held than ever before".to_owned());
+        }
+        marks.into_iter().map(|why| self.mark(why)).collect()
+    }
+
+    /// Looks who the threads are.
+    pub fn look_at_threads(&mut self, session: &Session<'_>) {
+        let target = session.target();
+        let now = Instant::now();
+        let names = now >= self.next_names;
+        if names {
+            self.next_names = now + NAMES;
+        }
+        let writers = session.stream.writers(&target.memory);
+        self.desk.roster.look(&target.process, &target.memory, &writers, names);
+    }
+
+    /// Marks this moment.
+    pub fn mark(&self, why: String) -> Mark {
+        let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mark = Mark { at_ms, why };
+        self.desk.leave(Note::Mark(mark.clone()));
+        mark
+    }
+
+    /// The last moment.
+    pub fn end(&self, session: &Session<'_>) {
+        let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let moment = Moment { at_ms, ..self.desk.pulse.moment() };
+        self.desk.leave(Note::Moment(with_memory(&session.target().process, moment)));
+    }
+}
