@@ -10,6 +10,7 @@ mod args;
 mod commands;
 mod compose;
 mod exit;
+mod export;
 mod front;
 mod guard;
 mod heap_text;
