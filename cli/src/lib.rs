@@ -13,6 +13,7 @@ mod compose;
 mod desk;
 mod exit;
 mod follower;
+mod export;
 mod front;
 mod guard;
 mod heap_text;
