@@ -14,6 +14,7 @@ mod front;
 mod guard;
 mod heap_text;
 mod hidden;
+mod html;
 mod ledger;
 mod line;
 mod message;

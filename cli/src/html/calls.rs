@@ -1,0 +1,180 @@
+//! Stacks as a tree from the outermost call on: what stacks have in common is written once.
+//!
+//! Functions are told apart by name and module, not by index or address: those of two profiles are
+//! the same functions then, though they were loaded elsewhere or built anew.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::Hash,
+};
+
+use serde::Serialize;
+
+use crate::ledger::{Call, Ledger};
+
+/// Calls of one stack; who has more is cut at the outer end, and it is said.
+const DEPTH: usize = 1000;
+
+/// Why a stack ends if it is whole.
+const WHOLE: &str = "outermost";
+
+/// Calls, and the tree that they make. What is in it refers by index to what is before it.
+#[derive(Debug, Default, Serialize)]
+pub struct Calls {
+    /// Paths. The first is that of nothing.
+    modules: Vec<String>,
+    /// Name, source file, module, whether the name is the program's.
+    functions: Vec<(String, String, u32, u8)>,
+    /// A function and a line of it, or 0.
+    calls: Vec<(u32, u32)>,
+    /// Of each node the one outside, and the call. Node 0 is the root, and not listed.
+    parents: Vec<u32>,
+    /// See above.
+    nodes: Vec<u32>,
+    #[serde(skip)]
+    known: Known,
+    /// Whether two profiles are told about.
+    #[serde(skip)]
+    is_compared: bool,
+    /// Builds whose lines mean the same in all profiles.
+    #[serde(skip)]
+    same_builds: HashSet<String>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    modules: HashMap<String, u32>,
+    functions: HashMap<(String, u32), u32>,
+    calls: HashMap<(u32, u32), u32>,
+    nodes: HashMap<(u32, u32), u32>,
+}
+
+impl Calls {
+    /// Of one profile, or of two that are compared.
+    pub fn new(ledger: &Ledger, base: Option<&Ledger>) -> Self {
+        let builds = |ledger: &Ledger| -> HashSet<String> {
+            let ids = ledger.modules.iter().map(|module| module.build_id.clone());
+            ids.filter(|id| !id.is_empty()).collect()
+        };
+        let mut calls = Self { is_compared: base.is_some(), ..Self::default() };
+        calls.same_builds = base.map(|base| &builds(ledger) & &builds(base)).unwrap_or_default();
+        calls.module("");
+        calls
+    }
+
+    /// The innermost node of a stack, and which of its calls is the cause, from the innermost on.
+    pub fn stack(&mut self, ledger: &Ledger, stack: u32) -> (u32, u32) {
+        let calls: Vec<Call<'_>> = ledger.calls(stack).take(DEPTH + 1).collect();
+        let (end, cause) =
+            ledger.stacks.get(stack as usize).map_or(("", 0), |s| (s.end.as_str(), s.cause));
+        let is_too_deep = calls.len() > DEPTH;
+        let mut node = 0;
+        if is_too_deep || calls.is_empty() || !matches!(end, "" | WHOLE) {
+            let why = match (end, is_too_deep) {
+                (_, true) => "too deep for this page",
+                ("" | WHOLE, _) => "no stack",
+                (end, _) => end,
+            };
+            let mark = self.mark(why);
+            node = self.child(node, mark);
+        }
+        for call in calls.iter().take(DEPTH).rev() {
+            let call = self.call(call);
+            node = self.child(node, call);
+        }
+        let last = u32::try_from(calls.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        (node, cause.min(last))
+    }
+
+    /// The place of a call that is none: further out nothing is known.
+    fn mark(&mut self, why: &str) -> u32 {
+        let name = format!("[{why}]");
+        let function = intern(&mut self.known.functions, (name.clone(), 0), || {
+            self.functions.push((name, String::new(), 0, 0));
+        });
+        self.line(function, 0)
+    }
+
+    fn call(&mut self, call: &Call<'_>) -> u32 {
+        // Rebuilt or moved elsewhere, a module keeps its name.
+        let path = &call.module.path;
+        let path = if self.is_compared { path.rsplit('/').next().unwrap_or(path) } else { path };
+        let module = self.module(path);
+        let key = (call.function.name.clone(), module);
+        let function = intern(&mut self.known.functions, key, || {
+            let found = call.function;
+            let row = (found.name.clone(), found.file.clone(), module, u8::from(found.is_named));
+            self.functions.push(row);
+        });
+        let has_line = !self.is_compared || self.same_builds.contains(&call.module.build_id);
+        self.line(function, call.line.filter(|_| has_line).unwrap_or(0))
+    }
+
+    fn module(&mut self, path: &str) -> u32 {
+        intern(&mut self.known.modules, path.to_owned(), || self.modules.push(path.to_owned()))
+    }
+
+    fn line(&mut self, function: u32, line: u32) -> u32 {
+        intern(&mut self.known.calls, (function, line), || self.calls.push((function, line)))
+    }
+
+    fn child(&mut self, parent: u32, call: u32) -> u32 {
+        let index = intern(&mut self.known.nodes, (parent, call), || {
+            self.parents.push(parent);
+            self.nodes.push(call);
+        });
+        index + 1
+    }
+}
+
+/// The number of a key: the next one, and `add` is called, if it is new.
+fn intern<K: Hash + Eq>(known: &mut HashMap<K, u32>, key: K, add: impl FnOnce()) -> u32 {
+    let next = u32::try_from(known.len()).unwrap_or(u32::MAX);
+    *known.entry(key).or_insert_with(|| {
+        add();
+        next
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::sample;
+
+    #[test]
+    fn what_stacks_have_in_common_is_one_node() {
+        let ledger = sample::ledger();
+        let mut calls = Calls::new(&ledger, None);
+        let ends: Vec<_> = (0..3).map(|stack| calls.stack(&ledger, stack)).collect();
+        // main grow_list make_node malloc, main malloc, work malloc
+        assert_eq!(ends, [(4, 1), (5, 1), (7, 1)]);
+        assert_eq!(calls.parents, [0, 1, 2, 3, 1, 0, 6]);
+    }
+
+    #[test]
+    fn a_stack_that_is_not_whole_has_its_own_root() {
+        let mut ledger = sample::ledger();
+        ledger.stacks[2].end = "no-table".to_owned();
+        let mut calls = Calls::new(&ledger, None);
+        calls.stack(&ledger, 2);
+        assert_eq!(calls.functions[0].0, "[no-table]");
+        assert_eq!(calls.parents, [0, 1, 2]);
+    }
+
+    #[test]
+    fn functions_are_found_again_in_another_build_at_another_place() {
+        let now = sample::ledger();
+        let mut base = sample::ledger();
+        base.modules[0].path = "/opt/old/list".to_owned();
+        base.modules[0].build_id = "ffff".to_owned();
+        base.locations.iter_mut().for_each(|location| {
+            location.address += 0x5000;
+            location.lines.iter_mut().for_each(|line| line.line = line.line.map(|n| n + 3));
+        });
+        let mut calls = Calls::new(&now, Some(&base));
+        // That of libc was not rebuilt, so its lines must agree.
+        base.locations[0].lines[0].line = now.locations[0].lines[0].line;
+        assert_eq!(calls.stack(&now, 0), calls.stack(&base, 0));
+        assert_eq!(calls.functions.len(), 4);
+    }
+}

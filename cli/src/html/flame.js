@@ -1,0 +1,105 @@
+// The graph as a picture: which frame lies where, and how it is painted. It costs what can be seen:
+// frames narrower than a pixel are put together.
+
+const LEVEL = 20, LEVELS = 300, NARROW = 1.5;
+
+/** Rectangles of the frame zoomed into, of those it is in, and of all below it that are wide enough. */
+function layOut(sorted, zoomed, weights, width) {
+  const prefix = new Float64Array(rows.length + 1);
+  for (let i = 0; i < rows.length; i++) prefix[i + 1] = prefix[i] + weights[sorted.order[i]];
+  const weightOf = (frame) => prefix[frame.end] - prefix[frame.start];
+  const rectangles = [], whole = weightOf(zoomed);
+  for (let at = zoomed.parent; at; at = at.parent) {
+    rectangles.unshift({ frame: at, x: 0, w: width, level: at.depth, isOuter: true });
+  }
+  const scale = whole > 0 ? width / whole : 0;
+  let isCut = false;
+  const visit = (frame, x, w) => {
+    rectangles.push({ frame, x, w, level: frame.depth });
+    if (frame.depth - zoomed.depth >= LEVELS) { isCut = true; return; }
+    const below = sorted.children(frame).map((child) => ({ child, w: weightOf(child) * scale }))
+      .filter((each) => each.w > 0).sort((a, b) => b.w - a.w);
+    let left = x, rest = 0, restWidth = 0;
+    for (const each of below) {
+      if (each.w < NARROW) { rest += 1; restWidth += each.w; continue; }
+      visit(each.child, left, each.w);
+      left += each.w;
+    }
+    if (restWidth >= 1) rectangles.push({ frame, x: left, w: restWidth, level: frame.depth + 1, rest });
+  };
+  if (whole > 0) visit(zoomed, 0, width);
+  const levels = rectangles.reduce((most, r) => Math.max(most, r.level), 0) + 1;
+  return { rectangles, levels, isCut };
+}
+
+/** A call that a frame stands for: of a function, any of its lines. */
+function callOf(sorted, frame) {
+  const row = sorted.order[frame.start], at = frame.depth - 1;
+  const from = stacks.starts[row], to = stacks.starts[row + 1] - (state.allocators ? 0 : rows.cause[row]);
+  return stacks.calls[state.direction === 'down' ? from + at : to - 1 - at];
+}
+
+function nameOf(sorted, frame) {
+  if (!frame.parent) return isDiff ? 'all stacks of both' : 'all stacks';
+  const call = callOf(sorted, frame);
+  const line = state.lines ? place(call) : '';
+  return functionOf(call)[0] + (line === '' ? '' : ` ${line}`);
+}
+
+class Painter {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.context = canvas.getContext('2d');
+  }
+
+  resize(width, height) {
+    const ratio = window.devicePixelRatio || 1;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    this.canvas.style.height = `${height}px`;
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.width = width;
+    this.height = height;
+  }
+
+  /** `look`: colours of the page; what matches; where the cursor is. */
+  paint(graph, look) {
+    const context = this.context;
+    context.clearRect(0, 0, this.width, this.height);
+    context.font = look.font;
+    context.textBaseline = 'middle';
+    const letter = context.measureText('0').width;
+    for (const rectangle of graph.rectangles) this.rectangle(rectangle, graph, look, letter);
+  }
+
+  top(level, levels) {
+    return state.shape === 'icicle' ? level * LEVEL : (levels - 1 - level) * LEVEL;
+  }
+
+  rectangle(rectangle, graph, look, letter) {
+    const { frame, x, w, level } = rectangle;
+    const y = this.top(level, graph.levels), context = this.context;
+    const isDimmed = rectangle.isOuter || look.isDimmed(rectangle);
+    context.globalAlpha = isDimmed ? 0.38 : 1;
+    context.fillStyle = rectangle.rest ? look.rest : look.colour(frame);
+    context.fillRect(x, y, Math.max(w - (w > 3 ? 1 : 0.3), 0.7), LEVEL - 1);
+    if (look.isMatch(rectangle)) {
+      context.fillStyle = look.match;
+      context.fillRect(x, y + LEVEL - 4, Math.max(w - 1, 0.7), 3);
+    }
+    const room = Math.floor((w - 9) / letter);
+    if (!rectangle.rest && room >= 3) {
+      const text = look.name(frame);
+      context.fillStyle = look.ink;
+      context.globalAlpha = isDimmed ? 0.7 : 1;
+      context.fillText(text.length > room ? `${text.slice(0, room - 1)}\u2026` : text, x + 4, y + LEVEL / 2);
+    }
+    context.globalAlpha = 1;
+    if (look.isCursor(rectangle)) {
+      context.strokeStyle = look.cursor;
+      context.lineWidth = 2;
+      context.strokeRect(x + 1, y + 1, Math.max(w - 3, 1), LEVEL - 3);
+    }
+  }
+}
+

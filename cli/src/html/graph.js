@@ -1,0 +1,222 @@
+// The graph as the reader moves in it: pointer, keys, zoom, and what is said about a frame.
+
+const graph = { sorted: null, picture: null, cursor: null, painter: null, known: new Map() };
+
+/** The order of stacks that the choices ask for; each is made once. */
+function sortedStacks() {
+  const name = [state.direction, state.lines, state.allocators].join();
+  if (!graph.known.has(name)) {
+    const keyOf = state.lines ? (call) => call : (call) => tree.calls[call][0];
+    graph.known.set(name, new Stacks(state.direction === 'down', keyOf, !state.allocators));
+  }
+  return graph.known.get(name);
+}
+
+function rowWeights() {
+  const by = unit(), value = (row, side) => rowValue(row, side, state.metric, by);
+  return Float64Array.from({ length: rows.length }, (_, row) => {
+    if (!isShown(row)) return 0;
+    if (!isDiff || state.width === 'now') return value(row, 0);
+    return state.width === 'before' ? value(row, 1) : Math.abs(value(row, 0) - value(row, 1));
+  });
+}
+
+function isSame(a, b) {
+  return a && b && a.depth === b.depth && a.start === b.start && a.end === b.end;
+}
+
+function showGraph() {
+  const canvas = byId('flame');
+  graph.painter = new Painter(canvas);
+  watch(['direction', 'lines', 'allocators', 'metric', 'unit', 'thread', 'width', 'shape', 'path'], drawGraph);
+  watch(['query'], paintGraph);
+  new ResizeObserver(() => {
+    if (Math.abs(canvas.clientWidth - graph.painter.width) > 1) drawGraph();
+  }).observe(canvas.parentElement);
+  canvas.addEventListener('mousemove', (event) => point(event));
+  canvas.addEventListener('mouseleave', () => { byId('tip').hidden = true; });
+  canvas.addEventListener('click', (event) => {
+    const hit = rectangleAt(event);
+    if (hit && !hit.rest) zoom(hit.frame);
+  });
+  canvas.addEventListener('keydown', onKey);
+  canvas.addEventListener('focus', () => moveTo(graph.cursor || zoomedRectangle()));
+  canvas.addEventListener('blur', paintGraph);
+}
+
+function drawGraph() {
+  const width = Math.max(byId('flame').parentElement.clientWidth, 200);
+  graph.sorted = sortedStacks();
+  graph.zoomed = graph.sorted.find(state.path);
+  graph.picture = layOut(graph.sorted, graph.zoomed, rowWeights(), width);
+  graph.painter.resize(width, Math.max(graph.picture.levels, 1) * LEVEL);
+  graph.cursor = graph.picture.rectangles.find((each) => isSame(each.frame, graph.cursor?.frame) && !each.rest) || null;
+  byId('tip').hidden = true;
+  const isEmpty = graph.picture.rectangles.length === 0;
+  byId('flame').hidden = isEmpty;
+  byId('flame-empty').hidden = !isEmpty;
+  byId('flame-empty').textContent = isDiff && state.width === 'change'
+    ? 'Nothing became different by this measure.' : 'There is nothing to show by this measure.';
+  byId('flame-cut').hidden = !graph.picture.isCut;
+  showCrumbs();
+  paintGraph();
+}
+
+function paintGraph() {
+  if (!graph.picture) return;
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(name).trim();
+  const isDark = colour('--dark') === '1' && !graph.isPrinting;
+  const hasFocus = document.activeElement === byId('flame');
+  const matches = (each) => search.isOn && !each.rest && each.frame.parent
+    && search.calls[callOf(graph.sorted, each.frame)] === 1;
+  graph.painter.paint(graph.picture, {
+    font: '12px ui-monospace, "SF Mono", Menlo, "DejaVu Sans Mono", monospace',
+    ink: isDark ? '#f1efe9' : '#1d1f21',
+    rest: isDark ? '#3a3d42' : '#d9dade',
+    match: isDark ? '#ff7ad1' : '#c2127e',
+    cursor: isDark ? '#ffffff' : '#111111',
+    colour: (frame) => frameFill(frame, isDark),
+    name: (frame) => nameOf(graph.sorted, frame),
+    isMatch: matches,
+    isDimmed: (each) => search.isOn && !matches(each),
+    isCursor: (each) => hasFocus && each === graph.cursor,
+  });
+}
+
+function frameFill(frame, isDark) {
+  if (!isDiff) {
+    if (!frame.parent) return isDark ? '#34373c' : '#dfe0e3';
+    return frameColour(callOf(graph.sorted, frame), isDark);
+  }
+  let now = 0, before = 0;
+  for (const row of graph.sorted.rowsOf(frame)) {
+    if (!isShown(row)) continue;
+    now += rowValue(row, 0, state.metric, unit());
+    before += rowValue(row, 1, state.metric, unit());
+  }
+  return changeColour(now, before, isDark);
+}
+
+function zoom(frame) {
+  update({ path: pathOf(frame) });
+}
+
+function zoomedRectangle() {
+  return graph.picture.rectangles.find((each) => isSame(each.frame, graph.zoomed) && !each.rest) || null;
+}
+
+/** The way from everything to what is zoomed into. */
+function showCrumbs() {
+  const crumbs = [];
+  for (let frame = graph.zoomed; frame; frame = frame.parent) {
+    const target = frame;
+    crumbs.unshift(make('li', {}, make('button', {
+      type: 'button', onclick: () => zoom(target), 'aria-current': frame === graph.zoomed ? 'location' : null,
+    }, frame.parent ? functionOf(callOf(graph.sorted, frame))[0] : 'All')));
+  }
+  byId('crumbs').replaceChildren(...crumbs);
+}
+
+function rectangleAt(event) {
+  const box = byId('flame').getBoundingClientRect();
+  const x = event.clientX - box.left, y = event.clientY - box.top;
+  const { rectangles, levels } = graph.picture;
+  return rectangles.find((each) => {
+    const top = graph.painter.top(each.level, levels);
+    return y >= top && y < top + LEVEL && x >= each.x && x < each.x + each.w;
+  });
+}
+
+/** What is known of a frame, line by line. */
+function describe(rectangle) {
+  const { frame } = rectangle, by = unit();
+  const list = graph.sorted.rowsOf(frame).filter(isShown);
+  const all = graph.sorted.order.filter(isShown);
+  if (rectangle.rest) return [`${grouped(rectangle.rest)} frames too narrow to be shown`, 'zoom in to see them'];
+  const amount = amountOf(list, state.metric, by), whole = amountOf(all, state.metric, by);
+  const lines = [nameOf(graph.sorted, frame)];
+  if (frame.parent) {
+    const call = callOf(graph.sorted, frame), file = functionOf(call)[1];
+    const where = state.lines ? place(call) : file;
+    lines.push([moduleOf(call), where].filter((text) => text !== '').join(' \u00b7 '));
+  }
+  const metric = METRICS[state.metric].name.toLowerCase();
+  lines.push(`${quantity(amount.now.value, by)}${by === 1 ? ' blocks' : ''} ${metric}`
+    + (whole.now.value > 0 ? `, ${percent(amount.now.value, whole.now.value)}` : ''));
+  if (!isExact(amount.now)) lines.push(`95 %: ${range(amount.now, by)}`);
+  if (isDiff) lines.push(`before ${quantity(amount.before.value, by)}: ${changeText(amount.change, by)}`);
+  lines.push(`${grouped(list.length)} ${list.length === 1 ? 'stack' : 'stacks'}`);
+  return lines;
+}
+
+function changeText(change, by) {
+  const error = isExact(change) ? '' : ` (95 %: ${signed(change.low, by)} \u2013 ${signed(change.high, by)})`;
+  return signed(change.value, by) + error;
+}
+
+function point(event) {
+  const hit = rectangleAt(event), tip = byId('tip');
+  tip.hidden = !hit;
+  byId('flame').style.cursor = hit && !hit.rest ? 'pointer' : 'default';
+  if (!hit) return;
+  if (graph.pointed !== hit) {
+    const [name, ...lines] = describe(hit);
+    tip.replaceChildren(make('strong', {}, name), ...lines.map((line) => make('span', {}, line)));
+    graph.pointed = hit;
+  }
+  const room = document.documentElement.clientWidth - tip.offsetWidth - 12;
+  tip.style.left = `${Math.max(8, Math.min(event.clientX + 14, room))}px`;
+  const below = event.clientY + 18;
+  const isLow = below + tip.offsetHeight > window.innerHeight;
+  tip.style.top = `${isLow ? event.clientY - tip.offsetHeight - 12 : below}px`;
+}
+
+/** Moves the cursor of the keyboard, and says where it is. */
+function moveTo(rectangle) {
+  if (!rectangle) return;
+  graph.cursor = rectangle;
+  byId('spoken').textContent = describe(rectangle).join(', ');
+  paintGraph();
+}
+
+function onKey(event) {
+  const inner = state.shape === 'icicle' ? 'ArrowDown' : 'ArrowUp';
+  const outer = state.shape === 'icicle' ? 'ArrowUp' : 'ArrowDown';
+  const at = graph.cursor || zoomedRectangle();
+  const all = graph.picture.rectangles.filter((each) => !each.rest);
+  const actions = {
+    [inner]: () => moveTo(all.find((each) => isSame(each.frame.parent, at.frame))),
+    [outer]: () => moveTo(all.find((each) => isSame(each.frame, at.frame.parent))),
+    ArrowRight: () => moveTo(beside(all, at, 1)),
+    ArrowLeft: () => moveTo(beside(all, at, -1)),
+    Home: () => moveTo(zoomedRectangle()),
+    Enter: () => zoom(at.frame),
+    ' ': () => zoom(at.frame),
+    Escape: () => { if (graph.zoomed.parent) zoom(graph.zoomed.parent); },
+    Backspace: () => { if (graph.zoomed.parent) zoom(graph.zoomed.parent); },
+  };
+  if (!at || !actions[event.key]) return;
+  event.preventDefault();
+  actions[event.key]();
+}
+
+function beside(all, at, by) {
+  const level = all.filter((each) => each.level === at.level).sort((a, b) => a.x - b.x);
+  return level[level.findIndex((each) => isSame(each.frame, at.frame)) + by];
+}
+
+/** Which colour is which module, or which change. */
+function showLegend() {
+  const parent = byId('legend');
+  if (isDiff) {
+    parent.append(make('span.key.grew', {}, 'grew'), make('span.key.same', {}, 'as before'), make('span.key.shrank', {}, 'shrank'));
+    return;
+  }
+  for (const module of rankedModules.slice(0, HUES.length)) {
+    const swatch = make('i.swatch');
+    swatch.style.background = `hsl(${hueOf.get(module)} 60% 62%)`;
+    parent.append(make('span.key', { title: tree.modules[module] }, swatch, base(tree.modules[module])));
+  }
+}
+

@@ -1,0 +1,63 @@
+//! A number as JSON has it best.
+
+use serde::{Serialize, Serializer};
+
+/// The greatest below which a script tells all whole numbers apart.
+const WHOLE: f64 = 9_007_199_254_740_992.0;
+
+/// Six digits of what is estimated - more would be noise, and room - and all of what is whole. What
+/// is no number is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Number(f64);
+
+impl From<f64> for Number {
+    fn from(number: f64) -> Self {
+        if !number.is_finite() {
+            return Self(0.0);
+        }
+        if number.fract() == 0.0 {
+            return Self(number);
+        }
+        Self(format!("{number:.5e}").parse().unwrap_or(0.0))
+    }
+}
+
+impl From<u64> for Number {
+    fn from(number: u64) -> Self {
+        Self(number as f64)
+    }
+}
+
+impl Number {
+    /// As the script will read it.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0.fract() == 0.0 && self.0.abs() < WHOLE {
+            // Without `.0`: most numbers of a page are of this kind.
+            #[allow(clippy::cast_possible_truncation)]
+            serializer.serialize_i64(self.0 as i64)
+        } else {
+            serializer.serialize_f64(self.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_keep_six_digits_and_what_is_known_all() {
+        let written = |number: f64| serde_json::to_string(&Number::from(number)).unwrap();
+        assert_eq!(written(1_234_567.891), "1234570");
+        assert_eq!(written(123_456_789.0), "123456789");
+        assert_eq!((written(0.125), written(-2.0)), ("0.125".to_owned(), "-2".to_owned()));
+        assert_eq!((written(f64::NAN), written(f64::INFINITY)), ("0".to_owned(), "0".to_owned()));
+        assert_eq!(written(1e300), "1e300");
+    }
+}

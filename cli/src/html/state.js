@@ -1,0 +1,40 @@
+// What the reader chose, and who wants to know.
+
+const state = {
+  metric: 0,
+  unit: 0,
+  thread: -1,
+  direction: 'down',
+  shape: 'icicle',
+  width: isDiff ? 'change' : 'now',
+  lines: false,
+  allocators: false,
+  query: '',
+  path: [],
+};
+
+const watchers = [];
+
+/** Calls `render` whenever one of these changes, and once now. */
+function watch(names, render) {
+  watchers.push({ names, render });
+  render();
+}
+
+function update(changes) {
+  const changed = Object.keys(changes).filter((name) => state[name] !== changes[name]);
+  Object.assign(state, changes);
+  for (const { names, render } of watchers) {
+    if (names.some((name) => changed.includes(name))) render();
+  }
+}
+
+/** Blocks of pages are not counted. */
+function unit() {
+  return METRICS[state.metric].pages ? 0 : state.unit;
+}
+
+function isShown(row) {
+  return state.thread < 0 || rows.thread[row] === state.thread;
+}
+

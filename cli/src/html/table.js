@@ -1,0 +1,184 @@
+// Who asked: a line for each place in the program that caused allocations.
+
+const FIRST = 25, MORE = 200;
+
+const table = { sort: null, isAscending: false, shown: FIRST, open: null };
+
+/** Rows by the call that caused them. */
+const sites = (() => {
+  const known = new Map();
+  for (let row = 0; row < rows.length; row++) {
+    const call = causeOf(row);
+    if (!known.has(call)) known.set(call, { call, rows: [] });
+    known.get(call).rows.push(row);
+  }
+  return [...known.values()];
+})();
+
+/** What can be sorted by: of one metric before and now, or all metrics. */
+function columnsShown() {
+  if (isDiff) {
+    return [['change', 'Change'], ['now', 'Now'], ['before', 'Before']]
+      .map(([part, name]) => ({ id: part, name, metric: state.metric, part }));
+  }
+  return METRICS.map((metric, index) => ({ id: String(index), name: metric.name, metric: index, part: 'now' }))
+    .filter(({ metric }) => !METRICS[metric].pages || hasPages);
+}
+
+function cellOf(site, column) {
+  const by = METRICS[column.metric].pages ? 0 : state.unit;
+  return amountOf(site.shown, column.metric, by)[column.part];
+}
+
+function showTable() {
+  watch(['metric', 'thread', 'query', 'unit'], () => {
+    table.sort = isDiff ? 'change' : String(state.metric);
+    table.isAscending = false;
+    table.shown = FIRST;
+    drawTable();
+  });
+  byId('more').addEventListener('click', () => { table.shown += MORE; drawTable(); });
+}
+
+function sortBy(id) {
+  table.isAscending = table.sort === id ? !table.isAscending : id === 'site';
+  table.sort = id;
+  drawTable();
+}
+
+function sortedSites(columns) {
+  const list = [];
+  for (const site of sites) {
+    site.shown = site.rows.filter((row) => isShown(row) && (!search.isOn || search.rows[row]));
+    if (site.shown.length > 0) list.push(site);
+  }
+  const column = columns.find(({ id }) => id === table.sort);
+  const name = (site) => functionOf(site.call)[0];
+  // What changed most comes first, in whichever direction.
+  const weigh = (site) => { const { value } = cellOf(site, column); return column.part === 'change' ? Math.abs(value) : value; };
+  if (column) list.forEach((site) => { site.weight = weigh(site); });
+  list.sort((a, b) => (column ? b.weight - a.weight : 0) || (name(a) < name(b) ? -1 : name(a) > name(b) ? 1 : a.call - b.call));
+  // By name the order of the alphabet is the ascending one.
+  return table.isAscending === (table.sort !== 'site') ? list.reverse() : list;
+}
+
+function drawTable() {
+  const columns = columnsShown(), list = sortedSites(columns);
+  const head = make('tr', {}, header('site', 'Place that asked'), ...columns.map(({ id, name }) => header(id, name)));
+  byId('sites-head').replaceChildren(head);
+  const whole = columns.map((column) => sum(list, column));
+  const lines = [];
+  for (const site of list.slice(0, table.shown)) {
+    lines.push(siteRow(site, columns, whole));
+    if (table.open === site.call) lines.push(openRow(site, columns.length + 1));
+  }
+  byId('sites').replaceChildren(...lines);
+  const rest = Math.max(0, list.length - table.shown);
+  byId('more').hidden = rest === 0;
+  byId('more').textContent = `Show ${grouped(Math.min(rest, MORE))} more of ${grouped(rest)}`;
+  byId('sites-number').textContent = `${grouped(list.length)} ${list.length === 1 ? 'place' : 'places'}`
+    + (search.isOn ? ' whose stacks match' : '');
+}
+
+function sum(list, column) {
+  const by = METRICS[column.metric].pages ? 0 : state.unit;
+  let all = 0;
+  for (const site of list) for (const row of site.shown) all += rowValue(row, column.part === 'before' ? 1 : 0, column.metric, by);
+  return all;
+}
+
+function header(id, name) {
+  const isSorted = table.sort === id;
+  const order = isSorted ? (table.isAscending ? 'ascending' : 'descending') : 'none';
+  return make('th', { scope: 'col', 'aria-sort': order, 'data-column': id, class: isChosen(id) ? 'chosen' : null },
+    make('button', { type: 'button', onclick: () => { sortBy(id); byId('sites-head').querySelector(`[data-column="${id}"] button`).focus(); } },
+      name, make('span.arrow', { 'aria-hidden': 'true' }, isSorted ? (table.isAscending ? '\u2191' : '\u2193') : '')));
+}
+
+/** Narrow windows show one column of numbers. */
+function isChosen(id) {
+  return id === (isDiff ? 'change' : String(state.metric));
+}
+
+function siteRow(site, columns, whole) {
+  const isOpen = table.open === site.call;
+  const where = [place(site.call), moduleOf(site.call)].filter((text) => text !== '').join(' \u00b7 ');
+  const name = make('button', { type: 'button', 'aria-expanded': String(isOpen), onclick: () => {
+    table.open = isOpen ? null : site.call;
+    drawTable();
+    byId('sites').querySelector(`[data-call="${site.call}"] button`)?.focus();
+  } }, functionOf(site.call)[0]);
+  return make('tr', { 'data-call': site.call },
+    make('th', { scope: 'row' }, name, make('span.where', {}, where)),
+    ...columns.map((column, i) => cell(site, column, whole[i])));
+}
+
+function cell(site, column, whole) {
+  const by = METRICS[column.metric].pages ? 0 : state.unit;
+  const estimate = cellOf(site, column), isChange = column.part === 'change';
+  const text = isChange ? signed(estimate.value, by) : quantity(estimate.value, by);
+  const error = isExact(estimate) ? '' : isChange
+    ? `${signed(estimate.low, by)} \u2013 ${signed(estimate.high, by)}` : range(estimate, by);
+  const box = make('td', { class: isChosen(column.id) ? 'chosen' : null, 'data-value': estimate.value },
+    make('span.number', {}, estimate.value === 0 && estimate.high === 0 ? '\u2013' : text));
+  if (isChange && estimate.value !== 0) box.classList.add(isNoise(estimate) ? 'noise' : estimate.value > 0 ? 'grew' : 'shrank');
+  if (error !== '') box.append(make('span.error', { title: 'the truth lies in here in 95 % of all cases' }, error));
+  if (isChosen(column.id) && !isChange && whole > 0) {
+    const bar = make('i.bar', { 'aria-hidden': 'true' });
+    bar.style.width = `${Math.min(100, 100 * estimate.value / whole)}%`;
+    box.append(make('span.share', {}, percent(estimate.value, whole)), bar);
+  }
+  return box;
+}
+
+/** The heaviest of a site's stacks, and the way to it in the graph. */
+function openRow(site, span) {
+  const by = unit(), weight = (row) => Math.abs(rowValue(row, 0, state.metric, by) - (isDiff ? rowValue(row, 1, state.metric, by) : 0));
+  const row = site.shown.reduce((most, each) => (weight(each) > weight(most) ? each : most));
+  const { starts, calls } = stacks, lines = [];
+  for (let at = starts[row + 1] - 1; at >= starts[row]; at--) {
+    const isAllocator = starts[row + 1] - 1 - at < rows.cause[row];
+    lines.push(make('li', { class: isAllocator ? 'dim' : null }, functionOf(calls[at])[0],
+      make('span.where', {}, [place(calls[at]), moduleOf(calls[at])].filter((text) => text !== '').join(' \u00b7 '))));
+  }
+  const show = make('button.plain', { type: 'button', onclick: () => {
+    update({ direction: 'up', allocators: false, path: [state.lines ? site.call : tree.calls[site.call][0]] });
+    byId('flame-section').scrollIntoView();
+    byId('flame').focus({ preventScroll: true });
+  } }, 'Show its callers in the graph');
+  const title = site.shown.length === 1 ? 'Its only stack, innermost call first'
+    : `The largest of its ${grouped(site.shown.length)} stacks, innermost call first`;
+  return make('tr.open', {}, make('td', { colspan: span }, make('div.stack', {}, make('h4', {}, title), make('ol', {}, ...lines), show)));
+}
+
+/** The first thing that one wants to know. */
+function showHeadline() {
+  watch(['metric', 'unit', 'thread'], () => {
+    const by = unit(), part = isDiff ? 'change' : 'now', metric = state.metric;
+    const column = { id: '', metric, part };
+    let most = null, all = 0;
+    for (const site of sites) {
+      site.shown = site.rows.filter(isShown);
+      const value = site.shown.length > 0 ? cellOf(site, column).value : 0;
+      all += isDiff ? Math.abs(value) : value;
+      if (!most || Math.abs(value) > Math.abs(most.value)) most = { site, value };
+    }
+    const text = byId('headline');
+    text.replaceChildren();
+    if (!most || most.value === 0) {
+      text.append(isDiff ? 'Nothing became different by this measure.' : 'Nothing was found by this measure.');
+      return;
+    }
+    most.site.shown = most.site.rows.filter(isShown);
+    const estimate = cellOf(most.site, column), name = functionOf(most.site.call)[0];
+    const metricName = METRICS[metric].name.toLowerCase();
+    const error = isExact(estimate) ? '' : isDiff ? `, 95 %: ${signed(estimate.low, by)} \u2013 ${signed(estimate.high, by)}` : `, 95 %: ${range(estimate, by)}`;
+    const where = place(most.site.call);
+    text.append('Most ', isDiff ? `of the change of what is ${metricName}` : `of what is ${metricName}`, ' is of ', make('strong', {}, name),
+      `${where === '' ? '' : ` (${where})`}: `,
+      make('strong', {}, isDiff ? signed(estimate.value, by) : quantity(estimate.value, by)),
+      `${by === 1 ? ' blocks' : ''}, ${percent(Math.abs(estimate.value), all)}${error}.`);
+    if (isDiff && isNoise(estimate) && !isExact(estimate)) text.append(' It may as well be chance.');
+  });
+}
+
