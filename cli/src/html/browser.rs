@@ -95,7 +95,7 @@ impl Browser {
         fs::write(&path, page).unwrap();
         let began = Instant::now();
         self.ask("Page.navigate", json!({ "url": format!("file://{}", path.display()) }));
-        self.until("document.documentElement.dataset.ready === 'true'");
+        self.until("document.documentElement?.dataset.ready === 'true'");
         began.elapsed()
     }
 

@@ -9,7 +9,7 @@ function drawBrush(parent, svg) {
   brush.handles = [0, 1].map((end) => makeSvg('g.handle', {
     role: 'slider', tabindex: 0, 'aria-label': end === 0 ? 'Window from' : 'Window to',
     'aria-valuemin': 0, 'aria-valuemax': timeline.last, onkeydown: (event) => nudge(event, end),
-  }, makeSvg('rect', { y: top + height / 2 - 13, x: -4, width: 8, height: 26, rx: 4 })));
+  }, makeSvg('rect', { y: MARGIN.top + PANELS[0].height / 2 - 13, x: -4, width: 8, height: 26, rx: 4 })));
   const area = makeSvg('rect.catch', { x: MARGIN.left, y: top, width: timeline.inner, height });
   svg.append(brush.shade, brush.cross, area, ...brush.handles);
   area.addEventListener('pointerdown', (event) => drag(event, area, null));
@@ -30,18 +30,13 @@ function drag(event, on, end) {
   const from = timeline.at(event.clientX - brush.left());
   const fixed = end === null ? from : chosen()[1 - end];
   on.setPointerCapture(event.pointerId);
-  const move = (moved) => choose(fixed, timeline.at(moved.clientX - brush.left()));
-  const stop = () => {
-    on.removeEventListener('pointermove', move);
-    on.removeEventListener('pointerup', stop);
-    on.removeEventListener('pointercancel', stop);
+  on.onpointermove = (moved) => choose(fixed, timeline.at(moved.clientX - brush.left()));
+  on.onlostpointercapture = () => {
+    on.onpointermove = null;
     const [a, b] = chosen();
     // A click is no window.
     if (timeline.x(b) - timeline.x(a) < 4) clearWindow();
   };
-  on.addEventListener('pointermove', move);
-  on.addEventListener('pointerup', stop);
-  on.addEventListener('pointercancel', stop);
 }
 
 function nudge(event, end) {
@@ -95,14 +90,13 @@ function windowFacts(from, to) {
   const { first, last, number } = momentsIn([from, to]), all = timeline.moments;
   const fact = (name, text, title) => make('span.fact', { title: title || null }, make('b', {}, name), text);
   const facts = [fact(timeline.window ? 'Window' : 'Whole session',
-    timeline.window ? `${duration(from)} \u2013 ${duration(to)}` : duration(to), `${number} moments`)];
-  if (number < 2) return [...facts, fact('', 'too short: fewer than two moments lie in it')];
-  facts.push(fact('', `${grouped(number)} moments`));
-  const change = (name) => (all[name][first] === null || all[name][last] === null ? null : all[name][last] - all[name][first]);
+    `${timeline.window ? `${duration(from)} \u2013 ` : ''}${duration(to)}, ${grouped(number)} moments`)];
+  if (number < 2) return [...facts, fact('', 'too short to tell what changed')];
+  const change = (name) => (all[name][first] === null ? null : all[name][last] - all[name][first]);
   const seconds = (all.at_ms[last] - all.at_ms[first]) / 1000;
   for (const [name, title] of [['live', 'live'], ['rss', 'RSS'], ['pss', 'PSS'], ['anonymous', 'anonymous'], ['mapped', 'mapped'], ['cgroup', 'control group']]) {
     const by = change(name);
-    if (by === null || (by === 0 && name === 'mapped')) continue;
+    if (by === null || all[name][last] === null || (by === 0 && name === 'mapped')) continue;
     facts.push(fact(title, signed(by, 0), `from ${bytes(all[name][first])} to ${bytes(all[name][last])}`));
   }
   const [allocated, blocks] = [change('allocated'), change('blocks')];

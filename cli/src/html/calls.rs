@@ -10,13 +10,13 @@ use std::{
 
 use serde::Serialize;
 
-use crate::ledger::{Call, Ledger};
+use crate::{
+    ledger::{Call, Ledger},
+    stack_report::WHOLE,
+};
 
 /// Calls of one stack; who has more is cut at the outer end, and it is said.
 const DEPTH: usize = 1000;
-
-/// Why a stack ends if it is whole.
-const WHOLE: &str = "outermost";
 
 /// Calls, and the tree that they make. What is in it refers by index to what is before it.
 #[derive(Debug, Default, Serialize)]
@@ -27,7 +27,8 @@ pub struct Calls {
     functions: Vec<(String, String, u32, u8)>,
     /// A function and a line of it, or 0.
     calls: Vec<(u32, u32)>,
-    /// Of each node the one outside, and the call. Node 0 is the root, and not listed.
+    /// Of each node how many nodes before it the one outside is, and the call. Node 0 is the root, and
+    /// not listed. Most are right behind their parent, and a 1 needs little room.
     parents: Vec<u32>,
     /// See above.
     nodes: Vec<u32>,
@@ -106,7 +107,9 @@ impl Calls {
             let row = (found.name.clone(), found.file.clone(), module, u8::from(found.is_named));
             self.functions.push(row);
         });
-        let has_line = !self.is_compared || self.same_builds.contains(&call.module.build_id);
+        // A line of no file tells nothing, and would tell places apart that look the same.
+        let has_line = !call.function.file.is_empty()
+            && (!self.is_compared || self.same_builds.contains(&call.module.build_id));
         self.line(function, call.line.filter(|_| has_line).unwrap_or(0))
     }
 
@@ -119,8 +122,9 @@ impl Calls {
     }
 
     fn child(&mut self, parent: u32, call: u32) -> u32 {
+        let node = u32::try_from(self.nodes.len() + 1).unwrap_or(u32::MAX);
         let index = intern(&mut self.known.nodes, (parent, call), || {
-            self.parents.push(parent);
+            self.parents.push(node - parent);
             self.nodes.push(call);
         });
         index + 1
@@ -148,7 +152,7 @@ mod tests {
         let ends: Vec<_> = (0..3).map(|stack| calls.stack(&ledger, stack)).collect();
         // main grow_list make_node malloc, main malloc, work malloc
         assert_eq!(ends, [(4, 1), (5, 1), (7, 1)]);
-        assert_eq!(calls.parents, [0, 1, 2, 3, 1, 0, 6]);
+        assert_eq!(calls.parents, [1, 1, 1, 1, 4, 6, 1]);
     }
 
     #[test]
@@ -158,7 +162,7 @@ mod tests {
         let mut calls = Calls::new(&ledger, None);
         calls.stack(&ledger, 2);
         assert_eq!(calls.functions[0].0, "[no-table]");
-        assert_eq!(calls.parents, [0, 1, 2]);
+        assert_eq!(calls.parents, [1, 1, 1]);
     }
 
     #[test]

@@ -19,7 +19,8 @@ const rows = {
 /** The calls of each row, the outermost first, one row after the other. */
 const stacks = (() => {
   const depth = new Int32Array(tree.nodes.length + 1);
-  tree.parents.forEach((parent, index) => { depth[index + 1] = depth[parent] + 1; });
+  const outer = (node) => node - tree.parents[node - 1];
+  for (let node = 1; node < depth.length; node++) depth[node] = depth[outer(node)] + 1;
   const starts = new Int32Array(rows.length + 1);
   for (let row = 0; row < rows.length; row++) starts[row + 1] = starts[row] + depth[rows.node[row]];
   const calls = new Int32Array(starts[rows.length]);
@@ -27,7 +28,7 @@ const stacks = (() => {
     let node = rows.node[row];
     for (let at = starts[row + 1] - 1; at >= starts[row]; at--) {
       calls[at] = tree.nodes[node - 1];
-      node = tree.parents[node - 1];
+      node = outer(node);
     }
   }
   return { starts, calls };
@@ -54,5 +55,13 @@ function place(call) {
 
 function moduleOf(call) {
   return base(tree.modules[functionOf(call)[2]]);
+}
+
+function dotted(...texts) {
+  return texts.filter((text) => text !== '').join(' \u00b7 ');
+}
+
+function whereabouts(call) {
+  return dotted(place(call), moduleOf(call));
 }
 

@@ -1,14 +1,13 @@
 //! What the script works on: tables that refer to one another by index.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::{calls::Calls, moments::Moments, number::Number, sums::Sums};
+use super::{about::Whose, calls::Calls, moments::Moments, number::Number, sums::Sums};
 use crate::{
-    ledger::{About, Ledger, Loss, Metric, Row},
+    ledger::{Ledger, Metric, Row},
     profile::Estimate,
-    report::ExitReport,
 };
 
 /// All of it.
@@ -34,34 +33,6 @@ struct Side {
     moments: Moments,
     sizes: Vec<Number>,
     lifetimes: Vec<Number>,
-}
-
-#[derive(Debug, Serialize)]
-struct Whose {
-    pid: i32,
-    command: String,
-    began: u64,
-    lasted_ms: u64,
-    every: u64,
-    version: String,
-    outcome: String,
-    exit: Option<ExitReport>,
-    temporary_ms: u64,
-    loss: Missing,
-    blind: Vec<String>,
-    missing_symbols: Vec<String>,
-    ends: BTreeMap<String, u64>,
-}
-
-#[derive(Debug, Serialize)]
-struct Missing {
-    blocks: u64,
-    frees: u64,
-    samples: u64,
-    beyond_limit: u64,
-    stacks: u64,
-    torn: u64,
-    missed_frees: u64,
 }
 
 /// Rows by what tells them apart: node, cause, thread; of either profile.
@@ -138,34 +109,6 @@ impl Side {
             sizes: ledger.total.sizes.buckets().iter().map(|&n| n.into()).collect(),
             lifetimes: ledger.total.lifetimes.buckets().iter().map(|&n| n.into()).collect(),
         }
-    }
-}
-
-impl Whose {
-    fn new(about: &About) -> Self {
-        let about = about.clone();
-        Self {
-            pid: about.pid,
-            command: about.command,
-            began: about.began,
-            lasted_ms: about.lasted_ms,
-            every: about.every,
-            version: about.version,
-            outcome: about.outcome,
-            exit: about.exit,
-            temporary_ms: about.temporary_ms,
-            loss: Missing::new(about.loss),
-            blind: about.blind,
-            missing_symbols: about.missing_symbols,
-            ends: about.ends,
-        }
-    }
-}
-
-impl Missing {
-    fn new(loss: Loss) -> Self {
-        let Loss { blocks, frees, samples, beyond_limit, stacks, torn, missed_frees } = loss;
-        Self { blocks, frees, samples, beyond_limit, stacks, torn, missed_frees }
     }
 }
 

@@ -28,7 +28,7 @@ function fill(element, tag, attributes, children) {
 /** A row of buttons of which one is pressed. Gives the function that presses one. */
 function choice(parent, label, options, pick) {
   const buttons = options.map(([value, text, title]) => make('button', {
-    type: 'button', title: title || null, 'data-value': value, onclick: () => pick(value),
+    title: title || null, 'data-value': value, onclick: () => pick(value),
   }, text));
   parent.append(make('span.choice', { role: 'group', 'aria-label': label }, ...buttons));
   return (value) => buttons.forEach((button) => {

@@ -29,7 +29,7 @@ function layOut(sorted, zoomed, weights, width) {
   };
   if (whole > 0) visit(zoomed, 0, width);
   const levels = rectangles.reduce((most, r) => Math.max(most, r.level), 0) + 1;
-  return { rectangles, levels, isCut };
+  return { rectangles, levels, isCut, width };
 }
 
 /** A call that a frame stands for: of a function, any of its lines. */
@@ -46,60 +46,52 @@ function nameOf(sorted, frame) {
   return functionOf(call)[0] + (line === '' ? '' : ` ${line}`);
 }
 
-class Painter {
-  constructor(canvas) {
-    this.canvas = canvas;
-    this.context = canvas.getContext('2d');
-  }
+/** Makes the canvas as large as the picture, in pixels of the screen. */
+function resize(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.height = `${height}px`;
+  canvas.getContext('2d').setTransform(ratio, 0, 0, ratio, 0, 0);
+}
 
-  resize(width, height) {
-    const ratio = window.devicePixelRatio || 1;
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(height * ratio);
-    this.canvas.style.height = `${height}px`;
-    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.width = width;
-    this.height = height;
-  }
+function topOf(level, levels) {
+  return state.shape === 'icicle' ? level * LEVEL : (levels - 1 - level) * LEVEL;
+}
 
-  /** `look`: colours of the page; what matches; where the cursor is. */
-  paint(graph, look) {
-    const context = this.context;
-    context.clearRect(0, 0, this.width, this.height);
-    context.font = look.font;
-    context.textBaseline = 'middle';
-    const letter = context.measureText('0').width;
-    for (const rectangle of graph.rectangles) this.rectangle(rectangle, graph, look, letter);
+/** `look`: colours of the page, what matches, where the cursor is. */
+function paint(context, picture, look) {
+  context.clearRect(0, 0, picture.width, picture.levels * LEVEL);
+  context.font = look.font;
+  context.textBaseline = 'middle';
+  const letter = context.measureText('0').width;
+  for (const rectangle of picture.rectangles) {
+    paintRectangle(context, rectangle, topOf(rectangle.level, picture.levels), letter, look);
   }
+}
 
-  top(level, levels) {
-    return state.shape === 'icicle' ? level * LEVEL : (levels - 1 - level) * LEVEL;
+function paintRectangle(context, rectangle, y, letter, look) {
+  const { frame, x, w, rest, isOuter } = rectangle, isMatch = look.isMatch(rectangle);
+  const isDimmed = isOuter || (search.isOn && !isMatch);
+  context.globalAlpha = isDimmed ? 0.38 : 1;
+  context.fillStyle = rest ? look.rest : look.colour(frame);
+  context.fillRect(x, y, Math.max(w - (w > 3 ? 1 : 0.3), 0.7), LEVEL - 1);
+  if (isMatch) {
+    context.fillStyle = look.match;
+    context.fillRect(x, y + LEVEL - 4, Math.max(w - 1, 0.7), 3);
   }
-
-  rectangle(rectangle, graph, look, letter) {
-    const { frame, x, w, level } = rectangle;
-    const y = this.top(level, graph.levels), context = this.context;
-    const isDimmed = rectangle.isOuter || look.isDimmed(rectangle);
-    context.globalAlpha = isDimmed ? 0.38 : 1;
-    context.fillStyle = rectangle.rest ? look.rest : look.colour(frame);
-    context.fillRect(x, y, Math.max(w - (w > 3 ? 1 : 0.3), 0.7), LEVEL - 1);
-    if (look.isMatch(rectangle)) {
-      context.fillStyle = look.match;
-      context.fillRect(x, y + LEVEL - 4, Math.max(w - 1, 0.7), 3);
-    }
-    const room = Math.floor((w - 9) / letter);
-    if (!rectangle.rest && room >= 3) {
-      const text = look.name(frame);
-      context.fillStyle = look.ink;
-      context.globalAlpha = isDimmed ? 0.7 : 1;
-      context.fillText(text.length > room ? `${text.slice(0, room - 1)}\u2026` : text, x + 4, y + LEVEL / 2);
-    }
-    context.globalAlpha = 1;
-    if (look.isCursor(rectangle)) {
-      context.strokeStyle = look.cursor;
-      context.lineWidth = 2;
-      context.strokeRect(x + 1, y + 1, Math.max(w - 3, 1), LEVEL - 3);
-    }
+  const room = Math.floor((w - 9) / letter);
+  if (!rest && room >= 3) {
+    const text = nameOf(graph.sorted, frame);
+    context.fillStyle = look.ink;
+    context.globalAlpha = isDimmed ? 0.7 : 1;
+    context.fillText(text.length > room ? `${text.slice(0, room - 1)}\u2026` : text, x + 4, y + LEVEL / 2);
+  }
+  context.globalAlpha = 1;
+  if (look.cursor && rectangle === graph.cursor) {
+    context.strokeStyle = look.cursor;
+    context.lineWidth = 2;
+    context.strokeRect(x + 1, y + 1, Math.max(w - 3, 1), LEVEL - 3);
   }
 }
 

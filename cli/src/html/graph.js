@@ -1,6 +1,6 @@
 // The graph as the reader moves in it: pointer, keys, zoom, and what is said about a frame.
 
-const graph = { sorted: null, picture: null, cursor: null, painter: null, known: new Map() };
+const graph = { sorted: null, picture: null, cursor: null, known: new Map() };
 
 /** The order of stacks that the choices ask for; each is made once. */
 function sortedStacks() {
@@ -27,13 +27,12 @@ function isSame(a, b) {
 
 function showGraph() {
   const canvas = byId('flame');
-  graph.painter = new Painter(canvas);
   watch(['direction', 'lines', 'allocators', 'metric', 'unit', 'thread', 'width', 'shape', 'path'], drawGraph);
   watch(['query'], paintGraph);
   new ResizeObserver(() => {
-    if (Math.abs(canvas.clientWidth - graph.painter.width) > 1) drawGraph();
+    if (Math.abs(canvas.parentElement.clientWidth - graph.picture.width) > 1) drawGraph();
   }).observe(canvas.parentElement);
-  canvas.addEventListener('mousemove', (event) => point(event));
+  canvas.addEventListener('mousemove', point);
   canvas.addEventListener('mouseleave', () => { byId('tip').hidden = true; });
   canvas.addEventListener('click', (event) => {
     const hit = rectangleAt(event);
@@ -49,14 +48,12 @@ function drawGraph() {
   graph.sorted = sortedStacks();
   graph.zoomed = graph.sorted.find(state.path);
   graph.picture = layOut(graph.sorted, graph.zoomed, rowWeights(), width);
-  graph.painter.resize(width, Math.max(graph.picture.levels, 1) * LEVEL);
+  resize(byId('flame'), width, graph.picture.levels * LEVEL);
   graph.cursor = graph.picture.rectangles.find((each) => isSame(each.frame, graph.cursor?.frame) && !each.rest) || null;
   byId('tip').hidden = true;
   const isEmpty = graph.picture.rectangles.length === 0;
   byId('flame').hidden = isEmpty;
   byId('flame-empty').hidden = !isEmpty;
-  byId('flame-empty').textContent = isDiff && state.width === 'change'
-    ? 'Nothing became different by this measure.' : 'There is nothing to show by this measure.';
   byId('flame-cut').hidden = !graph.picture.isCut;
   showCrumbs();
   paintGraph();
@@ -68,19 +65,15 @@ function paintGraph() {
   const colour = (name) => style.getPropertyValue(name).trim();
   const isDark = colour('--dark') === '1' && !graph.isPrinting;
   const hasFocus = document.activeElement === byId('flame');
-  const matches = (each) => search.isOn && !each.rest && each.frame.parent
-    && search.calls[callOf(graph.sorted, each.frame)] === 1;
-  graph.painter.paint(graph.picture, {
+  paint(byId('flame').getContext('2d'), graph.picture, {
     font: '12px ui-monospace, "SF Mono", Menlo, "DejaVu Sans Mono", monospace',
     ink: isDark ? '#f1efe9' : '#1d1f21',
     rest: isDark ? '#3a3d42' : '#d9dade',
     match: isDark ? '#ff7ad1' : '#c2127e',
-    cursor: isDark ? '#ffffff' : '#111111',
+    cursor: hasFocus ? (isDark ? '#ffffff' : '#111111') : null,
     colour: (frame) => frameFill(frame, isDark),
-    name: (frame) => nameOf(graph.sorted, frame),
-    isMatch: matches,
-    isDimmed: (each) => search.isOn && !matches(each),
-    isCursor: (each) => hasFocus && each === graph.cursor,
+    isMatch: (each) => search.isOn && !each.rest && each.frame.parent
+      && search.calls[callOf(graph.sorted, each.frame)] === 1,
   });
 }
 
@@ -112,7 +105,7 @@ function showCrumbs() {
   for (let frame = graph.zoomed; frame; frame = frame.parent) {
     const target = frame;
     crumbs.unshift(make('li', {}, make('button', {
-      type: 'button', onclick: () => zoom(target), 'aria-current': frame === graph.zoomed ? 'location' : null,
+      onclick: () => zoom(target), 'aria-current': frame === graph.zoomed ? 'location' : null,
     }, frame.parent ? functionOf(callOf(graph.sorted, frame))[0] : 'All')));
   }
   byId('crumbs').replaceChildren(...crumbs);
@@ -123,7 +116,7 @@ function rectangleAt(event) {
   const x = event.clientX - box.left, y = event.clientY - box.top;
   const { rectangles, levels } = graph.picture;
   return rectangles.find((each) => {
-    const top = graph.painter.top(each.level, levels);
+    const top = topOf(each.level, levels);
     return y >= top && y < top + LEVEL && x >= each.x && x < each.x + each.w;
   });
 }
@@ -138,21 +131,26 @@ function describe(rectangle) {
   const lines = [nameOf(graph.sorted, frame)];
   if (frame.parent) {
     const call = callOf(graph.sorted, frame), file = functionOf(call)[1];
-    const where = state.lines ? place(call) : file;
-    lines.push([moduleOf(call), where].filter((text) => text !== '').join(' \u00b7 '));
+    lines.push(state.lines ? whereabouts(call) : dotted(file, moduleOf(call)));
   }
   const metric = METRICS[state.metric].name.toLowerCase();
-  lines.push(`${quantity(amount.now.value, by)}${by === 1 ? ' blocks' : ''} ${metric}`
+  lines.push(`${amountText(amount.now, by)} ${metric}`
     + (whole.now.value > 0 ? `, ${percent(amount.now.value, whole.now.value)}` : ''));
-  if (!isExact(amount.now)) lines.push(`95 %: ${range(amount.now, by)}`);
   if (isDiff) lines.push(`before ${quantity(amount.before.value, by)}: ${changeText(amount.change, by)}`);
-  lines.push(`${grouped(list.length)} ${list.length === 1 ? 'stack' : 'stacks'}`);
+  lines.push(stacksText(list));
   return lines;
 }
 
+function amountText(now, by) {
+  return `${quantity(now.value, by)}${by === 1 ? ' blocks' : ''}${error(now, by)}`;
+}
+
 function changeText(change, by) {
-  const error = isExact(change) ? '' : ` (95 %: ${signed(change.low, by)} \u2013 ${signed(change.high, by)})`;
-  return signed(change.value, by) + error;
+  return signed(change.value, by) + error(change, by, signed);
+}
+
+function stacksText(list) {
+  return `${grouped(list.length)} ${list.length === 1 ? 'stack' : 'stacks'}`;
 }
 
 function point(event) {
@@ -181,8 +179,7 @@ function moveTo(rectangle) {
 }
 
 function onKey(event) {
-  const inner = state.shape === 'icicle' ? 'ArrowDown' : 'ArrowUp';
-  const outer = state.shape === 'icicle' ? 'ArrowUp' : 'ArrowDown';
+  const [inner, outer] = state.shape === 'icicle' ? ['ArrowDown', 'ArrowUp'] : ['ArrowUp', 'ArrowDown'];
   const at = graph.cursor || zoomedRectangle();
   const all = graph.picture.rectangles.filter((each) => !each.rest);
   const actions = {
@@ -192,9 +189,7 @@ function onKey(event) {
     ArrowLeft: () => moveTo(beside(all, at, -1)),
     Home: () => moveTo(zoomedRectangle()),
     Enter: () => zoom(at.frame),
-    ' ': () => zoom(at.frame),
-    Escape: () => { if (graph.zoomed.parent) zoom(graph.zoomed.parent); },
-    Backspace: () => { if (graph.zoomed.parent) zoom(graph.zoomed.parent); },
+    Escape: () => zoom(graph.zoomed.parent || graph.zoomed),
   };
   if (!at || !actions[event.key]) return;
   event.preventDefault();
@@ -210,7 +205,7 @@ function beside(all, at, by) {
 function showLegend() {
   const parent = byId('legend');
   if (isDiff) {
-    parent.append(make('span.key.grew', {}, 'grew'), make('span.key.same', {}, 'as before'), make('span.key.shrank', {}, 'shrank'));
+    for (const [name, text] of [['grew', 'grew'], ['same', 'as before'], ['shrank', 'shrank']]) parent.append(make(`span.key.${name}`, {}, text));
     return;
   }
   for (const module of rankedModules.slice(0, HUES.length)) {

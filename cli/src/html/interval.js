@@ -23,15 +23,20 @@ function difference(now, base) {
 }
 
 function isExact(estimate) {
-  return estimate.high - estimate.low < 1e-4 * Math.abs(estimate.value) || estimate.low === estimate.high;
+  return estimate.high - estimate.low <= 1e-4 * Math.abs(estimate.value);
 }
 
-function range(estimate, unit) {
-  return `${quantity(estimate.low, unit)} \u2013 ${quantity(estimate.high, unit)}`;
+function range(estimate, unit, write = quantity) {
+  return `${write(estimate.low, unit)} \u2013 ${write(estimate.high, unit)}`;
 }
 
-/** Whether it may as well be none. */
+/** Behind a number: its interval, if it has one. */
+function error(estimate, unit, write) {
+  return isExact(estimate) ? '' : ` (95 %: ${range(estimate, unit, write)})`;
+}
+
+/** Whether a change may as well be none. */
 function isNoise(change) {
-  return change.low <= 0 && change.high >= 0;
+  return change.low <= 0 && change.high >= 0 && !isExact(change);
 }
 

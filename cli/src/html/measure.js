@@ -2,13 +2,15 @@
 
 /** `pages`: bytes of pages, every one of them known, and without a number of blocks. */
 const METRICS = [
-  { name: 'Live', what: 'held at the end', hint: 'handed out since counting began and not given back' },
-  { name: 'Allocated', what: 'asked for', hint: 'handed out since counting began, whether given back or not' },
-  { name: 'Freed', what: 'given back', hint: 'handed out since counting began and given back' },
-  { name: 'Peak', what: 'when most was held', hint: 'what was held at the moment when most was held' },
-  { name: 'Temporary', what: 'given back at once', hint: 'given back very soon after it was handed out' },
-  { name: 'Mapped', what: 'pages still mapped', hint: 'pages mapped since counting began and not unmapped; every call is known', pages: true },
+  { name: 'Live', what: 'held at the end', is: 'what is live' },
+  { name: 'Allocated', what: 'asked for', is: 'what was allocated' },
+  { name: 'Freed', what: 'given back', is: 'what was freed' },
+  { name: 'Peak', what: 'when most was held', is: 'the peak' },
+  { name: 'Temporary', what: 'given back soon', is: 'what was temporary' },
+  { name: 'Mapped', what: 'pages still mapped', is: 'the pages still mapped', pages: true },
 ];
+
+const PEAK = 3;
 
 const stride = data.sums.stride;
 const sums = Float64Array.from(data.sums.numbers);
@@ -50,6 +52,8 @@ class Total {
 
 /** Of everything on a side, also what found no place among the rows. */
 function sideTotal(side, metric, unit) {
+  const [value, low, high] = sides[side].peak;
+  if (metric === PEAK && unit === 0) return { value, low, high };
   const total = new Total();
   total.add(sides[side].total[METRICS[metric].pages ? SUMS + 1 : metric], metric);
   return total.estimate(unit);

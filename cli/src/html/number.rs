@@ -58,6 +58,6 @@ mod tests {
         assert_eq!(written(123_456_789.0), "123456789");
         assert_eq!((written(0.125), written(-2.0)), ("0.125".to_owned(), "-2".to_owned()));
         assert_eq!((written(f64::NAN), written(f64::INFINITY)), ("0".to_owned(), "0".to_owned()));
-        assert_eq!(written(1e300), "1e300");
+        assert_eq!(written(2e300), "2e+300");
     }
 }

@@ -90,8 +90,12 @@ pub fn server(leak: u64, every: u64) -> Ledger {
     ledger.about.command = "webserver --config /etc/webserver.conf".to_owned();
     ledger.about.ends = [("outermost".to_owned(), 9800), ("no-table".to_owned(), 200)].into();
     ledger.about.blind = vec!["libfoo.so: has a malloc of its own that is not hooked".to_owned()];
-    ledger.rows[3].mapped = 64 << 20;
-    ledger.rows[3].mapped_live = 16 << 20;
+    for of in [3, 4] {
+        ledger.rows[of].mapped = 64 << 20;
+        ledger.rows[of].mapped_live = 16 << of;
+        ledger.total.mapped += 64 << 20;
+        ledger.total.mapped_live += 16 << of;
+    }
     ledger
 }
 

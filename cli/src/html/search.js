@@ -63,11 +63,10 @@ function tellMatched() {
   const list = shown.filter((row) => search.rows[row]), by = unit();
   const { now, change } = amountOf(list, state.metric, by);
   const whole = amountOf(shown, state.metric, by).now;
-  const parts = [`matched ${quantity(now.value, by)}${by === 1 ? ' blocks' : ''}`];
+  const parts = [`matched ${amountText(now, by)}`];
   if (whole.value > 0) parts.push(percent(now.value, whole.value));
-  if (!isExact(now)) parts.push(`95 %: ${range(now, by)}`);
   if (isDiff) parts.push(changeText(change, by));
-  parts.push(`${grouped(list.length)} ${list.length === 1 ? 'stack' : 'stacks'}`);
+  parts.push(stacksText(list));
   told.textContent = parts.join(' \u00b7 ');
 }
 

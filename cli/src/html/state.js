@@ -29,9 +29,13 @@ function update(changes) {
   }
 }
 
-/** Blocks of pages are not counted. */
+/** Bytes (0) or blocks (1); blocks of pages are not counted. */
+function unitOf(metric) {
+  return METRICS[metric].pages ? 0 : state.unit;
+}
+
 function unit() {
-  return METRICS[state.metric].pages ? 0 : state.unit;
+  return unitOf(state.metric);
 }
 
 function isShown(row) {

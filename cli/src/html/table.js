@@ -26,8 +26,7 @@ function columnsShown() {
 }
 
 function cellOf(site, column) {
-  const by = METRICS[column.metric].pages ? 0 : state.unit;
-  return amountOf(site.shown, column.metric, by)[column.part];
+  return amountOf(site.shown, column.metric, unitOf(column.metric))[column.part];
 }
 
 function showTable() {
@@ -55,9 +54,8 @@ function sortedSites(columns) {
   const column = columns.find(({ id }) => id === table.sort);
   const name = (site) => functionOf(site.call)[0];
   // What changed most comes first, in whichever direction.
-  const weigh = (site) => { const { value } = cellOf(site, column); return column.part === 'change' ? Math.abs(value) : value; };
-  if (column) list.forEach((site) => { site.weight = weigh(site); });
-  list.sort((a, b) => (column ? b.weight - a.weight : 0) || (name(a) < name(b) ? -1 : name(a) > name(b) ? 1 : a.call - b.call));
+  for (const site of list) site.weight = column ? Math.abs(cellOf(site, column).value) : 0;
+  list.sort((a, b) => b.weight - a.weight || (name(a) < name(b) ? -1 : 1));
   // By name the order of the alphabet is the ascending one.
   return table.isAscending === (table.sort !== 'site') ? list.reverse() : list;
 }
@@ -73,15 +71,15 @@ function drawTable() {
     if (table.open === site.call) lines.push(openRow(site, columns.length + 1));
   }
   byId('sites').replaceChildren(...lines);
-  const rest = Math.max(0, list.length - table.shown);
-  byId('more').hidden = rest === 0;
+  const rest = list.length - table.shown;
+  byId('more').hidden = rest <= 0;
   byId('more').textContent = `Show ${grouped(Math.min(rest, MORE))} more of ${grouped(rest)}`;
   byId('sites-number').textContent = `${grouped(list.length)} ${list.length === 1 ? 'place' : 'places'}`
     + (search.isOn ? ' whose stacks match' : '');
 }
 
 function sum(list, column) {
-  const by = METRICS[column.metric].pages ? 0 : state.unit;
+  const by = unitOf(column.metric);
   let all = 0;
   for (const site of list) for (const row of site.shown) all += rowValue(row, column.part === 'before' ? 1 : 0, column.metric, by);
   return all;
@@ -91,7 +89,7 @@ function header(id, name) {
   const isSorted = table.sort === id;
   const order = isSorted ? (table.isAscending ? 'ascending' : 'descending') : 'none';
   return make('th', { scope: 'col', 'aria-sort': order, 'data-column': id, class: isChosen(id) ? 'chosen' : null },
-    make('button', { type: 'button', onclick: () => { sortBy(id); byId('sites-head').querySelector(`[data-column="${id}"] button`).focus(); } },
+    make('button', { onclick: () => { sortBy(id); byId('sites-head').querySelector(`[data-column="${id}"] button`).focus(); } },
       name, make('span.arrow', { 'aria-hidden': 'true' }, isSorted ? (table.isAscending ? '\u2191' : '\u2193') : '')));
 }
 
@@ -102,31 +100,28 @@ function isChosen(id) {
 
 function siteRow(site, columns, whole) {
   const isOpen = table.open === site.call;
-  const where = [place(site.call), moduleOf(site.call)].filter((text) => text !== '').join(' \u00b7 ');
-  const name = make('button', { type: 'button', 'aria-expanded': String(isOpen), onclick: () => {
+  const name = make('button', { 'aria-expanded': String(isOpen), onclick: () => {
     table.open = isOpen ? null : site.call;
     drawTable();
     byId('sites').querySelector(`[data-call="${site.call}"] button`)?.focus();
   } }, functionOf(site.call)[0]);
   return make('tr', { 'data-call': site.call },
-    make('th', { scope: 'row' }, name, make('span.where', {}, where)),
+    make('th', { scope: 'row' }, name, make('span.where', {}, whereabouts(site.call))),
     ...columns.map((column, i) => cell(site, column, whole[i])));
 }
 
 function cell(site, column, whole) {
-  const by = METRICS[column.metric].pages ? 0 : state.unit;
-  const estimate = cellOf(site, column), isChange = column.part === 'change';
-  const text = isChange ? signed(estimate.value, by) : quantity(estimate.value, by);
-  const error = isExact(estimate) ? '' : isChange
-    ? `${signed(estimate.low, by)} \u2013 ${signed(estimate.high, by)}` : range(estimate, by);
+  const by = unitOf(column.metric), estimate = cellOf(site, column), isChange = column.part === 'change';
+  const write = isChange ? signed : quantity, isNone = estimate.value === 0 && estimate.high === 0;
   const box = make('td', { class: isChosen(column.id) ? 'chosen' : null, 'data-value': estimate.value },
-    make('span.number', {}, estimate.value === 0 && estimate.high === 0 ? '\u2013' : text));
-  if (isChange && estimate.value !== 0) box.classList.add(isNoise(estimate) ? 'noise' : estimate.value > 0 ? 'grew' : 'shrank');
-  if (error !== '') box.append(make('span.error', { title: 'the truth lies in here in 95 % of all cases' }, error));
+    make('span.number', {}, isNone ? '\u2013' : write(estimate.value, by)));
+  if (isChange && !isNone) box.classList.add(isNoise(estimate) ? 'noise' : estimate.value > 0 ? 'grew' : 'shrank');
+  if (!isExact(estimate)) box.append(make('span.error', { title: 'the truth lies in here in 95 % of all cases' }, range(estimate, by, write)));
   if (isChosen(column.id) && !isChange && whole > 0) {
     const bar = make('i.bar', { 'aria-hidden': 'true' });
     bar.style.width = `${Math.min(100, 100 * estimate.value / whole)}%`;
-    box.append(make('span.share', {}, percent(estimate.value, whole)), bar);
+    box.prepend(make('span.share', {}, percent(estimate.value, whole)));
+    box.append(bar);
   }
   return box;
 }
@@ -139,46 +134,38 @@ function openRow(site, span) {
   for (let at = starts[row + 1] - 1; at >= starts[row]; at--) {
     const isAllocator = starts[row + 1] - 1 - at < rows.cause[row];
     lines.push(make('li', { class: isAllocator ? 'dim' : null }, functionOf(calls[at])[0],
-      make('span.where', {}, [place(calls[at]), moduleOf(calls[at])].filter((text) => text !== '').join(' \u00b7 '))));
+      make('span.where', {}, whereabouts(calls[at]))));
   }
-  const show = make('button.plain', { type: 'button', onclick: () => {
+  const show = make('button.plain', { onclick: () => {
     update({ direction: 'up', allocators: false, path: [state.lines ? site.call : tree.calls[site.call][0]] });
     byId('flame-section').scrollIntoView();
     byId('flame').focus({ preventScroll: true });
   } }, 'Show its callers in the graph');
-  const title = site.shown.length === 1 ? 'Its only stack, innermost call first'
-    : `The largest of its ${grouped(site.shown.length)} stacks, innermost call first`;
+  const title = `The largest of ${stacksText(site.shown)}, innermost call first`;
   return make('tr.open', {}, make('td', { colspan: span }, make('div.stack', {}, make('h4', {}, title), make('ol', {}, ...lines), show)));
 }
 
 /** The first thing that one wants to know. */
 function showHeadline() {
   watch(['metric', 'unit', 'thread'], () => {
-    const by = unit(), part = isDiff ? 'change' : 'now', metric = state.metric;
-    const column = { id: '', metric, part };
-    let most = null, all = 0;
-    for (const site of sites) {
+    const column = { metric: state.metric, part: isDiff ? 'change' : 'now' }, by = unit();
+    const known = sites.map((site) => {
       site.shown = site.rows.filter(isShown);
-      const value = site.shown.length > 0 ? cellOf(site, column).value : 0;
-      all += isDiff ? Math.abs(value) : value;
-      if (!most || Math.abs(value) > Math.abs(most.value)) most = { site, value };
-    }
-    const text = byId('headline');
+      const estimate = cellOf(site, column);
+      return { call: site.call, estimate, size: Math.abs(estimate.value) };
+    });
+    const all = known.reduce((sum, { size }) => sum + size, 0), text = byId('headline');
     text.replaceChildren();
-    if (!most || most.value === 0) {
-      text.append(isDiff ? 'Nothing became different by this measure.' : 'Nothing was found by this measure.');
+    if (all === 0) {
+      text.append(`Nothing ${isDiff ? 'became different' : 'was found'} by this measure.`);
       return;
     }
-    most.site.shown = most.site.rows.filter(isShown);
-    const estimate = cellOf(most.site, column), name = functionOf(most.site.call)[0];
-    const metricName = METRICS[metric].name.toLowerCase();
-    const error = isExact(estimate) ? '' : isDiff ? `, 95 %: ${signed(estimate.low, by)} \u2013 ${signed(estimate.high, by)}` : `, 95 %: ${range(estimate, by)}`;
-    const where = place(most.site.call);
-    text.append('Most ', isDiff ? `of the change of what is ${metricName}` : `of what is ${metricName}`, ' is of ', make('strong', {}, name),
-      `${where === '' ? '' : ` (${where})`}: `,
-      make('strong', {}, isDiff ? signed(estimate.value, by) : quantity(estimate.value, by)),
-      `${by === 1 ? ' blocks' : ''}, ${percent(Math.abs(estimate.value), all)}${error}.`);
-    if (isDiff && isNoise(estimate) && !isExact(estimate)) text.append(' It may as well be chance.');
+    const { call, estimate, size } = known.reduce((most, each) => (each.size > most.size ? each : most));
+    const where = place(call) === '' ? '' : ` (${place(call)})`, write = isDiff ? signed : quantity;
+    text.append(make('strong', {}, functionOf(call)[0]), `${where} ${isDiff ? 'changed most' : 'comes first'}: `,
+      make('strong', {}, `${write(estimate.value, by)}${by === 1 ? ' blocks' : ''}`),
+      `, ${percent(size, all)} of ${isDiff ? 'all that changed in ' : ''}${METRICS[state.metric].is}${error(estimate, by, write)}.`);
+    if (isDiff && isNoise(estimate)) text.append(' It may as well be chance.');
   });
 }
 

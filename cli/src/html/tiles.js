@@ -13,17 +13,14 @@ function showTiles() {
     if (metric.pages && !hasPages) return;
     const value = make('span.value'), detail = make('span.detail');
     const tile = make('button.tile', {
-      type: 'button', role: 'radio', title: metric.hint, 'data-metric': index,
-      onclick: () => update({ metric: index }),
-      onkeydown: (event) => step(event, tile),
+      'data-metric': index, onclick: () => update({ metric: index }),
     }, make('span.name', {}, metric.name, make('span.what', {}, metric.what)), value, detail);
     parent.append(tile);
     watch(['unit', 'thread', 'metric'], () => {
-      const by = metric.pages ? 0 : state.unit, now = shownTotal(0, index, by);
+      const by = unitOf(index), now = shownTotal(0, index, by);
       value.textContent = quantity(now.value, by);
       detail.textContent = tileDetail(now, index, by);
-      tile.setAttribute('aria-checked', String(state.metric === index));
-      tile.tabIndex = state.metric === index ? 0 : -1;
+      tile.setAttribute('aria-pressed', String(state.metric === index));
     });
   });
 }
@@ -31,23 +28,12 @@ function showTiles() {
 function tileDetail(now, metric, by) {
   if (isDiff) {
     const change = difference(now, shownTotal(1, metric, by));
-    return `${signed(change.value, by)}${isNoise(change) && !isExact(change) ? ', within error' : ''}`;
+    return `${signed(change.value, by)}${isNoise(change) ? ', within error' : ''}`;
   }
   if (!isExact(now)) return range(now, by);
   if (METRICS[metric].pages) return 'every call known';
   const other = shownTotal(0, metric, 1 - by);
   return by === 0 ? `${count(other.value)} blocks` : bytes(other.value);
-}
-
-/** As in any group of radio buttons, arrows choose. */
-function step(event, tile) {
-  const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-  if (!by) return;
-  event.preventDefault();
-  const all = [...byId('tiles').children];
-  const next = all[(all.indexOf(tile) + by + all.length) % all.length];
-  next.focus();
-  next.click();
 }
 
 function showFilters() {

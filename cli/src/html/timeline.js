@@ -15,16 +15,14 @@ const MARGIN = { left: 70, right: 14, top: 20, gap: 30, bottom: 24 };
 const timeline = { moments: data.now.moments, window: null };
 
 function pointsOf(moments, name) {
-  const points = [];
-  moments.at_ms.forEach((at, i) => { if (moments[name][i] !== null) points.push([at, moments[name][i]]); });
-  return points;
+  return moments.at_ms.map((at, i) => [at, moments[name][i]]).filter(([, value]) => value !== null);
 }
 
 /** Series of a panel that say anything; with a comparison the lines of before, too. */
 function seriesOf(panel) {
   const all = [];
   sides.forEach((side, index) => SERIES.filter((each) => each.panel === panel).forEach((each) => {
-    const points = pointsOf(side.about ? side.moments : {}, each.name);
+    const points = pointsOf(side.moments, each.name);
     if (points.length < 2 || points.every(([, value]) => value === 0)) return;
     if (index === 1 && (each.isLimit || !['live', 'rss'].includes(each.name))) return;
     all.push({ ...each, points, isBefore: index === 1, title: index === 1 ? `${each.title} before` : each.title });
@@ -84,7 +82,7 @@ function drawPanel(panel, series, top) {
     names.append(makeSvg(`tspan.of-${name}`, { dx: names.childNodes.length > 0 ? 14 : 0 },
       `\u25cf ${each.title}${isFar ? `: ${bytes(each.points.at(-1)[1])}, far above` : ''}`));
     if (isFar) continue;
-    const line = thinned(each.points).map(([at, value]) => `${timeline.x(at).toFixed(1)},${y(value).toFixed(1)}`).join('L');
+    const line = each.points.map(([at, value]) => `${timeline.x(at).toFixed(1)},${y(value).toFixed(1)}`).join('L');
     const ends = [each.points[0], each.points.at(-1)].map(([at]) => timeline.x(at).toFixed(1));
     if (each.fills && !each.isBefore) {
       group.append(makeSvg(`path.area.of-${name}`, { d: `M${ends[0]},${y(0)}L${line}L${ends[1]},${y(0)}Z` }));
@@ -111,22 +109,6 @@ function peakMark(live, y) {
       `peak ${bytes(value)}`));
 }
 
-/** Of all points in one pixel the lowest and the highest. */
-function thinned(points) {
-  if (points.length <= 2 * timeline.inner) return points;
-  const kept = [];
-  let pixel = -1, low, high;
-  const flush = () => { if (low) kept.push(...(low[0] <= high[0] ? [low, high] : [high, low])); };
-  for (const point of points) {
-    const at = Math.floor(timeline.x(point[0]));
-    if (at !== pixel) { flush(); pixel = at; low = high = point; }
-    if (point[1] < low[1]) low = point;
-    if (point[1] > high[1]) high = point;
-  }
-  flush();
-  return kept;
-}
-
 function timeAxis() {
   const marks = timeTicks(timeline.last, Math.max(3, timeline.inner / 110));
   const step = marks.length > 1 ? marks[1] - marks[0] : timeline.last;
@@ -135,10 +117,10 @@ function timeAxis() {
 }
 
 function timeTicks(last, parts) {
-  const MINUTE = 60_000, HOUR = 60 * MINUTE;
-  const steps = [MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 6 * HOUR, 12 * HOUR];
+  const MINUTE = 60_000, DAY = 1440 * MINUTE;
   if (last <= 3 * MINUTE) return ticks(last, parts, 10);
-  const step = steps.find((each) => last / each <= parts) || Math.ceil(last / parts / (24 * HOUR)) * 24 * HOUR;
+  const step = [1, 2, 5, 10, 15, 30, 60, 120, 360, 720].map((n) => n * MINUTE).find((each) => last / each <= parts)
+    || Math.ceil(last / parts / DAY) * DAY;
   return Array.from({ length: Math.floor(last / step) + 1 }, (_, i) => i * step);
 }
 
