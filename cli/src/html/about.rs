@@ -44,7 +44,9 @@ impl Whose {
             outcome: match (about.outcome.as_str(), about.exit) {
                 ("", _) => None,
                 (outcome, None) => Some(outcome.to_owned()),
-                (outcome, Some(ExitReport::Code(code))) => Some(format!("{outcome}, status {code}")),
+                (outcome, Some(ExitReport::Code(code))) => {
+                    Some(format!("{outcome}, status {code}"))
+                }
                 (outcome, Some(ExitReport::Signal(signal))) => {
                     Some(format!("{outcome}, signal {signal}"))
                 }

@@ -31,7 +31,7 @@ function frameColour(call, isDark) {
   const hue = hueOf.get(module), by = shade(name);
   if (hue === undefined) return isDark ? `hsl(220 6% ${27 + 6 * by}%)` : `hsl(220 8% ${82 + 6 * by}%)`;
   return isDark ? `hsl(${hue + 22 * by - 11} ${34 + 12 * by}% ${26 + 12 * by}%)`
-    : `hsl(${hue + 22 * by - 11} ${60 + 18 * by}% ${70 + 14 * by}%)`;
+    : `hsl(${hue + 22 * by - 11} ${50 + 14 * by}% ${71 + 12 * by}%)`;
 }
 
 /** Red grew, blue shrank; the stronger, the more of it is new or gone. */

@@ -27,7 +27,9 @@ function isExact(estimate) {
 }
 
 function range(estimate, unit, write = quantity) {
-  return `${write(estimate.low, unit)} \u2013 ${write(estimate.high, unit)}`;
+  const [low, high] = [write(estimate.low, unit), write(estimate.high, unit)], at = low.lastIndexOf(' ');
+  const isSame = at > 0 && high.endsWith(low.slice(at));
+  return `${isSame ? low.slice(0, at) : low} \u2013 ${high}`;
 }
 
 /** Behind a number: its interval, if it has one. */

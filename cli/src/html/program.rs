@@ -92,9 +92,9 @@ pub fn server(leak: u64, every: u64) -> Ledger {
     ledger.about.blind = vec!["libfoo.so: has a malloc of its own that is not hooked".to_owned()];
     for of in [3, 4] {
         ledger.rows[of].mapped = 64 << 20;
-        ledger.rows[of].mapped_live = 16 << of;
+        ledger.rows[of].mapped_live = 16 << 20;
         ledger.total.mapped += 64 << 20;
-        ledger.total.mapped_live += 16 << of;
+        ledger.total.mapped_live += 16 << 20;
     }
     ledger
 }

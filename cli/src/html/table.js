@@ -164,7 +164,7 @@ function showHeadline() {
     const where = place(call) === '' ? '' : ` (${place(call)})`, write = isDiff ? signed : quantity;
     text.append(make('strong', {}, functionOf(call)[0]), `${where} ${isDiff ? 'changed most' : 'comes first'}: `,
       make('strong', {}, `${write(estimate.value, by)}${by === 1 ? ' blocks' : ''}`),
-      `, ${percent(size, all)} of ${isDiff ? 'all that changed in ' : ''}${METRICS[state.metric].is}${error(estimate, by, write)}.`);
+      `, ${percent(size, all)} of ${isDiff ? 'all change of ' : ''}${METRICS[state.metric].is}${error(estimate, by, write)}.`);
     if (isDiff && isNoise(estimate)) text.append(' It may as well be chance.');
   });
 }
