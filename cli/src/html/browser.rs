@@ -190,9 +190,9 @@ impl Browser {
         let is_bad = |event: &&Value| {
             let parameters = &event["params"];
             match event["method"].as_str().unwrap_or_default() {
-                "Runtime.exceptionThrown" | "Log.entryAdded" | "Page.javascriptDialogOpening" => {
-                    true
-                }
+                "Runtime.exceptionThrown" | "Page.javascriptDialogOpening" => true,
+                // Below errors there is advice on speed.
+                "Log.entryAdded" => parameters["entry"]["level"] == "error",
                 "Runtime.consoleAPICalled" => parameters["type"] != "log",
                 "Network.requestWillBeSent" => !parameters["request"]["url"]
                     .as_str()
@@ -213,6 +213,7 @@ impl Browser {
 
     /// Puts a picture where whoever wants to look at it asked for it.
     pub fn keep_picture(&mut self, name: &str, is_whole: bool) -> usize {
+        self.tell("scrollTo(0, 0)");
         let picture = self.picture(is_whole);
         if let Some(folder) = std::env::var_os("HEAPATTACH_PICTURES") {
             fs::create_dir_all(&folder).unwrap();

@@ -64,7 +64,7 @@ function paintGraph() {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(name).trim();
   const isDark = colour('--dark') === '1' && !graph.isPrinting;
-  const hasFocus = document.activeElement === byId('flame');
+  const hasFocus = byId('flame').matches(':focus-visible');
   paint(byId('flame').getContext('2d'), graph.picture, {
     font: '12px ui-monospace, "SF Mono", Menlo, "DejaVu Sans Mono", monospace',
     ink: isDark ? '#f1efe9' : '#1d1f21',
@@ -92,6 +92,7 @@ function frameFill(frame, isDark) {
 }
 
 function zoom(frame) {
+  graph.cursor = { frame };
   update({ path: pathOf(frame) });
 }
 

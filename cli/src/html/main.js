@@ -38,6 +38,7 @@ function showThemes() {
   for (const [event, isPrinting] of [['beforeprint', true], ['afterprint', false]]) {
     window.addEventListener(event, () => { graph.isPrinting = isPrinting; drawGraph(); });
   }
+  matchMedia('print').addEventListener('change', drawGraph);
 }
 
 document.documentElement.classList.toggle('diff', isDiff);

@@ -4,8 +4,8 @@ const MINUS = '\u2212';
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 
 function digits(value) {
-  if (value >= 100 || Number.isInteger(value)) return value.toFixed(0);
-  return value.toFixed(value >= 10 ? 1 : 2);
+  if (value >= 99.95 || Number.isInteger(value)) return value.toFixed(0);
+  return value.toFixed(value >= 9.995 ? 1 : 2);
 }
 
 function grouped(whole) {
