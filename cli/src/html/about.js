@@ -10,7 +10,8 @@ function started(about) {
 }
 
 function precision(about) {
-  return about.every <= 1 ? 'every block is recorded' : `one sample per ${bytes(about.every)}, 95 % intervals`;
+  return about.every <= 1 ? 'every block is recorded'
+    : `one sample per ${bytes(about.every)}, 95 % intervals`;
 }
 
 function showAbout() {
@@ -23,7 +24,8 @@ function showAbout() {
     + (isDiff ? `, compared with process ${data.base.about.pid}` : '');
   const isWhole = sides.every((side) => side.about.missing.length === 0);
   const badge = byId('loss');
-  badge.textContent = isWhole ? `nothing was lost${about.outcome === null ? ' so far' : ''}` : 'something is missing';
+  badge.textContent = isWhole ? 'nothing was lost' : 'something is missing';
+  if (isWhole && about.outcome === null) badge.textContent += ' so far';
   badge.classList.add(isWhole ? 'good' : 'bad');
   byId('accuracy').textContent = precision(about);
   sides.forEach((side, i) => byId('about-list').append(aboutSide(side.about, i)));

@@ -13,7 +13,9 @@ function drawBrush(parent, svg) {
   const area = makeSvg('rect.catch', { x: MARGIN.left, y: top, width: timeline.inner, height });
   svg.append(brush.shade, brush.cross, area, ...brush.handles);
   area.addEventListener('pointerdown', (event) => drag(event, area, null));
-  brush.handles.forEach((handle, end) => handle.addEventListener('pointerdown', (event) => drag(event, handle, end)));
+  brush.handles.forEach((handle, end) => {
+    handle.addEventListener('pointerdown', (event) => drag(event, handle, end));
+  });
   area.addEventListener('pointermove', (event) => cross(event, svg));
   area.addEventListener('pointerleave', () => {
     brush.cross.setAttribute('visibility', 'hidden');
@@ -94,7 +96,8 @@ function windowFacts(from, to) {
   if (number < 2) return [...facts, fact('', 'too short to tell what changed')];
   const change = (name) => (all[name][first] === null ? null : all[name][last] - all[name][first]);
   const seconds = (all.at_ms[last] - all.at_ms[first]) / 1000;
-  for (const [name, title] of [['live', 'live'], ['rss', 'RSS'], ['pss', 'PSS'], ['anonymous', 'anonymous'], ['mapped', 'mapped'], ['cgroup', 'control group']]) {
+  for (const [name, title] of [['live', 'live'], ['rss', 'RSS'], ['pss', 'PSS'],
+    ['anonymous', 'anonymous'], ['mapped', 'mapped'], ['cgroup', 'control group']]) {
     const by = change(name);
     if (by === null || all[name][last] === null || (by === 0 && name === 'mapped')) continue;
     facts.push(fact(title, signed(by, 0), `from ${bytes(all[name][first])} to ${bytes(all[name][last])}`));
@@ -111,7 +114,8 @@ function cross(event, svg) {
   if (index < 0) index = all.at_ms.length - 1;
   if (index > 0 && at - all.at_ms[index - 1] < all.at_ms[index] - at) index -= 1;
   const x = timeline.x(all.at_ms[index]);
-  for (const [name, value] of [['x1', x], ['x2', x], ['visibility', 'visible']]) brush.cross.setAttribute(name, value);
+  for (const name of ['x1', 'x2']) brush.cross.setAttribute(name, x);
+  brush.cross.setAttribute('visibility', 'visible');
   const parts = SERIES.filter(({ name, isLimit }) => !isLimit && all[name][index] !== null)
     .map(({ name, title }) => `${title} ${bytes(all[name][index])}`);
   byId('moment').textContent = `${duration(all.at_ms[index])}: ${parts.join(', ')}`;

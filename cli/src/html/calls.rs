@@ -11,7 +11,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    ledger::{Call, Ledger},
+    ledger::{Ledger, Line, Stack},
     stack_report::WHOLE,
 };
 
@@ -42,6 +42,9 @@ pub struct Calls {
     same_builds: HashSet<String>,
 }
 
+/// The calls at each location of one profile.
+pub struct Places(Vec<Vec<u32>>);
+
 #[derive(Debug, Default)]
 struct Known {
     modules: HashMap<String, u32>,
@@ -63,28 +66,33 @@ impl Calls {
         calls
     }
 
+    /// The calls at each location of a profile, the innermost first.
+    pub fn places(&mut self, ledger: &Ledger) -> Places {
+        let all = ledger.locations.iter().map(|location| {
+            location.lines.iter().filter_map(|line| self.call(ledger, *line)).collect()
+        });
+        Places(all.collect())
+    }
+
     /// The innermost node of a stack, and which of its calls is the cause, from the innermost on.
-    pub fn stack(&mut self, ledger: &Ledger, stack: u32) -> (u32, u32) {
-        let calls: Vec<Call<'_>> = ledger.calls(stack).take(DEPTH + 1).collect();
-        let (end, cause) =
-            ledger.stacks.get(stack as usize).map_or(("", 0), |s| (s.end.as_str(), s.cause));
+    pub fn stack(&mut self, places: &Places, stack: &Stack) -> (u32, u32) {
+        let known = stack.locations.iter().filter_map(|&at| places.0.get(at as usize)).flatten();
+        let calls: Vec<u32> = known.copied().take(DEPTH + 1).collect();
         let is_too_deep = calls.len() > DEPTH;
         let mut node = 0;
-        if is_too_deep || calls.is_empty() || !matches!(end, "" | WHOLE) {
-            let why = match (end, is_too_deep) {
+        if is_too_deep || calls.is_empty() || !matches!(stack.end.as_str(), "" | WHOLE) {
+            let mark = self.mark(match (stack.end.as_str(), is_too_deep) {
                 (_, true) => "too deep for this page",
                 ("" | WHOLE, _) => "no stack",
                 (end, _) => end,
-            };
-            let mark = self.mark(why);
+            });
             node = self.child(node, mark);
         }
-        for call in calls.iter().take(DEPTH).rev() {
-            let call = self.call(call);
+        for &call in calls.iter().take(DEPTH).rev() {
             node = self.child(node, call);
         }
-        let last = u32::try_from(calls.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        (node, cause.min(last))
+        let last = u32::try_from(calls.len().min(DEPTH).saturating_sub(1)).unwrap_or(u32::MAX);
+        (node, stack.cause.min(last))
     }
 
     /// The place of a call that is none: further out nothing is known.
@@ -96,21 +104,21 @@ impl Calls {
         self.line(function, 0)
     }
 
-    fn call(&mut self, call: &Call<'_>) -> u32 {
+    fn call(&mut self, ledger: &Ledger, line: Line) -> Option<u32> {
+        let found = ledger.functions.get(line.function as usize)?;
+        let module = ledger.modules.get(found.module as usize);
+        let (path, build) = module.map_or(("", ""), |m| (m.path.as_str(), m.build_id.as_str()));
         // Rebuilt or moved elsewhere, a module keeps its name.
-        let path = &call.module.path;
         let path = if self.is_compared { path.rsplit('/').next().unwrap_or(path) } else { path };
         let module = self.module(path);
-        let key = (call.function.name.clone(), module);
-        let function = intern(&mut self.known.functions, key, || {
-            let found = call.function;
+        let function = intern(&mut self.known.functions, (found.name.clone(), module), || {
             let row = (found.name.clone(), found.file.clone(), module, u8::from(found.is_named));
             self.functions.push(row);
         });
         // A line of no file tells nothing, and would tell places apart that look the same.
-        let has_line = !call.function.file.is_empty()
-            && (!self.is_compared || self.same_builds.contains(&call.module.build_id));
-        self.line(function, call.line.filter(|_| has_line).unwrap_or(0))
+        let has_line =
+            !found.file.is_empty() && (!self.is_compared || self.same_builds.contains(build));
+        Some(self.line(function, line.line.filter(|_| has_line).unwrap_or(0)))
     }
 
     fn module(&mut self, path: &str) -> u32 {
@@ -149,7 +157,8 @@ mod tests {
     fn what_stacks_have_in_common_is_one_node() {
         let ledger = sample::ledger();
         let mut calls = Calls::new(&ledger, None);
-        let ends: Vec<_> = (0..3).map(|stack| calls.stack(&ledger, stack)).collect();
+        let places = calls.places(&ledger);
+        let ends: Vec<_> = ledger.stacks.iter().map(|stack| calls.stack(&places, stack)).collect();
         // main grow_list make_node malloc, main malloc, work malloc
         assert_eq!(ends, [(4, 1), (5, 1), (7, 1)]);
         assert_eq!(calls.parents, [1, 1, 1, 1, 4, 6, 1]);
@@ -160,8 +169,10 @@ mod tests {
         let mut ledger = sample::ledger();
         ledger.stacks[2].end = "no-table".to_owned();
         let mut calls = Calls::new(&ledger, None);
-        calls.stack(&ledger, 2);
-        assert_eq!(calls.functions[0].0, "[no-table]");
+        let places = calls.places(&ledger);
+        let (node, _) = calls.stack(&places, &ledger.stacks[2]);
+        let outermost = calls.calls[calls.nodes[node as usize - 3] as usize].0;
+        assert_eq!(calls.functions[outermost as usize].0, "[no-table]");
         assert_eq!(calls.parents, [1, 1, 1]);
     }
 
@@ -178,7 +189,8 @@ mod tests {
         let mut calls = Calls::new(&now, Some(&base));
         // That of libc was not rebuilt, so its lines must agree.
         base.locations[0].lines[0].line = now.locations[0].lines[0].line;
-        assert_eq!(calls.stack(&now, 0), calls.stack(&base, 0));
-        assert_eq!(calls.functions.len(), 4);
+        let (here, there) = (calls.places(&now), calls.places(&base));
+        assert_eq!(calls.stack(&here, &now.stacks[0]), calls.stack(&there, &base.stacks[0]));
+        assert_eq!(calls.functions.len(), now.functions.len());
     }
 }

@@ -50,8 +50,10 @@ impl Data {
         let mut threads = Threads::default();
         let mut rows = Rows::new();
         for (side, ledger) in sides.iter().enumerate() {
+            let places = tree.places(ledger);
             for row in &ledger.rows {
-                let (node, cause) = tree.stack(ledger, row.stack);
+                let Some(stack) = ledger.stacks.get(row.stack as usize) else { continue };
+                let (node, cause) = tree.stack(&places, stack);
                 let thread = threads.number(ledger, row.thread, base.is_some());
                 rows.entry((node, cause, thread)).or_default()[side].merge(row);
             }

@@ -39,7 +39,7 @@ function showGraph() {
     if (hit && !hit.rest) zoom(hit.frame);
   });
   canvas.addEventListener('keydown', onKey);
-  canvas.addEventListener('focus', () => moveTo(graph.cursor || zoomedRectangle()));
+  canvas.addEventListener('focus', () => moveTo(graph.cursor || rectangleOf(graph.zoomed)));
   canvas.addEventListener('blur', paintGraph);
 }
 
@@ -49,7 +49,7 @@ function drawGraph() {
   graph.zoomed = graph.sorted.find(state.path);
   graph.picture = layOut(graph.sorted, graph.zoomed, rowWeights(), width);
   resize(byId('flame'), width, graph.picture.levels * LEVEL);
-  graph.cursor = graph.picture.rectangles.find((each) => isSame(each.frame, graph.cursor?.frame) && !each.rest) || null;
+  graph.cursor = rectangleOf(graph.cursor?.frame);
   byId('tip').hidden = true;
   const isEmpty = graph.picture.rectangles.length === 0;
   byId('flame').hidden = isEmpty;
@@ -96,8 +96,8 @@ function zoom(frame) {
   update({ path: pathOf(frame) });
 }
 
-function zoomedRectangle() {
-  return graph.picture.rectangles.find((each) => isSame(each.frame, graph.zoomed) && !each.rest) || null;
+function rectangleOf(frame) {
+  return graph.picture.rectangles.find((each) => isSame(each.frame, frame) && !each.rest) || null;
 }
 
 /** The way from everything to what is zoomed into. */
@@ -127,7 +127,7 @@ function describe(rectangle) {
   const { frame } = rectangle, by = unit();
   const list = graph.sorted.rowsOf(frame).filter(isShown);
   const all = graph.sorted.order.filter(isShown);
-  if (rectangle.rest) return [`${grouped(rectangle.rest)} frames too narrow to be shown`, 'zoom in to see them'];
+  if (rectangle.rest) return [`${grouped(rectangle.rest)} frames too narrow to be shown`, 'zoom in'];
   const amount = amountOf(list, state.metric, by), whole = amountOf(all, state.metric, by);
   const lines = [nameOf(graph.sorted, frame)];
   if (frame.parent) {
@@ -181,14 +181,14 @@ function moveTo(rectangle) {
 
 function onKey(event) {
   const [inner, outer] = state.shape === 'icicle' ? ['ArrowDown', 'ArrowUp'] : ['ArrowUp', 'ArrowDown'];
-  const at = graph.cursor || zoomedRectangle();
+  const at = graph.cursor || rectangleOf(graph.zoomed);
   const all = graph.picture.rectangles.filter((each) => !each.rest);
   const actions = {
     [inner]: () => moveTo(all.find((each) => isSame(each.frame.parent, at.frame))),
     [outer]: () => moveTo(all.find((each) => isSame(each.frame, at.frame.parent))),
     ArrowRight: () => moveTo(beside(all, at, 1)),
     ArrowLeft: () => moveTo(beside(all, at, -1)),
-    Home: () => moveTo(zoomedRectangle()),
+    Home: () => moveTo(rectangleOf(graph.zoomed)),
     Enter: () => zoom(at.frame),
     Escape: () => zoom(graph.zoomed.parent || graph.zoomed),
   };
@@ -206,7 +206,7 @@ function beside(all, at, by) {
 function showLegend() {
   const parent = byId('legend');
   if (isDiff) {
-    for (const [name, text] of [['grew', 'grew'], ['same', 'as before'], ['shrank', 'shrank']]) parent.append(make(`span.key.${name}`, {}, text));
+    parent.append(...['grew', 'unchanged', 'shrank'].map((name) => make(`span.key.${name}`, {}, name)));
     return;
   }
   for (const module of rankedModules.slice(0, HUES.length)) {

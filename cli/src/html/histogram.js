@@ -8,7 +8,7 @@ function bucketName(bucket, name) {
 function showHistogram(id, name, title, perBlock) {
   const all = sides.map((side) => side[title]);
   const last = Math.max(...all.map((buckets) => buckets.length));
-  const first = Math.min(...all.map((buckets) => { const i = buckets.findIndex((n) => n > 0); return i < 0 ? last : i; }));
+  const first = Math.min(...all.map((buckets) => buckets.findIndex((n) => n > 0)).filter((i) => i >= 0));
   const most = Math.max(...all.flat(), 0), parent = byId(id);
   if (!(most > 0)) {
     parent.append(make('p.dim', {}, `No ${perBlock} were recorded.`));

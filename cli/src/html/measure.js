@@ -69,5 +69,5 @@ function amountOf(list, metric, unit) {
   return { now, before, change: difference(now, before) };
 }
 
-const hasPages = data.rows.some((row) => sides.some((_, side) => row[HEAD + side * PER_SIDE + SUMS + 1] > 0));
+const hasPages = columns.some((side) => side[METRICS.length - 1].some((mapped) => mapped > 0));
 

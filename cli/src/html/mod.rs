@@ -26,7 +26,11 @@ mod browser;
 #[cfg(test)]
 mod browser_tests;
 #[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
 mod program;
+#[cfg(test)]
+mod reader;
 
 use std::io::{self, Write};
 

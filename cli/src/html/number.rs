@@ -23,7 +23,15 @@ impl From<f64> for Number {
         if number.fract() == 0.0 {
             return Self(number);
         }
-        Self(format!("{number:.5e}").parse().unwrap_or(0.0))
+        // Whole numbers and powers of ten up to this one are exact, so that one operation on two of
+        // them gives the number that is written with six digits.
+        let power = 5 - number.abs().log10().floor() as i32;
+        let scale = 10_f64.powi(power.abs());
+        match power {
+            0..=22 => Self((number * scale).round() / scale),
+            -22..0 => Self((number / scale).round() * scale),
+            _ => Self(format!("{number:.5e}").parse().unwrap_or(0.0)),
+        }
     }
 }
 

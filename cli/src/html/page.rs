@@ -1,6 +1,6 @@
 //! The page around the data: markup, style, script, and the policy that admits nothing else.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -29,6 +29,7 @@ pub const SCRIPT: &str = concat!(
     include_str!("timeline.js"),
     include_str!("brush.js"),
     include_str!("table.js"),
+    include_str!("headline.js"),
     include_str!("histogram.js"),
     include_str!("main.js"),
 );
@@ -43,7 +44,12 @@ pub fn write(data: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
             "policy" => out.write_all(policy().as_bytes())?,
             "style" => out.write_all(STYLE.as_bytes())?,
             "script" => out.write_all(SCRIPT.as_bytes())?,
-            _ => serde_json::to_writer(Escaped::new(out), data)?,
+            _ => {
+                // JSON comes in pieces of a few bytes.
+                let mut data_out = BufWriter::new(Escaped::new(out));
+                serde_json::to_writer(&mut data_out, data)?;
+                data_out.flush()?;
+            }
         }
         rest = after;
     }

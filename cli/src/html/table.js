@@ -21,7 +21,7 @@ function columnsShown() {
     return [['change', 'Change'], ['now', 'Now'], ['before', 'Before']]
       .map(([part, name]) => ({ id: part, name, metric: state.metric, part }));
   }
-  return METRICS.map((metric, index) => ({ id: String(index), name: metric.name, metric: index, part: 'now' }))
+  return METRICS.map(({ name }, metric) => ({ id: String(metric), name, metric, part: 'now' }))
     .filter(({ metric }) => !METRICS[metric].pages || hasPages);
 }
 
@@ -55,15 +55,15 @@ function sortedSites(columns) {
   const name = (site) => functionOf(site.call)[0];
   // What changed most comes first, in whichever direction.
   for (const site of list) site.weight = column ? Math.abs(cellOf(site, column).value) : 0;
-  list.sort((a, b) => b.weight - a.weight || (name(a) < name(b) ? -1 : 1));
+  list.sort((a, b) => b.weight - a.weight || (name(a) < name(b) ? -1 : name(a) > name(b) ? 1 : 0));
   // By name the order of the alphabet is the ascending one.
   return table.isAscending === (table.sort !== 'site') ? list.reverse() : list;
 }
 
 function drawTable() {
   const columns = columnsShown(), list = sortedSites(columns);
-  const head = make('tr', {}, header('site', 'Place that asked'), ...columns.map(({ id, name }) => header(id, name)));
-  byId('sites-head').replaceChildren(head);
+  byId('sites-head').replaceChildren(make('tr', {}, header('site', 'Place that asked'),
+    ...columns.map(({ id, name }) => header(id, name))));
   const whole = columns.map((column) => sum(list, column));
   const lines = [];
   for (const site of list.slice(0, table.shown)) {
@@ -81,16 +81,22 @@ function drawTable() {
 function sum(list, column) {
   const by = unitOf(column.metric);
   let all = 0;
-  for (const site of list) for (const row of site.shown) all += rowValue(row, column.part === 'before' ? 1 : 0, column.metric, by);
+  const side = column.part === 'before' ? 1 : 0;
+  for (const site of list) for (const row of site.shown) all += rowValue(row, side, column.metric, by);
   return all;
 }
 
 function header(id, name) {
   const isSorted = table.sort === id;
   const order = isSorted ? (table.isAscending ? 'ascending' : 'descending') : 'none';
-  return make('th', { scope: 'col', 'aria-sort': order, 'data-column': id, class: isChosen(id) ? 'chosen' : null },
-    make('button', { onclick: () => { sortBy(id); byId('sites-head').querySelector(`[data-column="${id}"] button`).focus(); } },
-      name, make('span.arrow', { 'aria-hidden': 'true' }, isSorted ? (table.isAscending ? '\u2191' : '\u2193') : '')));
+  const arrow = { none: '', ascending: '\u2191', descending: '\u2193' }[order];
+  const sort = () => {
+    sortBy(id);
+    byId('sites-head').querySelector(`[data-column="${id}"] button`).focus();
+  };
+  return make('th', {
+    scope: 'col', 'aria-sort': order, 'data-column': id, class: isChosen(id) ? 'chosen' : null,
+  }, make('button', { onclick: sort }, name, make('span.arrow', { 'aria-hidden': 'true' }, arrow)));
 }
 
 /** Narrow windows show one column of numbers. */
@@ -116,7 +122,10 @@ function cell(site, column, whole) {
   const box = make('td', { class: isChosen(column.id) ? 'chosen' : null, 'data-value': estimate.value },
     make('span.number', {}, isNone ? '\u2013' : write(estimate.value, by)));
   if (isChange && !isNone) box.classList.add(isNoise(estimate) ? 'noise' : estimate.value > 0 ? 'grew' : 'shrank');
-  if (!isExact(estimate)) box.append(make('span.error', { title: 'the truth lies in here in 95 % of all cases' }, range(estimate, by, write)));
+  if (!isExact(estimate)) {
+    const title = 'the truth lies in here in 95 % of all cases';
+    box.append(make('span.error', { title }, range(estimate, by, write)));
+  }
   if (isChosen(column.id) && !isChange && whole > 0) {
     const bar = make('i.bar', { 'aria-hidden': 'true' });
     bar.style.width = `${Math.min(100, 100 * estimate.value / whole)}%`;
@@ -128,7 +137,8 @@ function cell(site, column, whole) {
 
 /** The heaviest of a site's stacks, and the way to it in the graph. */
 function openRow(site, span) {
-  const by = unit(), weight = (row) => Math.abs(rowValue(row, 0, state.metric, by) - (isDiff ? rowValue(row, 1, state.metric, by) : 0));
+  const value = (row, side) => rowValue(row, side, state.metric, unit());
+  const weight = (row) => Math.abs(value(row, 0) - (isDiff ? value(row, 1) : 0));
   const row = site.shown.reduce((most, each) => (weight(each) > weight(most) ? each : most));
   const { starts, calls } = stacks, lines = [];
   for (let at = starts[row + 1] - 1; at >= starts[row]; at--) {
@@ -142,30 +152,7 @@ function openRow(site, span) {
     byId('flame').focus({ preventScroll: true });
   } }, 'Show its callers in the graph');
   const title = `The largest of ${stacksText(site.shown)}, innermost call first`;
-  return make('tr.open', {}, make('td', { colspan: span }, make('div.stack', {}, make('h4', {}, title), make('ol', {}, ...lines), show)));
-}
-
-/** The first thing that one wants to know. */
-function showHeadline() {
-  watch(['metric', 'unit', 'thread'], () => {
-    const column = { metric: state.metric, part: isDiff ? 'change' : 'now' }, by = unit();
-    const known = sites.map((site) => {
-      site.shown = site.rows.filter(isShown);
-      const estimate = cellOf(site, column);
-      return { call: site.call, estimate, size: Math.abs(estimate.value) };
-    });
-    const all = known.reduce((sum, { size }) => sum + size, 0), text = byId('headline');
-    text.replaceChildren();
-    if (all === 0) {
-      text.append(`Nothing ${isDiff ? 'became different' : 'was found'} by this measure.`);
-      return;
-    }
-    const { call, estimate, size } = known.reduce((most, each) => (each.size > most.size ? each : most));
-    const where = place(call) === '' ? '' : ` (${place(call)})`, write = isDiff ? signed : quantity;
-    text.append(make('strong', {}, functionOf(call)[0]), `${where} ${isDiff ? 'changed most' : 'comes first'}: `,
-      make('strong', {}, `${write(estimate.value, by)}${by === 1 ? ' blocks' : ''}`),
-      `, ${percent(size, all)} of ${isDiff ? 'all change of ' : ''}${METRICS[state.metric].is}${error(estimate, by, write)}.`);
-    if (isDiff && isNoise(estimate)) text.append(' It may as well be chance.');
-  });
+  const box = make('div.stack', {}, make('h4', {}, title), make('ol', {}, ...lines), show);
+  return make('tr.open', {}, make('td', { colspan: span }, box));
 }
 

@@ -25,7 +25,8 @@ function seriesOf(panel) {
     const points = pointsOf(side.moments, each.name);
     if (points.length < 2 || points.every(([, value]) => value === 0)) return;
     if (index === 1 && (each.isLimit || !['live', 'rss'].includes(each.name))) return;
-    all.push({ ...each, points, isBefore: index === 1, title: index === 1 ? `${each.title} before` : each.title });
+    const isBefore = index === 1, title = isBefore ? `${each.title} before` : each.title;
+    all.push({ ...each, points, isBefore, title });
   }));
   return all;
 }
@@ -73,7 +74,8 @@ function drawPanel(panel, series, top) {
   const y = (value) => top + panel.height * (1 - value / highest);
   const group = makeSvg('g', {});
   for (const mark of marks) {
-    group.append(makeSvg('line.grid', { x1: MARGIN.left, x2: timeline.width - MARGIN.right, y1: y(mark), y2: y(mark) }),
+    const right = timeline.width - MARGIN.right;
+    group.append(makeSvg('line.grid', { x1: MARGIN.left, x2: right, y1: y(mark), y2: y(mark) }),
       makeSvg('text.axis', { x: MARGIN.left - 8, y: y(mark) + 4, 'text-anchor': 'end' }, bytes(mark)));
   }
   const names = makeSvg('text.names', { x: MARGIN.left, y: top - 8 });
@@ -97,8 +99,8 @@ function drawPanel(panel, series, top) {
 /** A limit that would press all else to the ground is told, not drawn. */
 function isFarLimit(each, series) {
   if (!each.isLimit) return false;
-  const others = series.filter((other) => !other.isLimit).flatMap((other) => other.points.map(([, value]) => value));
-  return each.points.at(-1)[1] > 3 * Math.max(...others, 1);
+  const others = series.filter((other) => !other.isLimit);
+  return each.points.at(-1)[1] > 3 * Math.max(...others.flatMap(({ points }) => points.map(([, value]) => value)), 1);
 }
 
 function peakMark(live, y) {
