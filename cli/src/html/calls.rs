@@ -23,8 +23,8 @@ const DEPTH: usize = 1000;
 pub struct Calls {
     /// Paths. The first is that of nothing.
     modules: Vec<String>,
-    /// Name, source file, module, whether the name is the program's.
-    functions: Vec<(String, String, u32, u8)>,
+    /// Name, source file, module.
+    functions: Vec<(String, String, u32)>,
     /// A function and a line of it, or 0.
     calls: Vec<(u32, u32)>,
     /// Of each node how many nodes before it the one outside is, and the call. Node 0 is the root, and
@@ -99,7 +99,7 @@ impl Calls {
     fn mark(&mut self, why: &str) -> u32 {
         let name = format!("[{why}]");
         let function = intern(&mut self.known.functions, (name.clone(), 0), || {
-            self.functions.push((name, String::new(), 0, 0));
+            self.functions.push((name, String::new(), 0));
         });
         self.line(function, 0)
     }
@@ -112,8 +112,7 @@ impl Calls {
         let path = if self.is_compared { path.rsplit('/').next().unwrap_or(path) } else { path };
         let module = self.module(path);
         let function = intern(&mut self.known.functions, (found.name.clone(), module), || {
-            let row = (found.name.clone(), found.file.clone(), module, u8::from(found.is_named));
-            self.functions.push(row);
+            self.functions.push((found.name.clone(), found.file.clone(), module));
         });
         // A line of no file tells nothing, and would tell places apart that look the same.
         let has_line =

@@ -81,8 +81,8 @@ function paintRectangle(context, rectangle, y, letter, look) {
     context.fillRect(x, y + LEVEL - 4, Math.max(w - 1, 0.7), 3);
   }
   const room = Math.floor((w - 9) / letter);
-  if (!rest && room >= 3) {
-    const text = nameOf(graph.sorted, frame);
+  if (room >= 3) {
+    const text = rest ? `${grouped(rest)} narrower frames` : nameOf(graph.sorted, frame);
     context.fillStyle = look.ink;
     context.globalAlpha = isDimmed ? 0.7 : 1;
     context.fillText(text.length > room ? `${text.slice(0, room - 1)}\u2026` : text, x + 4, y + LEVEL / 2);

@@ -132,6 +132,6 @@ fn a_hundred_thousand_stacks_open_and_zoom_at_once() {
     println!("{} bytes, open in {opened:?}", page.len());
     assert!(browser.keep_picture("large", false) > 20_000);
     // Generous: other tests run beside this one.
-    assert!(opened.as_secs() < 10 && worst < 5000.0, "{opened:?}, {worst} ms");
+    assert!(opened.as_secs() < 30 && worst < 10_000.0, "{opened:?}, {worst} ms");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

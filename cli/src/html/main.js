@@ -10,14 +10,18 @@ function showToolbar() {
     ['down', 'Top-down', 'from the outermost call to what asked'],
     ['up', 'Bottom-up', 'from what asked to its callers'],
   ], { path: [] });
-  add('Shape', 'shape', [['icicle', 'Icicle', 'the root is at the top'], ['flame', 'Flame', 'the root is at the bottom']]);
+  add('Shape', 'shape', [
+    ['icicle', 'Icicle', 'the root is at the top'],
+    ['flame', 'Flame', 'the root is at the bottom']]);
   if (isDiff) {
     add('Width', 'width', [
       ['change', 'Change', 'wide is what became different'],
-      ['now', 'Now', 'wide is what is large now'], ['before', 'Before', 'wide is what was large before']], { path: [] });
+      ['now', 'Now', 'wide is what is large now'],
+      ['before', 'Before', 'wide is what was large before']], { path: [] });
   }
   const check = (name, text, title) => {
-    const box = make('input', { type: 'checkbox', id: name, onchange: () => update({ [name]: box.checked, path: [] }) });
+    const change = () => update({ [name]: box.checked, path: [] });
+    const box = make('input', { type: 'checkbox', id: name, onchange: change });
     parent.append(make('label', { title }, box, text));
     watch([name], () => { box.checked = state[name]; });
   };
