@@ -25,6 +25,7 @@ impl From<f64> for Number {
         }
         // Whole numbers and powers of ten up to this one are exact, so that one operation on two of
         // them gives the number that is written with six digits.
+        #[allow(clippy::cast_possible_truncation, reason = "a logarithm is small")]
         let power = 5 - number.abs().log10().floor() as i32;
         let scale = 10_f64.powi(power.abs());
         match power {
