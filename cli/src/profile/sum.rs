@@ -53,6 +53,16 @@ impl Sum {
         Self { exact, sampled: None }
     }
 
+    /// Of so many sampled blocks of one size.
+    #[cfg(test)]
+    pub fn sampled(size: u64, blocks: u64, interval: u64) -> Self {
+        use heapattach_injector::{addr::RemoteAddr, event::StackId};
+        let block = Block::new(RemoteAddr::new(16), 1, size, StackId(1), interval);
+        let mut sum = Self::default();
+        (0..blocks).for_each(|_| sum.add(&block));
+        sum
+    }
+
     /// Adds a block.
     pub fn add(&mut self, kind: &Kind) {
         match kind.probability() {

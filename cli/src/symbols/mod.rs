@@ -58,11 +58,12 @@ use std::{collections::HashMap, sync::Arc};
 
 use heapattach_injector::proc::{Process, maps::Mapping};
 
+#[cfg(test)]
+pub use folder::skip;
 pub use known::Known;
 pub use missing::Missing;
 use modules::Modules;
 use perf_map::{PerfMap, Place};
-pub use printable::printable;
 
 /// The name of what is in no module.
 pub const UNKNOWN: &str = "[unknown]";

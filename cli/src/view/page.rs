@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 use clap::ValueEnum;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::symbols::printable;
+use crate::symbols::printable::printable;
 
 /// Terminals that are narrower are taken for this wide: nothing of use fits into less.
 const NARROWEST: usize = 40;
