@@ -56,10 +56,9 @@ impl Sum {
     /// Of so many sampled blocks of one size.
     #[cfg(test)]
     pub fn sampled(size: u64, blocks: u64, interval: u64) -> Self {
-        use heapattach_injector::{addr::RemoteAddr, event::StackId};
-        let block = Block::new(RemoteAddr::new(16), 1, size, StackId(1), interval);
+        let kind = Kind::new(super::RowId(1), size, interval);
         let mut sum = Self::default();
-        (0..blocks).for_each(|_| sum.add(&block));
+        (0..blocks).for_each(|_| sum.add(&kind));
         sum
     }
 

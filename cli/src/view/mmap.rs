@@ -12,11 +12,7 @@ use super::{
     subject::{Ask, Subject},
     table::{Column, Table},
 };
-use crate::{
-    ledger::{Metric, Row},
-    profile::Estimate,
-    quantity,
-};
+use crate::{ledger::Metric, profile::Estimate, quantity};
 
 /// Columns of a bar.
 const BAR: usize = 10;
@@ -64,12 +60,7 @@ impl Mmap {
             mapped: site.mapped,
             mapped_live: site.mapped_live,
         });
-        // All of it also has what found no place among the rows.
-        let all = |mapped: fn(&Row) -> u64| {
-            let rows = ledger.rows.iter().map(mapped).fold(0, u64::saturating_add);
-            rows.max(mapped(&ledger.total))
-        };
-        let (mapped, mapped_live) = (all(|row| row.mapped), all(|row| row.mapped_live));
+        let (mapped, mapped_live) = (ledger.total.mapped, ledger.total.mapped_live);
         Self { mapped, mapped_live, sites: rows.collect(), more }
     }
 

@@ -8,8 +8,6 @@
 //! A view is first made as data and then written: text and JSON tell the same. Each number that was
 //! estimated has its interval.
 
-#![allow(dead_code, unused_imports, reason = "the commands that ask for it are to come")]
-
 mod bar;
 mod classes;
 mod doubt;
@@ -35,7 +33,7 @@ pub use figure::Unit;
 pub use filter::Filter;
 pub use page::{Colour, Page};
 pub use subject::{Ask, Order, Subject};
-pub use summary::Summary;
+pub use summary::{Summary, write_hints};
 
 use clap::ValueEnum;
 use serde::Serialize;

@@ -215,6 +215,25 @@ still held  part           allocated  who
     }
 
     #[test]
+    fn estimates_are_told_with_their_intervals() {
+        let mut ledger = sample::ledger();
+        ledger.about.every = 4096;
+        ledger.total.sums[Metric::Live as usize] = Sum::default();
+        for (row, blocks) in ledger.rows.iter_mut().zip([100, 7, 0]) {
+            row.sums[Metric::Live as usize] = Sum::sampled(64, blocks, 4096);
+            ledger.total.sums[Metric::Live as usize].merge(&row.sums[Metric::Live as usize]);
+        }
+        let told = text(&Subject::of(&ledger), &Ask::default(), Some(100));
+        let expected = "\
+ALL       still held: 431.8 KiB (358.2 to 519.6) in 6 909 (5 731 to 8 313) blocks
+
+           still held  part                       allocated  who
+403.5 KiB (332.6 to 488.8)  93 % (86 to 97)  make_node (list.c:12)
+";
+        assert_eq!(told, expected);
+    }
+
+    #[test]
     fn sums_of_sites_are_those_of_the_ledger() {
         let ledger = sample::ledger();
         for metric in Metric::ALL {

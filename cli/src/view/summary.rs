@@ -225,6 +225,16 @@ pub fn write_title(page: &mut Page, ledger: &Ledger) {
     page.gap();
 }
 
+/// What to do next.
+pub fn write_hints(page: &mut Page, next: &[String]) {
+    for (number, hint) in next.iter().enumerate() {
+        page.line([
+            Span::new(Ink::Bold, if number == 0 { "NEXT      " } else { "          " }),
+            hint.as_str().into(),
+        ]);
+    }
+}
+
 fn course(ledger: &Ledger) -> Vec<f64> {
     let moments = &ledger.moments;
     let columns = moments.len().min(COURSE);
@@ -245,6 +255,7 @@ mod tests {
     const WIDE: &str = "\
 VERDICT   Grew: of 1.2 MiB asked for in 20.0 s, 102.5 KiB are still held; +51.2 KiB came in the second half. The first 2 places hold 100 % of it. Resident memory grew by 195.3 KiB to 9.7 MiB. What is kept for longer than 20.0 s looks the same.
 HEAP      102.5 KiB in 1 010 blocks still held; at most 115.8 KiB at once; 1.1 MiB in 70 500 blocks given back
+MAPPED    1.0 MiB of pages, 512.0 KiB of them still
 COURSE    ▁▁▁▁▂▂▂▃▃▄▄▄▅▅▆▆▆▇▇██ still held
 
 still held  part           allocated  who
