@@ -6,7 +6,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use heapattach_abi::{ring::SLOT_BYTES, stacks::USUAL_FRAMES};
 use heapattach_injector::plan::HookMode;
 
-use crate::quantity::{parse_duration, parse_size};
+use crate::{
+    look::{DiffArgs, ReportArgs},
+    quantity::{parse_duration, parse_size},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,11 +17,43 @@ Examples:
   heapattach -p 4711                     the same until Ctrl-C
   heapattach -p 4711 --follow            who holds most, every five seconds; SIGUSR1 marks a moment
   heapattach run -- ./server --port 80   from the first instruction on
+  heapattach report FILE                 look at a recording again: trees, pictures, other tools
+  heapattach diff A B                    what became different between two of them
   heapattach doctor -p 4711              what would be done to it; touches nothing
   heapattach status                      sessions, and what killed ones left
   heapattach detach -p 4711              clean up what a killed one left
 
 The hooks are mapped from outside, not loaded with dlopen: a remote dlopen can deadlock the target.";
+
+const COMPLETIONS: &str = "\
+Examples:
+  source <(heapattach completions bash)
+  heapattach completions zsh > ~/.zfunc/_heapattach
+  heapattach completions fish > ~/.config/fish/completions/heapattach.fish";
+
+const MAN: &str = "\
+Examples:
+  heapattach man | man -l -
+  heapattach man /usr/local/share/man/man1";
+
+const RUN: &str = "\
+Examples:
+  heapattach run -- ./server --port 80
+  heapattach run --all --report heap.txt -- make test      every block, exactly";
+
+const DOCTOR: &str = "\
+Examples:
+  heapattach doctor              what this machine allows
+  heapattach doctor -p 4711      what would be done to this process";
+
+const STATUS: &str = "\
+Examples:
+  heapattach status
+  heapattach status --json | jq '.[].pid'";
+
+const DETACH: &str = "\
+Examples:
+  heapattach detach -p 4711";
 
 /// Tells what the memory of a live process is doing, and leaves the process as it was.
 #[derive(Debug, Parser)]
@@ -37,12 +72,20 @@ pub struct Cli {
 pub enum Command {
     /// Start a program and count from its first instruction
     Run(Box<RunArgs>),
+    /// Show a recording, or write it for another program
+    Report(ReportArgs),
+    /// Show what became different between two recordings, or two moments of one
+    Diff(DiffArgs),
     /// Say what would be done to a process, without touching it
     Doctor(DoctorArgs),
     /// List sessions, and what killed ones left
     Status(StatusArgs),
     /// Clean up what a killed heapattach left in a process
     Detach(DetachArgs),
+    /// Print what a shell needs to complete command lines
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write those of all commands into a folder
+    Man(ManArgs),
 }
 
 /// `heapattach -p PID`.
@@ -177,6 +220,7 @@ pub struct RecordArgs {
 
 /// `heapattach run`.
 #[derive(Clone, Debug, Args)]
+#[command(before_help = RUN)]
 pub struct RunArgs {
     /// How it is done.
     #[command(flatten)]
@@ -191,6 +235,7 @@ pub struct RunArgs {
 
 /// `heapattach doctor`.
 #[derive(Clone, Debug, Args)]
+#[command(before_help = DOCTOR)]
 pub struct DoctorArgs {
     /// The process to look at
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
@@ -205,6 +250,7 @@ pub struct DoctorArgs {
 
 /// `heapattach status`.
 #[derive(Clone, Debug, Args)]
+#[command(before_help = STATUS)]
 pub struct StatusArgs {
     /// Print as JSON
     #[arg(long)]
@@ -213,6 +259,7 @@ pub struct StatusArgs {
 
 /// `heapattach detach`.
 #[derive(Clone, Debug, Args)]
+#[command(before_help = DETACH)]
 pub struct DetachArgs {
     /// The process to clean up
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
@@ -220,6 +267,37 @@ pub struct DetachArgs {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `heapattach completions`.
+#[derive(Clone, Debug, Args)]
+#[command(before_help = COMPLETIONS)]
+pub struct CompletionsArgs {
+    /// Which shell
+    #[arg(required_unless_present = "pids")]
+    pub shell: Option<Shell>,
+    /// List processes instead, as the scripts have it done for `-p`
+    #[arg(long, conflicts_with = "shell")]
+    pub pids: bool,
+}
+
+/// `heapattach man`.
+#[derive(Clone, Debug, Args)]
+#[command(before_help = MAN)]
+pub struct ManArgs {
+    /// Where to write the pages of all commands
+    pub folder: Option<PathBuf>,
+}
+
+/// A shell that can be told what to complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// bash
+    Bash,
+    /// zsh
+    Zsh,
+    /// fish
+    Fish,
 }
 
 /// The value of `--hooks`.

@@ -2,13 +2,13 @@
 //! report. It never touches the target; killing it makes the tracing process finish.
 
 use std::{
-    io::{BufRead, BufReader, IsTerminal, Write},
+    io::{BufRead, BufReader, Write},
     os::{fd::AsFd, unix::net::UnixStream},
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
@@ -24,6 +24,7 @@ use crate::{
     follower::Follower,
     message::{Message, Request},
     output::print,
+    progress::spinner,
     quantity,
     recording::Mark,
     report::Report,
@@ -73,7 +74,7 @@ fn converse(line: UnixStream, mode: Mode, follower: Option<Follower>) -> Option<
         program: None,
         interrupted: 0,
         fetching: false,
-        bar: bar(),
+        bar: spinner("attaching"),
         follower,
         file: None,
     };
@@ -211,20 +212,6 @@ fn listen(mode: Mode) -> Option<SignalFd> {
     }
     mask.thread_block().ok()?;
     SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).ok()
-}
-
-/// A bar on a terminal, nothing elsewhere.
-fn bar() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}") {
-        bar.set_style(style);
-    }
-    bar.set_message("attaching");
-    bar.enable_steady_tick(Duration::from_millis(120));
-    bar
 }
 
 fn say(bar: &ProgressBar, text: &str) {

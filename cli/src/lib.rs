@@ -12,20 +12,25 @@ mod commands;
 mod compose;
 mod desk;
 mod exit;
+mod export;
 mod follower;
 mod front;
 mod guard;
 mod heap_text;
 mod hidden;
+mod html;
 pub mod ledger;
 mod line;
+mod look;
 mod message;
 mod naming;
 mod observation;
 mod output;
 mod payload;
 pub mod profile;
+mod progress;
 mod quantity;
+mod reading;
 mod recorder;
 pub mod recording;
 mod report;
@@ -38,6 +43,7 @@ mod symbols;
 mod text;
 mod timeline;
 mod tracer;
+mod view;
 mod watchman;
 
 use std::process::ExitCode;
@@ -59,6 +65,10 @@ pub fn main() -> ExitCode {
     };
     let exit = match (&cli.command, cli.attach.pid) {
         (Some(Command::Run(args)), _) => commands::run::run(args),
+        (Some(Command::Report(args)), _) => commands::report::report(args),
+        (Some(Command::Diff(args)), _) => commands::diff::diff(args),
+        (Some(Command::Completions(args)), _) => commands::completions::completions(args),
+        (Some(Command::Man(args)), _) => commands::man::man(args),
         (Some(Command::Doctor(args)), _) => commands::doctor::doctor(args),
         (Some(Command::Status(args)), _) => commands::status::status(args),
         (Some(Command::Detach(args)), _) => commands::detach::detach(args),

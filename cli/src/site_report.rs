@@ -141,6 +141,12 @@ impl From<Estimate> for Range {
     }
 }
 
+impl From<Range> for Estimate {
+    fn from(range: Range) -> Self {
+        Self { value: range.value, low: range.low, high: range.high }
+    }
+}
+
 impl From<Measure> for Amount {
     fn from(measure: Measure) -> Self {
         Self { bytes: measure.bytes.into(), blocks: measure.count.into() }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The end of a stack that was followed as far as there is one.
-const WHOLE: &str = "outermost";
+pub const WHOLE: &str = "outermost";
 
 /// How stacks were followed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -95,7 +95,8 @@ pub fn write_stacks(out: &mut String, stacks: &StacksReport) -> fmt::Result {
     Ok(())
 }
 
-fn reason(end: &str) -> &'static str {
+/// What a stack that ends for such a reason has at its end.
+pub fn reason(end: &str) -> &'static str {
     match end {
         "depth" => "deeper than --max-depth",
         "off-stack" => "on a stack that nobody knows (a coroutine's, a signal handler's)",

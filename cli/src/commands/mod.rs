@@ -1,7 +1,11 @@
 //! One file a command.
 
 pub mod attach;
+pub mod completions;
 pub mod detach;
+pub mod diff;
 pub mod doctor;
+pub mod man;
+pub mod report;
 pub mod run;
 pub mod status;

@@ -8,6 +8,8 @@ mod path;
 #[rustfmt::skip]
 mod rules;
 
+pub use glob::matches;
+
 use crate::site_report::FrameReport;
 
 /// The value of `--hide-frames` that does without the built-in rules.

@@ -78,6 +78,14 @@ impl Ledger {
         )
     }
 
+    /// The functions of these calls, by their numbers.
+    pub fn functions_of(&self, stack: u32) -> impl DoubleEndedIterator<Item = u32> {
+        let stack = self.stacks.get(stack as usize);
+        let locations = stack.map_or(&[][..], |stack| &stack.locations);
+        let known = locations.iter().filter_map(|&at| self.locations.get(at as usize));
+        known.flat_map(|location| location.lines.iter().map(|line| line.function))
+    }
+
     /// The call that caused the allocations of a stack: the first that is not an allocator's.
     pub fn cause(&self, stack: u32) -> Option<Call<'_>> {
         let cause = self.stacks.get(stack as usize)?.cause as usize;

@@ -78,6 +78,8 @@ pub fn ledger() -> Ledger {
     }
     ledger.rows[1].mapped = 1 << 20;
     ledger.rows[1].mapped_live = 1 << 19;
+    ledger.total.mapped = 1 << 20;
+    ledger.total.mapped_live = 1 << 19;
     let peak = ledger.total.measure(Metric::Peak).bytes.value;
     ledger.peak = Estimate { value: peak, low: peak, high: peak };
     ledger.moments = (0..=20_u32)

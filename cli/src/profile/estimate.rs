@@ -141,6 +141,18 @@ impl Samples {
         Self { seen, seen_bytes, bytes, count }
     }
 
+    /// The bytes and the number of blocks that were seen: there are at least as many.
+    pub fn seen_at_least(&self) -> (u64, u64) {
+        (self.seen_bytes, self.seen)
+    }
+
+    /// What the interval of the bytes, and that of the number of blocks, is made of: variance,
+    /// covariance, third moment, spread. Those of several sums add up.
+    pub fn moments(&self) -> [[f64; 4]; 2] {
+        [&self.bytes, &self.count]
+            .map(|of| [&of.variance, &of.covariance, &of.third, &of.spread].map(|sum| sum.value()))
+    }
+
     /// What they stand for.
     pub fn measure(&self) -> Measure {
         Measure {

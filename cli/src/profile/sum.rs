@@ -53,6 +53,15 @@ impl Sum {
         Self { exact, sampled: None }
     }
 
+    /// Of so many sampled blocks of one size.
+    #[cfg(test)]
+    pub fn sampled(size: u64, blocks: u64, interval: u64) -> Self {
+        let kind = Kind::new(super::RowId(1), size, interval);
+        let mut sum = Self::default();
+        (0..blocks).for_each(|_| sum.add(&kind));
+        sum
+    }
+
     /// Adds a block.
     pub fn add(&mut self, kind: &Kind) {
         match kind.probability() {

@@ -67,6 +67,8 @@ use std::{collections::HashMap, sync::Arc};
 use heapattach_injector::proc::{Process, maps::Mapping};
 
 use debuginfod::Debuginfod;
+#[cfg(test)]
+pub use folder::skip;
 pub use known::Known;
 pub use missing::Missing;
 use modules::Modules;

@@ -1,0 +1,49 @@
+//! `heapattach report FILE`.
+
+use std::path::Path;
+
+use crate::{
+    exit::Exit,
+    look::ReportArgs,
+    output::complain,
+    reading::{read, refuse, window, write_file, write_text},
+    view::{Form, Page, Subject, View, write_hints},
+};
+
+/// Shows a recording, or writes it in another format.
+pub fn report(args: &ReportArgs) -> Exit {
+    let window = window(args.since, args.until);
+    if window.as_ref().is_some_and(|window| window.start >= window.end) {
+        complain("--since must come before --until");
+        return Exit::Usage;
+    }
+    let look = &args.look;
+    let ledger = match read(&args.file, window, look) {
+        Ok(ledger) => ledger,
+        Err(error) => return refuse(&error),
+    };
+    let subject = Subject::of(&ledger);
+    if let Some(format) = look.format {
+        return write_file(&subject, format, &args.file, look);
+    }
+    if look.json {
+        return write_text(&args.view.tell(&subject, &look.ask(), Form::Json), look);
+    }
+    let page = || Page::for_stream(look.color, &std::io::stdout());
+    let mut text = args.view.tell(&subject, &look.ask(), Form::Text(page()));
+    if args.view == View::Summary {
+        let mut more = page();
+        write_hints(&mut more, &next(&args.file));
+        text.push_str(&more.finish());
+    }
+    write_text(&text, look)
+}
+
+/// What to do with a recording.
+pub fn next(file: &Path) -> Vec<String> {
+    let file = file.display();
+    vec![
+        format!("heapattach report {file} --view tree     (or sites, top, peak, timeline, ...)"),
+        format!("heapattach report {file} --format html   (or pprof, flamegraph, heaptrack, ...)"),
+    ]
+}

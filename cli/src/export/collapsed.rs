@@ -1,0 +1,64 @@
+//! A line per stack: its calls, the outermost first, separated by semicolons, a space, and bytes.
+//! What flamegraph.pl, inferno, speedscope and many others read. There is no place for comments.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, BufWriter, Write},
+};
+
+use super::{harmless, tree};
+use crate::ledger::{Ledger, Metric};
+
+/// Writes the bytes of a metric by stack, in the order of names.
+pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
+    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    for (names, bytes) in tree::stacks(ledger, metric) {
+        let names: Vec<_> = names.into_iter().map(harmless::call).collect();
+        let sum = lines.entry(names.join(";")).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+    let mut out = BufWriter::new(out);
+    lines.iter().try_for_each(|(stack, bytes)| writeln!(out, "{stack} {bytes}"))?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::sample;
+
+    fn text(ledger: &Ledger, metric: Metric) -> String {
+        let mut text = Vec::new();
+        write(ledger, metric, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn each_stack_is_a_line_with_its_bytes() {
+        let ledger = sample::ledger();
+        let live = "main;grow_list;make_node;malloc 64000\nmain;malloc 40960\n";
+        assert_eq!(text(&ledger, Metric::Live), live);
+        let temporary = "main;grow_list;make_node;malloc 6400\n\
+                         work<int>(std::string const&);malloc 1040000\n";
+        assert_eq!(text(&ledger, Metric::Temporary), temporary);
+    }
+
+    #[test]
+    fn no_name_can_forge_a_stack_or_a_line() {
+        let mut ledger = sample::ledger();
+        ledger.functions[3].name = "main;evil 1\nforged;stack 2".to_owned();
+        let text = text(&ledger, Metric::Live);
+        assert_eq!(text.lines().count(), 2);
+        assert!(text.contains("main:evil 1 forged:stack 2;malloc 40960\n"), "{text}");
+    }
+
+    #[test]
+    fn stacks_with_the_same_names_are_one() {
+        let mut ledger = sample::ledger();
+        ledger.functions[3].name = ledger.functions[4].name.clone();
+        ledger.rows[2].sums = ledger.rows[1].sums.clone();
+        ledger.total = Default::default();
+        ledger.rows.iter().for_each(|row| ledger.total.merge(row));
+        assert!(text(&ledger, Metric::Live).contains("string const&);malloc 81920\n"));
+    }
+}

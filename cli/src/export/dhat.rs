@@ -1,0 +1,189 @@
+//! DHAT's JSON, version 2: what valgrind's `dh_view.html` and the Firefox Profiler read.
+//!
+//! Three of its numbers are not told by a ledger. The most that a stack held at any time is at least
+//! what it held at the common peak and at the end, and that is written. How long blocks lived is
+//! known by powers of two, each block counts with the middle of its own; blocks still held count
+//! with half the session.
+
+use std::{
+    collections::HashMap,
+    io::{self, BufWriter, Write},
+};
+
+use serde::Serialize;
+
+use super::{
+    harmless, notes,
+    sample::{REST, Sample, by_stack},
+};
+use crate::ledger::{Call, Histogram, Ledger, Metric};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    dhat_file_version: u32,
+    mode: String,
+    verb: &'static str,
+    /// Whether lifetimes are told.
+    bklt: bool,
+    /// Whether accesses are told.
+    bkacc: bool,
+    /// The unit of time.
+    tu: &'static str,
+    #[serde(rename = "Mtu")]
+    mega_tu: &'static str,
+    /// Lifetimes below are short.
+    tuth: u64,
+    cmd: String,
+    pid: i32,
+    /// When most was held, and the end.
+    tg: u64,
+    te: u64,
+    pps: Vec<Point>,
+    ftbl: Vec<String>,
+}
+
+/// A stack: in all, the most, at the peak of all, at the end.
+#[derive(Serialize)]
+struct Point {
+    tb: u64,
+    tbk: u64,
+    tl: u64,
+    mb: u64,
+    mbk: u64,
+    gb: u64,
+    gbk: u64,
+    eb: u64,
+    ebk: u64,
+    fs: Vec<usize>,
+}
+
+/// Texts of calls, each once.
+struct Frames {
+    texts: Vec<String>,
+    known: HashMap<String, usize>,
+}
+
+/// Writes all stacks.
+pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
+    let about = &ledger.about;
+    let mut frames = Frames { texts: vec!["[root]".to_owned()], known: HashMap::new() };
+    let mut points: Vec<Point> = Vec::new();
+    // The reader wants no stack twice.
+    let mut known: HashMap<Vec<usize>, usize> = HashMap::new();
+    let lifetimes = lifetimes(ledger);
+    for sample in by_stack(ledger) {
+        let stack = frames.of(ledger, sample.stack);
+        let held = lifetimes.get(&sample.stack).copied().unwrap_or(0);
+        let point = Point::new(&sample, held, about.lasted_ms.saturating_mul(1000), stack);
+        match known.get(&point.fs) {
+            Some(&index) => points[index].merge(&point),
+            None => {
+                known.insert(point.fs.clone(), points.len());
+                points.push(point);
+            }
+        }
+    }
+    let top = ledger.moments.iter().rev().max_by(|a, b| a.live.total_cmp(&b.live));
+    let file = File {
+        dhat_file_version: 2,
+        mode: notes::all(about)
+            .iter()
+            .map(|note| harmless::line(note))
+            .collect::<Vec<_>>()
+            .join("; "),
+        verb: "Allocated",
+        bklt: true,
+        bkacc: false,
+        tu: "us",
+        mega_tu: "s",
+        tuth: about.temporary_ms.saturating_mul(1000),
+        cmd: harmless::line(&about.command),
+        pid: about.pid,
+        tg: top.map_or(about.lasted_ms, |moment| moment.at_ms).saturating_mul(1000),
+        te: about.lasted_ms.saturating_mul(1000),
+        pps: points,
+        ftbl: frames.texts,
+    };
+    let mut out = BufWriter::new(out);
+    serde_json::to_writer(&mut out, &file)?;
+    out.flush()
+}
+
+/// Of the blocks of each stack that were given back, together, in microseconds.
+fn lifetimes(ledger: &Ledger) -> HashMap<Option<u32>, u64> {
+    let mut sums: HashMap<Option<u32>, u64> = HashMap::new();
+    for row in &ledger.rows {
+        let sum = sums.entry(Some(row.stack)).or_default();
+        for (bucket, blocks) in row.lifetimes.buckets().iter().enumerate() {
+            let (low, high) = Histogram::range(bucket);
+            let middle = low / 2 + high / 2;
+            *sum = sum.saturating_add(product(middle, *blocks));
+        }
+    }
+    sums
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+fn product(number: u64, times: f64) -> u64 {
+    (number as f64 * times.max(0.0)).round() as u64
+}
+
+impl Point {
+    fn new(sample: &Sample, lifetimes: u64, session: u64, fs: Vec<usize>) -> Self {
+        let [all, peak, end] =
+            [Metric::Allocated, Metric::Peak, Metric::Live].map(|metric| sample.amount(metric));
+        Self {
+            tb: all.bytes,
+            tbk: all.blocks,
+            tl: lifetimes.saturating_add((session / 2).saturating_mul(end.blocks)),
+            mb: peak.bytes.max(end.bytes),
+            mbk: peak.blocks.max(end.blocks),
+            gb: peak.bytes,
+            gbk: peak.blocks,
+            eb: end.bytes,
+            ebk: end.blocks,
+            fs,
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        let numbers = |point: &mut Self, add: &mut dyn FnMut(&mut u64)| {
+            let Self { tb, tbk, tl, mb, mbk, gb, gbk, eb, ebk, fs: _ } = point;
+            [tb, tbk, tl, mb, mbk, gb, gbk, eb, ebk].into_iter().for_each(add);
+        };
+        let Self { tb, tbk, tl, mb, mbk, gb, gbk, eb, ebk, fs: _ } = other;
+        let mut more = [tb, tbk, tl, mb, mbk, gb, gbk, eb, ebk].into_iter();
+        numbers(self, &mut |sum| *sum = sum.saturating_add(*more.next().unwrap_or(&0)));
+    }
+}
+
+impl Frames {
+    /// The innermost first.
+    fn of(&mut self, ledger: &Ledger, stack: Option<u32>) -> Vec<usize> {
+        match stack {
+            None => vec![self.index(REST.to_owned())],
+            Some(stack) => ledger.calls(stack).map(|call| self.index(text(&call))).collect(),
+        }
+    }
+
+    fn index(&mut self, text: String) -> usize {
+        let Self { texts, known } = self;
+        *known.entry(text).or_insert_with_key(|text| {
+            texts.push(text.clone());
+            texts.len() - 1
+        })
+    }
+}
+
+/// As valgrind writes it.
+fn text(call: &Call<'_>) -> String {
+    let (address, name) = (call.location.address, harmless::line(&call.function.name));
+    let file = &call.function.file;
+    let place = match call.line {
+        _ if file.is_empty() => format!("in {}", harmless::line(&call.module.path)),
+        None => harmless::line(file),
+        Some(line) => format!("{}:{line}", harmless::line(file)),
+    };
+    format!("0x{address:X}: {name} ({place})")
+}

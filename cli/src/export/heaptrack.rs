@@ -1,0 +1,172 @@
+//! heaptrack's data, as its recorder writes them after names were found, compressed: what
+//! `heaptrack_gui` and `heaptrack_print` read.
+//!
+//! The format knows events only, and blocks without weight: see [`story`]. Two numbers of the
+//! reader's are not told by a ledger: who held what between start, peak and end, and the bytes of
+//! blocks that did not stay.
+
+use std::{
+    collections::HashMap,
+    fmt::Display,
+    io::{self, Write},
+};
+
+use flate2::{Compression, write::GzEncoder};
+
+use super::{
+    harmless, notes,
+    sample::{REST, by_stack},
+    story::{self, Event, Fate, Lot},
+};
+use crate::ledger::{Ledger, Location};
+
+/// The reader understands the version of heaptrack whose number this is, and this file format.
+const VERSION: &str = "v 10400 3";
+
+/// Pages of RSS are told in units of that.
+const PAGE: u64 = 4096;
+
+/// A reader takes less than a second for so many.
+const EVENTS: u64 = 4_000_000;
+
+/// Tables are implicit: the n-th line of a kind is the n-th entry, from 1 on.
+struct Writer<'a, 'w> {
+    ledger: &'a Ledger,
+    out: GzEncoder<&'w mut dyn Write>,
+    strings: HashMap<String, u64>,
+    /// By index of the location; the one beyond all is [`REST`].
+    places: HashMap<u32, u64>,
+    /// By place and caller.
+    traces: HashMap<(u64, u64), u64>,
+}
+
+/// Writes the story of a ledger.
+pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
+    let out = GzEncoder::new(out, Compression::default());
+    let (strings, places, traces) = Default::default();
+    let mut writer = Writer { ledger, out, strings, places, traces };
+    writer.header()?;
+    let (mut lots, mut owners) = (Vec::new(), Vec::new());
+    for sample in by_stack(ledger) {
+        let trace = writer.trace(sample.stack)?;
+        lots.extend(story::lots(&sample));
+        owners.resize(lots.len(), trace);
+    }
+    let fewer = story::shorten(&mut lots, EVENTS);
+    if fewer > 1 {
+        writer
+            .line(format_args!("# 1 of {fewer} allocations is written, with the bytes of all"))?;
+    }
+    writer.kinds(&lots, &owners)?;
+    writer.line("c 0")?;
+    let out = &mut writer.out;
+    story::tell(&lots, &ledger.moments, &mut |event| match event {
+        Event::Add(lot) => writeln!(out, "+ {:x}", kind(lot)),
+        // What goes through another kind than it came is not taken for temporary.
+        Event::Remove(lot) if lots[lot].fate == Fate::Temporary => {
+            writeln!(out, "- {:x}", kind(lot))
+        }
+        Event::Remove(lot) => writeln!(out, "- {:x}", kind(lot) + 1),
+        Event::Moment(moment) => {
+            writeln!(out, "c {:x}", moment.at_ms)?;
+            moment.rss.map_or(Ok(()), |rss| writeln!(out, "R {:x}", rss / PAGE))
+        }
+    })?;
+    writer.line(format_args!("c {:x}", ledger.about.lasted_ms))?;
+    writer.out.finish()?.flush()
+}
+
+/// The number of the kind of blocks of a lot; the next is its twin. The kind 0 is none: the reader
+/// would take some of its blocks for temporary.
+fn kind(lot: usize) -> usize {
+    1 + 2 * lot
+}
+
+impl Writer<'_, '_> {
+    fn line(&mut self, line: impl Display) -> io::Result<()> {
+        writeln!(self.out, "{line}")
+    }
+
+    fn header(&mut self) -> io::Result<()> {
+        self.line(VERSION)?;
+        self.line(format_args!("X {}", harmless::line(&self.ledger.about.command)))?;
+        self.line(format_args!("I {PAGE:x} 0"))?;
+        for note in notes::all(&self.ledger.about) {
+            self.line(format_args!("# {}", harmless::line(&note)))?;
+        }
+        self.line("A")
+    }
+
+    fn string(&mut self, text: &str) -> io::Result<u64> {
+        if text.is_empty() {
+            return Ok(0);
+        }
+        let text = harmless::line(text);
+        if let Some(&known) = self.strings.get(&text) {
+            return Ok(known);
+        }
+        self.line(format_args!("s {:x} {text}", text.len()))?;
+        let index = self.strings.len() as u64 + 1;
+        self.strings.insert(text, index);
+        Ok(index)
+    }
+
+    fn place(&mut self, index: u32, location: Option<&Location>) -> io::Result<u64> {
+        if let Some(&known) = self.places.get(&index) {
+            return Ok(known);
+        }
+        let ledger = self.ledger;
+        let line = match location {
+            None => format!("i 0 0 {:x}", self.string(REST)?),
+            Some(location) => {
+                let module = self.string(&ledger.modules[location.module as usize].path)?;
+                let mut line = format!("i {:x} {module:x}", location.address);
+                for call in &location.lines {
+                    let function = &ledger.functions[call.function as usize];
+                    let (name, file) = (self.string(&function.name)?, self.string(&function.file)?);
+                    line += &format!(" {name:x} {file:x} {:x}", call.line.unwrap_or(0));
+                }
+                line
+            }
+        };
+        self.line(line)?;
+        let place = self.places.len() as u64 + 1;
+        self.places.insert(index, place);
+        Ok(place)
+    }
+
+    /// Of the innermost call; callers first.
+    fn trace(&mut self, stack: Option<u32>) -> io::Result<u64> {
+        let ledger = self.ledger;
+        let Some(stack) = stack else {
+            let place = self.place(u32::MAX, None)?;
+            return self.call(place, 0);
+        };
+        let mut trace = 0;
+        for &index in ledger.stacks[stack as usize].locations.iter().rev() {
+            let place = self.place(index, Some(&ledger.locations[index as usize]))?;
+            trace = self.call(place, trace)?;
+        }
+        Ok(trace)
+    }
+
+    fn call(&mut self, place: u64, caller: u64) -> io::Result<u64> {
+        let next = self.traces.len() as u64 + 1;
+        let trace = *self.traces.entry((place, caller)).or_insert(next);
+        if trace == next {
+            self.line(format_args!("t {place:x} {caller:x}"))?;
+        }
+        Ok(trace)
+    }
+
+    /// See [`kind`].
+    fn kinds(&mut self, lots: &[Lot], owners: &[u64]) -> io::Result<()> {
+        self.line("a 0 0")?;
+        for (lot, owner) in lots.iter().zip(owners) {
+            for _ in 0..2 {
+                self.line(format_args!("a {:x} {owner:x}", lot.size))?;
+            }
+        }
+        Ok(())
+    }
+}

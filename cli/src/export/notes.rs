@@ -1,0 +1,74 @@
+//! What a reader of an export must know beside the numbers, in sentences.
+
+use crate::ledger::About;
+
+/// Whose memory it is, and how it was looked at.
+pub fn origin(about: &About) -> Vec<String> {
+    let mut notes = vec![format!("heapattach {}, process {}", about.version, about.pid)];
+    if !about.command.is_empty() {
+        notes.push(format!("command: {}", about.command));
+    }
+    notes.push(match about.every {
+        0 | 1 => "every allocation was recorded".to_owned(),
+        every => format!("estimates: one sample in {every} bytes"),
+    });
+    notes
+}
+
+/// What is missing.
+pub fn gaps(about: &About) -> Vec<String> {
+    let loss = about.loss;
+    let losses = [
+        (loss.blocks, "blocks were not recorded: no room in a ring"),
+        (loss.frees, "blocks are shown as held and were given back: no room in a ring"),
+        (loss.samples, "samples found no room in the target"),
+        (loss.beyond_limit, "blocks were too many to be remembered"),
+        (loss.stacks, "stacks found no room"),
+        (loss.torn, "records made no sense"),
+        (loss.missed_frees, "blocks were given back unseen"),
+    ];
+    let lost = losses.iter().filter(|(count, _)| *count > 0);
+    let mut notes: Vec<_> = lost.map(|(count, what)| format!("{count} {what}")).collect();
+    let cut: u64 = about.ends.iter().filter(|(end, _)| *end != "outermost").map(|end| end.1).sum();
+    if cut > 0 {
+        notes.push(format!("{cut} allocations have stacks that end too early"));
+    }
+    notes.extend(about.blind.iter().map(|what| format!("not seen: {what}")));
+    notes.extend(about.missing_symbols.iter().map(|what| format!("without names: {what}")));
+    notes
+}
+
+/// Both.
+pub fn all(about: &About) -> Vec<String> {
+    let mut notes = origin(about);
+    notes.extend(gaps(about));
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::sample;
+
+    #[test]
+    fn nothing_missing_is_not_mentioned() {
+        let about = sample::ledger().about;
+        assert_eq!(gaps(&about), Vec::<String>::new());
+        let told = ["heapattach 0.1.0, process 4242", "command: list --long"];
+        assert_eq!(origin(&about)[..2], told);
+    }
+
+    #[test]
+    fn every_loss_is_told_with_its_number() {
+        let mut about = sample::ledger().about;
+        about.every = 4096;
+        about.loss.frees = 7;
+        about.blind.push("libfoo.so".to_owned());
+        about.ends = [("outermost".to_owned(), 5), ("no-table".to_owned(), 3)].into();
+        let notes = all(&about);
+        assert!(notes.contains(&"estimates: one sample in 4096 bytes".to_owned()));
+        assert!(notes.iter().any(|note| note.starts_with("7 blocks are shown as held")));
+        assert!(notes.contains(&"3 allocations have stacks that end too early".to_owned()));
+        assert!(notes.contains(&"not seen: libfoo.so".to_owned()));
+    }
+}

@@ -1,0 +1,76 @@
+//! Fields of protocol buffers: as much of the wire format as a profile needs.
+
+/// A message, while it is put together.
+#[derive(Default)]
+pub struct Message(Vec<u8>);
+
+/// The field holds a number.
+const NUMBER: u64 = 0;
+/// The field holds bytes: a text, a message, many numbers.
+const BYTES: u64 = 2;
+
+impl Message {
+    /// Adds a number. 0 is what a missing one is taken for.
+    pub fn number(&mut self, field: u64, number: u64) {
+        if number != 0 {
+            self.varint(field << 3 | NUMBER);
+            self.varint(number);
+        }
+    }
+
+    /// Adds many numbers, as one field.
+    pub fn numbers(&mut self, field: u64, numbers: impl IntoIterator<Item = u64>) {
+        let mut packed = Self::default();
+        numbers.into_iter().for_each(|number| packed.varint(number));
+        self.message(field, &packed);
+    }
+
+    /// Adds bytes.
+    pub fn bytes(&mut self, field: u64, bytes: &[u8]) {
+        self.varint(field << 3 | BYTES);
+        self.varint(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Adds a message.
+    pub fn message(&mut self, field: u64, message: &Self) {
+        self.bytes(field, &message.0);
+    }
+
+    /// What was put together.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Seven bits a byte, the low ones first; the eighth says that more follow.
+    fn varint(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.0.push((number & 0x7f) as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push((number & 0x7f) as u8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_texts_are_as_the_encoding_guide_has_them() {
+        let mut message = Message::default();
+        message.number(1, 150);
+        message.bytes(2, b"testing");
+        message.numbers(4, [3, 270, 86942]);
+        message.number(5, 0);
+        let guide = b"\x08\x96\x01\x12\x07testing\x22\x06\x03\x8e\x02\x9e\xa7\x05";
+        assert_eq!(message.as_bytes(), guide);
+    }
+
+    #[test]
+    fn the_largest_number_has_ten_bytes() {
+        let mut message = Message::default();
+        message.number(1, u64::MAX);
+        assert_eq!(message.as_bytes().len(), 11);
+    }
+}

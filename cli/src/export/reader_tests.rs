@@ -1,0 +1,1 @@
+//! What real readers say of our files.

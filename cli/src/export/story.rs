@@ -1,0 +1,370 @@
+//! A course of events that ends with a ledger's numbers, for formats that know events only.
+//!
+//! A ledger does not tell when each block came and went. The story has what it does tell right: what
+//! each stack asked for, what of that was temporary, what it held when most was held, and what it
+//! held at the end. Between those moments the total follows the measured one as far as it rises,
+//! and blocks come as fast as they did; which stack's were first is made up.
+
+use std::io;
+
+use super::sample::{Amount, Sample};
+use crate::ledger::{Metric, Moment};
+
+/// The story has at most so many moments.
+const MOMENTS: usize = 64;
+
+/// How long the blocks of a lot are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// From before the peak to the end.
+    Held,
+    /// At the peak, and given back after it.
+    Peak,
+    /// Asked for after the peak, and held to the end.
+    Late,
+    /// Given back at once.
+    Temporary,
+    /// Given back before anything else is asked for, which need not have been at once.
+    Short,
+}
+
+/// Blocks of one size and one fate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lot {
+    /// How long they are held.
+    pub fate: Fate,
+    /// Of each.
+    pub size: u64,
+    /// How many.
+    pub blocks: u64,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// Time goes on, and what else was measured then.
+    Moment(Moment),
+    /// A block of the lot with this number is asked for.
+    Add(usize),
+    /// One of it is given back.
+    Remove(usize),
+}
+
+/// How far the story is at a moment, from 0 to 1.
+#[derive(Clone, Copy)]
+struct Pace {
+    moment: Moment,
+    /// Of what is held at the peak.
+    risen: f64,
+    /// Of the way from the peak to the end.
+    fallen: f64,
+    /// Of all blocks that do not stay.
+    passed: f64,
+}
+
+/// The fates of the blocks of a stack.
+pub fn lots(sample: &Sample) -> Vec<Lot> {
+    let [live, peak] = [Metric::Live, Metric::Peak].map(|metric| sample.amount(metric));
+    let least = |a: Amount, b: Amount| Amount {
+        bytes: a.bytes.min(b.bytes),
+        blocks: a.blocks.min(b.blocks),
+    };
+    let mut held = least(live, peak);
+    let (mut early, mut late) = (peak.minus(held), live.minus(held));
+    let impossible = |amount: Amount| amount.bytes > 0 && amount.blocks == 0;
+    if impossible(early) || impossible(late) {
+        // As many blocks, but other ones.
+        held = Amount { blocks: held.blocks.saturating_sub(1), ..held };
+        held = if held.blocks == 0 { Amount::default() } else { held };
+        (early, late) = (peak.minus(held), live.minus(held));
+    }
+    let stay = held.plus(early).plus(late);
+    let pass = sample.amount(Metric::Allocated).minus(stay);
+    let temporary = least(sample.amount(Metric::Temporary), pass);
+    let fates = [
+        (Fate::Held, held),
+        (Fate::Peak, early),
+        (Fate::Late, late),
+        (Fate::Temporary, temporary),
+        (Fate::Short, pass.minus(temporary)),
+    ];
+    fates.into_iter().flat_map(|(fate, amount)| split(fate, amount)).collect()
+}
+
+/// Blocks of two sizes that differ by one, so that no byte is lost.
+fn split(fate: Fate, amount: Amount) -> impl Iterator<Item = Lot> {
+    let stays = matches!(fate, Fate::Held | Fate::Peak | Fate::Late);
+    let blocks = if stays && amount.bytes > 0 { amount.blocks.max(1) } else { amount.blocks };
+    let (size, larger) =
+        if blocks == 0 { (0, 0) } else { (amount.bytes / blocks, amount.bytes % blocks) };
+    let lots = [(size, blocks - larger), (size.saturating_add(1), larger)];
+    let lot = move |(size, blocks)| (blocks > 0).then_some(Lot { fate, size, blocks });
+    lots.into_iter().filter_map(lot)
+}
+
+/// Fewer and larger blocks, if there are more than `limit`; how many times fewer. Bytes stay the
+/// same but for what a division leaves.
+pub fn shorten(amounts: &mut [Lot], limit: u64) -> u64 {
+    let blocks = |lots: &[Lot]| lots.iter().fold(0_u64, |sum, lot| sum.saturating_add(lot.blocks));
+    let times = blocks(amounts).div_ceil(limit.max(1)).max(1);
+    if times > 1 {
+        for lot in amounts {
+            let bytes = lot.size.saturating_mul(lot.blocks);
+            lot.blocks = lot.blocks.div_ceil(times);
+            lot.size = bytes / lot.blocks;
+        }
+    }
+    times
+}
+
+/// Tells the story.
+pub fn tell(
+    lots: &[Lot],
+    moments: &[Moment],
+    tell: &mut dyn FnMut(Event) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut told = Told { lots, done: vec![0; lots.len()], given: vec![0; lots.len()], tell };
+    let paces = paces(moments);
+    let room = Room::new(lots, &paces);
+    let mut before = Pace { moment: Moment::default(), risen: 0.0, fallen: 0.0, passed: 0.0 };
+    for pace in paces {
+        told.give_back(pace.fallen)?;
+        told.pass(&room, &before, &pace)?;
+        told.rise(Fate::Held, pace.risen)?;
+        told.rise(Fate::Peak, pace.risen)?;
+        told.rise(Fate::Late, pace.fallen)?;
+        (told.tell)(Event::Moment(pace.moment))?;
+        before = pace;
+    }
+    Ok(())
+}
+
+/// How large a block may be that comes and goes without making a new peak.
+struct Room {
+    peak: u64,
+    /// While the peak is not yet reached.
+    rising: f64,
+    /// In the second half of the way from the peak to the end.
+    falling: u64,
+    /// Which part of the blocks came before the peak.
+    before: f64,
+}
+
+impl Room {
+    fn new(lots: &[Lot], paces: &[Pace]) -> Self {
+        let sum = |fates: [Fate; 2]| {
+            let lots = lots.iter().filter(|lot| fates.contains(&lot.fate));
+            lots.fold(0_u64, |sum, lot| sum.saturating_add(lot.size.saturating_mul(lot.blocks)))
+        };
+        let peak = sum([Fate::Held, Fate::Peak]);
+        let end = sum([Fate::Held, Fate::Late]);
+        let rising = paces.iter().filter(|pace| pace.risen < 1.0).last();
+        let top = paces.iter().find(|pace| pace.risen >= 1.0);
+        Self {
+            peak,
+            rising: float(peak) * (1.0 - rising.map_or(0.0, |pace| pace.risen)),
+            falling: peak.saturating_sub(end) / 2,
+            before: top.map_or(1.0, |pace| pace.passed),
+        }
+    }
+
+    /// How many of the blocks of a lot have come and gone.
+    fn passed(&self, lot: &Lot, before: &Pace, pace: &Pace) -> f64 {
+        if float(lot.size) > self.rising {
+            return 1.0;
+        }
+        if lot.size > self.falling || self.peak == 0 || self.before >= 1.0 {
+            return if pace.risen >= 1.0 {
+                1.0
+            } else {
+                pace.passed / self.before.max(pace.passed)
+            };
+        }
+        match (before.risen < 1.0, before.fallen < 0.5 && pace.fallen < 1.0) {
+            (true, _) => pace.passed,
+            (false, true) => self.before,
+            (false, false) => pace.passed,
+        }
+    }
+}
+
+/// The story so far.
+struct Told<'a> {
+    lots: &'a [Lot],
+    /// How many blocks of each lot came.
+    done: Vec<u64>,
+    /// And how many went.
+    given: Vec<u64>,
+    tell: &'a mut dyn FnMut(Event) -> io::Result<()>,
+}
+
+impl Told<'_> {
+    /// Blocks that stay come, rounded down: the total stays below the line.
+    fn rise(&mut self, fate: Fate, part: f64) -> io::Result<()> {
+        for index in self.with(|lot| lot == fate) {
+            let goal = share(self.lots[index].blocks, part);
+            while self.done[index] < goal {
+                self.done[index] += 1;
+                (self.tell)(Event::Add(index))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Blocks of the peak go, rounded up.
+    fn give_back(&mut self, part: f64) -> io::Result<()> {
+        for index in self.with(|lot| lot == Fate::Peak) {
+            let blocks = self.lots[index].blocks;
+            let goal = blocks - share(blocks, 1.0 - part);
+            while self.given[index] < goal {
+                self.given[index] += 1;
+                (self.tell)(Event::Remove(index))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Blocks come and go.
+    fn pass(&mut self, room: &Room, before: &Pace, pace: &Pace) -> io::Result<()> {
+        for index in self.with(|lot| matches!(lot, Fate::Temporary | Fate::Short)) {
+            let lot = &self.lots[index];
+            let goal = share(lot.blocks, room.passed(lot, before, pace));
+            while self.done[index] < goal {
+                self.done[index] += 1;
+                (self.tell)(Event::Add(index))?;
+                (self.tell)(Event::Remove(index))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn with(&self, is: impl Fn(Fate) -> bool) -> Vec<usize> {
+        (0..self.lots.len()).filter(|&index| is(self.lots[index].fate)).collect()
+    }
+}
+
+/// The moments at which the story stops, the last two at the peak and at the end.
+fn paces(moments: &[Moment]) -> Vec<Pace> {
+    let end = moments.last().copied().unwrap_or_default();
+    let top = (0..moments.len()).rev().max_by(|&a, &b| moments[a].live.total_cmp(&moments[b].live));
+    let top = top.unwrap_or(0);
+    let peak = moments.get(top).copied().unwrap_or_default();
+    let step = moments.len().div_ceil(MOMENTS).max(1);
+    let (mut risen, mut passed) = (0.0_f64, 0.0_f64);
+    let mut paces = Vec::new();
+    for (index, &moment) in moments.iter().enumerate() {
+        let last = index + 1 == moments.len();
+        if index % step != 0 && index != top && !last {
+            continue;
+        }
+        passed = passed.max(part(moment.blocks, end.blocks));
+        risen = if index >= top { 1.0 } else { risen.max(part(moment.live, peak.live)).min(0.999) };
+        let since = moment.at_ms.saturating_sub(peak.at_ms);
+        let all = end.at_ms.saturating_sub(peak.at_ms);
+        let fallen = if index > top { part(float(since), float(all)) } else { 0.0 };
+        paces.push(Pace { moment, risen, fallen, passed });
+    }
+    if top + 1 >= moments.len() {
+        // Nothing was seen after the peak, or nothing at all.
+        let peak = Pace { moment: end, risen: 1.0, fallen: 0.0, passed: 1.0 };
+        paces.pop();
+        paces.extend([peak, peak]);
+    }
+    if let Some(pace) = paces.last_mut() {
+        (pace.fallen, pace.passed) = (1.0, 1.0);
+    }
+    paces
+}
+
+fn part(some: f64, all: f64) -> f64 {
+    let part = some / all;
+    if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn share(blocks: u64, part: f64) -> u64 {
+    if part >= 1.0 { blocks } else { (float(blocks) * part) as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        export::sample::by_stack,
+        ledger::{Ledger, sample},
+        profile::Sum,
+    };
+
+    /// Tells the story of a ledger; the peak, the end, blocks, and temporary ones.
+    fn outcome(ledger: &Ledger) -> [u64; 4] {
+        let lots: Vec<Lot> = by_stack(ledger).iter().flat_map(lots).collect();
+        let (mut live, mut peak, mut blocks, mut temporary) = (0, 0, 0, 0);
+        tell(&lots, &ledger.moments, &mut |event| {
+            match event {
+                Event::Add(lot) => {
+                    live += lots[lot].size;
+                    peak = peak.max(live);
+                    blocks += 1;
+                }
+                Event::Remove(lot) => {
+                    live -= lots[lot].size;
+                    temporary += u64::from(lots[lot].fate == Fate::Temporary);
+                }
+                Event::Moment(_) => (),
+            }
+            Ok(())
+        })
+        .unwrap();
+        [peak, live, blocks, temporary]
+    }
+
+    #[test]
+    fn the_story_ends_with_the_numbers_of_the_ledger() {
+        let mut ledger = sample::ledger();
+        let told = [1200 * 64 + 10 * 4096 + 50 * 16, 64_000 + 40_960, 71_510, 65_100];
+        assert_eq!(outcome(&ledger), told);
+        // A peak in the middle, a way down, no moments at all.
+        ledger.moments[9].live = 1e9;
+        assert_eq!(outcome(&ledger), told);
+        ledger.moments[0].live = 1e10;
+        assert_eq!(outcome(&ledger), told);
+        ledger.moments.clear();
+        assert_eq!(outcome(&ledger), told);
+    }
+
+    #[test]
+    fn large_blocks_that_go_at_once_make_no_peak() {
+        let mut ledger = sample::ledger();
+        ledger.rows[2].sums = [0, 500, 500, 0, 500].map(|blocks| Sum::exact(100_000, blocks));
+        let [peak, ..] = outcome(&ledger);
+        assert_eq!(peak, 1200 * 64 + 10 * 4096);
+    }
+
+    #[test]
+    fn other_blocks_may_be_held_at_the_end_than_at_the_peak() {
+        let mut ledger = sample::ledger();
+        ledger.rows.truncate(1);
+        ledger.rows[0].sums = [60, 110, 50, 50, 0].map(|bytes| Sum::exact(bytes, 1));
+        ledger.rows[0].sums[Metric::Allocated as usize].merge(&Sum::exact(0, 1));
+        ledger.total = ledger.rows[0].clone();
+        // What is held at the end is more than the peak was: then that is the peak.
+        assert_eq!(outcome(&ledger), [60, 60, 2, 0]);
+    }
+
+    #[test]
+    fn a_long_story_is_shortened_and_keeps_its_bytes() {
+        let mut lots = vec![
+            Lot { fate: Fate::Held, size: 8, blocks: 1_000_000 },
+            Lot { fate: Fate::Short, size: 100, blocks: 3 },
+        ];
+        assert_eq!(shorten(&mut lots, 1000), 1001);
+        assert_eq!(lots[0].blocks, 1000);
+        assert_eq!(lots[0].size * lots[0].blocks, 8_000_000);
+        assert_eq!((lots[1].blocks, lots[1].size), (1, 300));
+    }
+}

@@ -1,0 +1,57 @@
+// Whose memory it was, what is missing, and how sure the numbers are.
+
+function commandOf(about) {
+  return about.command || 'command left out';
+}
+
+function started(about) {
+  const date = new Date(about.began * 1000);
+  return about.began > 0 && !isNaN(date) ? date.toLocaleString() : 'at an unknown time';
+}
+
+function precision(about) {
+  return about.every <= 1 ? 'every block is recorded'
+    : `one sample per ${bytes(about.every)}, 95 % intervals`;
+}
+
+function showAbout() {
+  const about = data.now.about;
+  const command = commandOf(about);
+  document.title = `${base(command.split(' ')[0])} (${about.pid}) \u2013 heapattach`;
+  byId('command').textContent = command;
+  byId('command').title = command;
+  byId('process').textContent = `process ${about.pid}, counted for ${duration(about.lasted_ms)}`
+    + (isDiff ? `, compared with process ${data.base.about.pid}` : '');
+  const isWhole = sides.every((side) => side.about.missing.length === 0);
+  const badge = byId('loss');
+  badge.textContent = isWhole ? 'nothing was lost' : 'something is missing';
+  if (isWhole && about.outcome === null) badge.textContent += ' so far';
+  badge.classList.add(isWhole ? 'good' : 'bad');
+  byId('accuracy').textContent = precision(about);
+  sides.forEach((side, i) => byId('about-list').append(aboutSide(side.about, i)));
+}
+
+function aboutSide(about, index) {
+  const facts = [
+    ['Process', `${about.pid}: ${commandOf(about)}`],
+    ['Counted', `from ${started(about)} for ${duration(about.lasted_ms)}`],
+    ['Ended', about.outcome || 'not told: it goes on, or the recording breaks off'],
+    ['Accuracy', precision(about)],
+    ['Temporary', `given back within ${duration(about.temporary_ms)}`],
+    ['Recorded by', `heapattach ${about.version}`],
+  ];
+  const list = make('dl', {});
+  for (const [name, text] of facts) list.append(make('dt', {}, name), make('dd', {}, text));
+  const title = isDiff ? make('h3', {}, ['Now', 'Before'][index]) : '';
+  return make('div.about', {}, title, list,
+    paragraphs('What is missing', about.missing.length > 0 ? about.missing : ['nothing was lost']),
+    paragraphs('What cannot be seen', ['blocks from before counting began', ...about.blind]),
+    paragraphs('Stacks that are not whole', about.cuts),
+    paragraphs('Code without names', about.missing_symbols));
+}
+
+function paragraphs(title, lines) {
+  if (lines.length === 0) return '';
+  return make('div', {}, make('h4', {}, title), make('ul', {}, ...lines.map((line) => make('li', {}, line))));
+}
+

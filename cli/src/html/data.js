@@ -1,0 +1,67 @@
+// The tables that the page was made with.
+
+const data = JSON.parse(byId('data').textContent);
+
+const isDiff = data.base !== null;
+const sides = isDiff ? [data.now, data.base] : [data.now];
+const tree = data.tree;
+
+/** Columns of a row: innermost node, cause, thread; then this many for each side. */
+const HEAD = 3, PER_SIDE = 7, SUMS = 5;
+
+const rows = {
+  length: data.rows.length,
+  node: Int32Array.from(data.rows, (row) => row[0]),
+  cause: Int32Array.from(data.rows, (row) => row[1]),
+  thread: Int32Array.from(data.rows, (row) => row[2]),
+};
+
+/** The calls of each row, the outermost first, one row after the other. */
+const stacks = (() => {
+  const depth = new Int32Array(tree.nodes.length + 1);
+  const outer = (node) => node - tree.parents[node - 1];
+  for (let node = 1; node < depth.length; node++) depth[node] = depth[outer(node)] + 1;
+  const starts = new Int32Array(rows.length + 1);
+  for (let row = 0; row < rows.length; row++) starts[row + 1] = starts[row] + depth[rows.node[row]];
+  const calls = new Int32Array(starts[rows.length]);
+  for (let row = 0; row < rows.length; row++) {
+    let node = rows.node[row];
+    for (let at = starts[row + 1] - 1; at >= starts[row]; at--) {
+      calls[at] = tree.nodes[node - 1];
+      node = outer(node);
+    }
+  }
+  return { starts, calls };
+})();
+
+/** The call that caused what a row holds. */
+function causeOf(row) {
+  return stacks.calls[stacks.starts[row + 1] - 1 - rows.cause[row]];
+}
+
+function functionOf(call) {
+  return tree.functions[tree.calls[call][0]];
+}
+
+function base(path) {
+  return path.slice(path.lastIndexOf('/') + 1);
+}
+
+/** Where a call is in the source, as far as that is known. */
+function place(call) {
+  const [, file] = functionOf(call), line = tree.calls[call][1];
+  return file === '' ? '' : line > 0 ? `${base(file)}:${line}` : base(file);
+}
+
+function moduleOf(call) {
+  return base(tree.modules[functionOf(call)[2]]);
+}
+
+function dotted(...texts) {
+  return texts.filter((text) => text !== '').join(' \u00b7 ');
+}
+
+function whereabouts(call) {
+  return dotted(place(call), moduleOf(call));
+}
+

@@ -1,0 +1,133 @@
+//! What the script works on: tables that refer to one another by index.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::{about::Whose, calls::Calls, moments::Moments, number::Number, sums::Sums};
+use crate::{
+    ledger::{Ledger, Metric, Row},
+    profile::Estimate,
+};
+
+/// All of it.
+#[derive(Debug, Serialize)]
+pub struct Data {
+    now: Side,
+    /// What `now` is compared with.
+    base: Option<Side>,
+    tree: Calls,
+    threads: Vec<String>,
+    sums: Sums,
+    /// Innermost node, cause, thread; what `now` asked for, then what `base` did.
+    rows: Vec<Vec<u64>>,
+}
+
+/// What belongs to one of the profiles alone.
+#[derive(Debug, Serialize)]
+struct Side {
+    about: Whose,
+    /// As in the rows.
+    total: Vec<u64>,
+    peak: [Number; 3],
+    moments: Moments,
+    sizes: Vec<Number>,
+    lifetimes: Vec<Number>,
+}
+
+/// Rows by what tells them apart: node, cause, thread; of either profile.
+type Rows = HashMap<(u32, u32, u32), [Row; 2]>;
+
+impl Data {
+    /// Of a profile, and of the one it is compared with.
+    pub fn new(ledger: &Ledger, base: Option<&Ledger>) -> Self {
+        let sides: Vec<&Ledger> = std::iter::once(ledger).chain(base).collect();
+        let is_sampled = sides
+            .iter()
+            .flat_map(|ledger| ledger.rows.iter().chain([&ledger.total]).flat_map(|row| &row.sums));
+        let mut sums = Sums::new(is_sampled.into_iter().any(|sum| sum.parts().1.is_some()));
+        let mut tree = Calls::new(ledger, base);
+        let mut threads = Threads::default();
+        let mut rows = Rows::new();
+        for (side, ledger) in sides.iter().enumerate() {
+            let places = tree.places(ledger);
+            for row in &ledger.rows {
+                let Some(stack) = ledger.stacks.get(row.stack as usize) else { continue };
+                let (node, cause) = tree.stack(&places, stack);
+                let thread = threads.number(ledger, row.thread, base.is_some());
+                rows.entry((node, cause, thread)).or_default()[side].merge(row);
+            }
+        }
+        let mut rows: Vec<_> = rows.into_iter().collect();
+        rows.sort_unstable_by_key(|(key, _)| *key);
+        let rows = rows.iter().map(|(key, rows)| {
+            let mut numbers: Vec<u64> = [key.0, key.1, key.2].map(u64::from).to_vec();
+            rows.iter().take(sides.len()).for_each(|row| numbers.extend(amounts(row, &mut sums)));
+            numbers
+        });
+        let rows = rows.collect();
+        let now = Side::new(ledger, &mut sums);
+        let base = base.map(|base| Side::new(base, &mut sums));
+        Self { now, base, tree, threads: threads.names, sums, rows }
+    }
+}
+
+/// The numbers of its sums, and pages mapped and still mapped.
+fn amounts(row: &Row, sums: &mut Sums) -> Vec<u64> {
+    let of = Metric::ALL.map(|metric| u64::from(sums.add(row.sum(metric))));
+    of.into_iter().chain([row.mapped, row.mapped_live]).collect()
+}
+
+#[derive(Default)]
+struct Threads {
+    names: Vec<String>,
+    known: HashMap<String, u32>,
+}
+
+impl Threads {
+    /// Threads of two processes are the same if they have the same name.
+    fn number(&mut self, ledger: &Ledger, thread: u32, is_compared: bool) -> u32 {
+        let name = match ledger.threads.get(thread as usize) {
+            Some(thread) if is_compared && !thread.name.is_empty() => thread.name.clone(),
+            Some(thread) if thread.tid != 0 => format!("{} ({})", thread.name, thread.tid),
+            _ => "not told apart".to_owned(),
+        };
+        let next = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        *self.known.entry(name.clone()).or_insert_with(|| {
+            self.names.push(name);
+            next
+        })
+    }
+}
+
+impl Side {
+    fn new(ledger: &Ledger, sums: &mut Sums) -> Self {
+        let Estimate { value, low, high } = ledger.peak;
+        Self {
+            about: Whose::new(&ledger.about),
+            total: amounts(&ledger.total, sums),
+            peak: [value, low, high].map(Number::from),
+            moments: Moments::new(&ledger.moments),
+            sizes: ledger.total.sizes.buckets().iter().map(|&n| n.into()).collect(),
+            lifetimes: ledger.total.lifetimes.buckets().iter().map(|&n| n.into()).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::sample;
+
+    #[test]
+    fn rows_of_both_profiles_stand_side_by_side() {
+        let now = sample::ledger();
+        let mut base = sample::ledger();
+        base.rows.truncate(2);
+        let data = Data::new(&now, Some(&base));
+        assert_eq!(data.rows.len(), 3);
+        let (kept, fresh) = (&data.rows[0], &data.rows[2]);
+        assert_eq!(kept[3..10], kept[10..17]);
+        assert_eq!(fresh[10..17], [0; 7]);
+    }
+}

@@ -1,0 +1,26 @@
+// One sentence: who asked for most, or what changed most.
+
+function showHeadline() {
+  watch(['metric', 'unit', 'thread'], () => {
+    const column = { metric: state.metric, part: isDiff ? 'change' : 'now' }, by = unit();
+    const known = sites.map((site) => {
+      site.shown = site.rows.filter(isShown);
+      const estimate = cellOf(site, column);
+      return { call: site.call, estimate, size: Math.abs(estimate.value) };
+    });
+    const all = known.reduce((sum, { size }) => sum + size, 0), text = byId('headline');
+    text.replaceChildren();
+    if (all === 0) {
+      text.append(`Nothing ${isDiff ? 'became different' : 'was found'} by this measure.`);
+      return;
+    }
+    const { call, estimate, size } = known.reduce((most, each) => (each.size > most.size ? each : most));
+    const where = place(call) === '' ? '' : ` (${place(call)})`, write = isDiff ? signed : quantity;
+    text.append(make('strong', {}, functionOf(call)[0]), `${where} ${isDiff ? 'changed most' : 'comes first'}: `,
+      make('strong', {}, `${write(estimate.value, by)}${by === 1 ? ' blocks' : ''}`),
+      `, ${percent(size, all)} of ${isDiff ? 'all change of ' : ''}${METRICS[state.metric].is}`,
+      `${error(estimate, by, write)}.`);
+    if (isDiff && isNoise(estimate)) text.append(' It may as well be chance.');
+  });
+}
+

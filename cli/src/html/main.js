@@ -1,0 +1,63 @@
+// Everything in its place.
+
+function showToolbar() {
+  const parent = byId('toolbar');
+  const add = (label, name, options, also = {}) => {
+    const press = choice(parent, label, options, (value) => update({ [name]: value, ...also }));
+    watch([name], () => press(state[name]));
+  };
+  add('Direction', 'direction', [
+    ['down', 'Top-down', 'from the outermost call to what asked'],
+    ['up', 'Bottom-up', 'from what asked to its callers'],
+  ], { path: [] });
+  add('Shape', 'shape', [
+    ['icicle', 'Icicle', 'the root is at the top'],
+    ['flame', 'Flame', 'the root is at the bottom']]);
+  if (isDiff) {
+    add('Width', 'width', [
+      ['change', 'Change', 'wide is what became different'],
+      ['now', 'Now', 'wide is what is large now'],
+      ['before', 'Before', 'wide is what was large before']], { path: [] });
+  }
+  const check = (name, text, title) => {
+    const change = () => update({ [name]: box.checked, path: [] });
+    const box = make('input', { type: 'checkbox', id: name, onchange: change });
+    parent.append(make('label', { title }, box, text));
+    watch([name], () => { box.checked = state[name]; });
+  };
+  check('lines', 'Lines', 'tell the lines of a function apart');
+  check('allocators', 'Allocators', 'show the calls inside malloc, new and the like, too');
+}
+
+function showThemes() {
+  const press = choice(byId('themes'), 'Colours',
+    [['auto', 'Auto', 'as the system has it'], ['light', 'Light'], ['dark', 'Dark']], (theme) => {
+      document.documentElement.dataset.theme = theme;
+      press(theme);
+      paintGraph();
+    });
+  press('auto');
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', paintGraph);
+  // Paper is white.
+  for (const [event, isPrinting] of [['beforeprint', true], ['afterprint', false]]) {
+    window.addEventListener(event, () => { graph.isPrinting = isPrinting; drawGraph(); });
+  }
+  matchMedia('print').addEventListener('change', drawGraph);
+}
+
+document.documentElement.classList.toggle('diff', isDiff);
+showAbout();
+showTiles();
+showFilters();
+showHeadline();
+showSearch();
+showToolbar();
+showLegend();
+showGraph();
+showTimeline();
+showTable();
+showHistogram('sizes', bytes, 'sizes', 'sizes');
+showHistogram('lifetimes', lifetime, 'lifetimes', 'lifetimes');
+showThemes();
+byId('window-clear').addEventListener('click', clearWindow);
+document.documentElement.dataset.ready = 'true';

@@ -1,0 +1,158 @@
+// Who asked: a line for each place in the program that caused allocations.
+
+const FIRST = 25, MORE = 200;
+
+const table = { sort: null, isAscending: false, shown: FIRST, open: null };
+
+/** Rows by the call that caused them. */
+const sites = (() => {
+  const known = new Map();
+  for (let row = 0; row < rows.length; row++) {
+    const call = causeOf(row);
+    if (!known.has(call)) known.set(call, { call, rows: [] });
+    known.get(call).rows.push(row);
+  }
+  return [...known.values()];
+})();
+
+/** What can be sorted by: of one metric before and now, or all metrics. */
+function columnsShown() {
+  if (isDiff) {
+    return [['change', 'Change'], ['now', 'Now'], ['before', 'Before']]
+      .map(([part, name]) => ({ id: part, name, metric: state.metric, part }));
+  }
+  return METRICS.map(({ name }, metric) => ({ id: String(metric), name, metric, part: 'now' }))
+    .filter(({ metric }) => !METRICS[metric].pages || hasPages);
+}
+
+function cellOf(site, column) {
+  return amountOf(site.shown, column.metric, unitOf(column.metric))[column.part];
+}
+
+function showTable() {
+  watch(['metric', 'thread', 'query', 'unit'], () => {
+    table.sort = isDiff ? 'change' : String(state.metric);
+    table.isAscending = false;
+    table.shown = FIRST;
+    drawTable();
+  });
+  byId('more').addEventListener('click', () => { table.shown += MORE; drawTable(); });
+}
+
+function sortBy(id) {
+  table.isAscending = table.sort === id ? !table.isAscending : id === 'site';
+  table.sort = id;
+  drawTable();
+}
+
+function sortedSites(columns) {
+  const list = [];
+  for (const site of sites) {
+    site.shown = site.rows.filter((row) => isShown(row) && (!search.isOn || search.rows[row]));
+    if (site.shown.length > 0) list.push(site);
+  }
+  const column = columns.find(({ id }) => id === table.sort);
+  const name = (site) => functionOf(site.call)[0];
+  // What changed most comes first, in whichever direction.
+  for (const site of list) site.weight = column ? Math.abs(cellOf(site, column).value) : 0;
+  list.sort((a, b) => b.weight - a.weight || (name(a) < name(b) ? -1 : name(a) > name(b) ? 1 : 0));
+  // By name the order of the alphabet is the ascending one.
+  return table.isAscending === (table.sort !== 'site') ? list.reverse() : list;
+}
+
+function drawTable() {
+  const columns = columnsShown(), list = sortedSites(columns);
+  byId('sites-head').replaceChildren(make('tr', {}, header('site', 'Place that asked'),
+    ...columns.map(({ id, name }) => header(id, name))));
+  const whole = columns.map((column) => sum(list, column));
+  const lines = [];
+  for (const site of list.slice(0, table.shown)) {
+    lines.push(siteRow(site, columns, whole));
+    if (table.open === site.call) lines.push(openRow(site, columns.length + 1));
+  }
+  byId('sites').replaceChildren(...lines);
+  const rest = list.length - table.shown;
+  byId('more').hidden = rest <= 0;
+  byId('more').textContent = `Show ${grouped(Math.min(rest, MORE))} more of ${grouped(rest)}`;
+  byId('sites-number').textContent = `${grouped(list.length)} ${list.length === 1 ? 'place' : 'places'}`
+    + (search.isOn ? ' whose stacks match' : '');
+}
+
+function sum(list, column) {
+  const by = unitOf(column.metric);
+  let all = 0;
+  const side = column.part === 'before' ? 1 : 0;
+  for (const site of list) for (const row of site.shown) all += rowValue(row, side, column.metric, by);
+  return all;
+}
+
+function header(id, name) {
+  const isSorted = table.sort === id;
+  const order = isSorted ? (table.isAscending ? 'ascending' : 'descending') : 'none';
+  const arrow = { none: '', ascending: '\u2191', descending: '\u2193' }[order];
+  const sort = () => {
+    sortBy(id);
+    byId('sites-head').querySelector(`[data-column="${id}"] button`).focus();
+  };
+  return make('th', {
+    scope: 'col', 'aria-sort': order, 'data-column': id, class: isChosen(id) ? 'chosen' : null,
+  }, make('button', { onclick: sort }, name, make('span.arrow', { 'aria-hidden': 'true' }, arrow)));
+}
+
+/** Narrow windows show one column of numbers. */
+function isChosen(id) {
+  return id === (isDiff ? 'change' : String(state.metric));
+}
+
+function siteRow(site, columns, whole) {
+  const isOpen = table.open === site.call;
+  const name = make('button', { 'aria-expanded': String(isOpen), onclick: () => {
+    table.open = isOpen ? null : site.call;
+    drawTable();
+    byId('sites').querySelector(`[data-call="${site.call}"] button`)?.focus();
+  } }, functionOf(site.call)[0]);
+  return make('tr', { 'data-call': site.call },
+    make('th', { scope: 'row' }, name, make('span.where', {}, whereabouts(site.call))),
+    ...columns.map((column, i) => cell(site, column, whole[i])));
+}
+
+function cell(site, column, whole) {
+  const by = unitOf(column.metric), estimate = cellOf(site, column), isChange = column.part === 'change';
+  const write = isChange ? signed : quantity, isNone = estimate.value === 0 && estimate.high === 0;
+  const box = make('td', { class: isChosen(column.id) ? 'chosen' : null, 'data-value': estimate.value },
+    make('span.number', {}, isNone ? '\u2013' : write(estimate.value, by)));
+  if (isChange && !isNone) box.classList.add(isNoise(estimate) ? 'noise' : estimate.value > 0 ? 'grew' : 'shrank');
+  if (!isExact(estimate)) {
+    const title = 'the truth lies in here in 95 % of all cases';
+    box.append(make('span.error', { title }, range(estimate, by, write)));
+  }
+  if (isChosen(column.id) && !isChange && whole > 0) {
+    const bar = make('i.bar', { 'aria-hidden': 'true' });
+    bar.style.width = `${Math.min(100, 100 * estimate.value / whole)}%`;
+    box.prepend(make('span.share', {}, percent(estimate.value, whole)));
+    box.append(bar);
+  }
+  return box;
+}
+
+/** The heaviest of a site's stacks, and the way to it in the graph. */
+function openRow(site, span) {
+  const value = (row, side) => rowValue(row, side, state.metric, unit());
+  const weight = (row) => Math.abs(value(row, 0) - (isDiff ? value(row, 1) : 0));
+  const row = site.shown.reduce((most, each) => (weight(each) > weight(most) ? each : most));
+  const { starts, calls } = stacks, lines = [];
+  for (let at = starts[row + 1] - 1; at >= starts[row]; at--) {
+    const isAllocator = starts[row + 1] - 1 - at < rows.cause[row];
+    lines.push(make('li', { class: isAllocator ? 'dim' : null }, functionOf(calls[at])[0],
+      make('span.where', {}, whereabouts(calls[at]))));
+  }
+  const show = make('button.plain', { onclick: () => {
+    update({ direction: 'up', allocators: false, path: [state.lines ? site.call : tree.calls[site.call][0]] });
+    byId('flame-section').scrollIntoView();
+    byId('flame').focus({ preventScroll: true });
+  } }, 'Show its callers in the graph');
+  const title = `The largest of ${stacksText(site.shown)}, innermost call first`;
+  const box = make('div.stack', {}, make('h4', {}, title), make('ol', {}, ...lines), show);
+  return make('tr.open', {}, make('td', { colspan: span }, box));
+}
+

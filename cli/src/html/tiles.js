@@ -1,0 +1,51 @@
+// The sums of everything, which are also the choice of what the rest of the page shows.
+
+function shownTotal(side, metric, by) {
+  if (state.thread < 0) return sideTotal(side, metric, by);
+  const total = new Total();
+  for (let row = 0; row < rows.length; row++) if (isShown(row)) total.addRow(row, side, metric);
+  return total.estimate(by);
+}
+
+function showTiles() {
+  const parent = byId('tiles');
+  METRICS.forEach((metric, index) => {
+    if (metric.pages && !hasPages) return;
+    const value = make('span.value'), detail = make('span.detail');
+    const tile = make('button.tile', {
+      'data-metric': index, onclick: () => update({ metric: index }),
+    }, make('span.name', {}, metric.name, make('span.what', {}, metric.what)), value, detail);
+    parent.append(tile);
+    watch(['unit', 'thread', 'metric'], () => {
+      const by = unitOf(index), now = shownTotal(0, index, by);
+      value.textContent = quantity(now.value, by);
+      detail.textContent = tileDetail(now, index, by);
+      tile.setAttribute('aria-pressed', String(state.metric === index));
+    });
+  });
+}
+
+function tileDetail(now, metric, by) {
+  if (isDiff) {
+    const change = difference(now, shownTotal(1, metric, by));
+    return `${signed(change.value, by)}${isNoise(change) ? ', within error' : ''}`;
+  }
+  if (!isExact(now)) return range(now, by);
+  if (METRICS[metric].pages) return 'every call known';
+  const other = shownTotal(0, metric, 1 - by);
+  return by === 0 ? `${count(other.value)} blocks` : bytes(other.value);
+}
+
+function showFilters() {
+  const parent = byId('filters');
+  const press = choice(parent, 'Count', [[0, 'Bytes'], [1, 'Blocks']], (value) => update({ unit: value }));
+  watch(['unit'], () => press(state.unit));
+  if (data.threads.length < 2) return;
+  const options = data.threads.map((name, i) => [name, i]).sort(([a], [b]) => (a < b ? -1 : 1));
+  const select = make('select', { 'aria-label': 'Thread', id: 'thread',
+    onchange: () => update({ thread: Number(select.value), path: [] }) },
+  make('option', { value: -1 }, 'All threads'),
+  ...options.map(([name, i]) => make('option', { value: i }, name)));
+  parent.append(select);
+}
+

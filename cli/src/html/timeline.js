@@ -1,0 +1,128 @@
+// Time: what blocks held, and what the process had, one above the other.
+
+const SERIES = [
+  { panel: 0, name: 'live', title: 'held by recorded blocks', fills: true },
+  { panel: 1, name: 'rss', title: 'RSS', fills: true },
+  { panel: 1, name: 'pss', title: 'PSS' },
+  { panel: 1, name: 'anonymous', title: 'anonymous' },
+  { panel: 1, name: 'cgroup', title: 'control group' },
+  { panel: 1, name: 'cgroup_limit', title: 'its limit', isLimit: true },
+];
+
+const PANELS = [{ title: 'Blocks', height: 118 }, { title: 'Process', height: 118 }];
+const MARGIN = { left: 70, right: 14, top: 20, gap: 30, bottom: 24 };
+
+const timeline = { moments: data.now.moments, window: null };
+
+function pointsOf(moments, name) {
+  return moments.at_ms.map((at, i) => [at, moments[name][i]]).filter(([, value]) => value !== null);
+}
+
+/** Series of a panel that say anything; with a comparison the lines of before, too. */
+function seriesOf(panel) {
+  const all = [];
+  sides.forEach((side, index) => SERIES.filter((each) => each.panel === panel).forEach((each) => {
+    const points = pointsOf(side.moments, each.name);
+    if (points.length < 2 || points.every(([, value]) => value === 0)) return;
+    if (index === 1 && (each.isLimit || !['live', 'rss'].includes(each.name))) return;
+    const isBefore = index === 1, title = isBefore ? `${each.title} before` : each.title;
+    all.push({ ...each, points, isBefore, title });
+  }));
+  return all;
+}
+
+function showTimeline() {
+  const parent = byId('timeline');
+  timeline.last = Math.max(...sides.map((side) => side.moments.at_ms.at(-1) || 0), 0);
+  if (timeline.moments.at_ms.length < 2) {
+    parent.replaceChildren(make('p.dim', {}, 'No moments were recorded.'));
+    byId('window').hidden = true;
+    return;
+  }
+  drawTimeline();
+  new ResizeObserver(() => {
+    if (Math.abs(parent.clientWidth - timeline.width) > 1) drawTimeline();
+  }).observe(parent);
+}
+
+function drawTimeline() {
+  const parent = byId('timeline'), width = Math.max(parent.clientWidth, 260);
+  timeline.width = width;
+  timeline.inner = width - MARGIN.left - MARGIN.right;
+  timeline.x = (at) => MARGIN.left + timeline.inner * at / timeline.last;
+  timeline.at = (x) => Math.max(0, Math.min(timeline.last, (x - MARGIN.left) / timeline.inner * timeline.last));
+  const drawn = [];
+  let top = MARGIN.top;
+  PANELS.forEach((panel, index) => {
+    const series = seriesOf(index);
+    if (series.length === 0) return;
+    drawn.push(drawPanel(panel, series, top));
+    top += panel.height + MARGIN.gap;
+  });
+  timeline.bottom = top - MARGIN.gap;
+  const height = timeline.bottom + MARGIN.bottom;
+  const svg = makeSvg('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'img',
+    'aria-label': `Memory over ${duration(timeline.last)}` }, ...drawn, timeAxis());
+  parent.replaceChildren(svg);
+  drawBrush(parent, svg);
+}
+
+function drawPanel(panel, series, top) {
+  const most = Math.max(...series.filter((each) => !isFarLimit(each, series))
+    .flatMap((each) => each.points.map(([, value]) => value)), 1);
+  const marks = ticks(most * 1.04, 4, 2), highest = Math.max(most * 1.04, marks.at(-1));
+  const y = (value) => top + panel.height * (1 - value / highest);
+  const group = makeSvg('g', {});
+  for (const mark of marks) {
+    const right = timeline.width - MARGIN.right;
+    group.append(makeSvg('line.grid', { x1: MARGIN.left, x2: right, y1: y(mark), y2: y(mark) }),
+      makeSvg('text.axis', { x: MARGIN.left - 8, y: y(mark) + 4, 'text-anchor': 'end' }, bytes(mark)));
+  }
+  const names = makeSvg('text.names', { x: MARGIN.left, y: top - 8 });
+  for (const each of series) {
+    const isFar = isFarLimit(each, series), name = `${each.name}${each.isBefore ? '-before' : ''}`;
+    names.append(makeSvg(`tspan.of-${name}`, { dx: names.childNodes.length > 0 ? 14 : 0 },
+      `\u25cf ${each.title}${isFar ? `: ${bytes(each.points.at(-1)[1])}, far above` : ''}`));
+    if (isFar) continue;
+    const line = each.points.map(([at, value]) => `${timeline.x(at).toFixed(1)},${y(value).toFixed(1)}`).join('L');
+    const ends = [each.points[0], each.points.at(-1)].map(([at]) => timeline.x(at).toFixed(1));
+    if (each.fills && !each.isBefore) {
+      group.append(makeSvg(`path.area.of-${name}`, { d: `M${ends[0]},${y(0)}L${line}L${ends[1]},${y(0)}Z` }));
+    }
+    group.append(makeSvg(`path.line.of-${name}`, { d: `M${line}` }));
+  }
+  group.append(names);
+  if (series[0].name === 'live') group.append(peakMark(series[0], y));
+  return group;
+}
+
+/** A limit that would press all else to the ground is told, not drawn. */
+function isFarLimit(each, series) {
+  if (!each.isLimit) return false;
+  const others = series.filter((other) => !other.isLimit);
+  return each.points.at(-1)[1] > 3 * Math.max(...others.flatMap(({ points }) => points.map(([, value]) => value)), 1);
+}
+
+function peakMark(live, y) {
+  const [at, value] = live.points.reduce((most, each) => (each[1] > most[1] ? each : most));
+  const x = timeline.x(at), isRight = x > timeline.width - 140;
+  return makeSvg('g.peak', {}, makeSvg('circle', { cx: x, cy: y(value), r: 3.5 }),
+    makeSvg('text', { x: x + (isRight ? -8 : 8), y: y(value) - 6, 'text-anchor': isRight ? 'end' : 'start' },
+      `peak ${bytes(value)}`));
+}
+
+function timeAxis() {
+  const marks = timeTicks(timeline.last, Math.max(3, timeline.inner / 110));
+  const step = marks.length > 1 ? marks[1] - marks[0] : timeline.last;
+  return makeSvg('g', {}, ...marks.map((mark) => makeSvg('text.axis', {
+    x: timeline.x(mark), y: timeline.bottom + 17, 'text-anchor': 'middle' }, clock(mark, step))));
+}
+
+function timeTicks(last, parts) {
+  const MINUTE = 60_000, DAY = 1440 * MINUTE;
+  if (last <= 3 * MINUTE) return ticks(last, parts, 10);
+  const step = [1, 2, 5, 10, 15, 30, 60, 120, 360, 720].map((n) => n * MINUTE).find((each) => last / each <= parts)
+    || Math.ceil(last / parts / DAY) * DAY;
+  return Array.from({ length: Math.floor(last / step) + 1 }, (_, i) => i * step);
+}
+
