@@ -49,7 +49,11 @@ fn write_report(out: &mut String, report: &Report) -> fmt::Result {
     write_cost(out, report)?;
     write_stacks(out, &report.stacks)?;
     write_state(out, report)?;
-    write_list(out, "without debug information", report.missing_symbols.iter().map(missing))
+    write_list(out, "without debug information", report.missing_symbols.iter().map(missing))?;
+    if let Some(file) = &report.recording {
+        writeln!(out, "recorded in {} ({})", file.path.display(), bytes(file.bytes))?;
+    }
+    Ok(())
 }
 
 fn write_function(out: &mut String, row: &FunctionReport) -> fmt::Result {
