@@ -72,7 +72,8 @@ fn meta(ledger: &Ledger, metric: Metric) -> Value {
         "interval": 1,
         "startTime": about.began.saturating_mul(1000),
         "profilingStartTime": 0,
-        "profilingEndTime": about.lasted_ms,
+        // What happens at the end of a range is not in it.
+        "profilingEndTime": about.lasted_ms.saturating_add(1),
         "processType": 0,
         "product": format!("{} memory of process {}", metric.name(), about.pid),
         "arguments": harmless::line(&about.command),
@@ -335,5 +336,92 @@ impl<'a> Tables<'a> {
             "filename": files,
         });
         (files, table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+    use crate::{ledger::sample, profile::Sum};
+
+    fn parsed(ledger: &Ledger, metric: Metric) -> Value {
+        let (mut file, mut text) = (Vec::new(), String::new());
+        write(ledger, metric, &mut file).unwrap();
+        GzDecoder::new(&file[..]).read_to_string(&mut text).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn at(table: &Value, index: &Value) -> Value {
+        table[usize::try_from(index.as_u64().unwrap()).unwrap()].clone()
+    }
+
+    /// The names of a stack, the innermost first.
+    fn names(profile: &Value, stack: &Value) -> Vec<String> {
+        let (shared, mut stack) = (&profile["shared"], stack.clone());
+        let mut names = Vec::new();
+        while !stack.is_null() {
+            let frame = at(&shared["stackTable"]["frame"], &stack);
+            let function = at(&shared["frameTable"]["func"], &frame);
+            let name = at(&shared["funcTable"]["name"], &function);
+            names.push(at(&shared["stringArray"], &name).as_str().unwrap().to_owned());
+            stack = at(&shared["stackTable"]["prefix"], &stack);
+        }
+        names
+    }
+
+    #[test]
+    fn bytes_are_allocations_of_their_threads() {
+        let told = parsed(&sample::ledger(), Metric::Allocated);
+        let [main, worker] = &told["threads"].as_array().unwrap()[..] else { panic!("{told}") };
+        assert_eq!((&main["name"], &worker["name"]), (&json!("all threads"), &json!("worker")));
+        let first = &main["nativeAllocations"];
+        assert_eq!(first["weight"], json!([96_000, 40_960]));
+        let stack = names(&told, &first["stack"][0]);
+        assert_eq!(stack, ["malloc", "make_node", "grow_list", "main"]);
+        assert_eq!(told["threads"][1]["nativeAllocations"]["weight"], json!([1_120_000]));
+    }
+
+    #[test]
+    fn all_columns_of_a_table_have_its_length() {
+        let told = parsed(&sample::ledger(), Metric::Live);
+        let tables = told["shared"].as_object().unwrap().values().filter(|t| t.is_object());
+        for table in tables.chain([&told["threads"][0]["nativeAllocations"]]) {
+            for column in table.as_object().unwrap().values().filter_map(Value::as_array) {
+                assert_eq!(json!(column.len()), table["length"], "{table}");
+            }
+        }
+    }
+
+    #[test]
+    fn counters_tell_changes() {
+        let told = parsed(&sample::ledger(), Metric::Live);
+        let counts = &told["counters"][0]["samples"]["count"];
+        assert_eq!(
+            (&counts[0], &counts[1], &counts[20]),
+            (&json!(0.0), &json!(5248.0), &json!(5248.0))
+        );
+        assert_eq!(told["counters"][1]["samples"]["count"][0], 10_000_000.0);
+    }
+
+    #[test]
+    fn what_has_no_stack_and_what_has_no_good_name_is_told_too() {
+        let mut ledger = sample::ledger();
+        ledger.total.sums[Metric::Live as usize].merge(&Sum::exact(100, 3));
+        ledger.functions[3].name = "\"\n</script>".to_owned();
+        let told = parsed(&ledger, Metric::Live);
+        let stacks = &told["threads"][0]["nativeAllocations"]["stack"];
+        assert_eq!(names(&told, &stacks[1]), ["malloc", "\" </script>"]);
+        assert_eq!(names(&told, &stacks[2]), [REST]);
+    }
+
+    #[test]
+    fn a_build_is_known_to_symbol_servers() {
+        let id = breakpad_id("0123456789abcdef0123456789abcdef01234567");
+        assert_eq!(id, "67452301AB89EFCD0123456789ABCDEF0");
+        assert_eq!(breakpad_id(""), "0".repeat(33));
     }
 }

@@ -11,6 +11,8 @@
 
 mod apportion;
 mod collapsed;
+#[cfg(test)]
+mod crowd;
 mod dhat;
 mod firefox;
 mod flamegraph;
@@ -24,8 +26,12 @@ mod protobuf;
 #[cfg(test)]
 mod reader_tests;
 mod sample;
+#[cfg(test)]
+mod shelf;
 mod story;
 mod tree;
+#[cfg(test)]
+mod web_reader_tests;
 
 use std::io::{self, Write};
 

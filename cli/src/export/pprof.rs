@@ -274,3 +274,132 @@ fn is_program(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     path.starts_with('/') && !name.ends_with(".so") && !name.contains(".so.")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
+    use super::{
+        super::protobuf::{fields, unpacked},
+        *,
+    };
+    use crate::ledger::sample;
+
+    /// A message's fields of one number.
+    fn all(message: &[u8], field: u64) -> Vec<Vec<u8>> {
+        let found = fields(message).into_iter().filter(|(number, ..)| *number == field);
+        found.map(|(_, _, bytes)| bytes.to_vec()).collect()
+    }
+
+    fn number(message: &[u8], field: u64) -> u64 {
+        let found = fields(message).into_iter().find(|(number, ..)| *number == field);
+        found.map_or(0, |(_, number, _)| number)
+    }
+
+    struct Decoded(Vec<u8>);
+
+    impl Decoded {
+        fn new(ledger: &Ledger, metric: Metric) -> Self {
+            let (mut file, mut profile) = (Vec::new(), Vec::new());
+            write(ledger, metric, &mut file).unwrap();
+            GzDecoder::new(&file[..]).read_to_end(&mut profile).unwrap();
+            Self(profile)
+        }
+
+        fn text(&self, index: u64) -> String {
+            let strings = all(&self.0, field::STRING);
+            String::from_utf8(strings[usize::try_from(index).unwrap()].clone()).unwrap()
+        }
+
+        fn types(&self) -> Vec<String> {
+            let types = all(&self.0, field::SAMPLE_TYPE);
+            types.iter().map(|kind| self.text(number(kind, 1))).collect()
+        }
+
+        /// The functions of a sample, and its values.
+        fn sample(&self, index: usize) -> (Vec<String>, Vec<u64>) {
+            let sample = &all(&self.0, field::SAMPLE)[index];
+            let [by_id_location, by_id_function] = [field::LOCATION, field::FUNCTION].map(|kind| {
+                let found = all(&self.0, kind).into_iter();
+                found.map(|one| (number(&one, 1), one)).collect::<HashMap<_, _>>()
+            });
+            let locations = unpacked(&all(sample, 1)[0]);
+            let lines = locations.iter().flat_map(|id| all(&by_id_location[id], 4));
+            let name = |line: Vec<u8>| self.text(number(&by_id_function[&number(&line, 1)], 2));
+            (lines.map(name).collect(), unpacked(&all(sample, 2)[0]))
+        }
+
+        fn labels(&self, sample: usize) -> Vec<(String, String, u64)> {
+            let labels = all(&all(&self.0, field::SAMPLE)[sample], 3);
+            let told = labels.iter().map(|label| {
+                (self.text(number(label, 1)), self.text(number(label, 2)), number(label, 3))
+            });
+            told.collect()
+        }
+    }
+
+    #[test]
+    fn a_sample_begins_with_what_caused_the_allocation() {
+        let read = Decoded::new(&sample::ledger(), Metric::Live);
+        let types = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"];
+        assert_eq!(read.types(), types);
+        assert_eq!(read.text(number(&read.0, field::DEFAULT_SAMPLE_TYPE)), "inuse_space");
+        let (names, values) = read.sample(0);
+        assert_eq!(names, ["make_node", "grow_list", "main"]);
+        assert_eq!(values, [1500, 96_000, 1000, 64_000]);
+        let label = |key: &str, text: &str, number| (key.to_owned(), text.to_owned(), number);
+        assert_eq!(read.labels(0), [label("allocator", "malloc", 0)]);
+        let worker = [
+            label("thread", "worker", 0),
+            label("thread_id", "", 4711),
+            label("allocator", "malloc", 0),
+        ];
+        assert_eq!(read.labels(2), worker);
+    }
+
+    #[test]
+    fn an_inlined_allocator_is_left_out_of_its_location() {
+        let mut ledger = sample::ledger();
+        ledger.stacks[0].cause = 2;
+        let read = Decoded::new(&ledger, Metric::Live);
+        assert_eq!(read.sample(0).0, ["grow_list", "main"]);
+        assert_eq!(read.labels(0)[0].1, "make_node");
+        // Where there is nothing but allocators nothing is left out.
+        ledger.stacks[0].cause = 99;
+        let read = Decoded::new(&ledger, Metric::Live);
+        assert_eq!(read.sample(0).0, ["malloc", "make_node", "grow_list", "main"]);
+    }
+
+    #[test]
+    fn another_metric_comes_as_a_fifth_and_is_shown_first() {
+        let read = Decoded::new(&sample::ledger(), Metric::Peak);
+        assert_eq!(read.types()[4..], ["peak_objects", "peak_space"]);
+        assert_eq!(read.text(number(&read.0, field::DEFAULT_SAMPLE_TYPE)), "peak_space");
+        assert_eq!(read.sample(0).1[4..], [1200, 76_800]);
+    }
+
+    #[test]
+    fn mappings_tell_their_builds_and_the_program_comes_first() {
+        let mut ledger = sample::ledger();
+        ledger.modules.swap(0, 1);
+        let read = Decoded::new(&ledger, Metric::Live);
+        let mappings = all(&read.0, field::MAPPING);
+        assert_eq!(number(&mappings[0], 1), 2);
+        assert_eq!(read.text(number(&mappings[0], 5)), "/usr/bin/list");
+        assert_eq!(read.text(number(&mappings[0], 6)), "0123456789abcdef0123456789abcdef01234567");
+    }
+
+    #[test]
+    fn losses_are_comments_and_no_name_spans_lines() {
+        let mut ledger = sample::ledger();
+        ledger.about.loss.frees = 3;
+        ledger.functions[3].name = "a\nb".to_owned();
+        let read = Decoded::new(&ledger, Metric::Live);
+        let comments = unpacked(&all(&read.0, field::COMMENT)[0]);
+        let comments: Vec<_> = comments.iter().map(|&index| read.text(index)).collect();
+        assert!(comments.iter().any(|note| note.starts_with("3 blocks are shown as held")));
+        assert_eq!(read.sample(1).0, ["a b"]);
+    }
+}

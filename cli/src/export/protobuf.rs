@@ -52,6 +52,46 @@ impl Message {
     }
 }
 
+/// The fields of a message, for tests: numbers, and bytes.
+#[cfg(test)]
+pub fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
+    fn varint(bytes: &mut &[u8]) -> u64 {
+        let mut number = 0;
+        for shift in (0..).step_by(7) {
+            let (first, rest) = bytes.split_first().unwrap();
+            *bytes = rest;
+            number |= u64::from(first & 0x7f) << shift;
+            if first & 0x80 == 0 {
+                break;
+            }
+        }
+        number
+    }
+    let mut fields = Vec::new();
+    while !bytes.is_empty() {
+        let key = varint(&mut bytes);
+        let number = varint(&mut bytes);
+        let (content, rest) = match key & 7 {
+            BYTES => bytes.split_at(usize::try_from(number).unwrap()),
+            kind => (&[][..], if kind == NUMBER { bytes } else { panic!("kind {kind}") }),
+        };
+        fields.push((key >> 3, number, content));
+        bytes = rest;
+    }
+    fields
+}
+
+/// The numbers in a packed field, for tests.
+#[cfg(test)]
+pub fn unpacked(bytes: &[u8]) -> Vec<u64> {
+    let mut numbered = Vec::new();
+    for group in bytes.split_inclusive(|byte| byte & 0x80 == 0) {
+        let digits = group.iter().rev();
+        numbered.push(digits.fold(0, |number, byte| number << 7 | u64::from(byte & 0x7f)));
+    }
+    numbered
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +105,9 @@ mod tests {
         message.number(5, 0);
         let guide = b"\x08\x96\x01\x12\x07testing\x22\x06\x03\x8e\x02\x9e\xa7\x05";
         assert_eq!(message.as_bytes(), guide);
+        let read = [(1, 150, &b""[..]), (2, 7, b"testing"), (4, 6, &guide[14..])];
+        assert_eq!(fields(guide), read);
+        assert_eq!(unpacked(read[2].2), [3, 270, 86942]);
     }
 
     #[test]

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
     use crate::{
         export::sample::by_stack,
-        ledger::{Ledger, sample},
+        ledger::{Ledger, Row, sample},
         profile::Sum,
     };
 
@@ -341,6 +341,8 @@ mod tests {
     fn large_blocks_that_go_at_once_make_no_peak() {
         let mut ledger = sample::ledger();
         ledger.rows[2].sums = [0, 500, 500, 0, 500].map(|blocks| Sum::exact(100_000, blocks));
+        ledger.total = Row::default();
+        ledger.rows.iter().for_each(|row| ledger.total.merge(row));
         let [peak, ..] = outcome(&ledger);
         assert_eq!(peak, 1200 * 64 + 10 * 4096);
     }

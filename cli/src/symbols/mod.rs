@@ -57,6 +57,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use heapattach_injector::proc::{Process, maps::Mapping};
 
+#[cfg(test)]
+pub use folder::skip;
 pub use missing::Missing;
 use modules::Modules;
 use perf_map::{PerfMap, Place};
