@@ -197,41 +197,42 @@ struct Profiler<'a> {
     shelf: &'a Shelf,
     server: Child,
     session: String,
-    deadline: Instant,
 }
+
+const PROFILER: &str = "npm install -g @firefox-devtools/profiler-cli";
 
 /// The bytes of all functions of each thread.
 fn firefox(shelf: &Shelf, file: &Path, threads: usize) -> Option<Vec<u64>> {
-    let cure = "npm install -g @firefox-devtools/profiler-cli";
-    shelf.ask("profiler-cli", "--version", cure)?;
+    shelf.ask("profiler-cli", "--version", PROFILER)?;
     let profiler = Profiler::new(shelf, file);
     Some((0..threads).map(|thread| profiler.total(thread)).collect())
 }
 
 impl<'a> Profiler<'a> {
     fn new(shelf: &'a Shelf, file: &Path) -> Self {
-        // Not the name of the one before, which may still be cleaning up.
         let session = file.file_name().unwrap().to_string_lossy().replace('.', "-");
         let load = format!("--daemon {} --session {session}", file.display());
         let server = shelf.command("profiler-cli", &load).stderr(Stdio::null()).spawn().unwrap();
-        Self { shelf, server, session, deadline: Instant::now() + Duration::from_secs(60) }
+        let profiler = Self { shelf, server, session };
+        // Whoever asks before it listens takes it for dead, and removes what it left.
+        let log = shelf.folder.join(format!("sessions/{}.log", profiler.session));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            if said.contains("Profile loaded") {
+                return profiler;
+            }
+            assert!(Instant::now() < deadline, "{said}");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn total(&self, thread: usize) -> u64 {
         let session = &self.session;
         let ask = format!("thread functions --json --limit 1000000 --thread t-{thread}");
         let ask = format!("{ask} --session {session}");
-        // It takes a while to begin.
-        let told = loop {
-            let told = self.shelf.command("profiler-cli", &ask).output().unwrap();
-            if told.status.success() {
-                break told.stdout;
-            }
-            let why = String::from_utf8_lossy(&told.stderr);
-            assert!(Instant::now() < self.deadline, "{why}");
-            thread::sleep(Duration::from_millis(50));
-        };
-        let told: Value = serde_json::from_slice(&told).unwrap();
+        let told = self.shelf.ask("profiler-cli", &ask, PROFILER).unwrap();
+        let told: Value = serde_json::from_str(&told).unwrap();
         let functions = told["functions"].as_array().unwrap();
         functions.iter().filter_map(|function| function["selfSamples"].as_u64()).sum()
     }

@@ -3,37 +3,22 @@
 //! The bytes of one metric are native allocations, all at the end of the session, since a ledger
 //! does not tell when each was made; what the process held in time are counters.
 
-use std::{
-    collections::HashMap,
-    io::{self, Write},
-};
+mod tables;
+
+use std::io::{self, Write};
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
 use super::{
     harmless, notes,
-    sample::{REST, Sample, samples},
+    sample::{Sample, samples},
 };
 use crate::ledger::{Ledger, Metric, Module, Thread};
+use tables::Tables;
 
 /// Since this version of the format all threads share their tables. Readers upgrade older ones.
 const VERSION: u32 = 60;
-
-/// Of the kinds of resources, a library.
-const LIBRARY: u32 = 1;
-
-/// Tables that all threads share.
-struct Tables<'a> {
-    ledger: &'a Ledger,
-    strings: Vec<String>,
-    known: HashMap<String, usize>,
-    /// By location: the frame of its outermost call.
-    frames: Vec<usize>,
-    /// Calls: which frame, and who called.
-    stacks: Vec<(usize, Option<usize>)>,
-    known_stacks: HashMap<(usize, Option<usize>), usize>,
-}
 
 /// Writes the bytes of a metric, by thread.
 pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
@@ -46,8 +31,8 @@ pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result
     for (index, samples) in by_thread.iter().enumerate() {
         // The counters need a thread, too.
         if !samples.is_empty() || index == 0 {
-            let thread = ledger.threads.get(index).cloned().unwrap_or_default();
-            threads.push(tables.thread(&thread, threads.is_empty(), samples, metric));
+            let of = ledger.threads.get(index).cloned().unwrap_or_default();
+            threads.push(thread(&mut tables, &of, threads.is_empty(), samples, metric));
         }
     }
     let profile = json!({
@@ -87,6 +72,49 @@ fn meta(ledger: &Ledger, metric: Metric) -> Value {
         "sourceCodeIsNotOnSearchfox": true,
         "markerSchema": [],
         "extra": [{ "label": "Recording", "entries": notes.collect::<Vec<_>>() }],
+    })
+}
+
+/// One thread, and the bytes of its stacks.
+fn thread(
+    tables: &mut Tables<'_>,
+    thread: &Thread,
+    is_main: bool,
+    samples: &[Sample],
+    metric: Metric,
+) -> Value {
+    let told = samples.iter().filter(|sample| sample.amount(metric).bytes > 0);
+    let told: Vec<_> = told.collect();
+    let stacks: Vec<_> = told.iter().map(|sample| tables.stack(sample.stack)).collect();
+    let weights: Vec<_> = told.iter().map(|sample| sample.amount(metric).bytes).collect();
+    let lasted = tables.ledger.about.lasted_ms;
+    let name = if thread.tid == 0 { "all threads".to_owned() } else { thread.name.clone() };
+    let pid = tables.ledger.about.pid;
+    json!({
+        "processType": "default",
+        "processStartupTime": 0,
+        "processShutdownTime": null,
+        "registerTime": 0,
+        "unregisterTime": null,
+        "pausedRanges": [],
+        "name": harmless::line(&name),
+        "isMainThread": is_main,
+        "pid": pid.to_string(),
+        "tid": thread.tid,
+        "samples": {
+            "stack": [], "time": [], "weight": null, "weightType": "samples", "length": 0,
+        },
+        "nativeAllocations": {
+            "time": vec![lasted; told.len()],
+            "weight": weights,
+            "weightType": "bytes",
+            "stack": stacks,
+            "length": told.len(),
+        },
+        "markers": {
+            "data": [], "name": [], "startTime": [], "endTime": [], "phase": [],
+            "category": [], "length": 0,
+        },
     })
 }
 
@@ -144,201 +172,6 @@ fn counters(ledger: &Ledger) -> Value {
     ])
 }
 
-impl<'a> Tables<'a> {
-    fn new(ledger: &'a Ledger) -> Self {
-        let mut frames = Vec::with_capacity(ledger.locations.len());
-        let mut next = 0;
-        for location in &ledger.locations {
-            frames.push(next);
-            next += location.lines.len();
-        }
-        Self {
-            ledger,
-            strings: Vec::new(),
-            known: HashMap::new(),
-            frames,
-            stacks: Vec::new(),
-            known_stacks: HashMap::new(),
-        }
-    }
-
-    fn string(&mut self, text: &str) -> usize {
-        let text = harmless::line(text);
-        if let Some(&known) = self.known.get(&text) {
-            return known;
-        }
-        self.strings.push(text.clone());
-        self.known.insert(text, self.strings.len() - 1);
-        self.strings.len() - 1
-    }
-
-    fn thread(
-        &mut self,
-        thread: &Thread,
-        is_main: bool,
-        samples: &[Sample],
-        metric: Metric,
-    ) -> Value {
-        let told = samples.iter().filter(|sample| sample.amount(metric).bytes > 0);
-        let told: Vec<_> = told.collect();
-        let stacks: Vec<_> = told.iter().map(|sample| self.stack(sample.stack)).collect();
-        let weights: Vec<_> = told.iter().map(|sample| sample.amount(metric).bytes).collect();
-        let lasted = self.ledger.about.lasted_ms;
-        let name = if thread.tid == 0 { "all threads".to_owned() } else { thread.name.clone() };
-        let pid = self.ledger.about.pid;
-        json!({
-            "processType": "default",
-            "processStartupTime": 0,
-            "processShutdownTime": null,
-            "registerTime": 0,
-            "unregisterTime": null,
-            "pausedRanges": [],
-            "name": harmless::line(&name),
-            "isMainThread": is_main,
-            "pid": pid.to_string(),
-            "tid": thread.tid,
-            "samples": {
-                "stack": [], "time": [], "weight": null, "weightType": "samples", "length": 0,
-            },
-            "nativeAllocations": {
-                "time": vec![lasted; told.len()],
-                "weight": weights,
-                "weightType": "bytes",
-                "stack": stacks,
-                "length": told.len(),
-            },
-            "markers": {
-                "data": [], "name": [], "startTime": [], "endTime": [], "phase": [],
-                "category": [], "length": 0,
-            },
-        })
-    }
-
-    /// The innermost call of a stack.
-    fn stack(&mut self, stack: Option<u32>) -> Option<usize> {
-        let ledger = self.ledger;
-        let Some(stack) = stack else {
-            // Beyond those of all locations.
-            return Some(self.call(ledger.locations.iter().map(|l| l.lines.len()).sum(), None));
-        };
-        let mut caller = None;
-        for &index in ledger.stacks[stack as usize].locations.iter().rev() {
-            let calls = ledger.locations[index as usize].lines.len();
-            for depth in 0..calls {
-                caller = Some(self.call(self.frames[index as usize] + depth, caller));
-            }
-        }
-        caller
-    }
-
-    fn call(&mut self, frame: usize, caller: Option<usize>) -> usize {
-        let next = self.stacks.len();
-        let call = *self.known_stacks.entry((frame, caller)).or_insert(next);
-        if call == next {
-            self.stacks.push((frame, caller));
-        }
-        call
-    }
-
-    fn shared(mut self) -> Value {
-        let (frames, functions) = (self.frame_table(), self.function_table());
-        let modules = &self.ledger.modules;
-        let names: Vec<_> = modules.iter().map(|module| self.string(&module.path)).collect();
-        let (sources, functions) = functions;
-        json!({
-            "stackTable": {
-                "frame": self.stacks.iter().map(|(frame, _)| *frame).collect::<Vec<_>>(),
-                "prefix": self.stacks.iter().map(|(_, caller)| *caller).collect::<Vec<_>>(),
-                "length": self.stacks.len(),
-            },
-            "frameTable": frames,
-            "funcTable": functions,
-            "resourceTable": {
-                "type": vec![LIBRARY; names.len()],
-                "lib": (0..names.len()).collect::<Vec<_>>(),
-                "host": vec![Value::Null; names.len()],
-                "length": names.len(),
-                "name": names,
-            },
-            "nativeSymbols": {
-                "libIndex": [], "address": [], "name": [], "functionSize": [], "length": 0,
-            },
-            "sources": sources,
-            "stringArray": self.strings,
-        })
-    }
-
-    /// The outermost call of each location first.
-    fn frame_table(&self) -> Value {
-        let (mut address, mut depths, mut functions, mut lines) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for location in &self.ledger.locations {
-            for (depth, line) in location.lines.iter().rev().enumerate() {
-                // An address within the call, not behind it.
-                address.push(json!(location.offset.saturating_sub(1)));
-                depths.push(depth);
-                functions.push(line.function as usize);
-                lines.push(line.line);
-            }
-        }
-        address.push(json!(-1));
-        depths.push(0);
-        functions.push(self.ledger.functions.len());
-        lines.push(None);
-        let length = lines.len();
-        json!({
-            "address": address,
-            "inlineDepth": depths,
-            "category": vec![0; length],
-            "subcategory": vec![0; length],
-            "func": functions,
-            "nativeSymbol": vec![Value::Null; length],
-            "innerWindowID": vec![Value::Null; length],
-            "line": lines,
-            "column": vec![Value::Null; length],
-            "length": length,
-        })
-    }
-
-    /// Source files, and functions.
-    fn function_table(&mut self) -> (Value, Value) {
-        let ledger = self.ledger;
-        let (mut files, mut known) = (Vec::new(), HashMap::new());
-        let (mut names, mut resources, mut sources) = (Vec::new(), Vec::new(), Vec::new());
-        for function in &ledger.functions {
-            names.push(self.string(&function.name));
-            resources.push(i64::from(function.module));
-            let source = (!function.file.is_empty()).then(|| {
-                *known.entry(&function.file).or_insert_with(|| {
-                    files.push(self.string(&function.file));
-                    files.len() - 1
-                })
-            });
-            sources.push(source);
-        }
-        names.push(self.string(REST));
-        resources.push(-1);
-        sources.push(None);
-        let length = names.len();
-        let table = json!({
-            "name": names,
-            "isJS": vec![false; length],
-            "relevantForJS": vec![false; length],
-            "resource": resources,
-            "source": sources,
-            "lineNumber": vec![Value::Null; length],
-            "columnNumber": vec![Value::Null; length],
-            "length": length,
-        });
-        let files = json!({
-            "uuid": vec![Value::Null; files.len()],
-            "length": files.len(),
-            "filename": files,
-        });
-        (files, table)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -346,7 +179,7 @@ mod tests {
     use flate2::read::GzDecoder;
 
     use super::*;
-    use crate::{ledger::sample, profile::Sum};
+    use crate::{export::sample::REST, ledger::sample, profile::Sum};
 
     fn parsed(ledger: &Ledger, metric: Metric) -> Value {
         let (mut file, mut text) = (Vec::new(), String::new());

@@ -5,6 +5,9 @@
 //! reader's are not told by a ledger: who held what between start, peak and end, and the bytes of
 //! blocks that did not stay.
 
+mod lot;
+mod story;
+
 use std::{
     collections::HashMap,
     fmt::Display,
@@ -16,9 +19,10 @@ use flate2::{Compression, write::GzEncoder};
 use super::{
     harmless, notes,
     sample::{REST, by_stack},
-    story::{self, Event, Fate, Lot},
 };
 use crate::ledger::{Ledger, Location};
+use lot::{Fate, Lot};
+use story::Event;
 
 /// The reader understands the version of heaptrack whose number this is, and this file format.
 const VERSION: &str = "v 10400 3";
@@ -49,10 +53,10 @@ pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
     let (mut lots, mut owners) = (Vec::new(), Vec::new());
     for sample in by_stack(ledger) {
         let trace = writer.trace(sample.stack)?;
-        lots.extend(story::lots(&sample));
+        lots.extend(lot::lots(&sample));
         owners.resize(lots.len(), trace);
     }
-    let fewer = story::shorten(&mut lots, EVENTS);
+    let fewer = lot::shorten(&mut lots, EVENTS);
     if fewer > 1 {
         writer
             .line(format_args!("# 1 of {fewer} allocations is written, with the bytes of all"))?;

@@ -5,6 +5,10 @@
 //! `allocator`. Names are ours, so that a reader need not have the files; it is told that all
 //! mappings have them.
 
+#[cfg(test)]
+mod decoded;
+mod protobuf;
+
 use std::{
     collections::HashMap,
     io::{self, Write},
@@ -14,10 +18,10 @@ use flate2::{Compression, write::GzEncoder};
 
 use super::{
     harmless, notes,
-    protobuf::Message,
     sample::{Amount, REST, Sample, samples},
 };
 use crate::ledger::{Ledger, Location, Metric};
+use protobuf::Message;
 
 /// Field numbers of `Profile`.
 mod field {
@@ -150,7 +154,7 @@ impl Writer<'_, '_> {
         let locations = self.stack(sample.stack)?;
         message.numbers(1, locations);
         message.numbers(2, amounts.iter().flat_map(|amount| [amount.blocks, amount.bytes]));
-        let thread = self.ledger.threads[sample.thread as usize].clone();
+        let thread = self.ledger.threads.get(sample.thread as usize).cloned().unwrap_or_default();
         if thread.tid != 0 {
             self.label(&mut message, "thread", &harmless::line(&thread.name));
             let mut label = Message::default();
@@ -277,75 +281,18 @@ fn is_program(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
-
-    use flate2::read::GzDecoder;
-
     use super::{
-        super::protobuf::{fields, unpacked},
+        decoded::{Decoded, all, number, unpacked},
         *,
     };
     use crate::ledger::sample;
-
-    /// A message's fields of one number.
-    fn all(message: &[u8], field: u64) -> Vec<Vec<u8>> {
-        let found = fields(message).into_iter().filter(|(number, ..)| *number == field);
-        found.map(|(_, _, bytes)| bytes.to_vec()).collect()
-    }
-
-    fn number(message: &[u8], field: u64) -> u64 {
-        let found = fields(message).into_iter().find(|(number, ..)| *number == field);
-        found.map_or(0, |(_, number, _)| number)
-    }
-
-    struct Decoded(Vec<u8>);
-
-    impl Decoded {
-        fn new(ledger: &Ledger, metric: Metric) -> Self {
-            let (mut file, mut profile) = (Vec::new(), Vec::new());
-            write(ledger, metric, &mut file).unwrap();
-            GzDecoder::new(&file[..]).read_to_end(&mut profile).unwrap();
-            Self(profile)
-        }
-
-        fn text(&self, index: u64) -> String {
-            let strings = all(&self.0, field::STRING);
-            String::from_utf8(strings[usize::try_from(index).unwrap()].clone()).unwrap()
-        }
-
-        fn types(&self) -> Vec<String> {
-            let types = all(&self.0, field::SAMPLE_TYPE);
-            types.iter().map(|kind| self.text(number(kind, 1))).collect()
-        }
-
-        /// The functions of a sample, and its values.
-        fn sample(&self, index: usize) -> (Vec<String>, Vec<u64>) {
-            let sample = &all(&self.0, field::SAMPLE)[index];
-            let [by_id_location, by_id_function] = [field::LOCATION, field::FUNCTION].map(|kind| {
-                let found = all(&self.0, kind).into_iter();
-                found.map(|one| (number(&one, 1), one)).collect::<HashMap<_, _>>()
-            });
-            let locations = unpacked(&all(sample, 1)[0]);
-            let lines = locations.iter().flat_map(|id| all(&by_id_location[id], 4));
-            let name = |line: Vec<u8>| self.text(number(&by_id_function[&number(&line, 1)], 2));
-            (lines.map(name).collect(), unpacked(&all(sample, 2)[0]))
-        }
-
-        fn labels(&self, sample: usize) -> Vec<(String, String, u64)> {
-            let labels = all(&all(&self.0, field::SAMPLE)[sample], 3);
-            let told = labels.iter().map(|label| {
-                (self.text(number(label, 1)), self.text(number(label, 2)), number(label, 3))
-            });
-            told.collect()
-        }
-    }
 
     #[test]
     fn a_sample_begins_with_what_caused_the_allocation() {
         let read = Decoded::new(&sample::ledger(), Metric::Live);
         let types = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"];
         assert_eq!(read.types(), types);
-        assert_eq!(read.text(number(&read.0, field::DEFAULT_SAMPLE_TYPE)), "inuse_space");
+        assert_eq!(read.text(number(&read.profile, field::DEFAULT_SAMPLE_TYPE)), "inuse_space");
         let (names, values) = read.sample(0);
         assert_eq!(names, ["make_node", "grow_list", "main"]);
         assert_eq!(values, [1500, 96_000, 1000, 64_000]);
@@ -376,7 +323,7 @@ mod tests {
     fn another_metric_comes_as_a_fifth_and_is_shown_first() {
         let read = Decoded::new(&sample::ledger(), Metric::Peak);
         assert_eq!(read.types()[4..], ["peak_objects", "peak_space"]);
-        assert_eq!(read.text(number(&read.0, field::DEFAULT_SAMPLE_TYPE)), "peak_space");
+        assert_eq!(read.text(number(&read.profile, field::DEFAULT_SAMPLE_TYPE)), "peak_space");
         assert_eq!(read.sample(0).1[4..], [1200, 76_800]);
     }
 
@@ -385,7 +332,7 @@ mod tests {
         let mut ledger = sample::ledger();
         ledger.modules.swap(0, 1);
         let read = Decoded::new(&ledger, Metric::Live);
-        let mappings = all(&read.0, field::MAPPING);
+        let mappings = all(&read.profile, field::MAPPING);
         assert_eq!(number(&mappings[0], 1), 2);
         assert_eq!(read.text(number(&mappings[0], 5)), "/usr/bin/list");
         assert_eq!(read.text(number(&mappings[0], 6)), "0123456789abcdef0123456789abcdef01234567");
@@ -397,7 +344,7 @@ mod tests {
         ledger.about.loss.frees = 3;
         ledger.functions[3].name = "a\nb".to_owned();
         let read = Decoded::new(&ledger, Metric::Live);
-        let comments = unpacked(&all(&read.0, field::COMMENT)[0]);
+        let comments = unpacked(&all(&read.profile, field::COMMENT)[0]);
         let comments: Vec<_> = comments.iter().map(|&index| read.text(index)).collect();
         assert!(comments.iter().any(|note| note.starts_with("3 blocks are shown as held")));
         assert_eq!(read.sample(1).0, ["a b"]);

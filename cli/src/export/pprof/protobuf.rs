@@ -5,9 +5,9 @@
 pub struct Message(Vec<u8>);
 
 /// The field holds a number.
-const NUMBER: u64 = 0;
+pub const NUMBER: u64 = 0;
 /// The field holds bytes: a text, a message, many numbers.
-const BYTES: u64 = 2;
+pub const BYTES: u64 = 2;
 
 impl Message {
     /// Adds a number. 0 is what a missing one is taken for.
@@ -52,49 +52,12 @@ impl Message {
     }
 }
 
-/// The fields of a message, for tests: numbers, and bytes.
-#[cfg(test)]
-pub fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
-    fn varint(bytes: &mut &[u8]) -> u64 {
-        let mut number = 0;
-        for shift in (0..).step_by(7) {
-            let (first, rest) = bytes.split_first().unwrap();
-            *bytes = rest;
-            number |= u64::from(first & 0x7f) << shift;
-            if first & 0x80 == 0 {
-                break;
-            }
-        }
-        number
-    }
-    let mut fields = Vec::new();
-    while !bytes.is_empty() {
-        let key = varint(&mut bytes);
-        let number = varint(&mut bytes);
-        let (content, rest) = match key & 7 {
-            BYTES => bytes.split_at(usize::try_from(number).unwrap()),
-            kind => (&[][..], if kind == NUMBER { bytes } else { panic!("kind {kind}") }),
-        };
-        fields.push((key >> 3, number, content));
-        bytes = rest;
-    }
-    fields
-}
-
-/// The numbers in a packed field, for tests.
-#[cfg(test)]
-pub fn unpacked(bytes: &[u8]) -> Vec<u64> {
-    let mut numbered = Vec::new();
-    for group in bytes.split_inclusive(|byte| byte & 0x80 == 0) {
-        let digits = group.iter().rev();
-        numbered.push(digits.fold(0, |number, byte| number << 7 | u64::from(byte & 0x7f)));
-    }
-    numbered
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::decoded::{fields, unpacked},
+        *,
+    };
 
     #[test]
     fn numbers_and_texts_are_as_the_encoding_guide_has_them() {
