@@ -7,37 +7,11 @@
 
 use std::io;
 
-use super::sample::{Amount, Sample};
-use crate::ledger::{Metric, Moment};
+use super::lot::{Fate, Lot};
+use crate::ledger::Moment;
 
 /// The story has at most so many moments.
 const MOMENTS: usize = 64;
-
-/// How long the blocks of a lot are held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// From before the peak to the end.
-    Held,
-    /// At the peak, and given back after it.
-    Peak,
-    /// Asked for after the peak, and held to the end.
-    Late,
-    /// Given back at once.
-    Temporary,
-    /// Given back before anything else is asked for, which need not have been at once.
-    Short,
-}
-
-/// Blocks of one size and one fate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lot {
-    /// How long they are held.
-    pub fate: Fate,
-    /// Of each.
-    pub size: u64,
-    /// How many.
-    pub blocks: u64,
-}
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,61 +34,6 @@ struct Pace {
     fallen: f64,
     /// Of all blocks that do not stay.
     passed: f64,
-}
-
-/// The fates of the blocks of a stack.
-pub fn lots(sample: &Sample) -> Vec<Lot> {
-    let [live, peak] = [Metric::Live, Metric::Peak].map(|metric| sample.amount(metric));
-    let least = |a: Amount, b: Amount| Amount {
-        bytes: a.bytes.min(b.bytes),
-        blocks: a.blocks.min(b.blocks),
-    };
-    let mut held = least(live, peak);
-    let (mut early, mut late) = (peak.minus(held), live.minus(held));
-    let impossible = |amount: Amount| amount.bytes > 0 && amount.blocks == 0;
-    if impossible(early) || impossible(late) {
-        // As many blocks, but other ones.
-        held = Amount { blocks: held.blocks.saturating_sub(1), ..held };
-        held = if held.blocks == 0 { Amount::default() } else { held };
-        (early, late) = (peak.minus(held), live.minus(held));
-    }
-    let stay = held.plus(early).plus(late);
-    let pass = sample.amount(Metric::Allocated).minus(stay);
-    let temporary = least(sample.amount(Metric::Temporary), pass);
-    let fates = [
-        (Fate::Held, held),
-        (Fate::Peak, early),
-        (Fate::Late, late),
-        (Fate::Temporary, temporary),
-        (Fate::Short, pass.minus(temporary)),
-    ];
-    fates.into_iter().flat_map(|(fate, amount)| split(fate, amount)).collect()
-}
-
-/// Blocks of two sizes that differ by one, so that no byte is lost.
-fn split(fate: Fate, amount: Amount) -> impl Iterator<Item = Lot> {
-    let stays = matches!(fate, Fate::Held | Fate::Peak | Fate::Late);
-    let blocks = if stays && amount.bytes > 0 { amount.blocks.max(1) } else { amount.blocks };
-    let (size, larger) =
-        if blocks == 0 { (0, 0) } else { (amount.bytes / blocks, amount.bytes % blocks) };
-    let lots = [(size, blocks - larger), (size.saturating_add(1), larger)];
-    let lot = move |(size, blocks)| (blocks > 0).then_some(Lot { fate, size, blocks });
-    lots.into_iter().filter_map(lot)
-}
-
-/// Fewer and larger blocks, if there are more than `limit`; how many times fewer. Bytes stay the
-/// same but for what a division leaves.
-pub fn shorten(amounts: &mut [Lot], limit: u64) -> u64 {
-    let blocks = |lots: &[Lot]| lots.iter().fold(0_u64, |sum, lot| sum.saturating_add(lot.blocks));
-    let times = blocks(amounts).div_ceil(limit.max(1)).max(1);
-    if times > 1 {
-        for lot in amounts {
-            let bytes = lot.size.saturating_mul(lot.blocks);
-            lot.blocks = lot.blocks.div_ceil(times);
-            lot.size = bytes / lot.blocks;
-        }
-    }
-    times
 }
 
 /// Tells the story.
@@ -158,7 +77,7 @@ impl Room {
         };
         let peak = sum([Fate::Held, Fate::Peak]);
         let end = sum([Fate::Held, Fate::Late]);
-        let rising = paces.iter().filter(|pace| pace.risen < 1.0).last();
+        let rising = paces.iter().rfind(|pace| pace.risen < 1.0);
         let top = paces.iter().find(|pace| pace.risen >= 1.0);
         Self {
             peak,
@@ -295,8 +214,8 @@ fn share(blocks: u64, part: f64) -> u64 {
 mod tests {
     use super::*;
     use crate::{
-        export::sample::by_stack,
-        ledger::{Ledger, sample},
+        export::{heaptrack::lot::lots, sample::by_stack},
+        ledger::{Ledger, Metric, Row, sample},
         profile::Sum,
     };
 
@@ -341,6 +260,8 @@ mod tests {
     fn large_blocks_that_go_at_once_make_no_peak() {
         let mut ledger = sample::ledger();
         ledger.rows[2].sums = [0, 500, 500, 0, 500].map(|blocks| Sum::exact(100_000, blocks));
+        ledger.total = Row::default();
+        ledger.rows.iter().for_each(|row| ledger.total.merge(row));
         let [peak, ..] = outcome(&ledger);
         assert_eq!(peak, 1200 * 64 + 10 * 4096);
     }
@@ -354,17 +275,5 @@ mod tests {
         ledger.total = ledger.rows[0].clone();
         // What is held at the end is more than the peak was: then that is the peak.
         assert_eq!(outcome(&ledger), [60, 60, 2, 0]);
-    }
-
-    #[test]
-    fn a_long_story_is_shortened_and_keeps_its_bytes() {
-        let mut lots = vec![
-            Lot { fate: Fate::Held, size: 8, blocks: 1_000_000 },
-            Lot { fate: Fate::Short, size: 100, blocks: 3 },
-        ];
-        assert_eq!(shorten(&mut lots, 1000), 1001);
-        assert_eq!(lots[0].blocks, 1000);
-        assert_eq!(lots[0].size * lots[0].blocks, 8_000_000);
-        assert_eq!((lots[1].blocks, lots[1].size), (1, 300));
     }
 }
