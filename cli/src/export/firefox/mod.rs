@@ -5,7 +5,7 @@
 
 mod tables;
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, IntoInnerError, Write};
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
@@ -42,9 +42,9 @@ pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result
         "shared": tables.shared(),
         "threads": threads,
     });
-    let mut out = GzEncoder::new(out, Compression::default());
+    let mut out = BufWriter::new(GzEncoder::new(out, Compression::default()));
     serde_json::to_writer(&mut out, &profile)?;
-    out.finish()?.flush()
+    out.into_inner().map_err(IntoInnerError::into_error)?.finish()?.flush()
 }
 
 fn meta(ledger: &Ledger, metric: Metric) -> Value {

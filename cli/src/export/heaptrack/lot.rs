@@ -20,6 +20,11 @@ pub enum Fate {
     Short,
 }
 
+impl Fate {
+    /// All of them, in their order.
+    pub const ALL: [Self; 5] = [Self::Held, Self::Peak, Self::Late, Self::Temporary, Self::Short];
+}
+
 /// Blocks of one size and one fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lot {
@@ -73,11 +78,11 @@ fn split(fate: Fate, amount: Amount) -> impl Iterator<Item = Lot> {
 
 /// Fewer and larger blocks, if there are more than `limit`; how many times fewer. Bytes stay the
 /// same but for what a division leaves.
-pub fn shorten(amounts: &mut [Lot], limit: u64) -> u64 {
+pub fn shorten(lots: &mut [Lot], limit: u64) -> u64 {
     let blocks = |lots: &[Lot]| lots.iter().fold(0_u64, |sum, lot| sum.saturating_add(lot.blocks));
-    let times = blocks(amounts).div_ceil(limit.max(1)).max(1);
+    let times = blocks(lots).div_ceil(limit.max(1)).max(1);
     if times > 1 {
-        for lot in amounts {
+        for lot in lots {
             let bytes = lot.size.saturating_mul(lot.blocks);
             lot.blocks = lot.blocks.div_ceil(times);
             lot.size = bytes / lot.blocks;

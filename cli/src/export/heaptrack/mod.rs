@@ -11,7 +11,7 @@ mod story;
 use std::{
     collections::HashMap,
     fmt::Display,
-    io::{self, Write},
+    io::{self, BufWriter, IntoInnerError, Write},
 };
 
 use flate2::{Compression, write::GzEncoder};
@@ -36,7 +36,7 @@ const EVENTS: u64 = 4_000_000;
 /// Tables are implicit: the n-th line of a kind is the n-th entry, from 1 on.
 struct Writer<'a, 'w> {
     ledger: &'a Ledger,
-    out: GzEncoder<&'w mut dyn Write>,
+    out: BufWriter<GzEncoder<&'w mut dyn Write>>,
     strings: HashMap<String, u64>,
     /// By index of the location; the one beyond all is [`REST`].
     places: HashMap<u32, u64>,
@@ -46,7 +46,8 @@ struct Writer<'a, 'w> {
 
 /// Writes the story of a ledger.
 pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
-    let out = GzEncoder::new(out, Compression::default());
+    // Millions of short lines: they are put together first, and they are alike.
+    let out = BufWriter::new(GzEncoder::new(out, Compression::fast()));
     let (strings, places, traces) = Default::default();
     let mut writer = Writer { ledger, out, strings, places, traces };
     writer.header()?;
@@ -77,7 +78,7 @@ pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
         }
     })?;
     writer.line(format_args!("c {:x}", ledger.about.lasted_ms))?;
-    writer.out.finish()?.flush()
+    writer.out.into_inner().map_err(IntoInnerError::into_error)?.finish()?.flush()
 }
 
 /// The number of the kind of blocks of a lot; the next is its twin. The kind 0 is none: the reader

@@ -11,7 +11,7 @@ mod protobuf;
 
 use std::{
     collections::HashMap,
-    io::{self, Write},
+    io::{self, BufWriter, IntoInnerError, Write},
 };
 
 use flate2::{Compression, write::GzEncoder};
@@ -42,7 +42,7 @@ mod field {
 /// A profile, while it is written.
 struct Writer<'a, 'w> {
     ledger: &'a Ledger,
-    out: GzEncoder<&'w mut dyn Write>,
+    out: BufWriter<GzEncoder<&'w mut dyn Write>>,
     /// By text.
     strings: HashMap<String, u64>,
     /// By a location and how many of its inlined calls are left out. Most have none left out.
@@ -52,7 +52,7 @@ struct Writer<'a, 'w> {
 /// Writes all samples. `metric` is what a reader shows first; if it is none of the four that every
 /// reader knows it comes as a fifth, with its blocks.
 pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
-    let out = GzEncoder::new(out, Compression::default());
+    let out = BufWriter::new(GzEncoder::new(out, Compression::default()));
     let strings = HashMap::from([(String::new(), 0)]);
     let mut writer = Writer { ledger, out, strings, locations: HashMap::new() };
     let metrics = metrics(metric);
@@ -264,7 +264,7 @@ impl Writer<'_, '_> {
         for (text, _) in strings {
             self.put(|profile| profile.bytes(field::STRING, text.as_bytes()))?;
         }
-        self.out.finish()?.flush()
+        self.out.into_inner().map_err(IntoInnerError::into_error)?.finish()?.flush()
     }
 }
 
