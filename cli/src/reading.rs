@@ -18,8 +18,9 @@ use crate::{
     output::complain,
     progress::spinner,
     quantity,
-    recording::{Recording, RecordingError},
-    view::Subject,
+    recording::{Recording, RecordingError, Store},
+    report::Report,
+    view::{Subject, Summary},
 };
 
 /// What is a file and what is a moment in `FILE@TIME`.
@@ -43,6 +44,17 @@ pub fn read(
         complain(&format!("{}: {damage}; what is before is whole", path.display()));
     }
     Ok(ledger)
+}
+
+/// What can be said of a session that has just ended.
+pub fn summarize(report: &mut Report, store: Option<&Store>) {
+    let bar = spinner("adding up");
+    let recording = match &report.recording {
+        Some(recording) => Recording::open(&recording.path).ok(),
+        None => store.and_then(Store::read),
+    };
+    report.summary = recording.map(|recording| Summary::new(&recording.ledger(None)));
+    bar.finish_and_clear();
 }
 
 /// The part of the time between two moments; `None` is all of it.

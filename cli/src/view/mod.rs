@@ -31,7 +31,7 @@ mod weight;
 
 pub use figure::Unit;
 pub use filter::Filter;
-pub use page::{Colour, Page};
+pub use page::{Colour, Ink, Page};
 pub use subject::{Ask, Order, Subject};
 pub use summary::{Summary, write_hints};
 
