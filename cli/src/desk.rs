@@ -28,6 +28,8 @@ pub struct Desk {
 pub enum Note {
     /// How things were.
     Moment(Moment),
+    /// How things were at the end; what is known from records comes to it when all are in.
+    Last(Moment),
     /// A moment to be kept, and to be found on disk at once.
     Mark(Mark),
     /// Where modules are now.
@@ -70,15 +72,20 @@ impl Pulse {
         self.mapped.store(sheet.mapped().live, Relaxed);
     }
 
-    /// The part of a moment that is known from records.
-    pub fn moment(&self) -> Moment {
+    /// A moment with the part that is known from records.
+    pub fn complete(&self, moment: Moment) -> Moment {
         Moment {
             live: read(&self.live),
             allocated: read(&self.allocated),
             blocks: read(&self.blocks),
             mapped: self.mapped.load(Relaxed),
-            ..Moment::default()
+            ..moment
         }
+    }
+
+    /// Bytes that are held.
+    pub fn live(&self) -> f64 {
+        read(&self.live)
     }
 
     /// The most bytes that were live at once.

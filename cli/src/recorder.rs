@@ -176,7 +176,7 @@ impl Recorder {
         let _ = records.finish(memory, |event, call| intake.take(event, call, *is_exact, desk));
         intake.settle();
         desk.pulse.set(intake.profile.sheet());
-        self.write_notes(desk);
+        self.write_notes(desk, true);
         let Self { records, intake, .. } = &mut self;
         let now = intake.clock.ticks();
         if let Some(scribe) = &mut intake.scribe {
@@ -199,21 +199,23 @@ impl Recorder {
 
     fn keep_up(&mut self, desk: &Desk) {
         desk.pulse.set(self.intake.profile.sheet());
-        self.write_notes(desk);
+        self.write_notes(desk, false);
         let Self { records, intake, .. } = self;
         if let Some(scribe) = &mut intake.scribe {
             scribe.keep_up(intake.clock.ticks(), &mut intake.profile, records);
         }
     }
 
-    fn write_notes(&mut self, desk: &Desk) {
+    fn write_notes(&mut self, desk: &Desk, is_last: bool) {
         let notes = desk.take();
         let Self { records, intake, threads, .. } = self;
         let Some(scribe) = &mut intake.scribe else { return };
         let is_marked = notes.iter().any(|note| matches!(note, Note::Mark(_)));
         for note in notes {
             match note {
-                Note::Moment(moment) => scribe.moment(&moment),
+                Note::Last(moment) if is_last => scribe.moment(desk.pulse.complete(moment)),
+                Note::Last(_) => desk.leave(note),
+                Note::Moment(moment) => scribe.moment(moment),
                 Note::Mark(mark) => scribe.mark(&mark),
                 Note::Modules(known) => scribe.modules(&known),
             }

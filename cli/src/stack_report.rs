@@ -15,9 +15,6 @@ use crate::{
 /// The end of a stack that was followed as far as there is one.
 pub const WHOLE: &str = "outermost";
 
-/// The end of a stack that was followed as far as there is one.
-pub const WHOLE: &str = "outermost";
-
 /// How stacks were followed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StacksReport {

@@ -14,6 +14,9 @@ const MOMENTS: u32 = 600;
 /// may have to wait: never more than this part of the time is spent on it.
 const SHARE: u32 = 100;
 
+/// Version 1 of control groups writes a number like this where there is no limit.
+const NO_LIMIT: u64 = 1 << 60;
+
 /// Says when it is time to look.
 #[derive(Debug)]
 pub struct Timeline {
@@ -60,6 +63,7 @@ pub fn with_memory(process: &Process, moment: Moment) -> Moment {
         kib.checked_mul(1024)
     };
     let (cgroup, cgroup_limit) = cgroup_memory(process).unzip();
+    let cgroup_limit = cgroup_limit.filter(|&limit| limit < NO_LIMIT);
     let (rss, pss, anonymous) = (bytes("Rss"), bytes("Pss"), bytes("Anonymous"));
     Moment { rss, pss, anonymous, cgroup, cgroup_limit, ..moment }
 }

@@ -72,7 +72,7 @@ impl<'a> Watchman<'a> {
     pub fn look(&mut self, session: &Session<'_>) -> Vec<Mark> {
         let process = &session.target().process;
         let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let moment = || Moment { at_ms, ..self.desk.pulse.moment() };
+        let moment = || self.desk.pulse.complete(Moment { at_ms, ..Moment::default() });
         if let Some(moment) = self.timeline.look(process, moment) {
             self.desk.leave(Note::Moment(moment));
         }
@@ -85,7 +85,7 @@ impl<'a> Watchman<'a> {
             *next = (*next + *period).max(now);
             marks.push("it is time".to_owned());
         }
-        let (live, peak) = (self.desk.pulse.moment().live, self.desk.pulse.peak());
+        let (live, peak) = (self.desk.pulse.live(), self.desk.pulse.peak());
         if self.growth.is_some_and(|growth| live >= self.live + growth) {
             self.live = live;
             marks.push("what is held has grown".to_owned());
@@ -120,7 +120,7 @@ impl<'a> Watchman<'a> {
     /// The last moment.
     pub fn end(&self, session: &Session<'_>) {
         let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let moment = Moment { at_ms, ..self.desk.pulse.moment() };
-        self.desk.leave(Note::Moment(with_memory(&session.target().process, moment)));
+        let moment = Moment { at_ms, ..Moment::default() };
+        self.desk.leave(Note::Last(with_memory(&session.target().process, moment)));
     }
 }

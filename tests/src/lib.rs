@@ -42,6 +42,7 @@ pub mod measure;
 pub mod oracle;
 pub mod page;
 pub mod real;
+pub mod recorded;
 pub mod report;
 pub mod sample;
 pub mod seed;

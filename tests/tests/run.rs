@@ -20,7 +20,7 @@ use nix::sys::signal::Signal;
 const PAIRS: u64 = 1000 + 50 + 200;
 
 fn shell(script: &str) -> Outcome {
-    Heapattach::new(["run", "--", "sh", "-c", script]).run()
+    Heapattach::new(["run", "--no-record", "--", "sh", "-c", script]).run()
 }
 
 fn report_file() -> PathBuf {
@@ -59,7 +59,7 @@ fn passes_the_exit_status_through() {
 #[test]
 fn passes_input_and_output_through() {
     let mut child = Command::new(binary())
-        .args(["run", "--", "sh", "-c", "cat; echo talk >&2"])
+        .args(["run", "--no-record", "--", "sh", "-c", "cat; echo talk >&2"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -108,7 +108,8 @@ fn reports_to_standard_error_and_leaves_standard_output_alone() {
 fn passes_signals_on() {
     let Some(program) = Source::new("from_start.c").build() else { return };
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let command = Heapattach::new(["run", "--"]).arg(&program).arg("wait").start();
+        let command =
+            Heapattach::new(["run", "--no-record", "--"]).arg(&program).arg("wait").start();
         wait_until("the program to wait", PATIENCE, || command.output().contains("waiting"));
         command.signal(signal);
         command.wait().expect(signal as i32);
@@ -151,7 +152,7 @@ fn detaches_in_mid_run_and_the_program_goes_on() {
 #[test]
 fn many_short_programs_in_a_row_all_end_as_they_would() {
     for turn in 0..30 {
-        let outcome = Heapattach::new(["run", "--", "/bin/true"]).run();
+        let outcome = Heapattach::new(["run", "--no-record", "--", "/bin/true"]).run();
         assert_eq!(outcome.code(), Some(0), "turn {turn}: {}", outcome.stderr);
     }
 }

@@ -3,9 +3,10 @@
 //!
 //! Blocks of one size, stack and thread are a *kind*, defined where it first occurs. So that what
 //! happens is a sequence of few different symbols (a kind was handed out, a kind was given back),
-//! and what comes next is guessed from the last three, else from the last one alone. Two bits tell
-//! whether a guess was right; they are mostly the same, and compression makes next to nothing of
-//! them. Addresses are not kept: which block it was that was given back is known by then, and what
+//! and what comes next is guessed from the last seven of them, else from the last three, else from
+//! the last one alone. Two bits tell which guess was right; they are mostly the same, and compression
+//! makes next to nothing of them. What was learned in one block of changes is used in the next, so
+//! that they have to be read in their order. Addresses are not kept: which block it was that was given back is known by then, and what
 //! is told of it is when it was handed out.
 
 use std::{
@@ -19,8 +20,8 @@ use crate::profile::{Change, Journal, Kind, RowId, Tick};
 /// A block of changes is closed when it is so large.
 pub const ENOUGH: usize = 1 << 20;
 
-/// Guesses by the last three symbols, and by the last one.
-const GUESSES: usize = 1 << 15;
+/// Guesses of each kind, as a power of two: more would not stay in a cache.
+const GUESS_BITS: u32 = 15;
 
 const TICK: u32 = 0;
 const RESTORED: u32 = 1;
@@ -36,69 +37,64 @@ const ALLOCATED: u32 = 0;
 const EXCHANGED: u32 = 1;
 const FREED: u32 = 2;
 
-/// Kinds of one block of changes at most.
-const KINDS_LIMIT: usize = 1 << 28;
+/// So many kinds are known at once; with more, everything is learned anew.
+const KINDS_LIMIT: usize = 1 << 20;
+/// A block of changes that begins anew may exceed the limit by as much as it has room for.
+const MOST_KINDS: usize = 1 << 28;
 
 #[derive(Debug)]
 struct Guesser {
-    by_three: Vec<u32>,
-    by_one: Vec<u32>,
+    tables: [Vec<u32>; GUESSERS],
+    /// The last seven, mixed: each shifts the older ones up, and the eighth out.
+    mixed: u64,
     last: [u32; 3],
 }
 
-/// How a symbol was guessed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Guess {
-    ByThree = 0,
-    ByOne = 1,
-    Wrong = 2,
-}
+/// From how much is guessed: seven, three, one.
+const GUESSERS: usize = 3;
+/// No guess was right.
+const WRONG: u8 = 3;
 
 impl Guesser {
     fn new() -> Self {
-        Self { by_three: vec![0; GUESSES], by_one: vec![0; GUESSES], last: [0; 3] }
+        Self { tables: [(); GUESSERS].map(|()| vec![0; 1 << GUESS_BITS]), mixed: 0, last: [0; 3] }
     }
 
-    fn places(&self) -> (usize, usize) {
+    fn places(&self) -> [usize; GUESSERS] {
         let [a, b, c] = self.last.map(u64::from);
         let three = a ^ b.rotate_left(21) ^ c.rotate_left(42);
-        let hash = |number: u64| {
-            let product = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 49;
-            usize::try_from(product).unwrap_or(0) % GUESSES
-        };
-        (hash(three), hash(a))
+        [self.mixed, three, a].map(|number| {
+            let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - GUESS_BITS);
+            usize::try_from(hash).unwrap_or_default()
+        })
     }
 
-    fn take(&mut self, symbol: u32) -> Guess {
-        let (three, one) = self.places();
-        let guess = if self.by_three[three] == symbol {
-            Guess::ByThree
-        } else if self.by_one[one] == symbol {
-            Guess::ByOne
-        } else {
-            Guess::Wrong
-        };
-        self.learn(three, one, symbol);
-        guess
+    /// Which guess of a symbol is right.
+    fn take(&mut self, symbol: u32) -> u8 {
+        let places = self.places();
+        let mut guesses = self.tables.iter().zip(places).map(|(table, place)| table[place]);
+        let right = guesses.position(|guess| guess == symbol);
+        self.learn(places, symbol);
+        right.and_then(|right| u8::try_from(right).ok()).unwrap_or(WRONG)
     }
 
+    /// The symbol, by which guess of it is right.
     fn give(&mut self, guess: u8, literal: impl FnOnce() -> Option<u32>) -> Option<u32> {
-        let (three, one) = self.places();
-        let symbol = match guess {
-            0 => self.by_three[three],
-            1 => self.by_one[one],
-            2 => literal()?,
-            _ => return None,
+        let places = self.places();
+        let guess = usize::from(guess);
+        let symbol = match self.tables.get(guess) {
+            Some(table) => table[places[guess]],
+            None => literal()?,
         };
-        self.learn(three, one, symbol);
+        self.learn(places, symbol);
         Some(symbol)
     }
 
-    fn learn(&mut self, three: usize, one: usize, symbol: u32) {
-        self.by_three[three] = symbol;
-        self.by_one[one] = symbol;
+    fn learn(&mut self, places: [usize; GUESSERS], symbol: u32) {
+        self.tables.iter_mut().zip(places).for_each(|(table, place)| table[place] = symbol);
         let [first, second, _] = self.last;
         self.last = [symbol, first, second];
+        self.mixed = self.mixed << 9 ^ u64::from(symbol).wrapping_mul(0x9e37_79b1);
     }
 }
 
@@ -148,6 +144,8 @@ pub struct Encoder {
     ages: Out,
     guesser: Guesser,
     count: u64,
+    /// Kinds that were known before this block.
+    known: usize,
     /// Size and interval of the last definition.
     last: (u64, u64),
 }
@@ -168,6 +166,7 @@ impl Encoder {
             ages,
             guesser: Guesser::new(),
             count: 0,
+            known: 0,
             last: (0, 0),
         }
     }
@@ -192,16 +191,21 @@ impl Encoder {
         self.guesses.len() + columns.iter().map(|out| out.0.len()).sum::<usize>()
     }
 
-    /// The content of a block.
-    pub fn finish(self) -> Vec<u8> {
+    /// The content of a block; more may follow.
+    pub fn finish(&mut self) -> Vec<u8> {
         let mut out = Out::default();
         out.number(self.begin);
         out.number(self.count);
-        out.number(self.kinds.len() as u64);
-        for column in [self.definitions, Out(self.guesses), self.literals, self.details, self.ages]
-        {
-            out.bytes(&column.0);
+        out.number(self.known as u64);
+        let columns = [&mut self.definitions.0, &mut self.guesses, &mut self.literals.0];
+        for column in columns.into_iter().chain([&mut self.details.0, &mut self.ages.0]) {
+            out.bytes(column);
+            column.clear();
         }
+        if self.kinds.len() > KINDS_LIMIT {
+            *self = Self::new(self.now);
+        }
+        (self.begin, self.count, self.known) = (self.now, 0, self.kinds.len());
         out.0
     }
 
@@ -212,10 +216,10 @@ impl Encoder {
             self.guesses.push(0);
         }
         if let Some(last) = self.guesses.last_mut() {
-            *last |= (guess as u8) << shift;
+            *last |= guess << shift;
         }
         self.count += 1;
-        if guess == Guess::Wrong {
+        if guess == WRONG {
             self.literals.number(symbol.into());
         }
     }
@@ -285,74 +289,99 @@ pub fn begin(content: &[u8]) -> Option<u64> {
     In::new(content).number()
 }
 
-/// Tells the changes of a block, each with its time in ticks, until `tell` has enough. `None` if
-/// they are nonsense; what came before that was told.
-pub fn decode(content: &[u8], mut tell: impl FnMut(u64, &Change) -> bool) -> Option<()> {
-    let mut all = In::new(content);
-    let mut now = all.number()?;
-    let count = all.number()?;
-    let kinds = usize::try_from(all.number()?).ok()?;
-    let definitions = In::new(all.bytes()?);
-    let guesses = all.bytes()?;
-    let [mut literals, mut details, mut ages] =
-        [all.bytes()?, all.bytes()?, all.bytes()?].map(In::new);
-    let kinds = define(definitions, kinds)?;
-    if count.div_ceil(4) != guesses.len() as u64 {
-        return None;
-    }
-    let kind_at = |number: u32| kinds.get(number as usize).copied();
-    let mut guesser = Guesser::new();
-    let each = (0..count)
-        .zip(guesses.iter().flat_map(|&byte| (0..8).step_by(2).map(move |by| byte >> by & 3)));
-    for (_, guess) in each {
-        let symbol = guesser.give(guess, || literals.small())?;
-        let ticks = Tick::of(now);
-        let ago = |from: &mut In<'_>| Some(ticks.minus(from.small()?));
-        let change = match symbol {
-            TICK => {
-                now = now.checked_add(details.number()?)?;
-                continue;
-            }
-            RESTORED => {
-                let kind = kind_at(details.small()?)?;
-                Change::Restored { kind, birth: ago(&mut details)?, death: ago(&mut details)? }
-            }
-            MAPPED | MAPPED_UNKEPT | UNMAPPED | REMAINED => {
-                let (row, bytes) = (RowId(details.small()?), details.number()?);
-                match symbol {
-                    UNMAPPED => Change::Unmapped { row, bytes },
-                    REMAINED => Change::Remained { row, bytes },
-                    _ => Change::Mapped { row, bytes, kept: symbol == MAPPED },
-                }
-            }
-            UNKEPT | UNKEPT_EXCHANGED => {
-                let kind = kind_at(details.small()?)?;
-                Change::Allocated { kind, kept: false, exchanged: symbol == UNKEPT_EXCHANGED }
-            }
-            _ => {
-                let kind = kind_at((symbol - KINDS) / 3)?;
-                match (symbol - KINDS) % 3 {
-                    FREED => Change::Freed { kind, birth: ago(&mut ages)? },
-                    what => Change::Allocated { kind, kept: true, exchanged: what == EXCHANGED },
-                }
-            }
-        };
-        if !tell(now, &change) {
-            return Some(());
-        }
-    }
-    Some(())
+/// Reads block after block.
+#[derive(Debug)]
+pub struct Decoder {
+    kinds: Vec<Kind>,
+    guesser: Guesser,
+    last: (u64, u64),
 }
 
-fn define(mut definitions: In<'_>, count: usize) -> Option<Vec<Kind>> {
-    let mut kinds = Vec::new();
-    let mut last = (0, 0);
-    while !definitions.is_empty() && kinds.len() < KINDS_LIMIT {
-        let row = RowId(definitions.small()?);
-        last = (definitions.distance(last.0)?, definitions.distance(last.1)?);
-        kinds.push(Kind::new(row, last.0, last.1));
+impl Default for Decoder {
+    fn default() -> Self {
+        Self { kinds: Vec::new(), guesser: Guesser::new(), last: (0, 0) }
     }
-    (kinds.len() == count).then_some(kinds)
+}
+
+impl Decoder {
+    /// Tells the changes of a block, each with its time in ticks, until `tell` has enough. `None` if
+    /// they are nonsense, or if the block before was not read; what came before that was told.
+    pub fn decode(
+        &mut self,
+        content: &[u8],
+        mut tell: impl FnMut(u64, &Change) -> bool,
+    ) -> Option<()> {
+        let mut all = In::new(content);
+        let mut now = all.number()?;
+        let count = all.number()?;
+        match usize::try_from(all.number()?).ok()? {
+            0 => *self = Self::default(),
+            known if known == self.kinds.len() => {}
+            _ => return None,
+        }
+        let definitions = In::new(all.bytes()?);
+        let guesses = all.bytes()?;
+        let [mut literals, mut details, mut ages] =
+            [all.bytes()?, all.bytes()?, all.bytes()?].map(In::new);
+        self.define(definitions)?;
+        let Self { kinds, guesser, .. } = self;
+        if count.div_ceil(4) != guesses.len() as u64 {
+            return None;
+        }
+        let kind_at = |number: u32| kinds.get(number as usize).copied();
+        let each = (0..count)
+            .zip(guesses.iter().flat_map(|&byte| (0..8).step_by(2).map(move |by| byte >> by & 3)));
+        for (_, guess) in each {
+            let symbol = guesser.give(guess, || literals.small())?;
+            let ticks = Tick::of(now);
+            let ago = |from: &mut In<'_>| Some(ticks.minus(from.small()?));
+            let change = match symbol {
+                TICK => {
+                    now = now.checked_add(details.number()?)?;
+                    continue;
+                }
+                RESTORED => {
+                    let kind = kind_at(details.small()?)?;
+                    Change::Restored { kind, birth: ago(&mut details)?, death: ago(&mut details)? }
+                }
+                MAPPED | MAPPED_UNKEPT | UNMAPPED | REMAINED => {
+                    let (row, bytes) = (RowId(details.small()?), details.number()?);
+                    match symbol {
+                        UNMAPPED => Change::Unmapped { row, bytes },
+                        REMAINED => Change::Remained { row, bytes },
+                        _ => Change::Mapped { row, bytes, kept: symbol == MAPPED },
+                    }
+                }
+                UNKEPT | UNKEPT_EXCHANGED => {
+                    let kind = kind_at(details.small()?)?;
+                    Change::Allocated { kind, kept: false, exchanged: symbol == UNKEPT_EXCHANGED }
+                }
+                _ => {
+                    let kind = kind_at((symbol - KINDS) / 3)?;
+                    match (symbol - KINDS) % 3 {
+                        FREED => Change::Freed { kind, birth: ago(&mut ages)? },
+                        what => {
+                            Change::Allocated { kind, kept: true, exchanged: what == EXCHANGED }
+                        }
+                    }
+                }
+            };
+            if !tell(now, &change) {
+                return Some(());
+            }
+        }
+        Some(())
+    }
+
+    fn define(&mut self, mut definitions: In<'_>) -> Option<()> {
+        while !definitions.is_empty() {
+            let row = RowId(definitions.small()?);
+            let (size, interval) = self.last;
+            self.last = (definitions.distance(size)?, definitions.distance(interval)?);
+            self.kinds.push(Kind::new(row, self.last.0, self.last.1));
+        }
+        (self.kinds.len() <= MOST_KINDS).then_some(())
+    }
 }
 
 #[cfg(test)]
@@ -399,12 +428,35 @@ mod tests {
         encoder.finish()
     }
 
+    fn decode(bytes: &[u8], tell: impl FnMut(u64, &Change) -> bool) -> Option<()> {
+        Decoder::default().decode(bytes, tell)
+    }
+
     proptest! {
         #[test]
         fn what_happened_is_told_as_it_happened(changes in changes()) {
             let mut told = Vec::new();
             let whole = decode(&encoded(&changes), |now, change| { told.push((now, *change)); true });
             prop_assert_eq!(whole, Some(()));
+            prop_assert_eq!(told, changes);
+        }
+
+        #[test]
+        fn blocks_go_on_where_the_one_before_ended(changes in changes(), parts in 1..9usize) {
+            let mut encoder = Encoder::new(1 << 33);
+            let mut blocks = Vec::new();
+            for part in changes.chunks(changes.len().div_ceil(parts).max(1)) {
+                for (now, change) in part {
+                    encoder.set_now(*now);
+                    encoder.note(change);
+                }
+                blocks.push(encoder.finish());
+            }
+            let (mut decoder, mut told) = (Decoder::default(), Vec::new());
+            for block in &blocks {
+                let whole = decoder.decode(block, |now, change| { told.push((now, *change)); true });
+                prop_assert_eq!(whole, Some(()));
+            }
             prop_assert_eq!(told, changes);
         }
 

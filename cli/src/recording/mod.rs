@@ -271,6 +271,7 @@ impl Recording {
 
     /// Takes in what happened in this time, from a place in the course on.
     fn replay(&self, sheet: &mut Sheet, from: usize, time: Range<u64>) {
+        let mut decoder = changes::Decoder::default();
         let log = self.course[from..].iter().filter(|(_, place)| place.content == Content::Changes);
         for (begin, place) in log {
             if *begin >= time.end {
@@ -278,7 +279,7 @@ impl Recording {
             }
             let Some(content) = block::read(&self.file, place) else { return };
             // Nonsense in a block that is whole was written on purpose; what came before counts.
-            let _ = changes::decode(&content, |now, change| {
+            let _ = decoder.decode(&content, |now, change| {
                 if now >= time.start && now < time.end {
                     sheet.apply(change, Tick::of(now));
                 }

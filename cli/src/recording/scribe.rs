@@ -45,6 +45,8 @@ pub struct Scribe {
     rows_told: usize,
     /// By the number that the session has for a stack: one more than the file's.
     stacks: Vec<u64>,
+    /// Those that are not written yet.
+    moments: Vec<Moment>,
     flushed: u64,
 }
 
@@ -52,8 +54,8 @@ impl Scribe {
     /// On this tape; `logs` says whether everything is kept that happens.
     pub fn new(tape: Tape, logs: bool) -> Self {
         let changes = logs.then(|| changes::Encoder::new(0));
-        let (rows, stacks) = Default::default();
-        Self { tape, changes, rows, rows_told: 0, stacks, flushed: 0 }
+        let (rows, stacks, moments) = Default::default();
+        Self { tape, changes, rows, rows_told: 0, stacks, moments, flushed: 0 }
     }
 
     /// What the session is, as far as it is known by now.
@@ -72,8 +74,8 @@ impl Scribe {
     }
 
     /// Another moment.
-    pub fn moment(&self, moment: &Moment) {
-        self.put_json(Content::Moments, &[moment]);
+    pub fn moment(&mut self, moment: Moment) {
+        self.moments.push(moment);
     }
 
     /// A moment to be kept.
@@ -101,6 +103,8 @@ impl Scribe {
             while self.tape.is_full() && !self.tape.has_failed() {
                 std::thread::sleep(Duration::from_millis(1));
             }
+            // What was learned is gone with what happened.
+            self.changes = Some(changes::Encoder::new(now));
         }
         if self.tape.is_crowded() {
             self.changes = None;
@@ -110,10 +114,13 @@ impl Scribe {
     /// Passes on what has come together.
     pub fn flush(&mut self, now: u64, profile: &Profile, stacks: &impl StackSource) {
         self.flushed = now;
+        if !self.moments.is_empty() {
+            self.put_json(Content::Moments, &self.moments);
+            self.moments.clear();
+        }
         self.tell_rows(profile, stacks);
-        if let Some(changes) = self.changes.take_if(|changes| !changes.is_empty()) {
+        if let Some(changes) = self.changes.as_mut().filter(|changes| !changes.is_empty()) {
             self.tape.put(Content::Changes, changes.finish());
-            self.changes = Some(changes::Encoder::new(now));
         }
     }
 
