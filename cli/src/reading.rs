@@ -82,7 +82,10 @@ pub fn refuse(error: &RecordingError) -> Exit {
 pub fn write_file(subject: &Subject<'_>, format: FileFormat, name: &Path, look: &LookArgs) -> Exit {
     let write = |out: &mut dyn Write| match format {
         FileFormat::Html => html::write(subject.now, subject.base, out),
-        FileFormat::Export(format) => export::write(subject.now, format, look.metric, out),
+        FileFormat::Export(format) => match subject.base {
+            None => export::write(subject.now, format, look.metric, out),
+            Some(base) => export::write_difference(subject.now, base, format, look.metric, out),
+        },
     };
     let is_terminal = io::stdout().is_terminal();
     let target = match &look.output {

@@ -7,7 +7,7 @@ use crate::{
     quantity::{bytes, count, time},
     report::{FunctionReport, Report},
     stack_report::stacks,
-    view::{Ink, Page, write_hints},
+    view::{Ink, Page, write_next},
 };
 
 /// Functions that are not hooked, modules without names: told shortly, --json has them all.
@@ -105,17 +105,7 @@ fn write_files(page: &mut Page, report: &Report) {
     let Some(recording) = &report.recording else { return };
     let (path, size) = (recording.path.display(), bytes(recording.bytes));
     page.prose("FILES", Ink::Plain, &format!("{path} ({size})"));
-    write_hints(
-        page,
-        &[
-            format!(
-                "heapattach report {path} --view tree     (or sites, top, peak, timeline, ...)"
-            ),
-            format!(
-                "heapattach report {path} --format html   (or pprof, flamegraph, heaptrack, ...)"
-            ),
-        ],
-    );
+    write_next(page, &recording.path);
 }
 
 fn write_list(
