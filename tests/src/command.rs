@@ -4,7 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs::{self, File},
     os::unix::process::ExitStatusExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::{Duration, Instant},
@@ -137,6 +137,13 @@ impl Heapattach {
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// Runs it in this folder.
+    #[must_use]
+    pub fn folder(mut self, folder: impl AsRef<Path>) -> Self {
+        self.command.current_dir(folder);
         self
     }
 

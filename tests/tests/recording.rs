@@ -271,6 +271,33 @@ fn a_file_that_is_there_is_not_written_over() {
 }
 
 #[test]
+fn a_session_leaves_a_file_named_after_the_process_unless_it_prints_json() {
+    let Some(launch) = Launch::new("steady.c") else { return };
+    let fixture = launch.start();
+    let folder = std::env::temp_dir().join(format!("heapattach-default-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a temporary folder");
+    let pid = fixture.pid().to_string();
+    let attach = ["-p", &pid, "--duration", "50ms"];
+    for more in [&["--json"][..], &["--no-record"], &[], &[]] {
+        Heapattach::new([&attach, more].concat()).folder(&folder).run().expect(0);
+    }
+    Heapattach::new(["run", "--", "true"]).folder(&folder).run().expect(0);
+    let entries = fs::read_dir(&folder).expect("it is there").filter_map(Result::ok);
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort_by_key(String::len);
+    let what = format!("{names:?}");
+    assert_eq!(names.len(), 3, "{what}");
+    assert!(names.iter().any(|name| name.ends_with(&format!(".{pid}.heapattach"))), "{what}");
+    assert!(names.iter().any(|name| name.ends_with(&format!(".{pid}.2.heapattach"))), "{what}");
+    assert!(names.iter().any(|name| name.starts_with("true.")), "{what}");
+    for name in &names {
+        assert!(Recording::open(&folder.join(name)).is_ok_and(|file| file.is_final()), "{name}");
+    }
+    let _ = fs::remove_dir_all(&folder);
+    fixture.finish();
+}
+
+#[test]
 fn a_recording_is_its_owners_and_can_leave_out_names_and_command() {
     let Some(launch) = Launch::new("steady.c") else { return };
     let mut fixture = launch.arg("secret-token").start();

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! No I/O, no clock, no symbols. Whatever the target writes, memory stays within [`Limits`], and
-//! what had to be left out is counted in [`Oddities`], [`Mappings`] and the unknown row.
+//! what had to be left out is counted in [`Oddities`], `Mappings` and the unknown row.
 
 #![allow(dead_code, reason = "the report does not tell yet what did not add up among the pages")]
 

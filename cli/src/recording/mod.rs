@@ -24,8 +24,6 @@
 //! line. New fields in JSON do not change the version: who does not know them passes over them. Any
 //! other change does, and then this is said instead of guessing.
 
-#![allow(dead_code, reason = "the report of a file is to come")]
-
 mod assembly;
 mod block;
 mod changes;
@@ -35,6 +33,8 @@ mod place;
 mod rows;
 mod scribe;
 mod snapshot;
+#[cfg(test)]
+mod speed;
 mod tape;
 #[cfg(test)]
 mod tests;
@@ -256,7 +256,7 @@ impl Recording {
             let content = block::read(&self.file, place);
             let piece = content.and_then(|text| snapshot::decode(&text, self.table.rows.len()));
             if let Some(piece) = piece {
-                sheet.resume(piece.snapshot);
+                sheet.resume(piece);
             }
         }
         self.replay(&mut sheet, last, 0..end);

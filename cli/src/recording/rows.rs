@@ -5,10 +5,10 @@ use super::wire::{In, Out};
 /// Rows of one block.
 pub const ROWS: usize = 4096;
 /// Frames of a stack at most.
-const FRAMES: usize = 1 << 12;
+const FRAMES: usize = 256;
 /// No honest session has more rows or stacks, nor more frames in all of them.
 const ROWS_LIMIT: usize = 1 << 22;
-const FRAMES_LIMIT: usize = 1 << 27;
+const FRAMES_LIMIT: usize = 1 << 25;
 
 /// A call stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -32,17 +32,6 @@ pub fn encode(now: u64, snapshot: &Snapshot) -> Vec<Vec<u8>> {
     pieces.enumerate().map(content).collect()
 }
 
-/// A piece of a snapshot.
-#[derive(Debug)]
-pub struct Piece {
-    /// When it was made, in ticks.
-    pub now: u64,
-    /// Whether no more follow.
-    pub is_last: bool,
-    /// What is in it.
-    pub snapshot: Snapshot,
-}
-
 /// When a snapshot was made, in ticks, and whether the block is its last.
 pub fn head(content: &[u8]) -> Option<(u64, bool)> {
     let mut all = In::new(content);
@@ -50,9 +39,9 @@ pub fn head(content: &[u8]) -> Option<(u64, bool)> {
 }
 
 /// What such a block says; `rows` is how many rows there are.
-pub fn decode(content: &[u8], rows: usize) -> Option<Piece> {
+pub fn decode(content: &[u8], rows: usize) -> Option<Snapshot> {
     let mut all = In::new(content);
-    let (now, flags) = (all.number()?, all.number()?);
+    let (_, flags) = (all.number()?, all.number()?);
     let total = get(&mut all)?;
     let mut snapshot = Snapshot { total, has_new_peak: flags & 2 != 0, rows: Vec::new() };
     let mut before = 0_u32;
@@ -60,7 +49,7 @@ pub fn decode(content: &[u8], rows: usize) -> Option<Piece> {
         before = before.checked_add(all.small()?).filter(|&id| (id as usize) < rows)?;
         snapshot.rows.push((RowId(before), get(&mut all)?));
     }
-    Some(Piece { now, is_last: flags & 1 != 0, snapshot })
+    Some(snapshot)
 }
 
 fn put(out: &mut Out, row: &Row) {
@@ -199,9 +188,8 @@ mod tests {
             let mut live = sheet(&blocks[..cut], interval);
             let mut back = sheet(&[], interval);
             for piece in encode(77, &live.snapshot()) {
-                let piece = decode(&piece, 3).unwrap();
-                prop_assert!(piece.now == 77 && piece.is_last);
-                back.resume(piece.snapshot);
+                prop_assert_eq!(head(&piece), Some((77, true)));
+                back.resume(decode(&piece, 3).unwrap());
             }
             // Then both go on, and another snapshot is made.
             for (number, &(row, size)) in (1..).zip(&blocks[cut..]) {
@@ -212,7 +200,7 @@ mod tests {
                 }
             }
             for piece in encode(78, &live.snapshot()) {
-                back.resume(decode(&piece, 3).unwrap().snapshot);
+                back.resume(decode(&piece, 3).unwrap());
             }
             prop_assert_eq!(told(&back), told(&live));
         }
@@ -226,8 +214,8 @@ mod tests {
             for mut piece in encode(77, &sheet(&blocks, 4096).snapshot()) {
                 let at = at.index(piece.len());
                 piece[at] ^= by;
-                if let Some(piece) = decode(&piece, 3) {
-                    sheet(&[], 1).resume(piece.snapshot);
+                if let Some(snapshot) = decode(&piece, 3) {
+                    sheet(&[], 1).resume(snapshot);
                 }
             }
         }

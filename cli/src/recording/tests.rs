@@ -10,7 +10,7 @@ use heapattach_injector::{
     stacks::{Stack, StackEnd},
 };
 
-use super::{Heading, Mark, Recording, RecordingError, Scribe, StackSource, Tape, create};
+use super::{Heading, Mark, Recording, RecordingError, Scribe, StackSource, Tape, block, create};
 use crate::{
     ledger::{About, Function, Ledger, Line, Location, Metric, Module, Moment, Thread},
     naming::Code,
@@ -301,4 +301,45 @@ fn a_recording_that_grows_too_large_keeps_its_sums() {
     assert!(early.about.blind.iter().any(|what| what.contains("make room")), "{:?}", early.about);
     assert!(blocks(&early, Metric::Allocated) <= f64::from(held));
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing is left beside it");
+}
+
+/// Whoever can compute a checksum can write anything.
+#[test]
+fn nonsense_in_blocks_that_are_whole_is_survived() {
+    let folder = Folder::new("nonsense");
+    let (path, wrong) = (folder.0.join("a"), folder.0.join("wrong"));
+    ten_seconds(&path);
+    let file = fs::File::open(&path).unwrap();
+    let begin = block::title().len() as u64;
+    let next = |place: &block::Place| block::find(&file, place.end());
+    let places: Vec<_> = std::iter::successors(block::find(&file, begin), next).collect();
+    let contents: Vec<_> = places.iter().map(|place| block::read(&file, place).unwrap()).collect();
+    let mut random = 7_u64;
+    let mut draw = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+        usize::try_from(random >> 33).unwrap() % below.max(1)
+    };
+    let mut readable = 0;
+    for _ in 0..1500 {
+        let (victim, mut changed) = (draw(places.len()), contents.clone());
+        for _ in 0..1 + draw(3) {
+            let content = &mut changed[victim];
+            let (at, what) = (draw(content.len()), draw(256));
+            match draw(3) {
+                0 => content.truncate(at),
+                1 => content.insert(at, what.to_le_bytes()[0]),
+                _ if content.is_empty() => {}
+                _ => content[at] = what.to_le_bytes()[0],
+            }
+        }
+        let blocks = places.iter().zip(&changed);
+        let blocks = blocks.flat_map(|(place, text)| block::encode(place.content, text).unwrap());
+        fs::write(&wrong, block::title().into_iter().chain(blocks).collect::<Vec<_>>()).unwrap();
+        let Ok(recording) = Recording::open(&wrong) else { continue };
+        readable += 1;
+        for window in [None, window(3, 8)] {
+            assert!(recording.ledger(window).is_sound());
+        }
+    }
+    assert!(readable > 1000, "{readable}");
 }
