@@ -87,11 +87,7 @@ pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
     let top = ledger.moments.iter().rev().max_by(|a, b| a.live.total_cmp(&b.live));
     let file = File {
         dhat_file_version: 2,
-        mode: notes::all(about)
-            .iter()
-            .map(|note| harmless::line(note))
-            .collect::<Vec<_>>()
-            .join("; "),
+        mode: mode(ledger),
         verb: "Allocated",
         bklt: true,
         bkacc: false,
@@ -108,6 +104,14 @@ pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     serde_json::to_writer(&mut out, &file)?;
     out.flush()
+}
+
+/// Free text, where the reader shows it first.
+fn mode(ledger: &Ledger) -> String {
+    let mut notes = notes::all(&ledger.about);
+    // That has a place of its own.
+    notes.retain(|note| !note.starts_with("command: "));
+    harmless::line(&notes.join("; "))
 }
 
 /// Of the blocks of each stack that were given back, together, in microseconds.
@@ -186,4 +190,60 @@ fn text(call: &Call<'_>) -> String {
         Some(line) => format!("{}:{line}", harmless::line(file)),
     };
     format!("0x{address:X}: {name} ({place})")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::ledger::sample;
+
+    fn parsed(ledger: &Ledger) -> Value {
+        let mut file = Vec::new();
+        write(ledger, &mut file).unwrap();
+        serde_json::from_slice(&file).unwrap()
+    }
+
+    #[test]
+    fn each_stack_is_a_point_with_its_calls() {
+        let told = parsed(&sample::ledger());
+        let frames = [
+            "[root]",
+            "0x700000001234: malloc (malloc/malloc.c:3000)",
+            "0x401100: make_node (list.c:12)",
+            "0x401100: grow_list (list.c:40)",
+            "0x402200: main (main.c:7)",
+            "0x403300: work<int>(std::string const&) (work.cc:99)",
+        ];
+        assert_eq!(told["ftbl"], json!(frames));
+        // 500 blocks lived 256 to 511 us, 1000 are held for half of 20 seconds.
+        let lifetimes = 500 * 383 + 1000_u64 * 10_000_000;
+        let first = json!({
+            "tb": 96_000, "tbk": 1500, "tl": lifetimes, "mb": 76_800, "mbk": 1200,
+            "gb": 76_800, "gbk": 1200, "eb": 64_000, "ebk": 1000, "fs": [1, 2, 3, 4],
+        });
+        assert_eq!(told["pps"][0], first);
+        assert_eq!(told["pps"].as_array().map(Vec::len), Some(3));
+        assert_eq!((&told["te"], &told["tg"]), (&json!(20_000_000), &json!(20_000_000)));
+        assert_eq!((&told["dhatFileVersion"], &told["Mtu"]), (&json!(2), &json!("s")));
+    }
+
+    #[test]
+    fn stacks_that_read_alike_are_one_point() {
+        let mut ledger = sample::ledger();
+        ledger.stacks[1] = ledger.stacks[0].clone();
+        let told = parsed(&ledger);
+        assert_eq!(told["pps"].as_array().map(Vec::len), Some(2));
+        assert_eq!(told["pps"][0]["eb"], 104_960);
+    }
+
+    #[test]
+    fn a_call_without_a_file_is_in_its_module() {
+        let mut ledger = sample::ledger();
+        ledger.functions[3].file.clear();
+        ledger.functions[3].name = "\"\n</script>".to_owned();
+        let told = parsed(&ledger);
+        assert_eq!(told["ftbl"][4], "0x402200: \" </script> (in /usr/bin/list)");
+    }
 }

@@ -19,6 +19,8 @@ const ROW: usize = 17;
 const LETTER: f64 = 7.3;
 /// What is narrower cannot be seen.
 const NARROW: f64 = 0.1;
+/// Lines about what is missing.
+const NOTES: usize = 10;
 /// Stacks deeper than that are cut at the top: a picture that high is shown by nobody.
 const DEPTH: usize = 1000;
 
@@ -41,7 +43,10 @@ pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result
     let total = tree.nodes[0].bytes;
     let places = places(&tree, total);
     let deepest = places.iter().map(|place| place.depth).max().unwrap_or(0);
-    let notes = notes::all(&ledger.about);
+    let mut notes = notes::all(&ledger.about);
+    let more = notes.len().saturating_sub(NOTES);
+    notes.truncate(NOTES);
+    notes.extend((more > 0).then(|| format!("... and {more} more")));
     let head = 2 + notes.len();
     let height = (head + deepest + 2) * ROW;
     let mut out = BufWriter::new(out);
@@ -55,7 +60,8 @@ pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result
     writeln!(out, "<text class=\"t\" x=\"{MARGIN}\" y=\"{}\">{}</text>", ROW + 4, xml(&title))?;
     for (index, note) in notes.iter().enumerate() {
         let y = (index + 2) * ROW + 4;
-        writeln!(out, "<text class=\"n\" x=\"{MARGIN}\" y=\"{y}\">{}</text>", xml(note))?;
+        let note = xml(&short(note, letters(WIDTH - 2.0 * MARGIN)));
+        writeln!(out, "<text class=\"n\" x=\"{MARGIN}\" y=\"{y}\">{note}</text>")?;
     }
     for place in &places {
         let y = height - (place.depth + 2) * ROW;
@@ -81,13 +87,18 @@ fn draw(tree: &Tree, place: &Place, total: u64, y: usize, out: &mut dyn Write) -
     )?;
     let room = letters(width);
     if room >= 3 {
-        let shown = match name.char_indices().nth(room) {
-            None => name.to_owned(),
-            Some(_) => name.chars().take(room - 2).chain("..".chars()).collect(),
-        };
+        let shown = short(name, room);
         write!(out, "<text x=\"{:.1}\" y=\"{}\">{}</text>", x + 2.0, y + ROW - 4, xml(&shown))?;
     }
     writeln!(out, "</g>")
+}
+
+/// As much of a text as there is room for.
+fn short(text: &str, room: usize) -> String {
+    match text.char_indices().nth(room) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(room.saturating_sub(2)).chain("..".chars()).collect(),
+    }
 }
 
 /// All that can be seen.
@@ -160,6 +171,15 @@ mod tests {
         assert!(!picture.contains("<script") && !picture.contains("<a "), "{picture}");
         assert!(picture.contains("&lt;script&gt;alert(&#39;1&#39;)"));
         assert!(!picture.contains('\0'));
+    }
+
+    #[test]
+    fn notes_leave_room_for_the_picture() {
+        let mut ledger = sample::ledger();
+        ledger.about.blind = vec!["x".repeat(1000); 50];
+        let picture = picture(&ledger);
+        assert!(picture.contains(">... and 43 more</text>"));
+        assert!(picture.contains("x..</text>") && !picture.contains(&"x".repeat(200)));
     }
 
     #[test]

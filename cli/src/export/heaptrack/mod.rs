@@ -5,10 +5,13 @@
 //! reader's are not told by a ledger: who held what between start, peak and end, and the bytes of
 //! blocks that did not stay.
 
+mod lot;
+mod story;
+
 use std::{
     collections::HashMap,
     fmt::Display,
-    io::{self, Write},
+    io::{self, BufWriter, IntoInnerError, Write},
 };
 
 use flate2::{Compression, write::GzEncoder};
@@ -16,9 +19,10 @@ use flate2::{Compression, write::GzEncoder};
 use super::{
     harmless, notes,
     sample::{REST, by_stack},
-    story::{self, Event, Fate, Lot},
 };
 use crate::ledger::{Ledger, Location};
+use lot::{Fate, Lot};
+use story::Event;
 
 /// The reader understands the version of heaptrack whose number this is, and this file format.
 const VERSION: &str = "v 10400 3";
@@ -32,7 +36,7 @@ const EVENTS: u64 = 4_000_000;
 /// Tables are implicit: the n-th line of a kind is the n-th entry, from 1 on.
 struct Writer<'a, 'w> {
     ledger: &'a Ledger,
-    out: GzEncoder<&'w mut dyn Write>,
+    out: BufWriter<GzEncoder<&'w mut dyn Write>>,
     strings: HashMap<String, u64>,
     /// By index of the location; the one beyond all is [`REST`].
     places: HashMap<u32, u64>,
@@ -42,17 +46,18 @@ struct Writer<'a, 'w> {
 
 /// Writes the story of a ledger.
 pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
-    let out = GzEncoder::new(out, Compression::default());
+    // Millions of short lines: they are put together first, and they are alike.
+    let out = BufWriter::new(GzEncoder::new(out, Compression::fast()));
     let (strings, places, traces) = Default::default();
     let mut writer = Writer { ledger, out, strings, places, traces };
     writer.header()?;
     let (mut lots, mut owners) = (Vec::new(), Vec::new());
     for sample in by_stack(ledger) {
         let trace = writer.trace(sample.stack)?;
-        lots.extend(story::lots(&sample));
+        lots.extend(lot::lots(&sample));
         owners.resize(lots.len(), trace);
     }
-    let fewer = story::shorten(&mut lots, EVENTS);
+    let fewer = lot::shorten(&mut lots, EVENTS);
     if fewer > 1 {
         writer
             .line(format_args!("# 1 of {fewer} allocations is written, with the bytes of all"))?;
@@ -73,7 +78,7 @@ pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
         }
     })?;
     writer.line(format_args!("c {:x}", ledger.about.lasted_ms))?;
-    writer.out.finish()?.flush()
+    writer.out.into_inner().map_err(IntoInnerError::into_error)?.finish()?.flush()
 }
 
 /// The number of the kind of blocks of a lot; the next is its twin. The kind 0 is none: the reader
@@ -168,5 +173,87 @@ impl Writer<'_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+    use crate::{ledger::sample, profile::Sum};
+
+    fn text(ledger: &Ledger) -> String {
+        let (mut file, mut text) = (Vec::new(), String::new());
+        write(ledger, &mut file).unwrap();
+        GzDecoder::new(&file[..]).read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn the_tables_come_first_and_then_the_story() {
+        let mut ledger = sample::ledger();
+        ledger.rows.truncate(1);
+        ledger.rows[0].sums = [2, 4, 2, 3, 1].map(|blocks| Sum::exact(100, blocks));
+        ledger.total = ledger.rows[0].clone();
+        ledger.moments.drain(1..20);
+        let expected = "\
+v 10400 3
+X list --long
+I 1000 0
+# heapattach 0.1.0, process 4242
+# command: list --long
+# every allocation was recorded
+A
+s d /usr/bin/list
+s 4 main
+s 6 main.c
+i 402200 1 2 3 7
+t 1 0
+s 9 make_node
+s 6 list.c
+s 9 grow_list
+i 401100 1 4 5 c 6 5 28
+t 2 1
+s 12 /usr/lib/libc.so.6
+s 6 malloc
+s f malloc/malloc.c
+i 700000001234 7 8 9 bb8
+t 3 2
+a 0 0
+a 64 3
+a 64 3
+a 64 3
+a 64 3
+a 64 3
+a 64 3
+c 0
+c 0
+R 989
++ 5
+- 5
++ 1
++ 1
++ 3
+c 4e20
+R 9ba
+- 4
+c 4e20
+R 9ba
+c 4e20
+";
+        assert_eq!(text(&ledger), expected);
+    }
+
+    #[test]
+    fn no_name_can_forge_a_line() {
+        let mut ledger = sample::ledger();
+        ledger.functions[3].name = "main\n+ 1\n".to_owned();
+        ledger.about.command = "list\nX again".to_owned();
+        let text = text(&ledger);
+        assert!(text.contains("s 9 main + 1 \n"), "{text}");
+        assert_eq!(text.lines().filter(|line| line.starts_with('X')).count(), 1);
     }
 }

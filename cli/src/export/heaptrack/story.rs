@@ -7,37 +7,11 @@
 
 use std::io;
 
-use super::sample::{Amount, Sample};
-use crate::ledger::{Metric, Moment};
+use super::lot::{Fate, Lot};
+use crate::ledger::Moment;
 
 /// The story has at most so many moments.
 const MOMENTS: usize = 64;
-
-/// How long the blocks of a lot are held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// From before the peak to the end.
-    Held,
-    /// At the peak, and given back after it.
-    Peak,
-    /// Asked for after the peak, and held to the end.
-    Late,
-    /// Given back at once.
-    Temporary,
-    /// Given back before anything else is asked for, which need not have been at once.
-    Short,
-}
-
-/// Blocks of one size and one fate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lot {
-    /// How long they are held.
-    pub fate: Fate,
-    /// Of each.
-    pub size: u64,
-    /// How many.
-    pub blocks: u64,
-}
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,74 +36,27 @@ struct Pace {
     passed: f64,
 }
 
-/// The fates of the blocks of a stack.
-pub fn lots(sample: &Sample) -> Vec<Lot> {
-    let [live, peak] = [Metric::Live, Metric::Peak].map(|metric| sample.amount(metric));
-    let least = |a: Amount, b: Amount| Amount {
-        bytes: a.bytes.min(b.bytes),
-        blocks: a.blocks.min(b.blocks),
-    };
-    let mut held = least(live, peak);
-    let (mut early, mut late) = (peak.minus(held), live.minus(held));
-    let impossible = |amount: Amount| amount.bytes > 0 && amount.blocks == 0;
-    if impossible(early) || impossible(late) {
-        // As many blocks, but other ones.
-        held = Amount { blocks: held.blocks.saturating_sub(1), ..held };
-        held = if held.blocks == 0 { Amount::default() } else { held };
-        (early, late) = (peak.minus(held), live.minus(held));
-    }
-    let stay = held.plus(early).plus(late);
-    let pass = sample.amount(Metric::Allocated).minus(stay);
-    let temporary = least(sample.amount(Metric::Temporary), pass);
-    let fates = [
-        (Fate::Held, held),
-        (Fate::Peak, early),
-        (Fate::Late, late),
-        (Fate::Temporary, temporary),
-        (Fate::Short, pass.minus(temporary)),
-    ];
-    fates.into_iter().flat_map(|(fate, amount)| split(fate, amount)).collect()
-}
-
-/// Blocks of two sizes that differ by one, so that no byte is lost.
-fn split(fate: Fate, amount: Amount) -> impl Iterator<Item = Lot> {
-    let stays = matches!(fate, Fate::Held | Fate::Peak | Fate::Late);
-    let blocks = if stays && amount.bytes > 0 { amount.blocks.max(1) } else { amount.blocks };
-    let (size, larger) =
-        if blocks == 0 { (0, 0) } else { (amount.bytes / blocks, amount.bytes % blocks) };
-    let lots = [(size, blocks - larger), (size.saturating_add(1), larger)];
-    let lot = move |(size, blocks)| (blocks > 0).then_some(Lot { fate, size, blocks });
-    lots.into_iter().filter_map(lot)
-}
-
-/// Fewer and larger blocks, if there are more than `limit`; how many times fewer. Bytes stay the
-/// same but for what a division leaves.
-pub fn shorten(amounts: &mut [Lot], limit: u64) -> u64 {
-    let blocks = |lots: &[Lot]| lots.iter().fold(0_u64, |sum, lot| sum.saturating_add(lot.blocks));
-    let times = blocks(amounts).div_ceil(limit.max(1)).max(1);
-    if times > 1 {
-        for lot in amounts {
-            let bytes = lot.size.saturating_mul(lot.blocks);
-            lot.blocks = lot.blocks.div_ceil(times);
-            lot.size = bytes / lot.blocks;
-        }
-    }
-    times
-}
-
 /// Tells the story.
 pub fn tell(
     lots: &[Lot],
     moments: &[Moment],
     tell: &mut dyn FnMut(Event) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut told = Told { lots, done: vec![0; lots.len()], given: vec![0; lots.len()], tell };
+    let with = |fate| (0..lots.len()).filter(|&index| lots[index].fate == fate).collect();
+    let mut told = Told {
+        lots,
+        by_fate: Fate::ALL.map(with),
+        done: vec![0; lots.len()],
+        given: vec![0; lots.len()],
+        tell,
+    };
     let paces = paces(moments);
     let room = Room::new(lots, &paces);
     let mut before = Pace { moment: Moment::default(), risen: 0.0, fallen: 0.0, passed: 0.0 };
     for pace in paces {
         told.give_back(pace.fallen)?;
-        told.pass(&room, &before, &pace)?;
+        told.pass(Fate::Temporary, &room, &before, &pace)?;
+        told.pass(Fate::Short, &room, &before, &pace)?;
         told.rise(Fate::Held, pace.risen)?;
         told.rise(Fate::Peak, pace.risen)?;
         told.rise(Fate::Late, pace.fallen)?;
@@ -158,7 +85,7 @@ impl Room {
         };
         let peak = sum([Fate::Held, Fate::Peak]);
         let end = sum([Fate::Held, Fate::Late]);
-        let rising = paces.iter().filter(|pace| pace.risen < 1.0).last();
+        let rising = paces.iter().rfind(|pace| pace.risen < 1.0);
         let top = paces.iter().find(|pace| pace.risen >= 1.0);
         Self {
             peak,
@@ -191,6 +118,8 @@ impl Room {
 /// The story so far.
 struct Told<'a> {
     lots: &'a [Lot],
+    /// The numbers of the lots of each fate.
+    by_fate: [Vec<usize>; Fate::ALL.len()],
     /// How many blocks of each lot came.
     done: Vec<u64>,
     /// And how many went.
@@ -201,7 +130,7 @@ struct Told<'a> {
 impl Told<'_> {
     /// Blocks that stay come, rounded down: the total stays below the line.
     fn rise(&mut self, fate: Fate, part: f64) -> io::Result<()> {
-        for index in self.with(|lot| lot == fate) {
+        for &index in &self.by_fate[fate as usize] {
             let goal = share(self.lots[index].blocks, part);
             while self.done[index] < goal {
                 self.done[index] += 1;
@@ -213,7 +142,7 @@ impl Told<'_> {
 
     /// Blocks of the peak go, rounded up.
     fn give_back(&mut self, part: f64) -> io::Result<()> {
-        for index in self.with(|lot| lot == Fate::Peak) {
+        for &index in &self.by_fate[Fate::Peak as usize] {
             let blocks = self.lots[index].blocks;
             let goal = blocks - share(blocks, 1.0 - part);
             while self.given[index] < goal {
@@ -225,8 +154,8 @@ impl Told<'_> {
     }
 
     /// Blocks come and go.
-    fn pass(&mut self, room: &Room, before: &Pace, pace: &Pace) -> io::Result<()> {
-        for index in self.with(|lot| matches!(lot, Fate::Temporary | Fate::Short)) {
+    fn pass(&mut self, fate: Fate, room: &Room, before: &Pace, pace: &Pace) -> io::Result<()> {
+        for &index in &self.by_fate[fate as usize] {
             let lot = &self.lots[index];
             let goal = share(lot.blocks, room.passed(lot, before, pace));
             while self.done[index] < goal {
@@ -237,10 +166,6 @@ impl Told<'_> {
         }
         Ok(())
     }
-
-    fn with(&self, is: impl Fn(Fate) -> bool) -> Vec<usize> {
-        (0..self.lots.len()).filter(|&index| is(self.lots[index].fate)).collect()
-    }
 }
 
 /// The moments at which the story stops, the last two at the peak and at the end.
@@ -250,13 +175,16 @@ fn paces(moments: &[Moment]) -> Vec<Pace> {
     let top = top.unwrap_or(0);
     let peak = moments.get(top).copied().unwrap_or_default();
     let step = moments.len().div_ceil(MOMENTS).max(1);
-    let (mut risen, mut passed) = (0.0_f64, 0.0_f64);
+    let (mut at_ms, mut risen, mut passed) = (0, 0.0_f64, 0.0_f64);
     let mut paces = Vec::new();
-    for (index, &moment) in moments.iter().enumerate() {
+    for (index, moment) in moments.iter().enumerate() {
         let last = index + 1 == moments.len();
         if index % step != 0 && index != top && !last {
             continue;
         }
+        // No reader expects time to go back.
+        at_ms = at_ms.max(moment.at_ms);
+        let moment = Moment { at_ms, ..*moment };
         passed = passed.max(part(moment.blocks, end.blocks));
         risen = if index >= top { 1.0 } else { risen.max(part(moment.live, peak.live)).min(0.999) };
         let since = moment.at_ms.saturating_sub(peak.at_ms);
@@ -293,10 +221,12 @@ fn share(blocks: u64, part: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::{
-        export::sample::by_stack,
-        ledger::{Ledger, sample},
+        export::{heaptrack::lot::lots, sample::by_stack},
+        ledger::{Ledger, Metric, Row, sample},
         profile::Sum,
     };
 
@@ -341,6 +271,8 @@ mod tests {
     fn large_blocks_that_go_at_once_make_no_peak() {
         let mut ledger = sample::ledger();
         ledger.rows[2].sums = [0, 500, 500, 0, 500].map(|blocks| Sum::exact(100_000, blocks));
+        ledger.total = Row::default();
+        ledger.rows.iter().for_each(|row| ledger.total.merge(row));
         let [peak, ..] = outcome(&ledger);
         assert_eq!(peak, 1200 * 64 + 10 * 4096);
     }
@@ -356,15 +288,49 @@ mod tests {
         assert_eq!(outcome(&ledger), [60, 60, 2, 0]);
     }
 
-    #[test]
-    fn a_long_story_is_shortened_and_keeps_its_bytes() {
-        let mut lots = vec![
-            Lot { fate: Fate::Held, size: 8, blocks: 1_000_000 },
-            Lot { fate: Fate::Short, size: 100, blocks: 3 },
-        ];
-        assert_eq!(shorten(&mut lots, 1000), 1001);
-        assert_eq!(lots[0].blocks, 1000);
-        assert_eq!(lots[0].size * lots[0].blocks, 8_000_000);
-        assert_eq!((lots[1].blocks, lots[1].size), (1, 300));
+    /// A block: its stack, its size, and whether it was held at the peak and at the end, or was
+    /// temporary.
+    type Block = (u32, u64, bool, bool, bool);
+
+    fn ledger_of(blocks: &[Block]) -> Ledger {
+        let mut ledger = sample::ledger();
+        ledger.rows.iter_mut().for_each(|row| row.sums = Default::default());
+        for &(stack, size, at_peak, at_end, temporary) in blocks {
+            let held = at_peak || at_end;
+            let told = [at_end, true, !at_end, at_peak, temporary && !held];
+            let sums = &mut ledger.rows[stack as usize].sums;
+            for (sum, is) in sums.iter_mut().zip(told) {
+                sum.merge(&Sum::exact(size * u64::from(is), u64::from(is)));
+            }
+        }
+        ledger.total = Row::default();
+        ledger.rows.iter().for_each(|row| ledger.total.merge(row));
+        ledger
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_happened_can_be_told(
+            blocks in prop::collection::vec(
+                (0..3_u32, 0..5000_u64, any::<bool>(), any::<bool>(), any::<bool>()), 1..100),
+            curve in prop::collection::vec((0.0..1e6_f64, 0.0..1e6_f64), 0..100),
+        ) {
+            let mut ledger = ledger_of(&blocks);
+            let sum = |is: &dyn Fn(&Block) -> bool| -> u64 {
+                blocks.iter().filter(|block| is(block)).map(|block| block.1).sum()
+            };
+            let (peak, end) = (sum(&|block| block.2), sum(&|block| block.3));
+            let passing = blocks.iter().filter(|block| !block.2 && !block.3);
+            // Else it was no peak.
+            prop_assume!(peak >= end && passing.clone().all(|block| block.1 <= peak));
+            let moment = |(at, (live, blocks)): (u64, &(f64, f64))| {
+                Moment { at_ms: at * 100, live: *live, blocks: *blocks, ..Moment::default() }
+            };
+            ledger.moments = (0..).zip(&curve).map(moment).collect();
+            let temporary = passing.filter(|block| block.4).count() as u64;
+            prop_assert_eq!(outcome(&ledger)[..2].to_vec(), vec![peak, end]);
+            prop_assert!(outcome(&ledger)[2].abs_diff(blocks.len() as u64) <= 3);
+            prop_assert!(outcome(&ledger)[3].abs_diff(temporary) <= 3);
+        }
     }
 }

@@ -5,9 +5,9 @@
 pub struct Message(Vec<u8>);
 
 /// The field holds a number.
-const NUMBER: u64 = 0;
+pub const NUMBER: u64 = 0;
 /// The field holds bytes: a text, a message, many numbers.
-const BYTES: u64 = 2;
+pub const BYTES: u64 = 2;
 
 impl Message {
     /// Adds a number. 0 is what a missing one is taken for.
@@ -54,7 +54,10 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::decoded::{fields, unpacked},
+        *,
+    };
 
     #[test]
     fn numbers_and_texts_are_as_the_encoding_guide_has_them() {
@@ -65,6 +68,9 @@ mod tests {
         message.number(5, 0);
         let guide = b"\x08\x96\x01\x12\x07testing\x22\x06\x03\x8e\x02\x9e\xa7\x05";
         assert_eq!(message.as_bytes(), guide);
+        let read = [(1, 150, &b""[..]), (2, 7, b"testing"), (4, 6, &guide[14..])];
+        assert_eq!(fields(guide), read);
+        assert_eq!(unpacked(read[2].2), [3, 270, 86942]);
     }
 
     #[test]

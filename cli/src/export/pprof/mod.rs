@@ -5,9 +5,13 @@
 //! `allocator`. Names are ours, so that a reader need not have the files; it is told that all
 //! mappings have them.
 
+#[cfg(test)]
+mod decoded;
+mod protobuf;
+
 use std::{
     collections::HashMap,
-    io::{self, Write},
+    io::{self, BufWriter, IntoInnerError, Write},
 };
 
 use flate2::{Compression, write::GzEncoder};
@@ -16,10 +20,10 @@ use super::{
     harmless,
     joined::joined,
     notes,
-    protobuf::Message,
     sample::{Amount, REST, Sample, samples},
 };
 use crate::ledger::{Ledger, Location, Metric};
+use protobuf::Message;
 
 /// Field numbers of `Profile`.
 mod field {
@@ -40,7 +44,7 @@ mod field {
 /// A profile, while it is written.
 struct Writer<'a, 'w> {
     ledger: &'a Ledger,
-    out: GzEncoder<&'w mut dyn Write>,
+    out: BufWriter<GzEncoder<&'w mut dyn Write>>,
     /// By text.
     strings: HashMap<String, u64>,
     /// By a location and how many of its inlined calls are left out. Most have none left out.
@@ -72,7 +76,7 @@ fn write_all(
     metric: Metric,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let out = GzEncoder::new(out, Compression::default());
+    let out = BufWriter::new(GzEncoder::new(out, Compression::default()));
     let strings = HashMap::from([(String::new(), 0)]);
     let mut writer = Writer { ledger, out, strings, locations: HashMap::new(), first_before };
     let metrics = metrics(metric);
@@ -178,7 +182,7 @@ impl Writer<'_, '_> {
         let signed = |number: u64| if is_before { number.wrapping_neg() } else { number };
         let numbers = amounts.iter().flat_map(|amount| [amount.blocks, amount.bytes]);
         message.numbers(2, numbers.map(signed));
-        let thread = self.ledger.threads[sample.thread as usize].clone();
+        let thread = self.ledger.threads.get(sample.thread as usize).cloned().unwrap_or_default();
         if thread.tid != 0 {
             self.label(&mut message, "thread", &harmless::line(&thread.name));
             let mut label = Message::default();
@@ -288,7 +292,7 @@ impl Writer<'_, '_> {
         for (text, _) in strings {
             self.put(|profile| profile.bytes(field::STRING, text.as_bytes()))?;
         }
-        self.out.finish()?.flush()
+        self.out.into_inner().map_err(IntoInnerError::into_error)?.finish()?.flush()
     }
 }
 
@@ -301,4 +305,76 @@ fn id(index: usize) -> u64 {
 fn is_program(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     path.starts_with('/') && !name.ends_with(".so") && !name.contains(".so.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        decoded::{Decoded, all, number, unpacked},
+        *,
+    };
+    use crate::ledger::sample;
+
+    #[test]
+    fn a_sample_begins_with_what_caused_the_allocation() {
+        let read = Decoded::new(&sample::ledger(), Metric::Live);
+        let types = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"];
+        assert_eq!(read.types(), types);
+        assert_eq!(read.text(number(&read.profile, field::DEFAULT_SAMPLE_TYPE)), "inuse_space");
+        let (names, values) = read.sample(0);
+        assert_eq!(names, ["make_node", "grow_list", "main"]);
+        assert_eq!(values, [1500, 96_000, 1000, 64_000]);
+        let label = |key: &str, text: &str, number| (key.to_owned(), text.to_owned(), number);
+        assert_eq!(read.labels(0), [label("allocator", "malloc", 0)]);
+        let worker = [
+            label("thread", "worker", 0),
+            label("thread_id", "", 4711),
+            label("allocator", "malloc", 0),
+        ];
+        assert_eq!(read.labels(2), worker);
+    }
+
+    #[test]
+    fn an_inlined_allocator_is_left_out_of_its_location() {
+        let mut ledger = sample::ledger();
+        ledger.stacks[0].cause = 2;
+        let read = Decoded::new(&ledger, Metric::Live);
+        assert_eq!(read.sample(0).0, ["grow_list", "main"]);
+        assert_eq!(read.labels(0)[0].1, "make_node");
+        // Where there is nothing but allocators nothing is left out.
+        ledger.stacks[0].cause = 99;
+        let read = Decoded::new(&ledger, Metric::Live);
+        assert_eq!(read.sample(0).0, ["malloc", "make_node", "grow_list", "main"]);
+    }
+
+    #[test]
+    fn another_metric_comes_as_a_fifth_and_is_shown_first() {
+        let read = Decoded::new(&sample::ledger(), Metric::Peak);
+        assert_eq!(read.types()[4..], ["peak_objects", "peak_space"]);
+        assert_eq!(read.text(number(&read.profile, field::DEFAULT_SAMPLE_TYPE)), "peak_space");
+        assert_eq!(read.sample(0).1[4..], [1200, 76_800]);
+    }
+
+    #[test]
+    fn mappings_tell_their_builds_and_the_program_comes_first() {
+        let mut ledger = sample::ledger();
+        ledger.modules.swap(0, 1);
+        let read = Decoded::new(&ledger, Metric::Live);
+        let mappings = all(&read.profile, field::MAPPING);
+        assert_eq!(number(&mappings[0], 1), 2);
+        assert_eq!(read.text(number(&mappings[0], 5)), "/usr/bin/list");
+        assert_eq!(read.text(number(&mappings[0], 6)), "0123456789abcdef0123456789abcdef01234567");
+    }
+
+    #[test]
+    fn losses_are_comments_and_no_name_spans_lines() {
+        let mut ledger = sample::ledger();
+        ledger.about.loss.frees = 3;
+        ledger.functions[3].name = "a\nb".to_owned();
+        let read = Decoded::new(&ledger, Metric::Live);
+        let comments = unpacked(&all(&read.profile, field::COMMENT)[0]);
+        let comments: Vec<_> = comments.iter().map(|&index| read.text(index)).collect();
+        assert!(comments.iter().any(|note| note.starts_with("3 blocks are shown as held")));
+        assert_eq!(read.sample(1).0, ["a b"]);
+    }
 }
