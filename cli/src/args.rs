@@ -73,9 +73,9 @@ pub enum Command {
     /// Start a program and count from its first instruction
     Run(Box<RunArgs>),
     /// Show a recording, or write it for another program
-    Report(ReportArgs),
+    Report(Box<ReportArgs>),
     /// Show what became different between two recordings, or two moments of one
-    Diff(DiffArgs),
+    Diff(Box<DiffArgs>),
     /// Say what would be done to a process, without touching it
     Doctor(DoctorArgs),
     /// List sessions, and what killed ones left

@@ -16,7 +16,6 @@ mod export;
 mod follower;
 mod front;
 mod guard;
-mod heap_text;
 mod hidden;
 mod html;
 pub mod ledger;

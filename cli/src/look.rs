@@ -143,6 +143,14 @@ impl LookArgs {
 }
 
 impl FileFormat {
+    /// Whether it can show two ledgers.
+    pub fn can_compare(self) -> bool {
+        match self {
+            Self::Html => true,
+            Self::Export(format) => format.can_compare(),
+        }
+    }
+
     /// How the name of such a file ends, without the dot before it.
     pub fn extension(self) -> &'static str {
         match self {

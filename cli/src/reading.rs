@@ -18,8 +18,9 @@ use crate::{
     output::complain,
     progress::spinner,
     quantity,
-    recording::{Recording, RecordingError},
-    view::Subject,
+    recording::{Recording, RecordingError, Store},
+    report::Report,
+    view::{Subject, Summary},
 };
 
 /// What is a file and what is a moment in `FILE@TIME`.
@@ -43,6 +44,17 @@ pub fn read(
         complain(&format!("{}: {damage}; what is before is whole", path.display()));
     }
     Ok(ledger)
+}
+
+/// What can be said of a session that has just ended.
+pub fn summarize(report: &mut Report, store: Option<&Store>) {
+    let bar = spinner("adding up");
+    let recording = match &report.recording {
+        Some(recording) => Recording::open(&recording.path).ok(),
+        None => store.and_then(Store::read),
+    };
+    report.summary = recording.map(|recording| Summary::new(&recording.ledger(None)));
+    bar.finish_and_clear();
 }
 
 /// The part of the time between two moments; `None` is all of it.
@@ -70,7 +82,10 @@ pub fn refuse(error: &RecordingError) -> Exit {
 pub fn write_file(subject: &Subject<'_>, format: FileFormat, name: &Path, look: &LookArgs) -> Exit {
     let write = |out: &mut dyn Write| match format {
         FileFormat::Html => html::write(subject.now, subject.base, out),
-        FileFormat::Export(format) => export::write(subject.now, format, look.metric, out),
+        FileFormat::Export(format) => match subject.base {
+            None => export::write(subject.now, format, look.metric, out),
+            Some(base) => export::write_difference(subject.now, base, format, look.metric, out),
+        },
     };
     let is_terminal = io::stdout().is_terminal();
     let target = match &look.output {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{site_report::HeapReport, stack_report::StacksReport, symbols::Missing};
+use crate::{site_report::HeapReport, stack_report::StacksReport, symbols::Missing, view::Summary};
 
 /// Raised whenever a field changes its meaning or goes away; new fields may come.
 pub const SCHEMA: &str = "heapattach/report/1";
@@ -28,6 +28,9 @@ pub struct Report {
     pub counted_ms: u64,
     /// Per hooked function.
     pub functions: Vec<FunctionReport>,
+    /// What can be said of the heap, on one screen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
     /// What the heap holds, and who asked for it.
     pub heap: HeapReport,
     /// How well stacks could be followed.

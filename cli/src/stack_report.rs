@@ -1,9 +1,6 @@
 //! How well stacks could be followed: what they were followed by, and why they end.
 
-use std::{
-    collections::BTreeMap,
-    fmt::{self, Write},
-};
+use std::collections::BTreeMap;
 
 use heapattach_injector::{counts::Verified, stacks::StackEnd, unwind::Totals};
 use serde::{Deserialize, Serialize};
@@ -66,36 +63,27 @@ pub fn stacks_report(totals: Totals, recorder: &Recorder, verified: Verified) ->
     report
 }
 
-/// Writes it as a person reads it.
-pub fn write_stacks(out: &mut String, stacks: &StacksReport) -> fmt::Result {
-    let all: u64 = stacks.ends.values().sum();
-    let whole = stacks.ends.get(WHOLE).copied().unwrap_or(0);
-    if all == 0 {
-        return Ok(());
+/// As a person reads it, but for why stacks are cut: that belongs to what was recorded.
+pub fn stacks(stacks: &StacksReport) -> Vec<String> {
+    if stacks.distinct == 0 {
+        return Vec::new();
     }
-    write!(out, "stacks: {} distinct ones", count(stacks.distinct))?;
-    let table = "by tables of";
-    writeln!(out, ", {table} {} modules ({})", stacks.modules, bytes(stacks.bytes as u64))?;
-    let cut = all.saturating_sub(whole);
-    if cut > 0 {
-        #[allow(clippy::cast_precision_loss)]
-        let percent = 100.0 * cut as f64 / all as f64;
-        let reasons = stacks.ends.iter().filter(|(end, _)| *end != WHOLE);
-        let reasons: Vec<_> =
-            reasons.map(|(end, number)| format!("{} {}", count(*number), reason(end))).collect();
-        writeln!(out, "  {percent:.2} % of allocations have a cut stack: {}", reasons.join("; "))?;
-    }
+    let (distinct, size) = (count(stacks.distinct), bytes(stacks.bytes as u64));
+    let mut told = vec![format!(
+        "{distinct} distinct stacks, followed by tables of {} modules ({size})",
+        stacks.modules
+    )];
     if stacks.left_out > 0 {
-        writeln!(out, "  the tables of {} modules found no room", stacks.left_out)?;
+        told.push(format!("the tables of {} modules found no room", stacks.left_out));
     }
     if stacks.verified > 0 {
         let (verified, differed) = (count(stacks.verified), count(stacks.differed));
-        writeln!(out, "  {verified} stacks were followed twice, {differed} of them differed")?;
+        told.push(format!("{verified} stacks were followed twice, {differed} of them differed"));
     }
-    Ok(())
+    told
 }
 
-/// What a stack that ends for such a reason has at its end.
+/// Why a stack ends before it is whole.
 pub fn reason(end: &str) -> &'static str {
     match end {
         "depth" => "deeper than --max-depth",
@@ -112,13 +100,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cut_stacks_are_told_with_their_reasons() {
-        let ends = [("outermost", 96), ("depth", 3), ("off-stack", 1)];
-        let ends = ends.map(|(end, number)| (end.to_owned(), number)).into();
-        let stacks = StacksReport { ends, distinct: 7, modules: 3, ..StacksReport::default() };
-        let mut out = String::new();
-        write_stacks(&mut out, &stacks).unwrap();
-        assert!(out.contains("4.00 % of allocations"), "{out}");
-        assert!(out.contains("3 deeper than --max-depth; 1 on a stack that nobody knows"), "{out}");
+    fn stacks_are_told_with_what_they_were_followed_by() {
+        let some = StacksReport { distinct: 7, modules: 3, verified: 5, ..StacksReport::default() };
+        let expected = [
+            "7 distinct stacks, followed by tables of 3 modules (0 B)",
+            "5 stacks were followed twice, 0 of them differed",
+        ];
+        assert_eq!(stacks(&some), expected);
+        assert!(stacks(&StacksReport::default()).is_empty());
     }
 }

@@ -1,170 +1,182 @@
-//! The report as a person reads it.
+//! The end of a session as a person reads it: what the summary says of the heap, and what was done
+//! to the target to know it.
 
-use std::{
-    fmt::{self, Write},
-    time::Duration,
-};
+use std::time::Duration;
 
 use crate::{
-    heap_text::write_heap,
     quantity::{bytes, count, time},
     report::{FunctionReport, Report},
-    stack_report::write_stacks,
-    symbols::Missing,
+    stack_report::stacks,
+    view::{Ink, Page, write_next},
 };
 
-/// Callers shown per function.
-const CALLERS: usize = 5;
+/// Functions that are not hooked, modules without names: told shortly, --json has them all.
+const LISTED: usize = 3;
 
 /// Writes the whole report.
-pub fn report(report: &Report) -> String {
-    let mut out = String::new();
-    // Writing into a string cannot fail.
-    let _ = write_report(&mut out, report);
-    out
-}
-
-fn write_report(out: &mut String, report: &Report) -> fmt::Result {
+pub fn report(report: &Report, mut page: Page) -> String {
     let counted = time(Duration::from_millis(report.counted_ms));
-    writeln!(out, "process {} ({}), counted for {counted}", report.pid, report.command)?;
+    let title = format!("process {} ({}), looked at for {counted}", report.pid, report.command);
+    page.line([title.into()]);
     if let Some(why) = &report.why {
-        writeln!(out, "ended: {why}")?;
+        page.line([format!("ended: {why}").into()]);
     }
-    if !report.functions.is_empty() {
-        write_heap(out, &report.heap, report.rss)?;
+    page.gap();
+    match &report.summary {
+        Some(summary) => summary.write(&mut page),
+        None => page.prose("HEAP", Ink::Warning, "nothing is known: nothing was written down"),
     }
-    writeln!(out, "\n{:>16} {:>12}  {:<8} function (exact)", "calls", "bytes", "hooked")?;
-    for row in report.functions.iter().filter(|row| row.calls > 0) {
-        write_function(out, row)?;
-    }
-    if report.functions.is_empty() {
-        writeln!(out, "  no function was hooked")?;
-    }
-    write_list(
-        out,
-        "not hooked",
-        report.not_hooked.iter().map(|n| format!("{} ({}): {}", n.function, n.module, n.why)),
-    )?;
-    write_list(out, "not seen", report.blind.iter().cloned())?;
-    write_cost(out, report)?;
-    write_stacks(out, &report.stacks)?;
-    write_state(out, report)?;
-    write_list(out, "without debug information", report.missing_symbols.iter().map(missing))?;
-    if let Some(file) = &report.recording {
-        writeln!(out, "recorded in {} ({})", file.path.display(), bytes(file.bytes))?;
-    }
-    Ok(())
+    write_hooked(&mut page, report);
+    write_cost(&mut page, report);
+    write_state(&mut page, report);
+    write_files(&mut page, report);
+    page.finish()
 }
 
-fn write_function(out: &mut String, row: &FunctionReport) -> fmt::Result {
-    let via = if row.via == "slots" { format!("{} slots", row.slots) } else { row.via.clone() };
-    let names = std::iter::once(&row.function).chain(&row.aliases).cloned().collect::<Vec<_>>();
-    let (calls, size) = (count(row.calls), bytes(row.bytes));
-    writeln!(out, "{calls:>16} {size:>12}  {via:<8} {} in {}", names.join(", "), row.module)?;
-    if let Some(why) = &row.why_slots {
-        writeln!(out, "{:>39}by slots, since {why}", "")?;
+fn write_hooked(page: &mut Page, report: &Report) {
+    let way = |via: &'static str| {
+        let names = report.functions.iter().filter(move |row| row.via == via);
+        let names = names.flat_map(|row| std::iter::once(&row.function).chain(&row.aliases));
+        let mut names: Vec<&str> = names.map(String::as_str).collect();
+        names.dedup();
+        (!names.is_empty()).then(|| format!("{} by {via}", names.join(", ")))
+    };
+    let calls = report.functions.iter().map(|row: &FunctionReport| row.calls);
+    let calls = calls.fold(0, u64::saturating_add);
+    let ways: Vec<String> = ["entry", "slots"].into_iter().filter_map(way).collect();
+    if ways.is_empty() {
+        return page.prose("HOOKED", Ink::Warning, "no function was hooked");
     }
-    for caller in row.callers.iter().take(CALLERS) {
-        let (calls, size) = (count(caller.calls), bytes(caller.bytes));
-        writeln!(out, "{calls:>16} {size:>12}  {:<8}   from {}", "", caller.module)?;
-    }
-    match row.callers.len().saturating_sub(CALLERS) {
-        0 => Ok(()),
-        more => writeln!(out, "{:>39}  and {more} more modules", ""),
-    }
+    let text = format!("{}; {} calls (exact)", ways.join("; "), count(calls));
+    page.prose("HOOKED", Ink::Plain, &text);
+    let not = report.not_hooked.iter().map(|n| format!("{} ({}): {}", n.function, n.module, n.why));
+    write_list(page, "", "not hooked: ", not);
+    stacks(&report.stacks).iter().for_each(|text| page.prose("", Ink::Plain, text));
 }
 
-fn write_cost(out: &mut String, report: &Report) -> fmt::Result {
-    writeln!(out)?;
-    for why in ["attach", "module", "detach"] {
-        let stops: Vec<_> = report.stops.iter().filter(|stop| stop.why == why).collect();
-        let Some(threads) = stops.iter().map(|stop| stop.threads).max() else { continue };
-        let micros = |us: f64| time(Duration::from_secs_f64(us.max(0.0) / 1e6));
-        let total = stops.iter().map(|stop| stop.stopped_us).sum();
+fn write_cost(page: &mut Page, report: &Report) {
+    let micros = |us: f64| time(Duration::from_secs_f64(us.max(0.0) / 1e6));
+    let stops = &report.stops;
+    if !stops.is_empty() {
+        let total: f64 = stops.iter().map(|stop| stop.stopped_us).sum();
         let longest = stops.iter().map(|stop| stop.stopped_us).fold(0.0, f64::max);
-        write!(out, "stopped for {why}: {} ({threads} threads", micros(total))?;
-        match stops.len() {
-            1 => writeln!(out, ")")?,
-            n => writeln!(out, ", {n} stops, the longest {})", micros(longest))?,
-        }
+        let threads = stops.iter().map(|stop| stop.threads).max().unwrap_or(0);
+        let text = format!(
+            "{} stops, {} in all, the longest {} ({threads} threads)",
+            stops.len(),
+            micros(total),
+            micros(longest)
+        );
+        page.prose("COST", Ink::Plain, &text);
     }
-    writeln!(
-        out,
-        "memory added while attached: {} used, {} of address space",
+    let text = format!(
+        "memory added while attached: {} used, {} of address space; a killed tracer would have hurt \
+         in {:.0} us of the time",
         bytes(report.memory.used),
-        bytes(report.memory.reserved)
-    )?;
-    writeln!(out, "window in which a killed tracer would have hurt: {:.0} us", report.window_us)
+        bytes(report.memory.reserved),
+        report.window_us
+    );
+    page.prose(if stops.is_empty() { "COST" } else { "" }, Ink::Plain, &text);
 }
 
-fn write_state(out: &mut String, report: &Report) -> fmt::Result {
-    let page = report.stub_page.as_ref();
-    match (report.target.as_str(), page) {
-        ("restored", None) => writeln!(out, "target: as it was found")?,
-        ("restored", Some(at)) => writeln!(
-            out,
-            "target: as it was found, but for one page of jumps at {at} that may still be in use"
-        )?,
-        (other, _) => writeln!(out, "target: {other}")?,
-    }
+fn write_state(page: &mut Page, report: &Report) {
+    let page_left = report.stub_page.as_ref();
+    let (ink, text) = match (report.target.as_str(), page_left) {
+        ("restored", None) => (Ink::Plain, "as it was found".to_owned()),
+        ("restored", Some(at)) => (
+            Ink::Plain,
+            format!("as it was found, but for one page of jumps at {at} that may still be in use"),
+        ),
+        (other, _) => (Ink::Warning, other.to_owned()),
+    };
+    page.prose("TARGET", ink, &text);
     if !report.children.is_empty() {
-        writeln!(out, "forked meanwhile and cleaned up: {} processes", report.children.len())?;
+        let text = format!("{} processes forked meanwhile were cleaned up", report.children.len());
+        page.prose("", Ink::Plain, &text);
     }
-    write_list(out, "left", report.left.iter().cloned())?;
+    report.left.iter().for_each(|left| page.prose("", Ink::Warning, &format!("left: {left}")));
     if report.target == "altered" {
-        writeln!(out, "clean up with: heapattach detach -p {}", report.pid)?;
+        let cure = format!("clean up with: heapattach detach -p {}", report.pid);
+        page.prose("", Ink::Warning, &cure);
     }
-    Ok(())
 }
 
-fn missing(missing: &Missing) -> String {
-    let id = missing.build_id.as_deref().unwrap_or("none");
-    format!("{} (build id {id}): {}; {}", missing.module, missing.why, missing.cure)
+fn write_files(page: &mut Page, report: &Report) {
+    let Some(recording) = &report.recording else { return };
+    let (path, size) = (recording.path.display(), bytes(recording.bytes));
+    page.prose("FILES", Ink::Plain, &format!("{path} ({size})"));
+    write_next(page, &recording.path);
 }
 
 fn write_list(
-    out: &mut String,
-    title: &str,
+    page: &mut Page,
+    label: &str,
+    before: &str,
     items: impl ExactSizeIterator<Item = String>,
-) -> fmt::Result {
-    if items.len() > 0 {
-        writeln!(out, "\n{title}:")?;
+) {
+    let more = items.len().saturating_sub(LISTED);
+    items.take(LISTED).for_each(|item| page.prose(label, Ink::Plain, &format!("{before}{item}")));
+    if more > 0 {
+        page.prose("", Ink::Dim, &format!("{before}{more} more (--json)"));
     }
-    items.into_iter().try_for_each(|item| writeln!(out, "  {item}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::CallerReport;
+    use crate::{
+        ledger::sample,
+        report::{NotHooked, RecordingReport, StopReport},
+        view::Summary,
+    };
+
+    fn row(function: &str, via: &str) -> FunctionReport {
+        FunctionReport {
+            function: function.to_owned(),
+            module: "libc.so.6".to_owned(),
+            via: via.to_owned(),
+            calls: 617,
+            ..FunctionReport::default()
+        }
+    }
 
     #[test]
-    fn a_report_names_functions_callers_and_what_stays() {
-        let row = FunctionReport {
-            function: "malloc".to_owned(),
-            module: "libc.so.6".to_owned(),
-            via: "entry".to_owned(),
-            calls: 1234,
-            bytes: 2048,
-            callers: vec![CallerReport { module: "app".to_owned(), calls: 1234, bytes: 2048 }],
-            ..FunctionReport::default()
-        };
+    fn a_report_tells_the_heap_the_hooks_the_cost_and_what_stays() {
         let mut report = Report::new(7, "app".to_owned());
-        report.functions.push(row);
+        report.counted_ms = 20_000;
+        report.functions = vec![row("malloc", "entry"), row("free", "slots")];
+        report.not_hooked = vec![NotHooked {
+            function: "valloc".to_owned(),
+            module: "libx.so".to_owned(),
+            why: "its first bytes were changed".to_owned(),
+        }];
+        report.stops =
+            vec![StopReport { why: "attach".to_owned(), threads: 5, stopped_us: 1250.0 }];
         report.target = "restored".to_owned();
-        report.missing_symbols.push(Missing {
-            module: "/lib/libx.so".to_owned(),
-            build_id: Some("ab0102".to_owned()),
-            addresses: 7,
-            why: "no source lines".to_owned(),
-            cure: "apt-get install libx-dbgsym".to_owned(),
-        });
-        let text = super::report(&report);
-        assert!(text.contains("1 234      2.0 KiB  entry    malloc in libc.so.6"), "{text}");
-        assert!(text.contains("from app"), "{text}");
-        let missing =
-            "/lib/libx.so (build id ab0102): no source lines; apt-get install libx-dbgsym\n";
-        assert!(text.contains(missing), "{text}");
-        assert!(text.contains("target: as it was found\n"), "{text}");
+        report.summary = Some(Summary::new(&sample::ledger()));
+        let path = "app.7.heapattach".into();
+        report.recording = Some(RecordingReport { path, bytes: 2048 });
+        let text = super::report(&report, Page::new(None, false));
+        for line in [
+            "process 7 (app), looked at for 20.0 s",
+            "HOOKED    malloc by entry; free by slots; 1 234 calls (exact)",
+            "          not hooked: valloc (libx.so): its first bytes were changed",
+            "COST      1 stops, 1.25 ms in all, the longest 1.25 ms (5 threads)",
+            "TARGET    as it was found",
+            "FILES     app.7.heapattach (2.0 KiB)",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+        }
+        assert!(text.contains("\nVERDICT   Grew: "), "{text}");
+        assert!(text.lines().count() <= 40, "more than a screen:\n{text}");
+    }
+
+    #[test]
+    fn an_altered_target_is_told_with_its_cure() {
+        let mut report = Report::new(7, "app".to_owned());
+        report.target = "altered".to_owned();
+        let text = super::report(&report, Page::new(None, false));
+        assert!(text.contains("TARGET    altered\n"), "{text}");
+        assert!(text.contains("clean up with: heapattach detach -p 7"), "{text}");
     }
 }

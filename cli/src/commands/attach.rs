@@ -9,10 +9,12 @@ use crate::{
     follower::Follower,
     front::{self, Mode},
     output::{complain, print},
+    reading::summarize,
     recording::{self, RecordingError, Store},
     report::Report,
     spawn::{self, Side},
     text, tracer,
+    view::{Colour, Page},
 };
 
 /// Attaches, counts, detaches, reports.
@@ -35,9 +37,14 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
-            let follower = args.session.record.follow.map(|_| Follower::new(store));
+            let follow = args.session.record.follow;
+            let shared = store.as_ref().and_then(|store| store.share().ok());
+            let follower = follow.map(|_| Follower::new(shared));
             match front::follow(line, tracer, Mode::Attach, follower) {
-                Some(report) => show(&report, args.session.json),
+                Some(mut report) => {
+                    summarize(&mut report, store.as_ref());
+                    show(&report, args.session.json)
+                }
                 None => abandoned(pid),
             }
         }
@@ -81,7 +88,8 @@ fn show(report: &Report, json: bool) -> Exit {
     if json {
         print(&serde_json::to_string_pretty(report).unwrap_or_default(), exit)
     } else if report.outcome != "refused" || report.target == "altered" {
-        print(text::report(report).trim_end(), exit)
+        let page = Page::for_stream(Colour::Auto, &std::io::stdout());
+        print(text::report(report, page).trim_end(), exit)
     } else {
         exit
     }

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
+
 use crate::{
     exit::Exit,
     ledger::Ledger,
     look::{DiffArgs, LookArgs},
+    output::complain,
     reading::{moment, read, refuse, window, write_file, write_text},
     recording::RecordingError,
     view::{Form, Page, Subject},
@@ -14,6 +17,11 @@ use crate::{
 /// Shows what became different.
 pub fn diff(args: &DiffArgs) -> Exit {
     let look = &args.look;
+    if let Some(format) = look.format.filter(|format| !format.can_compare()) {
+        let name = format.to_possible_value().map_or(String::new(), |v| v.get_name().to_owned());
+        complain(&format!("{name} cannot show two recordings; use html, pprof or collapsed"));
+        return Exit::Usage;
+    }
     let ledgers =
         open(&args.before, look).and_then(|before| Ok((before, open(&args.after, look)?)));
     let (base, now) = match ledgers {

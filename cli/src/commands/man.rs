@@ -1,6 +1,10 @@
 //! `heapattach man`: the manual pages, made of the same words as `--help`.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs,
+    io::{self, Write},
+    path::Path,
+};
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
@@ -37,14 +41,35 @@ fn write(folder: &Path) -> io::Result<()> {
     fs::write(folder.join("heapattach.1"), page(Cli::command()))
 }
 
-/// One page, with its examples after the options, where manual pages have them.
+/// One page; its examples stand before the options, where the eye falls.
 fn page(command: Command) -> String {
-    let mut out = Vec::new();
+    let examples = command.get_before_help().map_or(String::new(), ToString::to_string);
+    let (has_commands, mut out) = (command.has_subcommands(), Vec::new());
+    let man = Man::new(command).source(format!("heapattach {}", env!("CARGO_PKG_VERSION")));
+    let sections: [fn(&Man, &mut dyn Write) -> io::Result<()>; 4] = [
+        Man::render_title,
+        Man::render_name_section,
+        Man::render_synopsis_section,
+        Man::render_description_section,
+    ];
     // Writing into memory cannot fail.
-    let _ = Man::new(command)
-        .source(format!("heapattach {}", env!("CARGO_PKG_VERSION")))
-        .render(&mut out);
+    sections.iter().for_each(|section| drop(section(&man, &mut out)));
+    out.extend(verbatim(&examples).into_bytes());
+    let _ = man.render_options_section(&mut out);
+    if has_commands {
+        let _ = man.render_subcommands_section(&mut out);
+    }
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Examples as they are: no line of them is moved, and none is a command of the typesetter.
+fn verbatim(examples: &str) -> String {
+    if examples.is_empty() {
+        return String::new();
+    }
+    let lines = examples.lines().filter(|line| *line != "Examples:");
+    let line = |line: &str| format!("\\&{}\n", line.replace('\\', "\\e").replace('-', "\\-"));
+    format!(".SH EXAMPLES\n.nf\n{}.fi\n", lines.map(line).collect::<String>())
 }
 
 #[cfg(test)]
@@ -54,7 +79,7 @@ mod tests {
     #[test]
     fn the_page_has_examples_and_every_command_that_is_shown() {
         let page = page(Cli::command());
-        assert!(page.contains("heapattach \\-p 4711 \\-\\-duration 60s"), "{page}");
+        assert!(page.contains("\n\\&  heapattach \\-p 4711 \\-\\-duration 60s"), "{page}");
         for name in ["report", "diff", "run", "doctor", "detach", "completions", "man"] {
             assert!(page.contains(&format!("heapattach\\-{name}(1)")), "{name}: {page}");
         }

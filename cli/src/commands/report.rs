@@ -1,13 +1,11 @@
 //! `heapattach report FILE`.
 
-use std::path::Path;
-
 use crate::{
     exit::Exit,
     look::ReportArgs,
     output::complain,
     reading::{read, refuse, window, write_file, write_text},
-    view::{Form, Page, Subject, View, write_hints},
+    view::{Form, Page, Subject, View, write_next},
 };
 
 /// Shows a recording, or writes it in another format.
@@ -33,17 +31,8 @@ pub fn report(args: &ReportArgs) -> Exit {
     let mut text = args.view.tell(&subject, &look.ask(), Form::Text(page()));
     if args.view == View::Summary {
         let mut more = page();
-        write_hints(&mut more, &next(&args.file));
+        write_next(&mut more, &args.file);
         text.push_str(&more.finish());
     }
     write_text(&text, look)
-}
-
-/// What to do with a recording.
-pub fn next(file: &Path) -> Vec<String> {
-    let file = file.display();
-    vec![
-        format!("heapattach report {file} --view tree     (or sites, top, peak, timeline, ...)"),
-        format!("heapattach report {file} --format html   (or pprof, flamegraph, heaptrack, ...)"),
-    ]
 }

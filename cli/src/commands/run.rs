@@ -9,10 +9,12 @@ use crate::{
     follower::Follower,
     front::{self, Mode},
     output::complain,
+    reading::summarize,
     recording::{self, RecordingError, Store},
     report::Report,
     spawn::{self, Side},
     text, tracer,
+    view::{Colour, Page},
 };
 
 /// Starts the program, counts, and ends as it ends.
@@ -30,9 +32,13 @@ pub fn run(args: &RunArgs) -> Exit {
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
-            let follower = args.session.record.follow.map(|_| Follower::new(store));
+            let shared = store.as_ref().and_then(|store| store.share().ok());
+            let follower = args.session.record.follow.map(|_| Follower::new(shared));
             match front::follow(line, tracer, Mode::Run, follower) {
-                Some(report) => conclude(&report, args),
+                Some(mut report) => {
+                    summarize(&mut report, store.as_ref());
+                    conclude(&report, args)
+                }
                 None => {
                     complain("the tracing process died; the program, if it was started, runs on");
                     Exit::RunFailed
@@ -61,7 +67,11 @@ fn conclude(report: &Report, args: &RunArgs) -> Exit {
     let text = if args.session.json {
         serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
     } else {
-        text::report(report)
+        let page = match &args.report {
+            Some(_) => Page::new(None, false),
+            None => Page::for_stream(Colour::Auto, &std::io::stderr()),
+        };
+        text::report(report, page)
     };
     match &args.report {
         Some(path) => {

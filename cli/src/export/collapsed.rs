@@ -11,15 +11,35 @@ use crate::ledger::{Ledger, Metric};
 
 /// Writes the bytes of a metric by stack, in the order of names.
 pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
-    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
-    for (names, bytes) in tree::stacks(ledger, metric) {
-        let names: Vec<_> = names.into_iter().map(harmless::call).collect();
-        let sum = lines.entry(names.join(";")).or_default();
-        *sum = sum.saturating_add(bytes);
-    }
+    let lines = lines([ledger], metric);
     let mut out = BufWriter::new(out);
-    lines.iter().try_for_each(|(stack, bytes)| writeln!(out, "{stack} {bytes}"))?;
+    lines.iter().try_for_each(|(stack, [bytes])| writeln!(out, "{stack} {bytes}"))?;
     out.flush()
+}
+
+/// Writes what was and what is, as differential flame graphs are made of it.
+pub fn write_difference(
+    now: &Ledger,
+    base: &Ledger,
+    metric: Metric,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let lines = lines([base, now], metric);
+    let mut out = BufWriter::new(out);
+    lines.iter().try_for_each(|(stack, [was, is])| writeln!(out, "{stack} {was} {is}"))?;
+    out.flush()
+}
+
+fn lines<const N: usize>(ledgers: [&Ledger; N], metric: Metric) -> BTreeMap<String, [u64; N]> {
+    let mut lines = BTreeMap::new();
+    for (side, ledger) in ledgers.into_iter().enumerate() {
+        for (names, bytes) in tree::stacks(ledger, metric) {
+            let names: Vec<_> = names.into_iter().map(harmless::call).collect();
+            let sums = lines.entry(names.join(";")).or_insert([0_u64; N]);
+            sums[side] = sums[side].saturating_add(bytes);
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -41,6 +61,17 @@ mod tests {
         let temporary = "main;grow_list;make_node;malloc 6400\n\
                          work<int>(std::string const&);malloc 1040000\n";
         assert_eq!(text(&ledger, Metric::Temporary), temporary);
+    }
+
+    #[test]
+    fn a_difference_has_what_was_and_what_is() {
+        let (now, mut base) = (sample::ledger(), sample::ledger());
+        base.functions[2].name = "shrink_list".to_owned();
+        let mut text = Vec::new();
+        write_difference(&now, &base, Metric::Live, &mut text).unwrap();
+        let expected = "main;grow_list;make_node;malloc 0 64000\nmain;malloc 40960 40960\n\
+                        main;shrink_list;make_node;malloc 64000 0\n";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod flamegraph;
 mod harmless;
 mod heapprofile;
 mod heaptrack;
+mod joined;
 mod json;
 mod notes;
 mod pprof;
@@ -59,6 +60,11 @@ pub enum Format {
 }
 
 impl Format {
+    /// Whether it can say what became less.
+    pub fn can_compare(self) -> bool {
+        matches!(self, Self::Pprof | Self::Collapsed)
+    }
+
     /// How the name of such a file ends, without the dot before it.
     pub fn extension(self) -> &'static str {
         match self {
@@ -95,6 +101,24 @@ pub fn write(
         Format::Firefox => firefox::write(ledger, metric, out),
         Format::Heapprofile => heapprofile::write(ledger, out),
         Format::Json => json::write(ledger, out),
+    }
+}
+
+/// Writes what became different since `base`; only some formats can say that.
+///
+/// # Errors
+/// Those of `out`, and that a format cannot.
+pub fn write_difference(
+    now: &Ledger,
+    base: &Ledger,
+    format: Format,
+    metric: Metric,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    match format {
+        Format::Pprof => pprof::write_difference(now, base, metric, out),
+        Format::Collapsed => collapsed::write_difference(now, base, metric, out),
+        _ => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

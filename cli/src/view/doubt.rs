@@ -3,10 +3,8 @@
 use crate::{
     ledger::{About, Ledger, Metric},
     quantity::{bytes, count},
+    stack_report::{WHOLE, reason},
 };
-
-/// The end of a stack that was followed as far as there is one.
-const WHOLE: &str = "outermost";
 
 /// What is missing, and what that means for the numbers.
 pub fn lost(about: &About) -> Vec<String> {
@@ -61,17 +59,6 @@ fn cut_stacks(about: &About) -> Option<String> {
     let reasons: Vec<_> =
         reasons.map(|(end, number)| format!("{} {}", count(*number), reason(end))).collect();
     Some(format!("{percent:.2} % of allocations have a cut stack: {}", reasons.join("; ")))
-}
-
-fn reason(end: &str) -> &'static str {
-    match end {
-        "depth" => "deeper than --max-depth",
-        "off-stack" => "on a stack that nobody knows (a coroutine's, a signal handler's)",
-        "no-table" => "in code without unwind information",
-        "no-rule" => "in code whose unwind information cannot be followed",
-        "no-room" => "without room for another stack",
-        _ => "where the next frame makes no sense",
-    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod doubt;
 mod figure;
 mod filter;
 mod mmap;
+mod next;
 mod page;
 mod peak;
 mod place;
@@ -31,9 +32,10 @@ mod weight;
 
 pub use figure::Unit;
 pub use filter::Filter;
-pub use page::{Colour, Page};
+pub use next::write_next;
+pub use page::{Colour, Ink, Page};
 pub use subject::{Ask, Order, Subject};
-pub use summary::{Summary, write_hints};
+pub use summary::Summary;
 
 use clap::ValueEnum;
 use serde::Serialize;

@@ -225,10 +225,12 @@ still held  part           allocated  who
         }
         let told = text(&Subject::of(&ledger), &Ask::default(), Some(100));
         let expected = "\
-ALL       still held: 431.8 KiB (358.2 to 519.6) in 6 909 (5 731 to 8 313) blocks
+ALL       still held: 431.4 KiB (355.7 to 518.6) in 6 902 (5 691 to 8 297) blocks
 
-           still held  part                       allocated  who
-403.5 KiB (332.6 to 488.8)  93 % (86 to 97)  make_node (list.c:12)
+                still held             part              allocated  who
+403.1 KiB (330.1 to 487.7)  93 % (87 to 98)  █████████▍   93.8 KiB  make_node (list.c:12)
+                                                                    from grow_list (list.…(main.c:7)
+   28.2 KiB (11.9 to 56.1)    7 % (2 to 15)  ▋            40.0 KiB  main (main.c:7)
 ";
         assert_eq!(told, expected);
     }

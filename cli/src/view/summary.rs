@@ -225,16 +225,6 @@ pub fn write_title(page: &mut Page, ledger: &Ledger) {
     page.gap();
 }
 
-/// What to do next.
-pub fn write_hints(page: &mut Page, next: &[String]) {
-    for (number, hint) in next.iter().enumerate() {
-        page.line([
-            Span::new(Ink::Bold, if number == 0 { "NEXT      " } else { "          " }),
-            hint.as_str().into(),
-        ]);
-    }
-}
-
 fn course(ledger: &Ledger) -> Vec<f64> {
     let moments = &ledger.moments;
     let columns = moments.len().min(COURSE);

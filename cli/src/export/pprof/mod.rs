@@ -17,7 +17,9 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 
 use super::{
-    harmless, notes,
+    harmless,
+    joined::joined,
+    notes,
     sample::{Amount, REST, Sample, samples},
 };
 use crate::ledger::{Ledger, Location, Metric};
@@ -47,14 +49,36 @@ struct Writer<'a, 'w> {
     strings: HashMap<String, u64>,
     /// By a location and how many of its inlined calls are left out. Most have none left out.
     locations: HashMap<(u32, usize), u64>,
+    /// Stacks from this one on are of what was before: less by that much.
+    first_before: u32,
 }
 
 /// Writes all samples. `metric` is what a reader shows first; if it is none of the four that every
 /// reader knows it comes as a fifth, with its blocks.
 pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
+    write_all(ledger, u32::MAX, metric, out)
+}
+
+/// Writes what became more and what became less, as `go tool pprof -diff_base` would have it.
+pub fn write_difference(
+    now: &Ledger,
+    base: &Ledger,
+    metric: Metric,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let (all, first_before) = joined(now, base);
+    write_all(&all, first_before, metric, out)
+}
+
+fn write_all(
+    ledger: &Ledger,
+    first_before: u32,
+    metric: Metric,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let out = BufWriter::new(GzEncoder::new(out, Compression::default()));
     let strings = HashMap::from([(String::new(), 0)]);
-    let mut writer = Writer { ledger, out, strings, locations: HashMap::new() };
+    let mut writer = Writer { ledger, out, strings, locations: HashMap::new(), first_before };
     let metrics = metrics(metric);
     writer.header(&metrics, metric)?;
     writer.mappings()?;
@@ -153,7 +177,11 @@ impl Writer<'_, '_> {
         let mut message = Message::default();
         let locations = self.stack(sample.stack)?;
         message.numbers(1, locations);
-        message.numbers(2, amounts.iter().flat_map(|amount| [amount.blocks, amount.bytes]));
+        // Numbers with a sign are written as what they are to the processor.
+        let is_before = sample.stack.is_some_and(|stack| stack >= self.first_before);
+        let signed = |number: u64| if is_before { number.wrapping_neg() } else { number };
+        let numbers = amounts.iter().flat_map(|amount| [amount.blocks, amount.bytes]);
+        message.numbers(2, numbers.map(signed));
         let thread = self.ledger.threads.get(sample.thread as usize).cloned().unwrap_or_default();
         if thread.tid != 0 {
             self.label(&mut message, "thread", &harmless::line(&thread.name));

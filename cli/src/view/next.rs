@@ -1,0 +1,39 @@
+//! What can be done with a recording, as it is typed.
+
+use std::path::Path;
+
+use super::page::{Ink, Page, Span};
+
+/// Writes the next commands.
+pub fn write_next(page: &mut Page, file: &Path) {
+    let file = quoted(&file.to_string_lossy());
+    let commands = [
+        format!("heapattach report {file} --view tree     # or sites, top, peak, timeline, ..."),
+        format!("heapattach report {file} --format html   # or pprof, flamegraph, heaptrack, ..."),
+    ];
+    for (number, command) in commands.into_iter().enumerate() {
+        let label = if number == 0 { "NEXT      " } else { "          " };
+        page.line([Span::new(Ink::Bold, label), command.into()]);
+    }
+}
+
+/// As a shell takes it for one word.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+./,:@%=".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_any_name_is_one_word_of_a_shell() {
+        assert_eq!(quoted("./redis.7.heapattach"), "./redis.7.heapattach");
+        assert_eq!(quoted("a b$(c)"), "'a b$(c)'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}
