@@ -1,10 +1,6 @@
 //! `heapattach man`: the manual pages, made of the same words as `--help`.
 
-use std::{
-    fs,
-    io::{self, Write},
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
@@ -46,14 +42,11 @@ fn page(command: Command) -> String {
     let examples = command.get_before_help().map_or(String::new(), ToString::to_string);
     let (has_commands, mut out) = (command.has_subcommands(), Vec::new());
     let man = Man::new(command).source(format!("heapattach {}", env!("CARGO_PKG_VERSION")));
-    let sections: [fn(&Man, &mut dyn Write) -> io::Result<()>; 4] = [
-        Man::render_title,
-        Man::render_name_section,
-        Man::render_synopsis_section,
-        Man::render_description_section,
-    ];
     // Writing into memory cannot fail.
-    sections.iter().for_each(|section| drop(section(&man, &mut out)));
+    let _ = man.render_title(&mut out);
+    let _ = man.render_name_section(&mut out);
+    let _ = man.render_synopsis_section(&mut out);
+    let _ = man.render_description_section(&mut out);
     out.extend(verbatim(&examples).into_bytes());
     let _ = man.render_options_section(&mut out);
     if has_commands {

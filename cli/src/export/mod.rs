@@ -9,8 +9,6 @@
 //! estimate, rounded such that all stacks together are the rounded total (see [`apportion`]).
 //! Names come from a process that may be hostile: each format makes them harmless in its own way.
 
-#![cfg_attr(not(test), allow(dead_code, reason = "no command writes exports yet"))]
-
 mod apportion;
 mod collapsed;
 #[cfg(test)]

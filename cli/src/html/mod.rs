@@ -10,8 +10,6 @@
 //! never markup. The script adds sums up by itself, exactly as [`crate::profile`] does, so that every
 //! number on the page has its interval: that of a frame, of a search, of a thread.
 
-#![allow(dead_code, reason = "no command asks for it yet")]
-
 mod about;
 mod calls;
 mod data;

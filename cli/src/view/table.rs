@@ -78,8 +78,8 @@ impl Table {
         {
             shown.remove(spare);
         }
-        let titles = self.columns.iter().map(|column| Span::new(Ink::Dim, column.title)).collect();
-        self.write_cells(page, &titles, &shown, &widths);
+        let titles = self.columns.iter().map(|column| Span::new(Ink::Dim, column.title));
+        self.write_cells(page, &titles.collect::<Vec<_>>(), &shown, &widths);
         for row in &self.rows {
             match row {
                 Row::Cells(cells) => self.write_cells(page, cells, &shown, &widths),
@@ -90,7 +90,7 @@ impl Table {
         }
     }
 
-    fn write_cells(&self, page: &mut Page, cells: &Vec<Span>, shown: &[usize], widths: &[usize]) {
+    fn write_cells(&self, page: &mut Page, cells: &[Span], shown: &[usize], widths: &[usize]) {
         let mut spans = Vec::new();
         for &at in shown {
             let Some(cell) = cells.get(at) else { continue };
