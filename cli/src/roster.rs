@@ -240,7 +240,10 @@ mod tests {
         let mut best = None;
         for mapping in maps.iter().filter(|m| m.inode == 0) {
             let (start, end) = (mapping.range.start.get(), mapping.range.end.get());
-            let length = usize::try_from(end - start).ok().filter(|&n| n < 64 << 20)?;
+            // Other tests map a lot.
+            let Some(length) = usize::try_from(end - start).ok().filter(|&n| n < 64 << 20) else {
+                continue;
+            };
             let Ok(bytes) = memory.read_vec(RemoteAddr::new(start), length) else { continue };
             for (at, word) in (start..).step_by(8).zip(bytes.chunks_exact(8)) {
                 let is_self = u64::from_le_bytes(word.try_into().ok()?) == at;

@@ -202,7 +202,8 @@ impl Encoder {
             out.bytes(column);
             column.clear();
         }
-        if self.kinds.len() > KINDS_LIMIT {
+        // Whoever reads takes a block without known kinds for one that begins anew.
+        if self.kinds.is_empty() || self.kinds.len() > KINDS_LIMIT {
             *self = Self::new(self.now);
         }
         (self.begin, self.count, self.known) = (self.now, 0, self.kinds.len());
