@@ -4,6 +4,7 @@
 //! args -> commands -> spawn +-> tracer -> observation: injector::Session ... compose -> report
 //!                           |      |  one JSON object a line (message)
 //!                           +-> front: signals, progress      -> text or JSON
+//!                               recording -> ledger -> view, export, html
 //! ```
 
 mod args;

@@ -2,18 +2,19 @@
 
 use std::path::Path;
 
-use super::page::{Ink, Page, Span};
+use super::page::{LABEL, Page, columns};
 
 /// Writes the next commands.
 pub fn write_next(page: &mut Page, file: &Path) {
     let file = quoted(&file.to_string_lossy());
     let commands = [
-        format!("heapattach report {file} --view tree     # or sites, top, peak, timeline, ..."),
-        format!("heapattach report {file} --format html   # or pprof, flamegraph, heaptrack, ..."),
+        (format!("heapattach report {file} --view tree"), "or sites, top, peak, timeline, ..."),
+        (format!("heapattach report {file} --format html"), "or pprof, flamegraph, heaptrack, ..."),
     ];
-    for (number, command) in commands.into_iter().enumerate() {
-        let label = if number == 0 { "NEXT      " } else { "          " };
-        page.line([Span::new(Ink::Bold, label), command.into()]);
+    for (number, (command, others)) in commands.into_iter().enumerate() {
+        let told = format!("{command}   # {others}");
+        let fits = page.width().is_none_or(|width| LABEL + columns(&told) <= width);
+        page.command(if number == 0 { "NEXT" } else { "" }, if fits { &told } else { &command });
     }
 }
 
@@ -29,6 +30,15 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_is_whole_however_narrow_the_page() {
+        let mut page = Page::new(Some(40), false);
+        write_next(&mut page, Path::new("a-rather-long-name.4711.heapattach"));
+        let text = page.finish();
+        let command = "heapattach report a-rather-long-name.4711.heapattach --view tree";
+        assert_eq!(text.lines().next(), Some(&*format!("NEXT      {command}")));
+    }
 
     #[test]
     fn a_file_of_any_name_is_one_word_of_a_shell() {

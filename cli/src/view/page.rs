@@ -113,6 +113,13 @@ impl Page {
         self.text.push('\n');
     }
 
+    /// A label and a text that is to be copied: it is neither cut nor broken.
+    pub fn command(&mut self, label: &str, text: &str) {
+        self.put(Ink::Bold, &format!("{label:LABEL$}"));
+        self.put(Ink::Plain, &printable(text));
+        self.text.push('\n');
+    }
+
     /// An empty line.
     pub fn gap(&mut self) {
         self.text.push('\n');

@@ -67,9 +67,14 @@ pub struct Decoded {
 
 impl Decoded {
     pub fn new(ledger: &Ledger, metric: Metric) -> Self {
-        let (mut file, mut profile) = (Vec::new(), Vec::new());
+        let mut file = Vec::new();
         write(ledger, metric, &mut file).unwrap();
-        GzDecoder::new(&file[..]).read_to_end(&mut profile).unwrap();
+        Self::of(&file)
+    }
+
+    pub fn of(file: &[u8]) -> Self {
+        let mut profile = Vec::new();
+        GzDecoder::new(file).read_to_end(&mut profile).unwrap();
         Self { profile }
     }
 

@@ -335,6 +335,22 @@ mod tests {
     }
 
     #[test]
+    fn what_was_before_is_less_by_that_much() {
+        let (now, mut base) = (sample::ledger(), sample::ledger());
+        base.functions[1].name = "old_node".to_owned();
+        let mut file = Vec::new();
+        write_difference(&now, &base, Metric::Live, &mut file).unwrap();
+        let read = Decoded::of(&file);
+        let values = |index| {
+            let (names, values) = read.sample(index);
+            (names, values.into_iter().map(u64::cast_signed).collect::<Vec<_>>())
+        };
+        let names = |first: &str| [first, "grow_list", "main"].map(str::to_owned).to_vec();
+        assert_eq!(values(0), (names("make_node"), vec![1500, 96_000, 1000, 64_000]));
+        assert_eq!(values(3), (names("old_node"), vec![-1500, -96_000, -1000, -64_000]));
+    }
+
+    #[test]
     fn an_inlined_allocator_is_left_out_of_its_location() {
         let mut ledger = sample::ledger();
         ledger.stacks[0].cause = 2;
