@@ -159,10 +159,11 @@ impl Memo {
 
     #[inline(always)]
     fn is_unchanged(&self, number: usize, span: &Span) -> bool {
-        let first = (self.frame(number, memo::Part::First) >> 1) as usize;
+        // Whoever wrote over the memo may have put anything there: no further than the words go.
+        let first = ((self.frame(number, memo::Part::First) >> 1) as usize).min(self.words);
         let (mut word, end) = (self.word(first), self.word(self.words).address());
         while word.address() < end {
-            // Whoever wrote over the memo may have put any address there.
+            // Nor is any address believed.
             if span.peek(word.get()) != Some(word.at(8).get()) {
                 return false;
             }

@@ -10,7 +10,7 @@ use std::{
     ptr,
 };
 
-use heapattach_abi::{kind::HookKind, region, stacks::End, unwind};
+use heapattach_abi::{kind::HookKind, memo, region, stacks::End, unwind};
 use heapattach_injector::{
     addr::RemoteAddr,
     memory::Memory,
@@ -163,4 +163,33 @@ fn a_wrong_row_is_noticed() {
     }
     assert!(changed > 10, "{changed} cached rules");
     assert!(differences(&placed) > ROUNDS / 10, "nobody would notice a broken table");
+}
+
+/// Whatever is at the places of a thread's memo, of which a program that writes astray knows nothing.
+#[test]
+fn a_memo_that_somebody_wrote_over_does_no_harm() {
+    let placed = placed(8);
+    let path = [4, 2, 6, 0, 5, 1];
+    descend(&placed, &path);
+    let memo = region::MEMOS_AT + placed.own_row() * memo::MEMO_BYTES;
+    let frames = |part| {
+        let part = memo::FRAMES_AT + part as usize;
+        (0..memo::FRAMES).map(move |number| memo + part + number * memo::FRAME_BYTES)
+    };
+    let words = (0..memo::WORDS).map(|number| memo + memo::WORDS_AT + number * memo::WORD_BYTES);
+    let first: Vec<usize> = frames(memo::Part::First).collect();
+    let (words, heads) = (words.collect(), vec![memo + memo::FRAME_COUNT, memo + memo::WORD_COUNT]);
+    // The last is an index so far out that it leads to before the memo.
+    for value in [0, 1, 8, u64::MAX, 1 << 63, 1 << 40, 0x7fff_ffff_f001, (1 << 61) - (1 << 37)] {
+        for places in [&first, &words, &heads] {
+            // As often as a memo that was of no use waits before it is made anew.
+            (0..600).for_each(|_| _ = descend(&placed, &path));
+            assert_ne!(placed.word(memo + memo::FRAME_COUNT), 0, "nothing is remembered");
+            places.iter().for_each(|&at| placed.set_word(at, value));
+            descend(&placed, &path);
+            placed.set_word(memo + memo::FRAME_COUNT, 0);
+            let seen = descend(&placed, &path);
+            assert_eq!(seen.expected[1..], seen.recorded[1..], "{value:#x}");
+        }
+    }
 }
