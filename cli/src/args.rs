@@ -9,6 +9,7 @@ use heapattach_injector::plan::HookMode;
 use crate::{
     look::{DiffArgs, ReportArgs},
     quantity::{parse_duration, parse_size},
+    which::WhichArgs,
 };
 
 const EXAMPLES: &str = "\
@@ -16,6 +17,7 @@ Examples:
   heapattach -p 4711 --duration 60s      who holds the memory of a running process? for a minute
   heapattach -p 4711                     the same until Ctrl-C
   heapattach -p 4711 --follow            who holds most, every five seconds; SIGUSR1 marks a moment
+  heapattach --name redis-server         also --cgroup redis.service, --container 4f1c8a2b
   heapattach run -- ./server --port 80   from the first instruction on
   heapattach report FILE                 look at a recording again: trees, pictures, other tools
   heapattach diff A B                    what became different between two of them
@@ -91,9 +93,9 @@ pub enum Command {
 /// `heapattach -p PID`.
 #[derive(Clone, Debug, Args)]
 pub struct AttachArgs {
-    /// The process to attach to
-    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
-    pub pid: Option<i32>,
+    /// To which.
+    #[command(flatten)]
+    pub which: WhichArgs,
     /// How it is done.
     #[command(flatten)]
     pub session: SessionArgs,
@@ -237,9 +239,9 @@ pub struct RunArgs {
 #[derive(Clone, Debug, Args)]
 #[command(before_help = DOCTOR)]
 pub struct DoctorArgs {
-    /// The process to look at
-    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
-    pub pid: Option<i32>,
+    /// Which.
+    #[command(flatten)]
+    pub which: WhichArgs,
     /// How it would be hooked
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub hooks: HookArg,

@@ -45,6 +45,7 @@ mod timeline;
 mod tracer;
 mod view;
 mod watchman;
+mod which;
 
 use std::process::ExitCode;
 
@@ -52,6 +53,7 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use args::{Cli, Command};
 use exit::Exit;
+use output::complain;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -63,7 +65,17 @@ pub fn main() -> ExitCode {
             return if asked { Exit::Done } else { Exit::Usage }.into();
         }
     };
-    let exit = match (&cli.command, cli.attach.pid) {
+    let pid = match &cli.command {
+        Some(_) => None,
+        None => match cli.attach.which.pid() {
+            Ok(pid) => pid,
+            Err(unclear) => {
+                complain(&unclear.message);
+                return unclear.exit.into();
+            }
+        },
+    };
+    let exit = match (&cli.command, pid) {
         (Some(Command::Run(args)), _) => commands::run::run(args),
         (Some(Command::Report(args)), _) => commands::report::report(args),
         (Some(Command::Diff(args)), _) => commands::diff::diff(args),
@@ -75,7 +87,7 @@ pub fn main() -> ExitCode {
         (None, Some(pid)) => commands::attach::attach(pid, &cli.attach),
         (None, None) => {
             let mut command = Cli::command();
-            let what = "give a process with -p PID, or a command";
+            let what = "give a process with -p PID (--name, --cgroup, --container), or a command";
             let _ = command.error(ErrorKind::MissingRequiredArgument, what).print();
             Exit::Usage
         }

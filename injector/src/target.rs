@@ -115,7 +115,16 @@ pub(crate) fn reap_thread(pid: i32, tid: i32, reap: impl Fn(i32) -> Option<i32>)
 /// Whether this process could switch off the seccomp filters of a tracee.
 pub fn may_suspend_seccomp() -> bool {
     let own = Process::open(std::process::id().cast_signed()).and_then(|p| p.status());
-    own.is_ok_and(|s| s.capabilities & CAP_SYS_ADMIN != 0 && s.seccomp == 0)
+    own.is_ok_and(|s| s.capabilities & CAP_SYS_ADMIN != 0 && s.seccomp == 0) && is_of_the_machine()
+}
+
+/// Whether our capabilities are those of the machine: the kernel asks for the right to suspend
+/// filters there, and the root of a container with users of its own has all of them, but only
+/// within.
+fn is_of_the_machine() -> bool {
+    /// The number of the first user namespace, the same in every kernel.
+    const FIRST: &str = "user:[4026531837]";
+    std::fs::read_link("/proc/self/ns/user").is_ok_and(|link| link.as_os_str() == FIRST)
 }
 
 /// `PTRACE_O_SUSPEND_SECCOMP`, which nix does not name.

@@ -41,6 +41,14 @@ fn another_user(hooks: Hooks) {
     confined("user", hooks);
 }
 
+fn a_container(hooks: Hooks) {
+    confined("container", hooks);
+}
+
+fn a_hardened_service(hooks: Hooks) {
+    confined("systemd", hooks);
+}
+
 fn other_mounts_and_pids(hooks: Hooks) {
     let Some(launch) = Launch::new("confined.c") else { return };
     let Some(plugin) = Source::new("loop_plugin.c").build() else { return };
@@ -64,5 +72,7 @@ heapattach_tests::hazards![
     seccomp_allowing_little,
     no_new_executable_memory,
     another_user,
+    a_container,
+    a_hardened_service,
     other_mounts_and_pids,
 ];

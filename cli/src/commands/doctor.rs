@@ -56,9 +56,16 @@ struct Row {
 
 /// Looks, and says what it sees.
 pub fn doctor(args: &DoctorArgs) -> Exit {
+    let pid = match args.which.pid() {
+        Ok(pid) => pid,
+        Err(unclear) => {
+            complain(&unclear.message);
+            return unclear.exit;
+        }
+    };
     let mut diagnosis = Diagnosis {
         machine: machine(),
-        pid: args.pid,
+        pid,
         refusal: None,
         functions: Vec::new(),
         blind: Vec::new(),
@@ -68,7 +75,7 @@ pub fn doctor(args: &DoctorArgs) -> Exit {
         look_ms: 0.0,
     };
     let mut exit = Exit::Done;
-    if let Some(pid) = args.pid {
+    if let Some(pid) = pid {
         match preflight::open(pid, false) {
             Ok(target) => exit = examine(&target, args, &mut diagnosis),
             Err(refusal) => {
