@@ -13,6 +13,7 @@ mod commands;
 mod compose;
 mod desk;
 mod exit;
+mod expense;
 mod export;
 mod follower;
 mod front;

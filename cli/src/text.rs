@@ -77,6 +77,12 @@ fn write_cost(page: &mut Page, report: &Report) {
         report.window_us
     );
     page.prose(if stops.is_empty() { "COST" } else { "" }, Ink::Plain, &text);
+    let text = format!(
+        "heapattach itself: {} of processor time, at most {} of memory",
+        time(report.expense.cpu()),
+        bytes(report.expense.memory)
+    );
+    page.prose("", Ink::Plain, &text);
 }
 
 fn write_state(page: &mut Page, report: &Report) {

@@ -18,6 +18,7 @@ use crate::{
     args::{AttachArgs, OnFull, RunArgs, SessionArgs, Unwind},
     compose::with_causes,
     exit::Exit,
+    expense::Expense,
     guard,
     line::{Heard, Line},
     message::Message,
@@ -55,6 +56,7 @@ pub fn attach(line: UnixStream, target: &Target, args: &AttachArgs, store: Optio
         }
     }
     fault::summary();
+    report.expense = Expense::own();
     line.send(&Message::Finished(Box::new(report)));
 }
 
@@ -88,6 +90,7 @@ pub fn run(line: UnixStream, args: &RunArgs, store: Option<Store>) {
         }
     }
     fault::summary();
+    report.expense = Expense::own();
     line.send(&Message::Finished(Box::new(report)));
 }
 

@@ -37,10 +37,21 @@ pub struct Report {
     pub left: Vec<serde_json::Value>,
     /// How long the target's registers were not its own.
     pub window_us: f64,
+    /// What heapattach itself took.
+    pub expense: Expense,
     /// How the target ended (`run` only).
     pub exit: Option<Exit>,
     /// Why the command refused.
     pub error: Option<String>,
+}
+
+/// Memory and processor time of heapattach's own processes.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Expense {
+    /// Bytes.
+    pub memory: u64,
+    /// Microseconds.
+    pub cpu_us: u64,
 }
 
 /// A number with its 95 % interval.

@@ -6,6 +6,7 @@ use crate::{
     args::AttachArgs,
     compose::with_causes,
     exit::Exit,
+    expense::Expense,
     follower::Follower,
     front::{self, Mode},
     output::{complain, print},
@@ -43,6 +44,7 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             match front::follow(line, tracer, Mode::Attach, follower) {
                 Some(mut report) => {
                     summarize(&mut report, store.as_ref());
+                    report.expense = report.expense.and(Expense::own());
                     show(&report, args.session.json)
                 }
                 None => abandoned(pid),

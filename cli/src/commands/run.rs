@@ -6,6 +6,7 @@ use crate::{
     args::RunArgs,
     compose::with_causes,
     exit::Exit,
+    expense::Expense,
     follower::Follower,
     front::{self, Mode},
     output::complain,
@@ -37,6 +38,7 @@ pub fn run(args: &RunArgs) -> Exit {
             match front::follow(line, tracer, Mode::Run, follower) {
                 Some(mut report) => {
                     summarize(&mut report, store.as_ref());
+                    report.expense = report.expense.and(Expense::own());
                     conclude(&report, args)
                 }
                 None => {
