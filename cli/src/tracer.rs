@@ -17,11 +17,12 @@ use heapattach_injector::{
 use crate::{
     args::{AttachArgs, OnFull, RunArgs, SessionArgs, Unwind},
     compose::with_causes,
+    ending::End,
     exit::Exit,
     guard,
     line::{Heard, Line},
     message::Message,
-    observation::{End, Record},
+    observation::Record,
     payload,
     recording::{self, Store},
     report::{ExitReport, Report},
