@@ -1,6 +1,7 @@
 //! What a recording says of its session in words: at the beginning, and at the end.
 
 use std::{
+    io::ErrorKind,
     path::PathBuf,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -10,7 +11,7 @@ use crate::{
     clock::TEMPORARY,
     exit::Exit,
     ledger::{About, Loss},
-    recording::{Heading, Scribe, Store, Tape},
+    recording::{Heading, Patience, Scribe, Store, Tape},
     report::{RecordingReport, Report},
 };
 
@@ -18,7 +19,10 @@ use crate::{
 pub fn scribe(store: Store, args: &SessionArgs) -> std::io::Result<Scribe> {
     // What nobody can look at later is only asked for its sums.
     let logs = store.path.is_some();
-    Ok(Scribe::new(Tape::start(store.file, store.path, args.record.max_size)?, logs))
+    Ok(Scribe::new(
+        Tape::start(store.file, store.path, args.record.max_size, Patience::default())?,
+        logs,
+    ))
 }
 
 /// What is known at the beginning.
@@ -34,7 +38,7 @@ pub fn heading(args: &SessionArgs, report: &Report, every: u64) -> Heading {
         temporary_ms: u64::try_from(TEMPORARY.as_millis()).unwrap_or(u64::MAX),
         ..About::default()
     };
-    Heading { about, hide_frames: args.hide_frames.clone(), is_final: false }
+    Heading { about, hide_frames: args.hide_frames.clone(), ..Heading::default() }
 }
 
 /// What is known at the end.
@@ -65,14 +69,17 @@ pub fn fill(about: &mut About, report: &Report, counted: Duration) {
 pub fn note_recording(report: &mut Report, path: Option<PathBuf>, written: std::io::Result<u64>) {
     match (path, written) {
         (None, _) => {}
-        (Some(path), Ok(bytes)) => report.recording = Some(RecordingReport { path, bytes }),
+        (Some(path), Ok(bytes)) => {
+            report.recording = Some(RecordingReport { path, bytes, hangs: false });
+        }
         (Some(path), Err(error)) => {
             let name = path.display();
             let what =
                 format!("the recording {name} ends too early: it cannot be written: {error}");
             report.error.get_or_insert(what);
             report.status = report.status.max(Exit::Failed.code());
-            report.recording = Some(RecordingReport { path, bytes: 0 });
+            let hangs = error.kind() == ErrorKind::TimedOut;
+            report.recording = Some(RecordingReport { path, bytes: 0, hangs });
         }
     }
 }

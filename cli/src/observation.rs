@@ -21,7 +21,7 @@ use crate::{
     message::Message,
     naming::Code,
     recorder::Recorder,
-    recording::Store,
+    recording::{Scribe, Store},
     report::Report,
     site_report::{callers, heap_report},
     stack_list,
@@ -70,7 +70,7 @@ impl Record {
         let clock = Clock::start();
         let mut heading = heading(args, report, session.stream.interval);
         let path = self.store.as_ref().and_then(|store| store.path.clone());
-        let scribe = match self.store.take().map(|store| scribe(store, args)).transpose() {
+        let mut scribe = match self.store.take().map(|store| scribe(store, args)).transpose() {
             Ok(scribe) => scribe,
             Err(error) => {
                 let detached = session.detach();
@@ -78,12 +78,13 @@ impl Record {
                 return End::Over;
             }
         };
-        if let Some(scribe) = &scribe {
+        if let Some(scribe) = &mut scribe {
             scribe.heading(&heading);
             scribe.modules(&self.symbols.known());
         }
         let desk = Desk::default();
         let watchman = Watchman::new(&desk, clock, &args.record);
+        let haste = scribe.as_ref().map(Scribe::haste);
         let recorder = Recorder::new(records, args.interval() <= 1, clock, scribe);
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         thread::scope(|scope| {
@@ -109,7 +110,12 @@ impl Record {
             };
             // What goes with the home is read while it is there.
             let (read, detached) = if session.stream.is_private() {
-                (stop_reading(session), session.detach())
+                // Until then no disk is waited for.
+                haste.iter().for_each(|haste| haste.set(true));
+                let read = stop_reading(session);
+                let detached = session.detach();
+                haste.iter().for_each(|haste| haste.set(false));
+                (read, detached)
             } else {
                 let detached = session.detach();
                 (stop_reading(session), detached)
@@ -118,6 +124,7 @@ impl Record {
                 fail(report, &detached, "the thread that reads the records failed");
                 return ending;
             };
+            recorder.conclude(&desk);
             let (pid, command) = (report.pid, std::mem::take(&mut report.command));
             *report = compose(session, &counts, &recorder, counted);
             self.symbols.note_generated();

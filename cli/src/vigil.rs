@@ -9,6 +9,7 @@ use heapattach_injector::{
 
 use crate::{
     args::{OnFull, SessionArgs},
+    desk::Note,
     ending::End,
     guard::Guard,
     line::{Heard, Line},
@@ -72,6 +73,7 @@ pub fn watch(
         if now >= next_progress {
             let counts = session.stream.counts(&target.memory).unwrap_or_default();
             let (calls, bytes) = counts.totals();
+            watchman.desk().leave(Note::Lost(counts.lost));
             if args.on_full == OnFull::Slow && counts.lost.blocks > lost {
                 lost = counts.lost.blocks;
                 let slower = (session.stream.interval * 2).clamp(LEAST_INTERVAL, 1 << 40);

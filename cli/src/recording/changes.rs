@@ -18,7 +18,7 @@ use super::wire::{In, Out};
 use crate::profile::{Change, Journal, Kind, RowId, Tick};
 
 /// A block of changes is closed when it is so large.
-pub const ENOUGH: usize = 1 << 20;
+const ENOUGH: usize = 1 << 20;
 
 /// Guesses of each kind, as a power of two: more would not stay in a cache.
 const GUESS_BITS: u32 = 15;
@@ -185,8 +185,13 @@ impl Encoder {
         self.count == 0
     }
 
+    /// Whether it is time to close the block.
+    pub fn is_much(&self) -> bool {
+        self.len() >= ENOUGH
+    }
+
     /// About how many bytes it has by now.
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         let columns = [&self.definitions, &self.literals, &self.details, &self.ages];
         self.guesses.len() + columns.iter().map(|out| out.0.len()).sum::<usize>()
     }
@@ -390,6 +395,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::recording::block::{self, Content, Effort};
 
     fn changes() -> impl Strategy<Value = Vec<(u64, Change)>> {
         let kind = (0..6u32, 0..9u64, 0..3u64)
@@ -483,8 +489,7 @@ mod tests {
                 encoder.note(&Change::Freed { kind, birth: Tick::of(turn / 100) });
             }
         }
-        let bytes =
-            super::super::block::encode(super::super::block::Content::Changes, &encoder.finish());
+        let bytes = block::encode(Content::Changes, &encoder.finish(), Effort::Usual);
         assert!(bytes.unwrap().len() < 4_000, "of 400 thousand events");
     }
 }

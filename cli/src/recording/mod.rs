@@ -27,6 +27,8 @@
 mod assembly;
 mod block;
 mod changes;
+mod compaction;
+mod disk;
 mod error;
 mod heading;
 mod place;
@@ -39,6 +41,7 @@ mod tape;
 #[cfg(test)]
 mod tests;
 mod wire;
+mod writer;
 
 use std::{fs::File, io::Read, ops::Range, path::Path, time::Duration};
 
@@ -46,7 +49,7 @@ pub use error::RecordingError;
 pub use heading::{Heading, Mark};
 pub use place::{Store, create, create_for};
 pub use scribe::{Scribe, StackSource};
-pub use tape::Tape;
+pub use tape::{Haste, Patience, Tape};
 
 use serde::de::DeserializeOwned;
 
@@ -55,6 +58,7 @@ use crate::{
     ledger::{Ledger, Moment, Thread},
     naming::Code,
     profile::{Row, Sheet, Tick, micros, ticks},
+    quantity::time,
     symbols::{Known, Symbols, printable::printable},
 };
 use assembly::{Parts, assemble};
@@ -245,7 +249,8 @@ impl Recording {
         // Before this nobody knows in which order things happened.
         let logged_from = first_log.and_then(snapshots).map_or(0, |(_, now)| now);
         let has_log = first_log.is_some();
-        if begin > 0 && has_log && begin >= logged_from {
+        let hole = self.hole(begin, end);
+        if begin > 0 && has_log && begin >= logged_from && hole.is_none() {
             sheet.begin_at(Tick::of(begin));
             self.replay(&mut sheet, 0, begin..end);
             return (sheet, begin, None);
@@ -260,13 +265,44 @@ impl Recording {
             }
         }
         self.replay(&mut sheet, last, 0..end);
+        let sums = "these are the sums from the beginning of the session to a snapshot";
         let is_rough = part.is_some() && (begin > 0 || end < logged_from || !has_log);
-        let note = is_rough.then(|| {
-            "what happened in that time had to make room: these are the sums from the beginning of \
-             the session to a snapshot"
-                .to_owned()
-        });
+        let note = match hole {
+            Some([from, to]) => {
+                let [from, to] = [from, to].map(|at| time(Duration::from_millis(at)));
+                let told = if is_rough { sums } else { "what came and went is in the sums alone" };
+                Some(format!("the disk took nothing from {from} to {to}: {told}"))
+            }
+            None if is_rough => Some(format!(
+                "what happened in that time had to make room: {sums}{}",
+                self.spacing(known)
+            )),
+            None => None,
+        };
         (sheet, 0, note)
+    }
+
+    /// A time in this one in which the disk took nothing.
+    fn hole(&self, begin: u64, end: u64) -> Option<[u64; 2]> {
+        let at = |ms: u64| ticks(Duration::from_millis(ms));
+        let mut all = self.heading.holes.iter();
+        all.find(|[from, to]| at(*from) < end && at(*to) >= begin).copied()
+    }
+
+    /// How far apart the snapshots are before a place in the course; they are thinned out.
+    fn spacing(&self, to: usize) -> String {
+        let is_log = |place: &Place| place.content == Content::Changes;
+        let before = self.course.iter().take(to).filter(|(_, place)| !is_log(place));
+        let mut times: Vec<u64> = before.map(|(now, _)| *now).collect();
+        times.dedup();
+        let next = self.course.iter().skip(to).find(|(_, place)| !is_log(place));
+        match (times.as_slice(), next) {
+            ([.., last], Some((next, _))) | ([.., last, next], None) => {
+                let apart = Duration::from_micros(micros(next.saturating_sub(*last)));
+                format!("; they are {} apart there", time(apart))
+            }
+            _ => String::new(),
+        }
     }
 
     /// Takes in what happened in this time, from a place in the course on.
@@ -298,7 +334,8 @@ fn version(title: &[u8], path: &Path) -> Result<u64, RecordingError> {
     let alien = || RecordingError::Alien(path.to_owned());
     let rest = title.strip_prefix(block::TITLE).ok_or_else(alien)?;
     let end = rest.iter().position(|&byte| byte == b'\n').ok_or_else(alien)?;
-    if rest[..end] == *block::VERSION.to_string().as_bytes() {
+    let is_known = |version: u32| rest[..end] == *version.to_string().as_bytes();
+    if (block::OLDEST..=block::VERSION).any(is_known) {
         return Ok((block::TITLE.len() + end + 1) as u64);
     }
     let version = printable(&String::from_utf8_lossy(&rest[..end]));
