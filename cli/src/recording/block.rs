@@ -24,6 +24,8 @@ const PIECE: usize = 1 << 18;
 /// How much is done to make a block small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
+    /// What cannot become smaller.
+    None = 0,
     /// Where others wait: a quarter of the time, and up to a seventh more bytes.
     Little = 1,
     /// Measured on events of python3: the next lower level leaves a tenth more, the highest a tenth

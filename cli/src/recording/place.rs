@@ -51,7 +51,7 @@ impl Store {
         match &self.path {
             // The file may have been replaced by a smaller one.
             Some(path) => Recording::open(path).ok(),
-            None => Recording::of(self.file.try_clone().ok()?, block::title().len() as u64),
+            None => Recording::of(self.file.try_clone().ok()?),
         }
     }
 }

@@ -48,7 +48,7 @@ fn changes_a_second() {
     let begin = Instant::now();
     blocks
         .iter()
-        .for_each(|block| bytes += encode(Content::Changes, block, Effort::Usual).unwrap().len());
+        .for_each(|block| bytes += encode(Content::Changes, block, Effort::None).unwrap().len());
     let packed = rate(begin);
     let mut sheet = Sheet::new(1000, 80);
     (0..200).for_each(|_| sheet.rows.push(Row::default()));

@@ -324,6 +324,23 @@ fn a_recording_that_grows_too_large_keeps_its_sums() {
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing is left beside it");
 }
 
+/// `ten_seconds`, as it was written before what happens was coded by a model.
+#[test]
+fn a_recording_of_an_earlier_version_says_the_same() {
+    let folder = Folder::new("version");
+    let (path, now) = (folder.0.join("a"), folder.0.join("b"));
+    fs::write(&path, include_bytes!("samples/version1.heapattach")).unwrap();
+    ten_seconds(&now);
+    let (old, new) = (Recording::open(&path).unwrap(), Recording::open(&now).unwrap());
+    assert_eq!((old.version, new.version), (1, 2));
+    for window in [None, window(0, 1), window(4, 7), window(9, 10)] {
+        let (old, new) = (old.ledger(window.clone()), new.ledger(window.clone()));
+        for metric in Metric::ALL {
+            assert_eq!(blocks(&old, metric), blocks(&new, metric), "{metric:?} {window:?}");
+        }
+    }
+}
+
 /// A disk that takes nothing while it is locked: who writes to it hangs.
 #[derive(Debug)]
 struct Frozen(Arc<Mutex<()>>, fs::File);

@@ -54,7 +54,12 @@ impl Writer {
 
     fn put(&mut self, content: Content, bytes: &[u8], behind: usize) -> io::Result<()> {
         let too_long = || io::Error::other("a block is too long");
-        let effort = if behind >= BEHIND { Effort::Little } else { Effort::Usual };
+        let effort = match content {
+            // The model has left nothing to be found in it.
+            Content::Changes => Effort::None,
+            _ if behind >= BEHIND => Effort::Little,
+            _ => Effort::Usual,
+        };
         let block = block::encode(content, bytes, effort).ok_or_else(too_long)?;
         self.disk.write(&block, self.end)?;
         let place = block::place_of(self.end, &block).ok_or_else(too_long)?;
