@@ -76,7 +76,7 @@ impl Drop for Ice {
 
 fn is_mapped(pid: i32) -> bool {
     let maps = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("maps"));
-    maps.is_ok_and(|maps| maps.contains("heapattach"))
+    maps.is_ok_and(|maps| maps.contains("/memfd:heapattach"))
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_disk_that_hangs_does_not_keep_the_target() {
     let report = outcome.report();
     let error = report.error.unwrap_or_default();
     assert!(error.contains("the disk has taken nothing for"), "{error}");
-    assert!(report.heap.allocated.count.value > 0.0, "what happened is reported");
+    assert!(report.heap.allocated.bytes.value > 0.0, "what happened is reported");
     before.assert_equal(&mut fixture, "after a disk that hangs");
     fixture.finish();
 }
