@@ -5,6 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use heapattach_injector::counts::Lost;
+
 use crate::{
     ledger::Moment,
     profile::{Flow, Sheet},
@@ -32,6 +34,8 @@ pub enum Note {
     Last(Moment),
     /// A moment to be kept, and to be found on disk at once.
     Mark(Mark),
+    /// How much found no room in rings by now.
+    Lost(Lost),
     /// Where modules are now.
     Modules(Vec<Known>),
 }

@@ -48,6 +48,10 @@ pub fn read(
 
 /// What can be said of a session that has just ended.
 pub fn summarize(report: &mut Report, store: Option<&Store>) {
+    // Who asks a disk that hangs, hangs.
+    if report.recording.as_ref().is_some_and(|recording| recording.hangs) {
+        return;
+    }
     let bar = spinner("adding up");
     let recording = match &report.recording {
         Some(recording) => Recording::open(&recording.path).ok(),

@@ -9,6 +9,7 @@ use std::{
 
 use heapattach_abi::stacks::STACKS;
 use heapattach_injector::{
+    counts::Lost,
     event::{Event, StackId, What},
     memory::Memory,
     ring::Call,
@@ -19,7 +20,8 @@ use heapattach_injector::{
 use crate::{
     clock::Clock,
     desk::{Desk, Note},
-    profile::{Change, Journal, Limits, Profile, Tick, Writers},
+    ledger::Loss,
+    profile::{Change, Journal, Limits, Oddities, Profile, Tick, Writers},
     recording::{Scribe, StackSource},
 };
 
@@ -54,6 +56,8 @@ pub struct Recorder {
     is_exact: bool,
     /// How many changes of the threads are written down.
     threads: u64,
+    /// What found no room in rings when that was last asked for.
+    lost: Lost,
 }
 
 /// Where events go.
@@ -153,10 +157,12 @@ impl Recorder {
             },
             is_exact,
             threads: 0,
+            lost: Lost::default(),
         }
     }
 
-    /// Takes in what happens until `is_over`, and what is left then.
+    /// Takes in what happens until `is_over`, and what is left then. From then on it touches no
+    /// disk, since the target may have to wait for it.
     pub fn follow(mut self, memory: &Memory, desk: &Desk, is_over: &AtomicBool) -> Self {
         let pause = if self.is_exact { PAUSE } else { PAUSE_OF_SAMPLES };
         while !is_over.load(Relaxed) {
@@ -175,14 +181,32 @@ impl Recorder {
         let Self { records, intake, is_exact, .. } = &mut self;
         let _ = records.finish(memory, |event, call| intake.take(event, call, *is_exact, desk));
         intake.settle();
-        desk.pulse.set(intake.profile.sheet());
+        self
+    }
+
+    /// Writes down how it ended. Nobody is attached any more: the disk may take its time.
+    pub fn conclude(&mut self, desk: &Desk) {
+        desk.pulse.set(self.intake.profile.sheet());
         self.write_notes(desk, true);
-        let Self { records, intake, .. } = &mut self;
+        let Self { records, intake, .. } = self;
         let now = intake.clock.ticks();
         if let Some(scribe) = &mut intake.scribe {
             scribe.snapshot(now, &mut intake.profile, records);
         }
-        self
+    }
+
+    /// What is missing, of which this much found no room in rings.
+    pub fn loss(&self, lost: Lost) -> Loss {
+        let Oddities { missed_frees, blocks_beyond_limit, .. } = self.profile().oddities();
+        Loss {
+            blocks: lost.blocks,
+            frees: lost.frees,
+            samples: lost.samples,
+            stacks: lost.stacks,
+            beyond_limit: blocks_beyond_limit,
+            torn: self.records.torn(),
+            missed_frees,
+        }
     }
 
     /// The addresses of all stacks.
@@ -208,6 +232,12 @@ impl Recorder {
 
     fn write_notes(&mut self, desk: &Desk, is_last: bool) {
         let notes = desk.take();
+        for note in &notes {
+            if let Note::Lost(lost) = note {
+                self.lost = *lost;
+            }
+        }
+        let loss = self.loss(self.lost);
         let Self { records, intake, threads, .. } = self;
         let Some(scribe) = &mut intake.scribe else { return };
         let is_marked = notes.iter().any(|note| matches!(note, Note::Mark(_)));
@@ -216,7 +246,8 @@ impl Recorder {
                 Note::Last(moment) if is_last => scribe.moment(desk.pulse.complete(moment)),
                 Note::Last(_) => desk.leave(note),
                 Note::Moment(moment) => scribe.moment(moment),
-                Note::Mark(mark) => scribe.mark(&mark),
+                Note::Mark(mark) => scribe.mark(mark),
+                Note::Lost(_) => {}
                 Note::Modules(known) => scribe.modules(&known),
             }
         }
@@ -224,6 +255,7 @@ impl Recorder {
             *threads = changes;
             scribe.threads(&all);
         }
+        scribe.lost(loss);
         if is_marked {
             scribe.settle_mark(intake.clock.ticks(), &mut intake.profile, records);
         }

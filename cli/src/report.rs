@@ -82,6 +82,8 @@ pub struct RecordingReport {
     pub path: PathBuf,
     /// How large it is; 0 if it could not be written to its end.
     pub bytes: u64,
+    /// Its disk takes nothing any more, and may not give anything either.
+    pub hangs: bool,
 }
 
 /// One hooked function.

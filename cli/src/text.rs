@@ -161,7 +161,7 @@ mod tests {
         report.target = "restored".to_owned();
         report.summary = Some(Summary::new(&sample::ledger()));
         let path = "app.7.heapattach".into();
-        report.recording = Some(RecordingReport { path, bytes: 2048 });
+        report.recording = Some(RecordingReport { path, bytes: 2048, hangs: false });
         let text = super::report(&report, Page::new(None, false));
         for line in [
             "process 7 (app), looked at for 20.0 s",

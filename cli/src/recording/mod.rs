@@ -14,31 +14,43 @@
 //! `--max-size` is reached a new file with a snapshot in the place of what happened until then
 //! takes the place of the old one.
 //!
-//! Numbers of events and sums are packed (`changes`, `snapshot`, `rows`), all else is JSON. Memory
+//! Numbers of events and sums are packed (`changes`, `snapshot`, `rows`), all else is JSON. Where
+//! the disk takes nothing for a while, events of that time are left out and the heading says when;
+//! nobody waits longer than `tape::Patience`. Memory
 //! of the target is never part of it, nor are the addresses of its blocks; its command line is,
 //! unless it was to be left out.
 //!
 //! # The promise
 //!
-//! A heapattach reads the recordings of every earlier one that has the same version in the first
-//! line. New fields in JSON do not change the version: who does not know them passes over them. Any
-//! other change does, and then this is said instead of guessing.
+//! A heapattach reads the recordings of every earlier one. New fields in JSON do not change the
+//! version in the first line: who does not know them passes over them. Any other change does, and
+//! whoever meets a later version than his own says so instead of guessing. Version 2 has the changes
+//! coded by a model that learns (`model`); `version1` reads those of version 1.
 
 mod assembly;
 mod block;
 mod changes;
+mod coder;
+mod compaction;
+mod disk;
 mod error;
 mod heading;
+mod model;
+mod numbers;
 mod place;
+mod recent;
 mod rows;
 mod scribe;
+mod shelf;
 mod snapshot;
 #[cfg(test)]
 mod speed;
 mod tape;
 #[cfg(test)]
 mod tests;
+mod version1;
 mod wire;
+mod writer;
 
 use std::{fs::File, io::Read, ops::Range, path::Path, time::Duration};
 
@@ -46,7 +58,7 @@ pub use error::RecordingError;
 pub use heading::{Heading, Mark};
 pub use place::{Store, create, create_for};
 pub use scribe::{Scribe, StackSource};
-pub use tape::Tape;
+pub use tape::{Haste, Patience, Tape};
 
 use serde::de::DeserializeOwned;
 
@@ -54,7 +66,8 @@ use crate::{
     clock::Clock,
     ledger::{Ledger, Moment, Thread},
     naming::Code,
-    profile::{Row, Sheet, Tick, micros, ticks},
+    profile::{Change, Row, Sheet, Tick, micros, ticks},
+    quantity::time,
     symbols::{Known, Symbols, printable::printable},
 };
 use assembly::{Parts, assemble};
@@ -71,6 +84,7 @@ const NAMES: usize = 1 << 22;
 #[derive(Debug)]
 pub struct Recording {
     file: File,
+    version: u32,
     heading: Heading,
     known: Vec<Known>,
     threads: Vec<Thread>,
@@ -99,14 +113,20 @@ impl Recording {
         let mut title = Vec::new();
         let longest = block::title().len() as u64 + 10;
         Read::by_ref(&mut file).take(longest).read_to_end(&mut title).map_err(failed("read"))?;
-        let begin = version(&title, path)?;
-        Self::of(file, begin).ok_or_else(|| RecordingError::Empty(path.to_owned()))
+        let (version, begin) = version(&title, path)?;
+        Self::read(file, version, begin).ok_or_else(|| RecordingError::Empty(path.to_owned()))
+    }
+
+    /// Of a file that this heapattach writes, or has written.
+    pub fn of(file: File) -> Option<Self> {
+        Self::read(file, block::VERSION, block::title().len() as u64)
     }
 
     /// Of a file whose first block is there.
-    pub fn of(file: File, begin: u64) -> Option<Self> {
+    fn read(file: File, version: u32, begin: u64) -> Option<Self> {
         let mut recording = Self {
             file,
+            version,
             heading: Heading::default(),
             known: Vec::new(),
             threads: Vec::new(),
@@ -245,7 +265,8 @@ impl Recording {
         // Before this nobody knows in which order things happened.
         let logged_from = first_log.and_then(snapshots).map_or(0, |(_, now)| now);
         let has_log = first_log.is_some();
-        if begin > 0 && has_log && begin >= logged_from {
+        let hole = self.hole(begin, end);
+        if begin > 0 && has_log && begin >= logged_from && hole.is_none() {
             sheet.begin_at(Tick::of(begin));
             self.replay(&mut sheet, 0, begin..end);
             return (sheet, begin, None);
@@ -260,18 +281,49 @@ impl Recording {
             }
         }
         self.replay(&mut sheet, last, 0..end);
+        let sums = "these are the sums from the beginning of the session to a snapshot";
         let is_rough = part.is_some() && (begin > 0 || end < logged_from || !has_log);
-        let note = is_rough.then(|| {
-            "what happened in that time had to make room: these are the sums from the beginning of \
-             the session to a snapshot"
-                .to_owned()
-        });
+        let note = match hole {
+            Some([from, to]) => {
+                let [from, to] = [from, to].map(|at| time(Duration::from_millis(at)));
+                let told = if is_rough { sums } else { "what came and went is in the sums alone" };
+                Some(format!("the disk took nothing from {from} to {to}: {told}"))
+            }
+            None if is_rough => Some(format!(
+                "what happened in that time had to make room: {sums}{}",
+                self.spacing(known)
+            )),
+            None => None,
+        };
         (sheet, 0, note)
+    }
+
+    /// A time in this one in which the disk took nothing.
+    fn hole(&self, begin: u64, end: u64) -> Option<[u64; 2]> {
+        let at = |ms: u64| ticks(Duration::from_millis(ms));
+        let mut all = self.heading.holes.iter();
+        all.find(|[from, to]| at(*from) < end && at(*to) >= begin).copied()
+    }
+
+    /// How far apart the snapshots are before a place in the course; they are thinned out.
+    fn spacing(&self, to: usize) -> String {
+        let is_log = |place: &Place| place.content == Content::Changes;
+        let before = self.course.iter().take(to).filter(|(_, place)| !is_log(place));
+        let mut times: Vec<u64> = before.map(|(now, _)| *now).collect();
+        times.dedup();
+        let next = self.course.iter().skip(to).find(|(_, place)| !is_log(place));
+        match (times.as_slice(), next) {
+            ([.., last], Some((next, _))) | ([.., last, next], None) => {
+                let apart = Duration::from_micros(micros(next.saturating_sub(*last)));
+                format!("; they are {} apart there", time(apart))
+            }
+            _ => String::new(),
+        }
     }
 
     /// Takes in what happened in this time, from a place in the course on.
     fn replay(&self, sheet: &mut Sheet, from: usize, time: Range<u64>) {
-        let mut decoder = changes::Decoder::default();
+        let mut decoder = Decoder::of(self.version);
         let log = self.course[from..].iter().filter(|(_, place)| place.content == Content::Changes);
         for (begin, place) in log {
             if *begin >= time.end {
@@ -289,17 +341,40 @@ impl Recording {
     }
 }
 
+/// Reads changes of one of the versions.
+enum Decoder {
+    Version1(version1::Decoder),
+    Current(changes::Decoder),
+}
+
+impl Decoder {
+    fn of(version: u32) -> Self {
+        match version {
+            1 => Self::Version1(version1::Decoder::default()),
+            _ => Self::Current(changes::Decoder::default()),
+        }
+    }
+
+    fn decode(&mut self, content: &[u8], tell: impl FnMut(u64, &Change) -> bool) -> Option<()> {
+        match self {
+            Self::Version1(decoder) => decoder.decode(content, tell),
+            Self::Current(decoder) => decoder.decode(content, tell),
+        }
+    }
+}
+
 fn json<T: DeserializeOwned>(content: &[u8]) -> Option<T> {
     serde_json::from_slice(content).ok()
 }
 
-/// Where blocks begin in a file with this first line.
-fn version(title: &[u8], path: &Path) -> Result<u64, RecordingError> {
+/// The version of a file with this first line, and where blocks begin in it.
+fn version(title: &[u8], path: &Path) -> Result<(u32, u64), RecordingError> {
     let alien = || RecordingError::Alien(path.to_owned());
     let rest = title.strip_prefix(block::TITLE).ok_or_else(alien)?;
     let end = rest.iter().position(|&byte| byte == b'\n').ok_or_else(alien)?;
-    if rest[..end] == *block::VERSION.to_string().as_bytes() {
-        return Ok((block::TITLE.len() + end + 1) as u64);
+    let is_told = |version: &u32| rest[..end] == *version.to_string().as_bytes();
+    if let Some(version) = (block::OLDEST..=block::VERSION).find(is_told) {
+        return Ok((version, (block::TITLE.len() + end + 1) as u64));
     }
     let version = printable(&String::from_utf8_lossy(&rest[..end]));
     Err(RecordingError::Version { path: path.to_owned(), version, known: block::VERSION })

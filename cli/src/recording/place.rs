@@ -9,7 +9,7 @@ use std::{
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use super::{Recording, RecordingError, block};
+use super::{Recording, RecordingError, block, disk::Disk};
 
 /// How the names of all recordings end.
 const ENDING: &str = "heapattach";
@@ -33,8 +33,9 @@ impl Store {
     /// # Errors
     /// No descriptor is left, or no memory.
     pub fn anonymous() -> io::Result<Self> {
-        let file = memfd_create(c"heapattach-recording", MFdFlags::MFD_CLOEXEC)?;
-        Ok(Self { path: None, file: file.into() })
+        let file = File::from(memfd_create(c"heapattach-recording", MFdFlags::MFD_CLOEXEC)?);
+        file.write(&block::title(), 0)?;
+        Ok(Self { path: None, file })
     }
 
     /// The same for another process, or another thread.
@@ -50,22 +51,28 @@ impl Store {
         match &self.path {
             // The file may have been replaced by a smaller one.
             Some(path) => Recording::open(path).ok(),
-            None => Recording::of(self.file.try_clone().ok()?, block::title().len() as u64),
+            None => Recording::of(self.file.try_clone().ok()?),
         }
     }
 }
 
-/// Creates the file that the user named.
+/// Creates the file that the user named, with its first line.
 ///
 /// # Errors
 /// One is there already, or the folder does not allow it.
 pub fn create(path: &Path) -> Result<File, RecordingError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-    options.open(path).map_err(|source| match source.kind() {
+    let file = options.open(path).map_err(|source| match source.kind() {
         ErrorKind::AlreadyExists => RecordingError::Exists(path.to_owned()),
         _ => RecordingError::File { path: path.to_owned(), what: "created", source },
-    })
+    })?;
+    // A disk that takes nothing is best noticed while nobody is attached.
+    file.write(&block::title(), 0).map_err(|source| {
+        let _ = std::fs::remove_file(path);
+        RecordingError::File { path: path.to_owned(), what: "written", source }
+    })?;
+    Ok(file)
 }
 
 /// Creates a file in the current folder, named after the process.

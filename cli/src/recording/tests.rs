@@ -1,7 +1,12 @@
 //! Whole recordings: what is written is read, in all and in parts, and damage costs no more than
 //! what is behind it.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs, io,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 use heapattach_abi::ring::OWN_RINGS;
 use heapattach_injector::{
@@ -10,9 +15,14 @@ use heapattach_injector::{
     stacks::{Stack, StackEnd},
 };
 
-use super::{Heading, Mark, Recording, RecordingError, Scribe, StackSource, Tape, block, create};
+use super::{
+    Heading, Mark, Patience, Recording, RecordingError, Scribe, StackSource, Tape,
+    block::{self, Content, Effort},
+    create,
+    disk::Disk,
+};
 use crate::{
-    ledger::{About, Function, Ledger, Line, Location, Metric, Module, Moment, Thread},
+    ledger::{About, Function, Ledger, Line, Location, Loss, Metric, Module, Moment, Thread},
     naming::Code,
     profile::{Limits, Profile, Tick, ticks},
     symbols::folder::Folder,
@@ -63,6 +73,10 @@ impl StackSource for Known {
     }
 }
 
+fn tape(disk: impl Disk + 'static, path: &Path, limit: u64) -> Tape {
+    Tape::start(disk, Some(path.to_owned()), limit, Patience::default()).unwrap()
+}
+
 /// A session that is written down, and what comes to be known beside.
 struct Session {
     profile: Profile,
@@ -74,8 +88,11 @@ struct Session {
 
 impl Session {
     fn new(path: &Path, limit: u64) -> Self {
-        let tape = Tape::start(create(path).unwrap(), Some(path.to_owned()), limit).unwrap();
-        let scribe = Scribe::new(tape, true);
+        Self::on(tape(create(path).unwrap(), path, limit))
+    }
+
+    fn on(tape: Tape) -> Self {
+        let mut scribe = Scribe::new(tape, true);
         let about = About { pid: 7, every: 1, ..About::default() };
         scribe.heading(&Heading { about, ..Heading::default() });
         scribe.threads(&[Thread::default(), Thread { tid: 9, name: "worker".to_owned() }]);
@@ -108,12 +125,16 @@ impl Session {
         self.scribe.keep_up(self.now, &mut self.profile, &self.stacks);
     }
 
-    fn finish(mut self) {
+    fn finish(self) {
+        self.conclude().unwrap();
+    }
+
+    fn conclude(mut self) -> io::Result<u64> {
         self.scribe.snapshot(self.now, &mut self.profile, &self.stacks);
         let about = About { pid: 7, every: 1, outcome: "detached".to_owned(), ..About::default() };
         let about = About { lasted_ms: self.now * 1000 / second(), ..about };
         let heading = Heading { about, is_final: true, ..Heading::default() };
-        self.scribe.finish(&heading, Some(&self.stacks.code())).unwrap();
+        self.scribe.finish(&heading, Some(&self.stacks.code()))
     }
 }
 
@@ -129,7 +150,7 @@ fn ten_seconds(path: &Path) {
             session.free((number - 1) * 10);
         }
         session.scribe.moment(Moment { at_ms: number * 1000, ..Moment::default() });
-        session.scribe.mark(&Mark { at_ms: number * 1000, why: format!("second {number}") });
+        session.scribe.mark(Mark { at_ms: number * 1000, why: format!("second {number}") });
         session.keep_up();
     }
     session.now = 10 * second();
@@ -303,6 +324,172 @@ fn a_recording_that_grows_too_large_keeps_its_sums() {
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing is left beside it");
 }
 
+/// `ten_seconds`, as it was written before what happens was coded by a model.
+#[test]
+fn a_recording_of_an_earlier_version_says_the_same() {
+    let folder = Folder::new("version");
+    let (path, now) = (folder.0.join("a"), folder.0.join("b"));
+    fs::write(&path, include_bytes!("samples/version1.heapattach")).unwrap();
+    ten_seconds(&now);
+    let (old, new) = (Recording::open(&path).unwrap(), Recording::open(&now).unwrap());
+    assert_eq!((old.version, new.version), (1, 2));
+    for window in [None, window(0, 1), window(4, 7), window(9, 10)] {
+        let (old, new) = (old.ledger(window.clone()), new.ledger(window.clone()));
+        for metric in Metric::ALL {
+            assert_eq!(blocks(&old, metric), blocks(&new, metric), "{metric:?} {window:?}");
+        }
+    }
+}
+
+/// A disk that takes nothing while it is locked: who writes to it hangs.
+#[derive(Debug)]
+struct Frozen(Arc<Mutex<()>>, fs::File);
+
+impl Disk for Frozen {
+    fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        let _thawed = self.0.lock().unwrap();
+        self.1.write(bytes, at)
+    }
+
+    fn read(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        self.1.read(bytes, at)
+    }
+
+    fn cut(&self, length: u64) -> io::Result<()> {
+        self.1.cut(length)
+    }
+}
+
+const IMPATIENT: Patience =
+    Patience { block: Duration::from_millis(50), end: Duration::from_millis(100) };
+
+/// A second with as many blocks as are passed on a second.
+fn busy_second(session: &mut Session) {
+    for _ in 0..100 {
+        session.now += second() / 100;
+        session.allocate(0, session.now, 100);
+        session.scribe.flush(session.now, &session.profile, &session.stacks);
+    }
+    session.keep_up();
+}
+
+#[test]
+fn a_disk_that_hangs_for_a_while_costs_what_happens_meanwhile_and_it_is_said() {
+    let folder = Folder::new("frozen");
+    let (path, ice) = (folder.0.join("a"), Arc::new(Mutex::new(())));
+    let disk = Frozen(ice.clone(), create(&path).unwrap());
+    let tape = Tape::start(disk, Some(path.clone()), 1 << 30, IMPATIENT).unwrap();
+    let mut session = Session::on(tape);
+    busy_second(&mut session);
+    let frozen = ice.lock().unwrap();
+    let began = Instant::now();
+    (0..3).for_each(|_| busy_second(&mut session));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    drop(frozen);
+    while !session.scribe.keeps_up() {
+        session.keep_up();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    (0..3).for_each(|_| busy_second(&mut session));
+    session.finish();
+    let recording = Recording::open(&path).unwrap();
+    let whole = recording.ledger(None);
+    assert_eq!(blocks(&whole, Metric::Allocated), 700.0);
+    assert!(whole.about.blind.iter().any(|what| what.contains("took nothing")), "{whole:?}");
+    let after = recording.ledger(window(5, 6));
+    assert_eq!(blocks(&after, Metric::Allocated), 100.0, "after it every event is known again");
+    assert!(after.about.blind.is_empty(), "{:?}", after.about.blind);
+}
+
+#[test]
+fn a_disk_that_hangs_for_ever_is_given_up() {
+    let folder = Folder::new("given-up");
+    let (path, ice) = (folder.0.join("a"), Arc::new(Mutex::new(())));
+    let disk = Frozen(ice.clone(), create(&path).unwrap());
+    let frozen = ice.lock().unwrap();
+    let tape = Tape::start(disk, Some(path), 1 << 30, IMPATIENT).unwrap();
+    let mut session = Session::on(tape);
+    (0..3).for_each(|_| busy_second(&mut session));
+    let error = session.conclude().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+    drop(frozen);
+}
+
+/// As the end of a session in whose memory the records are.
+#[test]
+fn who_is_in_a_hurry_does_not_wait_for_the_disk_at_all() {
+    let folder = Folder::new("hurry");
+    let (path, ice) = (folder.0.join("a"), Arc::new(Mutex::new(())));
+    let disk = Frozen(ice.clone(), create(&path).unwrap());
+    let frozen = ice.lock().unwrap();
+    let patience = Patience { block: Duration::from_secs(3600), end: Duration::from_secs(3600) };
+    let mut session =
+        Session::on(Tape::start(disk, Some(path.clone()), 1 << 30, patience).unwrap());
+    let haste = session.scribe.haste();
+    let thread = std::thread::spawn(move || {
+        (0..3).for_each(|_| busy_second(&mut session));
+        session
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(!thread.is_finished(), "it waits for the disk");
+    haste.set(true);
+    let session = thread.join().unwrap();
+    drop(frozen);
+    session.finish();
+    assert_eq!(blocks(&Recording::open(&path).unwrap().ledger(None), Metric::Allocated), 300.0);
+}
+
+#[test]
+fn what_is_lost_is_in_the_file_before_its_end() {
+    let folder = Folder::new("loss");
+    let path = folder.0.join("a");
+    let mut session = Session::new(&path, 1 << 30);
+    busy_second(&mut session);
+    session.scribe.lost(Loss { blocks: 7, ..Loss::default() });
+    busy_second(&mut session);
+    let loss = || Some(Recording::open(&path).ok()?.heading.about.loss.blocks);
+    while loss() != Some(7) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    session.finish();
+}
+
+#[test]
+fn a_session_of_days_stays_as_small_as_it_may_be_and_says_how_rough_it_is() {
+    const LIMIT: u64 = 1 << 16;
+    let folder = Folder::new("days");
+    let path = folder.0.join("a");
+    let mut session = Session::new(&path, LIMIT);
+    let (mut random, mut held) = (1_u64, 0);
+    // Three days; a moment and a mark each minute, what happens fills the file every few hours.
+    for minute in 0..3 * 24 * 60 {
+        session.now = minute * 60 * second();
+        for _ in 0..40 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            session.allocate(0, random >> 40, random >> 20 & 0xffff);
+            held += 1;
+        }
+        let at_ms = minute * 60_000;
+        session.scribe.moment(Moment { at_ms, ..Moment::default() });
+        session.scribe.mark(Mark { at_ms, why: "it is time".to_owned() });
+        session.keep_up();
+        assert!(fs::metadata(&path).unwrap().len() < 4 * LIMIT, "minute {minute}");
+    }
+    session.finish();
+    assert!(fs::metadata(&path).unwrap().len() < 3 * LIMIT);
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!(blocks(&recording.ledger(None), Metric::Allocated), f64::from(held));
+    let snapshots = recording.course.iter().filter(|(_, p)| p.content == Content::Snapshot).count();
+    assert!((4..=80).contains(&snapshots), "{snapshots} snapshots");
+    let (moments, marks) = (recording.moments().len(), recording.marks().len());
+    assert!((1000..4000).contains(&moments) && (1000..4000).contains(&marks), "{moments} {marks}");
+    let first_day = recording.ledger(window(0, 24 * 3600));
+    let said = first_day.about.blind.iter().find(|what| what.contains("apart there"));
+    assert!(said.is_some(), "{:?}", first_day.about.blind);
+    let share = blocks(&first_day, Metric::Allocated) / f64::from(held);
+    assert!((0.1..0.34).contains(&share), "a third of the time, or somewhat less: {share}");
+}
+
 /// Whoever can compute a checksum can write anything.
 #[test]
 fn nonsense_in_blocks_that_are_whole_is_survived() {
@@ -333,7 +520,8 @@ fn nonsense_in_blocks_that_are_whole_is_survived() {
             }
         }
         let blocks = places.iter().zip(&changed);
-        let blocks = blocks.flat_map(|(place, text)| block::encode(place.content, text).unwrap());
+        let blocks = blocks
+            .flat_map(|(place, text)| block::encode(place.content, text, Effort::Usual).unwrap());
         fs::write(&wrong, block::title().into_iter().chain(blocks).collect::<Vec<_>>()).unwrap();
         let Ok(recording) = Recording::open(&wrong) else { continue };
         readable += 1;
