@@ -6,7 +6,6 @@ use heapattach_abi::row::Count;
 use heapattach_injector::{
     addr::RemoteAddr,
     counts::Counts,
-    functions::FUNCTIONS,
     linker::Link,
     patch::ActiveHook,
     plan::Way,
@@ -111,7 +110,7 @@ fn function_row(
         Way::Slots { why } => ("slots", (!why.is_empty()).then(|| why.clone())),
         Way::Not { .. } => ("not", None),
     };
-    let aliases = hook.planned.names.iter().skip(1).map(|&id| FUNCTIONS[id].name.to_owned());
+    let aliases = hook.planned.names.iter().skip(1).map(|function| function.name.clone());
     FunctionReport {
         function: hook.planned.name().to_owned(),
         aliases: aliases.collect(),
@@ -135,7 +134,7 @@ pub fn blind_spots(session: &Session<'_>) -> Vec<String> {
         ));
     }
     for ((_, function), slots) in &session.sorted.foreign {
-        let name = FUNCTIONS[*function].name;
+        let name = &function.name;
         blind.push(format!("{slots} slots for {name} hold something else and were left alone"));
     }
     blind.extend(session.missed.iter().cloned());

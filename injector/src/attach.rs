@@ -36,6 +36,7 @@ use crate::{
     stub_page::StubPage,
     survey::{SurveyError, Surveyor},
     target::Target,
+    thread_pointer,
     undo::undo,
     unwind::Tables,
     vdso,
@@ -196,6 +197,9 @@ impl<'t> Attach<'t> {
         let maps = maps::parse(&text).map_err(|_| Failure::clean(AttachError::Maps, true))?;
         refuse_company(target, &maps)?;
         let mut hooks = prepared.hooks.clone();
+        if self.surveyor.is_static() {
+            thread_pointer::check(&stop).map_err(|refusal| Failure::clean(refusal, true))?;
+        }
         if !still_there(target, &prepared.survey, &hooks) {
             self.stops.push(StopRecord::end(StopReason::Attach, stop));
             return Ok(None);

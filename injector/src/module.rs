@@ -11,9 +11,10 @@ use nix::errno::Errno;
 use crate::{
     addr::{Bias, ImageAddr, RemoteAddr},
     arch::{RELOCATION_ADDRESS, RELOCATION_GLOB_DAT, RELOCATION_JUMP_SLOT},
-    functions::{self, FunctionId},
+    functions::{self, FunctionRef},
     linker::{Link, dynamic_entries, u32_at, u64_at},
     memory::Memory,
+    symbol_file::{Symbol, SymbolFile},
     tables::{Budget, RELOCATION_SIZE, SYMBOL_SIZE, Tables, name_at},
 };
 
@@ -42,7 +43,7 @@ pub struct Slot {
     /// Where it lies.
     pub at: RemoteAddr,
     /// Which function belongs into it.
-    pub function: FunctionId,
+    pub function: FunctionRef,
     /// How it is filled.
     pub kind: SlotKind,
 }
@@ -51,11 +52,15 @@ pub struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// Which one.
-    pub function: FunctionId,
+    pub function: FunctionRef,
     /// Where it begins.
     pub at: RemoteAddr,
     /// Chosen at run time by a resolver, whose address this is.
     pub indirect: bool,
+    /// How long it is, or 0.
+    pub size: u64,
+    /// Other modules can be bound to it; else only its own module's file names it.
+    pub is_dynamic: bool,
 }
 
 /// The part of a module that concerns us.
@@ -64,7 +69,7 @@ pub struct Module {
     /// Allocation functions in it.
     pub definitions: Vec<Definition>,
     /// PLT entries of a non-PIE executable that stand for the function everywhere.
-    pub canonical: Vec<(FunctionId, RemoteAddr)>,
+    pub canonical: Vec<(FunctionRef, RemoteAddr)>,
     /// Words that hold addresses of allocation functions.
     pub slots: Vec<Slot>,
     /// A number that another file at the same place would not have.
@@ -96,13 +101,37 @@ impl Module {
         if finds.iter().any(|&n| n > FINDS_LIMIT) { Err(Errno::EFBIG) } else { Ok(module) }
     }
 
+    /// One without dynamic tables.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn without_tables(memory: &Memory, link: &Link) -> Result<Self, Errno> {
+        Ok(Self { identity: identity_at(memory, link.dynamic)?, ..Self::default() })
+    }
+
+    /// Adds the functions that only the module's file names.
+    pub fn add_symbols(&mut self, symbols: &SymbolFile, bias: Bias) {
+        let room = FINDS_LIMIT.saturating_sub(self.definitions.len());
+        let functions = symbols
+            .functions()
+            .filter_map(|symbol| functions::by_name(symbol.name).map(|known| (known, symbol)));
+        for (function, Symbol { at, size, indirect, .. }) in functions.take(room) {
+            let at = bias.place(at);
+            let is_same = |d: &Definition| d.at == at && d.function == function;
+            if !self.definitions.iter().any(is_same) {
+                let is_dynamic = false;
+                self.definitions.push(Definition { function, at, indirect, size, is_dynamic });
+            }
+        }
+    }
+
     /// Sorts the symbols; answers which numbers are functions we know.
     fn take_symbols(
         &mut self,
         symbols: &[u8],
         strings: &[u8],
         bias: Bias,
-    ) -> HashMap<u32, FunctionId> {
+    ) -> HashMap<u32, FunctionRef> {
         let mut wanted = HashMap::new();
         for (index, symbol) in (0_u32..).zip(symbols.chunks_exact(SYMBOL_SIZE)) {
             let Some(name) = name_at(strings, u32_at(symbol, 0)) else { continue };
@@ -119,7 +148,9 @@ impl Module {
                 self.canonical.push((function, at));
             } else {
                 let indirect = kind == STT_GNU_IFUNC;
-                self.definitions.push(Definition { function, at, indirect });
+                let size = u64_at(symbol, 16).unwrap_or(0);
+                let is_dynamic = true;
+                self.definitions.push(Definition { function, at, indirect, size, is_dynamic });
             }
         }
         wanted
@@ -128,7 +159,7 @@ impl Module {
     fn take_relocations(
         &mut self,
         relocations: impl Iterator<Item = Relocation>,
-        wanted: &HashMap<u32, FunctionId>,
+        wanted: &HashMap<u32, FunctionRef>,
         bias: Bias,
     ) {
         for relocation in relocations {

@@ -12,12 +12,11 @@ use nix::errno::Errno;
 use crate::{
     addr::{ImageAddr, RemoteAddr},
     entry::{Callee, KeepOut, RelocateError, TooFar},
-    functions::FUNCTIONS,
     home::{Change, ChangeKind, Home, HomeError, ModuleRecord},
     linker::Link,
     module,
     payload_image::PayloadImage,
-    plan::{EntryParts, HookMode, PlannedHook, Way, differs_from_file},
+    plan::{EntryParts, HookMode, PlannedHook, Way, differs_from_file, settle},
     proc::maps::Mapping,
     quiet::{self, Evidence},
     slots::{Sorted, sort},
@@ -128,10 +127,14 @@ impl Patches {
         hooks: Vec<PlannedHook>,
     ) -> Result<(), PatchError> {
         let first = self.hooks.len();
+        let mut hooks = hooks;
+        for planned in &mut hooks {
+            self.check_entry(stop, maps, planned);
+        }
+        settle(&mut hooks);
         for mut planned in hooks {
-            let kind = FUNCTIONS[planned.names[0]].kind;
+            let kind = planned.function().kind;
             let number = self.take_number(image, kind, &mut planned.way);
-            self.check_entry(stop, maps, &mut planned);
             self.hooks.push(ActiveHook { planned, number, slots: 0 });
         }
         let trampolines = self.trampolines(stop, first);
@@ -177,7 +180,7 @@ impl Patches {
         if let Way::Entry(parts) = &planned.way
             && let Some(why) = differs_from_file(stop.target(), maps, parts)
         {
-            planned.way = Way::without_entry(why, self.mode);
+            planned.leave_entry(why, self.mode);
         }
     }
 
@@ -200,7 +203,7 @@ impl Patches {
             match misfit {
                 None => return all,
                 Some((index, why)) => {
-                    self.hooks[index].planned.way = Way::without_entry(why, self.mode);
+                    self.hooks[index].planned.leave_entry(why, self.mode);
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::{collections::HashMap, rc::Rc};
 use crate::{
     addr::{Bias, RemoteAddr},
     entry::{self, Analysis, EntryPlan, Family, Hooked, Role},
-    functions::{FUNCTIONS, FunctionId},
+    functions::{self, FunctionRef},
     linker::Link,
     proc::{
         file,
@@ -54,13 +54,6 @@ pub enum Way {
     },
 }
 
-impl Way {
-    /// What is left if the entry cannot be patched.
-    pub fn without_entry(why: String, mode: HookMode) -> Self {
-        if mode == HookMode::Entry { Self::Not { why } } else { Self::Slots { why } }
-    }
-}
-
 /// What patching an entry takes.
 #[derive(Clone, Debug)]
 pub struct EntryParts {
@@ -79,22 +72,45 @@ pub struct PlannedHook {
     /// Where it begins.
     pub at: RemoteAddr,
     /// The names it goes by.
-    pub names: Vec<FunctionId>,
+    pub names: Vec<FunctionRef>,
     /// The module it is in.
     pub definer: Link,
+    /// How long it is, or 0.
+    pub size: u64,
+    /// Other modules can be bound to it, by slots.
+    pub is_dynamic: bool,
     /// How it is hooked.
     pub way: Way,
 }
 
 impl PlannedHook {
+    /// Its best-known function.
+    pub fn function(&self) -> FunctionRef {
+        self.names[0]
+    }
+
     /// Its best-known name.
     pub fn name(&self) -> &'static str {
-        self.names.first().map_or("?", |&id| FUNCTIONS[id].name)
+        &self.function().name
+    }
+
+    /// What is left if the entry cannot be patched.
+    pub fn leave_entry(&mut self, why: String, mode: HookMode) {
+        self.way = if mode == HookMode::Entry || !self.is_dynamic {
+            Way::Not { why }
+        } else {
+            Way::Slots { why }
+        };
+    }
+
+    /// Blocks of the same allocator may be handed out by one and given back by the other.
+    fn is_kin(&self, other: &Self) -> bool {
+        self.definer == other.definer && self.function().allocator == other.function().allocator
     }
 }
 
-/// Decides about every function that the modules of `survey` are bound to, or would be, but for
-/// those that are `known`.
+/// Decides about every function that the modules of `survey` are bound to, or would be, and about
+/// those that only their files name, but for those that are `known`.
 pub fn plan(
     target: &Target,
     survey: &Survey,
@@ -104,8 +120,12 @@ pub fn plan(
 ) -> Vec<PlannedHook> {
     let mut hooks = targets(target, survey);
     hooks.retain(|hook| !known(hook.at));
-    hooks.retain(|hook| pages || hook.names.iter().any(|&id| FUNCTIONS[id].family == Family::Heap));
+    hooks.retain(|hook| pages || hook.names.iter().any(|f| f.family == Family::Heap));
     if mode == HookMode::Slots {
+        for hook in hooks.iter_mut().filter(|hook| !hook.is_dynamic) {
+            let why = "no slot leads to it, and no code is to be changed (--hooks slots)";
+            hook.way = Way::Not { why: why.to_owned() };
+        }
         return hooks;
     }
     let mut by_module: HashMap<Link, Vec<usize>> = HashMap::new();
@@ -115,24 +135,36 @@ pub fn plan(
         }
     }
     for (link, indices) in by_module {
-        consider_entries(target, maps, &link, &indices, &mut hooks);
+        consider_entries(target, maps, &link, indices, &mut hooks, mode);
     }
-    if mode == HookMode::Entry {
-        for hook in &mut hooks {
-            if let Way::Slots { why } = &hook.way {
-                hook.way = Way::Not { why: why.clone() };
-            }
-        }
-    }
+    settle(&mut hooks);
     hooks
 }
 
-/// Every distinct function that something is bound to, or would be.
+/// Where what gives blocks back cannot be hooked, what hands them out must not be: all its blocks
+/// would look like leaks.
+pub fn settle(hooks: &mut [PlannedHook]) {
+    let is_missed = |hook: &&PlannedHook| {
+        hook.function().frees && !hook.is_dynamic && matches!(hook.way, Way::Not { .. })
+    };
+    let missed: Vec<PlannedHook> = hooks.iter().filter(is_missed).cloned().collect();
+    for hook in hooks.iter_mut().filter(|hook| matches!(hook.way, Way::Entry(_))) {
+        if let Some(kin) = missed.iter().find(|missed| missed.is_kin(hook)) {
+            let Way::Not { why } = &kin.way else { continue };
+            let why = format!("{}, which may give its blocks back, is not hooked: {why}", kin.name());
+            hook.leave_entry(why, HookMode::Entry);
+        }
+    }
+}
+
+/// Every distinct function that something is bound to, or would be, or that only a file names.
 fn targets(target: &Target, survey: &Survey) -> Vec<PlannedHook> {
-    let mut wanted: Vec<(RemoteAddr, FunctionId)> = Vec::new();
-    for function in 0..FUNCTIONS.len() {
+    let mut wanted: Vec<(RemoteAddr, FunctionRef)> = Vec::new();
+    for function in functions::all() {
         let firsts = survey.namespaces().filter_map(|n| survey.first_definition(function, n));
+        let of_files = survey.definitions(function).filter(|(_, d)| !d.is_dynamic);
         wanted.extend(firsts.map(|at| (at, function)));
+        wanted.extend(of_files.map(|(_, d)| (d.at, function)));
     }
     for loaded in &survey.loaded {
         for slot in &loaded.module.slots {
@@ -145,21 +177,28 @@ fn targets(target: &Target, survey: &Survey) -> Vec<PlannedHook> {
     }
     let mut hooks: Vec<PlannedHook> = Vec::new();
     for (at, function) in wanted {
+        let Some((index, definition)) = survey.definitions(function).find(|(_, d)| d.at == at)
+        else {
+            continue;
+        };
         if let Some(hook) = hooks.iter_mut().find(|h| h.at == at) {
+            hook.is_dynamic |= definition.is_dynamic;
             if !hook.names.contains(&function) {
                 hook.names.push(function);
             }
             continue;
         }
-        let Some((index, definition)) = survey.definitions(function).find(|(_, d)| d.at == at)
-        else {
-            continue;
-        };
         let why = "the loader chooses it at run time (IFUNC)".to_owned();
         let way =
             if definition.indirect { Way::Not { why } } else { Way::Slots { why: String::new() } };
-        let definer = survey.loaded[index].link.clone();
-        hooks.push(PlannedHook { at, names: vec![function], definer, way });
+        hooks.push(PlannedHook {
+            at,
+            names: vec![function],
+            definer: survey.loaded[index].link.clone(),
+            size: definition.size,
+            is_dynamic: definition.is_dynamic,
+            way,
+        });
     }
     hooks
 }
@@ -169,51 +208,88 @@ fn consider_entries(
     target: &Target,
     maps: &[Mapping<'_>],
     link: &Link,
-    indices: &[usize],
+    mut indices: Vec<usize>,
     hooks: &mut [PlannedHook],
+    mode: HookMode,
 ) {
-    let bias = link.bias();
-    let hooked: Vec<Hooked<'_>> = indices
-        .iter()
-        .map(|&i| Hooked {
-            name: hooks[i].name(),
-            address: bias.unplace(hooks[i].at),
-            family: FUNCTIONS[hooks[i].names[0]].family,
-        })
-        .collect();
-    let role = if link.is_executable() { Role::Executable } else { Role::Library };
     let mapping = mapping_of(maps, link);
-    let analysis = mapping
-        .ok_or_else(|| "its module is not mapped from a file".to_owned())
-        .and_then(|m| {
-            file::read_module(&target.process, m)
-                .map_err(|e| format!("its module's file cannot be read ({})", e.desc()))
-        })
-        .and_then(|bytes| entry::analyse(&bytes, &hooked, role).map_err(|e| e.to_string()));
-    let analysis = match analysis {
-        Ok(analysis) => Rc::new(analysis),
-        Err(why) => {
-            for &i in indices {
-                hooks[i].way = Way::Slots { why: why.clone() };
+    let file = mapping.ok_or_else(|| "its module is not mapped from a file".to_owned()).and_then(|m| {
+        file::read_module(&target.process, m)
+            .map_err(|e| format!("its module's file cannot be read ({})", e.desc()))
+    });
+    // What is left out may be called by others after all: then it is they who are judged anew.
+    let analysis = loop {
+        let analysed = file.as_ref().map_err(Clone::clone).and_then(|bytes| {
+            analyse(bytes, link, &indices, hooks).map_err(|error| error.to_string())
+        });
+        let analysis = match analysed {
+            Ok(analysis) => Rc::new(analysis),
+            Err(why) => {
+                for &i in &indices {
+                    hooks[i].leave_entry(why.clone(), mode);
+                }
+                return;
             }
-            return;
+        };
+        let before = indices.len();
+        indices.retain(|&i| !is_left_out(&analysis, link.bias(), &mut hooks[i]));
+        if indices.len() == before {
+            break analysis;
         }
     };
-    for &i in indices {
-        let address = bias.unplace(hooks[i].at);
-        let way = match analysis.entry(address).map(|entry| &entry.plan) {
-            None => Err("it is not in its module's file".to_owned()),
-            Some(Err(refusal)) => Err(refusal.to_string()),
-            Some(Ok(plan)) => {
-                let parts = EntryParts { plan: plan.clone(), analysis: Rc::clone(&analysis), bias };
-                differs_from_file(target, maps, &parts).map_or_else(|| Ok(parts), Err)
-            }
-        };
-        hooks[i].way = match way {
-            Ok(parts) => Way::Entry(Box::new(parts)),
-            Err(why) => Way::Slots { why },
-        };
+    for i in indices {
+        match entry_parts(target, maps, link, &analysis, hooks[i].at) {
+            Ok(parts) => hooks[i].way = Way::Entry(Box::new(parts)),
+            Err(why) => hooks[i].leave_entry(why, mode),
+        }
     }
+}
+
+fn analyse(
+    file: &[u8],
+    link: &Link,
+    indices: &[usize],
+    hooks: &[PlannedHook],
+) -> Result<Analysis, entry::ImageError> {
+    let hooked = |&i: &usize| Hooked {
+        name: hooks[i].name(),
+        address: link.bias().unplace(hooks[i].at),
+        size: hooks[i].size,
+        family: hooks[i].function().family,
+    };
+    let hooked: Vec<Hooked<'_>> = indices.iter().map(hooked).collect();
+    let role = if link.is_executable() { Role::Executable } else { Role::Library };
+    entry::analyse(file, &hooked, role)
+}
+
+/// Whether `hook` is not to be hooked at all: it calls another that is, or its entry cannot be patched
+/// and no slot leads to it.
+fn is_left_out(analysis: &Analysis, bias: Bias, hook: &mut PlannedHook) -> bool {
+    let Some(entry) = analysis.entry(bias.unplace(hook.at)) else { return false };
+    let why = match (&entry.plan, entry.calls) {
+        (plan, Some(callee)) if hook.function().is_extra || plan.is_err() => {
+            format!("it calls the function at {}, which is looked at", bias.place(callee))
+        }
+        (Err(refusal), None) if !hook.is_dynamic => refusal.to_string(),
+        _ => return false,
+    };
+    hook.way = Way::Not { why };
+    true
+}
+
+/// What it takes to patch the entry of the function at `at`, or why that cannot be.
+fn entry_parts(
+    target: &Target,
+    maps: &[Mapping<'_>],
+    link: &Link,
+    analysis: &Rc<Analysis>,
+    at: RemoteAddr,
+) -> Result<EntryParts, String> {
+    let bias = link.bias();
+    let entry = analysis.entry(bias.unplace(at)).ok_or("it is not in its module's file")?;
+    let plan = entry.plan.clone().map_err(|refusal| refusal.to_string())?;
+    let parts = EntryParts { plan, analysis: Rc::clone(analysis), bias };
+    differs_from_file(target, maps, &parts).map_or(Ok(parts), Err)
 }
 
 /// Somebody else's patch must be left alone.

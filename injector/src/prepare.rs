@@ -7,13 +7,13 @@ use crate::{
     attach::Options,
     failure::{AttachError, Failure},
     home::Home,
-    linker::{Link, LinkError},
+    linker::Link,
     module,
     patch::NotNow,
     plan::{HookMode, PlannedHook, Way, plan},
     preflight::Refusal,
     proc::maps,
-    survey::{Survey, SurveyError, Surveyor},
+    survey::{Survey, Surveyor},
     target::Target,
     undo::undo,
 };
@@ -40,17 +40,7 @@ pub(crate) fn clean_up_before(target: &Target) -> Result<(), Failure> {
 }
 
 pub(crate) fn surveyor(target: &Target) -> Result<Surveyor, Failure> {
-    Surveyor::new(target).map_err(|error| match error {
-        SurveyError::Link(LinkError::Static) => {
-            let refusal = Refusal::unsupported(
-                format!("process {} is statically linked", target.process.pid()),
-                "a dynamically linked program",
-                "link it dynamically, if you can",
-            );
-            Failure::clean(refusal, false)
-        }
-        other => Failure::clean(other, false),
-    })
+    Surveyor::new(target).map_err(|error| Failure::clean(error, false))
 }
 
 pub(crate) fn prepare(
@@ -63,16 +53,38 @@ pub(crate) fn prepare(
     let text = target.process.read("maps").map_err(|_| AttachError::Maps)?;
     let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
     let mut hooks = plan(target, &survey, &maps, options.wishes(), |_| false);
-    if hooks.is_empty() {
-        return Err(Refusal::unsupported(
-            "no allocation function was found in any module",
-            "a program that uses malloc or mmap through its libraries",
-            "see `heapattach doctor -p PID`",
-        )
-        .into());
+    if hooks.iter().all(|hook| matches!(hook.way, Way::Not { .. })) {
+        return Err(nothing_to_hook(target, surveyor, &hooks).into());
     }
     let code = reachable_code(&mut hooks, mode);
     Ok(Prepared { survey, hooks, code })
+}
+
+fn nothing_to_hook(target: &Target, surveyor: &Surveyor, hooks: &[PlannedHook]) -> Refusal {
+    let pid = target.process.pid();
+    if let Some((hook, why)) = hooks.iter().find_map(|hook| match &hook.way {
+        Way::Not { why } => Some((hook, why)),
+        _ => None,
+    }) {
+        return Refusal::unsupported(
+            format!("no function of process {pid} can be hooked: {}: {why}", hook.name()),
+            "an allocator whose functions can be hooked",
+            "see `heapattach doctor -p PID`",
+        );
+    }
+    if surveyor.is_static() {
+        return Refusal::unsupported(
+            format!("process {pid} is statically linked, and no symbol names its allocator"),
+            "its symbol table, or the addresses of its functions",
+            "install its debug file (/usr/lib/debug/.build-id), or name them: \
+             `--hook 0x401234=malloc --hook 0x401300=free`",
+        );
+    }
+    Refusal::unsupported(
+        "no allocation function was found in any module",
+        "a program that uses malloc or mmap through its libraries",
+        "see `heapattach doctor -p PID`",
+    )
 }
 
 /// The code that our home must be near to. Entries too far from malloc's are left to the slots.
@@ -100,7 +112,7 @@ pub(crate) fn out_of_reach(
     let far = hook.at.distance(range.start).max(hook.at.distance(range.end)) > REACH;
     if far {
         let why = "it lies too far from the other allocation functions".to_owned();
-        hook.way = Way::without_entry(why, mode);
+        hook.leave_entry(why, mode);
     }
     far
 }
@@ -113,7 +125,7 @@ pub(crate) fn fall_back(hooks: &mut [PlannedHook], reason: NotNow, mode: HookMod
         }
     };
     for hook in hooks.iter_mut().filter(|h| matches!(h.way, Way::Entry(_))) {
-        hook.way = Way::without_entry(why.clone(), mode);
+        hook.leave_entry(why.clone(), mode);
     }
 }
 

@@ -5,7 +5,6 @@ use std::fmt::Write;
 use heapattach_injector::{
     attach::Options,
     forecast::{Forecast, forecast},
-    functions::FUNCTIONS,
     plan::{PlannedHook, Way},
     preflight,
     target::{Target, may_suspend_seccomp},
@@ -117,7 +116,7 @@ fn fill(target: &Target, forecast: &Forecast, diagnosis: &mut Diagnosis) {
         blind.push(format!("{} slots that the loader has not filled yet", forecast.sorted.pending));
     }
     for ((_, function), slots) in &forecast.sorted.foreign {
-        let name = FUNCTIONS[*function].name;
+        let name = &function.name;
         blind.push(format!("{slots} slots for {name} that hold something else"));
     }
 }
@@ -130,7 +129,7 @@ fn row(target: &Target, forecast: &Forecast, hook: &PlannedHook) -> Row {
     };
     Row {
         function: hook.name().to_owned(),
-        aliases: hook.names.iter().skip(1).map(|&id| FUNCTIONS[id].name.to_owned()).collect(),
+        aliases: hook.names.iter().skip(1).map(|function| function.name.clone()).collect(),
         module: module_name(&target.process, &hook.definer),
         via,
         why,

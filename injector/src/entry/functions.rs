@@ -5,13 +5,18 @@ use std::{cell::OnceCell, ops::Range};
 
 use gimli::{BaseAddresses, EhFrame, EhFrameOffset, LittleEndian, UnwindSection};
 
-use super::image::{Image, Symbol};
+use super::{
+    Hooked,
+    image::{Image, Symbol},
+};
 
 /// Finds the function an address belongs to.
 pub(super) struct Functions<'a, 'f> {
     image: &'a Image<'f>,
     unwind: Option<UnwindIndex<'f>>,
     exported: Vec<Symbol>,
+    /// What the caller knows from elsewhere.
+    told: Vec<Symbol>,
     /// Sorted; read at the first address that the unwind table does not know.
     symbols: OnceCell<Vec<Symbol>>,
 }
@@ -28,11 +33,13 @@ struct UnwindIndex<'f> {
 }
 
 impl<'a, 'f> Functions<'a, 'f> {
-    pub(super) fn new(image: &'a Image<'f>) -> Self {
+    /// `hooked` may say of some functions how long they are.
+    pub(super) fn new(image: &'a Image<'f>, hooked: &[Hooked<'_>]) -> Self {
         let mut exported = image.functions(false);
         exported.sort_unstable_by_key(|symbol| (symbol.at, symbol.size));
         let unwind = image.unwind_index().and_then(|at| UnwindIndex::new(image, at));
-        Self { image, unwind, exported, symbols: OnceCell::new() }
+        let told = hooked.iter().map(|h| Symbol { at: h.address.get(), size: h.size }).collect();
+        Self { image, unwind, exported, told, symbols: OnceCell::new() }
     }
 
     /// The whole of the function, or the part of one, that `at` belongs to. Where two tables
@@ -51,7 +58,7 @@ impl<'a, 'f> Functions<'a, 'f> {
     fn by_symbol(&self, at: u64) -> Option<Range<u64>> {
         let symbols = self.symbols.get_or_init(|| {
             let mut all = self.image.functions(true);
-            all.extend(&self.exported);
+            all.extend(self.exported.iter().chain(&self.told));
             all.retain(|symbol| symbol.size > 0);
             // Of several symbols at one address the largest is looked at first.
             all.sort_unstable_by_key(|symbol| (symbol.at, symbol.size));
@@ -107,7 +114,7 @@ mod tests {
     fn symbols_say_what_no_unwind_table_knows() {
         let file = Model::default().exports(0x10, &[0x90; 8]).function(0x20, &[0x90; 4]).build();
         let image = Image::parse(&file).unwrap();
-        let functions = Functions::new(&image);
+        let functions = Functions::new(&image, &[]);
         let whole = |offset: u64| functions.containing(CODE + offset);
         assert_eq!(whole(0x10), Some(CODE + 0x10..CODE + 0x18));
         assert_eq!(whole(0x17), whole(0x10));
@@ -123,7 +130,7 @@ mod tests {
         let line = maps.lines().find(|line| line.ends_with("/libc.so.6")).unwrap();
         let file = std::fs::read(&line[line.find('/').unwrap()..]).unwrap();
         let image = Image::parse(&file).unwrap();
-        let functions = Functions::new(&image);
+        let functions = Functions::new(&image, &[]);
         let unwind = functions.unwind.as_ref().unwrap();
         let symbols: Vec<_> = functions.exported.iter().filter(|symbol| symbol.size > 0).collect();
         let agree = |symbol: &&&Symbol| {
