@@ -151,9 +151,22 @@ impl Patches {
             }
             let cell = image.orig_cell(number).unwrap_or(0) as u64;
             write(self.home.body().offset(cell), &original.get().to_le_bytes())?;
+            let cell = image.second_cell(number).unwrap_or(0) as u64;
+            let second = self.second(index);
+            write(self.home.body().offset(cell), &second.to_le_bytes())?;
         }
         let changes = self.entry_changes(stop, image, first)?;
         self.apply(stop, &changes)
+    }
+
+    /// What the hook needs besides: where its arguments are, or what does not throw, past its hook.
+    fn second(&self, index: usize) -> u64 {
+        let planned = &self.hooks[index].planned;
+        let Some(at) = planned.nothrow else { return planned.function().form.pack() };
+        let other = self.hooks.iter().find(|hook| hook.planned.at == at);
+        let past = other.filter(|hook| matches!(hook.planned.way, Way::Entry(_)));
+        let past = past.and_then(|hook| hook.number).map(|number| self.home.trampoline(number));
+        past.unwrap_or(at).get()
     }
 
     /// A free hook of the right kind.

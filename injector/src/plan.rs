@@ -3,6 +3,8 @@
 
 use std::{collections::HashMap, rc::Rc};
 
+use heapattach_abi::kind::HookKind;
+
 use crate::{
     addr::{Bias, RemoteAddr},
     entry::{self, Analysis, EntryPlan, Family, Hooked, Role},
@@ -79,6 +81,8 @@ pub struct PlannedHook {
     pub size: u64,
     /// Other modules can be bound to it, by slots.
     pub is_dynamic: bool,
+    /// What is called in its place when it might throw.
+    pub nothrow: Option<RemoteAddr>,
     /// How it is hooked.
     pub way: Way,
 }
@@ -122,9 +126,12 @@ pub fn plan(
     hooks.retain(|hook| !known(hook.at));
     hooks.retain(|hook| pages || hook.names.iter().any(|f| f.family == Family::Heap));
     if mode == HookMode::Slots {
-        for hook in hooks.iter_mut().filter(|hook| !hook.is_dynamic) {
-            let why = "no slot leads to it, and no code is to be changed (--hooks slots)";
-            hook.way = Way::Not { why: why.to_owned() };
+        // Operators may call malloc and free by slots of their own: which do, only their code tells.
+        for hook in hooks.iter_mut() {
+            if !hook.is_dynamic || hook.function().is_operator {
+                let why = "only its code leads to it, which is not to be changed (--hooks slots)";
+                hook.way = Way::Not { why: why.to_owned() };
+            }
         }
         return hooks;
     }
@@ -137,8 +144,29 @@ pub fn plan(
     for (link, indices) in by_module {
         consider_entries(target, maps, &link, indices, &mut hooks, mode);
     }
+    refuse_throwing(&mut hooks);
     settle(&mut hooks);
     hooks
+}
+
+/// What throws can be recorded only by way of what does not, and that must not call it in turn.
+fn refuse_throwing(hooks: &mut [PlannedHook]) {
+    let calls_another = |at: RemoteAddr| {
+        hooks.iter().any(|hook| hook.at == at && matches!(hook.way, Way::Not { .. }))
+    };
+    let refused = |hook: &PlannedHook| match (hook.function().kind, hook.nothrow) {
+        (HookKind::New, None) => Some("it throws, and there is no form of it that does not"),
+        (HookKind::New, Some(at)) if calls_another(at) => {
+            Some("it throws, and the form of it that does not may call it")
+        }
+        _ => None,
+    };
+    let refused: Vec<Option<&str>> = hooks.iter().map(refused).collect();
+    for (hook, why) in hooks.iter_mut().zip(refused) {
+        if let (Some(why), false) = (why, matches!(hook.way, Way::Not { .. })) {
+            hook.way = Way::Not { why: why.to_owned() };
+        }
+    }
 }
 
 /// Where what gives blocks back cannot be hooked, what hands them out must not be: all its blocks
@@ -181,6 +209,10 @@ fn targets(target: &Target, survey: &Survey) -> Vec<PlannedHook> {
         else {
             continue;
         };
+        // C++'s own library has them too, and asks malloc.
+        if function.is_operator && !is_allocator(survey, index) {
+            continue;
+        }
         if let Some(hook) = hooks.iter_mut().find(|h| h.at == at) {
             hook.is_dynamic |= definition.is_dynamic;
             if !hook.names.contains(&function) {
@@ -196,11 +228,24 @@ fn targets(target: &Target, survey: &Survey) -> Vec<PlannedHook> {
             names: vec![function],
             definer: survey.loaded[index].link.clone(),
             size: definition.size,
+            nothrow: nothrow_of(survey, index, function),
             is_dynamic: definition.is_dynamic,
             way,
         });
     }
     hooks
+}
+
+/// The function of the same module that does as `function` does, but for throwing.
+fn nothrow_of(survey: &Survey, module: usize, function: FunctionRef) -> Option<RemoteAddr> {
+    let nothrow = functions::by_name(function.nothrow.as_ref()?.as_bytes())?;
+    survey.definitions(nothrow).find(|(index, _)| *index == module).map(|(_, d)| d.at)
+}
+
+/// Whether the module defines a function of an allocator, and not only C++'s operators.
+fn is_allocator(survey: &Survey, module: usize) -> bool {
+    let defined = &survey.loaded[module].module.definitions;
+    defined.iter().any(|d| d.function.family == Family::Heap && !d.function.is_operator)
 }
 
 /// Turns the hooks `indices`, all in `link`, from slots to entries where that is proved safe.
@@ -232,7 +277,12 @@ fn consider_entries(
             }
         };
         let before = indices.len();
-        indices.retain(|&i| !is_left_out(&analysis, link.bias(), &mut hooks[i]));
+        let why = |&i: &usize| Some((i, left_out(&analysis, link.bias(), i, hooks)?));
+        let left: HashMap<usize, String> = indices.iter().filter_map(why).collect();
+        indices.retain(|i| !left.contains_key(i));
+        for (i, why) in left {
+            hooks[i].way = Way::Not { why };
+        }
         if indices.len() == before {
             break analysis;
         }
@@ -262,19 +312,27 @@ fn analyse(
     entry::analyse(file, &hooked, role)
 }
 
-/// Whether `hook` is not to be hooked at all: it calls another that is, or its entry cannot be patched
-/// and no slot leads to it.
-fn is_left_out(analysis: &Analysis, bias: Bias, hook: &mut PlannedHook) -> bool {
-    let Some(entry) = analysis.entry(bias.unplace(hook.at)) else { return false };
-    let why = match (&entry.plan, entry.calls) {
+/// Why the hook is none at all: it calls another one, or its entry cannot be patched and no slot leads
+/// to it.
+fn left_out(
+    analysis: &Analysis,
+    bias: Bias,
+    index: usize,
+    hooks: &[PlannedHook],
+) -> Option<String> {
+    let hook = &hooks[index];
+    let entry = analysis.entry(bias.unplace(hook.at))?;
+    let callee = entry.calls.filter(|&callee| {
+        analysis.entry(callee).is_some_and(|callee| callee.plan.is_ok() || callee.calls.is_some())
+    });
+    match (&entry.plan, callee) {
         (plan, Some(callee)) if hook.function().is_extra || plan.is_err() => {
-            format!("it calls the function at {}, which is looked at", bias.place(callee))
+            let other = hooks.iter().find(|other| other.at == bias.place(callee));
+            Some(format!("it does nothing but call {}", other.map_or("another", PlannedHook::name)))
         }
-        (Err(refusal), None) if !hook.is_dynamic => refusal.to_string(),
-        _ => return false,
-    };
-    hook.way = Way::Not { why };
-    true
+        (Err(refusal), _) if !hook.is_dynamic => Some(refusal.to_string()),
+        _ => None,
+    }
 }
 
 /// What it takes to patch the entry of the function at `at`, or why that cannot be.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use heapattach_abi::kind::HookKind;
+use heapattach_abi::{form::Form, kind::HookKind};
 
 use crate::entry::Family;
 
@@ -17,10 +17,16 @@ pub struct Function {
     pub family: Family,
     /// What its hook has to do.
     pub kind: HookKind,
+    /// Where its arguments are, if that is chosen by hook.
+    pub form: Form,
+    /// What asks for the same, in the same module, and answers null where this one throws.
+    pub nothrow: Option<String>,
     /// It gives memory back: missing a call would invent a leak.
     pub frees: bool,
     /// Whose function it is: the prefix of its name, empty for the one that everybody calls.
     pub allocator: &'static str,
+    /// One of C++'s operators: of interest only where an allocator defines them itself.
+    pub is_operator: bool,
     /// No function of C libraries, but of some allocator: one that does nothing but call a function
     /// that is hooked is left alone.
     pub is_extra: bool,
@@ -59,10 +65,22 @@ mod tests {
     }
 
     #[test]
+    fn what_throws_has_a_form_that_does_not() {
+        for function in all() {
+            assert_eq!(function.nothrow.is_some(), function.kind == HookKind::New);
+            if let Some(nothrow) = &function.nothrow {
+                let kind = by_name(nothrow.as_bytes()).map(|nothrow| nothrow.kind);
+                assert_eq!(kind, Some(HookKind::Malloc), "{nothrow}");
+            }
+        }
+    }
+
+    #[test]
     fn what_exchanges_or_takes_blocks_frees() {
         let takes = [HookKind::Free, HookKind::Realloc, HookKind::Unmap, HookKind::Remap];
         for function in all() {
-            assert_eq!(function.frees, takes.contains(&function.kind), "{}", function.name);
+            let frees = takes.contains(&function.kind) || function.form.block != 0;
+            assert_eq!(function.frees, frees, "{}", function.name);
         }
     }
 }
