@@ -53,7 +53,8 @@ pub fn compose(
                 let row = function_row(session, hook, module, number, counts, recorder);
                 report.functions.push(row);
             }
-            (_, None) => {}
+            // Another one's calls are its own.
+            (Way::Within { .. }, _) | (_, None) => {}
         }
     }
     report.functions.sort_by_key(|f| std::cmp::Reverse(f.calls));
@@ -108,7 +109,7 @@ fn function_row(
     let (via, why_slots) = match &hook.planned.way {
         Way::Entry(_) => ("entry", None),
         Way::Slots { why } => ("slots", (!why.is_empty()).then(|| why.clone())),
-        Way::Not { .. } => ("not", None),
+        Way::Within { .. } | Way::Not { .. } => ("not", None),
     };
     let aliases = hook.planned.names.iter().skip(1).map(|function| function.name.clone());
     FunctionReport {

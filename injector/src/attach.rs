@@ -10,6 +10,7 @@ use heapattach_abi::{region::tables_at, stacks::USUAL_FRAMES};
 
 use crate::{
     addr::RemoteAddr,
+    asked::Asked,
     failure::{AttachError, Failure},
     heartbeat::Heartbeat,
     home::Home,
@@ -75,6 +76,8 @@ pub struct Options {
     pub copies: bool,
     /// Of so many stacks one is walked twice, to verify what makes walks fast; 0: none.
     pub verify: u32,
+    /// Functions that the user named.
+    pub asked: Asked,
 }
 
 impl Options {
@@ -91,12 +94,13 @@ impl Options {
             most_frames: USUAL_FRAMES,
             verify: 0,
             copies: false,
+            asked: Asked::default(),
         }
     }
 
     /// What is to be hooked, and how.
     pub(crate) fn wishes(&self) -> Wishes {
-        Wishes { mode: self.mode, pages: self.pages }
+        Wishes { mode: self.mode, pages: self.pages, asked: self.asked }
     }
 }
 
@@ -135,7 +139,7 @@ pub fn attach<'t>(
     clean_up_before(target)?;
     let gadget =
         vdso::syscall_gadget(target).map_err(|_| Failure::clean(AttachError::Maps, false))?;
-    let surveyor = surveyor(target)?;
+    let surveyor = surveyor(target, &options)?;
     let mut attach = Attach {
         target,
         image,

@@ -16,6 +16,7 @@
 
 pub mod addr;
 pub mod arch;
+pub mod asked;
 pub mod attach;
 pub mod counts;
 pub mod entry;

@@ -92,8 +92,8 @@ impl Rendezvous {
         let entries = dynamic_entries(memory, at).map_err(LinkError::List)?;
         let debug = entries.iter().find(|(tag, _)| *tag == DT_DEBUG).map(|(_, value)| *value);
         match debug {
-            // One that moves itself has such a list too, once it has done so; but nothing else to list.
-            _ if headers.address(PT_INTERP).is_none() => Err(LinkError::Static),
+            // One that moves itself makes its list on its own, when it has done so.
+            Some(0) if headers.address(PT_INTERP).is_none() => Err(LinkError::Static),
             Some(0) => Err(LinkError::TooEarly),
             Some(address) => Ok(Self(RemoteAddr::new(address))),
             None => Err(LinkError::Static),

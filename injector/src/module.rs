@@ -11,7 +11,8 @@ use nix::errno::Errno;
 use crate::{
     addr::{Bias, ImageAddr, RemoteAddr},
     arch::{RELOCATION_ADDRESS, RELOCATION_GLOB_DAT, RELOCATION_JUMP_SLOT},
-    functions::{self, FunctionRef},
+    asked::Asked,
+    functions::FunctionRef,
     linker::{Link, dynamic_entries, u32_at, u64_at},
     memory::Memory,
     symbol_file::{Symbol, SymbolFile},
@@ -82,7 +83,12 @@ impl Module {
     /// # Errors
     /// When they are not where the dynamic section says (the module may be on its way in or out),
     /// and `EFBIG` when they are larger than `budget`.
-    pub fn read(memory: &Memory, link: &Link, budget: &mut Budget) -> Result<Self, Errno> {
+    pub fn read(
+        memory: &Memory,
+        link: &Link,
+        asked: Asked,
+        budget: &mut Budget,
+    ) -> Result<Self, Errno> {
         let entries = dynamic_entries(memory, link.dynamic)?;
         let mut tables = Tables::new(memory, link.base, &entries, budget);
         let strings = tables.bytes(DT_STRTAB, tables.number(DT_STRSZ))?;
@@ -95,7 +101,7 @@ impl Module {
         let count = used.max(tables.symbol_count()?);
         let symbols = tables.bytes(DT_SYMTAB, count * SYMBOL_SIZE as u64)?;
         let mut module = Self { identity: identity(&entries), ..Self::default() };
-        let wanted = module.take_symbols(&symbols, &strings, link.bias());
+        let wanted = module.take_symbols(&symbols, &strings, link.bias(), asked);
         module.take_relocations(relocations(), &wanted, link.bias());
         let finds = [module.definitions.len(), module.canonical.len(), module.slots.len()];
         if finds.iter().any(|&n| n > FINDS_LIMIT) { Err(Errno::EFBIG) } else { Ok(module) }
@@ -110,18 +116,20 @@ impl Module {
     }
 
     /// Adds the functions that only the module's file names.
-    pub fn add_symbols(&mut self, symbols: &SymbolFile, bias: Bias) {
-        let room = FINDS_LIMIT.saturating_sub(self.definitions.len());
-        let functions = symbols
-            .functions()
-            .filter_map(|symbol| functions::by_name(symbol.name).map(|known| (known, symbol)));
-        for (function, Symbol { at, size, indirect, .. }) in functions.take(room) {
-            let at = bias.place(at);
-            let is_same = |d: &Definition| d.at == at && d.function == function;
-            if !self.definitions.iter().any(is_same) {
-                let is_dynamic = false;
-                self.definitions.push(Definition { function, at, indirect, size, is_dynamic });
+    pub fn add_symbols(&mut self, symbols: &SymbolFile, bias: Bias, asked: Asked) {
+        for Symbol { name, at, size, indirect } in symbols.functions() {
+            if let Some(function) = asked.find(name) {
+                let at = bias.place(at);
+                self.add(Definition { function, at, indirect, size, is_dynamic: false });
             }
+        }
+    }
+
+    /// Adds a function that nobody else can call by its name.
+    pub fn add(&mut self, definition: Definition) {
+        let is_same = |d: &Definition| d.at == definition.at && d.function == definition.function;
+        if self.definitions.len() < FINDS_LIMIT && !self.definitions.iter().any(is_same) {
+            self.definitions.push(definition);
         }
     }
 
@@ -131,11 +139,12 @@ impl Module {
         symbols: &[u8],
         strings: &[u8],
         bias: Bias,
+        asked: Asked,
     ) -> HashMap<u32, FunctionRef> {
         let mut wanted = HashMap::new();
         for (index, symbol) in (0_u32..).zip(symbols.chunks_exact(SYMBOL_SIZE)) {
             let Some(name) = name_at(strings, u32_at(symbol, 0)) else { continue };
-            let Some(function) = functions::by_name(name) else { continue };
+            let Some(function) = asked.find(name) else { continue };
             wanted.insert(index, function);
             let kind = symbol[4] & 0xf;
             let section = u16::from_le_bytes([symbol[6], symbol[7]]);

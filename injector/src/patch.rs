@@ -176,7 +176,7 @@ impl Patches {
         kind: HookKind,
         way: &mut Way,
     ) -> Option<usize> {
-        if matches!(way, Way::Not { .. }) {
+        if matches!(way, Way::Not { .. } | Way::Within { .. }) {
             return None;
         }
         let used = self.used.entry(kind).or_default();

@@ -6,7 +6,8 @@ use std::{collections::HashMap, rc::Rc};
 use heapattach_abi::kind::HookKind;
 
 use crate::{
-    addr::{Bias, RemoteAddr},
+    addr::{Bias, ImageAddr, RemoteAddr},
+    asked::Asked,
     entry::{self, Analysis, EntryPlan, Family, Hooked, Role},
     functions::{self, FunctionRef},
     linker::Link,
@@ -37,6 +38,8 @@ pub struct Wishes {
     pub mode: HookMode,
     /// mmap and its family too.
     pub pages: bool,
+    /// Functions that the user named.
+    pub asked: Asked,
 }
 
 /// How to hook one function.
@@ -48,6 +51,11 @@ pub enum Way {
     Slots {
         /// The reason; empty if slots were asked for.
         why: String,
+    },
+    /// Where it calls another one, which is all it does.
+    Within {
+        /// That one's name.
+        callee: &'static str,
     },
     /// Not at all, and why.
     Not {
@@ -107,9 +115,16 @@ impl PlannedHook {
         };
     }
 
+    /// Whether it has a hook of its own.
+    pub fn is_hooked(&self) -> bool {
+        matches!(self.way, Way::Entry(_) | Way::Slots { .. })
+    }
+
     /// Blocks of the same allocator may be handed out by one and given back by the other.
     fn is_kin(&self, other: &Self) -> bool {
-        self.definer == other.definer && self.function().allocator == other.function().allocator
+        let (own, others) = (self.function(), other.function());
+        self.definer == other.definer
+            && (own.allocator, own.family) == (others.allocator, others.family)
     }
 }
 
@@ -119,10 +134,10 @@ pub fn plan(
     target: &Target,
     survey: &Survey,
     maps: &[Mapping<'_>],
-    Wishes { mode, pages }: Wishes,
+    Wishes { mode, pages, asked }: Wishes,
     known: impl Fn(RemoteAddr) -> bool,
 ) -> Vec<PlannedHook> {
-    let mut hooks = targets(target, survey);
+    let mut hooks = targets(target, survey, asked);
     hooks.retain(|hook| !known(hook.at));
     hooks.retain(|hook| pages || hook.names.iter().any(|f| f.family == Family::Heap));
     if mode == HookMode::Slots {
@@ -144,29 +159,8 @@ pub fn plan(
     for (link, indices) in by_module {
         consider_entries(target, maps, &link, indices, &mut hooks, mode);
     }
-    refuse_throwing(&mut hooks);
     settle(&mut hooks);
     hooks
-}
-
-/// What throws can be recorded only by way of what does not, and that must not call it in turn.
-fn refuse_throwing(hooks: &mut [PlannedHook]) {
-    let calls_another = |at: RemoteAddr| {
-        hooks.iter().any(|hook| hook.at == at && matches!(hook.way, Way::Not { .. }))
-    };
-    let refused = |hook: &PlannedHook| match (hook.function().kind, hook.nothrow) {
-        (HookKind::New, None) => Some("it throws, and there is no form of it that does not"),
-        (HookKind::New, Some(at)) if calls_another(at) => {
-            Some("it throws, and the form of it that does not may call it")
-        }
-        _ => None,
-    };
-    let refused: Vec<Option<&str>> = hooks.iter().map(refused).collect();
-    for (hook, why) in hooks.iter_mut().zip(refused) {
-        if let (Some(why), false) = (why, matches!(hook.way, Way::Not { .. })) {
-            hook.way = Way::Not { why: why.to_owned() };
-        }
-    }
 }
 
 /// Where what gives blocks back cannot be hooked, what hands them out must not be: all its blocks
@@ -186,9 +180,10 @@ pub fn settle(hooks: &mut [PlannedHook]) {
 }
 
 /// Every distinct function that something is bound to, or would be, or that only a file names.
-fn targets(target: &Target, survey: &Survey) -> Vec<PlannedHook> {
+fn targets(target: &Target, survey: &Survey, asked: Asked) -> Vec<PlannedHook> {
     let mut wanted: Vec<(RemoteAddr, FunctionRef)> = Vec::new();
-    for function in functions::all() {
+    // What the user says of a function counts.
+    for function in asked.functions().iter().chain(functions::all()) {
         let firsts = survey.namespaces().filter_map(|n| survey.first_definition(function, n));
         let of_files = survey.definitions(function).filter(|(_, d)| !d.is_dynamic);
         wanted.extend(firsts.map(|at| (at, function)));
@@ -277,11 +272,11 @@ fn consider_entries(
             }
         };
         let before = indices.len();
-        let why = |&i: &usize| Some((i, left_out(&analysis, link.bias(), i, hooks)?));
-        let left: HashMap<usize, String> = indices.iter().filter_map(why).collect();
+        let way = |&i: &usize| Some((i, left_out(&analysis, link.bias(), i, hooks)?));
+        let left: HashMap<usize, Way> = indices.iter().filter_map(way).collect();
         indices.retain(|i| !left.contains_key(i));
-        for (i, why) in left {
-            hooks[i].way = Way::Not { why };
+        for (i, way) in left {
+            hooks[i].way = way;
         }
         if indices.len() == before {
             break analysis;
@@ -312,27 +307,45 @@ fn analyse(
     entry::analyse(file, &hooked, role)
 }
 
-/// Why the hook is none at all: it calls another one, or its entry cannot be patched and no slot leads
-/// to it.
+/// What becomes of a function without a hook of its own: one that does nothing but call another, one
+/// that throws and cannot be recorded, or one whose entry cannot be patched and that no slot leads to.
 fn left_out(
     analysis: &Analysis,
     bias: Bias,
     index: usize,
     hooks: &[PlannedHook],
-) -> Option<String> {
+) -> Option<Way> {
     let hook = &hooks[index];
+    let find = |at: ImageAddr| hooks.iter().find(|other| other.at == bias.place(at));
     let entry = analysis.entry(bias.unplace(hook.at))?;
     let callee = entry.calls.filter(|&callee| {
         analysis.entry(callee).is_some_and(|callee| callee.plan.is_ok() || callee.calls.is_some())
     });
-    match (&entry.plan, callee) {
-        (plan, Some(callee)) if hook.function().is_extra || plan.is_err() => {
-            let other = hooks.iter().find(|other| other.at == bias.place(callee));
-            Some(format!("it does nothing but call {}", other.map_or("another", PlannedHook::name)))
-        }
-        (Err(refusal), _) if !hook.is_dynamic => Some(refusal.to_string()),
-        _ => None,
+    // What is called in place of one that throws has a hook of its own, past which it is called.
+    let throwing = |other: &&PlannedHook| {
+        other.nothrow == Some(hook.at)
+            && other.is_hooked()
+            && analysis.entry(bias.unplace(other.at)).is_some_and(|other| other.calls.is_none())
+    };
+    let stands_in = entry.plan.is_ok() && hooks.iter().any(|other| throwing(&other));
+    if let Some(callee) = callee
+        && (hook.function().is_extra || entry.plan.is_err())
+        && !(stands_in && find(callee).is_none_or(|other| other.nothrow != Some(hook.at)))
+    {
+        return Some(Way::Within { callee: find(callee).map_or("another", PlannedHook::name) });
     }
+    let why = match &entry.plan {
+        _ if hook.function().kind == HookKind::New => match hook.nothrow.map(|at| bias.unplace(at)) {
+            None => "it throws, and there is no form of it that does not".to_owned(),
+            Some(at) if find(at).is_some_and(|other| matches!(other.way, Way::Within { .. })) => {
+                "it throws, and the form of it that does not may call it".to_owned()
+            }
+            Some(_) => return None,
+        },
+        Err(refusal) if !hook.is_dynamic => refusal.to_string(),
+        _ => return None,
+    };
+    Some(Way::Not { why })
 }
 
 /// What it takes to patch the entry of the function at `at`, or why that cannot be.

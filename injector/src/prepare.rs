@@ -6,6 +6,7 @@ use crate::{
     addr::RemoteAddr,
     attach::Options,
     failure::{AttachError, Failure},
+    functions::Function,
     home::Home,
     linker::Link,
     module,
@@ -39,8 +40,8 @@ pub(crate) fn clean_up_before(target: &Target) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(crate) fn surveyor(target: &Target) -> Result<Surveyor, Failure> {
-    Surveyor::new(target).map_err(|error| Failure::clean(error, false))
+pub(crate) fn surveyor(target: &Target, options: &Options) -> Result<Surveyor, Failure> {
+    Surveyor::new(target, options.asked).map_err(|error| Failure::clean(error, false))
 }
 
 pub(crate) fn prepare(
@@ -53,11 +54,45 @@ pub(crate) fn prepare(
     let text = target.process.read("maps").map_err(|_| AttachError::Maps)?;
     let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
     let mut hooks = plan(target, &survey, &maps, options.wishes(), |_| false);
-    if hooks.iter().all(|hook| matches!(hook.way, Way::Not { .. })) {
+    for function in options.asked.functions() {
+        check_asked(target, surveyor, &survey, &hooks, function)?;
+    }
+    if !hooks.iter().any(PlannedHook::is_hooked) {
         return Err(nothing_to_hook(target, surveyor, &hooks).into());
     }
     let code = reachable_code(&mut hooks, mode);
     Ok(Prepared { survey, hooks, code })
+}
+
+/// Refuses where a function that the user named is not hooked: without it numbers would mean nothing.
+fn check_asked(
+    target: &Target,
+    surveyor: &Surveyor,
+    survey: &Survey,
+    hooks: &[PlannedHook],
+    function: &Function,
+) -> Result<(), Refusal> {
+    let mut named = hooks.iter().filter(|hook| hook.names.contains(&function));
+    let (name, pid) = (&function.name, target.process.pid());
+    let refusal = |value, need: &str, cure| {
+        Err(Refusal { value, need: need.to_owned(), cure, unsupported: false })
+    };
+    let Some(first) = named.next() else {
+        let near = surveyor.near(target, survey, name);
+        let cure = match near.as_slice() {
+            [] => format!("see `nm -C /proc/{pid}/exe`"),
+            near => format!("did you mean {}?", near.join(", ")),
+        };
+        let value = format!("no symbol of process {pid} names a function `{name}`");
+        return refusal(value, "its name, or its address in the program's file (0x...)", cure);
+    };
+    match &first.way {
+        Way::Not { why } if !named.any(PlannedHook::is_hooked) => {
+            let cure = "name the function that it calls, or those that call it".to_owned();
+            refusal(format!("`{name}` cannot be hooked: {why}"), "another function", cure)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn nothing_to_hook(target: &Target, surveyor: &Surveyor, hooks: &[PlannedHook]) -> Refusal {
@@ -77,7 +112,7 @@ fn nothing_to_hook(target: &Target, surveyor: &Surveyor, hooks: &[PlannedHook]) 
             format!("process {pid} is statically linked, and no symbol names its allocator"),
             "its symbol table, or the addresses of its functions",
             "install its debug file (/usr/lib/debug/.build-id), or name them: \
-             `--hook 0x401234=malloc --hook 0x401300=free`",
+             `--hook 0x401234=malloc --hook 0x401300=free` (0x401234+0x40 tells the size too)",
         );
     }
     Refusal::unsupported(

@@ -7,6 +7,7 @@ use nix::errno::Errno;
 
 use crate::{
     addr::RemoteAddr,
+    asked::Asked,
     functions::FunctionRef,
     linker::{Link, LinkError, Rendezvous, static_program},
     module::{Definition, Module},
@@ -96,6 +97,7 @@ enum Lists {
 #[derive(Debug)]
 pub struct Surveyor {
     lists: Lists,
+    asked: Asked,
     known: HashMap<Link, Rc<Module>>,
 }
 
@@ -104,7 +106,7 @@ impl Surveyor {
     ///
     /// # Errors
     /// For programs that are too young.
-    pub fn new(target: &Target) -> Result<Self, SurveyError> {
+    pub fn new(target: &Target, asked: Asked) -> Result<Self, SurveyError> {
         let proc = |what| move |source| SurveyError::Proc { what, source };
         let auxv = target.process.auxv().map_err(proc("auxv"))?;
         let text = target.process.read("maps").map_err(proc("maps"))?;
@@ -113,7 +115,7 @@ impl Surveyor {
             Err(LinkError::Static) => Lists::Static(static_program(&target.memory, &auxv, &maps)?),
             lists => Lists::Loader(lists?),
         };
-        Ok(Self { lists, known: HashMap::new() })
+        Ok(Self { lists, asked, known: HashMap::new() })
     }
 
     /// Whether the program is linked statically.
@@ -169,17 +171,38 @@ impl Surveyor {
         budget: &mut Budget,
     ) -> Result<Module, Errno> {
         let mut module = match self.lists {
-            Lists::Loader(_) => Module::read(&target.memory, link, budget)?,
+            Lists::Loader(_) => Module::read(&target.memory, link, self.asked, budget)?,
             Lists::Static(_) => Module::without_tables(&target.memory, link)?,
         };
         let symbols = first_mapping_of(maps, link).and_then(|mapping| {
-            let far = link.is_executable();
+            let far = link.is_executable() || !self.asked.functions().is_empty();
             SymbolFile::find(&target.process, &target.memory, mapping, far, budget)
         });
         if let Some(symbols) = symbols {
-            module.add_symbols(&symbols, link.bias());
+            module.add_symbols(&symbols, link.bias(), self.asked);
+        }
+        if link.is_executable() {
+            for (function, at, size) in self.asked.places() {
+                let at = link.bias().place(at);
+                let (indirect, is_dynamic) = (false, false);
+                module.add(Definition { function, at, indirect, size, is_dynamic });
+            }
         }
         Ok(module)
+    }
+
+    /// Names in the modules of `survey` that look like `name`.
+    pub fn near(&self, target: &Target, survey: &Survey, name: &str) -> Vec<String> {
+        let text = target.process.read("maps").unwrap_or_default();
+        let maps = maps::parse(&text).unwrap_or_default();
+        let mut budget = Budget::default();
+        let files = survey.loaded.iter().filter_map(|loaded| {
+            let mapping = first_mapping_of(&maps, &loaded.link)?;
+            SymbolFile::find(&target.process, &target.memory, mapping, true, &mut budget)
+        });
+        let files: Vec<SymbolFile> = files.collect();
+        let names = files.iter().flat_map(SymbolFile::functions).map(|symbol| symbol.name);
+        self.asked.near(name, names)
     }
 }
 

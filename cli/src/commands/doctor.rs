@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use heapattach_injector::{
+    asked::Asked,
     attach::Options,
     forecast::{Forecast, forecast},
     plan::{PlannedHook, Way},
@@ -17,6 +18,7 @@ use crate::{
     exit::Exit,
     output::{complain, print},
     payload, quantity,
+    symbols::demangle,
 };
 
 #[derive(Serialize)]
@@ -88,7 +90,11 @@ pub fn doctor(args: &DoctorArgs) -> Exit {
 }
 
 fn examine(target: &Target, args: &DoctorArgs, diagnosis: &mut Diagnosis) -> Exit {
-    match forecast(target, &payload::image(), &Options::sampling(args.hooks.into())) {
+    let options = Options {
+        asked: Asked::new(args.hook.clone(), demangle::demangle),
+        ..Options::sampling(args.hooks.into())
+    };
+    match forecast(target, &payload::image(), &options) {
         Ok(forecast) => {
             fill(target, &forecast, diagnosis);
             Exit::Done
@@ -125,6 +131,7 @@ fn row(target: &Target, forecast: &Forecast, hook: &PlannedHook) -> Row {
     let (via, why) = match &hook.way {
         Way::Entry(_) => ("entry", None),
         Way::Slots { why } => ("slots", (!why.is_empty()).then(|| why.clone())),
+        Way::Within { callee } => ("within", Some(format!("it does nothing but call {callee}"))),
         Way::Not { why } => ("not", Some(why.clone())),
     };
     Row {

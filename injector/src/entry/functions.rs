@@ -3,7 +3,7 @@
 
 use std::{cell::OnceCell, ops::Range};
 
-use gimli::{BaseAddresses, EhFrame, EhFrameOffset, LittleEndian, UnwindSection};
+use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameOffset, LittleEndian, UnwindSection};
 
 use super::{
     Hooked,
@@ -14,6 +14,8 @@ use super::{
 pub(super) struct Functions<'a, 'f> {
     image: &'a Image<'f>,
     unwind: Option<UnwindIndex<'f>>,
+    /// Where there is no such index: every part of a function, sorted.
+    listed: Vec<Range<u64>>,
     exported: Vec<Symbol>,
     /// What the caller knows from elsewhere.
     told: Vec<Symbol>,
@@ -39,13 +41,19 @@ impl<'a, 'f> Functions<'a, 'f> {
         exported.sort_unstable_by_key(|symbol| (symbol.at, symbol.size));
         let unwind = image.unwind_index().and_then(|at| UnwindIndex::new(image, at));
         let told = hooked.iter().map(|h| Symbol { at: h.address.get(), size: h.size }).collect();
-        Self { image, unwind, exported, told, symbols: OnceCell::new() }
+        let listed = if unwind.is_none() { listed(image) } else { Vec::new() };
+        Self { image, unwind, listed, exported, told, symbols: OnceCell::new() }
     }
 
     /// The whole of the function, or the part of one, that `at` belongs to. Where two tables
     /// disagree, the unwind table is right: it describes what the processor runs.
     pub(super) fn containing(&self, at: u64) -> Option<Range<u64>> {
         let unwind = self.unwind.as_ref().and_then(|unwind| unwind.containing(at));
+        let listed = || {
+            let next = self.listed.partition_point(|part| part.start <= at);
+            self.listed.get(next.checked_sub(1)?).cloned()
+        };
+        let unwind = unwind.or_else(listed);
         unwind.filter(|range| range.contains(&at)).or_else(|| self.by_symbol(at))
     }
 
@@ -68,6 +76,25 @@ impl<'a, 'f> Functions<'a, 'f> {
         let symbol = symbols.get(next.checked_sub(1)?)?;
         Some(symbol.at..symbol.at.checked_add(symbol.size)?).filter(|range| range.contains(&at))
     }
+}
+
+/// What the unwind entries say, one after the other.
+fn listed(image: &Image<'_>) -> Vec<Range<u64>> {
+    let Some((at, bytes)) = image.unwind_entries() else { return Vec::new() };
+    let frames = EhFrame::new(bytes, LittleEndian);
+    let bases = BaseAddresses::default().set_eh_frame(at);
+    let mut entries = frames.entries(&bases);
+    let mut parts = Vec::new();
+    while let Ok(Some(entry)) = entries.next() {
+        let CieOrFde::Fde(partial) = entry else { continue };
+        let Ok(frame) = partial.parse(EhFrame::cie_from_offset) else { continue };
+        // What the linker has dropped is said to lie at 0.
+        if frame.initial_address() != 0 {
+            parts.push(frame.initial_address()..frame.end_address());
+        }
+    }
+    parts.sort_unstable_by_key(|part| part.start);
+    parts
 }
 
 impl<'f> UnwindIndex<'f> {

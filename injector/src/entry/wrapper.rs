@@ -23,11 +23,13 @@ pub(super) fn always_calls(
         let direct = drafts.contains(target).then_some(target);
         direct.or_else(|| stubs.hooked(target).map(|(function, _)| function))
     };
-    let mut ways = vec![entry];
+    let mut ways = vec![(entry, extent.end)];
     let (mut seen, mut callee) = (HashSet::new(), None);
-    while let Some(at) = ways.pop() {
+    // A cold part has an end of its own.
+    let end_at = |at: u64, end: u64| functions.containing(at).map_or(end, |part| part.end);
+    while let Some((at, end)) = ways.pop() {
         // Behind the last instruction: what stands before it does not come back.
-        if at == extent.end || !seen.insert(at) {
+        if at == end || !seen.insert(at) {
             continue;
         }
         if seen.len() > LOOKS {
@@ -42,17 +44,19 @@ pub(super) fn always_calls(
         if let Some(found) = target.filter(|&t| t != entry).and_then(hooked) {
             callee.get_or_insert(found);
             if instruction.flow_control() == FlowControl::ConditionalBranch {
-                ways.push(instruction.next_ip());
+                ways.push((instruction.next_ip(), end));
             }
             continue;
         }
         match (instruction.flow_control(), target) {
             (FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall, _) => {
-                ways.push(instruction.next_ip());
+                ways.push((instruction.next_ip(), end));
             }
-            (FlowControl::UnconditionalBranch, Some(target)) => ways.push(target),
+            (FlowControl::UnconditionalBranch, Some(target)) => {
+                ways.push((target, end_at(target, end)));
+            }
             (FlowControl::ConditionalBranch, Some(target)) => {
-                ways.extend([instruction.next_ip(), target]);
+                ways.extend([(instruction.next_ip(), end), (target, end_at(target, end))]);
             }
             (FlowControl::Exception | FlowControl::Interrupt, _) => {}
             _ => return None,

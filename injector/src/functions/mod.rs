@@ -9,7 +9,7 @@ use crate::entry::Family;
 mod known;
 
 /// One function.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Function {
     /// Its symbol.
     pub name: String,
