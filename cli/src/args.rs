@@ -4,11 +4,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use heapattach_abi::{ring::SLOT_BYTES, stacks::USUAL_FRAMES};
-use heapattach_injector::{
-    asked,
-    functions::Function,
-    plan::HookMode,
-};
+use heapattach_injector::{asked, functions::Function, plan::HookMode};
 
 use crate::{
     look::{DiffArgs, ReportArgs},

@@ -201,7 +201,8 @@ mod tests {
         assert_eq!(kind("pool_get=alloc:size=arg1"), (HookKind::Malloc, none, false));
         assert_eq!(kind("pool_get=alloc:size=arg2"), (HookKind::Memalign, none, false));
         assert_eq!(kind("pool_put=free:ptr=arg1"), (HookKind::Free, none, true));
-        let chosen = |block, size, times| (HookKind::Chosen, Form { block, size, times }, block != 0);
+        let chosen =
+            |block, size, times| (HookKind::Chosen, Form { block, size, times }, block != 0);
         assert_eq!(kind("f=alloc:size=arg2*arg3"), chosen(0, 2, 3));
         assert_eq!(kind("f=free:ptr=arg2"), chosen(2, 0, 0));
         assert_eq!(kind("A::operator==(A)=realloc:ptr=arg2,size=arg3"), chosen(2, 3, 0));
@@ -211,8 +212,19 @@ mod tests {
     #[test]
     fn what_is_no_form_is_refused() {
         for text in [
-            "", "f", "=malloc", "f=", "f=mallox", "f=alloc", "f=alloc:size=arg0", "f=free:ptr=arg7",
-            "f=alloc:ptr=arg1", "f=free:size=arg1", "0xzz=malloc", "f=realloc:ptr=arg1", "f=free:ptr",
+            "",
+            "f",
+            "=malloc",
+            "f=",
+            "f=mallox",
+            "f=alloc",
+            "f=alloc:size=arg0",
+            "f=free:ptr=arg7",
+            "f=alloc:ptr=arg1",
+            "f=free:size=arg1",
+            "0xzz=malloc",
+            "f=realloc:ptr=arg1",
+            "f=free:ptr",
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.starts_with(&format!("`{text}` is not FUNCTION=FORM")), "{error}");
@@ -222,9 +234,11 @@ mod tests {
     #[test]
     fn a_name_is_the_symbol_or_what_it_was_made_from() {
         fn demangle(name: &[u8]) -> String {
-            if name == b"_ZN4Pool3getEm" { "Pool::get(unsigned long)" } else { "other()" }.to_owned()
+            if name == b"_ZN4Pool3getEm" { "Pool::get(unsigned long)" } else { "other()" }
+                .to_owned()
         }
-        let asked = |name: &str| Asked::new(vec![parse(&format!("{name}=malloc")).unwrap()], demangle);
+        let asked =
+            |name: &str| Asked::new(vec![parse(&format!("{name}=malloc")).unwrap()], demangle);
         let finds = |name, symbol: &[u8]| asked(name).find(symbol).is_some();
         assert!(finds("Pool::get", b"_ZN4Pool3getEm"));
         assert!(finds("Pool::get(unsigned long)", b"_ZN4Pool3getEm"));

@@ -34,11 +34,13 @@ pub fn find(
         let start = below.range.end.get() + if is_heap { HEAP } else { MARGIN };
         Some((start, above.range.start.get().checked_sub(guard)?))
     });
-    let edges = free.flat_map(|(start, end)| match heap.filter(|heap| (start..end).contains(heap)) {
-        Some(heap) => [(start, heap - MARGIN), (heap.saturating_add(HEAP), end)],
-        None => [(start, end), (0, 0)],
-    });
-    let edges = edges.filter(|(start, end)| end.checked_sub(*start).is_some_and(|room| room >= length));
+    let edges =
+        free.flat_map(|(start, end)| match heap.filter(|heap| (start..end).contains(heap)) {
+            Some(heap) => [(start, heap - MARGIN), (heap.saturating_add(HEAP), end)],
+            None => [(start, end), (0, 0)],
+        });
+    let edges =
+        edges.filter(|(start, end)| end.checked_sub(*start).is_some_and(|room| room >= length));
     let candidates = edges.flat_map(|(start, end)| [start, end - length]);
     let reaches = |at: &u64| {
         let (low, high) = (*at.min(&code.start.get()), (at + length).max(code.end.get()));
@@ -67,8 +69,11 @@ mod tests {
 
     #[test]
     fn leaves_room_for_a_heap_that_has_no_page_yet() {
-        let maps = parse(b"400000-500000 r-xp 0 0:0 1 /exe\n\
-            7f0000110000-7f0000111000 rw-p 0 0:0 0 \n").unwrap();
+        let maps = parse(
+            b"400000-500000 r-xp 0 0:0 1 /exe\n\
+            7f0000110000-7f0000111000 rw-p 0 0:0 0 \n",
+        )
+        .unwrap();
         let code = RemoteAddr::new(0x40_0000)..RemoteAddr::new(0x40_1000);
         let place = |heap| find(&maps, &code, 0x1_0000, heap).map(RemoteAddr::get);
         assert_eq!(place(None), Some(0x50_4000));

@@ -33,6 +33,7 @@ pub mod leftovers;
 pub mod linker;
 pub mod memory;
 pub mod module;
+pub mod obstacle;
 pub mod patch;
 pub mod payload_image;
 pub mod places;

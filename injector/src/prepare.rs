@@ -10,7 +10,7 @@ use crate::{
     home::Home,
     linker::Link,
     module,
-    patch::NotNow,
+    obstacle::NotNow,
     plan::{HookMode, PlannedHook, Way, plan},
     preflight::Refusal,
     proc::maps,

@@ -5,7 +5,8 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    arch, preflight::Refusal, ptrace, start::StartError, stopped::Stopped, target::Target, wait::Seen,
+    arch, preflight::Refusal, ptrace, start::StartError, stopped::Stopped, target::Target,
+    wait::Seen,
 };
 
 /// C libraries need a few system calls until then.
@@ -50,9 +51,8 @@ pub(crate) fn run_to_it(target: &Target) -> Result<(), StartError> {
 
 /// Refuses a program with a thread that has none.
 pub(crate) fn check(stop: &Stopped<'_>) -> Result<(), Refusal> {
-    let without = |thread: &&crate::stopped::StoppedThread| {
-        arch::thread_pointer(&thread.registers) == 0
-    };
+    let without =
+        |thread: &&crate::stopped::StoppedThread| arch::thread_pointer(&thread.registers) == 0;
     stop.threads().iter().find(without).map_or(Ok(()), |thread| {
         Err(Refusal::unsupported(
             format!("thread {} has no thread pointer", thread.tid),

@@ -69,7 +69,10 @@ fn is_exact(file: &str, flags: &[&str], compiler: Option<&'static str>) {
 fn is_exact_with_preloaded(file: &str, library: &str, package: &str) {
     let library = Path::new(LIBRARIES).join(library);
     if !library.exists() {
-        return skip(&format!("no {} here", library.display()), &format!("apt-get install {package}"));
+        return skip(
+            &format!("no {} here", library.display()),
+            &format!("apt-get install {package}"),
+        );
     }
     let Some(launch) = Launch::new(file) else { return };
     an_attach_is_exact(launch.env("LD_PRELOAD", &library), &format!("{file}, {library:?}"));

@@ -4,7 +4,8 @@ use std::{cell::Cell, fmt};
 
 use heapattach_abi::{
     kind::HookKind::{
-        self, Calloc, Chosen, Free, Malloc, Map, Memalign, New, PosixMemalign, Realloc, Remap, Unmap,
+        self, Calloc, Chosen, Free, Malloc, Map, Memalign, New, PosixMemalign, Realloc, Remap,
+        Unmap,
     },
     ring::Kind,
     row,

@@ -32,7 +32,8 @@ const PAGES: &[(&str, HookKind)] = &[
 
 /// What allocators put before those names to have them beside the C library's: glibc and musl
 /// themselves, jemalloc, its Rust crate, tcmalloc, mimalloc, snmalloc, rpmalloc, tbb, dlmalloc.
-const PREFIXES: &[&str] = &["__libc_", "je_", "_rjem_", "tc_", "mi_", "sn_", "rp", "scalable_", "dl"];
+const PREFIXES: &[&str] =
+    &["__libc_", "je_", "_rjem_", "tc_", "mi_", "sn_", "rp", "scalable_", "dl"];
 
 /// Other names of the same.
 const SAME: &str = "__libc_";

@@ -4,8 +4,8 @@
 use std::{fs::File, os::unix::fs::FileExt};
 
 use heapattach_injector::{
-    asked::Asked,
     addr::RemoteAddr,
+    asked::Asked,
     home::{Change, ChangeKind, Header, Home, ModuleRecord},
     linker::{Link, Rendezvous},
     memory::Memory,

@@ -3,13 +3,11 @@
 
 use std::{collections::HashMap, rc::Rc};
 
-use heapattach_abi::kind::HookKind;
-
 use crate::{
-    addr::{Bias, ImageAddr, RemoteAddr},
+    addr::{Bias, RemoteAddr},
     asked::Asked,
     entry::{self, Analysis, EntryPlan, Family, Hooked, Role},
-    functions::{self, FunctionRef},
+    functions::FunctionRef,
     linker::Link,
     proc::{
         file,
@@ -18,6 +16,12 @@ use crate::{
     survey::{Survey, mapping_of},
     target::Target,
 };
+
+mod left_out;
+mod targets;
+
+use left_out::left_out;
+use targets::targets;
 
 /// What the user asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -173,74 +177,11 @@ pub fn settle(hooks: &mut [PlannedHook]) {
     for hook in hooks.iter_mut().filter(|hook| matches!(hook.way, Way::Entry(_))) {
         if let Some(kin) = missed.iter().find(|missed| missed.is_kin(hook)) {
             let Way::Not { why } = &kin.way else { continue };
-            let why = format!("{}, which may give its blocks back, is not hooked: {why}", kin.name());
+            let why =
+                format!("{}, which may give its blocks back, is not hooked: {why}", kin.name());
             hook.leave_entry(why, HookMode::Entry);
         }
     }
-}
-
-/// Every distinct function that something is bound to, or would be, or that only a file names.
-fn targets(target: &Target, survey: &Survey, asked: Asked) -> Vec<PlannedHook> {
-    let mut wanted: Vec<(RemoteAddr, FunctionRef)> = Vec::new();
-    // What the user says of a function counts.
-    for function in asked.functions().iter().chain(functions::all()) {
-        let firsts = survey.namespaces().filter_map(|n| survey.first_definition(function, n));
-        let of_files = survey.definitions(function).filter(|(_, d)| !d.is_dynamic);
-        wanted.extend(firsts.map(|at| (at, function)));
-        wanted.extend(of_files.map(|(_, d)| (d.at, function)));
-    }
-    for loaded in &survey.loaded {
-        for slot in &loaded.module.slots {
-            let Ok(value) = target.memory.word(slot.at) else { continue };
-            let value = RemoteAddr::new(value);
-            if survey.definitions(slot.function).any(|(_, d)| d.at == value) {
-                wanted.push((value, slot.function));
-            }
-        }
-    }
-    let mut hooks: Vec<PlannedHook> = Vec::new();
-    for (at, function) in wanted {
-        let Some((index, definition)) = survey.definitions(function).find(|(_, d)| d.at == at)
-        else {
-            continue;
-        };
-        // C++'s own library has them too, and asks malloc.
-        if function.is_operator && !is_allocator(survey, index) {
-            continue;
-        }
-        if let Some(hook) = hooks.iter_mut().find(|h| h.at == at) {
-            hook.is_dynamic |= definition.is_dynamic;
-            if !hook.names.contains(&function) {
-                hook.names.push(function);
-            }
-            continue;
-        }
-        let why = "the loader chooses it at run time (IFUNC)".to_owned();
-        let way =
-            if definition.indirect { Way::Not { why } } else { Way::Slots { why: String::new() } };
-        hooks.push(PlannedHook {
-            at,
-            names: vec![function],
-            definer: survey.loaded[index].link.clone(),
-            size: definition.size,
-            nothrow: nothrow_of(survey, index, function),
-            is_dynamic: definition.is_dynamic,
-            way,
-        });
-    }
-    hooks
-}
-
-/// The function of the same module that does as `function` does, but for throwing.
-fn nothrow_of(survey: &Survey, module: usize, function: FunctionRef) -> Option<RemoteAddr> {
-    let nothrow = functions::by_name(function.nothrow.as_ref()?.as_bytes())?;
-    survey.definitions(nothrow).find(|(index, _)| *index == module).map(|(_, d)| d.at)
-}
-
-/// Whether the module defines a function of an allocator, and not only C++'s operators.
-fn is_allocator(survey: &Survey, module: usize) -> bool {
-    let defined = &survey.loaded[module].module.definitions;
-    defined.iter().any(|d| d.function.family == Family::Heap && !d.function.is_operator)
 }
 
 /// Turns the hooks `indices`, all in `link`, from slots to entries where that is proved safe.
@@ -253,10 +194,11 @@ fn consider_entries(
     mode: HookMode,
 ) {
     let mapping = mapping_of(maps, link);
-    let file = mapping.ok_or_else(|| "its module is not mapped from a file".to_owned()).and_then(|m| {
-        file::read_module(&target.process, m)
-            .map_err(|e| format!("its module's file cannot be read ({})", e.desc()))
-    });
+    let file =
+        mapping.ok_or_else(|| "its module is not mapped from a file".to_owned()).and_then(|m| {
+            file::read_module(&target.process, m)
+                .map_err(|e| format!("its module's file cannot be read ({})", e.desc()))
+        });
     // What is left out may be called by others after all: then it is they who are judged anew.
     let analysis = loop {
         let analysed = file.as_ref().map_err(Clone::clone).and_then(|bytes| {
@@ -305,47 +247,6 @@ fn analyse(
     let hooked: Vec<Hooked<'_>> = indices.iter().map(hooked).collect();
     let role = if link.is_executable() { Role::Executable } else { Role::Library };
     entry::analyse(file, &hooked, role)
-}
-
-/// What becomes of a function without a hook of its own: one that does nothing but call another, one
-/// that throws and cannot be recorded, or one whose entry cannot be patched and that no slot leads to.
-fn left_out(
-    analysis: &Analysis,
-    bias: Bias,
-    index: usize,
-    hooks: &[PlannedHook],
-) -> Option<Way> {
-    let hook = &hooks[index];
-    let find = |at: ImageAddr| hooks.iter().find(|other| other.at == bias.place(at));
-    let entry = analysis.entry(bias.unplace(hook.at))?;
-    let callee = entry.calls.filter(|&callee| {
-        analysis.entry(callee).is_some_and(|callee| callee.plan.is_ok() || callee.calls.is_some())
-    });
-    // What is called in place of one that throws has a hook of its own, past which it is called.
-    let throwing = |other: &&PlannedHook| {
-        other.nothrow == Some(hook.at)
-            && other.is_hooked()
-            && analysis.entry(bias.unplace(other.at)).is_some_and(|other| other.calls.is_none())
-    };
-    let stands_in = entry.plan.is_ok() && hooks.iter().any(|other| throwing(&other));
-    if let Some(callee) = callee
-        && (hook.function().is_extra || entry.plan.is_err())
-        && !(stands_in && find(callee).is_none_or(|other| other.nothrow != Some(hook.at)))
-    {
-        return Some(Way::Within { callee: find(callee).map_or("another", PlannedHook::name) });
-    }
-    let why = match &entry.plan {
-        _ if hook.function().kind == HookKind::New => match hook.nothrow.map(|at| bias.unplace(at)) {
-            None => "it throws, and there is no form of it that does not".to_owned(),
-            Some(at) if find(at).is_some_and(|other| matches!(other.way, Way::Within { .. })) => {
-                "it throws, and the form of it that does not may call it".to_owned()
-            }
-            Some(_) => return None,
-        },
-        Err(refusal) if !hook.is_dynamic => refusal.to_string(),
-        _ => return None,
-    };
-    Some(Way::Not { why })
 }
 
 /// What it takes to patch the entry of the function at `at`, or why that cannot be.
