@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use heapattach_abi::{ring::SLOT_BYTES, stacks::USUAL_FRAMES};
-use heapattach_injector::plan::HookMode;
+use heapattach_injector::{asked, functions::Function, plan::HookMode};
 
 use crate::{
     look::{DiffArgs, ReportArgs},
@@ -114,6 +114,11 @@ pub struct SessionArgs {
     /// changes only the words that modules call through
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub hooks: HookArg,
+    /// Hook a function of the program's own: its symbol, its name in the source, or its address in the
+    /// program's file; FORM is malloc, calloc, realloc, memalign, free, alloc:size=argN,
+    /// alloc:size=argN*argM, realloc:ptr=argN,size=argM or free:ptr=argN. It must not throw
+    #[arg(long, value_name = "FUNCTION=FORM", value_parser = asked::parse)]
+    pub hook: Vec<Function>,
     /// Record a sample in so many bytes on average; blocks of that size are always recorded
     #[arg(
         long,
@@ -245,6 +250,9 @@ pub struct DoctorArgs {
     /// How it would be hooked
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub hooks: HookArg,
+    /// Functions of the program's own, as for `-p`
+    #[arg(long, value_name = "FUNCTION=FORM", value_parser = asked::parse)]
+    pub hook: Vec<Function>,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,

@@ -6,7 +6,6 @@ use heapattach_abi::row::Count;
 use heapattach_injector::{
     addr::RemoteAddr,
     counts::Counts,
-    functions::FUNCTIONS,
     linker::Link,
     patch::ActiveHook,
     plan::Way,
@@ -54,7 +53,8 @@ pub fn compose(
                 let row = function_row(session, hook, module, number, counts, recorder);
                 report.functions.push(row);
             }
-            (_, None) => {}
+            // Another one's calls are its own.
+            (Way::Within { .. }, _) | (_, None) => {}
         }
     }
     report.functions.sort_by_key(|f| std::cmp::Reverse(f.calls));
@@ -109,9 +109,9 @@ fn function_row(
     let (via, why_slots) = match &hook.planned.way {
         Way::Entry(_) => ("entry", None),
         Way::Slots { why } => ("slots", (!why.is_empty()).then(|| why.clone())),
-        Way::Not { .. } => ("not", None),
+        Way::Within { .. } | Way::Not { .. } => ("not", None),
     };
-    let aliases = hook.planned.names.iter().skip(1).map(|&id| FUNCTIONS[id].name.to_owned());
+    let aliases = hook.planned.names.iter().skip(1).map(|function| function.name.clone());
     FunctionReport {
         function: hook.planned.name().to_owned(),
         aliases: aliases.collect(),
@@ -135,7 +135,7 @@ pub fn blind_spots(session: &Session<'_>) -> Vec<String> {
         ));
     }
     for ((_, function), slots) in &session.sorted.foreign {
-        let name = FUNCTIONS[*function].name;
+        let name = &function.name;
         blind.push(format!("{slots} slots for {name} hold something else and were left alone"));
     }
     blind.extend(session.missed.iter().cloned());

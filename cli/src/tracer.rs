@@ -4,6 +4,7 @@
 use std::{os::unix::net::UnixStream, path::PathBuf, time::Duration};
 
 use heapattach_injector::{
+    asked::Asked,
     attach::{self, Options},
     failure::{AttachError, Failure},
     fault,
@@ -28,6 +29,7 @@ use crate::{
     recording::{self, Store},
     report::{ExitReport, Report},
     spawn::{self, exec_exit},
+    symbols::demangle,
 };
 
 /// How often a thread looks for room in a full ring before it gives up: some seconds.
@@ -204,6 +206,7 @@ fn options(args: &SessionArgs) -> Options {
         copies: args.unwind == Unwind::Copy,
         most_frames: args.max_depth,
         verify: args.verify,
+        asked: Asked::new(args.hook.clone(), demangle::demangle),
     }
 }
 

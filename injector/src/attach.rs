@@ -10,12 +10,14 @@ use heapattach_abi::{region::tables_at, stacks::USUAL_FRAMES};
 
 use crate::{
     addr::RemoteAddr,
+    asked::Asked,
     failure::{AttachError, Failure},
     heartbeat::Heartbeat,
     home::Home,
     install::{self, Blueprint, Orders},
     linker::LinkError,
-    patch::{NotNow, Patches, not_now},
+    obstacle::{NotNow, not_now},
+    patch::Patches,
     payload_image::PayloadImage,
     places::Places,
     plan::{HookMode, PlannedHook, Wishes},
@@ -36,6 +38,7 @@ use crate::{
     stub_page::StubPage,
     survey::{SurveyError, Surveyor},
     target::Target,
+    thread_pointer,
     undo::undo,
     unwind::Tables,
     vdso,
@@ -74,6 +77,8 @@ pub struct Options {
     pub copies: bool,
     /// Of so many stacks one is walked twice, to verify what makes walks fast; 0: none.
     pub verify: u32,
+    /// Functions that the user named.
+    pub asked: Asked,
 }
 
 impl Options {
@@ -90,12 +95,13 @@ impl Options {
             most_frames: USUAL_FRAMES,
             verify: 0,
             copies: false,
+            asked: Asked::default(),
         }
     }
 
     /// What is to be hooked, and how.
     pub(crate) fn wishes(&self) -> Wishes {
-        Wishes { mode: self.mode, pages: self.pages }
+        Wishes { mode: self.mode, pages: self.pages, asked: self.asked }
     }
 }
 
@@ -134,7 +140,7 @@ pub fn attach<'t>(
     clean_up_before(target)?;
     let gadget =
         vdso::syscall_gadget(target).map_err(|_| Failure::clean(AttachError::Maps, false))?;
-    let surveyor = surveyor(target)?;
+    let surveyor = surveyor(target, &options)?;
     let mut attach = Attach {
         target,
         image,
@@ -196,6 +202,9 @@ impl<'t> Attach<'t> {
         let maps = maps::parse(&text).map_err(|_| Failure::clean(AttachError::Maps, true))?;
         refuse_company(target, &maps)?;
         let mut hooks = prepared.hooks.clone();
+        if self.surveyor.is_static() {
+            thread_pointer::check(&stop).map_err(|refusal| Failure::clean(refusal, true))?;
+        }
         if !still_there(target, &prepared.survey, &hooks) {
             self.stops.push(StopRecord::end(StopReason::Attach, stop));
             return Ok(None);

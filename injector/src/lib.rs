@@ -16,6 +16,7 @@
 
 pub mod addr;
 pub mod arch;
+pub mod asked;
 pub mod attach;
 pub mod counts;
 pub mod entry;
@@ -32,6 +33,7 @@ pub mod leftovers;
 pub mod linker;
 pub mod memory;
 pub mod module;
+pub mod obstacle;
 pub mod patch;
 pub mod payload_image;
 pub mod places;
@@ -53,8 +55,10 @@ pub mod stopped;
 pub mod stream;
 pub mod stub_page;
 pub mod survey;
+pub mod symbol_file;
 pub mod tables;
 pub mod target;
+mod thread_pointer;
 pub mod undo;
 pub mod unwind;
 mod urgency;

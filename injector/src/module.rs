@@ -11,9 +11,11 @@ use nix::errno::Errno;
 use crate::{
     addr::{Bias, ImageAddr, RemoteAddr},
     arch::{RELOCATION_ADDRESS, RELOCATION_GLOB_DAT, RELOCATION_JUMP_SLOT},
-    functions::{self, FunctionId},
+    asked::Asked,
+    functions::FunctionRef,
     linker::{Link, dynamic_entries, u32_at, u64_at},
     memory::Memory,
+    symbol_file::{Symbol, SymbolFile},
     tables::{Budget, RELOCATION_SIZE, SYMBOL_SIZE, Tables, name_at},
 };
 
@@ -42,7 +44,7 @@ pub struct Slot {
     /// Where it lies.
     pub at: RemoteAddr,
     /// Which function belongs into it.
-    pub function: FunctionId,
+    pub function: FunctionRef,
     /// How it is filled.
     pub kind: SlotKind,
 }
@@ -51,11 +53,15 @@ pub struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// Which one.
-    pub function: FunctionId,
+    pub function: FunctionRef,
     /// Where it begins.
     pub at: RemoteAddr,
     /// Chosen at run time by a resolver, whose address this is.
     pub indirect: bool,
+    /// How long it is, or 0.
+    pub size: u64,
+    /// Other modules can be bound to it; else only its own module's file names it.
+    pub is_dynamic: bool,
 }
 
 /// The part of a module that concerns us.
@@ -64,7 +70,7 @@ pub struct Module {
     /// Allocation functions in it.
     pub definitions: Vec<Definition>,
     /// PLT entries of a non-PIE executable that stand for the function everywhere.
-    pub canonical: Vec<(FunctionId, RemoteAddr)>,
+    pub canonical: Vec<(FunctionRef, RemoteAddr)>,
     /// Words that hold addresses of allocation functions.
     pub slots: Vec<Slot>,
     /// A number that another file at the same place would not have.
@@ -77,7 +83,12 @@ impl Module {
     /// # Errors
     /// When they are not where the dynamic section says (the module may be on its way in or out),
     /// and `EFBIG` when they are larger than `budget`.
-    pub fn read(memory: &Memory, link: &Link, budget: &mut Budget) -> Result<Self, Errno> {
+    pub fn read(
+        memory: &Memory,
+        link: &Link,
+        asked: Asked,
+        budget: &mut Budget,
+    ) -> Result<Self, Errno> {
         let entries = dynamic_entries(memory, link.dynamic)?;
         let mut tables = Tables::new(memory, link.base, &entries, budget);
         let strings = tables.bytes(DT_STRTAB, tables.number(DT_STRSZ))?;
@@ -90,10 +101,36 @@ impl Module {
         let count = used.max(tables.symbol_count()?);
         let symbols = tables.bytes(DT_SYMTAB, count * SYMBOL_SIZE as u64)?;
         let mut module = Self { identity: identity(&entries), ..Self::default() };
-        let wanted = module.take_symbols(&symbols, &strings, link.bias());
+        let wanted = module.take_symbols(&symbols, &strings, link.bias(), asked);
         module.take_relocations(relocations(), &wanted, link.bias());
         let finds = [module.definitions.len(), module.canonical.len(), module.slots.len()];
         if finds.iter().any(|&n| n > FINDS_LIMIT) { Err(Errno::EFBIG) } else { Ok(module) }
+    }
+
+    /// One without dynamic tables.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn without_tables(memory: &Memory, link: &Link) -> Result<Self, Errno> {
+        Ok(Self { identity: identity_at(memory, link.dynamic)?, ..Self::default() })
+    }
+
+    /// Adds the functions that only the module's file names.
+    pub fn add_symbols(&mut self, symbols: &SymbolFile, bias: Bias, asked: Asked) {
+        for Symbol { name, at, size, indirect } in symbols.functions() {
+            if let Some(function) = asked.find(name) {
+                let at = bias.place(at);
+                self.add(Definition { function, at, indirect, size, is_dynamic: false });
+            }
+        }
+    }
+
+    /// Adds a function that nobody else can call by its name.
+    pub fn add(&mut self, definition: Definition) {
+        let is_same = |d: &Definition| d.at == definition.at && d.function == definition.function;
+        if self.definitions.len() < FINDS_LIMIT && !self.definitions.iter().any(is_same) {
+            self.definitions.push(definition);
+        }
     }
 
     /// Sorts the symbols; answers which numbers are functions we know.
@@ -102,11 +139,12 @@ impl Module {
         symbols: &[u8],
         strings: &[u8],
         bias: Bias,
-    ) -> HashMap<u32, FunctionId> {
+        asked: Asked,
+    ) -> HashMap<u32, FunctionRef> {
         let mut wanted = HashMap::new();
         for (index, symbol) in (0_u32..).zip(symbols.chunks_exact(SYMBOL_SIZE)) {
             let Some(name) = name_at(strings, u32_at(symbol, 0)) else { continue };
-            let Some(function) = functions::by_name(name) else { continue };
+            let Some(function) = asked.find(name) else { continue };
             wanted.insert(index, function);
             let kind = symbol[4] & 0xf;
             let section = u16::from_le_bytes([symbol[6], symbol[7]]);
@@ -119,7 +157,9 @@ impl Module {
                 self.canonical.push((function, at));
             } else {
                 let indirect = kind == STT_GNU_IFUNC;
-                self.definitions.push(Definition { function, at, indirect });
+                let size = u64_at(symbol, 16).unwrap_or(0);
+                let is_dynamic = true;
+                self.definitions.push(Definition { function, at, indirect, size, is_dynamic });
             }
         }
         wanted
@@ -128,7 +168,7 @@ impl Module {
     fn take_relocations(
         &mut self,
         relocations: impl Iterator<Item = Relocation>,
-        wanted: &HashMap<u32, FunctionId>,
+        wanted: &HashMap<u32, FunctionRef>,
         bias: Bias,
     ) {
         for relocation in relocations {

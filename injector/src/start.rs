@@ -18,6 +18,7 @@ use crate::{
     ptrace,
     stopped::{StopError, Stopped, insist},
     target::Target,
+    thread_pointer,
     wait::Seen,
 };
 
@@ -82,6 +83,9 @@ pub fn hold_at_start(target: &Target) -> Result<Stopped<'_>, StartError> {
     let result = run_to(target, &place);
     mark.remove(&target.memory).map_err(StartError::Request)?;
     result?;
+    if !place.is_loaders {
+        thread_pointer::run_to_it(target)?;
+    }
     Ok(Stopped::adopt(target, target.process.pid())?)
 }
 

@@ -32,7 +32,7 @@ mod debuginfod;
 mod debuginfod_server;
 #[cfg(all(test, feature = "debuginfod"))]
 mod debuginfod_tests;
-mod demangle;
+pub mod demangle;
 mod dwarf;
 mod elf;
 #[cfg(test)]

@@ -72,6 +72,11 @@ pub fn program_counter(registers: &Registers) -> RemoteAddr {
     RemoteAddr::new(registers.rip)
 }
 
+/// What the thread has told the kernel to find its own data by; 0 before it has.
+pub fn thread_pointer(registers: &Registers) -> u64 {
+    registers.fs_base
+}
+
 /// Where its stack ends.
 pub fn stack_pointer(registers: &Registers) -> RemoteAddr {
     RemoteAddr::new(registers.rsp)

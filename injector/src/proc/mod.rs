@@ -8,6 +8,7 @@ pub mod build_id;
 pub mod file;
 pub mod maps;
 pub mod pidfd;
+pub mod sections;
 pub mod status;
 
 use std::{
@@ -185,6 +186,11 @@ impl Process {
     /// When it was started, in clock ticks since boot: with the pid, a name for ever.
     pub fn start_time(&self) -> Option<u64> {
         stat_field(&self.read_path("stat").ok()?, 22)?.parse().ok()
+    }
+
+    /// Where the heap that brk(2) makes begins, and grows from.
+    pub fn heap_start(&self) -> Option<u64> {
+        stat_field(&self.read_path("stat").ok()?, 47)?.parse().ok()
     }
 
     /// The command line, printable and bounded.

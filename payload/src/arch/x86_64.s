@@ -34,7 +34,7 @@
     .long .Lfilter - .Limage
     .long .Lorig - .Limage
     .long .Lsigreturn - .Limage
-    .long 0
+    .long .Lsecond - .Limage
     .long {FREE_FIRST}, {FREE_HOOKS}
     .long {MALLOC_FIRST}, {MALLOC_HOOKS}
     .long {CALLOC_FIRST}, {CALLOC_HOOKS}
@@ -44,6 +44,8 @@
     .long {MAP_FIRST}, {MAP_HOOKS}
     .long {UNMAP_FIRST}, {UNMAP_HOOKS}
     .long {REMAP_FIRST}, {REMAP_HOOKS}
+    .long {NEW_FIRST}, {NEW_HOOKS}
+    .long {CHOSEN_FIRST}, {CHOSEN_HOOKS}
 
 # ---- hooks ------------------------------------------------------------------------------------
 
@@ -216,6 +218,14 @@
 .rept {REMAP_HOOKS}
     hook_always
 .endr
+.set .Lkind, {NEW_KIND}
+.rept {NEW_HOOKS}
+    hook_sized rdi
+.endr
+.set .Lkind, {CHOSEN_KIND}
+.rept {CHOSEN_HOOKS}
+    hook_always
+.endr
     .org .Lhooks + .Lhook * .Lhook_stride, 0xcc
 
 # ---- the slow path ----------------------------------------------------------------------------
@@ -266,6 +276,7 @@
     mov rdi, rsp
     lea rsi, [rip + .Lcells]
     call {LEAVE}
+    test eax, eax
     mov rax, [rsp + {FRAME_RAX}]
     mov rcx, [rsp + {FRAME_RCX}]
     mov rdx, [rsp + {FRAME_RDX}]
@@ -276,7 +287,10 @@
     mov r10, [rsp + {FRAME_R10}]
     mov r11, [rsp + {FRAME_R11}]
     lea rsp, [rsp + {FRAME_BYTES}]
+    jnz .Ljump_after_all
     ret
+.Ljump_after_all:
+    jmp [rsp - 8]                       # Frame::target
 
 # rt_sigreturn as a C library writes it, by which unwinders know it; the byte before, because
 # they look a return address up one byte earlier.
@@ -301,5 +315,7 @@
     .quad 0
     .balign 64, 0
 .Lorig:
+    .fill {MAX_HOOKS}, 8, 0
+.Lsecond:
     .fill {MAX_HOOKS}, 8, 0
 .Lend:
