@@ -57,17 +57,6 @@ pub struct Line {
     pub line: Option<u32>,
 }
 
-/// A stack of calls.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stack {
-    /// The innermost first.
-    pub locations: Vec<u32>,
-    /// Why it goes no further, in one word; `outermost` is a whole stack.
-    pub end: String,
-    /// Which of its calls (inlined ones count) caused the allocation: those before are allocators.
-    pub cause: u32,
-}
-
 /// One call of a stack, with everything about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {

@@ -1,10 +1,25 @@
 //! How many blocks there are of each magnitude: of bytes, or of microseconds.
+//!
+//! A session has up to millions of these, most of some whole blocks of like magnitudes: they need
+//! no memory but their own few bytes, and each of them is in a cache with the row it belongs to.
 
-/// Estimated numbers of blocks by the binary logarithm of what is measured.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Histogram {
-    /// As many as are needed: the first holds what measures 0, the next 1, then 2 to 3, 4 to 7 ...
-    buckets: Vec<f64>,
+use std::fmt;
+
+/// Estimated numbers of blocks by the binary logarithm of what is measured: the first bucket holds
+/// what measures 0, the next 1, then 2 to 3, 4 to 7 ...
+#[derive(Clone)]
+pub struct Histogram(Buckets);
+
+/// Buckets that a small histogram has.
+const WINDOW: usize = 14;
+
+#[derive(Clone)]
+enum Buckets {
+    /// Whole blocks, in buckets next to one another from `first` on.
+    Few { first: u8, blocks: [u8; WINDOW] },
+    /// Everything else: as many as are needed, from the first bucket on.
+    #[allow(clippy::box_collection, reason = "in place it would be as large as all the others")]
+    Many(Box<Vec<f64>>),
 }
 
 impl Histogram {
@@ -30,36 +45,132 @@ impl Histogram {
 
     /// Adds so many blocks, or takes them away again.
     pub fn add(&mut self, measure: u64, blocks: f64) {
-        let bucket = Self::bucket(measure);
-        if self.buckets.len() <= bucket {
-            self.buckets.resize(bucket + 1, 0.0);
-        }
-        self.buckets[bucket] += blocks;
+        self.add_to(Self::bucket(measure), blocks);
     }
 
     /// Adds another.
     pub fn merge(&mut self, other: &Self) {
-        if self.buckets.len() < other.buckets.len() {
-            self.buckets.resize(other.buckets.len(), 0.0);
+        match &other.0 {
+            Buckets::Few { first, blocks } => {
+                let told = (usize::from(*first)..).zip(blocks).filter(|(_, more)| **more > 0);
+                told.for_each(|(bucket, more)| self.add_to(bucket, f64::from(*more)));
+            }
+            Buckets::Many(more) => {
+                (0..).zip(more.iter()).for_each(|(bucket, more)| self.add_to(bucket, *more));
+            }
         }
-        self.buckets.iter_mut().zip(&other.buckets).for_each(|(sum, more)| *sum += more);
     }
 
-    /// From the first bucket on.
-    pub fn buckets(&self) -> &[f64] {
-        &self.buckets
+    /// From the first bucket to the last that is not empty.
+    pub fn buckets(&self) -> Vec<f64> {
+        let mut all = match &self.0 {
+            Buckets::Few { first, blocks } => {
+                let empty = std::iter::repeat_n(0.0, usize::from(*first));
+                empty.chain(blocks.iter().map(|&blocks| f64::from(blocks))).collect()
+            }
+            Buckets::Many(all) => Vec::clone(all),
+        };
+        all.truncate(all.iter().rposition(|&blocks| blocks != 0.0).map_or(0, |last| last + 1));
+        all
     }
 
     /// Out of a file: what is too long is cut, what is no number is none.
-    pub fn from_buckets(mut buckets: Vec<f64>) -> Self {
-        buckets.truncate(Self::BUCKETS);
-        buckets.iter_mut().filter(|n| !n.is_finite()).for_each(|n| *n = 0.0);
-        Self { buckets }
+    pub fn from_buckets(buckets: Vec<f64>) -> Self {
+        let mut histogram = Self::default();
+        let finite = buckets.into_iter().take(Self::BUCKETS).enumerate();
+        finite
+            .filter(|(_, blocks)| blocks.is_finite() && *blocks != 0.0)
+            .for_each(|(bucket, blocks)| histogram.add_to(bucket, blocks));
+        histogram
+    }
+
+    fn add_to(&mut self, bucket: usize, blocks: f64) {
+        if let Buckets::Few { first, blocks: own } = &mut self.0
+            && let Some(own) = own.get_mut(bucket.wrapping_sub(usize::from(*first)))
+            && let Some(sum) = small(f64::from(*own) + blocks)
+        {
+            *own = sum;
+            return;
+        }
+        self.add_elsewhere(bucket, blocks);
+    }
+
+    /// The same where there is no place for it yet.
+    #[cold]
+    fn add_elsewhere(&mut self, bucket: usize, blocks: f64) {
+        if let Buckets::Few { first, blocks: own } = &mut self.0 {
+            if let Some(added) = small(blocks)
+                && move_window(first, own, bucket)
+            {
+                own[bucket - usize::from(*first)] = added;
+                return;
+            }
+            let mut all = self.buckets();
+            // Few more will be needed.
+            all.reserve_exact((bucket + 1).saturating_sub(all.len()));
+            self.0 = Buckets::Many(Box::new(all));
+        }
+        if let Buckets::Many(all) = &mut self.0 {
+            if all.len() <= bucket {
+                all.resize(bucket + 1, 0.0);
+            }
+            all[bucket] += blocks;
+        }
+    }
+}
+
+/// As a whole number that a small histogram has room for.
+fn small(blocks: f64) -> Option<u8> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is checked")]
+    let whole = blocks as u8;
+    (f64::from(whole) == blocks).then_some(whole)
+}
+
+/// Moves the window such that it has another bucket, which was not in it; whether that is possible.
+fn move_window(first: &mut u8, blocks: &mut [u8; WINDOW], bucket: usize) -> bool {
+    let begin = usize::from(*first);
+    let used = (begin..).zip(blocks.iter()).filter(|(_, blocks)| **blocks > 0);
+    let (mut low, mut high) = (bucket, bucket);
+    for (at, _) in used {
+        (low, high) = (low.min(at), high.max(at));
+    }
+    let Some(spare) = (WINDOW - 1).checked_sub(high - low) else { return false };
+    if (begin..begin + WINDOW).contains(&bucket) {
+        // It is in there, but full.
+        return false;
+    }
+    let start = low.saturating_sub(spare / 2);
+    let Ok(moved) = u8::try_from(start) else { return false };
+    let old = std::mem::take(blocks);
+    for (at, blocks_there) in (begin..).zip(old).filter(|(_, blocks)| *blocks > 0) {
+        blocks[at - start] = blocks_there;
+    }
+    *first = moved;
+    true
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self(Buckets::Few { first: 0, blocks: [0; WINDOW] })
+    }
+}
+
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        self.buckets() == other.buckets()
+    }
+}
+
+impl fmt::Debug for Histogram {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_list().entries(self.buckets()).finish()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -81,5 +192,35 @@ mod tests {
         other.add(100, 3.0);
         one.merge(&other);
         assert_eq!(one.buckets(), [0.0, 0.0, 0.0, 3.0, 0.0, 0.0, 0.0, 3.0]);
+    }
+
+    #[test]
+    fn a_row_has_little_more_than_its_sums() {
+        assert_eq!(size_of::<Histogram>(), 16);
+    }
+
+    proptest! {
+        /// Whatever is added, in place or not: the same as in a plain list.
+        #[test]
+        fn small_ones_and_large_ones_are_equal(
+            some in prop::collection::vec((0..65usize, 0..3u8, 0..300u16), 0..40),
+            near in prop::collection::vec((20..30usize, 0..2u8, 0..4u16), 0..600),
+        ) {
+            let (mut one, mut plain) = (Histogram::default(), vec![0.0; Histogram::BUCKETS]);
+            for (bucket, kind, number) in near.into_iter().chain(some) {
+                let number = f64::from(number);
+                let blocks = [number, -number, number / 3.0][usize::from(kind)];
+                one.add(Histogram::range(bucket).0, blocks);
+                plain[bucket] += blocks;
+            }
+            let mut sum = one.clone();
+            sum.merge(&one);
+            let again = Histogram::from_buckets(plain.clone());
+            prop_assert_eq!(&again, &one);
+            let told = one.buckets();
+            plain.truncate(told.len().max(1));
+            prop_assert!(told.iter().zip(&plain).all(|(a, b)| a == b));
+            prop_assert!(sum.buckets().iter().zip(&plain).all(|(a, b)| *a == 2.0 * b));
+        }
     }
 }

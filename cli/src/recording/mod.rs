@@ -24,6 +24,7 @@
 //! line. New fields in JSON do not change the version: who does not know them passes over them. Any
 //! other change does, and then this is said instead of guessing.
 
+mod ahead;
 mod assembly;
 mod block;
 mod changes;
@@ -54,7 +55,7 @@ use crate::{
     clock::Clock,
     ledger::{Ledger, Moment, Thread},
     naming::Code,
-    profile::{Row, Sheet, Tick, micros, ticks},
+    profile::{Sheet, Tick, micros, ticks},
     symbols::{Known, Symbols, printable::printable},
 };
 use assembly::{Parts, assemble};
@@ -117,18 +118,31 @@ impl Recording {
             course: Vec::new(),
             damage: None,
         };
-        let (mut at, mut has_heading) = (begin, false);
         let length = recording.file.metadata().ok()?.len();
-        while at < length {
-            let place = block::find(&recording.file, at);
-            let Some(place) = place.filter(|place| recording.take(place).is_some()) else {
-                recording.damage = Some(format!(
-                    "the file is damaged, or was cut off, after {at} of {length} bytes"
-                ));
-                break;
+        let file = recording.file.try_clone().ok()?;
+        let (mut at, mut taken, mut has_heading) = (begin, begin, false);
+        let read = || {
+            let place = block::find(&file, at)?;
+            // What happened is read when it is known which part of the time is wanted.
+            let content = match place.content {
+                Content::Changes | Content::Snapshot => block::read_head(&file, &place),
+                _ => block::read(&file, &place),
             };
-            has_heading |= place.content == Content::About;
             at = place.end();
+            content.map(|content| (place, content))
+        };
+        ahead::each(read, |(place, content)| {
+            let is_taken = recording.take(&place, &content).is_some();
+            if is_taken {
+                has_heading |= place.content == Content::About;
+                taken = place.end();
+            }
+            is_taken
+        });
+        if taken < length {
+            recording.damage = Some(format!(
+                "the file is damaged, or was cut off, after {taken} of {length} bytes"
+            ));
         }
         recording.clean();
         has_heading.then_some(recording)
@@ -156,7 +170,7 @@ impl Recording {
         heading.about.lasted_ms = millis(end.saturating_sub(begin));
         let code = if self.code.locations.is_empty() { self.look_up() } else { self.code.clone() };
         let (table, threads) = (&self.table, &self.threads[..]);
-        assemble(Parts { heading, code, table, threads, sheet: &sheet, moments })
+        assemble(Parts { heading, code, table, threads, sheet, moments })
     }
 
     /// The course of time.
@@ -188,19 +202,18 @@ impl Recording {
     }
 
     /// Takes in what a block says; `None` if it is nonsense.
-    fn take(&mut self, place: &Place) -> Option<()> {
-        let content = block::read(&self.file, place)?;
+    fn take(&mut self, place: &Place, content: &[u8]) -> Option<()> {
         match place.content {
-            Content::About => self.heading = json(&content)?,
-            Content::Modules => self.known = json(&content)?,
-            Content::Threads => self.threads = json(&content)?,
-            Content::Rows => self.table.add(&content)?,
-            Content::Changes => self.course.push((changes::begin(&content)?, *place)),
-            Content::Snapshot => self.course.push((snapshot::head(&content)?.0, *place)),
-            Content::Moments => self.moments.extend(json::<Vec<Moment>>(&content)?),
-            Content::Marks => self.marks.extend(json::<Vec<Mark>>(&content)?),
+            Content::About => self.heading = json(content)?,
+            Content::Modules => self.known = json(content)?,
+            Content::Threads => self.threads = json(content)?,
+            Content::Rows => self.table.add(content)?,
+            Content::Changes => self.course.push((changes::begin(content)?, *place)),
+            Content::Snapshot => self.course.push((snapshot::head(content)?.0, *place)),
+            Content::Moments => self.moments.extend(json::<Vec<Moment>>(content)?),
+            Content::Marks => self.marks.extend(json::<Vec<Mark>>(content)?),
             Content::Names => {
-                let more: Code = json(&content)?;
+                let more: Code = json(content)?;
                 self.code.modules.extend(more.modules);
                 self.code.functions.extend(more.functions);
                 self.code.locations.extend(more.locations);
@@ -225,15 +238,13 @@ impl Recording {
     /// Names from the files on this machine.
     fn look_up(&self) -> Code {
         let mut symbols = Symbols::of(&self.known);
-        let frames = self.table.stacks.iter().flat_map(|stack| stack.frames.iter().copied());
-        Code::of(frames, &mut symbols)
+        Code::of(self.table.addresses.iter().copied(), &mut symbols)
     }
 
     /// The sums of a part of the time, when it begins, and what is to be said of it.
     fn sheet(&self, part: Option<&Range<u64>>) -> (Sheet, u64, Option<String>) {
         let mut sheet = Sheet::new(self.table.rows.len(), Clock::temporary());
-        let rows = self.table.rows.iter().skip(1);
-        rows.for_each(|&(_, thread)| sheet.rows.push(Row { thread, ..Row::default() }));
+        sheet.rows.extend(self.table.rows.iter().skip(1).map(|&(_, thread)| thread));
         let is_log = |place: &Place| place.content == Content::Changes;
         let first_log = self.course.iter().position(|(_, place)| is_log(place));
         let snapshots = |to: usize| {
@@ -273,19 +284,23 @@ impl Recording {
     fn replay(&self, sheet: &mut Sheet, from: usize, time: Range<u64>) {
         let mut decoder = changes::Decoder::default();
         let log = self.course[from..].iter().filter(|(_, place)| place.content == Content::Changes);
-        for (begin, place) in log {
-            if *begin >= time.end {
-                return;
-            }
-            let Some(content) = block::read(&self.file, place) else { return };
+        let mut log = log.take_while(|(begin, _)| *begin < time.end);
+        let read = || {
+            let content = block::read(&self.file, &log.next()?.1)?;
+            let mut changes = Vec::with_capacity(content.len());
             // Nonsense in a block that is whole was written on purpose; what came before counts.
             let _ = decoder.decode(&content, |now, change| {
                 if now >= time.start && now < time.end {
-                    sheet.apply(change, Tick::of(now));
+                    changes.push((Tick::of(now), *change));
                 }
                 now < time.end
             });
-        }
+            Some(changes)
+        };
+        ahead::each(read, |changes| {
+            sheet.apply_all(&changes);
+            true
+        });
     }
 }
 

@@ -148,7 +148,8 @@ impl Writer<'_, '_> {
             return self.call(place, 0);
         };
         let mut trace = 0;
-        for &index in ledger.stacks[stack as usize].locations.iter().rev() {
+        let locations = ledger.stacks.get(stack).map_or(&[][..], |stack| stack.locations);
+        for &index in locations.iter().rev() {
             let place = self.place(index, Some(&ledger.locations[index as usize]))?;
             trace = self.call(place, trace)?;
         }
@@ -196,7 +197,7 @@ mod tests {
     fn the_tables_come_first_and_then_the_story() {
         let mut ledger = sample::ledger();
         ledger.rows.truncate(1);
-        ledger.rows[0].sums = [2, 4, 2, 3, 1].map(|blocks| Sum::exact(100, blocks));
+        ledger.rows[0].set_sums([2, 4, 2, 3, 1].map(|blocks| Sum::exact(100, blocks)));
         ledger.total = ledger.rows[0].clone();
         ledger.moments.drain(1..20);
         let expected = "\

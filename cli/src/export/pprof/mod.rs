@@ -212,7 +212,7 @@ impl Writer<'_, '_> {
 
     /// How many calls of a stack are allocators; none if all are.
     fn skipped(&self, stack: u32) -> usize {
-        let cause = self.ledger.stacks[stack as usize].cause as usize;
+        let cause = self.ledger.stacks.get(stack).map_or(0, |stack| stack.cause as usize);
         if self.ledger.calls(stack).nth(cause).is_some() { cause } else { 0 }
     }
 
@@ -226,7 +226,7 @@ impl Writer<'_, '_> {
         };
         let mut skip = self.skipped(stack);
         let mut ids = Vec::new();
-        for &index in &ledger.stacks[stack as usize].locations {
+        for &index in ledger.stacks.get(stack).map_or(&[][..], |stack| stack.locations) {
             let location = &ledger.locations[index as usize];
             if skip >= location.lines.len() {
                 skip -= location.lines.len();
@@ -353,12 +353,12 @@ mod tests {
     #[test]
     fn an_inlined_allocator_is_left_out_of_its_location() {
         let mut ledger = sample::ledger();
-        ledger.stacks[0].cause = 2;
+        ledger.stacks.edit(0, |stack| stack.cause = 2);
         let read = Decoded::new(&ledger, Metric::Live);
         assert_eq!(read.sample(0).0, ["grow_list", "main"]);
         assert_eq!(read.labels(0)[0].1, "make_node");
         // Where there is nothing but allocators nothing is left out.
-        ledger.stacks[0].cause = 99;
+        ledger.stacks.edit(0, |stack| stack.cause = 99);
         let read = Decoded::new(&ledger, Metric::Live);
         assert_eq!(read.sample(0).0, ["malloc", "make_node", "grow_list", "main"]);
     }
