@@ -1,32 +1,27 @@
 //! Two processors for one file: one reads and unpacks what the other adds up.
 
-use std::{
-    sync::mpsc::{SyncSender, sync_channel},
-    thread,
-};
+use std::{sync::mpsc::sync_channel, thread};
 
 /// So many pieces wait at most.
 const WAITING: usize = 4;
 
-/// Hands each piece that `read` comes upon to `take`, in their order, until one of them has enough:
-/// `read` when it answers `None`, `take` when it answers false.
+/// Hands each piece that `read` gives to `take`, in their order, on a thread of its own. Who takes
+/// answers whether more is wanted, who reads hears that answer.
 pub fn each<T: Send>(
-    mut read: impl FnMut() -> Option<T> + Send,
+    mut read: impl FnMut(&mut dyn FnMut(T) -> bool) + Send,
     mut take: impl FnMut(T) -> bool,
 ) {
-    let mut feed =
-        |sender: SyncSender<T>| while read().is_some_and(|piece| sender.send(piece).is_ok()) {};
-    let is_read = thread::scope(|scope| {
+    let has_reader = thread::scope(|scope| {
         let (sender, receiver) = sync_channel(WAITING);
-        let reader = thread::Builder::new().spawn_scoped(scope, || feed(sender));
-        let is_there = reader.is_ok();
+        let feed = || read(&mut move |piece| sender.send(piece).is_ok());
+        let has_reader = thread::Builder::new().spawn_scoped(scope, feed).is_ok();
         // Whoever has enough drops the receiver, which ends the reader.
         let _ = receiver.into_iter().all(&mut take);
-        is_there
+        has_reader
     });
     // There may be no room for another thread.
-    if !is_read {
-        while read().is_some_and(&mut take) {}
+    if !has_reader {
+        read(&mut take);
     }
 }
 
@@ -35,10 +30,9 @@ mod tests {
     use super::*;
 
     fn told(pieces: u32, enough: u32) -> Vec<u32> {
-        let (mut next, mut told) = (0, Vec::new());
-        let read = || {
-            next += 1;
-            (next <= pieces).then_some(next)
+        let mut told = Vec::new();
+        let read = |give: &mut dyn FnMut(u32) -> bool| {
+            let _ = (1..=pieces).all(give);
         };
         each(read, |piece| {
             told.push(piece);

@@ -114,8 +114,8 @@ struct Site {
 fn arranged(mut code: Code, addresses: &[u64], hidden: &Hidden) -> (Code, Vec<Site>) {
     let hides = hidden_lines(&code, hidden);
     let mut locations: Vec<Option<Location>> = Vec::with_capacity(addresses.len());
-    let sites = addresses.iter().map(|&address| {
-        let found = code.find(address);
+    let found: Vec<_> = addresses.iter().map(|&address| code.find(address)).collect();
+    let sites = found.into_iter().map(|found| {
         let lines = found.map_or(&[][..], |found| &hides[found as usize]);
         let site = Site {
             is_known: found.is_some(),

@@ -55,12 +55,15 @@ use crate::{
     clock::Clock,
     ledger::{Ledger, Moment, Thread},
     naming::Code,
-    profile::{Sheet, Tick, micros, ticks},
+    profile::{Change, Sheet, Tick, micros, ticks},
     symbols::{Known, Symbols, printable::printable},
 };
 use assembly::{Parts, assemble};
 use block::{Content, Place};
 use rows::Table;
+
+/// Changes that are handed from one thread to the other at once.
+const TOGETHER: usize = 2048;
 
 /// Threads and moments beyond this are left out.
 const THREADS: usize = 1 << 16;
@@ -121,7 +124,7 @@ impl Recording {
         let length = recording.file.metadata().ok()?.len();
         let file = recording.file.try_clone().ok()?;
         let (mut at, mut taken, mut has_heading) = (begin, begin, false);
-        let read = || {
+        let mut next = || {
             let place = block::find(&file, at)?;
             // What happened is read when it is known which part of the time is wanted.
             let content = match place.content {
@@ -130,6 +133,9 @@ impl Recording {
             };
             at = place.end();
             content.map(|content| (place, content))
+        };
+        let read = |give: &mut dyn FnMut((Place, Vec<u8>)) -> bool| {
+            while next().is_some_and(&mut *give) {}
         };
         ahead::each(read, |(place, content)| {
             let is_taken = recording.take(&place, &content).is_some();
@@ -284,18 +290,23 @@ impl Recording {
     fn replay(&self, sheet: &mut Sheet, from: usize, time: Range<u64>) {
         let mut decoder = changes::Decoder::default();
         let log = self.course[from..].iter().filter(|(_, place)| place.content == Content::Changes);
-        let mut log = log.take_while(|(begin, _)| *begin < time.end);
-        let read = || {
-            let content = block::read(&self.file, &log.next()?.1)?;
-            let mut changes = Vec::with_capacity(content.len());
-            // Nonsense in a block that is whole was written on purpose; what came before counts.
-            let _ = decoder.decode(&content, |now, change| {
-                if now >= time.start && now < time.end {
-                    changes.push((Tick::of(now), *change));
-                }
-                now < time.end
-            });
-            Some(changes)
+        let log = log.take_while(|(begin, _)| *begin < time.end);
+        let read = |give: &mut dyn FnMut(Vec<(Tick, Change)>) -> bool| {
+            let mut changes = Vec::with_capacity(TOGETHER);
+            for (_, place) in log.clone() {
+                let Some(content) = block::read(&self.file, place) else { break };
+                // Nonsense in a block that is whole was written on purpose; what came before counts.
+                let _ = decoder.decode(&content, |now, change| {
+                    if now >= time.start && now < time.end {
+                        changes.push((Tick::of(now), *change));
+                    }
+                    if changes.len() == TOGETHER {
+                        give(std::mem::replace(&mut changes, Vec::with_capacity(TOGETHER)));
+                    }
+                    now < time.end
+                });
+            }
+            give(changes);
         };
         ahead::each(read, |changes| {
             sheet.apply_all(&changes);
