@@ -55,6 +55,7 @@ fn modules() -> Vec<Module> {
         start: 0x10_0000 * (number + 1),
         end: 0x10_0000 * (number + 2),
         bias: 0x10_0000 * (number + 1),
+        file_offset: Some(0),
     };
     (0..).zip(paths).map(module).collect()
 }

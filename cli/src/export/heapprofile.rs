@@ -39,7 +39,7 @@ pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\nMAPPED_LIBRARIES:")?;
     for module in ledger.modules.iter().filter(|module| module.path.starts_with('/')) {
         let (start, end) = (module.start, module.end);
-        let offset = start.saturating_sub(module.bias);
+        let offset = module.offset_of_start();
         let path = harmless::line(&module.path);
         writeln!(out, "{start:08x}-{end:08x} r-xp {offset:08x} 00:00 0 {path}")?;
     }

@@ -7,7 +7,7 @@ use crate::ledger::{Ledger, Row, Thread};
 pub fn joined(now: &Ledger, base: &Ledger) -> (Ledger, u32) {
     let mut all = now.clone();
     let [modules, functions, locations, stacks] =
-        [now.modules.len(), now.functions.len(), now.locations.len(), now.stacks.len()]
+        [now.modules.len(), now.functions.len(), now.locations.len(), now.stacks.count()]
             .map(|length| u32::try_from(length).unwrap_or(u32::MAX));
     all.modules.extend(base.modules.iter().cloned());
     all.functions.extend(base.functions.iter().cloned().map(|mut function| {

@@ -200,7 +200,7 @@ fn add_stack(
     size: u64,
     blocks: [u64; 5],
 ) {
-    let stack = u32::try_from(ledger.stacks.len()).unwrap();
+    let stack = u32::try_from(ledger.stacks.count()).unwrap();
     ledger.stacks.push(&locations, end, 1);
     let mut row = Row { stack, thread, ..Row::default() };
     for metric in Metric::ALL {

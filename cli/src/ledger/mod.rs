@@ -107,7 +107,7 @@ impl Ledger {
                 stack.locations.iter().all(|&location| within(location, self.locations.len()))
             })
             && self.rows.iter().all(|row| {
-                within(row.stack, self.stacks.len()) && within(row.thread, self.threads.len())
+                within(row.stack, self.stacks.count()) && within(row.thread, self.threads.len())
             })
     }
 }

@@ -11,6 +11,7 @@ pub fn ledger() -> Ledger {
         start,
         end: start + 0x10_000,
         bias: start,
+        file_offset: Some(0),
     };
     let function = |name: &str, file: &str, module| Function {
         name: name.to_owned(),

@@ -42,7 +42,7 @@ impl Stacks {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.parts.len()
     }
 

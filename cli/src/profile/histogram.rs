@@ -1,6 +1,6 @@
 //! How many blocks there are of each magnitude: of bytes, or of microseconds.
 //!
-//! A session has up to millions of these, most of some whole blocks of like magnitudes: they need
+//! A session has up to millions of these, most of some whole blocks of few magnitudes: they need
 //! no memory but their own few bytes, and each of them is in a cache with the row it belongs to.
 
 use std::fmt;
@@ -10,13 +10,13 @@ use std::fmt;
 #[derive(Clone)]
 pub struct Histogram(Buckets);
 
-/// Buckets that a small histogram has.
-const WINDOW: usize = 14;
+/// Buckets that a small histogram has room for.
+const FEW: usize = 7;
 
 #[derive(Clone)]
 enum Buckets {
-    /// Whole blocks, in buckets next to one another from `first` on.
-    Few { first: u8, blocks: [u8; WINDOW] },
+    /// Whole blocks, and beside them which buckets they are in; no blocks: the place is free.
+    Few { buckets: [u8; FEW], blocks: [u8; FEW] },
     /// Everything else: as many as are needed, from the first bucket on.
     #[allow(clippy::box_collection, reason = "in place it would be as large as all the others")]
     Many(Box<Vec<f64>>),
@@ -51,9 +51,9 @@ impl Histogram {
     /// Adds another.
     pub fn merge(&mut self, other: &Self) {
         match &other.0 {
-            Buckets::Few { first, blocks } => {
-                let told = (usize::from(*first)..).zip(blocks).filter(|(_, more)| **more > 0);
-                told.for_each(|(bucket, more)| self.add_to(bucket, f64::from(*more)));
+            Buckets::Few { buckets, blocks } => {
+                let told = buckets.iter().zip(blocks).filter(|(_, more)| **more > 0);
+                told.for_each(|(bucket, more)| self.add_to((*bucket).into(), (*more).into()));
             }
             Buckets::Many(more) => {
                 (0..).zip(more.iter()).for_each(|(bucket, more)| self.add_to(bucket, *more));
@@ -64,9 +64,12 @@ impl Histogram {
     /// From the first bucket to the last that is not empty.
     pub fn buckets(&self) -> Vec<f64> {
         let mut all = match &self.0 {
-            Buckets::Few { first, blocks } => {
-                let empty = std::iter::repeat_n(0.0, usize::from(*first));
-                empty.chain(blocks.iter().map(|&blocks| f64::from(blocks))).collect()
+            Buckets::Few { buckets, blocks } => {
+                let used = buckets.iter().zip(blocks).filter(|(_, blocks)| **blocks > 0);
+                let end = used.clone().map(|(bucket, _)| usize::from(*bucket) + 1).max();
+                let mut all = vec![0.0; end.unwrap_or(0)];
+                used.for_each(|(bucket, blocks)| all[usize::from(*bucket)] = (*blocks).into());
+                all
             }
             Buckets::Many(all) => Vec::clone(all),
         };
@@ -84,37 +87,33 @@ impl Histogram {
         histogram
     }
 
-    fn add_to(&mut self, bucket: usize, blocks: f64) {
-        if let Buckets::Few { first, blocks: own } = &mut self.0
-            && let Some(own) = own.get_mut(bucket.wrapping_sub(usize::from(*first)))
-            && let Some(sum) = small(f64::from(*own) + blocks)
-        {
-            *own = sum;
-            return;
-        }
-        self.add_elsewhere(bucket, blocks);
-    }
-
-    /// The same where there is no place for it yet.
-    #[cold]
-    fn add_elsewhere(&mut self, bucket: usize, blocks: f64) {
-        if let Buckets::Few { first, blocks: own } = &mut self.0 {
-            if let Some(added) = small(blocks)
-                && move_window(first, own, bucket)
+    fn add_to(&mut self, bucket: usize, more: f64) {
+        if let Buckets::Few { buckets, blocks } = &mut self.0 {
+            let own = buckets.iter().zip(&*blocks);
+            let known =
+                { own }.position(|(own, blocks)| usize::from(*own) == bucket && *blocks > 0);
+            let place = known.or_else(|| blocks.iter().position(|blocks| *blocks == 0));
+            if let (Some(place), Ok(bucket)) = (place, u8::try_from(bucket))
+                && let Some(sum) = small(f64::from(blocks[place]) + more)
             {
-                own[bucket - usize::from(*first)] = added;
+                (buckets[place], blocks[place]) = (bucket, sum);
                 return;
             }
-            let mut all = self.buckets();
-            // Few more will be needed.
-            all.reserve_exact((bucket + 1).saturating_sub(all.len()));
-            self.0 = Buckets::Many(Box::new(all));
+        }
+        self.add_to_many(bucket, more);
+    }
+
+    /// The same in a large one.
+    #[cold]
+    fn add_to_many(&mut self, bucket: usize, more: f64) {
+        if let Buckets::Few { .. } = self.0 {
+            self.0 = Buckets::Many(Box::new(self.buckets()));
         }
         if let Buckets::Many(all) = &mut self.0 {
             if all.len() <= bucket {
                 all.resize(bucket + 1, 0.0);
             }
-            all[bucket] += blocks;
+            all[bucket] += more;
         }
     }
 }
@@ -126,32 +125,9 @@ fn small(blocks: f64) -> Option<u8> {
     (f64::from(whole) == blocks).then_some(whole)
 }
 
-/// Moves the window such that it has another bucket, which was not in it; whether that is possible.
-fn move_window(first: &mut u8, blocks: &mut [u8; WINDOW], bucket: usize) -> bool {
-    let begin = usize::from(*first);
-    let used = (begin..).zip(blocks.iter()).filter(|(_, blocks)| **blocks > 0);
-    let (mut low, mut high) = (bucket, bucket);
-    for (at, _) in used {
-        (low, high) = (low.min(at), high.max(at));
-    }
-    let Some(spare) = (WINDOW - 1).checked_sub(high - low) else { return false };
-    if (begin..begin + WINDOW).contains(&bucket) {
-        // It is in there, but full.
-        return false;
-    }
-    let start = low.saturating_sub(spare / 2);
-    let Ok(moved) = u8::try_from(start) else { return false };
-    let old = std::mem::take(blocks);
-    for (at, blocks_there) in (begin..).zip(old).filter(|(_, blocks)| *blocks > 0) {
-        blocks[at - start] = blocks_there;
-    }
-    *first = moved;
-    true
-}
-
 impl Default for Histogram {
     fn default() -> Self {
-        Self(Buckets::Few { first: 0, blocks: [0; WINDOW] })
+        Self(Buckets::Few { buckets: [0; FEW], blocks: [0; FEW] })
     }
 }
 

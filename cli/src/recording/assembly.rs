@@ -64,7 +64,7 @@ pub fn assemble(parts: Parts<'_>) -> Ledger {
         allocations[end] = allocations[end].saturating_add(samples);
         let number = &mut numbers[stack as usize];
         if *number == NONE {
-            *number = u32::try_from(ledger.stacks.len()).unwrap_or(NONE);
+            *number = u32::try_from(ledger.stacks.count()).unwrap_or(NONE);
             let frames = &table.frames[told.range()];
             let depth = certain(frames, &sites);
             let cause = cause(&frames[..depth], &sites);

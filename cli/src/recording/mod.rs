@@ -53,7 +53,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     clock::Clock,
-    ledger::{Ledger, Moment, Thread},
+    ledger::{Ledger, Module, Moment, Thread},
     naming::Code,
     profile::{Change, Sheet, Tick, micros, ticks},
     symbols::{Known, Symbols, printable::printable},
@@ -175,6 +175,8 @@ impl Recording {
         }
         heading.about.lasted_ms = millis(end.saturating_sub(begin));
         let code = if self.code.locations.is_empty() { self.look_up() } else { self.code.clone() };
+        let mut code = code;
+        self.place(&mut code.modules);
         let (table, threads) = (&self.table, &self.threads[..]);
         assemble(Parts { heading, code, table, threads, sheet, moments })
     }
@@ -238,6 +240,14 @@ impl Recording {
         self.code.clean();
         if !self.code.is_sound() {
             self.code = Code::default();
+        }
+    }
+
+    /// Tells modules where in their files they begin, which names of old do not.
+    fn place(&self, modules: &mut [Module]) {
+        for (module, known) in modules.iter_mut().zip(&self.known) {
+            let first = known.pieces.first().filter(|first| first.start == module.start);
+            module.file_offset = module.file_offset.or(first.map(|first| first.file_offset));
         }
     }
 

@@ -39,7 +39,7 @@ impl Filter {
         if self.is_all() {
             return ledger;
         }
-        let numbers = 0..ledger.stacks.len();
+        let numbers = 0..ledger.stacks.count();
         let stacks: Vec<bool> = numbers
             .map(|stack| u32::try_from(stack).is_ok_and(|stack| self.wants_stack(&ledger, stack)))
             .collect();

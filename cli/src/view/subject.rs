@@ -99,7 +99,7 @@ impl<'a> Subject<'a> {
         let mut sites: HashMap<Key, Site> = HashMap::new();
         for (side, ledger) in self.sides() {
             let (numbers, unknown) = (places.of(ledger), places.unknown());
-            let stacks = (0_u32..).take(ledger.stacks.len());
+            let stacks = (0_u32..).take(ledger.stacks.count());
             let keys: Vec<_> =
                 stacks.map(|stack| self.key(ledger, stack, &numbers, unknown)).collect();
             for row in &ledger.rows {

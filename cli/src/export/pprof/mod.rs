@@ -49,6 +49,10 @@ struct Writer<'a, 'w> {
     strings: HashMap<String, u64>,
     /// By a location and how many of its inlined calls are left out. Most have none left out.
     locations: HashMap<(u32, usize), u64>,
+    /// By location: whether it was told with all its calls.
+    whole: Vec<bool>,
+    /// The texts of labels that allocators are, by function.
+    allocators: HashMap<u32, u64>,
     /// Stacks from this one on are of what was before: less by that much.
     first_before: u32,
 }
@@ -76,9 +80,11 @@ fn write_all(
     metric: Metric,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let out = BufWriter::new(GzEncoder::new(out, Compression::default()));
+    let out = BufWriter::new(GzEncoder::new(out, Compression::fast()));
     let strings = HashMap::from([(String::new(), 0)]);
-    let mut writer = Writer { ledger, out, strings, locations: HashMap::new(), first_before };
+    let (whole, locations) = (vec![false; ledger.locations.len()], HashMap::new());
+    let allocators = HashMap::new();
+    let mut writer = Writer { ledger, out, strings, locations, whole, allocators, first_before };
     let metrics = metrics(metric);
     writer.header(&metrics, metric)?;
     writer.mappings()?;
@@ -139,8 +145,7 @@ impl Writer<'_, '_> {
             message.number(1, id(index));
             message.number(2, module.start);
             message.number(3, module.end);
-            // Where the code is in the file, if the file is laid out as most are.
-            message.number(4, module.start.saturating_sub(module.bias));
+            message.number(4, module.offset_of_start());
             message.number(5, self.string(&harmless::line(&module.path)));
             message.number(6, self.string(&module.build_id));
             // Functions, files, lines, inlined calls are told.
@@ -184,30 +189,36 @@ impl Writer<'_, '_> {
         message.numbers(2, numbers.map(signed));
         let thread = self.ledger.threads.get(sample.thread as usize).cloned().unwrap_or_default();
         if thread.tid != 0 {
-            self.label(&mut message, "thread", &harmless::line(&thread.name));
+            let name = self.string(&harmless::line(&thread.name));
+            self.label(&mut message, "thread", name);
             let mut label = Message::default();
             label.number(1, self.string("thread_id"));
             label.number(3, u64::from(thread.tid.unsigned_abs()));
             message.message(3, &label);
         }
         if let Some(allocator) = sample.stack.and_then(|stack| self.allocator(stack)) {
-            self.label(&mut message, "allocator", &allocator);
+            self.label(&mut message, "allocator", allocator);
         }
         self.put(|profile| profile.message(field::SAMPLE, &message))
     }
 
-    fn label(&mut self, sample: &mut Message, key: &str, text: &str) {
+    fn label(&mut self, sample: &mut Message, key: &str, text: u64) {
         let mut label = Message::default();
         label.number(1, self.string(key));
-        label.number(2, self.string(text));
+        label.number(2, text);
         sample.message(3, &label);
     }
 
     /// What the cause of a stack called for memory.
-    fn allocator(&self, stack: u32) -> Option<String> {
+    fn allocator(&mut self, stack: u32) -> Option<u64> {
         let cause = self.skipped(stack);
-        let call = self.ledger.calls(stack).nth(cause.checked_sub(1)?)?;
-        Some(harmless::line(&call.function.name))
+        let function = self.ledger.functions_of(stack).nth(cause.checked_sub(1)?)?;
+        if let Some(&known) = self.allocators.get(&function) {
+            return Some(known);
+        }
+        let text = self.string(&harmless::line(&self.ledger.functions[function as usize].name));
+        self.allocators.insert(function, text);
+        Some(text)
     }
 
     /// How many calls of a stack are allocators; none if all are.
@@ -232,6 +243,11 @@ impl Writer<'_, '_> {
                 skip -= location.lines.len();
                 continue;
             }
+            // Most have been told.
+            if skip == 0 && self.whole[index as usize] {
+                ids.push(u64::from(index) + 1);
+                continue;
+            }
             let lines: Vec<_> = location.lines[skip..]
                 .iter()
                 .map(|line| (u64::from(line.function) + 1, u64::from(line.line.unwrap_or(0))))
@@ -240,6 +256,7 @@ impl Writer<'_, '_> {
             let next = id(ledger.locations.len() + 1 + self.locations.len());
             let id = if skip == 0 { u64::from(index) + 1 } else { next };
             ids.push(self.location((index, skip), id, Some(location), &lines)?);
+            self.whole[index as usize] |= skip == 0;
             skip = 0;
         }
         Ok(ids)
@@ -275,8 +292,12 @@ impl Writer<'_, '_> {
     }
 
     fn string(&mut self, text: &str) -> u64 {
+        if let Some(&known) = self.strings.get(text) {
+            return known;
+        }
         let next = self.strings.len() as u64;
-        *self.strings.entry(text.to_owned()).or_insert(next)
+        self.strings.insert(text.to_owned(), next);
+        next
     }
 
     fn put(&mut self, add: impl FnOnce(&mut Message)) -> io::Result<()> {
