@@ -70,7 +70,7 @@ fn write(out: &mut String, ledger: &Ledger, mark: &Mark) -> fmt::Result {
     for row in &ledger.rows {
         let place =
             ledger.cause(row.stack).map_or_else(|| "[unknown]".to_owned(), |call| name(&call));
-        places.entry(place).or_default().merge(row.sum(Metric::Live));
+        places.entry(place).or_default().merge(&row.sum(Metric::Live));
     }
     let mut places: Vec<_> =
         places.into_iter().map(|(place, sum)| (sum.measure(), place)).collect();

@@ -33,6 +33,7 @@ mod payload;
 pub mod profile;
 mod progress;
 mod quantity;
+mod quick;
 mod reading;
 mod recorder;
 pub mod recording;

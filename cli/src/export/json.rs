@@ -86,6 +86,7 @@ fn modules(ledger: &Ledger) -> impl Iterator<Item = Value> {
             "start": module.start,
             "end": module.end,
             "bias": module.bias,
+            "file_offset": module.offset_of_start(),
         })
     })
 }

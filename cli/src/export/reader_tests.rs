@@ -91,8 +91,8 @@ fn go_tool_pprof_tells_the_difference_of_two() {
     let mut shelf = Shelf::new("base");
     let before = shelf.put(Format::Pprof, Metric::Live);
     let more = Sum::exact(1000, 3);
-    shelf.ledger.rows[17].sums[Metric::Live as usize].merge(&more);
-    shelf.ledger.total.sums[Metric::Live as usize].merge(&more);
+    shelf.ledger.rows[17].add(Metric::Live, &more);
+    shelf.ledger.total.add(Metric::Live, &more);
     // Another run: everything is somewhere else.
     for module in &mut shelf.ledger.modules {
         (module.start, module.end) = (module.start + 0x70_0000, module.end + 0x70_0000);

@@ -42,18 +42,16 @@ impl Data {
     /// Of a profile, and of the one it is compared with.
     pub fn new(ledger: &Ledger, base: Option<&Ledger>) -> Self {
         let sides: Vec<&Ledger> = std::iter::once(ledger).chain(base).collect();
-        let is_sampled = sides
-            .iter()
-            .flat_map(|ledger| ledger.rows.iter().chain([&ledger.total]).flat_map(|row| &row.sums));
-        let mut sums = Sums::new(is_sampled.into_iter().any(|sum| sum.parts().1.is_some()));
+        let mut rows = sides.iter().flat_map(|ledger| ledger.rows.iter().chain([&ledger.total]));
+        let mut sums = Sums::new(rows.any(|row| row.heap.is_sampled()));
         let mut tree = Calls::new(ledger, base);
         let mut threads = Threads::default();
         let mut rows = Rows::new();
         for (side, ledger) in sides.iter().enumerate() {
             let places = tree.places(ledger);
             for row in &ledger.rows {
-                let Some(stack) = ledger.stacks.get(row.stack as usize) else { continue };
-                let (node, cause) = tree.stack(&places, stack);
+                let Some(stack) = ledger.stacks.get(row.stack) else { continue };
+                let (node, cause) = tree.stack(&places, &stack);
                 let thread = threads.number(ledger, row.thread, base.is_some());
                 rows.entry((node, cause, thread)).or_default()[side].merge(row);
             }
@@ -74,7 +72,7 @@ impl Data {
 
 /// The numbers of its sums, and pages mapped and still mapped.
 fn amounts(row: &Row, sums: &mut Sums) -> Vec<u64> {
-    let of = Metric::ALL.map(|metric| u64::from(sums.add(row.sum(metric))));
+    let of = Metric::ALL.map(|metric| u64::from(sums.add(&row.sum(metric))));
     of.into_iter().chain([row.mapped, row.mapped_live]).collect()
 }
 

@@ -78,10 +78,23 @@ impl Rows {
         &self.rows
     }
 
-    /// Adds a row that is known from elsewhere.
-    pub fn push(&mut self, row: Row) {
-        self.next.push(NONE);
-        self.rows.push(row);
+    /// Adds rows that are known from elsewhere, by their threads.
+    pub fn extend(&mut self, threads: impl ExactSizeIterator<Item = u16>) {
+        self.next.extend(std::iter::repeat_n(NONE, threads.len()));
+        self.rows.reserve_exact(threads.len());
+        self.rows.extend(threads.map(|thread| Row { thread, ..Row::default() }));
+    }
+
+    /// Loads what changes of these rows will touch. Changes that follow one another wait for memory
+    /// one after the other; these loads depend on nothing and wait together.
+    pub fn warm(&self, rows: impl Iterator<Item = RowId>) {
+        let loaded = rows.filter_map(|row| self.rows.get(row.0 as usize));
+        std::hint::black_box(loaded.fold(0, |sum, row| sum ^ row.touch()));
+    }
+
+    /// All of them, and nothing else.
+    pub fn into_all(self) -> Vec<Row> {
+        self.rows
     }
 }
 

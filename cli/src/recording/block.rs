@@ -21,6 +21,10 @@ pub const HEAD: usize = 16;
 pub const LIMIT: usize = 16 << 20;
 /// So much is read at once to see whether it is whole.
 const PIECE: usize = 1 << 18;
+/// The numbers that a content begins with are in its first bytes, and these in the first stored.
+const SHORT: u64 = 32;
+const START: usize = 4096;
+
 /// How much is done to make a block small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
@@ -165,10 +169,20 @@ fn place(at: u64, head: &[u8; HEAD]) -> Option<Place> {
 pub fn read(file: &dyn Disk, place: &Place) -> Option<Vec<u8>> {
     let mut stored = vec![0; place.stored as usize];
     file.read(&mut stored, place.at + HEAD as u64).ok()?;
-    let mut content = Vec::with_capacity(place.length as usize);
+    let mut content = Vec::with_capacity(place.length as usize + 1);
     let limit = u64::from(place.length) + 1;
     DeflateDecoder::new(&stored[..]).take(limit).read_to_end(&mut content).ok()?;
     (content.len() == place.length as usize).then_some(content)
+}
+
+/// The first bytes of that.
+pub fn read_head(file: &dyn Disk, place: &Place) -> Option<Vec<u8>> {
+    let mut stored = vec![0; (place.stored as usize).min(START)];
+    file.read(&mut stored, place.at + HEAD as u64).ok()?;
+    let mut content = Vec::new();
+    // The end is missing where the block is longer.
+    let _ = DeflateDecoder::new(&stored[..]).take(SHORT).read_to_end(&mut content);
+    Some(content)
 }
 
 #[cfg(test)]

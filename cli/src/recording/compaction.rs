@@ -154,7 +154,7 @@ fn merged(disk: &dyn Disk, group: &[Vec<Place>]) -> io::Result<Vec<Vec<u8>>> {
     let ids: Vec<RowId> = all.chain([RowId(0)]).collect::<BTreeSet<_>>().into_iter().collect();
     let number = |id: RowId| ids.binary_search(&id).unwrap_or(0);
     let mut sheet = Sheet::new(ids.len(), 0);
-    ids.iter().skip(1).for_each(|_| sheet.rows.push(Row::default()));
+    sheet.rows.extend(ids.iter().skip(1).map(|_| 0));
     for Snapshot { total, has_new_peak, rows } in pieces {
         let small = |(id, row)| (RowId(u32::try_from(number(id)).unwrap_or(0)), row);
         let rows = rows.into_iter().map(small).collect();

@@ -27,6 +27,7 @@
 //! whoever meets a later version than his own says so instead of guessing. Version 2 has the changes
 //! coded by a model that learns (`model`); `version1` reads those of version 1.
 
+mod ahead;
 mod assembly;
 mod block;
 mod changes;
@@ -64,15 +65,18 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     clock::Clock,
-    ledger::{Ledger, Moment, Thread},
+    ledger::{Ledger, Module, Moment, Thread},
     naming::Code,
-    profile::{Change, Row, Sheet, Tick, micros, ticks},
+    profile::{Change, Sheet, Tick, micros, ticks},
     quantity::time,
     symbols::{Known, Symbols, printable::printable},
 };
 use assembly::{Parts, assemble};
 use block::{Content, Place};
 use rows::Table;
+
+/// Changes that are handed from one thread to the other at once.
+const TOGETHER: usize = 2048;
 
 /// Threads and moments beyond this are left out.
 const THREADS: usize = 1 << 16;
@@ -137,18 +141,34 @@ impl Recording {
             course: Vec::new(),
             damage: None,
         };
-        let (mut at, mut has_heading) = (begin, false);
         let length = recording.file.metadata().ok()?.len();
-        while at < length {
-            let place = block::find(&recording.file, at);
-            let Some(place) = place.filter(|place| recording.take(place).is_some()) else {
-                recording.damage = Some(format!(
-                    "the file is damaged, or was cut off, after {at} of {length} bytes"
-                ));
-                break;
+        let file = recording.file.try_clone().ok()?;
+        let (mut at, mut taken, mut has_heading) = (begin, begin, false);
+        let mut next = || {
+            let place = block::find(&file, at)?;
+            // What happened is read when it is known which part of the time is wanted.
+            let content = match place.content {
+                Content::Changes | Content::Snapshot => block::read_head(&file, &place),
+                _ => block::read(&file, &place),
             };
-            has_heading |= place.content == Content::About;
             at = place.end();
+            content.map(|content| (place, content))
+        };
+        let read = |give: &mut dyn FnMut((Place, Vec<u8>)) -> bool| {
+            while next().is_some_and(&mut *give) {}
+        };
+        ahead::each(read, |(place, content)| {
+            let is_taken = recording.take(&place, &content).is_some();
+            if is_taken {
+                has_heading |= place.content == Content::About;
+                taken = place.end();
+            }
+            is_taken
+        });
+        if taken < length {
+            recording.damage = Some(format!(
+                "the file is damaged, or was cut off, after {taken} of {length} bytes"
+            ));
         }
         recording.clean();
         has_heading.then_some(recording)
@@ -175,8 +195,10 @@ impl Recording {
         }
         heading.about.lasted_ms = millis(end.saturating_sub(begin));
         let code = if self.code.locations.is_empty() { self.look_up() } else { self.code.clone() };
+        let mut code = code;
+        self.place(&mut code.modules);
         let (table, threads) = (&self.table, &self.threads[..]);
-        assemble(Parts { heading, code, table, threads, sheet: &sheet, moments })
+        assemble(Parts { heading, code, table, threads, sheet, moments })
     }
 
     /// The course of time.
@@ -208,19 +230,18 @@ impl Recording {
     }
 
     /// Takes in what a block says; `None` if it is nonsense.
-    fn take(&mut self, place: &Place) -> Option<()> {
-        let content = block::read(&self.file, place)?;
+    fn take(&mut self, place: &Place, content: &[u8]) -> Option<()> {
         match place.content {
-            Content::About => self.heading = json(&content)?,
-            Content::Modules => self.known = json(&content)?,
-            Content::Threads => self.threads = json(&content)?,
-            Content::Rows => self.table.add(&content)?,
-            Content::Changes => self.course.push((changes::begin(&content)?, *place)),
-            Content::Snapshot => self.course.push((snapshot::head(&content)?.0, *place)),
-            Content::Moments => self.moments.extend(json::<Vec<Moment>>(&content)?),
-            Content::Marks => self.marks.extend(json::<Vec<Mark>>(&content)?),
+            Content::About => self.heading = json(content)?,
+            Content::Modules => self.known = json(content)?,
+            Content::Threads => self.threads = json(content)?,
+            Content::Rows => self.table.add(content)?,
+            Content::Changes => self.course.push((changes::begin(content)?, *place)),
+            Content::Snapshot => self.course.push((snapshot::head(content)?.0, *place)),
+            Content::Moments => self.moments.extend(json::<Vec<Moment>>(content)?),
+            Content::Marks => self.marks.extend(json::<Vec<Mark>>(content)?),
             Content::Names => {
-                let more: Code = json(&content)?;
+                let more: Code = json(content)?;
                 self.code.modules.extend(more.modules);
                 self.code.functions.extend(more.functions);
                 self.code.locations.extend(more.locations);
@@ -242,18 +263,24 @@ impl Recording {
         }
     }
 
+    /// Tells modules where in their files they begin, which names of old do not.
+    fn place(&self, modules: &mut [Module]) {
+        for (module, known) in modules.iter_mut().zip(&self.known) {
+            let first = known.pieces.first().filter(|first| first.start == module.start);
+            module.file_offset = module.file_offset.or(first.map(|first| first.file_offset));
+        }
+    }
+
     /// Names from the files on this machine.
     fn look_up(&self) -> Code {
         let mut symbols = Symbols::of(&self.known);
-        let frames = self.table.stacks.iter().flat_map(|stack| stack.frames.iter().copied());
-        Code::of(frames, &mut symbols)
+        Code::of(self.table.addresses.iter().copied(), &mut symbols)
     }
 
     /// The sums of a part of the time, when it begins, and what is to be said of it.
     fn sheet(&self, part: Option<&Range<u64>>) -> (Sheet, u64, Option<String>) {
         let mut sheet = Sheet::new(self.table.rows.len(), Clock::temporary());
-        let rows = self.table.rows.iter().skip(1);
-        rows.for_each(|&(_, thread)| sheet.rows.push(Row { thread, ..Row::default() }));
+        sheet.rows.extend(self.table.rows.iter().skip(1).map(|&(_, thread)| thread));
         let is_log = |place: &Place| place.content == Content::Changes;
         let first_log = self.course.iter().position(|(_, place)| is_log(place));
         let snapshots = |to: usize| {
@@ -325,19 +352,28 @@ impl Recording {
     fn replay(&self, sheet: &mut Sheet, from: usize, time: Range<u64>) {
         let mut decoder = Decoder::of(self.version);
         let log = self.course[from..].iter().filter(|(_, place)| place.content == Content::Changes);
-        for (begin, place) in log {
-            if *begin >= time.end {
-                return;
+        let log = log.take_while(|(begin, _)| *begin < time.end);
+        let read = |give: &mut dyn FnMut(Vec<(Tick, Change)>) -> bool| {
+            let mut changes = Vec::with_capacity(TOGETHER);
+            for (_, place) in log.clone() {
+                let Some(content) = block::read(&self.file, place) else { break };
+                // Nonsense in a block that is whole was written on purpose; what came before counts.
+                let _ = decoder.decode(&content, |now, change| {
+                    if now >= time.start && now < time.end {
+                        changes.push((Tick::of(now), *change));
+                    }
+                    if changes.len() == TOGETHER {
+                        give(std::mem::replace(&mut changes, Vec::with_capacity(TOGETHER)));
+                    }
+                    now < time.end
+                });
             }
-            let Some(content) = block::read(&self.file, place) else { return };
-            // Nonsense in a block that is whole was written on purpose; what came before counts.
-            let _ = decoder.decode(&content, |now, change| {
-                if now >= time.start && now < time.end {
-                    sheet.apply(change, Tick::of(now));
-                }
-                now < time.end
-            });
-        }
+            give(changes);
+        };
+        ahead::each(read, |changes| {
+            sheet.apply_all(&changes);
+            true
+        });
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     block::{Content, Effort, encode},
     changes::{Decoder, Encoder},
 };
-use crate::profile::{Change, Journal, Kind, Row, RowId, Sheet, Tick};
+use crate::profile::{Change, Journal, Kind, RowId, Sheet, Tick};
 
 /// A program of a hundred loops, each with some kinds of blocks of its own.
 fn program(changes: u64, mut tell: impl FnMut(u64, &Change)) {
@@ -51,7 +51,7 @@ fn changes_a_second() {
         .for_each(|block| bytes += encode(Content::Changes, block, Effort::None).unwrap().len());
     let packed = rate(begin);
     let mut sheet = Sheet::new(1000, 80);
-    (0..200).for_each(|_| sheet.rows.push(Row::default()));
+    sheet.rows.extend([0; 200].into_iter());
     let mut decoder = Decoder::default();
     let begin = Instant::now();
     for block in &blocks {

@@ -58,7 +58,7 @@ impl Classes {
             Measured::Size => &ledger.total.sizes,
             Measured::Lifetime => &ledger.total.lifetimes,
         };
-        let numbers = histogram.buckets().iter().map(|blocks| blocks.max(0.0));
+        let numbers = histogram.buckets().into_iter().map(|blocks| blocks.max(0.0));
         let mut classes: Vec<_> = numbers
             .enumerate()
             .map(|(bucket, blocks)| {

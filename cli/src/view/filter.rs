@@ -39,7 +39,7 @@ impl Filter {
         if self.is_all() {
             return ledger;
         }
-        let numbers = 0..ledger.stacks.len();
+        let numbers = 0..ledger.stacks.count();
         let stacks: Vec<bool> = numbers
             .map(|stack| u32::try_from(stack).is_ok_and(|stack| self.wants_stack(&ledger, stack)))
             .collect();
@@ -76,8 +76,8 @@ impl Filter {
 
     fn wants_sizes(&self, row: &Row) -> bool {
         let Some((least, most)) = self.sizes else { return true };
-        let mut classes = row.sizes.buckets().iter().enumerate();
-        classes.any(|(bucket, &blocks)| {
+        let mut classes = row.sizes.buckets().into_iter().enumerate();
+        classes.any(|(bucket, blocks)| {
             let (low, high) = Histogram::range(bucket);
             blocks > 0.0 && low <= most && high >= least
         })

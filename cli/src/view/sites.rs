@@ -218,10 +218,10 @@ still held  part           allocated  who
     fn estimates_are_told_with_their_intervals() {
         let mut ledger = sample::ledger();
         ledger.about.every = 4096;
-        ledger.total.sums[Metric::Live as usize] = Sum::default();
+        ledger.total.set(Metric::Live, &Sum::default());
         for (row, blocks) in ledger.rows.iter_mut().zip([100, 7, 0]) {
-            row.sums[Metric::Live as usize] = Sum::sampled(64, blocks, 4096);
-            ledger.total.sums[Metric::Live as usize].merge(&row.sums[Metric::Live as usize]);
+            row.set(Metric::Live, &Sum::sampled(64, blocks, 4096));
+            ledger.total.add(Metric::Live, &row.sum(Metric::Live));
         }
         let told = text(&Subject::of(&ledger), &Ask::default(), Some(100));
         let expected = "\
@@ -249,7 +249,7 @@ ALL       still held: 431.4 KiB (355.7 to 518.6) in 6 902 (5 691 to 8 297) block
     fn sites_are_compared_by_name_whatever_their_lines() {
         let (now, mut base) = (sample::ledger(), sample::ledger());
         base.locations[1].lines.iter_mut().for_each(|line| line.line = Some(1));
-        base.rows[0].sums[Metric::Live as usize] = Sum::exact(64, 600);
+        base.rows[0].set(Metric::Live, &Sum::exact(64, 600));
         base.rows.remove(1);
         let subject = Subject { now: &now, base: Some(&base) };
         let told = text(&subject, &Ask::default(), None);

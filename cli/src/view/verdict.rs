@@ -193,7 +193,7 @@ mod tests {
     fn verdict(ledger: &Ledger) -> Verdict {
         let mut rows: Vec<_> = ledger.rows.iter().map(|row| row.sum(Metric::Live)).collect();
         rows.sort_by_key(|sum| std::cmp::Reverse(sum.parts().0.bytes));
-        Verdict::new(ledger, &rows)
+        Verdict::new(ledger, &rows.iter().collect::<Vec<_>>())
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn nothing_is_said_to_be_held_where_nothing_is() {
         let mut ledger = sample::ledger();
-        ledger.total.sums[Metric::Live as usize] = Sum::default();
+        ledger.total.set(Metric::Live, &Sum::default());
         assert_eq!(verdict(&ledger).kind, Kind::Returned);
         assert_eq!(verdict(&Ledger::default()).kind, Kind::Idle);
     }

@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn large_blocks_that_go_at_once_make_no_peak() {
         let mut ledger = sample::ledger();
-        ledger.rows[2].sums = [0, 500, 500, 0, 500].map(|blocks| Sum::exact(100_000, blocks));
+        ledger.rows[2].set_sums([0, 500, 500, 0, 500].map(|n| Sum::exact(100_000, n)));
         ledger.total = Row::default();
         ledger.rows.iter().for_each(|row| ledger.total.merge(row));
         let [peak, ..] = outcome(&ledger);
@@ -281,8 +281,8 @@ mod tests {
     fn other_blocks_may_be_held_at_the_end_than_at_the_peak() {
         let mut ledger = sample::ledger();
         ledger.rows.truncate(1);
-        ledger.rows[0].sums = [60, 110, 50, 50, 0].map(|bytes| Sum::exact(bytes, 1));
-        ledger.rows[0].sums[Metric::Allocated as usize].merge(&Sum::exact(0, 1));
+        ledger.rows[0].set_sums([60, 110, 50, 50, 0].map(|bytes| Sum::exact(bytes, 1)));
+        ledger.rows[0].add(Metric::Allocated, &Sum::exact(0, 1));
         ledger.total = ledger.rows[0].clone();
         // What is held at the end is more than the peak was: then that is the peak.
         assert_eq!(outcome(&ledger), [60, 60, 2, 0]);
@@ -294,13 +294,13 @@ mod tests {
 
     fn ledger_of(blocks: &[Block]) -> Ledger {
         let mut ledger = sample::ledger();
-        ledger.rows.iter_mut().for_each(|row| row.sums = Default::default());
+        ledger.rows.iter_mut().for_each(|row| row.heap = Default::default());
         for &(stack, size, at_peak, at_end, temporary) in blocks {
             let held = at_peak || at_end;
             let told = [at_end, true, !at_end, at_peak, temporary && !held];
-            let sums = &mut ledger.rows[stack as usize].sums;
-            for (sum, is) in sums.iter_mut().zip(told) {
-                sum.merge(&Sum::exact(size * u64::from(is), u64::from(is)));
+            for (metric, is) in Metric::ALL.into_iter().zip(told) {
+                let more = Sum::exact(size * u64::from(is), u64::from(is));
+                ledger.rows[stack as usize].add(metric, &more);
             }
         }
         ledger.total = Row::default();

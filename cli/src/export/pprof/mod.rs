@@ -49,6 +49,10 @@ struct Writer<'a, 'w> {
     strings: HashMap<String, u64>,
     /// By a location and how many of its inlined calls are left out. Most have none left out.
     locations: HashMap<(u32, usize), u64>,
+    /// By location: whether it was told with all its calls.
+    whole: Vec<bool>,
+    /// The texts of labels that allocators are, by function.
+    allocators: HashMap<u32, u64>,
     /// Stacks from this one on are of what was before: less by that much.
     first_before: u32,
 }
@@ -76,9 +80,11 @@ fn write_all(
     metric: Metric,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let out = BufWriter::new(GzEncoder::new(out, Compression::default()));
+    let out = BufWriter::new(GzEncoder::new(out, Compression::fast()));
     let strings = HashMap::from([(String::new(), 0)]);
-    let mut writer = Writer { ledger, out, strings, locations: HashMap::new(), first_before };
+    let (whole, locations) = (vec![false; ledger.locations.len()], HashMap::new());
+    let allocators = HashMap::new();
+    let mut writer = Writer { ledger, out, strings, locations, whole, allocators, first_before };
     let metrics = metrics(metric);
     writer.header(&metrics, metric)?;
     writer.mappings()?;
@@ -139,8 +145,7 @@ impl Writer<'_, '_> {
             message.number(1, id(index));
             message.number(2, module.start);
             message.number(3, module.end);
-            // Where the code is in the file, if the file is laid out as most are.
-            message.number(4, module.start.saturating_sub(module.bias));
+            message.number(4, module.offset_of_start());
             message.number(5, self.string(&harmless::line(&module.path)));
             message.number(6, self.string(&module.build_id));
             // Functions, files, lines, inlined calls are told.
@@ -184,35 +189,41 @@ impl Writer<'_, '_> {
         message.numbers(2, numbers.map(signed));
         let thread = self.ledger.threads.get(sample.thread as usize).cloned().unwrap_or_default();
         if thread.tid != 0 {
-            self.label(&mut message, "thread", &harmless::line(&thread.name));
+            let name = self.string(&harmless::line(&thread.name));
+            self.label(&mut message, "thread", name);
             let mut label = Message::default();
             label.number(1, self.string("thread_id"));
             label.number(3, u64::from(thread.tid.unsigned_abs()));
             message.message(3, &label);
         }
         if let Some(allocator) = sample.stack.and_then(|stack| self.allocator(stack)) {
-            self.label(&mut message, "allocator", &allocator);
+            self.label(&mut message, "allocator", allocator);
         }
         self.put(|profile| profile.message(field::SAMPLE, &message))
     }
 
-    fn label(&mut self, sample: &mut Message, key: &str, text: &str) {
+    fn label(&mut self, sample: &mut Message, key: &str, text: u64) {
         let mut label = Message::default();
         label.number(1, self.string(key));
-        label.number(2, self.string(text));
+        label.number(2, text);
         sample.message(3, &label);
     }
 
     /// What the cause of a stack called for memory.
-    fn allocator(&self, stack: u32) -> Option<String> {
+    fn allocator(&mut self, stack: u32) -> Option<u64> {
         let cause = self.skipped(stack);
-        let call = self.ledger.calls(stack).nth(cause.checked_sub(1)?)?;
-        Some(harmless::line(&call.function.name))
+        let function = self.ledger.functions_of(stack).nth(cause.checked_sub(1)?)?;
+        if let Some(&known) = self.allocators.get(&function) {
+            return Some(known);
+        }
+        let text = self.string(&harmless::line(&self.ledger.functions[function as usize].name));
+        self.allocators.insert(function, text);
+        Some(text)
     }
 
     /// How many calls of a stack are allocators; none if all are.
     fn skipped(&self, stack: u32) -> usize {
-        let cause = self.ledger.stacks[stack as usize].cause as usize;
+        let cause = self.ledger.stacks.get(stack).map_or(0, |stack| stack.cause as usize);
         if self.ledger.calls(stack).nth(cause).is_some() { cause } else { 0 }
     }
 
@@ -226,10 +237,15 @@ impl Writer<'_, '_> {
         };
         let mut skip = self.skipped(stack);
         let mut ids = Vec::new();
-        for &index in &ledger.stacks[stack as usize].locations {
+        for &index in ledger.stacks.get(stack).map_or(&[][..], |stack| stack.locations) {
             let location = &ledger.locations[index as usize];
             if skip >= location.lines.len() {
                 skip -= location.lines.len();
+                continue;
+            }
+            // Most have been told.
+            if skip == 0 && self.whole[index as usize] {
+                ids.push(u64::from(index) + 1);
                 continue;
             }
             let lines: Vec<_> = location.lines[skip..]
@@ -240,6 +256,7 @@ impl Writer<'_, '_> {
             let next = id(ledger.locations.len() + 1 + self.locations.len());
             let id = if skip == 0 { u64::from(index) + 1 } else { next };
             ids.push(self.location((index, skip), id, Some(location), &lines)?);
+            self.whole[index as usize] |= skip == 0;
             skip = 0;
         }
         Ok(ids)
@@ -275,8 +292,12 @@ impl Writer<'_, '_> {
     }
 
     fn string(&mut self, text: &str) -> u64 {
+        if let Some(&known) = self.strings.get(text) {
+            return known;
+        }
         let next = self.strings.len() as u64;
-        *self.strings.entry(text.to_owned()).or_insert(next)
+        self.strings.insert(text.to_owned(), next);
+        next
     }
 
     fn put(&mut self, add: impl FnOnce(&mut Message)) -> io::Result<()> {
@@ -353,12 +374,12 @@ mod tests {
     #[test]
     fn an_inlined_allocator_is_left_out_of_its_location() {
         let mut ledger = sample::ledger();
-        ledger.stacks[0].cause = 2;
+        ledger.stacks.edit(0, |stack| stack.cause = 2);
         let read = Decoded::new(&ledger, Metric::Live);
         assert_eq!(read.sample(0).0, ["grow_list", "main"]);
         assert_eq!(read.labels(0)[0].1, "make_node");
         // Where there is nothing but allocators nothing is left out.
-        ledger.stacks[0].cause = 99;
+        ledger.stacks.edit(0, |stack| stack.cause = 99);
         let read = Decoded::new(&ledger, Metric::Live);
         assert_eq!(read.sample(0).0, ["malloc", "make_node", "grow_list", "main"]);
     }
