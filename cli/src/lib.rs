@@ -16,6 +16,7 @@ mod exit;
 mod export;
 mod follower;
 mod front;
+mod gaps;
 mod guard;
 mod hidden;
 mod html;

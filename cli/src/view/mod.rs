@@ -30,10 +30,11 @@ mod tree;
 mod verdict;
 mod weight;
 
-pub use figure::Unit;
+pub use figure::{Unit, clock};
 pub use filter::Filter;
 pub use next::write_next;
-pub use page::{Colour, Ink, Page};
+pub use page::{Colour, Ink, Page, Span};
+pub use sites::Sites;
 pub use subject::{Ask, Order, Subject};
 pub use summary::Summary;
 
@@ -43,7 +44,6 @@ use serde::Serialize;
 use classes::{Classes, Measured};
 use mmap::Mmap;
 use peak::Peak;
-use sites::Sites;
 use temporary::Temporary;
 use threads::Threads;
 use timeline::Timeline;

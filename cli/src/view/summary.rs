@@ -15,6 +15,7 @@ use super::{
     weight::share,
 };
 use crate::{
+    gaps,
     ledger::{Ledger, Metric},
     profile::Sum,
     quantity,
@@ -126,7 +127,7 @@ impl Summary {
             temporary_ms: ledger.about.temporary_ms,
             temporary_by,
             course: course(ledger),
-            lost: doubt::lost(&ledger.about),
+            lost: gaps::lost(&ledger.about.loss),
             blind: doubt::blind(&ledger.about),
             accuracy: doubt::accuracy(ledger),
         }
