@@ -12,6 +12,7 @@ pub fn origin(about: &About) -> Vec<String> {
     if !about.command.is_empty() {
         notes.push(format!("command: {}", about.command));
     }
+    notes.extend(about.part.iter().map(|part| format!("only: {part}")));
     notes.push(match about.every {
         0 | 1 => "every allocation was recorded".to_owned(),
         every => format!("estimates: one sample in {every} bytes"),

@@ -21,7 +21,8 @@ function showAbout() {
   byId('command').textContent = command;
   byId('command').title = command;
   byId('process').textContent = `process ${about.pid}, counted for ${duration(about.lasted_ms)}`
-    + (isDiff ? `, compared with process ${data.base.about.pid}` : '');
+    + (isDiff ? `, compared with process ${data.base.about.pid}` : '')
+    + about.part.map((part) => `; only ${part}`).join('');
   const isWhole = sides.every((side) => side.about.missing.length === 0);
   const badge = byId('loss');
   badge.textContent = isWhole ? 'nothing was lost' : 'something is missing';
@@ -38,6 +39,7 @@ function aboutSide(about, index) {
     ['Ended', about.outcome || 'not told: it goes on, or the recording breaks off'],
     ['Accuracy', precision(about)],
     ['Temporary', `given back within ${duration(about.temporary_ms)}`],
+    ...about.part.map((part) => ['Only', part]),
     ['Recorded by', `heapattach ${about.version}`],
   ];
   const list = make('dl', {});

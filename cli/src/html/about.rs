@@ -18,6 +18,8 @@ pub struct Whose {
     lasted_ms: u64,
     every: u64,
     version: String,
+    /// What part of it the page is about, in words.
+    part: Vec<String>,
     /// `null`: it does not say.
     outcome: Option<String>,
     temporary_ms: u64,
@@ -41,6 +43,7 @@ impl Whose {
             lasted_ms: about.lasted_ms,
             every: about.every,
             version: about.version,
+            part: about.part,
             outcome: match (about.outcome.as_str(), about.exit) {
                 ("", _) => None,
                 (outcome, None) => Some(outcome.to_owned()),

@@ -7,24 +7,27 @@ function bucketName(bucket, name) {
 
 function showHistogram(id, name, title, perBlock) {
   const all = sides.map((side) => side[title]);
-  const last = Math.max(...all.map((buckets) => buckets.length));
-  const first = Math.min(...all.map((buckets) => buckets.findIndex((n) => n > 0)).filter((i) => i >= 0));
-  const most = Math.max(...all.flat(), 0), parent = byId(id);
+  const last = Math.max(...all.map((buckets) => buckets.findLastIndex(([n]) => n > 0))) + 1;
+  const first = Math.min(...all.map((buckets) => buckets.findIndex(([n]) => n > 0)).filter((i) => i >= 0));
+  const most = Math.max(...all.flat().map(([n]) => n), 0), parent = byId(id);
   if (!(most > 0)) {
     parent.append(make('p.dim', {}, `No ${perBlock} were recorded.`));
     return;
   }
-  const sum = all[0].reduce((whole, n) => whole + n, 0), lines = [];
+  const sum = all[0].reduce((whole, [n]) => whole + n, 0), lines = [];
   for (let bucket = first; bucket < last; bucket++) {
     const bars = all.map((buckets, side) => {
       const bar = make(`i.bar${side === 1 ? '.before' : ''}`);
-      bar.style.width = `${100 * Math.max(0, buckets[bucket] || 0) / most}%`;
+      bar.style.width = `${100 * Math.max(0, buckets[bucket]?.[0] || 0) / most}%`;
       return bar;
     });
-    const value = all[0][bucket] || 0;
+    const [value, low, high] = all[0][bucket] || [0, 0, 0], estimate = { value, low, high };
+    const number = make('td', {}, value > 0 ? count(value) : '\u2013');
+    const title = 'the truth lies in here in 95 % of all cases or more';
+    if (high > low) number.append(make('span.error', { title }, range(estimate, 1)));
     lines.push(make('tr', {}, make('th', { scope: 'row' }, bucketName(bucket, name)),
       make('td.bars', { 'aria-hidden': 'true' }, ...bars),
-      make('td', {}, value > 0 ? count(value) : '\u2013'), make('td.dim', {}, value > 0 ? percent(value, sum) : '')));
+      number, make('td.dim', {}, value > 0 ? percent(value, sum) : '')));
   }
   parent.append(make('table.histogram', {}, make('tbody', {}, ...lines)));
 }

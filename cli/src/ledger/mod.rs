@@ -19,15 +19,19 @@
 )]
 
 mod about;
+mod classes;
 mod code;
+mod course;
 mod moment;
 mod row;
 #[cfg(test)]
 pub mod sample;
 
 pub use about::{About, Loss};
+pub use classes::{lifetimes, sizes};
 pub use code::{Call, Function, Line, Location, Module, Stack};
-pub use moment::Moment;
+pub use course::{Cell, Course, Fate};
+pub use moment::{Ends, Moment};
 pub use row::{Metric, Row, Thread};
 
 use crate::profile::Estimate;
@@ -57,6 +61,8 @@ pub struct Ledger {
     pub peak: Estimate,
     /// In the order of time.
     pub moments: Vec<Moment>,
+    /// How the sums came about, if that was asked for.
+    pub course: Course,
 }
 
 impl Ledger {

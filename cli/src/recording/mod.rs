@@ -27,8 +27,10 @@
 mod assembly;
 mod block;
 mod changes;
+mod course;
 mod error;
 mod heading;
+mod part;
 mod place;
 mod rows;
 mod scribe;
@@ -37,13 +39,14 @@ mod snapshot;
 mod speed;
 mod tape;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod wire;
 
 use std::{fs::File, io::Read, ops::Range, path::Path, time::Duration};
 
 pub use error::RecordingError;
 pub use heading::{Heading, Mark};
+pub use part::Part;
 pub use place::{Store, create, create_for};
 pub use scribe::{Scribe, StackSource};
 pub use tape::Tape;
@@ -54,11 +57,12 @@ use crate::{
     clock::Clock,
     ledger::{Ledger, Moment, Thread},
     naming::Code,
-    profile::{Row, Sheet, Tick, micros, ticks},
+    profile::{Change, Row, Sheet, Tick, micros, ticks},
     symbols::{Known, Symbols, printable::printable},
 };
 use assembly::{Parts, assemble};
 use block::{Content, Place};
+use part::Births;
 use rows::Table;
 
 /// Threads and moments beyond this are left out.
@@ -139,15 +143,23 @@ impl Recording {
     /// Where what happened had to make room for snapshots, a part that begins then begins with the
     /// session, and ends at a snapshot; the ledger's `blind` says so.
     pub fn ledger(&self, window: Option<Range<Duration>>) -> Ledger {
-        let course = window.map(|window| ticks(window.start)..ticks(window.end));
+        self.part(&Part { window, ..Part::default() })
+    }
+
+    /// The same of a part that may be one of ages, too.
+    pub fn part(&self, part: &Part) -> Ledger {
+        let course = part.window.as_ref().map(|window| ticks(window.start)..ticks(window.end));
+        let whole = self.length();
+        let end = course.as_ref().map_or(whole, |course| course.end.min(whole));
+        let births = part.births(end);
         let mut heading = self.heading.clone();
-        let (sheet, begin, notes) = self.sheet(course.as_ref());
+        let (sheet, begin, notes) = self.sheet(course.as_ref(), births.as_ref());
+        heading.about.part = part.words();
         heading.about.blind.extend(notes);
+        heading.about.blind.extend(births.iter().filter_map(|births| births.note(end)));
         heading.about.blind.extend(self.damage.clone());
         let millis = |ticks: u64| micros(ticks) / 1000;
         let mut moments = self.moments.clone();
-        let whole = self.length();
-        let end = course.as_ref().map_or(whole, |course| course.end.min(whole));
         if course.is_some() {
             let range = millis(begin)..=millis(end);
             moments.retain(|moment| range.contains(&moment.at_ms));
@@ -156,7 +168,15 @@ impl Recording {
         heading.about.lasted_ms = millis(end.saturating_sub(begin));
         let code = if self.code.locations.is_empty() { self.look_up() } else { self.code.clone() };
         let (table, threads) = (&self.table, &self.threads[..]);
-        assemble(Parts { heading, code, table, threads, sheet: &sheet, moments })
+        let mut ledger = assemble(Parts { heading, code, table, threads, sheet: &sheet, moments });
+        if part.with_course {
+            let time = begin..course.map_or(u64::MAX, |course| course.end);
+            ledger.course = self.course(&sheet, &ledger, time, end, births.as_ref());
+        }
+        if births.is_some() {
+            part::without_pages(&mut ledger);
+        }
+        ledger
     }
 
     /// The course of time.
@@ -229,48 +249,78 @@ impl Recording {
         Code::of(frames, &mut symbols)
     }
 
-    /// The sums of a part of the time, when it begins, and what is to be said of it.
-    fn sheet(&self, part: Option<&Range<u64>>) -> (Sheet, u64, Option<String>) {
+    /// The sums of a part of the time and of some blocks, when it begins, and what is to be said of
+    /// it.
+    fn sheet(
+        &self,
+        part: Option<&Range<u64>>,
+        births: Option<&Births>,
+    ) -> (Sheet, u64, Vec<String>) {
         let mut sheet = Sheet::new(self.table.rows.len(), Clock::temporary());
         let rows = self.table.rows.iter().skip(1);
         rows.for_each(|&(_, thread)| sheet.rows.push(Row { thread, ..Row::default() }));
-        let is_log = |place: &Place| place.content == Content::Changes;
-        let first_log = self.course.iter().position(|(_, place)| is_log(place));
-        let snapshots = |to: usize| {
-            let before = self.course[..to].iter().enumerate().rev();
-            before.filter(|(_, (_, place))| !is_log(place)).map(|(at, (now, _))| (at, *now)).next()
-        };
         let end = part.map_or(u64::MAX, |part| part.end);
         let begin = part.map_or(0, |part| part.start);
-        // Before this nobody knows in which order things happened.
-        let logged_from = first_log.and_then(snapshots).map_or(0, |(_, now)| now);
-        let has_log = first_log.is_some();
-        if begin > 0 && has_log && begin >= logged_from {
+        let logged_from = self.logged_from();
+        let known_from = logged_from.unwrap_or_else(|| self.length());
+        let (births, note) = births.map(|births| births.beyond(known_from)).unzip();
+        let mut notes: Vec<String> = note.flatten().into_iter().collect();
+        let is_meant = |now: u64, change: &Change| {
+            births.as_ref().is_none_or(|births| births.contain(now, change))
+        };
+        if begin > 0 && logged_from.is_some_and(|from| begin >= from) {
             sheet.begin_at(Tick::of(begin));
-            self.replay(&mut sheet, 0, begin..end);
-            return (sheet, begin, None);
+            self.changes_in(0, begin..end, |now, change| {
+                // What is given back was born in this time, too: the sheet sees to it.
+                if is_meant(now, change) {
+                    sheet.apply(change, Tick::of(now));
+                }
+            });
+            return (sheet, begin, notes);
         }
-        let known = self.course.iter().position(|(now, _)| *now > end).unwrap_or(self.course.len());
-        let last = snapshots(known).map_or(0, |(at, _)| at + 1);
-        for (_, place) in self.course[..last].iter().filter(|(_, place)| !is_log(place)) {
+        // Sums do not tell ages: what came after them is told by what happened.
+        let until = if births.is_some() { end.min(known_from) } else { end };
+        let is_log = |place: &Place| place.content == Content::Changes;
+        let known = self.course.iter().position(|(now, _)| *now > until);
+        let last = self.snapshot_before(known.unwrap_or(self.course.len())).map_or(0, |at| at + 1);
+        let is_wanted = births.as_ref().is_none_or(|births| births.reach_before(known_from));
+        let sums = self.course[..last].iter().filter(|(_, place)| !is_log(place) && is_wanted);
+        for (_, place) in sums {
             let content = block::read(&self.file, place);
             let piece = content.and_then(|text| snapshot::decode(&text, self.table.rows.len()));
             if let Some(piece) = piece {
                 sheet.resume(piece);
             }
         }
-        self.replay(&mut sheet, last, 0..end);
-        let is_rough = part.is_some() && (begin > 0 || end < logged_from || !has_log);
-        let note = is_rough.then(|| {
-            "what happened in that time had to make room: these are the sums from the beginning of \
-             the session to a snapshot"
-                .to_owned()
+        self.changes_in(last, 0..end, |now, change| {
+            if is_meant(now, change) {
+                sheet.apply(change, Tick::of(now));
+            }
         });
-        (sheet, 0, note)
+        if part.is_some() && (begin > 0 || logged_from.is_none_or(|from| end < from)) {
+            notes.push(
+                "what happened in that time had to make room: these are the sums from the \
+                 beginning of the session to a snapshot"
+                    .to_owned(),
+            );
+        }
+        (sheet, 0, notes)
     }
 
-    /// Takes in what happened in this time, from a place in the course on.
-    fn replay(&self, sheet: &mut Sheet, from: usize, time: Range<u64>) {
+    /// From when on it is known what happened; before there are only sums. `None`: there are no
+    /// others.
+    fn logged_from(&self) -> Option<u64> {
+        let first = self.course.iter().position(|(_, place)| place.content == Content::Changes)?;
+        Some(self.snapshot_before(first).map_or(0, |at| self.course[at].0))
+    }
+
+    /// Where in the course the last snapshot before `to` is.
+    fn snapshot_before(&self, to: usize) -> Option<usize> {
+        self.course[..to].iter().rposition(|(_, place)| place.content == Content::Snapshot)
+    }
+
+    /// Tells what happened in this time, from a place in the course on.
+    fn changes_in(&self, from: usize, time: Range<u64>, mut tell: impl FnMut(u64, &Change)) {
         let mut decoder = changes::Decoder::default();
         let log = self.course[from..].iter().filter(|(_, place)| place.content == Content::Changes);
         for (begin, place) in log {
@@ -281,7 +331,7 @@ impl Recording {
             // Nonsense in a block that is whole was written on purpose; what came before counts.
             let _ = decoder.decode(&content, |now, change| {
                 if now >= time.start && now < time.end {
-                    sheet.apply(change, Tick::of(now));
+                    tell(now, change);
                 }
                 now < time.end
             });

@@ -68,6 +68,16 @@ pub fn bytes(estimate: Estimate) -> String {
     show(estimate, Scale::bytes(estimate.value))
 }
 
+/// `11.0 to 13.6`: both ends, in the unit that the value is told in; nothing of what is known.
+pub fn ends_of_bytes(estimate: Estimate) -> String {
+    let scale = Scale::bytes(estimate.value);
+    let end = |value: f64| scale.number(value.max(0.0));
+    match is_exact(estimate) {
+        true => String::new(),
+        false => format!("{} to {}", end(estimate.low), end(estimate.high)),
+    }
+}
+
 /// `1 234`, or `12.4 k (11.0 to 13.6)` of samples.
 pub fn blocks(estimate: Estimate) -> String {
     let is_exact = is_exact(estimate);

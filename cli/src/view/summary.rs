@@ -223,6 +223,9 @@ pub fn write_title(page: &mut Page, ledger: &Ledger) {
         if about.command.is_empty() { String::new() } else { format!(" ({})", about.command) };
     let time = clock(Duration::from_millis(about.lasted_ms));
     page.line([format!("process {}{command}, looked at for {time}", about.pid).into()]);
+    for part in &about.part {
+        page.prose("ONLY", Ink::Bold, part);
+    }
     page.gap();
 }
 

@@ -4,9 +4,7 @@
 //! says what was asked for and not given back, and whether that went on.
 //!
 //! Whether it went on is seen by the second half of the session: what was held in the middle is
-//! compared with what was held at the end. The moment in the middle has no interval of its own; its
-//! is taken to be that of the end, shrunk as that of a sum with fewer samples is: with the square
-//! root.
+//! compared with what was held at the end.
 
 use std::time::Duration;
 
@@ -145,11 +143,8 @@ fn second_half(ledger: &Ledger, live: Estimate) -> Option<Estimate> {
     let (first, last) = (ledger.moments.first()?.at_ms, ledger.moments.last()?.at_ms);
     let middle = first.checked_add(last.checked_sub(first)? / 2)?;
     let at = ledger.moments.partition_point(|moment| moment.at_ms < middle);
-    let then = ledger.moments.get(at).filter(|_| ledger.moments.len() >= MOMENTS)?.live;
-    let shrunk = (then / live.value).sqrt();
-    let shrunk = if shrunk.is_finite() { shrunk } else { 1.0 };
-    let (below, above) = ((live.value - live.low) * shrunk, (live.high - live.value) * shrunk);
-    Some(difference(live, Estimate { value: then, low: then - below, high: then + above }))
+    let then = ledger.moments.get(at).filter(|_| ledger.moments.len() >= MOMENTS)?;
+    Some(difference(live, then.held(ledger.about.every)))
 }
 
 /// The fewest of the first sites that hold most, and which part that is. If these are many, the part
