@@ -15,7 +15,11 @@ function showHistogram(id, name, title, perBlock) {
     return;
   }
   const sum = all[0].reduce((whole, [n]) => whole + n, 0), lines = [];
+  // What came and went between two looks at the rings lived shorter than anything that was measured.
+  const next = perBlock !== 'lifetimes' || first > 0 ? 0
+    : Math.min(...all.map((buckets) => buckets.findIndex(([n], i) => i > 0 && n > 0)).filter((i) => i > 0));
   for (let bucket = first; bucket < last; bucket++) {
+    if (bucket > 0 && bucket < next) continue;
     const bars = all.map((buckets, side) => {
       const bar = make(`i.bar${side === 1 ? '.before' : ''}`);
       bar.style.width = `${100 * Math.max(0, buckets[bucket]?.[0] || 0) / most}%`;
@@ -24,10 +28,11 @@ function showHistogram(id, name, title, perBlock) {
     const [value, low, high] = all[0][bucket] || [0, 0, 0], estimate = { value, low, high };
     const number = make('td', {}, value > 0 ? count(value) : '\u2013');
     const title = 'the truth lies in here in 95 % of all cases or more';
-    if (high > low) number.append(make('span.error', { title }, range(estimate, 1)));
-    lines.push(make('tr', {}, make('th', { scope: 'row' }, bucketName(bucket, name)),
+    const interval = make('td.error', { title }, high > low ? range(estimate, 1) : '');
+    lines.push(make('tr', {}, make('th', { scope: 'row' },
+      bucket === 0 && isFinite(next) && next > 0 ? `< ${name(2 ** (next - 1))}` : bucketName(bucket, name)),
       make('td.bars', { 'aria-hidden': 'true' }, ...bars),
-      number, make('td.dim', {}, value > 0 ? percent(value, sum) : '')));
+      number, interval, make('td.dim', {}, value > 0 ? percent(value, sum) : '')));
   }
   parent.append(make('table.histogram', {}, make('tbody', {}, ...lines)));
 }

@@ -47,22 +47,28 @@ impl Part {
         let mut words = Vec::new();
         let longest = Duration::from_secs(u64::from(u32::MAX));
         if let Some(Range { start, end }) = &self.window {
-            let from = quantity::time(*start);
+            let from = quantity::clock(*start);
             words.push(match (start.is_zero(), *end >= longest) {
                 (_, true) => format!("from {from} after the attach: blocks handed out since then"),
-                (true, _) => format!("until {} after the attach", quantity::time(*end)),
+                (true, _) => format!("until {} after the attach", quantity::clock(*end)),
                 _ => format!(
                     "from {from} to {} after the attach: blocks handed out in that time",
-                    quantity::time(*end)
+                    quantity::clock(*end)
                 ),
             });
         }
         if let Some(Range { start, end }) = &self.ages {
-            let (least, most) = (quantity::time(*start), quantity::time(*end));
+            let (least, most) = (quantity::clock(*start), quantity::clock(*end));
             words.push(match (start.is_zero(), *end == Duration::MAX) {
-                (_, true) => format!("blocks handed out {least} or longer before the end"),
-                (true, _) => format!("blocks handed out less than {most} before the end"),
-                _ => format!("blocks handed out {least} to {most} before the end"),
+                (_, true) => {
+                    format!("blocks handed out {least} or longer before the end; pages have no age")
+                }
+                (true, _) => {
+                    format!("blocks handed out less than {most} before the end; pages have no age")
+                }
+                _ => {
+                    format!("blocks handed out {least} to {most} before the end; pages have no age")
+                }
             });
         }
         words
@@ -83,7 +89,7 @@ impl Births {
         }
         let is_right = self.0.start == 0 && self.0.end >= known;
         let note = (!is_right).then(|| {
-            let time = quantity::time(Duration::from_micros(micros(known)));
+            let time = quantity::clock(Duration::from_micros(micros(known)));
             format!(
                 "which of the blocks of the first {time} are how old: what happened then had to \
                  make room for sums (--max-size), and they are all counted here"
@@ -99,7 +105,7 @@ impl Births {
 
     /// What is to be said of a session that is no older than `end`.
     pub fn note(&self, end: u64) -> Option<String> {
-        let time = quantity::time(Duration::from_micros(micros(end)));
+        let time = quantity::clock(Duration::from_micros(micros(end)));
         let is_none = self.0.end <= 1;
         is_none.then(|| format!("blocks of that age: the session lasted for {time} only"))
     }
@@ -179,7 +185,10 @@ mod tests {
 
     #[test]
     fn a_part_is_told_in_words() {
-        assert_eq!(part(30, 90).words(), ["blocks handed out 30.0 s to 90.0 s before the end"]);
+        assert_eq!(
+            part(30, 90).words(),
+            ["blocks handed out 30.0 s to 90.0 s before the end; pages have no age"]
+        );
         assert!(Part::default().words().is_empty());
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     bar::bar,
-    figure::{blocks, microseconds, percent},
+    figure::{blocks, is_exact, microseconds, percent},
     page::{Ink, Page, Span},
     table::{Column, Table},
     weight::share,
@@ -75,6 +75,9 @@ impl Classes {
         };
         let classes = estimates.into_iter().enumerate().map(class);
         let mut classes: Vec<_> = classes.skip_while(|class| class.blocks == 0.0).collect();
+        if by == Measured::Lifetime {
+            join_unmeasured(&mut classes);
+        }
         classes
             .truncate(classes.iter().rposition(|class| class.blocks > 0.0).map_or(0, |at| at + 1));
         let Estimate { value: blocks, low, high } = ledger.total.measure(metric).count;
@@ -90,7 +93,7 @@ impl Classes {
         let all = Estimate { value: self.blocks, low: self.low, high: self.high };
         page.prose("ALL", Ink::Plain, &format!("{} {what}", blocks(all)));
         if self.is_estimated {
-            let text = "in brackets 95 % intervals; of a class they are at most so wide";
+            let text = "in brackets 95 % intervals, those of classes rather too wide";
             page.prose("", Ink::Dim, text);
         }
         page.gap();
@@ -109,12 +112,18 @@ impl Classes {
             table.row([
                 self.measure(class.from).into(),
                 self.measure(class.to).into(),
-                blocks(number).into(),
+                self.number(number).into(),
                 percent(share(number, all)).into(),
                 Span::new(Ink::More, bar(class.blocks / most, columns)),
             ]);
         }
         table.write(page);
+    }
+
+    /// What no sample tells of may be there.
+    fn number(&self, number: Estimate) -> String {
+        let is_unknown = self.is_estimated && number.value == 0.0 && is_exact(number);
+        if is_unknown { "-".to_owned() } else { blocks(number) }
     }
 
     fn measure(&self, number: u64) -> String {
@@ -123,6 +132,19 @@ impl Classes {
             Measured::Lifetime => microseconds(number),
         }
     }
+}
+
+/// A block that came and went between two looks at the rings seems to have lived for no time: all that
+/// is known is that it lived shorter than any that was measured.
+fn join_unmeasured(classes: &mut Vec<Class>) {
+    let Some(first) = classes.first().filter(|class| class.to == 0) else { return };
+    let first = *first;
+    classes.remove(0);
+    let empty = classes.iter().take_while(|class| class.blocks == 0.0).count();
+    // Without any other there is nothing to be shorter than.
+    let to = classes.get(empty).map_or(0, |next| next.from.saturating_sub(1));
+    classes.drain(..empty);
+    classes.insert(0, Class { to, ..first });
 }
 
 #[cfg(test)]
@@ -163,6 +185,18 @@ mod tests {
         assert!(text.contains("   16 B     31 B  70.0 k (62.1 to 78.7)"), "{text}");
         assert!(text.contains("   32 B     63 B           0 (0 to 385)"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn what_lived_for_no_time_lived_shorter_than_what_was_measured() {
+        let mut ledger = sample::ledger();
+        ledger.total.lifetimes = Histogram::default();
+        for (lifetime, blocks) in [(0, 5.0), (9000, 2.0), (40_000, 1.0)] {
+            ledger.total.lifetimes.add(lifetime, blocks);
+        }
+        let classes = Classes::new(&ledger, Measured::Lifetime).classes;
+        let ends: Vec<_> = classes.iter().map(|class| (class.from, class.to)).collect();
+        assert_eq!(ends, [(0, 8191), (8192, 16_383), (16_384, 32_767), (32_768, 65_535)]);
     }
 
     #[test]

@@ -205,12 +205,13 @@ impl Summary {
                 Span::new(Ink::Bold, &site.place),
             ]);
             if number < WITH_CALLERS && !site.callers.is_empty() {
-                table.note(Span::new(Ink::Dim, format!("from {}", site.callers.join(" < "))));
+                table.callers(site.callers.iter().cloned());
             }
         }
         table.write(page);
         if self.more_sites > 0 {
-            let text = format!("{} more places (--view sites)", self.more_sites);
+            let places = if self.more_sites == 1 { "place" } else { "places" };
+            let text = format!("{} more {places} (--view sites)", self.more_sites);
             page.line([Span::new(Ink::Dim, text)]);
         }
     }

@@ -82,12 +82,15 @@ impl Verdict {
 
     fn sentences(&self, ledger: &Ledger, live: Estimate, allocated: Estimate) -> Vec<String> {
         let time = clock(Duration::from_millis(ledger.about.lasted_ms));
-        let asked = format!("{} asked for in {time}", bytes(allocated));
+        // What is told of some blocks alone may have been asked for in less than all of the time.
+        let is_all = ledger.about.part.is_empty();
+        let when = if is_all { format!("in {time}") } else { "in this part".to_owned() };
+        let asked = format!("{} asked for {when}", bytes(allocated));
         let held = bytes(live);
         let second = self.second_half.map(|range| Unit::Bytes.show_change(range.into()));
         let second = second.unwrap_or_default();
         let first = match self.kind {
-            Kind::Idle => format!("Nobody asked for memory in {time}."),
+            Kind::Idle => format!("Nobody asked for memory {when}."),
             Kind::Returned => format!("Did not grow: all of {asked} was given back."),
             Kind::Grew => {
                 format!(
