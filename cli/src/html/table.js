@@ -130,7 +130,7 @@ function cell(site, column, whole) {
     const title = 'the truth lies in here in 95 % of all cases';
     box.append(make('span.error', { title }, range(estimate, by, write)));
   }
-  if (isChosen(column.id) && !isChange && whole > 0) {
+  if (isChosen(column.id) && !isChange && whole > 0 && !isNone) {
     const bar = make('i.bar', { 'aria-hidden': 'true' });
     bar.style.width = `${Math.min(100, 100 * estimate.value / whole)}%`;
     box.prepend(make('span.share', {}, percent(estimate.value, whole)));

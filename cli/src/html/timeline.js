@@ -70,9 +70,11 @@ function drawTimeline() {
 }
 
 function drawPanel(panel, series, top) {
-  const most = Math.max(...series.filter((each) => !isFarLimit(each, series))
+  const drawn = Math.max(...series.filter((each) => !isFarLimit(each, series))
     .flatMap((each) => each.points.map(([, value]) => value)), 1);
   const band = series[0].name === 'live' ? bandOf(timeline.moments) : null;
+  // Of very few samples the interval would leave no room for the line.
+  const most = band ? Math.min(Math.max(drawn, ...timeline.moments.high), 2 * drawn) : drawn;
   const marks = ticks(most * 1.04, 4, 2), highest = Math.max(most * 1.04, marks.at(-1));
   const y = (value) => top + panel.height * (1 - value / highest);
   const group = makeSvg('g', {});
