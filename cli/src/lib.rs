@@ -18,6 +18,7 @@ mod expense;
 mod export;
 mod follower;
 mod front;
+mod gaps;
 mod guard;
 mod hidden;
 mod html;

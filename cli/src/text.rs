@@ -61,12 +61,14 @@ fn write_cost(page: &mut Page, report: &Report) {
         let total: f64 = stops.iter().map(|stop| stop.stopped_us).sum();
         let longest = stops.iter().map(|stop| stop.stopped_us).fold(0.0, f64::max);
         let threads = stops.iter().map(|stop| stop.threads).max().unwrap_or(0);
-        let text = format!(
-            "{} stops, {} in all, the longest {} ({threads} threads)",
-            stops.len(),
-            micros(total),
-            micros(longest)
-        );
+        let text = match stops.len() {
+            1 => format!("1 stop of {} ({threads} threads)", micros(total)),
+            number => format!(
+                "{number} stops, {} in all, the longest {} ({threads} threads)",
+                micros(total),
+                micros(longest)
+            ),
+        };
         page.prose("COST", Ink::Plain, &text);
     }
     let text = format!(
@@ -167,7 +169,7 @@ mod tests {
             "process 7 (app), looked at for 20.0 s",
             "HOOKED    malloc by entry; free by slots; 1 234 calls (exact)",
             "          not hooked: valloc (libx.so): its first bytes were changed",
-            "COST      1 stops, 1.25 ms in all, the longest 1.25 ms (5 threads)",
+            "COST      1 stop of 1.25 ms (5 threads)",
             "TARGET    as it was found",
             "FILES     app.7.heapattach (2.0 KiB)",
         ] {

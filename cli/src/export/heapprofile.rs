@@ -154,7 +154,7 @@ MAPPED_LIBRARIES:
         ledger.locations[3].address = 1;
         ledger.total.add(Metric::Live, &Sum::exact(100, 3));
         let text = text(&ledger);
-        assert!(text.starts_with("%warn 5 stacks found no room\n--- symbol\n"));
+        assert!(text.starts_with("%warn 5 call stacks found no room: "));
         assert!(text.contains("0x2 [stacks not kept]\n"));
         assert!(text.contains("\n3: 300 [0: 0] @ 0x2\n"));
     }

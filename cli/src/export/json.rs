@@ -128,6 +128,7 @@ fn moments(ledger: &Ledger) -> impl Iterator<Item = Value> {
             "live": moment.live,
             "allocated": moment.allocated,
             "blocks": moment.blocks,
+            "ends": moment.ends,
             "mapped": moment.mapped,
             "rss": moment.rss,
             "pss": moment.pss,

@@ -62,7 +62,9 @@ fn go_tool_pprof_tells_our_totals_functions_and_lines() {
     }
     // Without being asked for something else it shows what was asked of us.
     let told = ask("-unit=bytes -top -nodecount=1").unwrap();
-    assert!(told.contains("Type: peak_space") && told.contains("12 blocks are shown as held"));
+    assert!(
+        told.contains("Type: peak_space") && told.contains("12 blocks given back found no room")
+    );
     let all = "-sample_index=inuse_space -unit=bytes -nodefraction=0 -edgefraction=0";
     let told = table(&ask(&format!("{all} -nodecount=100000 -top")).unwrap());
     assert_eq!(some(told), plain(shelf.live_by_function(|stack| shelf.cause(stack))));

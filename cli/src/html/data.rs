@@ -4,9 +4,11 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::{about::Whose, calls::Calls, moments::Moments, number::Number, sums::Sums};
+use super::{
+    about::Whose, calls::Calls, moments::Moments, number::Number, sums::Sums, windows::Windows,
+};
 use crate::{
-    ledger::{Ledger, Metric, Row},
+    ledger::{self, Ledger, Metric, Row},
     profile::Estimate,
 };
 
@@ -21,6 +23,7 @@ pub struct Data {
     sums: Sums,
     /// Innermost node, cause, thread; what `now` asked for, then what `base` did.
     rows: Vec<Vec<u64>>,
+    windows: Windows,
 }
 
 /// What belongs to one of the profiles alone.
@@ -31,8 +34,10 @@ struct Side {
     total: Vec<u64>,
     peak: [Number; 3],
     moments: Moments,
-    sizes: Vec<Number>,
-    lifetimes: Vec<Number>,
+    /// Blocks, and the ends of their interval.
+    sizes: Vec<[Number; 3]>,
+    /// See above.
+    lifetimes: Vec<[Number; 3]>,
 }
 
 /// Rows by what tells them apart: node, cause, thread; of either profile.
@@ -46,7 +51,7 @@ impl Data {
         let mut sums = Sums::new(rows.any(|row| row.heap.is_sampled()));
         let mut tree = Calls::new(ledger, base);
         let mut threads = Threads::default();
-        let mut rows = Rows::new();
+        let (mut rows, mut keys) = (Rows::new(), Vec::new());
         for (side, ledger) in sides.iter().enumerate() {
             let places = tree.places(ledger);
             for row in &ledger.rows {
@@ -54,10 +59,21 @@ impl Data {
                 let (node, cause) = tree.stack(&places, &stack);
                 let thread = threads.number(ledger, row.thread, base.is_some());
                 rows.entry((node, cause, thread)).or_default()[side].merge(row);
+                if side == 0 {
+                    keys.push(((row.stack, row.thread), (node, cause, thread)));
+                }
             }
         }
         let mut rows: Vec<_> = rows.into_iter().collect();
         rows.sort_unstable_by_key(|(key, _)| *key);
+        let windows = match base {
+            Some(_) => Windows::none("this page compares two recordings"),
+            None => {
+                let place = |key| rows.binary_search_by_key(&key, |(key, _)| *key).ok();
+                let places = keys.into_iter().filter_map(|(of, key)| Some((of, place(key)?)));
+                Windows::new(&ledger.course, &places.collect(), &mut sums)
+            }
+        };
         let rows = rows.iter().map(|(key, rows)| {
             let mut numbers: Vec<u64> = [key.0, key.1, key.2].map(u64::from).to_vec();
             rows.iter().take(sides.len()).for_each(|row| numbers.extend(amounts(row, &mut sums)));
@@ -66,7 +82,7 @@ impl Data {
         let rows = rows.collect();
         let now = Side::new(ledger, &mut sums);
         let base = base.map(|base| Side::new(base, &mut sums));
-        Self { now, base, tree, threads: threads.names, sums, rows }
+        Self { now, base, tree, threads: threads.names, sums, rows, windows }
     }
 }
 
@@ -74,6 +90,10 @@ impl Data {
 fn amounts(row: &Row, sums: &mut Sums) -> Vec<u64> {
     let of = Metric::ALL.map(|metric| u64::from(sums.add(&row.sum(metric))));
     of.into_iter().chain([row.mapped, row.mapped_live]).collect()
+}
+
+fn numbers(Estimate { value, low, high }: Estimate) -> [Number; 3] {
+    [value, low, high].map(Number::from)
 }
 
 #[derive(Default)]
@@ -100,14 +120,13 @@ impl Threads {
 
 impl Side {
     fn new(ledger: &Ledger, sums: &mut Sums) -> Self {
-        let Estimate { value, low, high } = ledger.peak;
         Self {
             about: Whose::new(&ledger.about),
             total: amounts(&ledger.total, sums),
-            peak: [value, low, high].map(Number::from),
-            moments: Moments::new(&ledger.moments),
-            sizes: ledger.total.sizes.buckets().iter().map(|&n| n.into()).collect(),
-            lifetimes: ledger.total.lifetimes.buckets().iter().map(|&n| n.into()).collect(),
+            peak: numbers(ledger.peak),
+            moments: Moments::new(&ledger.moments, ledger.about.every),
+            sizes: ledger::sizes(ledger).into_iter().map(numbers).collect(),
+            lifetimes: ledger::lifetimes(ledger).into_iter().map(numbers).collect(),
         }
     }
 }

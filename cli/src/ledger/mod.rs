@@ -19,7 +19,9 @@
 )]
 
 mod about;
+mod classes;
 mod code;
+mod course;
 mod moment;
 mod row;
 #[cfg(test)]
@@ -27,8 +29,10 @@ pub mod sample;
 mod stacks;
 
 pub use about::{About, Loss};
+pub use classes::{lifetimes, sizes};
 pub use code::{Call, Function, Line, Location, Module};
-pub use moment::Moment;
+pub use course::{Cell, Course, Fate};
+pub use moment::{Ends, Moment};
 pub use row::{Metric, Row, Thread};
 pub use stacks::{Stack, Stacks};
 
@@ -59,6 +63,8 @@ pub struct Ledger {
     pub peak: Estimate,
     /// In the order of time.
     pub moments: Vec<Moment>,
+    /// How the sums came about, if that was asked for.
+    pub course: Course,
 }
 
 impl Ledger {

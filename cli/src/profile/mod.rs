@@ -12,6 +12,7 @@
 
 mod announced;
 mod block;
+mod bound;
 mod change;
 mod estimate;
 mod histogram;
@@ -30,13 +31,14 @@ mod hostile;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
-mod simulation;
+pub mod simulation;
 #[cfg(test)]
 mod throughput;
 #[cfg(test)]
 mod truth;
 
 pub use block::{Kind, RowId};
+pub use bound::Bound;
 pub use change::{Change, Journal};
 pub use estimate::{Estimate, Measure, SUMS, Samples};
 pub use histogram::Histogram;

@@ -91,11 +91,11 @@ impl Sheet {
         }
     }
 
-    /// Takes in much of what happened, each with its time.
-    pub fn apply_all(&mut self, changes: &[(Tick, Change)]) {
+    /// Takes in much of what happened, each with its time in ticks.
+    pub fn apply_all(&mut self, changes: &[(u64, Change)]) {
         for some in changes.chunks(TOGETHER) {
             self.rows.warm(some.iter().map(|(_, change)| change.row()));
-            some.iter().for_each(|(now, change)| self.apply(change, *now));
+            some.iter().for_each(|(now, change)| self.apply(change, Tick::of(*now)));
         }
     }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     ledger::Moment,
-    profile::{Row, RowId, Sheet, Snapshot},
+    profile::{RowId, Sheet, Snapshot},
 };
 
 /// With more, every second of the older half is left out.

@@ -33,11 +33,13 @@ mod block;
 mod changes;
 mod coder;
 mod compaction;
+mod course;
 mod disk;
 mod error;
 mod heading;
 mod model;
 mod numbers;
+mod part;
 mod place;
 mod recent;
 mod rows;
@@ -48,7 +50,7 @@ mod snapshot;
 mod speed;
 mod tape;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod version1;
 mod wire;
 mod writer;
@@ -57,6 +59,7 @@ use std::{fs::File, io::Read, ops::Range, path::Path, time::Duration};
 
 pub use error::RecordingError;
 pub use heading::{Heading, Mark};
+pub use part::Part;
 pub use place::{Store, create, create_for};
 pub use scribe::{Scribe, StackSource};
 pub use tape::{Haste, Patience, Tape};
@@ -73,6 +76,7 @@ use crate::{
 };
 use assembly::{Parts, assemble};
 use block::{Content, Place};
+use part::Births;
 use rows::Table;
 
 /// Changes that are handed from one thread to the other at once.
@@ -179,15 +183,23 @@ impl Recording {
     /// Where what happened had to make room for snapshots, a part that begins then begins with the
     /// session, and ends at a snapshot; the ledger's `blind` says so.
     pub fn ledger(&self, window: Option<Range<Duration>>) -> Ledger {
-        let course = window.map(|window| ticks(window.start)..ticks(window.end));
+        self.part(&Part { window, ..Part::default() })
+    }
+
+    /// The same of a part that may be one of ages, too.
+    pub fn part(&self, part: &Part) -> Ledger {
+        let course = part.window.as_ref().map(|window| ticks(window.start)..ticks(window.end));
+        let whole = self.length();
+        let end = course.as_ref().map_or(whole, |course| course.end.min(whole));
+        let births = part.births(end);
         let mut heading = self.heading.clone();
-        let (sheet, begin, notes) = self.sheet(course.as_ref());
+        let (sheet, begin, notes) = self.sheet(course.as_ref(), births.as_ref());
+        heading.about.part = part.words();
         heading.about.blind.extend(notes);
+        heading.about.blind.extend(births.iter().filter_map(|births| births.note(end)));
         heading.about.blind.extend(self.damage.clone());
         let millis = |ticks: u64| micros(ticks) / 1000;
         let mut moments = self.moments.clone();
-        let whole = self.length();
-        let end = course.as_ref().map_or(whole, |course| course.end.min(whole));
         if course.is_some() {
             let range = millis(begin)..=millis(end);
             moments.retain(|moment| range.contains(&moment.at_ms));
@@ -198,7 +210,16 @@ impl Recording {
         let mut code = code;
         self.place(&mut code.modules);
         let (table, threads) = (&self.table, &self.threads[..]);
-        assemble(Parts { heading, code, table, threads, sheet, moments })
+        let known: Vec<bool> = sheet.rows.all().iter().map(|row| row.is_known()).collect();
+        let mut ledger = assemble(Parts { heading, code, table, threads, sheet, moments });
+        if part.with_course {
+            let time = begin..course.map_or(u64::MAX, |course| course.end);
+            ledger.course = self.course(&known, &ledger, time, end, births.as_ref());
+        }
+        if births.is_some() {
+            part::without_pages(&mut ledger);
+        }
+        ledger
     }
 
     /// The course of time.
@@ -277,40 +298,57 @@ impl Recording {
         Code::of(self.table.addresses.iter().copied(), &mut symbols)
     }
 
-    /// The sums of a part of the time, when it begins, and what is to be said of it.
-    fn sheet(&self, part: Option<&Range<u64>>) -> (Sheet, u64, Option<String>) {
+    /// The sums of a part of the time and of some blocks, when it begins, and what is to be said of
+    /// it.
+    fn sheet(
+        &self,
+        part: Option<&Range<u64>>,
+        births: Option<&Births>,
+    ) -> (Sheet, u64, Vec<String>) {
         let mut sheet = Sheet::new(self.table.rows.len(), Clock::temporary());
         sheet.rows.extend(self.table.rows.iter().skip(1).map(|&(_, thread)| thread));
-        let is_log = |place: &Place| place.content == Content::Changes;
-        let first_log = self.course.iter().position(|(_, place)| is_log(place));
-        let snapshots = |to: usize| {
-            let before = self.course[..to].iter().enumerate().rev();
-            before.filter(|(_, (_, place))| !is_log(place)).map(|(at, (now, _))| (at, *now)).next()
-        };
         let end = part.map_or(u64::MAX, |part| part.end);
         let begin = part.map_or(0, |part| part.start);
-        // Before this nobody knows in which order things happened.
-        let logged_from = first_log.and_then(snapshots).map_or(0, |(_, now)| now);
-        let has_log = first_log.is_some();
+        let logged_from = self.logged_from();
+        let known_from = logged_from.unwrap_or_else(|| self.length());
+        let (births, note) = births.map(|births| births.beyond(known_from)).unzip();
+        let mut notes: Vec<String> = note.flatten().into_iter().collect();
+        // What is given back was born in this time, too: the sheet sees to it.
+        let is_meant = |now: u64, change: &Change| {
+            births.as_ref().is_none_or(|births| births.contain(now, change))
+        };
         let hole = self.hole(begin, end);
-        if begin > 0 && has_log && begin >= logged_from && hole.is_none() {
+        if begin > 0 && logged_from.is_some_and(|from| begin >= from) && hole.is_none() {
             sheet.begin_at(Tick::of(begin));
-            self.replay(&mut sheet, 0, begin..end);
-            return (sheet, begin, None);
+            self.changes_in(0, begin..end, is_meant, |changes| sheet.apply_all(changes));
+            return (sheet, begin, notes);
         }
-        let known = self.course.iter().position(|(now, _)| *now > end).unwrap_or(self.course.len());
-        let last = snapshots(known).map_or(0, |(at, _)| at + 1);
-        for (_, place) in self.course[..last].iter().filter(|(_, place)| !is_log(place)) {
+        // Sums do not tell ages: what came after them is told by what happened.
+        let until = if births.is_some() { end.min(known_from) } else { end };
+        let is_log = |place: &Place| place.content == Content::Changes;
+        let known = self.course.iter().position(|(now, _)| *now > until);
+        let to = known.unwrap_or(self.course.len());
+        let last = self.snapshot_before(to).map_or(0, |at| at + 1);
+        let is_wanted = births.as_ref().is_none_or(|births| births.reach_before(known_from));
+        let sums = self.course[..last].iter().filter(|(_, place)| !is_log(place) && is_wanted);
+        for (_, place) in sums {
             let content = block::read(&self.file, place);
             let piece = content.and_then(|text| snapshot::decode(&text, self.table.rows.len()));
             if let Some(piece) = piece {
                 sheet.resume(piece);
             }
         }
-        self.replay(&mut sheet, last, 0..end);
+        self.changes_in(last, 0..end, is_meant, |changes| sheet.apply_all(changes));
+        let is_rough = logged_from.is_none_or(|from| begin > 0 || end < from);
+        notes.extend(self.roughness(hole, part.is_some() && is_rough, to));
+        (sheet, 0, notes)
+    }
+
+    /// What is to be said where sums stand for what happened in the time that was asked for; `to` is
+    /// where in the course it ends.
+    fn roughness(&self, hole: Option<[u64; 2]>, is_rough: bool, to: usize) -> Option<String> {
         let sums = "these are the sums from the beginning of the session to a snapshot";
-        let is_rough = part.is_some() && (begin > 0 || end < logged_from || !has_log);
-        let note = match hole {
+        match hole {
             Some([from, to]) => {
                 let [from, to] = [from, to].map(|at| time(Duration::from_millis(at)));
                 let told = if is_rough { sums } else { "what came and went is in the sums alone" };
@@ -318,11 +356,10 @@ impl Recording {
             }
             None if is_rough => Some(format!(
                 "what happened in that time had to make room: {sums}{}",
-                self.spacing(known)
+                self.spacing(to)
             )),
             None => None,
-        };
-        (sheet, 0, note)
+        }
     }
 
     /// A time in this one in which the disk took nothing.
@@ -348,19 +385,37 @@ impl Recording {
         }
     }
 
-    /// Takes in what happened in this time, from a place in the course on.
-    fn replay(&self, sheet: &mut Sheet, from: usize, time: Range<u64>) {
+    /// From when on it is known what happened; before there are only sums. `None`: there are no
+    /// others.
+    fn logged_from(&self) -> Option<u64> {
+        let first = self.course.iter().position(|(_, place)| place.content == Content::Changes)?;
+        Some(self.snapshot_before(first).map_or(0, |at| self.course[at].0))
+    }
+
+    /// Where in the course the last snapshot before `to` is.
+    fn snapshot_before(&self, to: usize) -> Option<usize> {
+        self.course[..to].iter().rposition(|(_, place)| place.content == Content::Snapshot)
+    }
+
+    /// Tells what happened in this time, from a place in the course on, if it is meant.
+    fn changes_in(
+        &self,
+        from: usize,
+        time: Range<u64>,
+        is_meant: impl Fn(u64, &Change) -> bool + Send + Sync,
+        mut tell: impl FnMut(&[(u64, Change)]),
+    ) {
         let mut decoder = Decoder::of(self.version);
         let log = self.course[from..].iter().filter(|(_, place)| place.content == Content::Changes);
         let log = log.take_while(|(begin, _)| *begin < time.end);
-        let read = |give: &mut dyn FnMut(Vec<(Tick, Change)>) -> bool| {
+        let read = |give: &mut dyn FnMut(Vec<(u64, Change)>) -> bool| {
             let mut changes = Vec::with_capacity(TOGETHER);
             for (_, place) in log.clone() {
                 let Some(content) = block::read(&self.file, place) else { break };
                 // Nonsense in a block that is whole was written on purpose; what came before counts.
                 let _ = decoder.decode(&content, |now, change| {
-                    if now >= time.start && now < time.end {
-                        changes.push((Tick::of(now), *change));
+                    if now >= time.start && now < time.end && is_meant(now, change) {
+                        changes.push((now, *change));
                     }
                     if changes.len() == TOGETHER {
                         give(std::mem::replace(&mut changes, Vec::with_capacity(TOGETHER)));
@@ -371,7 +426,7 @@ impl Recording {
             give(changes);
         };
         ahead::each(read, |changes| {
-            sheet.apply_all(&changes);
+            tell(&changes);
             true
         });
     }

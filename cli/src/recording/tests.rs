@@ -16,15 +16,16 @@ use heapattach_injector::{
 };
 
 use super::{
-    Heading, Mark, Patience, Recording, RecordingError, Scribe, StackSource, Tape,
+    Heading, Mark, Part, Patience, Recording, RecordingError, Scribe, StackSource, Tape,
     block::{self, Content, Effort},
     create,
     disk::Disk,
 };
 use crate::{
+    clock::Clock,
     ledger::{About, Function, Ledger, Line, Location, Loss, Metric, Module, Moment, Thread},
     naming::Code,
-    profile::{Limits, Profile, Tick, ticks},
+    profile::{self, Limits, Profile, Tick, ticks},
     symbols::folder::Folder,
 };
 
@@ -84,6 +85,7 @@ struct Session {
     stacks: Known,
     stamp: u64,
     now: u64,
+    every: u64,
 }
 
 impl Session {
@@ -96,11 +98,11 @@ impl Session {
         let about = About { pid: 7, every: 1, ..About::default() };
         scribe.heading(&Heading { about, ..Heading::default() });
         scribe.threads(&[Thread::default(), Thread { tid: 9, name: "worker".to_owned() }]);
-        let mut profile = Profile::new(Limits::default(), 4);
+        let mut profile = Profile::new(Limits::default(), Clock::temporary());
         let mut writers = [0; OWN_RINGS];
         writers[5] = 1;
         profile.set_writers(&writers);
-        Self { profile, scribe, stacks: Known::new(3), stamp: 0, now: 0 }
+        Self { profile, scribe, stacks: Known::new(3), stamp: 0, now: 0, every: 1 }
     }
 
     fn event(&mut self, ring: u8, what: What) {
@@ -131,7 +133,8 @@ impl Session {
 
     fn conclude(mut self) -> io::Result<u64> {
         self.scribe.snapshot(self.now, &mut self.profile, &self.stacks);
-        let about = About { pid: 7, every: 1, outcome: "detached".to_owned(), ..About::default() };
+        let outcome = "detached".to_owned();
+        let about = About { pid: 7, every: self.every, outcome, ..About::default() };
         let about = About { lasted_ms: self.now * 1000 / second(), ..about };
         let heading = Heading { about, is_final: true, ..Heading::default() };
         self.scribe.finish(&heading, Some(&self.stacks.code()))
@@ -530,4 +533,104 @@ fn nonsense_in_blocks_that_are_whole_is_survived() {
         }
     }
     assert!(readable > 1000, "{readable}");
+}
+
+/// A minute in which blocks of many sizes come and go, most of them soon; `interval` is that of
+/// sampling.
+pub fn waves(path: &Path, interval: u64) {
+    let mut session = Session::new(path, 1 << 30);
+    let mut random = 5_u64;
+    let mut draw = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+        (random >> 33) % below
+    };
+    let mut held: Vec<u64> = Vec::new();
+    for step in 0..6000_u64 {
+        session.now = step * second() / 100 + draw(20);
+        let at = 100 + step;
+        let what = What::Allocated {
+            at: RemoteAddr::new(at * 16),
+            size: 1 << draw(14),
+            stack: StackId(u32::try_from(draw(3)).unwrap() + 1),
+            interval,
+        };
+        session.event(if draw(4) == 0 { 5 } else { 0 }, what);
+        held.push(at);
+        while held.len() > 1 && draw(10) < 6 {
+            let victim = if draw(3) == 0 { draw(held.len() as u64) } else { held.len() as u64 - 1 };
+            session.free(held.swap_remove(usize::try_from(victim).unwrap()));
+        }
+        if step % 100 == 0 {
+            let at_ms = step * 10;
+            let live = session.profile.sheet().heap().bytes(crate::profile::Flow::Live);
+            session.scribe.moment(Moment { at_ms, live, ..Moment::default() });
+            session.keep_up();
+        }
+    }
+    session.now = 60 * second();
+    session.every = interval;
+    session.finish();
+}
+
+#[test]
+fn blocks_of_an_age_are_those_of_their_births() {
+    let folder = Folder::new("ages");
+    let path = folder.0.join("a");
+    ten_seconds(&path);
+    let recording = Recording::open(&path).unwrap();
+    let seconds = Duration::from_secs;
+    let told = |ages: std::ops::Range<Duration>, window| {
+        let ledger = recording.part(&Part { ages: Some(ages), window, ..Part::default() });
+        assert!(ledger.is_sound() && ledger.moments.is_empty());
+        [Metric::Live, Metric::Allocated].map(|metric| blocks(&ledger, metric))
+    };
+    // Four a second, just after it begins; the first of each is given back a second later.
+    assert_eq!(told(seconds(0)..Duration::MAX, None), [31.0, 40.0]);
+    assert_eq!(told(seconds(0)..seconds(3), None), [10.0, 12.0]);
+    assert_eq!(told(seconds(3)..Duration::MAX, None), [21.0, 28.0]);
+    assert_eq!(told(seconds(3)..seconds(5), None), [6.0, 8.0]);
+    // At the end of the fourth second the third one's has not gone yet.
+    assert_eq!(told(seconds(0)..seconds(2), window(0, 4)), [7.0, 8.0]);
+    assert_eq!(told(seconds(2)..Duration::MAX, window(0, 4)), [6.0, 8.0]);
+    assert_eq!(told(seconds(0)..seconds(2), window(3, 4)), [4.0, 4.0]);
+    assert_eq!(told(seconds(11)..Duration::MAX, None), [0.0, 0.0]);
+}
+
+#[test]
+fn ages_reach_back_to_where_only_sums_are_left() {
+    let folder = Folder::new("ages-of-sums");
+    let path = folder.0.join("a");
+    let mut session = Session::new(&path, 1 << 16);
+    let mut random = 1_u64;
+    let mut steps = |session: &mut Session, numbers: std::ops::Range<u64>| {
+        for number in numbers {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            session.now = number / 10;
+            let block = random >> 48;
+            session.free(block);
+            session.allocate(0, block, random >> 20 & 0xfff);
+            session.keep_up();
+        }
+    };
+    steps(&mut session, 0..200_000);
+    // What is written by then is too much; the next look makes room.
+    std::thread::sleep(Duration::from_millis(500));
+    steps(&mut session, 200_000..203_000);
+    session.finish();
+    let recording = Recording::open(&path).unwrap();
+    let held = blocks(&recording.ledger(None), Metric::Live);
+    let of = |ages: std::ops::Range<Duration>| {
+        let ledger = recording.part(&Part { ages: Some(ages), ..Part::default() });
+        let is_said = ledger.about.blind.iter().any(|what| what.contains("make room"));
+        (blocks(&ledger, Metric::Live), is_said)
+    };
+    let known_from = recording.logged_from().unwrap();
+    assert!(known_from > 0 && known_from < recording.length(), "{known_from}");
+    let age = Duration::from_micros(profile::micros((recording.length() - known_from) / 2));
+    let ((younger, said), (older, also_said)) = (of(Duration::ZERO..age), of(age..Duration::MAX));
+    assert_eq!((younger + older, said, also_said), (held, false, false));
+    assert!(younger > 0.0 && older > 0.0, "{younger} {older}");
+    // Which of the first blocks came before the others is not known any more.
+    let (all, said) = of(Duration::from_millis(4990)..Duration::MAX);
+    assert!(said && all > 0.0 && all < held, "{all} of {held}");
 }

@@ -102,6 +102,8 @@ impl Top {
         let is_change = self.total.change.is_some();
         let mut columns = figure_columns(self.metric, is_change);
         if !is_change {
+            // Two numbers with intervals leave little room.
+            columns[1] = columns[1].spare();
             columns.extend([Column::right("with calls"), Column::right("part").spare()]);
         }
         columns.push(Column::left("function"));
