@@ -119,7 +119,7 @@ pub fn may_suspend_seccomp() -> bool {
 }
 
 /// `PTRACE_O_SUSPEND_SECCOMP`, which nix does not name.
-fn suspend_seccomp() -> Options {
+pub(crate) fn suspend_seccomp() -> Options {
     const PTRACE_O_SUSPEND_SECCOMP: i32 = 1 << 21;
     Options::from_bits_retain(PTRACE_O_SUSPEND_SECCOMP)
 }
