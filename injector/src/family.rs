@@ -237,6 +237,11 @@ impl Family {
         self.processes.len()
     }
 
+    /// Whether [`Family::close`] was called.
+    pub fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
     /// Nobody is followed any more but those who have a session until it ends.
     pub fn close(&mut self) {
         self.is_closing = true;

@@ -89,7 +89,7 @@ pub fn doctor(args: &DoctorArgs) -> Exit {
 }
 
 fn examine(target: &Target, args: &DoctorArgs, diagnosis: &mut Diagnosis) -> Exit {
-    match forecast(target, &payload::image(), &Options::sampling(args.hooks.into())) {
+    match forecast(target, payload::image(), &Options::sampling(args.hooks.into())) {
         Ok(forecast) => {
             fill(target, &forecast, diagnosis);
             Exit::Done

@@ -36,7 +36,9 @@ pub fn run(args: &RunArgs) -> Exit {
             let follower = args.session.record.follow.map(|_| Follower::new(shared));
             match front::follow(line, tracer, Mode::Run, follower) {
                 Some(mut report) => {
-                    summarize(&mut report, store.as_ref());
+                    if report.summary.is_none() {
+                        summarize(&mut report, store.as_ref());
+                    }
                     conclude(&report, args)
                 }
                 None => {
