@@ -48,6 +48,7 @@ const TURN: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 struct Inmate {
     pid: i32,
+    parent: i32,
     ear: Option<UnixStream>,
     counts: (u64, u64),
     exit: Option<ExitReport>,
@@ -210,7 +211,7 @@ impl<'a> Household<'a> {
             }
             Occurrence::Born(lease, parent) => {
                 self.parents.insert(lease.pid(), parent);
-                self.house(lease, Cause::Born(parent));
+                self.house(lease, Cause::Born);
             }
             Occurrence::Ended(pid, status) => self.ended(pid, status),
         }
@@ -238,6 +239,7 @@ impl<'a> Household<'a> {
     /// Gives a process a thread of its own.
     fn house(&mut self, lease: Lease, cause: Cause) {
         let (pid, number) = (lease.pid(), self.members);
+        let parent = self.parents.get(&pid).copied().unwrap_or(0);
         self.members += 1;
         let Ok((ear, theirs)) = UnixStream::pair() else { return };
         let mut args = self.args.clone();
@@ -255,7 +257,7 @@ impl<'a> Household<'a> {
             thread::Builder::new().name(name).spawn(move || member.look_into(line)).is_ok();
         // Else the lease is returned by now, and the process runs on.
         if started {
-            let inmate = Inmate { pid, ear: Some(ear), counts: (0, 0), exit: None };
+            let inmate = Inmate { pid, parent, ear: Some(ear), counts: (0, 0), exit: None };
             self.inmates.insert(number, inmate);
         }
     }
@@ -301,9 +303,7 @@ impl<'a> Household<'a> {
         if report.outcome == "exited" {
             report.exit = inmate.exit.or(report.exit);
         }
-        if report.parent == 0 {
-            report.parent = self.parents.get(&report.pid).copied().unwrap_or(0);
-        }
+        report.parent = inmate.parent;
         if number == 0 && report.outcome == "refused" {
             self.family.close();
         } else if report.outcome == "detached" && report.pid == self.pid {

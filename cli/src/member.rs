@@ -27,8 +27,8 @@ use crate::{
 pub enum Cause {
     /// It became a program; must it be looked at, or not run at all?
     Execed { is_required: bool },
-    /// It was born by this process.
-    Born(i32),
+    /// It was born.
+    Born,
     /// It ran already.
     Found,
 }
@@ -64,9 +64,6 @@ impl Member {
     pub fn look_into(self, mut line: Line) {
         self.lease.hold();
         let mut report = Report::new(self.lease.pid(), String::new());
-        if let Cause::Born(parent) = self.cause {
-            report.parent = parent;
-        }
         self.run(&mut line, &mut report);
         line.send(&Message::Finished(Box::new(report)));
     }
@@ -89,7 +86,7 @@ impl Member {
                 return self.abandon(pid);
             }
         };
-        if matches!(self.cause, Cause::Born(_)) && leftovers::is_borrowed(&target) {
+        if matches!(self.cause, Cause::Born) && leftovers::is_borrowed(&target) {
             // What it does is counted as its parent's, whose memory it shares until it execs.
             return "shared".clone_into(&mut report.outcome);
         }
@@ -120,7 +117,7 @@ impl Member {
     fn bring_up<'t>(&self, target: &'t Target) -> Result<Option<Stopped<'t>>, start::StartError> {
         match self.cause {
             Cause::Execed { .. } => start::hold_at_start(target).map(Some),
-            Cause::Born(_) | Cause::Found => Ok(None),
+            Cause::Born | Cause::Found => Ok(None),
         }
     }
 

@@ -28,6 +28,7 @@ use crate::{
     lease::{Effect, Lease, Mailbox, Order, Task},
     proc::Process,
     ptrace,
+    stopped::insist,
     target::{may_suspend_seccomp, suspend_seccomp},
     urgency::Urgency,
     wait::{self, Change, Seen, Waiter},
@@ -509,9 +510,9 @@ impl Family {
         // Whoever is gone meanwhile needs nothing.
         let _ = match tracee.halt.take() {
             None => Ok(()),
-            Some(Halt::Group) => ptrace::listen(tid),
-            Some(Halt::Signal(signal)) => ptrace::resume(tid, signal),
-            Some(Halt::Other) => ptrace::resume(tid, 0),
+            Some(Halt::Group) => insist(|| ptrace::listen(tid)),
+            Some(Halt::Signal(signal)) => insist(|| ptrace::resume(tid, signal)),
+            Some(Halt::Other) => insist(|| ptrace::resume(tid, 0)),
         };
     }
 
@@ -519,7 +520,7 @@ impl Family {
     fn detach(&mut self, tid: i32) {
         let Some(tracee) = self.tracees.remove(&tid) else { return };
         let signal = if let Some(Halt::Signal(signal)) = tracee.halt { signal } else { 0 };
-        let _ = ptrace::detach(tid, signal);
+        let _ = insist(|| ptrace::detach(tid, signal));
         if !self.tracees.values().any(|other| other.process == tracee.process) {
             self.processes.remove(&tracee.process);
         }

@@ -37,6 +37,12 @@ pub struct Report {
     pub left: Vec<serde_json::Value>,
     /// How long the target's registers were not its own.
     pub window_us: f64,
+    /// Who forked it.
+    pub parent: i32,
+    /// The other programs and processes of the session.
+    pub processes: Vec<Report>,
+    /// Processes that were only counted.
+    pub not_looked_at: Option<NotLookedAt>,
     /// How the target ended (`run` only).
     pub exit: Option<Exit>,
     /// Why the command refused.
@@ -165,6 +171,16 @@ pub struct NotHooked {
     pub why: String,
 }
 
+/// Processes that were not looked at.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NotLookedAt {
+    /// How many.
+    pub count: Option<u64>,
+    /// Why, and what to type.
+    pub why: String,
+}
+
 /// One stop of all threads.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -195,6 +211,11 @@ pub fn fresh_file() -> PathBuf {
 }
 
 impl Report {
+    /// All of the session, the one that the report is about last.
+    pub fn family(&self) -> Vec<&Self> {
+        self.processes.iter().chain([self]).collect()
+    }
+
     /// Calls counted in all.
     pub fn calls(&self) -> u64 {
         self.functions.iter().map(|f| f.calls).sum()
