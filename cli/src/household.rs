@@ -5,10 +5,7 @@
 use std::{
     collections::BTreeMap,
     fs, io,
-    os::{
-        fd::AsFd,
-        unix::net::UnixStream,
-    },
+    os::{fd::AsFd, unix::net::UnixStream},
     path::{Path, PathBuf},
     sync::mpsc::{Receiver, Sender, channel},
     thread,
@@ -19,6 +16,7 @@ use heapattach_injector::{
     failure::Failure,
     family::{Family, Occurrence, Scope},
     lease::Lease,
+    offspring::Offspring,
     preflight::Refusal,
     start::StartError,
     target::Target,
@@ -35,6 +33,7 @@ use crate::{
     line::{Heard, Line, Mouth},
     member::{Cause, Destination, Member},
     message::{Message, Request},
+    quantity,
     recording::{self, Store},
     report::{ExitReport, NotLookedAt, Report},
     spawn::Waiting,
@@ -87,10 +86,11 @@ pub fn run(
     report: &mut Report,
     store: Option<Store>,
 ) -> Result<(), StartError> {
-    let begun = Household::new(line, program.pid, &args.session, store).and_then(|mut household| {
-        household.family.seize(program.pid)?;
-        Ok(household)
-    });
+    let begun =
+        Household::new(line, program.pid, &args.session, store).and_then(|mut household| {
+            household.family.seize(program.pid)?;
+            Ok(household)
+        });
     let mut household = begun.map_err(|errno| {
         let error = StartError::Request(errno);
         report.error = Some(with_causes(&error));
@@ -148,8 +148,7 @@ impl<'a> Household<'a> {
         args: &'a SessionArgs,
         store: Option<Store>,
     ) -> Result<Self, Errno> {
-        let scope =
-            if args.follow_forks { Scope::Forks(args.max_processes) } else { Scope::Execs };
+        let scope = if args.follow_forks { Scope::Forks(args.max_processes) } else { Scope::Execs };
         raise_descriptors();
         Ok(Self {
             family: Family::new(scope)?,
@@ -349,16 +348,29 @@ impl<'a> Household<'a> {
         if count > 0 {
             let why = format!("more than --max-processes {}", self.args.max_processes);
             main.not_looked_at = Some(NotLookedAt { count: Some(count), why });
+        } else {
+            let came = self.family.offspring().and_then(|now| now.since(Offspring::default()));
+            main.not_looked_at = came.map(|came| not_followed(&came));
         }
         main
     }
 }
 
+/// Children that nobody asked to look at.
+pub fn not_followed(came: &Offspring) -> NotLookedAt {
+    let time = quantity::time(came.time);
+    let living = match came.living {
+        0 => String::new(),
+        living => format!("; {living} still live"),
+    };
+    let why = format!("they took {time} of processor time{living}; add --follow-forks to see them");
+    NotLookedAt { count: None, why }
+}
+
 /// The file that was named is for what the program became last: `run -- env x` is about `x`.
 fn swap_files(path: &Path, reports: &mut BTreeMap<usize, Report>, first: usize, last: usize) {
-    let path_of = |report: Option<&Report>| {
-        report.and_then(|r| Some(r.recording.as_ref()?.path.clone()))
-    };
+    let path_of =
+        |report: Option<&Report>| report.and_then(|r| Some(r.recording.as_ref()?.path.clone()));
     let (old, new) = (path_of(reports.get(&first)), path_of(reports.get(&last)));
     let (Some(old), Some(new), Some(report)) = (old, new, reports.get(&first)) else { return };
     let Ok((spare, _)) = recording::create_beside(path, report.pid) else { return };

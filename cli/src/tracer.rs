@@ -1,12 +1,17 @@
 //! The tracing process: it alone stops the target and writes into it. It belongs to no terminal,
 //! ignores every signal, and when the command that started it goes away, it finishes the undo.
 
-use std::{os::unix::net::UnixStream, path::PathBuf, time::{Duration, Instant}};
+use std::{
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use heapattach_injector::{
     attach::{self, Options},
     failure::{AttachError, Failure},
     fault,
+    offspring::Offspring,
     proc::Process,
     session::Session,
     start,
@@ -92,7 +97,11 @@ fn attach_once(
     match attached {
         Ok(mut session) => {
             announce(line, &session, &report, path);
+            let before = Offspring::of(&target.process);
             let ending = record.observe(line, &mut session, args, &mut report);
+            let came = Offspring::of(&target.process).zip(before);
+            let came = came.and_then(|(now, before)| now.since(before));
+            report.not_looked_at = came.map(|came| household::not_followed(&came));
             member::sum_up(&mut report, shared.as_ref());
             (report, Some(ending))
         }
@@ -269,7 +278,12 @@ pub fn store_for(target: &Target) -> Option<Store> {
 }
 
 /// Tells that a session begins.
-pub fn announce(line: &mut Line, session: &Session<'_>, report: &Report, recording: Option<PathBuf>) {
+pub fn announce(
+    line: &mut Line,
+    session: &Session<'_>,
+    report: &Report,
+    recording: Option<PathBuf>,
+) {
     let stopped: Duration = session.stops.iter().map(|stop| stop.cost.stopped).sum();
     line.send(&Message::Attached {
         pid: report.pid,

@@ -26,6 +26,7 @@ use nix::{
 
 use crate::{
     lease::{Effect, Lease, Mailbox, Order, Task},
+    offspring::Offspring,
     proc::Process,
     ptrace,
     stopped::insist,
@@ -53,7 +54,8 @@ impl Scope {
     fn options(self) -> Options {
         let base = Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_TRACESYSGOOD;
         match self {
-            Self::Execs => base,
+            // The end is looked at for what is told of children then.
+            Self::Execs => base | Options::PTRACE_O_TRACEEXIT,
             Self::Forks(_) => {
                 base | Options::PTRACE_O_TRACEFORK
                     | Options::PTRACE_O_TRACEVFORK
@@ -141,6 +143,7 @@ pub struct Family {
     leases: u64,
     followed: usize,
     not_looked_at: u64,
+    offspring: Option<Offspring>,
     is_closing: bool,
     may_suspend: bool,
     occurrences: Vec<Occurrence>,
@@ -169,6 +172,7 @@ impl Family {
             leases: 0,
             followed: 0,
             not_looked_at: 0,
+            offspring: None,
             is_closing: false,
             may_suspend: may_suspend_seccomp(),
             occurrences: Vec::new(),
@@ -233,6 +237,11 @@ impl Family {
         self.not_looked_at
     }
 
+    /// Children of the one process that ended, where they are not followed.
+    pub fn offspring(&self) -> Option<Offspring> {
+        self.offspring
+    }
+
     /// Processes that are traced.
     pub fn size(&self) -> usize {
         self.processes.len()
@@ -270,10 +279,8 @@ impl Family {
                 std::hint::spin_loop();
                 continue;
             }
-            let mut fds =
-                [self.waiter.changes().as_fd(), self.bell.as_fd(), other].map(|fd| {
-                    PollFd::new(fd, PollFlags::POLLIN)
-                });
+            let mut fds = [self.waiter.changes().as_fd(), self.bell.as_fd(), other]
+                .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
             let left = (deadline - now).as_millis() + 1;
             let _ = poll(&mut fds, PollTimeout::from(u16::try_from(left).unwrap_or(u16::MAX)));
             let rang = fds.map(|fd| fd.revents().is_some_and(|events| !events.is_empty()));
@@ -366,6 +373,10 @@ impl Family {
                 | libc::PTRACE_EVENT_VFORK
                 | libc::PTRACE_EVENT_CLONE),
             ) => self.told_of_birth(tid, event),
+            Seen::Event(libc::PTRACE_EVENT_EXIT) => {
+                let process = Process::open(tid).ok();
+                self.offspring = process.as_ref().and_then(Offspring::of);
+            }
             _ => {}
         }
         self.route(tid, seen);
@@ -449,7 +460,8 @@ impl Family {
     }
 
     fn forget_nameless(&mut self) {
-        let is_old = |stage: &Stage| matches!(stage, Stage::Nameless(since) if since.elapsed() > NAMELESS);
+        let is_old =
+            |stage: &Stage| matches!(stage, Stage::Nameless(since) if since.elapsed() > NAMELESS);
         let old: Vec<i32> =
             self.processes.iter().filter(|(_, stage)| is_old(stage)).map(|(&pid, _)| pid).collect();
         for pid in old {

@@ -13,10 +13,7 @@ use std::{ffi::c_void, ptr};
 
 use nix::{
     errno::Errno,
-    sys::{
-        ptrace::{self, Options},
-        signal::Signal,
-    },
+    sys::ptrace::{self, Options},
     unistd::Pid,
 };
 
@@ -70,13 +67,14 @@ pub fn resume(tid: i32, signal: i32) -> Result<(), Errno> {
     tell(tid, Effect::Runs, move || request(libc::PTRACE_CONT, tid, 0, data))
 }
 
-/// `PTRACE_SYSCALL`: run to the next system call stop.
+/// `PTRACE_SYSCALL`: run to the next system call stop, delivering `signal` unless 0.
 ///
 /// # Errors
 /// `ESRCH` if it is gone or not stopped.
-pub fn resume_to_syscall(tid: i32) -> Result<(), Errno> {
+pub fn resume_to_syscall(tid: i32, signal: i32) -> Result<(), Errno> {
     point("PTRACE_SYSCALL")?;
-    tell(tid, Effect::Runs, move || ptrace::syscall(Pid::from_raw(tid), None::<Signal>))
+    let data = signal.unsigned_abs() as usize;
+    tell(tid, Effect::Runs, move || request(libc::PTRACE_SYSCALL, tid, 0, data))
 }
 
 /// `PTRACE_GETREGS`.

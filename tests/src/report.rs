@@ -237,6 +237,12 @@ impl Report {
         callers.filter(|c| c.module.ends_with(module)).map(|c| c.calls).sum()
     }
 
+    /// The bytes that those calls asked for.
+    pub fn bytes_from(&self, name: &str, module: &str) -> u64 {
+        let callers = self.named(name).flat_map(|f| &f.callers);
+        callers.filter(|c| c.module.ends_with(module)).map(|c| c.bytes).sum()
+    }
+
     /// How long the stops for `why` took, each.
     pub fn stopped_us(&self, why: &str) -> Vec<f64> {
         self.stops.iter().filter(|s| s.why == why).map(|s| s.stopped_us).collect()
