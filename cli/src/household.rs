@@ -204,7 +204,10 @@ impl<'a> Household<'a> {
 
     fn take(&mut self, occurrence: Occurrence) {
         match occurrence {
-            Occurrence::Execed(lease) => {
+            Occurrence::Execed(lease, parent) => {
+                if let Some(parent) = parent {
+                    self.parents.insert(lease.pid(), parent);
+                }
                 let is_required = self.members == 0;
                 self.house(lease, Cause::Execed { is_required });
             }
@@ -333,10 +336,17 @@ impl<'a> Household<'a> {
         }
     }
 
+    fn numbers(&self, which: impl Fn(&Report) -> bool) -> Vec<usize> {
+        self.reports.iter().filter(|(_, report)| which(report)).map(|(&n, _)| n).collect()
+    }
+
     /// One report of all: of what the first process was last, with the others in it.
     fn conclude(mut self) -> Report {
-        let own = self.reports.iter().filter(|(_, report)| report.pid == self.pid);
-        let own: Vec<usize> = own.map(|(&number, _)| number).collect();
+        let of_first = |report: &Report| report.pid == self.pid;
+        // What could not be looked at is a line of its own, if anything else could.
+        let is_told = |report: &Report| of_first(report) && report.outcome != "refused";
+        let own: Vec<usize> = self.numbers(is_told);
+        let own = if own.is_empty() { self.numbers(of_first) } else { own };
         let last = own.last().copied().or_else(|| self.reports.keys().next().copied());
         if let (Some(path), [first, .., last]) = (&self.named, &own[..]) {
             swap_files(path, &mut self.reports, *first, *last);

@@ -72,8 +72,9 @@ impl Scope {
 /// What happened that is of interest to whoever looks into processes.
 #[derive(Debug)]
 pub enum Occurrence {
-    /// A process became a program; it stands before the first instruction.
-    Execed(Lease),
+    /// A process became a program; it stands before the first instruction. If nothing was said of
+    /// it before, since it was born in the memory of its parent: who that is.
+    Execed(Lease, Option<i32>),
     /// A process was born by this one; it stands before its first instruction.
     Born(Lease, i32),
     /// A process ended, with this status of wait(2).
@@ -440,6 +441,7 @@ impl Family {
         }
         let Some(birth) = self.births.remove(&pid) else { return };
         if birth.shares_memory && !self.is_closing {
+            self.births.insert(pid, birth);
             self.processes.insert(pid, Stage::Borrowing);
             return self.run_on(pid);
         }
@@ -482,7 +484,7 @@ impl Family {
         }
         let Some(tracee) = self.tracees.get_mut(&pid) else { return };
         (tracee.lease, tracee.is_kept, tracee.process) = (None, false, pid);
-        self.births.remove(&pid);
+        let birth = self.births.remove(&pid);
         let is_known = self.processes.get(&pid) == Some(&Stage::Followed);
         if self.processes.get(&pid) == Some(&Stage::Leaving) || self.is_closing {
             return self.let_leave(pid);
@@ -494,7 +496,8 @@ impl Family {
             self.admit(pid, Stage::Followed);
         }
         let lease = self.rent(pid);
-        self.occurrences.push(Occurrence::Execed(lease));
+        let parent = birth.map(|birth| birth.parent);
+        self.occurrences.push(Occurrence::Execed(lease, parent));
     }
 
     fn ended(&mut self, tid: i32, status: i32) {

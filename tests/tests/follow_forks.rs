@@ -253,8 +253,8 @@ fn pipelines_git_make_and_python_do_as_they_do() {
     let rules = "all: 1 2 3 4 5 6 7 8\n%: ; @expr $@ + 1 | cat > $@.out\n.PHONY: 1 2 3 4 5 6 7 8\n";
     fs::write(folder.0.join("Makefile"), rules).expect("a file");
     let pool = "import multiprocessing as m\n\
-                m.set_start_method('METHOD')\n\
-                if __name__ == '__main__':\n    \
+                if __name__ == '__main__':\n \
+                m.set_start_method('METHOD')\n \
                 with m.Pool(3) as p: print(sum(p.map(abs, range(100))))\n";
     let mut commands = vec![
         vec!["sh", "-c", "ls / | sort -r | (cat; exit 3); echo $?; (exit 5)"],
