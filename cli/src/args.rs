@@ -41,7 +41,8 @@ Examples:
 const RUN: &str = "\
 Examples:
   heapattach run -- ./server --port 80
-  heapattach run --all --report heap.txt -- make test      every block, exactly";
+  heapattach run --all --report heap.txt -- make test      every block, exactly
+  heapattach run --follow-forks -- nginx -g 'daemon off;'  every process that it forks, too";
 
 const DOCTOR: &str = "\
 Examples:
@@ -177,6 +178,20 @@ pub struct SessionArgs {
     /// Add no more memory to the target than this
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub max_memory: Option<u64>,
+    /// Look at every process that is forked meanwhile, too, and at the programs they become. They
+    /// are traced for as long as that lasts: signals, threads and forks cost them more
+    #[arg(long)]
+    pub follow_forks: bool,
+    /// Look at no more processes than this; those that come later are only counted
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 256,
+        requires = "follow_forks",
+        value_parser = parse_processes,
+        allow_hyphen_values = true
+    )]
+    pub max_processes: usize,
 }
 
 /// How a session is written down.
@@ -232,6 +247,10 @@ pub struct RunArgs {
     /// How it is done.
     #[command(flatten)]
     pub session: SessionArgs,
+    /// Stop looking when the program execs another, and do not trace it while it runs: a debugger
+    /// can be attached to it then
+    #[arg(long, conflicts_with = "follow_forks")]
+    pub no_follow_exec: bool,
     /// Write the report there instead of to standard error
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -373,6 +392,8 @@ impl SessionArgs {
 
 /// A smaller file could not even hold what there is to say of a session without events.
 const LEAST_FILE: u64 = 1 << 20;
+/// Each takes threads, descriptors and memory of ours.
+const MOST_PROCESSES: usize = 4096;
 /// More often is no moment to look at.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
 
@@ -384,6 +405,11 @@ fn parse_file_size(text: &str) -> Result<u64, String> {
 fn parse_period(text: &str) -> Result<Duration, String> {
     let period = parse_duration(text)?;
     (period >= LEAST_PERIOD).then_some(period).ok_or_else(|| format!("`{text}` is less than 100ms"))
+}
+
+fn parse_processes(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=MOST_PROCESSES).contains(number));
+    number.ok_or_else(|| format!("`{text}` is not 1 to {MOST_PROCESSES}"))
 }
 
 fn parse_growth(text: &str) -> Result<u64, String> {

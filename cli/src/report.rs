@@ -58,6 +58,15 @@ pub struct Report {
     pub stub_page: Option<String>,
     /// Children that were forked in mid-session and cleaned up.
     pub children: Vec<ChildReport>,
+    /// Who forked it, where whole families are followed; 0 otherwise.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub parent: i32,
+    /// What else was looked at: programs that the process was before, processes that it forked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<Report>,
+    /// Processes that were not looked at, as far as that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_looked_at: Option<NotLookedAt>,
     /// How long, in all, the target would not have survived the death of the tracing process.
     pub window_us: f64,
     /// Memory that was added to the target: reserved, and really used.
@@ -73,6 +82,16 @@ pub struct Report {
     pub error: Option<String>,
     /// The exit status of heapattach.
     pub status: u8,
+}
+
+/// Processes that were not looked at.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NotLookedAt {
+    /// How many, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// In words, with what to type.
+    pub why: String,
 }
 
 /// The file of a session.
@@ -187,6 +206,10 @@ impl ExitReport {
         };
         u8::try_from(code & 0xff).unwrap_or(u8::MAX)
     }
+}
+
+fn is_zero(number: &i32) -> bool {
+    *number == 0
 }
 
 impl Report {

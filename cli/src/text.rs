@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::{
+    family_report,
     quantity::{bytes, count, time},
     report::{FunctionReport, Report},
     stack_report::stacks,
@@ -26,6 +27,7 @@ pub fn report(report: &Report, mut page: Page) -> String {
         Some(summary) => summary.write(&mut page),
         None => page.prose("HEAP", Ink::Warning, "nothing is known: nothing was written down"),
     }
+    family_report::write(&mut page, report);
     write_hooked(&mut page, report);
     write_cost(&mut page, report);
     write_state(&mut page, report);

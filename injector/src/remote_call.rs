@@ -204,7 +204,7 @@ impl<'s, 't> Carrier<'s, 't> {
         let tid = self.tid;
         let deadline = Instant::now() + CALL_PATIENCE;
         for _ in 0..OTHER_STOPS {
-            insist(|| ptrace::resume_to_syscall(tid))
+            insist(|| ptrace::resume_to_syscall(tid, 0))
                 .map_err(|source| CarrierError::Request { tid, source })?;
             match self.stop.target().waiter.wait(tid, deadline) {
                 Seen::Call => return Ok(()),

@@ -128,7 +128,7 @@ fn is_of_the_machine() -> bool {
 }
 
 /// `PTRACE_O_SUSPEND_SECCOMP`, which nix does not name.
-fn suspend_seccomp() -> Options {
+pub(crate) fn suspend_seccomp() -> Options {
     const PTRACE_O_SUSPEND_SECCOMP: i32 = 1 << 21;
     Options::from_bits_retain(PTRACE_O_SUSPEND_SECCOMP)
 }

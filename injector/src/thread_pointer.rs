@@ -27,7 +27,7 @@ pub(crate) fn run_to_it(target: &Target) -> Result<(), StartError> {
         let resumed = if is_asked || signal != 0 {
             ptrace::resume(pid, signal)
         } else {
-            ptrace::resume_to_syscall(pid)
+            ptrace::resume_to_syscall(pid, 0)
         };
         resumed.map_err(StartError::Request)?;
         let seen = target.waiter.wait(pid, deadline);

@@ -33,7 +33,7 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
     };
     match spawn::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            tracer::attach(line, &target, args, store);
+            tracer::attach(line, target, args, store);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
@@ -43,7 +43,9 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             let follower = follow.map(|_| Follower::new(shared));
             match front::follow(line, tracer, Mode::Attach, follower) {
                 Some(mut report) => {
-                    summarize(&mut report, store.as_ref());
+                    if report.summary.is_none() {
+                        summarize(&mut report, store.as_ref());
+                    }
                     report.expense = report.expense.and(Expense::own());
                     show(&report, args.session.json)
                 }

@@ -101,7 +101,7 @@ fn examine(target: &Target, args: &DoctorArgs, diagnosis: &mut Diagnosis) -> Exi
         asked: Asked::new(args.hook.clone(), demangle::demangle),
         ..Options::sampling(args.hooks.into())
     };
-    match forecast(target, &payload::image(), &options) {
+    match forecast(target, payload::image(), &options) {
         Ok(forecast) => {
             fill(target, &forecast, diagnosis);
             Exit::Done

@@ -60,7 +60,7 @@ use std::{fs::File, io::Read, ops::Range, path::Path, time::Duration};
 pub use error::RecordingError;
 pub use heading::{Heading, Mark};
 pub use part::Part;
-pub use place::{Store, create, create_for};
+pub use place::{Store, create, create_beside, create_for};
 pub use scribe::{Scribe, StackSource};
 pub use tape::{Haste, Patience, Tape};
 

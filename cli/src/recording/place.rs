@@ -80,9 +80,29 @@ pub fn create(path: &Path) -> Result<File, RecordingError> {
 /// # Errors
 /// The folder does not allow it.
 pub fn create_for(name: &str, pid: i32) -> Result<(PathBuf, File), RecordingError> {
-    let base = format!("{}.{pid}", harmless(name));
-    let first = PathBuf::from(format!("{base}.{ENDING}"));
-    let more = (2..SERIALS).map(|serial| PathBuf::from(format!("{base}.{serial}.{ENDING}")));
+    create_numbered(Path::new(&format!("{}.{pid}", harmless(name))), ENDING)
+}
+
+/// Creates a file beside `path`, named after it and the process.
+///
+/// # Errors
+/// The folder does not allow it.
+pub fn create_beside(path: &Path, pid: i32) -> Result<(PathBuf, File), RecordingError> {
+    let mut base = path.with_extension("").into_os_string();
+    base.push(format!(".{pid}"));
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or(ENDING);
+    create_numbered(Path::new(&base), ending)
+}
+
+/// Names of earlier sessions are left alone.
+fn create_numbered(base: &Path, ending: &str) -> Result<(PathBuf, File), RecordingError> {
+    let name = |serial: String| {
+        let mut name = base.as_os_str().to_owned();
+        name.push(format!("{serial}.{ending}"));
+        PathBuf::from(name)
+    };
+    let first = name(String::new());
+    let more = (2..SERIALS).map(|serial| name(format!(".{serial}")));
     let mut refused = RecordingError::Exists(first.clone());
     for path in std::iter::once(first).chain(more) {
         match create(&path) {
@@ -117,6 +137,15 @@ mod tests {
             ["redis-server", "______etc_passwd", "rf", "a_b___c__", "process", "___", "gr__e"];
         assert_eq!(names.map(harmless), expected);
         assert_eq!(harmless(&"x".repeat(1000)).len(), NAME_LIMIT);
+    }
+
+    #[test]
+    fn processes_of_one_session_have_files_side_by_side() {
+        let folder = Folder::new("beside");
+        let path = folder.0.join("server.heapattach");
+        let names = [7, 7, 8].map(|pid| create_beside(&path, pid).unwrap().0);
+        let expected = ["server.7.heapattach", "server.7.2.heapattach", "server.8.heapattach"];
+        assert_eq!(names, expected.map(|name| folder.0.join(name)));
     }
 
     #[test]

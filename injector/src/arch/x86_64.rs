@@ -279,6 +279,34 @@ fn vector_state_size(features: u64) -> usize {
     ends.fold(576, usize::max)
 }
 
+/// What the loader of a program does at the end of a system call, as far as it tells how far the
+/// loader is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoaderCall {
+    /// It opened the file of this name.
+    Opened(RemoteAddr),
+    /// It set the thread pointer: what it needs is mapped, nothing is relocated yet.
+    ThreadPointer,
+    /// It unmapped something.
+    Unmapped,
+    /// Something else, or without success.
+    Other,
+}
+
+/// Reads the registers at the end of a system call.
+pub fn loader_call(registers: &Registers) -> LoaderCall {
+    const ARCH_SET_FS: u64 = 0x1002;
+    let failed = registers.rax.cast_signed() < 0;
+    match i64::try_from(registers.orig_rax) {
+        Ok(_) if failed => LoaderCall::Other,
+        Ok(libc::SYS_openat) => LoaderCall::Opened(RemoteAddr::new(registers.rsi)),
+        Ok(libc::SYS_open) => LoaderCall::Opened(RemoteAddr::new(registers.rdi)),
+        Ok(libc::SYS_arch_prctl) if registers.rdi == ARCH_SET_FS => LoaderCall::ThreadPointer,
+        Ok(libc::SYS_munmap) => LoaderCall::Unmapped,
+        _ => LoaderCall::Other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
