@@ -8,6 +8,8 @@
 //! ```
 
 mod args;
+#[allow(dead_code, reason = "the command that uses it comes next")]
+mod check;
 mod clock;
 mod commands;
 mod compose;
