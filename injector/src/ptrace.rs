@@ -152,6 +152,15 @@ pub fn rseq_area(tid: i32) -> Result<u64, Errno> {
     Ok(configuration[0])
 }
 
+/// `PTRACE_LISTEN`: leave it stopped as its process is, and hear of it when that ends.
+///
+/// # Errors
+/// `ESRCH` if it is gone, `EIO` if it is not stopped with its process.
+pub(crate) fn listen(tid: i32) -> Result<(), Errno> {
+    point("PTRACE_LISTEN")?;
+    request(libc::PTRACE_LISTEN, tid, 0, 0)
+}
+
 fn request(request: libc::c_uint, tid: i32, address: usize, data: usize) -> Result<(), Errno> {
     let address: *mut c_void = ptr::without_provenance_mut(address);
     let data: *mut c_void = ptr::with_exposed_provenance_mut(data);

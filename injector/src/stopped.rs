@@ -170,6 +170,16 @@ impl<'t> Stopped<'t> {
         Ok(stop)
     }
 
+    /// The same for several.
+    ///
+    /// # Errors
+    /// When the registers of one cannot be read.
+    pub fn adopt_all(target: &'t Target, tids: &[i32]) -> Result<Self, StopError> {
+        let mut stop = Self::begin(target);
+        tids.iter().try_for_each(|&tid| stop.push(tid))?;
+        if stop.threads.is_empty() { Err(StopError::Gone) } else { Ok(stop) }
+    }
+
     fn begin(target: &'t Target) -> Self {
         Self {
             target,
@@ -207,7 +217,9 @@ impl<'t> Stopped<'t> {
     fn seize(&self, tids: &[i32]) -> Result<Vec<i32>, StopError> {
         let mut seized = Vec::with_capacity(tids.len());
         for &tid in tids {
-            if self.target.late.borrow().contains(&tid) {
+            let is_traced =
+                |threads: &std::cell::RefCell<HashSet<i32>>| threads.borrow().contains(&tid);
+            if self.target.late.borrow().contains(&tid) || is_traced(&self.target.kept) {
                 seized.push(tid);
                 continue;
             }
@@ -217,6 +229,11 @@ impl<'t> Stopped<'t> {
                 // The kernel says EPERM of the dead, too.
                 Err(source) => match self.target.process.thread_state(tid) {
                     None | Some('Z' | 'X') => {}
+                    // It was born traced, and nobody has looked since.
+                    Some(_) if self.target.is_kept() && source == Errno::EPERM => {
+                        self.target.kept.borrow_mut().insert(tid);
+                        seized.push(tid);
+                    }
                     Some(_) => {
                         self.abandon(&seized);
                         return Err(StopError::Seize { tid, source });
@@ -261,6 +278,11 @@ impl<'t> Stopped<'t> {
                 // It met a signal first: let it take that. Any stop makes the kernel forget that
                 // another was asked for, so it is asked for again before the thread runs on.
                 Seen::Signal(signal) => interrupt_next(tid, signal)?,
+                // It goes no further than its end, and whoever keeps it wants to know.
+                Seen::Event(libc::PTRACE_EVENT_EXIT) if self.target.is_kept() => {
+                    self.target.ending.borrow_mut().push(tid);
+                    return self.push(tid);
+                }
                 Seen::Call | Seen::Event(_) => interrupt_next(tid, 0)?,
                 Seen::Ended => {
                     reap_thread(self.target.process.pid(), tid, wait::reap);
@@ -308,7 +330,7 @@ impl<'t> Stopped<'t> {
             return;
         }
         for thread in &self.threads {
-            match insist(|| ptrace::detach(thread.tid, 0)) {
+            match self.target.let_go(thread.tid, 0) {
                 Ok(()) => {}
                 // Killed while it was stopped.
                 Err(Errno::ESRCH) => reap_thread(self.target.process.pid(), thread.tid, wait::reap),

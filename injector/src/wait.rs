@@ -116,6 +116,13 @@ pub fn look(tid: i32) -> Seen {
     }
 }
 
+/// What any thread did that we trace, without waiting; ends are not told.
+pub fn look_at_any() -> Option<(i32, Seen)> {
+    let changed = wait_id(libc::P_ALL, 0, libc::WSTOPPED).ok()??;
+    let (tid, _, status) = changed;
+    Some((tid, meaning(status)))
+}
+
 /// Consumes the end of a thread that was traced, so that its process can end too; tells how a
 /// child ended, as wait(2) encodes it.
 pub fn reap(tid: i32) -> Option<i32> {
@@ -128,17 +135,23 @@ pub fn reap(tid: i32) -> Option<i32> {
 
 /// The code and status of a change of `tid`, if there is one.
 fn wait_for(tid: i32, flags: i32) -> Result<Option<(i32, i32)>, Errno> {
+    let change = wait_id(libc::P_PID, tid.unsigned_abs(), flags)?;
+    Ok(change.map(|(_, code, status)| (code, status)))
+}
+
+/// Whose change it was, its code and status.
+fn wait_id(kind: libc::idtype_t, id: u32, flags: i32) -> Result<Option<(i32, i32, i32)>, Errno> {
     // SAFETY: the record is plain numbers, for which zeroes are valid.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let flags = flags | libc::WNOHANG | libc::__WALL;
     // SAFETY: `info` outlives the call and has the layout the kernel writes.
-    let result = unsafe { libc::waitid(libc::P_PID, tid.unsigned_abs(), &raw mut info, flags) };
+    let result = unsafe { libc::waitid(kind, id, &raw mut info, flags) };
     Errno::result(result)?;
     // SAFETY: waitid leaves these fields of the record filled, or zero if there was no change.
     let pid = unsafe { info.si_pid() };
     // SAFETY: as above.
     let status = unsafe { info.si_status() };
-    Ok((pid != 0).then_some((info.si_code, status)))
+    Ok((pid != 0).then_some((pid, info.si_code, status)))
 }
 
 /// `status` is a signal and, above it, the ptrace event.

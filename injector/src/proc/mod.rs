@@ -103,6 +103,14 @@ impl Process {
         self.read_path(&format!("task/{tid}/{name}"))
     }
 
+    /// The same for a file that only the process has, not its threads.
+    ///
+    /// # Errors
+    /// As [`Process::read`].
+    pub fn read_process(&self, name: &str) -> Result<Vec<u8>, Errno> {
+        self.read_path(name)
+    }
+
     fn read_path(&self, path: &str) -> Result<Vec<u8>, Errno> {
         let fd = openat(&self.directory, path, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())
             .map_err(gone)?;
