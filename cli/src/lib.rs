@@ -8,8 +8,9 @@
 //! ```
 
 mod args;
-#[allow(dead_code, reason = "the command that uses it comes next")]
 mod check;
+mod check_report;
+mod check_text;
 mod clock;
 mod commands;
 mod compose;
@@ -21,6 +22,7 @@ mod front;
 mod guard;
 mod hidden;
 mod html;
+mod inspection;
 pub mod ledger;
 mod line;
 mod look;
@@ -28,6 +30,7 @@ mod message;
 mod naming;
 mod observation;
 mod output;
+mod pause;
 mod payload;
 pub mod profile;
 mod progress;
@@ -67,6 +70,7 @@ pub fn main() -> ExitCode {
     };
     let exit = match (&cli.command, cli.attach.pid) {
         (Some(Command::Run(args)), _) => commands::run::run(args),
+        (Some(Command::Check(args)), _) => commands::check::check(args),
         (Some(Command::Report(args)), _) => commands::report::report(args),
         (Some(Command::Diff(args)), _) => commands::diff::diff(args),
         (Some(Command::Completions(args)), _) => commands::completions::completions(args),

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{site_report::HeapReport, stack_report::StacksReport, symbols::Missing, view::Summary};
+use crate::{
+    check_report::CheckReport, site_report::HeapReport, stack_report::StacksReport,
+    symbols::Missing, view::Summary,
+};
 
 /// Raised whenever a field changes its meaning or goes away; new fields may come.
 pub const SCHEMA: &str = "heapattach/report/1";
@@ -59,6 +62,9 @@ pub struct Report {
     pub window_us: f64,
     /// Memory that was added to the target: reserved, and really used.
     pub memory: MemoryReport,
+    /// What a check found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckReport>,
     /// `run` only, or a process that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitReport>,

@@ -92,7 +92,7 @@ pub fn run(line: UnixStream, args: &RunArgs, store: Option<Store>) {
 }
 
 /// Lets the forked child exec, under our eyes.
-fn bring_up(program: &spawn::Waiting) -> Result<Target, start::StartError> {
+pub fn bring_up(program: &spawn::Waiting) -> Result<Target, start::StartError> {
     let waiter = heapattach_injector::wait::Waiter::new().map_err(start::StartError::Request)?;
     start::seize(program.pid)?;
     program.go().map_err(|_| start::StartError::Ended)?;
@@ -149,6 +149,20 @@ fn run_target(
     }
 }
 
+/// The session of a check.
+///
+/// # Errors
+/// As [`attach::attach`].
+pub fn begin<'t>(
+    target: &'t Target,
+    image: &'t heapattach_injector::payload_image::PayloadImage,
+    options: Options,
+    held: Option<Stopped<'t>>,
+) -> Result<Session<'t>, Failure> {
+    guard::check_headroom(&target.process).map_err(|refusal| Failure::clean(refusal, false))?;
+    attach::attach(target, image, options, held)
+}
+
 fn attach_held<'t>(
     target: &'t Target,
     image: &'t heapattach_injector::payload_image::PayloadImage,
@@ -159,13 +173,13 @@ fn attach_held<'t>(
 }
 
 /// A program that cannot be watched must not run unwatched under our name.
-fn end_program(pid: i32) {
+pub fn end_program(pid: i32) {
     let pid_of = nix::unistd::Pid::from_raw(pid);
     let _ = nix::sys::signal::kill(pid_of, nix::sys::signal::Signal::SIGKILL);
     reap_soon(pid);
 }
 
-fn reap_soon(pid: i32) {
+pub fn reap_soon(pid: i32) {
     for _ in 0..1000 {
         if reap(pid).is_some() {
             return;
@@ -175,7 +189,7 @@ fn reap_soon(pid: i32) {
 }
 
 /// How the program ended; `None` if the command is gone first, and nobody wants to know.
-fn wait_for_end(line: &mut Line, target: &Target) -> Option<ExitReport> {
+pub fn wait_for_end(line: &mut Line, target: &Target) -> Option<ExitReport> {
     loop {
         target.release_late();
         if let Some(status) = reap(target.process.pid()) {
@@ -210,7 +224,12 @@ fn store_for(target: &Target) -> Option<Store> {
     Some(Store { path: Some(path), file })
 }
 
-fn announce(line: &mut Line, session: &Session<'_>, report: &Report, recording: Option<PathBuf>) {
+pub fn announce(
+    line: &mut Line,
+    session: &Session<'_>,
+    report: &Report,
+    recording: Option<PathBuf>,
+) {
     let stopped: Duration = session.stops.iter().map(|stop| stop.cost.stopped).sum();
     line.send(&Message::Attached {
         pid: report.pid,
@@ -222,7 +241,7 @@ fn announce(line: &mut Line, session: &Session<'_>, report: &Report, recording: 
 }
 
 /// Writes down why there was no session.
-fn refuse(report: &mut Report, failure: &Failure) {
+pub fn refuse(report: &mut Report, failure: &Failure) {
     report.error = Some(with_causes(&*failure.error));
     report.outcome = "refused".to_owned();
     report.target = if failure.touched { "restored" } else { "untouched" }.to_owned();

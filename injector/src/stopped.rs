@@ -369,7 +369,9 @@ pub(crate) fn insist<T>(mut request: impl FnMut() -> Result<T, Errno>) -> Result
 
 /// The thread to borrow for system calls: of those that suffer least, the first.
 pub fn choose_carrier<'s>(stop: &'s Stopped<'_>) -> Option<&'s StoppedThread> {
-    let mut threads: Vec<&StoppedThread> = stop.threads.iter().collect();
+    let ending = stop.target.ending.borrow();
+    let mut threads: Vec<&StoppedThread> =
+        stop.threads.iter().filter(|thread| !ending.contains(&thread.tid)).collect();
     threads.sort_by_key(|t| arch::activity(&t.registers));
     let free = threads.iter().find(|t| rseq::section(stop, t).is_none());
     free.or(threads.first()).copied()

@@ -30,7 +30,7 @@ mod speed;
 pub use blocks::{Block, Blocks};
 pub use finding::{Amount, Finding, Findings, Kind};
 pub use memory::{Layout, Memory, Piece, Pointer};
-pub use root::RootKind;
+pub use root::{RootKind, RootSet};
 
 use graph::Graph;
 use inside::Inside;

@@ -24,7 +24,6 @@ use crate::{
     arch,
     home::Home,
     proc::{Process, maps},
-    ptrace,
     remote_call::{Carrier, CarrierError},
     stopped::{StopError, Stopped, choose_carrier, insist},
     target::Target,
