@@ -261,8 +261,8 @@ pub struct CheckArgs {
     /// How long to record before the check: 300ms, 5s, 10m, 1h [default: until Ctrl-C, or the end]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
     pub duration: Option<Duration>,
-    /// When to check a program that is started: at its `exit`, or at a `signal`, which it does not
-    /// see: signal:USR2
+    /// When to check a program that is started: at its `exit`, when all is done; at `exit-start`,
+    /// before what is left to exit is done; or at a `signal`, which it does not see: signal:USR2
     #[arg(long, value_name = "WHEN", default_value = "exit", value_parser = parse_moment)]
     pub at: Moment,
     /// How memory is kept as it was: read while the process stands still, copied meanwhile, or kept
@@ -318,6 +318,8 @@ pub struct CheckArgs {
 pub enum Moment {
     /// When the program ends.
     Exit,
+    /// When it calls `exit`, or returns from `main`.
+    ExitStart,
     /// When it is sent this signal.
     Signal(i32),
 }
@@ -502,13 +504,14 @@ fn parse_moment(text: &str) -> Result<Moment, String> {
     let (when, name) = text.split_once(':').unwrap_or((text, "USR2"));
     match when {
         "exit" if !text.contains(':') => Ok(Moment::Exit),
+        "exit-start" if !text.contains(':') => Ok(Moment::ExitStart),
         "signal" => {
             let signal: Signal = format!("SIG{}", name.trim_start_matches("SIG"))
                 .parse()
                 .map_err(|_| format!("`{name}` is no signal"))?;
             Ok(Moment::Signal(signal as i32))
         }
-        _ => Err(format!("`{text}` is not exit or signal")),
+        _ => Err(format!("`{text}` is not exit, exit-start or signal")),
     }
 }
 

@@ -23,7 +23,7 @@ const MOST_FINDINGS: usize = 1000;
 pub struct CheckReport {
     /// [`SCHEMA`].
     pub schema: String,
-    /// When it was made: `exit`, `signal`, `asked` or `time`.
+    /// When it was made: `exit`, `exit-start`, `signal`, `asked` or `time`.
     pub at: String,
     /// Whether every block since the start is known; else older ones hold whatever they hold.
     pub is_complete: bool,

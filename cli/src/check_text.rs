@@ -94,6 +94,7 @@ pub fn summary(check: &CheckReport) -> String {
 fn when(check: &CheckReport) -> &'static str {
     match check.at.as_str() {
         "exit" => "at its end",
+        "exit-start" => "when it began to end",
         "signal" => "at the signal",
         "time" => "when its time was over",
         _ => "when asked for",

@@ -12,6 +12,7 @@ use std::{
 use heapattach_injector::{
     attach::Options,
     counts::Lost,
+    event::StackId,
     fault, heartbeat,
     keeper::{Event, Keeper},
     plan::Way,
@@ -28,7 +29,7 @@ use crate::{
     check::{self, Block, Blocks, Checked, Layout, Memory, Piece, Pointer, RootKind, RootSet},
     check_report::{CheckReport, LookReport, micros},
     clock::Clock,
-    compose::{add_detach, blind_spots, with_causes},
+    compose::{add_detach, blind_spots, stops, with_causes},
     desk::Desk,
     exit::Exit,
     hidden::Hidden,
@@ -56,6 +57,8 @@ const WAITS: u32 = 250_000_000;
 enum End {
     /// The process is at its end.
     Ends,
+    /// It begins to end.
+    Begins,
     /// The signal came.
     Signalled,
     /// As long as asked for.
@@ -72,6 +75,7 @@ impl End {
     fn name(self) -> &'static str {
         match self {
             Self::Ends => "exit",
+            Self::Begins => "exit-start",
             Self::Signalled => "signal",
             Self::Over => "time",
             Self::Asked | Self::Execed | Self::Gone => "asked",
@@ -149,9 +153,9 @@ fn run_target(line: &mut Line, target: &Target, args: &CheckArgs, report: &mut R
     };
     let watched = match args.at {
         Moment::Signal(signal) => Some(signal),
-        Moment::Exit => None,
+        Moment::Exit | Moment::ExitStart => None,
     };
-    let keeper = match Keeper::begin(target, watched) {
+    let mut keeper = match Keeper::begin(target, watched) {
         Ok(keeper) => keeper,
         Err(errno) => {
             report.error = Some(format!("the program cannot be kept traced: {}", errno.desc()));
@@ -160,12 +164,19 @@ fn run_target(line: &mut Line, target: &Target, args: &CheckArgs, report: &mut R
             return;
         }
     };
+    let marked = match args.at {
+        Moment::ExitStart => keeper.mark_exit(),
+        _ => Ok(()),
+    };
     let mut inspection = Inspection::new(args, target);
     match tracer::begin(target, &image, options(args), Some(held)) {
         Ok(mut session) => {
             tracer::announce(line, &session, report, None);
             report.status = Exit::Done.code();
             let end = inspection.run(line, &mut session, Some(keeper), report);
+            if let (Err(why), Some(check)) = (marked, &mut report.check) {
+                check.blind.push(format!("not checked as exit began, but at its end: {why}"));
+            }
             if let Some(exit) = tracer::wait_for_end(line, target) {
                 report.exit = Some(exit);
                 let own = exit.shell_code();
@@ -263,14 +274,18 @@ impl<'a> Inspection<'a> {
             };
             let blind = blind_spots(session);
             let counts = session.stream.counts(memory).unwrap_or_default();
+            // What ends takes everything of ours along.
+            report.target = "restored".to_owned();
+            if let Some(keeper) = keeper {
+                keeper.finish();
+            }
             if end != End::Ends {
                 let detached = session.detach();
                 add_detach(report, &detached);
             }
-            if let Some(keeper) = keeper {
-                keeper.finish();
-            }
             report.outcome = outcome(end).to_owned();
+            report.stops = stops(session);
+            report.window_us = micros(session.exposed);
             report.blind = blind;
             match found {
                 None => {}
@@ -305,6 +320,7 @@ impl<'a> Inspection<'a> {
                     Some(Event::Ends) => return End::Ends,
                     Some(Event::Execs) => return End::Execed,
                     Some(Event::Signalled) => return End::Signalled,
+                    Some(Event::Reached) => return End::Begins,
                     None => {}
                 }
             }
@@ -358,7 +374,7 @@ impl<'a> Inspection<'a> {
         finish_reading: impl FnOnce() -> Option<Recorder>,
     ) -> Result<(Recorder, Seen), String> {
         let target = session.target();
-        let is_over = end == End::Ends;
+        let is_over = matches!(end, End::Ends | End::Begins);
         let (method, expected) = if is_over {
             // Nobody waits for it any more.
             (Method::Stop, Duration::ZERO)
@@ -367,7 +383,7 @@ impl<'a> Inspection<'a> {
             pause::choose(self.args.snapshot, resident, self.args.max_pause)?
         };
         let began = Instant::now();
-        let (stop, busy) = match keeper.filter(|_| is_over) {
+        let (stop, busy) = match keeper.filter(|_| end == End::Ends) {
             Some(keeper) => {
                 let stop = keeper.end().map_err(|error| with_causes(&error))?;
                 let busy = session.busy_thread(&stop);
@@ -379,21 +395,27 @@ impl<'a> Inspection<'a> {
         let Some(recorder) = finish_reading() else {
             return Err("the thread that reads the records failed".to_owned());
         };
-        self.note(target);
+        if is_over {
+            // There is no other time: it takes its map along.
+            self.note(target);
+        }
         let home = &session.patches.home;
         let scene = Scene::of(&stop, std::slice::from_ref(home))
             .map_err(|errno| format!("the memory map cannot be read: {}", errno.desc()))?;
         let is_complete = self.is_complete(session);
-        let layout = layout(&scene, self.args, is_complete);
+        let mut layout = layout(&scene, self.args, is_complete);
+        let blocks: Vec<Block> = recorder.profile().live_blocks().collect();
+        if wanted(self.args).has(RootKind::Loader) {
+            layout.pointers.extend(loaders(&scene, &recorder, &blocks));
+        }
         let image = Image::take(&stop, &scene, method, Some(home));
         let mut image = image.map_err(|error| with_causes(&error))?;
-        let blocks = || Blocks::new(recorder.profile().live_blocks().collect::<Vec<Block>>());
         let (checked, paused) = if method == Method::Stop {
-            let checked = check::check(&blocks(), &layout, &mut image);
+            let checked = check::check(&Blocks::new(blocks), &layout, &mut image);
             (checked, pause_of(stop, stopped_since))
         } else {
             let paused = pause_of(stop, stopped_since);
-            (check::check(&blocks(), &layout, &mut image), paused)
+            (check::check(&Blocks::new(blocks), &layout, &mut image), paused)
         };
         let unreadable_pages = image.unreadable;
         let mut doubts = Vec::new();
@@ -489,7 +511,7 @@ fn missing(recorder: &Recorder, lost: Lost) -> Vec<String> {
 
 fn outcome(end: End) -> &'static str {
     match end {
-        End::Ends | End::Gone => "exited",
+        End::Ends | End::Begins | End::Gone => "exited",
         End::Execed => "execed",
         End::Signalled | End::Over | End::Asked => "detached",
     }
@@ -503,12 +525,29 @@ fn name(method: Method) -> &'static str {
     }
 }
 
-/// What is looked through, and what pointers there are.
-fn layout(scene: &Scene, args: &CheckArgs, is_complete: bool) -> Layout {
-    let wanted: RootSet = match args.roots.as_slice() {
+/// Where pointers count.
+fn wanted(args: &CheckArgs) -> RootSet {
+    match args.roots.as_slice() {
         [] => RootKind::ALL.into_iter().collect(),
         kinds => kinds.iter().copied().collect(),
+    }
+}
+
+/// The blocks that the dynamic loader asked for.
+fn loaders(scene: &Scene, recorder: &Recorder, blocks: &[Block]) -> Vec<Pointer> {
+    let is_loaders = |block: &&Block| {
+        let stack = recorder.records.stack(StackId(block.stack));
+        let caller = stack.and_then(|stack| stack.frames.first());
+        caller.is_some_and(|at| scene.loader.iter().any(|code| code.contains(&at.get())))
     };
+    let pointer =
+        |block: &Block| Pointer { word: block.at, root: RootKind::Loader, holds_whole: true };
+    blocks.iter().filter(is_loaders).map(pointer).collect()
+}
+
+/// What is looked through, and what pointers there are.
+fn layout(scene: &Scene, args: &CheckArgs, is_complete: bool) -> Layout {
+    let wanted = wanted(args);
     let root = |holder: Holder| {
         let kind = kind(holder);
         // What is in no block of a heap that is known as a whole is the allocator's own.

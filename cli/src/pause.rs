@@ -10,9 +10,9 @@ use crate::{
 };
 
 /// What a MiB of the target's memory costs, in microseconds.
-const READ_AND_MARKED: u64 = 4000;
-const COPIED: u64 = 900;
-const CLONED: u64 = 250;
+const READ_AND_MARKED: u64 = 2500;
+const COPIED: u64 = 1300;
+const CLONED: u64 = 300;
 /// What each way costs at least.
 const STOPPED: Duration = Duration::from_millis(3);
 /// A copy of more is more than we want to hold, if there is a choice.
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_refusal_names_value_need_and_cure() {
         let refusal = choose(SnapshotArg::Copy, 1 << 30, LIMIT).unwrap_err();
-        for part in ["about 924.60 ms", "1.0 GiB in use", "250.00 ms", "--max-pause", "fork"] {
+        for part in ["about 1.3 s", "1.0 GiB in use", "250.00 ms", "--max-pause", "fork"] {
             assert!(refusal.contains(part), "{part}: {refusal}");
         }
     }

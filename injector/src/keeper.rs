@@ -14,8 +14,13 @@ use nix::{
 };
 
 use crate::{
-    arch, ptrace,
-    stopped::{StopError, Stopped, insist},
+    addr::RemoteAddr,
+    arch,
+    linker::Rendezvous,
+    module::find_symbol,
+    proc::maps,
+    ptrace,
+    stopped::{StopError, Stopped, insist, interrupt_next},
     target::{Target, reap_thread},
     wait::{Seen, look, look_at_any, reap},
 };
@@ -29,6 +34,8 @@ pub struct Keeper<'t> {
     target: &'t Target,
     /// The signal that is told instead of passed on.
     watched: Option<i32>,
+    /// An instruction that is told when a thread comes to it, and whether one did.
+    mark: Option<(RemoteAddr, bool)>,
     /// Threads that were let go to their end.
     gone: Vec<i32>,
 }
@@ -42,6 +49,8 @@ pub enum Event {
     Execs,
     /// The signal that is watched for was sent; the program has not seen it.
     Signalled,
+    /// The first thread came to the mark.
+    Reached,
 }
 
 impl<'t> Keeper<'t> {
@@ -53,7 +62,25 @@ impl<'t> Keeper<'t> {
         let pid = target.process.pid();
         target.kept.borrow_mut().insert(pid);
         set_options(target, pid)?;
-        Ok(Self { target, watched, gone: Vec::new() })
+        Ok(Self { target, watched, mark: None, gone: Vec::new() })
+    }
+
+    /// Has it told when the first thread comes to this instruction. To be called while the first
+    /// thread is stopped.
+    fn set_mark(&mut self, at: RemoteAddr) -> Result<(), Errno> {
+        ptrace::set_breakpoint(self.target.process.pid(), Some(at.get()))?;
+        self.mark = Some((at, false));
+        Ok(())
+    }
+
+    /// Has it told when the program begins to end in order, by its C library's `exit`.
+    ///
+    /// # Errors
+    /// With the reason, where that cannot be had.
+    pub fn mark_exit(&mut self) -> Result<(), String> {
+        let exit =
+            exit_function(self.target).ok_or("the program has no C library to find it in")?;
+        self.set_mark(exit).map_err(|errno| format!("no debug registers: {}", errno.desc()))
     }
 
     /// Sees to the threads that stopped since the last time.
@@ -84,12 +111,31 @@ impl<'t> Keeper<'t> {
                     self.let_go(tid, 0);
                     return Some(Event::Signalled);
                 }
+                Seen::Signal(libc::SIGTRAP) if self.is_at_mark(tid) => {
+                    let _ = ptrace::set_breakpoint(tid, None);
+                    let is_first = self
+                        .mark
+                        .as_mut()
+                        .is_some_and(|(_, reached)| !std::mem::replace(reached, true));
+                    if is_first {
+                        // It goes no further than to the stop that is asked for next.
+                        let _ = interrupt_next(tid, 0);
+                        return Some(Event::Reached);
+                    }
+                    self.let_go(tid, 0);
+                }
                 Seen::Signal(signal) => self.let_go(tid, signal),
                 Seen::Interrupted => self.meet(tid),
                 Seen::Call | Seen::Event(_) | Seen::Ended | Seen::Nothing => self.let_go(tid, 0),
             }
         }
         None
+    }
+
+    fn is_at_mark(&self, tid: i32) -> bool {
+        let at =
+            insist(|| ptrace::registers(tid)).map(|registers| arch::program_counter(&registers));
+        self.mark.is_some_and(|(mark, _)| at == Ok(mark))
     }
 
     /// A thread that is new, or stopped with its process, or was interrupted once too often.
@@ -104,6 +150,9 @@ impl<'t> Keeper<'t> {
             }
             self.target.kept.borrow_mut().insert(tid);
             let _ = set_options(self.target, tid);
+            if let Some((mark, false)) = self.mark {
+                let _ = ptrace::set_breakpoint(tid, Some(mark.get()));
+            }
         }
         const STOPS: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
         let info = getsiginfo(Pid::from_raw(tid));
@@ -181,6 +230,14 @@ impl<'t> Keeper<'t> {
 
     /// Lets everything go for good: the process runs on untraced, or ends.
     pub fn finish(self) {
+        if self.mark.is_some()
+            && let Ok(stop) = Stopped::all(self.target)
+        {
+            // The kernel would leave them set.
+            for thread in stop.threads() {
+                let _ = ptrace::set_breakpoint(thread.tid, None);
+            }
+        }
         let ending = self.target.ending.take();
         let kept = self.target.kept.take();
         for &tid in &ending {
@@ -215,4 +272,15 @@ impl<'t> Keeper<'t> {
 
 fn set_options(target: &Target, tid: i32) -> Result<(), Errno> {
     setoptions(Pid::from_raw(tid), target.options | target.kept_options())
+}
+
+/// Where the program's C library ends it in order.
+fn exit_function(target: &Target) -> Option<RemoteAddr> {
+    let auxv = target.process.auxv().ok()?;
+    let text = target.process.read("maps").ok()?;
+    let maps = maps::parse(&text).ok()?;
+    let lists = Rendezvous::find(&target.memory, &auxv, &maps).ok()?;
+    let links = lists.modules(&target.memory).ok()?;
+    let mut own = links.iter().filter(|link| link.namespace == 0 && !link.is_executable());
+    own.find_map(|link| find_symbol(&target.memory, link, b"exit").ok().flatten())
 }

@@ -24,6 +24,9 @@ use crate::{arch::Registers, fault::point};
 /// A set of signals as the kernel keeps it.
 pub type SignalMask = u64;
 
+/// Where `struct user` has the debug registers.
+const DEBUG_REGISTERS_AT: usize = std::mem::offset_of!(libc::user, u_debugreg);
+
 /// Room for any vector state up to AMX.
 const VECTOR_STATE_LIMIT: usize = 16 << 10;
 
@@ -150,6 +153,27 @@ pub fn rseq_area(tid: i32) -> Result<u64, Errno> {
         (&raw mut configuration).expose_provenance(),
     )?;
     Ok(configuration[0])
+}
+
+/// `PTRACE_POKEUSER` of the debug registers: has the thread stop with `SIGTRAP` before the
+/// instruction at `at`, or not any more.
+///
+/// # Errors
+/// `ESRCH` if it is gone or not stopped, `ENOSPC` where there are no such registers.
+pub(crate) fn set_breakpoint(tid: i32, at: Option<u64>) -> Result<(), Errno> {
+    point("PTRACE_POKEUSER")?;
+    let register = |number: usize| DEBUG_REGISTERS_AT + number * size_of::<u64>();
+    let poke = |number: usize, value: u64| {
+        let value = usize::try_from(value).map_err(|_| Errno::EINVAL)?;
+        request(libc::PTRACE_POKEUSER, tid, register(number), value)
+    };
+    const CONTROL: usize = 7;
+    const FIRST_ON_EXECUTION: u64 = 1;
+    poke(CONTROL, 0)?;
+    match at {
+        Some(at) => poke(0, at).and_then(|()| poke(CONTROL, FIRST_ON_EXECUTION)),
+        None => poke(0, 0),
+    }
 }
 
 /// `PTRACE_LISTEN`: leave it stopped as its process is, and hear of it when that ends.

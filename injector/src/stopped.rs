@@ -271,6 +271,10 @@ impl<'t> Stopped<'t> {
 
     /// Waits until the thread has stopped for us.
     fn collect(&mut self, tid: i32, deadline: Instant) -> Result<(), StopError> {
+        // Met at its end before: it stands there.
+        if self.target.ending.borrow().contains(&tid) {
+            return self.push(tid);
+        }
         loop {
             let soon = deadline.min(Instant::now() + CLOSER_LOOK);
             match self.target.waiter.wait(tid, soon) {

@@ -142,11 +142,4 @@ impl Findings {
     pub fn sum(&self, kind: Kind) -> Amount {
         self.sums[kind as usize]
     }
-
-    /// What is lost for certain.
-    pub fn lost(&self) -> Amount {
-        let mut lost = self.sum(Kind::Direct);
-        lost.merge(self.sum(Kind::Indirect));
-        lost
-    }
 }

@@ -32,17 +32,19 @@ pub enum RootKind {
     Shared,
     /// Memory of the heap that nothing is known of
     Heap,
-    /// What the kernel keeps for it: epoll, timers, robust locks
+    /// What the kernel keeps for it: epoll, timers
     Kernel,
+    /// What the dynamic loader asked for: it has its own ways of keeping it
+    Loader,
 }
 
 /// A set of kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RootSet(u8);
+pub struct RootSet(u16);
 
 impl RootKind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Registers,
         Self::Stacks,
         Self::Tls,
@@ -51,6 +53,7 @@ impl RootKind {
         Self::Shared,
         Self::Heap,
         Self::Kernel,
+        Self::Loader,
     ];
 }
 

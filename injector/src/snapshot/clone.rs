@@ -138,8 +138,16 @@ impl<'t> Clone<'t> {
     /// Ends it, and has the target take in its end; answers how long the target stood still.
     pub fn finish(mut self) -> Result<Duration, CloneError> {
         self.end();
-        let stop = Stopped::all(self.target)?;
-        let result = self.take_in(&stop);
+        let stop = match Stopped::all(self.target) {
+            Ok(stop) => stop,
+            // Whoever inherits its children takes them in.
+            Err(StopError::Gone) => return Ok(Duration::ZERO),
+            Err(error) => return Err(error.into()),
+        };
+        let result = match self.take_in(&stop) {
+            Err(CloneError::NoCarrier) if self.target.is_kept() => Ok(()),
+            result => result,
+        };
         let cost = stop.finish();
         result.map(|()| cost.stopped)
     }

@@ -41,6 +41,8 @@ pub struct Scene {
     pub pointers: Vec<Pointer>,
     /// Its code; sorted.
     pub code: Vec<Range<u64>>,
+    /// The code of the dynamic loader.
+    pub loader: Vec<Range<u64>>,
     /// What is mapped from files; sorted.
     pub files: Vec<Range<u64>>,
     /// Threads whose registers could not be read.
@@ -57,6 +59,8 @@ impl Scene {
     pub fn of(stop: &Stopped<'_>, homes: &[Home]) -> Result<Self, nix::errno::Errno> {
         let target = stop.target();
         let (process, memory) = (&target.process, &target.memory);
+        // The first thread may have ended alone.
+        process.find_voice();
         let text = process.read("maps")?;
         let maps = maps::parse(&text).map_err(|_| nix::errno::Errno::EPROTO)?;
         let mut scene = Self::default();
@@ -86,6 +90,7 @@ impl Scene {
         scene.ask_kernel(process);
         let range = |m: &Mapping<'_>| m.range.start.get()..m.range.end.get();
         scene.code = maps.iter().filter(|m| m.executable).map(range).collect();
+        scene.loader = loader(process, &maps).filter(|m| m.executable).map(range).collect();
         scene.files = maps.iter().filter(|m| m.inode != 0 && m.readable).map(range).collect();
         Ok(scene)
     }
@@ -142,6 +147,17 @@ impl Scene {
         }
         self.pointers.extend(kernel::timers(&process.read_process("timers").unwrap_or_default()));
     }
+}
+
+/// The mappings of the dynamic loader's file.
+fn loader<'m, 'a>(
+    process: &Process,
+    maps: &'m [Mapping<'a>],
+) -> impl Iterator<Item = &'m Mapping<'a>> {
+    let base = process.auxv().ok().and_then(|auxv| auxv.interpreter);
+    let own = base.and_then(|base| maps::covering(maps, base));
+    let own = own.map(|own| (own.device, own.inode)).filter(|(_, inode)| *inode != 0);
+    maps.iter().filter(move |m| own == Some((m.device, m.inode)))
 }
 
 /// Cuts areas down to what was written to. Shared memory may have been written to by others.
