@@ -534,6 +534,18 @@ mod tests {
     }
 
     #[test]
+    fn a_moment_is_an_end_or_a_signal() {
+        assert_eq!(parse_moment("exit"), Ok(Moment::Exit));
+        assert_eq!(parse_moment("exit-start"), Ok(Moment::ExitStart));
+        for text in ["signal", "signal:USR2", "signal:SIGUSR2"] {
+            assert_eq!(parse_moment(text), Ok(Moment::Signal(Signal::SIGUSR2 as i32)));
+        }
+        for text in ["", "exit:USR2", "signal:", "signal:NONE", "end"] {
+            assert!(parse_moment(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn patterns_of_frames_add_up() {
         let line = ["heapattach", "-p", "1", "--hide-frames", "a::*,b", "--hide-frames", "none"];
         let cli = Cli::try_parse_from(line).unwrap();

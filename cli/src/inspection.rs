@@ -184,9 +184,16 @@ fn run_target(line: &mut Line, target: &Target, args: &CheckArgs, report: &mut R
                     report.status = own;
                 }
             }
-            if matches!(end, Some(End::Execed | End::Gone)) {
-                report.why =
-                    Some("it became another program before it could be checked".to_owned());
+            report.why = match end {
+                Some(End::Execed) => {
+                    Some("it became another program before it could be".to_owned())
+                }
+                Some(End::Gone) => Some("it was gone before it could be".to_owned()),
+                _ => None,
+            };
+            // What was not checked must not pass for clean.
+            if report.check.is_none() && report.status == Exit::Done.code() {
+                report.status = Exit::Incomplete.code();
             }
         }
         Err(failure) => {

@@ -123,7 +123,7 @@ fn another_program_is_not_checked_and_that_is_said() {
     let result = leaks.check("simple", "exec", &[]);
     assert!(result.report["check"].is_null(), "{}", result.report);
     assert!(result.report["why"].as_str().is_some_and(|why| why.contains("another program")));
-    assert_eq!(result.code, Some(0));
+    assert_eq!(result.code, Some(6));
 }
 
 #[test]
@@ -136,7 +136,8 @@ fn a_signal_is_a_moment_too_and_the_program_does_not_see_it() {
         assert_eq!(result.check()["at"], "signal", "{method}");
         assert_eq!(result.check()["look"]["method"], method);
         assert_eq!(result.report["target"], "restored", "{method}: {}", result.report);
-        assert_eq!((result.code, &result.report["exit"]["code"]), (Some(23), &0.into()));
+        let codes = (result.code, &result.report["exit"]["code"]);
+        assert_eq!(codes, (Some(23), &0.into()), "{method}: {}", result.check());
     }
 }
 

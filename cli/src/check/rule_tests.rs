@@ -135,8 +135,8 @@ fn shared_strings_are_held_by_their_first_letter() {
 fn an_object_is_held_by_its_second_base_class() {
     for (second, kind) in [(LIBRARY + 0x2100, Kind::Reachable), (7, Kind::Possible)] {
         let mut image = image();
-        image.layout.code = vec![LIBRARY..LIBRARY + 0x1000];
-        image.layout.files = vec![LIBRARY..LIBRARY + 0x3000];
+        image.layout.code.push(LIBRARY..LIBRARY + 0x1000);
+        image.layout.files.push(LIBRARY..LIBRARY + 0x3000);
         image.block(HEAP, 64, 1);
         image.write(HEAP, LIBRARY + 0x2000);
         image.write(HEAP + 32, second);
