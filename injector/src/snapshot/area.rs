@@ -184,6 +184,8 @@ fn is_memory(label: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
     use crate::proc::maps::parse;
 
@@ -257,8 +259,9 @@ mod tests {
 
     #[test]
     fn what_is_hidden_is_left_out() {
-        let (idle, hidden) = ([0x7f00_0000_1000..0x7f00_0010_1000], [0x40_1800..0x40_2800]);
-        let known = Known { idle_stacks: &idle, hidden: &hidden, ..Known::default() };
+        let (idle, hidden) = (0x7f00_0000_1000..0x7f00_0010_1000, 0x40_1800..0x40_2800);
+        let (idle_stacks, hidden) = (slice::from_ref(&idle), slice::from_ref(&hidden));
+        let known = Known { idle_stacks, hidden, ..Known::default() };
         assert_eq!(find(&known, 0x7f00_0005_0000), None);
         assert_eq!(find(&known, 0x40_17ff), Some(Holder::Globals));
         assert_eq!(find(&known, 0x40_1800), None);
