@@ -6,7 +6,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use heapattach_abi::{ring::SLOT_BYTES, stacks::USUAL_FRAMES};
 use heapattach_injector::{asked, functions::Function, plan::HookMode};
 
+use nix::sys::signal::Signal;
+
 use crate::{
+    check::RootKind,
     look::{DiffArgs, ReportArgs},
     quantity::{parse_duration, parse_size},
     which::WhichArgs,
@@ -19,6 +22,7 @@ Examples:
   heapattach -p 4711 --follow            who holds most, every five seconds; SIGUSR1 marks a moment
   heapattach --name redis-server         also --cgroup redis.service, --container 4f1c8a2b
   heapattach run -- ./server --port 80   from the first instruction on
+  heapattach check -- ./tests            which blocks does it lose? 23 if any
   heapattach report FILE                 look at a recording again: trees, pictures, other tools
   heapattach diff A B                    what became different between two of them
   heapattach doctor -p 4711              what would be done to it; touches nothing
@@ -43,6 +47,12 @@ Examples:
   heapattach run -- ./server --port 80
   heapattach run --all --report heap.txt -- make test      every block, exactly
   heapattach run --follow-forks -- nginx -g 'daemon off;'  every process that it forks, too";
+
+const CHECK: &str = "\
+Examples:
+  heapattach check -- ./tests                    at its end; exits with 23 if something is lost
+  heapattach check --at signal:USR2 -- ./server  when it gets this signal
+  heapattach check -p 4711 --duration 60s        what was allocated in this minute, and lost";
 
 const DOCTOR: &str = "\
 Examples:
@@ -75,6 +85,8 @@ pub struct Cli {
 pub enum Command {
     /// Start a program and count from its first instruction
     Run(Box<RunArgs>),
+    /// Find blocks that nobody can get at any more
+    Check(Box<CheckArgs>),
     /// Show a recording, or write it for another program
     Report(Box<ReportArgs>),
     /// Show what became different between two recordings, or two moments of one
@@ -259,6 +271,104 @@ pub struct RunArgs {
     pub command: Vec<OsString>,
 }
 
+/// `heapattach check`.
+#[derive(Clone, Debug, Args)]
+#[command(before_help = CHECK)]
+pub struct CheckArgs {
+    /// The process to check: of its blocks, those that it allocates from now on
+    #[arg(
+        short,
+        long,
+        value_name = "PID",
+        value_parser = clap::value_parser!(i32).range(1..),
+        conflicts_with_all = ["command", "at"]
+    )]
+    pub pid: Option<i32>,
+    /// How long to record before the check: 300ms, 5s, 10m, 1h [default: until Ctrl-C, or the end]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub duration: Option<Duration>,
+    /// When to check a program that is started: at its `exit`, when all is done; at `exit-start`,
+    /// before what is left to exit is done; or at a `signal`, which it does not see: signal:USR2
+    #[arg(long, value_name = "WHEN", default_value = "exit", value_parser = parse_moment)]
+    pub at: Moment,
+    /// How memory is kept as it was: read while the process stands still, copied meanwhile, or kept
+    /// by a clone of the process
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub snapshot: SnapshotArg,
+    /// How long the check may stop a process that is to go on
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "250ms",
+        value_parser = parse_duration,
+        allow_hyphen_values = true
+    )]
+    pub max_pause: Duration,
+    /// Where pointers count [default: everywhere]
+    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    pub roots: Vec<RootKind>,
+    /// Where to hook
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub hooks: HookArg,
+    /// Hook a function of the program's own: its symbol, its name in the source, or its address in the
+    /// program's file; FORM is malloc, calloc, realloc, memalign, free, alloc:size=argN,
+    /// alloc:size=argN*argM, realloc:ptr=argN,size=argM or free:ptr=argN. It must not throw
+    #[arg(long, value_name = "FUNCTION=FORM", value_parser = asked::parse)]
+    pub hook: Vec<Function>,
+    /// Frames of a stack that are recorded, at most 255
+    #[arg(
+        long,
+        value_name = "FRAMES",
+        default_value_t = USUAL_FRAMES,
+        value_parser = clap::value_parser!(u32).range(1..=255),
+        allow_hyphen_values = true
+    )]
+    pub max_depth: u32,
+    /// Look past functions with such names for who asked for memory
+    #[arg(long, value_name = "GLOB", value_delimiter = ',')]
+    pub hide_frames: Vec<String>,
+    /// The exit status if something is lost
+    #[arg(long, value_name = "STATUS", default_value_t = 23)]
+    pub error_exitcode: u8,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write the result there
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Attach although a seccomp filter cannot be suspended
+    #[arg(long)]
+    pub force: bool,
+    /// The program and its arguments
+    #[arg(required_unless_present = "pid", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+}
+
+/// The value of `--at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// When the program ends.
+    Exit,
+    /// When it calls `exit`, or returns from `main`.
+    ExitStart,
+    /// When it is sent this signal.
+    Signal(i32),
+}
+
+/// The value of `--snapshot`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SnapshotArg {
+    /// Copy what is small, clone what is large
+    #[default]
+    Auto,
+    /// Look while it stands still
+    Stop,
+    /// Copy, and look then
+    Copy,
+    /// Clone, and look at the clone
+    Fork,
+}
+
 /// `heapattach doctor`.
 #[derive(Clone, Debug, Args)]
 #[command(before_help = DOCTOR)]
@@ -431,6 +541,21 @@ fn parse_ring(text: &str) -> Result<u32, String> {
     is_sound.then_some(bits).ok_or_else(|| format!("`{text}` is not 4KiB to 8MiB"))
 }
 
+fn parse_moment(text: &str) -> Result<Moment, String> {
+    let (when, name) = text.split_once(':').unwrap_or((text, "USR2"));
+    match when {
+        "exit" if !text.contains(':') => Ok(Moment::Exit),
+        "exit-start" if !text.contains(':') => Ok(Moment::ExitStart),
+        "signal" => {
+            let signal: Signal = format!("SIG{}", name.trim_start_matches("SIG"))
+                .parse()
+                .map_err(|_| format!("`{name}` is no signal"))?;
+            Ok(Moment::Signal(signal as i32))
+        }
+        _ => Err(format!("`{text}` is not exit, exit-start or signal")),
+    }
+}
+
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim_end_matches('%').parse::<f64>().ok();
     number
@@ -447,6 +572,18 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_moment_is_an_end_or_a_signal() {
+        assert_eq!(parse_moment("exit"), Ok(Moment::Exit));
+        assert_eq!(parse_moment("exit-start"), Ok(Moment::ExitStart));
+        for text in ["signal", "signal:USR2", "signal:SIGUSR2"] {
+            assert_eq!(parse_moment(text), Ok(Moment::Signal(Signal::SIGUSR2 as i32)));
+        }
+        for text in ["", "exit:USR2", "signal:", "signal:NONE", "end"] {
+            assert!(parse_moment(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use heapattach_injector::{
     patch::ActiveHook,
     plan::Way,
     proc::Process,
-    session::{Detached, Session, StopReason},
+    session::{Detached, Session, StopReason, StopRecord},
 };
 
 use crate::{
@@ -58,20 +58,7 @@ pub fn compose(
         }
     }
     report.functions.sort_by_key(|f| std::cmp::Reverse(f.calls));
-    report.stops = session
-        .stops
-        .iter()
-        .map(|stop| StopReport {
-            why: match stop.reason {
-                StopReason::Attach => "attach",
-                StopReason::Module => "module",
-                StopReason::Detach => "detach",
-            }
-            .to_owned(),
-            threads: stop.cost.threads,
-            stopped_us: stop.cost.stopped.as_secs_f64() * 1e6,
-        })
-        .collect();
+    report.stops = stops(session);
     report.window_us = session.exposed.as_secs_f64() * 1e6;
     let home = &session.patches.home;
     let region = home.header().region;
@@ -80,6 +67,21 @@ pub fn compose(
         used: home.used() + session.stream.memory().unwrap_or(region),
     };
     report
+}
+
+/// How often the target was stopped.
+pub fn stops(session: &Session<'_>) -> Vec<StopReport> {
+    let stop = |stop: &StopRecord| StopReport {
+        why: match stop.reason {
+            StopReason::Attach => "attach",
+            StopReason::Module => "module",
+            StopReason::Detach => "detach",
+        }
+        .to_owned(),
+        threads: stop.cost.threads,
+        stopped_us: stop.cost.stopped.as_secs_f64() * 1e6,
+    };
+    session.stops.iter().map(stop).collect()
 }
 
 fn function_row(

@@ -8,6 +8,9 @@
 //! ```
 
 mod args;
+mod check;
+mod check_report;
+mod check_text;
 mod clock;
 mod commands;
 mod compose;
@@ -25,6 +28,7 @@ mod hidden;
 mod household;
 mod html;
 mod inscription;
+mod inspection;
 pub mod ledger;
 mod line;
 mod look;
@@ -33,6 +37,7 @@ mod message;
 mod naming;
 mod observation;
 mod output;
+mod pause;
 mod payload;
 pub mod profile;
 mod progress;
@@ -86,6 +91,7 @@ pub fn main() -> ExitCode {
     };
     let exit = match (&cli.command, pid) {
         (Some(Command::Run(args)), _) => commands::run::run(args),
+        (Some(Command::Check(args)), _) => commands::check::check(args),
         (Some(Command::Report(args)), _) => commands::report::report(args),
         (Some(Command::Diff(args)), _) => commands::diff::diff(args),
         (Some(Command::Completions(args)), _) => commands::completions::completions(args),

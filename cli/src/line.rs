@@ -63,8 +63,26 @@ impl Line {
         }
     }
 
-    /// Waits up to `time` for somebody to say something, or the target to end; answers what was
-    /// said, if anything.
+    /// As [`Line::listen`]; with `is_kept` it also ends when a traced thread stops.
+    pub fn listen_beside(
+        &mut self,
+        target: &Target,
+        is_kept: bool,
+        time: Duration,
+    ) -> Option<Heard> {
+        if is_kept {
+            let mut fds = [
+                PollFd::new(self.ear.as_fd(), PollFlags::POLLIN),
+                PollFd::new(target.waiter.changes().as_fd(), PollFlags::POLLIN),
+            ];
+            let millis = u16::try_from(time.as_millis() + 1).unwrap_or(u16::MAX);
+            let _ = poll(&mut fds, PollTimeout::from(millis));
+        }
+        self.listen(target, if is_kept { Duration::ZERO } else { time })
+    }
+
+    /// Waits up to `time` for the command to say something, or the target to end; answers what the
+    /// command said, if anything.
     pub fn listen(&mut self, target: &Target, time: Duration) -> Option<Heard> {
         let mut fds = vec![PollFd::new(self.ear.as_fd(), PollFlags::POLLIN)];
         if let Some(pidfd) = target.process.pidfd() {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    expense::Expense, site_report::HeapReport, stack_report::StacksReport, symbols::Missing,
-    view::Summary,
+    check_report::CheckReport, expense::Expense, site_report::HeapReport,
+    stack_report::StacksReport, symbols::Missing, view::Summary,
 };
 
 /// Raised whenever a field changes its meaning or goes away; new fields may come.
@@ -74,6 +74,9 @@ pub struct Report {
     /// What heapattach itself took.
     #[serde(default)]
     pub expense: Expense,
+    /// What a check found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckReport>,
     /// `run` only, or a process that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitReport>,

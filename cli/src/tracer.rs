@@ -16,6 +16,7 @@ use heapattach_injector::{
     proc::Process,
     session::Session,
     start,
+    stopped::Stopped,
     target::Target,
     wait::reap,
 };
@@ -174,7 +175,7 @@ fn run_alone(
 }
 
 /// Lets the forked child exec, under our eyes.
-fn bring_up(program: &spawn::Waiting) -> Result<Target, start::StartError> {
+pub fn bring_up(program: &spawn::Waiting) -> Result<Target, start::StartError> {
     let waiter = heapattach_injector::wait::Waiter::new().map_err(start::StartError::Request)?;
     start::seize(program.pid)?;
     program.go().map_err(|_| start::StartError::Ended)?;
@@ -230,6 +231,20 @@ fn run_target(
     }
 }
 
+/// The session of a check.
+///
+/// # Errors
+/// As [`attach::attach`].
+pub fn begin<'t>(
+    target: &'t Target,
+    image: &'t heapattach_injector::payload_image::PayloadImage,
+    options: Options,
+    held: Option<Stopped<'t>>,
+) -> Result<Session<'t>, Failure> {
+    guard::check_headroom(&target.process).map_err(|refusal| Failure::clean(refusal, false))?;
+    attach::attach(target, image, options, held)
+}
+
 /// A program that cannot be watched must not run unwatched under our name.
 pub fn end_program(pid: i32) {
     let pid_of = nix::unistd::Pid::from_raw(pid);
@@ -237,7 +252,7 @@ pub fn end_program(pid: i32) {
     reap_soon(pid);
 }
 
-fn reap_soon(pid: i32) {
+pub fn reap_soon(pid: i32) {
     for _ in 0..1000 {
         if reap(pid).is_some() {
             return;
@@ -247,7 +262,7 @@ fn reap_soon(pid: i32) {
 }
 
 /// How the program ended; `None` if the command is gone first, and nobody wants to know.
-fn wait_for_end(line: &mut Line, target: &Target) -> Option<ExitReport> {
+pub fn wait_for_end(line: &mut Line, target: &Target) -> Option<ExitReport> {
     loop {
         target.release_late();
         if let Some(status) = reap(target.process.pid()) {

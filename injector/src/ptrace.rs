@@ -26,6 +26,9 @@ use crate::{
 /// A set of signals as the kernel keeps it.
 pub type SignalMask = u64;
 
+/// Where `struct user` has the debug registers.
+const DEBUG_REGISTERS_AT: usize = std::mem::offset_of!(libc::user, u_debugreg);
+
 /// Room for any vector state up to AMX.
 const VECTOR_STATE_LIMIT: usize = 16 << 10;
 
@@ -180,6 +183,27 @@ pub(crate) fn set_options(tid: i32, options: Options) -> Result<(), Errno> {
 pub(crate) fn event_message(tid: i32) -> Result<i32, Errno> {
     let message = ptrace::getevent(Pid::from_raw(tid))?;
     i32::try_from(message).map_err(|_| Errno::ERANGE)
+}
+
+/// `PTRACE_POKEUSER` of the debug registers: has the thread stop with `SIGTRAP` before the
+/// instruction at `at`, or not any more.
+///
+/// # Errors
+/// `ESRCH` if it is gone or not stopped, `ENOSPC` where there are no such registers.
+pub(crate) fn set_breakpoint(tid: i32, at: Option<u64>) -> Result<(), Errno> {
+    point("PTRACE_POKEUSER")?;
+    let register = |number: usize| DEBUG_REGISTERS_AT + number * size_of::<u64>();
+    let poke = |number: usize, value: u64| {
+        let value = usize::try_from(value).map_err(|_| Errno::EINVAL)?;
+        request(libc::PTRACE_POKEUSER, tid, register(number), value)
+    };
+    const CONTROL: usize = 7;
+    const FIRST_ON_EXECUTION: u64 = 1;
+    poke(CONTROL, 0)?;
+    match at {
+        Some(at) => poke(0, at).and_then(|()| poke(CONTROL, FIRST_ON_EXECUTION)),
+        None => poke(0, 0),
+    }
 }
 
 fn request(request: libc::c_uint, tid: i32, address: usize, data: usize) -> Result<(), Errno> {

@@ -19,17 +19,21 @@ use crate::{
     plan::{PlannedHook, Way, plan},
     prepare::{fall_back, out_of_reach, still_there},
     proc::maps,
+    quiet,
     slots::{self, Sorted},
-    stopped::{StopCost, Stopped},
+    stopped::{StopCost, StopError, Stopped},
     stream::Stream,
     survey::{Survey, Surveyor},
     target::Target,
-    undo::{Left, Undone, undo},
+    undo::{Left, Undone, evidence, undo},
     unwind::Tables,
 };
 
 /// So many failures are told one by one.
 const MISSED_LIMIT: usize = 20;
+
+/// How often a stop is tried again because a thread was in the middle of an allocation.
+const IDLE_TRIES: usize = 30;
 
 /// Why a session stopped the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,6 +252,36 @@ impl<'t> Session<'t> {
         if let Way::Entry(_) = hook.way {
             out_of_reach(hook, &(home.at()..home.end()), self.options.mode);
         }
+    }
+
+    /// Stops the target while none of its threads is in the middle of an allocation, as far as that
+    /// can be had; else with the thread that was.
+    ///
+    /// # Errors
+    /// When it cannot be stopped.
+    pub fn stop_idle(&self) -> Result<(Stopped<'t>, Option<i32>), StopError> {
+        for _ in 1..IDLE_TRIES {
+            let stop = Stopped::all(self.target)?;
+            if self.busy_thread(&stop).is_none() {
+                return Ok((stop, None));
+            }
+            stop.finish();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let stop = Stopped::all(self.target)?;
+        let busy = self.busy_thread(&stop);
+        Ok((stop, busy))
+    }
+
+    /// A thread that is in our code, or was called from it.
+    pub fn busy_thread(&self, stop: &Stopped<'_>) -> Option<i32> {
+        let home = &self.patches.home;
+        let text = self.target.process.read("maps").unwrap_or_default();
+        let maps = maps::parse(&text).unwrap_or_default();
+        let code = home.code();
+        let length = code.end.get() - code.start.get();
+        let is_inside = |word: u64| word.wrapping_sub(code.start.get()) < length;
+        quiet::thread_in(stop, &maps, evidence(&self.target.memory, home), is_inside)
     }
 
     /// Gives everything back, in the target and in the children it forked meanwhile.

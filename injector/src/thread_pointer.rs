@@ -41,7 +41,8 @@ pub(crate) fn run_to_it(target: &Target) -> Result<(), StartError> {
         calls += 1;
         let registers = ptrace::registers(pid).map_err(StartError::Request)?;
         // A signal is delivered first; what its handler does to registers is not ours to see.
-        let is_there = arch::thread_pointer(&registers) != 0 || pending != 0 || calls == CALLS;
+        let is_there =
+            arch::thread_pointer(&registers).get() != 0 || pending != 0 || calls == CALLS;
         if !is_asked && is_there {
             ptrace::interrupt(pid).map_err(StartError::Request)?;
             is_asked = true;
@@ -51,8 +52,9 @@ pub(crate) fn run_to_it(target: &Target) -> Result<(), StartError> {
 
 /// Refuses a program with a thread that has none.
 pub(crate) fn check(stop: &Stopped<'_>) -> Result<(), Refusal> {
-    let without =
-        |thread: &&crate::stopped::StoppedThread| arch::thread_pointer(&thread.registers) == 0;
+    let without = |thread: &&crate::stopped::StoppedThread| {
+        arch::thread_pointer(&thread.registers).get() == 0
+    };
     stop.threads().iter().find(without).map_or(Ok(()), |thread| {
         Err(Refusal::unsupported(
             format!("thread {} has no thread pointer", thread.tid),

@@ -189,7 +189,7 @@ fn attempt_stopped(
 /// What a thread's stack tells of our code. Nothing of it is ever on the stack of a thread that is
 /// not in a slow path; but stacks keep words that mean nothing any more, so they are believed only
 /// if some thread is.
-fn evidence(memory: &Memory, home: &Home) -> Evidence {
+pub(crate) fn evidence(memory: &Memory, home: &Home) -> Evidence {
     let word = |offset: usize| memory.word(home.region().offset(offset as u64)).unwrap_or(0);
     let rows = usize::try_from(word(region::ROWS_TAKEN)).unwrap_or(usize::MAX).min(row::ROWS - 1);
     let is_busy = |number: usize| word(region::ROWS_AT + number * row::ROW_BYTES + row::BUSY) != 0;

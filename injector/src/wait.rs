@@ -132,6 +132,13 @@ pub fn look(tid: i32) -> Seen {
     }
 }
 
+/// What any thread did that we trace, without waiting; ends are not told.
+pub fn look_at_any() -> Option<(i32, Seen)> {
+    let changed = wait_id(libc::P_ALL, 0, libc::WSTOPPED).ok()??;
+    let (tid, _, status) = changed;
+    Some((tid, meaning(status)))
+}
+
 /// Consumes the end of a thread that was traced, so that its process can end too; tells how a
 /// child ended, as wait(2) encodes it.
 pub fn reap(tid: i32) -> Option<i32> {

@@ -186,6 +186,16 @@ impl Profile {
         self.live.len()
     }
 
+    /// The recorded blocks themselves, in no order.
+    pub fn live_blocks(&self) -> impl Iterator<Item = crate::check::Block> {
+        let rows = self.sheet.rows.all();
+        self.live.blocks().map(|block| crate::check::Block {
+            at: block.at().get(),
+            size: block.kind().size,
+            stack: rows.get(block.kind().row.0 as usize).map_or(0, |row| row.stack.0),
+        })
+    }
+
     /// What did not add up among the blocks.
     pub fn oddities(&self) -> Oddities {
         self.live.oddities()

@@ -31,6 +31,15 @@ pub const SELF_JUMP: [u8; 2] = [0xeb, 0xfe];
 /// `syscall; mov $15, %eax; syscall; ud2`
 pub const RESCUED_CALL: [u8; 11] = [0x0f, 0x05, 0xb8, 15, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b];
 
+/// A place to make `clone` at: the clone finds its own end behind the call, should it ever run; the
+/// caller goes on as at [`RESCUED_CALL`].
+/// `syscall; test %eax, %eax; jne 1f; mov $231, %eax; xor %edi, %edi; syscall;
+/// 1: mov $15, %eax; syscall; ud2`
+pub const CLONING_CALL: [u8; 24] = [
+    0x0f, 0x05, 0x85, 0xc0, 0x75, 0x09, 0xb8, 231, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05, 0xb8, 15, 0, 0,
+    0, 0x0f, 0x05, 0x0f, 0x0b,
+];
+
 /// A resident stub: `jmp *2(%rip)`, padding, then the cell that holds where to.
 pub const STUB_JUMP: [u8; 8] = [0xff, 0x25, 2, 0, 0, 0, 0xcc, 0xcc];
 
@@ -67,19 +76,34 @@ pub fn activity(registers: &Registers) -> Activity {
     }
 }
 
+/// The number of the system call it is in, if it is in one.
+pub fn call_number(registers: &Registers) -> Option<i64> {
+    (registers.orig_rax != NO_CALL).then_some(registers.orig_rax.cast_signed())
+}
+
 /// Where the thread is.
 pub fn program_counter(registers: &Registers) -> RemoteAddr {
     RemoteAddr::new(registers.rip)
 }
 
-/// What the thread has told the kernel to find its own data by; 0 before it has.
-pub fn thread_pointer(registers: &Registers) -> u64 {
-    registers.fs_base
-}
-
 /// Where its stack ends.
 pub fn stack_pointer(registers: &Registers) -> RemoteAddr {
     RemoteAddr::new(registers.rsp)
+}
+
+/// Where its thread-local variables end and the C library's record of it begins: what it has told the
+/// kernel to find its own data by; 0 before it has.
+pub fn thread_pointer(registers: &Registers) -> RemoteAddr {
+    RemoteAddr::new(registers.fs_base)
+}
+
+/// All words of the general registers that can be pointers of the program's.
+pub fn words(registers: &Registers) -> [u64; 16] {
+    let r = registers;
+    [
+        r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
+        r.r14, r.r15, r.gs_base,
+    ]
 }
 
 /// How many bytes after a saved program counter [`is_saved_by_signal`] wants to see.

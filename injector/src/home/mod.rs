@@ -37,6 +37,7 @@ const VERSION: u64 = 2;
 pub const PAGE: u64 = 4096;
 
 const GADGET: u64 = 0x200;
+const CLONE_GADGET: u64 = 0x240;
 const NAME: u64 = 0x300;
 /// What the shared memory is called in the target's map.
 pub const SHARED_NAME: &[u8] = b"heapattach\0";
@@ -253,6 +254,11 @@ impl Home {
     /// Where calls are made that survive our death.
     pub fn gadget(&self) -> RemoteAddr {
         self.at.offset(GADGET)
+    }
+
+    /// Room for the instructions that a clone is made at.
+    pub fn clone_gadget(&self) -> RemoteAddr {
+        self.at.offset(CLONE_GADGET)
     }
 
     /// Where the rescue frame lies.
