@@ -82,43 +82,46 @@ mod tests {
     }
 
     impl Score {
-        fn add(&mut self, estimates: &[Estimate], truth: &[Known]) {
+        /// Adds the classes of which some ten samples or more are expected, or all others. Where
+        /// every block is known there is nothing to be wrong about.
+        fn add(&mut self, estimates: &[Estimate], truth: &[Known], is_rare: bool) {
             for (bucket, known) in truth.iter().enumerate().filter(|(_, known)| known.truth > 0.0) {
                 let deviation = known.variance.sqrt();
-                // Some ten samples are expected: with fewer there is nothing to be right about.
-                if deviation > 0.0 && known.truth < 3.0 * deviation {
+                if deviation == 0.0 || is_rare != (known.truth < 3.0 * deviation) {
                     continue;
                 }
-                let estimate = estimates.get(bucket).copied().unwrap_or_default();
+                let Estimate { low, high, .. } = estimates.get(bucket).copied().unwrap_or_default();
                 let slack = 1e-6 * known.truth;
-                let range = estimate.low - slack..=estimate.high + slack;
                 self.cases += 1.0;
-                self.covered += f64::from(u8::from(range.contains(&known.truth)));
-                if deviation > 0.0 {
-                    self.width += (estimate.high - estimate.low) / (2.0 * 1.96 * deviation);
-                }
+                let holds = (low - slack..=high + slack).contains(&known.truth);
+                self.covered += f64::from(u8::from(holds));
+                self.width += (high - low) / (2.0 * 1.96 * deviation);
             }
         }
 
-        fn expect(&self, what: &str) {
+        fn expect(&self, what: &str, least: f64, widest: f64) {
             let (covered, width) = (100.0 * self.covered / self.cases, self.width / self.cases);
             println!("{what}: {} cases, covered {covered:.2} %, width {width:.3}", self.cases);
-            assert!(covered >= 94.0, "{what}: {covered:.2} % covered");
-            assert!(width <= 1.7, "{what}: {width:.3} times the width in theory");
+            assert!(covered >= least, "{what}: {covered:.2} % covered");
+            assert!(width <= widest, "{what}: {width:.3} times the width in theory");
         }
     }
 
     #[test]
     fn intervals_of_classes_hold_the_truth_at_least_as_often_as_they_say() {
-        let (mut by_size, mut by_lifetime) = (Score::default(), Score::default());
+        let [mut by_size, mut rare, mut by_lifetime] = [(); 3].map(|()| Score::default());
         for seed in 1..=400 {
             let run = run(seed, &[EVERY]);
             let ledger = ledger(&run);
-            by_size.add(&sizes(&ledger), &run.sizes);
-            by_lifetime.add(&lifetimes(&ledger), &run.lifetimes);
+            by_size.add(&sizes(&ledger), &run.sizes, false);
+            rare.add(&sizes(&ledger), &run.sizes, true);
+            by_lifetime.add(&lifetimes(&ledger), &run.lifetimes, false);
         }
-        by_size.expect("sizes");
-        by_lifetime.expect("lifetimes");
+        by_size.expect("sizes", 94.0, 1.7);
+        // Where nothing was seen there may be as much as could have been missed. Next to the true
+        // deviation, which is that of the few blocks there are, this is as wide as you like.
+        rare.expect("sizes that are hardly sampled", 94.0, f64::INFINITY);
+        by_lifetime.expect("lifetimes", 94.0, 1.7);
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::{
     fs, io,
     path::Path,
     sync::{Arc, Mutex},
+    fs,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -602,35 +604,43 @@ fn ages_reach_back_to_where_only_sums_are_left() {
     let path = folder.0.join("a");
     let mut session = Session::new(&path, 1 << 16);
     let mut random = 1_u64;
-    let mut steps = |session: &mut Session, numbers: std::ops::Range<u64>| {
-        for number in numbers {
+    let mut steps = |session: &mut Session, number: u64, a_tick: u64| {
+        let begin = session.now;
+        for step in 0..number {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            session.now = number / 10;
+            session.now = begin + step / a_tick;
             let block = random >> 48;
             session.free(block);
             session.allocate(0, block, random >> 20 & 0xfff);
             session.keep_up();
         }
     };
-    steps(&mut session, 0..200_000);
-    // What is written by then is too much; the next look makes room.
-    std::thread::sleep(Duration::from_millis(500));
-    steps(&mut session, 200_000..203_000);
+    // All of this is written at once, and takes more room than there is.
+    steps(&mut session, 80_000, 100);
+    session.now = 2 * second();
+    session.keep_up();
+    session.scribe.mark(&Mark { at_ms: 2000, why: "all is written".to_owned() });
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while Recording::open(&path).map_or(0, |recording| recording.marks().len()) == 0 {
+        assert!(Instant::now() < deadline, "nothing is written");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    session.keep_up();
+    steps(&mut session, 3000, 10);
     session.finish();
     let recording = Recording::open(&path).unwrap();
-    let held = blocks(&recording.ledger(None), Metric::Live);
+    assert_eq!(recording.logged_from(), Some(2 * second()));
     let of = |ages: std::ops::Range<Duration>| {
         let ledger = recording.part(&Part { ages: Some(ages), ..Part::default() });
         let is_said = ledger.about.blind.iter().any(|what| what.contains("make room"));
         (blocks(&ledger, Metric::Live), is_said)
     };
-    let known_from = recording.logged_from().unwrap();
-    assert!(known_from > 0 && known_from < recording.length(), "{known_from}");
-    let age = Duration::from_micros(profile::micros((recording.length() - known_from) / 2));
-    let ((younger, said), (older, also_said)) = (of(Duration::ZERO..age), of(age..Duration::MAX));
-    assert_eq!((younger + older, said, also_said), (held, false, false));
-    assert!(younger > 0.0 && older > 0.0, "{younger} {older}");
+    let held = blocks(&recording.ledger(None), Metric::Live);
+    let since = Duration::from_micros(profile::micros(recording.length() - 2 * second()));
+    let (younger, older) = (of(Duration::ZERO..since / 2), of(since / 2..Duration::MAX));
+    assert_eq!((younger.0 + older.0, younger.1, older.1), (held, false, false));
+    assert!(younger.0 > 0.0 && older.0 > 0.0, "{younger:?} {older:?}");
     // Which of the first blocks came before the others is not known any more.
-    let (all, said) = of(Duration::from_millis(4990)..Duration::MAX);
-    assert!(said && all > 0.0 && all < held, "{all} of {held}");
+    let (all, is_said) = of(since + Duration::from_millis(1999)..Duration::MAX);
+    assert!(is_said && all > 0.0 && all < held, "{all} of {held}");
 }
