@@ -435,14 +435,14 @@ impl Recording {
 /// Reads changes of one of the versions.
 enum Decoder {
     Version1(version1::Decoder),
-    Current(changes::Decoder),
+    Current(Box<changes::Decoder>),
 }
 
 impl Decoder {
     fn of(version: u32) -> Self {
         match version {
             1 => Self::Version1(version1::Decoder::default()),
-            _ => Self::Current(changes::Decoder::default()),
+            _ => Self::Current(Box::default()),
         }
     }
 
