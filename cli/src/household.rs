@@ -68,7 +68,9 @@ struct Household<'a> {
     inmates: BTreeMap<usize, Inmate>,
     parents: BTreeMap<i32, i32>,
     reports: BTreeMap<usize, Report>,
-    desk: (Sender<(usize, Message)>, Receiver<(usize, Message)>),
+    /// Where members speak, and where that is heard.
+    desk: Sender<(usize, Message)>,
+    talk: Receiver<(usize, Message)>,
     /// How the first process ended.
     exit: Option<ExitReport>,
     is_gone: bool,
@@ -150,6 +152,7 @@ impl<'a> Household<'a> {
     ) -> Result<Self, Errno> {
         let scope = if args.follow_forks { Scope::Forks(args.max_processes) } else { Scope::Execs };
         raise_descriptors();
+        let (desk, talk) = channel();
         Ok(Self {
             family: Family::new(scope)?,
             line,
@@ -162,7 +165,8 @@ impl<'a> Household<'a> {
             inmates: BTreeMap::new(),
             parents: BTreeMap::new(),
             reports: BTreeMap::new(),
-            desk: channel(),
+            desk,
+            talk,
             exit: None,
             is_gone: false,
             is_told: false,
@@ -178,7 +182,7 @@ impl<'a> Household<'a> {
             for occurrence in self.family.turn(other, TURN) {
                 self.take(occurrence);
             }
-            while let Ok((number, message)) = self.desk.1.try_recv() {
+            while let Ok((number, message)) = self.talk.try_recv() {
                 self.hear(number, message);
             }
             if !self.is_gone {
@@ -252,7 +256,7 @@ impl<'a> Household<'a> {
             args.stacks = None;
         }
         let member = Member { lease, cause, args, store: self.destination(number) };
-        let mouth = Mouth { member: number, desk: self.desk.0.clone(), bell: self.family.bell() };
+        let mouth = Mouth { member: number, desk: self.desk.clone(), bell: self.family.bell() };
         let line = Line::within(theirs, mouth);
         let name = format!("process {pid}");
         let started =

@@ -4,6 +4,8 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::Command,
     thread,
@@ -276,6 +278,62 @@ fn pipelines_git_make_and_python_do_as_they_do() {
         if let Some(report) = compare(&folder.0, &words) {
             println!("{words:?}: {} programs", report.family().len());
         }
+    }
+}
+
+/// One request to a server on the loopback interface.
+fn ask(port: u16) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+#[test]
+fn a_server_and_its_workers_are_followed_and_left_as_they_were() {
+    if Command::new("nginx").arg("-v").output().is_err() {
+        return skip("no nginx here", "apt-get install nginx-light");
+    }
+    let folder = Folder::new("nginx");
+    let root = folder.0.display();
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("one").port();
+    let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("{kind}_temp_path {root}/{kind}; "))
+        .concat();
+    let config = format!(
+        "daemon off; worker_processes 2; pid {root}/pid; error_log {root}/errors; events {{}} \
+         http {{ access_log off; {paths} server {{ listen 127.0.0.1:{port}; \
+         location / {{ return 200 hello; }} }} }}"
+    );
+    let file = folder.0.join("nginx.conf");
+    fs::write(&file, config).expect("a file");
+    let report = fresh_file();
+    let mut command = Heapattach::new(["run", "--follow-forks", "--json", "--report"]);
+    command = command.arg(&report).arg("--").arg("nginx").arg("-c").arg(&file);
+    let running = command.start();
+    let answers = || ask(port).is_some_and(|answer| answer.ends_with("hello"));
+    wait_until("the server", PATIENCE, answers);
+    let master = fs::read_to_string(folder.0.join("pid")).expect("its pid");
+    let master = Pid::from_raw(master.trim().parse().expect("a number"));
+    // New workers take the place of the old ones.
+    kill(master, Signal::SIGHUP).expect("it runs");
+    for _ in 0..200 {
+        assert!(answers(), "no answer: {}", running.talk());
+    }
+    kill(master, Signal::SIGQUIT).expect("it runs");
+    let outcome = running.wait().expect(0);
+    let text = fs::read_to_string(&report).unwrap_or_default();
+    let _ = fs::remove_file(&report);
+    let report: Report = serde_json::from_str(&text).expect("a report");
+    let workers: Vec<&Report> =
+        report.processes.iter().filter(|one| one.parent == report.pid).collect();
+    assert!(workers.len() >= 2, "{text}\n{}", outcome.stderr);
+    assert!(workers.iter().any(|one| one.calls_of("malloc") > 0), "{text}");
+    for one in report.family() {
+        assert!(one.error.is_none() && one.left.is_empty(), "{one:?}");
+        assert_eq!(one.exit.as_ref().and_then(|exit| exit.code), Some(0), "{one:?}");
     }
 }
 
