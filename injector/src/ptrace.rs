@@ -21,6 +21,15 @@ use nix::{
 
 use crate::{arch::Registers, fault::point};
 
+/// How the C library has a request; they disagree on its sign.
+#[cfg(target_env = "musl")]
+type Request = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type Request = libc::c_uint;
+
+const PTRACE_GETSIGMASK: Request = 0x420a;
+const PTRACE_SETSIGMASK: Request = 0x420b;
+
 /// A set of signals as the kernel keeps it.
 pub type SignalMask = u64;
 
@@ -97,12 +106,7 @@ pub fn set_registers(tid: i32, registers: &Registers) -> Result<(), Errno> {
 pub fn signal_mask(tid: i32) -> Result<SignalMask, Errno> {
     point("PTRACE_GETSIGMASK")?;
     let mut mask: SignalMask = 0;
-    request(
-        libc::PTRACE_GETSIGMASK,
-        tid,
-        size_of::<SignalMask>(),
-        (&raw mut mask).expose_provenance(),
-    )?;
+    request(PTRACE_GETSIGMASK, tid, size_of::<SignalMask>(), (&raw mut mask).expose_provenance())?;
     Ok(mask)
 }
 
@@ -112,12 +116,7 @@ pub fn signal_mask(tid: i32) -> Result<SignalMask, Errno> {
 /// `ESRCH` if it is gone or not stopped.
 pub fn set_signal_mask(tid: i32, mask: SignalMask) -> Result<(), Errno> {
     point("PTRACE_SETSIGMASK")?;
-    request(
-        libc::PTRACE_SETSIGMASK,
-        tid,
-        size_of::<SignalMask>(),
-        (&raw const mask).expose_provenance(),
-    )
+    request(PTRACE_SETSIGMASK, tid, size_of::<SignalMask>(), (&raw const mask).expose_provenance())
 }
 
 /// `PTRACE_GETREGSET` of the vector state, in the layout of XSAVE.
@@ -140,7 +139,7 @@ pub fn vector_state(tid: i32) -> Result<Vec<u8>, Errno> {
 /// `EIO` below Linux 5.13.
 pub fn rseq_area(tid: i32) -> Result<u64, Errno> {
     point("PTRACE_GET_RSEQ_CONFIGURATION")?;
-    const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+    const PTRACE_GET_RSEQ_CONFIGURATION: Request = 0x420f;
     let mut configuration = [0_u64; 3];
     let length = size_of_val(&configuration);
     request(
@@ -152,7 +151,7 @@ pub fn rseq_area(tid: i32) -> Result<u64, Errno> {
     Ok(configuration[0])
 }
 
-fn request(request: libc::c_uint, tid: i32, address: usize, data: usize) -> Result<(), Errno> {
+fn request(request: Request, tid: i32, address: usize, data: usize) -> Result<(), Errno> {
     let address: *mut c_void = ptr::without_provenance_mut(address);
     let data: *mut c_void = ptr::with_exposed_provenance_mut(data);
     // SAFETY: the callers above pass numbers, or a pointer to a local that outlives the call and
