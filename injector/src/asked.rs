@@ -57,6 +57,7 @@ pub fn parse(text: &str) -> Result<Function, FormError> {
         nothrow: None,
         frees: matches!(kind, HookKind::Free | HookKind::Realloc) || form.block != 0,
         allocator: "--hook",
+        is_asked: true,
         is_operator: false,
         is_extra: false,
     })

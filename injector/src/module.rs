@@ -12,6 +12,7 @@ use crate::{
     addr::{Bias, ImageAddr, RemoteAddr},
     arch::{RELOCATION_ADDRESS, RELOCATION_GLOB_DAT, RELOCATION_JUMP_SLOT},
     asked::Asked,
+    entry::Family,
     functions::FunctionRef,
     linker::{Link, dynamic_entries, u32_at, u64_at},
     memory::Memory,
@@ -115,10 +116,12 @@ impl Module {
         Ok(Self { identity: identity_at(memory, link.dynamic)?, ..Self::default() })
     }
 
-    /// Adds the functions that only the module's file names.
-    pub fn add_symbols(&mut self, symbols: &SymbolFile, bias: Bias, asked: Asked) {
+    /// Adds the functions that only the module's file names. `pages`: those for pages too, which the
+    /// dynamic loader has for itself.
+    pub fn add_symbols(&mut self, symbols: &SymbolFile, bias: Bias, asked: Asked, pages: bool) {
         for Symbol { name, at, size, indirect } in symbols.functions() {
-            if let Some(function) = asked.find(name) {
+            let function = asked.find(name);
+            if let Some(function) = function.filter(|f| pages || f.family == Family::Heap) {
                 let at = bias.place(at);
                 self.add(Definition { function, at, indirect, size, is_dynamic: false });
             }

@@ -11,7 +11,7 @@ use crate::{
     linker::Link,
     module,
     obstacle::NotNow,
-    plan::{HookMode, PlannedHook, Way, plan},
+    plan::{HookMode, PlannedHook, Way, plan, settle},
     preflight::Refusal,
     proc::maps,
     survey::{Survey, Surveyor},
@@ -54,13 +54,14 @@ pub(crate) fn prepare(
     let text = target.process.read("maps").map_err(|_| AttachError::Maps)?;
     let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
     let mut hooks = plan(target, &survey, &maps, options.wishes(), |_| false);
+    let code = reachable_code(&mut hooks, mode);
+    settle(&mut hooks);
     for function in options.asked.functions() {
         check_asked(target, surveyor, &survey, &hooks, function)?;
     }
     if !hooks.iter().any(PlannedHook::is_hooked) {
         return Err(nothing_to_hook(target, surveyor, &hooks).into());
     }
-    let code = reachable_code(&mut hooks, mode);
     Ok(Prepared { survey, hooks, code })
 }
 
@@ -122,11 +123,13 @@ fn nothing_to_hook(target: &Target, surveyor: &Surveyor, hooks: &[PlannedHook]) 
     )
 }
 
-/// The code that our home must be near to. Entries too far from malloc's are left to the slots.
+/// The code that our home must be near to. Entries too far from it are left to the slots.
 fn reachable_code(hooks: &mut [PlannedHook], mode: HookMode) -> Range<RemoteAddr> {
     let is_entry = |h: &&PlannedHook| matches!(h.way, Way::Entry(_));
-    let centre =
-        hooks.iter().find(is_entry).or(hooks.first()).map_or_else(Default::default, |h| h.at);
+    // What no slot leads to comes first: the program's own allocator may lie far from libc's.
+    let is_own = |h: &&PlannedHook| is_entry(h) && !h.is_dynamic;
+    let centre = hooks.iter().find(is_own).or_else(|| hooks.iter().find(is_entry));
+    let centre = centre.or(hooks.first()).map_or_else(Default::default, |h| h.at);
     let mut range = centre..centre.offset(1);
     for hook in hooks.iter_mut().filter(|h| matches!(h.way, Way::Entry(_))) {
         if out_of_reach(hook, &range, mode) {

@@ -23,6 +23,15 @@ use crate::{
     lease::{Effect, ask, tell},
 };
 
+/// How the C library has a request; they disagree on its sign.
+#[cfg(target_env = "musl")]
+type Request = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type Request = libc::c_uint;
+
+const PTRACE_GETSIGMASK: Request = 0x420a;
+const PTRACE_SETSIGMASK: Request = 0x420b;
+
 /// A set of signals as the kernel keeps it.
 pub type SignalMask = u64;
 
@@ -108,7 +117,7 @@ pub fn signal_mask(tid: i32) -> Result<SignalMask, Errno> {
     ask(tid, move || {
         let mut mask: SignalMask = 0;
         let at = (&raw mut mask).expose_provenance();
-        request(libc::PTRACE_GETSIGMASK, tid, size_of::<SignalMask>(), at)?;
+        request(PTRACE_GETSIGMASK, tid, size_of::<SignalMask>(), at)?;
         Ok(mask)
     })
 }
@@ -121,7 +130,7 @@ pub fn set_signal_mask(tid: i32, mask: SignalMask) -> Result<(), Errno> {
     point("PTRACE_SETSIGMASK")?;
     ask(tid, move || {
         let at = (&raw const mask).expose_provenance();
-        request(libc::PTRACE_SETSIGMASK, tid, size_of::<SignalMask>(), at)
+        request(PTRACE_SETSIGMASK, tid, size_of::<SignalMask>(), at)
     })
 }
 
@@ -206,7 +215,7 @@ pub(crate) fn set_breakpoint(tid: i32, at: Option<u64>) -> Result<(), Errno> {
     }
 }
 
-fn request(request: libc::c_uint, tid: i32, address: usize, data: usize) -> Result<(), Errno> {
+fn request(request: Request, tid: i32, address: usize, data: usize) -> Result<(), Errno> {
     let address: *mut c_void = ptr::without_provenance_mut(address);
     let data: *mut c_void = ptr::with_exposed_provenance_mut(data);
     // SAFETY: the callers above pass numbers, or a pointer to a local that outlives the call and

@@ -179,7 +179,7 @@ impl Surveyor {
             SymbolFile::find(&target.process, &target.memory, mapping, far, budget)
         });
         if let Some(symbols) = symbols {
-            module.add_symbols(&symbols, link.bias(), self.asked);
+            module.add_symbols(&symbols, link.bias(), self.asked, link.is_executable());
         }
         if link.is_executable() {
             for (function, at, size) in self.asked.places() {

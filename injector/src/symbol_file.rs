@@ -128,3 +128,64 @@ fn unpacked(file: &File, budget: &mut Budget) -> Option<File> {
         plain.write_all(piece.get(..length)?).ok()?;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file_of(bytes: &[u8]) -> File {
+        let mut file = File::from(memfd_create("test", MFdFlags::MFD_CLOEXEC).unwrap());
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    fn read(file: &File) -> Option<usize> {
+        let mut budget = Budget::default();
+        Some(SymbolFile::read(file, &mut budget)?.functions().count())
+    }
+
+    #[test]
+    fn the_functions_of_this_very_program_are_found() {
+        let file = File::open(std::env::current_exe().unwrap()).unwrap();
+        let mut budget = Budget::default();
+        let symbols = SymbolFile::read(&file, &mut budget).expect("tests are not stripped");
+        let main = symbols.functions().find(|symbol| symbol.name == b"main").unwrap();
+        assert!(main.at.get() != 0 && main.size > 0 && !main.indirect);
+    }
+
+    #[test]
+    fn what_is_no_elf_file_has_no_symbols() {
+        assert_eq!(read(&file_of(b"#!/bin/sh\n")), None);
+        assert_eq!(read(&file_of(b"")), None);
+        assert!(unpacked(&file_of(b"\x7fELF\x02\x01"), &mut Budget::default()).is_none());
+    }
+
+    proptest! {
+        /// The first kilobytes of a real file, and its tables of sections, with lies in them.
+        #[test]
+        fn no_lie_in_a_header_is_believed(
+            lies in prop::collection::vec((0_u64..64, any::<u64>()), 0..4),
+            sections in prop::collection::vec((0_u64..(40 * 8), any::<u64>()), 0..16),
+        ) {
+            let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+            let file = file_of(&own[..own.len().min(1 << 16)]);
+            let table = u64_at(&own, 40).unwrap().min(1 << 16);
+            let last = own.len().min(1 << 16) as u64;
+            file.write_all_at(&(last - 4096).to_le_bytes(), 40).unwrap();
+            file.write_all_at(&own[usize::try_from(table).unwrap().min(own.len() - 4096)..][..4096],
+                last - 4096).unwrap();
+            for (at, lie) in lies {
+                file.write_all_at(&lie.to_le_bytes(), at).unwrap();
+            }
+            for (word, lie) in sections {
+                file.write_all_at(&lie.to_le_bytes(), last - 4096 + word * 8).unwrap();
+            }
+            let _ = read(&file);
+            let _ = unpacked(&file, &mut Budget::default());
+        }
+    }
+}

@@ -5,8 +5,6 @@ use std::{
     fs, io,
     path::Path,
     sync::{Arc, Mutex},
-    fs,
-    path::Path,
     time::{Duration, Instant},
 };
 

@@ -43,7 +43,8 @@ pub fn analyse(file: &[u8], hooked: &[Hooked<'_>], role: Role) -> Result<Analysi
         closure.contains(function) || (library_heap && !functions.exports_any_of(function))
     };
     intrusion::by_short_branch(&mut drafts, &image, &functions, &mut code, of_ours);
-    for entry in drafts.entries(None) {
+    let is_kept = |entry| hooked.iter().any(|h| h.address.get() == entry && h.keeps_flags);
+    for entry in drafts.entries(None).into_iter().filter(|&entry| !is_kept(entry)) {
         if let Err(why) = flags::written_over(&image, entry) {
             drafts.refuse(entry, why);
         }

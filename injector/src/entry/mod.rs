@@ -72,6 +72,8 @@ pub struct Hooked<'a> {
     pub size: u64,
     /// What it hands out.
     pub family: Family,
+    /// Its hook keeps the arithmetic flags; else it must write over them.
+    pub keeps_flags: bool,
 }
 
 /// What a hooked function hands out.

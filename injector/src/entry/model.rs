@@ -65,8 +65,13 @@ impl Model {
     }
 
     pub(super) fn analyse(&self, hooked: &[(u64, Family)], role: Role) -> Analysis {
-        let function =
-            |&(offset, family)| Hooked { name: "f", address: at(offset), size: 0, family };
+        let function = |&(offset, family)| Hooked {
+            name: "f",
+            address: at(offset),
+            size: 0,
+            family,
+            keeps_flags: false,
+        };
         let hooked: Vec<_> = hooked.iter().map(function).collect();
         analyse(&self.build(), &hooked, role).unwrap()
     }

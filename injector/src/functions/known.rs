@@ -189,6 +189,7 @@ fn function(name: &str, family: Family, kind: HookKind, is_extra: bool) -> Funct
         nothrow: None,
         frees: takes.contains(&kind),
         allocator: allocator.unwrap_or(""),
+        is_asked: false,
         is_operator: name.starts_with("_Z"),
         is_extra,
     }

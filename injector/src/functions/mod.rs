@@ -25,6 +25,8 @@ pub struct Function {
     pub frees: bool,
     /// Whose function it is: the prefix of its name, empty for the one that everybody calls.
     pub allocator: &'static str,
+    /// The user named it.
+    pub is_asked: bool,
     /// One of C++'s operators: of interest only where an allocator defines them itself.
     pub is_operator: bool,
     /// No function of C libraries, but of some allocator: one that does nothing but call a function

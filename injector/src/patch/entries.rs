@@ -16,7 +16,7 @@ impl Patches {
     /// What the hook needs besides: where its arguments are, or what does not throw, past its hook.
     pub(super) fn second(&self, index: usize) -> u64 {
         let planned = &self.hooks[index].planned;
-        let Some(at) = planned.nothrow else { return planned.function().form.pack() };
+        let Some(at) = planned.nothrow else { return planned.kind().1.pack() };
         let other = self.hooks.iter().find(|hook| hook.planned.at == at);
         let past = other.filter(|hook| matches!(hook.planned.way, Way::Entry(_)));
         let past = past.and_then(|hook| hook.number).map(|number| self.home.trampoline(number));

@@ -122,7 +122,7 @@ impl Patches {
         }
         settle(&mut hooks);
         for mut planned in hooks {
-            let kind = planned.function().kind;
+            let kind = planned.kind().0;
             let number = self.take_number(image, kind, &mut planned.way);
             self.hooks.push(ActiveHook { planned, number, slots: 0 });
         }

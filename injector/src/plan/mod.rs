@@ -3,10 +3,12 @@
 
 use std::{collections::HashMap, rc::Rc};
 
+use heapattach_abi::{form::Form, kind::HookKind};
+
 use crate::{
     addr::{Bias, RemoteAddr},
     asked::Asked,
-    entry::{self, Analysis, EntryPlan, Family, Hooked, Role},
+    entry::{self, Analysis, EntryPlan, Family, Hooked, Refusal, Role},
     functions::FunctionRef,
     linker::Link,
     proc::{
@@ -95,11 +97,38 @@ pub struct PlannedHook {
     pub is_dynamic: bool,
     /// What is called in its place when it might throw.
     pub nothrow: Option<RemoteAddr>,
+    /// Its hook must keep the arithmetic flags.
+    pub keeps_flags: bool,
     /// How it is hooked.
     pub way: Way,
 }
 
 impl PlannedHook {
+    /// What its hook has to do, and where it finds the arguments if that is left open.
+    pub fn kind(&self) -> (HookKind, Form) {
+        let function = self.function();
+        let same = |block, size, times| (HookKind::Chosen, Form { block, size, times });
+        match function.kind {
+            kind if !self.keeps_flags => (kind, function.form),
+            HookKind::Free => same(1, 0, 0),
+            HookKind::Malloc => same(0, 1, 0),
+            HookKind::Calloc => same(0, 1, 2),
+            HookKind::Realloc => same(1, 2, 0),
+            HookKind::Memalign => same(0, 2, 0),
+            kind => (kind, function.form),
+        }
+    }
+
+    /// Whether there is a hook for it that keeps the arithmetic flags. It is slower: so only where
+    /// there is no other way.
+    fn may_keep_flags(&self) -> bool {
+        let kinds = [HookKind::PosixMemalign, HookKind::New];
+        let function = self.function();
+        function.family == Family::Heap
+            && !kinds.contains(&function.kind)
+            && (!self.is_dynamic || self.names.iter().any(|name| name.is_asked))
+    }
+
     /// Its best-known function.
     pub fn function(&self) -> FunctionRef {
         self.names[0]
@@ -213,6 +242,16 @@ fn consider_entries(
                 return;
             }
         };
+        let judged = |&i: &usize| analysis.entry(link.bias().unplace(hooks[i].at));
+        let keeps = |i: &usize| {
+            let refused = judged(i).is_some_and(|e| matches!(e.plan, Err(Refusal::KeepsFlags(_))));
+            refused && !hooks[*i].keeps_flags && hooks[*i].may_keep_flags()
+        };
+        let keeping: Vec<usize> = indices.iter().copied().filter(keeps).collect();
+        if !keeping.is_empty() {
+            keeping.iter().for_each(|&i| hooks[i].keeps_flags = true);
+            continue;
+        }
         let before = indices.len();
         let way = |&i: &usize| Some((i, left_out(&analysis, link.bias(), i, hooks)?));
         let left: HashMap<usize, Way> = indices.iter().filter_map(way).collect();
@@ -243,6 +282,7 @@ fn analyse(
         address: link.bias().unplace(hooks[i].at),
         size: hooks[i].size,
         family: hooks[i].function().family,
+        keeps_flags: hooks[i].keeps_flags || hooks[i].kind().0 == HookKind::Chosen,
     };
     let hooked: Vec<Hooked<'_>> = indices.iter().map(hooked).collect();
     let role = if link.is_executable() { Role::Executable } else { Role::Library };

@@ -56,6 +56,7 @@ pub(super) fn targets(target: &Target, survey: &Survey, asked: Asked) -> Vec<Pla
             size: definition.size,
             nothrow: nothrow_of(survey, index, function),
             is_dynamic: definition.is_dynamic,
+            keeps_flags: false,
             way,
         });
     }

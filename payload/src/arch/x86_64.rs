@@ -95,6 +95,7 @@ pub unsafe extern "C" fn heapattach_payload() {
         FRAME_ROW = const offset_of!(Frame, row),
         FRAME_R10 = const offset_of!(Frame, r10),
         FRAME_R11 = const offset_of!(Frame, r11),
+        FRAME_FLAGS = const offset_of!(Frame, flags),
         FRAME_RAX = const offset_of!(Frame, rax),
         FRAME_TARGET = const offset_of!(Frame, target),
     )

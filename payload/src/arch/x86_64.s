@@ -178,6 +178,26 @@
     .set .Lhook, .Lhook + 1
 .endm
 
+# Like that, and the original finds the arithmetic flags as they were too: nothing but moves until the
+# flags are where the slow path has them.
+.macro hook_keeping_flags
+    begin
+    mov [rsp + {FRAME_RAX} - {FRAME_BYTES}], rax
+    lahf
+    seto al
+    mov [rsp + {FRAME_FLAGS} - {FRAME_BYTES}], rax
+    mov rax, [rsp + {FRAME_RAX} - {FRAME_BYTES}]
+    slow_without_row
+    .set .Lhook, .Lhook + 1
+.endm
+
+# As hook_keeping_flags left them, or whatever else is there. rax is lost.
+.macro restore_flags
+    mov rax, [rsp + {FRAME_FLAGS}]
+    add al, 0x7f                        # overflows if it was 1
+    sahf
+.endm
+
     .balign 64, 0xcc
 .Lhooks:
 .set .Lentry, .Lhooks
@@ -224,7 +244,7 @@
 .endr
 .set .Lkind, {CHOSEN_KIND}
 .rept {CHOSEN_HOOKS}
-    hook_always
+    hook_keeping_flags
 .endr
     .org .Lhooks + .Lhook * .Lhook_stride, 0xcc
 
@@ -257,11 +277,13 @@
     mov r10, [rsp + {FRAME_R10}]
     mov r11, [rsp + {FRAME_R11}]
     jnz .Lcall_original
+    restore_flags
     mov rax, [rsp + {FRAME_RAX}]
     lea rsp, [rsp + {FRAME_BYTES}]
     jmp [rsp - 8]                       # Frame::target
 
 .Lcall_original:
+    restore_flags
     mov rax, [rsp + {FRAME_RAX}]
     call [rsp + {FRAME_TARGET}]
     mov [rsp + {FRAME_RAX}], rax
@@ -277,7 +299,6 @@
     lea rsi, [rip + .Lcells]
     call {LEAVE}
     test eax, eax
-    mov rax, [rsp + {FRAME_RAX}]
     mov rcx, [rsp + {FRAME_RCX}]
     mov rdx, [rsp + {FRAME_RDX}]
     mov rsi, [rsp + {FRAME_RSI}]
@@ -286,10 +307,13 @@
     mov r9, [rsp + {FRAME_R9}]
     mov r10, [rsp + {FRAME_R10}]
     mov r11, [rsp + {FRAME_R11}]
-    lea rsp, [rsp + {FRAME_BYTES}]
     jnz .Ljump_after_all
+    restore_flags
+    mov rax, [rsp + {FRAME_RAX}]
+    lea rsp, [rsp + {FRAME_BYTES}]
     ret
 .Ljump_after_all:
+    lea rsp, [rsp + {FRAME_BYTES}]
     jmp [rsp - 8]                       # Frame::target
 
 # rt_sigreturn as a C library writes it, by which unwinders know it; the byte before, because
