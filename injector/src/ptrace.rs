@@ -157,7 +157,7 @@ pub fn vector_state(tid: i32) -> Result<Vec<u8>, Errno> {
 /// `EIO` below Linux 5.13.
 pub fn rseq_area(tid: i32) -> Result<u64, Errno> {
     point("PTRACE_GET_RSEQ_CONFIGURATION")?;
-    const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+    const PTRACE_GET_RSEQ_CONFIGURATION: Request = 0x420f;
     ask(tid, move || {
         let mut configuration = [0_u64; 3];
         let length = size_of_val(&configuration);
