@@ -114,7 +114,9 @@ impl Record {
         }
         let desk = Desk::default();
         let watchman = Watchman::new(&desk, clock, &args.record);
-        let recorder = Recorder::new(records, args.interval() <= 1, clock, scribe);
+        desk.leave(Note::Modules(self.symbols.known()));
+        let has_names = !args.record.no_symbols || path.is_none();
+        let recorder = Recorder::new(records, args.interval() <= 1, clock, scribe, has_names);
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         thread::scope(|scope| {
             // The reader ends whatever becomes of us: the scope waits for it.
@@ -151,6 +153,7 @@ impl Record {
             let (pid, command) = (report.pid, std::mem::take(&mut report.command));
             *report = compose(session, &counts, &recorder, counted);
             self.symbols.note_generated();
+            self.symbols.note_python(recorder.records.python_frames());
             // Nobody waits for us any more but the command, which may have no patience.
             self.symbols.fetch_returns(callers(&recorder), &mut |progress| {
                 line.send(&Message::Fetching(progress.to_owned()));
@@ -166,8 +169,7 @@ impl Record {
             if let Some(scribe) = recorder.take_scribe() {
                 fill(&mut heading.about, report, counted);
                 heading.is_final = true;
-                let code = (!args.record.no_symbols || path.is_none())
-                    .then(|| Code::of(recorder.addresses(), &mut self.symbols));
+                let code = has_names.then(|| Code::of(recorder.addresses(), &mut self.symbols));
                 note_recording(report, path, scribe.finish(&heading, code.as_ref()));
             }
             if let Some(path) = &args.stacks

@@ -19,8 +19,9 @@ use heapattach_injector::{
 use crate::{
     clock::Clock,
     desk::{Desk, Note},
-    profile::{Change, Journal, Limits, Profile, Tick, Writers},
+    profile::{Change, Journal, Limits, Profile, Tick, Writers, ticks},
     recording::{Scribe, StackSource},
+    symbols::{Known, python::known_of_session},
 };
 
 /// Events that are taken in together.
@@ -30,6 +31,11 @@ const BATCH: usize = 4096;
 const PAUSE: Duration = Duration::from_micros(500);
 /// The same for samples, which are few.
 const PAUSE_OF_SAMPLES: Duration = Duration::from_millis(10);
+/// And where code that has no name yet may go away.
+const PAUSE_OF_PYTHON: Duration = Duration::from_millis(2);
+
+/// New Python names are on disk after so long, or later if many come.
+const PYTHON_PAUSE: Duration = Duration::from_secs(1);
 
 /// Hooks that one call stack is told apart by; a stack leads to one hook, if nobody lies.
 const HOOKS_OF_A_STACK: usize = 64;
@@ -54,6 +60,12 @@ pub struct Recorder {
     is_exact: bool,
     /// How many changes of the threads are written down.
     threads: u64,
+    /// The modules, and how many Python frames are written down with them, and when.
+    modules: Vec<Known>,
+    python: usize,
+    python_at: u64,
+    /// Whether names are written down.
+    has_names: bool,
 }
 
 /// Where events go.
@@ -139,7 +151,13 @@ impl Intake {
 
 impl Recorder {
     /// For a session that records everything, or samples; and what writes it down.
-    pub fn new(records: Records, is_exact: bool, clock: Clock, scribe: Option<Scribe>) -> Self {
+    pub fn new(
+        records: Records,
+        is_exact: bool,
+        clock: Clock,
+        scribe: Option<Scribe>,
+        has_names: bool,
+    ) -> Self {
         Self {
             records,
             intake: Intake {
@@ -153,12 +171,15 @@ impl Recorder {
             },
             is_exact,
             threads: 0,
+            modules: Vec::new(),
+            python: 0,
+            python_at: 0,
+            has_names,
         }
     }
 
     /// Takes in what happens until `is_over`, and what is left then.
     pub fn follow(mut self, memory: &Memory, desk: &Desk, is_over: &AtomicBool) -> Self {
-        let pause = if self.is_exact { PAUSE } else { PAUSE_OF_SAMPLES };
         while !is_over.load(Relaxed) {
             let before = self.intake.taken;
             self.intake.writers = desk.roster.writers();
@@ -169,7 +190,7 @@ impl Recorder {
             let taken = intake.taken - before;
             self.keep_up(desk);
             if taken <= BATCH as u64 {
-                thread::sleep(pause);
+                thread::sleep(self.pause());
             }
         }
         let Self { records, intake, is_exact, .. } = &mut self;
@@ -183,6 +204,20 @@ impl Recorder {
             scribe.snapshot(now, &mut intake.profile, records);
         }
         self
+    }
+
+    fn pause(&self) -> Duration {
+        match (self.is_exact, self.records.reads_python()) {
+            (true, _) => PAUSE,
+            (false, true) => PAUSE_OF_PYTHON,
+            (false, false) => PAUSE_OF_SAMPLES,
+        }
+    }
+
+    /// A stack as native code has it: without Python frames.
+    pub fn native_stack(&self, id: StackId) -> Option<&Stack> {
+        let stack = self.records.stack(id)?;
+        stack.native.map_or(Some(stack), |native| self.records.stack(native))
     }
 
     /// The addresses of all stacks.
@@ -208,7 +243,8 @@ impl Recorder {
 
     fn write_notes(&mut self, desk: &Desk, is_last: bool) {
         let notes = desk.take();
-        let Self { records, intake, threads, .. } = self;
+        let Self { records, intake, threads, modules, .. } = self;
+        let mut has_new_modules = false;
         let Some(scribe) = &mut intake.scribe else { return };
         let is_marked = notes.iter().any(|note| matches!(note, Note::Mark(_)));
         for note in notes {
@@ -217,12 +253,24 @@ impl Recorder {
                 Note::Last(_) => desk.leave(note),
                 Note::Moment(moment) => scribe.moment(moment),
                 Note::Mark(mark) => scribe.mark(&mark),
-                Note::Modules(known) => scribe.modules(&known),
+                Note::Modules(known) => {
+                    has_new_modules = true;
+                    *modules = known;
+                }
             }
         }
         if let Some((changes, all)) = desk.roster.threads_unless(*threads) {
             *threads = changes;
             scribe.threads(&all);
+        }
+        let frames = records.python_frames();
+        let now = intake.clock.ticks();
+        let is_due =
+            is_last || is_marked || now.saturating_sub(self.python_at) >= ticks(PYTHON_PAUSE);
+        if has_new_modules || (is_due && frames.len() > self.python) {
+            (self.python, self.python_at) = (frames.len(), now);
+            let all = modules.iter().cloned().chain(known_of_session(frames, self.has_names));
+            scribe.modules(&Vec::from_iter(all));
         }
         if is_marked {
             scribe.settle_mark(intake.clock.ticks(), &mut intake.profile, records);

@@ -200,6 +200,7 @@ fn options(args: &SessionArgs) -> Options {
         copies: args.unwind == Unwind::Copy,
         most_frames: args.max_depth,
         verify: args.verify,
+        python: args.python.into(),
     }
 }
 

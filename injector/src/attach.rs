@@ -28,6 +28,7 @@ use crate::{
         Process,
         maps::{self, Mapping},
     },
+    python,
     session::{Session, StopReason, StopRecord},
     shared::Shared,
     slots::Sorted,
@@ -74,6 +75,8 @@ pub struct Options {
     pub copies: bool,
     /// Of so many stacks one is walked twice, to verify what makes walks fast; 0: none.
     pub verify: u32,
+    /// Whether to walk Python frames.
+    pub python: python::Wish,
 }
 
 impl Options {
@@ -90,6 +93,7 @@ impl Options {
             most_frames: USUAL_FRAMES,
             verify: 0,
             copies: false,
+            python: python::Wish::Auto,
         }
     }
 
@@ -328,6 +332,7 @@ impl<'t> Attach<'t> {
             own_start: own_start_time(),
             rechecks: [200, 20].map(|ms| now + Duration::from_millis(ms)).to_vec(),
             changes: 0,
+            python: None,
             missed: if self.options.copies && is_confined(self.target) {
                 vec!["its system calls are filtered, so that no stack was copied".to_owned()]
             } else {
@@ -335,6 +340,7 @@ impl<'t> Attach<'t> {
             },
         };
         session.publish_tables();
+        session.look_for_python(&prepared.survey);
         session
     }
 }
@@ -372,7 +378,7 @@ fn refuse_company(target: &Target, maps: &[Mapping<'_>]) -> Result<(), Failure> 
 }
 
 /// Whether the target's system calls are filtered: then ours must be none.
-fn is_confined(target: &Target) -> bool {
+pub(crate) fn is_confined(target: &Target) -> bool {
     target.process.status().is_ok_and(|status| status.seccomp != 0)
 }
 

@@ -7,7 +7,7 @@ use super::{
     rows::{ENDS, Stack, Table},
 };
 use crate::{
-    hidden::Hidden,
+    hidden::{self, Hidden, Part},
     ledger::{Ledger, Metric, Moment, Row, Thread},
     naming::Code,
     profile::{self, Flow, Sheet},
@@ -35,7 +35,7 @@ pub struct Parts<'a> {
 pub fn assemble(parts: Parts<'_>) -> Ledger {
     let Parts { heading, code, table, threads, sheet, moments } = parts;
     let hidden = Hidden::new(&heading.hide_frames);
-    let hides = hidden_lines(&code, &hidden);
+    let parts = parts_of_lines(&code, &hidden);
     let mut ledger = Ledger {
         about: heading.about,
         threads: if threads.is_empty() { vec![Thread::default()] } else { threads.to_vec() },
@@ -55,7 +55,7 @@ pub fn assemble(parts: Parts<'_>) -> Ledger {
         *ends = ends.saturating_add(row.heap.samples(Flow::Allocated));
         let number = *numbers.entry(stack).or_insert_with(|| {
             let locations = locations(known, &code);
-            let cause = cause(&locations, &hides);
+            let cause = cause(&locations, &parts);
             let end = end.to_owned();
             ledger.stacks.push(crate::ledger::Stack { locations, end, cause });
             u32::try_from(ledger.stacks.len() - 1).unwrap_or_default()
@@ -101,13 +101,13 @@ fn locations(stack: &Stack, code: &Code) -> Vec<u32> {
     certain.collect()
 }
 
-/// By location: which of its calls are to be looked past.
-fn hidden_lines(code: &Code, hidden: &Hidden) -> Vec<Vec<bool>> {
-    let mut known: HashMap<u32, bool> = HashMap::new();
-    let mut hides = |number: u32, offset: u64| {
+/// By location: what parts its calls play.
+fn parts_of_lines(code: &Code, hidden: &Hidden) -> Vec<Vec<Part>> {
+    let mut known: HashMap<u32, Part> = HashMap::new();
+    let mut part = |number: u32, offset: u64| {
         *known.entry(number).or_insert_with(|| {
             let function = &code.functions[number as usize];
-            hidden.hides(&FrameReport {
+            hidden.part(&FrameReport {
                 module: code.modules[function.module as usize].path.clone(),
                 offset,
                 function: function.is_named.then(|| function.name.clone()),
@@ -117,14 +117,13 @@ fn hidden_lines(code: &Code, hidden: &Hidden) -> Vec<Vec<bool>> {
         })
     };
     let each = code.locations.iter().map(|location| {
-        location.lines.iter().map(|line| hides(line.function, location.offset)).collect()
+        location.lines.iter().map(|line| part(line.function, location.offset)).collect()
     });
     each.collect()
 }
 
 /// The first call that is not to be looked past; else the outermost.
-fn cause(locations: &[u32], hides: &[Vec<bool>]) -> u32 {
-    let all = || locations.iter().flat_map(|&location| &hides[location as usize]);
-    let first = all().position(|hidden| !hidden);
-    u32::try_from(first.unwrap_or_else(|| all().count().saturating_sub(1))).unwrap_or(0)
+fn cause(locations: &[u32], parts: &[Vec<Part>]) -> u32 {
+    let all = locations.iter().flat_map(|&location| &parts[location as usize]);
+    u32::try_from(hidden::cause(all.copied())).unwrap_or(0)
 }
