@@ -31,8 +31,6 @@ const BATCH: usize = 4096;
 const PAUSE: Duration = Duration::from_micros(500);
 /// The same for samples, which are few.
 const PAUSE_OF_SAMPLES: Duration = Duration::from_millis(10);
-/// And where code that has no name yet may go away.
-const PAUSE_OF_PYTHON: Duration = Duration::from_millis(2);
 
 /// New Python names are on disk after so long, or later if many come.
 const PYTHON_PAUSE: Duration = Duration::from_secs(1);
@@ -180,6 +178,7 @@ impl Recorder {
 
     /// Takes in what happens until `is_over`, and what is left then.
     pub fn follow(mut self, memory: &Memory, desk: &Desk, is_over: &AtomicBool) -> Self {
+        let pause = if self.is_exact { PAUSE } else { PAUSE_OF_SAMPLES };
         while !is_over.load(Relaxed) {
             let before = self.intake.taken;
             self.intake.writers = desk.roster.writers();
@@ -190,7 +189,7 @@ impl Recorder {
             let taken = intake.taken - before;
             self.keep_up(desk);
             if taken <= BATCH as u64 {
-                thread::sleep(self.pause());
+                thread::sleep(pause);
             }
         }
         let Self { records, intake, is_exact, .. } = &mut self;
@@ -204,14 +203,6 @@ impl Recorder {
             scribe.snapshot(now, &mut intake.profile, records);
         }
         self
-    }
-
-    fn pause(&self) -> Duration {
-        match (self.is_exact, self.records.reads_python()) {
-            (true, _) => PAUSE,
-            (false, true) => PAUSE_OF_PYTHON,
-            (false, false) => PAUSE_OF_SAMPLES,
-        }
     }
 
     /// A stack as native code has it: without Python frames.

@@ -57,8 +57,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Reads a stack, unless it is known; to be asked while the target's memory is there, and while
-    /// code of the interpreter is what it was.
+    /// Reads a stack, unless it is known; to be asked while the target's memory is there.
     pub fn note(
         &mut self,
         shared: &Shared,
@@ -80,7 +79,7 @@ impl Stacks {
                     self.insert(native, plain(&words));
                 }
                 let is_cut = words.end == END_CUT;
-                self.combined(memory, interpreter, native, frames, is_cut)
+                self.combined((shared, memory), interpreter, native, frames, is_cut)
             }
             _ => plain(&words),
         };
@@ -103,7 +102,7 @@ impl Stacks {
 
     fn combined(
         &mut self,
-        memory: &Memory,
+        (shared, memory): (&Shared, &Memory),
         interpreter: &Interpreter,
         native: StackId,
         words: &[u64],
@@ -111,7 +110,7 @@ impl Stacks {
     ) -> Stack {
         let words = words.iter().filter(|&&word| word != 0);
         let python: Vec<_> =
-            words.map(|&word| self.python.note(memory, interpreter, word)).collect();
+            words.map(|&word| self.python.note(shared, memory, interpreter, word)).collect();
         let (below, end) = match self.get(native) {
             Some(stack) => (&stack.frames[..], stack.end),
             None => (&[][..], StackEnd::Lost),

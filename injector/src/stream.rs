@@ -182,7 +182,6 @@ impl Records {
         mut tell: impl FnMut(Event, Call),
     ) -> Result<(), Errno> {
         let Self { shared, reader, stacks, interpreter } = self;
-        stacks.python.begin_look();
         reader.drain(shared, memory, |event, call| {
             stacks.note(shared, memory, interpreter, call.stack);
             tell(event, call);
@@ -199,7 +198,6 @@ impl Records {
         mut tell: impl FnMut(Event, Call),
     ) -> Result<(), Errno> {
         let Self { shared, reader, stacks, interpreter } = self;
-        stacks.python.begin_look();
         reader.finish(shared, memory, |event, call| {
             stacks.note(shared, memory, interpreter, call.stack);
             tell(event, call);
@@ -209,11 +207,6 @@ impl Records {
     /// A stack that an event named.
     pub fn stack(&self, id: StackId) -> Option<&Stack> {
         self.stacks.get(id)
-    }
-
-    /// Whether stacks may lead through Python code, which goes away.
-    pub fn reads_python(&self) -> bool {
-        self.interpreter.get().is_some()
     }
 
     /// The Python frames of all stacks, by their numbers.

@@ -91,6 +91,19 @@ impl Far {
         self.copy.at(WORDS + 8).get()
     }
 
+    /// Copies so many bytes, or as many as there are to the end of the page; answers how many.
+    #[inline(never)]
+    pub(crate) fn copy(&mut self, to: Place, at: u64, length: u64) -> u64 {
+        for length in [length, length.min(PAGE - at % PAGE)] {
+            self.vector(0, to.address(), length);
+            self.vector(1, at, length);
+            if self.fetch(1, 1, length).is_some() {
+                return length;
+            }
+        }
+        0
+    }
+
     /// As many looks as at first.
     pub(crate) fn begin_again(&mut self) {
         self.looks = LOOKS;

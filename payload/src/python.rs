@@ -3,11 +3,14 @@
 //! The thread stands still, so what its state leads to is whole; but nothing of it is believed. It is
 //! read as far memory ([`crate::far`]), by offsets that the injector found out, and only so far.
 
-use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use heapattach_abi::{
-    python::{self, MOST_FRAMES, ORDERS_AT, Order},
-    row, stacks,
+    python::{
+        self, CODE_ENTRY_BYTES, CODE_PROBES, CODES, COPIED_WORDS, FILE_AT, FILE_BYTES, LENGTH_AT,
+        LINES_AT, LINES_BYTES, MOST_FRAMES, NAME_AT, NAME_BYTES, OBJECT_BYTES, ORDERS_AT, Order,
+    },
+    region, row, stacks,
 };
 
 use crate::{
@@ -42,7 +45,9 @@ fn look(cells: &Cells, frame: &Frame, row: &Row, native: u32) -> u32 {
     let most = stack::most_frames(cells).min(MOST_FRAMES);
     let (mut hash, mut frames) =
         (stacks::hash_step(stacks::HASH_START, u64::from(native)), 1_usize);
-    let end = python.each(innermost, most, true, |word, identity| {
+    let tells_apart = python.order(Order::TellsApart) != 0;
+    let end = python.each(innermost, most, |python, word| {
+        let identity = if tells_apart { python.identity(word).unwrap_or(0) } else { 0 };
         hash = stacks::hash_step(stacks::hash_step(hash, word), identity);
         frames += 1;
     });
@@ -53,10 +58,10 @@ fn look(cells: &Cells, frame: &Frame, row: &Row, native: u32) -> u32 {
     stack::number(cells.region(), hash, |region, entry| {
         stack::store_words(region, entry, frames, end, |mut words| {
             words.set(u64::from(native));
-            python.far.begin_again();
-            let _ = python.each(innermost, frames - 1, false, |word, _| {
+            let _ = python.each(innermost, frames - 1, |python, word| {
                 words = words.at(8);
-                words.set(word);
+                python.far.begin_again();
+                words.set(python::stored(word, python.copied(region, word)));
             });
         });
     })
@@ -145,19 +150,11 @@ impl Python {
         None
     }
 
-    /// Tells so many frames from the innermost one on, as words; answers why there are no more. Told
-    /// to `identify` them, it also tells of each what tells its code from other code at that place.
-    fn each(
-        &mut self,
-        innermost: u64,
-        most: usize,
-        identify: bool,
-        mut tell: impl FnMut(u64, u64),
-    ) -> u8 {
-        let identity_at = if identify { self.order(Order::Identity) } else { 0 };
+    /// Tells so many frames from the innermost one on, as words; answers why there are no more.
+    fn each(&mut self, innermost: u64, most: usize, mut tell: impl FnMut(&mut Self, u64)) -> u8 {
         let least_mark = self.order(Order::LeastMark);
         // The last one is told when it is known whether it is the outermost of its loop.
-        let (mut held, mut identity, mut told, mut frame) = (0, 0, 0, innermost);
+        let (mut held, mut told, mut frame) = (0, 0, innermost);
         for _ in 0..2 * MOST_FRAMES {
             if frame == 0 || told == most {
                 break;
@@ -168,28 +165,83 @@ impl Python {
             frame = previous;
             let is_mark = least_mark != 0 && mark >= least_mark;
             if held != 0 {
-                tell(if is_mark { python::outermost(held) } else { held }, identity);
+                tell(self, if is_mark { python::outermost(held) } else { held });
                 held = 0;
                 told += 1;
             }
             if !is_mark {
                 let is_outermost = least_mark == 0 && mark != 0;
                 held = if is_outermost { python::outermost(word) } else { word };
-                identity = self.identity(held, identity_at);
             }
         }
         if held != 0 && told < most {
-            tell(held, identity);
+            tell(self, held);
             held = 0;
         }
         if frame == 0 && held == 0 { python::END } else { python::END_CUT }
     }
 
-    /// What tells the code of a frame from other code at its place; 0 if nothing does.
+    /// What tells the code of a frame from other code at its place.
+    fn identity(&mut self, word: u64) -> Option<u64> {
+        let at = python::code_of(word).wrapping_add(self.order(Order::Identity));
+        self.far.load_alone(at)
+    }
+
+    /// The copy of the code of a frame, made if there is none yet; 0 if there is no room.
     #[inline(never)]
-    fn identity(&mut self, word: u64, at: u64) -> u64 {
-        let (code, ..) = python::unpack(word);
-        if at == 0 { 0 } else { self.far.load_alone(code.wrapping_add(at)).unwrap_or(0) }
+    fn copied(&mut self, region: Place, word: u64) -> u64 {
+        let Some(identity) = self.identity(word) else { return 0 };
+        let hash = python::hash_code(python::code_of(word), identity);
+        for probe in 0..CODE_PROBES {
+            let entry = (hash >> 7) as usize + probe & (CODES - 1);
+            let entry = region.at(region::CODES_AT + entry * CODE_ENTRY_BYTES);
+            match entry.word().compare_exchange(0, hash, AcqRel, Acquire) {
+                Ok(_) => {
+                    let copy = self.copy(region, python::code_of(word));
+                    entry.at(8).word().store(copy + 1, Release);
+                    return copy;
+                }
+                // One that somebody is just copying is told without.
+                Err(known) if known == hash => {
+                    return entry.at(8).word().load(Acquire).saturating_sub(1);
+                }
+                Err(_) => {}
+            }
+        }
+        0
+    }
+
+    /// Copies a code object, and what it leads to.
+    fn copy(&mut self, region: Place, code: u64) -> u64 {
+        let lines = self.load_of(code, Order::Lines).unwrap_or(0);
+        let length = self.far.load_alone(lines.wrapping_add(self.order(Order::Length)));
+        let length = length.filter(|&length| length <= LINES_BYTES).unwrap_or(0);
+        let words = (LINES_AT as u64 + length).div_ceil(8);
+        let copied = region.at(region::COPIED_WORDS_TAKEN).word().fetch_add(words, Relaxed);
+        if copied.wrapping_add(words) > COPIED_WORDS {
+            return 0;
+        }
+        let taken = region.at(region::STACK_WORDS_TAKEN).word().fetch_add(words, Relaxed);
+        if taken.wrapping_add(words) > stacks::STACK_WORDS as u64 {
+            return 0;
+        }
+        let to = region.at(region::STACK_WORDS_AT + taken as usize * 8);
+        self.far.copy(to, code, OBJECT_BYTES as u64);
+        for (order, at, most) in
+            [(Order::Name, NAME_AT, NAME_BYTES), (Order::File, FILE_AT, FILE_BYTES)]
+        {
+            if let Some(text) = self.load_of(code, order) {
+                self.far.copy(to.at(at), text, most as u64);
+            }
+        }
+        let bytes = lines.wrapping_add(self.order(Order::Bytes));
+        let copied = if length == 0 { 0 } else { self.far.copy(to.at(LINES_AT), bytes, length) };
+        to.at(LENGTH_AT).set(copied);
+        taken
+    }
+
+    fn load_of(&mut self, code: u64, order: Order) -> Option<u64> {
+        self.far.load_alone(code.wrapping_add(self.order(order)))
     }
 
     /// A frame as a word.

@@ -1,20 +1,16 @@
-//! Code objects of the target: what a Python function is called, and which line an instruction is of.
-//!
-//! A code object can go away and another take its place. So what is remembered of one is compared
-//! with what is there, once in every look at the target.
+//! Code objects of the target, out of the copies that the payload made of them: what a Python function
+//! is called, and which line an instruction is of.
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{interpreter::Interpreter, line_table, text};
-use crate::{addr::RemoteAddr, memory::Memory};
+use heapattach_abi::{
+    python::{FILE_AT, LENGTH_AT, LINES_AT, LINES_BYTES, NAME_AT, OBJECT_BYTES},
+    region,
+    stacks::STACK_WORDS,
+};
 
-/// Bytes of a code object that are compared.
-const HEAD: usize = 208;
-/// No honest table of lines is longer.
-const TABLE_LIMIT: u64 = 1 << 20;
-/// Code objects that are remembered, and bytes of their tables of lines.
-const CODES_LIMIT: usize = 1 << 16;
-const TABLES_LIMIT: usize = 64 << 20;
+use super::{interpreter::Interpreter, line_table, text};
+use crate::{memory::Memory, shared::Shared};
 
 /// What is known of a code object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,27 +20,12 @@ pub struct Code {
     /// The file it was compiled from.
     pub file: Arc<str>,
     first_line: u32,
-    lines: Arc<[u8]>,
+    lines: Vec<u8>,
 }
 
-/// Those that were seen, by their addresses.
+/// Those that were seen, by the words that their copies begin with; `None` is nonsense.
 #[derive(Debug, Default)]
-pub struct Codes {
-    known: HashMap<u64, Known>,
-    tables: usize,
-    /// The number of this look.
-    look: u64,
-}
-
-#[derive(Debug)]
-struct Known {
-    /// The words that tell it from another.
-    words: [u64; WORDS],
-    code: Code,
-    looked_at: u64,
-}
-
-const WORDS: usize = 5;
+pub struct Codes(HashMap<u64, Option<Code>>);
 
 impl Code {
     /// The line of an instruction, if it is known; else the first one.
@@ -52,77 +33,61 @@ impl Code {
         let exact = instruction.and_then(|at| line_table::line(&self.lines, self.first_line, at));
         exact.or(Some(self.first_line)).filter(|&line| line != 0)
     }
+
+    fn of(copy: &[u8], lines: Vec<u8>, python: &Interpreter) -> Option<Self> {
+        let (layout, code) = (&python.layout, python.layout.code);
+        let object = copy.get(..OBJECT_BYTES)?;
+        let kind = word(object, layout.header - 8)?;
+        if python.code_type.is_some_and(|expected| expected.get() != kind) {
+            return None;
+        }
+        let first_line = word(object, code.first_line & !7)? >> ((code.first_line & 7) * 8);
+        Some(Self {
+            function: text::read(copy.get(NAME_AT..FILE_AT)?, layout)?.into(),
+            file: text::read(copy.get(FILE_AT..LENGTH_AT)?, layout)?.into(),
+            first_line: u32::try_from(first_line & 0xffff_ffff).ok()?,
+            lines,
+        })
+    }
 }
 
 impl Codes {
-    /// From now on what is remembered is compared once more.
-    pub fn begin_look(&mut self) {
-        self.look += 1;
-    }
-
-    /// The code object at an address, if it is one.
-    pub fn at(&mut self, memory: &Memory, python: &Interpreter, at: u64) -> Option<&Code> {
-        let is_fresh = self.known.get(&at).is_some_and(|known| known.looked_at == self.look);
-        if !is_fresh {
-            self.look_at(memory, python, at);
-        }
-        self.known.get(&at).map(|known| &known.code)
-    }
-
-    /// Reads it, unless it is still the one that is known. What was known of a place that holds no
-    /// code object any more counts: whoever stood there did so a moment ago.
-    fn look_at(&mut self, memory: &Memory, python: &Interpreter, at: u64) {
-        let Some(words) = words(memory, python, at) else { return };
-        if let Some(known) = self.known.get_mut(&at).filter(|known| known.words == words) {
-            known.looked_at = self.look;
-            return;
-        }
-        let Some(code) = read(memory, python, &words) else { return };
-        if let Some(old) = self.known.remove(&at) {
-            self.tables -= old.code.lines.len();
-        }
-        if self.known.len() < CODES_LIMIT && self.tables + code.lines.len() <= TABLES_LIMIT {
-            self.tables += code.lines.len();
-            self.known.insert(at, Known { words, code, looked_at: self.look });
-        }
+    /// The code object whose copy begins with this word.
+    pub fn at(
+        &mut self,
+        shared: &Shared,
+        memory: &Memory,
+        python: &Interpreter,
+        first: u64,
+    ) -> Option<&Code> {
+        let read = || read(shared, memory, python, first);
+        self.0.entry(first).or_insert_with(read).as_ref()
     }
 }
 
-/// What tells a code object: where its file, name and table of lines are, its first line, and what
-/// the payload tells it by.
-fn words(memory: &Memory, python: &Interpreter, at: u64) -> Option<[u64; WORDS]> {
-    let (code, header) = (python.layout.code, python.layout.header);
-    let at = RemoteAddr::new(at);
-    let bytes = memory.read_vec(at, HEAD).ok()?;
-    let word = |offset: u64| {
-        let from = usize::try_from(offset).ok()?;
-        Some(u64::from_le_bytes(*bytes.get(from..)?.first_chunk::<8>()?))
-    };
-    let kind = word(header - 8)?;
-    if python.code_type.is_some_and(|expected| expected.get() != kind) {
+fn read(shared: &Shared, memory: &Memory, python: &Interpreter, first: u64) -> Option<Code> {
+    let first = usize::try_from(first).ok().filter(|&first| first != 0)?;
+    let copy = bytes(shared, memory, first, LINES_AT / 8)?;
+    let length = word(&copy, LENGTH_AT as u64)?.min(LINES_BYTES);
+    let length = usize::try_from(length).ok()?;
+    let mut lines = bytes(shared, memory, first + LINES_AT / 8, length.div_ceil(8))?;
+    lines.truncate(length);
+    Code::of(&copy, lines, python)
+}
+
+/// Words among those of stacks, as bytes.
+fn bytes(shared: &Shared, memory: &Memory, first: usize, count: usize) -> Option<Vec<u8>> {
+    if first.checked_add(count)? > STACK_WORDS {
         return None;
     }
-    let first_line = word(code.first_line & !7)? >> ((code.first_line & 7) * 8) & 0xffff_ffff;
-    let identity = word(python.layout.orders.identity)?;
-    Some([word(code.file)?, word(code.name)?, word(code.lines)?, first_line, identity])
+    let mut words = vec![0; count];
+    shared.words(memory, region::STACK_WORDS_AT + first * 8, &mut words).ok()?;
+    Some(words.iter().flat_map(|word| word.to_le_bytes()).collect())
 }
 
-fn read(memory: &Memory, python: &Interpreter, words: &[u64; WORDS]) -> Option<Code> {
-    let layout = &python.layout;
-    let text = |at: u64| text::read(memory, layout, RemoteAddr::new(at));
-    let [file, name, lines, first_line, _] = *words;
-    let (file, function) = (text(file)?, text(name)?);
-    let lines = RemoteAddr::new(lines);
-    let length = memory.word(lines.checked_add(layout.header)?).ok()?.min(TABLE_LIMIT);
-    // Behind the length and a hash.
-    let start = lines.checked_add(layout.header + 16)?;
-    let lines = memory.read_vec(start, usize::try_from(length).ok()?).ok()?;
-    Some(Code {
-        function: function.into(),
-        file: file.into(),
-        first_line: u32::try_from(first_line).ok()?,
-        lines: lines.into(),
-    })
+fn word(bytes: &[u8], at: u64) -> Option<u64> {
+    let at = usize::try_from(at).ok()?;
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@ use std::{collections::HashMap, sync::Arc};
 use heapattach_abi::python::unpack;
 
 use super::{address_of, code::Codes, interpreter::Interpreter};
-use crate::{addr::RemoteAddr, memory::Memory};
+use crate::{addr::RemoteAddr, memory::Memory, shared::Shared};
 
 /// Frames that are told apart.
 pub const FRAMES_LIMIT: usize = 1 << 20;
 
-/// The name of a function whose code was gone before we could look at it.
-const GONE: &str = "[python code that is gone]";
+/// The name of a function that found no room, or makes no sense.
+const UNKNOWN: &str = "[unknown python code]";
 
 /// A place in Python code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -33,27 +33,28 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// The target may have changed since the last stack.
-    pub fn begin_look(&mut self) {
-        self.codes.begin_look();
-    }
-
     /// By their numbers.
     pub fn all(&self) -> &[PythonFrame] {
         &self.all
     }
 
     /// The frame that a word of a stack tells of: its address, and whether it is the outermost of its
-    /// loop. To be asked soon: code goes away.
-    pub fn note(&mut self, memory: &Memory, python: &Interpreter, word: u64) -> (RemoteAddr, bool) {
+    /// loop.
+    pub fn note(
+        &mut self,
+        shared: &Shared,
+        memory: &Memory,
+        python: &Interpreter,
+        word: u64,
+    ) -> (RemoteAddr, bool) {
         let (code, instruction, is_outermost) = unpack(word);
-        let frame = match self.codes.at(memory, python, code) {
+        let frame = match self.codes.at(shared, memory, python, code) {
             Some(code) => PythonFrame {
                 function: Arc::clone(&code.function),
                 file: Arc::clone(&code.file),
                 line: code.line(instruction),
             },
-            None => PythonFrame { function: GONE.into(), ..PythonFrame::default() },
+            None => PythonFrame { function: UNKNOWN.into(), ..PythonFrame::default() },
         };
         (address_of(self.number_of(frame)), is_outermost)
     }
@@ -64,7 +65,7 @@ impl Frames {
             return number;
         }
         if self.all.len() + 1 >= FRAMES_LIMIT {
-            let rest = PythonFrame { function: GONE.into(), ..PythonFrame::default() };
+            let rest = PythonFrame { function: UNKNOWN.into(), ..PythonFrame::default() };
             self.all.truncate(FRAMES_LIMIT - 1);
             self.all.push(rest);
             return FRAMES_LIMIT - 1;

@@ -50,10 +50,8 @@ pub struct Unreadable {
 impl Interpreter {
     /// What the payload is to be told, in a process that knows itself by this number.
     pub fn orders(&self, process: u64, is_exact: bool) -> Orders {
-        let orders = self.layout.orders;
         // To tell apart code that takes the place of other code is one look more at every frame.
-        let identity = if is_exact { 0 } else { orders.identity };
-        Orders { process, identity, ..orders }
+        Orders { process, tells_apart: u64::from(!is_exact), ..self.layout.orders }
     }
 
     /// Whether a native frame that returns to this address is the loop that runs Python code.

@@ -15,6 +15,10 @@ pub const TABLE_WORDS: usize = 64;
 const SMALL: u64 = 1 << 12;
 const LARGE: u64 = 1 << 24;
 
+/// What every object begins with: a count of references and a type; without a global lock, more.
+const HEADER: u64 = 16;
+const LONG_HEADER: u64 = 32;
+
 /// Owners of frames from this one on are no Python code: they mark where the loop was entered.
 const LEAST_MARK: u64 = 3;
 
@@ -33,15 +37,9 @@ pub struct Layout {
     pub compact: u64,
 }
 
-/// Where things are in a code object.
+/// Where things are in a code object that the payload does not ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeLayout {
-    /// The file it was compiled from.
-    pub file: u64,
-    /// Its name with those of the classes and functions around it.
-    pub name: u64,
-    /// The table of lines.
-    pub lines: u64,
     /// The first line.
     pub first_line: u64,
 }
@@ -85,10 +83,10 @@ fn of_3_11() -> Layout {
             instructions: 184,
             // No number tells its code objects apart; the name does mostly.
             identity: 128,
-            ..Orders::default()
+            ..of_code(112, 128, 136, HEADER)
         },
-        code: CodeLayout { file: 112, name: 128, lines: 136, first_line: 72 },
-        header: 16,
+        code: CodeLayout { first_line: 72 },
+        header: HEADER,
         ascii: 48,
         compact: 72,
     }
@@ -111,13 +109,19 @@ fn of_3_12() -> Layout {
             least_mark: LEAST_MARK,
             instructions: 192,
             identity: version_in(68),
-            ..Orders::default()
+            ..of_code(112, 128, 136, HEADER)
         },
-        code: CodeLayout { file: 112, name: 128, lines: 136, first_line: 68 },
-        header: 16,
+        code: CodeLayout { first_line: 68 },
+        header: HEADER,
         ascii: 40,
         compact: 56,
     }
+}
+
+/// What a code object leads to.
+fn of_code(file: u64, name: u64, lines: u64, header: u64) -> Orders {
+    // Behind the length and a hash.
+    Orders { file, name, lines, length: header, bytes: header + 16, ..Orders::default() }
 }
 
 /// The word with the number that no two code objects share: six counts lie between it and the first
@@ -145,7 +149,7 @@ fn described(
     if !is_small || !is_large || !is_right || owner >= SMALL || first_line >= SMALL {
         return Err(LayoutError::Nonsense);
     }
-    let header = if table[2] == 0 { 16 } else { 32 };
+    let header = if table[2] == 0 { HEADER } else { LONG_HEADER };
     Ok(Layout {
         orders: Orders {
             interpreters,
@@ -162,9 +166,9 @@ fn described(
             least_mark: LEAST_MARK,
             instructions,
             identity: version_in(first_line),
-            ..Orders::default()
+            ..of_code(file, name, lines, header)
         },
-        code: CodeLayout { file, name, lines, first_line },
+        code: CodeLayout { first_line },
         header,
         ascii: header + 24,
         compact: header + 40,
@@ -172,8 +176,13 @@ fn described(
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+
+    /// A layout for other tests.
+    pub fn of_3_12() -> Layout {
+        super::of_3_12()
+    }
 
     /// As 3.13.0 describes itself.
     fn table() -> [u64; TABLE_WORDS] {

@@ -4,7 +4,7 @@
 //! ```text
 //! marks: symbols of a module -> interpreter: version, layout -> orders for the payload
 //!                                   |
-//! words of a stack -> frames: code, text, line_table -> function, file, line
+//! words of a stack, copies of code -> frames: code, text, line_table -> function, file, line
 //!                        merge: native frames + Python frames -> one stack
 //! ```
 //!

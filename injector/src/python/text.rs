@@ -1,38 +1,36 @@
-//! A string object of the interpreter.
+//! A string object of the interpreter, out of a copy of its first bytes.
 
 use super::layout::Layout;
-use crate::{addr::RemoteAddr, memory::Memory};
 
-/// No honest name is longer; what is, is cut.
-const LONGEST: u64 = 1024;
-
-/// Its text; `None` if it is none.
-pub fn read(memory: &Memory, layout: &Layout, at: RemoteAddr) -> Option<String> {
-    let length = memory.word(at.checked_add(layout.header)?).ok()?.min(LONGEST);
+/// Its text, as far as it was copied; `None` if it is none.
+pub fn read(copy: &[u8], layout: &Layout) -> Option<String> {
+    let word =
+        |at: u64| Some(u64::from_le_bytes(*copy.get(usize::try_from(at).ok()?..)?.first_chunk()?));
+    let length = usize::try_from(word(layout.header)?).ok()?;
     // Behind the length and a hash.
-    let state = memory.word(at.checked_add(layout.header + 16)?).ok()?;
-    let (kind, compact, ascii) = kind(state)?;
-    if !compact {
-        return None;
+    let (kind, is_ascii) = kind(word(layout.header + 16)?)?;
+    let start = if is_ascii { layout.ascii } else { layout.compact };
+    let text = copy.get(usize::try_from(start).ok()?..)?;
+    let whole = length.checked_mul(kind)?;
+    let mut told = decode(&text[..whole.min(text.len())], kind);
+    if whole > text.len() {
+        told.push('\u{2026}');
     }
-    let start = at.checked_add(if ascii { layout.ascii } else { layout.compact })?;
-    let mut bytes = vec![0; usize::try_from(length * kind).ok()?];
-    memory.read(start, &mut bytes).ok()?;
-    Some(decode(&bytes, kind))
+    Some(told)
 }
 
-/// Bytes of a character, whether the text follows its head, and whether it is ASCII.
-fn kind(state: u64) -> Option<(u64, bool, bool)> {
+/// Bytes of a character, and whether it is ASCII; `None` if the text does not follow its head.
+fn kind(state: u64) -> Option<(usize, bool)> {
     // How far a string is interned comes first, in two bits or, of late, in bytes of its own.
     [2, 16, 8].into_iter().find_map(|shift| {
         let state = state >> shift;
-        let (kind, compact, ascii) = (state & 7, state & 8 != 0, state & 16 != 0);
-        let is_sound = matches!(kind, 1 | 2 | 4) && compact && (!ascii || kind == 1);
-        is_sound.then_some((kind, compact, ascii))
+        let (kind, is_compact, is_ascii) = (state & 7, state & 8 != 0, state & 16 != 0);
+        let is_sound = matches!(kind, 1 | 2 | 4) && is_compact && (!is_ascii || kind == 1);
+        Some((usize::try_from(kind).ok()?, is_ascii)).filter(|_| is_sound)
     })
 }
 
-fn decode(bytes: &[u8], kind: u64) -> String {
+fn decode(bytes: &[u8], kind: usize) -> String {
     let letter = |code| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
     match kind {
         1 => bytes.iter().map(|&byte| char::from(byte)).collect(),
@@ -49,21 +47,43 @@ fn decode(bytes: &[u8], kind: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::layout::tests::of_3_12, *};
+
+    fn string(length: u64, state: u32, text: &[u8]) -> Vec<u8> {
+        let layout = of_3_12();
+        let mut copy = vec![0; 56];
+        copy[16..24].copy_from_slice(&length.to_le_bytes());
+        copy[32..36].copy_from_slice(&state.to_le_bytes());
+        let is_ascii = state >> 2 & 16 != 0;
+        copy.truncate(
+            usize::try_from(if is_ascii { layout.ascii } else { layout.compact }).unwrap(),
+        );
+        copy.extend(text);
+        copy
+    }
 
     #[test]
     fn characters_have_one_two_or_four_bytes() {
-        assert_eq!(decode(b"caf\xe9", 1), "caf\u{e9}");
-        assert_eq!(decode(&[0x3b, 0x26, 0, 0xd8], 2), "\u{263b}\u{fffd}");
-        assert_eq!(decode(&[0x0d, 0xf4, 1, 0], 4), "\u{1f40d}");
+        let read = |copy: Vec<u8>| read(&copy, &of_3_12()).unwrap();
+        assert_eq!(read(string(3, 0b1_1001 << 2 | 1, b"abc")), "abc");
+        assert_eq!(read(string(4, 0b0_1001 << 2, b"caf\xe9")), "caf\u{e9}");
+        assert_eq!(read(string(2, 0b0_1010 << 2, &[0x3b, 0x26, 0, 0xd8])), "\u{263b}\u{fffd}");
+        assert_eq!(read(string(1, 0b0_1100 << 2, &[0x0d, 0xf4, 1, 0])), "\u{1f40d}");
+    }
+
+    #[test]
+    fn what_was_not_copied_is_told_as_missing() {
+        let copy = string(u64::MAX, 0b1_1001 << 2, b"abc");
+        assert_eq!(read(&copy, &of_3_12()).unwrap(), "abc\u{2026}");
+        assert_eq!(read(&copy[..20], &of_3_12()), None);
+        assert_eq!(read(&string(3, 0, b"abc"), &of_3_12()), None);
     }
 
     #[test]
     fn a_state_is_understood_in_every_version() {
-        // Interned, one byte each, compact, ASCII.
-        assert_eq!(kind(0b1_1001 << 2 | 1), Some((1, true, true)));
-        assert_eq!(kind(0b1_1001 << 16 | 1), Some((1, true, true)));
-        assert_eq!(kind(0b0_1010 << 2), Some((2, true, false)));
+        for shift in [2, 8, 16] {
+            assert_eq!(kind(0b1_1001 << shift | 1), Some((1, true)));
+        }
         assert_eq!(kind(0), None);
     }
 }

@@ -2,7 +2,9 @@
 //! stored.
 //!
 //! A stack that leads through Python has an entry of its own in the table of stacks: its words are
-//! the number of the native stack, then one word a Python frame, the innermost first.
+//! the number of the native stack, then one word a Python frame, the innermost first. The code of a
+//! function may be gone before anybody reads that, so what is to be known of it is copied, once, and
+//! the word of a frame says where to.
 
 use core::mem::offset_of;
 
@@ -41,8 +43,20 @@ pub struct Orders {
     pub least_mark: u64,
     /// In a code object: its instructions.
     pub instructions: u64,
-    /// In a code object: a word that another one at the same place would not have; 0: none.
+    /// In a code object: a word that another one at the same place would not have.
     pub identity: u64,
+    /// 1: stacks are told apart by that, too, which is one look more at each frame.
+    pub tells_apart: u64,
+    /// In a code object: its name.
+    pub name: u64,
+    /// In a code object: its file.
+    pub file: u64,
+    /// In a code object: its table of lines.
+    pub lines: u64,
+    /// In that table: its length.
+    pub length: u64,
+    /// In that table: its bytes.
+    pub bytes: u64,
 }
 
 /// Offset of [`Orders`] in the control page.
@@ -69,6 +83,12 @@ pub enum Order {
     LeastMark = offset_of!(Orders, least_mark),
     Instructions = offset_of!(Orders, instructions),
     Identity = offset_of!(Orders, identity),
+    TellsApart = offset_of!(Orders, tells_apart),
+    Name = offset_of!(Orders, name),
+    File = offset_of!(Orders, file),
+    Lines = offset_of!(Orders, lines),
+    Length = offset_of!(Orders, length),
+    Bytes = offset_of!(Orders, bytes),
 }
 
 /// Words of [`Orders`].
@@ -94,6 +114,12 @@ impl Orders {
             self.least_mark,
             self.instructions,
             self.identity,
+            self.tells_apart,
+            self.name,
+            self.file,
+            self.lines,
+            self.length,
+            self.bytes,
         ]
     }
 }
@@ -112,7 +138,7 @@ const OUTERMOST: u64 = 1 << 19;
 pub const NOWHERE: u64 = OUTERMOST - 1;
 
 /// A frame in a word: its code object, and the number of its instruction. The uppermost bits of an
-/// address do not fit, and are zero in a program's.
+/// address do not fit, and are zero in a program's. This is what stacks are told apart by.
 pub const fn pack(code: u64, instruction: u64) -> u64 {
     let instruction = if instruction < NOWHERE { instruction } else { NOWHERE };
     code >> 3 << CODE_SHIFT | instruction
@@ -123,15 +149,61 @@ pub const fn outermost(word: u64) -> u64 {
     word | OUTERMOST
 }
 
-/// Code object, instruction if it is known, and whether the frame is the outermost of its loop.
+/// The code object of a word.
+pub const fn code_of(word: u64) -> u64 {
+    word >> CODE_SHIFT << 3
+}
+
+/// The same frame as it is stored: with the word that the copy of its code begins with, or 0.
+pub const fn stored(word: u64, copy: u64) -> u64 {
+    copy << CODE_SHIFT | word & ((1 << CODE_SHIFT) - 1)
+}
+
+/// Of a stored frame: the copy of its code, if there is one; its instruction, if it is known; and
+/// whether it is the outermost of its loop.
 pub const fn unpack(word: u64) -> (u64, Option<u32>, bool) {
     let instruction = word & NOWHERE;
     #[allow(clippy::cast_possible_truncation, reason = "it was just masked")]
     let known = if instruction == NOWHERE { None } else { Some(instruction as u32) };
-    (word >> CODE_SHIFT << 3, known, word & OUTERMOST != 0)
+    (word >> CODE_SHIFT, known, word & OUTERMOST != 0)
+}
+
+/// Code objects that are copied at most: entries of a table by hash.
+pub const CODES: usize = 1 << 15;
+/// Size of an entry: hash, then one more than the first word of the copy.
+pub const CODE_ENTRY_BYTES: usize = 16;
+/// Size of the table.
+pub const CODES_BYTES: usize = CODES * CODE_ENTRY_BYTES;
+/// Entries that are looked at for one code object.
+pub const CODE_PROBES: usize = 16;
+/// Words of all copies, at most.
+pub const COPIED_WORDS: u64 = 1 << 21;
+
+/// A copy begins with the code object's own first words.
+pub const OBJECT_BYTES: usize = 208;
+/// Where in a copy its name begins: a string as the interpreter has it.
+pub const NAME_AT: usize = OBJECT_BYTES;
+/// Bytes of that.
+pub const NAME_BYTES: usize = 256;
+/// Where the file begins, in the same way.
+pub const FILE_AT: usize = NAME_AT + NAME_BYTES;
+/// Bytes of that.
+pub const FILE_BYTES: usize = 320;
+/// Where the length of the table of lines is.
+pub const LENGTH_AT: usize = FILE_AT + FILE_BYTES;
+/// Where that table begins.
+pub const LINES_AT: usize = LENGTH_AT + 8;
+/// Bytes of it at most; a longer one is left out.
+pub const LINES_BYTES: u64 = 1 << 13;
+
+/// The hash of a code object, never 0.
+pub const fn hash_code(code: u64, identity: u64) -> u64 {
+    crate::stacks::hash_words(crate::stacks::hash_step(code, identity), 0, 0)
 }
 
 const _: () = assert!(ORDERS_AT + size_of::<Orders>() <= crate::control::CONTROL_BYTES);
+const _: () = assert!(OBJECT_BYTES.is_multiple_of(8) && LINES_AT.is_multiple_of(8));
+const _: () = assert!(crate::stacks::STACK_WORDS <= 1 << (64 - CODE_SHIFT));
 const _: () = assert!(ORDERS_AT >= size_of::<crate::control::Control>());
 
 #[cfg(test)]
@@ -141,17 +213,18 @@ mod tests {
     #[test]
     fn a_frame_is_told_as_it_was() {
         let code = 0x7fff_1234_5678;
-        assert_eq!(unpack(pack(code, 77)), (code, Some(77), false));
-        assert_eq!(unpack(outermost(pack(code, 0))), (code, Some(0), true));
-        assert_eq!(unpack(pack(code, u64::MAX)), (code, None, false));
-        assert_eq!(unpack(outermost(pack(code, NOWHERE))), (code, None, true));
+        let told = |word| (code_of(word), unpack(stored(word, 99)));
+        assert_eq!(told(pack(code, 77)), (code, (99, Some(77), false)));
+        assert_eq!(told(outermost(pack(code, 0))), (code, (99, Some(0), true)));
+        assert_eq!(told(pack(code, u64::MAX)), (code, (99, None, false)));
+        assert_eq!(told(outermost(pack(code, NOWHERE))), (code, (99, None, true)));
     }
 
     #[test]
     fn every_order_is_where_its_name_says() {
-        let orders = Orders { runtime: 1, current: 2, identity: 3, ..Orders::default() };
+        let orders = Orders { runtime: 1, current: 2, bytes: 3, ..Orders::default() };
         let word = |order: Order| orders.words()[order as usize / 8];
         assert_eq!((word(Order::Runtime), word(Order::Current)), (1, 2));
-        assert_eq!((word(Order::Identity), ORDERS), (3, Order::Identity as usize / 8 + 1));
+        assert_eq!((word(Order::Bytes), ORDERS), (3, Order::Bytes as usize / 8 + 1));
     }
 }
