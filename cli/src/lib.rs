@@ -19,6 +19,7 @@ mod front;
 mod guard;
 mod hidden;
 mod html;
+mod interpreter_report;
 pub mod ledger;
 mod line;
 mod look;

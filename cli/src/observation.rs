@@ -23,6 +23,7 @@ use crate::{
     exit::Exit,
     guard::Guard,
     hidden::Hidden,
+    interpreter_report::{Circumstances, interpreter_report},
     ledger::{About, Loss},
     line::{Heard, Line},
     message::Message,
@@ -69,12 +70,19 @@ pub struct Record {
     /// How often modules came or went when they were last noted.
     changes: u64,
     rss: Option<u64>,
+    circumstances: Circumstances,
 }
 
 impl Record {
     /// Begun before the attach: a short program may have ended by its end.
     pub fn new(target: &Target, store: Option<Store>) -> Self {
-        let mut record = Self { store, symbols: Symbols::new(), changes: 0, rss: resident(target) };
+        let mut record = Self {
+            store,
+            symbols: Symbols::new(),
+            changes: 0,
+            rss: resident(target),
+            circumstances: Circumstances::of(&target.process),
+        };
         record.symbols.ask_servers();
         record.note(target);
         record
@@ -161,6 +169,8 @@ impl Record {
             });
             let hidden = Hidden::new(&args.hide_frames);
             report.heap = heap_report(session, &recorder, &mut self.symbols, &hidden, counts.lost);
+            report.interpreter =
+                interpreter_report(session, &recorder, &self.symbols, &self.circumstances);
             report.missing_symbols = self.symbols.missing();
             report.stacks = stacks_report(session.tables.totals(), &recorder, counts.verified);
             (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
@@ -233,6 +243,10 @@ fn fill(about: &mut About, report: &Report, counted: Duration) {
         missed_frees: lost.missed_frees,
     };
     about.blind.clone_from(&report.blind);
+    let interpreter = report.interpreter.iter();
+    about.blind.extend(
+        interpreter.flat_map(|one| one.notes.iter().map(|note| format!("{}: {note}", one.name))),
+    );
     let not_hooked = report.not_hooked.iter();
     about.blind.extend(not_hooked.map(|n| format!("{} of {}: {}", n.function, n.module, n.why)));
     let missing = report.missing_symbols.iter();

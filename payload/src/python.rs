@@ -193,7 +193,7 @@ impl Python {
         let Some(identity) = self.identity(word) else { return 0 };
         let hash = python::hash_code(python::code_of(word), identity);
         for probe in 0..CODE_PROBES {
-            let entry = (hash >> 7) as usize + probe & (CODES - 1);
+            let entry = ((hash >> 7) as usize + probe) & (CODES - 1);
             let entry = region.at(region::CODES_AT + entry * CODE_ENTRY_BYTES);
             match entry.word().compare_exchange(0, hash, AcqRel, Acquire) {
                 Ok(_) => {

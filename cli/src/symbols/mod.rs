@@ -177,6 +177,11 @@ impl Symbols {
         }
     }
 
+    /// Whether names of generated code are known.
+    pub fn has_generated(&self) -> bool {
+        !self.generated.is_empty()
+    }
+
     /// Takes the Python frames of a session over.
     pub fn note_python(&mut self, frames: &[PythonFrame]) {
         self.python = PythonNames::of_session(frames);
