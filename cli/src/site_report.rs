@@ -297,11 +297,14 @@ fn frames(
     symbols: &mut Symbols,
 ) -> Vec<FrameReport> {
     let Some(stack) = recorder.records.stack(stack) else { return Vec::new() };
-    // The first is certain; further ones are, if they lead to code that calls.
-    let is_code = |at: &RemoteAddr| {
-        python::number_at(at.get()).is_some() || session.places.name(*at) != places::UNKNOWN
-    };
-    let further = stack.frames.iter().skip(1).take_while(|at| is_code(at));
-    let frames = stack.frames.iter().take(1).chain(further);
+    // The first is certain; further ones are, as far as they lead to code that calls. So are Python
+    // frames, whatever lies between.
+    let mut is_certain = true;
+    let frames = stack.frames.iter().enumerate().filter(|(depth, at)| {
+        let is_code = || *depth == 0 || session.places.name(**at) != places::UNKNOWN;
+        is_certain = python::number_at(at.get()).is_some() || (is_certain && is_code());
+        is_certain
+    });
+    let frames = frames.map(|(_, at)| at);
     frames.flat_map(|at| symbols.symbolize_return(at.get())).map(FrameReport::from).collect()
 }

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use heapattach_injector::python;
+
 use super::{
     heading::Heading,
     rows::{ENDS, Stack, Table},
@@ -91,14 +93,18 @@ fn row_of(row: &profile::Row, stack: u32, thread: u32) -> Row {
     }
 }
 
-/// The innermost address is certain; further ones are, as far as they lead to code that calls.
+/// The innermost address is certain; further ones are, as far as they lead to code that calls. So are
+/// Python frames, whatever lies between.
 fn locations(stack: &Stack, code: &Code) -> Vec<u32> {
-    let all = stack.frames.iter().map(|&address| code.find(address));
-    let certain = all.enumerate().map_while(|(depth, location)| {
-        let location = location?;
-        (depth == 0 || code.is_code(location)).then_some(location)
-    });
-    certain.collect()
+    let mut is_certain = true;
+    let mut certain = Vec::with_capacity(stack.frames.len());
+    for (depth, &address) in stack.frames.iter().enumerate() {
+        let location = code.find(address);
+        let is_code = location.is_some_and(|at| depth == 0 || code.is_code(at));
+        is_certain = python::number_at(address).is_some() || (is_certain && is_code);
+        certain.extend(location.filter(|_| is_certain));
+    }
+    certain
 }
 
 /// By location: what parts its calls play.
