@@ -4,8 +4,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use heapattach_abi::{ring::SLOT_BYTES, stacks::USUAL_FRAMES};
-use heapattach_injector::{asked, functions::Function, plan::HookMode};
-
+use heapattach_injector::{asked, functions::Function, plan::HookMode, python::Wish};
 use nix::sys::signal::Signal;
 
 use crate::{
@@ -171,6 +170,10 @@ pub struct SessionArgs {
     /// many differed
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub verify: u32,
+    /// Whether to find out which Python functions (CPython 3.11 and later) ask for memory: `auto`
+    /// does not where system calls are filtered, as it makes one or two at each recorded allocation
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub python: PythonArg,
     /// Write every distinct stack of allocations there, as bare addresses
     #[arg(long, value_name = "FILE")]
     pub stacks: Option<PathBuf>,
@@ -484,6 +487,28 @@ pub enum Unwind {
     /// By tables, and stacks of coroutines and signal handlers too, which the kernel copies: a system
     /// call of the program's own, so not for one that forbids itself some of them
     Copy,
+}
+
+/// The value of `--python`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PythonArg {
+    /// Unless system calls are filtered
+    #[default]
+    Auto,
+    /// In any case
+    On,
+    /// No
+    Off,
+}
+
+impl From<PythonArg> for Wish {
+    fn from(arg: PythonArg) -> Self {
+        match arg {
+            PythonArg::Auto => Self::Auto,
+            PythonArg::On => Self::On,
+            PythonArg::Off => Self::Off,
+        }
+    }
 }
 
 impl SessionArgs {

@@ -95,7 +95,7 @@ fn function_row(
     let mut callers: BTreeMap<&str, CallerReport> = BTreeMap::new();
     let Count { calls, bytes } = counts.hooks.get(number).copied().unwrap_or_default();
     for (stack, Caller { calls, bytes, .. }) in recorder.callers_of(number) {
-        let caller = recorder.records.stack(stack).and_then(|stack| stack.frames.first());
+        let caller = recorder.native_stack(stack).and_then(|stack| stack.frames.first());
         // The call is before the address it returns to.
         let name = caller.map_or("[other places]", |at| {
             session.places.name(RemoteAddr::new(at.get().saturating_sub(1)))

@@ -58,6 +58,10 @@ pub fn fill(about: &mut About, report: &Report, counted: Duration) {
         missed_frees: lost.missed_frees,
     };
     about.blind.clone_from(&report.blind);
+    let interpreter = report.interpreter.iter();
+    about.blind.extend(
+        interpreter.flat_map(|one| one.notes.iter().map(|note| format!("{}: {note}", one.name))),
+    );
     let not_hooked = report.not_hooked.iter();
     about.blind.extend(not_hooked.map(|n| format!("{} of {}: {}", n.function, n.module, n.why)));
     let missing = report.missing_symbols.iter();

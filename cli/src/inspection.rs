@@ -18,6 +18,7 @@ use heapattach_injector::{
     keeper::{Event, Keeper},
     plan::Way,
     proc::maps,
+    python::Wish,
     session::{Session, Watch},
     snapshot::{Holder, Image, Method, Scene},
     start,
@@ -219,6 +220,7 @@ fn options(args: &CheckArgs) -> Options {
         most_frames: args.max_depth,
         verify: 0,
         asked: Asked::new(args.hook.clone(), demangle::demangle),
+        python: Wish::Auto,
     }
 }
 
@@ -264,7 +266,7 @@ impl<'a> Inspection<'a> {
         let target = session.target();
         let records = session.stream.take_records()?;
         let desk = Desk::default();
-        let recorder = Recorder::new(records, true, Clock::start(), None);
+        let recorder = Recorder::new(records, true, Clock::start(), None, false);
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         thread::scope(|scope| {
             // The reader ends whatever becomes of us: the scope waits for it.

@@ -29,6 +29,7 @@ mod household;
 mod html;
 mod inscription;
 mod inspection;
+mod interpreter_report;
 pub mod ledger;
 mod line;
 mod look;

@@ -17,6 +17,7 @@ use crate::{
     exit::Exit,
     hidden::Hidden,
     inscription::{fill, heading, note_recording, scribe},
+    interpreter_report::{Circumstances, interpreter_report},
     line::Line,
     message::Message,
     naming::Code,
@@ -39,12 +40,19 @@ pub struct Record {
     /// How often modules came or went when they were last noted.
     changes: u64,
     rss: Option<u64>,
+    circumstances: Circumstances,
 }
 
 impl Record {
     /// Begun before the attach: a short program may have ended by its end.
     pub fn new(target: &Target, store: Option<Store>) -> Self {
-        let mut record = Self { store, symbols: Symbols::new(), changes: 0, rss: resident(target) };
+        let mut record = Self {
+            store,
+            symbols: Symbols::new(),
+            changes: 0,
+            rss: resident(target),
+            circumstances: Circumstances::of(&target.process),
+        };
         record.symbols.ask_servers();
         record.note(target);
         record
@@ -85,7 +93,9 @@ impl Record {
         let desk = Desk::default();
         let watchman = Watchman::new(&desk, clock, &args.record);
         let haste = scribe.as_ref().map(Scribe::haste);
-        let recorder = Recorder::new(records, args.interval() <= 1, clock, scribe);
+        desk.leave(Note::Modules(self.symbols.known()));
+        let has_names = !args.record.no_symbols || path.is_none();
+        let recorder = Recorder::new(records, args.interval() <= 1, clock, scribe, has_names);
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         thread::scope(|scope| {
             // The reader ends whatever becomes of us: the scope waits for it.
@@ -128,6 +138,7 @@ impl Record {
             let (pid, command) = (report.pid, std::mem::take(&mut report.command));
             *report = compose(session, &counts, &recorder, counted);
             self.symbols.note_generated();
+            self.symbols.note_python(recorder.records.python_frames());
             // Nobody waits for us any more but the command, which may have no patience.
             self.symbols.fetch_returns(callers(&recorder), &mut |progress| {
                 line.send(&Message::Fetching(progress.to_owned()));
@@ -135,6 +146,8 @@ impl Record {
             });
             let hidden = Hidden::new(&args.hide_frames);
             report.heap = heap_report(session, &recorder, &mut self.symbols, &hidden, counts.lost);
+            report.interpreter =
+                interpreter_report(session, &recorder, &self.symbols, &self.circumstances);
             report.missing_symbols = self.symbols.missing();
             report.stacks = stacks_report(session.tables.totals(), &recorder, counts.verified);
             (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
@@ -143,8 +156,7 @@ impl Record {
             if let Some(scribe) = recorder.take_scribe() {
                 fill(&mut heading.about, report, counted);
                 heading.is_final = true;
-                let code = (!args.record.no_symbols || path.is_none())
-                    .then(|| Code::of(recorder.addresses(), &mut self.symbols));
+                let code = has_names.then(|| Code::of(recorder.addresses(), &mut self.symbols));
                 note_recording(report, path, scribe.finish(&heading, code.as_ref()));
             }
             if let Some(path) = &args.stacks

@@ -21,8 +21,9 @@ use crate::{
     clock::Clock,
     desk::{Desk, Note},
     ledger::Loss,
-    profile::{Change, Journal, Limits, Oddities, Profile, Tick, Writers},
+    profile::{Change, Journal, Limits, Oddities, Profile, Tick, Writers, ticks},
     recording::{Scribe, StackSource},
+    symbols::{Known, python::known_of_session},
 };
 
 /// Events that are taken in together.
@@ -32,6 +33,9 @@ const BATCH: usize = 4096;
 const PAUSE: Duration = Duration::from_micros(500);
 /// The same for samples, which are few.
 const PAUSE_OF_SAMPLES: Duration = Duration::from_millis(10);
+
+/// New Python names are on disk after so long, or later if many come.
+const PYTHON_PAUSE: Duration = Duration::from_secs(1);
 
 /// Hooks that one call stack is told apart by; a stack leads to one hook, if nobody lies.
 const HOOKS_OF_A_STACK: usize = 64;
@@ -58,6 +62,12 @@ pub struct Recorder {
     threads: u64,
     /// What found no room in rings when that was last asked for.
     lost: Lost,
+    /// The modules, and how many Python frames are written down with them, and when.
+    modules: Vec<Known>,
+    python: usize,
+    python_at: u64,
+    /// Whether names are written down.
+    has_names: bool,
 }
 
 /// Where events go.
@@ -143,7 +153,13 @@ impl Intake {
 
 impl Recorder {
     /// For a session that records everything, or samples; and what writes it down.
-    pub fn new(records: Records, is_exact: bool, clock: Clock, scribe: Option<Scribe>) -> Self {
+    pub fn new(
+        records: Records,
+        is_exact: bool,
+        clock: Clock,
+        scribe: Option<Scribe>,
+        has_names: bool,
+    ) -> Self {
         Self {
             records,
             intake: Intake {
@@ -158,6 +174,10 @@ impl Recorder {
             is_exact,
             threads: 0,
             lost: Lost::default(),
+            modules: Vec::new(),
+            python: 0,
+            python_at: 0,
+            has_names,
         }
     }
 
@@ -209,6 +229,12 @@ impl Recorder {
         }
     }
 
+    /// A stack as native code has it: without Python frames.
+    pub fn native_stack(&self, id: StackId) -> Option<&Stack> {
+        let stack = self.records.stack(id)?;
+        stack.native.map_or(Some(stack), |native| self.records.stack(native))
+    }
+
     /// The addresses of all stacks.
     pub fn addresses(&self) -> impl Iterator<Item = u64> + Clone {
         let rows = self.profile().sheet().rows.all().iter();
@@ -238,7 +264,8 @@ impl Recorder {
             }
         }
         let loss = self.loss(self.lost);
-        let Self { records, intake, threads, .. } = self;
+        let Self { records, intake, threads, modules, .. } = self;
+        let mut has_new_modules = false;
         let Some(scribe) = &mut intake.scribe else { return };
         let is_marked = notes.iter().any(|note| matches!(note, Note::Mark(_)));
         for note in notes {
@@ -248,7 +275,10 @@ impl Recorder {
                 Note::Moment(moment) => scribe.moment(moment),
                 Note::Mark(mark) => scribe.mark(mark),
                 Note::Lost(_) => {}
-                Note::Modules(known) => scribe.modules(&known),
+                Note::Modules(known) => {
+                    has_new_modules = true;
+                    *modules = known;
+                }
             }
         }
         if let Some((changes, all)) = desk.roster.threads_unless(*threads) {
@@ -256,6 +286,15 @@ impl Recorder {
             scribe.threads(&all);
         }
         scribe.lost(loss);
+        let frames = records.python_frames();
+        let now = intake.clock.ticks();
+        let is_due =
+            is_last || is_marked || now.saturating_sub(self.python_at) >= ticks(PYTHON_PAUSE);
+        if has_new_modules || (is_due && frames.len() > self.python) {
+            (self.python, self.python_at) = (frames.len(), now);
+            let all = modules.iter().cloned().chain(known_of_session(frames, self.has_names));
+            scribe.modules(&Vec::from_iter(all));
+        }
         if is_marked {
             scribe.settle_mark(intake.clock.ticks(), &mut intake.profile, records);
         }

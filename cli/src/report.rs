@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    check_report::CheckReport, expense::Expense, site_report::HeapReport,
-    stack_report::StacksReport, symbols::Missing, view::Summary,
+    check_report::CheckReport, expense::Expense, interpreter_report::InterpreterReport,
+    site_report::HeapReport, stack_report::StacksReport, symbols::Missing, view::Summary,
 };
 
 /// Raised whenever a field changes its meaning or goes away; new fields may come.
@@ -38,6 +38,9 @@ pub struct Report {
     pub heap: HeapReport,
     /// How well stacks could be followed.
     pub stacks: StacksReport,
+    /// The interpreter in it, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interpreter: Option<InterpreterReport>,
     /// Memory of the target in pages of its own, when the session began and when it ended.
     pub rss: Option<[u64; 2]>,
     /// What could not be hooked.

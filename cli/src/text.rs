@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::{
     family_report,
+    interpreter_report::interpreter,
     quantity::{bytes, count, time},
     report::{FunctionReport, Report},
     stack_report::stacks,
@@ -29,6 +30,7 @@ pub fn report(report: &Report, mut page: Page) -> String {
     }
     family_report::write(&mut page, report);
     write_hooked(&mut page, report);
+    write_interpreter(&mut page, report);
     write_cost(&mut page, report);
     write_state(&mut page, report);
     write_files(&mut page, report);
@@ -54,6 +56,13 @@ fn write_hooked(page: &mut Page, report: &Report) {
     let not = report.not_hooked.iter().map(|n| format!("{} ({}): {}", n.function, n.module, n.why));
     write_list(page, "", "not hooked: ", not);
     stacks(&report.stacks).iter().for_each(|text| page.prose("", Ink::Plain, text));
+}
+
+fn write_interpreter(page: &mut Page, report: &Report) {
+    let told = report.interpreter.iter().flat_map(interpreter);
+    for (number, text) in told.enumerate() {
+        page.prose(if number == 0 { "RUNS" } else { "" }, Ink::Plain, &text);
+    }
 }
 
 fn write_cost(page: &mut Page, report: &Report) {

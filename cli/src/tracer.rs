@@ -289,6 +289,7 @@ pub fn options(args: &SessionArgs) -> Options {
         most_frames: args.max_depth,
         verify: args.verify,
         asked: Asked::new(args.hook.clone(), demangle::demangle),
+        python: args.python.into(),
     }
 }
 

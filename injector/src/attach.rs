@@ -30,6 +30,7 @@ use crate::{
         Process,
         maps::{self, Mapping},
     },
+    python,
     session::{Session, StopReason, StopRecord},
     shared::Shared,
     slots::Sorted,
@@ -79,6 +80,8 @@ pub struct Options {
     pub verify: u32,
     /// Functions that the user named.
     pub asked: Asked,
+    /// Whether to walk Python frames.
+    pub python: python::Wish,
 }
 
 impl Options {
@@ -96,6 +99,7 @@ impl Options {
             verify: 0,
             copies: false,
             asked: Asked::default(),
+            python: python::Wish::Auto,
         }
     }
 
@@ -337,6 +341,7 @@ impl<'t> Attach<'t> {
             own_start: own_start_time(),
             rechecks: [200, 20].map(|ms| now + Duration::from_millis(ms)).to_vec(),
             changes: 0,
+            python: None,
             missed: if self.options.copies && is_confined(self.target) {
                 vec!["its system calls are filtered, so that no stack was copied".to_owned()]
             } else {
@@ -344,6 +349,7 @@ impl<'t> Attach<'t> {
             },
         };
         session.publish_tables();
+        session.look_for_python(&prepared.survey);
         session
     }
 }
@@ -381,7 +387,7 @@ fn refuse_company(target: &Target, maps: &[Mapping<'_>]) -> Result<(), Failure> 
 }
 
 /// Whether the target's system calls are filtered: then ours must be none.
-fn is_confined(target: &Target) -> bool {
+pub(crate) fn is_confined(target: &Target) -> bool {
     target.process.status().is_ok_and(|status| status.seccomp != 0)
 }
 

@@ -47,6 +47,7 @@ pub mod preflight;
 mod prepare;
 pub mod proc;
 pub mod ptrace;
+pub mod python;
 pub mod quiet;
 pub mod remote_call;
 pub mod ring;

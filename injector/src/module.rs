@@ -16,6 +16,7 @@ use crate::{
     functions::FunctionRef,
     linker::{Link, dynamic_entries, u32_at, u64_at},
     memory::Memory,
+    python::Marks,
     symbol_file::{Symbol, SymbolFile},
     tables::{Budget, RELOCATION_SIZE, SYMBOL_SIZE, Tables, name_at},
 };
@@ -74,6 +75,8 @@ pub struct Module {
     pub canonical: Vec<(FunctionRef, RemoteAddr)>,
     /// Words that hold addresses of allocation functions.
     pub slots: Vec<Slot>,
+    /// What it has of a Python interpreter.
+    pub python: Marks,
     /// A number that another file at the same place would not have.
     pub identity: u64,
 }
@@ -147,6 +150,10 @@ impl Module {
         let mut wanted = HashMap::new();
         for (index, symbol) in (0_u32..).zip(symbols.chunks_exact(SYMBOL_SIZE)) {
             let Some(name) = name_at(strings, u32_at(symbol, 0)) else { continue };
+            if name.starts_with(b"_Py") || name.starts_with(b"Py") {
+                self.take_mark(name, symbol, bias);
+                continue;
+            }
             let Some(function) = asked.find(name) else { continue };
             wanted.insert(index, function);
             let kind = symbol[4] & 0xf;
@@ -166,6 +173,15 @@ impl Module {
             }
         }
         wanted
+    }
+
+    /// A symbol that may be one of a Python interpreter, if it is defined here.
+    fn take_mark(&mut self, name: &[u8], symbol: &[u8], bias: Bias) {
+        let is_here = symbol.get(6..8).is_some_and(|section| section != [0; 2]);
+        let (value, size) = (u64_at(symbol, 8).unwrap_or(0), u64_at(symbol, 16).unwrap_or(0));
+        if is_here && value != 0 {
+            self.python.take(name, bias.place(ImageAddr::new(value)), size);
+        }
     }
 
     fn take_relocations(

@@ -19,6 +19,7 @@ use crate::{
     plan::{PlannedHook, Way, plan},
     prepare::{fall_back, out_of_reach, still_there},
     proc::maps,
+    python::{self, Python},
     quiet,
     slots::{self, Sorted},
     stopped::{StopCost, StopError, Stopped},
@@ -94,6 +95,8 @@ pub struct Session<'t> {
     pub changes: u64,
     /// What could not be hooked in mid-session, for the report.
     pub missed: Vec<String>,
+    /// The Python interpreter, once there is one.
+    pub python: Option<Python>,
 }
 
 /// What became of the target since the last look.
@@ -139,6 +142,7 @@ impl<'t> Session<'t> {
         self.changes += u64::from(changed);
         if changed || due || self.sorted.pending > 0 {
             self.links = links;
+            self.look_for_python(&survey);
             self.extend_tables();
             if let Err(error) = self.extend(survey)
                 && self.missed.len() < MISSED_LIMIT
@@ -149,6 +153,24 @@ impl<'t> Session<'t> {
             }
         }
         Watch::Runs
+    }
+
+    /// Has the payload walk Python frames, if there is an interpreter that we can read.
+    pub(crate) fn look_for_python(&mut self, survey: &Survey) {
+        let Options { python, interval, .. } = self.options;
+        if self.python.is_some() || python == python::Wish::Off {
+            return;
+        }
+        let memory = &self.target.memory;
+        self.python =
+            python::recognise(survey, memory).map(|found| found.if_allowed(self.target, python));
+        if let Some(Python::Readable(interpreter)) = &self.python {
+            let own = self.target.process.status().map_or(0, |status| status.own_tgid);
+            let orders = interpreter.orders(u64::from(own.unsigned_abs()), interval <= 1);
+            self.stream.read_python(interpreter.as_ref().clone());
+            // The end of the target is noticed elsewhere.
+            let _ = python::tell(memory, self.patches.home.control(), &orders);
+        }
     }
 
     /// Makes and publishes tables for what came.

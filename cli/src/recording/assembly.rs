@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
+use heapattach_injector::python;
+
 use super::{
     heading::Heading,
     rows::{ENDS, Table},
 };
 use crate::{
-    hidden::Hidden,
+    hidden::{self, Hidden, Part},
     ledger::{Function, Ledger, Line, Location, Module, Moment, Row, Stacks, Thread},
     naming::Code,
     profile::{self, Flow, Sheet},
@@ -47,7 +49,8 @@ pub fn assemble(parts: Parts<'_>) -> Ledger {
         stacks: Stacks::of(table.frames.clone()),
         ..Ledger::default()
     };
-    let (code, sites) = arranged(code, &table.addresses, &hidden);
+    let parts = parts_of_lines(&code, &hidden);
+    let (code, sites) = arranged(code, &table.addresses);
     let mut allocations = [0_u64; ENDS.len()];
     let mut numbers = vec![NONE; table.stacks.len()];
     let mut total = Row::default();
@@ -67,7 +70,7 @@ pub fn assemble(parts: Parts<'_>) -> Ledger {
             *number = u32::try_from(ledger.stacks.count()).unwrap_or(NONE);
             let frames = &table.frames[told.range()];
             let depth = certain(frames, &sites);
-            let cause = cause(&frames[..depth], &sites);
+            let cause = cause(&frames[..depth], &sites, &parts);
             ledger.stacks.push_part(told.range().start, depth, ENDS[end], cause);
         }
         Some(Row { stack: *number, ..row })
@@ -100,31 +103,26 @@ fn row_of(row: profile::Row, thread: u32) -> Row {
 /// What is to be known of an address that a call returns to.
 #[derive(Clone, Copy)]
 struct Site {
-    /// Whether it has a location.
-    is_known: bool,
+    /// Which location it had, if any.
+    location: Option<u32>,
     /// Whether that is in code.
     is_code: bool,
-    /// Calls there: one, and those inlined into it.
-    calls: u32,
-    /// The first of them that is not to be looked past.
-    cause: Option<u32>,
+    /// Whether it stands for a Python frame.
+    is_python: bool,
 }
 
 /// The code with its locations in the order of these addresses, and what is to be known of each.
-fn arranged(mut code: Code, addresses: &[u64], hidden: &Hidden) -> (Code, Vec<Site>) {
-    let hides = hidden_lines(&code, hidden);
+fn arranged(mut code: Code, addresses: &[u64]) -> (Code, Vec<Site>) {
     let mut locations: Vec<Option<Location>> = Vec::with_capacity(addresses.len());
     let found: Vec<_> = addresses.iter().map(|&address| code.find(address)).collect();
-    let sites = found.into_iter().map(|found| {
-        let lines = found.map_or(&[][..], |found| &hides[found as usize]);
+    let sites = addresses.iter().zip(found).map(|(&address, location)| {
         let site = Site {
-            is_known: found.is_some(),
-            is_code: found.is_some_and(|found| code.is_code(found)),
-            calls: u32::try_from(lines.len()).unwrap_or(u32::MAX),
-            cause: lines.iter().position(|hidden| !hidden).and_then(|at| u32::try_from(at).ok()),
+            location,
+            is_code: location.is_some_and(|found| code.is_code(found)),
+            is_python: python::number_at(address).is_some(),
         };
         // No stack leads to an address without a location; it has a place all the same.
-        let location = found.and_then(|found| code.locations.get_mut(found as usize));
+        let location = location.and_then(|found| code.locations.get_mut(found as usize));
         locations.push(location.map(std::mem::take));
         site
     });
@@ -153,20 +151,24 @@ fn nowhere(code: &mut Code, needed: bool) -> Location {
 }
 
 /// How many calls are certain: the innermost is; further ones are, as far as they lead to code that
-/// calls.
+/// calls. So are Python frames, whatever lies between.
 fn certain(frames: &[u32], sites: &[Site]) -> usize {
-    let mut all = frames.iter().map(|&frame| &sites[frame as usize]).enumerate();
-    let end = all.position(|(depth, site)| !site.is_known || depth > 0 && !site.is_code);
-    end.unwrap_or(frames.len())
+    let all = || frames.iter().map(|&frame| &sites[frame as usize]).enumerate();
+    let end = all().position(|(depth, site)| {
+        !site.is_python && (site.location.is_none() || depth > 0 && !site.is_code)
+    });
+    let Some(end) = end else { return frames.len() };
+    let python = all().filter(|(_, site)| site.is_python).last();
+    end.max(python.map_or(0, |(depth, _)| depth + 1))
 }
 
-/// By location: which of its calls are to be looked past.
-fn hidden_lines(code: &Code, hidden: &Hidden) -> Vec<Vec<bool>> {
-    let mut known: HashMap<u32, bool> = HashMap::new();
-    let mut hides = |number: u32, offset: u64| {
+/// By location: what parts its calls play.
+fn parts_of_lines(code: &Code, hidden: &Hidden) -> Vec<Vec<Part>> {
+    let mut known: HashMap<u32, Part> = HashMap::new();
+    let mut part = |number: u32, offset: u64| {
         *known.entry(number).or_insert_with(|| {
             let function = &code.functions[number as usize];
-            hidden.hides(&FrameReport {
+            hidden.part(&FrameReport {
                 module: code.modules[function.module as usize].path.clone(),
                 offset,
                 function: function.is_named.then(|| function.name.clone()),
@@ -176,19 +178,14 @@ fn hidden_lines(code: &Code, hidden: &Hidden) -> Vec<Vec<bool>> {
         })
     };
     let each = code.locations.iter().map(|location| {
-        location.lines.iter().map(|line| hides(line.function, location.offset)).collect()
+        location.lines.iter().map(|line| part(line.function, location.offset)).collect()
     });
     each.collect()
 }
 
 /// The first call that is not to be looked past; else the outermost.
-fn cause(frames: &[u32], sites: &[Site]) -> u32 {
-    let mut before = 0_u32;
-    for site in frames.iter().map(|&frame| &sites[frame as usize]) {
-        if let Some(cause) = site.cause {
-            return before.saturating_add(cause);
-        }
-        before = before.saturating_add(site.calls);
-    }
-    before.saturating_sub(1)
+fn cause(frames: &[u32], sites: &[Site], parts: &[Vec<Part>]) -> u32 {
+    let locations = frames.iter().filter_map(|&frame| sites[frame as usize].location);
+    let all = locations.flat_map(|location| &parts[location as usize]);
+    u32::try_from(hidden::cause(all.copied())).unwrap_or(0)
 }

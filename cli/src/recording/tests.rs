@@ -42,6 +42,7 @@ impl Known {
         let stack = |number: u64| Stack {
             frames: vec![RemoteAddr::new(0x1000 + number * 16), RemoteAddr::new(0x9000)],
             end: StackEnd::Outermost,
+            native: None,
         };
         Self((1..=count).map(stack).collect())
     }

@@ -29,6 +29,7 @@ pub mod index;
 pub mod kind;
 pub mod memo;
 pub mod protocol;
+pub mod python;
 pub mod region;
 pub mod ring;
 pub mod row;

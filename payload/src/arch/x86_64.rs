@@ -131,22 +131,27 @@ pub(crate) fn exchange_alone(place: Place, old: u64, new: u64) -> bool {
     found == old
 }
 
-/// Has the kernel copy memory of this process, which fails where nothing is mapped instead of
-/// faulting. Answers the number of bytes, or a negative error.
-pub(crate) fn copy_own_memory(to: u64, from: u64) -> i64 {
-    const GETPID: i64 = 39;
-    const PROCESS_VM_READV: i64 = 310;
+/// The number of this process.
+pub(crate) fn process() -> u64 {
+    const GETPID: u64 = 39;
     let mut result = GETPID;
     // SAFETY: getpid touches no memory.
     unsafe {
         asm!("syscall", inout("rax") result, out("rcx") _, out("r11") _, options(nostack));
     }
-    let process = result;
-    result = PROCESS_VM_READV;
+    result
+}
+
+/// Has the kernel copy memory of a process, this one, which fails where nothing is mapped instead of
+/// faulting: to where one list of so many addresses and lengths says, from where another one does.
+/// Answers the number of bytes, or a negative error.
+pub(crate) fn copy_memory(process: u64, to: (u64, u64), from: (u64, u64)) -> i64 {
+    const PROCESS_VM_READV: i64 = 310;
+    let mut result = PROCESS_VM_READV;
     // SAFETY: it writes where `to` says, which is ours, and to no register but those named.
     unsafe {
-        asm!("syscall", inout("rax") result, in("rdi") process, in("rsi") to, in("rdx") 1,
-            in("r10") from, in("r8") 1, in("r9") 0, out("rcx") _, out("r11") _,
+        asm!("syscall", inout("rax") result, in("rdi") process, in("rsi") to.0, in("rdx") to.1,
+            in("r10") from.0, in("r8") from.1, in("r9") 0, out("rcx") _, out("r11") _,
             options(nostack));
     }
     result
