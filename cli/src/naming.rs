@@ -177,12 +177,14 @@ mod tests {
         let process = Process::open(child.id().cast_signed()).unwrap();
         let text = process.read("maps").unwrap();
         let maps = maps::parse(&text).unwrap();
-        let own =
-            maps.iter().find(|m| m.executable && m.file().is_some_and(|f| f.ends_with("program")));
-        let (start, offset) = own.map(|own| (own.range.start.get(), own.file_offset)).unwrap();
+        let own: Vec<_> =
+            maps.iter().filter(|m| m.file().is_some_and(|f| f.ends_with("program"))).collect();
+        let code = own.iter().find(|mapping| mapping.executable).unwrap();
+        let (start, offset) = (code.range.start.get(), code.file_offset);
+        let main = own[0].range.start.get() + folder.offset_of("program", "main");
         let mut symbols = Symbols::new();
         symbols.note(&process, &maps);
-        let code = Code::of([start + 0x20].into_iter(), &mut symbols);
+        let code = Code::of([main + 1].into_iter(), &mut symbols);
         drop(child.stdin.take());
         child.wait().unwrap();
         let module = &code.modules[code.locations[0].module as usize];

@@ -15,7 +15,7 @@ const NONE: u32 = u32::MAX;
 pub struct Rows {
     /// By the number of the stack: the row that was asked for last.
     first: Vec<u32>,
-    /// By row: another one of the same stack.
+    /// By row that was asked for: another one of the same stack.
     next: Vec<u32>,
     /// The first is the unknown one.
     rows: Vec<Row>,
@@ -58,6 +58,8 @@ impl Rows {
                 _ => return RowId(0),
             };
             self.rows.push(Row::new(stack, thread));
+            // Rows that are known from elsewhere have none.
+            self.next.resize(at as usize, NONE);
             self.next.push(self.first[number]);
         } else if before != NONE {
             self.next[before as usize] = self.next[at as usize];
@@ -80,7 +82,6 @@ impl Rows {
 
     /// Adds rows that are known from elsewhere, by their threads.
     pub fn extend(&mut self, threads: impl ExactSizeIterator<Item = u16>) {
-        self.next.extend(std::iter::repeat_n(NONE, threads.len()));
         self.rows.reserve_exact(threads.len());
         self.rows.extend(threads.map(|thread| Row { thread, ..Row::default() }));
     }

@@ -10,6 +10,7 @@
 //! blocks that did not stay.
 
 mod lot;
+mod pace;
 mod story;
 
 use std::{
