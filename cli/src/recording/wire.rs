@@ -30,7 +30,7 @@ impl Out {
         self.0.extend(number.to_le_bytes());
     }
 
-    /// How many bytes follow, and these, as version 1 has them.
+    /// How many bytes follow, and these; only version 1 has them.
     #[cfg(test)]
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
@@ -103,7 +103,7 @@ impl<'a> In<'a> {
         Some(f64::from_le_bytes(*bytes)).filter(|number| number.is_finite())
     }
 
-    /// See [`Out::bytes`].
+    /// How many bytes follow, and these.
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = self.count()?;
         let (bytes, rest) = self.0.split_at_checked(length)?;
