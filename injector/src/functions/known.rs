@@ -47,25 +47,16 @@ const JEMALLOC: &[(&str, HookKind)] = &[
 ];
 const JEMALLOC_PREFIXES: &[&str] = &["", "je_", "_rjem_"];
 
-/// What others have besides. `xallocx` and `mi_expand` are missing: a block stays where it is.
+/// What others have besides. `xallocx` and `mi_expand` are missing: a block stays where it is. So are
+/// those of mimalloc that are made of others: they are seen as what they call, and hooks are few.
 const OTHERS: &[(&str, HookKind)] = &[
     ("tc_malloc_skip_new_handler", HookKind::Malloc),
     ("mi_zalloc", HookKind::Malloc),
     ("mi_malloc_small", HookKind::Malloc),
     ("mi_zalloc_small", HookKind::Malloc),
-    ("mi_mallocn", HookKind::Calloc),
-    ("mi_reallocf", HookKind::Realloc),
-    ("mi_rezalloc", HookKind::Realloc),
     ("mi_malloc_aligned", HookKind::Malloc),
-    ("mi_malloc_aligned_at", HookKind::Malloc),
     ("mi_zalloc_aligned", HookKind::Malloc),
-    ("mi_zalloc_aligned_at", HookKind::Malloc),
-    ("mi_calloc_aligned", HookKind::Calloc),
-    ("mi_calloc_aligned_at", HookKind::Calloc),
     ("mi_realloc_aligned", HookKind::Realloc),
-    ("mi_realloc_aligned_at", HookKind::Realloc),
-    ("mi_rezalloc_aligned", HookKind::Realloc),
-    ("mi_rezalloc_aligned_at", HookKind::Realloc),
     ("mi_free_size", HookKind::Free),
     ("mi_free_size_aligned", HookKind::Free),
     ("mi_free_aligned", HookKind::Free),
@@ -129,14 +120,9 @@ const OWN_DELETE: &[&str] = &[
 
 /// Functions with arguments in another order: which is the block, the size, and its factor.
 const CHOSEN: &[(&str, Form)] = &[
-    ("mi_reallocn", form(1, 2, 3)),
-    ("mi_reallocarray", form(1, 2, 3)),
-    ("mi_recalloc", form(1, 2, 3)),
-    ("mi_recalloc_aligned", form(1, 2, 3)),
-    ("mi_heap_calloc", form(0, 2, 3)),
-    ("mi_heap_mallocn", form(0, 2, 3)),
     ("mi_heap_realloc", form(2, 3, 0)),
     ("mi_heap_realloc_aligned", form(2, 3, 0)),
+    ("mi_heap_calloc", form(0, 2, 3)),
     ("sn_rust_realloc", form(1, 4, 0)),
     ("rpaligned_realloc", form(1, 3, 0)),
 ];

@@ -29,7 +29,10 @@ pub(super) fn left_out(
             && analysis.entry(bias.unplace(other.at)).is_some_and(|other| other.calls.is_none())
     };
     let stands_in = entry.plan.is_ok() && hooks.iter().any(|other| throwing(&other));
+    // One that another hooked function calls is known from that by its own hook only.
+    let is_called = analysis.bypasses(|_| true).any(|b| b.callee.function == entry.address);
     if let Some(callee) = callee
+        && !(is_called && entry.plan.is_ok())
         && (hook.function().is_extra || entry.plan.is_err())
         && !(stands_in && find(callee).is_none_or(|other| other.nothrow != Some(hook.at)))
     {

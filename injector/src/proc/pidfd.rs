@@ -51,6 +51,7 @@ pub fn exit_status(process: BorrowedFd<'_>) -> Result<i32, Errno> {
         coredump: [u32; 3],
     }
     const PIDFD_INFO_EXIT: u64 = 1 << 3;
+    #[allow(clippy::cast_possible_truncation, reason = "some dozens of bytes")]
     const LENGTH: u32 = size_of::<Info>() as u32;
     // _IOWR(0xFF, 11, struct pidfd_info)
     const PIDFD_GET_INFO: u32 = 3 << 30 | LENGTH << 16 | 0xff << 8 | 11;
