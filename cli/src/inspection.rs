@@ -13,14 +13,13 @@ use heapattach_injector::{
     asked::Asked,
     attach::Options,
     counts::Lost,
-    event::StackId,
     fault, heartbeat,
     keeper::{Event, Keeper},
     plan::Way,
     proc::maps,
     python::Wish,
     session::{Session, Watch},
-    snapshot::{Holder, Image, Method, Scene},
+    snapshot::{Image, Method, Scene},
     start,
     stopped::Stopped,
     target::Target,
@@ -28,7 +27,7 @@ use heapattach_injector::{
 
 use crate::{
     args::{CheckArgs, Moment},
-    check::{self, Block, Blocks, Checked, Layout, Memory, Piece, Pointer, RootKind, RootSet},
+    check::{self, Block, Blocks, Checked},
     check_report::{CheckReport, LookReport, micros},
     clock::Clock,
     compose::{add_detach, blind_spots, stops, with_causes},
@@ -42,6 +41,7 @@ use crate::{
     report::Report,
     spawn::{self, exec_exit},
     symbols::{Symbols, demangle},
+    terrain::layout,
     tracer,
 };
 
@@ -82,12 +82,6 @@ impl End {
             Self::Over => "time",
             Self::Asked | Self::Execed | Self::Gone => "asked",
         }
-    }
-}
-
-impl Memory for Image<'_> {
-    fn read(&mut self, at: u64, buffer: &mut [u8]) {
-        Image::read(self, at, buffer);
     }
 }
 
@@ -414,11 +408,8 @@ impl<'a> Inspection<'a> {
         let scene = Scene::of(&stop, std::slice::from_ref(home))
             .map_err(|errno| format!("the memory map cannot be read: {}", errno.desc()))?;
         let is_complete = self.is_complete(session);
-        let mut layout = layout(&scene, self.args, is_complete);
         let blocks: Vec<Block> = recorder.profile().live_blocks().collect();
-        if wanted(self.args).has(RootKind::Loader) {
-            layout.pointers.extend(loaders(&scene, &recorder, &blocks));
-        }
+        let layout = layout(&scene, self.args, is_complete, &recorder, &blocks);
         let image = Image::take(&stop, &scene, method, Some(home));
         let mut image = image.map_err(|error| with_causes(&error))?;
         let (checked, paused) = if method == Method::Stop {
@@ -533,64 +524,6 @@ fn name(method: Method) -> &'static str {
         Method::Stop => "stop",
         Method::Copy => "copy",
         Method::Fork => "fork",
-    }
-}
-
-/// Where pointers count.
-fn wanted(args: &CheckArgs) -> RootSet {
-    match args.roots.as_slice() {
-        [] => RootKind::ALL.into_iter().collect(),
-        kinds => kinds.iter().copied().collect(),
-    }
-}
-
-/// The blocks that the dynamic loader asked for.
-fn loaders(scene: &Scene, recorder: &Recorder, blocks: &[Block]) -> Vec<Pointer> {
-    let is_loaders = |block: &&Block| {
-        let stack = recorder.records.stack(StackId(block.stack));
-        let caller = stack.and_then(|stack| stack.frames.first());
-        caller.is_some_and(|at| scene.loader.iter().any(|code| code.contains(&at.get())))
-    };
-    let pointer =
-        |block: &Block| Pointer { word: block.at, root: RootKind::Loader, holds_whole: true };
-    blocks.iter().filter(is_loaders).map(pointer).collect()
-}
-
-/// What is looked through, and what pointers there are.
-fn layout(scene: &Scene, args: &CheckArgs, is_complete: bool) -> Layout {
-    let wanted = wanted(args);
-    let root = |holder: Holder| {
-        let kind = kind(holder);
-        // What is in no block of a heap that is known as a whole is the allocator's own.
-        let means_nothing = kind == RootKind::Heap && is_complete;
-        (wanted.has(kind) && !means_nothing).then_some(kind)
-    };
-    let piece = |area: &heapattach_injector::snapshot::Area| Piece {
-        range: area.range.clone(),
-        root: root(area.holder),
-    };
-    let pointer = |pointer: &heapattach_injector::snapshot::Pointer| {
-        let root = root(pointer.holder)?;
-        Some(Pointer { word: pointer.word, root, holds_whole: pointer.is_whole })
-    };
-    Layout {
-        pieces: scene.areas.iter().map(piece).collect(),
-        pointers: scene.pointers.iter().filter_map(pointer).collect(),
-        code: scene.code.clone(),
-        files: scene.files.clone(),
-    }
-}
-
-fn kind(holder: Holder) -> RootKind {
-    match holder {
-        Holder::Registers => RootKind::Registers,
-        Holder::Stacks => RootKind::Stacks,
-        Holder::Tls => RootKind::Tls,
-        Holder::Globals => RootKind::Globals,
-        Holder::Mapped => RootKind::Mapped,
-        Holder::Shared => RootKind::Shared,
-        Holder::Heap => RootKind::Heap,
-        Holder::Kernel => RootKind::Kernel,
     }
 }
 

@@ -54,6 +54,7 @@ mod spawn;
 mod stack_list;
 mod stack_report;
 mod symbols;
+mod terrain;
 mod text;
 mod timeline;
 mod tracer;

@@ -81,6 +81,6 @@ fn losses_are_comments_and_no_name_spans_lines() {
     let read = Decoded::new(&ledger, Metric::Live);
     let comments = unpacked(&all(&read.profile, field::COMMENT)[0]);
     let comments: Vec<_> = comments.iter().map(|&index| read.text(index)).collect();
-    assert!(comments.iter().any(|note| note.starts_with("3 blocks are shown as held")));
+    assert!(comments.iter().any(|note| note.starts_with("3 blocks given back found no room")));
     assert_eq!(read.sample(1).0, ["a b"]);
 }
