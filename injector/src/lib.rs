@@ -50,6 +50,7 @@ pub mod ring;
 pub mod rseq;
 pub mod session;
 pub mod shared;
+mod shelter;
 pub mod slots;
 pub mod stacks;
 pub mod start;
