@@ -130,6 +130,7 @@ fn build_with(
         },
     );
     let frame = carrier.rescue_frame(home.frame())?;
+    carrier.take_shelter(maps);
     let reserved = reserve(&mut carrier, &home);
     // If the answer was lost, the range may be there all the same, and is to be undone.
     if !matches!(

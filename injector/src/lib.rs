@@ -54,6 +54,7 @@ pub mod ring;
 pub mod rseq;
 pub mod session;
 pub mod shared;
+mod shelter;
 pub mod slots;
 pub mod snapshot;
 pub mod stacks;

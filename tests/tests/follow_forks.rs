@@ -377,7 +377,9 @@ fn a_family_runs_on_when_the_command_or_its_tracer_is_killed() {
         });
         // Whoever was killed before the program began had nothing to be ended.
         let output = command.output();
-        assert!(output.ends_with("storm over\n") || !began, "turn {turn}, seed {seed}: {output}");
+        let talk = command.talk();
+        let is_whole = output.ends_with("storm over\n") || !began;
+        assert!(is_whole, "turn {turn}, seed {seed}: {output}\n{talk}");
     }
     println!("killed {turns} times, seed {seed}");
 }

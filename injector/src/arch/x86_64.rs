@@ -31,6 +31,12 @@ pub const SELF_JUMP: [u8; 2] = [0xeb, 0xfe];
 /// `syscall; mov $15, %eax; syscall; ud2`
 pub const RESCUED_CALL: [u8; 11] = [0x0f, 0x05, 0xb8, 15, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b];
 
+/// The same in two places of a libc: `syscall; ret`,
+pub const CALL_AND_RETURN: [u8; 3] = [0x0f, 0x05, 0xc3];
+/// and what signal handlers return to: `mov $15, %rax` or `%eax`, `syscall`.
+pub const SIGNAL_RETURNS: [&[u8]; 2] =
+    [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
+
 /// A place to make `clone` at: the clone finds its own end behind the call, should it ever run; the
 /// caller goes on as at [`RESCUED_CALL`].
 /// `syscall; test %eax, %eax; jne 1f; mov $231, %eax; xor %edi, %edi; syscall;
@@ -39,6 +45,9 @@ pub const CLONING_CALL: [u8; 24] = [
     0x0f, 0x05, 0x85, 0xc0, 0x75, 0x09, 0xb8, 231, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05, 0xb8, 15, 0, 0,
     0, 0x0f, 0x05, 0x0f, 0x0b,
 ];
+
+/// Functions may use so much below the stack pointer.
+pub const RED_ZONE: u64 = 128;
 
 /// A resident stub: `jmp *2(%rip)`, padding, then the cell that holds where to.
 pub const STUB_JUMP: [u8; 8] = [0xff, 0x25, 2, 0, 0, 0, 0xcc, 0xcc];
