@@ -108,7 +108,8 @@ impl<'t> Keeper<'t> {
                     return Some(Event::Execs);
                 }
                 Seen::Signal(signal) if Some(signal) == self.watched => {
-                    self.let_go(tid, 0);
+                    // It goes no further than to the stop that is asked for next.
+                    let _ = interrupt_next(tid, 0);
                     return Some(Event::Signalled);
                 }
                 Seen::Signal(libc::SIGTRAP) if self.is_at_mark(tid) => {
@@ -118,7 +119,7 @@ impl<'t> Keeper<'t> {
                         .as_mut()
                         .is_some_and(|(_, reached)| !std::mem::replace(reached, true));
                     if is_first {
-                        // It goes no further than to the stop that is asked for next.
+                        // As above.
                         let _ = interrupt_next(tid, 0);
                         return Some(Event::Reached);
                     }
