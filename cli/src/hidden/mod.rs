@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn an_interpreter_is_looked_past_where_its_code_is_known() {
         let parts = |text: &str| {
-            cause(text.chars().map(|letter| match letter {
+            super::cause(text.chars().map(|letter| match letter {
                 'h' => Part::Hidden,
                 'i' => Part::Interpreter,
                 'p' => Part::Python,
