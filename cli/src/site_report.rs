@@ -217,12 +217,15 @@ pub fn heap_report(
 /// Who caused an allocation: its place, and that of the function it was inlined into.
 type Cause = (String, String);
 
+/// The calls at an address: what part each plays, and what it is if it is the cause.
+type Calls = Rc<[(Part, Rc<Cause>)]>;
+
 /// Who caused an allocation, by the addresses of its stack.
 struct Causes<'a> {
     symbols: &'a mut Symbols,
     hidden: &'a Hidden,
     /// The calls at an address.
-    known: HashMap<RemoteAddr, Rc<[(Part, Rc<Cause>)]>>,
+    known: HashMap<RemoteAddr, Calls>,
 }
 
 impl Causes<'_> {
@@ -240,7 +243,7 @@ impl Causes<'_> {
         seen.get(search.end()).map(|cause| cause.as_ref().clone())
     }
 
-    fn calls(&mut self, address: RemoteAddr) -> Rc<[(Part, Rc<Cause>)]> {
+    fn calls(&mut self, address: RemoteAddr) -> Calls {
         let (symbols, hidden) = (&mut *self.symbols, self.hidden);
         let calls = self.known.entry(address).or_insert_with(|| {
             let frames: Vec<FrameReport> =

@@ -92,7 +92,48 @@ fn word(bytes: &[u8], at: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proptest::prelude::*;
+
+    use super::{super::interpreter::tests::some, *};
+
+    /// A copy as the payload makes one of 3.12's.
+    fn copy() -> Vec<u8> {
+        let mut copy = vec![0; LINES_AT];
+        let mut put = |at: usize, word: u64| copy[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        put(8, 0x7000);
+        put(64, 7 << 32);
+        for (at, text) in [(NAME_AT, *b"C.method"), (FILE_AT, *b"/a/b.py\0")] {
+            put(at + 16, if text[7] == 0 { 7 } else { 8 });
+            put(at + 32, 0b1_1001 << 2);
+            put(at + 40, u64::from_le_bytes(text));
+        }
+        copy
+    }
+
+    #[test]
+    fn a_copy_says_what_a_function_is_called_and_where_it_is() {
+        let code = Code::of(&copy(), Vec::new(), &some()).unwrap();
+        assert_eq!(
+            (&*code.function, &*code.file, code.line(None)),
+            ("C.method", "/a/b.py", Some(7))
+        );
+        let mut other = copy();
+        other[8] = 1;
+        assert_eq!(Code::of(&other, Vec::new(), &some()), None, "it is no code object");
+    }
+
+    proptest! {
+        #[test]
+        fn any_copy_is_survived(at in 0..LINES_AT, bytes: [u8; 8], cut in 0..=LINES_AT) {
+            let mut copy = copy();
+            let end = (at + 8).min(copy.len());
+            copy[at..end].copy_from_slice(&bytes[..end - at]);
+            copy.truncate(cut);
+            if let Some(code) = Code::of(&copy, bytes.to_vec(), &some()) {
+                let _ = code.line(Some(3));
+            }
+        }
+    }
 
     #[test]
     fn an_instruction_without_a_line_is_told_with_the_first() {

@@ -108,8 +108,26 @@ fn written(version: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
+pub mod tests {
+    use super::{super::layout::tests::of_3_12, *};
+
+    /// An interpreter for other tests.
+    pub fn some() -> Interpreter {
+        Interpreter {
+            version: "3.12.1".to_owned(),
+            module: "libpython3.12.so".to_owned(),
+            layout: of_3_12(),
+            code_type: Some(RemoteAddr::new(0x7000)),
+            eval: RemoteAddr::new(0x1000)..RemoteAddr::new(0x2000),
+        }
+    }
+
+    #[test]
+    fn the_loop_is_known_by_what_is_called_from_it() {
+        let at = |address| some().is_loop(RemoteAddr::new(address));
+        assert!(at(0x1001) && at(0x2000));
+        assert!(!at(0x1000) && !at(0x2001) && !at(0));
+    }
 
     #[test]
     fn a_version_is_written_as_people_do() {
