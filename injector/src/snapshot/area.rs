@@ -66,7 +66,6 @@ pub struct Known<'a> {
 const THREAD_RECORD: u64 = 4096;
 
 /// Below the stack pointer a function may use so much without moving it.
-const RED_ZONE: u64 = 128;
 
 /// Divides the writable memory.
 pub fn areas(maps: &[Mapping<'_>], known: &Known<'_>) -> Vec<Area> {
@@ -140,7 +139,7 @@ fn paint_stacks(areas: &mut Vec<Area>, first: usize, mapping: &Mapping<'_>, know
     let start = mapping.range.start.get();
     match here.map(|thread| thread.stack).min() {
         Some(lowest) if is_whole_stack => {
-            paint(areas, first, &(start..lowest.saturating_sub(RED_ZONE)), None);
+            paint(areas, first, &(start..lowest.saturating_sub(crate::arch::RED_ZONE)), None);
         }
         // Nobody runs on it just now: all of it may mean something.
         _ => {}
