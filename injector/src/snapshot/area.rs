@@ -65,8 +65,6 @@ pub struct Known<'a> {
 /// Behind the thread pointer the C library keeps its own record of a thread.
 const THREAD_RECORD: u64 = 4096;
 
-/// Below the stack pointer a function may use so much without moving it.
-
 /// Divides the writable memory.
 pub fn areas(maps: &[Mapping<'_>], known: &Known<'_>) -> Vec<Area> {
     let mut areas = Vec::new();
