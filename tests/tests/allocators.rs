@@ -96,7 +96,7 @@ fn a_pool_that_the_user_names_is_exact() {
 #[test]
 fn a_name_that_nobody_has_is_refused_with_those_that_are_near() {
     let Some(launch) = Launch::new("truth.c") else { return };
-    let mut fixture = launch.arg("1").arg("10").arg("1").start();
+    let fixture = launch.arg("1").arg("10").arg("1").start();
     let command = Heapattach::attach(fixture.pid(), Duration::from_millis(20), Hooks::Auto);
     let outcome = command.arg("--hook=site_mallok=malloc").run();
     assert_eq!(outcome.code(), Some(3), "{}", outcome.stderr);
