@@ -131,11 +131,19 @@ fn unpacked(file: &File, budget: &mut Budget) -> Option<File> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::FileExt;
+    use std::{os::unix::fs::FileExt, sync::LazyLock};
 
     use proptest::prelude::*;
 
     use super::*;
+
+    /// The first part of this very program.
+    static OWN: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let mut bytes = Vec::new();
+        let file = File::open(std::env::current_exe().unwrap()).unwrap();
+        file.take(1 << 20).read_to_end(&mut bytes).unwrap();
+        bytes
+    });
 
     fn file_of(bytes: &[u8]) -> File {
         let mut file = File::from(memfd_create("test", MFdFlags::MFD_CLOEXEC).unwrap());
@@ -171,9 +179,9 @@ mod tests {
             lies in prop::collection::vec((0_u64..64, any::<u64>()), 0..4),
             sections in prop::collection::vec((0_u64..(40 * 8), any::<u64>()), 0..16),
         ) {
-            let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+            let own = &*OWN;
             let file = file_of(&own[..own.len().min(1 << 16)]);
-            let table = u64_at(&own, 40).unwrap().min(1 << 16);
+            let table = u64_at(own, 40).unwrap().min(1 << 16);
             let last = own.len().min(1 << 16) as u64;
             file.write_all_at(&(last - 4096).to_le_bytes(), 40).unwrap();
             file.write_all_at(&own[usize::try_from(table).unwrap().min(own.len() - 4096)..][..4096],

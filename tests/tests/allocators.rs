@@ -80,6 +80,32 @@ fn is_exact_with_preloaded(file: &str, library: &str, package: &str) {
     an_attach_is_exact(launch.env("LD_PRELOAD", &library), &format!("{file}, {library:?}"), true);
 }
 
+/// The functions of `pool.cpp`, which takes its memory from malloc in large pieces.
+const POOL: [&str; 3] =
+    ["Pool::get=alloc:size=arg2", "Pool::put=free:ptr=arg2", "pool_calloc=alloc:size=arg2*arg3"];
+
+#[test]
+fn a_pool_that_the_user_names_is_exact() {
+    let Some(program) = Source::new("pool.cpp").build() else { return };
+    let options: Vec<&str> =
+        EXACT.into_iter().chain(POOL.iter().flat_map(|p| ["--hook", p])).collect();
+    let (outcome, report) = run(&options, &program, &["5000"]);
+    assert_exact("a pool", &report, &accounts(&outcome.stdout));
+}
+
+#[test]
+fn a_name_that_nobody_has_is_refused_with_those_that_are_near() {
+    let Some(launch) = Launch::new("truth.c") else { return };
+    let fixture = launch.arg("1").arg("10").arg("1").start();
+    let command = Heapattach::attach(fixture.pid(), Duration::from_millis(20), Hooks::Auto);
+    let outcome = command.arg("--hook=site_mallok=malloc").run();
+    assert_eq!(outcome.code(), Some(3), "{}", outcome.stderr);
+    for word in ["`site_mallok`", "did you mean site_malloc", "untouched"] {
+        assert!(outcome.stderr.contains(word), "{word} is not in {}", outcome.stderr);
+    }
+    fixture.finish();
+}
+
 #[test]
 fn a_static_program_of_c_is_exact() {
     is_exact("truth.c", &["-static"], None);

@@ -25,7 +25,7 @@ fn a_call_that_is_only_counted_takes_few_instructions() {
             | HookKind::Memalign
             | HookKind::PosixMemalign => MOST,
             HookKind::Calloc | HookKind::Realloc => MOST + 5,
-            HookKind::Chosen => 250,
+            HookKind::Chosen => 400,
             // Always recorded.
             HookKind::Map | HookKind::Unmap | HookKind::Remap => 1050,
         };

@@ -25,7 +25,7 @@ fn exercise(file: &[u8], addresses: &[u64]) {
     let hooked = |(i, &at): (usize, &u64)| Hooked {
         name: "f",
         address: ImageAddr::new(at),
-        size: 0,
+        size: (i as u64 % 3) * 16,
         keeps_flags: i % 2 == 0,
         family: if i % 4 == 3 { Family::Map } else { Family::Heap },
     };

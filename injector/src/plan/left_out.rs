@@ -5,7 +5,7 @@ use heapattach_abi::kind::HookKind;
 use super::{PlannedHook, Way};
 use crate::{
     addr::{Bias, ImageAddr},
-    entry::Analysis,
+    entry::{Analysis, Refusal},
 };
 
 /// What becomes of a function without a hook of its own: one that does nothing but call another, one
@@ -20,7 +20,11 @@ pub(super) fn left_out(
     let find = |at: ImageAddr| hooks.iter().find(|other| other.at == bias.place(at));
     let entry = analysis.entry(bias.unplace(hook.at))?;
     let callee = entry.calls.filter(|&callee| {
-        analysis.entry(callee).is_some_and(|callee| callee.plan.is_ok() || callee.calls.is_some())
+        analysis.entry(callee).is_some_and(|callee| match &callee.plan {
+            // By this very function, as like as not.
+            Ok(_) | Err(Refusal::ShortBranch(_)) => true,
+            Err(_) => callee.calls.is_some(),
+        })
     });
     // What is called in place of one that throws has a hook of its own, past which it is called.
     let throwing = |other: &&PlannedHook| {
@@ -33,7 +37,7 @@ pub(super) fn left_out(
     let is_called = analysis.bypasses(|_| true).any(|b| b.callee.function == entry.address);
     if let Some(callee) = callee
         && !(is_called && entry.plan.is_ok())
-        && (hook.function().is_extra || entry.plan.is_err())
+        && (hook.function().is_extra || hook.function().is_asked || entry.plan.is_err())
         && !(stands_in && find(callee).is_none_or(|other| other.nothrow != Some(hook.at)))
     {
         return Some(Way::Within { callee: find(callee).map_or("another", PlannedHook::name) });

@@ -8,7 +8,7 @@ use heapattach_abi::{form::Form, kind::HookKind};
 use crate::{
     addr::{Bias, RemoteAddr},
     asked::Asked,
-    entry::{self, Analysis, EntryPlan, Family, Hooked, Refusal, Role},
+    entry::{self, Analysis, Entry, EntryPlan, Family, Hooked, Refusal, Role},
     functions::FunctionRef,
     linker::Link,
     proc::{
@@ -120,13 +120,15 @@ impl PlannedHook {
     }
 
     /// Whether there is a hook for it that keeps the arithmetic flags. It is slower: so only where
-    /// there is no other way.
-    fn may_keep_flags(&self) -> bool {
+    /// there is no other way, or where slots would count what it calls a second time.
+    fn may_keep_flags(&self, is_wrapper: bool) -> bool {
         let kinds = [HookKind::PosixMemalign, HookKind::New];
         let function = self.function();
         function.family == Family::Heap
             && !kinds.contains(&function.kind)
-            && (!self.is_dynamic || self.names.iter().any(|name| name.is_asked))
+            && (!self.is_dynamic
+                || is_wrapper && function.is_extra
+                || self.names.iter().any(|name| name.is_asked))
     }
 
     /// Its best-known function.
@@ -244,8 +246,9 @@ fn consider_entries(
         };
         let judged = |&i: &usize| analysis.entry(link.bias().unplace(hooks[i].at));
         let keeps = |i: &usize| {
-            let refused = judged(i).is_some_and(|e| matches!(e.plan, Err(Refusal::KeepsFlags(_))));
-            refused && !hooks[*i].keeps_flags && hooks[*i].may_keep_flags()
+            let refused = judged(i).filter(|e| matches!(e.plan, Err(Refusal::KeepsFlags(_))));
+            let is_possible = |entry: &Entry| hooks[*i].may_keep_flags(entry.calls.is_some());
+            !hooks[*i].keeps_flags && refused.is_some_and(is_possible)
         };
         let keeping: Vec<usize> = indices.iter().copied().filter(keeps).collect();
         if !keeping.is_empty() {
