@@ -9,7 +9,8 @@ use crate::{
     failure::AttachError,
     home::Home,
     payload_image::PayloadImage,
-    plan::{PlannedHook, Way, plan},
+    plan::{PlannedHook, Way, plan, settle},
+    prepare::reachable_code,
     proc::maps,
     slots::{self, Sorted},
     survey::{Survey, Surveyor},
@@ -50,7 +51,9 @@ pub fn forecast(
     let survey: Survey = surveyor.look(target)?;
     let text = target.process.read("maps").map_err(|_| AttachError::Maps)?;
     let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
-    let hooks = plan(target, &survey, &maps, options.wishes(), |_| false);
+    let mut hooks = plan(target, &survey, &maps, options.wishes(), |_| false);
+    let _ = reachable_code(&mut hooks, options.mode);
+    settle(&mut hooks);
     let by_slots = |at| hooks.iter().any(|h| h.at == at && matches!(h.way, Way::Slots { .. }));
     let sorted = slots::sort(target, &survey, &maps, None, by_slots);
     let (modules, changes) = crate::prepare::journal_room(&survey);

@@ -124,7 +124,7 @@ fn nothing_to_hook(target: &Target, surveyor: &Surveyor, hooks: &[PlannedHook]) 
 }
 
 /// The code that our home must be near to. Entries too far from it are left to the slots.
-fn reachable_code(hooks: &mut [PlannedHook], mode: HookMode) -> Range<RemoteAddr> {
+pub(crate) fn reachable_code(hooks: &mut [PlannedHook], mode: HookMode) -> Range<RemoteAddr> {
     let is_entry = |h: &&PlannedHook| matches!(h.way, Way::Entry(_));
     // What no slot leads to comes first: the program's own allocator may lie far from libc's.
     let is_own = |h: &&PlannedHook| is_entry(h) && !h.is_dynamic;

@@ -114,7 +114,9 @@ fn examine(target: &Target, args: &DoctorArgs, diagnosis: &mut Diagnosis) -> Exi
 }
 
 fn fill(target: &Target, forecast: &Forecast, diagnosis: &mut Diagnosis) {
-    diagnosis.functions = forecast.hooks.iter().map(|hook| row(target, forecast, hook)).collect();
+    // What does nothing but call another function has no hook of its own.
+    let own = forecast.hooks.iter().filter(|hook| !matches!(hook.way, Way::Within { .. }));
+    diagnosis.functions = own.map(|hook| row(target, forecast, hook)).collect();
     diagnosis.threads = forecast.threads;
     diagnosis.modules = forecast.modules;
     diagnosis.reserved = forecast.reserved;
@@ -138,7 +140,7 @@ fn row(target: &Target, forecast: &Forecast, hook: &PlannedHook) -> Row {
     let (via, why) = match &hook.way {
         Way::Entry(_) => ("entry", None),
         Way::Slots { why } => ("slots", (!why.is_empty()).then(|| why.clone())),
-        Way::Within { callee } => ("within", Some(format!("it does nothing but call {callee}"))),
+        Way::Within { callee } => ("not", Some(format!("it does nothing but call {callee}"))),
         Way::Not { why } => ("not", Some(why.clone())),
     };
     Row {
