@@ -7,6 +7,7 @@ use heapattach_injector::{
     attach::{self, Options},
     failure::{AttachError, Failure},
     fault,
+    loader::Loader,
     session::Session,
     start,
     stopped::Stopped,
@@ -37,7 +38,8 @@ pub fn attach(line: UnixStream, target: &Target, args: &AttachArgs, store: Optio
     let mut line = Line::new(line);
     let mut report = Report::new(target.process.pid(), target.process.command());
     let image = payload::image();
-    let options = options(&args.session);
+    let options =
+        Options { loader: args.loader.into(), force: args.force, ..options(&args.session) };
     let path = store.as_ref().and_then(|store| store.path.clone());
     let record = Record::new(target, store);
     let attached = guard::check_headroom(&target.process)
@@ -200,6 +202,8 @@ fn options(args: &SessionArgs) -> Options {
         copies: args.unwind == Unwind::Copy,
         most_frames: args.max_depth,
         verify: args.verify,
+        loader: Loader::Map,
+        force: false,
     }
 }
 

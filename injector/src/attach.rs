@@ -15,6 +15,7 @@ use crate::{
     home::Home,
     install::{self, Blueprint, Orders},
     linker::LinkError,
+    loader::{self, LoadError, Loader},
     patch::{NotNow, Patches, not_now},
     payload_image::PayloadImage,
     places::Places,
@@ -74,6 +75,10 @@ pub struct Options {
     pub copies: bool,
     /// Of so many stacks one is walked twice, to verify what makes walks fast; 0: none.
     pub verify: u32,
+    /// How the payload gets into the target.
+    pub loader: Loader,
+    /// Have it loaded although a filter may forbid the target's loader its calls.
+    pub force: bool,
 }
 
 impl Options {
@@ -90,6 +95,8 @@ impl Options {
             most_frames: USUAL_FRAMES,
             verify: 0,
             copies: false,
+            loader: Loader::Map,
+            force: false,
         }
     }
 
@@ -145,14 +152,21 @@ pub fn attach<'t>(
         stops: Vec::new(),
         waits: 0,
         tables: Tables::default(),
+        ground: None,
     };
+    if options.loader == Loader::Dlopen {
+        attach.load()?;
+    }
     let mut held = held;
     for _ in 0..REPLANS {
-        if let Some((prepared, installed)) = attach.attempt(held.take())? {
-            return Ok(attach.into_session(&prepared, installed));
+        match attach.attempt(held.take()) {
+            Ok(Some((prepared, installed))) => return Ok(attach.into_session(&prepared, installed)),
+            Ok(None) => {}
+            Err(failure) => return Err(attach.abandon(failure)),
         }
     }
-    Err(Failure::clean(AttachError::Restless(REPLANS), attach.touched()))
+    let touched = attach.touched();
+    Err(attach.abandon(Failure::clean(AttachError::Restless(REPLANS), touched)))
 }
 
 /// An attach under way.
@@ -166,6 +180,17 @@ struct Attach<'t> {
     stops: Vec<StopRecord>,
     waits: usize,
     tables: Tables,
+    /// What the hooks will stand on, if it was built before the stop that puts them in.
+    ground: Option<Ground>,
+}
+
+/// What hooks stand on.
+struct Ground {
+    home: Home,
+    shared: Shared,
+    /// The hooks' code.
+    body: RemoteAddr,
+    exposed: Duration,
 }
 
 impl<'t> Attach<'t> {
@@ -194,7 +219,7 @@ impl<'t> Attach<'t> {
         };
         let text = target.process.read("maps").unwrap_or_default();
         let maps = maps::parse(&text).map_err(|_| Failure::clean(AttachError::Maps, true))?;
-        refuse_company(target, &maps)?;
+        refuse_company(target, &maps, self.ground.as_ref().map(|ground| &ground.home))?;
         let mut hooks = prepared.hooks.clone();
         if !still_there(target, &prepared.survey, &hooks) {
             self.stops.push(StopRecord::end(StopReason::Attach, stop));
@@ -216,10 +241,7 @@ impl<'t> Attach<'t> {
                 installed.places.note(&maps);
                 Ok(Some((prepared, installed)))
             }
-            Err(broken) => {
-                let left = broken.home.and_then(|home| undo(target, &home).err());
-                Err(Failure::left(broken.error, left))
-            }
+            Err(broken) => Err(self.undo_broken(*broken)),
         }
     }
 
@@ -252,35 +274,16 @@ impl<'t> Attach<'t> {
         prepared: &Prepared,
         hooks: Vec<PlannedHook>,
     ) -> Result<Installed, Box<Broken>> {
-        let body = self.image.text().len() as u64;
-        let used = Home::used_by(body, slot_count(&prepared.survey));
-        if self.options.max_memory != 0 && used > self.options.max_memory {
-            return Err(Broken::new(too_much(used, self.options.max_memory), None));
-        }
-        let (module_room, change_room) = journal_room(&prepared.survey);
-        let blueprint = Blueprint {
-            image: self.image,
-            gadget: self.gadget,
-            code: prepared.code.clone(),
-            module_room,
-            change_room,
-            ring_bits: self.options.ring_bits,
-            tables: if self.options.tables { self.tables.room() } else { 0 },
-            session: session_number(),
-            started: own_start_time(),
+        let (ground, is_far) = match self.ground.take() {
+            Some(ground) => (ground, true),
+            None => (self.build(stop, maps, prepared, self.image)?, false),
         };
-        let built = install::build(stop, maps, &blueprint);
-        let home = built.home;
-        let (home, shared) = match (home, built.shared) {
-            (Some(home), Ok(shared)) => (home, shared),
-            (home, Err(error)) => return Err(Broken::new(error, home)),
-            (None, Ok(_)) => return Err(Broken::new(AttachError::Maps, None)),
-        };
-        let stubs = StubPage::find(&self.target.memory, maps)
-            .first()
-            .and_then(|&at| StubPage::open(&self.target.memory, at).ok());
+        let Ground { home, shared, body, exposed } = ground;
+        let stubs = StubPage::known(&self.target.memory, maps, &home);
         let failed = |error| Broken::new(error, Some(home.clone()));
         let mut patches = Patches::new(home.clone(), stubs, self.options.mode);
+        patches.body = body;
+        let hooks = if is_far { patches.within_reach(hooks) } else { hooks };
         patches.add(stop, maps, self.image, hooks).map_err(|e| failed(AttachError::from(e)))?;
         let sorted = patches
             .lead(stop, maps, self.image, &prepared.survey)
@@ -305,7 +308,107 @@ impl<'t> Attach<'t> {
             published.map_err(|e| failed(AttachError::Enable(e)))?;
         }
         install::enable(stop, &home, &orders).map_err(|e| failed(AttachError::Enable(e)))?;
-        Ok(Installed { patches, shared, sorted, places: Places::default(), exposed: built.exposed })
+        Ok(Installed { patches, shared, sorted, places: Places::default(), exposed })
+    }
+
+    /// Builds a home for `image`.
+    fn build(
+        &self,
+        stop: &Stopped<'_>,
+        maps: &[Mapping<'_>],
+        prepared: &Prepared,
+        image: &PayloadImage,
+    ) -> Result<Ground, Box<Broken>> {
+        let body = image.text().len() as u64;
+        let used = Home::used_by(body, slot_count(&prepared.survey));
+        if self.options.max_memory != 0 && used > self.options.max_memory {
+            return Err(Broken::new(too_much(used, self.options.max_memory), None));
+        }
+        let (module_room, change_room) = journal_room(&prepared.survey);
+        let blueprint = Blueprint {
+            image,
+            gadget: self.gadget,
+            code: prepared.code.clone(),
+            module_room,
+            change_room,
+            ring_bits: self.options.ring_bits,
+            tables: if self.options.tables { self.tables.room() } else { 0 },
+            session: session_number(),
+            started: own_start_time(),
+        };
+        let built = install::build(stop, maps, &blueprint);
+        match (built.home, built.shared) {
+            (Some(home), Ok(shared)) => {
+                Ok(Ground { body: home.body(), home, shared, exposed: built.exposed })
+            }
+            (home, Err(error)) => Err(Broken::new(error, home)),
+            (None, Ok(_)) => Err(Broken::new(AttachError::Maps, None)),
+        }
+    }
+
+    /// Builds a home, and has the target load the payload by itself.
+    fn load(&mut self) -> Result<(), Failure> {
+        let target = self.target;
+        let functions = loader::check(target, self.options.force)
+            .map_err(|refusal| Failure::clean(refusal, false))?;
+        let lure =
+            loader::lure(self.image).map_err(|e| Failure::clean(LoadError::from(e), false))?;
+        let prepared = self.prepare()?;
+        self.look_at_tables();
+        let stop = Stopped::all(target).map_err(|error| Failure::clean(error, false))?;
+        let text = target.process.read("maps").unwrap_or_default();
+        let built = match maps::parse(&text) {
+            Ok(maps) => {
+                refuse_company(target, &maps, None)?;
+                self.build(&stop, &maps, &prepared, &lure)
+            }
+            Err(_) => Err(Broken::new(AttachError::Maps, None)),
+        };
+        self.stops.push(StopRecord::end(StopReason::Attach, stop));
+        let mut ground = built.map_err(|broken| self.undo_broken(*broken))?;
+        let mut costs = Vec::new();
+        let (image, mode) = (self.image, self.options.mode);
+        let loaded = loader::load(target, &mut ground.home, image, &functions, mode, &mut costs);
+        let records = costs.into_iter().map(|cost| StopRecord { reason: StopReason::Attach, cost });
+        self.stops.extend(records);
+        match loaded {
+            Ok(object) => ground.body = self.image.text_in(object.bias()),
+            Err(error) => {
+                let broken = Broken::new(error.into_attach_error(), Some(ground.home));
+                return Err(self.undo_broken(*broken));
+            }
+        }
+        self.ground = Some(ground);
+        Ok(())
+    }
+
+    /// A plan made while the modules stand still.
+    fn prepare(&mut self) -> Result<Prepared, Failure> {
+        for _ in 0..REPLANS {
+            match prepare(self.target, &mut self.surveyor, &self.options) {
+                Ok(prepared) => return Ok(prepared),
+                // The lists change while we walk them.
+                Err(AttachError::Survey(SurveyError::Link(LinkError::List(_)))) => {}
+                Err(error) => return Err(Failure::clean(error, self.touched())),
+            }
+        }
+        Err(Failure::clean(AttachError::Restless(REPLANS), self.touched()))
+    }
+
+    fn undo_broken(&self, broken: Broken) -> Failure {
+        let left = broken.home.and_then(|home| undo(self.target, &home).err());
+        Failure::left(broken.error, left)
+    }
+
+    /// Gives back what was built before the failure.
+    fn abandon(&mut self, failure: Failure) -> Failure {
+        match self.ground.take() {
+            None => failure,
+            Some(ground) => {
+                let left = undo(self.target, &ground.home).err().map(Box::new);
+                Failure { left, touched: true, ..failure }
+            }
+        }
     }
 
     fn into_session(self, prepared: &Prepared, installed: Installed) -> Session<'t> {
@@ -360,8 +463,15 @@ fn too_much(used: u64, limit: u64) -> Refusal {
 }
 
 /// Somebody else may have attached between our look and our stop.
-fn refuse_company(target: &Target, maps: &[Mapping<'_>]) -> Result<(), Failure> {
+fn refuse_company(
+    target: &Target,
+    maps: &[Mapping<'_>],
+    own: Option<&Home>,
+) -> Result<(), Failure> {
     for at in Home::find(&target.memory, maps) {
+        if own.is_some_and(|own| own.at() == at) {
+            continue;
+        }
         if let Ok(home) = Home::open(&target.memory, at)
             && let Some(refusal) = preflight::busy(target.process.pid(), &home)
         {

@@ -30,6 +30,7 @@ pub mod home;
 pub mod install;
 pub mod leftovers;
 pub mod linker;
+pub mod loader;
 pub mod memory;
 pub mod module;
 pub mod patch;

@@ -18,6 +18,7 @@ use crate::{
     module,
     payload_image::PayloadImage,
     plan::{EntryParts, HookMode, PlannedHook, Way, differs_from_file},
+    prepare::out_of_reach,
     proc::maps::Mapping,
     quiet::{self, Evidence},
     slots::{Sorted, sort},
@@ -71,6 +72,8 @@ pub enum NotNow {
 pub struct Patches {
     /// Our home.
     pub home: Home,
+    /// Where the hooks lie: in our home, or in an object of their own.
+    pub body: RemoteAddr,
     /// The stub page in use.
     pub stubs: Option<StubPage>,
     /// Every function considered.
@@ -85,6 +88,7 @@ impl Patches {
     /// Nothing changed yet. `stubs` is the page a former session left, if there is one.
     pub fn new(home: Home, stubs: Option<StubPage>, mode: HookMode) -> Self {
         Self {
+            body: home.body(),
             home,
             stubs,
             mode,
@@ -114,6 +118,15 @@ impl Patches {
         let by_slots =
             |h: &ActiveHook| h.number.is_some() && matches!(h.planned.way, Way::Slots { .. });
         self.hooks.iter().any(by_slots)
+    }
+
+    /// The same hooks, but entries that our code is out of reach of are left to the slots.
+    pub fn within_reach(&self, mut hooks: Vec<PlannedHook>) -> Vec<PlannedHook> {
+        let code = self.home.at().min(self.body)..self.home.end().max(self.body);
+        for hook in hooks.iter_mut().filter(|hook| matches!(hook.way, Way::Entry(_))) {
+            out_of_reach(hook, &code, self.mode);
+        }
+        hooks
     }
 
     /// Hooks these functions at their entries, or gives their modules' slots to [`Self::lead`].
@@ -147,7 +160,7 @@ impl Patches {
                 write(original, code)?;
             }
             let cell = image.orig_cell(number).unwrap_or(0) as u64;
-            write(self.home.body().offset(cell), &original.get().to_le_bytes())?;
+            write(self.body.offset(cell), &original.get().to_le_bytes())?;
         }
         let changes = self.entry_changes(stop, image, first)?;
         self.apply(stop, &changes)
@@ -251,7 +264,7 @@ impl Patches {
                 continue;
             };
             let module = self.module_index(stop, &hook.planned.definer)?;
-            let at = self.home.body().offset(image.hook_offset(number).unwrap_or(0) as u64);
+            let at = self.body.offset(image.hook_offset(number).unwrap_or(0) as u64);
             let (old, new) = (parts.plan.old(), parts.plan.patch(parts.bias, at)?);
             let window = parts.plan.window_at(parts.bias).start;
             changes.push(change(window, &old, &new, ChangeKind::Entry, module));
@@ -332,7 +345,7 @@ impl Patches {
         }
         match stubs.stub_for(memory, function) {
             Ok(stub) => {
-                let hook = self.home.body().offset(image.hook_offset(number).unwrap_or(0) as u64);
+                let hook = self.body.offset(image.hook_offset(number).unwrap_or(0) as u64);
                 stubs.lead(memory, function, hook).map_err(write)?;
                 Ok(Some(stub))
             }

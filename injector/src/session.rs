@@ -16,7 +16,7 @@ use crate::{
     payload_image::PayloadImage,
     places::Places,
     plan::{PlannedHook, Way, plan},
-    prepare::{fall_back, out_of_reach, still_there},
+    prepare::{fall_back, still_there},
     proc::maps,
     slots::{self, Sorted},
     stopped::{StopCost, Stopped},
@@ -233,20 +233,10 @@ impl<'t> Session<'t> {
         if let Some(reason) = not_now(stop, &maps, &hooks) {
             fall_back(&mut hooks, reason, self.options.mode);
         }
-        for hook in &mut hooks {
-            self.check_reach(hook);
-        }
+        let hooks = self.patches.within_reach(hooks);
         self.patches.add(stop, &maps, self.image, hooks)?;
         self.sorted = self.patches.lead(stop, &maps, self.image, survey)?;
         Ok(())
-    }
-
-    /// An entry that our code cannot be reached from is left to the slots.
-    fn check_reach(&self, hook: &mut PlannedHook) {
-        let home = &self.patches.home;
-        if let Way::Entry(_) = hook.way {
-            out_of_reach(hook, &(home.at()..home.end()), self.options.mode);
-        }
     }
 
     /// Gives everything back, in the target and in the children it forked meanwhile.

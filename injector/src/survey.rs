@@ -108,6 +108,11 @@ impl Surveyor {
         Self { rendezvous, known: HashMap::new() }
     }
 
+    /// The lists themselves.
+    pub fn lists(&self) -> Rendezvous {
+        self.rendezvous
+    }
+
     /// Looks around.
     ///
     /// # Errors
