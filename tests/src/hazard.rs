@@ -144,6 +144,13 @@ impl Hazard {
         self
     }
 
+    /// Runs this many cycles, or more in a soak.
+    #[must_use]
+    pub fn cycles(mut self, cycles: u64) -> Self {
+        self.cycles = self.cycles.max(cycles);
+        self
+    }
+
     /// Has everything recorded in every cycle.
     #[must_use]
     pub fn recording_all(mut self) -> Self {
@@ -263,6 +270,12 @@ impl Hazard {
 }
 
 impl Summary {
+    /// How long the target stood still for each attach, in microseconds.
+    #[must_use]
+    pub fn attach_us(&self) -> &[f64] {
+        &self.attach_us
+    }
+
     fn add(&mut self, report: Report) {
         self.calls += report.calls();
         self.attach_us.extend(report.stopped_us("attach"));
