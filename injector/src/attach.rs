@@ -1,6 +1,8 @@
 //! Attaching: look, plan, stop, build, patch, enable. Whatever fails after the first change is
 //! rolled back before the error is told.
 
+mod ground;
+
 use std::{
     ops::Range,
     time::{Duration, Instant},
@@ -13,18 +15,15 @@ use crate::{
     failure::{AttachError, Failure},
     heartbeat::Heartbeat,
     home::Home,
-    install::{self, Blueprint, Orders},
+    install::{self, Orders},
     linker::LinkError,
-    loader::{self, LoadError, Loader},
+    loader::Loader,
     patch::{NotNow, Patches, not_now},
     payload_image::PayloadImage,
     places::Places,
     plan::{HookMode, PlannedHook, Wishes},
-    preflight::{self, Refusal},
-    prepare::{
-        Prepared, clean_up_before, fall_back, journal_room, prepare, slot_count, still_there,
-        surveyor,
-    },
+    preflight,
+    prepare::{Prepared, clean_up_before, fall_back, prepare, still_there, surveyor},
     proc::{
         Process,
         maps::{self, Mapping},
@@ -37,10 +36,11 @@ use crate::{
     stub_page::StubPage,
     survey::{SurveyError, Surveyor},
     target::Target,
-    undo::undo,
     unwind::Tables,
     vdso,
 };
+
+use ground::{Broken, Ground};
 
 /// How often a stop is tried again when text cannot be changed just then, before slots must do.
 const ATTEMPTS: usize = 30;
@@ -115,18 +115,6 @@ struct Installed {
     exposed: Duration,
 }
 
-/// An installation that failed, and the home that is to be undone.
-struct Broken {
-    error: AttachError,
-    home: Option<Home>,
-}
-
-impl Broken {
-    fn new(error: impl Into<AttachError>, home: Option<Home>) -> Box<Self> {
-        Box::new(Self { error: error.into(), home })
-    }
-}
-
 /// Attaches. `held` is a stop made by whoever started the target.
 ///
 /// # Errors
@@ -182,15 +170,6 @@ struct Attach<'t> {
     tables: Tables,
     /// What the hooks will stand on, if it was built before the stop that puts them in.
     ground: Option<Ground>,
-}
-
-/// What hooks stand on.
-struct Ground {
-    home: Home,
-    shared: Shared,
-    /// The hooks' code.
-    body: RemoteAddr,
-    exposed: Duration,
 }
 
 impl<'t> Attach<'t> {
@@ -311,106 +290,6 @@ impl<'t> Attach<'t> {
         Ok(Installed { patches, shared, sorted, places: Places::default(), exposed })
     }
 
-    /// Builds a home for `image`.
-    fn build(
-        &self,
-        stop: &Stopped<'_>,
-        maps: &[Mapping<'_>],
-        prepared: &Prepared,
-        image: &PayloadImage,
-    ) -> Result<Ground, Box<Broken>> {
-        let body = image.text().len() as u64;
-        let used = Home::used_by(body, slot_count(&prepared.survey));
-        if self.options.max_memory != 0 && used > self.options.max_memory {
-            return Err(Broken::new(too_much(used, self.options.max_memory), None));
-        }
-        let (module_room, change_room) = journal_room(&prepared.survey);
-        let blueprint = Blueprint {
-            image,
-            gadget: self.gadget,
-            code: prepared.code.clone(),
-            module_room,
-            change_room,
-            ring_bits: self.options.ring_bits,
-            tables: if self.options.tables { self.tables.room() } else { 0 },
-            session: session_number(),
-            started: own_start_time(),
-        };
-        let built = install::build(stop, maps, &blueprint);
-        match (built.home, built.shared) {
-            (Some(home), Ok(shared)) => {
-                Ok(Ground { body: home.body(), home, shared, exposed: built.exposed })
-            }
-            (home, Err(error)) => Err(Broken::new(error, home)),
-            (None, Ok(_)) => Err(Broken::new(AttachError::Maps, None)),
-        }
-    }
-
-    /// Builds a home, and has the target load the payload by itself.
-    fn load(&mut self) -> Result<(), Failure> {
-        let target = self.target;
-        let functions = loader::check(target, self.options.force)
-            .map_err(|refusal| Failure::clean(refusal, false))?;
-        let lure =
-            loader::lure(self.image).map_err(|e| Failure::clean(LoadError::from(e), false))?;
-        let prepared = self.prepare()?;
-        self.look_at_tables();
-        let stop = Stopped::all(target).map_err(|error| Failure::clean(error, false))?;
-        let text = target.process.read("maps").unwrap_or_default();
-        let built = match maps::parse(&text) {
-            Ok(maps) => {
-                refuse_company(target, &maps, None)?;
-                self.build(&stop, &maps, &prepared, &lure)
-            }
-            Err(_) => Err(Broken::new(AttachError::Maps, None)),
-        };
-        self.stops.push(StopRecord::end(StopReason::Attach, stop));
-        let mut ground = built.map_err(|broken| self.undo_broken(*broken))?;
-        let mut costs = Vec::new();
-        let (image, mode) = (self.image, self.options.mode);
-        let loaded = loader::load(target, &mut ground.home, image, &functions, mode, &mut costs);
-        let records = costs.into_iter().map(|cost| StopRecord { reason: StopReason::Attach, cost });
-        self.stops.extend(records);
-        match loaded {
-            Ok(object) => ground.body = self.image.text_in(object.bias()),
-            Err(error) => {
-                let broken = Broken::new(error.into_attach_error(), Some(ground.home));
-                return Err(self.undo_broken(*broken));
-            }
-        }
-        self.ground = Some(ground);
-        Ok(())
-    }
-
-    /// A plan made while the modules stand still.
-    fn prepare(&mut self) -> Result<Prepared, Failure> {
-        for _ in 0..REPLANS {
-            match prepare(self.target, &mut self.surveyor, &self.options) {
-                Ok(prepared) => return Ok(prepared),
-                // The lists change while we walk them.
-                Err(AttachError::Survey(SurveyError::Link(LinkError::List(_)))) => {}
-                Err(error) => return Err(Failure::clean(error, self.touched())),
-            }
-        }
-        Err(Failure::clean(AttachError::Restless(REPLANS), self.touched()))
-    }
-
-    fn undo_broken(&self, broken: Broken) -> Failure {
-        let left = broken.home.and_then(|home| undo(self.target, &home).err());
-        Failure::left(broken.error, left)
-    }
-
-    /// Gives back what was built before the failure.
-    fn abandon(&mut self, failure: Failure) -> Failure {
-        match self.ground.take() {
-            None => failure,
-            Some(ground) => {
-                let left = undo(self.target, &ground.home).err().map(Box::new);
-                Failure { left, touched: true, ..failure }
-            }
-        }
-    }
-
     fn into_session(self, prepared: &Prepared, installed: Installed) -> Session<'t> {
         let now = Instant::now();
         let mut session = Session {
@@ -451,15 +330,6 @@ fn first_stack(maps: &[Mapping<'_>]) -> Range<RemoteAddr> {
     let end = maps[at].range.end;
     let below = at.checked_sub(1).map_or(0, |at| maps[at].range.end.get());
     RemoteAddr::new(below.max(end.get().saturating_sub(MOST)))..end
-}
-
-fn too_much(used: u64, limit: u64) -> Refusal {
-    Refusal {
-        value: format!("the hooks and their journal take {used} bytes of the target"),
-        need: format!("at most {limit} bytes (--max-memory)"),
-        cure: "raise --max-memory".to_owned(),
-        unsupported: false,
-    }
 }
 
 /// Somebody else may have attached between our look and our stop.

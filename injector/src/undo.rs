@@ -1,6 +1,9 @@
 //! Giving everything back: the one way out, for a session that ends, for an attach that failed in
 //! the middle, and for what a killed heapattach left behind. All it needs is in the home.
 
+mod left;
+mod unmap;
+
 use std::time::{Duration, Instant};
 
 use heapattach_abi::{region, row};
@@ -8,7 +11,7 @@ use nix::errno::Errno;
 
 use crate::{
     addr::RemoteAddr,
-    home::{Change, ChangeKind, Home, HomeError, SHARED_NAME},
+    home::{Change, ChangeKind, Home, HomeError},
     loader::{
         self, LoadError, Object,
         block::{Block, State},
@@ -17,8 +20,8 @@ use crate::{
     module,
     proc::maps::{self, Mapping},
     quiet::{self, Evidence},
-    remote_call::{Carrier, CarrierError},
-    stopped::{StopCost, StopError, Stopped, choose_carrier, insist},
+    remote_call::CarrierError,
+    stopped::{StopCost, StopError, Stopped, insist},
     stub_page::StubPage,
     target::Target,
     vdso,
@@ -40,6 +43,10 @@ const UNLOAD_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A step that fails for a reason of the moment is repeated so often.
 const ATTEMPTS: usize = 8;
+
+pub use left::Left;
+use left::what_is_left;
+use unmap::unmap;
 
 /// Why something of ours is still there.
 #[derive(Debug, thiserror::Error)]
@@ -99,15 +106,6 @@ pub struct Undone {
     pub stub_page: Option<RemoteAddr>,
 }
 
-/// What is still in the target, and why.
-#[derive(Debug)]
-pub struct Left {
-    /// Why.
-    pub error: UndoError,
-    /// What, in words.
-    pub what: Vec<String>,
-}
-
 /// Gives everything back that `home` knows of.
 ///
 /// # Errors
@@ -126,8 +124,13 @@ pub fn undo_within(target: &Target, home: &Home, patience: Duration) -> Result<U
     if target.memory.word(home.at()).is_err() {
         return Ok(undone);
     }
-    let result = unload(target, home, patience, &mut undone)
-        .and_then(|()| insist_on(target, home, &mut undone, Goal::Unmap));
+    let unloaded = unload(target, home, patience, &mut undone);
+    // What the loader keeps for ever needs no journal: nothing leads to it.
+    let is_kept = matches!(&unloaded, Err(UndoError::Unload(e)) if matches!(**e, LoadError::Kept));
+    let result = match unloaded {
+        Err(error) if !is_kept => Err(error),
+        kept => insist_on(target, home, &mut undone, Goal::Unmap).and(kept),
+    };
     match result {
         Ok(()) => Ok(undone),
         Err(_) if !target.process.is_alive() => Ok(undone),
@@ -349,103 +352,4 @@ fn lead_stubs_home(target: &Target, home: &Home) -> Result<Option<RemoteAddr>, U
     let Ok(stubs) = StubPage::open(&target.memory, at) else { return Ok(None) };
     insist(|| stubs.lead_home(&target.memory)).map_err(|source| UndoError::Write { at, source })?;
     Ok(Some(at))
-}
-
-/// Unmaps the home, but for the stub page if that is `keep`.
-fn unmap(
-    stop: &Stopped<'_>,
-    home: &Home,
-    maps: &[Mapping<'_>],
-    keep: Option<RemoteAddr>,
-    gadget: RemoteAddr,
-    undone: &mut Undone,
-) -> Result<(), UndoError> {
-    let target = stop.target();
-    let Some(thread) = choose_carrier(stop) else { return Err(StopError::Gone.into()) };
-    let mut carrier = Carrier::borrow(stop, thread, gadget)?;
-    let frame = carrier.rescue_frame(home.frame())?;
-    // A home that was never written has no gadget to be rescued at.
-    if Home::open(&target.memory, home.at()).is_ok() {
-        let at = home.frame();
-        insist(|| target.memory.write(at, &frame))
-            .map_err(|source| UndoError::Write { at, source })?;
-        carrier.rescue(home.gadget(), at)?;
-    }
-    if home.header().descriptor != 0 {
-        for descriptor in our_descriptors(target) {
-            carrier.call("close", libc::SYS_close, [descriptor, 0, 0, 0, 0, 0])?;
-        }
-    }
-    let mut end = home.end();
-    if let Some(page) = keep {
-        let behind = page.offset(crate::home::PAGE);
-        // If we died between the two calls, the second part may be somebody else's by now.
-        if is_ours_behind(maps, home) {
-            call_unmap(&mut carrier, behind, end)?;
-        }
-        end = page;
-    }
-    carrier.forgo_rescue();
-    call_unmap(&mut carrier, home.at(), end)?;
-    undone.exposed += carrier.finish()?;
-    Ok(())
-}
-
-fn call_unmap(
-    carrier: &mut Carrier<'_, '_>,
-    from: RemoteAddr,
-    to: RemoteAddr,
-) -> Result<(), CarrierError> {
-    let length = to.offset_from(from).unwrap_or(0);
-    carrier.call("munmap", libc::SYS_munmap, [from.get(), length, 0, 0, 0, 0]).map(drop)
-}
-
-/// Whether the part of the range behind the stub page is still what we made it.
-fn is_ours_behind(maps: &[Mapping<'_>], home: &Home) -> bool {
-    maps::covering(maps, home.region()).is_some_and(|mapping| {
-        let reserved = mapping.executable && !mapping.writable && mapping.is_anonymous();
-        let is_private = home.header().is_private != 0 && mapping.is_anonymous();
-        reserved || is_private || is_shared_name(mapping.label().as_encoded_bytes())
-    })
-}
-
-fn is_shared_name(label: &[u8]) -> bool {
-    let name = &SHARED_NAME[..SHARED_NAME.len() - 1];
-    label.strip_prefix(b"/memfd:").is_some_and(|rest| rest.starts_with(name))
-}
-
-/// Descriptors of our shared memory that a killed heapattach left open in the target.
-fn our_descriptors(target: &Target) -> Vec<u64> {
-    target
-        .process
-        .descriptors()
-        .into_iter()
-        .filter(|(_, link)| is_shared_name(link.as_encoded_bytes()))
-        .map(|(number, _)| number)
-        .collect()
-}
-
-/// In words, for the person who has to decide.
-fn what_is_left(target: &Target, home: &Home) -> Vec<String> {
-    let mut left = Vec::new();
-    let text = target.process.read("maps").unwrap_or_default();
-    if let Ok(home) = Home::open(&target.memory, home.at()) {
-        for change in home.changes(&target.memory).unwrap_or_default() {
-            let now = target.memory.read_vec(change.at, change.length);
-            if now.is_ok_and(|now| now == change.new[..change.length]) {
-                let kind = match change.kind {
-                    ChangeKind::Slot => "slot",
-                    ChangeKind::Entry => "function entry",
-                    ChangeKind::Bypass => "branch",
-                };
-                left.push(format!("{kind} at {} still leads to our hook", change.at));
-            }
-        }
-    }
-    if let Some(object) = loader::find_in(target, &maps::parse(&text).unwrap_or_default()) {
-        let kind = "shared object, loaded by the target, that nothing leads to any more";
-        left.push(format!("mapping {}-{} ({kind})", object.base, object.end));
-    }
-    left.push(format!("mapping {}-{} (hooks and journal)", home.at(), home.end()));
-    left
 }

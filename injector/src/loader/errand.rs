@@ -41,7 +41,10 @@ use crate::{
 const LOOK: Duration = Duration::from_micros(200);
 
 /// After a thread that came where no program may call its loader, others get a chance.
-const AFTER_REFUSAL: Duration = Duration::from_millis(2);
+const AFTER_REFUSAL: Duration = Duration::from_millis(1);
+
+/// How long a thread that came back from its vfork may be held while others are still in theirs.
+const VFORK_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The call itself takes milliseconds; this is for machines that have no time.
 const CALL_PATIENCE: Duration = Duration::from_secs(60);
@@ -53,7 +56,7 @@ const ATTEMPTS: usize = 30;
 #[derive(Debug, thiserror::Error)]
 pub enum ErrandError {
     /// Nobody came to a place where a program may call its loader.
-    #[error("no thread of the target came to a place where it may call its loader within {waited:?}{}",
+    #[error("no thread of the target came to a place where it may call its loader within {waited:.0?}{}",
         why.map(|why| format!(" ({why})")).unwrap_or_default())]
     NobodyCame {
         /// How long we waited.
@@ -162,7 +165,7 @@ impl<'t> Errands<'t> {
             if attempt < ATTEMPTS && (reason.is_some() || !is_same) {
                 self.stops.push(stop.finish());
                 match reason {
-                    Some(NotNow::VforkChild) => target.hold_late(AFTER_REFUSAL * 50),
+                    Some(NotNow::VforkChild) => target.hold_late(VFORK_PATIENCE),
                     _ => sleep(AFTER_REFUSAL),
                 }
                 continue;

@@ -46,6 +46,8 @@ pub struct Functions {
     pub error: RemoteAddr,
     /// `__errno_location`.
     pub errno: RemoteAddr,
+    /// Nothing is ever unloaded: musl's `dlclose` does nothing.
+    pub keeps: bool,
     /// Code that no thread may be in, nor return to, when another calls the loader.
     pub forbidden: Vec<Range<RemoteAddr>>,
 }
@@ -62,9 +64,14 @@ impl Functions {
         let mut forbidden: Vec<_> =
             found.iter().filter(|f| f.name != ERRNO).map(|f| f.range.clone()).collect();
         let open = at(b"dlopen")?;
-        forbidden.extend(loader(target, maps).filter(|code| !code.contains(&open)));
+        let loaders: Vec<_> = loader(target, maps).collect();
+        let keeps = loaders.iter().any(|code| code.contains(&open));
+        if !keeps {
+            forbidden.extend(loaders);
+        }
         Some(Self {
             open,
+            keeps,
             close: at(b"dlclose")?,
             error: at(b"dlerror")?,
             errno: at(ERRNO)?,

@@ -77,20 +77,25 @@ impl LoadError {
     /// What to tell the user: where the target gave no opportunity, what to type instead.
     pub(crate) fn into_attach_error(self) -> AttachError {
         match self {
-            Self::Errand(error @ ErrandError::NobodyCame { .. }) => AttachError::Refused(Refusal {
-                value: error.to_string(),
-                need: "one that asks for memory or gives some back, outside of signal handlers \
-                       and of the loader itself"
-                    .to_owned(),
-                cure: CURE.to_owned(),
-                unsupported: false,
-            }),
+            Self::Errand(error @ ErrandError::NobodyCame { .. }) => refused(
+                error.to_string(),
+                "one that asks for memory or gives some back, outside of signal handlers and of \
+                 the loader itself",
+            )
+            .into(),
+            Self::File(error @ FileError::NoFolder { .. }) => {
+                refused(error.to_string(), "a folder that the target may load files from").into()
+            }
             other => other.into(),
         }
     }
 }
 
-const CURE: &str = "use `--loader map`, which is the default and waits for no thread";
+const CURE: &str = "use `--loader map`, which is the default and asks nothing of the target";
+
+fn refused(value: String, need: &str) -> Refusal {
+    Refusal { value, need: need.to_owned(), cure: CURE.to_owned(), unsupported: false }
+}
 
 /// Refuses what cannot work, before the target is touched.
 ///
@@ -113,10 +118,17 @@ pub(crate) fn check(target: &Target, force: bool) -> Result<Functions, Refusal> 
         let text = target.process.read("maps").ok()?;
         Functions::find(target, &survey, &maps::parse(&text).ok()?)
     };
-    look().ok_or_else(|| {
+    let functions = look().ok_or_else(|| {
         let value = format!("process {pid} has no dlopen in its C library");
-        Refusal::unsupported(value, "a dynamically linked program of glibc 2.34, or musl", CURE)
-    })
+        Refusal::unsupported(value, "a dynamically linked program of glibc 2.34", CURE)
+    })?;
+    if functions.keeps && !force {
+        let value = format!("the C library of process {pid} never unloads what it has loaded");
+        let need = "glibc, for the process to be left as it was found";
+        let cure = format!("{CURE}, or add --force to leave the object there");
+        return Err(Refusal { value, need: need.to_owned(), cure, unsupported: false });
+    }
+    Ok(functions)
 }
 
 /// Has the target load `image`; `home` holds its lure.
@@ -133,6 +145,11 @@ pub(crate) fn load(
 ) -> Result<Object, LoadError> {
     const RTLD_NOW: u32 = 2;
     let memory = &target.memory;
+    if let Some(object) = find(target)?.filter(|object| is_same(target, image, object)) {
+        // A loader that never unloads has kept it from the last time.
+        wire(target, home, image, &object)?;
+        return Ok(object);
+    }
     let file = place(target, home, image, stops)?;
     let block = Block::of(memory, home);
     block.set_path(&file.path()).map_err(LoadError::Write)?;
@@ -154,12 +171,32 @@ pub(crate) fn load(
         return Err(LoadError::Open(outcome.message));
     }
     let object = find(target)?.ok_or(LoadError::NotListed)?;
+    wire(target, home, image, &object)?;
+    Ok(object)
+}
+
+/// Whether the object is of this very build: the same but for the cells.
+fn is_same(target: &Target, image: &PayloadImage, object: &Object) -> bool {
+    let at = image.text_in(object.bias());
+    let found = target.memory.read_vec(at, image.text().len()).ok();
+    let cells = image.control_cell()..image.hooks_and_cells().len();
+    let rest = |text: &[u8]| Some([text.get(..cells.start)?, text.get(cells.end..)?].concat());
+    found.is_some_and(|found| rest(&found) == rest(image.text()))
+}
+
+/// Tells the object where its control page and its tables are.
+fn wire(
+    target: &Target,
+    home: &Home,
+    image: &PayloadImage,
+    object: &Object,
+) -> Result<(), LoadError> {
     let text = image.text_in(object.bias());
     for (cell, value) in wiring(image, home) {
         let at = text.offset(cell as u64);
-        memory.write_word(at, value.get()).map_err(LoadError::Write)?;
+        target.memory.write_word(at, value.get()).map_err(LoadError::Write)?;
     }
-    Ok(object)
+    Ok(())
 }
 
 /// Makes the file: in memory if the target can open that, else in a folder.

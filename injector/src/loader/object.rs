@@ -248,3 +248,28 @@ fn end(memory: &Memory, base: RemoteAddr) -> Option<RemoteAddr> {
     let end = ends.filter_map(|h| u64_at(h, 16)?.checked_add(u64_at(h, 40)?)).max()?;
     Some(Bias::new(base.get()).place(ImageAddr::new(end)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proc::maps;
+
+    fn knows(label: &str) -> bool {
+        let line = format!("1000-2000 r--p 00000000 00:01 7 {label}\n");
+        Object::is_mapped(&maps::parse(line.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn the_object_is_known_by_the_name_of_its_file() {
+        assert!(knows("/memfd:heapattach-payload (deleted)"));
+        assert!(knows("/tmp/.heapattach-payload-4711 (deleted)"));
+        assert!(!knows("/memfd:heapattach (deleted)"));
+        assert!(!knows("/usr/bin/heapattach-payload"));
+        assert!(!knows(""));
+    }
+
+    #[test]
+    fn a_path_in_memory_is_not_spelled_as_programs_do() {
+        assert_eq!(ObjectFile::Memory(7).path(), b"/proc/self/fd/./7");
+    }
+}

@@ -37,6 +37,9 @@ pub enum Unsafe {
     /// It went on, or never waited.
     #[error("the thread that came went on before it was looked at")]
     Gone,
+    /// It shares the memory, but is no thread of the process, or has jumped away.
+    #[error("who came is no thread of the process any more")]
+    Stranger,
     /// The lists are being changed.
     #[error("the loader was at work at every look")]
     Inconsistent,
@@ -80,7 +83,7 @@ pub fn judge(
     }
     let (waits_at, own) = block.waiting().ok_or(Unsafe::Gone)?;
     let is_waiting = |t: &&StoppedThread| arch::stack_pointer(&t.registers) == waits_at;
-    let waiting = stop.threads().iter().find(is_waiting).ok_or(Unsafe::Gone)?;
+    let waiting = stop.threads().iter().find(is_waiting).ok_or(Unsafe::Stranger)?;
     has_stack(maps, waits_at, own)?;
     let mut walker = Walker::new(memory, maps);
     for thread in stop.threads() {
@@ -190,5 +193,28 @@ impl View<'_> {
             let is_signal = self.is_waiting && arch::is_saved_by_signal(after) && is_code();
             is_signal.then_some(Unsafe::Handler)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAP: &[u8] = b"10000-11000 rw-p 00000000 00:00 0\n\
+                         100000-200000 rw-p 00000000 00:00 0\n\
+                         7ff000-800000 rw-p 00000000 00:00 0 [stack]\n";
+
+    fn room(at: u64, own: u64) -> Result<(), Unsafe> {
+        has_stack(&maps::parse(MAP).unwrap(), RemoteAddr::new(at), RemoteAddr::new(own))
+    }
+
+    #[test]
+    fn a_stack_must_be_the_threads_own_and_have_room() {
+        assert_eq!(room(0x1f_f000, 0x1f_f800), Ok(()));
+        assert_eq!(room(0x10_f000, 0x1f_f800), Err(Unsafe::Stack), "too little room");
+        assert_eq!(room(0x1f_f000, 0x30_0000), Err(Unsafe::Stack), "somebody else's");
+        assert_eq!(room(0x1f_f900, 0x1f_f800), Err(Unsafe::Stack), "above its owner's block");
+        assert_eq!(room(0x30_0000, 0x30_1000), Err(Unsafe::Stack), "not mapped");
+        assert_eq!(room(0x7f_f100, 0x7000), Ok(()), "the first thread's grows");
     }
 }
