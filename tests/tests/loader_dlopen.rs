@@ -163,7 +163,7 @@ fn the_loader_lists_the_hooks_while_attached_and_not_afterwards() {
         let code = code.lines().find(|l| l.contains(OBJECT) && l.contains("r-xp"));
         assert!(code.is_some(), "{}", maps(&fixture));
         let named = fixture.output();
-        assert!(named.contains("module /proc/self/fd/"), "{named}");
+        assert!(named.contains("module /proc/self/task/"), "{named}");
         attached.end();
         fixture.step(LIST, 0);
         assert_eq!(fixture.page().get(Word::Answer), modules);
@@ -240,7 +240,7 @@ fn children_forked_before_it_is_given_up_are_clean_too() {
     for pid in [child, born] {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         assert!(maps.contains("libc.so"), "{maps}");
-        assert!(!maps.contains("heapattach"), "{maps}");
+        assert!(!maps.contains("memfd:heapattach"), "{maps}");
         let outcome = Heapattach::detach(pid).run().expect(0);
         assert!(outcome.stdout.contains("nothing to clean up"), "{}", outcome.stdout);
     }

@@ -58,8 +58,13 @@ pub enum FileError {
 /// A file for the loader to open.
 #[derive(Debug)]
 pub enum ObjectFile {
-    /// In memory only; the number of its descriptor in the target.
-    Memory(i32),
+    /// In memory only.
+    Memory {
+        /// The number of its descriptor in the target.
+        number: i32,
+        /// The target's own number, as it sees it.
+        pid: i32,
+    },
     /// In a folder of the target's.
     Named(NamedFile),
 }
@@ -68,9 +73,12 @@ impl ObjectFile {
     /// The path by which the target opens it.
     pub fn path(&self) -> Vec<u8> {
         match self {
-            // Programs that load memory files themselves spell this path without the dot, and the
-            // number may be theirs next: the loader goes by the spelling first.
-            Self::Memory(number) => format!("/proc/self/fd/./{number}").into_bytes(),
+            // Not as programs spell it that load memory files themselves: the number may be theirs
+            // next, and the loader goes by the spelling first. And leading nowhere in any other
+            // process: a debugger opens what the loader lists, and would wait for ever for a pipe.
+            Self::Memory { number, pid } => {
+                format!("/proc/self/task/{pid}/fd/{number}").into_bytes()
+            }
             Self::Named(file) => file.path.as_os_str().as_bytes().to_vec(),
         }
     }
@@ -78,7 +86,7 @@ impl ObjectFile {
     /// The descriptor to be closed in the target.
     pub fn descriptor(&self) -> Option<i32> {
         match self {
-            Self::Memory(number) => Some(*number),
+            Self::Memory { number, .. } => Some(*number),
             Self::Named(_) => None,
         }
     }
@@ -129,7 +137,15 @@ pub fn in_memory(
     let number = i32::try_from(number).unwrap_or(-1);
     let file = proc::take_descriptor(process, number).map_err(FileError::Write)?;
     File::from(file).write_all(bytes).map_err(|e| FileError::Write(proc::errno_of(e)))?;
-    Ok(ObjectFile::Memory(number))
+    Ok(ObjectFile::Memory { number, pid: own_number(process) })
+}
+
+/// The number of the process in its own namespace.
+fn own_number(process: &Process) -> i32 {
+    let status = process.read("status").unwrap_or_default();
+    let line = status.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
+    let last = line.and_then(|line| str::from_utf8(line).ok()?.split_ascii_whitespace().last());
+    last.and_then(|number| number.parse().ok()).unwrap_or(process.pid())
 }
 
 /// A file in one of the target's temporary folders.
@@ -270,6 +286,7 @@ mod tests {
 
     #[test]
     fn a_path_in_memory_is_not_spelled_as_programs_do() {
-        assert_eq!(ObjectFile::Memory(7).path(), b"/proc/self/fd/./7");
+        let file = ObjectFile::Memory { number: 7, pid: 12 };
+        assert_eq!(file.path(), b"/proc/self/task/12/fd/7");
     }
 }
