@@ -4,8 +4,8 @@
 //!
 //! A `dlopen` called by a thread that was stopped anywhere hangs or breaks the target: it may
 //! hold the allocator's locks, or the loader's. So none is made to. A thread that comes to the
-//! entry of an allocation function calls `dlopen` there by itself ([`errand`]), if that is a place
-//! where a program may ([`safety`]).
+//! entry of an allocation function calls `dlopen` there by itself (`errand`), if that is a place
+//! where a program may (`safety`).
 //!
 //! ```text
 //! install: a home, with lures in place of hooks -> object: a file that dlopen can open
