@@ -4,9 +4,13 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use heapattach_abi::{ring::SLOT_BYTES, stacks::USUAL_FRAMES};
-use heapattach_injector::{loader::Loader, plan::HookMode};
+use heapattach_injector::{
+    asked, functions::Function, loader::Loader, plan::HookMode, python::Wish,
+};
+use nix::sys::signal::Signal;
 
 use crate::{
+    check::RootKind,
     look::{DiffArgs, ReportArgs},
     quantity::{parse_duration, parse_size},
     which::WhichArgs,
@@ -19,6 +23,7 @@ Examples:
   heapattach -p 4711 --follow            who holds most, every five seconds; SIGUSR1 marks a moment
   heapattach --name redis-server         also --cgroup redis.service, --container 4f1c8a2b
   heapattach run -- ./server --port 80   from the first instruction on
+  heapattach check -- ./tests            which blocks does it lose? 23 if any
   heapattach report FILE                 look at a recording again: trees, pictures, other tools
   heapattach diff A B                    what became different between two of them
   heapattach doctor -p 4711              what would be done to it; touches nothing
@@ -42,7 +47,14 @@ Examples:
 const RUN: &str = "\
 Examples:
   heapattach run -- ./server --port 80
-  heapattach run --all --report heap.txt -- make test      every block, exactly";
+  heapattach run --all --report heap.txt -- make test      every block, exactly
+  heapattach run --follow-forks -- nginx -g 'daemon off;'  every process that it forks, too";
+
+const CHECK: &str = "\
+Examples:
+  heapattach check -- ./tests                    at its end; exits with 23 if something is lost
+  heapattach check --at signal:USR2 -- ./server  when it gets this signal
+  heapattach check -p 4711 --duration 60s        what was allocated in this minute, and lost";
 
 const DOCTOR: &str = "\
 Examples:
@@ -75,6 +87,8 @@ pub struct Cli {
 pub enum Command {
     /// Start a program and count from its first instruction
     Run(Box<RunArgs>),
+    /// Find blocks that nobody can get at any more
+    Check(Box<CheckArgs>),
     /// Show a recording, or write it for another program
     Report(Box<ReportArgs>),
     /// Show what became different between two recordings, or two moments of one
@@ -119,6 +133,11 @@ pub struct SessionArgs {
     /// changes only the words that modules call through
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub hooks: HookArg,
+    /// Hook a function of the program's own: its symbol, its name in the source, or its address in the
+    /// program's file; FORM is malloc, calloc, realloc, memalign, free, alloc:size=argN,
+    /// alloc:size=argN*argM, realloc:ptr=argN,size=argM or free:ptr=argN. It must not throw
+    #[arg(long, value_name = "FUNCTION=FORM", value_parser = asked::parse)]
+    pub hook: Vec<Function>,
     /// Record a sample in so many bytes on average; blocks of that size are always recorded
     #[arg(
         long,
@@ -158,6 +177,10 @@ pub struct SessionArgs {
     /// many differed
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub verify: u32,
+    /// Whether to find out which Python functions (CPython 3.11 and later) ask for memory: `auto`
+    /// does not where system calls are filtered, as it makes one or two at each recorded allocation
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub python: PythonArg,
     /// Write every distinct stack of allocations there, as bare addresses
     #[arg(long, value_name = "FILE")]
     pub stacks: Option<PathBuf>,
@@ -177,6 +200,20 @@ pub struct SessionArgs {
     /// Add no more memory to the target than this
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub max_memory: Option<u64>,
+    /// Look at every process that is forked meanwhile, too, and at the programs they become. They
+    /// are traced for as long as that lasts: signals, threads and forks cost them more
+    #[arg(long)]
+    pub follow_forks: bool,
+    /// Look at no more processes than this; those that come later are only counted
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 256,
+        requires = "follow_forks",
+        value_parser = parse_processes,
+        allow_hyphen_values = true
+    )]
+    pub max_processes: usize,
 }
 
 /// How a session is written down.
@@ -232,12 +269,114 @@ pub struct RunArgs {
     /// How it is done.
     #[command(flatten)]
     pub session: SessionArgs,
+    /// Stop looking when the program execs another, and do not trace it while it runs: a debugger
+    /// can be attached to it then
+    #[arg(long, conflicts_with = "follow_forks")]
+    pub no_follow_exec: bool,
     /// Write the report there instead of to standard error
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,
+}
+
+/// `heapattach check`.
+#[derive(Clone, Debug, Args)]
+#[command(before_help = CHECK)]
+pub struct CheckArgs {
+    /// The process to check: of its blocks, those that it allocates from now on
+    #[arg(
+        short,
+        long,
+        value_name = "PID",
+        value_parser = clap::value_parser!(i32).range(1..),
+        conflicts_with_all = ["command", "at"]
+    )]
+    pub pid: Option<i32>,
+    /// How long to record before the check: 300ms, 5s, 10m, 1h [default: until Ctrl-C, or the end]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub duration: Option<Duration>,
+    /// When to check a program that is started: at its `exit`, when all is done; at `exit-start`,
+    /// before what is left to exit is done; or at a `signal`, which it does not see: signal:USR2
+    #[arg(long, value_name = "WHEN", default_value = "exit", value_parser = parse_moment)]
+    pub at: Moment,
+    /// How memory is kept as it was: read while the process stands still, copied meanwhile, or kept
+    /// by a clone of the process
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub snapshot: SnapshotArg,
+    /// How long the check may stop a process that is to go on
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "250ms",
+        value_parser = parse_duration,
+        allow_hyphen_values = true
+    )]
+    pub max_pause: Duration,
+    /// Where pointers count [default: everywhere]
+    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    pub roots: Vec<RootKind>,
+    /// Where to hook
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub hooks: HookArg,
+    /// Hook a function of the program's own: its symbol, its name in the source, or its address in the
+    /// program's file; FORM is malloc, calloc, realloc, memalign, free, alloc:size=argN,
+    /// alloc:size=argN*argM, realloc:ptr=argN,size=argM or free:ptr=argN. It must not throw
+    #[arg(long, value_name = "FUNCTION=FORM", value_parser = asked::parse)]
+    pub hook: Vec<Function>,
+    /// Frames of a stack that are recorded, at most 255
+    #[arg(
+        long,
+        value_name = "FRAMES",
+        default_value_t = USUAL_FRAMES,
+        value_parser = clap::value_parser!(u32).range(1..=255),
+        allow_hyphen_values = true
+    )]
+    pub max_depth: u32,
+    /// Look past functions with such names for who asked for memory
+    #[arg(long, value_name = "GLOB", value_delimiter = ',')]
+    pub hide_frames: Vec<String>,
+    /// The exit status if something is lost
+    #[arg(long, value_name = "STATUS", default_value_t = 23)]
+    pub error_exitcode: u8,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write the result there
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Attach although a seccomp filter cannot be suspended
+    #[arg(long)]
+    pub force: bool,
+    /// The program and its arguments
+    #[arg(required_unless_present = "pid", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+}
+
+/// The value of `--at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// When the program ends.
+    Exit,
+    /// When it calls `exit`, or returns from `main`.
+    ExitStart,
+    /// When it is sent this signal.
+    Signal(i32),
+}
+
+/// The value of `--snapshot`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SnapshotArg {
+    /// Copy what is small, clone what is large
+    #[default]
+    Auto,
+    /// Look while it stands still
+    Stop,
+    /// Copy, and look then
+    Copy,
+    /// Clone, and look at the clone
+    Fork,
 }
 
 /// `heapattach doctor`.
@@ -250,6 +389,9 @@ pub struct DoctorArgs {
     /// How it would be hooked
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub hooks: HookArg,
+    /// Functions of the program's own, as for `-p`
+    #[arg(long, value_name = "FUNCTION=FORM", value_parser = asked::parse)]
+    pub hook: Vec<Function>,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
@@ -374,6 +516,28 @@ pub enum Unwind {
     Copy,
 }
 
+/// The value of `--python`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PythonArg {
+    /// Unless system calls are filtered
+    #[default]
+    Auto,
+    /// In any case
+    On,
+    /// No
+    Off,
+}
+
+impl From<PythonArg> for Wish {
+    fn from(arg: PythonArg) -> Self {
+        match arg {
+            PythonArg::Auto => Self::Auto,
+            PythonArg::On => Self::On,
+            PythonArg::Off => Self::Off,
+        }
+    }
+}
+
 impl SessionArgs {
     /// Mean bytes between samples.
     pub fn interval(&self) -> u64 {
@@ -390,6 +554,8 @@ impl SessionArgs {
 
 /// A smaller file could not even hold what there is to say of a session without events.
 const LEAST_FILE: u64 = 1 << 20;
+/// Each takes threads, descriptors and memory of ours.
+const MOST_PROCESSES: usize = 4096;
 /// More often is no moment to look at.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
 
@@ -401,6 +567,11 @@ fn parse_file_size(text: &str) -> Result<u64, String> {
 fn parse_period(text: &str) -> Result<Duration, String> {
     let period = parse_duration(text)?;
     (period >= LEAST_PERIOD).then_some(period).ok_or_else(|| format!("`{text}` is less than 100ms"))
+}
+
+fn parse_processes(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=MOST_PROCESSES).contains(number));
+    number.ok_or_else(|| format!("`{text}` is not 1 to {MOST_PROCESSES}"))
 }
 
 fn parse_growth(text: &str) -> Result<u64, String> {
@@ -422,6 +593,21 @@ fn parse_ring(text: &str) -> Result<u32, String> {
     is_sound.then_some(bits).ok_or_else(|| format!("`{text}` is not 4KiB to 8MiB"))
 }
 
+fn parse_moment(text: &str) -> Result<Moment, String> {
+    let (when, name) = text.split_once(':').unwrap_or((text, "USR2"));
+    match when {
+        "exit" if !text.contains(':') => Ok(Moment::Exit),
+        "exit-start" if !text.contains(':') => Ok(Moment::ExitStart),
+        "signal" => {
+            let signal: Signal = format!("SIG{}", name.trim_start_matches("SIG"))
+                .parse()
+                .map_err(|_| format!("`{name}` is no signal"))?;
+            Ok(Moment::Signal(signal as i32))
+        }
+        _ => Err(format!("`{text}` is not exit, exit-start or signal")),
+    }
+}
+
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim_end_matches('%').parse::<f64>().ok();
     number
@@ -438,6 +624,18 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_moment_is_an_end_or_a_signal() {
+        assert_eq!(parse_moment("exit"), Ok(Moment::Exit));
+        assert_eq!(parse_moment("exit-start"), Ok(Moment::ExitStart));
+        for text in ["signal", "signal:USR2", "signal:SIGUSR2"] {
+            assert_eq!(parse_moment(text), Ok(Moment::Signal(Signal::SIGUSR2 as i32)));
+        }
+        for text in ["", "exit:USR2", "signal:", "signal:NONE", "end"] {
+            assert!(parse_moment(text).is_err(), "{text}");
+        }
     }
 
     #[test]

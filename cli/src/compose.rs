@@ -6,12 +6,11 @@ use heapattach_abi::row::Count;
 use heapattach_injector::{
     addr::RemoteAddr,
     counts::Counts,
-    functions::FUNCTIONS,
     linker::Link,
     patch::ActiveHook,
     plan::Way,
     proc::Process,
-    session::{Detached, Session, StopReason},
+    session::{Detached, Session, StopReason, StopRecord},
 };
 
 use crate::{
@@ -54,24 +53,12 @@ pub fn compose(
                 let row = function_row(session, hook, module, number, counts, recorder);
                 report.functions.push(row);
             }
-            (_, None) => {}
+            // Another one's calls are its own.
+            (Way::Within { .. }, _) | (_, None) => {}
         }
     }
     report.functions.sort_by_key(|f| std::cmp::Reverse(f.calls));
-    report.stops = session
-        .stops
-        .iter()
-        .map(|stop| StopReport {
-            why: match stop.reason {
-                StopReason::Attach => "attach",
-                StopReason::Module => "module",
-                StopReason::Detach => "detach",
-            }
-            .to_owned(),
-            threads: stop.cost.threads,
-            stopped_us: stop.cost.stopped.as_secs_f64() * 1e6,
-        })
-        .collect();
+    report.stops = stops(session);
     report.window_us = session.exposed.as_secs_f64() * 1e6;
     let home = &session.patches.home;
     let region = home.header().region;
@@ -80,6 +67,21 @@ pub fn compose(
         used: home.used() + session.stream.memory().unwrap_or(region),
     };
     report
+}
+
+/// How often the target was stopped.
+pub fn stops(session: &Session<'_>) -> Vec<StopReport> {
+    let stop = |stop: &StopRecord| StopReport {
+        why: match stop.reason {
+            StopReason::Attach => "attach",
+            StopReason::Module => "module",
+            StopReason::Detach => "detach",
+        }
+        .to_owned(),
+        threads: stop.cost.threads,
+        stopped_us: stop.cost.stopped.as_secs_f64() * 1e6,
+    };
+    session.stops.iter().map(stop).collect()
 }
 
 fn function_row(
@@ -93,7 +95,7 @@ fn function_row(
     let mut callers: BTreeMap<&str, CallerReport> = BTreeMap::new();
     let Count { calls, bytes } = counts.hooks.get(number).copied().unwrap_or_default();
     for (stack, Caller { calls, bytes, .. }) in recorder.callers_of(number) {
-        let caller = recorder.records.stack(stack).and_then(|stack| stack.frames.first());
+        let caller = recorder.native_stack(stack).and_then(|stack| stack.frames.first());
         // The call is before the address it returns to.
         let name = caller.map_or("[other places]", |at| {
             session.places.name(RemoteAddr::new(at.get().saturating_sub(1)))
@@ -109,9 +111,9 @@ fn function_row(
     let (via, why_slots) = match &hook.planned.way {
         Way::Entry(_) => ("entry", None),
         Way::Slots { why } => ("slots", (!why.is_empty()).then(|| why.clone())),
-        Way::Not { .. } => ("not", None),
+        Way::Within { .. } | Way::Not { .. } => ("not", None),
     };
-    let aliases = hook.planned.names.iter().skip(1).map(|&id| FUNCTIONS[id].name.to_owned());
+    let aliases = hook.planned.names.iter().skip(1).map(|function| function.name.clone());
     FunctionReport {
         function: hook.planned.name().to_owned(),
         aliases: aliases.collect(),
@@ -135,7 +137,7 @@ pub fn blind_spots(session: &Session<'_>) -> Vec<String> {
         ));
     }
     for ((_, function), slots) in &session.sorted.foreign {
-        let name = FUNCTIONS[*function].name;
+        let name = &function.name;
         blind.push(format!("{slots} slots for {name} hold something else and were left alone"));
     }
     blind.extend(session.missed.iter().cloned());

@@ -5,8 +5,10 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use heapattach_injector::counts::Lost;
+
 use crate::{
-    ledger::Moment,
+    ledger::{Ends, Moment},
     profile::{Flow, Sheet},
     recording::Mark,
     roster::Roster,
@@ -32,6 +34,8 @@ pub enum Note {
     Last(Moment),
     /// A moment to be kept, and to be found on disk at once.
     Mark(Mark),
+    /// How much found no room in rings by now.
+    Lost(Lost),
     /// Where modules are now.
     Modules(Vec<Known>),
 }
@@ -44,6 +48,8 @@ pub struct Pulse {
     blocks: AtomicU64,
     mapped: AtomicU64,
     peak: AtomicU64,
+    /// The ends of the intervals of the first three.
+    ends: [AtomicU64; 6],
 }
 
 impl Desk {
@@ -61,9 +67,13 @@ impl Desk {
 impl Pulse {
     /// Says how much there is.
     pub fn set(&self, sheet: &Sheet) {
+        let live = sheet.heap().measure(Flow::Live).bytes;
         let allocated = sheet.heap().measure(Flow::Allocated);
+        let estimates = [live, allocated.bytes, allocated.count];
+        let ends = estimates.iter().flat_map(|estimate| [estimate.low, estimate.high]);
+        self.ends.iter().zip(ends).for_each(|(word, end)| word.store(end.to_bits(), Relaxed));
         let numbers = [
-            (&self.live, sheet.heap().bytes(Flow::Live)),
+            (&self.live, live.value),
             (&self.allocated, allocated.bytes.value),
             (&self.blocks, allocated.count.value),
             (&self.peak, sheet.peak_bytes()),
@@ -79,8 +89,16 @@ impl Pulse {
             allocated: read(&self.allocated),
             blocks: read(&self.blocks),
             mapped: self.mapped.load(Relaxed),
+            ends: self.ends(),
             ..moment
         }
+    }
+
+    /// Nothing where every block is recorded; a digit behind the point would be noise.
+    fn ends(&self) -> Option<Ends> {
+        let [a, b, c, d, e, f] = self.ends.each_ref().map(|word| read(word).round());
+        let is_estimated = a < b || c < d || e < f;
+        is_estimated.then_some(Ends { live: [a, b], allocated: [c, d], blocks: [e, f] })
     }
 
     /// Bytes that are held.

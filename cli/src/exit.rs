@@ -17,6 +17,8 @@ pub enum Exit {
     Unsupported,
     /// The target ended in mid-session.
     TargetDied,
+    /// Records are missing: nothing is concluded.
+    Incomplete,
     /// Something of ours is still in the target.
     Left,
     /// Interrupted, and detached cleanly.
@@ -41,6 +43,7 @@ impl Exit {
             Self::Refused => 3,
             Self::Unsupported => 4,
             Self::TargetDied => 5,
+            Self::Incomplete => 6,
             Self::Left => 7,
             Self::Interrupted => 130,
             Self::RunFailed => 125,

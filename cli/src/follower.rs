@@ -2,21 +2,19 @@
 //! command, so that the tracing process has nothing to do with it.
 
 use std::{
-    collections::HashMap,
-    fmt::{self, Write},
+    io::stdout,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
 use crate::{
-    ledger::{Call, Ledger, Metric},
-    profile::Sum,
-    quantity::{bytes, count, time},
+    ledger::Ledger,
     recording::{Mark, Recording, Store},
+    view::{Ask, Colour, Ink, Page, Sites, Span, Subject, clock},
 };
 
-/// Lines of one look.
+/// Places of one look.
 const LINES: usize = 10;
 /// What is marked is in the file after so long at the latest, or the disk has trouble.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -44,7 +42,8 @@ impl Follower {
             let is_there = |recording: &Recording| recording.marks().contains(mark);
             match recording {
                 Some(recording) if is_there(&recording) || Instant::now() > deadline => {
-                    return text(&recording.ledger(None), mark);
+                    let page = Page::for_stream(Colour::Auto, &stdout());
+                    return text(&recording.ledger(None), mark, page);
                 }
                 None if Instant::now() > deadline => return "nothing is recorded yet".to_owned(),
                 _ => thread::sleep(Duration::from_millis(5)),
@@ -53,50 +52,13 @@ impl Follower {
     }
 }
 
-fn text(ledger: &Ledger, mark: &Mark) -> String {
-    let mut out = String::new();
-    // Writing into a string cannot fail.
-    let _ = write(&mut out, ledger, mark);
-    out
-}
-
-fn write(out: &mut String, ledger: &Ledger, mark: &Mark) -> fmt::Result {
-    let after = time(Duration::from_millis(mark.at_ms));
-    let live = ledger.total.measure(Metric::Live);
-    let allocated = ledger.total.measure(Metric::Allocated);
-    let (held, asked) = (whole(live.bytes.value), whole(allocated.bytes.value));
-    writeln!(out, "after {after}: {} held of {} asked for", bytes(held), bytes(asked))?;
-    let mut places: HashMap<String, Sum> = HashMap::new();
-    for row in &ledger.rows {
-        let place =
-            ledger.cause(row.stack).map_or_else(|| "[unknown]".to_owned(), |call| name(&call));
-        places.entry(place).or_default().merge(row.sum(Metric::Live));
-    }
-    let mut places: Vec<_> =
-        places.into_iter().map(|(place, sum)| (sum.measure(), place)).collect();
-    places.sort_by(|(a, left), (b, right)| {
-        b.bytes.value.total_cmp(&a.bytes.value).then_with(|| left.cmp(right))
-    });
-    for (sum, place) in places.iter().filter(|(sum, _)| sum.bytes.value >= 1.0).take(LINES) {
-        let (size, blocks) = (bytes(whole(sum.bytes.value)), count(whole(sum.count.value)));
-        writeln!(out, "{size:>12} {blocks:>12}  {place}")?;
-    }
-    Ok(())
-}
-
-fn name(call: &Call<'_>) -> String {
-    match call.line {
-        Some(line) if !call.function.file.is_empty() => {
-            format!("{} ({}:{line})", call.function.name, call.function.file)
-        }
-        _ => call.function.name.clone(),
-    }
-}
-
-fn whole(number: f64) -> u64 {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-    let whole = number.round() as u64;
-    whole
+/// The same table as that of a report, of fewer lines.
+fn text(ledger: &Ledger, mark: &Mark, mut page: Page) -> String {
+    let after = clock(Duration::from_millis(mark.at_ms));
+    page.line([Span::new(Ink::Bold, format!("after {after}"))]);
+    let ask = Ask { limit: LINES, ..Ask::default() };
+    Sites::new(&Subject::of(ledger), &ask).write(&mut page);
+    page.finish()
 }
 
 #[cfg(test)]
@@ -105,12 +67,18 @@ mod tests {
     use crate::ledger::sample;
 
     #[test]
-    fn those_that_hold_most_come_first() {
-        let text = text(&sample::ledger(), &Mark { at_ms: 1500, why: String::new() });
-        let lines: Vec<_> = text.lines().collect();
-        assert!(lines[0].starts_with("after 1.5"), "{text}");
-        assert!(lines[1].contains("make_node (list.c:12)"), "{text}");
-        assert!(lines[2].contains("grow_list") || lines[2].contains("main"), "{text}");
-        assert_eq!(lines.len(), 3);
+    fn those_that_hold_most_come_first_in_the_table_of_a_report() {
+        let mark = Mark { at_ms: 1500, why: String::new() };
+        let text = text(&sample::ledger(), &mark, Page::new(None, false));
+        let expected = "\
+after 1.5 s
+ALL       still held: 102.5 KiB in 1 010 blocks
+
+still held  part           allocated  who
+  62.5 KiB  61 %  ██████▏   93.8 KiB  make_node (list.c:12)
+                                      from grow_list (list.c:40) < main (main.c:7)
+  40.0 KiB  39 %  ███▉      40.0 KiB  main (main.c:7)
+";
+        assert_eq!(text, expected);
     }
 }

@@ -148,6 +148,12 @@ impl Front {
             }
             Message::Marked(mark) => self.marked(&mark),
             Message::Detached => say(&self.bar, "detached; the program runs on"),
+            Message::Remain(others) => {
+                // Nobody is left for whom the signals could be meant.
+                (self.program, self.mode) = (None, Mode::Attach);
+                let text = format!("the program ended; {others} processes go on; Ctrl-C detaches");
+                say(&self.bar, &text);
+            }
             Message::Finished(report) => return Some(*report),
         }
         None

@@ -8,28 +8,42 @@
 //! ```
 
 mod args;
+mod check;
+mod check_report;
+mod check_text;
 mod clock;
 mod commands;
 mod compose;
 mod desk;
+mod ending;
 mod exit;
+mod expense;
 mod export;
+mod family_report;
 mod follower;
 mod front;
+mod gaps;
 mod guard;
 mod hidden;
+mod household;
 mod html;
+mod inscription;
+mod inspection;
+mod interpreter_report;
 pub mod ledger;
 mod line;
 mod look;
+mod member;
 mod message;
 mod naming;
 mod observation;
 mod output;
+mod pause;
 mod payload;
 pub mod profile;
 mod progress;
 mod quantity;
+mod quick;
 mod reading;
 mod recorder;
 pub mod recording;
@@ -40,10 +54,12 @@ mod spawn;
 mod stack_list;
 mod stack_report;
 mod symbols;
+mod terrain;
 mod text;
 mod timeline;
 mod tracer;
 mod view;
+mod vigil;
 mod watchman;
 mod which;
 
@@ -77,6 +93,7 @@ pub fn main() -> ExitCode {
     };
     let exit = match (&cli.command, pid) {
         (Some(Command::Run(args)), _) => commands::run::run(args),
+        (Some(Command::Check(args)), _) => commands::check::check(args),
         (Some(Command::Report(args)), _) => commands::report::report(args),
         (Some(Command::Diff(args)), _) => commands::diff::diff(args),
         (Some(Command::Completions(args)), _) => commands::completions::completions(args),

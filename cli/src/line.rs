@@ -1,39 +1,90 @@
-//! The tracing process's line to the command.
+//! A session's line to whoever wants to know of it: the command, or the tracing thread that passes
+//! on what the sessions of a whole family say.
 
 use std::{
     io::{Read, Write},
-    os::{fd::AsFd, unix::net::UnixStream},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+    sync::{Arc, mpsc::Sender},
     time::Duration,
 };
 
 use heapattach_injector::target::Target;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::eventfd::EventFd,
+};
 
 use crate::message::{Message, Request};
 
-/// The line to the command.
+/// The line.
 #[derive(Debug)]
-pub struct Line(UnixStream);
+pub struct Line {
+    ear: UnixStream,
+    mouth: Option<Mouth>,
+}
+
+/// Where a session of a family speaks.
+#[derive(Clone, Debug)]
+pub struct Mouth {
+    /// Who speaks.
+    pub member: usize,
+    /// To whom.
+    pub desk: Sender<(usize, Message)>,
+    /// Wakes them.
+    pub bell: Arc<EventFd>,
+}
 
 impl Line {
     /// Over this connection.
     pub fn new(stream: UnixStream) -> Self {
-        Self(stream)
+        Self { ear: stream, mouth: None }
     }
 
-    /// Tells the command something.
+    /// Within this process; requests come over a connection all the same.
+    pub fn within(ear: UnixStream, mouth: Mouth) -> Self {
+        Self { ear, mouth: Some(mouth) }
+    }
+
+    /// Tells something.
     pub fn send(&mut self, message: &Message) {
+        if let Some(mouth) = &self.mouth {
+            // The tracing thread ends after all others.
+            let _ = mouth.desk.send((mouth.member, message.clone()));
+            let _ = mouth.bell.write(1);
+            return;
+        }
         // A command that is gone hears nothing; its end is noticed by the poll.
         if let Ok(mut text) = serde_json::to_vec(message) {
             text.push(b'\n');
-            let _ = self.0.write_all(&text);
+            let _ = self.ear.write_all(&text);
         }
+    }
+
+    /// As [`Line::listen`]; with `is_kept` it also ends when a traced thread stops.
+    pub fn listen_beside(
+        &mut self,
+        target: &Target,
+        is_kept: bool,
+        time: Duration,
+    ) -> Option<Heard> {
+        if is_kept {
+            let mut fds = [
+                PollFd::new(self.ear.as_fd(), PollFlags::POLLIN),
+                PollFd::new(target.waiter.changes().as_fd(), PollFlags::POLLIN),
+            ];
+            let millis = u16::try_from(time.as_millis() + 1).unwrap_or(u16::MAX);
+            let _ = poll(&mut fds, PollTimeout::from(millis));
+        }
+        self.listen(target, if is_kept { Duration::ZERO } else { time })
     }
 
     /// Waits up to `time` for the command to say something, or the target to end; answers what the
     /// command said, if anything.
     pub fn listen(&mut self, target: &Target, time: Duration) -> Option<Heard> {
-        let mut fds = vec![PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        let mut fds = vec![PollFd::new(self.ear.as_fd(), PollFlags::POLLIN)];
         if let Some(pidfd) = target.process.pidfd() {
             fds.push(PollFd::new(pidfd.as_fd(), PollFlags::POLLIN));
         }
@@ -41,23 +92,40 @@ impl Line {
         let _ = poll(&mut fds, PollTimeout::from(millis));
         let spoke = fds[0].revents().is_some_and(|events| !events.is_empty());
         drop(fds);
+        if spoke { self.read() } else { None }
+    }
+
+    /// What was said meanwhile, if anything.
+    pub fn hear(&mut self) -> Option<Heard> {
+        let mut fds = [PollFd::new(self.ear.as_fd(), PollFlags::POLLIN)];
+        let _ = poll(&mut fds, PollTimeout::ZERO);
+        let spoke = fds[0].revents().is_some_and(|events| !events.is_empty());
+        if spoke { self.read() } else { None }
+    }
+
+    fn read(&mut self) -> Option<Heard> {
         let mut word = [0];
-        match spoke.then(|| self.0.read(&mut word)) {
-            None => None,
-            Some(Ok(1..)) if word[0] == Request::Mark as u8 => Some(Heard::Mark),
-            Some(Ok(1..)) => Some(Heard::Detach),
-            Some(Ok(0) | Err(_)) => Some(Heard::Gone),
+        match self.ear.read(&mut word) {
+            Ok(1..) if word[0] == Request::Mark as u8 => Some(Heard::Mark),
+            Ok(1..) => Some(Heard::Detach),
+            Ok(0) | Err(_) => Some(Heard::Gone),
         }
     }
 }
 
-/// What the command said.
+impl AsFd for Line {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ear.as_fd()
+    }
+}
+
+/// What was said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// It wants the session to end.
+    /// The session is to end.
     Detach,
-    /// It wants this moment to be marked.
+    /// This moment is to be marked.
     Mark,
-    /// It ended.
+    /// Nobody wants to know any more.
     Gone,
 }

@@ -1,6 +1,6 @@
 //! How somebody wants to look at a recording, as it was typed.
 
-use std::{path::PathBuf, time::Duration};
+use std::{ops::Range, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum, builder::PossibleValue};
 
@@ -17,6 +17,7 @@ Examples:
   heapattach report FILE --view tree --bottom-up      who asked for memory, and who called them
   heapattach report FILE --view sites --metric peak   what memory was made of at its peak
   heapattach report FILE --function 'parse_*' --since 10s --until 20s
+  heapattach report FILE --age 10m..                  what has been held for ten minutes and longer
   heapattach report FILE --format html -o heap.html   a picture, for any browser
   heapattach report FILE --format pprof -o heap.pb.gz && go tool pprof -http=: heap.pb.gz";
 
@@ -99,6 +100,10 @@ pub struct LookArgs {
     /// Only stacks that ask for blocks of such sizes, by powers of two: 64, 4KiB.., 1KiB..1MiB
     #[arg(long, value_name = "SIZES", value_parser = parse_sizes)]
     pub size: Option<(u64, u64)>,
+    /// Only blocks that were handed out so long before the end (of the recording, or --until): 30s..
+    /// for 30 s and longer, ..1m for less than a minute, 10s..1m
+    #[arg(long, value_name = "AGES", value_parser = parse_ages)]
+    pub age: Option<Range<Duration>>,
     /// Write a file for another program instead
     #[arg(long, value_enum)]
     pub format: Option<FileFormat>,
@@ -199,6 +204,17 @@ fn parse_sizes(text: &str) -> Result<(u64, u64), String> {
     if least <= most { Ok((least, most)) } else { Err(format!("`{text}` begins after its end")) }
 }
 
+/// A single time says nothing: hardly a block is just so old.
+fn parse_ages(text: &str) -> Result<Range<Duration>, String> {
+    let Some((least, most)) = text.split_once("..") else {
+        let older = format!("`{text}..` for blocks that are older");
+        return Err(format!("an age is a range: {older}, `..{text}` for younger ones"));
+    };
+    let age = |text: &str, other| if text.is_empty() { Ok(other) } else { parse_duration(text) };
+    let (least, most) = (age(least, Duration::ZERO)?, age(most, Duration::MAX)?);
+    if least < most { Ok(least..most) } else { Err(format!("`{text}` begins after its end")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,6 +235,17 @@ mod tests {
         assert_eq!(parse_sizes("4KiB.."), Ok((4096, u64::MAX)));
         assert_eq!(parse_sizes("1K..2K"), Ok((1024, 2048)));
         assert!(parse_sizes("2K..1K").is_err() && parse_sizes("x").is_err());
+    }
+
+    #[test]
+    fn ages_are_ranges() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(parse_ages("1m.."), Ok(minute..Duration::MAX));
+        assert_eq!(parse_ages("..1m"), Ok(Duration::ZERO..minute));
+        assert_eq!(parse_ages("1m..2m"), Ok(minute..2 * minute));
+        let single = parse_ages("1m").unwrap_err();
+        assert!(single.contains("`1m..`") && single.contains("`..1m`"), "{single}");
+        assert!(parse_ages("2m..1m").is_err() && parse_ages("x..").is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{recording::Mark, report::Report};
 
 /// A line.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message {
     /// `run`: the program has this pid.
     Started(i32),
@@ -37,6 +37,8 @@ pub enum Message {
     Fetching(String),
     /// Detached already, while the program of `run` still runs.
     Detached,
+    /// The program of `run` ended; so many processes that it forked go on.
+    Remain(usize),
     /// The end.
     Finished(Box<Report>),
 }

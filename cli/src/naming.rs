@@ -85,6 +85,7 @@ fn modules(known: &[Known]) -> Vec<Module> {
         start: known.pieces.first().map_or(0, |piece| piece.start),
         end: known.pieces.last().map_or(0, |piece| piece.end),
         bias: 0,
+        file_offset: known.pieces.first().map(|piece| piece.file_offset),
     };
     let unknown = Module { path: UNKNOWN.to_owned(), ..Module::default() };
     known.iter().map(module).chain([unknown]).collect()
@@ -135,9 +136,61 @@ impl Naming<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::Read,
+        process::{Command, Stdio},
+    };
+
     use heapattach_injector::proc::{Process, maps};
 
     use super::*;
+    use crate::symbols::{folder::Folder, skip};
+
+    const CURE: &str = "apt-get install lld, or rustup component add rust-lld";
+
+    /// The folder of the `ld.lld` that comes with the compiler of this program.
+    fn own_lld() -> Option<String> {
+        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let told = Command::new(rustc).args(["--print", "target-libdir"]).output().ok()?;
+        let folder = String::from_utf8(told.stdout).ok()?;
+        Some(format!("{}/../bin/gcc-ld", folder.trim_end()))
+    }
+
+    /// lld gives code another address than it has an offset in the file.
+    #[test]
+    fn a_program_of_lld_has_its_code_where_its_file_says() {
+        let folder = Folder::new("lld");
+        let source = "#include <stdio.h>\nint main(void) { puts(\"ready\"); fflush(stdout); \
+                      return getchar(); }\n";
+        std::fs::write(folder.0.join("program.c"), source).unwrap();
+        let own = own_lld().map_or(String::new(), |folder| format!(" -B{folder}"));
+        let linked = |search: &str| {
+            let link = format!("gcc{search} -fuse-ld=lld -o program program.c");
+            folder.can_run(&link)
+        };
+        if !linked("") && !linked(&own) {
+            return skip("no lld here", CURE);
+        }
+        let mut command = Command::new(folder.0.join("program"));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
+        let process = Process::open(child.id().cast_signed()).unwrap();
+        let text = process.read("maps").unwrap();
+        let maps = maps::parse(&text).unwrap();
+        let own: Vec<_> =
+            maps.iter().filter(|m| m.file().is_some_and(|f| f.ends_with("program"))).collect();
+        let code = own.iter().find(|mapping| mapping.executable).unwrap();
+        let (start, offset) = (code.range.start.get(), code.file_offset);
+        let main = own[0].range.start.get() + folder.offset_of("program", "main");
+        let mut symbols = Symbols::new();
+        symbols.note(&process, &maps);
+        let code = Code::of([main + 1].into_iter(), &mut symbols);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        let module = &code.modules[code.locations[0].module as usize];
+        assert_eq!((module.start, module.offset_of_start()), (start, offset));
+        assert_ne!(module.start - module.bias, offset, "lld is no test of this any more");
+    }
 
     #[test]
     fn an_address_of_ours_has_its_function_and_its_module() {

@@ -1,5 +1,7 @@
 //! The payload, embedded, so that the command is one file that works anywhere.
 
+use std::sync::OnceLock;
+
 use heapattach_injector::payload_image::PayloadImage;
 
 static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/payload.so"));
@@ -8,8 +10,11 @@ static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/payload.so"));
 ///
 /// # Panics
 /// Never in a build that passed its tests: one of them parses it.
-pub fn image() -> PayloadImage {
-    PayloadImage::parse(BYTES).expect("the payload was checked when this was built")
+pub fn image() -> &'static PayloadImage {
+    static IMAGE: OnceLock<PayloadImage> = OnceLock::new();
+    IMAGE.get_or_init(|| {
+        PayloadImage::parse(BYTES).expect("the payload was checked when this was built")
+    })
 }
 
 #[cfg(test)]
@@ -22,7 +27,7 @@ mod tests {
     #[test]
     fn the_embedded_payload_has_a_lure_with_a_gate_for_every_hook() {
         let image = super::image();
-        let lure = heapattach_injector::loader::lure(&image).unwrap();
+        let lure = heapattach_injector::loader::lure(image).unwrap();
         assert_eq!(lure.orig_cell(3), image.orig_cell(3));
         for hook in 0..heapattach_abi::kind::MAX_HOOKS {
             let at = image.hook_offset(hook).unwrap();

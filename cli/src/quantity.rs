@@ -102,6 +102,16 @@ pub fn time(duration: Duration) -> String {
     }
 }
 
+/// `43.0 s`, `12 min 05 s`, `3 h 07 min`.
+pub fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0 | 1, _) => self::time(time),
+        (0, minutes, seconds) => format!("{minutes} min {seconds:02} s"),
+        (hours, minutes, _) => format!("{} h {minutes:02} min", count(hours)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +141,12 @@ mod tests {
         assert_eq!((bytes(512).as_str(), bytes(1536).as_str()), ("512 B", "1.5 KiB"));
         assert_eq!((count(0).as_str(), count(1_234_567).as_str()), ("0", "1 234 567"));
         assert_eq!(time(Duration::from_micros(1250)), "1.25 ms");
+    }
+
+    #[test]
+    fn long_times_are_told_by_the_clock() {
+        assert_eq!(clock(Duration::from_secs(43)), "43.0 s");
+        assert_eq!(clock(Duration::from_secs(725)), "12 min 05 s");
+        assert_eq!(clock(Duration::from_secs(11_220)), "3 h 07 min");
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     output::complain,
     progress::spinner,
     quantity,
-    recording::{Recording, RecordingError, Store},
+    recording::{Part, Recording, RecordingError, Store},
     report::Report,
     view::{Subject, Summary},
 };
@@ -26,7 +26,7 @@ use crate::{
 /// What is a file and what is a moment in `FILE@TIME`.
 const AT: char = '@';
 
-/// A ledger out of a file, of all the time or of a part.
+/// A ledger out of a file, of all the time or of a part; with its course, if that is wanted.
 ///
 /// # Errors
 /// If the file is no recording.
@@ -34,11 +34,13 @@ pub fn read(
     path: &Path,
     window: Option<Range<Duration>>,
     look: &LookArgs,
+    with_course: bool,
 ) -> Result<Ledger, RecordingError> {
     let bar = spinner(&format!("reading {}", path.display()));
     let recording = Recording::open(path).inspect_err(|_| bar.finish_and_clear())?;
     bar.set_message("adding up, and looking for names");
-    let ledger = look.filter().part_of(recording.ledger(window));
+    let part = Part { window, ages: look.age.clone(), with_course };
+    let ledger = look.filter().part_of(recording.part(&part));
     bar.finish_and_clear();
     if let Some(damage) = recording.damage() {
         complain(&format!("{}: {damage}; what is before is whole", path.display()));
@@ -48,6 +50,10 @@ pub fn read(
 
 /// What can be said of a session that has just ended.
 pub fn summarize(report: &mut Report, store: Option<&Store>) {
+    // Who asks a disk that hangs, hangs.
+    if report.recording.as_ref().is_some_and(|recording| recording.hangs) {
+        return;
+    }
     let bar = spinner("adding up");
     let recording = match &report.recording {
         Some(recording) => Recording::open(&recording.path).ok(),

@@ -9,6 +9,7 @@ use std::{
 
 use heapattach_abi::stacks::STACKS;
 use heapattach_injector::{
+    counts::Lost,
     event::{Event, StackId, What},
     memory::Memory,
     ring::Call,
@@ -19,8 +20,10 @@ use heapattach_injector::{
 use crate::{
     clock::Clock,
     desk::{Desk, Note},
-    profile::{Change, Journal, Limits, Profile, Tick, Writers},
+    ledger::Loss,
+    profile::{Change, Journal, Limits, Oddities, Profile, Tick, Writers, ticks},
     recording::{Scribe, StackSource},
+    symbols::{Known, python::known_of_session},
 };
 
 /// Events that are taken in together.
@@ -30,6 +33,9 @@ const BATCH: usize = 4096;
 const PAUSE: Duration = Duration::from_micros(500);
 /// The same for samples, which are few.
 const PAUSE_OF_SAMPLES: Duration = Duration::from_millis(10);
+
+/// New Python names are on disk after so long, or later if many come.
+const PYTHON_PAUSE: Duration = Duration::from_secs(1);
 
 /// Hooks that one call stack is told apart by; a stack leads to one hook, if nobody lies.
 const HOOKS_OF_A_STACK: usize = 64;
@@ -54,6 +60,14 @@ pub struct Recorder {
     is_exact: bool,
     /// How many changes of the threads are written down.
     threads: u64,
+    /// What found no room in rings when that was last asked for.
+    lost: Lost,
+    /// The modules, and how many Python frames are written down with them, and when.
+    modules: Vec<Known>,
+    python: usize,
+    python_at: u64,
+    /// Whether names are written down.
+    has_names: bool,
 }
 
 /// Where events go.
@@ -139,7 +153,13 @@ impl Intake {
 
 impl Recorder {
     /// For a session that records everything, or samples; and what writes it down.
-    pub fn new(records: Records, is_exact: bool, clock: Clock, scribe: Option<Scribe>) -> Self {
+    pub fn new(
+        records: Records,
+        is_exact: bool,
+        clock: Clock,
+        scribe: Option<Scribe>,
+        has_names: bool,
+    ) -> Self {
         Self {
             records,
             intake: Intake {
@@ -153,10 +173,16 @@ impl Recorder {
             },
             is_exact,
             threads: 0,
+            lost: Lost::default(),
+            modules: Vec::new(),
+            python: 0,
+            python_at: 0,
+            has_names,
         }
     }
 
-    /// Takes in what happens until `is_over`, and what is left then.
+    /// Takes in what happens until `is_over`, and what is left then. From then on it touches no
+    /// disk, since the target may have to wait for it.
     pub fn follow(mut self, memory: &Memory, desk: &Desk, is_over: &AtomicBool) -> Self {
         let pause = if self.is_exact { PAUSE } else { PAUSE_OF_SAMPLES };
         while !is_over.load(Relaxed) {
@@ -175,14 +201,38 @@ impl Recorder {
         let Self { records, intake, is_exact, .. } = &mut self;
         let _ = records.finish(memory, |event, call| intake.take(event, call, *is_exact, desk));
         intake.settle();
-        desk.pulse.set(intake.profile.sheet());
+        self
+    }
+
+    /// Writes down how it ended. Nobody is attached any more: the disk may take its time.
+    pub fn conclude(&mut self, desk: &Desk) {
+        desk.pulse.set(self.intake.profile.sheet());
         self.write_notes(desk, true);
-        let Self { records, intake, .. } = &mut self;
+        let Self { records, intake, .. } = self;
         let now = intake.clock.ticks();
         if let Some(scribe) = &mut intake.scribe {
             scribe.snapshot(now, &mut intake.profile, records);
         }
-        self
+    }
+
+    /// What is missing, of which this much found no room in rings.
+    pub fn loss(&self, lost: Lost) -> Loss {
+        let Oddities { missed_frees, blocks_beyond_limit, .. } = self.profile().oddities();
+        Loss {
+            blocks: lost.blocks,
+            frees: lost.frees,
+            samples: lost.samples,
+            stacks: lost.stacks,
+            beyond_limit: blocks_beyond_limit,
+            torn: self.records.torn(),
+            missed_frees,
+        }
+    }
+
+    /// A stack as native code has it: without Python frames.
+    pub fn native_stack(&self, id: StackId) -> Option<&Stack> {
+        let stack = self.records.stack(id)?;
+        stack.native.map_or(Some(stack), |native| self.records.stack(native))
     }
 
     /// The addresses of all stacks.
@@ -208,7 +258,14 @@ impl Recorder {
 
     fn write_notes(&mut self, desk: &Desk, is_last: bool) {
         let notes = desk.take();
-        let Self { records, intake, threads, .. } = self;
+        for note in &notes {
+            if let Note::Lost(lost) = note {
+                self.lost = *lost;
+            }
+        }
+        let loss = self.loss(self.lost);
+        let Self { records, intake, threads, modules, .. } = self;
+        let mut has_new_modules = false;
         let Some(scribe) = &mut intake.scribe else { return };
         let is_marked = notes.iter().any(|note| matches!(note, Note::Mark(_)));
         for note in notes {
@@ -216,13 +273,27 @@ impl Recorder {
                 Note::Last(moment) if is_last => scribe.moment(desk.pulse.complete(moment)),
                 Note::Last(_) => desk.leave(note),
                 Note::Moment(moment) => scribe.moment(moment),
-                Note::Mark(mark) => scribe.mark(&mark),
-                Note::Modules(known) => scribe.modules(&known),
+                Note::Mark(mark) => scribe.mark(mark),
+                Note::Lost(_) => {}
+                Note::Modules(known) => {
+                    has_new_modules = true;
+                    *modules = known;
+                }
             }
         }
         if let Some((changes, all)) = desk.roster.threads_unless(*threads) {
             *threads = changes;
             scribe.threads(&all);
+        }
+        scribe.lost(loss);
+        let frames = records.python_frames();
+        let now = intake.clock.ticks();
+        let is_due =
+            is_last || is_marked || now.saturating_sub(self.python_at) >= ticks(PYTHON_PAUSE);
+        if has_new_modules || (is_due && frames.len() > self.python) {
+            (self.python, self.python_at) = (frames.len(), now);
+            let all = modules.iter().cloned().chain(known_of_session(frames, self.has_names));
+            scribe.modules(&Vec::from_iter(all));
         }
         if is_marked {
             scribe.settle_mark(intake.clock.ticks(), &mut intake.profile, records);

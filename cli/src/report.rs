@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{site_report::HeapReport, stack_report::StacksReport, symbols::Missing, view::Summary};
+use crate::{
+    check_report::CheckReport, expense::Expense, interpreter_report::InterpreterReport,
+    site_report::HeapReport, stack_report::StacksReport, symbols::Missing, view::Summary,
+};
 
 /// Raised whenever a field changes its meaning or goes away; new fields may come.
 pub const SCHEMA: &str = "heapattach/report/1";
@@ -35,6 +38,9 @@ pub struct Report {
     pub heap: HeapReport,
     /// How well stacks could be followed.
     pub stacks: StacksReport,
+    /// The interpreter in it, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interpreter: Option<InterpreterReport>,
     /// Memory of the target in pages of its own, when the session began and when it ended.
     pub rss: Option<[u64; 2]>,
     /// What could not be hooked.
@@ -55,10 +61,25 @@ pub struct Report {
     pub stub_page: Option<String>,
     /// Children that were forked in mid-session and cleaned up.
     pub children: Vec<ChildReport>,
+    /// Who forked it, where whole families are followed; 0 otherwise.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub parent: i32,
+    /// What else was looked at: programs that the process was before, processes that it forked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<Report>,
+    /// Processes that were not looked at, as far as that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_looked_at: Option<NotLookedAt>,
     /// How long, in all, the target would not have survived the death of the tracing process.
     pub window_us: f64,
     /// Memory that was added to the target: reserved, and really used.
     pub memory: MemoryReport,
+    /// What heapattach itself took.
+    #[serde(default)]
+    pub expense: Expense,
+    /// What a check found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckReport>,
     /// `run` only, or a process that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitReport>,
@@ -69,6 +90,16 @@ pub struct Report {
     pub status: u8,
 }
 
+/// Processes that were not looked at.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NotLookedAt {
+    /// How many, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// In words, with what to type.
+    pub why: String,
+}
+
 /// The file of a session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RecordingReport {
@@ -76,6 +107,8 @@ pub struct RecordingReport {
     pub path: PathBuf,
     /// How large it is; 0 if it could not be written to its end.
     pub bytes: u64,
+    /// Its disk takes nothing any more, and may not give anything either.
+    pub hangs: bool,
 }
 
 /// One hooked function.
@@ -179,6 +212,10 @@ impl ExitReport {
         };
         u8::try_from(code & 0xff).unwrap_or(u8::MAX)
     }
+}
+
+fn is_zero(number: &i32) -> bool {
+    *number == 0
 }
 
 impl Report {

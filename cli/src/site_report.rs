@@ -1,14 +1,14 @@
 //! What the heap holds and who asked for it, as data.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, rc::Rc};
 
 use heapattach_injector::{
-    addr::RemoteAddr, counts::Lost, event::StackId, places, session::Session, stacks::Stack,
+    addr::RemoteAddr, counts::Lost, event::StackId, places, python, session::Session, stacks::Stack,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hidden::Hidden,
+    hidden::{Hidden, Part, Search},
     profile::{Estimate, Flow, Measure, Oddities, Row},
     recorder::Recorder,
     symbols::{Frame, Symbols},
@@ -217,35 +217,44 @@ pub fn heap_report(
 /// Who caused an allocation: its place, and that of the function it was inlined into.
 type Cause = (String, String);
 
+/// The calls at an address: what part each plays, and what it is if it is the cause.
+type Calls = Rc<[(Part, Rc<Cause>)]>;
+
 /// Who caused an allocation, by the addresses of its stack.
 struct Causes<'a> {
     symbols: &'a mut Symbols,
     hidden: &'a Hidden,
-    /// The first frame at an address that is not hidden, and the last one.
-    known: HashMap<RemoteAddr, (Option<Cause>, Cause)>,
+    /// The calls at an address.
+    known: HashMap<RemoteAddr, Calls>,
 }
 
 impl Causes<'_> {
     /// In words: stacks with the same words count as one site.
     fn of(&mut self, stack: Option<&Stack>) -> Option<Cause> {
-        let mut last = None;
+        let (mut search, mut seen) = (Search::default(), Vec::new());
         for &address in stack.iter().flat_map(|stack| &stack.frames) {
-            let (symbols, hidden) = (&mut *self.symbols, self.hidden);
-            let (cause, outermost) = self.known.entry(address).or_insert_with(|| {
-                let frames: Vec<FrameReport> =
-                    symbols.symbolize_return(address.get()).into_iter().map(Into::into).collect();
-                // What was inlined there belongs to a function, which it does not name.
-                let own = frames.last().map(FrameReport::place).unwrap_or_default();
-                let cause = frames.iter().find(|frame| !hidden.hides(frame));
-                let cause = cause.map(|frame| (frame.place(), own.clone()));
-                (cause, (own.clone(), own))
-            });
-            if cause.is_some() {
-                return cause.clone();
+            for (part, cause) in self.calls(address).iter() {
+                seen.push(Rc::clone(cause));
+                if let Some(found) = search.take(*part) {
+                    return seen.get(found).map(|cause| cause.as_ref().clone());
+                }
             }
-            last = Some(outermost.clone());
         }
-        last
+        seen.get(search.end()).map(|cause| cause.as_ref().clone())
+    }
+
+    fn calls(&mut self, address: RemoteAddr) -> Calls {
+        let (symbols, hidden) = (&mut *self.symbols, self.hidden);
+        let calls = self.known.entry(address).or_insert_with(|| {
+            let frames: Vec<FrameReport> =
+                symbols.symbolize_return(address.get()).into_iter().map(Into::into).collect();
+            // What was inlined there belongs to a function, which it does not name.
+            let own = frames.last().map(FrameReport::place).unwrap_or_default();
+            let call =
+                |frame: &FrameReport| (hidden.part(frame), Rc::new((frame.place(), own.clone())));
+            frames.iter().map(call).collect()
+        });
+        Rc::clone(calls)
     }
 }
 
@@ -291,9 +300,14 @@ fn frames(
     symbols: &mut Symbols,
 ) -> Vec<FrameReport> {
     let Some(stack) = recorder.records.stack(stack) else { return Vec::new() };
-    // The first is certain; further ones are, if they lead to code that calls.
-    let is_code = |at: &RemoteAddr| session.places.name(*at) != places::UNKNOWN;
-    let further = stack.frames.iter().skip(1).take_while(|at| is_code(at));
-    let frames = stack.frames.iter().take(1).chain(further);
+    // The first is certain; further ones are, as far as they lead to code that calls. So are Python
+    // frames, whatever lies between.
+    let mut is_certain = true;
+    let frames = stack.frames.iter().enumerate().filter(|(depth, at)| {
+        let is_code = || *depth == 0 || session.places.name(**at) != places::UNKNOWN;
+        is_certain = python::number_at(at.get()).is_some() || (is_certain && is_code());
+        is_certain
+    });
+    let frames = frames.map(|(_, at)| at);
     frames.flat_map(|at| symbols.symbolize_return(at.get())).map(FrameReport::from).collect()
 }

@@ -2,13 +2,17 @@
 //! themselves: `--stacks FILE`.
 
 use std::{
+    collections::BTreeMap,
     fs::OpenOptions,
     io::{self, BufWriter, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
-use heapattach_injector::stacks::{Stack, StackEnd};
+use heapattach_injector::{
+    event::StackId,
+    stacks::{Stack, StackEnd},
+};
 
 use crate::{profile::Flow, recorder::Recorder};
 
@@ -25,11 +29,15 @@ pub fn write(path: &Path, recorder: &Recorder) -> io::Result<()> {
     options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
     let mut file = BufWriter::new(options.open(path)?);
     writeln!(file, "{TITLE}")?;
+    // Python frames have no addresses that anybody else could make sense of.
+    let mut native: BTreeMap<StackId, u64> = BTreeMap::new();
     for site in recorder.profile().sites_by(Flow::Allocated) {
-        let allocations = site.heap.samples(Flow::Allocated);
-        if allocations > 0 {
-            write_stack(&mut file, allocations, recorder.records.stack(site.stack))?;
-        }
+        let stack = recorder.records.stack(site.stack).and_then(|stack| stack.native);
+        *native.entry(stack.unwrap_or(site.stack)).or_default() +=
+            site.heap.samples(Flow::Allocated);
+    }
+    for (stack, allocations) in native.into_iter().filter(|(_, allocations)| *allocations > 0) {
+        write_stack(&mut file, allocations, recorder.records.stack(stack))?;
     }
     file.flush()
 }

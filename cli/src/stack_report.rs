@@ -83,18 +83,6 @@ pub fn stacks(stacks: &StacksReport) -> Vec<String> {
     told
 }
 
-/// Why a stack ends before it is whole.
-pub fn reason(end: &str) -> &'static str {
-    match end {
-        "depth" => "deeper than --max-depth",
-        "off-stack" => "on a stack that nobody knows (a coroutine's, a signal handler's)",
-        "no-table" => "in code without unwind information",
-        "no-rule" => "in code whose unwind information cannot be followed",
-        "no-room" => "without room for another stack",
-        _ => "where the next frame makes no sense",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use crate::{
+    family_report,
+    interpreter_report::interpreter,
     quantity::{bytes, count, time},
     report::{FunctionReport, Report},
     stack_report::stacks,
@@ -26,7 +28,9 @@ pub fn report(report: &Report, mut page: Page) -> String {
         Some(summary) => summary.write(&mut page),
         None => page.prose("HEAP", Ink::Warning, "nothing is known: nothing was written down"),
     }
+    family_report::write(&mut page, report);
     write_hooked(&mut page, report);
+    write_interpreter(&mut page, report);
     write_cost(&mut page, report);
     write_state(&mut page, report);
     write_files(&mut page, report);
@@ -54,6 +58,13 @@ fn write_hooked(page: &mut Page, report: &Report) {
     stacks(&report.stacks).iter().for_each(|text| page.prose("", Ink::Plain, text));
 }
 
+fn write_interpreter(page: &mut Page, report: &Report) {
+    let told = report.interpreter.iter().flat_map(interpreter);
+    for (number, text) in told.enumerate() {
+        page.prose(if number == 0 { "RUNS" } else { "" }, Ink::Plain, &text);
+    }
+}
+
 fn write_cost(page: &mut Page, report: &Report) {
     let micros = |us: f64| time(Duration::from_secs_f64(us.max(0.0) / 1e6));
     let stops = &report.stops;
@@ -61,12 +72,14 @@ fn write_cost(page: &mut Page, report: &Report) {
         let total: f64 = stops.iter().map(|stop| stop.stopped_us).sum();
         let longest = stops.iter().map(|stop| stop.stopped_us).fold(0.0, f64::max);
         let threads = stops.iter().map(|stop| stop.threads).max().unwrap_or(0);
-        let text = format!(
-            "{} stops, {} in all, the longest {} ({threads} threads)",
-            stops.len(),
-            micros(total),
-            micros(longest)
-        );
+        let text = match stops.len() {
+            1 => format!("1 stop of {} ({threads} threads)", micros(total)),
+            number => format!(
+                "{number} stops, {} in all, the longest {} ({threads} threads)",
+                micros(total),
+                micros(longest)
+            ),
+        };
         page.prose("COST", Ink::Plain, &text);
     }
     let text = format!(
@@ -77,6 +90,12 @@ fn write_cost(page: &mut Page, report: &Report) {
         report.window_us
     );
     page.prose(if stops.is_empty() { "COST" } else { "" }, Ink::Plain, &text);
+    let text = format!(
+        "heapattach itself: {} of processor time, at most {} of memory",
+        time(report.expense.cpu()),
+        bytes(report.expense.memory)
+    );
+    page.prose("", Ink::Plain, &text);
 }
 
 fn write_state(page: &mut Page, report: &Report) {
@@ -155,13 +174,13 @@ mod tests {
         report.target = "restored".to_owned();
         report.summary = Some(Summary::new(&sample::ledger()));
         let path = "app.7.heapattach".into();
-        report.recording = Some(RecordingReport { path, bytes: 2048 });
+        report.recording = Some(RecordingReport { path, bytes: 2048, hangs: false });
         let text = super::report(&report, Page::new(None, false));
         for line in [
             "process 7 (app), looked at for 20.0 s",
             "HOOKED    malloc by entry; free by slots; 1 234 calls (exact)",
             "          not hooked: valloc (libx.so): its first bytes were changed",
-            "COST      1 stops, 1.25 ms in all, the longest 1.25 ms (5 threads)",
+            "COST      1 stop of 1.25 ms (5 threads)",
             "TARGET    as it was found",
             "FILES     app.7.heapattach (2.0 KiB)",
         ] {

@@ -1,13 +1,20 @@
 //! The tracing process: it alone stops the target and writes into it. It belongs to no terminal,
 //! ignores every signal, and when the command that started it goes away, it finishes the undo.
 
-use std::{os::unix::net::UnixStream, path::PathBuf, time::Duration};
+use std::{
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use heapattach_injector::{
+    asked::Asked,
     attach::{self, Options},
     failure::{AttachError, Failure},
     fault,
     loader::Loader,
+    offspring::Offspring,
+    proc::Process,
     session::Session,
     start,
     stopped::Stopped,
@@ -18,46 +25,102 @@ use heapattach_injector::{
 use crate::{
     args::{AttachArgs, OnFull, RunArgs, SessionArgs, Unwind},
     compose::with_causes,
+    ending::End,
     exit::Exit,
-    guard,
+    expense::Expense,
+    guard, household,
     line::{Heard, Line},
+    member,
     message::Message,
-    observation::{End, Record},
+    observation::Record,
     payload,
     recording::{self, Store},
     report::{ExitReport, Report},
     spawn::{self, exec_exit},
+    symbols::demangle,
 };
+
+/// So many programs that a process becomes one after the other are attached to.
+const EXECS: usize = 100;
 
 /// How often a thread looks for room in a full ring before it gives up: some seconds.
 const WAITS: u32 = 250_000_000;
 
 /// `heapattach -p PID`, in the tracing process.
-pub fn attach(line: UnixStream, target: &Target, args: &AttachArgs, store: Option<Store>) {
+pub fn attach(line: UnixStream, target: Target, args: &AttachArgs, store: Option<Store>) {
     spawn::leave_session();
     let mut line = Line::new(line);
+    let mut report = if args.session.follow_forks {
+        household::attach(&mut line, target, &args.session, store)
+    } else {
+        attach_alone(&mut line, target, args, store)
+    };
+    fault::summary();
+    report.expense = Expense::own();
+    line.send(&Message::Finished(Box::new(report)));
+}
+
+/// One process, which is not traced meanwhile. If it becomes another program, that is attached to
+/// as soon as it is noticed.
+fn attach_alone(
+    line: &mut Line,
+    target: Target,
+    args: &AttachArgs,
+    store: Option<Store>,
+) -> Report {
+    let pid = target.process.pid();
+    let deadline = args.session.duration.map(|duration| Instant::now() + duration);
+    let (mut target, mut store, mut args) = (target, store, args.clone());
+    let mut earlier: Vec<Report> = Vec::new();
+    loop {
+        let (mut report, ending) = attach_once(line, &target, &args, store.take());
+        let again = (ending == Some(End::Execed) && earlier.len() < EXECS)
+            .then(|| Process::open(pid).and_then(Target::open).ok());
+        let Some(next) = again.flatten() else {
+            report.processes = earlier;
+            return report;
+        };
+        earlier.push(report);
+        target = next;
+        args.session.duration = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        store = if args.session.records_by_default() { store_for(&target) } else { None };
+        store = store.or_else(|| Store::anonymous().ok());
+    }
+}
+
+fn attach_once(
+    line: &mut Line,
+    target: &Target,
+    args: &AttachArgs,
+    store: Option<Store>,
+) -> (Report, Option<End>) {
     let mut report = Report::new(target.process.pid(), target.process.command());
-    let image = payload::image();
+    let path = store.as_ref().and_then(|store| store.path.clone());
+    let shared = store.as_ref().and_then(|store| store.share().ok());
+    let record = Record::new(target, store);
     let options =
         Options { loader: args.loader.into(), force: args.force, ..options(&args.session) };
-    let path = store.as_ref().and_then(|store| store.path.clone());
-    let record = Record::new(target, store);
     let attached = guard::check_headroom(&target.process)
         .map_err(|refusal| Failure::clean(refusal, false))
-        .and_then(|()| attach::attach(target, &image, options, None));
+        .and_then(|()| attach::attach(target, payload::image(), options, None));
     match attached {
         Ok(mut session) => {
-            announce(&mut line, &session, &report, path);
-            record.observe(&mut line, &mut session, &args.session, &mut report);
+            announce(line, &session, &report, path);
+            let before = Offspring::of(&target.process);
+            let ending = record.observe(line, &mut session, &args.session, &mut report);
+            let came = Offspring::of(&target.process).zip(before);
+            let came = came.and_then(|(now, before)| now.since(before));
+            report.not_looked_at = came.map(|came| household::not_followed(&came));
+            member::sum_up(&mut report, shared.as_ref());
+            (report, Some(ending))
         }
         Err(failure) => {
             refuse(&mut report, &failure);
             // Nothing was recorded.
             let _ = path.map(std::fs::remove_file);
+            (report, None)
         }
     }
-    fault::summary();
-    line.send(&Message::Finished(Box::new(report)));
 }
 
 /// `heapattach run`, in the tracing process: it is the program's parent.
@@ -74,27 +137,48 @@ pub fn run(line: UnixStream, args: &RunArgs, store: Option<Store>) {
         }
     };
     spawn::leave_session();
-    let pid = program.pid;
-    report.pid = pid;
-    line.send(&Message::Started(pid));
-    match bring_up(&program) {
-        Ok(target) => run_target(&mut line, &target, args, &mut report, store),
-        Err(error) => {
-            report.error = Some(with_causes(&error));
-            reap_soon(pid);
-            if let Some(errno) = program.exec_error() {
-                let name = args.command[0].to_string_lossy().into_owned();
-                report.error = Some(format!("`{name}` cannot be executed: {}", errno.desc()));
-                report.status = exec_exit(errno).code();
-            }
-        }
+    report.pid = program.pid;
+    line.send(&Message::Started(program.pid));
+    let ended = if args.no_follow_exec {
+        run_alone(&mut line, &program, args, &mut report, store)
+    } else {
+        household::run(&mut line, &program, args, &mut report, store)
+    };
+    if ended.is_err()
+        && let Some(errno) = program.exec_error()
+    {
+        let name = args.command[0].to_string_lossy().into_owned();
+        report.error = Some(format!("`{name}` cannot be executed: {}", errno.desc()));
+        report.status = exec_exit(errno).code();
     }
     fault::summary();
+    report.expense = Expense::own();
     line.send(&Message::Finished(Box::new(report)));
 }
 
+/// Attached to at its start, and not traced any more then.
+fn run_alone(
+    line: &mut Line,
+    program: &spawn::Waiting,
+    args: &RunArgs,
+    report: &mut Report,
+    store: Option<Store>,
+) -> Result<(), start::StartError> {
+    match bring_up(program) {
+        Ok(target) => {
+            run_target(line, &target, args, report, store);
+            Ok(())
+        }
+        Err(error) => {
+            report.error = Some(with_causes(&error));
+            reap_soon(program.pid);
+            Err(error)
+        }
+    }
+}
+
 /// Lets the forked child exec, under our eyes.
-fn bring_up(program: &spawn::Waiting) -> Result<Target, start::StartError> {
+pub fn bring_up(program: &spawn::Waiting) -> Result<Target, start::StartError> {
     let waiter = heapattach_injector::wait::Waiter::new().map_err(start::StartError::Request)?;
     start::seize(program.pid)?;
     program.go().map_err(|_| start::StartError::Ended)?;
@@ -109,7 +193,6 @@ fn run_target(
     report: &mut Report,
     store: Option<Store>,
 ) {
-    let image = payload::image();
     let held = match start::hold_at_start(target) {
         Ok(held) => held,
         Err(start::StartError::Ended) => {
@@ -128,7 +211,7 @@ fn run_target(
     let store = if args.session.records_by_default() { store_for(target).or(store) } else { store };
     let path = store.as_ref().and_then(|store| store.path.clone());
     let record = Record::new(target, store);
-    match attach_held(target, &image, args, held) {
+    match attach::attach(target, payload::image(), options(&args.session), Some(held)) {
         Ok(mut session) => {
             announce(line, &session, report, path);
             let ending = record.observe(line, &mut session, &args.session, report);
@@ -151,23 +234,28 @@ fn run_target(
     }
 }
 
-fn attach_held<'t>(
+/// The session of a check.
+///
+/// # Errors
+/// As [`attach::attach`].
+pub fn begin<'t>(
     target: &'t Target,
     image: &'t heapattach_injector::payload_image::PayloadImage,
-    args: &RunArgs,
-    held: Stopped<'t>,
+    options: Options,
+    held: Option<Stopped<'t>>,
 ) -> Result<Session<'t>, Failure> {
-    attach::attach(target, image, options(&args.session), Some(held))
+    guard::check_headroom(&target.process).map_err(|refusal| Failure::clean(refusal, false))?;
+    attach::attach(target, image, options, held)
 }
 
 /// A program that cannot be watched must not run unwatched under our name.
-fn end_program(pid: i32) {
+pub fn end_program(pid: i32) {
     let pid_of = nix::unistd::Pid::from_raw(pid);
     let _ = nix::sys::signal::kill(pid_of, nix::sys::signal::Signal::SIGKILL);
     reap_soon(pid);
 }
 
-fn reap_soon(pid: i32) {
+pub fn reap_soon(pid: i32) {
     for _ in 0..1000 {
         if reap(pid).is_some() {
             return;
@@ -177,7 +265,7 @@ fn reap_soon(pid: i32) {
 }
 
 /// How the program ended; `None` if the command is gone first, and nobody wants to know.
-fn wait_for_end(line: &mut Line, target: &Target) -> Option<ExitReport> {
+pub fn wait_for_end(line: &mut Line, target: &Target) -> Option<ExitReport> {
     loop {
         target.release_late();
         if let Some(status) = reap(target.process.pid()) {
@@ -189,7 +277,8 @@ fn wait_for_end(line: &mut Line, target: &Target) -> Option<ExitReport> {
     }
 }
 
-fn options(args: &SessionArgs) -> Options {
+/// What the engine is told.
+pub fn options(args: &SessionArgs) -> Options {
     let default_bits = if args.interval() <= 1 { 15 } else { 11 };
     Options {
         mode: args.hooks.into(),
@@ -204,17 +293,25 @@ fn options(args: &SessionArgs) -> Options {
         verify: args.verify,
         loader: Loader::Map,
         force: false,
+        asked: Asked::new(args.hook.clone(), demangle::demangle),
+        python: args.python.into(),
     }
 }
 
 /// A file that nobody has named, if there can be one.
-fn store_for(target: &Target) -> Option<Store> {
+pub fn store_for(target: &Target) -> Option<Store> {
     let name = target.process.status().ok()?.name;
     let (path, file) = recording::create_for(&name, target.process.pid()).ok()?;
     Some(Store { path: Some(path), file })
 }
 
-fn announce(line: &mut Line, session: &Session<'_>, report: &Report, recording: Option<PathBuf>) {
+/// Tells that a session begins.
+pub fn announce(
+    line: &mut Line,
+    session: &Session<'_>,
+    report: &Report,
+    recording: Option<PathBuf>,
+) {
     let stopped: Duration = session.stops.iter().map(|stop| stop.cost.stopped).sum();
     line.send(&Message::Attached {
         pid: report.pid,
@@ -226,7 +323,7 @@ fn announce(line: &mut Line, session: &Session<'_>, report: &Report, recording: 
 }
 
 /// Writes down why there was no session.
-fn refuse(report: &mut Report, failure: &Failure) {
+pub fn refuse(report: &mut Report, failure: &Failure) {
     report.error = Some(with_causes(&*failure.error));
     report.outcome = "refused".to_owned();
     report.target = if failure.touched { "restored" } else { "untouched" }.to_owned();

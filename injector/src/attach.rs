@@ -12,13 +12,15 @@ use heapattach_abi::{region::tables_at, stacks::USUAL_FRAMES};
 
 use crate::{
     addr::RemoteAddr,
+    asked::Asked,
     failure::{AttachError, Failure},
     heartbeat::Heartbeat,
     home::Home,
     install::{self, Orders},
     linker::LinkError,
     loader::Loader,
-    patch::{NotNow, Patches, not_now},
+    obstacle::{NotNow, not_now},
+    patch::Patches,
     payload_image::PayloadImage,
     places::Places,
     plan::{HookMode, PlannedHook, Wishes},
@@ -28,6 +30,7 @@ use crate::{
         Process,
         maps::{self, Mapping},
     },
+    python,
     session::{Session, StopReason, StopRecord},
     shared::Shared,
     slots::Sorted,
@@ -36,6 +39,7 @@ use crate::{
     stub_page::StubPage,
     survey::{SurveyError, Surveyor},
     target::Target,
+    thread_pointer,
     unwind::Tables,
     vdso,
 };
@@ -79,6 +83,10 @@ pub struct Options {
     pub loader: Loader,
     /// Have it loaded although a filter may forbid the target's loader its calls.
     pub force: bool,
+    /// Functions that the user named.
+    pub asked: Asked,
+    /// Whether to walk Python frames.
+    pub python: python::Wish,
 }
 
 impl Options {
@@ -97,12 +105,14 @@ impl Options {
             copies: false,
             loader: Loader::Map,
             force: false,
+            asked: Asked::default(),
+            python: python::Wish::Auto,
         }
     }
 
     /// What is to be hooked, and how.
     pub(crate) fn wishes(&self) -> Wishes {
-        Wishes { mode: self.mode, pages: self.pages }
+        Wishes { mode: self.mode, pages: self.pages, asked: self.asked }
     }
 }
 
@@ -129,7 +139,7 @@ pub fn attach<'t>(
     clean_up_before(target)?;
     let gadget =
         vdso::syscall_gadget(target).map_err(|_| Failure::clean(AttachError::Maps, false))?;
-    let surveyor = surveyor(target)?;
+    let surveyor = surveyor(target, &options)?;
     let mut attach = Attach {
         target,
         image,
@@ -200,6 +210,9 @@ impl<'t> Attach<'t> {
         let maps = maps::parse(&text).map_err(|_| Failure::clean(AttachError::Maps, true))?;
         refuse_company(target, &maps, self.ground.as_ref().map(|ground| &ground.home))?;
         let mut hooks = prepared.hooks.clone();
+        if self.surveyor.is_static() {
+            thread_pointer::check(&stop).map_err(|refusal| Failure::clean(refusal, true))?;
+        }
         if !still_there(target, &prepared.survey, &hooks) {
             self.stops.push(StopRecord::end(StopReason::Attach, stop));
             return Ok(None);
@@ -310,6 +323,7 @@ impl<'t> Attach<'t> {
             own_start: own_start_time(),
             rechecks: [200, 20].map(|ms| now + Duration::from_millis(ms)).to_vec(),
             changes: 0,
+            python: None,
             missed: if self.options.copies && is_confined(self.target) {
                 vec!["its system calls are filtered, so that no stack was copied".to_owned()]
             } else {
@@ -317,6 +331,7 @@ impl<'t> Attach<'t> {
             },
         };
         session.publish_tables();
+        session.look_for_python(&prepared.survey);
         session
     }
 }
@@ -352,7 +367,7 @@ fn refuse_company(
 }
 
 /// Whether the target's system calls are filtered: then ours must be none.
-fn is_confined(target: &Target) -> bool {
+pub(crate) fn is_confined(target: &Target) -> bool {
     target.process.status().is_ok_and(|status| status.seccomp != 0)
 }
 

@@ -46,7 +46,7 @@ pub fn forecast(
     options: &Options,
 ) -> Result<Forecast, AttachError> {
     let began = Instant::now();
-    let mut surveyor = Surveyor::new(target)?;
+    let mut surveyor = Surveyor::new(target, options.asked)?;
     let survey: Survey = surveyor.look(target)?;
     let text = target.process.read("maps").map_err(|_| AttachError::Maps)?;
     let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;

@@ -109,7 +109,8 @@ fn build_with(
     let body = plan.image.text().len() as u64;
     let region = ((tables_at(plan.ring_bits) + plan.tables) as u64).next_multiple_of(PAGE);
     let length = Home::length_for(body, plan.module_room, plan.change_room, region);
-    let at = gap::find(maps, &plan.code, length)
+    let heap = stop.target().process.heap_start();
+    let at = gap::find(maps, &plan.code, length, heap)
         .ok_or(InstallError::NoRoom { length, near: plan.code.start })?;
     let thread = choose_carrier(stop).ok_or(InstallError::NoCarrier)?;
     let mut carrier = Carrier::borrow(stop, thread, plan.gadget)?;
@@ -129,6 +130,7 @@ fn build_with(
         },
     );
     let frame = carrier.rescue_frame(home.frame())?;
+    carrier.take_shelter(maps);
     let reserved = reserve(&mut carrier, &home);
     // If the answer was lost, the range may be there all the same, and is to be undone.
     if !matches!(

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use heapattach_abi::control::ENABLED;
+
 use crate::{
     home::Home,
     proc::{Process, all_pids, maps, runs_still},
@@ -46,6 +48,19 @@ fn look_at(target: &Target) -> Found {
         .collect();
     let stub_pages = StubPage::find(&target.memory, &maps).len();
     Found { pid: target.process.pid(), command: target.process.command(), homes, stub_pages }
+}
+
+/// Whether hooks are switched on in a process that has none of its own: then the memory is that of
+/// the parent. What a fork copies is switched off.
+pub fn is_borrowed(target: &Target) -> bool {
+    let text = target.process.read("maps").unwrap_or_default();
+    let homes = Home::find(&target.memory, &maps::parse(&text).unwrap_or_default());
+    homes.into_iter().any(|at| {
+        let mut enabled = [0; 4];
+        let control = Home::open(&target.memory, at).map(|home| home.control());
+        let switch = control.map(|at| at.offset(ENABLED as u64));
+        switch.is_ok_and(|at| target.memory.read(at, &mut enabled).is_ok()) && enabled != [0; 4]
+    })
 }
 
 /// Every process of this machine with something of ours in it.

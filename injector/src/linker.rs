@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use nix::errno::Errno;
 
 use crate::{
-    addr::{Bias, RemoteAddr},
+    addr::{Bias, ImageAddr, RemoteAddr},
     memory::Memory,
     proc::{
         auxv::Auxv,
@@ -22,6 +22,8 @@ const HEADER_LIMIT: u64 = 512;
 const NAME_LIMIT: usize = 4096;
 
 const PT_DYNAMIC: u32 = goblin::elf::program_header::PT_DYNAMIC;
+const PT_LOAD: u32 = goblin::elf::program_header::PT_LOAD;
+const PT_INTERP: u32 = goblin::elf::program_header::PT_INTERP;
 const PT_PHDR: u32 = goblin::elf::program_header::PT_PHDR;
 const DT_DEBUG: u64 = goblin::elf::dynamic::DT_DEBUG;
 
@@ -84,22 +86,14 @@ impl Rendezvous {
     /// # Errors
     /// For static programs, and too early in the life of a dynamic one.
     pub fn find(memory: &Memory, auxv: &Auxv, maps: &[Mapping<'_>]) -> Result<Self, LinkError> {
-        let headers_at = auxv.phdr.ok_or(LinkError::Static)?;
-        let length = auxv.phnum.min(HEADER_LIMIT) * 56;
-        let length = usize::try_from(length).unwrap_or(0);
-        let headers =
-            memory.read_vec(headers_at, length).map_err(|_| LinkError::Headers(headers_at))?;
-        let header = |kind| headers.chunks_exact(56).find(|h| u32_at(h, 0) == Some(kind));
-        let dynamic = header(PT_DYNAMIC).and_then(|h| u64_at(h, 16)).ok_or(LinkError::Static)?;
-        let base = match header(PT_PHDR).and_then(|h| u64_at(h, 16)) {
-            Some(stated) => headers_at.get().wrapping_sub(stated),
-            // Without PT_PHDR: the headers lie in the first page of the file.
-            None => maps::covering(maps, headers_at).map_or(0, |m| m.range.start.get()),
-        };
-        let at = Bias::new(base).place(crate::addr::ImageAddr::new(dynamic));
+        let headers = Headers::read(memory, auxv, maps)?;
+        let dynamic = headers.address(PT_DYNAMIC).ok_or(LinkError::Static)?;
+        let at = headers.bias.place(dynamic);
         let entries = dynamic_entries(memory, at).map_err(LinkError::List)?;
         let debug = entries.iter().find(|(tag, _)| *tag == DT_DEBUG).map(|(_, value)| *value);
         match debug {
+            // One that moves itself makes its list on its own, when it has done so.
+            Some(0) if headers.address(PT_INTERP).is_none() => Err(LinkError::Static),
             Some(0) => Err(LinkError::TooEarly),
             Some(address) => Ok(Self(RemoteAddr::new(address))),
             None => Err(LinkError::Static),
@@ -148,6 +142,55 @@ impl Rendezvous {
         }
         None
     }
+}
+
+/// The program headers of the executable.
+struct Headers {
+    at: RemoteAddr,
+    bytes: Vec<u8>,
+    bias: Bias,
+}
+
+impl Headers {
+    fn read(memory: &Memory, auxv: &Auxv, maps: &[Mapping<'_>]) -> Result<Self, LinkError> {
+        let at = auxv.phdr.ok_or(LinkError::Static)?;
+        let length = auxv.phnum.min(HEADER_LIMIT) * 56;
+        let length = usize::try_from(length).unwrap_or(0);
+        let bytes = memory.read_vec(at, length).map_err(|_| LinkError::Headers(at))?;
+        let mut headers = Self { at, bytes, bias: Bias::default() };
+        let base = match headers.address(PT_PHDR) {
+            Some(stated) => at.get().wrapping_sub(stated.get()),
+            // Without PT_PHDR: the headers lie in the first page of the file.
+            None => {
+                let start = maps::covering(maps, at).map_or(0, |m| m.range.start.get());
+                let first = headers.address(PT_LOAD).map_or(0, ImageAddr::get);
+                start.wrapping_sub(first & !0xfff)
+            }
+        };
+        headers.bias = Bias::new(base);
+        Ok(headers)
+    }
+
+    /// What the first header of this kind says where its part lies.
+    fn address(&self, kind: u32) -> Option<ImageAddr> {
+        let header = self.bytes.chunks_exact(56).find(|h| u32_at(h, 0) == Some(kind))?;
+        u64_at(header, 16).map(ImageAddr::new)
+    }
+}
+
+/// A program that no loader has to do with, as if one had listed it. In place of a dynamic section
+/// stand its program headers: they tell it from another at the same place just as well.
+///
+/// # Errors
+/// When the kernel's words do not fit the memory.
+pub fn static_program(
+    memory: &Memory,
+    auxv: &Auxv,
+    maps: &[Mapping<'_>],
+) -> Result<Link, LinkError> {
+    let headers = Headers::read(memory, auxv, maps)?;
+    let base = headers.bias.get();
+    Ok(Link { base, dynamic: headers.at, name: Vec::new(), namespace: 0, first: true })
 }
 
 /// The dynamic loader itself, before it has listed anything: found where the kernel put it.

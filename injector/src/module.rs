@@ -11,9 +11,13 @@ use nix::errno::Errno;
 use crate::{
     addr::{Bias, ImageAddr, RemoteAddr},
     arch::{RELOCATION_ADDRESS, RELOCATION_GLOB_DAT, RELOCATION_JUMP_SLOT},
-    functions::{self, FunctionId},
+    asked::Asked,
+    entry::Family,
+    functions::FunctionRef,
     linker::{Link, dynamic_entries, u32_at, u64_at},
     memory::Memory,
+    python::Marks,
+    symbol_file::{Symbol, SymbolFile},
     tables::{Budget, RELOCATION_SIZE, SYMBOL_SIZE, Tables, name_at},
 };
 
@@ -42,7 +46,7 @@ pub struct Slot {
     /// Where it lies.
     pub at: RemoteAddr,
     /// Which function belongs into it.
-    pub function: FunctionId,
+    pub function: FunctionRef,
     /// How it is filled.
     pub kind: SlotKind,
 }
@@ -51,11 +55,15 @@ pub struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// Which one.
-    pub function: FunctionId,
+    pub function: FunctionRef,
     /// Where it begins.
     pub at: RemoteAddr,
     /// Chosen at run time by a resolver, whose address this is.
     pub indirect: bool,
+    /// How long it is, or 0.
+    pub size: u64,
+    /// Other modules can be bound to it; else only its own module's file names it.
+    pub is_dynamic: bool,
 }
 
 /// The part of a module that concerns us.
@@ -64,9 +72,11 @@ pub struct Module {
     /// Allocation functions in it.
     pub definitions: Vec<Definition>,
     /// PLT entries of a non-PIE executable that stand for the function everywhere.
-    pub canonical: Vec<(FunctionId, RemoteAddr)>,
+    pub canonical: Vec<(FunctionRef, RemoteAddr)>,
     /// Words that hold addresses of allocation functions.
     pub slots: Vec<Slot>,
+    /// What it has of a Python interpreter.
+    pub python: Marks,
     /// A number that another file at the same place would not have.
     pub identity: u64,
 }
@@ -77,7 +87,12 @@ impl Module {
     /// # Errors
     /// When they are not where the dynamic section says (the module may be on its way in or out),
     /// and `EFBIG` when they are larger than `budget`.
-    pub fn read(memory: &Memory, link: &Link, budget: &mut Budget) -> Result<Self, Errno> {
+    pub fn read(
+        memory: &Memory,
+        link: &Link,
+        asked: Asked,
+        budget: &mut Budget,
+    ) -> Result<Self, Errno> {
         let entries = dynamic_entries(memory, link.dynamic)?;
         let mut tables = Tables::new(memory, link.base, &entries, budget);
         let strings = tables.bytes(DT_STRTAB, tables.number(DT_STRSZ))?;
@@ -90,10 +105,38 @@ impl Module {
         let count = used.max(tables.symbol_count()?);
         let symbols = tables.bytes(DT_SYMTAB, count * SYMBOL_SIZE as u64)?;
         let mut module = Self { identity: identity(&entries), ..Self::default() };
-        let wanted = module.take_symbols(&symbols, &strings, link.bias());
+        let wanted = module.take_symbols(&symbols, &strings, link.bias(), asked);
         module.take_relocations(relocations(), &wanted, link.bias());
         let finds = [module.definitions.len(), module.canonical.len(), module.slots.len()];
         if finds.iter().any(|&n| n > FINDS_LIMIT) { Err(Errno::EFBIG) } else { Ok(module) }
+    }
+
+    /// One without dynamic tables.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn without_tables(memory: &Memory, link: &Link) -> Result<Self, Errno> {
+        Ok(Self { identity: identity_at(memory, link.dynamic)?, ..Self::default() })
+    }
+
+    /// Adds the functions that only the module's file names. `pages`: those for pages too, which the
+    /// dynamic loader has for itself.
+    pub fn add_symbols(&mut self, symbols: &SymbolFile, bias: Bias, asked: Asked, pages: bool) {
+        for Symbol { name, at, size, indirect } in symbols.functions() {
+            let function = asked.find(name);
+            if let Some(function) = function.filter(|f| pages || f.family == Family::Heap) {
+                let at = bias.place(at);
+                self.add(Definition { function, at, indirect, size, is_dynamic: false });
+            }
+        }
+    }
+
+    /// Adds a function that nobody else can call by its name.
+    pub fn add(&mut self, definition: Definition) {
+        let is_same = |d: &Definition| d.at == definition.at && d.function == definition.function;
+        if self.definitions.len() < FINDS_LIMIT && !self.definitions.iter().any(is_same) {
+            self.definitions.push(definition);
+        }
     }
 
     /// Sorts the symbols; answers which numbers are functions we know.
@@ -102,11 +145,16 @@ impl Module {
         symbols: &[u8],
         strings: &[u8],
         bias: Bias,
-    ) -> HashMap<u32, FunctionId> {
+        asked: Asked,
+    ) -> HashMap<u32, FunctionRef> {
         let mut wanted = HashMap::new();
         for (index, symbol) in (0_u32..).zip(symbols.chunks_exact(SYMBOL_SIZE)) {
             let Some(name) = name_at(strings, u32_at(symbol, 0)) else { continue };
-            let Some(function) = functions::by_name(name) else { continue };
+            if name.starts_with(b"_Py") || name.starts_with(b"Py") {
+                self.take_mark(name, symbol, bias);
+                continue;
+            }
+            let Some(function) = asked.find(name) else { continue };
             wanted.insert(index, function);
             let kind = symbol[4] & 0xf;
             let section = u16::from_le_bytes([symbol[6], symbol[7]]);
@@ -119,16 +167,27 @@ impl Module {
                 self.canonical.push((function, at));
             } else {
                 let indirect = kind == STT_GNU_IFUNC;
-                self.definitions.push(Definition { function, at, indirect });
+                let size = u64_at(symbol, 16).unwrap_or(0);
+                let is_dynamic = true;
+                self.definitions.push(Definition { function, at, indirect, size, is_dynamic });
             }
         }
         wanted
     }
 
+    /// A symbol that may be one of a Python interpreter, if it is defined here.
+    fn take_mark(&mut self, name: &[u8], symbol: &[u8], bias: Bias) {
+        let is_here = symbol.get(6..8).is_some_and(|section| section != [0; 2]);
+        let (value, size) = (u64_at(symbol, 8).unwrap_or(0), u64_at(symbol, 16).unwrap_or(0));
+        if is_here && value != 0 {
+            self.python.take(name, bias.place(ImageAddr::new(value)), size);
+        }
+    }
+
     fn take_relocations(
         &mut self,
         relocations: impl Iterator<Item = Relocation>,
-        wanted: &HashMap<u32, FunctionId>,
+        wanted: &HashMap<u32, FunctionRef>,
         bias: Bias,
     ) {
         for relocation in relocations {

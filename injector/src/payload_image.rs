@@ -135,6 +135,12 @@ impl PayloadImage {
         (hook < MAX_HOOKS).then(|| field(self.descriptor.orig_cells) + hook * image::CELL_BYTES)
     }
 
+    /// Where in the text to write what a hook needs besides ([`Image::second_cells`]); `None` if there
+    /// is no such hook.
+    pub fn second_cell(&self, hook: usize) -> Option<usize> {
+        (hook < MAX_HOOKS).then(|| field(self.descriptor.second_cells) + hook * image::CELL_BYTES)
+    }
+
     /// Where in the text `rt_sigreturn` is called.
     pub fn sigreturn_offset(&self) -> usize {
         field(self.descriptor.sigreturn)
@@ -205,6 +211,7 @@ fn check(image: &Image, len: usize) -> Result<(), PayloadImageError> {
         (cell(image.index_cell, 1), "cell for the index"),
         (cell(image.filter_cell, 1), "cell for the filter"),
         (cell(image.orig_cells, MAX_HOOKS), "cell for the originals"),
+        (cell(image.second_cells, MAX_HOOKS), "second cell"),
         (inside(image.sigreturn, 1, 9), "place of sigreturn"),
         (kinds.all(|agrees| agrees), "list of hooks"),
     ];
@@ -241,7 +248,7 @@ mod tests {
             filter_cell: 17_040,
             orig_cells: 17_088,
             sigreturn: 17_008,
-            reserved: 0,
+            second_cells: 17_600,
             kinds,
         }
     }
@@ -270,6 +277,7 @@ mod tests {
         assert!(refusal(|i| i.index_cell = u32::MAX - 7).contains("index"));
         assert!(refusal(|i| i.filter_cell = u32::MAX - 7).contains("filter"));
         assert!(refusal(|i| i.orig_cells = 19_896).contains("originals"));
+        assert!(refusal(|i| i.second_cells = 19_896).contains("second"));
         assert!(refusal(|i| i.sigreturn = 20_392).contains("sigreturn"));
         assert!(refusal(|i| i.kinds[4].count += 1).contains("list of hooks"));
     }

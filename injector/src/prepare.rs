@@ -6,14 +6,15 @@ use crate::{
     addr::RemoteAddr,
     attach::Options,
     failure::{AttachError, Failure},
+    functions::Function,
     home::Home,
-    linker::{Link, LinkError},
+    linker::Link,
     module,
-    patch::NotNow,
-    plan::{HookMode, PlannedHook, Way, plan},
+    obstacle::NotNow,
+    plan::{HookMode, PlannedHook, Way, plan, settle},
     preflight::Refusal,
     proc::maps,
-    survey::{Survey, SurveyError, Surveyor},
+    survey::{Survey, Surveyor},
     target::Target,
     undo::undo,
 };
@@ -39,18 +40,8 @@ pub(crate) fn clean_up_before(target: &Target) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(crate) fn surveyor(target: &Target) -> Result<Surveyor, Failure> {
-    Surveyor::new(target).map_err(|error| match error {
-        SurveyError::Link(LinkError::Static) => {
-            let refusal = Refusal::unsupported(
-                format!("process {} is statically linked", target.process.pid()),
-                "a dynamically linked program",
-                "link it dynamically, if you can",
-            );
-            Failure::clean(refusal, false)
-        }
-        other => Failure::clean(other, false),
-    })
+pub(crate) fn surveyor(target: &Target, options: &Options) -> Result<Surveyor, Failure> {
+    Surveyor::new(target, options.asked).map_err(|error| Failure::clean(error, false))
 }
 
 pub(crate) fn prepare(
@@ -63,23 +54,82 @@ pub(crate) fn prepare(
     let text = target.process.read("maps").map_err(|_| AttachError::Maps)?;
     let maps = maps::parse(&text).map_err(|_| AttachError::Maps)?;
     let mut hooks = plan(target, &survey, &maps, options.wishes(), |_| false);
-    if hooks.is_empty() {
-        return Err(Refusal::unsupported(
-            "no allocation function was found in any module",
-            "a program that uses malloc or mmap through its libraries",
-            "see `heapattach doctor -p PID`",
-        )
-        .into());
-    }
     let code = reachable_code(&mut hooks, mode);
+    settle(&mut hooks);
+    for function in options.asked.functions() {
+        check_asked(target, surveyor, &survey, &hooks, function)?;
+    }
+    if !hooks.iter().any(PlannedHook::is_hooked) {
+        return Err(nothing_to_hook(target, surveyor, &hooks).into());
+    }
     Ok(Prepared { survey, hooks, code })
 }
 
-/// The code that our home must be near to. Entries too far from malloc's are left to the slots.
+/// Refuses where a function that the user named is not hooked: without it numbers would mean nothing.
+fn check_asked(
+    target: &Target,
+    surveyor: &Surveyor,
+    survey: &Survey,
+    hooks: &[PlannedHook],
+    function: &Function,
+) -> Result<(), Refusal> {
+    let mut named = hooks.iter().filter(|hook| hook.names.contains(&function));
+    let (name, pid) = (&function.name, target.process.pid());
+    let refusal = |value, need: &str, cure| {
+        Err(Refusal { value, need: need.to_owned(), cure, unsupported: false })
+    };
+    let Some(first) = named.next() else {
+        let near = surveyor.near(target, survey, name);
+        let cure = match near.as_slice() {
+            [] => format!("see `nm -C /proc/{pid}/exe`"),
+            near => format!("did you mean {}?", near.join(", ")),
+        };
+        let value = format!("no symbol of process {pid} names a function `{name}`");
+        return refusal(value, "its name, or its address in the program's file (0x...)", cure);
+    };
+    match &first.way {
+        Way::Not { why } if !named.any(PlannedHook::is_hooked) => {
+            let cure = "name the function that it calls, or those that call it".to_owned();
+            refusal(format!("`{name}` cannot be hooked: {why}"), "another function", cure)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn nothing_to_hook(target: &Target, surveyor: &Surveyor, hooks: &[PlannedHook]) -> Refusal {
+    let pid = target.process.pid();
+    if let Some((hook, why)) = hooks.iter().find_map(|hook| match &hook.way {
+        Way::Not { why } => Some((hook, why)),
+        _ => None,
+    }) {
+        return Refusal::unsupported(
+            format!("no function of process {pid} can be hooked: {}: {why}", hook.name()),
+            "an allocator whose functions can be hooked",
+            "see `heapattach doctor -p PID`",
+        );
+    }
+    if surveyor.is_static() {
+        return Refusal::unsupported(
+            format!("process {pid} is statically linked, and no symbol names its allocator"),
+            "its symbol table, or the addresses of its functions",
+            "install its debug file (/usr/lib/debug/.build-id), or name them: \
+             `--hook 0x401234=malloc --hook 0x401300=free` (0x401234+0x40 tells the size too)",
+        );
+    }
+    Refusal::unsupported(
+        "no allocation function was found in any module",
+        "a program that uses malloc or mmap through its libraries",
+        "see `heapattach doctor -p PID`",
+    )
+}
+
+/// The code that our home must be near to. Entries too far from it are left to the slots.
 fn reachable_code(hooks: &mut [PlannedHook], mode: HookMode) -> Range<RemoteAddr> {
     let is_entry = |h: &&PlannedHook| matches!(h.way, Way::Entry(_));
-    let centre =
-        hooks.iter().find(is_entry).or(hooks.first()).map_or_else(Default::default, |h| h.at);
+    // What no slot leads to comes first: the program's own allocator may lie far from libc's.
+    let is_own = |h: &&PlannedHook| is_entry(h) && !h.is_dynamic;
+    let centre = hooks.iter().find(is_own).or_else(|| hooks.iter().find(is_entry));
+    let centre = centre.or(hooks.first()).map_or_else(Default::default, |h| h.at);
     let mut range = centre..centre.offset(1);
     for hook in hooks.iter_mut().filter(|h| matches!(h.way, Way::Entry(_))) {
         if out_of_reach(hook, &range, mode) {
@@ -100,7 +150,7 @@ pub(crate) fn out_of_reach(
     let far = hook.at.distance(range.start).max(hook.at.distance(range.end)) > REACH;
     if far {
         let why = "it lies too far from the other allocation functions".to_owned();
-        hook.way = Way::without_entry(why, mode);
+        hook.leave_entry(why, mode);
     }
     far
 }
@@ -113,7 +163,7 @@ pub(crate) fn fall_back(hooks: &mut [PlannedHook], reason: NotNow, mode: HookMod
         }
     };
     for hook in hooks.iter_mut().filter(|h| matches!(h.way, Way::Entry(_))) {
-        hook.way = Way::without_entry(why.clone(), mode);
+        hook.leave_entry(why.clone(), mode);
     }
 }
 

@@ -4,7 +4,8 @@
 //! A thread whose registers are changed would crash if this process died just then. From the
 //! moment a rescue place exists in the target ([`Carrier::rescue`]) it would not: the call is then
 //! made on a stack that holds a signal frame with everything as it was. The first and the last
-//! call of a session have no such place; how long they take is measured as the window.
+//! call of a session have no such place of ours; where there is time for it they take shelter
+//! ([`crate::shelter`]), else how long they take is measured as the window.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +14,11 @@ use nix::errno::Errno;
 use crate::{
     addr::RemoteAddr,
     arch::{self, Registers},
-    fault,
+    fault, lease,
+    proc::maps::Mapping,
     ptrace::{self, SignalMask},
     rseq,
+    shelter::{Places, Shelter},
     stopped::{Stopped, StoppedThread, insist},
     wait::Seen,
 };
@@ -75,6 +78,8 @@ pub struct Carrier<'s, 't> {
     /// The `syscall` of the vDSO.
     gadget: RemoteAddr,
     rescue: Option<Rescue>,
+    /// Where there is no home: in the program's own code and stack.
+    shelter: Option<Shelter>,
     /// When the registers were changed without a rescue place.
     exposed_since: Option<Instant>,
     exposed: Duration,
@@ -113,10 +118,26 @@ impl<'s, 't> Carrier<'s, 't> {
             mask,
             gadget,
             rescue: None,
+            shelter: None,
             exposed_since: None,
             exposed: Duration::ZERO,
             borrowed: false,
         })
+    }
+
+    /// Makes a rescue place out of what the program has, where that is possible: its process is not
+    /// in use by anybody else meanwhile.
+    pub fn take_shelter(&mut self, maps: &[Mapping<'_>]) {
+        // Threads of a process that runs freely are borrowed for too short a time to look for one.
+        if !lease::is_held() || self.stop.has_vfork_child() {
+            return;
+        }
+        let target = self.stop.target();
+        let Some(at) = Shelter::room(maps, arch::stack_pointer(&self.saved)) else { return };
+        let Some(places) = Places::find(target, maps) else { return };
+        let Ok(frame) = self.rescue_frame(at) else { return };
+        self.shelter = Shelter::build(&target.memory, places, at, &frame);
+        self.forgo_rescue();
     }
 
     /// The frame that brings the thread back from `stack`, to be written there before
@@ -149,9 +170,10 @@ impl<'s, 't> Carrier<'s, 't> {
         Ok(())
     }
 
-    /// The next calls cannot be rescued: what they unmap is the rescue place.
+    /// The next calls cannot be rescued in our home, since it is what they unmap.
     pub fn forgo_rescue(&mut self) {
-        self.rescue = None;
+        let shelter = self.shelter.as_ref();
+        self.rescue = shelter.map(|at| Rescue { gadget: at.gadget, stack: at.stack });
     }
 
     /// How long the thread would not have survived the death of this process.
@@ -204,7 +226,7 @@ impl<'s, 't> Carrier<'s, 't> {
         let tid = self.tid;
         let deadline = Instant::now() + CALL_PATIENCE;
         for _ in 0..OTHER_STOPS {
-            insist(|| ptrace::resume_to_syscall(tid))
+            insist(|| ptrace::resume_to_syscall(tid, 0))
                 .map_err(|source| CarrierError::Request { tid, source })?;
             match self.stop.target().waiter.wait(tid, deadline) {
                 Seen::Call => return Ok(()),
@@ -223,6 +245,14 @@ impl<'s, 't> Carrier<'s, 't> {
         if !std::mem::take(&mut self.borrowed) {
             return Ok(());
         }
+        // A thread that does not come back may need it for ever.
+        let shelter = self.shelter.take();
+        self.bring_back()?;
+        self.shelter = shelter;
+        Ok(())
+    }
+
+    fn bring_back(&mut self) -> Result<(), CarrierError> {
         let tid = self.tid;
         let request = |source| CarrierError::Request { tid, source };
         let deadline = Instant::now() + CALL_PATIENCE;
@@ -259,5 +289,8 @@ impl Drop for Carrier<'_, '_> {
     fn drop(&mut self) {
         // The seat belt; errors have nobody to go to.
         let _ = self.restore();
+        if let Some(shelter) = self.shelter.take() {
+            shelter.leave(&self.stop.target().memory);
+        }
     }
 }

@@ -12,23 +12,28 @@ use crate::{
     home::Home,
     leftovers::{Child, clean_children},
     linker::Link,
-    patch::{Patches, not_now},
+    obstacle::not_now,
+    patch::Patches,
     payload_image::PayloadImage,
     places::Places,
     plan::{PlannedHook, Way, plan},
     prepare::{fall_back, still_there},
     proc::maps,
+    python::{self, Python},
     slots::{self, Sorted},
-    stopped::{StopCost, Stopped},
+    stopped::{StopCost, StopError, Stopped},
     stream::Stream,
     survey::{Survey, Surveyor},
     target::Target,
-    undo::{Left, Undone, undo},
+    undo::{self, Left, Undone, undo},
     unwind::Tables,
 };
 
 /// So many failures are told one by one.
 const MISSED_LIMIT: usize = 20;
+
+/// How often a stop is tried again because a thread was in the middle of an allocation.
+const IDLE_TRIES: usize = 30;
 
 /// Why a session stopped the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +94,8 @@ pub struct Session<'t> {
     pub changes: u64,
     /// What could not be hooked in mid-session, for the report.
     pub missed: Vec<String>,
+    /// The Python interpreter, once there is one.
+    pub python: Option<Python>,
 }
 
 /// What became of the target since the last look.
@@ -134,6 +141,7 @@ impl<'t> Session<'t> {
         self.changes += u64::from(changed);
         if changed || due || self.sorted.pending > 0 {
             self.links = links;
+            self.look_for_python(&survey);
             self.extend_tables();
             if let Err(error) = self.extend(survey)
                 && self.missed.len() < MISSED_LIMIT
@@ -144,6 +152,24 @@ impl<'t> Session<'t> {
             }
         }
         Watch::Runs
+    }
+
+    /// Has the payload walk Python frames, if there is an interpreter that we can read.
+    pub(crate) fn look_for_python(&mut self, survey: &Survey) {
+        let Options { python, interval, .. } = self.options;
+        if self.python.is_some() || python == python::Wish::Off {
+            return;
+        }
+        let memory = &self.target.memory;
+        self.python =
+            python::recognise(survey, memory).map(|found| found.if_allowed(self.target, python));
+        if let Some(Python::Readable(interpreter)) = &self.python {
+            let own = self.target.process.status().map_or(0, |status| status.own_tgid);
+            let orders = interpreter.orders(u64::from(own.unsigned_abs()), interval <= 1);
+            self.stream.read_python(interpreter.as_ref().clone());
+            // The end of the target is noticed elsewhere.
+            let _ = python::tell(memory, self.patches.home.control(), &orders);
+        }
     }
 
     /// Makes and publishes tables for what came.
@@ -237,6 +263,32 @@ impl<'t> Session<'t> {
         self.patches.add(stop, &maps, self.image, hooks)?;
         self.sorted = self.patches.lead(stop, &maps, self.image, survey)?;
         Ok(())
+    }
+
+    /// Stops the target while none of its threads is in the middle of an allocation, as far as that
+    /// can be had; else with the thread that was.
+    ///
+    /// # Errors
+    /// When it cannot be stopped.
+    pub fn stop_idle(&self) -> Result<(Stopped<'t>, Option<i32>), StopError> {
+        for _ in 1..IDLE_TRIES {
+            let stop = Stopped::all(self.target)?;
+            if self.busy_thread(&stop).is_none() {
+                return Ok((stop, None));
+            }
+            stop.finish();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let stop = Stopped::all(self.target)?;
+        let busy = self.busy_thread(&stop);
+        Ok((stop, busy))
+    }
+
+    /// A thread that is in our code, or was called from it.
+    pub fn busy_thread(&self, stop: &Stopped<'_>) -> Option<i32> {
+        let text = self.target.process.read("maps").unwrap_or_default();
+        let maps = maps::parse(&text).unwrap_or_default();
+        undo::thread_in_code(stop, &self.patches.home, &maps)
     }
 
     /// Gives everything back, in the target and in the children it forked meanwhile.

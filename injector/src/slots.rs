@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::{
     addr::RemoteAddr,
-    functions::FunctionId,
+    functions::FunctionRef,
     module::{Slot, SlotKind},
     proc::maps::{self, Mapping},
     stub_page::StubPage,
@@ -92,7 +92,7 @@ pub struct Sorted {
     /// Of modules that the loader is still working on.
     pub pending: usize,
     /// Slots left alone, counted by module and function.
-    pub foreign: HashMap<(usize, FunctionId), usize>,
+    pub foreign: HashMap<(usize, FunctionRef), usize>,
 }
 
 /// Sorts the slots of every module; `by_slots` tells which functions are hooked that way.

@@ -1,8 +1,10 @@
 //! The start of a program, up to the point where everything is loaded and relocated and no
 //! constructor has run: there the session begins. Static programs wait at their entry point.
 //!
-//! The place is waited for with a two-byte jump to itself: no trap, so a program that inherited a
-//! blocked or ignored SIGTRAP keeps it so.
+//! A loader that unmaps its cache of libraries is then done with everything else: it is followed
+//! from system call to system call up to there, which changes nothing and survives our death. For
+//! others, a short way before the end, a two-byte jump to itself is put where they will come by:
+//! no trap, so a program that inherited a blocked or ignored SIGTRAP keeps it so.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +13,15 @@ use nix::{errno::Errno, sys::ptrace::Options};
 use crate::{
     addr::RemoteAddr,
     arch::{self, SELF_JUMP},
-    linker::{Rendezvous, interpreter},
+    linker::interpreter,
+    loading::{self, Progress},
     memory::Memory,
     module::find_symbol,
-    proc::{Process, maps},
+    proc::Process,
     ptrace,
-    stopped::{StopError, Stopped, insist},
+    stopped::{StopError, Stopped, insist, interrupt_next},
     target::Target,
+    thread_pointer,
     wait::Seen,
 };
 
@@ -25,7 +29,7 @@ use crate::{
 const LOOK: Duration = Duration::from_micros(250);
 
 /// A loader that takes longer is hooked when it is done, by an ordinary attach.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why a program did not come to its start.
 #[derive(Debug, thiserror::Error)]
@@ -77,12 +81,36 @@ pub fn wait_for_exec(pid: i32, waiter: &crate::wait::Waiter) -> Result<(), Start
 /// # Errors
 /// When it ends before, or never gets there.
 pub fn hold_at_start(target: &Target) -> Result<Stopped<'_>, StartError> {
+    let auxv = target.process.auxv().unwrap_or_default();
+    // Without a loader it is at its first instruction already.
+    if auxv.interpreter.is_none() || loading::follow(target)? == Progress::Loaded {
+        return stop_here(target);
+    }
     let place = Place::find(target).ok_or(StartError::Request(Errno::ENOEXEC))?;
     let mark = Mark::set(&target.memory, place.at).map_err(StartError::Request)?;
     let result = run_to(target, &place);
     mark.remove(&target.memory).map_err(StartError::Request)?;
     result?;
+    if !place.is_loaders {
+        thread_pointer::run_to_it(target)?;
+    }
     Ok(Stopped::adopt(target, target.process.pid())?)
+}
+
+/// Ends the system call it is in, before anything else runs.
+fn stop_here(target: &Target) -> Result<Stopped<'_>, StartError> {
+    let pid = target.process.pid();
+    let deadline = Instant::now() + PATIENCE;
+    interrupt_next(pid, 0)?;
+    loop {
+        match target.waiter.wait(pid, deadline) {
+            Seen::Interrupted => return Ok(Stopped::adopt(target, pid)?),
+            Seen::Signal(signal) => interrupt_next(pid, signal)?,
+            Seen::Call | Seen::Event(_) => interrupt_next(pid, 0)?,
+            Seen::Ended => return Err(StartError::Ended),
+            Seen::Nothing => return Err(StartError::Late(PATIENCE)),
+        }
+    }
 }
 
 /// Where to wait.
@@ -106,17 +134,7 @@ impl Place {
     }
 
     fn is_reached(&self, target: &Target) -> bool {
-        if !self.is_loaders {
-            return true;
-        }
-        let lists = || {
-            let auxv = target.process.auxv().ok()?;
-            let text = target.process.read("maps").ok()?;
-            let maps = maps::parse(&text).ok()?;
-            let lists = Rendezvous::find(&target.memory, &auxv, &maps).ok()?;
-            Some(lists.is_consistent(&target.memory) && lists.modules(&target.memory).is_ok())
-        };
-        lists().unwrap_or(false)
+        !self.is_loaders || loading::is_done(target)
     }
 }
 

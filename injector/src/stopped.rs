@@ -170,6 +170,16 @@ impl<'t> Stopped<'t> {
         Ok(stop)
     }
 
+    /// The same for several.
+    ///
+    /// # Errors
+    /// When the registers of one cannot be read.
+    pub fn adopt_all(target: &'t Target, tids: &[i32]) -> Result<Self, StopError> {
+        let mut stop = Self::begin(target);
+        tids.iter().try_for_each(|&tid| stop.push(tid))?;
+        if stop.threads.is_empty() { Err(StopError::Gone) } else { Ok(stop) }
+    }
+
     fn begin(target: &'t Target) -> Self {
         Self {
             target,
@@ -207,7 +217,9 @@ impl<'t> Stopped<'t> {
     fn seize(&self, tids: &[i32]) -> Result<Vec<i32>, StopError> {
         let mut seized = Vec::with_capacity(tids.len());
         for &tid in tids {
-            if self.target.late.borrow().contains(&tid) {
+            let is_traced =
+                |threads: &std::cell::RefCell<HashSet<i32>>| threads.borrow().contains(&tid);
+            if self.target.late.borrow().contains(&tid) || is_traced(&self.target.kept) {
                 seized.push(tid);
                 continue;
             }
@@ -217,6 +229,11 @@ impl<'t> Stopped<'t> {
                 // The kernel says EPERM of the dead, too.
                 Err(source) => match self.target.process.thread_state(tid) {
                     None | Some('Z' | 'X') => {}
+                    // It was born traced, and nobody has looked since.
+                    Some(_) if self.target.is_kept() && source == Errno::EPERM => {
+                        self.target.kept.borrow_mut().insert(tid);
+                        seized.push(tid);
+                    }
                     Some(_) => {
                         self.abandon(&seized);
                         return Err(StopError::Seize { tid, source });
@@ -254,6 +271,10 @@ impl<'t> Stopped<'t> {
 
     /// Waits until the thread has stopped for us.
     fn collect(&mut self, tid: i32, deadline: Instant) -> Result<(), StopError> {
+        // Met at its end before: it stands there.
+        if self.target.ending.borrow().contains(&tid) {
+            return self.push(tid);
+        }
         loop {
             let soon = deadline.min(Instant::now() + CLOSER_LOOK);
             match self.target.waiter.wait(tid, soon) {
@@ -261,6 +282,11 @@ impl<'t> Stopped<'t> {
                 // It met a signal first: let it take that. Any stop makes the kernel forget that
                 // another was asked for, so it is asked for again before the thread runs on.
                 Seen::Signal(signal) => interrupt_next(tid, signal)?,
+                // It goes no further than its end, and whoever keeps it wants to know.
+                Seen::Event(libc::PTRACE_EVENT_EXIT) if self.target.is_kept() => {
+                    self.target.ending.borrow_mut().push(tid);
+                    return self.push(tid);
+                }
                 Seen::Call | Seen::Event(_) => interrupt_next(tid, 0)?,
                 Seen::Ended => {
                     reap_thread(self.target.process.pid(), tid, wait::reap);
@@ -308,7 +334,7 @@ impl<'t> Stopped<'t> {
             return;
         }
         for thread in &self.threads {
-            match insist(|| ptrace::detach(thread.tid, 0)) {
+            match self.target.let_go(thread.tid, 0) {
                 Ok(()) => {}
                 // Killed while it was stopped.
                 Err(Errno::ESRCH) => reap_thread(self.target.process.pid(), thread.tid, wait::reap),
@@ -347,7 +373,9 @@ pub(crate) fn insist<T>(mut request: impl FnMut() -> Result<T, Errno>) -> Result
 
 /// The thread to borrow for system calls: of those that suffer least, the first.
 pub fn choose_carrier<'s>(stop: &'s Stopped<'_>) -> Option<&'s StoppedThread> {
-    let mut threads: Vec<&StoppedThread> = stop.threads.iter().collect();
+    let ending = stop.target.ending.borrow();
+    let mut threads: Vec<&StoppedThread> =
+        stop.threads.iter().filter(|thread| !ending.contains(&thread.tid)).collect();
     threads.sort_by_key(|t| arch::activity(&t.registers));
     let free = threads.iter().find(|t| rseq::section(stop, t).is_none());
     free.or(threads.first()).copied()

@@ -1,6 +1,9 @@
 //! What comes out of the target in a session: exact counts, and the events of the rings.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use heapattach_abi::{
     region::{self, pack_interval},
@@ -15,6 +18,7 @@ use crate::{
     event::{Event, StackId},
     memory::Memory,
     proc::{Process, maps},
+    python::{Interpreter, PythonFrame},
     ring::{Call, Intervals, Reader},
     shared::Shared,
     stacks::{Stack, Stacks},
@@ -27,6 +31,8 @@ pub struct Stream {
     shared: Arc<Shared>,
     intervals: Arc<Intervals>,
     records: Option<Records>,
+    /// What Python frames are read by, once there is one.
+    interpreter: Arc<OnceLock<Interpreter>>,
     /// Rows whose stack was looked for.
     placed: usize,
     /// The interval that new samples are taken with.
@@ -39,6 +45,7 @@ pub struct Records {
     shared: Arc<Shared>,
     reader: Reader,
     stacks: Stacks,
+    interpreter: Arc<OnceLock<Interpreter>>,
 }
 
 impl Stream {
@@ -46,9 +53,21 @@ impl Stream {
     pub(crate) fn new(shared: Shared, options: &Options) -> Self {
         let (shared, intervals) = (Arc::new(shared), Arc::new(Intervals::new(options.interval)));
         let reader = Reader::new(options.ring_bits, intervals.clone());
-        let records = Records { shared: shared.clone(), reader, stacks: Stacks::default() };
-        let interval = options.interval;
-        Self { shared, intervals, records: Some(records), placed: 0, interval }
+        let interpreter = Arc::default();
+        let records = Records {
+            shared: shared.clone(),
+            reader,
+            stacks: Stacks::default(),
+            interpreter: Arc::clone(&interpreter),
+        };
+        let (records, interval) = (Some(records), options.interval);
+        Self { shared, intervals, records, interpreter, placed: 0, interval }
+    }
+
+    /// Has Python frames read by what is known of this interpreter: before the payload is told to.
+    pub(crate) fn read_python(&self, interpreter: Interpreter) {
+        // There is only one.
+        let _ = self.interpreter.set(interpreter);
     }
 
     /// The records, once.
@@ -162,9 +181,9 @@ impl Records {
         memory: &Memory,
         mut tell: impl FnMut(Event, Call),
     ) -> Result<(), Errno> {
-        let Self { shared, reader, stacks } = self;
+        let Self { shared, reader, stacks, interpreter } = self;
         reader.drain(shared, memory, |event, call| {
-            stacks.note(shared, memory, call.stack);
+            stacks.note(shared, memory, interpreter, call.stack);
             tell(event, call);
         })
     }
@@ -178,9 +197,9 @@ impl Records {
         memory: &Memory,
         mut tell: impl FnMut(Event, Call),
     ) -> Result<(), Errno> {
-        let Self { shared, reader, stacks } = self;
+        let Self { shared, reader, stacks, interpreter } = self;
         reader.finish(shared, memory, |event, call| {
-            stacks.note(shared, memory, call.stack);
+            stacks.note(shared, memory, interpreter, call.stack);
             tell(event, call);
         })
     }
@@ -188,6 +207,11 @@ impl Records {
     /// A stack that an event named.
     pub fn stack(&self, id: StackId) -> Option<&Stack> {
         self.stacks.get(id)
+    }
+
+    /// The Python frames of all stacks, by their numbers.
+    pub fn python_frames(&self) -> &[PythonFrame] {
+        self.stacks.python.all()
     }
 
     /// Records that were never finished, or make no sense.

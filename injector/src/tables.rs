@@ -27,6 +27,14 @@ const CHUNK: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Budget(u64);
 
+impl Budget {
+    /// Takes so many bytes, if they are left.
+    pub(crate) fn spend(&mut self, bytes: u64) -> Option<()> {
+        self.0 = self.0.checked_sub(bytes).filter(|_| bytes <= MODULE_LIMIT)?;
+        Some(())
+    }
+}
+
 impl Default for Budget {
     fn default() -> Self {
         Self(SURVEY_LIMIT)

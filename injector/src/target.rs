@@ -2,6 +2,7 @@
 
 use std::{
     cell::RefCell,
+    collections::HashSet,
     time::{Duration, Instant},
 };
 
@@ -11,7 +12,7 @@ use crate::{
     memory::Memory,
     proc::Process,
     ptrace,
-    stopped::interrupt_next,
+    stopped::{insist, interrupt_next},
     wait::{Seen, Waiter, look, reap},
 };
 
@@ -34,6 +35,10 @@ pub struct Target {
     pub late: RefCell<Vec<i32>>,
     /// Threads that came back and are kept, stopped, for the next stop.
     pub held: RefCell<Vec<i32>>,
+    /// Threads that stay traced between stops, of a target that is kept so ([`crate::keeper`]).
+    pub(crate) kept: RefCell<HashSet<i32>>,
+    /// Those of them that stand at their end, and go no further before they are let.
+    pub(crate) ending: RefCell<Vec<i32>>,
 }
 
 impl Target {
@@ -55,7 +60,34 @@ impl Target {
             options,
             late: RefCell::default(),
             held: RefCell::default(),
+            kept: RefCell::default(),
+            ending: RefCell::default(),
         })
+    }
+
+    /// Whether its threads stay traced between stops.
+    pub(crate) fn is_kept(&self) -> bool {
+        !self.kept.borrow().is_empty()
+    }
+
+    /// What its threads are told by, besides [`Target::options`], while it is kept.
+    pub(crate) fn kept_options(&self) -> Options {
+        let kept = Options::PTRACE_O_TRACECLONE
+            | Options::PTRACE_O_TRACEEXIT
+            | Options::PTRACE_O_TRACEEXEC;
+        if self.is_kept() { kept } else { Options::empty() }
+    }
+
+    /// Lets a stopped thread run, traced if it is kept so.
+    pub(crate) fn let_go(&self, tid: i32, signal: i32) -> Result<(), Errno> {
+        if !self.kept.borrow().contains(&tid) {
+            return insist(|| ptrace::detach(tid, signal));
+        }
+        // Its end is for whoever keeps it.
+        if self.ending.borrow().contains(&tid) {
+            return Ok(());
+        }
+        insist(|| ptrace::resume(tid, signal))
     }
 
     /// Waits for threads that the kernel holds to come back, and keeps them stopped, so that the
@@ -83,7 +115,7 @@ impl Target {
         }
         if !self.late.borrow().is_empty() {
             for tid in self.held.take() {
-                let _ = ptrace::detach(tid, 0);
+                let _ = self.let_go(tid, 0);
             }
         }
     }
@@ -91,7 +123,7 @@ impl Target {
     /// Lets go the threads that came back from the kernel meanwhile.
     pub fn release_late(&self) {
         for tid in self.held.take() {
-            let _ = ptrace::detach(tid, 0);
+            let _ = self.let_go(tid, 0);
         }
         self.late.borrow_mut().retain(|&tid| match look(tid) {
             Seen::Nothing => true,
@@ -99,8 +131,8 @@ impl Target {
                 reap_thread(self.process.pid(), tid, reap);
                 false
             }
-            Seen::Signal(signal) => ptrace::detach(tid, signal).is_err(),
-            _ => ptrace::detach(tid, 0).is_err(),
+            Seen::Signal(signal) => self.let_go(tid, signal).is_err(),
+            _ => self.let_go(tid, 0).is_err(),
         });
     }
 }
@@ -128,7 +160,7 @@ fn is_of_the_machine() -> bool {
 }
 
 /// `PTRACE_O_SUSPEND_SECCOMP`, which nix does not name.
-fn suspend_seccomp() -> Options {
+pub(crate) fn suspend_seccomp() -> Options {
     const PTRACE_O_SUSPEND_SECCOMP: i32 = 1 << 21;
     Options::from_bits_retain(PTRACE_O_SUSPEND_SECCOMP)
 }

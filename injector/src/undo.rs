@@ -252,11 +252,7 @@ fn attempt_stopped(
     if stop.has_vfork_child() {
         return Err(UndoError::VforkChild { waited: since.elapsed() });
     }
-    let object = loader::find_in(target, &maps);
-    let ranges = [Some(home.code()), object.map(|object| object.base..object.end)];
-    let in_code =
-        |word: u64| ranges.iter().flatten().any(|code| code.contains(&RemoteAddr::new(word)));
-    if let Some(tid) = quiet::thread_in(stop, &maps, evidence(&target.memory, &home), in_code) {
+    if let Some(tid) = thread_in_code(stop, &home, &maps) {
         return Err(UndoError::Busy { tid, waited: since.elapsed() });
     }
     if goal == Goal::Unmap {
@@ -265,6 +261,16 @@ fn attempt_stopped(
     }
     undone.stub_page = stub_page;
     Ok(())
+}
+
+/// A thread that is in our code, or was called from it.
+pub(crate) fn thread_in_code(stop: &Stopped<'_>, home: &Home, maps: &[Mapping<'_>]) -> Option<i32> {
+    let target = stop.target();
+    let object = loader::find_in(target, maps);
+    let ranges = [Some(home.code()), object.map(|object| object.base..object.end)];
+    let in_code =
+        |word: u64| ranges.iter().flatten().any(|code| code.contains(&RemoteAddr::new(word)));
+    quiet::thread_in(stop, maps, evidence(&target.memory, home), in_code)
 }
 
 /// What a thread's stack tells of our code. Nothing of it is ever on the stack of a thread that is

@@ -32,7 +32,9 @@ impl Drop for Urgency {
 
 /// What we fork begins in the ordinary class; taking that flag back would need another right.
 fn schedule(class: i32, priority: i32) -> bool {
-    let parameter = libc::sched_param { sched_priority: priority };
+    // SAFETY: a record of numbers; some C libraries have more of them in it.
+    let mut parameter: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameter.sched_priority = priority;
     let class = class | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the record outlives the call.
     let result = unsafe { libc::sched_setscheduler(0, class, &raw const parameter) };

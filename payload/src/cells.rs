@@ -20,6 +20,7 @@ pub(crate) struct Cells {
     filter: u64,
     unused: [u64; 5],
     originals: [u64; MAX_HOOKS],
+    seconds: [u64; MAX_HOOKS],
 }
 
 impl Cells {
@@ -28,6 +29,14 @@ impl Cells {
         match self.originals.get(hook) {
             Some(original) => *original,
             // No hook has such a number.
+            None => 0,
+        }
+    }
+
+    /// What a hook needs besides ([`heapattach_abi::image::Image::second_cells`]).
+    pub(crate) fn second(&self, hook: usize) -> u64 {
+        match self.seconds.get(hook) {
+            Some(second) => *second,
             None => 0,
         }
     }

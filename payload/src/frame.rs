@@ -27,8 +27,10 @@ pub(crate) struct Frame {
     pub announced: u64,
     /// The stamp of the sample that was announced to be given back.
     pub sample: u64,
+    /// The arithmetic flags of the call, as `lahf` and `seto` tell them, of hooks that keep them.
+    pub flags: u64,
     /// Keeps the stack aligned.
-    pub unused: [u64; 2],
+    pub unused: u64,
     pub r11: u64,
     pub r10: u64,
     /// `rax` of the call, then what the original returned.

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Release;
 
-use heapattach_abi::{control, kind::HookKind, region, ring::Kind, row};
+use heapattach_abi::{control, form::Form, kind::HookKind, region, ring::Kind, row};
 
 use crate::{
     arch,
@@ -52,7 +52,16 @@ fn enter_any(frame: &mut Frame, cells: &Cells) -> u32 {
         return 0;
     }
     frame.row = row.address();
-    frame.arguments = [frame.rdi, frame.rsi, frame.rdx];
+    match frame.kind() {
+        Some(HookKind::Chosen) => {}
+        kind => {
+            frame.arguments = [frame.rdi, frame.rsi, frame.rdx];
+            // No exception may come through our frame.
+            if kind == Some(HookKind::New) {
+                frame.target = cells.second(frame.hook());
+            }
+        }
+    }
     1
 }
 
@@ -65,7 +74,7 @@ fn begin(frame: &mut Frame, cells: &Cells, row: &Row, hook: usize) -> u64 {
             give_back(frame, cells, row, first);
             0
         }
-        Some(HookKind::Malloc) => count(frame, cells, row, first),
+        Some(HookKind::Malloc | HookKind::New) => count(frame, cells, row, first),
         Some(HookKind::Calloc) => {
             let size = first.checked_mul(second);
             count(frame, cells, row, size.unwrap_or(u64::MAX))
@@ -90,8 +99,33 @@ fn begin(frame: &mut Frame, cells: &Cells, row: &Row, hook: usize) -> u64 {
             let record = Record::plain(Kind::Unmapped, hook, first, second);
             RECORDS | if stays { 0 } else { announce(frame, cells, row, &record) }
         }
+        Some(HookKind::Chosen) => begin_chosen(frame, cells, row),
         None => 0,
     }
+}
+
+/// The same where the arguments are anywhere; leaves them for [`leave`] in the order of realloc.
+#[inline(never)]
+fn begin_chosen(frame: &mut Frame, cells: &Cells, row: &Row) -> u64 {
+    let form = Form::unpack(cells.second(frame.hook()));
+    let arguments = [frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9];
+    let argument = |number: u8| match arguments.get(usize::from(number).wrapping_sub(1)) {
+        Some(argument) => *argument,
+        None => 0,
+    };
+    let times = if form.times == 0 { 1 } else { argument(form.times) };
+    let size = match argument(form.size).checked_mul(times) {
+        Some(size) => size,
+        None => u64::MAX,
+    };
+    let block = argument(form.block);
+    frame.arguments = [block, size, 0];
+    let given = give_back(frame, cells, row, block);
+    if form.hands_out() {
+        return given | count(frame, cells, row, size);
+    }
+    row.count_call(frame.hook());
+    0
 }
 
 /// No allocator can grant more; such a request counts as one of nothing.
@@ -112,6 +146,7 @@ fn count(frame: &Frame, cells: &Cells, row: &Row, size: u64) -> u64 {
 }
 
 /// Says that a block is about to be given back, if anybody knows of it.
+#[inline(never)]
 fn give_back(frame: &mut Frame, cells: &Cells, row: &Row, block: u64) -> u64 {
     if block == 0 {
         return 0;
@@ -139,13 +174,20 @@ fn announce(frame: &mut Frame, cells: &Cells, row: &Row, record: &Record) -> u64
     }
 }
 
-/// After the original: what it handed out, or that it failed.
-pub(crate) extern "C" fn leave(frame: &mut Frame, cells: &Cells) {
+/// After the original: what it handed out, or that it failed. 0: return; 1: jump to the original, since
+/// what was called in its place had nothing to hand out.
+pub(crate) extern "C" fn leave(frame: &mut Frame, cells: &Cells) -> u32 {
     if frame.begun == USUAL {
         everything::finish(frame, cells);
-    } else {
-        leave_any(frame, cells);
+        return 0;
     }
+    leave_any(frame, cells);
+    if frame.rax != 0 || frame.kind() != Some(HookKind::New) {
+        return 0;
+    }
+    frame.target = cells.original(frame.hook());
+    [frame.rdi, frame.rsi, frame.rdx] = frame.arguments;
+    1
 }
 
 /// The same for every kind of call.
@@ -156,9 +198,11 @@ fn leave_any(frame: &Frame, cells: &Cells) {
     let result = frame.rax;
     let is_error = result > 4096_u64.wrapping_neg();
     let (got, size, kind) = match frame.kind() {
-        Some(HookKind::Malloc) => (result, first, Kind::Allocated),
+        Some(HookKind::Malloc | HookKind::New) => (result, first, Kind::Allocated),
         Some(HookKind::Calloc) => (result, first.wrapping_mul(second), Kind::Allocated),
-        Some(HookKind::Realloc | HookKind::Memalign) => (result, second, Kind::Allocated),
+        Some(HookKind::Realloc | HookKind::Memalign | HookKind::Chosen) => {
+            (result, second, Kind::Allocated)
+        }
         Some(HookKind::PosixMemalign) if result as u32 == 0 => {
             (arch::read(first), third, Kind::Allocated)
         }
@@ -182,7 +226,7 @@ pub(crate) fn end(cells: &Cells, row: &Row) {
 
 fn finish(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Kind) {
     let [block, wanted, _] = frame.arguments;
-    let is_realloc = matches!(frame.kind(), Some(HookKind::Realloc));
+    let is_realloc = matches!(frame.kind(), Some(HookKind::Realloc | HookKind::Chosen));
     // realloc(p, 0) gives p back and answers null.
     let has_failed = got == 0 && !(is_realloc && wanted == 0);
     if has_failed && frame.begun & ANNOUNCED != 0 {

@@ -120,7 +120,7 @@ impl Drop for Reach {
 /// A buffer that nobody uses; none if there is none.
 #[cold]
 #[inline(never)]
-fn claim(region: Place) -> Option<Place> {
+pub(crate) fn claim(region: Place) -> Option<Place> {
     for number in 0..COPIES {
         let copy = region.at(region::COPIES_AT + number * COPY_BYTES);
         let busy = copy.at(copies::BUSY).word();
@@ -147,7 +147,8 @@ fn copied(copy: Place, at: u64) -> Option<u64> {
             field(copies::VECTORS).at(offset).set(value);
         }
         let vectors = field(copies::VECTORS).address();
-        if arch::copy_own_memory(vectors, vectors + 16) != length as i64 {
+        let copied = arch::copy_memory(arch::process(), (vectors, 1), (vectors + 16, 1));
+        if copied != length as i64 {
             return None;
         }
         field(copies::LENGTH).set(length);

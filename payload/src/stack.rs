@@ -9,12 +9,15 @@ use heapattach_abi::{
     stacks::{self, End},
 };
 
-use crate::{cells::Cells, frame::Frame, memo::Memo, place::Place, row::Row, unwind::Walk};
+use crate::{cells::Cells, frame::Frame, memo::Memo, place::Place, python, row::Row, unwind::Walk};
 
 /// The number of the stack that led here; 0 if there is no room for another.
 #[inline(always)]
 pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
-    let Some(memo) = Memo::claim(cells, row) else { return walk_all(cells, frame, row) };
+    let Some(memo) = Memo::claim(cells, row) else {
+        let stack = walk_all(cells, frame, row);
+        return python::combined(cells, frame, row, stack);
+    };
     let mut stack = memo.same(cells, frame, row);
     if stack == 0 {
         stack = follow(cells, frame, row, &memo);
@@ -23,7 +26,7 @@ pub(crate) fn capture(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
         stack = verified(cells, frame, row, stack);
     }
     memo.give_back();
-    stack
+    python::combined(cells, frame, row, stack)
 }
 
 /// The same for a stack that is another one than the last.
@@ -36,7 +39,7 @@ fn follow(cells: &Cells, frame: &Frame, row: &Row, memo: &Memo) -> u32 {
     let most = most_frames(cells);
     let known = memo.walk(walk, most);
     let hash = stacks::hash_end(known.hash, known.frames, known.end);
-    let stack = number(cells, frame, row, hash, known.frames, known.end);
+    let stack = number_of_walk(cells, frame, row, hash, known.frames, known.end);
     if memo.is_outdated(known.walked, stack) {
         memo.remember(&mut Walk::new(cells, frame, row), most, stack);
     }
@@ -73,7 +76,7 @@ pub(crate) fn caller(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
 #[inline(never)]
 fn other_caller(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
     let hash = stacks::hash_step(stacks::HASH_START, frame.return_address);
-    number(cells, frame, row, stacks::hash_end(hash, 1, End::Full), 1, End::Full)
+    number_of_walk(cells, frame, row, stacks::hash_end(hash, 1, End::Full), 1, End::Full)
 }
 
 /// The same without what is remembered.
@@ -85,12 +88,26 @@ fn walk_all(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
         hash = stacks::hash_step(hash, address);
         frames += 1;
     });
-    number(cells, frame, row, stacks::hash_end(hash, frames, end), frames, end)
+    number_of_walk(cells, frame, row, stacks::hash_end(hash, frames, end), frames, end)
 }
 
-/// The number of the stack with this hash; it is stored if it is new.
-fn number(cells: &Cells, frame: &Frame, row: &Row, hash: u64, frames: usize, end: End) -> u32 {
-    let region = cells.region();
+/// The number of the stack with this hash, which a walk leads to.
+fn number_of_walk(
+    cells: &Cells,
+    frame: &Frame,
+    row: &Row,
+    hash: u64,
+    frames: usize,
+    end: End,
+) -> u32 {
+    number(cells.region(), hash, |region, entry| {
+        store(region, entry, &mut Walk::new(cells, frame, row), frames, end);
+    })
+}
+
+/// The number of the stack with this hash; it is to be stored if it is new.
+#[inline(always)]
+pub(crate) fn number(region: Place, hash: u64, store: impl FnOnce(Place, Place)) -> u32 {
     for attempt in 0..2 * stacks::PROBES {
         let index = stacks::entry(hash, attempt);
         let entry = region.at(region::STACK_INDEX_AT + index * stacks::ENTRY_BYTES);
@@ -108,7 +125,7 @@ fn number(cells: &Cells, frame: &Frame, row: &Row, hash: u64, frames: usize, end
             Err(known) if known == hash && entry.at(8).word().load(Acquire) != 0 => return number,
             Err(_) => {}
             Ok(_) => {
-                store(region, entry, &mut Walk::new(cells, frame, row), frames, end);
+                store(region, entry);
                 return number;
             }
         }
@@ -118,7 +135,7 @@ fn number(cells: &Cells, frame: &Frame, row: &Row, hash: u64, frames: usize, end
 }
 
 /// Frames that are recorded.
-fn most_frames(cells: &Cells) -> usize {
+pub(crate) fn most_frames(cells: &Cells) -> usize {
     cells.control().at(control::MOST_FRAMES).half().load(Relaxed).max(1) as usize
 }
 
@@ -138,22 +155,34 @@ fn each(walk: &mut Walk, most: usize, mut tell: impl FnMut(u64)) -> End {
     End::Full
 }
 
-/// Writes the frames of a new stack. Without room for them it stays one without frames.
+/// Writes the frames of a new stack.
 #[cold]
 #[inline(never)]
 fn store(region: Place, entry: Place, walk: &mut Walk, frames: usize, end: End) {
+    store_words(region, entry, frames, end as u8, |mut words| {
+        each(walk, frames, |address| {
+            words.set(address);
+            words = words.at(8);
+        });
+    });
+}
+
+/// Has the words of a new stack written. Without room for them it stays one without frames.
+#[inline(always)]
+pub(crate) fn store_words(
+    region: Place,
+    entry: Place,
+    frames: usize,
+    end: u8,
+    write: impl FnOnce(Place),
+) {
     let taken = region.at(region::STACK_WORDS_TAKEN).word().fetch_add(frames as u64, Relaxed);
     if taken.wrapping_add(frames as u64) > stacks::STACK_WORDS as u64 {
         region.at(region::STACKS_LOST).word().fetch_add(1, Relaxed);
         entry.at(8).word().store(stacks::describe(0, 0, end), Release);
         return;
     }
-    let words = region.at(region::STACK_WORDS_AT + taken as usize * 8);
-    let mut next = words;
-    each(walk, frames, |address| {
-        next.set(address);
-        next = next.at(8);
-    });
+    write(region.at(region::STACK_WORDS_AT + taken as usize * 8));
     let description = stacks::describe(taken as u32, frames as u8, end);
     entry.at(8).word().store(description, Release);
 }

@@ -31,6 +31,7 @@
 
 pub mod attached;
 pub mod barrage;
+pub mod check;
 pub mod command;
 pub mod compile;
 pub mod deadline;

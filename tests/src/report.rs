@@ -37,10 +37,27 @@ pub struct Report {
     pub left: Vec<serde_json::Value>,
     /// How long the target's registers were not its own.
     pub window_us: f64,
+    /// What heapattach itself took.
+    pub expense: Expense,
+    /// Who forked it.
+    pub parent: i32,
+    /// The other programs and processes of the session.
+    pub processes: Vec<Report>,
+    /// Processes that were only counted.
+    pub not_looked_at: Option<NotLookedAt>,
     /// How the target ended (`run` only).
     pub exit: Option<Exit>,
     /// Why the command refused.
     pub error: Option<String>,
+}
+
+/// Memory and processor time of heapattach's own processes.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Expense {
+    /// Bytes.
+    pub memory: u64,
+    /// Microseconds.
+    pub cpu_us: u64,
 }
 
 /// A number with its 95 % interval.
@@ -165,6 +182,16 @@ pub struct NotHooked {
     pub why: String,
 }
 
+/// Processes that were not looked at.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NotLookedAt {
+    /// How many.
+    pub count: Option<u64>,
+    /// Why, and what to type.
+    pub why: String,
+}
+
 /// One stop of all threads.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -195,6 +222,11 @@ pub fn fresh_file() -> PathBuf {
 }
 
 impl Report {
+    /// All of the session, the one that the report is about last.
+    pub fn family(&self) -> Vec<&Self> {
+        self.processes.iter().chain([self]).collect()
+    }
+
     /// Calls counted in all.
     pub fn calls(&self) -> u64 {
         self.functions.iter().map(|f| f.calls).sum()
@@ -214,6 +246,12 @@ impl Report {
     pub fn calls_from(&self, name: &str, module: &str) -> u64 {
         let callers = self.named(name).flat_map(|f| &f.callers);
         callers.filter(|c| c.module.ends_with(module)).map(|c| c.calls).sum()
+    }
+
+    /// The bytes that those calls asked for.
+    pub fn bytes_from(&self, name: &str, module: &str) -> u64 {
+        let callers = self.named(name).flat_map(|f| &f.callers);
+        callers.filter(|c| c.module.ends_with(module)).map(|c| c.bytes).sum()
     }
 
     /// How long the stops for `why` took, each.

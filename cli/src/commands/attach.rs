@@ -3,9 +3,10 @@
 use heapattach_injector::{preflight, target::Target};
 
 use crate::{
-    args::AttachArgs,
+    args::{AttachArgs, LoaderArg},
     compose::with_causes,
     exit::Exit,
+    expense::Expense,
     follower::Follower,
     front::{self, Mode},
     output::{complain, print},
@@ -19,6 +20,11 @@ use crate::{
 
 /// Attaches, counts, detaches, reports.
 pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
+    if args.session.follow_forks && args.loader == LoaderArg::Dlopen {
+        // Processes of a family are stopped at their births, where nothing can be loaded yet.
+        complain("--loader dlopen cannot follow forks; use --loader map, which is the default");
+        return Exit::Usage;
+    }
     let target = match preflight::open(pid, args.force) {
         Ok(target) => target,
         Err(refusal) => return refuse(pid, args, &refusal),
@@ -32,7 +38,7 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
     };
     match spawn::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            tracer::attach(line, &target, args, store);
+            tracer::attach(line, target, args, store);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
@@ -42,7 +48,10 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             let follower = follow.map(|_| Follower::new(shared));
             match front::follow(line, tracer, Mode::Attach, follower) {
                 Some(mut report) => {
-                    summarize(&mut report, store.as_ref());
+                    if report.summary.is_none() {
+                        summarize(&mut report, store.as_ref());
+                    }
+                    report.expense = report.expense.and(Expense::own());
                     show(&report, args.session.json)
                 }
                 None => abandoned(pid),

@@ -42,5 +42,5 @@ pub fn diff(args: &DiffArgs) -> Exit {
 
 fn open(text: &str, look: &LookArgs) -> Result<Ledger, RecordingError> {
     let (path, until): (_, Option<Duration>) = moment(text);
-    read(&path, window(None, until), look)
+    read(&path, window(None, until), look, false)
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use heapattach_injector::{
+    asked::Asked,
     attach::Options,
     forecast::{Forecast, forecast},
-    functions::FUNCTIONS,
     plan::{PlannedHook, Way},
     preflight,
     target::{Target, may_suspend_seccomp},
@@ -18,6 +18,7 @@ use crate::{
     exit::Exit,
     output::{complain, print},
     payload, quantity,
+    symbols::demangle,
 };
 
 #[derive(Serialize)]
@@ -96,7 +97,11 @@ pub fn doctor(args: &DoctorArgs) -> Exit {
 }
 
 fn examine(target: &Target, args: &DoctorArgs, diagnosis: &mut Diagnosis) -> Exit {
-    match forecast(target, &payload::image(), &Options::sampling(args.hooks.into())) {
+    let options = Options {
+        asked: Asked::new(args.hook.clone(), demangle::demangle),
+        ..Options::sampling(args.hooks.into())
+    };
+    match forecast(target, payload::image(), &options) {
         Ok(forecast) => {
             fill(target, &forecast, diagnosis);
             Exit::Done
@@ -124,7 +129,7 @@ fn fill(target: &Target, forecast: &Forecast, diagnosis: &mut Diagnosis) {
         blind.push(format!("{} slots that the loader has not filled yet", forecast.sorted.pending));
     }
     for ((_, function), slots) in &forecast.sorted.foreign {
-        let name = FUNCTIONS[*function].name;
+        let name = &function.name;
         blind.push(format!("{slots} slots for {name} that hold something else"));
     }
 }
@@ -133,11 +138,12 @@ fn row(target: &Target, forecast: &Forecast, hook: &PlannedHook) -> Row {
     let (via, why) = match &hook.way {
         Way::Entry(_) => ("entry", None),
         Way::Slots { why } => ("slots", (!why.is_empty()).then(|| why.clone())),
+        Way::Within { callee } => ("within", Some(format!("it does nothing but call {callee}"))),
         Way::Not { why } => ("not", Some(why.clone())),
     };
     Row {
         function: hook.name().to_owned(),
-        aliases: hook.names.iter().skip(1).map(|&id| FUNCTIONS[id].name.to_owned()).collect(),
+        aliases: hook.names.iter().skip(1).map(|function| function.name.clone()).collect(),
         module: module_name(&target.process, &hook.definer),
         via,
         why,

@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub mod attach;
+pub mod check;
 pub mod completions;
 pub mod detach;
 pub mod diff;

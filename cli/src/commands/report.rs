@@ -2,7 +2,7 @@
 
 use crate::{
     exit::Exit,
-    look::ReportArgs,
+    look::{FileFormat, ReportArgs},
     output::complain,
     reading::{read, refuse, window, write_file, write_text},
     view::{Form, Page, Subject, View, write_next},
@@ -16,7 +16,7 @@ pub fn report(args: &ReportArgs) -> Exit {
         return Exit::Usage;
     }
     let look = &args.look;
-    let ledger = match read(&args.file, window, look) {
+    let ledger = match read(&args.file, window, look, look.format == Some(FileFormat::Html)) {
         Ok(ledger) => ledger,
         Err(error) => return refuse(&error),
     };

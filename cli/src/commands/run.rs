@@ -6,6 +6,7 @@ use crate::{
     args::RunArgs,
     compose::with_causes,
     exit::Exit,
+    expense::Expense,
     follower::Follower,
     front::{self, Mode},
     output::complain,
@@ -36,7 +37,10 @@ pub fn run(args: &RunArgs) -> Exit {
             let follower = args.session.record.follow.map(|_| Follower::new(shared));
             match front::follow(line, tracer, Mode::Run, follower) {
                 Some(mut report) => {
-                    summarize(&mut report, store.as_ref());
+                    if report.summary.is_none() {
+                        summarize(&mut report, store.as_ref());
+                    }
+                    report.expense = report.expense.and(Expense::own());
                     conclude(&report, args)
                 }
                 None => {

@@ -87,7 +87,7 @@ mod tests {
     fn stacks_with_the_same_names_are_one() {
         let mut ledger = sample::ledger();
         ledger.functions[3].name = ledger.functions[4].name.clone();
-        ledger.rows[2].sums = ledger.rows[1].sums.clone();
+        ledger.rows[2].heap = ledger.rows[1].heap.clone();
         ledger.total = Default::default();
         ledger.rows.iter().for_each(|row| ledger.total.merge(row));
         assert!(text(&ledger, Metric::Live).contains("string const&);malloc 81920\n"));

@@ -2,7 +2,7 @@
 //! sorts.
 
 use crate::{
-    ledger::{Function, Ledger, Line, Location, Metric, Module, Moment, Row, Stack, Thread},
+    ledger::{Function, Ledger, Line, Location, Metric, Module, Moment, Row, Thread},
     profile::Sum,
 };
 
@@ -30,11 +30,9 @@ pub fn ledger(source: &str) -> Ledger {
     ledger.locations = (0..3 * FUNCTIONS).map(|number| location(number, &mut dice)).collect();
     ledger.threads = (0..5).map(|n| Thread { tid: n * 100, name: format!("worker {n}") }).collect();
     for number in 0..STACKS {
-        let mut stack = stack(&mut dice);
-        if number % 50 == 0 {
-            stack.end = "no-table".to_owned();
-        }
-        ledger.stacks.push(stack);
+        let (locations, cause) = stack(&mut dice);
+        let end = if number % 50 == 0 { "no-table" } else { "outermost" };
+        ledger.stacks.push(&locations, end, cause);
         // Some stacks are of two threads.
         for thread in 0..=u32::from(number % 7 == 0) {
             let row = row(number, (number + thread) % 5, &mut dice);
@@ -57,6 +55,7 @@ fn modules() -> Vec<Module> {
         start: 0x10_0000 * (number + 1),
         end: 0x10_0000 * (number + 2),
         bias: 0x10_0000 * (number + 1),
+        file_offset: Some(0),
     };
     (0..).zip(paths).map(module).collect()
 }
@@ -90,13 +89,14 @@ fn location(number: u32, dice: &mut Dice) -> Location {
     Location { address: 0x10_0000 * u64::from(module + 1) + offset, module, offset, lines }
 }
 
-fn stack(dice: &mut Dice) -> Stack {
+/// Its locations, and its cause.
+fn stack(dice: &mut Dice) -> (Vec<u32>, u32) {
     // Callers are alike, the innermost calls are not.
     let callers = (0..3 + dice.of(20)).map(|depth| 30 * depth + dice.of(2 + depth));
     let mut locations: Vec<u32> = callers.map(|at| at % (3 * FUNCTIONS)).collect();
     locations.reverse();
     locations.insert(0, dice.of(3 * FUNCTIONS));
-    Stack { locations, end: "outermost".to_owned(), cause: dice.of(3) }
+    (locations, dice.of(3))
 }
 
 fn row(stack: u32, thread: u32, dice: &mut Dice) -> Row {
@@ -106,7 +106,7 @@ fn row(stack: u32, thread: u32, dice: &mut Dice) -> Row {
     let peak = live + (allocated - live) / 2;
     let temporary = (allocated - live) / 3;
     let mut row = Row { stack, thread, ..Row::default() };
-    row.sums = [live, allocated, allocated - live, peak, temporary].map(|n| Sum::exact(size, n));
+    row.set_sums([live, allocated, allocated - live, peak, temporary].map(|n| Sum::exact(size, n)));
     row.sizes.add(size, row.measure(Metric::Allocated).count.value);
     row.lifetimes.add(300, row.measure(Metric::Freed).count.value);
     row

@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn what_cannot_be_seen_is_left_out() {
         let mut ledger = sample::ledger();
-        ledger.rows[1].sums[0] = crate::profile::Sum::exact(1, 1);
+        ledger.rows[1].set(Metric::Live, &crate::profile::Sum::exact(1, 1));
         assert!(!picture(&ledger).contains("(1 bytes)"));
     }
 }

@@ -39,7 +39,7 @@ pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\nMAPPED_LIBRARIES:")?;
     for module in ledger.modules.iter().filter(|module| module.path.starts_with('/')) {
         let (start, end) = (module.start, module.end);
-        let offset = start.saturating_sub(module.bias);
+        let offset = module.offset_of_start();
         let path = harmless::line(&module.path);
         writeln!(out, "{start:08x}-{end:08x} r-xp {offset:08x} 00:00 0 {path}")?;
     }
@@ -90,7 +90,7 @@ fn write_sample(ledger: &Ledger, sample: &Sample, out: &mut dyn Write) -> io::Re
     match sample.stack {
         None => write!(out, " {:#x}", rest(ledger))?,
         Some(stack) => {
-            for &location in &ledger.stacks[stack as usize].locations {
+            for &location in ledger.stacks.get(stack).map_or(&[][..], |stack| stack.locations) {
                 write!(out, " {:#x}", ledger.locations[location as usize].address)?;
             }
         }
@@ -152,9 +152,9 @@ MAPPED_LIBRARIES:
         let mut ledger = sample::ledger();
         ledger.about.loss.stacks = 5;
         ledger.locations[3].address = 1;
-        ledger.total.sums[Metric::Live as usize].merge(&Sum::exact(100, 3));
+        ledger.total.add(Metric::Live, &Sum::exact(100, 3));
         let text = text(&ledger);
-        assert!(text.starts_with("%warn 5 stacks found no room\n--- symbol\n"));
+        assert!(text.starts_with("%warn 5 call stacks found no room: "));
         assert!(text.contains("0x2 [stacks not kept]\n"));
         assert!(text.contains("\n3: 300 [0: 0] @ 0x2\n"));
     }

@@ -7,7 +7,7 @@ use crate::ledger::{Ledger, Row, Thread};
 pub fn joined(now: &Ledger, base: &Ledger) -> (Ledger, u32) {
     let mut all = now.clone();
     let [modules, functions, locations, stacks] =
-        [now.modules.len(), now.functions.len(), now.locations.len(), now.stacks.len()]
+        [now.modules.len(), now.functions.len(), now.locations.len(), now.stacks.count()]
             .map(|length| u32::try_from(length).unwrap_or(u32::MAX));
     all.modules.extend(base.modules.iter().cloned());
     all.functions.extend(base.functions.iter().cloned().map(|mut function| {
@@ -19,16 +19,18 @@ pub fn joined(now: &Ledger, base: &Ledger) -> (Ledger, u32) {
         location.lines.iter_mut().for_each(|line| line.function += functions);
         location
     }));
-    all.stacks.extend(base.stacks.iter().cloned().map(|mut stack| {
-        stack.locations.iter_mut().for_each(|location| *location += locations);
-        stack
-    }));
+    let mut moved = Vec::new();
+    for stack in base.stacks.iter() {
+        moved.clear();
+        moved.extend(stack.locations.iter().map(|location| location + locations));
+        all.stacks.push(&moved, stack.end, stack.cause);
+    }
     // Threads of another process have nothing to do with those of this one.
     let nobody = u32::try_from(all.threads.len()).unwrap_or(u32::MAX);
     all.threads.push(Thread::default());
     for row in &base.rows {
-        let sums = row.sums.clone();
-        let row = Row { stack: row.stack + stacks, thread: nobody, sums, ..Row::default() };
+        let heap = row.heap.clone();
+        let row = Row { stack: row.stack + stacks, thread: nobody, heap, ..Row::default() };
         all.total.merge(&row);
         all.rows.push(row);
     }

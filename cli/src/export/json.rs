@@ -86,6 +86,7 @@ fn modules(ledger: &Ledger) -> impl Iterator<Item = Value> {
             "start": module.start,
             "end": module.end,
             "bias": module.bias,
+            "file_offset": module.offset_of_start(),
         })
     })
 }
@@ -127,6 +128,7 @@ fn moments(ledger: &Ledger) -> impl Iterator<Item = Value> {
             "live": moment.live,
             "allocated": moment.allocated,
             "blocks": moment.blocks,
+            "ends": moment.ends,
             "mapped": moment.mapped,
             "rss": moment.rss,
             "pss": moment.pss,

@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn a_total_without_rows_can_be_written_in_every_format() {
         let mut ledger = Ledger::default();
-        ledger.total.sums = Metric::ALL.map(|_| Sum::exact(100, 3));
+        ledger.total.set_sums(Metric::ALL.map(|_| Sum::exact(100, 3)));
         for &format in Format::value_variants() {
             let mut file = Vec::new();
             write(&ledger, format, Metric::Live, &mut file).unwrap();

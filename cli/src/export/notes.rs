@@ -1,6 +1,10 @@
 //! What a reader of an export must know beside the numbers, in sentences.
 
-use crate::ledger::About;
+use crate::{
+    gaps::{self, Cut},
+    ledger::About,
+    quantity::count,
+};
 
 /// Whose memory it is, and how it was looked at.
 pub fn origin(about: &About) -> Vec<String> {
@@ -8,6 +12,7 @@ pub fn origin(about: &About) -> Vec<String> {
     if !about.command.is_empty() {
         notes.push(format!("command: {}", about.command));
     }
+    notes.extend(about.part.iter().map(|part| format!("only: {part}")));
     notes.push(match about.every {
         0 | 1 => "every allocation was recorded".to_owned(),
         every => format!("estimates: one sample in {every} bytes"),
@@ -17,24 +22,12 @@ pub fn origin(about: &About) -> Vec<String> {
 
 /// What is missing.
 pub fn gaps(about: &About) -> Vec<String> {
-    let loss = about.loss;
-    let losses = [
-        (loss.blocks, "blocks were not recorded: no room in a ring"),
-        (loss.frees, "blocks are shown as held and were given back: no room in a ring"),
-        (loss.samples, "samples found no room in the target"),
-        (loss.beyond_limit, "blocks were too many to be remembered"),
-        (loss.stacks, "stacks found no room"),
-        (loss.torn, "records made no sense"),
-        (loss.missed_frees, "blocks were given back unseen"),
-    ];
-    let lost = losses.iter().filter(|(count, _)| *count > 0);
-    let mut notes: Vec<_> = lost.map(|(count, what)| format!("{count} {what}")).collect();
-    let cut: u64 = about.ends.iter().filter(|(end, _)| *end != "outermost").map(|end| end.1).sum();
-    if cut > 0 {
-        notes.push(format!("{cut} allocations have stacks that end too early"));
-    }
+    let mut notes = gaps::lost(&about.loss);
+    notes.extend(gaps::cuts(about).into_iter().map(|Cut { allocations, why, .. }| {
+        format!("{} allocations have a stack that ends early: {why}", count(allocations))
+    }));
     notes.extend(about.blind.iter().map(|what| format!("not seen: {what}")));
-    notes.extend(about.missing_symbols.iter().map(|what| format!("without names: {what}")));
+    notes.extend(gaps::nameless(about));
     notes
 }
 
@@ -67,8 +60,9 @@ mod tests {
         about.ends = [("outermost".to_owned(), 5), ("no-table".to_owned(), 3)].into();
         let notes = all(&about);
         assert!(notes.contains(&"estimates: one sample in 4096 bytes".to_owned()));
-        assert!(notes.iter().any(|note| note.starts_with("7 blocks are shown as held")));
-        assert!(notes.contains(&"3 allocations have stacks that end too early".to_owned()));
+        assert!(notes.iter().any(|note| note.starts_with("7 blocks given back found no room")));
+        let cut = "3 allocations have a stack that ends early: in code without unwind information";
+        assert!(notes.contains(&cut.to_owned()));
         assert!(notes.contains(&"not seen: libfoo.so".to_owned()));
     }
 }

@@ -62,7 +62,9 @@ fn go_tool_pprof_tells_our_totals_functions_and_lines() {
     }
     // Without being asked for something else it shows what was asked of us.
     let told = ask("-unit=bytes -top -nodecount=1").unwrap();
-    assert!(told.contains("Type: peak_space") && told.contains("12 blocks are shown as held"));
+    assert!(
+        told.contains("Type: peak_space") && told.contains("12 blocks given back found no room")
+    );
     let all = "-sample_index=inuse_space -unit=bytes -nodefraction=0 -edgefraction=0";
     let told = table(&ask(&format!("{all} -nodecount=100000 -top")).unwrap());
     assert_eq!(some(told), plain(shelf.live_by_function(|stack| shelf.cause(stack))));
@@ -91,8 +93,8 @@ fn go_tool_pprof_tells_the_difference_of_two() {
     let mut shelf = Shelf::new("base");
     let before = shelf.put(Format::Pprof, Metric::Live);
     let more = Sum::exact(1000, 3);
-    shelf.ledger.rows[17].sums[Metric::Live as usize].merge(&more);
-    shelf.ledger.total.sums[Metric::Live as usize].merge(&more);
+    shelf.ledger.rows[17].add(Metric::Live, &more);
+    shelf.ledger.total.add(Metric::Live, &more);
     // Another run: everything is somewhere else.
     for module in &mut shelf.ledger.modules {
         (module.start, module.end) = (module.start + 0x70_0000, module.end + 0x70_0000);

@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn what_found_no_place_among_the_rows_is_told_too() {
         let mut ledger = sample::ledger();
-        ledger.total.sums[Metric::Live as usize].merge(&Sum::exact(100, 3));
+        ledger.total.add(Metric::Live, &Sum::exact(100, 3));
         let samples = samples(&ledger);
         let [.., rest] = &samples[..] else { panic!("no samples") };
         assert_eq!(rest.stack, None);

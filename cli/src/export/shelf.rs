@@ -83,7 +83,7 @@ impl Shelf {
 
     /// The call that caused the allocation.
     pub fn cause(&self, stack: u32) -> usize {
-        self.ledger.stacks[stack as usize].cause as usize
+        self.ledger.stacks.get(stack).unwrap().cause as usize
     }
 }
 
@@ -99,8 +99,8 @@ pub fn put(ledger: &Ledger, format: Format, metric: Metric, name: &Path) -> Path
 /// See [`Shelf::total`].
 pub fn total(ledger: &Ledger, metric: Metric) -> (u64, u64) {
     // Every block of it is known.
-    let (exact, sampled) = ledger.total.sum(metric).parts();
-    assert!(sampled.is_none());
+    assert!(!ledger.total.heap.is_sampled());
+    let (exact, _) = ledger.total.sum(metric).parts();
     (exact.bytes, exact.count)
 }
 

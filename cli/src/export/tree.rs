@@ -31,7 +31,7 @@ pub fn stacks(ledger: &Ledger, metric: Metric) -> Vec<(Vec<&str>, u64)> {
         let names = match sample.stack {
             None => vec![REST],
             Some(index) => {
-                let cut = cut(&ledger.stacks[index as usize].end);
+                let cut = cut(ledger.stacks.get(index).map_or("", |stack| stack.end));
                 let calls = ledger.calls(index).rev().map(|call| call.function.name.as_str());
                 cut.into_iter().chain(calls).collect()
             }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_stack_that_ends_too_early_says_so() {
         let mut ledger = sample::ledger();
-        ledger.stacks[1].end = "no-table".to_owned();
+        ledger.stacks.edit(1, |stack| stack.end = "no-table".to_owned());
         let stacks = stacks(&ledger, Metric::Live);
         assert_eq!(stacks[1].0, ["[cut: no unwind table]", "main", "malloc"]);
     }

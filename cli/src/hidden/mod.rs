@@ -10,10 +10,62 @@ mod rules;
 
 pub use glob::matches;
 
-use crate::site_report::FrameReport;
+use crate::{site_report::FrameReport, symbols::python::PYTHON};
 
 /// The value of `--hide-frames` that does without the built-in rules.
 const NONE: &str = "none";
+
+/// What part a frame plays for who caused an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It passes the request on.
+    Hidden,
+    /// It is an interpreter's: it passes the request on, if the code that it interprets is known.
+    Interpreter,
+    /// It is code that is interpreted.
+    Python,
+    /// It is code of the program.
+    Other,
+}
+
+/// Which of the frames with these parts, innermost first, caused the allocation; if all are hidden,
+/// the outermost. 0 if there is none.
+pub fn cause(mut parts: impl Iterator<Item = Part>) -> usize {
+    let mut search = Search::default();
+    parts.find_map(|part| search.take(part)).unwrap_or_else(|| search.end())
+}
+
+/// A search for the frame that caused an allocation, from the innermost one on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Search {
+    /// How many frames were looked at.
+    seen: usize,
+    /// The first one of an interpreter: until its code is met, nobody knows whether to look past it.
+    interpreter: Option<usize>,
+    /// The first one behind that which is neither.
+    other: Option<usize>,
+}
+
+impl Search {
+    /// Looks at the next frame; answers which one it is, if that is known now.
+    pub fn take(&mut self, part: Part) -> Option<usize> {
+        let at = self.seen;
+        self.seen += 1;
+        match part {
+            Part::Hidden => {}
+            Part::Interpreter => self.interpreter = self.interpreter.or(Some(at)),
+            Part::Other if self.interpreter.is_none() => return Some(at),
+            Part::Other => self.other = self.other.or(Some(at)),
+            Part::Python => return self.other.or(Some(at)),
+        }
+        None
+    }
+
+    /// There are no more.
+    pub fn end(self) -> usize {
+        self.interpreter.unwrap_or(self.seen.saturating_sub(1))
+    }
+}
 
 /// The rules of one session.
 #[derive(Clone, Debug)]
@@ -22,6 +74,7 @@ pub struct Hidden {
     rust: &'static [&'static str],
     files: &'static [&'static str],
     modules: &'static [&'static str],
+    interpreters: &'static [&'static str],
     globs: Vec<String>,
 }
 
@@ -38,20 +91,37 @@ impl Hidden {
         let ours = |rules: &'static [&'static str]| if is_ours { rules } else { &[] };
         let (functions, rust) = (ours(rules::FUNCTIONS), ours(rules::RUST));
         let (files, modules) = (ours(rules::FILES), ours(rules::MODULES));
+        let interpreters = ours(rules::INTERPRETERS);
         let own = globs.iter().filter(|glob| *glob != NONE && !glob.is_empty());
-        Self { functions, rust, files, modules, globs: own.cloned().collect() }
+        Self { functions, rust, files, modules, interpreters, globs: own.cloned().collect() }
     }
 
     /// Which of `frames`, innermost first, caused the allocation: the first that is not hidden. If
     /// all are, the outermost: it is nearest to whoever is to blame. 0 if there is none.
     pub fn cause(&self, frames: &[FrameReport]) -> usize {
-        let first = frames.iter().position(|frame| !self.hides(frame));
-        first.unwrap_or(frames.len().saturating_sub(1))
+        cause(frames.iter().map(|frame| self.part(frame)))
+    }
+
+    /// What part a frame plays for who caused an allocation.
+    pub fn part(&self, frame: &FrameReport) -> Part {
+        let module = frame.module.rsplit('/').next().unwrap_or_default();
+        let is_interpreter = || self.interpreters.iter().any(|rule| glob::matches(rule, module));
+        match frame.module == PYTHON {
+            _ if self.hides(frame) => Part::Hidden,
+            true => Part::Python,
+            false if is_interpreter() => Part::Interpreter,
+            false => Part::Other,
+        }
     }
 
     /// Whether to look past a frame.
     pub fn hides(&self, frame: &FrameReport) -> bool {
         let module = frame.module.rsplit('/').next().unwrap_or_default();
+        if frame.module == PYTHON {
+            // Their names are none of the functions that the rules are made for.
+            let name = frame.function.as_deref().unwrap_or_default();
+            return self.globs.iter().any(|own| glob::matches(own, name));
+        }
         let in_library = |file: &String| self.files.iter().any(|rule| glob::matches(rule, file));
         if frame.file.as_ref().is_some_and(in_library) {
             return true;
@@ -138,6 +208,48 @@ mod tests {
         let hidden = Hidden::default();
         assert_eq!(cause(&hidden, &["malloc", "strdup"]), "strdup");
         assert_eq!(hidden.cause(&[]), 0);
+    }
+
+    #[test]
+    fn an_interpreter_is_looked_past_where_its_code_is_known() {
+        let parts = |text: &str| {
+            super::cause(text.chars().map(|letter| match letter {
+                'h' => Part::Hidden,
+                'i' => Part::Interpreter,
+                'p' => Part::Python,
+                _ => Part::Other,
+            }))
+        };
+        assert_eq!(parts("hhipip"), 3);
+        assert_eq!(parts("hoip"), 1, "an extension that was called");
+        assert_eq!(parts("hiioip"), 3, "the same by way of the interpreter");
+        assert_eq!(parts("hiio"), 1, "nothing is known of its code");
+        assert_eq!(parts("hh"), 1);
+        assert_eq!(parts(""), 0);
+    }
+
+    #[test]
+    fn a_python_function_is_hidden_only_if_the_user_says_so() {
+        let frame = FrameReport {
+            module: PYTHON.to_owned(),
+            function: Some("getline".to_owned()),
+            file: Some("/usr/lib/python3.11/linecache.py".to_owned()),
+            ..FrameReport::default()
+        };
+        assert!(!Hidden::default().hides(&frame));
+        assert!(Hidden::new(&["getl*".to_owned()]).hides(&frame));
+        let of = |module: &str| FrameReport {
+            module: module.to_owned(),
+            function: Some("PyList_New".to_owned()),
+            ..FrameReport::default()
+        };
+        for (module, part) in [
+            ("/usr/bin/python3.11", Part::Interpreter),
+            ("/opt/lib/libpython3.12.so.1.0", Part::Interpreter),
+            ("/opt/lib/_numpy.cpython-311-x86_64-linux-gnu.so", Part::Other),
+        ] {
+            assert_eq!(Hidden::default().part(&of(module)), part, "{module}");
+        }
     }
 
     #[test]

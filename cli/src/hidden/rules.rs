@@ -95,6 +95,10 @@ pub const FILES: &[&str] = &[
     "*/include/c++/*", "/rustc/*/library/*", "*/rustlib/src/rust/library/*",
 ];
 
+/// Modules of interpreters: their functions are hidden where the functions that they interpret are
+/// known.
+pub const INTERPRETERS: &[&str] = &["python", "python3*", "libpython3*"];
+
 /// Modules whose functions are hidden when they have no name: a stripped library's own insides.
 pub const MODULES: &[&str] = &[
     "ld-linux*", "ld-musl*", "libc.so*", "libc-2.*", "libc.musl*", "libstdc++.so*", "libc++.so*",

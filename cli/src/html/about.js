@@ -21,7 +21,8 @@ function showAbout() {
   byId('command').textContent = command;
   byId('command').title = command;
   byId('process').textContent = `process ${about.pid}, counted for ${duration(about.lasted_ms)}`
-    + (isDiff ? `, compared with process ${data.base.about.pid}` : '');
+    + (isDiff ? `, compared with process ${data.base.about.pid}` : '')
+    + about.part.map((part) => `; only ${part}`).join('');
   const isWhole = sides.every((side) => side.about.missing.length === 0);
   const badge = byId('loss');
   badge.textContent = isWhole ? 'nothing was lost' : 'something is missing';
@@ -38,6 +39,7 @@ function aboutSide(about, index) {
     ['Ended', about.outcome || 'not told: it goes on, or the recording breaks off'],
     ['Accuracy', precision(about)],
     ['Temporary', `given back within ${duration(about.temporary_ms)}`],
+    ...about.part.map((part) => ['Only', part]),
     ['Recorded by', `heapattach ${about.version}`],
   ];
   const list = make('dl', {});
@@ -45,7 +47,7 @@ function aboutSide(about, index) {
   const title = isDiff ? make('h3', {}, ['Now', 'Before'][index]) : '';
   return make('div.about', {}, title, list,
     paragraphs('What is missing', about.missing.length > 0 ? about.missing : ['nothing was lost']),
-    paragraphs('What cannot be seen', ['blocks from before counting began', ...about.blind]),
+    paragraphs('What cannot be seen', about.unseen),
     paragraphs('Stacks that are not whole', about.cuts),
     paragraphs('Code without names', about.missing_symbols));
 }

@@ -196,7 +196,7 @@ fn colours_follow_the_system_the_switch_and_the_paper() {
 }
 
 /// Asserts that an estimate of the page is one of ours.
-fn assert_same(page: &serde_json::Value, ours: Estimate, what: &str) {
+pub fn assert_same(page: &serde_json::Value, ours: Estimate, what: &str) {
     for (name, ours) in [("value", ours.value), ("low", ours.low), ("high", ours.high)] {
         let page = page[name].as_f64().unwrap();
         assert!((page - ours).abs() <= 1e-4 * ours.abs().max(1.0), "{what} {name}: {page}, {ours}");

@@ -2,6 +2,9 @@
 
 const brush = {};
 
+/** With more rows the page changes only when a window is let go. */
+const MANY = 5000;
+
 function drawBrush(parent, svg) {
   const height = timeline.bottom - MARGIN.top + 10, top = MARGIN.top - 5;
   brush.shade = makeSvg('rect.window', { y: top, height, width: 0 });
@@ -32,13 +35,23 @@ function drag(event, on, end) {
   const from = timeline.at(event.clientX - brush.left());
   const fixed = end === null ? from : chosen()[1 - end];
   on.setPointerCapture(event.pointerId);
-  on.onpointermove = (moved) => choose(fixed, timeline.at(moved.clientX - brush.left()));
+  brush.dragged = end === null ? 0 : Infinity;
+  on.onpointermove = (moved) => {
+    brush.dragged = end === null ? moved.clientX - event.clientX : Infinity;
+    choose(fixed, timeline.at(moved.clientX - brush.left()));
+  };
   on.onlostpointercapture = () => {
     on.onpointermove = null;
-    const [a, b] = chosen();
     // A click is no window.
-    if (timeline.x(b) - timeline.x(a) < 4) clearWindow();
+    if (Math.abs(brush.dragged) < 4) clearWindow();
+    else applyWindow();
   };
+}
+
+/** What the page is of: while a window moves that may cost too much. */
+function applyWindow() {
+  if (hasWindows) setWindow(timeline.window && spansOf(timeline.window));
+  showWindow();
 }
 
 function nudge(event, end) {
@@ -47,10 +60,17 @@ function nudge(event, end) {
   if (!by) return;
   event.preventDefault();
   const ends = chosen();
-  ends[end] += by * timeline.last / 100;
-  const limit = end === 0 ? [0, ends[1]] : [ends[0], timeline.last];
-  ends[end] = Math.max(limit[0], Math.min(limit[1], ends[end]));
-  choose(...ends);
+  if (hasWindows) {
+    const at = spansOf(ends), limit = end === 0 ? [0, at[1] - 1] : [at[0] + 1, spans.length - 1];
+    at[end] = Math.max(limit[0], Math.min(limit[1], at[end] + by));
+    choose(spans[at[0]], spans[at[1]]);
+  } else {
+    ends[end] += by * timeline.last / 100;
+    const limit = end === 0 ? [0, ends[1]] : [ends[0], timeline.last];
+    ends[end] = Math.max(limit[0], Math.min(limit[1], ends[end]));
+    choose(...ends);
+  }
+  applyWindow();
 }
 
 function chosen() {
@@ -59,12 +79,14 @@ function chosen() {
 
 function choose(a, b) {
   timeline.window = [Math.min(a, b), Math.max(a, b)];
-  showWindow();
+  if (hasWindows) timeline.window = spansOf(timeline.window).map((at) => spans[at]);
+  if (rows.length < MANY) applyWindow();
+  else showWindow();
 }
 
 function clearWindow() {
   timeline.window = null;
-  showWindow();
+  applyWindow();
 }
 
 /** The moments in a window: the first and the last. */
@@ -85,6 +107,9 @@ function showWindow() {
     brush.handles[end].setAttribute('aria-valuetext', duration([from, to][end]));
   });
   byId('window-clear').hidden = !timeline.window;
+  const same = byId('window-same');
+  same.hidden = !timeline.window || !hasWindows;
+  if (!same.hidden) same.textContent = `The same in a terminal: heapattach report FILE${optionsOf(spansOf(timeline.window))}`;
   byId('window-text').replaceChildren(...windowFacts(from, to));
 }
 
@@ -93,18 +118,30 @@ function windowFacts(from, to) {
   const fact = (name, text, title) => make('span.fact', { title: title || null }, make('b', {}, name), text);
   const facts = [fact(timeline.window ? 'Window' : 'Whole session',
     `${timeline.window ? `${duration(from)} \u2013 ` : ''}${duration(to)}, ${grouped(number)} moments`)];
+  const inside = state.window && String(state.window) === String(spansOf([from, to]));
+  const seconds = (inside ? to - from : all.at_ms[last] - all.at_ms[first]) / 1000;
+  const asked = (size, blocks) => {
+    facts.push(fact('allocated', `${bytes(size)} in ${count(blocks)} blocks, ${bytes(size / seconds)}/s`));
+    return facts;
+  };
+  if (number < 2 && inside) return asked(shownTotal(0, 1, 0).value, shownTotal(0, 1, 1).value);
   if (number < 2) return [...facts, fact('', 'too short to tell what changed')];
   const change = (name) => (all[name][first] === null ? null : all[name][last] - all[name][first]);
-  const seconds = (all.at_ms[last] - all.at_ms[first]) / 1000;
   for (const [name, title] of [['live', 'live'], ['rss', 'RSS'], ['pss', 'PSS'],
     ['anonymous', 'anonymous'], ['mapped', 'mapped'], ['cgroup', 'control group']]) {
     const by = change(name);
     if (by === null || all[name][last] === null || (by === 0 && name === 'mapped')) continue;
-    facts.push(fact(title, signed(by, 0), `from ${bytes(all[name][first])} to ${bytes(all[name][last])}`));
+    const live = name !== 'live' ? null : difference(heldAt(last), heldAt(first));
+    facts.push(fact(title, signed(by, 0) + (live ? error(live, 0, signed) : ''),
+      `from ${bytes(all[name][first])} to ${bytes(all[name][last])}`));
   }
-  const [allocated, blocks] = [change('allocated'), change('blocks')];
-  facts.push(fact('allocated', `${bytes(allocated)} in ${count(blocks)} blocks, ${bytes(allocated / seconds)}/s`));
-  return facts;
+  if (inside) return asked(shownTotal(0, 1, 0).value, shownTotal(0, 1, 1).value);
+  return asked(change('allocated'), change('blocks'));
+}
+
+function heldAt(index) {
+  const { live, low, high } = timeline.moments;
+  return { value: live[index], low: low[index], high: high[index] };
 }
 
 /** What was known at the moment below the pointer. */
@@ -117,7 +154,8 @@ function cross(event, svg) {
   for (const name of ['x1', 'x2']) brush.cross.setAttribute(name, x);
   brush.cross.setAttribute('visibility', 'visible');
   const parts = SERIES.filter(({ name, isLimit }) => !isLimit && all[name][index] !== null)
-    .map(({ name, title }) => `${title} ${bytes(all[name][index])}`);
+    .map(({ name, title }) => `${title} ${bytes(all[name][index])}`
+      + (name === 'live' ? error(heldAt(index), 0) : ''));
   byId('moment').textContent = `${duration(all.at_ms[index])}: ${parts.join(', ')}`;
 }
 

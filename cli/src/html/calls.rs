@@ -80,8 +80,8 @@ impl Calls {
         let calls: Vec<u32> = known.copied().take(DEPTH + 1).collect();
         let is_too_deep = calls.len() > DEPTH;
         let mut node = 0;
-        if is_too_deep || calls.is_empty() || !matches!(stack.end.as_str(), "" | WHOLE) {
-            let mark = self.mark(match (stack.end.as_str(), is_too_deep) {
+        if is_too_deep || calls.is_empty() || !matches!(stack.end, "" | WHOLE) {
+            let mark = self.mark(match (stack.end, is_too_deep) {
                 (_, true) => "too deep for this page",
                 ("" | WHOLE, _) => "no stack",
                 (end, _) => end,
@@ -157,7 +157,7 @@ mod tests {
         let ledger = sample::ledger();
         let mut calls = Calls::new(&ledger, None);
         let places = calls.places(&ledger);
-        let ends: Vec<_> = ledger.stacks.iter().map(|stack| calls.stack(&places, stack)).collect();
+        let ends: Vec<_> = ledger.stacks.iter().map(|stack| calls.stack(&places, &stack)).collect();
         // main grow_list make_node malloc, main malloc, work malloc
         assert_eq!(ends, [(4, 1), (5, 1), (7, 1)]);
         assert_eq!(calls.parents, [1, 1, 1, 1, 4, 6, 1]);
@@ -166,10 +166,10 @@ mod tests {
     #[test]
     fn a_stack_that_is_not_whole_has_its_own_root() {
         let mut ledger = sample::ledger();
-        ledger.stacks[2].end = "no-table".to_owned();
+        ledger.stacks.edit(2, |stack| stack.end = "no-table".to_owned());
         let mut calls = Calls::new(&ledger, None);
         let places = calls.places(&ledger);
-        let (node, _) = calls.stack(&places, &ledger.stacks[2]);
+        let (node, _) = calls.stack(&places, &ledger.stacks.get(2).unwrap());
         let outermost = calls.calls[calls.nodes[node as usize - 3] as usize].0;
         assert_eq!(calls.functions[outermost as usize].0, "[no-table]");
         assert_eq!(calls.parents, [1, 1, 1]);
@@ -189,7 +189,8 @@ mod tests {
         // That of libc was not rebuilt, so its lines must agree.
         base.locations[0].lines[0].line = now.locations[0].lines[0].line;
         let (here, there) = (calls.places(&now), calls.places(&base));
-        assert_eq!(calls.stack(&here, &now.stacks[0]), calls.stack(&there, &base.stacks[0]));
+        let (one, other) = (now.stacks.get(0).unwrap(), base.stacks.get(0).unwrap());
+        assert_eq!(calls.stack(&here, &one), calls.stack(&there, &other));
         assert_eq!(calls.functions.len(), now.functions.len());
     }
 }

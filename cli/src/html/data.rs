@@ -4,9 +4,11 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::{about::Whose, calls::Calls, moments::Moments, number::Number, sums::Sums};
+use super::{
+    about::Whose, calls::Calls, moments::Moments, number::Number, sums::Sums, windows::Windows,
+};
 use crate::{
-    ledger::{Ledger, Metric, Row},
+    ledger::{self, Ledger, Metric, Row},
     profile::Estimate,
 };
 
@@ -21,6 +23,7 @@ pub struct Data {
     sums: Sums,
     /// Innermost node, cause, thread; what `now` asked for, then what `base` did.
     rows: Vec<Vec<u64>>,
+    windows: Windows,
 }
 
 /// What belongs to one of the profiles alone.
@@ -31,8 +34,10 @@ struct Side {
     total: Vec<u64>,
     peak: [Number; 3],
     moments: Moments,
-    sizes: Vec<Number>,
-    lifetimes: Vec<Number>,
+    /// Blocks, and the ends of their interval.
+    sizes: Vec<[Number; 3]>,
+    /// See above.
+    lifetimes: Vec<[Number; 3]>,
 }
 
 /// Rows by what tells them apart: node, cause, thread; of either profile.
@@ -42,24 +47,33 @@ impl Data {
     /// Of a profile, and of the one it is compared with.
     pub fn new(ledger: &Ledger, base: Option<&Ledger>) -> Self {
         let sides: Vec<&Ledger> = std::iter::once(ledger).chain(base).collect();
-        let is_sampled = sides
-            .iter()
-            .flat_map(|ledger| ledger.rows.iter().chain([&ledger.total]).flat_map(|row| &row.sums));
-        let mut sums = Sums::new(is_sampled.into_iter().any(|sum| sum.parts().1.is_some()));
+        let mut rows = sides.iter().flat_map(|ledger| ledger.rows.iter().chain([&ledger.total]));
+        let mut sums = Sums::new(rows.any(|row| row.heap.is_sampled()));
         let mut tree = Calls::new(ledger, base);
         let mut threads = Threads::default();
-        let mut rows = Rows::new();
+        let (mut rows, mut keys) = (Rows::new(), Vec::new());
         for (side, ledger) in sides.iter().enumerate() {
             let places = tree.places(ledger);
             for row in &ledger.rows {
-                let Some(stack) = ledger.stacks.get(row.stack as usize) else { continue };
-                let (node, cause) = tree.stack(&places, stack);
+                let Some(stack) = ledger.stacks.get(row.stack) else { continue };
+                let (node, cause) = tree.stack(&places, &stack);
                 let thread = threads.number(ledger, row.thread, base.is_some());
                 rows.entry((node, cause, thread)).or_default()[side].merge(row);
+                if side == 0 {
+                    keys.push(((row.stack, row.thread), (node, cause, thread)));
+                }
             }
         }
         let mut rows: Vec<_> = rows.into_iter().collect();
         rows.sort_unstable_by_key(|(key, _)| *key);
+        let windows = match base {
+            Some(_) => Windows::none("this page compares two recordings"),
+            None => {
+                let place = |key| rows.binary_search_by_key(&key, |(key, _)| *key).ok();
+                let places = keys.into_iter().filter_map(|(of, key)| Some((of, place(key)?)));
+                Windows::new(&ledger.course, &places.collect(), &mut sums)
+            }
+        };
         let rows = rows.iter().map(|(key, rows)| {
             let mut numbers: Vec<u64> = [key.0, key.1, key.2].map(u64::from).to_vec();
             rows.iter().take(sides.len()).for_each(|row| numbers.extend(amounts(row, &mut sums)));
@@ -68,14 +82,18 @@ impl Data {
         let rows = rows.collect();
         let now = Side::new(ledger, &mut sums);
         let base = base.map(|base| Side::new(base, &mut sums));
-        Self { now, base, tree, threads: threads.names, sums, rows }
+        Self { now, base, tree, threads: threads.names, sums, rows, windows }
     }
 }
 
 /// The numbers of its sums, and pages mapped and still mapped.
 fn amounts(row: &Row, sums: &mut Sums) -> Vec<u64> {
-    let of = Metric::ALL.map(|metric| u64::from(sums.add(row.sum(metric))));
+    let of = Metric::ALL.map(|metric| u64::from(sums.add(&row.sum(metric))));
     of.into_iter().chain([row.mapped, row.mapped_live]).collect()
+}
+
+fn numbers(Estimate { value, low, high }: Estimate) -> [Number; 3] {
+    [value, low, high].map(Number::from)
 }
 
 #[derive(Default)]
@@ -102,14 +120,13 @@ impl Threads {
 
 impl Side {
     fn new(ledger: &Ledger, sums: &mut Sums) -> Self {
-        let Estimate { value, low, high } = ledger.peak;
         Self {
             about: Whose::new(&ledger.about),
             total: amounts(&ledger.total, sums),
-            peak: [value, low, high].map(Number::from),
-            moments: Moments::new(&ledger.moments),
-            sizes: ledger.total.sizes.buckets().iter().map(|&n| n.into()).collect(),
-            lifetimes: ledger.total.lifetimes.buckets().iter().map(|&n| n.into()).collect(),
+            peak: numbers(ledger.peak),
+            moments: Moments::new(&ledger.moments, ledger.about.every),
+            sizes: ledger::sizes(ledger).into_iter().map(numbers).collect(),
+            lifetimes: ledger::lifetimes(ledger).into_iter().map(numbers).collect(),
         }
     }
 }

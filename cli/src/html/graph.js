@@ -27,7 +27,7 @@ function isSame(a, b) {
 
 function showGraph() {
   const canvas = byId('flame');
-  watch(['direction', 'lines', 'allocators', 'metric', 'unit', 'thread', 'width', 'shape', 'path'], drawGraph);
+  watch(['direction', 'lines', 'allocators', 'metric', 'unit', 'thread', 'width', 'shape', 'path', 'window'], drawGraph);
   watch(['query'], paintGraph);
   new ResizeObserver(() => {
     if (Math.abs(canvas.parentElement.clientWidth - graph.picture.width) > 1) drawGraph();

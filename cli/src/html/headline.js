@@ -1,7 +1,7 @@
 // One sentence: who asked for most, or what changed most.
 
 function showHeadline() {
-  watch(['metric', 'unit', 'thread'], () => {
+  watch(['metric', 'unit', 'thread', 'window'], () => {
     const column = { metric: state.metric, part: isDiff ? 'change' : 'now' }, by = unit();
     const known = sites.map((site) => {
       site.shown = site.rows.filter(isShown);
@@ -19,6 +19,7 @@ function showHeadline() {
     text.append(make('strong', {}, functionOf(call)[0]), `${where} ${isDiff ? 'changed most' : 'comes first'}: `,
       make('strong', {}, `${write(estimate.value, by)}${by === 1 ? ' blocks' : ''}`),
       `, ${percent(size, all)} of ${isDiff ? 'all change of ' : ''}${METRICS[state.metric].is}`,
+      state.window ? ' in the window' : '',
       `${error(estimate, by, write)}.`);
     if (isDiff && isNoise(estimate)) text.append(' It may as well be chance.');
   });

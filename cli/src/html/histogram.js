@@ -7,24 +7,32 @@ function bucketName(bucket, name) {
 
 function showHistogram(id, name, title, perBlock) {
   const all = sides.map((side) => side[title]);
-  const last = Math.max(...all.map((buckets) => buckets.length));
-  const first = Math.min(...all.map((buckets) => buckets.findIndex((n) => n > 0)).filter((i) => i >= 0));
-  const most = Math.max(...all.flat(), 0), parent = byId(id);
+  const last = Math.max(...all.map((buckets) => buckets.findLastIndex(([n]) => n > 0))) + 1;
+  const first = Math.min(...all.map((buckets) => buckets.findIndex(([n]) => n > 0)).filter((i) => i >= 0));
+  const most = Math.max(...all.flat().map(([n]) => n), 0), parent = byId(id);
   if (!(most > 0)) {
     parent.append(make('p.dim', {}, `No ${perBlock} were recorded.`));
     return;
   }
-  const sum = all[0].reduce((whole, n) => whole + n, 0), lines = [];
+  const sum = all[0].reduce((whole, [n]) => whole + n, 0), lines = [];
+  // What came and went between two looks at the rings lived shorter than anything that was measured.
+  const next = perBlock !== 'lifetimes' || first > 0 ? 0
+    : Math.min(...all.map((buckets) => buckets.findIndex(([n], i) => i > 0 && n > 0)).filter((i) => i > 0));
   for (let bucket = first; bucket < last; bucket++) {
+    if (bucket > 0 && bucket < next) continue;
     const bars = all.map((buckets, side) => {
       const bar = make(`i.bar${side === 1 ? '.before' : ''}`);
-      bar.style.width = `${100 * Math.max(0, buckets[bucket] || 0) / most}%`;
+      bar.style.width = `${100 * Math.max(0, buckets[bucket]?.[0] || 0) / most}%`;
       return bar;
     });
-    const value = all[0][bucket] || 0;
-    lines.push(make('tr', {}, make('th', { scope: 'row' }, bucketName(bucket, name)),
+    const [value, low, high] = all[0][bucket] || [0, 0, 0], estimate = { value, low, high };
+    const number = make('td', {}, value > 0 ? count(value) : '\u2013');
+    const title = 'the truth lies in here in 95 % of all cases or more';
+    const interval = make('td.error', { title }, high > low ? range(estimate, 1) : '');
+    lines.push(make('tr', {}, make('th', { scope: 'row' },
+      bucket === 0 && isFinite(next) && next > 0 ? `< ${name(2 ** (next - 1))}` : bucketName(bucket, name)),
       make('td.bars', { 'aria-hidden': 'true' }, ...bars),
-      make('td', {}, value > 0 ? count(value) : '\u2013'), make('td.dim', {}, value > 0 ? percent(value, sum) : '')));
+      number, interval, make('td.dim', {}, value > 0 ? percent(value, sum) : '')));
   }
   parent.append(make('table.histogram', {}, make('tbody', {}, ...lines)));
 }

@@ -33,10 +33,10 @@ fn hostile_names_are_text_everywhere() {
     ledger.about.ends = HOSTILE.map(|name| (name.to_owned(), u64::MAX)).into();
     ledger.about.lasted_ms = u64::MAX;
     ledger.about.began = u64::MAX;
-    ledger.stacks[1].end = HOSTILE[4].to_owned();
-    ledger.stacks[2].cause = u32::MAX;
-    ledger.stacks[0].locations.clear();
-    ledger.stacks[1].locations = vec![1; 5000];
+    ledger.stacks.edit(1, |stack| stack.end = HOSTILE[4].to_owned());
+    ledger.stacks.edit(2, |stack| stack.cause = u32::MAX);
+    ledger.stacks.edit(0, |stack| stack.locations.clear());
+    ledger.stacks.edit(1, |stack| stack.locations = vec![1; 5000]);
     ledger.moments[7].live = f64::MAX;
     ledger.moments[8].live = -1.0;
     ledger.rows[0].mapped_live = u64::MAX;

@@ -54,6 +54,7 @@ showSearch();
 showToolbar();
 showLegend();
 showGraph();
+showWindowed();
 showTimeline();
 showTable();
 showHistogram('sizes', bytes, 'sizes', 'sizes');

@@ -23,6 +23,7 @@ const columns = sides.map((_, side) => METRICS.map((metric, index) => {
 
 /** One row's value without its interval. */
 function rowValue(row, side, metric, unit) {
+  if (windowed.sums) return isKnown(metric) ? windowed.sums[metric][row * stride + unit] : 0;
   const number = columns[side][metric][row];
   return METRICS[metric].pages ? number : sums[number * stride + unit];
 }
@@ -39,7 +40,10 @@ class Total {
   }
 
   addRow(row, side, metric) {
-    this.add(columns[side][metric][row], metric);
+    if (!windowed.sums) this.add(columns[side][metric][row], metric);
+    else if (isKnown(metric)) {
+      for (let i = 0, at = row * stride; i < stride; i++) this.parts[i] += windowed.sums[metric][at + i];
+    }
   }
 
   estimate(unit) {

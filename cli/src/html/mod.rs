@@ -8,7 +8,7 @@
 //! Whatever names the target has, the page is safe: its policy admits one script and one style, both
 //! by their hash; names travel as JSON in which no `<` is left, and the script makes text of them,
 //! never markup. The script adds sums up by itself, exactly as [`crate::profile`] does, so that every
-//! number on the page has its interval: that of a frame, of a search, of a thread.
+//! number on the page has its interval: that of a frame, of a search, of a thread, of a window of time.
 
 mod about;
 mod calls;
@@ -18,6 +18,7 @@ mod moments;
 mod number;
 mod page;
 mod sums;
+mod windows;
 
 #[cfg(test)]
 mod browser;
@@ -29,6 +30,8 @@ mod hostile_tests;
 mod program;
 #[cfg(test)]
 mod reader;
+#[cfg(test)]
+mod window_tests;
 
 use std::io::{self, Write};
 
@@ -83,6 +86,6 @@ mod tests {
 
     #[test]
     fn the_script_is_small() {
-        assert!(page::SCRIPT.len() < 60 << 10, "{}", page::SCRIPT.len());
+        assert!(page::SCRIPT.len() < 72 << 10, "{}", page::SCRIPT.len());
     }
 }

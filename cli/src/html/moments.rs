@@ -13,6 +13,10 @@ const POINTS: usize = 4000;
 pub struct Moments {
     at_ms: Vec<u64>,
     live: Vec<Number>,
+    /// The ends of its interval.
+    low: Vec<Number>,
+    /// See above.
+    high: Vec<Number>,
     allocated: Vec<Number>,
     blocks: Vec<Number>,
     mapped: Vec<u64>,
@@ -25,7 +29,7 @@ pub struct Moments {
 
 impl Moments {
     /// All of them, or so many of them that a picture looks the same.
-    pub fn new(moments: &[Moment]) -> Self {
+    pub fn new(moments: &[Moment], every: u64) -> Self {
         let mut columns = Self::default();
         // Of each group the one that held most, and the last one of all: peaks and ends stay.
         let group = moments.len().div_ceil(POINTS).max(1);
@@ -37,16 +41,19 @@ impl Moments {
         for moment in highest.chain(last) {
             // A hostile file may jump back; a picture cannot.
             if latest.is_none_or(|at| moment.at_ms > at) {
-                columns.push(moment);
+                columns.push(moment, every);
                 latest = Some(moment.at_ms);
             }
         }
         columns
     }
 
-    fn push(&mut self, moment: &Moment) {
+    fn push(&mut self, moment: &Moment, every: u64) {
         self.at_ms.push(moment.at_ms);
-        self.live.push(moment.live.into());
+        let held = moment.held(every);
+        self.live.push(held.value.into());
+        self.low.push(held.low.into());
+        self.high.push(held.high.into());
         self.allocated.push(moment.allocated.into());
         self.blocks.push(moment.blocks.into());
         self.mapped.push(moment.mapped);
@@ -67,7 +74,7 @@ mod tests {
         let mut moments: Vec<_> =
             (0..100_000).map(|at_ms| Moment { at_ms, ..Moment::default() }).collect();
         moments[77_777].live = 5.0;
-        let columns = Moments::new(&moments);
+        let columns = Moments::new(&moments, 1);
         assert!(columns.at_ms.len() <= POINTS + 1, "{}", columns.at_ms.len());
         let peak = columns.live.iter().position(|live| live.get() == 5.0).unwrap();
         assert_eq!((columns.at_ms[peak], columns.at_ms.last()), (77_777, Some(&99_999)));

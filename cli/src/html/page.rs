@@ -18,6 +18,7 @@ pub const SCRIPT: &str = concat!(
     include_str!("interval.js"),
     include_str!("data.js"),
     include_str!("measure.js"),
+    include_str!("window.js"),
     include_str!("stacks.js"),
     include_str!("colour.js"),
     include_str!("state.js"),

@@ -1,7 +1,7 @@
 //! Profiles of programs that never were: a server that leaks a little, and one with very many stacks.
 
 use crate::{
-    ledger::{Function, Ledger, Line, Location, Metric, Module, Moment, Row, Stack, Thread},
+    ledger::{Function, Ledger, Line, Location, Metric, Module, Moment, Row, Thread},
     profile::Sum,
 };
 
@@ -200,15 +200,16 @@ fn add_stack(
     size: u64,
     blocks: [u64; 5],
 ) {
-    let stack = u32::try_from(ledger.stacks.len()).unwrap();
-    ledger.stacks.push(Stack { locations, end: end.to_owned(), cause: 1 });
+    let stack = u32::try_from(ledger.stacks.count()).unwrap();
+    ledger.stacks.push(&locations, end, 1);
     let mut row = Row { stack, thread, ..Row::default() };
     for metric in Metric::ALL {
         let blocks = blocks[metric as usize];
-        row.sums[metric as usize] = match ledger.about.every {
+        let sum = match ledger.about.every {
             1 => Sum::exact(size, blocks),
             every => Sum::sampled(size, blocks, every),
         };
+        row.set(metric, &sum);
     }
     row.sizes.add(size, row.measure(Metric::Allocated).count.value);
     row.lifetimes.add(1 << (stack % 23), row.measure(Metric::Freed).count.value);

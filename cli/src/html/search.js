@@ -49,7 +49,7 @@ function showSearch() {
     input.focus();
   });
   watch(['query', 'allocators'], find);
-  watch(['query', 'allocators', 'metric', 'unit', 'thread'], tellMatched);
+  watch(['query', 'allocators', 'metric', 'unit', 'thread', 'window'], tellMatched);
 }
 
 function tellMatched() {

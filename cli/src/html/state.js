@@ -4,6 +4,8 @@ const state = {
   metric: 0,
   unit: 0,
   thread: -1,
+  /** Spans: from one to before another; `null`: the whole session. */
+  window: null,
   direction: 'down',
   shape: 'icicle',
   width: isDiff ? 'change' : 'now',

@@ -22,7 +22,7 @@ function columnsShown() {
       .map(([part, name]) => ({ id: part, name, metric: state.metric, part }));
   }
   return METRICS.map(({ name }, metric) => ({ id: String(metric), name, metric, part: 'now' }))
-    .filter(({ metric }) => !METRICS[metric].pages || hasPages);
+    .filter(({ metric }) => isKnown(metric) && (!METRICS[metric].pages || hasPages));
 }
 
 function cellOf(site, column) {
@@ -30,7 +30,7 @@ function cellOf(site, column) {
 }
 
 function showTable() {
-  watch(['metric', 'thread', 'query', 'unit'], () => {
+  watch(['metric', 'thread', 'query', 'unit', 'window'], () => {
     table.sort = isDiff ? 'change' : String(state.metric);
     table.isAscending = false;
     table.shown = FIRST;
@@ -54,6 +54,10 @@ function sortedSites(columns) {
   const column = columns.find(({ id }) => id === table.sort);
   const name = (site) => functionOf(site.call)[0];
   // What changed most comes first, in whichever direction.
+  if (windowed.sums) {
+    const isThere = (site) => site.shown.some((row) => windowed.sums[1][row * stride + 1] > 0);
+    list.splice(0, list.length, ...list.filter(isThere));
+  }
   for (const site of list) site.weight = column ? Math.abs(cellOf(site, column).value) : 0;
   list.sort((a, b) => b.weight - a.weight || (name(a) < name(b) ? -1 : name(a) > name(b) ? 1 : 0));
   // By name the order of the alphabet is the ascending one.
@@ -126,7 +130,7 @@ function cell(site, column, whole) {
     const title = 'the truth lies in here in 95 % of all cases';
     box.append(make('span.error', { title }, range(estimate, by, write)));
   }
-  if (isChosen(column.id) && !isChange && whole > 0) {
+  if (isChosen(column.id) && !isChange && whole > 0 && !isNone) {
     const bar = make('i.bar', { 'aria-hidden': 'true' });
     bar.style.width = `${Math.min(100, 100 * estimate.value / whole)}%`;
     box.prepend(make('span.share', {}, percent(estimate.value, whole)));

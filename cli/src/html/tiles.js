@@ -1,7 +1,7 @@
 // The sums of everything, which are also the choice of what the rest of the page shows.
 
 function shownTotal(side, metric, by) {
-  if (state.thread < 0) return sideTotal(side, metric, by);
+  if (state.thread < 0 && !windowed.sums) return sideTotal(side, metric, by);
   const total = new Total();
   for (let row = 0; row < rows.length; row++) if (isShown(row)) total.addRow(row, side, metric);
   return total.estimate(by);
@@ -16,10 +16,11 @@ function showTiles() {
       'data-metric': index, onclick: () => update({ metric: index }),
     }, make('span.name', {}, metric.name, make('span.what', {}, metric.what)), value, detail);
     parent.append(tile);
-    watch(['unit', 'thread', 'metric'], () => {
+    watch(['unit', 'thread', 'metric', 'window'], () => {
       const by = unitOf(index), now = shownTotal(0, index, by);
-      value.textContent = quantity(now.value, by);
-      detail.textContent = tileDetail(now, index, by);
+      tile.disabled = !isKnown(index);
+      value.textContent = tile.disabled ? '\u2013' : quantity(now.value, by);
+      detail.textContent = tile.disabled ? 'not known of a window' : tileDetail(now, index, by);
       tile.setAttribute('aria-pressed', String(state.metric === index));
     });
   });

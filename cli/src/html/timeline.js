@@ -33,12 +33,14 @@ function seriesOf(panel) {
 
 function showTimeline() {
   const parent = byId('timeline');
-  timeline.last = Math.max(...sides.map((side) => side.moments.at_ms.at(-1) || 0), 0);
+  timeline.last = Math.max(...sides.map((side) => side.moments.at_ms.at(-1) || 0), spans.at(-1) || 0);
   if (timeline.moments.at_ms.length < 2) {
     parent.replaceChildren(make('p.dim', {}, 'No moments were recorded.'));
     byId('window').hidden = true;
+    byId('window-note').hidden = true;
     return;
   }
+  byId('window-note').textContent = windowNote();
   drawTimeline();
   new ResizeObserver(() => {
     if (Math.abs(parent.clientWidth - timeline.width) > 1) drawTimeline();
@@ -68,8 +70,11 @@ function drawTimeline() {
 }
 
 function drawPanel(panel, series, top) {
-  const most = Math.max(...series.filter((each) => !isFarLimit(each, series))
+  const drawn = Math.max(...series.filter((each) => !isFarLimit(each, series))
     .flatMap((each) => each.points.map(([, value]) => value)), 1);
+  const band = series[0].name === 'live' ? bandOf(timeline.moments) : null;
+  // Of very few samples the interval would leave no room for the line.
+  const most = band ? Math.min(Math.max(drawn, ...timeline.moments.high), 2 * drawn) : drawn;
   const marks = ticks(most * 1.04, 4, 2), highest = Math.max(most * 1.04, marks.at(-1));
   const y = (value) => top + panel.height * (1 - value / highest);
   const group = makeSvg('g', {});
@@ -81,19 +86,31 @@ function drawPanel(panel, series, top) {
   const names = makeSvg('text.names', { x: MARGIN.left, y: top - 8 });
   for (const each of series) {
     const isFar = isFarLimit(each, series), name = `${each.name}${each.isBefore ? '-before' : ''}`;
+    const sure = name === 'live' && band ? ', with its 95 % interval' : '';
     names.append(makeSvg(`tspan.of-${name}`, { dx: names.childNodes.length > 0 ? 14 : 0 },
-      `\u25cf ${each.title}${isFar ? `: ${bytes(each.points.at(-1)[1])}, far above` : ''}`));
+      `\u25cf ${each.title}${sure}${isFar ? `: ${bytes(each.points.at(-1)[1])}, far above` : ''}`));
     if (isFar) continue;
     const line = each.points.map(([at, value]) => `${timeline.x(at).toFixed(1)},${y(value).toFixed(1)}`).join('L');
     const ends = [each.points[0], each.points.at(-1)].map(([at]) => timeline.x(at).toFixed(1));
     if (each.fills && !each.isBefore) {
       group.append(makeSvg(`path.area.of-${name}`, { d: `M${ends[0]},${y(0)}L${line}L${ends[1]},${y(0)}Z` }));
     }
+    if (band && name === 'live') group.append(makeSvg('path.band', { d: band(y, highest) }));
     group.append(makeSvg(`path.line.of-${name}`, { d: `M${line}` }));
   }
   group.append(names);
   if (series[0].name === 'live') group.append(peakMark(series[0], y));
   return group;
+}
+
+/** Between the ends of the intervals; none where all is known. */
+function bandOf({ at_ms, low, high }) {
+  if (low.every((end, i) => end === high[i])) return null;
+  return (y, highest) => {
+    const height = (end) => y(Math.min(end, highest)).toFixed(1);
+    const points = (ends) => at_ms.map((at, i) => `${timeline.x(at).toFixed(1)},${height(ends[i])}`);
+    return `M${[...points(low), ...points(high).reverse()].join('L')}Z`;
+  };
 }
 
 /** A limit that would press all else to the ground is told, not drawn. */

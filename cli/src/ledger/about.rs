@@ -34,6 +34,9 @@ pub struct About {
     pub missing_symbols: Vec<String>,
     /// Why stacks end, in allocations recorded.
     pub ends: BTreeMap<String, u64>,
+    /// What part of it this is, in words; all of it, if this is empty. It is never written down.
+    #[serde(skip)]
+    pub part: Vec<String>,
     /// Blocks that live shorter are temporary.
     pub temporary_ms: u64,
 }

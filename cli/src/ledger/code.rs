@@ -16,6 +16,15 @@ pub struct Module {
     pub end: u64,
     /// What must be subtracted from an address to have it in the file's own numbers.
     pub bias: u64,
+    /// Where in the file that is which was mapped at `start`. Recordings of old do not say.
+    pub file_offset: Option<u64>,
+}
+
+impl Module {
+    /// Where in the file its first piece of code is; if nobody knows, where it is in most files.
+    pub fn offset_of_start(&self) -> u64 {
+        self.file_offset.unwrap_or_else(|| self.start.saturating_sub(self.bias))
+    }
 }
 
 /// A function.
@@ -55,17 +64,6 @@ pub struct Line {
     pub function: u32,
     /// The line of the call.
     pub line: Option<u32>,
-}
-
-/// A stack of calls.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stack {
-    /// The innermost first.
-    pub locations: Vec<u32>,
-    /// Why it goes no further, in one word; `outermost` is a whole stack.
-    pub end: String,
-    /// Which of its calls (inlined ones count) caused the allocation: those before are allocators.
-    pub cause: u32,
 }
 
 /// One call of a stack, with everything about it.

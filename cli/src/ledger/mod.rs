@@ -19,16 +19,22 @@
 )]
 
 mod about;
+mod classes;
 mod code;
+mod course;
 mod moment;
 mod row;
 #[cfg(test)]
 pub mod sample;
+mod stacks;
 
 pub use about::{About, Loss};
-pub use code::{Call, Function, Line, Location, Module, Stack};
-pub use moment::Moment;
+pub use classes::{lifetimes, sizes};
+pub use code::{Call, Function, Line, Location, Module};
+pub use course::{Cell, Course, Fate};
+pub use moment::{Ends, Moment};
 pub use row::{Metric, Row, Thread};
+pub use stacks::{Stack, Stacks};
 
 use crate::profile::Estimate;
 pub use crate::profile::Histogram;
@@ -45,7 +51,7 @@ pub struct Ledger {
     /// Addresses of code, each with the calls that were inlined there.
     pub locations: Vec<Location>,
     /// Call stacks.
-    pub stacks: Vec<Stack>,
+    pub stacks: Stacks,
     /// Threads; the first stands for those that are not told apart.
     pub threads: Vec<Thread>,
     /// What each stack asked for, by thread. No two have the same stack and thread.
@@ -57,13 +63,14 @@ pub struct Ledger {
     pub peak: Estimate,
     /// In the order of time.
     pub moments: Vec<Moment>,
+    /// How the sums came about, if that was asked for.
+    pub course: Course,
 }
 
 impl Ledger {
     /// The calls of a stack, the innermost first, inlined ones on their own.
     pub fn calls(&self, stack: u32) -> impl DoubleEndedIterator<Item = Call<'_>> {
-        let stack = self.stacks.get(stack as usize);
-        let locations = stack.map_or(&[][..], |stack| &stack.locations);
+        let locations = self.stacks.get(stack).map_or(&[][..], |stack| stack.locations);
         locations.iter().filter_map(|&at| self.locations.get(at as usize)).flat_map(
             move |location| {
                 let module = &self.modules[location.module as usize];
@@ -80,15 +87,14 @@ impl Ledger {
 
     /// The functions of these calls, by their numbers.
     pub fn functions_of(&self, stack: u32) -> impl DoubleEndedIterator<Item = u32> {
-        let stack = self.stacks.get(stack as usize);
-        let locations = stack.map_or(&[][..], |stack| &stack.locations);
+        let locations = self.stacks.get(stack).map_or(&[][..], |stack| stack.locations);
         let known = locations.iter().filter_map(|&at| self.locations.get(at as usize));
         known.flat_map(|location| location.lines.iter().map(|line| line.function))
     }
 
     /// The call that caused the allocations of a stack: the first that is not an allocator's.
     pub fn cause(&self, stack: u32) -> Option<Call<'_>> {
-        let cause = self.stacks.get(stack as usize)?.cause as usize;
+        let cause = self.stacks.get(stack)?.cause as usize;
         self.calls(stack).nth(cause)
     }
 
@@ -107,7 +113,7 @@ impl Ledger {
                 stack.locations.iter().all(|&location| within(location, self.locations.len()))
             })
             && self.rows.iter().all(|row| {
-                within(row.stack, self.stacks.len()) && within(row.thread, self.threads.len())
+                within(row.stack, self.stacks.count()) && within(row.thread, self.threads.len())
             })
     }
 }

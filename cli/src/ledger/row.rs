@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Histogram;
-use crate::profile::{Measure, Sum};
+use crate::profile::{Flow, Measure, Sum, Tally};
 
 /// A thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,8 +50,8 @@ pub struct Row {
     pub stack: u32,
     /// The thread.
     pub thread: u32,
-    /// By [`Metric`].
-    pub sums: [Sum; 5],
+    /// Blocks of the heap.
+    pub heap: Tally,
     /// Bytes of pages mapped since the attach, and those of them still mapped.
     pub mapped: u64,
     /// See above.
@@ -81,24 +81,61 @@ impl Metric {
     }
 }
 
+impl From<Metric> for Flow {
+    fn from(metric: Metric) -> Self {
+        match metric {
+            Metric::Live => Self::Live,
+            Metric::Allocated => Self::Allocated,
+            Metric::Freed => Self::Freed,
+            Metric::Peak => Self::Peak,
+            Metric::Temporary => Self::Temporary,
+        }
+    }
+}
+
 impl Row {
     /// One of the sums.
-    pub fn sum(&self, metric: Metric) -> &Sum {
-        &self.sums[metric as usize]
+    pub fn sum(&self, metric: Metric) -> Sum {
+        self.heap.sum(metric.into())
+    }
+
+    /// All of them, by [`Metric`].
+    pub fn sums(&self) -> [Sum; 5] {
+        Metric::ALL.map(|metric| self.sum(metric))
     }
 
     /// One of the sums, with its intervals.
     pub fn measure(&self, metric: Metric) -> Measure {
-        self.sum(metric).measure()
+        self.heap.measure(metric.into())
+    }
+
+    /// Puts a sum in the place of one.
+    pub fn set(&mut self, metric: Metric, sum: &Sum) {
+        self.heap.set(metric.into(), sum);
     }
 
     /// Adds all that another asked for.
     pub fn merge(&mut self, other: &Self) {
-        self.sums.iter_mut().zip(&other.sums).for_each(|(sum, more)| sum.merge(more));
+        self.heap.merge(&other.heap);
         self.mapped = self.mapped.saturating_add(other.mapped);
         self.mapped_live = self.mapped_live.saturating_add(other.mapped_live);
         self.sizes.merge(&other.sizes);
         self.lifetimes.merge(&other.lifetimes);
         self.reallocated += other.reallocated;
+    }
+}
+
+#[cfg(test)]
+impl Row {
+    /// Puts others in the place of all sums, by [`Metric`].
+    pub fn set_sums(&mut self, sums: [Sum; 5]) {
+        Metric::ALL.into_iter().zip(&sums).for_each(|(metric, sum)| self.set(metric, sum));
+    }
+
+    /// Adds to one of the sums.
+    pub fn add(&mut self, metric: Metric, more: &Sum) {
+        let mut sum = self.sum(metric);
+        sum.merge(more);
+        self.set(metric, &sum);
     }
 }

@@ -1,6 +1,6 @@
 //! A small ledger for tests: numbers that are easy to add up.
 
-use super::{Function, Ledger, Line, Location, Metric, Module, Moment, Row, Stack, Thread};
+use super::{Function, Ledger, Line, Location, Metric, Module, Moment, Row, Thread};
 use crate::profile::{Estimate, Sum};
 
 /// Two stacks below `main`, and one of another thread; every block is known.
@@ -11,6 +11,7 @@ pub fn ledger() -> Ledger {
         start,
         end: start + 0x10_000,
         bias: start,
+        file_offset: Some(0),
     };
     let function = |name: &str, file: &str, module| Function {
         name: name.to_owned(),
@@ -23,11 +24,6 @@ pub fn ledger() -> Ledger {
         module,
         offset: address & 0xffff,
         lines: lines.iter().map(|&(function, line)| Line { function, line: Some(line) }).collect(),
-    };
-    let stack = |locations: &[u32], cause| Stack {
-        locations: locations.to_vec(),
-        end: "outermost".to_owned(),
-        cause,
     };
     let mut ledger = Ledger {
         modules: vec![
@@ -48,10 +44,12 @@ pub fn ledger() -> Ledger {
             location(0x40_2200, 0, &[(3, 7)]),
             location(0x40_3300, 0, &[(4, 99)]),
         ],
-        stacks: vec![stack(&[0, 1, 2], 1), stack(&[0, 2], 1), stack(&[0, 3], 1)],
         threads: vec![Thread::default(), Thread { tid: 4711, name: "worker".to_owned() }],
         ..Ledger::default()
     };
+    for locations in [&[0, 1, 2][..], &[0, 2], &[0, 3]] {
+        ledger.stacks.push(locations, "outermost", 1);
+    }
     ledger.about.pid = 4242;
     ledger.about.command = "list --long".to_owned();
     ledger.about.began = 1_700_000_000;
@@ -69,7 +67,7 @@ pub fn ledger() -> Ledger {
     for (stack, thread, size, blocks) in rows {
         let mut row = Row { stack, thread, ..Row::default() };
         for metric in Metric::ALL {
-            row.sums[metric as usize] = Sum::exact(size, blocks[metric as usize]);
+            row.set(metric, &Sum::exact(size, blocks[metric as usize]));
         }
         row.sizes.add(size, row.measure(Metric::Allocated).count.value);
         row.lifetimes.add(300, row.measure(Metric::Freed).count.value);

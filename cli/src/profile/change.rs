@@ -59,6 +59,20 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// Whose they are.
+    pub fn row(&self) -> RowId {
+        match *self {
+            Self::Allocated { kind, .. }
+            | Self::Freed { kind, .. }
+            | Self::Restored { kind, .. } => kind.row,
+            Self::Mapped { row, .. } | Self::Unmapped { row, .. } | Self::Remained { row, .. } => {
+                row
+            }
+        }
+    }
+}
+
 /// Whoever wants to know of all changes.
 pub trait Journal {
     /// The next one.

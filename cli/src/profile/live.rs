@@ -50,6 +50,11 @@ impl LiveSet {
         self.table.len()
     }
 
+    /// All of them, in no order.
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.table.blocks()
+    }
+
     /// What did not add up so far.
     pub fn oddities(&self) -> Oddities {
         self.oddities

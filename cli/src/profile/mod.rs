@@ -12,6 +12,7 @@
 
 mod announced;
 mod block;
+mod bound;
 mod change;
 mod estimate;
 mod histogram;
@@ -30,13 +31,14 @@ mod hostile;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
-mod simulation;
+pub mod simulation;
 #[cfg(test)]
 mod throughput;
 #[cfg(test)]
 mod truth;
 
 pub use block::{Kind, RowId};
+pub use bound::Bound;
 pub use change::{Change, Journal};
 pub use estimate::{Estimate, Measure, SUMS, Samples};
 pub use histogram::Histogram;
@@ -182,6 +184,16 @@ impl Profile {
     /// The recorded blocks that are live.
     pub fn live_records(&self) -> usize {
         self.live.len()
+    }
+
+    /// The recorded blocks themselves, in no order.
+    pub fn live_blocks(&self) -> impl Iterator<Item = crate::check::Block> {
+        let rows = self.sheet.rows.all();
+        self.live.blocks().map(|block| crate::check::Block {
+            at: block.at().get(),
+            size: block.kind().size,
+            stack: rows.get(block.kind().row.0 as usize).map_or(0, |row| row.stack.0),
+        })
     }
 
     /// What did not add up among the blocks.

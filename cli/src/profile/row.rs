@@ -108,7 +108,13 @@ impl Tally {
 
     /// One of the sums, with its intervals.
     pub fn measure(&self, flow: Flow) -> Measure {
-        self.sum(flow).measure()
+        let sampled = self.sampled.as_ref().map(|sums| sums[flow as usize].measure());
+        self.exact[flow as usize].and(sampled.unwrap_or_default())
+    }
+
+    /// Whether anything in it is sampled.
+    pub fn is_sampled(&self) -> bool {
+        self.sampled.as_ref().is_some_and(|sums| sums.iter().any(|sum| sum.seen() > 0))
     }
 
     /// One of the sums, to be added to others.
@@ -175,6 +181,12 @@ impl Row {
         self.sizes.merge(&other.sizes);
         self.lifetimes.merge(&other.lifetimes);
         self.exchanged += other.exchanged;
+    }
+
+    /// A word out of each of its cache lines.
+    pub fn touch(&self) -> u64 {
+        let [first, .., last] = &self.heap.exact;
+        first.count ^ last.count ^ self.pages.mapped ^ u64::from(self.peaks)
     }
 
     /// Whether it has asked for anything.

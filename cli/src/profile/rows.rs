@@ -15,7 +15,7 @@ const NONE: u32 = u32::MAX;
 pub struct Rows {
     /// By the number of the stack: the row that was asked for last.
     first: Vec<u32>,
-    /// By row: another one of the same stack.
+    /// By row that was asked for: another one of the same stack.
     next: Vec<u32>,
     /// The first is the unknown one.
     rows: Vec<Row>,
@@ -58,6 +58,8 @@ impl Rows {
                 _ => return RowId(0),
             };
             self.rows.push(Row::new(stack, thread));
+            // Rows that are known from elsewhere have none.
+            self.next.resize(at as usize, NONE);
             self.next.push(self.first[number]);
         } else if before != NONE {
             self.next[before as usize] = self.next[at as usize];
@@ -78,10 +80,22 @@ impl Rows {
         &self.rows
     }
 
-    /// Adds a row that is known from elsewhere.
-    pub fn push(&mut self, row: Row) {
-        self.next.push(NONE);
-        self.rows.push(row);
+    /// Adds rows that are known from elsewhere, by their threads.
+    pub fn extend(&mut self, threads: impl ExactSizeIterator<Item = u16>) {
+        self.rows.reserve_exact(threads.len());
+        self.rows.extend(threads.map(|thread| Row { thread, ..Row::default() }));
+    }
+
+    /// Loads what changes of these rows will touch. Changes that follow one another wait for memory
+    /// one after the other; these loads depend on nothing and wait together.
+    pub fn warm(&self, rows: impl Iterator<Item = RowId>) {
+        let loaded = rows.filter_map(|row| self.rows.get(row.0 as usize));
+        std::hint::black_box(loaded.fold(0, |sum, row| sum ^ row.touch()));
+    }
+
+    /// All of them, and nothing else.
+    pub fn into_all(self) -> Vec<Row> {
+        self.rows
     }
 }
 

@@ -17,6 +17,9 @@ use super::{
     tick::{Tick, micros},
 };
 
+/// Changes whose rows are fetched from memory at once; more would outrun the first cache.
+const TOGETHER: usize = 64;
+
 /// The sums.
 #[derive(Debug)]
 pub struct Sheet {
@@ -88,6 +91,14 @@ impl Sheet {
         }
     }
 
+    /// Takes in much of what happened, each with its time in ticks.
+    pub fn apply_all(&mut self, changes: &[(u64, Change)]) {
+        for some in changes.chunks(TOGETHER) {
+            self.rows.warm(some.iter().map(|(_, change)| change.row()));
+            some.iter().for_each(|(now, change)| self.apply(change, Tick::of(*now)));
+        }
+    }
+
     /// What is live and what was allocated in all rows together, for whoever asks often.
     pub fn heap(&self) -> &Tally {
         &self.total.heap
@@ -116,6 +127,17 @@ impl Sheet {
             row.heap.note_peak();
         }
         row
+    }
+
+    /// All rows as if this was the end.
+    pub fn into_rows(mut self) -> Vec<Row> {
+        if self.is_at_peak() {
+            self.note_peak();
+        }
+        let peaks = self.peaks;
+        let mut rows = self.rows.into_all();
+        rows.iter_mut().filter(|row| row.peaks != peaks).for_each(|row| row.heap.note_peak());
+        rows
     }
 
     /// All rows together, as if this was the end.

@@ -5,7 +5,7 @@ use heapattach_injector::{
     event::{Event, Origin, StackId, What},
 };
 
-use super::{Limits, Profile, Tick};
+use super::{Estimate, Flow, Histogram, Limits, Profile, Tick, micros};
 
 /// SplitMix64: the same numbers for the same seed, everywhere and for ever.
 #[derive(Debug)]
@@ -59,6 +59,9 @@ const SHAPES: [Shape; 12] = [
     Shape { blocks: 3_000, mortal: 30, sizes: |_| 24 },
 ];
 
+/// Moments of a run.
+const MOMENTS: usize = 4;
+
 /// Whether the sizes of a site go from a few bytes to thousands.
 pub fn is_mixed(site: usize) -> bool {
     matches!(site, 3 | 10)
@@ -98,6 +101,8 @@ impl Sums {
 
 struct Made {
     site: usize,
+    /// When it was made, in steps.
+    born: usize,
     size: u64,
     p: f64,
     /// Its address and stamp, if it was sampled.
@@ -113,6 +118,13 @@ pub struct Run {
     pub allocated: [Sums; 13],
     /// The blocks live at the end by site.
     pub live: [Sums; 13],
+    /// The numbers of blocks by the bucket of their size, and of those given back by that of their
+    /// lifetime: a step of the program is a tick.
+    pub sizes: Vec<Known>,
+    /// See above.
+    pub lifetimes: Vec<Known>,
+    /// Bytes live at some steps: what there were, and what was thought then.
+    pub moments: Vec<(Known, Estimate)>,
 }
 
 /// Lets the program run once. It spends the same time at each of the intervals.
@@ -123,6 +135,9 @@ pub fn run(seed: u64, intervals: &[u64]) -> Run {
         lots.extend(std::iter::repeat_n(site, shape.blocks.try_into().expect("small")));
     }
     let (mut allocated, mut live) = ([Sums::default(); 13], [Sums::default(); 13]);
+    let mut sizes = vec![Known::default(); Histogram::BUCKETS];
+    let (mut lifetimes, mut moments) = (sizes.clone(), Vec::new());
+    let mut profile = Profile::new(Limits { blocks: 10_000, ranges: 1, rows: 12 }, 1);
     let mut events = Vec::new();
     let mut blocks: Vec<Made> = Vec::new();
     let steps = lots.len();
@@ -135,7 +150,7 @@ pub fn run(seed: u64, intervals: &[u64]) -> Run {
         }
         let site = lots[random.pick(steps)];
         let size = (SHAPES[site].sizes)(&mut random);
-        let mut made = Made { site, size, p: 1.0, sampled: None };
+        let mut made = Made { site, born: step, size, p: 1.0, sampled: None };
         let mut taken = size >= interval;
         if !taken {
             made.p = -(-(size as f64) / interval as f64).exp_m1();
@@ -156,25 +171,35 @@ pub fn run(seed: u64, intervals: &[u64]) -> Run {
             });
             made.sampled = Some((at, stamp));
         }
+        sizes[Histogram::bucket(size)].add(1.0, made.p);
         allocated[site].add(&made);
         allocated[12].add(&made);
         blocks.push(made);
         let victim = random.pick(blocks.len());
-        if random.below(100) < SHAPES[blocks[victim].site].mortal
-            && let Some((at, name)) = blocks.swap_remove(victim).sampled
-        {
-            events.push(Event {
-                stamp: stamp + 1,
-                origin: Origin::default(),
-                what: What::Freed { at, block: Some(name) },
-            });
+        if random.below(100) < SHAPES[blocks[victim].site].mortal {
+            let gone = blocks.swap_remove(victim);
+            let lifetime = micros((step - gone.born) as u64);
+            lifetimes[Histogram::bucket(lifetime)].add(1.0, gone.p);
+            if let Some((at, name)) = gone.sampled {
+                events.push(Event {
+                    stamp: stamp + 1,
+                    origin: Origin::default(),
+                    what: What::Freed { at, block: Some(name) },
+                });
+            }
+        }
+        let now = Tick(u32::try_from(step).expect("some ten thousand"));
+        profile.apply(&events, now, &mut ());
+        events.clear();
+        if step % (steps / MOMENTS) == steps / MOMENTS - 1 {
+            let mut known = Known::default();
+            blocks.iter().for_each(|block| known.add(block.size as f64, block.p));
+            moments.push((known, profile.sheet().heap().measure(Flow::Live).bytes));
         }
     }
     for block in &blocks {
         live[block.site].add(block);
         live[12].add(block);
     }
-    let mut profile = Profile::new(Limits { blocks: 10_000, ranges: 1, rows: 12 }, 1);
-    profile.apply(&events, Tick(0), &mut ());
-    Run { profile, allocated, live }
+    Run { profile, allocated, live, sizes, lifetimes, moments }
 }

@@ -39,6 +39,14 @@ impl Exact {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.count = self.count.saturating_add(other.count);
     }
+
+    /// Together with what samples stand for.
+    pub fn and(self, sampled: Measure) -> Measure {
+        Measure {
+            bytes: sampled.bytes.plus(float(self.bytes)),
+            count: sampled.count.plus(float(self.count)),
+        }
+    }
 }
 
 impl Sum {
@@ -80,12 +88,7 @@ impl Sum {
 
     /// With its intervals.
     pub fn measure(&self) -> Measure {
-        let Measure { bytes, count } =
-            self.sampled.as_ref().map(|sum| sum.measure()).unwrap_or_default();
-        Measure {
-            bytes: bytes.plus(float(self.exact.bytes)),
-            count: count.plus(float(self.exact.count)),
-        }
+        self.exact.and(self.sampled.as_ref().map(|sum| sum.measure()).unwrap_or_default())
     }
 
     /// The records behind it.

@@ -71,6 +71,12 @@ impl Table {
         self.blocks.len() - self.vacant.len()
     }
 
+    /// All of them, in no order.
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        let taken = self.slots.iter().filter(|slot| slot.place != NOWHERE);
+        taken.map(|slot| &self.blocks[slot.place as usize])
+    }
+
     /// The block at this address.
     pub fn get(&self, at: RemoteAddr) -> Option<&Block> {
         let at = narrow(at);

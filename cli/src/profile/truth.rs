@@ -1,7 +1,7 @@
 //! Do the 95 % intervals hold the truth in 95 % of cases? Some thousand made-up programs tell.
 
 use super::{
-    Estimate, Flow,
+    Bound, Estimate, Flow,
     simulation::{Known, Run, is_mixed, run},
 };
 
@@ -110,6 +110,24 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
 #[test]
 fn intervals_hold_the_truth_when_the_sampling_interval_changes_in_mid_run() {
     expect_good(&scores(2_000, &[16_384, 32_768, 8_192, 16_384]));
+}
+
+#[test]
+fn intervals_of_moments_hold_the_truth_as_often_as_they_say() {
+    let (mut score, mut bounds) = (Score::default(), Score::default());
+    for seed in 1..=500 {
+        for (known, estimate) in run(seed, &[16_384]).moments {
+            score.add(estimate, &known);
+            // What is said of a moment of which only the value is known.
+            bounds.add(Bound::bytes(estimate.value, 16_384).estimate(), &known);
+        }
+    }
+    let (coverage, width) = (score.coverage(), score.width());
+    println!("moments covered {coverage:.2} %, width {width:.3}");
+    assert!((93.5..=96.5).contains(&coverage) && width <= 1.1, "{coverage:.2} % {width:.3}");
+    let (coverage, width) = (bounds.coverage(), bounds.width());
+    println!("bounds covered {coverage:.2} %, width {width:.3}");
+    assert!(coverage >= 95.0 && width <= 2.0, "{coverage:.2} % {width:.3}");
 }
 
 /// More cases than anyone waits for at each commit, to see past the noise of a thousand.

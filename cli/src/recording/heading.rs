@@ -13,6 +13,9 @@ pub struct Heading {
     pub about: About,
     /// Which frames the user looks past.
     pub hide_frames: Vec<String>,
+    /// When the disk took nothing, in milliseconds since counting began: of these times there are no
+    /// events, only sums at the end of each.
+    pub holes: Vec<[u64; 2]>,
     /// Whether it came to its end.
     pub is_final: bool,
 }

@@ -14,52 +14,73 @@
 //! `--max-size` is reached a new file with a snapshot in the place of what happened until then
 //! takes the place of the old one.
 //!
-//! Numbers of events and sums are packed (`changes`, `snapshot`, `rows`), all else is JSON. Memory
+//! Numbers of events and sums are packed (`changes`, `snapshot`, `rows`), all else is JSON. Where
+//! the disk takes nothing for a while, events of that time are left out and the heading says when;
+//! nobody waits longer than `tape::Patience`. Memory
 //! of the target is never part of it, nor are the addresses of its blocks; its command line is,
 //! unless it was to be left out.
 //!
 //! # The promise
 //!
-//! A heapattach reads the recordings of every earlier one that has the same version in the first
-//! line. New fields in JSON do not change the version: who does not know them passes over them. Any
-//! other change does, and then this is said instead of guessing.
+//! A heapattach reads the recordings of every earlier one. New fields in JSON do not change the
+//! version in the first line: who does not know them passes over them. Any other change does, and
+//! whoever meets a later version than his own says so instead of guessing. Version 2 has the changes
+//! coded by a model that learns (`model`); `version1` reads those of version 1.
 
+mod ahead;
 mod assembly;
 mod block;
 mod changes;
+mod coder;
+mod compaction;
+mod course;
+mod disk;
 mod error;
 mod heading;
+mod model;
+mod numbers;
+mod part;
 mod place;
+mod recent;
 mod rows;
 mod scribe;
+mod shelf;
 mod snapshot;
 #[cfg(test)]
 mod speed;
 mod tape;
 #[cfg(test)]
-mod tests;
+pub mod tests;
+mod version1;
 mod wire;
+mod writer;
 
 use std::{fs::File, io::Read, ops::Range, path::Path, time::Duration};
 
 pub use error::RecordingError;
 pub use heading::{Heading, Mark};
-pub use place::{Store, create, create_for};
+pub use part::Part;
+pub use place::{Store, create, create_beside, create_for};
 pub use scribe::{Scribe, StackSource};
-pub use tape::Tape;
+pub use tape::{Haste, Patience, Tape};
 
 use serde::de::DeserializeOwned;
 
 use crate::{
     clock::Clock,
-    ledger::{Ledger, Moment, Thread},
+    ledger::{Ledger, Module, Moment, Thread},
     naming::Code,
-    profile::{Row, Sheet, Tick, micros, ticks},
+    profile::{Change, Sheet, Tick, micros, ticks},
+    quantity::time,
     symbols::{Known, Symbols, printable::printable},
 };
 use assembly::{Parts, assemble};
 use block::{Content, Place};
+use part::Births;
 use rows::Table;
+
+/// Changes that are handed from one thread to the other at once.
+const TOGETHER: usize = 2048;
 
 /// Threads and moments beyond this are left out.
 const THREADS: usize = 1 << 16;
@@ -71,6 +92,7 @@ const NAMES: usize = 1 << 22;
 #[derive(Debug)]
 pub struct Recording {
     file: File,
+    version: u32,
     heading: Heading,
     known: Vec<Known>,
     threads: Vec<Thread>,
@@ -99,14 +121,20 @@ impl Recording {
         let mut title = Vec::new();
         let longest = block::title().len() as u64 + 10;
         Read::by_ref(&mut file).take(longest).read_to_end(&mut title).map_err(failed("read"))?;
-        let begin = version(&title, path)?;
-        Self::of(file, begin).ok_or_else(|| RecordingError::Empty(path.to_owned()))
+        let (version, begin) = version(&title, path)?;
+        Self::read(file, version, begin).ok_or_else(|| RecordingError::Empty(path.to_owned()))
+    }
+
+    /// Of a file that this heapattach writes, or has written.
+    pub fn of(file: File) -> Option<Self> {
+        Self::read(file, block::VERSION, block::title().len() as u64)
     }
 
     /// Of a file whose first block is there.
-    pub fn of(file: File, begin: u64) -> Option<Self> {
+    fn read(file: File, version: u32, begin: u64) -> Option<Self> {
         let mut recording = Self {
             file,
+            version,
             heading: Heading::default(),
             known: Vec::new(),
             threads: Vec::new(),
@@ -117,18 +145,34 @@ impl Recording {
             course: Vec::new(),
             damage: None,
         };
-        let (mut at, mut has_heading) = (begin, false);
         let length = recording.file.metadata().ok()?.len();
-        while at < length {
-            let place = block::find(&recording.file, at);
-            let Some(place) = place.filter(|place| recording.take(place).is_some()) else {
-                recording.damage = Some(format!(
-                    "the file is damaged, or was cut off, after {at} of {length} bytes"
-                ));
-                break;
+        let file = recording.file.try_clone().ok()?;
+        let (mut at, mut taken, mut has_heading) = (begin, begin, false);
+        let mut next = || {
+            let place = block::find(&file, at)?;
+            // What happened is read when it is known which part of the time is wanted.
+            let content = match place.content {
+                Content::Changes | Content::Snapshot => block::read_head(&file, &place),
+                _ => block::read(&file, &place),
             };
-            has_heading |= place.content == Content::About;
             at = place.end();
+            content.map(|content| (place, content))
+        };
+        let read = |give: &mut dyn FnMut((Place, Vec<u8>)) -> bool| {
+            while next().is_some_and(&mut *give) {}
+        };
+        ahead::each(read, |(place, content)| {
+            let is_taken = recording.take(&place, &content).is_some();
+            if is_taken {
+                has_heading |= place.content == Content::About;
+                taken = place.end();
+            }
+            is_taken
+        });
+        if taken < length {
+            recording.damage = Some(format!(
+                "the file is damaged, or was cut off, after {taken} of {length} bytes"
+            ));
         }
         recording.clean();
         has_heading.then_some(recording)
@@ -139,15 +183,23 @@ impl Recording {
     /// Where what happened had to make room for snapshots, a part that begins then begins with the
     /// session, and ends at a snapshot; the ledger's `blind` says so.
     pub fn ledger(&self, window: Option<Range<Duration>>) -> Ledger {
-        let course = window.map(|window| ticks(window.start)..ticks(window.end));
+        self.part(&Part { window, ..Part::default() })
+    }
+
+    /// The same of a part that may be one of ages, too.
+    pub fn part(&self, part: &Part) -> Ledger {
+        let course = part.window.as_ref().map(|window| ticks(window.start)..ticks(window.end));
+        let whole = self.length();
+        let end = course.as_ref().map_or(whole, |course| course.end.min(whole));
+        let births = part.births(end);
         let mut heading = self.heading.clone();
-        let (sheet, begin, notes) = self.sheet(course.as_ref());
+        let (sheet, begin, notes) = self.sheet(course.as_ref(), births.as_ref());
+        heading.about.part = part.words();
         heading.about.blind.extend(notes);
+        heading.about.blind.extend(births.iter().filter_map(|births| births.note(end)));
         heading.about.blind.extend(self.damage.clone());
         let millis = |ticks: u64| micros(ticks) / 1000;
         let mut moments = self.moments.clone();
-        let whole = self.length();
-        let end = course.as_ref().map_or(whole, |course| course.end.min(whole));
         if course.is_some() {
             let range = millis(begin)..=millis(end);
             moments.retain(|moment| range.contains(&moment.at_ms));
@@ -155,8 +207,19 @@ impl Recording {
         }
         heading.about.lasted_ms = millis(end.saturating_sub(begin));
         let code = if self.code.locations.is_empty() { self.look_up() } else { self.code.clone() };
+        let mut code = code;
+        self.place(&mut code.modules);
         let (table, threads) = (&self.table, &self.threads[..]);
-        assemble(Parts { heading, code, table, threads, sheet: &sheet, moments })
+        let known: Vec<bool> = sheet.rows.all().iter().map(|row| row.is_known()).collect();
+        let mut ledger = assemble(Parts { heading, code, table, threads, sheet, moments });
+        if part.with_course {
+            let time = begin..course.map_or(u64::MAX, |course| course.end);
+            ledger.course = self.course(&known, &ledger, time, end, births.as_ref());
+        }
+        if births.is_some() {
+            part::without_pages(&mut ledger);
+        }
+        ledger
     }
 
     /// The course of time.
@@ -188,19 +251,18 @@ impl Recording {
     }
 
     /// Takes in what a block says; `None` if it is nonsense.
-    fn take(&mut self, place: &Place) -> Option<()> {
-        let content = block::read(&self.file, place)?;
+    fn take(&mut self, place: &Place, content: &[u8]) -> Option<()> {
         match place.content {
-            Content::About => self.heading = json(&content)?,
-            Content::Modules => self.known = json(&content)?,
-            Content::Threads => self.threads = json(&content)?,
-            Content::Rows => self.table.add(&content)?,
-            Content::Changes => self.course.push((changes::begin(&content)?, *place)),
-            Content::Snapshot => self.course.push((snapshot::head(&content)?.0, *place)),
-            Content::Moments => self.moments.extend(json::<Vec<Moment>>(&content)?),
-            Content::Marks => self.marks.extend(json::<Vec<Mark>>(&content)?),
+            Content::About => self.heading = json(content)?,
+            Content::Modules => self.known = json(content)?,
+            Content::Threads => self.threads = json(content)?,
+            Content::Rows => self.table.add(content)?,
+            Content::Changes => self.course.push((changes::begin(content)?, *place)),
+            Content::Snapshot => self.course.push((snapshot::head(content)?.0, *place)),
+            Content::Moments => self.moments.extend(json::<Vec<Moment>>(content)?),
+            Content::Marks => self.marks.extend(json::<Vec<Mark>>(content)?),
             Content::Names => {
-                let more: Code = json(&content)?;
+                let more: Code = json(content)?;
                 self.code.modules.extend(more.modules);
                 self.code.functions.extend(more.functions);
                 self.code.locations.extend(more.locations);
@@ -222,69 +284,172 @@ impl Recording {
         }
     }
 
+    /// Tells modules where in their files they begin, which names of old do not.
+    fn place(&self, modules: &mut [Module]) {
+        for (module, known) in modules.iter_mut().zip(&self.known) {
+            let first = known.pieces.first().filter(|first| first.start == module.start);
+            module.file_offset = module.file_offset.or(first.map(|first| first.file_offset));
+        }
+    }
+
     /// Names from the files on this machine.
     fn look_up(&self) -> Code {
         let mut symbols = Symbols::of(&self.known);
-        let frames = self.table.stacks.iter().flat_map(|stack| stack.frames.iter().copied());
-        Code::of(frames, &mut symbols)
+        Code::of(self.table.addresses.iter().copied(), &mut symbols)
     }
 
-    /// The sums of a part of the time, when it begins, and what is to be said of it.
-    fn sheet(&self, part: Option<&Range<u64>>) -> (Sheet, u64, Option<String>) {
+    /// The sums of a part of the time and of some blocks, when it begins, and what is to be said of
+    /// it.
+    fn sheet(
+        &self,
+        part: Option<&Range<u64>>,
+        births: Option<&Births>,
+    ) -> (Sheet, u64, Vec<String>) {
         let mut sheet = Sheet::new(self.table.rows.len(), Clock::temporary());
-        let rows = self.table.rows.iter().skip(1);
-        rows.for_each(|&(_, thread)| sheet.rows.push(Row { thread, ..Row::default() }));
-        let is_log = |place: &Place| place.content == Content::Changes;
-        let first_log = self.course.iter().position(|(_, place)| is_log(place));
-        let snapshots = |to: usize| {
-            let before = self.course[..to].iter().enumerate().rev();
-            before.filter(|(_, (_, place))| !is_log(place)).map(|(at, (now, _))| (at, *now)).next()
-        };
+        sheet.rows.extend(self.table.rows.iter().skip(1).map(|&(_, thread)| thread));
         let end = part.map_or(u64::MAX, |part| part.end);
         let begin = part.map_or(0, |part| part.start);
-        // Before this nobody knows in which order things happened.
-        let logged_from = first_log.and_then(snapshots).map_or(0, |(_, now)| now);
-        let has_log = first_log.is_some();
-        if begin > 0 && has_log && begin >= logged_from {
+        let logged_from = self.logged_from();
+        let known_from = logged_from.unwrap_or_else(|| self.length());
+        let (births, note) = births.map(|births| births.beyond(known_from)).unzip();
+        let mut notes: Vec<String> = note.flatten().into_iter().collect();
+        // What is given back was born in this time, too: the sheet sees to it.
+        let is_meant = |now: u64, change: &Change| {
+            births.as_ref().is_none_or(|births| births.contain(now, change))
+        };
+        let hole = self.hole(begin, end);
+        if begin > 0 && logged_from.is_some_and(|from| begin >= from) && hole.is_none() {
             sheet.begin_at(Tick::of(begin));
-            self.replay(&mut sheet, 0, begin..end);
-            return (sheet, begin, None);
+            self.changes_in(0, begin..end, is_meant, |changes| sheet.apply_all(changes));
+            return (sheet, begin, notes);
         }
-        let known = self.course.iter().position(|(now, _)| *now > end).unwrap_or(self.course.len());
-        let last = snapshots(known).map_or(0, |(at, _)| at + 1);
-        for (_, place) in self.course[..last].iter().filter(|(_, place)| !is_log(place)) {
+        // Sums do not tell ages: what came after them is told by what happened.
+        let until = if births.is_some() { end.min(known_from) } else { end };
+        let is_log = |place: &Place| place.content == Content::Changes;
+        let known = self.course.iter().position(|(now, _)| *now > until);
+        let to = known.unwrap_or(self.course.len());
+        let last = self.snapshot_before(to).map_or(0, |at| at + 1);
+        let is_wanted = births.as_ref().is_none_or(|births| births.reach_before(known_from));
+        let sums = self.course[..last].iter().filter(|(_, place)| !is_log(place) && is_wanted);
+        for (_, place) in sums {
             let content = block::read(&self.file, place);
             let piece = content.and_then(|text| snapshot::decode(&text, self.table.rows.len()));
             if let Some(piece) = piece {
                 sheet.resume(piece);
             }
         }
-        self.replay(&mut sheet, last, 0..end);
-        let is_rough = part.is_some() && (begin > 0 || end < logged_from || !has_log);
-        let note = is_rough.then(|| {
-            "what happened in that time had to make room: these are the sums from the beginning of \
-             the session to a snapshot"
-                .to_owned()
-        });
-        (sheet, 0, note)
+        self.changes_in(last, 0..end, is_meant, |changes| sheet.apply_all(changes));
+        let is_rough = logged_from.is_none_or(|from| begin > 0 || end < from);
+        notes.extend(self.roughness(hole, part.is_some() && is_rough, to));
+        (sheet, 0, notes)
     }
 
-    /// Takes in what happened in this time, from a place in the course on.
-    fn replay(&self, sheet: &mut Sheet, from: usize, time: Range<u64>) {
-        let mut decoder = changes::Decoder::default();
-        let log = self.course[from..].iter().filter(|(_, place)| place.content == Content::Changes);
-        for (begin, place) in log {
-            if *begin >= time.end {
-                return;
+    /// What is to be said where sums stand for what happened in the time that was asked for; `to` is
+    /// where in the course it ends.
+    fn roughness(&self, hole: Option<[u64; 2]>, is_rough: bool, to: usize) -> Option<String> {
+        let sums = "these are the sums from the beginning of the session to a snapshot";
+        match hole {
+            Some([from, to]) => {
+                let [from, to] = [from, to].map(|at| time(Duration::from_millis(at)));
+                let told = if is_rough { sums } else { "what came and went is in the sums alone" };
+                Some(format!("the disk took nothing from {from} to {to}: {told}"))
             }
-            let Some(content) = block::read(&self.file, place) else { return };
-            // Nonsense in a block that is whole was written on purpose; what came before counts.
-            let _ = decoder.decode(&content, |now, change| {
-                if now >= time.start && now < time.end {
-                    sheet.apply(change, Tick::of(now));
-                }
-                now < time.end
-            });
+            None if is_rough => Some(format!(
+                "what happened in that time had to make room: {sums}{}",
+                self.spacing(to)
+            )),
+            None => None,
+        }
+    }
+
+    /// A time in this one in which the disk took nothing.
+    fn hole(&self, begin: u64, end: u64) -> Option<[u64; 2]> {
+        let at = |ms: u64| ticks(Duration::from_millis(ms));
+        let mut all = self.heading.holes.iter();
+        all.find(|[from, to]| at(*from) < end && at(*to) >= begin).copied()
+    }
+
+    /// How far apart the snapshots are before a place in the course; they are thinned out.
+    fn spacing(&self, to: usize) -> String {
+        let is_log = |place: &Place| place.content == Content::Changes;
+        let before = self.course.iter().take(to).filter(|(_, place)| !is_log(place));
+        let mut times: Vec<u64> = before.map(|(now, _)| *now).collect();
+        times.dedup();
+        let next = self.course.iter().skip(to).find(|(_, place)| !is_log(place));
+        match (times.as_slice(), next) {
+            ([.., last], Some((next, _))) | ([.., last, next], None) => {
+                let apart = Duration::from_micros(micros(next.saturating_sub(*last)));
+                format!("; they are {} apart there", time(apart))
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// From when on it is known what happened; before there are only sums. `None`: there are no
+    /// others.
+    fn logged_from(&self) -> Option<u64> {
+        let first = self.course.iter().position(|(_, place)| place.content == Content::Changes)?;
+        Some(self.snapshot_before(first).map_or(0, |at| self.course[at].0))
+    }
+
+    /// Where in the course the last snapshot before `to` is.
+    fn snapshot_before(&self, to: usize) -> Option<usize> {
+        self.course[..to].iter().rposition(|(_, place)| place.content == Content::Snapshot)
+    }
+
+    /// Tells what happened in this time, from a place in the course on, if it is meant.
+    fn changes_in(
+        &self,
+        from: usize,
+        time: Range<u64>,
+        is_meant: impl Fn(u64, &Change) -> bool + Send + Sync,
+        mut tell: impl FnMut(&[(u64, Change)]),
+    ) {
+        let mut decoder = Decoder::of(self.version);
+        let log = self.course[from..].iter().filter(|(_, place)| place.content == Content::Changes);
+        let log = log.take_while(|(begin, _)| *begin < time.end);
+        let read = |give: &mut dyn FnMut(Vec<(u64, Change)>) -> bool| {
+            let mut changes = Vec::with_capacity(TOGETHER);
+            for (_, place) in log.clone() {
+                let Some(content) = block::read(&self.file, place) else { break };
+                // Nonsense in a block that is whole was written on purpose; what came before counts.
+                let _ = decoder.decode(&content, |now, change| {
+                    if now >= time.start && now < time.end && is_meant(now, change) {
+                        changes.push((now, *change));
+                    }
+                    if changes.len() == TOGETHER {
+                        give(std::mem::replace(&mut changes, Vec::with_capacity(TOGETHER)));
+                    }
+                    now < time.end
+                });
+            }
+            give(changes);
+        };
+        ahead::each(read, |changes| {
+            tell(&changes);
+            true
+        });
+    }
+}
+
+/// Reads changes of one of the versions.
+enum Decoder {
+    Version1(version1::Decoder),
+    Current(Box<changes::Decoder>),
+}
+
+impl Decoder {
+    fn of(version: u32) -> Self {
+        match version {
+            1 => Self::Version1(version1::Decoder::default()),
+            _ => Self::Current(Box::default()),
+        }
+    }
+
+    fn decode(&mut self, content: &[u8], tell: impl FnMut(u64, &Change) -> bool) -> Option<()> {
+        match self {
+            Self::Version1(decoder) => decoder.decode(content, tell),
+            Self::Current(decoder) => decoder.decode(content, tell),
         }
     }
 }
@@ -293,13 +458,14 @@ fn json<T: DeserializeOwned>(content: &[u8]) -> Option<T> {
     serde_json::from_slice(content).ok()
 }
 
-/// Where blocks begin in a file with this first line.
-fn version(title: &[u8], path: &Path) -> Result<u64, RecordingError> {
+/// The version of a file with this first line, and where blocks begin in it.
+fn version(title: &[u8], path: &Path) -> Result<(u32, u64), RecordingError> {
     let alien = || RecordingError::Alien(path.to_owned());
     let rest = title.strip_prefix(block::TITLE).ok_or_else(alien)?;
     let end = rest.iter().position(|&byte| byte == b'\n').ok_or_else(alien)?;
-    if rest[..end] == *block::VERSION.to_string().as_bytes() {
-        return Ok((block::TITLE.len() + end + 1) as u64);
+    let is_told = |version: &u32| rest[..end] == *version.to_string().as_bytes();
+    if let Some(version) = (block::OLDEST..=block::VERSION).find(is_told) {
+        return Ok((version, (block::TITLE.len() + end + 1) as u64));
     }
     let version = printable(&String::from_utf8_lossy(&rest[..end]));
     Err(RecordingError::Version { path: path.to_owned(), version, known: block::VERSION })

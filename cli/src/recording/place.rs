@@ -9,7 +9,7 @@ use std::{
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use super::{Recording, RecordingError, block};
+use super::{Recording, RecordingError, block, disk::Disk};
 
 /// How the names of all recordings end.
 const ENDING: &str = "heapattach";
@@ -33,8 +33,9 @@ impl Store {
     /// # Errors
     /// No descriptor is left, or no memory.
     pub fn anonymous() -> io::Result<Self> {
-        let file = memfd_create(c"heapattach-recording", MFdFlags::MFD_CLOEXEC)?;
-        Ok(Self { path: None, file: file.into() })
+        let file = File::from(memfd_create(c"heapattach-recording", MFdFlags::MFD_CLOEXEC)?);
+        file.write(&block::title(), 0)?;
+        Ok(Self { path: None, file })
     }
 
     /// The same for another process, or another thread.
@@ -50,22 +51,28 @@ impl Store {
         match &self.path {
             // The file may have been replaced by a smaller one.
             Some(path) => Recording::open(path).ok(),
-            None => Recording::of(self.file.try_clone().ok()?, block::title().len() as u64),
+            None => Recording::of(self.file.try_clone().ok()?),
         }
     }
 }
 
-/// Creates the file that the user named.
+/// Creates the file that the user named, with its first line.
 ///
 /// # Errors
 /// One is there already, or the folder does not allow it.
 pub fn create(path: &Path) -> Result<File, RecordingError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-    options.open(path).map_err(|source| match source.kind() {
+    let file = options.open(path).map_err(|source| match source.kind() {
         ErrorKind::AlreadyExists => RecordingError::Exists(path.to_owned()),
         _ => RecordingError::File { path: path.to_owned(), what: "created", source },
-    })
+    })?;
+    // A disk that takes nothing is best noticed while nobody is attached.
+    file.write(&block::title(), 0).map_err(|source| {
+        let _ = std::fs::remove_file(path);
+        RecordingError::File { path: path.to_owned(), what: "written", source }
+    })?;
+    Ok(file)
 }
 
 /// Creates a file in the current folder, named after the process.
@@ -73,9 +80,29 @@ pub fn create(path: &Path) -> Result<File, RecordingError> {
 /// # Errors
 /// The folder does not allow it.
 pub fn create_for(name: &str, pid: i32) -> Result<(PathBuf, File), RecordingError> {
-    let base = format!("{}.{pid}", harmless(name));
-    let first = PathBuf::from(format!("{base}.{ENDING}"));
-    let more = (2..SERIALS).map(|serial| PathBuf::from(format!("{base}.{serial}.{ENDING}")));
+    create_numbered(Path::new(&format!("{}.{pid}", harmless(name))), ENDING)
+}
+
+/// Creates a file beside `path`, named after it and the process.
+///
+/// # Errors
+/// The folder does not allow it.
+pub fn create_beside(path: &Path, pid: i32) -> Result<(PathBuf, File), RecordingError> {
+    let mut base = path.with_extension("").into_os_string();
+    base.push(format!(".{pid}"));
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or(ENDING);
+    create_numbered(Path::new(&base), ending)
+}
+
+/// Names of earlier sessions are left alone.
+fn create_numbered(base: &Path, ending: &str) -> Result<(PathBuf, File), RecordingError> {
+    let name = |serial: String| {
+        let mut name = base.as_os_str().to_owned();
+        name.push(format!("{serial}.{ending}"));
+        PathBuf::from(name)
+    };
+    let first = name(String::new());
+    let more = (2..SERIALS).map(|serial| name(format!(".{serial}")));
     let mut refused = RecordingError::Exists(first.clone());
     for path in std::iter::once(first).chain(more) {
         match create(&path) {
@@ -110,6 +137,15 @@ mod tests {
             ["redis-server", "______etc_passwd", "rf", "a_b___c__", "process", "___", "gr__e"];
         assert_eq!(names.map(harmless), expected);
         assert_eq!(harmless(&"x".repeat(1000)).len(), NAME_LIMIT);
+    }
+
+    #[test]
+    fn processes_of_one_session_have_files_side_by_side() {
+        let folder = Folder::new("beside");
+        let path = folder.0.join("server.heapattach");
+        let names = [7, 7, 8].map(|pid| create_beside(&path, pid).unwrap().0);
+        let expected = ["server.7.heapattach", "server.7.2.heapattach", "server.8.heapattach"];
+        assert_eq!(names, expected.map(|name| folder.0.join(name)));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Rows and their stacks as bytes: whose number is whose.
 
+use std::{collections::HashMap, ops::Range, sync::Arc};
+
 use super::wire::{In, Out};
+use crate::quick::Quick;
 
 /// Rows of one block.
 pub const ROWS: usize = 4096;
@@ -10,12 +13,12 @@ const FRAMES: usize = 256;
 const ROWS_LIMIT: usize = 1 << 22;
 const FRAMES_LIMIT: usize = 1 << 25;
 
-/// A call stack.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A call stack that was read: a part of [`Table::frames`], the innermost first.
+#[derive(Clone, Copy, Debug)]
 pub struct Stack {
-    /// Return addresses, the innermost first.
-    pub frames: Vec<u64>,
-    /// Why there are no more, as a number of [`ENDS`].
+    first: u32,
+    depth: u16,
+    /// Why there is no more, as a number of [`ENDS`].
     pub end: u8,
 }
 
@@ -39,7 +42,11 @@ pub struct Table {
     pub rows: Vec<(u32, u16)>,
     /// The stacks.
     pub stacks: Vec<Stack>,
-    frames: usize,
+    /// The calls of all stacks, each by the number of its address.
+    pub frames: Arc<Vec<u32>>,
+    /// The addresses that calls return to, each once.
+    pub addresses: Vec<u64>,
+    numbers: HashMap<u64, u32, Quick>,
 }
 
 impl Encoder {
@@ -84,31 +91,24 @@ impl Encoder {
     }
 }
 
+impl Stack {
+    /// Where its calls are among those of all stacks.
+    pub fn range(&self) -> Range<usize> {
+        let first = self.first as usize;
+        first..first + usize::from(self.depth)
+    }
+}
+
 impl Table {
     /// Adds the rows of a block. `None` if they are nonsense.
     pub fn add(&mut self, content: &[u8]) -> Option<()> {
         let mut all = In::new(content);
-        let mut last: Vec<u64> = Vec::new();
+        let mut last = 0..0;
         while !all.is_empty() {
             let (thread, stack) = (all.small()?.try_into().ok()?, all.small()?);
             let index = stack as usize;
             if index == self.stacks.len() {
-                let end = all.byte().filter(|&end| usize::from(end) < ENDS.len())?;
-                let common = usize::try_from(all.number()?).ok()?;
-                let own = all.count()?;
-                let mut before = last.first().copied().unwrap_or(0);
-                let mut frames = Vec::with_capacity(own.min(FRAMES));
-                for _ in 0..own {
-                    before = all.distance(before)?;
-                    frames.push(before);
-                }
-                frames.extend(last.get(last.len().checked_sub(common)?..)?);
-                self.frames += frames.len();
-                if frames.len() > FRAMES || self.frames > FRAMES_LIMIT {
-                    return None;
-                }
-                last.clone_from(&frames);
-                self.stacks.push(Stack { frames, end });
+                last = self.add_stack(&mut all, last)?;
             }
             if index >= self.stacks.len() || self.rows.len() >= ROWS_LIMIT {
                 return None;
@@ -116,6 +116,34 @@ impl Table {
             self.rows.push((stack, thread));
         }
         Some(())
+    }
+
+    /// Adds a stack that is told by what it has in common with the one before; where its calls are.
+    fn add_stack(&mut self, all: &mut In<'_>, last: Range<usize>) -> Option<Range<usize>> {
+        let end = all.byte().filter(|&end| usize::from(end) < ENDS.len())?;
+        let (common, own) = (all.small()? as usize, all.count()?);
+        let (depth, shared) = (own.checked_add(common)?, last.len().checked_sub(common)?);
+        let first = self.frames.len();
+        if depth > FRAMES || first + depth > FRAMES_LIMIT {
+            return None;
+        }
+        let before = self.frames[last.clone()].first();
+        let mut address = before.map_or(0, |&number| self.addresses[number as usize]);
+        let frames = Arc::make_mut(&mut self.frames);
+        for _ in 0..own {
+            address = all.distance(address)?;
+            let addresses = &mut self.addresses;
+            let number = *self.numbers.entry(address).or_insert_with(|| {
+                addresses.push(address);
+                // There are no more than frames.
+                u32::try_from(addresses.len() - 1).unwrap_or_default()
+            });
+            frames.push(number);
+        }
+        frames.extend_from_within(last.start + shared..last.end);
+        let (first_frame, depth) = (u32::try_from(first).ok()?, u16::try_from(depth).ok()?);
+        self.stacks.push(Stack { first: first_frame, depth, end });
+        Some(first..self.frames.len())
     }
 }
 
@@ -152,7 +180,11 @@ mod tests {
             }
             let rows = (0..).take(stacks.len()).flat_map(|stack| [(stack, 3), (stack, 4)]);
             prop_assert_eq!(table.rows, rows.collect::<Vec<_>>());
-            let told: Vec<_> = table.stacks.into_iter().map(|stack| stack.frames).collect();
+            let addresses = |stack: &Stack| -> Vec<u64> {
+                let frames = &table.frames[stack.range()];
+                frames.iter().map(|&number| table.addresses[number as usize]).collect()
+            };
+            let told: Vec<_> = table.stacks.iter().map(addresses).collect();
             prop_assert_eq!(told, stacks);
         }
 

@@ -8,16 +8,16 @@ use serde::Serialize;
 
 use super::{
     block::Content,
-    changes::{self, ENOUGH},
+    changes,
     heading::{Heading, Mark},
     rows::{self, ROWS},
     snapshot,
-    tape::Tape,
+    tape::{Haste, Tape},
 };
 use crate::{
-    ledger::{Moment, Thread},
+    ledger::{Loss, Moment, Thread},
     naming::Code,
-    profile::{Change, Journal, Profile, ticks},
+    profile::{Change, Journal, Profile, micros, ticks},
     symbols::Known,
 };
 use std::{io, time::Duration};
@@ -26,6 +26,10 @@ use std::{io, time::Duration};
 const FLUSH: Duration = Duration::from_secs(1);
 /// JSON of one block, but for its last item.
 const TEXT: usize = 4 << 20;
+/// Moments and marks that wait for a disk that takes nothing.
+const NOTES: usize = 4096;
+/// Times in which a disk took nothing, that are told apart.
+const HOLES: usize = 64;
 /// Modules that are kept.
 const MODULES: usize = 1 << 14;
 
@@ -39,48 +43,91 @@ pub trait StackSource {
 #[derive(Debug)]
 pub struct Scribe {
     tape: Tape,
-    /// `None` where only snapshots are wanted.
+    heading: Heading,
+    /// Whether everything is kept that happens.
+    logs: bool,
+    /// `None` where only snapshots are wanted, or the disk does not keep up.
     changes: Option<changes::Encoder>,
+    /// Since when the disk does not.
+    hole: Option<u64>,
     rows: rows::Encoder,
     rows_told: usize,
     /// By the number that the session has for a stack: one more than the file's.
     stacks: Vec<u64>,
-    /// Those that are not written yet.
+    waiting: Waiting,
+    flushed: Option<u64>,
+}
+
+/// What is to be written next time.
+#[derive(Debug, Default)]
+struct Waiting {
+    heading: bool,
+    modules: Option<Vec<u8>>,
+    threads: Option<Vec<u8>>,
     moments: Vec<Moment>,
-    flushed: u64,
+    marks: Vec<Mark>,
 }
 
 impl Scribe {
     /// On this tape; `logs` says whether everything is kept that happens.
     pub fn new(tape: Tape, logs: bool) -> Self {
         let changes = logs.then(|| changes::Encoder::new(0));
-        let (rows, stacks, moments) = Default::default();
-        Self { tape, changes, rows, rows_told: 0, stacks, moments, flushed: 0 }
+        let (heading, rows, stacks, waiting) = Default::default();
+        Self {
+            tape,
+            heading,
+            logs,
+            changes,
+            hole: None,
+            rows,
+            rows_told: 0,
+            stacks,
+            waiting,
+            flushed: None,
+        }
     }
 
     /// What the session is, as far as it is known by now.
-    pub fn heading(&self, heading: &Heading) {
-        self.put_json(Content::About, heading);
+    pub fn heading(&mut self, heading: &Heading) {
+        self.heading = heading.clone();
+        put_json(&self.tape, Content::About, heading);
+    }
+
+    /// What is missing by now; it is in the file as soon as it is more.
+    pub fn lost(&mut self, loss: Loss) {
+        if self.heading.about.loss != loss {
+            self.heading.about.loss = loss;
+            self.waiting.heading = true;
+        }
     }
 
     /// Where modules are.
-    pub fn modules(&self, known: &[Known]) {
-        self.put_json(Content::Modules, &known[..known.len().min(MODULES)]);
+    pub fn modules(&mut self, known: &[Known]) {
+        self.waiting.modules = serde_json::to_vec(&known[..known.len().min(MODULES)]).ok();
     }
 
     /// Who the threads are.
-    pub fn threads(&self, threads: &[Thread]) {
-        self.put_json(Content::Threads, threads);
+    pub fn threads(&mut self, threads: &[Thread]) {
+        self.waiting.threads = serde_json::to_vec(threads).ok();
     }
 
     /// Another moment.
     pub fn moment(&mut self, moment: Moment) {
-        self.moments.push(moment);
+        if self.waiting.moments.len() < NOTES {
+            self.waiting.moments.push(moment);
+        }
     }
 
     /// A moment to be kept.
-    pub fn mark(&self, mark: &Mark) {
-        self.put_json(Content::Marks, &[mark]);
+    pub fn mark(&mut self, mark: Mark) {
+        if self.waiting.marks.len() < NOTES {
+            self.waiting.marks.push(mark);
+        }
+    }
+
+    /// For somebody who will have no time to wait for the disk.
+    pub fn haste(&self) -> Haste {
+        self.tape.haste()
     }
 
     /// What follows happened at this time, in ticks.
@@ -92,19 +139,25 @@ impl Scribe {
 
     /// Passes on what has come together, if that is much or long ago.
     pub fn keep_up(&mut self, now: u64, profile: &mut Profile, stacks: &impl StackSource) {
-        let is_due = now.saturating_sub(self.flushed) >= ticks(FLUSH);
-        let is_much = self.changes.as_ref().is_some_and(|changes| changes.len() >= ENOUGH);
-        if is_due || is_much {
+        if self.hole.is_some() {
+            if self.tape.is_idle() {
+                self.go_on(now, profile, stacks);
+            }
+            return;
+        }
+        let is_due = self.flushed.is_none_or(|at| now.saturating_sub(at) >= ticks(FLUSH));
+        if is_due || self.changes.as_ref().is_some_and(changes::Encoder::is_much) {
             self.flush(now, profile, stacks);
         }
         if self.tape.is_full() && self.changes.is_some() {
             self.snapshot(now, profile, stacks);
             // It has to be written before it makes room.
-            while self.tape.is_full() && !self.tape.has_failed() {
-                std::thread::sleep(Duration::from_millis(1));
+            if self.tape.make_room() {
+                // What was learned is gone with what happened.
+                self.changes = Some(changes::Encoder::new(now));
+            } else {
+                self.fall_behind(now);
             }
-            // What was learned is gone with what happened.
-            self.changes = Some(changes::Encoder::new(now));
         }
         if self.tape.is_crowded() {
             self.changes = None;
@@ -113,19 +166,22 @@ impl Scribe {
 
     /// Passes on what has come together.
     pub fn flush(&mut self, now: u64, profile: &Profile, stacks: &impl StackSource) {
-        self.flushed = now;
-        if !self.moments.is_empty() {
-            self.put_json(Content::Moments, &self.moments);
-            self.moments.clear();
-        }
-        self.tell_rows(profile, stacks);
+        self.flushed = Some(now);
+        let mut keeps_up = self.put_notes();
+        keeps_up &= self.tell_rows(profile, stacks);
         if let Some(changes) = self.changes.as_mut().filter(|changes| !changes.is_empty()) {
-            self.tape.put(Content::Changes, changes.finish());
+            keeps_up &= self.tape.put(Content::Changes, changes.finish());
+        }
+        if !keeps_up {
+            self.fall_behind(now);
         }
     }
 
     /// Has everything until now on disk, for somebody who wants to look at it.
     pub fn settle_mark(&mut self, now: u64, profile: &mut Profile, stacks: &impl StackSource) {
+        if self.hole.is_some() {
+            return;
+        }
         if self.changes.is_some() {
             self.flush(now, profile, stacks);
         } else {
@@ -136,8 +192,13 @@ impl Scribe {
     /// All sums as they are now.
     pub fn snapshot(&mut self, now: u64, profile: &mut Profile, stacks: &impl StackSource) {
         self.flush(now, profile, stacks);
-        for piece in snapshot::encode(now, &profile.snapshot()) {
-            self.tape.put(Content::Snapshot, piece);
+        let pieces = snapshot::encode(now, &profile.snapshot());
+        let mut keeps_up = true;
+        for piece in pieces {
+            keeps_up &= self.tape.put(Content::Snapshot, piece);
+        }
+        if !keeps_up {
+            self.fall_behind(now);
         }
     }
 
@@ -145,18 +206,75 @@ impl Scribe {
     ///
     /// # Errors
     /// Something could not be written.
-    pub fn finish(self, heading: &Heading, code: Option<&Code>) -> io::Result<u64> {
+    pub fn finish(mut self, heading: &Heading, code: Option<&Code>) -> io::Result<u64> {
         if let Some(code) = code {
             self.put_list("modules", &code.modules);
             self.put_list("functions", &code.functions);
             self.put_list("locations", &code.locations);
         }
-        self.heading(heading);
+        let holes = std::mem::take(&mut self.heading.holes);
+        self.heading(&Heading { holes, ..heading.clone() });
         self.tape.finish()
     }
 
+    /// Whether what happens is being kept.
+    #[cfg(test)]
+    pub fn keeps_up(&self) -> bool {
+        self.hole.is_none()
+    }
+
+    /// What happens from now on is not kept, but for sums.
+    fn fall_behind(&mut self, now: u64) {
+        self.hole.get_or_insert(now);
+        self.changes = None;
+    }
+
+    /// The disk takes something again: what had happened meanwhile is told by its sums.
+    fn go_on(&mut self, now: u64, profile: &mut Profile, stacks: &impl StackSource) {
+        let Some(since) = self.hole.take() else { return };
+        let hole = [since, now].map(|at| micros(at) / 1000);
+        if self.logs {
+            let holes = &mut self.heading.holes;
+            let is_many = holes.len() >= HOLES;
+            match holes.last_mut().filter(|_| is_many) {
+                Some(last) => last[1] = hole[1],
+                None => holes.push(hole),
+            }
+            self.waiting.heading = true;
+        }
+        self.snapshot(now, profile, stacks);
+        if self.hole.is_none() && self.logs && !self.tape.is_crowded() {
+            self.changes = Some(changes::Encoder::new(now));
+        }
+    }
+
+    /// Answers whether the disk keeps up.
+    fn put_notes(&mut self) -> bool {
+        let Self { tape, waiting, heading, .. } = self;
+        let mut keeps_up = true;
+        if std::mem::take(&mut waiting.heading) {
+            keeps_up &= put_json(tape, Content::About, heading);
+        }
+        let texts = [
+            (Content::Modules, waiting.modules.take()),
+            (Content::Threads, waiting.threads.take()),
+        ];
+        for (content, text) in texts {
+            keeps_up &= text.is_none_or(|text| tape.put(content, text));
+        }
+        if !waiting.moments.is_empty() {
+            keeps_up &= put_json(tape, Content::Moments, &std::mem::take(&mut waiting.moments));
+        }
+        if !waiting.marks.is_empty() {
+            keeps_up &= put_json(tape, Content::Marks, &std::mem::take(&mut waiting.marks));
+        }
+        keeps_up
+    }
+
     /// Whose number is whose, of rows that are new.
-    fn tell_rows(&mut self, profile: &Profile, stacks: &impl StackSource) {
+    /// Answers whether the disk keeps up.
+    fn tell_rows(&mut self, profile: &Profile, stacks: &impl StackSource) -> bool {
+        let mut keeps_up = true;
         let all = profile.sheet().rows.all();
         for row in all.iter().skip(self.rows_told) {
             let number = usize::try_from(row.stack.0).unwrap_or(0);
@@ -175,19 +293,14 @@ impl Scribe {
                 known => self.rows.known(row.thread, known - 1),
             }
             if self.rows.len() >= ROWS {
-                self.tape.put(Content::Rows, self.rows.finish());
+                keeps_up &= self.tape.put(Content::Rows, self.rows.finish());
             }
         }
         self.rows_told = all.len();
         if self.rows.len() > 0 {
-            self.tape.put(Content::Rows, self.rows.finish());
+            keeps_up &= self.tape.put(Content::Rows, self.rows.finish());
         }
-    }
-
-    fn put_json<T: Serialize + ?Sized>(&self, content: Content, what: &T) {
-        if let Ok(text) = serde_json::to_vec(what) {
-            self.tape.put(content, text);
-        }
+        keeps_up
     }
 
     /// A list under its name, in as many blocks as it takes.
@@ -216,6 +329,12 @@ impl Journal for Scribe {
             changes.note(change);
         }
     }
+}
+
+/// Answers whether the disk keeps up.
+fn put_json<T: Serialize + ?Sized>(tape: &Tape, content: Content, what: &T) -> bool {
+    // Text and numbers do not fail.
+    serde_json::to_vec(what).is_ok_and(|text| tape.put(content, text))
 }
 
 /// The number that a file has for an end.

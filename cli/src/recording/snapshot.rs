@@ -152,8 +152,7 @@ mod tests {
     /// Sums of some blocks: pairs of row and size, sampled or not.
     fn sheet(blocks: &[(u32, u64)], interval: u64) -> Sheet {
         let mut sheet = Sheet::new(100, 5);
-        sheet.rows.push(Row::default());
-        sheet.rows.push(Row::default());
+        sheet.rows.extend([0, 0].into_iter());
         for (now, &(row, size)) in (0..).zip(blocks) {
             let kind = Kind::new(RowId(row), size, interval);
             let change = Change::Allocated { kind, kept: true, exchanged: size % 2 == 0 };

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use super::{
-    block::{Content, encode},
-    changes::{Decoder, ENOUGH, Encoder},
+    block::{Content, Effort, encode},
+    changes::{Decoder, Encoder},
 };
-use crate::profile::{Change, Journal, Kind, Row, RowId, Sheet, Tick};
+use crate::profile::{Change, Journal, Kind, RowId, Sheet, Tick};
 
 /// A program of a hundred loops, each with some kinds of blocks of its own.
 fn program(changes: u64, mut tell: impl FnMut(u64, &Change)) {
@@ -38,7 +38,7 @@ fn changes_a_second() {
         count += 1;
         encoder.set_now(now);
         encoder.note(change);
-        if encoder.len() >= ENOUGH {
+        if encoder.is_much() {
             blocks.push(encoder.finish());
         }
     });
@@ -46,10 +46,12 @@ fn changes_a_second() {
     let rate = |begin: Instant| f64::from(count) / begin.elapsed().as_secs_f64() / 1e6;
     let written = rate(begin);
     let begin = Instant::now();
-    blocks.iter().for_each(|block| bytes += encode(Content::Changes, block).unwrap().len());
+    blocks
+        .iter()
+        .for_each(|block| bytes += encode(Content::Changes, block, Effort::None).unwrap().len());
     let packed = rate(begin);
     let mut sheet = Sheet::new(1000, 80);
-    (0..200).for_each(|_| sheet.rows.push(Row::default()));
+    sheet.rows.extend([0; 200].into_iter());
     let mut decoder = Decoder::default();
     let begin = Instant::now();
     for block in &blocks {

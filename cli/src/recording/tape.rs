@@ -1,83 +1,130 @@
 //! The writing end of a file, in a thread of its own: compression takes longer than rings wait, and
-//! a disk can take longer still.
+//! a disk can take longer still, or for ever.
+//!
+//! Nobody waits for the disk for longer than [`Patience`] says, and nobody who has the target
+//! attached waits at all once he is in a hurry. What was passed on is kept until it is written.
 
 use std::{
-    fs::File,
+    collections::VecDeque,
     io,
-    os::unix::fs::FileExt,
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-        mpsc::{Receiver, SyncSender, sync_channel},
     },
-    thread::{self, JoinHandle},
+    thread,
+    time::{Duration, Instant},
 };
 
-use super::{
-    block::{self, Content, Place},
-    place, snapshot,
-};
+use super::{block::Content, disk::Disk, writer::Writer};
 
 /// Blocks that may wait to be written. Who has more waits, and rings fill meanwhile.
 const WAITING: usize = 16;
 
+/// How long the disk may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For room to pass on a block; what happens from then on is left out until there is some.
+    pub block: Duration,
+    /// For anything at all to be written at the end; then the recording ends there.
+    pub end: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { block: Duration::from_secs(2), end: Duration::from_secs(20) }
+    }
+}
+
 /// Where the bytes go.
 #[derive(Debug)]
 pub struct Tape {
-    /// `None` once it is closed.
-    blocks: Option<SyncSender<(Content, Vec<u8>)>>,
-    thread: Option<JoinHandle<()>>,
     state: Arc<State>,
+    patience: Patience,
 }
+
+/// Has whoever waits for the disk wait no longer.
+#[derive(Clone, Debug)]
+pub struct Haste(Arc<State>);
 
 /// What both ends know.
 #[derive(Debug, Default)]
-struct State {
-    bytes: AtomicU64,
+pub struct State {
+    queue: Mutex<Queue>,
+    /// Something was taken, or written.
+    moved: Condvar,
+    /// Something was added, or nothing more will be.
+    added: Condvar,
+    hurries: AtomicBool,
+    /// Bytes written.
+    pub bytes: AtomicU64,
     /// What happened takes as much room as it may.
-    is_full: AtomicBool,
+    pub is_full: AtomicBool,
     /// Everything else takes so much room that there is none for what happens.
-    is_crowded: AtomicBool,
-    error: Mutex<Option<io::Error>>,
+    pub is_crowded: AtomicBool,
 }
 
-/// The thread's side.
-#[derive(Debug)]
-struct Writer {
-    file: File,
-    /// `None` for a file without a name.
-    path: Option<PathBuf>,
-    limit: u64,
-    end: u64,
-    /// All blocks, those with changes too.
-    places: Vec<Place>,
-    state: Arc<State>,
+#[derive(Debug, Default)]
+struct Queue {
+    blocks: VecDeque<(Content, Vec<u8>)>,
+    /// Somebody has waited for room in vain.
+    is_stalled: bool,
+    /// Nothing more will come.
+    is_closed: bool,
+    /// Everything is written, or nothing more will be.
+    is_done: bool,
+    error: Option<io::Error>,
 }
 
 impl Tape {
-    /// A new recording in an empty file of this name, not much larger than `limit`.
+    /// On a file that has its first line, and is not to become much larger than `limit`.
     ///
     /// # Errors
-    /// It cannot be written to, or there is no thread.
-    pub fn start(file: File, path: Option<PathBuf>, limit: u64) -> io::Result<Self> {
-        let title = block::title();
-        file.write_all_at(&title, 0)?;
+    /// There is no thread.
+    pub fn start(
+        disk: impl Disk + 'static,
+        path: Option<PathBuf>,
+        limit: u64,
+        patience: Patience,
+    ) -> io::Result<Self> {
         let state = Arc::new(State::default());
-        let end = title.len() as u64;
-        let mut writer =
-            Writer { file, path, limit, end, places: Vec::new(), state: state.clone() };
-        let (blocks, waiting) = sync_channel(WAITING);
-        let work = move || writer.work(&waiting);
-        let thread = thread::Builder::new().name("recording".to_owned()).spawn(work)?;
-        Ok(Self { blocks: Some(blocks), thread: Some(thread), state })
+        let mut writer = Writer::new(Box::new(disk), path, limit, state.clone());
+        // Nobody joins it: it may never come back from the disk.
+        thread::Builder::new().name("recording".to_owned()).spawn(move || writer.work())?;
+        Ok(Self { state, patience })
     }
 
-    /// Writes another block. What fails is told at the end.
-    pub fn put(&self, content: Content, bytes: Vec<u8>) {
-        if let Some(blocks) = &self.blocks {
-            let _ = blocks.send((content, bytes));
+    /// Passes on another block. What fails is told at the end. Answers whether there is room for
+    /// more; if there is not, not even after some time, the disk does not keep up.
+    pub fn put(&self, content: Content, bytes: Vec<u8>) -> bool {
+        let mut queue = self.state.lock();
+        if !queue.is_done {
+            queue.blocks.push_back((content, bytes));
+            self.state.added.notify_one();
         }
+        // Who has waited in vain once does not wait again before something has moved.
+        if !queue.is_stalled || queue.blocks.len() < WAITING {
+            queue = self.wait(queue, |state, queue| {
+                queue.blocks.len() < WAITING || state.hurries.load(Relaxed)
+            });
+        }
+        queue.is_stalled = queue.blocks.len() >= WAITING;
+        !queue.is_stalled
+    }
+
+    /// Whether everything that was passed on is being written.
+    pub fn is_idle(&self) -> bool {
+        self.state.lock().blocks.is_empty()
+    }
+
+    /// Waits until what happened is gone that had to make room for a snapshot; answers whether
+    /// it is.
+    pub fn make_room(&self) -> bool {
+        let full = || self.state.is_full.load(Relaxed);
+        let queue = self.wait(self.state.lock(), |state, queue| {
+            !full() || queue.is_done || state.hurries.load(Relaxed)
+        });
+        !full() || queue.is_done
     }
 
     /// Whether what happened takes as much room as it may; the next snapshot makes it free.
@@ -90,28 +137,66 @@ impl Tape {
         self.state.is_crowded.load(Relaxed)
     }
 
-    /// Whether something could not be written; then nothing more is.
-    pub fn has_failed(&self) -> bool {
-        self.state.error.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    /// For somebody who will have no time.
+    pub fn haste(&self) -> Haste {
+        Haste(self.state.clone())
     }
 
     /// Waits until everything is written; answers how many bytes that are.
     ///
     /// # Errors
-    /// Something could not be written; what was written before is whole.
-    pub fn finish(mut self) -> io::Result<u64> {
+    /// Something could not be written, or the disk has done nothing for a long time; what was
+    /// written before is whole.
+    pub fn finish(self) -> io::Result<u64> {
         self.close();
-        match self.state.error.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        match self.state.lock().error.take() {
             Some(error) => Err(error),
             None => Ok(self.state.bytes.load(Relaxed)),
         }
     }
 
-    fn close(&mut self) {
-        self.blocks = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+    /// Waits as long as the disk does something.
+    fn close(&self) {
+        let mut queue = self.state.lock();
+        queue.is_closed = true;
+        self.state.added.notify_one();
+        let mut seen = (queue.blocks.len(), self.state.bytes.load(Relaxed));
+        let mut deadline = Instant::now() + self.patience.end;
+        while !queue.is_done {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let now = (queue.blocks.len(), self.state.bytes.load(Relaxed));
+            if now != seen {
+                (seen, deadline) = (now, Instant::now() + self.patience.end);
+            } else if left.is_zero() {
+                let what = format!(
+                    "the disk has taken nothing for {} s, {} blocks wait",
+                    self.patience.end.as_secs(),
+                    queue.blocks.len() + 1
+                );
+                queue.error.get_or_insert(io::Error::new(io::ErrorKind::TimedOut, what));
+                queue.is_done = true;
+                return;
+            }
+            let waited = self.state.moved.wait_timeout(queue, left);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    fn wait<'a>(
+        &self,
+        mut queue: MutexGuard<'a, Queue>,
+        is_over: impl Fn(&State, &Queue) -> bool,
+    ) -> MutexGuard<'a, Queue> {
+        let deadline = Instant::now() + self.patience.block;
+        while !is_over(&self.state, &queue) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.state.moved.wait_timeout(queue, left);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        queue
     }
 }
 
@@ -121,86 +206,48 @@ impl Drop for Tape {
     }
 }
 
-impl Writer {
-    fn work(&mut self, waiting: &Receiver<(Content, Vec<u8>)>) {
-        let mut has_failed = false;
-        while let Ok((content, bytes)) = waiting.recv() {
-            // Whoever sends must not wait for ever: everything is taken.
-            if has_failed {
-                continue;
+impl Haste {
+    /// From now on, or until further notice.
+    pub fn set(&self, hurries: bool) {
+        self.0.hurries.store(hurries, Relaxed);
+        // Whoever has looked before, and is about to wait, holds the lock.
+        drop(self.0.lock());
+        self.0.moved.notify_all();
+    }
+}
+
+impl State {
+    /// The next block, and how many wait behind it; `None` at the end.
+    pub fn next(&self) -> Option<(Content, Vec<u8>, usize)> {
+        let mut queue = self.lock();
+        loop {
+            if let Some((content, bytes)) = queue.blocks.pop_front() {
+                self.moved.notify_all();
+                return Some((content, bytes, queue.blocks.len()));
             }
-            if let Err(error) = self.put(content, &bytes) {
-                has_failed = true;
-                // Half a block is of no use, and takes room that others may need.
-                let _ = self.file.set_len(self.end);
-                *self.state.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            if queue.is_closed {
+                return None;
             }
+            queue = self.added.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn put(&mut self, content: Content, bytes: &[u8]) -> io::Result<()> {
-        let too_long = || io::Error::other("a block is too long");
-        let block = block::encode(content, bytes).ok_or_else(too_long)?;
-        self.file.write_all_at(&block, self.end)?;
-        let place = block::place_of(self.end, &block).ok_or_else(too_long)?;
-        self.end = place.end();
-        self.places.push(place);
-        let ends_snapshot = content == Content::Snapshot
-            && snapshot::head(bytes).is_some_and(|(_, is_last)| is_last);
-        if ends_snapshot && self.state.is_full.load(Relaxed) {
-            self.forget_changes()?;
-            self.state.is_crowded.store(self.end > self.limit / 4 * 3, Relaxed);
-            self.state.is_full.store(false, Relaxed);
-        } else if self.end > self.limit && !self.state.is_crowded.load(Relaxed) {
-            self.state.is_full.store(true, Relaxed);
-        }
-        self.state.bytes.store(self.end, Relaxed);
-        Ok(())
+    /// Tells that something is written.
+    pub fn tell(&self) {
+        drop(self.lock());
+        self.moved.notify_all();
     }
 
-    /// Leaves out what happened before the last snapshot: a new file takes the place of this one.
-    fn forget_changes(&mut self) -> io::Result<()> {
-        // A file without a name is nobody's to look at before the end; it cannot be replaced.
-        let Some(path) = self.path.clone() else { return Ok(()) };
-        let mut name = path.clone().into_os_string();
-        name.push(".new");
-        let name = PathBuf::from(name);
-        let file = place::create(&name).map_err(|error| io::Error::other(error.to_string()))?;
-        let copied = self.copy_to(&file).and_then(|done| {
-            std::fs::rename(&name, &path)?;
-            Ok(done)
-        });
-        match copied {
-            Ok((end, places)) => {
-                (self.file, self.end, self.places) = (file, end, places);
-                Ok(())
-            }
-            Err(error) => {
-                let _ = std::fs::remove_file(&name);
-                Err(error)
-            }
-        }
+    /// The end, or that nothing more can be written.
+    pub fn end(&self, error: Option<io::Error>) {
+        let mut queue = self.lock();
+        queue.is_done = true;
+        queue.blocks.clear();
+        queue.error = queue.error.take().or(error);
+        self.moved.notify_all();
     }
 
-    fn copy_to(&self, file: &File) -> io::Result<(u64, Vec<Place>)> {
-        let title = block::title();
-        file.write_all_at(&title, 0)?;
-        let mut end = title.len() as u64;
-        let mut places = Vec::new();
-        for (number, place) in self.places.iter().enumerate() {
-            let later = &self.places[number + 1..];
-            let is_old = place.content.is_replaced()
-                && later.iter().any(|other| other.content == place.content);
-            if place.content == Content::Changes || is_old {
-                continue;
-            }
-            let mut bytes = vec![0; block::HEAD + place.stored as usize];
-            self.file.read_exact_at(&mut bytes, place.at)?;
-            file.write_all_at(&bytes, end)?;
-            let moved = place.moved(end);
-            end = moved.end();
-            places.push(moved);
-        }
-        Ok((end, places))
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,12 @@
 //! Whole recordings: what is written is read, in all and in parts, and damage costs no more than
 //! what is behind it.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs, io,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 use heapattach_abi::ring::OWN_RINGS;
 use heapattach_injector::{
@@ -10,11 +15,17 @@ use heapattach_injector::{
     stacks::{Stack, StackEnd},
 };
 
-use super::{Heading, Mark, Recording, RecordingError, Scribe, StackSource, Tape, block, create};
+use super::{
+    Heading, Mark, Part, Patience, Recording, RecordingError, Scribe, StackSource, Tape,
+    block::{self, Content, Effort},
+    create,
+    disk::Disk,
+};
 use crate::{
-    ledger::{About, Function, Ledger, Line, Location, Metric, Module, Moment, Thread},
+    clock::Clock,
+    ledger::{About, Function, Ledger, Line, Location, Loss, Metric, Module, Moment, Thread},
     naming::Code,
-    profile::{Limits, Profile, Tick, ticks},
+    profile::{self, Limits, Profile, Tick, ticks},
     symbols::folder::Folder,
 };
 
@@ -31,6 +42,7 @@ impl Known {
         let stack = |number: u64| Stack {
             frames: vec![RemoteAddr::new(0x1000 + number * 16), RemoteAddr::new(0x9000)],
             end: StackEnd::Outermost,
+            native: None,
         };
         Self((1..=count).map(stack).collect())
     }
@@ -63,6 +75,10 @@ impl StackSource for Known {
     }
 }
 
+fn tape(disk: impl Disk + 'static, path: &Path, limit: u64) -> Tape {
+    Tape::start(disk, Some(path.to_owned()), limit, Patience::default()).unwrap()
+}
+
 /// A session that is written down, and what comes to be known beside.
 struct Session {
     profile: Profile,
@@ -70,20 +86,24 @@ struct Session {
     stacks: Known,
     stamp: u64,
     now: u64,
+    every: u64,
 }
 
 impl Session {
     fn new(path: &Path, limit: u64) -> Self {
-        let tape = Tape::start(create(path).unwrap(), Some(path.to_owned()), limit).unwrap();
-        let scribe = Scribe::new(tape, true);
+        Self::on(tape(create(path).unwrap(), path, limit))
+    }
+
+    fn on(tape: Tape) -> Self {
+        let mut scribe = Scribe::new(tape, true);
         let about = About { pid: 7, every: 1, ..About::default() };
         scribe.heading(&Heading { about, ..Heading::default() });
         scribe.threads(&[Thread::default(), Thread { tid: 9, name: "worker".to_owned() }]);
-        let mut profile = Profile::new(Limits::default(), 4);
+        let mut profile = Profile::new(Limits::default(), Clock::temporary());
         let mut writers = [0; OWN_RINGS];
         writers[5] = 1;
         profile.set_writers(&writers);
-        Self { profile, scribe, stacks: Known::new(3), stamp: 0, now: 0 }
+        Self { profile, scribe, stacks: Known::new(3), stamp: 0, now: 0, every: 1 }
     }
 
     fn event(&mut self, ring: u8, what: What) {
@@ -108,12 +128,17 @@ impl Session {
         self.scribe.keep_up(self.now, &mut self.profile, &self.stacks);
     }
 
-    fn finish(mut self) {
+    fn finish(self) {
+        self.conclude().unwrap();
+    }
+
+    fn conclude(mut self) -> io::Result<u64> {
         self.scribe.snapshot(self.now, &mut self.profile, &self.stacks);
-        let about = About { pid: 7, every: 1, outcome: "detached".to_owned(), ..About::default() };
+        let outcome = "detached".to_owned();
+        let about = About { pid: 7, every: self.every, outcome, ..About::default() };
         let about = About { lasted_ms: self.now * 1000 / second(), ..about };
         let heading = Heading { about, is_final: true, ..Heading::default() };
-        self.scribe.finish(&heading, Some(&self.stacks.code())).unwrap();
+        self.scribe.finish(&heading, Some(&self.stacks.code()))
     }
 }
 
@@ -129,7 +154,7 @@ fn ten_seconds(path: &Path) {
             session.free((number - 1) * 10);
         }
         session.scribe.moment(Moment { at_ms: number * 1000, ..Moment::default() });
-        session.scribe.mark(&Mark { at_ms: number * 1000, why: format!("second {number}") });
+        session.scribe.mark(Mark { at_ms: number * 1000, why: format!("second {number}") });
         session.keep_up();
     }
     session.now = 10 * second();
@@ -303,6 +328,172 @@ fn a_recording_that_grows_too_large_keeps_its_sums() {
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing is left beside it");
 }
 
+/// `ten_seconds`, as it was written before what happens was coded by a model.
+#[test]
+fn a_recording_of_an_earlier_version_says_the_same() {
+    let folder = Folder::new("version");
+    let (path, now) = (folder.0.join("a"), folder.0.join("b"));
+    fs::write(&path, include_bytes!("samples/version1.heapattach")).unwrap();
+    ten_seconds(&now);
+    let (old, new) = (Recording::open(&path).unwrap(), Recording::open(&now).unwrap());
+    assert_eq!((old.version, new.version), (1, 2));
+    for window in [None, window(0, 1), window(4, 7), window(9, 10)] {
+        let (old, new) = (old.ledger(window.clone()), new.ledger(window.clone()));
+        for metric in Metric::ALL {
+            assert_eq!(blocks(&old, metric), blocks(&new, metric), "{metric:?} {window:?}");
+        }
+    }
+}
+
+/// A disk that takes nothing while it is locked: who writes to it hangs.
+#[derive(Debug)]
+struct Frozen(Arc<Mutex<()>>, fs::File);
+
+impl Disk for Frozen {
+    fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        let _thawed = self.0.lock().unwrap();
+        self.1.write(bytes, at)
+    }
+
+    fn read(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        self.1.read(bytes, at)
+    }
+
+    fn cut(&self, length: u64) -> io::Result<()> {
+        self.1.cut(length)
+    }
+}
+
+const IMPATIENT: Patience =
+    Patience { block: Duration::from_millis(50), end: Duration::from_millis(100) };
+
+/// A second with as many blocks as are passed on a second.
+fn busy_second(session: &mut Session) {
+    for _ in 0..100 {
+        session.now += second() / 100;
+        session.allocate(0, session.now, 100);
+        session.scribe.flush(session.now, &session.profile, &session.stacks);
+    }
+    session.keep_up();
+}
+
+#[test]
+fn a_disk_that_hangs_for_a_while_costs_what_happens_meanwhile_and_it_is_said() {
+    let folder = Folder::new("frozen");
+    let (path, ice) = (folder.0.join("a"), Arc::new(Mutex::new(())));
+    let disk = Frozen(ice.clone(), create(&path).unwrap());
+    let tape = Tape::start(disk, Some(path.clone()), 1 << 30, IMPATIENT).unwrap();
+    let mut session = Session::on(tape);
+    busy_second(&mut session);
+    let frozen = ice.lock().unwrap();
+    let began = Instant::now();
+    (0..3).for_each(|_| busy_second(&mut session));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    drop(frozen);
+    while !session.scribe.keeps_up() {
+        session.keep_up();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    (0..3).for_each(|_| busy_second(&mut session));
+    session.finish();
+    let recording = Recording::open(&path).unwrap();
+    let whole = recording.ledger(None);
+    assert_eq!(blocks(&whole, Metric::Allocated), 700.0);
+    assert!(whole.about.blind.iter().any(|what| what.contains("took nothing")), "{whole:?}");
+    let after = recording.ledger(window(5, 6));
+    assert_eq!(blocks(&after, Metric::Allocated), 100.0, "after it every event is known again");
+    assert!(after.about.blind.is_empty(), "{:?}", after.about.blind);
+}
+
+#[test]
+fn a_disk_that_hangs_for_ever_is_given_up() {
+    let folder = Folder::new("given-up");
+    let (path, ice) = (folder.0.join("a"), Arc::new(Mutex::new(())));
+    let disk = Frozen(ice.clone(), create(&path).unwrap());
+    let frozen = ice.lock().unwrap();
+    let tape = Tape::start(disk, Some(path), 1 << 30, IMPATIENT).unwrap();
+    let mut session = Session::on(tape);
+    (0..3).for_each(|_| busy_second(&mut session));
+    let error = session.conclude().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+    drop(frozen);
+}
+
+/// As the end of a session in whose memory the records are.
+#[test]
+fn who_is_in_a_hurry_does_not_wait_for_the_disk_at_all() {
+    let folder = Folder::new("hurry");
+    let (path, ice) = (folder.0.join("a"), Arc::new(Mutex::new(())));
+    let disk = Frozen(ice.clone(), create(&path).unwrap());
+    let frozen = ice.lock().unwrap();
+    let patience = Patience { block: Duration::from_secs(3600), end: Duration::from_secs(3600) };
+    let mut session =
+        Session::on(Tape::start(disk, Some(path.clone()), 1 << 30, patience).unwrap());
+    let haste = session.scribe.haste();
+    let thread = std::thread::spawn(move || {
+        (0..3).for_each(|_| busy_second(&mut session));
+        session
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(!thread.is_finished(), "it waits for the disk");
+    haste.set(true);
+    let session = thread.join().unwrap();
+    drop(frozen);
+    session.finish();
+    assert_eq!(blocks(&Recording::open(&path).unwrap().ledger(None), Metric::Allocated), 300.0);
+}
+
+#[test]
+fn what_is_lost_is_in_the_file_before_its_end() {
+    let folder = Folder::new("loss");
+    let path = folder.0.join("a");
+    let mut session = Session::new(&path, 1 << 30);
+    busy_second(&mut session);
+    session.scribe.lost(Loss { blocks: 7, ..Loss::default() });
+    busy_second(&mut session);
+    let loss = || Some(Recording::open(&path).ok()?.heading.about.loss.blocks);
+    while loss() != Some(7) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    session.finish();
+}
+
+#[test]
+fn a_session_of_days_stays_as_small_as_it_may_be_and_says_how_rough_it_is() {
+    const LIMIT: u64 = 1 << 16;
+    let folder = Folder::new("days");
+    let path = folder.0.join("a");
+    let mut session = Session::new(&path, LIMIT);
+    let (mut random, mut held) = (1_u64, 0);
+    // Three days; a moment and a mark each minute, what happens fills the file every few hours.
+    for minute in 0..3 * 24 * 60 {
+        session.now = minute * 60 * second();
+        for _ in 0..40 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            session.allocate(0, random >> 40, random >> 20 & 0xffff);
+            held += 1;
+        }
+        let at_ms = minute * 60_000;
+        session.scribe.moment(Moment { at_ms, ..Moment::default() });
+        session.scribe.mark(Mark { at_ms, why: "it is time".to_owned() });
+        session.keep_up();
+        assert!(fs::metadata(&path).unwrap().len() < 4 * LIMIT, "minute {minute}");
+    }
+    session.finish();
+    assert!(fs::metadata(&path).unwrap().len() < 3 * LIMIT);
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!(blocks(&recording.ledger(None), Metric::Allocated), f64::from(held));
+    let snapshots = recording.course.iter().filter(|(_, p)| p.content == Content::Snapshot).count();
+    assert!((4..=80).contains(&snapshots), "{snapshots} snapshots");
+    let (moments, marks) = (recording.moments().len(), recording.marks().len());
+    assert!((1000..4000).contains(&moments) && (1000..4000).contains(&marks), "{moments} {marks}");
+    let first_day = recording.ledger(window(0, 24 * 3600));
+    let said = first_day.about.blind.iter().find(|what| what.contains("apart there"));
+    assert!(said.is_some(), "{:?}", first_day.about.blind);
+    let share = blocks(&first_day, Metric::Allocated) / f64::from(held);
+    assert!((0.1..0.34).contains(&share), "a third of the time, or somewhat less: {share}");
+}
+
 /// Whoever can compute a checksum can write anything.
 #[test]
 fn nonsense_in_blocks_that_are_whole_is_survived() {
@@ -333,7 +524,8 @@ fn nonsense_in_blocks_that_are_whole_is_survived() {
             }
         }
         let blocks = places.iter().zip(&changed);
-        let blocks = blocks.flat_map(|(place, text)| block::encode(place.content, text).unwrap());
+        let blocks = blocks
+            .flat_map(|(place, text)| block::encode(place.content, text, Effort::Usual).unwrap());
         fs::write(&wrong, block::title().into_iter().chain(blocks).collect::<Vec<_>>()).unwrap();
         let Ok(recording) = Recording::open(&wrong) else { continue };
         readable += 1;
@@ -342,4 +534,112 @@ fn nonsense_in_blocks_that_are_whole_is_survived() {
         }
     }
     assert!(readable > 1000, "{readable}");
+}
+
+/// A minute in which blocks of many sizes come and go, most of them soon; `interval` is that of
+/// sampling.
+pub fn waves(path: &Path, interval: u64) {
+    let mut session = Session::new(path, 1 << 30);
+    let mut random = 5_u64;
+    let mut draw = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+        (random >> 33) % below
+    };
+    let mut held: Vec<u64> = Vec::new();
+    for step in 0..6000_u64 {
+        session.now = step * second() / 100 + draw(20);
+        let at = 100 + step;
+        let what = What::Allocated {
+            at: RemoteAddr::new(at * 16),
+            size: 1 << draw(14),
+            stack: StackId(u32::try_from(draw(3)).unwrap() + 1),
+            interval,
+        };
+        session.event(if draw(4) == 0 { 5 } else { 0 }, what);
+        held.push(at);
+        while held.len() > 1 && draw(10) < 6 {
+            let victim = if draw(3) == 0 { draw(held.len() as u64) } else { held.len() as u64 - 1 };
+            session.free(held.swap_remove(usize::try_from(victim).unwrap()));
+        }
+        if step % 100 == 0 {
+            let at_ms = step * 10;
+            let live = session.profile.sheet().heap().bytes(crate::profile::Flow::Live);
+            session.scribe.moment(Moment { at_ms, live, ..Moment::default() });
+            session.keep_up();
+        }
+    }
+    session.now = 60 * second();
+    session.every = interval;
+    session.finish();
+}
+
+#[test]
+fn blocks_of_an_age_are_those_of_their_births() {
+    let folder = Folder::new("ages");
+    let path = folder.0.join("a");
+    ten_seconds(&path);
+    let recording = Recording::open(&path).unwrap();
+    let seconds = Duration::from_secs;
+    let told = |ages: std::ops::Range<Duration>, window| {
+        let ledger = recording.part(&Part { ages: Some(ages), window, ..Part::default() });
+        assert!(ledger.is_sound() && ledger.moments.is_empty());
+        [Metric::Live, Metric::Allocated].map(|metric| blocks(&ledger, metric))
+    };
+    // Four a second, just after it begins; the first of each is given back a second later.
+    assert_eq!(told(seconds(0)..Duration::MAX, None), [31.0, 40.0]);
+    assert_eq!(told(seconds(0)..seconds(3), None), [10.0, 12.0]);
+    assert_eq!(told(seconds(3)..Duration::MAX, None), [21.0, 28.0]);
+    assert_eq!(told(seconds(3)..seconds(5), None), [6.0, 8.0]);
+    // At the end of the fourth second the third one's has not gone yet.
+    assert_eq!(told(seconds(0)..seconds(2), window(0, 4)), [7.0, 8.0]);
+    assert_eq!(told(seconds(2)..Duration::MAX, window(0, 4)), [6.0, 8.0]);
+    assert_eq!(told(seconds(0)..seconds(2), window(3, 4)), [4.0, 4.0]);
+    assert_eq!(told(seconds(11)..Duration::MAX, None), [0.0, 0.0]);
+}
+
+#[test]
+fn ages_reach_back_to_where_only_sums_are_left() {
+    let folder = Folder::new("ages-of-sums");
+    let path = folder.0.join("a");
+    let mut session = Session::new(&path, 1 << 16);
+    let mut random = 1_u64;
+    let mut steps = |session: &mut Session, number: u64, a_tick: u64| {
+        let begin = session.now;
+        for step in 0..number {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            session.now = begin + step / a_tick;
+            let block = random >> 48;
+            session.free(block);
+            session.allocate(0, block, random >> 20 & 0xfff);
+            session.keep_up();
+        }
+    };
+    // All of this is written at once, and takes more room than there is.
+    steps(&mut session, 80_000, 100);
+    session.now = 2 * second();
+    session.keep_up();
+    session.scribe.mark(Mark { at_ms: 2000, why: "all is written".to_owned() });
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while Recording::open(&path).map_or(0, |recording| recording.marks().len()) == 0 {
+        assert!(Instant::now() < deadline, "nothing is written");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    session.keep_up();
+    steps(&mut session, 3000, 10);
+    session.finish();
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!(recording.logged_from(), Some(2 * second()));
+    let of = |ages: std::ops::Range<Duration>| {
+        let ledger = recording.part(&Part { ages: Some(ages), ..Part::default() });
+        let is_said = ledger.about.blind.iter().any(|what| what.contains("make room"));
+        (blocks(&ledger, Metric::Live), is_said)
+    };
+    let held = blocks(&recording.ledger(None), Metric::Live);
+    let since = Duration::from_micros(profile::micros(recording.length() - 2 * second()));
+    let (younger, older) = (of(Duration::ZERO..since / 2), of(since / 2..Duration::MAX));
+    assert_eq!((younger.0 + older.0, younger.1, older.1), (held, false, false));
+    assert!(younger.0 > 0.0 && older.0 > 0.0, "{younger:?} {older:?}");
+    // Which of the first blocks came before the others is not known any more.
+    let (all, is_said) = of(since + Duration::from_millis(1999)..Duration::MAX);
+    assert!(is_said && all > 0.0 && all < held, "{all} of {held}");
 }

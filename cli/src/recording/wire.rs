@@ -30,7 +30,8 @@ impl Out {
         self.0.extend(number.to_le_bytes());
     }
 
-    /// How many bytes follow, and these.
+    /// How many bytes follow, and these; only version 1 has them.
+    #[cfg(test)]
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.0.extend(bytes);
@@ -46,6 +47,11 @@ impl<'a> In<'a> {
     /// Whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whatever is left.
+    pub fn rest(&self) -> &'a [u8] {
+        self.0
     }
 
     /// The next byte.
@@ -97,7 +103,7 @@ impl<'a> In<'a> {
         Some(f64::from_le_bytes(*bytes)).filter(|number| number.is_finite())
     }
 
-    /// See [`Out::bytes`].
+    /// How many bytes follow, and these.
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = self.count()?;
         let (bytes, rest) = self.0.split_at_checked(length)?;

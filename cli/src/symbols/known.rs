@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use heapattach_injector::proc::build_id::BuildId;
 
-use super::{mapped_file, module::Module, printable::printable, root::Root};
+use super::{mapped_file, module::Module, printable::printable, python::PythonCall, root::Root};
 
 /// A module and where it was mapped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +19,9 @@ pub struct Known {
     pub build_id: String,
     /// Where.
     pub pieces: Vec<Piece>,
+    /// The frames in it, if they are Python's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub python: Vec<PythonCall>,
 }
 
 /// A piece of a module that was mapped.
@@ -33,6 +36,11 @@ pub struct Piece {
 }
 
 impl Known {
+    /// Whether it stands for Python code, which is in no file of its own.
+    pub fn is_python(&self) -> bool {
+        !self.python.is_empty()
+    }
+
     /// With its file, or the debug file of the same build, if one is here.
     pub(super) fn module(&self, root: Option<&Arc<Root>>) -> Module {
         let path = PathBuf::from(self.path.strip_suffix(" (deleted)").unwrap_or(&self.path));

@@ -13,6 +13,7 @@
 //!             +-> debuginfod   -> debug files of servers, if the user names some
 //!             +-> missing        -> what would make it better (packages)
 //! perf_map: address -> function, of generated code
+//! python: address of a Python frame -> function, file, line
 //! ```
 //!
 //! Every file is the target's, hence hostile: whatever is wrong with one costs names, never the
@@ -32,7 +33,7 @@ mod debuginfod;
 mod debuginfod_server;
 #[cfg(all(test, feature = "debuginfod"))]
 mod debuginfod_tests;
-mod demangle;
+pub mod demangle;
 mod dwarf;
 mod elf;
 #[cfg(test)]
@@ -54,6 +55,7 @@ mod packages;
 mod peer_tests;
 mod perf_map;
 pub mod printable;
+pub mod python;
 mod reader;
 mod root;
 #[cfg(test)]
@@ -64,7 +66,10 @@ mod units;
 
 use std::{collections::HashMap, sync::Arc};
 
-use heapattach_injector::proc::{Process, maps::Mapping};
+use heapattach_injector::{
+    proc::{Process, maps::Mapping},
+    python::PythonFrame,
+};
 
 use debuginfod::Debuginfod;
 #[cfg(test)]
@@ -73,6 +78,7 @@ pub use known::Known;
 pub use missing::Missing;
 use modules::Modules;
 use perf_map::{PerfMap, Place};
+use python::PythonNames;
 
 /// The name of what is in no module.
 pub const UNKNOWN: &str = "[unknown]";
@@ -112,6 +118,7 @@ pub struct Symbols {
     modules: Modules,
     generated_at: Option<Place>,
     generated: PerfMap,
+    python: PythonNames,
     remembered: HashMap<u64, Arc<[Frame]>>,
     remembered_frames: usize,
     unknown: Arc<str>,
@@ -124,6 +131,7 @@ impl Symbols {
             modules: Modules::default(),
             generated_at: None,
             generated: PerfMap::default(),
+            python: PythonNames::default(),
             remembered: HashMap::new(),
             remembered_frames: 0,
             unknown: UNKNOWN.into(),
@@ -137,17 +145,18 @@ impl Symbols {
 
     /// Of the modules in a recording.
     pub fn of(known: &[Known]) -> Self {
-        Self { modules: Modules::of(known), ..Self::new() }
+        Self { modules: Modules::of(known), python: PythonNames::of(known), ..Self::new() }
     }
 
     /// The modules, for a recording.
     pub fn known(&self) -> Vec<Known> {
-        self.modules.known()
+        self.modules.known().into_iter().chain(self.python.known()).collect()
     }
 
     /// The number of the module that the byte at `pc` is in, as [`Self::known`] counts them.
     pub fn module_at(&self, pc: u64) -> Option<usize> {
-        self.modules.number_at(pc)
+        let python = || self.python.has(pc).then(|| self.modules.iter().count());
+        self.modules.number_at(pc).or_else(python)
     }
 
     /// Notes what is mapped now and opens the files that are new. At each address the latest
@@ -166,6 +175,16 @@ impl Symbols {
             self.generated = PerfMap::read(root, place);
             self.forget();
         }
+    }
+
+    /// Whether names of generated code are known.
+    pub fn has_generated(&self) -> bool {
+        !self.generated.is_empty()
+    }
+
+    /// Takes the Python frames of a session over.
+    pub fn note_python(&mut self, frames: &[PythonFrame]) {
+        self.python = PythonNames::of_session(frames);
     }
 
     /// Before names of the callers at these return addresses are looked up: fetches debug information
@@ -240,6 +259,9 @@ impl Symbols {
     }
 
     fn look_up(&mut self, pc: u64) -> Vec<Frame> {
+        if let Some(frame) = self.python.frame(pc) {
+            return vec![frame];
+        }
         let frames = self.modules.frames(pc);
         // What was generated since modules were last noted is in none of them.
         let mut frames = frames.unwrap_or_else(|| vec![Frame::unnamed(&self.unknown, pc)]);

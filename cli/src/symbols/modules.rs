@@ -87,7 +87,7 @@ impl Modules {
         let mut modules = Self::default();
         modules.prepare_roots();
         let root = modules.around.roots.first().cloned();
-        for one in known.iter().take(MODULES_LIMIT) {
+        for one in known.iter().filter(|one| !one.is_python()).take(MODULES_LIMIT) {
             let module = modules.modules.len();
             let may_open = modules.open_files < files_limit();
             modules.modules.push(one.module(root.as_ref().filter(|_| may_open)));
@@ -108,6 +108,7 @@ impl Modules {
             path: module.name.to_string(),
             build_id: module.build_id.as_ref().map(ToString::to_string).unwrap_or_default(),
             pieces: Vec::new(),
+            python: Vec::new(),
         };
         let mut all: Vec<Known> = self.modules.iter().map(known).collect();
         for (range, place) in self.places.iter() {

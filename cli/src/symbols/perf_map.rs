@@ -81,6 +81,11 @@ impl PerfMap {
         Self { functions, text }
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
     /// The function at `address`.
     pub fn name(&self, address: u64) -> Option<String> {
         let (start, end) = *self.functions.find(address)?;

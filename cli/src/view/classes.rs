@@ -4,18 +4,21 @@ use serde::Serialize;
 
 use super::{
     bar::bar,
-    figure::{microseconds, percent, whole},
+    figure::{blocks, is_exact, microseconds, percent},
     page::{Ink, Page, Span},
     table::{Column, Table},
+    weight::share,
 };
 use crate::{
-    ledger::{Histogram, Ledger},
+    ledger::{self, Histogram, Ledger, Metric},
     profile::Estimate,
     quantity,
 };
 
-/// Columns of a bar.
+/// Columns of a bar on a page that is so wide, and on others.
 const BAR: usize = 30;
+const NARROW_BAR: usize = 10;
+const WIDE: usize = 100;
 
 /// What is put into classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -32,9 +35,13 @@ pub enum Measured {
 pub struct Classes {
     /// What they are sorted by.
     pub by: Measured,
-    /// All of them.
+    /// All of them, and the ends of the interval.
     pub blocks: f64,
-    /// Whether the numbers are estimates; these have no intervals.
+    /// See above.
+    pub low: f64,
+    /// See above.
+    pub high: f64,
+    /// Whether the numbers are estimates; the intervals of classes are upper bounds.
     pub is_estimated: bool,
     /// From small to large, those between without blocks as well.
     pub classes: Vec<Class>,
@@ -47,30 +54,34 @@ pub struct Class {
     pub from: u64,
     /// The greatest that does.
     pub to: u64,
-    /// How many.
+    /// How many, and the ends of the interval.
     pub blocks: f64,
+    /// See above.
+    pub low: f64,
+    /// See above.
+    pub high: f64,
 }
 
 impl Classes {
     /// Of a ledger.
     pub fn new(ledger: &Ledger, by: Measured) -> Self {
-        let histogram = match by {
-            Measured::Size => &ledger.total.sizes,
-            Measured::Lifetime => &ledger.total.lifetimes,
+        let (estimates, metric) = match by {
+            Measured::Size => (ledger::sizes(ledger), Metric::Allocated),
+            Measured::Lifetime => (ledger::lifetimes(ledger), Metric::Freed),
         };
-        let numbers = histogram.buckets().iter().map(|blocks| blocks.max(0.0));
-        let mut classes: Vec<_> = numbers
-            .enumerate()
-            .map(|(bucket, blocks)| {
-                let (from, to) = Histogram::range(bucket);
-                Class { from, to, blocks }
-            })
-            .skip_while(|class| class.blocks == 0.0)
-            .collect();
+        let class = |(bucket, estimate): (usize, Estimate)| {
+            let (from, to) = Histogram::range(bucket);
+            Class { from, to, blocks: estimate.value, low: estimate.low, high: estimate.high }
+        };
+        let classes = estimates.into_iter().enumerate().map(class);
+        let mut classes: Vec<_> = classes.skip_while(|class| class.blocks == 0.0).collect();
+        if by == Measured::Lifetime {
+            join_unmeasured(&mut classes);
+        }
         classes
             .truncate(classes.iter().rposition(|class| class.blocks > 0.0).map_or(0, |at| at + 1));
-        let blocks = classes.iter().map(|class| class.blocks).sum();
-        Self { by, blocks, is_estimated: ledger.about.every > 1, classes }
+        let Estimate { value: blocks, low, high } = ledger.total.measure(metric).count;
+        Self { by, blocks, low, high, is_estimated: ledger.about.every > 1, classes }
     }
 
     /// As text.
@@ -79,33 +90,40 @@ impl Classes {
             Measured::Size => "blocks asked for since the attach, by their size",
             Measured::Lifetime => "blocks given back, by how long they lived",
         };
-        let about = if self.is_estimated { "about " } else { "" };
-        let number = quantity::count(whole(self.blocks));
-        page.prose("ALL", Ink::Plain, &format!("{about}{number} {what}"));
+        let all = Estimate { value: self.blocks, low: self.low, high: self.high };
+        page.prose("ALL", Ink::Plain, &format!("{} {what}", blocks(all)));
         if self.is_estimated {
-            page.prose("", Ink::Dim, "numbers are estimates, without intervals");
+            let text = "in brackets 95 % intervals, those of classes rather too wide";
+            page.prose("", Ink::Dim, text);
         }
         page.gap();
         let most = self.classes.iter().map(|class| class.blocks).fold(0.0, f64::max);
+        let is_wide = page.width().is_none_or(|width| width >= WIDE);
+        let columns = if is_wide { BAR } else { NARROW_BAR };
         let mut table = Table::new([
             Column::right("from"),
             Column::right("to"),
             Column::right("blocks"),
-            Column::right("part"),
+            Column::right("part").spare(),
             Column::left(""),
         ]);
         for class in &self.classes {
-            let part = class.blocks / self.blocks;
-            let part = Estimate { value: part, low: part, high: part };
+            let number = Estimate { value: class.blocks, low: class.low, high: class.high };
             table.row([
                 self.measure(class.from).into(),
                 self.measure(class.to).into(),
-                format!("{about}{}", quantity::count(whole(class.blocks))).into(),
-                percent(part).into(),
-                Span::new(Ink::More, bar(class.blocks / most, BAR)),
+                self.number(number).into(),
+                percent(share(number, all)).into(),
+                Span::new(Ink::More, bar(class.blocks / most, columns)),
             ]);
         }
         table.write(page);
+    }
+
+    /// What no sample tells of may be there.
+    fn number(&self, number: Estimate) -> String {
+        let is_unknown = self.is_estimated && number.value == 0.0 && is_exact(number);
+        if is_unknown { "-".to_owned() } else { blocks(number) }
     }
 
     fn measure(&self, number: u64) -> String {
@@ -116,10 +134,23 @@ impl Classes {
     }
 }
 
+/// A block that came and went between two looks at the rings seems to have lived for no time: all that
+/// is known is that it lived shorter than any that was measured.
+fn join_unmeasured(classes: &mut Vec<Class>) {
+    let Some(first) = classes.first().filter(|class| class.to == 0) else { return };
+    let first = *first;
+    classes.remove(0);
+    let empty = classes.iter().take_while(|class| class.blocks == 0.0).count();
+    // Without any other there is nothing to be shorter than.
+    let to = classes.get(empty).map_or(0, |next| next.from.saturating_sub(1));
+    classes.drain(..empty);
+    classes.insert(0, Class { to, ..first });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::{Metric, sample};
+    use crate::{ledger::sample, profile::Sum};
 
     #[test]
     fn sizes_are_told_from_small_to_large() {
@@ -127,9 +158,9 @@ mod tests {
         let mut page = Page::new(None, false);
         Classes::new(&ledger, Measured::Size).write(&mut page);
         let text = page.finish();
-        let first = "   from       to  blocks   part\n   16 B     31 B  70 000   98 %  ███";
+        let first = "   from       to  blocks    part\n   16 B     31 B  70 000    98 %  ███";
         assert!(text.contains(first), "{text}");
-        assert!(text.ends_with("\n4.0 KiB  8.0 KiB      10  0.1 %\n"), "{text}");
+        assert!(text.ends_with("\n4.0 KiB  8.0 KiB      10  <0.1 %\n"), "{text}");
     }
 
     #[test]
@@ -141,6 +172,31 @@ mod tests {
             let classes = Classes::new(&ledger, by);
             assert_eq!(classes.blocks, ledger.total.measure(metric).count.value, "{by:?}");
         }
+    }
+
+    #[test]
+    fn classes_of_samples_have_intervals() {
+        let mut ledger = sample::ledger();
+        ledger.about.every = 4096;
+        ledger.total.set(Metric::Allocated, &Sum::sampled(16, 273, 4096));
+        let mut page = Page::new(Some(80), false);
+        Classes::new(&ledger, Measured::Size).write(&mut page);
+        let text = page.finish();
+        assert!(text.contains("   16 B     31 B  70.0 k (62.1 to 78.7)"), "{text}");
+        assert!(text.contains("   32 B     63 B           0 (0 to 385)"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn what_lived_for_no_time_lived_shorter_than_what_was_measured() {
+        let mut ledger = sample::ledger();
+        ledger.total.lifetimes = Histogram::default();
+        for (lifetime, blocks) in [(0, 5.0), (9000, 2.0), (40_000, 1.0)] {
+            ledger.total.lifetimes.add(lifetime, blocks);
+        }
+        let classes = Classes::new(&ledger, Measured::Lifetime).classes;
+        let ends: Vec<_> = classes.iter().map(|class| (class.from, class.to)).collect();
+        assert_eq!(ends, [(0, 8191), (8192, 16_383), (16_384, 32_767), (32_768, 65_535)]);
     }
 
     #[test]

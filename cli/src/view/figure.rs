@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::Serialize;
 
+pub use crate::quantity::clock;
 use crate::{
     profile::{Estimate, Measure},
     quantity,
@@ -68,6 +69,16 @@ pub fn bytes(estimate: Estimate) -> String {
     show(estimate, Scale::bytes(estimate.value))
 }
 
+/// `11.0 to 13.6`: both ends, in the unit that the value is told in; nothing of what is known.
+pub fn ends_of_bytes(estimate: Estimate) -> String {
+    let scale = Scale::bytes(estimate.value);
+    let end = |value: f64| scale.number(value.max(0.0));
+    match is_exact(estimate) {
+        true => String::new(),
+        false => format!("{} to {}", end(estimate.low), end(estimate.high)),
+    }
+}
+
 /// `1 234`, or `12.4 k (11.0 to 13.6)` of samples.
 pub fn blocks(estimate: Estimate) -> String {
     let is_exact = is_exact(estimate);
@@ -79,8 +90,12 @@ pub fn percent(part: Estimate) -> String {
     let number = |value: f64| {
         let percent = 100.0 * value;
         // Neither nothing nor all of it, where that is not so.
-        let fine = percent > 0.0 && percent < 0.95 || percent > 99.0 && percent < 100.0;
-        if fine { format!("{:.1}", percent.clamp(0.1, 99.9)) } else { format!("{percent:.0}") }
+        match percent {
+            p if p > 0.0 && p < 0.05 => "<0.1".to_owned(),
+            p if p > 0.0 && p < 0.95 => format!("{p:.1}"),
+            p if p > 99.0 && p < 100.0 => format!("{:.1}", p.min(99.9)),
+            p => format!("{p:.0}"),
+        }
     };
     with_interval(part, number, " %")
 }
@@ -90,16 +105,6 @@ pub fn microseconds(number: u64) -> String {
     match Duration::from_micros(number) {
         long if long.as_secs() >= 120 => clock(long),
         short => quantity::time(short),
-    }
-}
-
-/// `43.0 s`, `12 min 05 s`, `3 h 07 min`.
-pub fn clock(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0 | 1, _) => quantity::time(time),
-        (0, minutes, seconds) => format!("{minutes} min {seconds:02} s"),
-        (hours, minutes, _) => format!("{} h {minutes:02} min", quantity::count(hours)),
     }
 }
 
@@ -217,7 +222,7 @@ mod tests {
     fn a_part_is_neither_nothing_nor_all_unless_it_is() {
         let exact = |part| percent(range(part, part, part));
         let told = [0.0, 0.0001, 0.009, 0.5, 0.9999, 1.0].map(exact);
-        assert_eq!(told, ["0 %", "0.1 %", "0.9 %", "50 %", "99.9 %", "100 %"]);
+        assert_eq!(told, ["0 %", "<0.1 %", "0.9 %", "50 %", "99.9 %", "100 %"]);
         assert_eq!(percent(range(0.96, 0.9, 0.98)), "96 % (90 to 98)");
     }
 
@@ -228,13 +233,5 @@ mod tests {
                 assert!(text.len() < 400, "{text}");
             }
         }
-    }
-
-    #[test]
-    fn long_times_are_told_by_the_clock() {
-        assert_eq!(clock(Duration::from_secs(43)), "43.0 s");
-        assert_eq!(clock(Duration::from_secs(725)), "12 min 05 s");
-        assert_eq!(clock(Duration::from_secs(11_220)), "3 h 07 min");
-        assert_eq!(microseconds(300), "300 us");
     }
 }

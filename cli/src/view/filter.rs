@@ -8,6 +8,7 @@ use crate::{
     ledger::Metric,
     ledger::{Call, Histogram, Ledger, Row, Thread},
     profile::Estimate,
+    quantity,
 };
 
 use super::place::base;
@@ -39,7 +40,7 @@ impl Filter {
         if self.is_all() {
             return ledger;
         }
-        let numbers = 0..ledger.stacks.len();
+        let numbers = 0..ledger.stacks.count();
         let stacks: Vec<bool> = numbers
             .map(|stack| u32::try_from(stack).is_ok_and(|stack| self.wants_stack(&ledger, stack)))
             .collect();
@@ -51,7 +52,28 @@ impl Filter {
         ledger.rows.iter().for_each(|row| total.merge(row));
         let peak: Estimate = total.measure(Metric::Peak).bytes;
         (ledger.total, ledger.peak, ledger.moments) = (total, peak, Vec::new());
+        ledger.about.part.extend(self.words());
         ledger
+    }
+
+    /// In words, for whoever looks at nothing else.
+    fn words(&self) -> Vec<String> {
+        let lists = [
+            ("stacks with a function like", &self.functions),
+            ("stacks with a function of a file like", &self.files),
+            ("stacks with a function of a module like", &self.modules),
+            ("threads like", &self.threads),
+        ];
+        let lists = lists.into_iter().filter(|(_, globs)| !globs.is_empty());
+        let mut words: Vec<_> =
+            lists.map(|(what, globs)| format!("{what} {}", globs.join(" or "))).collect();
+        words.extend(self.sizes.map(|(least, most)| {
+            let (least, most) = (quantity::bytes(least), (most < u64::MAX).then_some(most));
+            let most =
+                most.map_or("or more".to_owned(), |most| format!("to {}", quantity::bytes(most)));
+            format!("stacks that ask for blocks of {least} {most}")
+        }));
+        words
     }
 
     fn wants_stack(&self, ledger: &Ledger, stack: u32) -> bool {
@@ -76,8 +98,8 @@ impl Filter {
 
     fn wants_sizes(&self, row: &Row) -> bool {
         let Some((least, most)) = self.sizes else { return true };
-        let mut classes = row.sizes.buckets().iter().enumerate();
-        classes.any(|(bucket, &blocks)| {
+        let mut classes = row.sizes.buckets().into_iter().enumerate();
+        classes.any(|(bucket, blocks)| {
             let (low, high) = Histogram::range(bucket);
             blocks > 0.0 && low <= most && high >= least
         })
@@ -118,6 +140,15 @@ mod tests {
         assert_eq!(rows(Filter { threads: list("4711"), ..all() }), [2]);
         assert_eq!(rows(Filter { sizes: Some((64, 100)), ..all() }), [0]);
         assert_eq!(rows(Filter { sizes: Some((4096, u64::MAX)), ..all() }), [1]);
+    }
+
+    #[test]
+    fn a_part_says_of_what() {
+        let filter = Filter { functions: list("f*"), sizes: Some((64, 100)), ..Filter::default() };
+        let words = filter.part_of(sample::ledger()).about.part;
+        let expected =
+            ["stacks with a function like f*", "stacks that ask for blocks of 64 B to 100 B"];
+        assert_eq!(words, expected);
     }
 
     #[test]

@@ -30,10 +30,11 @@ mod tree;
 mod verdict;
 mod weight;
 
-pub use figure::Unit;
+pub use figure::{Unit, clock};
 pub use filter::Filter;
 pub use next::write_next;
-pub use page::{Colour, Ink, Page};
+pub use page::{Colour, Ink, Page, Span};
+pub use sites::Sites;
 pub use subject::{Ask, Order, Subject};
 pub use summary::Summary;
 
@@ -43,7 +44,6 @@ use serde::Serialize;
 use classes::{Classes, Measured};
 use mmap::Mmap;
 use peak::Peak;
-use sites::Sites;
 use temporary::Temporary;
 use threads::Threads;
 use timeline::Timeline;
@@ -80,13 +80,16 @@ pub enum View {
 
 /// What is told of every view beside itself.
 #[derive(Serialize)]
-struct Document<V> {
+struct Document<'a, V> {
     /// Its last part is raised whenever a field changes its meaning or goes away.
     schema: String,
     pid: i32,
     command: String,
     lasted_ms: u64,
     every: u64,
+    /// What part of the recording it is about, in words; all of it, if there are none.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    part: &'a [String],
     #[serde(flatten)]
     view: V,
 }
@@ -155,6 +158,7 @@ impl Telling<'_> {
                     command: about.command.clone(),
                     lasted_ms: about.lasted_ms,
                     every: about.every,
+                    part: &about.part,
                     view,
                 };
                 serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"

@@ -88,7 +88,9 @@ impl Sites {
         for (number, site) in self.sites.iter().enumerate() {
             table.row(self.cells(site));
             if number < WITH_CALLERS && !site.callers.is_empty() {
-                table.note(Span::new(Ink::Dim, chain(&site.callers)));
+                let callers = site.callers.iter().take(CALLERS).map(Place::words);
+                let more = (site.callers.len() > CALLERS).then(|| "...".to_owned());
+                table.callers(callers.chain(more));
             }
         }
         table.write(page);
@@ -134,6 +136,7 @@ pub fn write_total(page: &mut Page, metric: Metric, total: &Figures, unit: Unit)
 /// What was left out.
 pub fn write_more(page: &mut Page, more: usize, what: &str) {
     if more > 0 {
+        let what = if more == 1 { what.trim_end_matches('s') } else { what };
         let text = format!("{more} more {what} (--limit)");
         page.line([Span::new(Ink::Dim, text)]);
     }
@@ -182,13 +185,6 @@ fn columns(metric: Metric, is_change: bool) -> Vec<Column> {
     columns
 }
 
-/// Who called, in one line.
-fn chain(callers: &[Place]) -> String {
-    let names = callers.iter().take(CALLERS).map(Place::words).collect::<Vec<_>>().join(" < ");
-    let more = if callers.len() > CALLERS { " < ..." } else { "" };
-    format!("from {names}{more}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,10 +214,10 @@ still held  part           allocated  who
     fn estimates_are_told_with_their_intervals() {
         let mut ledger = sample::ledger();
         ledger.about.every = 4096;
-        ledger.total.sums[Metric::Live as usize] = Sum::default();
+        ledger.total.set(Metric::Live, &Sum::default());
         for (row, blocks) in ledger.rows.iter_mut().zip([100, 7, 0]) {
-            row.sums[Metric::Live as usize] = Sum::sampled(64, blocks, 4096);
-            ledger.total.sums[Metric::Live as usize].merge(&row.sums[Metric::Live as usize]);
+            row.set(Metric::Live, &Sum::sampled(64, blocks, 4096));
+            ledger.total.add(Metric::Live, &row.sum(Metric::Live));
         }
         let told = text(&Subject::of(&ledger), &Ask::default(), Some(100));
         let expected = "\
@@ -229,7 +225,7 @@ ALL       still held: 431.4 KiB (355.7 to 518.6) in 6 902 (5 691 to 8 297) block
 
                 still held             part              allocated  who
 403.1 KiB (330.1 to 487.7)  93 % (87 to 98)  █████████▍   93.8 KiB  make_node (list.c:12)
-                                                                    from grow_list (list.…(main.c:7)
+                                                                    from grow_list (list.c:40) < ...
    28.2 KiB (11.9 to 56.1)    7 % (2 to 15)  ▋            40.0 KiB  main (main.c:7)
 ";
         assert_eq!(told, expected);
@@ -249,7 +245,7 @@ ALL       still held: 431.4 KiB (355.7 to 518.6) in 6 902 (5 691 to 8 297) block
     fn sites_are_compared_by_name_whatever_their_lines() {
         let (now, mut base) = (sample::ledger(), sample::ledger());
         base.locations[1].lines.iter_mut().for_each(|line| line.line = Some(1));
-        base.rows[0].sums[Metric::Live as usize] = Sum::exact(64, 600);
+        base.rows[0].set(Metric::Live, &Sum::exact(64, 600));
         base.rows.remove(1);
         let subject = Subject { now: &now, base: Some(&base) };
         let told = text(&subject, &Ask::default(), None);

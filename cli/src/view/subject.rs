@@ -89,8 +89,8 @@ impl<'a> Subject<'a> {
 
     /// All of it.
     pub fn total(&self, metric: Metric) -> Weight {
-        let before = self.base.map(|base| base.total.sum(metric).clone()).unwrap_or_default();
-        Weight { now: self.now.total.sum(metric).clone(), before }
+        let before = self.base.map(|base| base.total.sum(metric)).unwrap_or_default();
+        Weight { now: self.now.total.sum(metric), before }
     }
 
     /// By cause, the most important first.
@@ -99,15 +99,14 @@ impl<'a> Subject<'a> {
         let mut sites: HashMap<Key, Site> = HashMap::new();
         for (side, ledger) in self.sides() {
             let (numbers, unknown) = (places.of(ledger), places.unknown());
-            let keys: Vec<_> = (0_u32..)
-                .zip(&ledger.stacks)
-                .map(|(stack, _)| self.key(ledger, stack, &numbers, unknown))
-                .collect();
+            let stacks = (0_u32..).take(ledger.stacks.count());
+            let keys: Vec<_> =
+                stacks.map(|stack| self.key(ledger, stack, &numbers, unknown)).collect();
             for row in &ledger.rows {
                 let key = keys[row.stack as usize];
                 let site = sites.entry(key).or_default();
                 for metric in Metric::ALL {
-                    site.weights[metric as usize].add(side, row.sum(metric));
+                    site.weights[metric as usize].add(side, &row.sum(metric));
                 }
                 if side == Side::Now {
                     site.mapped = site.mapped.saturating_add(row.mapped);
@@ -154,6 +153,6 @@ impl<'a> Subject<'a> {
 
 /// The calls of a stack from its cause outwards, each with the number of its function.
 pub fn own_calls(ledger: &Ledger, stack: u32) -> impl Iterator<Item = (u32, Call<'_>)> {
-    let cause = ledger.stacks.get(stack as usize).map_or(0, |stack| stack.cause as usize);
+    let cause = ledger.stacks.get(stack).map_or(0, |stack| stack.cause as usize);
     ledger.functions_of(stack).zip(ledger.calls(stack)).skip(cause)
 }

@@ -15,6 +15,7 @@ use super::{
     weight::share,
 };
 use crate::{
+    gaps,
     ledger::{Ledger, Metric},
     profile::Sum,
     quantity,
@@ -126,7 +127,7 @@ impl Summary {
             temporary_ms: ledger.about.temporary_ms,
             temporary_by,
             course: course(ledger),
-            lost: doubt::lost(&ledger.about),
+            lost: gaps::lost(&ledger.about.loss),
             blind: doubt::blind(&ledger.about),
             accuracy: doubt::accuracy(ledger),
         }
@@ -204,12 +205,13 @@ impl Summary {
                 Span::new(Ink::Bold, &site.place),
             ]);
             if number < WITH_CALLERS && !site.callers.is_empty() {
-                table.note(Span::new(Ink::Dim, format!("from {}", site.callers.join(" < "))));
+                table.callers(site.callers.iter().cloned());
             }
         }
         table.write(page);
         if self.more_sites > 0 {
-            let text = format!("{} more places (--view sites)", self.more_sites);
+            let places = if self.more_sites == 1 { "place" } else { "places" };
+            let text = format!("{} more {places} (--view sites)", self.more_sites);
             page.line([Span::new(Ink::Dim, text)]);
         }
     }
@@ -222,6 +224,9 @@ pub fn write_title(page: &mut Page, ledger: &Ledger) {
         if about.command.is_empty() { String::new() } else { format!(" ({})", about.command) };
     let time = clock(Duration::from_millis(about.lasted_ms));
     page.line([format!("process {}{command}, looked at for {time}", about.pid).into()]);
+    for part in &about.part {
+        page.prose("ONLY", Ink::Bold, part);
+    }
     page.gap();
 }
 

@@ -5,6 +5,9 @@ use super::page::{Ink, Page, Span, columns};
 
 /// A name needs so many columns to say anything.
 const NAME: usize = 34;
+/// Between callers, and in the place of those that find no room.
+const BEFORE: &str = " < ";
+const MORE: &str = " < ...";
 /// Between columns.
 const GAP: usize = 2;
 
@@ -27,8 +30,8 @@ pub struct Table {
 #[derive(Clone, Debug)]
 enum Row {
     Cells(Vec<Span>),
-    /// Something below the name of a row.
-    Note(Span),
+    /// Who called, below the name of a row.
+    Callers(Vec<String>),
 }
 
 impl Column {
@@ -59,9 +62,9 @@ impl Table {
         self.rows.push(Row::Cells(cells.into()));
     }
 
-    /// A line below the name of the last row.
-    pub fn note(&mut self, span: Span) {
-        self.rows.push(Row::Note(span));
+    /// Who called, the nearest first, below the name of the last row: as many as there is room for.
+    pub fn callers(&mut self, names: impl IntoIterator<Item = String>) {
+        self.rows.push(Row::Callers(names.into_iter().collect()));
     }
 
     /// Onto a page.
@@ -83,8 +86,12 @@ impl Table {
         for row in &self.rows {
             match row {
                 Row::Cells(cells) => self.write_cells(page, cells, &shown, &widths),
-                Row::Note(span) => {
-                    page.line([" ".repeat(before_name(&shown)).into(), span.clone()]);
+                Row::Callers(names) => {
+                    let before = before_name(&shown);
+                    let room =
+                        page.width().map_or(usize::MAX, |width| width.saturating_sub(before));
+                    let told = Span::new(Ink::Dim, chain(names, room));
+                    page.line([" ".repeat(before).into(), told]);
                 }
             }
         }
@@ -109,10 +116,26 @@ impl Table {
     fn width(&self, at: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| match row {
             Row::Cells(cells) => cells.get(at).map(|cell| columns(&cell.text)),
-            Row::Note(_) => None,
+            Row::Callers(_) => None,
         });
         cells.max().unwrap_or(0).max(columns(self.columns[at].title))
     }
+}
+
+/// Names from the nearest on; those that find no room are a few dots.
+fn chain(names: &[String], room: usize) -> String {
+    let mut text = format!("from {}", names.first().map_or("", String::as_str));
+    for (number, name) in names.iter().enumerate().skip(1) {
+        let last = number + 1 == names.len();
+        let more = columns(BEFORE) + columns(name) + if last { 0 } else { columns(MORE) };
+        if columns(&text).saturating_add(more) > room {
+            text.push_str(MORE);
+            break;
+        }
+        text.push_str(BEFORE);
+        text.push_str(name);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -127,7 +150,7 @@ mod tests {
             "####".into(),
             "a_function_with_a_rather_long_name (a.c:1)".into(),
         ]);
-        table.note("from main".into());
+        table.callers(["main", "_start", "a_third_caller"].map(str::to_owned));
         let mut page = Page::new(width, false);
         table.write(&mut page);
         page.finish()
@@ -136,14 +159,15 @@ mod tests {
     #[test]
     fn a_wide_page_has_every_column() {
         let expected = "   held  bar   by\n\
-                        1.0 MiB  ####  a_function_with_a_rather_long_name (a.c:1)\n               from main\n";
+                        1.0 MiB  ####  a_function_with_a_rather_long_name (a.c:1)\n               \
+                        from main < _start < a_third_caller\n";
         assert_eq!(written(None), expected);
     }
 
     #[test]
     fn a_narrow_page_does_without_what_is_spare_and_shortens_the_name() {
-        let expected =
-            "   held  by\n1.0 MiB  a_function_with_a_rath…me (a.c:1)\n         from main\n";
+        let expected = "   held  by\n1.0 MiB  a_function_with_a_rath…me (a.c:1)\n         \
+             from main < _start < ...\n";
         assert_eq!(written(Some(42)), expected);
     }
 }

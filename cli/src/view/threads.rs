@@ -58,7 +58,7 @@ impl Threads {
         let mut sums: BTreeMap<u32, [Sum; 5]> = BTreeMap::new();
         for row in &ledger.rows {
             let own = sums.entry(row.thread).or_default();
-            own.iter_mut().zip(&row.sums).for_each(|(sum, more)| sum.merge(more));
+            own.iter_mut().zip(&row.sums()).for_each(|(sum, more)| sum.merge(more));
         }
         let value = |sums: &[Sum; 5]| ask.unit.of(&sums[ask.metric as usize].measure()).value;
         let mut rows: Vec<_> = sums.into_iter().collect();

@@ -59,7 +59,7 @@ impl Top {
         for (side, ledger) in subject.sides() {
             let (numbers, unknown) = (places.of(ledger), places.unknown());
             for row in &ledger.rows {
-                let sum = row.sum(ask.metric);
+                let sum = &row.sum(ask.metric);
                 let calls = own_calls(ledger, row.stack);
                 seen.clear();
                 seen.extend(calls.map(|(function, _)| numbers[function as usize]));
@@ -102,6 +102,8 @@ impl Top {
         let is_change = self.total.change.is_some();
         let mut columns = figure_columns(self.metric, is_change);
         if !is_change {
+            // Two numbers with intervals leave little room.
+            columns[1] = columns[1].spare();
             columns.extend([Column::right("with calls"), Column::right("part").spare()]);
         }
         columns.push(Column::left("function"));
@@ -145,7 +147,7 @@ still held  part           with calls   part  function
     #[test]
     fn a_function_that_calls_itself_counts_once() {
         let mut ledger = sample::ledger();
-        ledger.stacks[0].locations.push(2);
+        ledger.stacks.edit(0, |stack| stack.locations.push(2));
         let top = Top::new(&Subject::of(&ledger), &Ask::default());
         let main = top.functions.iter().find(|row| row.place.function == "main").unwrap();
         assert_eq!(main.with_calls.amount.bytes, top.total.amount.bytes);

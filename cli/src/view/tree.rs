@@ -112,11 +112,11 @@ impl Forest {
                 path.reverse();
             }
             let mut at = 0;
-            self.nodes[0].weight.add(side, sum);
+            self.nodes[0].weight.add(side, &sum);
             for &place in &path {
                 let Some(next) = self.below(at, place) else { break };
                 at = next;
-                self.nodes[at as usize].weight.add(side, sum);
+                self.nodes[at as usize].weight.add(side, &sum);
             }
         }
     }
@@ -283,8 +283,7 @@ allocated  part             call
     #[test]
     fn a_path_without_end_is_cut() {
         let mut ledger = sample::ledger();
-        ledger.stacks[0].locations = vec![2; 10_000];
-        ledger.stacks[0].cause = 0;
+        ledger.stacks.edit(0, |stack| (stack.locations, stack.cause) = (vec![2; 10_000], 0));
         let ask = Ask { limit: 5000, ..Ask::default() };
         let tree = Tree::new(&Subject::of(&ledger), &ask);
         assert_eq!(tree.nodes.iter().map(|node| node.depth).max(), Some(DEPTH - 1));

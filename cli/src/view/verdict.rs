@@ -4,9 +4,7 @@
 //! says what was asked for and not given back, and whether that went on.
 //!
 //! Whether it went on is seen by the second half of the session: what was held in the middle is
-//! compared with what was held at the end. The moment in the middle has no interval of its own; its
-//! is taken to be that of the end, shrunk as that of a sum with fewer samples is: with the square
-//! root.
+//! compared with what was held at the end.
 
 use std::time::Duration;
 
@@ -84,12 +82,15 @@ impl Verdict {
 
     fn sentences(&self, ledger: &Ledger, live: Estimate, allocated: Estimate) -> Vec<String> {
         let time = clock(Duration::from_millis(ledger.about.lasted_ms));
-        let asked = format!("{} asked for in {time}", bytes(allocated));
+        // What is told of some blocks alone may have been asked for in less than all of the time.
+        let is_all = ledger.about.part.is_empty();
+        let when = if is_all { format!("in {time}") } else { "in this part".to_owned() };
+        let asked = format!("{} asked for {when}", bytes(allocated));
         let held = bytes(live);
         let second = self.second_half.map(|range| Unit::Bytes.show_change(range.into()));
         let second = second.unwrap_or_default();
         let first = match self.kind {
-            Kind::Idle => format!("Nobody asked for memory in {time}."),
+            Kind::Idle => format!("Nobody asked for memory {when}."),
             Kind::Returned => format!("Did not grow: all of {asked} was given back."),
             Kind::Grew => {
                 format!(
@@ -145,11 +146,8 @@ fn second_half(ledger: &Ledger, live: Estimate) -> Option<Estimate> {
     let (first, last) = (ledger.moments.first()?.at_ms, ledger.moments.last()?.at_ms);
     let middle = first.checked_add(last.checked_sub(first)? / 2)?;
     let at = ledger.moments.partition_point(|moment| moment.at_ms < middle);
-    let then = ledger.moments.get(at).filter(|_| ledger.moments.len() >= MOMENTS)?.live;
-    let shrunk = (then / live.value).sqrt();
-    let shrunk = if shrunk.is_finite() { shrunk } else { 1.0 };
-    let (below, above) = ((live.value - live.low) * shrunk, (live.high - live.value) * shrunk);
-    Some(difference(live, Estimate { value: then, low: then - below, high: then + above }))
+    let then = ledger.moments.get(at).filter(|_| ledger.moments.len() >= MOMENTS)?;
+    Some(difference(live, then.held(ledger.about.every)))
 }
 
 /// The fewest of the first sites that hold most, and which part that is. If these are many, the part
@@ -193,7 +191,7 @@ mod tests {
     fn verdict(ledger: &Ledger) -> Verdict {
         let mut rows: Vec<_> = ledger.rows.iter().map(|row| row.sum(Metric::Live)).collect();
         rows.sort_by_key(|sum| std::cmp::Reverse(sum.parts().0.bytes));
-        Verdict::new(ledger, &rows)
+        Verdict::new(ledger, &rows.iter().collect::<Vec<_>>())
     }
 
     #[test]
@@ -228,7 +226,7 @@ mod tests {
     #[test]
     fn nothing_is_said_to_be_held_where_nothing_is() {
         let mut ledger = sample::ledger();
-        ledger.total.sums[Metric::Live as usize] = Sum::default();
+        ledger.total.set(Metric::Live, &Sum::default());
         assert_eq!(verdict(&ledger).kind, Kind::Returned);
         assert_eq!(verdict(&Ledger::default()).kind, Kind::Idle);
     }

@@ -27,9 +27,13 @@ fn placed(interval: u64) -> Placed {
 fn bytes_of(kind: HookKind, [a, b, c]: [u64; 3]) -> u64 {
     match kind {
         HookKind::Free => 0,
-        HookKind::Malloc => a,
+        HookKind::Malloc | HookKind::New => a,
         HookKind::Calloc => a.saturating_mul(b),
-        HookKind::Realloc | HookKind::Memalign | HookKind::Map | HookKind::Unmap => b,
+        HookKind::Realloc
+        | HookKind::Memalign
+        | HookKind::Map
+        | HookKind::Unmap
+        | HookKind::Chosen => b,
         HookKind::PosixMemalign | HookKind::Remap => c,
     }
 }
@@ -70,7 +74,7 @@ fn requests_that_cannot_be_granted_count_as_no_bytes() {
             let first = place.as_ptr().addr() as u64;
             for size in [u64::MAX, 1 << 63, MOST, MOST + 1, 0, 1, u64::MAX] {
                 let arguments = match kind {
-                    HookKind::Free | HookKind::Malloc => [size, 0, 0],
+                    HookKind::Free | HookKind::Malloc | HookKind::New => [size, 0, 0],
                     HookKind::PosixMemalign => [first, 0, size],
                     HookKind::Remap => [0, 0, size],
                     _ => [1, size, 0],

@@ -19,12 +19,15 @@ fn a_call_that_is_only_counted_takes_few_instructions() {
         let (first, second) = (one(), one());
         println!("{kind:?}: first {first}, then {second} instructions");
         let bound = match kind {
-            HookKind::Free | HookKind::Malloc | HookKind::Memalign | HookKind::PosixMemalign => {
-                MOST
-            }
+            HookKind::Free
+            | HookKind::Malloc
+            | HookKind::New
+            | HookKind::Memalign
+            | HookKind::PosixMemalign => MOST,
             HookKind::Calloc | HookKind::Realloc => MOST + 5,
+            HookKind::Chosen => 250,
             // Always recorded.
-            HookKind::Map | HookKind::Unmap | HookKind::Remap => 1000,
+            HookKind::Map | HookKind::Unmap | HookKind::Remap => 1050,
         };
         assert!((15..=bound).contains(&second), "{kind:?} takes {second}");
     }

@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, ops::Range};
 
 use heapattach_abi::{
     control,
+    form::Form,
     index::{BUCKETS, ENTRY_BYTES, INDEX_BYTES, PRIVATE_BYTES, PROBES},
     kind::{HookKind, MAX_HOOKS},
     region,
@@ -91,6 +92,17 @@ impl Placed {
     /// Makes one hook go on elsewhere.
     pub fn lead_hook(&self, hook: usize, original: u64) {
         self.text.set(self.image.orig_cell(hook).unwrap(), original);
+        let second = match HookKind::of_hook(hook) {
+            Some(HookKind::New) => original,
+            Some(HookKind::Chosen) => Form { size: 2, ..Form::default() }.pack(),
+            _ => 0,
+        };
+        self.set_second(hook, second);
+    }
+
+    /// Says what a hook needs besides.
+    pub fn set_second(&self, hook: usize, second: u64) {
+        self.text.set(self.image.second_cell(hook).unwrap(), second);
     }
 
     /// Switches the hooks on.

@@ -32,6 +32,8 @@ const FXSAVE_WORDS: usize = 52; // up to xmm15; the rest is not written
 /// Carry, parity, adjust, zero, sign, direction, overflow.
 const FLAG_BITS: u64 = 0xcd5;
 const DIRECTION: u64 = 0x400;
+/// Carry, parity, adjust, zero, sign and overflow.
+const ARITHMETIC: u64 = 0x8d5;
 
 #[repr(C, align(16))]
 struct State {
@@ -180,6 +182,10 @@ fn check(placed: Option<&Placed>, hook: u64, kind: HookKind, limit: u64, noise: 
     for (seen, given) in [(&SEEN, &GIVEN), (&GOT, &LEFT)] {
         let direction = word(seen, FLAGS) ^ word(given, FLAGS);
         assert_eq!(direction & DIRECTION, 0, "{kind:?}: direction");
+    }
+    if kind == HookKind::Chosen {
+        let arithmetic = (word(&SEEN, FLAGS) ^ word(&GIVEN, FLAGS)) & ARITHMETIC;
+        assert_eq!(arithmetic, 0, "{kind:?}: flags that the original may look at");
     }
     assert_eq!(word(&GOT, RSP), word(&GIVEN, RSP) + 8, "{kind:?}: stack pointer of the caller");
     match way {

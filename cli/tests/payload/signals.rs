@@ -4,7 +4,8 @@ use std::{cell::Cell, fmt};
 
 use heapattach_abi::{
     kind::HookKind::{
-        self, Calloc, Free, Malloc, Map, Memalign, PosixMemalign, Realloc, Remap, Unmap,
+        self, Calloc, Chosen, Free, Malloc, Map, Memalign, New, PosixMemalign, Realloc, Remap,
+        Unmap,
     },
     ring::Kind,
     row,
@@ -101,9 +102,9 @@ impl Scene<'_> {
             self.hook,
             match kind {
                 Free => 0,
-                Malloc => arguments[0],
+                Malloc | New => arguments[0],
                 Calloc => arguments[0] * arguments[1],
-                Realloc | Memalign | Map | Unmap => arguments[1],
+                Realloc | Memalign | Map | Unmap | Chosen => arguments[1],
                 PosixMemalign | Remap => arguments[2],
             },
         );

@@ -35,6 +35,24 @@ pub const SELF_JUMP: [u8; 2] = [0xeb, 0xfe];
 /// `syscall; mov $15, %eax; syscall; ud2`
 pub const RESCUED_CALL: [u8; 11] = [0x0f, 0x05, 0xb8, 15, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b];
 
+/// The same in two places of a libc: `syscall; ret`,
+pub const CALL_AND_RETURN: [u8; 3] = [0x0f, 0x05, 0xc3];
+/// and what signal handlers return to: `mov $15, %rax` or `%eax`, `syscall`.
+pub const SIGNAL_RETURNS: [&[u8]; 2] =
+    [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
+
+/// A place to make `clone` at: the clone finds its own end behind the call, should it ever run; the
+/// caller goes on as at [`RESCUED_CALL`].
+/// `syscall; test %eax, %eax; jne 1f; mov $231, %eax; xor %edi, %edi; syscall;
+/// 1: mov $15, %eax; syscall; ud2`
+pub const CLONING_CALL: [u8; 24] = [
+    0x0f, 0x05, 0x85, 0xc0, 0x75, 0x09, 0xb8, 231, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05, 0xb8, 15, 0, 0,
+    0, 0x0f, 0x05, 0x0f, 0x0b,
+];
+
+/// Functions may use so much below the stack pointer.
+pub const RED_ZONE: u64 = 128;
+
 /// A resident stub: `jmp *2(%rip)`, padding, then the cell that holds where to.
 pub const STUB_JUMP: [u8; 8] = [0xff, 0x25, 2, 0, 0, 0, 0xcc, 0xcc];
 
@@ -74,6 +92,11 @@ pub fn activity(registers: &Registers) -> Activity {
     }
 }
 
+/// The number of the system call it is in, if it is in one.
+pub fn call_number(registers: &Registers) -> Option<i64> {
+    (registers.orig_rax != NO_CALL).then_some(registers.orig_rax.cast_signed())
+}
+
 /// Where the thread is.
 pub fn program_counter(registers: &Registers) -> RemoteAddr {
     RemoteAddr::new(registers.rip)
@@ -88,6 +111,21 @@ pub fn stack_pointer(registers: &Registers) -> RemoteAddr {
 pub fn kept(registers: &Registers) -> [u64; 6] {
     let r = registers;
     [r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15]
+}
+
+/// Where its thread-local variables end and the C library's record of it begins: what it has told the
+/// kernel to find its own data by; 0 before it has.
+pub fn thread_pointer(registers: &Registers) -> RemoteAddr {
+    RemoteAddr::new(registers.fs_base)
+}
+
+/// All words of the general registers that can be pointers of the program's.
+pub fn words(registers: &Registers) -> [u64; 16] {
+    let r = registers;
+    [
+        r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
+        r.r14, r.r15, r.gs_base,
+    ]
 }
 
 /// How many bytes after a saved program counter [`is_saved_by_signal`] wants to see.
@@ -284,6 +322,34 @@ fn vector_state_size(features: u64) -> usize {
         (leaf.ebx + leaf.eax) as usize
     });
     ends.fold(576, usize::max)
+}
+
+/// What the loader of a program does at the end of a system call, as far as it tells how far the
+/// loader is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoaderCall {
+    /// It opened the file of this name.
+    Opened(RemoteAddr),
+    /// It set the thread pointer: what it needs is mapped, nothing is relocated yet.
+    ThreadPointer,
+    /// It unmapped something.
+    Unmapped,
+    /// Something else, or without success.
+    Other,
+}
+
+/// Reads the registers at the end of a system call.
+pub fn loader_call(registers: &Registers) -> LoaderCall {
+    const ARCH_SET_FS: u64 = 0x1002;
+    let failed = registers.rax.cast_signed() < 0;
+    match i64::try_from(registers.orig_rax) {
+        Ok(_) if failed => LoaderCall::Other,
+        Ok(libc::SYS_openat) => LoaderCall::Opened(RemoteAddr::new(registers.rsi)),
+        Ok(libc::SYS_open) => LoaderCall::Opened(RemoteAddr::new(registers.rdi)),
+        Ok(libc::SYS_arch_prctl) if registers.rdi == ARCH_SET_FS => LoaderCall::ThreadPointer,
+        Ok(libc::SYS_munmap) => LoaderCall::Unmapped,
+        _ => LoaderCall::Other,
+    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ pub struct Entry {
     pub address: ImageAddr,
     /// How it is patched; or why not, and then it is left to the slots.
     pub plan: Result<EntryPlan, Refusal>,
+    /// Another hooked function that it calls whichever way it goes.
+    pub calls: Option<ImageAddr>,
 }
 
 impl Analysis {

@@ -3,15 +3,22 @@
 
 use std::{cell::OnceCell, ops::Range};
 
-use gimli::{BaseAddresses, EhFrame, EhFrameOffset, LittleEndian, UnwindSection};
+use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameOffset, LittleEndian, UnwindSection};
 
-use super::image::{Image, Symbol};
+use super::{
+    Hooked,
+    image::{Image, Symbol},
+};
 
 /// Finds the function an address belongs to.
 pub(super) struct Functions<'a, 'f> {
     image: &'a Image<'f>,
     unwind: Option<UnwindIndex<'f>>,
+    /// Where there is no such index: every part of a function, sorted.
+    listed: Vec<Range<u64>>,
     exported: Vec<Symbol>,
+    /// What the caller knows from elsewhere.
+    told: Vec<Symbol>,
     /// Sorted; read at the first address that the unwind table does not know.
     symbols: OnceCell<Vec<Symbol>>,
 }
@@ -28,17 +35,25 @@ struct UnwindIndex<'f> {
 }
 
 impl<'a, 'f> Functions<'a, 'f> {
-    pub(super) fn new(image: &'a Image<'f>) -> Self {
+    /// `hooked` may say of some functions how long they are.
+    pub(super) fn new(image: &'a Image<'f>, hooked: &[Hooked<'_>]) -> Self {
         let mut exported = image.functions(false);
         exported.sort_unstable_by_key(|symbol| (symbol.at, symbol.size));
         let unwind = image.unwind_index().and_then(|at| UnwindIndex::new(image, at));
-        Self { image, unwind, exported, symbols: OnceCell::new() }
+        let told = hooked.iter().map(|h| Symbol { at: h.address.get(), size: h.size }).collect();
+        let listed = if unwind.is_none() { listed(image) } else { Vec::new() };
+        Self { image, unwind, listed, exported, told, symbols: OnceCell::new() }
     }
 
     /// The whole of the function, or the part of one, that `at` belongs to. Where two tables
     /// disagree, the unwind table is right: it describes what the processor runs.
     pub(super) fn containing(&self, at: u64) -> Option<Range<u64>> {
         let unwind = self.unwind.as_ref().and_then(|unwind| unwind.containing(at));
+        let listed = || {
+            let next = self.listed.partition_point(|part| part.start <= at);
+            self.listed.get(next.checked_sub(1)?).cloned()
+        };
+        let unwind = unwind.or_else(listed);
         unwind.filter(|range| range.contains(&at)).or_else(|| self.by_symbol(at))
     }
 
@@ -51,7 +66,7 @@ impl<'a, 'f> Functions<'a, 'f> {
     fn by_symbol(&self, at: u64) -> Option<Range<u64>> {
         let symbols = self.symbols.get_or_init(|| {
             let mut all = self.image.functions(true);
-            all.extend(&self.exported);
+            all.extend(self.exported.iter().chain(&self.told));
             all.retain(|symbol| symbol.size > 0);
             // Of several symbols at one address the largest is looked at first.
             all.sort_unstable_by_key(|symbol| (symbol.at, symbol.size));
@@ -61,6 +76,25 @@ impl<'a, 'f> Functions<'a, 'f> {
         let symbol = symbols.get(next.checked_sub(1)?)?;
         Some(symbol.at..symbol.at.checked_add(symbol.size)?).filter(|range| range.contains(&at))
     }
+}
+
+/// What the unwind entries say, one after the other.
+fn listed(image: &Image<'_>) -> Vec<Range<u64>> {
+    let Some((at, bytes)) = image.unwind_entries() else { return Vec::new() };
+    let frames = EhFrame::new(bytes, LittleEndian);
+    let bases = BaseAddresses::default().set_eh_frame(at);
+    let mut entries = frames.entries(&bases);
+    let mut parts = Vec::new();
+    while let Ok(Some(entry)) = entries.next() {
+        let CieOrFde::Fde(partial) = entry else { continue };
+        let Ok(frame) = partial.parse(EhFrame::cie_from_offset) else { continue };
+        // What the linker has dropped is said to lie at 0.
+        if frame.initial_address() != 0 {
+            parts.push(frame.initial_address()..frame.end_address());
+        }
+    }
+    parts.sort_unstable_by_key(|part| part.start);
+    parts
 }
 
 impl<'f> UnwindIndex<'f> {
@@ -107,7 +141,7 @@ mod tests {
     fn symbols_say_what_no_unwind_table_knows() {
         let file = Model::default().exports(0x10, &[0x90; 8]).function(0x20, &[0x90; 4]).build();
         let image = Image::parse(&file).unwrap();
-        let functions = Functions::new(&image);
+        let functions = Functions::new(&image, &[]);
         let whole = |offset: u64| functions.containing(CODE + offset);
         assert_eq!(whole(0x10), Some(CODE + 0x10..CODE + 0x18));
         assert_eq!(whole(0x17), whole(0x10));
@@ -123,7 +157,7 @@ mod tests {
         let line = maps.lines().find(|line| line.ends_with("/libc.so.6")).unwrap();
         let file = std::fs::read(&line[line.find('/').unwrap()..]).unwrap();
         let image = Image::parse(&file).unwrap();
-        let functions = Functions::new(&image);
+        let functions = Functions::new(&image, &[]);
         let unwind = functions.unwind.as_ref().unwrap();
         let symbols: Vec<_> = functions.exported.iter().filter(|symbol| symbol.size > 0).collect();
         let agree = |symbol: &&&Symbol| {

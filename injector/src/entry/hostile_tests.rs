@@ -25,6 +25,8 @@ fn exercise(file: &[u8], addresses: &[u64]) {
     let hooked = |(i, &at): (usize, &u64)| Hooked {
         name: "f",
         address: ImageAddr::new(at),
+        size: 0,
+        keeps_flags: i % 2 == 0,
         family: if i % 4 == 3 { Family::Map } else { Family::Heap },
     };
     let hooked: Vec<_> = addresses.iter().enumerate().map(hooked).collect();

@@ -100,6 +100,13 @@ impl<'f> Image<'f> {
         self.unwind_index
     }
 
+    /// The unwind entries, and where the file states them, as its sections have them: static programs
+    /// have no table by which to find them.
+    pub(super) fn unwind_entries(&self) -> Option<(u64, &'f [u8])> {
+        let (_, section) = self.sections.section_by_name(LE, b".eh_frame")?;
+        Some((section.sh_addr(LE), section.data(LE, self.file).ok()?))
+    }
+
     /// Hands every relocation that leads into this image to `visit`.
     pub(super) fn relocations(&self, mut visit: impl FnMut(Relocation)) {
         // Sections of a hostile file may share their bytes; no honest file has more rows than fit.

@@ -13,6 +13,7 @@ use super::{
     intrusion,
     scan::{Hit, scan},
     stub::Stubs,
+    wrapper,
 };
 use crate::addr::ImageAddr;
 
@@ -23,7 +24,7 @@ use crate::addr::ImageAddr;
 /// [`Refusal`] in its [`Entry`].
 pub fn analyse(file: &[u8], hooked: &[Hooked<'_>], role: Role) -> Result<Analysis, ImageError> {
     let image = Image::parse(file)?;
-    let functions = Functions::new(&image);
+    let functions = Functions::new(&image, hooked);
     let mut drafts = Drafts::new(hooked, &image, &functions);
     let zones = drafts.zones();
     let hits = scan(&image, &zones).unwrap_or_else(|| {
@@ -42,7 +43,8 @@ pub fn analyse(file: &[u8], hooked: &[Hooked<'_>], role: Role) -> Result<Analysi
         closure.contains(function) || (library_heap && !functions.exports_any_of(function))
     };
     intrusion::by_short_branch(&mut drafts, &image, &functions, &mut code, of_ours);
-    for entry in drafts.entries(None) {
+    let is_kept = |entry| hooked.iter().any(|h| h.address.get() == entry && h.keeps_flags);
+    for entry in drafts.entries(None).into_iter().filter(|&entry| !is_kept(entry)) {
         if let Err(why) = flags::written_over(&image, entry) {
             drafts.refuse(entry, why);
         }
@@ -56,7 +58,14 @@ pub fn analyse(file: &[u8], hooked: &[Hooked<'_>], role: Role) -> Result<Analysi
             branches.extend(code.branches(&function).and_then(|all| branch_of(hit, &all)));
         }
     }
-    Ok(assemble(&image, drafts, &stubs, branches))
+    let calls = drafts
+        .entries(None)
+        .into_iter()
+        .filter_map(|entry| {
+            Some((entry, wrapper::always_calls(&image, &functions, &drafts, &stubs, entry)?))
+        })
+        .collect();
+    Ok(assemble(&image, drafts, &stubs, branches, &calls))
 }
 
 /// Refuses what the loader makes words lead into, and gives the slots that name hooked functions.
@@ -84,6 +93,7 @@ fn assemble(
     drafts: Drafts,
     stubs: &Stubs<'_, '_>,
     mut branches: Vec<Branch>,
+    calls: &HashMap<u64, u64>,
 ) -> Analysis {
     branches.sort_unstable_by_key(|branch| branch.site);
     branches.dedup_by_key(|branch| branch.site);
@@ -108,7 +118,8 @@ fn assemble(
         let address = ImageAddr::new(entry);
         let plan =
             |window| EntryPlan::new(address, window, leads.remove(&entry).unwrap_or_default());
-        Entry { address, plan: window.map(plan) }
+        let calls = calls.get(&entry).copied().map(ImageAddr::new);
+        Entry { address, plan: window.map(plan), calls }
     });
     Analysis { entries: entries.collect(), bypasses }
 }

@@ -61,7 +61,7 @@ impl Module {
 
     fn analyse(&self, names: &[(&'static str, Family)], role: Role) -> Analysis {
         let hooked = names.iter().filter_map(|&(name, family)| {
-            Some(Hooked { name, address: self.address(name)?, family })
+            Some(Hooked { name, address: self.address(name)?, size: 0, family, keeps_flags: false })
         });
         analyse(&self.file, &hooked.collect::<Vec<_>>(), role).unwrap()
     }

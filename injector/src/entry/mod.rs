@@ -50,6 +50,7 @@ mod scan;
 mod stub;
 mod switch;
 mod window;
+mod wrapper;
 mod zones;
 
 pub use analysis::{Analysis, Entry};
@@ -67,8 +68,12 @@ pub struct Hooked<'a> {
     pub name: &'a str,
     /// Where the file says it begins.
     pub address: ImageAddr,
+    /// How long it is, if a symbol says so; else 0.
+    pub size: u64,
     /// What it hands out.
     pub family: Family,
+    /// Its hook keeps the arithmetic flags; else it must write over them.
+    pub keeps_flags: bool,
 }
 
 /// What a hooked function hands out.

@@ -65,7 +65,13 @@ impl Model {
     }
 
     pub(super) fn analyse(&self, hooked: &[(u64, Family)], role: Role) -> Analysis {
-        let function = |&(offset, family)| Hooked { name: "f", address: at(offset), family };
+        let function = |&(offset, family)| Hooked {
+            name: "f",
+            address: at(offset),
+            size: 0,
+            family,
+            keeps_flags: false,
+        };
         let hooked: Vec<_> = hooked.iter().map(function).collect();
         analyse(&self.build(), &hooked, role).unwrap()
     }
@@ -80,7 +86,7 @@ impl Model {
     pub(super) fn window(&self, offset: u64) -> Result<Window, Refusal> {
         let file = self.build();
         let image = Image::parse(&file).unwrap();
-        Window::cut(&image, &Functions::new(&image), CODE + offset)
+        Window::cut(&image, &Functions::new(&image, &[]), CODE + offset)
     }
 
     pub(super) fn build(&self) -> Vec<u8> {

@@ -12,20 +12,22 @@ use std::{
     time::{Duration, Instant},
 };
 
+use heapattach_abi::kind::HookKind;
 use nix::errno::Errno;
 
 use crate::{
-    entry::Family,
-    functions::FUNCTIONS,
+    asked::Asked,
     home::Home,
     install::InstallError,
+    linker::LinkError,
     loader::{
         block::{Block, Order, State},
         functions::Functions,
         lure::lure_in,
         safety::{self, Unsafe},
     },
-    patch::{NotNow, PatchError, Patches, not_now},
+    obstacle::{NotNow, not_now},
+    patch::{PatchError, Patches},
     payload_image::PayloadImage,
     plan::{HookMode, PlannedHook, Wishes, plan},
     prepare::still_there,
@@ -153,7 +155,7 @@ impl<'t> Errands<'t> {
     /// Leads the allocation functions to the lure.
     fn set_out(&mut self) -> Result<(), ErrandError> {
         let target = self.target;
-        let mut surveyor = Surveyor::new(target)?;
+        let mut surveyor = Surveyor::new(target, Asked::default())?;
         for attempt in 0..=ATTEMPTS {
             let survey = surveyor.look(target)?;
             let mut hooks = self.functions(&survey)?;
@@ -184,16 +186,20 @@ impl<'t> Errands<'t> {
     fn functions(&self, survey: &Survey) -> Result<Vec<PlannedHook>, ErrandError> {
         let text = self.target.process.read("maps").map_err(|_| ErrandError::Maps)?;
         let maps = maps::parse(&text).map_err(|_| ErrandError::Maps)?;
-        let wishes = Wishes { mode: self.mode, pages: false };
+        let wishes = Wishes { mode: self.mode, pages: false, asked: Asked::default() };
         let mut hooks = plan(self.target, survey, &maps, wishes, |_| false);
-        hooks.retain(|hook| hook.names.iter().any(|&id| FUNCTIONS[id].family == Family::Heap));
+        // A gate does not keep the arithmetic flags.
+        hooks.retain(|hook| hook.is_hooked() && hook.kind().0 != HookKind::Chosen);
         let reach = self.home.at()..self.home.end();
         for hook in &mut hooks {
             if let crate::plan::Way::Entry(_) = hook.way {
                 crate::prepare::out_of_reach(hook, &reach, self.mode);
             }
         }
-        if hooks.is_empty() { Err(ErrandError::NoFunction) } else { Ok(hooks) }
+        if !hooks.iter().any(PlannedHook::is_hooked) {
+            return Err(ErrandError::NoFunction);
+        }
+        Ok(hooks)
     }
 
     fn lead(
@@ -262,7 +268,8 @@ impl<'t> Errands<'t> {
     /// Looks at the thread that waits, with everything stopped, and answers it.
     fn answer(&mut self, functions: &Functions) -> Result<Result<(), Unsafe>, ErrandError> {
         let target = self.target;
-        let lists = Surveyor::new(target)?.lists();
+        let lists = Surveyor::new(target, Asked::default())?.lists();
+        let lists = lists.ok_or(SurveyError::Link(LinkError::Static))?;
         let stop = Stopped::all(target)?;
         let text = target.process.read("maps").map_err(|_| ErrandError::Maps)?;
         let maps = maps::parse(&text).map_err(|_| ErrandError::Maps)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 
 use crate::{
+    asked::Asked,
     failure::AttachError,
     home::{Home, HomeError},
     install::wiring,
@@ -114,7 +115,7 @@ pub(crate) fn check(target: &Target, force: bool) -> Result<Functions, Refusal> 
         return Err(Refusal { value, need: need.to_owned(), cure, unsupported: false });
     }
     let look = || {
-        let survey = Surveyor::new(target).ok()?.look(target).ok()?;
+        let survey = Surveyor::new(target, Asked::default()).ok()?.look(target).ok()?;
         let text = target.process.read("maps").ok()?;
         Functions::find(target, &survey, &maps::parse(&text).ok()?)
     };
@@ -273,7 +274,7 @@ pub(crate) fn close(
         return Ok(());
     }
     let object = find_in(target, &maps).ok_or(LoadError::NotListed)?;
-    let mut surveyor = Surveyor::new(target).map_err(ErrandError::from)?;
+    let mut surveyor = Surveyor::new(target, Asked::default()).map_err(ErrandError::from)?;
     let survey = surveyor.look(target).map_err(ErrandError::from)?;
     let functions = Functions::find(target, &survey, &maps).ok_or(LoadError::NoFunctions)?;
     let order = Order {

@@ -74,7 +74,11 @@ pub fn read_module(process: &Process, mapping: &Mapping<'_>) -> Result<Vec<u8>, 
     Ok(bytes)
 }
 
-fn open_in_root(process: &Process, path: &Path) -> Result<File, Errno> {
+/// Opens a file under the target's root.
+///
+/// # Errors
+/// As openat2(2); `EINVAL` if it is no regular file, `EFBIG` if it is too large.
+pub fn open_in_root(process: &Process, path: &Path) -> Result<File, Errno> {
     let root = process.open_below("root", OFlag::O_PATH | OFlag::O_DIRECTORY)?;
     // O_NONBLOCK: a fifo put in the file's place must not hold us.
     let how = OpenHow::new()

@@ -12,10 +12,14 @@ use crate::addr::RemoteAddr;
 pub struct Mapping<'a> {
     /// Half-open, as the kernel prints it.
     pub range: Range<RemoteAddr>,
+    /// Whether the target may read here.
+    pub readable: bool,
     /// Whether the target may write here.
     pub writable: bool,
     /// Whether the target may jump here.
     pub executable: bool,
+    /// Whether what is written here is seen by others.
+    pub shared: bool,
     /// Where in the file `range.start` lies; 0 for anonymous memory.
     pub file_offset: u64,
     /// Major and minor number of the device the file is on. Some file systems (btrfs) tell another
@@ -79,6 +83,7 @@ fn parse_line(line: &[u8]) -> Result<Mapping<'_>, &'static str> {
     let (start, end) = (hex(&range[..dash], "start")?, hex(&range[dash + 1..], "end")?);
     let permissions = next("permissions")?;
     let permission = |at| permissions.get(at).ok_or("permissions");
+    let (readable, shared) = (*permission(0)? == b'r', *permission(3)? == b's');
     let (writable, executable) = (*permission(1)? == b'w', *permission(2)? == b'x');
     let file_offset = hex(next("offset")?, "offset")?;
     let device = next("device")?;
@@ -88,7 +93,7 @@ fn parse_line(line: &[u8]) -> Result<Mapping<'_>, &'static str> {
     let inode = str::from_utf8(next("inode")?).ok().and_then(|d| d.parse().ok()).ok_or("inode")?;
     let label = OsStr::from_bytes(columns.next().unwrap_or_default().trim_ascii_start());
     let range = RemoteAddr::new(start)..RemoteAddr::new(end);
-    Ok(Mapping { range, writable, executable, file_offset, device, inode, label })
+    Ok(Mapping { range, readable, writable, executable, shared, file_offset, device, inode, label })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub mod build_id;
 pub mod file;
 pub mod maps;
 pub mod pidfd;
+pub mod sections;
 pub mod status;
 
 use std::{
@@ -15,6 +16,7 @@ use std::{
     fs::File,
     io::{self, Read},
     os::fd::{AsFd, OwnedFd},
+    sync::atomic::{AtomicI32, Ordering::Relaxed},
 };
 
 use nix::{
@@ -37,7 +39,7 @@ pub struct Process {
     pidfd: Option<OwnedFd>,
     /// The thread whose files stand for the whole process: the leader's go empty when it exits
     /// before the others.
-    voice: i32,
+    voice: AtomicI32,
 }
 
 impl Process {
@@ -50,7 +52,7 @@ impl Process {
         let directory =
             open(format!("/proc/{pid}").as_str(), flags, Mode::empty()).map_err(gone)?;
         let pidfd = pidfd::open(pid).ok();
-        let mut process = Self { pid, directory, pidfd, voice: pid };
+        let process = Self { pid, directory, pidfd, voice: AtomicI32::new(pid) };
         process.find_voice();
         Ok(process)
     }
@@ -66,12 +68,12 @@ impl Process {
     }
 
     /// Chooses a living thread to read the process's files through.
-    pub fn find_voice(&mut self) {
+    pub fn find_voice(&self) {
         let alive = |tid: &i32| self.thread_status(*tid).is_ok_and(|s| !s.is_zombie());
         if let Some(tid) =
             std::iter::once(self.pid).chain(self.threads().unwrap_or_default()).find(alive)
         {
-            self.voice = tid;
+            self.voice.store(tid, Relaxed);
         }
     }
 
@@ -92,7 +94,7 @@ impl Process {
     /// # Errors
     /// `ESRCH` once the process is gone; `EFBIG` beyond the limit.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, Errno> {
-        self.read_path(&format!("task/{}/{name}", self.voice))
+        self.read_path(&format!("task/{}/{name}", self.voice.load(Relaxed)))
     }
 
     /// The same for one thread.
@@ -101,6 +103,14 @@ impl Process {
     /// As [`Process::read`].
     pub fn read_thread(&self, tid: i32, name: &str) -> Result<Vec<u8>, Errno> {
         self.read_path(&format!("task/{tid}/{name}"))
+    }
+
+    /// The same for a file that only the process has, not its threads.
+    ///
+    /// # Errors
+    /// As [`Process::read`].
+    pub fn read_process(&self, name: &str) -> Result<Vec<u8>, Errno> {
+        self.read_path(name)
     }
 
     fn read_path(&self, path: &str) -> Result<Vec<u8>, Errno> {
@@ -116,7 +126,7 @@ impl Process {
     /// # Errors
     /// `EACCES` or `EPERM` where ptrace would be refused too.
     pub fn open_memory(&self) -> Result<File, Errno> {
-        let path = format!("task/{}/mem", self.voice);
+        let path = format!("task/{}/mem", self.voice.load(Relaxed));
         openat(&self.directory, path.as_str(), OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())
             .map(File::from)
             .map_err(gone)
@@ -127,7 +137,7 @@ impl Process {
     /// # Errors
     /// What openat(2) says.
     pub fn open_below(&self, name: &str, flags: OFlag) -> Result<OwnedFd, Errno> {
-        let path = format!("task/{}/{name}", self.voice);
+        let path = format!("task/{}/{name}", self.voice.load(Relaxed));
         openat(&self.directory, path.as_str(), flags | OFlag::O_CLOEXEC, Mode::empty())
             .map_err(gone)
     }
@@ -143,7 +153,7 @@ impl Process {
 
     /// Its open descriptors and what they lead to.
     pub fn descriptors(&self) -> Vec<(u64, OsString)> {
-        let path = format!("/proc/{}/task/{}/fd", self.pid, self.voice);
+        let path = format!("/proc/{}/task/{}/fd", self.pid, self.voice.load(Relaxed));
         let entries = std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
         let descriptor = |entry: std::fs::DirEntry| {
             let number = entry.file_name().to_str()?.parse().ok()?;
@@ -185,6 +195,11 @@ impl Process {
     /// When it was started, in clock ticks since boot: with the pid, a name for ever.
     pub fn start_time(&self) -> Option<u64> {
         stat_field(&self.read_path("stat").ok()?, 22)?.parse().ok()
+    }
+
+    /// Where the heap that brk(2) makes begins, and grows from.
+    pub fn heap_start(&self) -> Option<u64> {
+        stat_field(&self.read_path("stat").ok()?, 47)?.parse().ok()
     }
 
     /// The command line, printable and bounded.

@@ -51,12 +51,14 @@ pub fn exit_status(process: BorrowedFd<'_>) -> Result<i32, Errno> {
         coredump: [u32; 3],
     }
     const PIDFD_INFO_EXIT: u64 = 1 << 3;
-    const LENGTH: libc::c_ulong = size_of::<Info>() as libc::c_ulong;
+    #[allow(clippy::cast_possible_truncation, reason = "some dozens of bytes")]
+    const LENGTH: u32 = size_of::<Info>() as u32;
     // _IOWR(0xFF, 11, struct pidfd_info)
-    const PIDFD_GET_INFO: libc::c_ulong = 3 << 30 | LENGTH << 16 | 0xff << 8 | 11;
+    const PIDFD_GET_INFO: u32 = 3 << 30 | LENGTH << 16 | 0xff << 8 | 11;
     let mut info = Info { mask: PIDFD_INFO_EXIT, ..Info::default() };
     // SAFETY: the kernel writes at most the size coded into the request, that of `info`.
-    let result = unsafe { libc::ioctl(process.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
+    let result =
+        unsafe { libc::ioctl(process.as_raw_fd(), PIDFD_GET_INFO as libc::Ioctl, &raw mut info) };
     Errno::result(result)?;
     if info.mask & PIDFD_INFO_EXIT == 0 { Err(Errno::ENODATA) } else { Ok(info.exit_code) }
 }

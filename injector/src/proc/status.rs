@@ -9,6 +9,8 @@ pub struct Status {
     pub state: char,
     /// The process this thread belongs to.
     pub tgid: i32,
+    /// That process as it knows itself, which may live in a namespace of its own.
+    pub own_tgid: i32,
     /// Its parent.
     pub parent: i32,
     /// The process that traces it, or 0.
@@ -35,6 +37,10 @@ impl Status {
                 b"Name" => status.name = value.escape_debug().to_string(),
                 b"State" => status.state = first.chars().next().unwrap_or('?'),
                 b"Tgid" => status.tgid = first.parse().unwrap_or(0),
+                b"NStgid" => {
+                    let own = value.split_ascii_whitespace().next_back().unwrap_or_default();
+                    status.own_tgid = own.parse().unwrap_or(0);
+                }
                 b"PPid" => status.parent = first.parse().unwrap_or(0),
                 b"TracerPid" => status.tracer = first.parse().unwrap_or(0),
                 b"Uid" => status.uid = first.parse().unwrap_or(0),

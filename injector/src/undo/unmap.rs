@@ -23,6 +23,7 @@ pub(super) fn unmap(
     let Some(thread) = choose_carrier(stop) else { return Err(StopError::Gone.into()) };
     let mut carrier = Carrier::borrow(stop, thread, gadget)?;
     let frame = carrier.rescue_frame(home.frame())?;
+    carrier.take_shelter(maps);
     // A home that was never written has no gadget to be rescued at.
     if Home::open(&target.memory, home.at()).is_ok() {
         let at = home.frame();

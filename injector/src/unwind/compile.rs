@@ -11,9 +11,9 @@ use heapattach_abi::unwind::{self, Rule};
 
 use super::{Compiled, Image, Mapped, budget::spend, debug_frame};
 use crate::{
-    addr::RemoteAddr,
+    addr::{ImageAddr, RemoteAddr},
     memory::Memory,
-    proc::{Process, maps::Mapping},
+    proc::{Process, maps::Mapping, sections::Sections},
 };
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -38,6 +38,7 @@ pub fn compile(
     left: &AtomicU64,
 ) -> Compiled {
     let mapped = information(memory, image, left)
+        .or_else(|| unlisted(process, memory, maps, image, left))
         .map_or_else(Compiled::default, |(at, bytes)| compile_bytes(&bytes, at, image));
     let of_file = debug_frame::of_image(process, memory, maps, image, left)
         .map_or_else(Compiled::default, |bytes| compile_debug_frame(&bytes, image));
@@ -53,6 +54,24 @@ pub fn information(
     let (at, length) = place(memory, image.mapped?)?;
     spend(left, length)?;
     Some((at, read(memory, at, length)?))
+}
+
+/// The same where no program header leads to it, as in static programs: only the file knows the place.
+fn unlisted(
+    process: &Process,
+    memory: &Memory,
+    maps: &[Mapping<'_>],
+    image: &Image,
+    left: &AtomicU64,
+) -> Option<(RemoteAddr, Vec<u8>)> {
+    if image.mapped.is_some() {
+        return None;
+    }
+    let file = debug_frame::open_file(process, memory, maps, image)?;
+    let section = Sections::read(&file)?.named(b".eh_frame").filter(|section| section.at != 0)?;
+    spend(left, section.size)?;
+    let at = image.bias.place(ImageAddr::new(section.at));
+    Some((at, read(memory, at, section.size)?))
 }
 
 fn place(memory: &Memory, mapped: Mapped) -> Option<(RemoteAddr, u64)> {

@@ -5,6 +5,7 @@ use std::{fs::File, os::unix::fs::FileExt};
 
 use heapattach_injector::{
     addr::RemoteAddr,
+    asked::Asked,
     home::{Change, ChangeKind, Header, Home, ModuleRecord},
     linker::{Link, Rendezvous},
     memory::Memory,
@@ -230,7 +231,7 @@ impl Fabric {
 
     fn explore_module(&self, link: &Link, budget: &mut Budget, found: &mut Found) {
         let memory = &self.memory;
-        if let Ok(module) = Module::read(memory, link, budget) {
+        if let Ok(module) = Module::read(memory, link, Asked::default(), budget) {
             found.definitions += module.definitions.len();
             found.slots += module.slots.len();
             let _ =

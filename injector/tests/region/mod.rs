@@ -1,6 +1,10 @@
 //! A shared region that nobody's hooks write to, for the tests and the fuzzer of its reader.
 
-use std::{fs::File, os::fd::OwnedFd, sync::Arc};
+use std::{
+    fs::File,
+    os::fd::OwnedFd,
+    sync::{Arc, OnceLock},
+};
 
 use heapattach_abi::{
     region,
@@ -81,7 +85,7 @@ impl Region {
             }
             let read = reader.drain(&self.shared, &self.memory, |event, call| {
                 told += 1;
-                known.note(&self.shared, &self.memory, call.stack);
+                known.note(&self.shared, &self.memory, &OnceLock::new(), call.stack);
                 if let What::Allocated { interval, .. } = event.what {
                     assert_eq!(interval, 512);
                 }
@@ -90,7 +94,7 @@ impl Region {
             let counts = Counts::read(&self.shared, &self.memory).expect("the region is there");
             assert!(counts.threads < row::ROWS);
             for id in (0..9).map(StackId) {
-                known.note(&self.shared, &self.memory, id);
+                known.note(&self.shared, &self.memory, &OnceLock::new(), id);
                 let frames = known.get(id).map_or(0, |stack| stack.frames.len());
                 assert!(frames <= stacks::MAX_FRAMES);
             }

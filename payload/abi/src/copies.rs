@@ -8,11 +8,16 @@ pub const BUSY: usize = 0;
 pub const FROM: usize = 8;
 /// Offset of their number.
 pub const LENGTH: usize = 16;
-/// Offset of what tells the kernel where to copy from and to: two pairs of address and length.
-pub const VECTORS: usize = 64;
+/// Offset of what tells the kernel where to copy from and to: pairs of address and length.
+pub const VECTORS: usize = 32;
+/// How many there is room for.
+pub const VECTOR_COUNT: usize = 5;
+/// Offset of two words that are copied beside a page.
+pub const WORDS: usize = VECTORS + VECTOR_COUNT * 16;
 /// Offset of the bytes.
 pub const DATA: usize = 128;
 /// Size of a buffer: room for a page.
 pub const COPY_BYTES: usize = DATA + 4096 + 128;
 
 const _: () = assert!(COPY_BYTES.is_multiple_of(64));
+const _: () = assert!(WORDS + 16 <= DATA);

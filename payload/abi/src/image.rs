@@ -11,7 +11,7 @@ use crate::kind::{KINDS, MAX_HOOKS};
 /// `heapatt` and a zero.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"heapatt\0");
 /// Version of everything in this crate.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The section that holds the descriptor, the code and the cells.
 pub const SECTION: &str = ".heapattach";
 /// The one exported symbol: the descriptor.
@@ -52,8 +52,10 @@ pub struct Image {
     pub orig_cells: u32,
     /// Offset of code that calls `rt_sigreturn`; fit to be returned to.
     pub sigreturn: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Offset of `[u64; MAX_HOOKS]`: what a hook of some kinds needs besides. Of
+    /// [`New`](crate::kind::HookKind::New) the function that does not throw, of
+    /// [`Chosen`](crate::kind::HookKind::Chosen) the [`Form`](crate::form::Form).
+    pub second_cells: u32,
     /// The hooks of each kind, by the value of the kind.
     pub kinds: [KindHooks; KINDS],
 }
@@ -62,7 +64,7 @@ pub struct Image {
 pub const IMAGE_BYTES: usize = size_of::<Image>();
 /// Size of a cell.
 pub const CELL_BYTES: usize = 8;
-/// Size of all cells of originals.
+/// Size of all cells of originals, and of all second ones.
 pub const ORIG_BYTES: usize = MAX_HOOKS * CELL_BYTES;
 
 const _: () = assert!(offset_of!(Image, magic) == 0);
@@ -76,7 +78,7 @@ const _: () = assert!(offset_of!(Image, filter_cell) == 32);
 const _: () = assert!(offset_of!(Image, orig_cells) == 36);
 const _: () = assert!(offset_of!(Image, sigreturn) == 40);
 const _: () = assert!(offset_of!(Image, kinds) == 48);
-const _: () = assert!(IMAGE_BYTES == 120);
+const _: () = assert!(IMAGE_BYTES == 136);
 
 impl Image {
     /// Reads a descriptor from the first bytes of a section; `None` if there are too few.
@@ -100,7 +102,7 @@ impl Image {
             filter_cell: word(offset_of!(Self, filter_cell)),
             orig_cells: word(offset_of!(Self, orig_cells)),
             sigreturn: word(offset_of!(Self, sigreturn)),
-            reserved: word(offset_of!(Self, reserved)),
+            second_cells: word(offset_of!(Self, second_cells)),
             kinds: core::array::from_fn(kind),
         })
     }

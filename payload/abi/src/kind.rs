@@ -26,6 +26,12 @@ pub enum HookKind {
     Unmap = 7,
     /// Moves or resizes a mapping: `mremap`.
     Remap = 8,
+    /// As `malloc`, but throws where there is none: C++'s `operator new`. What it hands out is recorded
+    /// by calling, in its place, a function that answers null instead; only then it is its turn.
+    New = 9,
+    /// Hands out a block, takes one, or exchanges one for another; its arguments are where the hook's
+    /// [`Form`](crate::form::Form) says.
+    Chosen = 10,
 }
 
 impl HookKind {
@@ -40,6 +46,8 @@ impl HookKind {
         Self::Map,
         Self::Unmap,
         Self::Remap,
+        Self::New,
+        Self::Chosen,
     ];
 
     /// The kind with this value.
@@ -54,6 +62,8 @@ impl HookKind {
             6 => Self::Map,
             7 => Self::Unmap,
             8 => Self::Remap,
+            9 => Self::New,
+            10 => Self::Chosen,
             _ => return None,
         })
     }
@@ -62,11 +72,10 @@ impl HookKind {
     pub const fn hooks(self) -> usize {
         match self {
             Self::Free | Self::Malloc => 12,
-            Self::Memalign => 10,
-            Self::Realloc => 8,
-            Self::Calloc | Self::PosixMemalign => 6,
-            Self::Map => 4,
-            Self::Unmap | Self::Remap => 3,
+            Self::Memalign | Self::Realloc | Self::Chosen => 6,
+            Self::Calloc | Self::New => 5,
+            Self::Map | Self::PosixMemalign => 4,
+            Self::Unmap | Self::Remap => 2,
         }
     }
 
@@ -96,9 +105,10 @@ impl HookKind {
 }
 
 /// Number of kinds.
-pub const KINDS: usize = 9;
+pub const KINDS: usize = 11;
 /// Number of hooks of all kinds.
 pub const MAX_HOOKS: usize = 64;
 
-const _: () = assert!(HookKind::Remap.first_hook() + HookKind::Remap.hooks() == MAX_HOOKS);
-const _: () = assert!(HookKind::ALL[HookKind::Remap as usize] as usize == HookKind::Remap as usize);
+const LAST: HookKind = HookKind::ALL[KINDS - 1];
+const _: () = assert!(LAST.first_hook() + LAST.hooks() == MAX_HOOKS);
+const _: () = assert!(LAST as usize == KINDS - 1);

@@ -23,11 +23,13 @@
 
 pub mod control;
 pub mod copies;
+pub mod form;
 pub mod image;
 pub mod index;
 pub mod kind;
 pub mod memo;
 pub mod protocol;
+pub mod python;
 pub mod region;
 pub mod ring;
 pub mod row;

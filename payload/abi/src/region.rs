@@ -6,6 +6,7 @@
 //!     filter and table of samples                     (samples)
 //!     stacks                                          (stacks)
 //!     cache of rules, memos of threads, copies        (unwind, memo, copies)
+//!     code of an interpreter                          (python)
 //!     rings: heads, then slots                        (ring)
 //!     tables to unwind stacks by                      (unwind)
 //! ```
@@ -16,6 +17,7 @@
 use crate::{
     copies::{COPIES, COPY_BYTES},
     memo::{MEMO_BYTES, MEMOS},
+    python::CODES_BYTES,
     ring::{RING_HEAD_BYTES, RINGS, SLOT_BYTES},
     row::{ROW_BYTES, ROWS},
     samples::{FILTER_BYTES, TABLE_BYTES},
@@ -52,6 +54,9 @@ pub const VERIFIED: usize = 448;
 /// See above.
 pub const DIFFERED: usize = 456;
 
+/// Offset of the number of words of copied code of an interpreter.
+pub const COPIED_WORDS_TAKEN: usize = 512;
+
 /// From here on addresses are not a program's.
 pub const ADDRESS_END: u64 = 1 << 47;
 
@@ -83,8 +88,10 @@ pub const CACHE_AT: usize = STACK_WORDS_AT + STACK_WORDS_BYTES;
 pub const MEMOS_AT: usize = CACHE_AT + CACHE_BYTES;
 /// Offset of buffers for copies of stacks.
 pub const COPIES_AT: usize = MEMOS_AT + MEMOS * MEMO_BYTES;
+/// Offset of the table of copied code of an interpreter.
+pub const CODES_AT: usize = COPIES_AT + (COPIES * COPY_BYTES).next_multiple_of(4096);
 /// Offset of the heads of the rings.
-pub const RING_HEADS_AT: usize = COPIES_AT + (COPIES * COPY_BYTES).next_multiple_of(4096);
+pub const RING_HEADS_AT: usize = CODES_AT + CODES_BYTES;
 /// Offset of the slots of the first ring.
 pub const SLOTS_AT: usize = RING_HEADS_AT + RINGS * RING_HEAD_BYTES;
 

@@ -64,8 +64,14 @@ pub struct Row {
     pub stack_proof: u64,
     /// The last caller that was told on its own, and the number of its stack ([`pack_caller`]).
     pub last_caller: u64,
+    /// The state of the thread in a Python interpreter ([`crate::python`]); 0 while it is not known.
+    pub python_state: u64,
+    /// The page that its innermost frame was in.
+    pub python_page: u64,
+    /// Records until that state is looked for again, and above them how many there were the last time.
+    pub python_wait: u64,
     /// Keep rows from sharing cache lines.
-    pub unused: [u64; 7],
+    pub unused: [u64; 4],
     /// Per hook.
     pub counts: [Count; MAX_HOOKS],
 }
@@ -130,6 +136,12 @@ pub const GAVE_UP_AT: usize = offset_of!(Row, gave_up_at);
 pub const STACK_PROOF: usize = offset_of!(Row, stack_proof);
 /// Offset of [`Row::last_caller`].
 pub const LAST_CALLER: usize = offset_of!(Row, last_caller);
+/// Offset of [`Row::python_state`].
+pub const PYTHON_STATE: usize = offset_of!(Row, python_state);
+/// Offset of [`Row::python_page`].
+pub const PYTHON_PAGE: usize = offset_of!(Row, python_page);
+/// Offset of [`Row::python_wait`].
+pub const PYTHON_WAIT: usize = offset_of!(Row, python_wait);
 /// Offset of [`Row::counts`].
 pub const COUNTS: usize = offset_of!(Row, counts);
 

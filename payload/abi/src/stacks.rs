@@ -59,7 +59,7 @@ impl End {
 
 /// Place, length and end as the second word of an entry; 0 is an entry that is just being filled,
 /// and that no record names yet.
-pub const fn describe(first_word: u32, frames: u8, end: End) -> u64 {
+pub const fn describe(first_word: u32, frames: u8, end: u8) -> u64 {
     first_word as u64 | (frames as u64) << 32 | (end as u64) << 40 | 1 << 63
 }
 
@@ -99,6 +99,11 @@ pub const fn hash_step(hash: u64, frame: u64) -> u64 {
 
 /// The hash of a whole stack, never 0: how many frames there are and why it ends are a part of it.
 pub const fn hash_end(hash: u64, frames: usize, end: End) -> u64 {
+    hash_words(hash, frames, end as u8)
+}
+
+/// The same of any words.
+pub const fn hash_words(hash: u64, frames: usize, end: u8) -> u64 {
     let hash = hash ^ ((frames as u64) << 8 | end as u64).wrapping_mul(HASH_BASE);
     ((hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)) | 1
 }

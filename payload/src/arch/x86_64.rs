@@ -48,6 +48,8 @@ pub unsafe extern "C" fn heapattach_payload() {
         MAP_KIND = const HookKind::Map as u8,
         UNMAP_KIND = const HookKind::Unmap as u8,
         REMAP_KIND = const HookKind::Remap as u8,
+        NEW_KIND = const HookKind::New as u8,
+        CHOSEN_KIND = const HookKind::Chosen as u8,
         FREE_FIRST = const HookKind::Free.first_hook(),
         FREE_HOOKS = const HookKind::Free.hooks(),
         MALLOC_FIRST = const HookKind::Malloc.first_hook(),
@@ -66,6 +68,10 @@ pub unsafe extern "C" fn heapattach_payload() {
         UNMAP_HOOKS = const HookKind::Unmap.hooks(),
         REMAP_FIRST = const HookKind::Remap.first_hook(),
         REMAP_HOOKS = const HookKind::Remap.hooks(),
+        NEW_FIRST = const HookKind::New.first_hook(),
+        NEW_HOOKS = const HookKind::New.hooks(),
+        CHOSEN_FIRST = const HookKind::Chosen.first_hook(),
+        CHOSEN_HOOKS = const HookKind::Chosen.hooks(),
         INDEX_HASH_MUL = const index::HASH_MUL,
         // The hash, already multiplied by the size of an entry: one shift and one mask.
         INDEX_SHIFT = const index::HASH_SHIFT - index::ENTRY_BYTES.ilog2(),
@@ -89,6 +95,7 @@ pub unsafe extern "C" fn heapattach_payload() {
         FRAME_ROW = const offset_of!(Frame, row),
         FRAME_R10 = const offset_of!(Frame, r10),
         FRAME_R11 = const offset_of!(Frame, r11),
+        FRAME_FLAGS = const offset_of!(Frame, flags),
         FRAME_RAX = const offset_of!(Frame, rax),
         FRAME_TARGET = const offset_of!(Frame, target),
     )
@@ -124,22 +131,27 @@ pub(crate) fn exchange_alone(place: Place, old: u64, new: u64) -> bool {
     found == old
 }
 
-/// Has the kernel copy memory of this process, which fails where nothing is mapped instead of
-/// faulting. Answers the number of bytes, or a negative error.
-pub(crate) fn copy_own_memory(to: u64, from: u64) -> i64 {
-    const GETPID: i64 = 39;
-    const PROCESS_VM_READV: i64 = 310;
+/// The number of this process.
+pub(crate) fn process() -> u64 {
+    const GETPID: u64 = 39;
     let mut result = GETPID;
     // SAFETY: getpid touches no memory.
     unsafe {
         asm!("syscall", inout("rax") result, out("rcx") _, out("r11") _, options(nostack));
     }
-    let process = result;
-    result = PROCESS_VM_READV;
+    result
+}
+
+/// Has the kernel copy memory of a process, this one, which fails where nothing is mapped instead of
+/// faulting: to where one list of so many addresses and lengths says, from where another one does.
+/// Answers the number of bytes, or a negative error.
+pub(crate) fn copy_memory(process: u64, to: (u64, u64), from: (u64, u64)) -> i64 {
+    const PROCESS_VM_READV: i64 = 310;
+    let mut result = PROCESS_VM_READV;
     // SAFETY: it writes where `to` says, which is ours, and to no register but those named.
     unsafe {
-        asm!("syscall", inout("rax") result, in("rdi") process, in("rsi") to, in("rdx") 1,
-            in("r10") from, in("r8") 1, in("r9") 0, out("rcx") _, out("r11") _,
+        asm!("syscall", inout("rax") result, in("rdi") process, in("rsi") to.0, in("rdx") to.1,
+            in("r10") from.0, in("r8") from.1, in("r9") 0, out("rcx") _, out("r11") _,
             options(nostack));
     }
     result

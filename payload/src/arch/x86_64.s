@@ -34,7 +34,7 @@
     .long .Lfilter - .Limage
     .long .Lorig - .Limage
     .long .Lsigreturn - .Limage
-    .long 0
+    .long .Lsecond - .Limage
     .long {FREE_FIRST}, {FREE_HOOKS}
     .long {MALLOC_FIRST}, {MALLOC_HOOKS}
     .long {CALLOC_FIRST}, {CALLOC_HOOKS}
@@ -44,6 +44,8 @@
     .long {MAP_FIRST}, {MAP_HOOKS}
     .long {UNMAP_FIRST}, {UNMAP_HOOKS}
     .long {REMAP_FIRST}, {REMAP_HOOKS}
+    .long {NEW_FIRST}, {NEW_HOOKS}
+    .long {CHOSEN_FIRST}, {CHOSEN_HOOKS}
 
 # ---- hooks ------------------------------------------------------------------------------------
 
@@ -176,6 +178,26 @@
     .set .Lhook, .Lhook + 1
 .endm
 
+# Like that, and the original finds the arithmetic flags as they were too: nothing but moves until the
+# flags are where the slow path has them.
+.macro hook_keeping_flags
+    begin
+    mov [rsp + {FRAME_RAX} - {FRAME_BYTES}], rax
+    lahf
+    seto al
+    mov [rsp + {FRAME_FLAGS} - {FRAME_BYTES}], rax
+    mov rax, [rsp + {FRAME_RAX} - {FRAME_BYTES}]
+    slow_without_row
+    .set .Lhook, .Lhook + 1
+.endm
+
+# As hook_keeping_flags left them, or whatever else is there. rax is lost.
+.macro restore_flags
+    mov rax, [rsp + {FRAME_FLAGS}]
+    add al, 0x7f                        # overflows if it was 1
+    sahf
+.endm
+
     .balign 64, 0xcc
 .Lhooks:
 .set .Lentry, .Lhooks
@@ -216,6 +238,14 @@
 .rept {REMAP_HOOKS}
     hook_always
 .endr
+.set .Lkind, {NEW_KIND}
+.rept {NEW_HOOKS}
+    hook_sized rdi
+.endr
+.set .Lkind, {CHOSEN_KIND}
+.rept {CHOSEN_HOOKS}
+    hook_keeping_flags
+.endr
     .org .Lhooks + .Lhook * .Lhook_stride, 0xcc
 
 # ---- the slow path ----------------------------------------------------------------------------
@@ -247,11 +277,13 @@
     mov r10, [rsp + {FRAME_R10}]
     mov r11, [rsp + {FRAME_R11}]
     jnz .Lcall_original
+    restore_flags
     mov rax, [rsp + {FRAME_RAX}]
     lea rsp, [rsp + {FRAME_BYTES}]
     jmp [rsp - 8]                       # Frame::target
 
 .Lcall_original:
+    restore_flags
     mov rax, [rsp + {FRAME_RAX}]
     call [rsp + {FRAME_TARGET}]
     mov [rsp + {FRAME_RAX}], rax
@@ -266,7 +298,7 @@
     mov rdi, rsp
     lea rsi, [rip + .Lcells]
     call {LEAVE}
-    mov rax, [rsp + {FRAME_RAX}]
+    test eax, eax
     mov rcx, [rsp + {FRAME_RCX}]
     mov rdx, [rsp + {FRAME_RDX}]
     mov rsi, [rsp + {FRAME_RSI}]
@@ -275,8 +307,14 @@
     mov r9, [rsp + {FRAME_R9}]
     mov r10, [rsp + {FRAME_R10}]
     mov r11, [rsp + {FRAME_R11}]
+    jnz .Ljump_after_all
+    restore_flags
+    mov rax, [rsp + {FRAME_RAX}]
     lea rsp, [rsp + {FRAME_BYTES}]
     ret
+.Ljump_after_all:
+    lea rsp, [rsp + {FRAME_BYTES}]
+    jmp [rsp - 8]                       # Frame::target
 
 # rt_sigreturn as a C library writes it, by which unwinders know it; the byte before, because
 # they look a return address up one byte earlier.
@@ -301,5 +339,7 @@
     .quad 0
     .balign 64, 0
 .Lorig:
+    .fill {MAX_HOOKS}, 8, 0
+.Lsecond:
     .fill {MAX_HOOKS}, 8, 0
 .Lend:

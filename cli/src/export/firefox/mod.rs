@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn what_has_no_stack_and_what_has_no_good_name_is_told_too() {
         let mut ledger = sample::ledger();
-        ledger.total.sums[Metric::Live as usize].merge(&Sum::exact(100, 3));
+        ledger.total.add(Metric::Live, &Sum::exact(100, 3));
         ledger.functions[3].name = "\"\n</script>".to_owned();
         let told = parsed(&ledger, Metric::Live);
         let stacks = &told["threads"][0]["nativeAllocations"]["stack"];

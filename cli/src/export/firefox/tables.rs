@@ -62,7 +62,8 @@ impl<'a> Tables<'a> {
             return Some(self.call(ledger.locations.iter().map(|l| l.lines.len()).sum(), None));
         };
         let mut caller = None;
-        for &index in ledger.stacks[stack as usize].locations.iter().rev() {
+        let locations = ledger.stacks.get(stack).map_or(&[][..], |stack| stack.locations);
+        for &index in locations.iter().rev() {
             let calls = ledger.locations[index as usize].lines.len();
             for depth in 0..calls {
                 caller = Some(self.call(self.frames[index as usize] + depth, caller));

@@ -1,11 +1,16 @@
 //! heaptrack's data, as its recorder writes them after names were found, compressed: what
 //! `heaptrack_gui` and `heaptrack_print` read.
 //!
+//! *Temporary* are blocks that lived shortly, as everywhere here, and the file says how shortly.
+//! heaptrack's own recordings mean those that the next event of the process gives back: whatever a
+//! second thread does in between makes them count as lasting, and a ledger does not know.
+//!
 //! The format knows events only, and blocks without weight: see [`story`]. Two numbers of the
 //! reader's are not told by a ledger: who held what between start, peak and end, and the bytes of
 //! blocks that did not stay.
 
 mod lot;
+mod pace;
 mod story;
 
 use std::{
@@ -99,6 +104,9 @@ impl Writer<'_, '_> {
         for note in notes::all(&self.ledger.about) {
             self.line(format_args!("# {}", harmless::line(&note)))?;
         }
+        // heaptrack itself means blocks that the very next event gives back.
+        let soon = self.ledger.about.temporary_ms;
+        self.line(format_args!("# temporary: blocks that lived for less than {soon} ms"))?;
         self.line("A")
     }
 
@@ -148,7 +156,8 @@ impl Writer<'_, '_> {
             return self.call(place, 0);
         };
         let mut trace = 0;
-        for &index in ledger.stacks[stack as usize].locations.iter().rev() {
+        let locations = ledger.stacks.get(stack).map_or(&[][..], |stack| stack.locations);
+        for &index in locations.iter().rev() {
             let place = self.place(index, Some(&ledger.locations[index as usize]))?;
             trace = self.call(place, trace)?;
         }
@@ -196,7 +205,7 @@ mod tests {
     fn the_tables_come_first_and_then_the_story() {
         let mut ledger = sample::ledger();
         ledger.rows.truncate(1);
-        ledger.rows[0].sums = [2, 4, 2, 3, 1].map(|blocks| Sum::exact(100, blocks));
+        ledger.rows[0].set_sums([2, 4, 2, 3, 1].map(|blocks| Sum::exact(100, blocks)));
         ledger.total = ledger.rows[0].clone();
         ledger.moments.drain(1..20);
         let expected = "\
@@ -206,6 +215,7 @@ I 1000 0
 # heapattach 0.1.0, process 4242
 # command: list --long
 # every allocation was recorded
+# temporary: blocks that lived for less than 1 ms
 A
 s d /usr/bin/list
 s 4 main

@@ -7,11 +7,11 @@
 
 use std::io;
 
-use super::lot::{Fate, Lot};
+use super::{
+    lot::{Fate, Lot},
+    pace::{self, Pace, float},
+};
 use crate::ledger::Moment;
-
-/// The story has at most so many moments.
-const MOMENTS: usize = 64;
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,18 +22,6 @@ pub enum Event {
     Add(usize),
     /// One of it is given back.
     Remove(usize),
-}
-
-/// How far the story is at a moment, from 0 to 1.
-#[derive(Clone, Copy)]
-struct Pace {
-    moment: Moment,
-    /// Of what is held at the peak.
-    risen: f64,
-    /// Of the way from the peak to the end.
-    fallen: f64,
-    /// Of all blocks that do not stay.
-    passed: f64,
 }
 
 /// Tells the story.
@@ -50,7 +38,7 @@ pub fn tell(
         given: vec![0; lots.len()],
         tell,
     };
-    let paces = paces(moments);
+    let paces = pace::paces(moments);
     let room = Room::new(lots, &paces);
     let mut before = Pace { moment: Moment::default(), risen: 0.0, fallen: 0.0, passed: 0.0 };
     for pace in paces {
@@ -168,52 +156,6 @@ impl Told<'_> {
     }
 }
 
-/// The moments at which the story stops, the last two at the peak and at the end.
-fn paces(moments: &[Moment]) -> Vec<Pace> {
-    let end = moments.last().copied().unwrap_or_default();
-    let top = (0..moments.len()).rev().max_by(|&a, &b| moments[a].live.total_cmp(&moments[b].live));
-    let top = top.unwrap_or(0);
-    let peak = moments.get(top).copied().unwrap_or_default();
-    let step = moments.len().div_ceil(MOMENTS).max(1);
-    let (mut at_ms, mut risen, mut passed) = (0, 0.0_f64, 0.0_f64);
-    let mut paces = Vec::new();
-    for (index, moment) in moments.iter().enumerate() {
-        let last = index + 1 == moments.len();
-        if index % step != 0 && index != top && !last {
-            continue;
-        }
-        // No reader expects time to go back.
-        at_ms = at_ms.max(moment.at_ms);
-        let moment = Moment { at_ms, ..*moment };
-        passed = passed.max(part(moment.blocks, end.blocks));
-        risen = if index >= top { 1.0 } else { risen.max(part(moment.live, peak.live)).min(0.999) };
-        let since = moment.at_ms.saturating_sub(peak.at_ms);
-        let all = end.at_ms.saturating_sub(peak.at_ms);
-        let fallen = if index > top { part(float(since), float(all)) } else { 0.0 };
-        paces.push(Pace { moment, risen, fallen, passed });
-    }
-    if top + 1 >= moments.len() {
-        // Nothing was seen after the peak, or nothing at all.
-        let peak = Pace { moment: end, risen: 1.0, fallen: 0.0, passed: 1.0 };
-        paces.pop();
-        paces.extend([peak, peak]);
-    }
-    if let Some(pace) = paces.last_mut() {
-        (pace.fallen, pace.passed) = (1.0, 1.0);
-    }
-    paces
-}
-
-fn part(some: f64, all: f64) -> f64 {
-    let part = some / all;
-    if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 }
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn float(number: u64) -> f64 {
-    number as f64
-}
-
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn share(blocks: u64, part: f64) -> u64 {
     if part >= 1.0 { blocks } else { (float(blocks) * part) as u64 }
@@ -270,7 +212,7 @@ mod tests {
     #[test]
     fn large_blocks_that_go_at_once_make_no_peak() {
         let mut ledger = sample::ledger();
-        ledger.rows[2].sums = [0, 500, 500, 0, 500].map(|blocks| Sum::exact(100_000, blocks));
+        ledger.rows[2].set_sums([0, 500, 500, 0, 500].map(|n| Sum::exact(100_000, n)));
         ledger.total = Row::default();
         ledger.rows.iter().for_each(|row| ledger.total.merge(row));
         let [peak, ..] = outcome(&ledger);
@@ -281,8 +223,8 @@ mod tests {
     fn other_blocks_may_be_held_at_the_end_than_at_the_peak() {
         let mut ledger = sample::ledger();
         ledger.rows.truncate(1);
-        ledger.rows[0].sums = [60, 110, 50, 50, 0].map(|bytes| Sum::exact(bytes, 1));
-        ledger.rows[0].sums[Metric::Allocated as usize].merge(&Sum::exact(0, 1));
+        ledger.rows[0].set_sums([60, 110, 50, 50, 0].map(|bytes| Sum::exact(bytes, 1)));
+        ledger.rows[0].add(Metric::Allocated, &Sum::exact(0, 1));
         ledger.total = ledger.rows[0].clone();
         // What is held at the end is more than the peak was: then that is the peak.
         assert_eq!(outcome(&ledger), [60, 60, 2, 0]);
@@ -294,13 +236,13 @@ mod tests {
 
     fn ledger_of(blocks: &[Block]) -> Ledger {
         let mut ledger = sample::ledger();
-        ledger.rows.iter_mut().for_each(|row| row.sums = Default::default());
+        ledger.rows.iter_mut().for_each(|row| row.heap = Default::default());
         for &(stack, size, at_peak, at_end, temporary) in blocks {
             let held = at_peak || at_end;
             let told = [at_end, true, !at_end, at_peak, temporary && !held];
-            let sums = &mut ledger.rows[stack as usize].sums;
-            for (sum, is) in sums.iter_mut().zip(told) {
-                sum.merge(&Sum::exact(size * u64::from(is), u64::from(is)));
+            for (metric, is) in Metric::ALL.into_iter().zip(told) {
+                let more = Sum::exact(size * u64::from(is), u64::from(is));
+                ledger.rows[stack as usize].add(metric, &more);
             }
         }
         ledger.total = Row::default();

@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod decoded;
 mod protobuf;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::HashMap,
@@ -49,6 +51,10 @@ struct Writer<'a, 'w> {
     strings: HashMap<String, u64>,
     /// By a location and how many of its inlined calls are left out. Most have none left out.
     locations: HashMap<(u32, usize), u64>,
+    /// By location: whether it was told with all its calls.
+    whole: Vec<bool>,
+    /// The texts of labels that allocators are, by function.
+    allocators: HashMap<u32, u64>,
     /// Stacks from this one on are of what was before: less by that much.
     first_before: u32,
 }
@@ -76,9 +82,11 @@ fn write_all(
     metric: Metric,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let out = BufWriter::new(GzEncoder::new(out, Compression::default()));
+    let out = BufWriter::new(GzEncoder::new(out, Compression::fast()));
     let strings = HashMap::from([(String::new(), 0)]);
-    let mut writer = Writer { ledger, out, strings, locations: HashMap::new(), first_before };
+    let (whole, locations) = (vec![false; ledger.locations.len()], HashMap::new());
+    let allocators = HashMap::new();
+    let mut writer = Writer { ledger, out, strings, locations, whole, allocators, first_before };
     let metrics = metrics(metric);
     writer.header(&metrics, metric)?;
     writer.mappings()?;
@@ -139,8 +147,7 @@ impl Writer<'_, '_> {
             message.number(1, id(index));
             message.number(2, module.start);
             message.number(3, module.end);
-            // Where the code is in the file, if the file is laid out as most are.
-            message.number(4, module.start.saturating_sub(module.bias));
+            message.number(4, module.offset_of_start());
             message.number(5, self.string(&harmless::line(&module.path)));
             message.number(6, self.string(&module.build_id));
             // Functions, files, lines, inlined calls are told.
@@ -184,35 +191,41 @@ impl Writer<'_, '_> {
         message.numbers(2, numbers.map(signed));
         let thread = self.ledger.threads.get(sample.thread as usize).cloned().unwrap_or_default();
         if thread.tid != 0 {
-            self.label(&mut message, "thread", &harmless::line(&thread.name));
+            let name = self.string(&harmless::line(&thread.name));
+            self.label(&mut message, "thread", name);
             let mut label = Message::default();
             label.number(1, self.string("thread_id"));
             label.number(3, u64::from(thread.tid.unsigned_abs()));
             message.message(3, &label);
         }
         if let Some(allocator) = sample.stack.and_then(|stack| self.allocator(stack)) {
-            self.label(&mut message, "allocator", &allocator);
+            self.label(&mut message, "allocator", allocator);
         }
         self.put(|profile| profile.message(field::SAMPLE, &message))
     }
 
-    fn label(&mut self, sample: &mut Message, key: &str, text: &str) {
+    fn label(&mut self, sample: &mut Message, key: &str, text: u64) {
         let mut label = Message::default();
         label.number(1, self.string(key));
-        label.number(2, self.string(text));
+        label.number(2, text);
         sample.message(3, &label);
     }
 
     /// What the cause of a stack called for memory.
-    fn allocator(&self, stack: u32) -> Option<String> {
+    fn allocator(&mut self, stack: u32) -> Option<u64> {
         let cause = self.skipped(stack);
-        let call = self.ledger.calls(stack).nth(cause.checked_sub(1)?)?;
-        Some(harmless::line(&call.function.name))
+        let function = self.ledger.functions_of(stack).nth(cause.checked_sub(1)?)?;
+        if let Some(&known) = self.allocators.get(&function) {
+            return Some(known);
+        }
+        let text = self.string(&harmless::line(&self.ledger.functions[function as usize].name));
+        self.allocators.insert(function, text);
+        Some(text)
     }
 
     /// How many calls of a stack are allocators; none if all are.
     fn skipped(&self, stack: u32) -> usize {
-        let cause = self.ledger.stacks[stack as usize].cause as usize;
+        let cause = self.ledger.stacks.get(stack).map_or(0, |stack| stack.cause as usize);
         if self.ledger.calls(stack).nth(cause).is_some() { cause } else { 0 }
     }
 
@@ -226,10 +239,15 @@ impl Writer<'_, '_> {
         };
         let mut skip = self.skipped(stack);
         let mut ids = Vec::new();
-        for &index in &ledger.stacks[stack as usize].locations {
+        for &index in ledger.stacks.get(stack).map_or(&[][..], |stack| stack.locations) {
             let location = &ledger.locations[index as usize];
             if skip >= location.lines.len() {
                 skip -= location.lines.len();
+                continue;
+            }
+            // Most have been told.
+            if skip == 0 && self.whole[index as usize] {
+                ids.push(u64::from(index) + 1);
                 continue;
             }
             let lines: Vec<_> = location.lines[skip..]
@@ -240,6 +258,7 @@ impl Writer<'_, '_> {
             let next = id(ledger.locations.len() + 1 + self.locations.len());
             let id = if skip == 0 { u64::from(index) + 1 } else { next };
             ids.push(self.location((index, skip), id, Some(location), &lines)?);
+            self.whole[index as usize] |= skip == 0;
             skip = 0;
         }
         Ok(ids)
@@ -275,8 +294,12 @@ impl Writer<'_, '_> {
     }
 
     fn string(&mut self, text: &str) -> u64 {
+        if let Some(&known) = self.strings.get(text) {
+            return known;
+        }
         let next = self.strings.len() as u64;
-        *self.strings.entry(text.to_owned()).or_insert(next)
+        self.strings.insert(text.to_owned(), next);
+        next
     }
 
     fn put(&mut self, add: impl FnOnce(&mut Message)) -> io::Result<()> {
@@ -305,92 +328,4 @@ fn id(index: usize) -> u64 {
 fn is_program(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     path.starts_with('/') && !name.ends_with(".so") && !name.contains(".so.")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{
-        decoded::{Decoded, all, number, unpacked},
-        *,
-    };
-    use crate::ledger::sample;
-
-    #[test]
-    fn a_sample_begins_with_what_caused_the_allocation() {
-        let read = Decoded::new(&sample::ledger(), Metric::Live);
-        let types = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"];
-        assert_eq!(read.types(), types);
-        assert_eq!(read.text(number(&read.profile, field::DEFAULT_SAMPLE_TYPE)), "inuse_space");
-        let (names, values) = read.sample(0);
-        assert_eq!(names, ["make_node", "grow_list", "main"]);
-        assert_eq!(values, [1500, 96_000, 1000, 64_000]);
-        let label = |key: &str, text: &str, number| (key.to_owned(), text.to_owned(), number);
-        assert_eq!(read.labels(0), [label("allocator", "malloc", 0)]);
-        let worker = [
-            label("thread", "worker", 0),
-            label("thread_id", "", 4711),
-            label("allocator", "malloc", 0),
-        ];
-        assert_eq!(read.labels(2), worker);
-    }
-
-    #[test]
-    fn what_was_before_is_less_by_that_much() {
-        let (now, mut base) = (sample::ledger(), sample::ledger());
-        base.functions[1].name = "old_node".to_owned();
-        let mut file = Vec::new();
-        write_difference(&now, &base, Metric::Live, &mut file).unwrap();
-        let read = Decoded::of(&file);
-        let values = |index| {
-            let (names, values) = read.sample(index);
-            (names, values.into_iter().map(u64::cast_signed).collect::<Vec<_>>())
-        };
-        let names = |first: &str| [first, "grow_list", "main"].map(str::to_owned).to_vec();
-        assert_eq!(values(0), (names("make_node"), vec![1500, 96_000, 1000, 64_000]));
-        assert_eq!(values(3), (names("old_node"), vec![-1500, -96_000, -1000, -64_000]));
-    }
-
-    #[test]
-    fn an_inlined_allocator_is_left_out_of_its_location() {
-        let mut ledger = sample::ledger();
-        ledger.stacks[0].cause = 2;
-        let read = Decoded::new(&ledger, Metric::Live);
-        assert_eq!(read.sample(0).0, ["grow_list", "main"]);
-        assert_eq!(read.labels(0)[0].1, "make_node");
-        // Where there is nothing but allocators nothing is left out.
-        ledger.stacks[0].cause = 99;
-        let read = Decoded::new(&ledger, Metric::Live);
-        assert_eq!(read.sample(0).0, ["malloc", "make_node", "grow_list", "main"]);
-    }
-
-    #[test]
-    fn another_metric_comes_as_a_fifth_and_is_shown_first() {
-        let read = Decoded::new(&sample::ledger(), Metric::Peak);
-        assert_eq!(read.types()[4..], ["peak_objects", "peak_space"]);
-        assert_eq!(read.text(number(&read.profile, field::DEFAULT_SAMPLE_TYPE)), "peak_space");
-        assert_eq!(read.sample(0).1[4..], [1200, 76_800]);
-    }
-
-    #[test]
-    fn mappings_tell_their_builds_and_the_program_comes_first() {
-        let mut ledger = sample::ledger();
-        ledger.modules.swap(0, 1);
-        let read = Decoded::new(&ledger, Metric::Live);
-        let mappings = all(&read.profile, field::MAPPING);
-        assert_eq!(number(&mappings[0], 1), 2);
-        assert_eq!(read.text(number(&mappings[0], 5)), "/usr/bin/list");
-        assert_eq!(read.text(number(&mappings[0], 6)), "0123456789abcdef0123456789abcdef01234567");
-    }
-
-    #[test]
-    fn losses_are_comments_and_no_name_spans_lines() {
-        let mut ledger = sample::ledger();
-        ledger.about.loss.frees = 3;
-        ledger.functions[3].name = "a\nb".to_owned();
-        let read = Decoded::new(&ledger, Metric::Live);
-        let comments = unpacked(&all(&read.profile, field::COMMENT)[0]);
-        let comments: Vec<_> = comments.iter().map(|&index| read.text(index)).collect();
-        assert!(comments.iter().any(|note| note.starts_with("3 blocks are shown as held")));
-        assert_eq!(read.sample(1).0, ["a b"]);
-    }
 }

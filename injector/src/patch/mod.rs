@@ -1,31 +1,28 @@
 //! Changing the target's words and text, with everything stopped: each change is noted in the
 //! journal before it is made, and made only where memory still holds what was planned for.
 
-use std::{
-    collections::{HashMap, HashSet},
-    rc::Rc,
-};
+use std::collections::{HashMap, HashSet};
 
 use heapattach_abi::kind::HookKind;
 use nix::errno::Errno;
 
 use crate::{
-    addr::{ImageAddr, RemoteAddr},
-    entry::{Callee, KeepOut, RelocateError, TooFar},
-    functions::FUNCTIONS,
+    addr::RemoteAddr,
+    entry::TooFar,
     home::{Change, ChangeKind, Home, HomeError, ModuleRecord},
     linker::Link,
     module,
     payload_image::PayloadImage,
-    plan::{EntryParts, HookMode, PlannedHook, Way, differs_from_file},
+    plan::{HookMode, PlannedHook, Way, differs_from_file, settle},
     prepare::out_of_reach,
     proc::maps::Mapping,
-    quiet::{self, Evidence},
     slots::{Sorted, sort},
     stopped::Stopped,
     stub_page::StubPage,
     survey::Survey,
 };
+
+mod entries;
 
 /// A function with a hook of its own.
 #[derive(Clone, Debug)]
@@ -56,15 +53,6 @@ pub enum PatchError {
     /// A jump does not reach.
     #[error(transparent)]
     TooFar(#[from] TooFar),
-}
-
-/// Why entries cannot be patched at this stop, though perhaps at the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotNow {
-    /// A vfork child runs in the same memory.
-    VforkChild,
-    /// This thread stands in a window, or returns into one.
-    ThreadInWindow(i32),
 }
 
 /// What the session has changed in the target.
@@ -141,10 +129,14 @@ impl Patches {
         hooks: Vec<PlannedHook>,
     ) -> Result<(), PatchError> {
         let first = self.hooks.len();
+        let mut hooks = hooks;
+        for planned in &mut hooks {
+            self.check_entry(stop, maps, planned);
+        }
+        settle(&mut hooks);
         for mut planned in hooks {
-            let kind = FUNCTIONS[planned.names[0]].kind;
+            let kind = planned.kind().0;
             let number = self.take_number(image, kind, &mut planned.way);
-            self.check_entry(stop, maps, &mut planned);
             self.hooks.push(ActiveHook { planned, number, slots: 0 });
         }
         let trampolines = self.trampolines(stop, first);
@@ -161,6 +153,9 @@ impl Patches {
             }
             let cell = image.orig_cell(number).unwrap_or(0) as u64;
             write(self.body.offset(cell), &original.get().to_le_bytes())?;
+            let cell = image.second_cell(number).unwrap_or(0) as u64;
+            let second = self.second(index);
+            write(self.body.offset(cell), &second.to_le_bytes())?;
         }
         let changes = self.entry_changes(stop, image, first)?;
         self.apply(stop, &changes)
@@ -173,7 +168,7 @@ impl Patches {
         kind: HookKind,
         way: &mut Way,
     ) -> Option<usize> {
-        if matches!(way, Way::Not { .. }) {
+        if matches!(way, Way::Not { .. } | Way::Within { .. }) {
             return None;
         }
         let used = self.used.entry(kind).or_default();
@@ -190,99 +185,8 @@ impl Patches {
         if let Way::Entry(parts) = &planned.way
             && let Some(why) = differs_from_file(stop.target(), maps, parts)
         {
-            planned.way = Way::without_entry(why, self.mode);
+            planned.leave_entry(why, self.mode);
         }
-    }
-
-    /// The first instructions of every function from `first` on that is hooked at its entry, made
-    /// to fit their trampoline. One that does not fit is left to the slots, and then others may
-    /// not lead past its hook.
-    fn trampolines(&mut self, stop: &Stopped<'_>, first: usize) -> HashMap<usize, Vec<u8>> {
-        loop {
-            let mut all = HashMap::new();
-            let mut misfit = None;
-            for index in first..self.hooks.len() {
-                match self.trampoline(stop, index) {
-                    None => {}
-                    Some(Ok(code)) => {
-                        all.insert(index, code);
-                    }
-                    Some(Err(error)) => misfit = Some((index, error.to_string())),
-                }
-            }
-            match misfit {
-                None => return all,
-                Some((index, why)) => {
-                    self.hooks[index].planned.way = Way::without_entry(why, self.mode);
-                }
-            }
-        }
-    }
-
-    fn trampoline(
-        &self,
-        stop: &Stopped<'_>,
-        index: usize,
-    ) -> Option<Result<Vec<u8>, RelocateError>> {
-        let hook = &self.hooks[index];
-        let Way::Entry(parts) = &hook.planned.way else { return None };
-        let place = self.home.trampoline(hook.number?);
-        Some(parts.plan.relocate(parts.bias, place, |callee| self.past(stop, parts, callee)))
-    }
-
-    /// The trampoline of the function that `parts`' module states at `at`, if it is patched.
-    fn trampoline_of(&self, parts: &EntryParts, at: ImageAddr) -> Option<RemoteAddr> {
-        let hook = self.hooks.iter().find(|h| h.planned.at == parts.bias.place(at))?;
-        matches!(hook.planned.way, Way::Entry(_)).then_some(self.home.trampoline(hook.number?))
-    }
-
-    /// Where an internal branch to `callee` leads past its hook. By way of a PLT stub it is a call
-    /// of that function only while the slot is bound to it, or will be.
-    fn past(&self, stop: &Stopped<'_>, parts: &EntryParts, callee: &Callee) -> Option<RemoteAddr> {
-        if let Some(slot) = callee.slot {
-            let bound = stop.target().memory.word(parts.bias.place(slot)).ok()?;
-            let function = parts.bias.place(callee.function);
-            let other = self.hooks.iter().any(|h| h.planned.at.get() == bound);
-            if bound != function.get() && other {
-                return None;
-            }
-        }
-        self.trampoline_of(parts, callee.function)
-    }
-
-    fn entry_changes(
-        &mut self,
-        stop: &Stopped<'_>,
-        image: &PayloadImage,
-        first: usize,
-    ) -> Result<Vec<Change>, PatchError> {
-        let mut changes = Vec::new();
-        let mut seen: Vec<Rc<crate::entry::Analysis>> = Vec::new();
-        for index in first..self.hooks.len() {
-            let hook = self.hooks[index].clone();
-            let (Way::Entry(parts), Some(number)) = (&hook.planned.way, hook.number) else {
-                continue;
-            };
-            let module = self.module_index(stop, &hook.planned.definer)?;
-            let at = self.body.offset(image.hook_offset(number).unwrap_or(0) as u64);
-            let (old, new) = (parts.plan.old(), parts.plan.patch(parts.bias, at)?);
-            let window = parts.plan.window_at(parts.bias).start;
-            changes.push(change(window, &old, &new, ChangeKind::Entry, module));
-            if seen.iter().any(|a| Rc::ptr_eq(a, &parts.analysis)) {
-                continue;
-            }
-            seen.push(Rc::clone(&parts.analysis));
-            let patched = |at| self.trampoline_of(parts, at).is_some();
-            for bypass in parts.analysis.bypasses(patched) {
-                let Some(past) = self.past(stop, parts, &bypass.callee) else { continue };
-                let new = bypass.rewrite(parts.bias, past)?;
-                let field = bypass.field(parts.bias);
-                changes.push(change(field, &bypass.old, &new, ChangeKind::Bypass, module));
-            }
-        }
-        // Branches first: they may lead to a trampoline before the entry does, not after.
-        changes.sort_by_key(|c| c.kind == ChangeKind::Entry);
-        Ok(changes)
     }
 
     /// Leads every slot that is bound to a function hooked by slots to that function's stub.
@@ -385,26 +289,6 @@ impl Patches {
         }
         Ok(())
     }
-}
-
-/// Whether text may be changed at this stop.
-pub fn not_now(stop: &Stopped<'_>, maps: &[Mapping<'_>], hooks: &[PlannedHook]) -> Option<NotNow> {
-    let windows: Vec<_> = hooks
-        .iter()
-        .filter_map(|hook| match &hook.way {
-            Way::Entry(parts) => Some(parts.plan.window_at(parts.bias)),
-            _ => None,
-        })
-        .collect();
-    if windows.is_empty() {
-        return None;
-    }
-    if stop.has_vfork_child() {
-        return Some(NotNow::VforkChild);
-    }
-    let keep_out = KeepOut::new(windows);
-    quiet::thread_in(stop, maps, Evidence::AnyWord, |word| keep_out.strictly_inside(word))
-        .map(NotNow::ThreadInWindow)
 }
 
 fn change(at: RemoteAddr, old: &[u8], new: &[u8], kind: ChangeKind, module: u64) -> Change {

@@ -1,0 +1,166 @@
+//! Random heaps against a slow and simple judge.
+
+use proptest::prelude::*;
+
+use super::{
+    Blocks, Kind, Layout, Piece, RootKind,
+    fold::fold,
+    graph::Graph,
+    image::Image,
+    inside::Inside,
+    mark::{Mark, mark},
+};
+
+const HEAP: u64 = 0x10_0000;
+const ROOTS: u64 = 0x7000_0000;
+/// Distance of blocks; they are shorter.
+const STEP: u64 = 0x100;
+const SIZE: u64 = 0xf8;
+
+/// A pointer: from a block (or a root), to a block, to its beginning or not.
+type Edge = (usize, usize, bool);
+
+/// What leads where, by number of the block; the one behind the last is the roots.
+#[derive(Clone, Debug)]
+struct Heap {
+    blocks: usize,
+    edges: Vec<Edge>,
+}
+
+fn heaps() -> impl Strategy<Value = Heap> {
+    (1..24_usize, 0..3_usize).prop_flat_map(|(blocks, density)| {
+        let edge = (0..=blocks, 0..blocks, prop::bool::weighted(0.8));
+        // Roots are one in many, so that much is lost.
+        prop::collection::vec(edge, 0..=blocks * density)
+            .prop_map(move |edges| Heap { blocks, edges })
+    })
+}
+
+impl Heap {
+    fn image(&self) -> Image {
+        let mut image = Image::default();
+        for block in 0..self.blocks as u64 {
+            image.block(HEAP + block * STEP, SIZE, u32::try_from(block).unwrap());
+        }
+        let mut next = vec![0; self.blocks + 1];
+        for &(from, to, is_start) in &self.edges {
+            let base = if from == self.blocks { ROOTS } else { HEAP + from as u64 * STEP };
+            let place = next[from] % (SIZE / 8);
+            next[from] += 1;
+            // A word that no rule of C++ takes for an object's.
+            let offset = if is_start { 0 } else { 0x48 };
+            image.write(base + place * 8, HEAP + to as u64 * STEP + offset);
+        }
+        image
+    }
+
+    /// Which blocks these lead to in the end, over all edges or those to beginnings.
+    fn reach(&self, from: &[usize], starts_only: bool, without: Option<&[usize]>) -> Vec<bool> {
+        let is_without = |block: usize| without.is_some_and(|w| w.contains(&block));
+        let mut reached = vec![false; self.blocks + 1];
+        from.iter().filter(|&&b| !is_without(b)).for_each(|&b| reached[b] = true);
+        for _ in 0..=self.blocks {
+            for &(from, to, is_start) in &self.edges {
+                if reached[from] && (is_start || !starts_only) && !is_without(to) {
+                    reached[to] = true;
+                }
+            }
+        }
+        reached.truncate(self.blocks);
+        reached
+    }
+}
+
+fn layout(heap: &Heap) -> Layout {
+    let pieces = vec![
+        Piece { range: HEAP..HEAP + heap.blocks as u64 * STEP, root: None },
+        Piece { range: ROOTS..ROOTS + SIZE, root: Some(RootKind::Globals) },
+    ];
+    Layout { pieces, ..Layout::default() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn marks_are_those_of_a_slow_judge(heap in heaps()) {
+        let mut image = heap.image();
+        let blocks = Blocks::new(image.blocks.clone());
+        let layout = layout(&heap);
+        let graph = Graph::of(&blocks, &layout, &mut image);
+        let marks = mark(&graph, &mut Inside::new(&blocks, &layout, &mut image));
+        let held = heap.reach(&[heap.blocks], true, None);
+        let any = heap.reach(&[heap.blocks], false, None);
+        for block in 0..heap.blocks {
+            let truth = match (held[block], any[block]) {
+                (true, _) => Mark::Held,
+                (false, true) => Mark::Possible,
+                (false, false) => Mark::Lost,
+            };
+            prop_assert_eq!(marks[block], truth, "block {}", block);
+        }
+    }
+
+    #[test]
+    fn groups_are_what_only_their_head_leads_to(heap in heaps()) {
+        let mut image = heap.image();
+        let blocks = Blocks::new(image.blocks.clone());
+        let graph = Graph::of(&blocks, &layout(&heap), &mut image);
+        // Everything is lost, so that there is much to fold.
+        let folded = fold(&graph, &vec![Mark::Lost; heap.blocks]);
+        let reach: Vec<_> = (0..heap.blocks).map(|b| heap.reach(&[b], false, None)).collect();
+        let ring = |b: usize| -> Vec<usize> {
+            (0..heap.blocks).filter(|&c| reach[b][c] && reach[c][b]).collect()
+        };
+        let is_source = |b: usize| (0..heap.blocks).all(|c| !reach[c][b] || reach[b][c]);
+        let sources: Vec<_> = (0..heap.blocks).filter(|&b| is_source(b)).collect();
+        let dominates = |a: usize, b: usize| {
+            !heap.reach(&sources, false, Some(&ring(a)))[b]
+        };
+        for block in 0..heap.blocks {
+            // Of those without which nobody leads to it, the one that is itself led to by others.
+            let top = (0..heap.blocks)
+                .filter(|&a| dominates(a, block))
+                .find(|&a| (0..heap.blocks).all(|b| !dominates(b, a) || ring(a).contains(&b)));
+            let top = top.and_then(|top| ring(top).into_iter().min());
+            let group = folded.groups[folded.group_of[block] as usize];
+            prop_assert_eq!(Some(group.head as usize), top, "block {}", block);
+            prop_assert_eq!(group.is_shared, !is_source(group.head as usize));
+        }
+    }
+
+    #[test]
+    fn every_block_is_of_one_kind_and_in_one_finding(heap in heaps()) {
+        let mut image = heap.image();
+        image.layout = layout(&heap);
+        let found = image.check().findings;
+        let all = heap.blocks as u64;
+        prop_assert_eq!(found.sums.iter().map(|sum| sum.blocks).sum::<u64>(), all);
+        let told: u64 = found.all.iter().map(|finding| finding.total().blocks).sum();
+        prop_assert_eq!(told, all);
+        let direct = found.all.iter().filter(|f| f.kind == Kind::Direct);
+        let direct: u64 = direct.map(|f| f.own.blocks).sum();
+        prop_assert_eq!(direct, found.sum(Kind::Direct).blocks);
+    }
+
+    #[test]
+    fn no_memory_whatever_makes_it_fail(
+        words in prop::collection::vec((0..4096_u64, any::<u64>()), 0..64),
+        blocks in prop::collection::vec((any::<u64>(), any::<u64>(), 0..8192_u64), 0..32),
+    ) {
+        let mut image = Image::default();
+        let count = blocks.len() as u64;
+        for (at, size, near) in blocks {
+            let (at, size) = if at % 2 == 0 { (HEAP + near, size % 300) } else { (at, size) };
+            image.block(at, size, 0);
+        }
+        for (place, word) in words {
+            let word = if word % 2 == 0 { HEAP + word % 9000 } else { word };
+            image.write(HEAP + place * 2, word);
+        }
+        image.piece(HEAP..HEAP + 8192, Some(RootKind::Heap));
+        let checked = image.check();
+        let told: u64 = checked.findings.sums.iter().map(|sum| sum.blocks).sum();
+        prop_assert!(told <= count && told + checked.impossible >= count);
+    }
+}

@@ -1,0 +1,203 @@
+//! The rules of the check, one by one.
+
+use super::{Amount, Finding, Findings, Kind, Pointer, RootKind, image::Image};
+
+const HEAP: u64 = 0x5000_0000;
+const STACK: u64 = 0x7fff_0000_0000;
+const LIBRARY: u64 = 0x7f00_0000_0000;
+
+/// A heap in which what is in no block means nothing, and a stack.
+fn image() -> Image {
+    let mut image = Image::default();
+    image.piece(HEAP..HEAP + 0x10_0000, None);
+    image.piece(STACK..STACK + 0x1000, Some(RootKind::Stacks));
+    image
+}
+
+fn amount(bytes: u64, blocks: u64) -> Amount {
+    Amount { bytes, blocks }
+}
+
+/// Bytes and blocks: direct, indirect, possible, reachable.
+fn sums(findings: &Findings) -> [(u64, u64); 4] {
+    findings.sums.map(|sum| (sum.bytes, sum.blocks))
+}
+
+#[test]
+fn a_block_is_lost_unless_a_root_holds_it() {
+    let mut image = image();
+    image.block(HEAP, 100, 1);
+    image.block(HEAP + 0x100, 50, 2);
+    image.write(STACK + 8, HEAP);
+    let found = image.check().findings;
+    assert_eq!(sums(&found), [(50, 1), (0, 0), (0, 0), (100, 1)]);
+    assert_eq!(found.roots[RootKind::Stacks as usize], amount(100, 1));
+}
+
+#[test]
+fn a_lost_list_is_one_finding() {
+    let mut image = image();
+    for index in 0..1000 {
+        image.block(HEAP + index * 0x40, 48, u32::from(index > 0));
+        image.write(HEAP + index * 0x40, HEAP + (index + 1) * 0x40);
+    }
+    let found = image.check().findings;
+    let held = amount(999 * 48, 999);
+    let expected = Finding { kind: Kind::Direct, stack: 0, own: amount(48, 1), held };
+    assert_eq!(found.all, [expected]);
+    assert_eq!(sums(&found), [(48, 1), (999 * 48, 999), (0, 0), (0, 0)]);
+}
+
+#[test]
+fn a_lost_ring_is_one_finding_named_by_its_lowest_block() {
+    let mut image = image();
+    for index in 0..1000 {
+        image.block(HEAP + index * 0x40, 48, u32::try_from(index).unwrap());
+        image.write(HEAP + index * 0x40 + 8, HEAP + (index + 1) % 1000 * 0x40);
+    }
+    let found = image.check().findings;
+    assert_eq!((found.all.len(), found.all[0].stack), (1, 0));
+    assert_eq!(sums(&found), [(48, 1), (999 * 48, 999), (0, 0), (0, 0)]);
+}
+
+#[test]
+fn what_two_lost_blocks_share_is_counted_once() {
+    let mut image = image();
+    for (index, size) in [16, 24, 1000, 2000].into_iter().enumerate() {
+        let index = index as u64;
+        image.block(HEAP + index * 0x1000, size, u32::try_from(index).unwrap());
+    }
+    image.write(HEAP, HEAP + 0x2000);
+    image.write(HEAP + 0x1000, HEAP + 0x2000);
+    image.write(HEAP + 0x2000, HEAP + 0x3000);
+    let found = image.check().findings;
+    let finding = |kind, stack, own, held| Finding { kind, stack, own, held };
+    assert_eq!(
+        found.all,
+        [
+            finding(Kind::Direct, 1, amount(24, 1), amount(0, 0)),
+            finding(Kind::Direct, 0, amount(16, 1), amount(0, 0)),
+            finding(Kind::Indirect, 2, amount(1000, 1), amount(2000, 1)),
+        ]
+    );
+}
+
+#[test]
+fn a_pointer_to_the_inside_makes_a_block_possibly_lost() {
+    let mut image = image();
+    image.block(HEAP, 100, 1);
+    image.block(HEAP + 0x100, 50, 2);
+    image.write(STACK, HEAP + 40);
+    // What it leads to is no more certain than itself.
+    image.write(HEAP + 16, HEAP + 0x100);
+    assert_eq!(sums(&image.check().findings), [(0, 0), (0, 0), (150, 2), (0, 0)]);
+}
+
+#[test]
+fn a_pointer_behind_the_end_holds_nothing() {
+    for (size, offset) in [(96, 96), (8, 8), (100, 104), (0, 8)] {
+        let mut image = image();
+        image.block(HEAP, size, 1);
+        image.write(HEAP, 1);
+        image.write(STACK, HEAP + offset);
+        assert_eq!(sums(&image.check().findings)[0], (size, 1), "{size} {offset}");
+    }
+}
+
+#[test]
+fn arrays_of_objects_are_held_by_their_first_element() {
+    // The number of elements, the size of the block, whether that fits.
+    for (elements, size, fits) in [(3, 8 + 3 * 20, true), (7, 8 + 60, false), (0, 8, true)] {
+        let mut image = image();
+        image.block(HEAP, size, 1);
+        image.write(HEAP, elements);
+        image.write(STACK, HEAP + 8);
+        let kind = if fits { Kind::Reachable } else { Kind::Possible };
+        assert_eq!(image.check().findings.sum(kind), amount(size, 1), "{elements}");
+    }
+}
+
+#[test]
+fn shared_strings_are_held_by_their_first_letter() {
+    for (length, room, owners, fits) in [(5, 30, 0, true), (31, 30, 0, false), (5, 90, 0, false)] {
+        let mut image = image();
+        image.block(HEAP, 24 + 31, 1);
+        [length, room, owners].into_iter().zip(0..).for_each(|(word, index)| {
+            image.write(HEAP + index * 8, word);
+        });
+        image.write(STACK, HEAP + 24);
+        let kind = if fits { Kind::Reachable } else { Kind::Possible };
+        assert_eq!(image.check().findings.sum(kind).blocks, 1, "{length} {room}");
+    }
+}
+
+#[test]
+fn an_object_is_held_by_its_second_base_class() {
+    for (second, kind) in [(LIBRARY + 0x2100, Kind::Reachable), (7, Kind::Possible)] {
+        let mut image = image();
+        image.layout.code.push(LIBRARY..LIBRARY + 0x1000);
+        image.layout.files.push(LIBRARY..LIBRARY + 0x3000);
+        image.block(HEAP, 64, 1);
+        image.write(HEAP, LIBRARY + 0x2000);
+        image.write(HEAP + 32, second);
+        image.write(LIBRARY + 0x2000, LIBRARY + 0x10);
+        image.write(LIBRARY + 0x2108, LIBRARY + 0x20);
+        image.write(STACK, HEAP + 32);
+        assert_eq!(image.check().findings.sum(kind), amount(64, 1), "{second:#x}");
+    }
+}
+
+#[test]
+fn what_is_in_no_block_of_the_heap_holds_only_where_it_is_unknown() {
+    for (root, kind) in [(None, Kind::Direct), (Some(RootKind::Heap), Kind::Reachable)] {
+        let mut image = Image::default();
+        image.piece(HEAP..HEAP + 0x10_0000, root);
+        image.block(HEAP + 0x100, 72, 1);
+        image.write(HEAP + 0x800, HEAP + 0x100);
+        assert_eq!(image.check().findings.sum(kind), amount(72, 1), "{root:?}");
+    }
+}
+
+#[test]
+fn a_free_chunk_is_no_pointer_into_the_block_before_it() {
+    let mut image = Image::default();
+    image.piece(HEAP..HEAP + 0x10_0000, Some(RootKind::Heap));
+    // 72 bytes fill their chunk of 80 up to the last word, where the next one's head begins.
+    image.block(HEAP + 0x100, 72, 1);
+    image.write(HEAP + 0x800, HEAP + 0x100 + 64);
+    assert_eq!(image.check().findings.sum(Kind::Direct), amount(72, 1));
+}
+
+#[test]
+fn a_word_that_is_not_aligned_or_not_whole_is_none() {
+    let mut image = image();
+    image.block(HEAP, 100, 1);
+    image.block(HEAP + 0x100, 20, 2);
+    image.write(STACK + 4, HEAP);
+    image.write(STACK + 16, HEAP + 0x100);
+    image.write(HEAP + 0x110, HEAP);
+    assert_eq!(image.check().findings.sum(Kind::Direct), amount(100, 1));
+}
+
+#[test]
+fn a_pointer_can_hold_the_whole_block_it_leads_into() {
+    for (holds_whole, kind) in [(true, Kind::Reachable), (false, Kind::Possible)] {
+        let mut image = image();
+        image.block(HEAP, 0x1000, 1);
+        let pointer = Pointer { word: HEAP + 0x800, root: RootKind::Stacks, holds_whole };
+        image.layout.pointers.push(pointer);
+        assert_eq!(image.check().findings.sum(kind), amount(0x1000, 1));
+    }
+}
+
+#[test]
+fn a_block_may_be_longer_than_what_is_read_at_once() {
+    let mut image = Image::default();
+    image.piece(HEAP..HEAP + 0x100_0000, None);
+    image.piece(STACK..STACK + 8, Some(RootKind::Stacks));
+    image.block(HEAP + 0x10, 0xff_0000, 1);
+    image.block(HEAP + 0xff_1000, 64, 2);
+    image.write(HEAP + 0xf0_0000, HEAP + 0xff_1000);
+    image.write(STACK, HEAP + 0x10);
+    assert_eq!(image.check().findings.sum(Kind::Reachable).blocks, 2);
+}

@@ -1,0 +1,406 @@
+//! The tracing thread where a program is followed through its execs, and with `--follow-forks` into
+//! its children: it hands every process to a thread of its own, passes on what those say, and makes
+//! one report of theirs.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    os::{fd::AsFd, unix::net::UnixStream},
+    path::{Path, PathBuf},
+    sync::mpsc::{Receiver, Sender, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use heapattach_injector::{
+    failure::Failure,
+    family::{Family, Occurrence, Scope},
+    lease::Lease,
+    offspring::Offspring,
+    preflight::Refusal,
+    start::StartError,
+    target::Target,
+};
+use nix::{
+    errno::Errno,
+    sys::resource::{Resource, getrlimit, setrlimit},
+};
+
+use crate::{
+    args::{RunArgs, SessionArgs},
+    compose::with_causes,
+    exit::Exit,
+    line::{Heard, Line, Mouth},
+    member::{Cause, Destination, Member},
+    message::{Message, Request},
+    quantity,
+    recording::{self, Store},
+    report::{ExitReport, NotLookedAt, Report},
+    spawn::Waiting,
+    tracer::refuse,
+};
+
+/// How long at most until the command is listened to again.
+const TURN: Duration = Duration::from_millis(100);
+
+/// A session that goes on in a thread.
+#[derive(Debug)]
+struct Inmate {
+    pid: i32,
+    parent: i32,
+    ear: Option<UnixStream>,
+    counts: (u64, u64),
+    exit: Option<ExitReport>,
+}
+
+/// All of them, and what is known of those that are over.
+#[derive(Debug)]
+struct Household<'a> {
+    family: Family,
+    line: &'a mut Line,
+    args: &'a SessionArgs,
+    /// The first process.
+    pid: i32,
+    store: Option<Store>,
+    named: Option<PathBuf>,
+    deadline: Option<Instant>,
+    members: usize,
+    inmates: BTreeMap<usize, Inmate>,
+    parents: BTreeMap<i32, i32>,
+    reports: BTreeMap<usize, Report>,
+    /// Where members speak, and where that is heard.
+    desk: Sender<(usize, Message)>,
+    talk: Receiver<(usize, Message)>,
+    /// How the first process ended.
+    exit: Option<ExitReport>,
+    is_gone: bool,
+    is_told: bool,
+}
+
+/// `heapattach run`: lets the forked child exec, under our eyes, and follows it.
+///
+/// # Errors
+/// When it could not be traced, or execed nothing.
+pub fn run(
+    line: &mut Line,
+    program: &Waiting,
+    args: &RunArgs,
+    report: &mut Report,
+    store: Option<Store>,
+) -> Result<(), StartError> {
+    let begun =
+        Household::new(line, program.pid, &args.session, store).and_then(|mut household| {
+            household.family.seize(program.pid)?;
+            Ok(household)
+        });
+    let mut household = begun.map_err(|errno| {
+        let error = StartError::Request(errno);
+        report.error = Some(with_causes(&error));
+        error
+    })?;
+    program.go().map_err(|_| StartError::Ended)?;
+    household.follow(true);
+    let exit = household.exit;
+    if household.reports.is_empty() {
+        report.error = Some(with_causes(&StartError::Ended));
+        return Err(StartError::Ended);
+    }
+    *report = household.conclude();
+    report.exit = exit;
+    if report.error.is_none() {
+        report.status = exit.map_or(Exit::RunFailed.code(), ExitReport::shell_code);
+    } else if report.outcome == "refused" {
+        report.status = Exit::RunFailed.code();
+    }
+    Ok(())
+}
+
+/// `heapattach -p PID --follow-forks`.
+pub fn attach(line: &mut Line, target: Target, args: &SessionArgs, store: Option<Store>) -> Report {
+    let pid = target.process.pid();
+    let mut report = Report::new(pid, target.process.command());
+    let begun = Household::new(line, pid, args, store).and_then(|mut household| {
+        let lease = household.family.join(&target.process)?;
+        Ok((household, lease))
+    });
+    drop(target);
+    match begun {
+        Ok((mut household, lease)) => {
+            household.house(lease, Cause::Found);
+            household.follow(false);
+            household.conclude()
+        }
+        Err(errno) => {
+            let refusal = Refusal {
+                value: format!("process {pid} cannot be traced ({})", errno.desc()),
+                need: "the right to trace it".to_owned(),
+                cure: "try without --follow-forks, which does not stay its tracer".to_owned(),
+                unsupported: false,
+            };
+            refuse(&mut report, &Failure::clean(refusal, false));
+            report
+        }
+    }
+}
+
+impl<'a> Household<'a> {
+    fn new(
+        line: &'a mut Line,
+        pid: i32,
+        args: &'a SessionArgs,
+        store: Option<Store>,
+    ) -> Result<Self, Errno> {
+        let scope = if args.follow_forks { Scope::Forks(args.max_processes) } else { Scope::Execs };
+        raise_descriptors();
+        let (desk, talk) = channel();
+        Ok(Self {
+            family: Family::new(scope)?,
+            line,
+            args,
+            pid,
+            store,
+            named: args.record.output.clone(),
+            deadline: args.duration.map(|duration| Instant::now() + duration),
+            members: 0,
+            inmates: BTreeMap::new(),
+            parents: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            desk,
+            talk,
+            exit: None,
+            is_gone: false,
+            is_told: false,
+        })
+    }
+
+    /// Until all is over. `is_child`: the first process is a child of ours.
+    fn follow(&mut self, is_child: bool) {
+        let bell = self.family.bell();
+        loop {
+            // A command that is gone would be heard for ever.
+            let other = if self.is_gone { bell.as_fd() } else { self.line.as_fd() };
+            for occurrence in self.family.turn(other, TURN) {
+                self.take(occurrence);
+            }
+            while let Ok((number, message)) = self.talk.try_recv() {
+                self.hear(number, message);
+            }
+            if !self.is_gone {
+                let heard = self.line.hear();
+                heard.into_iter().for_each(|heard| self.obey(heard));
+            }
+            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                self.family.close();
+            }
+            if self.inmates.is_empty() && self.is_over(is_child) {
+                return;
+            }
+        }
+    }
+
+    fn is_over(&mut self, is_child: bool) -> bool {
+        let has_ended = self.exit.is_some() || !is_child;
+        if self.is_gone || self.family.is_closing() {
+            return has_ended || self.is_gone;
+        }
+        has_ended && self.family.size() == 0
+    }
+
+    fn take(&mut self, occurrence: Occurrence) {
+        match occurrence {
+            Occurrence::Execed(lease, parent) => {
+                if let Some(parent) = parent {
+                    self.parents.insert(lease.pid(), parent);
+                }
+                let is_required = self.members == 0;
+                self.house(lease, Cause::Execed { is_required });
+            }
+            Occurrence::Born(lease, parent) => {
+                self.parents.insert(lease.pid(), parent);
+                self.house(lease, Cause::Born);
+            }
+            Occurrence::Ended(pid, status) => self.ended(pid, status),
+        }
+    }
+
+    fn ended(&mut self, pid: i32, status: i32) {
+        let exit = ExitReport::from_wait(status);
+        if pid == self.pid {
+            self.exit = Some(exit);
+        }
+        self.parents.remove(&pid);
+        let own = self.inmates.values_mut().filter(|inmate| inmate.pid == pid);
+        own.for_each(|inmate| inmate.exit = Some(exit));
+        let last = self.reports.values_mut().rev().find(|report| report.pid == pid);
+        let is_its_end = |report: &&mut Report| report.exit.is_none() && report.outcome != "execed";
+        if let Some(report) = last.filter(is_its_end) {
+            report.exit = Some(exit);
+        }
+        if pid == self.pid && self.args.follow_forks && self.family.size() > 0 && !self.is_told {
+            self.is_told = true;
+            self.line.send(&Message::Remain(self.family.size()));
+        }
+    }
+
+    /// Gives a process a thread of its own.
+    fn house(&mut self, lease: Lease, cause: Cause) {
+        let (pid, number) = (lease.pid(), self.members);
+        let parent = self.parents.get(&pid).copied().unwrap_or(0);
+        self.members += 1;
+        let Ok((ear, theirs)) = UnixStream::pair() else { return };
+        let mut args = self.args.clone();
+        if let Some(deadline) = self.deadline {
+            args.duration = Some(deadline.saturating_duration_since(Instant::now()));
+        }
+        if number > 0 {
+            args.stacks = None;
+        }
+        let member = Member { lease, cause, args, store: self.destination(number) };
+        let mouth = Mouth { member: number, desk: self.desk.clone(), bell: self.family.bell() };
+        let line = Line::within(theirs, mouth);
+        let name = format!("process {pid}");
+        let started =
+            thread::Builder::new().name(name).spawn(move || member.look_into(line)).is_ok();
+        // Else the lease is returned by now, and the process runs on.
+        if started {
+            let inmate = Inmate { pid, parent, ear: Some(ear), counts: (0, 0), exit: None };
+            self.inmates.insert(number, inmate);
+        }
+    }
+
+    fn destination(&mut self, number: usize) -> Destination {
+        let has_path = self.store.as_ref().is_some_and(|store| store.path.is_some());
+        match &self.named {
+            // Where a process may be named only once it is there, the file has no name yet.
+            _ if number == 0 && (has_path || !self.args.records_by_default()) => {
+                Destination::Given(self.store.take())
+            }
+            Some(path) => Destination::Beside(path.clone()),
+            None if self.args.records_by_default() => Destination::Named,
+            None => Destination::Nowhere,
+        }
+    }
+
+    fn hear(&mut self, number: usize, message: Message) {
+        let is_first = self.inmates.get(&number).is_some_and(|inmate| inmate.pid == self.pid);
+        match message {
+            Message::Finished(report) => self.finished(number, *report),
+            Message::Progress { calls, bytes } => {
+                if let Some(inmate) = self.inmates.get_mut(&number) {
+                    inmate.counts = (calls, bytes);
+                }
+                let all = self.inmates.values().map(|inmate| inmate.counts);
+                let (calls, bytes) = all.fold((0_u64, 0_u64), |sum, one| {
+                    (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1))
+                });
+                self.line.send(&Message::Progress { calls, bytes });
+            }
+            // One process is talked of; the others are in the report.
+            other if is_first => self.line.send(&other),
+            _ => {}
+        }
+    }
+
+    fn finished(&mut self, number: usize, mut report: Report) {
+        let Some(inmate) = self.inmates.remove(&number) else { return };
+        if report.outcome == "shared" {
+            return;
+        }
+        if report.outcome == "exited" {
+            report.exit = inmate.exit.or(report.exit);
+        }
+        report.parent = inmate.parent;
+        if number == 0 && report.outcome == "refused" {
+            self.family.close();
+        } else if report.outcome == "detached" && report.pid == self.pid {
+            // The limits of a session are those of the whole.
+            self.family.close();
+        }
+        self.reports.insert(number, report);
+    }
+
+    fn obey(&mut self, heard: Heard) {
+        let request = match heard {
+            Heard::Mark => Request::Mark,
+            Heard::Detach => Request::Detach,
+            Heard::Gone => {
+                self.is_gone = true;
+                self.family.close();
+                self.inmates.values_mut().for_each(|inmate| inmate.ear = None);
+                return;
+            }
+        };
+        if request == Request::Detach {
+            self.family.close();
+        }
+        for inmate in self.inmates.values() {
+            if let Some(ear) = &inmate.ear {
+                let _ = io::Write::write_all(&mut &*ear, &[request as u8]);
+            }
+        }
+    }
+
+    fn numbers(&self, which: impl Fn(&Report) -> bool) -> Vec<usize> {
+        self.reports.iter().filter(|(_, report)| which(report)).map(|(&n, _)| n).collect()
+    }
+
+    /// One report of all: of what the first process was last, with the others in it.
+    fn conclude(mut self) -> Report {
+        let of_first = |report: &Report| report.pid == self.pid;
+        // What could not be looked at is a line of its own, if anything else could.
+        let is_told = |report: &Report| of_first(report) && report.outcome != "refused";
+        let own: Vec<usize> = self.numbers(is_told);
+        let own = if own.is_empty() { self.numbers(of_first) } else { own };
+        let last = own.last().copied().or_else(|| self.reports.keys().next().copied());
+        if let (Some(path), [first, .., last]) = (&self.named, &own[..]) {
+            swap_files(path, &mut self.reports, *first, *last);
+        }
+        let main = last.and_then(|number| self.reports.remove(&number));
+        let mut main = main.unwrap_or_default();
+        main.processes = self.reports.into_values().collect();
+        let count = self.family.not_looked_at();
+        if count > 0 {
+            let why = format!("more than --max-processes {}", self.args.max_processes);
+            main.not_looked_at = Some(NotLookedAt { count: Some(count), why });
+        } else {
+            let came = self.family.offspring().and_then(|now| now.since(Offspring::default()));
+            main.not_looked_at = came.map(|came| not_followed(&came));
+        }
+        main
+    }
+}
+
+/// Children that nobody asked to look at.
+pub fn not_followed(came: &Offspring) -> NotLookedAt {
+    let time = quantity::time(came.time);
+    let living = match came.living {
+        0 => String::new(),
+        living => format!("; {living} still live"),
+    };
+    let why = format!("they took {time} of processor time{living}; add --follow-forks to see them");
+    NotLookedAt { count: None, why }
+}
+
+/// The file that was named is for what the program became last: `run -- env x` is about `x`.
+fn swap_files(path: &Path, reports: &mut BTreeMap<usize, Report>, first: usize, last: usize) {
+    let path_of =
+        |report: Option<&Report>| report.and_then(|r| Some(r.recording.as_ref()?.path.clone()));
+    let (old, new) = (path_of(reports.get(&first)), path_of(reports.get(&last)));
+    let (Some(old), Some(new), Some(report)) = (old, new, reports.get(&first)) else { return };
+    let Ok((spare, _)) = recording::create_beside(path, report.pid) else { return };
+    if fs::rename(&old, &spare).is_err() || fs::rename(&new, path).is_err() {
+        return;
+    }
+    for (number, path) in [(first, spare), (last, path.to_owned())] {
+        if let Some(recording) = reports.get_mut(&number).and_then(|r| r.recording.as_mut()) {
+            recording.path = path;
+        }
+    }
+}
+
+/// Every session holds a dozen of them.
+fn raise_descriptors() {
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}

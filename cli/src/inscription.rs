@@ -1,0 +1,89 @@
+//! What a recording says of its session in words: at the beginning, and at the end.
+
+use std::{
+    io::ErrorKind,
+    path::PathBuf,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use crate::{
+    args::SessionArgs,
+    clock::TEMPORARY,
+    exit::Exit,
+    ledger::{About, Loss},
+    recording::{Heading, Patience, Scribe, Store, Tape},
+    report::{RecordingReport, Report},
+};
+
+/// Who writes the session down.
+pub fn scribe(store: Store, args: &SessionArgs) -> std::io::Result<Scribe> {
+    // What nobody can look at later is only asked for its sums.
+    let logs = store.path.is_some();
+    Ok(Scribe::new(
+        Tape::start(store.file, store.path, args.record.max_size, Patience::default())?,
+        logs,
+    ))
+}
+
+/// What is known at the beginning.
+pub fn heading(args: &SessionArgs, report: &Report, every: u64) -> Heading {
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let command = if args.record.redact { String::new() } else { report.command.clone() };
+    let about = About {
+        pid: report.pid,
+        command,
+        began: began.as_secs(),
+        every,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        temporary_ms: u64::try_from(TEMPORARY.as_millis()).unwrap_or(u64::MAX),
+        ..About::default()
+    };
+    Heading { about, hide_frames: args.hide_frames.clone(), ..Heading::default() }
+}
+
+/// What is known at the end.
+pub fn fill(about: &mut About, report: &Report, counted: Duration) {
+    let lost = report.heap.lost;
+    about.lasted_ms = u64::try_from(counted.as_millis()).unwrap_or(u64::MAX);
+    about.every = report.heap.every;
+    about.outcome.clone_from(&report.outcome);
+    about.exit = report.exit;
+    about.loss = Loss {
+        blocks: lost.blocks,
+        frees: lost.frees,
+        samples: lost.samples,
+        beyond_limit: lost.beyond_limit,
+        stacks: lost.stacks,
+        torn: lost.torn,
+        missed_frees: lost.missed_frees,
+    };
+    about.blind.clone_from(&report.blind);
+    let interpreter = report.interpreter.iter();
+    about.blind.extend(
+        interpreter.flat_map(|one| one.notes.iter().map(|note| format!("{}: {note}", one.name))),
+    );
+    let not_hooked = report.not_hooked.iter();
+    about.blind.extend(not_hooked.map(|n| format!("{} of {}: {}", n.function, n.module, n.why)));
+    let missing = report.missing_symbols.iter();
+    let missing = missing.map(|m| format!("{}: {}; {}", m.module, m.why, m.cure));
+    about.missing_symbols = missing.collect();
+}
+
+/// Says what became of the file.
+pub fn note_recording(report: &mut Report, path: Option<PathBuf>, written: std::io::Result<u64>) {
+    match (path, written) {
+        (None, _) => {}
+        (Some(path), Ok(bytes)) => {
+            report.recording = Some(RecordingReport { path, bytes, hangs: false });
+        }
+        (Some(path), Err(error)) => {
+            let name = path.display();
+            let what =
+                format!("the recording {name} ends too early: it cannot be written: {error}");
+            report.error.get_or_insert(what);
+            report.status = report.status.max(Exit::Failed.code());
+            let hangs = error.kind() == ErrorKind::TimedOut;
+            report.recording = Some(RecordingReport { path, bytes: 0, hangs });
+        }
+    }
+}

@@ -1,0 +1,540 @@
+//! A check in the tracing process: every block is recorded from the attach on, and at the moment
+//! that was asked for the target stands still, everything recorded is taken in, and its memory is
+//! looked through.
+
+use std::{
+    os::unix::net::UnixStream,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use heapattach_injector::{
+    asked::Asked,
+    attach::Options,
+    counts::Lost,
+    fault, heartbeat,
+    keeper::{Event, Keeper},
+    loader::Loader,
+    plan::Way,
+    proc::maps,
+    python::Wish,
+    session::{Session, Watch},
+    snapshot::{Image, Method, Scene},
+    start,
+    stopped::Stopped,
+    target::Target,
+};
+
+use crate::{
+    args::{CheckArgs, Moment},
+    check::{self, Block, Blocks, Checked},
+    check_report::{CheckReport, LookReport, micros},
+    clock::Clock,
+    compose::{add_detach, blind_spots, stops, with_causes},
+    desk::Desk,
+    exit::Exit,
+    hidden::Hidden,
+    line::{Heard, Line},
+    message::Message,
+    pause, payload,
+    recorder::Recorder,
+    report::Report,
+    spawn::{self, exec_exit},
+    symbols::{Symbols, demangle},
+    terrain::layout,
+    tracer,
+};
+
+/// The link map is looked at so often.
+const WATCH: Duration = Duration::from_millis(40);
+/// How often new threads are looked for.
+const THREADS: Duration = Duration::from_millis(20);
+/// Room for records: as every block is recorded, there are many.
+const RING_BITS: u32 = 15;
+/// How often a thread looks for room in a full ring before it gives up: some seconds.
+const WAITS: u32 = 250_000_000;
+
+/// Why the watching ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The process is at its end.
+    Ends,
+    /// It begins to end.
+    Begins,
+    /// The signal came.
+    Signalled,
+    /// As long as asked for.
+    Over,
+    /// Somebody pressed Ctrl-C, or the command is gone.
+    Asked,
+    /// The target became another program.
+    Execed,
+    /// The target is gone.
+    Gone,
+}
+
+impl End {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ends => "exit",
+            Self::Begins => "exit-start",
+            Self::Signalled => "signal",
+            Self::Over => "time",
+            Self::Asked | Self::Execed | Self::Gone => "asked",
+        }
+    }
+}
+
+/// `heapattach check -p PID`, in the tracing process.
+pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs) {
+    spawn::leave_session();
+    let mut line = Line::new(line);
+    let mut report = Report::new(target.process.pid(), target.process.command());
+    let image = payload::image();
+    match tracer::begin(target, &image, options(args), None) {
+        Ok(mut session) => {
+            tracer::announce(&mut line, &session, &report, None);
+            let mut inspection = Inspection::new(args, target);
+            let end = inspection.run(&mut line, &mut session, None, &mut report);
+            if end == Some(End::Gone) {
+                report.status = Exit::TargetDied.code();
+            }
+        }
+        Err(failure) => tracer::refuse(&mut report, &failure),
+    }
+    fault::summary();
+    line.send(&Message::Finished(Box::new(report)));
+}
+
+/// `heapattach check -- COMMAND`, in the tracing process: it is the program's parent.
+pub fn run(line: UnixStream, args: &CheckArgs) {
+    let mut line = Line::new(line);
+    let mut report = Report::new(0, args.command.join(" ".as_ref()).to_string_lossy().into_owned());
+    report.status = Exit::RunFailed.code();
+    match spawn::fork_program(&args.command) {
+        Ok(program) => {
+            spawn::leave_session();
+            report.pid = program.pid;
+            line.send(&Message::Started(program.pid));
+            match tracer::bring_up(&program) {
+                Ok(target) => run_target(&mut line, &target, args, &mut report),
+                Err(error) => {
+                    report.error = Some(with_causes(&error));
+                    tracer::reap_soon(program.pid);
+                    if let Some(errno) = program.exec_error() {
+                        let name = args.command[0].to_string_lossy().into_owned();
+                        let what = format!("`{name}` cannot be executed: {}", errno.desc());
+                        report.error = Some(what);
+                        report.status = exec_exit(errno).code();
+                    }
+                }
+            }
+        }
+        Err(error) => report.error = Some(format!("the program could not be forked: {error}")),
+    }
+    fault::summary();
+    line.send(&Message::Finished(Box::new(report)));
+}
+
+fn run_target(line: &mut Line, target: &Target, args: &CheckArgs, report: &mut Report) {
+    let image = payload::image();
+    let pid = target.process.pid();
+    let held = match start::hold_at_start(target) {
+        Ok(held) => held,
+        Err(error) => {
+            report.error = Some(with_causes(&error));
+            tracer::end_program(pid);
+            return;
+        }
+    };
+    let watched = match args.at {
+        Moment::Signal(signal) => Some(signal),
+        Moment::Exit | Moment::ExitStart => None,
+    };
+    let mut keeper = match Keeper::begin(target, watched) {
+        Ok(keeper) => keeper,
+        Err(errno) => {
+            report.error = Some(format!("the program cannot be kept traced: {}", errno.desc()));
+            drop(held);
+            tracer::end_program(pid);
+            return;
+        }
+    };
+    let marked = match args.at {
+        Moment::ExitStart => keeper.mark_exit(),
+        _ => Ok(()),
+    };
+    let mut inspection = Inspection::new(args, target);
+    match tracer::begin(target, &image, options(args), Some(held)) {
+        Ok(mut session) => {
+            tracer::announce(line, &session, report, None);
+            report.status = Exit::Done.code();
+            let end = inspection.run(line, &mut session, Some(keeper), report);
+            if let (Err(why), Some(check)) = (marked, &mut report.check) {
+                check.blind.push(format!("not checked as exit began, but at its end: {why}"));
+            }
+            if let Some(exit) = tracer::wait_for_end(line, target) {
+                report.exit = Some(exit);
+                let own = exit.shell_code();
+                if own != 0 {
+                    report.status = own;
+                }
+            }
+            report.why = match end {
+                Some(End::Execed) => {
+                    Some("it became another program before it could be".to_owned())
+                }
+                Some(End::Gone) => Some("it was gone before it could be".to_owned()),
+                _ => None,
+            };
+            // What was not checked must not pass for clean.
+            if report.check.is_none() && report.status == Exit::Done.code() {
+                report.status = Exit::Incomplete.code();
+            }
+        }
+        Err(failure) => {
+            tracer::refuse(report, &failure);
+            report.status = Exit::RunFailed.code();
+            keeper.finish();
+            tracer::end_program(pid);
+        }
+    }
+}
+
+fn options(args: &CheckArgs) -> Options {
+    Options {
+        mode: args.hooks.into(),
+        max_memory: 0,
+        interval: 1,
+        ring_bits: RING_BITS,
+        ring_patience: WAITS,
+        pages: false,
+        tables: true,
+        copies: false,
+        most_frames: args.max_depth,
+        verify: 0,
+        asked: Asked::new(args.hook.clone(), demangle::demangle),
+        python: Wish::Auto,
+        loader: Loader::Map,
+        force: false,
+    }
+}
+
+/// A check under way.
+struct Inspection<'a> {
+    args: &'a CheckArgs,
+    symbols: Symbols,
+    /// How often modules came or went when they were last noted.
+    changes: u64,
+}
+
+/// What was seen while the target stood still.
+struct Seen {
+    checked: Checked,
+    scene: Scene,
+    look: LookReport,
+    doubts: Vec<String>,
+}
+
+impl<'a> Inspection<'a> {
+    fn new(args: &'a CheckArgs, target: &Target) -> Self {
+        let mut inspection = Self { args, symbols: Symbols::new(), changes: 0 };
+        inspection.symbols.ask_servers();
+        inspection.note(target);
+        inspection
+    }
+
+    fn note(&mut self, target: &Target) {
+        let text = target.process.read("maps").unwrap_or_default();
+        if let Ok(maps) = maps::parse(&text) {
+            self.symbols.note(&target.process, &maps);
+        }
+    }
+
+    /// From the attach to the report.
+    fn run(
+        &mut self,
+        line: &mut Line,
+        session: &mut Session<'_>,
+        mut keeper: Option<Keeper<'_>>,
+        report: &mut Report,
+    ) -> Option<End> {
+        let target = session.target();
+        let records = session.stream.take_records()?;
+        let desk = Desk::default();
+        let recorder = Recorder::new(records, true, Clock::start(), None, false);
+        let (memory, is_over) = (&target.memory, AtomicBool::new(false));
+        thread::scope(|scope| {
+            // The reader ends whatever becomes of us: the scope waits for it.
+            let _over = Over(&is_over);
+            let read = || recorder.follow(memory, &desk, &is_over);
+            let reading = thread::Builder::new().spawn_scoped(scope, read).ok()?;
+            let end = self.watch(line, session, &desk, keeper.as_mut());
+            self.follow(session);
+            let finish_reading = || {
+                is_over.store(true, Relaxed);
+                reading.join().ok()
+            };
+            let found = match end {
+                End::Execed | End::Gone => None,
+                _ => Some(self.look(session, keeper.as_ref(), end, finish_reading)),
+            };
+            let blind = blind_spots(session);
+            let counts = session.stream.counts(memory).unwrap_or_default();
+            // What ends takes everything of ours along.
+            report.target = "restored".to_owned();
+            if let Some(keeper) = keeper {
+                keeper.finish();
+            }
+            if end != End::Ends {
+                let detached = session.detach();
+                add_detach(report, &detached);
+            }
+            report.outcome = outcome(end).to_owned();
+            report.stops = stops(session);
+            report.window_us = micros(session.exposed);
+            report.blind = blind;
+            match found {
+                None => {}
+                Some(Err(error)) => {
+                    report.error = Some(error);
+                    report.status = report.status.max(Exit::Failed.code());
+                }
+                Some(Ok((recorder, seen))) => {
+                    self.conclude(session, end, &recorder, seen, counts.lost, report);
+                }
+            }
+            Some(end)
+        })
+    }
+
+    /// Watches until the moment has come.
+    fn watch(
+        &mut self,
+        line: &mut Line,
+        session: &mut Session<'_>,
+        desk: &Desk,
+        mut keeper: Option<&mut Keeper<'_>>,
+    ) -> End {
+        let target = session.target();
+        let began = Instant::now();
+        let deadline = self.args.duration.map(|duration| began + duration);
+        let (mut next_look, mut next_beat, mut next_threads) = (began, began, began);
+        loop {
+            if let Some(keeper) = &mut keeper {
+                target.waiter.clear();
+                match keeper.attend() {
+                    Some(Event::Ends) => return End::Ends,
+                    Some(Event::Execs) => return End::Execed,
+                    Some(Event::Signalled) => return End::Signalled,
+                    Some(Event::Reached) => return End::Begins,
+                    None => {}
+                }
+            }
+            let now = Instant::now();
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                return End::Over;
+            }
+            if now >= next_look {
+                match session.watch() {
+                    Watch::Runs => {}
+                    Watch::Execed => return End::Execed,
+                    Watch::Ended => return End::Gone,
+                }
+                self.follow(session);
+                // Never more than a twentieth of a processor for looking.
+                next_look = Instant::now() + WATCH.max(now.elapsed() * 20);
+            }
+            if now >= next_threads {
+                let writers = session.stream.writers(&target.memory);
+                desk.roster.look(&target.process, &target.memory, &writers, false);
+                session.stream.place_stacks(&target.process, &target.memory);
+                next_threads = Instant::now() + THREADS;
+            }
+            if now >= next_beat {
+                session.beat();
+                next_beat = now + heartbeat::PERIOD;
+            }
+            let next = [next_look, next_beat, next_threads].into_iter().chain(deadline).min();
+            let time = next.unwrap_or(now).saturating_duration_since(Instant::now());
+            match line.listen_beside(target, keeper.is_some(), time) {
+                Some(Heard::Detach | Heard::Gone) => return End::Asked,
+                Some(Heard::Mark) | None => {}
+            }
+        }
+    }
+
+    /// Notes new modules, for their symbols.
+    fn follow(&mut self, session: &Session<'_>) {
+        if session.changes != self.changes {
+            self.changes = session.changes;
+            self.note(session.target());
+        }
+    }
+
+    /// Has the target stand still, and looks.
+    fn look(
+        &mut self,
+        session: &Session<'_>,
+        keeper: Option<&Keeper<'_>>,
+        end: End,
+        finish_reading: impl FnOnce() -> Option<Recorder>,
+    ) -> Result<(Recorder, Seen), String> {
+        let target = session.target();
+        let is_over = matches!(end, End::Ends | End::Begins);
+        let (method, expected) = if is_over {
+            // Nobody waits for it any more.
+            (Method::Stop, Duration::ZERO)
+        } else {
+            let resident = pause::resident(&target.process);
+            pause::choose(self.args.snapshot, resident, self.args.max_pause)?
+        };
+        let began = Instant::now();
+        let (stop, busy) = match keeper.filter(|_| end == End::Ends) {
+            Some(keeper) => {
+                let stop = keeper.end().map_err(|error| with_causes(&error))?;
+                let busy = session.busy_thread(&stop);
+                (stop, busy)
+            }
+            None => session.stop_idle().map_err(|error| with_causes(&error))?,
+        };
+        let stopped_since = Instant::now();
+        let Some(recorder) = finish_reading() else {
+            return Err("the thread that reads the records failed".to_owned());
+        };
+        if is_over {
+            // There is no other time: it takes its map along.
+            self.note(target);
+        }
+        let home = &session.patches.home;
+        let scene = Scene::of(&stop, std::slice::from_ref(home))
+            .map_err(|errno| format!("the memory map cannot be read: {}", errno.desc()))?;
+        let is_complete = self.is_complete(session);
+        let blocks: Vec<Block> = recorder.profile().live_blocks().collect();
+        let layout = layout(&scene, self.args, is_complete, &recorder, &blocks);
+        let image = Image::take(&stop, &scene, method, Some(home));
+        let mut image = image.map_err(|error| with_causes(&error))?;
+        let (checked, paused) = if method == Method::Stop {
+            let checked = check::check(&Blocks::new(blocks), &layout, &mut image);
+            (checked, pause_of(stop, stopped_since))
+        } else {
+            let paused = pause_of(stop, stopped_since);
+            (check::check(&Blocks::new(blocks), &layout, &mut image), paused)
+        };
+        let unreadable_pages = image.unreadable;
+        let mut doubts = Vec::new();
+        let again = image.finish().unwrap_or_else(|error| {
+            doubts.push(with_causes(&error));
+            Duration::ZERO
+        });
+        if let Some(tid) = busy {
+            doubts.push(format!("thread {tid} was in the middle of an allocation"));
+        }
+        let look = LookReport {
+            method: name(method).to_owned(),
+            expected_us: micros(expected),
+            paused_us: micros(paused + if method == Method::Fork { again } else { Duration::ZERO }),
+            took_us: micros(began.elapsed()),
+            bytes: scene.bytes(),
+            words: checked.words,
+            unreadable_pages,
+        };
+        Ok((recorder, Seen { checked, scene, look, doubts }))
+    }
+
+    /// Whether every block that lives was recorded, so that what is in none of them is the
+    /// allocator's.
+    fn is_complete(&self, session: &Session<'_>) -> bool {
+        let by_entry = |way: &Way| matches!(way, Way::Entry(_));
+        let mut hooks = session.patches.hooks.iter();
+        !self.args.command.is_empty()
+            && session.missed.is_empty()
+            && hooks.all(|hook| by_entry(&hook.planned.way))
+    }
+
+    /// Writes down what was found.
+    fn conclude(
+        &mut self,
+        session: &Session<'_>,
+        end: End,
+        recorder: &Recorder,
+        seen: Seen,
+        lost: Lost,
+        report: &mut Report,
+    ) {
+        self.symbols.note_generated();
+        let hidden = Hidden::new(&self.args.hide_frames);
+        let mut check = CheckReport::of(&seen.checked, recorder, &mut self.symbols, &hidden);
+        check.at = end.name().to_owned();
+        check.is_complete = self.is_complete(session);
+        check.look = seen.look;
+        check.blind = seen.scene.blind;
+        check.doubts.extend(seen.doubts);
+        check.doubts.extend(missing(recorder, lost));
+        if seen.scene.unread_threads > 0 {
+            let many = seen.scene.unread_threads;
+            check.doubts.push(format!("the vector registers of {many} threads could not be read"));
+        }
+        if check.look.unreadable_pages > 0 {
+            let many = check.look.unreadable_pages;
+            check.blind.push(format!("{many} pages could not be read"));
+        }
+        report.missing_symbols = self.symbols.missing();
+        report.status = if !check.doubts.is_empty() {
+            Exit::Incomplete.code()
+        } else if check.lost().blocks > 0 {
+            self.args.error_exitcode
+        } else {
+            report.status
+        };
+        if report.target == "altered" {
+            report.status = Exit::Left.code();
+        }
+        report.check = Some(check);
+    }
+}
+
+/// Lets the target go on; how long it stood still.
+fn pause_of(stop: Stopped<'_>, since: Instant) -> Duration {
+    stop.finish().stopped.max(since.elapsed())
+}
+
+/// What records are missing, in words.
+fn missing(recorder: &Recorder, lost: Lost) -> Vec<String> {
+    let odd = recorder.profile().oddities();
+    let numbers = [
+        (lost.blocks, "blocks were not recorded: their rings were full"),
+        (lost.frees, "frees were not recorded: their rings were full"),
+        (recorder.records.torn(), "records were never finished"),
+        (odd.missed_frees, "frees were missed"),
+        (odd.blocks_beyond_limit, "blocks found no room"),
+    ];
+    let told = numbers.into_iter().filter(|(number, _)| *number > 0);
+    told.map(|(number, what)| format!("{number} {what}")).collect()
+}
+
+fn outcome(end: End) -> &'static str {
+    match end {
+        End::Ends | End::Begins | End::Gone => "exited",
+        End::Execed => "execed",
+        End::Signalled | End::Over | End::Asked => "detached",
+    }
+}
+
+fn name(method: Method) -> &'static str {
+    match method {
+        Method::Stop => "stop",
+        Method::Copy => "copy",
+        Method::Fork => "fork",
+    }
+}
+
+/// Says at its end that a session is over.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}

@@ -1,0 +1,134 @@
+//! The last blocks that were handed out, in their order: many are given back in the same order, or
+//! in the opposite one.
+
+/// So many, as a power of two.
+const BITS: u32 = 17;
+const MASK: usize = (1 << BITS) - 1;
+/// Blocks that are gone already are looked past, but not more than so many.
+const GONE_AT_ONCE: u32 = 16;
+/// Blocks of one time that are looked at for one of them.
+const SEARCHED: u32 = 64;
+
+/// A block, as it is remembered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Whose.
+    pub row: u32,
+    /// Of what size.
+    pub size: u32,
+    /// When it was handed out.
+    pub birth: u32,
+    is_gone: bool,
+}
+
+/// The blocks, by their numbers.
+#[derive(Debug)]
+pub struct Recent {
+    blocks: Vec<Known>,
+    next: u32,
+    /// The last that was given back.
+    freed: u32,
+}
+
+/// Where to look from the last one that was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// What was handed out after it.
+    Younger = 0,
+    /// What was handed out before it.
+    Older = 1,
+}
+
+impl Side {
+    /// Both.
+    pub const BOTH: [Self; 2] = [Self::Younger, Self::Older];
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        let gone = Known { is_gone: true, ..Known::default() };
+        Self { blocks: vec![gone; 1 << BITS], next: 0, freed: 0 }
+    }
+}
+
+impl Recent {
+    /// Another one; answers its number.
+    pub fn put(&mut self, row: u32, size: u32, birth: u32) -> u32 {
+        let number = self.next;
+        self.blocks[number as usize & MASK] = Known { row, size, birth, is_gone: false };
+        self.next = number.wrapping_add(1);
+        number
+    }
+
+    /// Takes one away.
+    pub fn free(&mut self, number: u32) {
+        if self.get(number).is_some() {
+            self.blocks[number as usize & MASK].is_gone = true;
+            self.freed = number;
+        }
+    }
+
+    /// The next to the last one that was given back, on one side.
+    pub fn neighbour(&self, side: Side) -> Option<(u32, Known)> {
+        let step = if side == Side::Younger { 1 } else { u32::MAX };
+        let mut number = self.freed;
+        for _ in 0..GONE_AT_ONCE {
+            number = number.wrapping_add(step);
+            let block = self.get(number)?;
+            if !block.is_gone {
+                return Some((number, block));
+            }
+        }
+        None
+    }
+
+    /// The number of such a block.
+    pub fn find(&self, row: u32, size: u32, birth: u32) -> Option<u32> {
+        let wanted = Known { row, size, birth, is_gone: false };
+        let mut neighbours = Side::BOTH.into_iter().filter_map(|side| self.neighbour(side));
+        if let Some((number, _)) = neighbours.find(|(_, block)| *block == wanted) {
+            return Some(number);
+        }
+        let held = self.next.min(1 << BITS);
+        let first = self.next.wrapping_sub(held);
+        let now = self.get(self.next.wrapping_sub(1))?.birth;
+        let age = |birth: u32| now.wrapping_sub(birth);
+        let (mut low, mut high) = (0, held);
+        while low < high {
+            let middle = low.midpoint(high);
+            if age(self.get(first.wrapping_add(middle))?.birth) > age(birth) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let likely = (low..held.min(low + SEARCHED)).map(|at| first.wrapping_add(at));
+        let same_time = likely.map_while(|number| {
+            self.get(number).filter(|block| block.birth == birth).map(|block| (number, block))
+        });
+        same_time.into_iter().find(|(_, block)| *block == wanted).map(|(number, _)| number)
+    }
+
+    fn get(&self, number: u32) -> Option<Known> {
+        let age = self.next.wrapping_sub(number);
+        (1..=1 << BITS).contains(&age).then(|| self.blocks[number as usize & MASK])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_back_in_order_has_a_neighbour_next() {
+        let mut recent = Recent::default();
+        let numbers: Vec<_> = (0..10).map(|at| recent.put(at, 16, at / 4)).collect();
+        recent.free(recent.find(4, 16, 1).unwrap());
+        let row = |recent: &Recent, side| recent.neighbour(side).map(|(_, block)| block.row);
+        assert_eq!(Side::BOTH.map(|side| row(&recent, side)), [Some(5), Some(3)]);
+        recent.free(numbers[5]);
+        assert_eq!(Side::BOTH.map(|side| row(&recent, side)), [Some(6), Some(3)]);
+        assert_eq!(recent.find(4, 16, 1), None, "it is gone");
+        assert_eq!(recent.find(9, 16, 1), None, "that one is of another time");
+    }
+}

@@ -1,0 +1,76 @@
+//! The functions that come into question.
+
+use super::{PlannedHook, Way};
+use crate::{
+    addr::RemoteAddr,
+    asked::Asked,
+    entry::Family,
+    functions::{self, FunctionRef},
+    survey::Survey,
+    target::Target,
+};
+
+/// Every distinct function that something is bound to, or would be, or that only a file names.
+pub(super) fn targets(target: &Target, survey: &Survey, asked: Asked) -> Vec<PlannedHook> {
+    let mut wanted: Vec<(RemoteAddr, FunctionRef)> = Vec::new();
+    // What the user says of a function counts.
+    for function in asked.functions().iter().chain(functions::all()) {
+        let firsts = survey.namespaces().filter_map(|n| survey.first_definition(function, n));
+        let of_files = survey.definitions(function).filter(|(_, d)| !d.is_dynamic);
+        wanted.extend(firsts.map(|at| (at, function)));
+        wanted.extend(of_files.map(|(_, d)| (d.at, function)));
+    }
+    for loaded in &survey.loaded {
+        for slot in &loaded.module.slots {
+            let Ok(value) = target.memory.word(slot.at) else { continue };
+            let value = RemoteAddr::new(value);
+            if survey.definitions(slot.function).any(|(_, d)| d.at == value) {
+                wanted.push((value, slot.function));
+            }
+        }
+    }
+    let mut hooks: Vec<PlannedHook> = Vec::new();
+    for (at, function) in wanted {
+        let Some((index, definition)) = survey.definitions(function).find(|(_, d)| d.at == at)
+        else {
+            continue;
+        };
+        // C++'s own library has them too, and asks malloc.
+        if function.is_operator && !is_allocator(survey, index) {
+            continue;
+        }
+        if let Some(hook) = hooks.iter_mut().find(|h| h.at == at) {
+            hook.is_dynamic |= definition.is_dynamic;
+            if !hook.names.contains(&function) {
+                hook.names.push(function);
+            }
+            continue;
+        }
+        let why = "the loader chooses it at run time (IFUNC)".to_owned();
+        let way =
+            if definition.indirect { Way::Not { why } } else { Way::Slots { why: String::new() } };
+        hooks.push(PlannedHook {
+            at,
+            names: vec![function],
+            definer: survey.loaded[index].link.clone(),
+            size: definition.size,
+            nothrow: nothrow_of(survey, index, function),
+            is_dynamic: definition.is_dynamic,
+            keeps_flags: false,
+            way,
+        });
+    }
+    hooks
+}
+
+/// The function of the same module that does as `function` does, but for throwing.
+fn nothrow_of(survey: &Survey, module: usize, function: FunctionRef) -> Option<RemoteAddr> {
+    let nothrow = functions::by_name(function.nothrow.as_ref()?.as_bytes())?;
+    survey.definitions(nothrow).find(|(index, _)| *index == module).map(|(_, d)| d.at)
+}
+
+/// Whether the module defines a function of an allocator, and not only C++'s operators.
+fn is_allocator(survey: &Survey, module: usize) -> bool {
+    let defined = &survey.loaded[module].module.definitions;
+    defined.iter().any(|d| d.function.family == Family::Heap && !d.function.is_operator)
+}

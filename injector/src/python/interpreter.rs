@@ -1,0 +1,147 @@
+//! One interpreter in the target: which version, where its things are, and what to tell the payload.
+
+use std::ops::Range;
+
+use heapattach_abi::python::Orders;
+
+use super::{
+    layout::{Layout, LayoutError, TABLE_WORDS, layout},
+    marks::Marks,
+};
+use crate::{addr::RemoteAddr, memory::Memory, survey::Survey};
+
+/// Before this version there is no word that tells it.
+const FIRST_TOLD: &str = "3.10 or older";
+
+/// What there is of Python in a target.
+#[derive(Clone, Debug)]
+pub enum Python {
+    /// Its functions can be named.
+    Readable(Box<Interpreter>),
+    /// They cannot.
+    Unreadable(Unreadable),
+}
+
+/// An interpreter that we can read.
+#[derive(Clone, Debug)]
+pub struct Interpreter {
+    /// As people write it.
+    pub version: String,
+    /// The module it is in.
+    pub module: String,
+    /// Where its things are; the payload's orders are complete but for the process.
+    pub(super) layout: Layout,
+    /// The type of code objects.
+    pub(super) code_type: Option<RemoteAddr>,
+    eval: Range<RemoteAddr>,
+}
+
+/// An interpreter that we cannot read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// As people write it.
+    pub version: String,
+    /// The module it is in.
+    pub module: String,
+    /// Why not.
+    pub why: String,
+}
+
+impl Interpreter {
+    /// What the payload is to be told, in a process that knows itself by this number.
+    pub fn orders(&self, process: u64, is_exact: bool) -> Orders {
+        // To tell apart code that takes the place of other code is one look more at every frame.
+        Orders { process, tells_apart: u64::from(!is_exact), ..self.layout.orders }
+    }
+
+    /// Whether a native frame that returns to this address is the loop that runs Python code.
+    pub fn is_loop(&self, address: RemoteAddr) -> bool {
+        self.eval.contains(&RemoteAddr::new(address.get().saturating_sub(1)))
+    }
+}
+
+/// The interpreter that is loaded, if one is; of several the first.
+pub fn recognise(survey: &Survey, memory: &Memory) -> Option<Python> {
+    let loaded = survey.loaded.iter().find(|loaded| loaded.module.python.runtime.is_some())?;
+    let name = String::from_utf8_lossy(&loaded.link.name).escape_debug().to_string();
+    Some(of_marks(&loaded.module.python, name, memory))
+}
+
+fn of_marks(marks: &Marks, module: String, memory: &Memory) -> Python {
+    let version = marks.version.and_then(|at| memory.word(at).ok());
+    let told = version.map_or_else(|| FIRST_TOLD.to_owned(), written);
+    let refuse = |why: &str| {
+        let (version, why) = (told.clone(), why.to_owned());
+        Python::Unreadable(Unreadable { version, module: module.clone(), why })
+    };
+    let (Some(runtime), Some(version)) = (marks.runtime, version) else {
+        return refuse("only functions of CPython 3.11 and later can be named");
+    };
+    let [_, _, minor, major, ..] = version.to_le_bytes();
+    if marks.eval.is_empty() {
+        return refuse("it does not say where its loop is");
+    }
+    let mut table = [0; TABLE_WORDS];
+    let words = memory.read_vec(runtime, TABLE_WORDS * 8).unwrap_or_default();
+    let (words, _) = words.as_chunks::<8>();
+    table.iter_mut().zip(words).for_each(|(word, bytes)| *word = u64::from_le_bytes(*bytes));
+    match layout(if major == 3 { minor } else { 0 }, &table) {
+        Ok(mut layout) => {
+            layout.orders.runtime = runtime.get();
+            Python::Readable(Box::new(Interpreter {
+                version: told,
+                module,
+                layout,
+                code_type: marks.code_type,
+                eval: marks.eval.clone(),
+            }))
+        }
+        Err(LayoutError::Unknown) => refuse("its structures are not known to this heapattach"),
+        Err(LayoutError::Nonsense) => refuse("what it says of its structures makes no sense"),
+    }
+}
+
+/// `3.12.1` of `0x030c01f0`.
+fn written(version: u64) -> String {
+    let [_, micro, minor, major, ..] = version.to_le_bytes();
+    format!("{major}.{minor}.{micro}")
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::{super::layout::tests::of_3_12, *};
+
+    /// An interpreter for other tests.
+    pub fn some() -> Interpreter {
+        Interpreter {
+            version: "3.12.1".to_owned(),
+            module: "libpython3.12.so".to_owned(),
+            layout: of_3_12(),
+            code_type: Some(RemoteAddr::new(0x7000)),
+            eval: RemoteAddr::new(0x1000)..RemoteAddr::new(0x2000),
+        }
+    }
+
+    #[test]
+    fn the_loop_is_known_by_what_is_called_from_it() {
+        let at = |address| some().is_loop(RemoteAddr::new(address));
+        assert!(at(0x1001) && at(0x2000));
+        assert!(!at(0x1000) && !at(0x2001) && !at(0));
+    }
+
+    #[test]
+    fn a_version_is_written_as_people_do() {
+        assert_eq!(written(0x030c_01f0), "3.12.1");
+    }
+
+    #[test]
+    fn an_interpreter_without_a_version_is_told_and_left_alone() {
+        let own = crate::proc::Process::open(std::process::id().cast_signed()).unwrap();
+        let memory = Memory::open(&own).unwrap();
+        let marks = Marks { runtime: Some(RemoteAddr::new(8)), ..Marks::default() };
+        let Python::Unreadable(why) = of_marks(&marks, "libpython".to_owned(), &memory) else {
+            panic!("nothing is known of it");
+        };
+        assert_eq!(why.version, FIRST_TOLD);
+    }
+}

@@ -1,0 +1,48 @@
+//! Telling the payload to walk Python frames, where that is allowed.
+
+use heapattach_abi::python::{ORDERS, ORDERS_AT, Orders};
+use nix::errno::Errno;
+
+use super::interpreter::{Python, Unreadable};
+use crate::{addr::RemoteAddr, attach::is_confined, memory::Memory, target::Target};
+
+/// Whether Python frames are to be walked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wish {
+    /// Unless the target's system calls are filtered: the walk makes some.
+    #[default]
+    Auto,
+    /// In any case.
+    On,
+    /// No.
+    Off,
+}
+
+impl Python {
+    /// The same, if the target may make the system calls that it takes.
+    pub(crate) fn if_allowed(self, target: &Target, wish: Wish) -> Self {
+        match self {
+            Self::Readable(found) if wish == Wish::Auto && is_confined(target) => {
+                let why = "its system calls are filtered, and Python frames are read by \
+                           process_vm_readv; if the filter allows that, say --python on";
+                let (version, module) = (found.version.clone(), found.module.clone());
+                Self::Unreadable(Unreadable { version, module, why: why.to_owned() })
+            }
+            other => other,
+        }
+    }
+}
+
+/// Writes the orders into the control page.
+///
+/// # Errors
+/// When the target is gone.
+pub fn tell(memory: &Memory, control: RemoteAddr, orders: &Orders) -> Result<(), Errno> {
+    let words = orders.words();
+    let at = control.offset(ORDERS_AT as u64);
+    for (number, &word) in (0..ORDERS as u64).zip(&words).skip(1) {
+        memory.write_word(at.offset(number * 8), word)?;
+    }
+    // The address of the global state last: the payload looks at nothing else before.
+    memory.write_word(at, words[0])
+}

@@ -1,0 +1,267 @@
+//! What ranges of memory are for, as far as the map and the threads tell. Pure.
+
+use std::ops::Range;
+
+use crate::{addr::RemoteAddr, proc::maps::Mapping};
+
+use super::thread::Thread;
+
+/// What holds a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A register.
+    Registers,
+    /// The stack of a thread.
+    Stacks,
+    /// Thread-local variables, and what the C library keeps for a thread.
+    Tls,
+    /// Variables of a module.
+    Globals,
+    /// Private memory that is none of these.
+    Mapped,
+    /// Memory shared with other processes.
+    Shared,
+    /// The heap of the C library.
+    Heap,
+    /// The kernel.
+    Kernel,
+}
+
+/// A range of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// Where.
+    pub range: Range<u64>,
+    /// What pointers in it are.
+    pub holder: Holder,
+}
+
+/// A pointer that was not found by looking through memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// Where it leads.
+    pub word: u64,
+    /// Where it was found.
+    pub holder: Holder,
+    /// Whether it means the whole block, wherever it leads into it.
+    pub is_whole: bool,
+}
+
+/// What is known besides the map.
+#[derive(Debug, Default)]
+pub struct Known<'a> {
+    /// Living threads.
+    pub threads: &'a [Thread],
+    /// Stacks that the C library keeps for threads to come.
+    pub idle_stacks: &'a [Range<u64>],
+    /// Heaps of the C library besides the first.
+    pub heaps: &'a [Range<u64>],
+    /// What is left out: our own memory, and the books of the allocator.
+    pub hidden: &'a [Range<u64>],
+    /// The most that thread-local variables take below the thread pointer.
+    pub tls: u64,
+}
+
+/// Behind the thread pointer the C library keeps its own record of a thread.
+const THREAD_RECORD: u64 = 4096;
+
+/// Divides the writable memory.
+pub fn areas(maps: &[Mapping<'_>], known: &Known<'_>) -> Vec<Area> {
+    let mut areas = Vec::new();
+    let mut module_end = None;
+    for mapping in maps {
+        let range = mapping.range.start.get()..mapping.range.end.get();
+        let follows_module = module_end == Some(range.start) && mapping.label().is_empty();
+        let is_module = mapping.inode != 0 && !mapping.shared && !is_device(mapping);
+        // Variables that are zero at first have no bytes in the file, and follow those that have.
+        module_end = is_module.then_some(range.end);
+        if !mapping.writable || !mapping.readable {
+            continue;
+        }
+        let holder = match holder(mapping, known) {
+            Some(Holder::Mapped) if follows_module => Holder::Globals,
+            Some(holder) => holder,
+            None => continue,
+        };
+        let first = areas.len();
+        areas.push(Area { range: range.clone(), holder });
+        if holder == Holder::Mapped {
+            for heap in known.heaps {
+                paint(&mut areas, first, heap, Some(Holder::Heap));
+            }
+        }
+        for idle in known.idle_stacks {
+            paint(&mut areas, first, idle, None);
+        }
+        if holder != Holder::Heap {
+            paint_stacks(&mut areas, first, mapping, known);
+        }
+        for thread in known.threads {
+            let start = thread.pointer.saturating_sub(known.tls);
+            let end = thread.pointer.saturating_add(THREAD_RECORD);
+            // On a thread's own stack the record is the last there is.
+            paint(&mut areas, first, &(start..end), Some(Holder::Tls));
+        }
+        for hidden in known.hidden {
+            paint(&mut areas, first, hidden, None);
+        }
+    }
+    areas
+}
+
+/// What a mapping is; `None` for what is not looked at.
+fn holder(mapping: &Mapping<'_>, known: &Known<'_>) -> Option<Holder> {
+    let label = mapping.label().as_encoded_bytes();
+    if mapping.shared {
+        return is_memory(label).then_some(Holder::Shared);
+    }
+    if label.starts_with(b"[v") || is_device(mapping) {
+        return None;
+    }
+    if label == b"[heap]" {
+        return Some(Holder::Heap);
+    }
+    let has = |at: u64| mapping.range.contains(&RemoteAddr::new(at));
+    let is_stack = |thread: &Thread| thread.is_on_own_stack(mapping);
+    if label == b"[stack]" || known.threads.iter().any(|t| is_stack(t) && has(t.pointer)) {
+        return Some(Holder::Stacks);
+    }
+    Some(if mapping.inode != 0 { Holder::Globals } else { Holder::Mapped })
+}
+
+/// Of a stack that a thread runs on, only what is above its stack pointer means anything.
+fn paint_stacks(areas: &mut Vec<Area>, first: usize, mapping: &Mapping<'_>, known: &Known<'_>) {
+    let inside = |at: u64| mapping.range.contains(&RemoteAddr::new(at));
+    let is_whole_stack = areas.get(first).is_some_and(|area| area.holder == Holder::Stacks);
+    let here = known.threads.iter().filter(|thread| inside(thread.stack));
+    let start = mapping.range.start.get();
+    match here.map(|thread| thread.stack).min() {
+        Some(lowest) if is_whole_stack => {
+            paint(areas, first, &(start..lowest.saturating_sub(crate::arch::RED_ZONE)), None);
+        }
+        // Nobody runs on it just now: all of it may mean something.
+        _ => {}
+    }
+}
+
+/// Gives a part of the areas from `first` on to another holder, or to nobody.
+fn paint(areas: &mut Vec<Area>, first: usize, part: &Range<u64>, holder: Option<Holder>) {
+    let old: Vec<Area> = areas.drain(first..).collect();
+    for area in old {
+        let start = part.start.max(area.range.start);
+        let end = part.end.min(area.range.end);
+        if start >= end {
+            areas.push(area);
+            continue;
+        }
+        let pieces = [
+            (area.range.start..start, Some(area.holder)),
+            (start..end, holder),
+            (end..area.range.end, Some(area.holder)),
+        ];
+        for (range, holder) in pieces {
+            if let Some(holder) = holder.filter(|_| !range.is_empty()) {
+                areas.push(Area { range, holder });
+            }
+        }
+    }
+}
+
+/// Reading a device can do anything.
+fn is_device(mapping: &Mapping<'_>) -> bool {
+    let label = mapping.label().as_encoded_bytes();
+    label.starts_with(b"/dev/") && !is_memory(label)
+}
+
+/// Shared memory that is no file on a disk: reading it costs no more than reading it.
+fn is_memory(label: &[u8]) -> bool {
+    let kinds: [&[u8]; 5] = [b"/memfd:", b"/dev/zero", b"/dev/shm/", b"/SYSV", b"[anon_shmem"];
+    kinds.iter().any(|kind| label.starts_with(kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use super::*;
+    use crate::proc::maps::parse;
+
+    const MAPS: &[u8] = b"400000-401000 r-xp 0 0:1 1 /exe\n\
+        401000-402000 rw-p 0 0:1 1 /exe\n\
+        402000-404000 rw-p 0 0:0 0 \n\
+        600000-700000 rw-p 0 0:0 0 [heap]\n\
+        7f0000000000-7f0000001000 ---p 0 0:0 0 \n\
+        7f0000001000-7f0000101000 rw-p 0 0:0 0 \n\
+        7f0000200000-7f0000201000 rw-s 0 0:1 9 /memfd:ring (deleted)\n\
+        7f0000300000-7f0000301000 rw-s 0 0:1 9 /var/data\n\
+        7f0000400000-7f0000402000 rw-p 0 0:0 0 \n\
+        7fff00000000-7fff00010000 rw-p 0 0:0 0 [stack]\n";
+
+    fn find(known: &Known<'_>, at: u64) -> Option<Holder> {
+        let maps = parse(MAPS).unwrap();
+        let areas = areas(&maps, known);
+        assert!(areas.is_sorted_by(|a, b| a.range.end <= b.range.start), "{areas:?}");
+        areas.iter().find(|area| area.range.contains(&at)).map(|area| area.holder)
+    }
+
+    #[test]
+    fn tells_modules_heap_and_other_memory_apart() {
+        let known = Known::default();
+        let expected = [
+            (0x40_0000, None),
+            (0x40_1000, Some(Holder::Globals)),
+            (0x40_3fff, Some(Holder::Globals)),
+            (0x60_0000, Some(Holder::Heap)),
+            (0x7f00_0000_0000, None),
+            (0x7f00_0000_1000, Some(Holder::Mapped)),
+            (0x7f00_0020_0000, Some(Holder::Shared)),
+            (0x7f00_0030_0000, None),
+            (0x7fff_0000_0000, Some(Holder::Stacks)),
+        ];
+        for (at, holder) in expected {
+            assert_eq!(find(&known, at), holder, "{at:#x}");
+        }
+    }
+
+    #[test]
+    fn a_stack_is_looked_at_from_its_pointer_up() {
+        let threads = [
+            Thread { stack: 0x7fff_0000_8000, pointer: 0x7f00_0040_0800 },
+            Thread { stack: 0x7f00_0008_0000, pointer: 0x7f00_0010_0700 },
+        ];
+        let known = Known { threads: &threads, tls: 0x100, ..Known::default() };
+        let expected = [
+            (0x7fff_0000_7f7f, None),
+            (0x7fff_0000_7f80, Some(Holder::Stacks)),
+            (0x7f00_0007_ff7f, None),
+            (0x7f00_0007_ff80, Some(Holder::Stacks)),
+            (0x7f00_0010_05ff, Some(Holder::Stacks)),
+            (0x7f00_0010_0600, Some(Holder::Tls)),
+            (0x7f00_0010_0fff, Some(Holder::Tls)),
+            (0x7f00_0040_0700, Some(Holder::Tls)),
+            (0x7f00_0040_1fff, Some(Holder::Mapped)),
+        ];
+        for (at, holder) in expected {
+            assert_eq!(find(&known, at), holder, "{at:#x}");
+        }
+    }
+
+    #[test]
+    fn a_stack_that_its_thread_has_left_is_looked_at_whole() {
+        let threads = [Thread { stack: 0x60_8000, pointer: 0x7f00_0010_0700 }];
+        let known = Known { threads: &threads, tls: 0x100, ..Known::default() };
+        assert_eq!(find(&known, 0x7f00_0000_1000), Some(Holder::Stacks));
+        assert_eq!(find(&known, 0x60_0000), Some(Holder::Heap));
+    }
+
+    #[test]
+    fn what_is_hidden_is_left_out() {
+        let (idle, hidden) = (0x7f00_0000_1000..0x7f00_0010_1000, 0x40_1800..0x40_2800);
+        let (idle_stacks, hidden) = (slice::from_ref(&idle), slice::from_ref(&hidden));
+        let known = Known { idle_stacks, hidden, ..Known::default() };
+        assert_eq!(find(&known, 0x7f00_0005_0000), None);
+        assert_eq!(find(&known, 0x40_17ff), Some(Holder::Globals));
+        assert_eq!(find(&known, 0x40_1800), None);
+        assert_eq!(find(&known, 0x40_2800), Some(Holder::Globals));
+    }
+}

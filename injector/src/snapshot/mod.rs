@@ -1,0 +1,22 @@
+//! The memory of a stopped target, for whoever asks what leads where: which ranges mean what, the
+//! pointers that lie in no memory, and the bytes.
+//!
+//! ```text
+//! stop -> scene (maps, threads, registers, kernel) -> areas and pointers
+//!      -> image: read during the stop, copied during the stop, or a clone that stays behind
+//! ```
+//!
+//! Nothing is judged here: what is a block and what holds it is not known.
+
+mod area;
+mod arena;
+mod clone;
+mod image;
+mod kernel;
+mod presence;
+mod scene;
+mod thread;
+
+pub use area::{Area, Holder, Pointer};
+pub use image::{Image, Method, SnapshotError};
+pub use scene::Scene;

@@ -1,0 +1,235 @@
+//! Everything about a stopped target that the bytes of its memory do not say.
+
+use std::ops::Range;
+
+use crate::{
+    addr::RemoteAddr,
+    home::Home,
+    linker::{Link, Rendezvous, u32_at, u64_at},
+    memory::Memory,
+    proc::{
+        Process,
+        maps::{self, Mapping},
+    },
+    ptrace,
+    stopped::{Stopped, insist},
+};
+
+use super::{
+    area::{Area, Holder, Known, Pointer, areas},
+    arena::{self, HEAP_STEP},
+    kernel,
+    presence::Presence,
+    thread::{self, Thread},
+};
+
+/// Books of an allocator lie in a module; no honest one has more variables.
+const MODULE_LIMIT: u64 = 64 << 20;
+
+const PT_TLS: u32 = goblin::elf::program_header::PT_TLS;
+const HEADER_BYTES: u64 = 56;
+const HEADER_LIMIT: u64 = 512;
+/// Thread-local variables of all modules together, at most.
+const TLS_LIMIT: u64 = 1 << 20;
+
+/// A stopped target.
+#[derive(Clone, Debug, Default)]
+pub struct Scene {
+    /// Its writable memory, as far as it was written to; sorted.
+    pub areas: Vec<Area>,
+    /// Pointers that lie in none of it.
+    pub pointers: Vec<Pointer>,
+    /// Its code; sorted.
+    pub code: Vec<Range<u64>>,
+    /// The code of the dynamic loader.
+    pub loader: Vec<Range<u64>>,
+    /// What is mapped from files; sorted.
+    pub files: Vec<Range<u64>>,
+    /// Threads whose registers could not be read.
+    pub unread_threads: usize,
+    /// What pointers can be hidden in, in words.
+    pub blind: Vec<String>,
+}
+
+impl Scene {
+    /// Looks at a stopped target; `hidden` is what is left out.
+    ///
+    /// # Errors
+    /// When its memory map cannot be read.
+    pub fn of(stop: &Stopped<'_>, homes: &[Home]) -> Result<Self, nix::errno::Errno> {
+        let target = stop.target();
+        let (process, memory) = (&target.process, &target.memory);
+        // The first thread may have ended alone.
+        process.find_voice();
+        let text = process.read("maps")?;
+        let maps = maps::parse(&text).map_err(|_| nix::errno::Errno::EPROTO)?;
+        let mut scene = Self::default();
+        let threads: Vec<Thread> =
+            stop.threads().iter().map(|t| Thread::of(&t.registers)).collect();
+        for thread in stop.threads() {
+            let vectors = insist(|| ptrace::vector_state(thread.tid));
+            scene.unread_threads += usize::from(vectors.is_err());
+            let vectors = vectors.unwrap_or_default();
+            scene.pointers.extend(thread::pointers(&thread.registers, &vectors));
+            let record = crate::arch::thread_pointer(&thread.registers).get();
+            scene.pointers.extend(thread::dynamic_tls(memory, record));
+        }
+        let idle = scene.idle_stacks(memory, &maps, &threads);
+        let heaps = heaps(memory, &maps);
+        let mut hidden: Vec<Range<u64>> =
+            homes.iter().map(|home| home.at().get()..home.end().get()).collect();
+        hidden.extend(arenas(memory, &maps));
+        let known = Known {
+            threads: &threads,
+            idle_stacks: &idle,
+            heaps: &heaps,
+            hidden: &hidden,
+            tls: tls_bytes(process, memory, &maps),
+        };
+        scene.areas = written(process, areas(&maps, &known));
+        scene.ask_kernel(process);
+        let range = |m: &Mapping<'_>| m.range.start.get()..m.range.end.get();
+        scene.code = maps.iter().filter(|m| m.executable).map(range).collect();
+        scene.loader = loader(process, &maps).filter(|m| m.executable).map(range).collect();
+        scene.files = maps.iter().filter(|m| m.inode != 0 && m.readable).map(range).collect();
+        Ok(scene)
+    }
+
+    /// The bytes that are to be looked through.
+    pub fn bytes(&self) -> u64 {
+        self.areas.iter().map(|area| area.range.end - area.range.start).sum()
+    }
+
+    /// Stacks of ended threads that the C library keeps. What is on them means nothing, but the
+    /// next thread will use the vector that leads to its thread-local memory again.
+    fn idle_stacks(
+        &mut self,
+        memory: &Memory,
+        maps: &[Mapping<'_>],
+        threads: &[Thread],
+    ) -> Vec<Range<u64>> {
+        let mut idle = Vec::new();
+        let is_above_guard = |index: usize| {
+            let below = index.checked_sub(1).and_then(|below| maps.get(below));
+            below.is_some_and(|b| !b.readable && b.range.end == maps[index].range.start)
+        };
+        for (index, mapping) in maps.iter().enumerate() {
+            let lives = |at: u64| mapping.range.contains(&RemoteAddr::new(at));
+            let is_candidate = mapping.writable && mapping.is_anonymous() && !mapping.shared;
+            if !is_candidate
+                || !is_above_guard(index)
+                || threads.iter().any(|t| lives(t.pointer) || lives(t.stack))
+            {
+                continue;
+            }
+            if let Some(record) = thread::record_at_end(memory, mapping) {
+                self.pointers.extend(thread::dynamic_tls(memory, record));
+                idle.push(mapping.range.start.get()..mapping.range.end.get());
+            }
+        }
+        idle
+    }
+
+    fn ask_kernel(&mut self, process: &Process) {
+        let mut rings = 0;
+        for (number, link) in process.descriptors() {
+            match link.as_encoded_bytes() {
+                b"anon_inode:[eventpoll]" => {
+                    let text = process.read(&format!("fdinfo/{number}")).unwrap_or_default();
+                    self.pointers.extend(kernel::epoll(&text));
+                }
+                b"anon_inode:[io_uring]" => rings += 1,
+                _ => {}
+            }
+        }
+        if rings > 0 {
+            self.blind.push(format!("{rings} io_uring: what was submitted to it is not seen"));
+        }
+        self.pointers.extend(kernel::timers(&process.read_process("timers").unwrap_or_default()));
+    }
+}
+
+/// The mappings of the dynamic loader's file.
+fn loader<'m, 'a>(
+    process: &Process,
+    maps: &'m [Mapping<'a>],
+) -> impl Iterator<Item = &'m Mapping<'a>> {
+    let base = process.auxv().ok().and_then(|auxv| auxv.interpreter);
+    let own = base.and_then(|base| maps::covering(maps, base));
+    let own = own.map(|own| (own.device, own.inode)).filter(|(_, inode)| *inode != 0);
+    maps.iter().filter(move |m| own == Some((m.device, m.inode)))
+}
+
+/// Cuts areas down to what was written to. Shared memory may have been written to by others.
+fn written(process: &Process, areas: Vec<Area>) -> Vec<Area> {
+    let presence = Presence::of(process);
+    let cut = |area: Area| {
+        if area.holder == Holder::Shared {
+            return vec![area];
+        }
+        let parts = presence.written(&area.range).into_iter();
+        parts.map(|range| Area { range, ..area }).collect()
+    };
+    areas.into_iter().flat_map(cut).collect()
+}
+
+/// Heaps of the C library besides the first; neighbours may share a mapping.
+fn heaps(memory: &Memory, maps: &[Mapping<'_>]) -> Vec<Range<u64>> {
+    let mut heaps = Vec::new();
+    for mapping in maps.iter().filter(|m| m.writable && m.is_anonymous() && !m.shared) {
+        let (start, end) = (mapping.range.start.get(), mapping.range.end.get());
+        let mut at = start.next_multiple_of(HEAP_STEP);
+        while at < end {
+            let mut bytes = [0; 32];
+            if memory.read(RemoteAddr::new(at), &mut bytes).is_ok() {
+                let words = [0, 8, 16, 24].map(|offset| u64_at(&bytes, offset).unwrap_or(0));
+                heaps.extend(arena::heap_at(at, words, end));
+            }
+            at += HEAP_STEP;
+        }
+    }
+    heaps
+}
+
+/// The books of the C library's allocator, in whichever module it is.
+fn arenas(memory: &Memory, maps: &[Mapping<'_>]) -> Vec<Range<u64>> {
+    let variables = maps.iter().filter(|m| m.writable && m.inode != 0 && !m.shared);
+    let mut arenas = Vec::new();
+    for mapping in variables {
+        let start = mapping.range.start;
+        // What begins as zero follows, without a file.
+        let next = maps.iter().find(|m| m.range.start == mapping.range.end && m.is_anonymous());
+        let end = next.filter(|m| m.writable).map_or(mapping.range.end, |m| m.range.end);
+        let length = end.offset_from(start).unwrap_or(0).min(MODULE_LIMIT);
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        let read = memory.read_some(start, &mut bytes).unwrap_or(0);
+        arenas.extend(arena::find_arena(start.get(), &bytes[..read]));
+    }
+    arenas
+}
+
+/// The most that thread-local variables take below the thread pointer: all modules have theirs
+/// there, but for those that came too late.
+fn tls_bytes(process: &Process, memory: &Memory, maps: &[Mapping<'_>]) -> u64 {
+    let Ok(auxv) = process.auxv() else { return 0 };
+    let links = Rendezvous::find(memory, &auxv, maps).and_then(|lists| lists.modules(memory));
+    let own = auxv.phdr.map(|at| (at, auxv.phnum));
+    let of_link = |link: &Link| {
+        let base = RemoteAddr::new(link.base);
+        let header = memory.read_vec(base, 64).ok().filter(|h| h.starts_with(b"\x7fELF"))?;
+        let count = u64::from(u16::from_le_bytes(*header.get(56..)?.first_chunk()?));
+        Some((base.checked_add(u64_at(&header, 32)?)?, count))
+    };
+    let links = links.unwrap_or_default();
+    let headers = links.iter().filter(|link| !link.is_executable()).filter_map(of_link).chain(own);
+    let tls = |(at, count): (RemoteAddr, u64)| {
+        let length = usize::try_from(count.min(HEADER_LIMIT) * HEADER_BYTES).ok()?;
+        let headers = memory.read_vec(at, length).ok()?;
+        let (headers, _) = headers.as_chunks::<56>();
+        let header = headers.iter().find(|header| u32_at(*header, 0) == Some(PT_TLS))?;
+        let align = u64_at(header, 48)?.clamp(1, 1 << 16);
+        u64_at(header, 40)?.min(TLS_LIMIT).checked_next_multiple_of(align)
+    };
+    let sum: u64 = headers.filter_map(tls).sum();
+    sum.min(TLS_LIMIT).next_multiple_of(64)
+}

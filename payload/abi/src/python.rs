@@ -1,0 +1,230 @@
+//! Frames of a Python interpreter (CPython): what a hook must know to walk them, and how they are
+//! stored.
+//!
+//! A stack that leads through Python has an entry of its own in the table of stacks: its words are
+//! the number of the native stack, then one word a Python frame, the innermost first. The code of a
+//! function may be gone before anybody reads that, so what is to be known of it is copied, once, and
+//! the word of a frame says where to.
+
+use core::mem::offset_of;
+
+/// What the injector found out about the interpreter, in the control page.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// Address of the interpreter's global state; 0: there is no Python. Written last.
+    pub runtime: u64,
+    /// The number of the process, as it knows itself.
+    pub process: u64,
+    /// In the global state: the first interpreter.
+    pub interpreters: u64,
+    /// In an interpreter: the next one.
+    pub next_interpreter: u64,
+    /// In an interpreter: its first thread.
+    pub threads: u64,
+    /// In the state of a thread: the next one.
+    pub next_thread: u64,
+    /// In the state of a thread: its thread pointer.
+    pub thread_pointer: u64,
+    /// In the state of a thread: its innermost frame, or where that is said.
+    pub current: u64,
+    /// Where that is only said: the frame in there, plus 1; else 0.
+    pub current_in: u64,
+    /// In a frame: its code object.
+    pub code: u64,
+    /// In a frame: the next one.
+    pub previous: u64,
+    /// In a frame: where it goes on.
+    pub instruction: u64,
+    /// In a frame: the byte that tells where a call of the interpreter's own loop begins.
+    pub mark: u64,
+    /// From this value of it on, a frame only marks that; 0: a frame with any other value is a real
+    /// one, and the last of its loop.
+    pub least_mark: u64,
+    /// In a code object: its instructions.
+    pub instructions: u64,
+    /// In a code object: a word that another one at the same place would not have.
+    pub identity: u64,
+    /// 1: stacks are told apart by that, too, which is one look more at each frame.
+    pub tells_apart: u64,
+    /// In a code object: its name.
+    pub name: u64,
+    /// In a code object: its file.
+    pub file: u64,
+    /// In a code object: its table of lines.
+    pub lines: u64,
+    /// In that table: its length.
+    pub length: u64,
+    /// In that table: its bytes.
+    pub bytes: u64,
+}
+
+/// Offset of [`Orders`] in the control page.
+pub const ORDERS_AT: usize = 1024;
+
+/// A word of [`Orders`]: its offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+#[allow(missing_docs, reason = "as the fields")]
+pub enum Order {
+    Runtime = offset_of!(Orders, runtime),
+    Process = offset_of!(Orders, process),
+    Interpreters = offset_of!(Orders, interpreters),
+    NextInterpreter = offset_of!(Orders, next_interpreter),
+    Threads = offset_of!(Orders, threads),
+    NextThread = offset_of!(Orders, next_thread),
+    ThreadPointer = offset_of!(Orders, thread_pointer),
+    Current = offset_of!(Orders, current),
+    CurrentIn = offset_of!(Orders, current_in),
+    Code = offset_of!(Orders, code),
+    Previous = offset_of!(Orders, previous),
+    Instruction = offset_of!(Orders, instruction),
+    Mark = offset_of!(Orders, mark),
+    LeastMark = offset_of!(Orders, least_mark),
+    Instructions = offset_of!(Orders, instructions),
+    Identity = offset_of!(Orders, identity),
+    TellsApart = offset_of!(Orders, tells_apart),
+    Name = offset_of!(Orders, name),
+    File = offset_of!(Orders, file),
+    Lines = offset_of!(Orders, lines),
+    Length = offset_of!(Orders, length),
+    Bytes = offset_of!(Orders, bytes),
+}
+
+/// Words of [`Orders`].
+pub const ORDERS: usize = size_of::<Orders>() / 8;
+
+impl Orders {
+    /// All words, in their order.
+    pub const fn words(&self) -> [u64; ORDERS] {
+        [
+            self.runtime,
+            self.process,
+            self.interpreters,
+            self.next_interpreter,
+            self.threads,
+            self.next_thread,
+            self.thread_pointer,
+            self.current,
+            self.current_in,
+            self.code,
+            self.previous,
+            self.instruction,
+            self.mark,
+            self.least_mark,
+            self.instructions,
+            self.identity,
+            self.tells_apart,
+            self.name,
+            self.file,
+            self.lines,
+            self.length,
+            self.bytes,
+        ]
+    }
+}
+
+/// The end of an entry that tells of Python frames; no value of [`crate::stacks::End`].
+pub const END: u8 = 7;
+/// The same, and there were more frames.
+pub const END_CUT: u8 = 8;
+
+/// Frames of one stack at most: one word is the native stack.
+pub const MOST_FRAMES: usize = crate::stacks::MAX_FRAMES - 1;
+
+const CODE_SHIFT: u32 = 20;
+const OUTERMOST: u64 = 1 << 19;
+/// The instruction where it is not known.
+pub const NOWHERE: u64 = OUTERMOST - 1;
+
+/// A frame in a word: its code object, and the number of its instruction. The uppermost bits of an
+/// address do not fit, and are zero in a program's. This is what stacks are told apart by.
+pub const fn pack(code: u64, instruction: u64) -> u64 {
+    let instruction = if instruction < NOWHERE { instruction } else { NOWHERE };
+    code >> 3 << CODE_SHIFT | instruction
+}
+
+/// The same frame, as the outermost of one call of the interpreter's loop.
+pub const fn outermost(word: u64) -> u64 {
+    word | OUTERMOST
+}
+
+/// The code object of a word.
+pub const fn code_of(word: u64) -> u64 {
+    word >> CODE_SHIFT << 3
+}
+
+/// The same frame as it is stored: with the word that the copy of its code begins with, or 0.
+pub const fn stored(word: u64, copy: u64) -> u64 {
+    copy << CODE_SHIFT | word & ((1 << CODE_SHIFT) - 1)
+}
+
+/// Of a stored frame: the copy of its code, if there is one; its instruction, if it is known; and
+/// whether it is the outermost of its loop.
+pub const fn unpack(word: u64) -> (u64, Option<u32>, bool) {
+    let instruction = word & NOWHERE;
+    #[allow(clippy::cast_possible_truncation, reason = "it was just masked")]
+    let known = if instruction == NOWHERE { None } else { Some(instruction as u32) };
+    (word >> CODE_SHIFT, known, word & OUTERMOST != 0)
+}
+
+/// Code objects that are copied at most: entries of a table by hash.
+pub const CODES: usize = 1 << 15;
+/// Size of an entry: hash, then one more than the first word of the copy.
+pub const CODE_ENTRY_BYTES: usize = 16;
+/// Size of the table.
+pub const CODES_BYTES: usize = CODES * CODE_ENTRY_BYTES;
+/// Entries that are looked at for one code object.
+pub const CODE_PROBES: usize = 16;
+/// Words of all copies, at most.
+pub const COPIED_WORDS: u64 = 1 << 21;
+
+/// A copy begins with the code object's own first words.
+pub const OBJECT_BYTES: usize = 208;
+/// Where in a copy its name begins: a string as the interpreter has it.
+pub const NAME_AT: usize = OBJECT_BYTES;
+/// Bytes of that.
+pub const NAME_BYTES: usize = 256;
+/// Where the file begins, in the same way.
+pub const FILE_AT: usize = NAME_AT + NAME_BYTES;
+/// Bytes of that.
+pub const FILE_BYTES: usize = 320;
+/// Where the length of the table of lines is.
+pub const LENGTH_AT: usize = FILE_AT + FILE_BYTES;
+/// Where that table begins.
+pub const LINES_AT: usize = LENGTH_AT + 8;
+/// Bytes of it at most; a longer one is left out.
+pub const LINES_BYTES: u64 = 1 << 13;
+
+/// The hash of a code object, never 0.
+pub const fn hash_code(code: u64, identity: u64) -> u64 {
+    crate::stacks::hash_words(crate::stacks::hash_step(code, identity), 0, 0)
+}
+
+const _: () = assert!(ORDERS_AT + size_of::<Orders>() <= crate::control::CONTROL_BYTES);
+const _: () = assert!(OBJECT_BYTES.is_multiple_of(8) && LINES_AT.is_multiple_of(8));
+const _: () = assert!(crate::stacks::STACK_WORDS <= 1 << (64 - CODE_SHIFT));
+const _: () = assert!(ORDERS_AT >= size_of::<crate::control::Control>());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_told_as_it_was() {
+        let code = 0x7fff_1234_5678;
+        let told = |word| (code_of(word), unpack(stored(word, 99)));
+        assert_eq!(told(pack(code, 77)), (code, (99, Some(77), false)));
+        assert_eq!(told(outermost(pack(code, 0))), (code, (99, Some(0), true)));
+        assert_eq!(told(pack(code, u64::MAX)), (code, (99, None, false)));
+        assert_eq!(told(outermost(pack(code, NOWHERE))), (code, (99, None, true)));
+    }
+
+    #[test]
+    fn every_order_is_where_its_name_says() {
+        let orders = Orders { runtime: 1, current: 2, bytes: 3, ..Orders::default() };
+        let word = |order: Order| orders.words()[order as usize / 8];
+        assert_eq!((word(Order::Runtime), word(Order::Current)), (1, 2));
+        assert_eq!((word(Order::Bytes), ORDERS), (3, Order::Bytes as usize / 8 + 1));
+    }
+}

@@ -1,0 +1,147 @@
+//! Memory of the target's own that nobody knows to be mapped: read through the kernel, which says so
+//! instead of faulting. A page at a time, and never many of them.
+
+use core::sync::atomic::Ordering::Release;
+
+use heapattach_abi::{
+    copies::{BUSY, DATA, FROM, LENGTH, VECTORS, WORDS},
+    python::{ORDERS_AT, Order},
+};
+
+use crate::{arch, bounds, cells::Cells, place::Place, reach::Span, row::Row};
+
+const PAGE: u64 = 4096;
+/// What needs more looks than this is none of ours.
+const LOOKS: u32 = 96;
+
+/// A reader of far memory. The stack that the thread stands on is read directly.
+pub(crate) struct Far {
+    copy: Place,
+    span: Span,
+    process: u64,
+    looks: u32,
+}
+
+impl Far {
+    /// With a buffer that it gives back.
+    #[inline(always)]
+    pub(crate) fn new(copy: Place, cells: &Cells, row: &Row, pointer: u64) -> Self {
+        let (ceiling, _) = bounds::end_of_stack(cells.region(), row, pointer);
+        let process = cells.control().at(ORDERS_AT + Order::Process as usize).get();
+        Self { copy, span: Span::new(pointer, ceiling), process, looks: LOOKS }
+    }
+
+    /// An aligned word.
+    #[inline(never)]
+    pub(crate) fn load(&mut self, at: u64) -> Option<u64> {
+        if !at.is_multiple_of(8) {
+            return None;
+        }
+        if let Some(word) = self.span.peek(at) {
+            return Some(word);
+        }
+        let page = page_of(at);
+        if self.copy.at(LENGTH).get() == 0 || self.copy.at(FROM).get() != page {
+            self.forget();
+            self.vector(0, self.copy.at(DATA).address(), PAGE);
+            self.vector(1, page, PAGE);
+            self.fetch(1, 1, PAGE)?;
+            self.keep(page);
+        }
+        Some(self.copy.at(DATA + (at - page) as usize).get())
+    }
+
+    /// An aligned word, without a look at what lies around it.
+    #[inline(never)]
+    pub(crate) fn load_alone(&mut self, at: u64) -> Option<u64> {
+        if !at.is_multiple_of(8) {
+            return None;
+        }
+        self.vector(0, self.copy.at(WORDS).address(), 8);
+        self.vector(1, at, 8);
+        self.fetch(1, 1, 8)?;
+        Some(self.copy.at(WORDS).get())
+    }
+
+    /// Looks at two words, and in the same look at the page that will be asked for next, if somebody
+    /// knows.
+    #[inline(never)]
+    pub(crate) fn load_both(&mut self, first: u64, second: u64, page: u64) -> Option<()> {
+        self.forget();
+        self.vector(0, self.copy.at(WORDS).address(), 16);
+        self.vector(1, self.copy.at(DATA).address(), PAGE);
+        self.vector(2, first, 8);
+        self.vector(3, second, 8);
+        self.vector(4, page, PAGE);
+        if page != 0 && self.fetch(2, 3, 16 + PAGE).is_some() {
+            self.keep(page);
+        } else {
+            self.fetch(2, 2, 16)?;
+        }
+        Some(())
+    }
+
+    /// The first one of two words.
+    pub(crate) fn first(&self) -> u64 {
+        self.copy.at(WORDS).get()
+    }
+
+    /// The second one.
+    pub(crate) fn second(&self) -> u64 {
+        self.copy.at(WORDS + 8).get()
+    }
+
+    /// Copies so many bytes, or as many as there are to the end of the page; answers how many.
+    #[inline(never)]
+    pub(crate) fn copy(&mut self, to: Place, at: u64, length: u64) -> u64 {
+        for length in [length, length.min(PAGE - at % PAGE)] {
+            self.vector(0, to.address(), length);
+            self.vector(1, at, length);
+            if self.fetch(1, 1, length).is_some() {
+                return length;
+            }
+        }
+        0
+    }
+
+    /// As many looks as at first.
+    pub(crate) fn begin_again(&mut self) {
+        self.looks = LOOKS;
+    }
+
+    fn forget(&self) {
+        self.copy.at(LENGTH).set(0);
+    }
+
+    fn keep(&self, page: u64) {
+        self.copy.at(FROM).set(page);
+        self.copy.at(LENGTH).set(PAGE);
+    }
+
+    fn vector(&self, number: usize, at: u64, length: u64) {
+        let vector = self.copy.at(VECTORS + number * 16);
+        vector.set(at);
+        vector.at(8).set(length);
+    }
+
+    /// Has so many vectors filled from the ones behind them; all of it, or nothing counts.
+    #[inline(never)]
+    fn fetch(&mut self, to: u64, from: u64, length: u64) -> Option<()> {
+        self.looks = self.looks.checked_sub(1)?;
+        let vectors = self.copy.at(VECTORS);
+        let sources = vectors.at(to as usize * 16).address();
+        let copied = arch::copy_memory(self.process, (vectors.address(), to), (sources, from));
+        (copied == length as i64).then_some(())
+    }
+}
+
+/// The page of an address.
+pub(crate) fn page_of(at: u64) -> u64 {
+    at & !(PAGE - 1)
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        self.copy.at(BUSY).word().store(0, Release);
+    }
+}

@@ -1,0 +1,279 @@
+//! Who asked, where that was Python code: the frames of the interpreter that this thread is in.
+//!
+//! The thread stands still, so what its state leads to is whole; but nothing of it is believed. It is
+//! read as far memory ([`crate::far`]), by offsets that the injector found out, and only so far.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use heapattach_abi::{
+    python::{
+        self, CODE_ENTRY_BYTES, CODE_PROBES, CODES, COPIED_WORDS, FILE_AT, FILE_BYTES, LENGTH_AT,
+        LINES_AT, LINES_BYTES, MOST_FRAMES, NAME_AT, NAME_BYTES, OBJECT_BYTES, ORDERS_AT, Order,
+    },
+    region, row, stacks,
+};
+
+use crate::{
+    arch, cells::Cells, far, far::Far, frame::Frame, place::Place, reach, row::Row, stack,
+};
+
+/// Interpreters, and threads of each, that are looked at for the one of this thread.
+const INTERPRETERS: usize = 16;
+const THREADS: usize = 4096;
+/// Records of a thread that is in no Python between two looks, at most.
+const LONGEST_WAIT: u64 = 1 << 6;
+
+/// The number of the stack that this native one is with its Python frames, if it has any.
+#[inline(always)]
+pub(crate) fn combined(cells: &Cells, frame: &Frame, row: &Row, native: u32) -> u32 {
+    // Pairs with the injector, which writes this word after all others.
+    let runtime = cells.control().at(ORDERS_AT).word().load(Acquire);
+    if runtime == 0 { native } else { look(cells, frame, row, native) }
+}
+
+#[cold]
+#[inline(never)]
+fn look(cells: &Cells, frame: &Frame, row: &Row, native: u32) -> u32 {
+    if native == 0 || row.is_shared() {
+        return native;
+    }
+    let Some(copy) = reach::claim(cells.region()) else { return native };
+    let far = Far::new(copy, cells, row, frame.stack_pointer());
+    let orders = cells.control().at(ORDERS_AT);
+    let mut python = Python { orders, far };
+    let Some(innermost) = python.innermost(row) else { return native };
+    let most = stack::most_frames(cells).min(MOST_FRAMES);
+    let (mut hash, mut frames) =
+        (stacks::hash_step(stacks::HASH_START, u64::from(native)), 1_usize);
+    let tells_apart = python.order(Order::TellsApart) != 0;
+    let end = python.each(innermost, most, |python, word| {
+        let identity = if tells_apart { python.identity(word).unwrap_or(0) } else { 0 };
+        hash = stacks::hash_step(stacks::hash_step(hash, word), identity);
+        frames += 1;
+    });
+    if frames == 1 {
+        return native;
+    }
+    let hash = stacks::hash_words(hash, frames, end);
+    stack::number(cells.region(), hash, |region, entry| {
+        stack::store_words(region, entry, frames, end, |mut words| {
+            words.set(u64::from(native));
+            let _ = python.each(innermost, frames - 1, |python, word| {
+                words = words.at(8);
+                python.far.begin_again();
+                words.set(python::stored(word, python.copied(region, word)));
+            });
+        });
+    })
+}
+
+/// A look at the interpreter.
+struct Python {
+    orders: Place,
+    far: Far,
+}
+
+impl Python {
+    fn order(&self, order: Order) -> u64 {
+        self.orders.at(order as usize).get()
+    }
+
+    /// The address of the innermost frame of this thread, if it is in Python.
+    fn innermost(&mut self, row: &Row) -> Option<u64> {
+        let (known, page) = (row.field(row::PYTHON_STATE), row.field(row::PYTHON_PAGE));
+        if known.get() != 0 && self.is_own(known.get(), page.get()) {
+            let frame = self.current()?;
+            if frame != 0 {
+                page.set(far::page_of(frame));
+                return Some(frame);
+            }
+        }
+        // It has none, or another one by now: extensions make one for each call into Python.
+        if !is_due(row) {
+            return None;
+        }
+        known.set(0);
+        let state = self.find()?;
+        known.set(state);
+        if !self.is_own(state, 0) {
+            return None;
+        }
+        let frame = self.current()?;
+        (frame != 0).then(|| {
+            row.field(row::PYTHON_WAIT).set(0);
+            frame
+        })
+    }
+
+    /// Whether this is the state of this thread; `page` is where its frame may be.
+    #[inline(never)]
+    fn is_own(&mut self, state: u64, page: u64) -> bool {
+        let pointer = state.wrapping_add(self.order(Order::ThreadPointer));
+        let current = state.wrapping_add(self.order(Order::Current));
+        let is_there = self.far.load_both(pointer, current, page).is_some();
+        is_there && self.far.first() == arch::thread_pointer()
+    }
+
+    /// The innermost frame of the state that was just looked at; 0 if there is none.
+    fn current(&mut self) -> Option<u64> {
+        match self.order(Order::CurrentIn) {
+            0 => Some(self.far.second()),
+            inside => self.far.load(self.far.second().wrapping_add(inside - 1)),
+        }
+    }
+
+    /// Looks for the state of this thread.
+    #[inline(never)]
+    fn find(&mut self) -> Option<u64> {
+        let own = arch::thread_pointer();
+        let first = self.order(Order::Runtime).wrapping_add(self.order(Order::Interpreters));
+        let mut interpreter = self.far.load_alone(first)?;
+        for _ in 0..INTERPRETERS {
+            if interpreter == 0 {
+                return None;
+            }
+            let mut state =
+                self.far.load_alone(interpreter.wrapping_add(self.order(Order::Threads)))?;
+            for _ in 0..THREADS {
+                if state == 0 {
+                    break;
+                }
+                if self.far.load(state.wrapping_add(self.order(Order::ThreadPointer)))? == own {
+                    return Some(state);
+                }
+                state = self.far.load(state.wrapping_add(self.order(Order::NextThread)))?;
+            }
+            interpreter = self
+                .far
+                .load_alone(interpreter.wrapping_add(self.order(Order::NextInterpreter)))?;
+        }
+        None
+    }
+
+    /// Tells so many frames from the innermost one on, as words; answers why there are no more.
+    fn each(&mut self, innermost: u64, most: usize, mut tell: impl FnMut(&mut Self, u64)) -> u8 {
+        let least_mark = self.order(Order::LeastMark);
+        // The last one is told when it is known whether it is the outermost of its loop.
+        let (mut held, mut told, mut frame) = (0, 0, innermost);
+        for _ in 0..2 * MOST_FRAMES {
+            if frame == 0 || told == most {
+                break;
+            }
+            let Some(mark) = self.mark(frame) else { break };
+            let Some(word) = self.word(frame) else { break };
+            let Some(previous) = self.load(frame, Order::Previous) else { break };
+            frame = previous;
+            let is_mark = least_mark != 0 && mark >= least_mark;
+            if held != 0 {
+                tell(self, if is_mark { python::outermost(held) } else { held });
+                held = 0;
+                told += 1;
+            }
+            if !is_mark {
+                let is_outermost = least_mark == 0 && mark != 0;
+                held = if is_outermost { python::outermost(word) } else { word };
+            }
+        }
+        if held != 0 && told < most {
+            tell(self, held);
+            held = 0;
+        }
+        if frame == 0 && held == 0 { python::END } else { python::END_CUT }
+    }
+
+    /// What tells the code of a frame from other code at its place.
+    fn identity(&mut self, word: u64) -> Option<u64> {
+        let at = python::code_of(word).wrapping_add(self.order(Order::Identity));
+        self.far.load_alone(at)
+    }
+
+    /// The copy of the code of a frame, made if there is none yet; 0 if there is no room.
+    #[inline(never)]
+    fn copied(&mut self, region: Place, word: u64) -> u64 {
+        let Some(identity) = self.identity(word) else { return 0 };
+        let hash = python::hash_code(python::code_of(word), identity);
+        for probe in 0..CODE_PROBES {
+            let entry = ((hash >> 7) as usize + probe) & (CODES - 1);
+            let entry = region.at(region::CODES_AT + entry * CODE_ENTRY_BYTES);
+            match entry.word().compare_exchange(0, hash, AcqRel, Acquire) {
+                Ok(_) => {
+                    let copy = self.copy(region, python::code_of(word));
+                    entry.at(8).word().store(copy + 1, Release);
+                    return copy;
+                }
+                // One that somebody is just copying is told without.
+                Err(known) if known == hash => {
+                    return entry.at(8).word().load(Acquire).saturating_sub(1);
+                }
+                Err(_) => {}
+            }
+        }
+        0
+    }
+
+    /// Copies a code object, and what it leads to.
+    fn copy(&mut self, region: Place, code: u64) -> u64 {
+        let lines = self.load_of(code, Order::Lines).unwrap_or(0);
+        let length = self.far.load_alone(lines.wrapping_add(self.order(Order::Length)));
+        let length = length.filter(|&length| length <= LINES_BYTES).unwrap_or(0);
+        let words = (LINES_AT as u64 + length).div_ceil(8);
+        let copied = region.at(region::COPIED_WORDS_TAKEN).word().fetch_add(words, Relaxed);
+        if copied.wrapping_add(words) > COPIED_WORDS {
+            return 0;
+        }
+        let taken = region.at(region::STACK_WORDS_TAKEN).word().fetch_add(words, Relaxed);
+        if taken.wrapping_add(words) > stacks::STACK_WORDS as u64 {
+            return 0;
+        }
+        let to = region.at(region::STACK_WORDS_AT + taken as usize * 8);
+        self.far.copy(to, code, OBJECT_BYTES as u64);
+        for (order, at, most) in
+            [(Order::Name, NAME_AT, NAME_BYTES), (Order::File, FILE_AT, FILE_BYTES)]
+        {
+            if let Some(text) = self.load_of(code, order) {
+                self.far.copy(to.at(at), text, most as u64);
+            }
+        }
+        let bytes = lines.wrapping_add(self.order(Order::Bytes));
+        let copied = if length == 0 { 0 } else { self.far.copy(to.at(LINES_AT), bytes, length) };
+        to.at(LENGTH_AT).set(copied);
+        taken
+    }
+
+    fn load_of(&mut self, code: u64, order: Order) -> Option<u64> {
+        self.far.load_alone(code.wrapping_add(self.order(order)))
+    }
+
+    /// A frame as a word.
+    #[inline(never)]
+    fn word(&mut self, frame: u64) -> Option<u64> {
+        // The lowest bits say who else refers to it.
+        let code = self.load(frame, Order::Code)? & !7;
+        let first = code.wrapping_add(self.order(Order::Instructions));
+        let instruction = self.load(frame, Order::Instruction)?.wrapping_sub(first) >> 1;
+        Some(python::pack(code, instruction))
+    }
+
+    /// What a frame is.
+    fn mark(&mut self, frame: u64) -> Option<u64> {
+        let at = frame.wrapping_add(self.order(Order::Mark));
+        Some(self.far.load(at & !7)? >> ((at & 7) * 8) & 0xff)
+    }
+
+    fn load(&mut self, at: u64, order: Order) -> Option<u64> {
+        self.far.load(at.wrapping_add(self.order(order)))
+    }
+}
+
+/// Whether a thread without Python is to be looked for again: ever more seldom.
+fn is_due(row: &Row) -> bool {
+    let wait = row.field(row::PYTHON_WAIT);
+    let (left, last) = (wait.get() & 0xffff_ffff, wait.get() >> 32);
+    if left != 0 {
+        wait.set(last << 32 | (left - 1));
+        return false;
+    }
+    let next = (2 * last + 1).min(LONGEST_WAIT);
+    wait.set(next << 32 | next);
+    true
+}

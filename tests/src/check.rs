@@ -1,0 +1,208 @@
+//! `heapattach check` on `leaks.c`: run as a user would, and its result read as data.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+
+use crate::{
+    command::{Heapattach, Outcome, binary},
+    compile::Source,
+};
+
+/// A result.
+#[derive(Debug)]
+pub struct Result {
+    /// The exit status of the command.
+    pub code: Option<i32>,
+    /// The JSON it wrote.
+    pub report: Value,
+    /// What it said.
+    pub talk: String,
+}
+
+/// The program of a check, and the library it may load.
+#[derive(Debug)]
+pub struct Leaks {
+    program: PathBuf,
+    plugin: PathBuf,
+}
+
+/// One kind of blocks: bytes, and how many.
+pub type Sum = (u64, u64);
+
+impl Leaks {
+    /// Compiles them; `None` (said loudly) where there is no compiler.
+    #[must_use]
+    pub fn build() -> Option<Self> {
+        let program = Source::new("leaks.c").build()?;
+        Some(Self { program, plugin: Source::new("leaks_plugin.c").build()? })
+    }
+
+    /// Checks a case that ends in this way, with these options.
+    ///
+    /// # Panics
+    /// If there is no result.
+    #[must_use]
+    pub fn check(&self, case: &str, end: &str, options: &[&str]) -> Result {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Relaxed);
+        let name = format!("heapattach-check-{}-{number}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        let mut command = Heapattach::new(["check", "--json", "--report"]).arg(&file);
+        for option in options {
+            command = command.arg(*option);
+        }
+        let plugin = self.plugin.to_str().expect("a plain path");
+        let command = command.env("LEAKS_PLUGIN", plugin).arg("--").arg(&self.program);
+        let Outcome { status, stderr, .. } = command.arg(case).arg(end).run();
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let _ = fs::remove_file(&file);
+        let report = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{case}: no result ({error}): {stderr}"));
+        Result { code: status.code(), report, talk: stderr }
+    }
+
+    /// Starts a case that waits to be told when to begin, and when to end.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[must_use]
+    pub fn start(&self, case: &str) -> Waiting {
+        let mut child = Command::new(&self.program)
+            .args([case, "return"])
+            .env("LEAKS_WAIT", "1")
+            .env("LEAKS_PLUGIN", &self.plugin)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a program of ours");
+        let told = BufReader::new(child.stdout.take().expect("piped"));
+        let mut waiting = Waiting { child, told };
+        assert_eq!(waiting.hear(), "ready\n");
+        waiting
+    }
+}
+
+/// A case that is running.
+#[derive(Debug)]
+pub struct Waiting {
+    child: Child,
+    told: BufReader<std::process::ChildStdout>,
+}
+
+impl Waiting {
+    /// Its pid.
+    ///
+    /// # Panics
+    /// Never: pids are small.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a pid")
+    }
+
+    /// Has it run its case, checked from outside from before that until after it.
+    ///
+    /// # Panics
+    /// If there is no result.
+    pub fn check(&mut self, options: &[&str]) -> Result {
+        let mut command = Command::new(binary())
+            .args(["check", "--json", "-p", &self.pid().to_string()])
+            .args(options)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command under test runs");
+        let mut talk = BufReader::new(command.stderr.take().expect("piped"));
+        let mut said = String::new();
+        while !said.contains("attached to") && talk.read_line(&mut said).is_ok_and(|n| n > 0) {}
+        self.tell();
+        assert_eq!(self.hear(), "done\n");
+        let pid = Pid::from_raw(i32::try_from(command.id()).expect("a pid"));
+        let _ = kill(pid, Signal::SIGINT);
+        let reading = std::thread::spawn(move || {
+            let mut rest = String::new();
+            let _ = std::io::Read::read_to_string(&mut talk, &mut rest);
+            rest
+        });
+        let output = command.wait_with_output().expect("a child of ours");
+        said += &reading.join().expect("no panic");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let report = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("no result ({error}): {text}\n{said}"));
+        Result { code: output.status.code(), report, talk: said }
+    }
+
+    /// Has it end, and answers its exit status.
+    ///
+    /// # Panics
+    /// If it is not there any more.
+    pub fn end(mut self) -> Option<i32> {
+        self.tell();
+        self.child.wait().expect("a child of ours").code()
+    }
+
+    fn tell(&mut self) {
+        let input = self.child.stdin.as_mut().expect("piped");
+        input.write_all(b"\n").expect("it reads");
+    }
+
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        let _ = self.told.read_line(&mut line);
+        line
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Result {
+    /// The check itself.
+    ///
+    /// # Panics
+    /// If there was none.
+    #[must_use]
+    pub fn check(&self) -> &Value {
+        let check = &self.report["check"];
+        assert!(check.is_object(), "not checked: {}\n{}", self.report, self.talk);
+        check
+    }
+
+    /// All blocks of a kind.
+    #[must_use]
+    pub fn sum(&self, kind: &str) -> Sum {
+        let sum = &self.check()["sums"][kind];
+        (sum["bytes"].as_u64().unwrap_or(0), sum["blocks"].as_u64().unwrap_or(0))
+    }
+
+    /// Direct, indirect, possible.
+    #[must_use]
+    pub fn lost(&self) -> [Sum; 3] {
+        ["direct", "indirect", "possible"].map(|kind| self.sum(kind))
+    }
+
+    /// The names of the functions that findings are blamed on.
+    #[must_use]
+    pub fn causes(&self) -> Vec<String> {
+        let findings = self.check()["findings"].as_array().cloned().unwrap_or_default();
+        let function = |finding: &Value| {
+            let cause = usize::try_from(finding["cause"].as_u64()?).ok()?;
+            Some(finding["frames"][cause + 1]["function"].as_str()?.to_owned())
+        };
+        findings.iter().filter_map(function).collect()
+    }
+}

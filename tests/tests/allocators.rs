@@ -1,0 +1,135 @@
+//! Programs without a dynamic loader, with another C library, or with an allocator of their own: what
+//! is recorded of them is the truth, and nothing is left behind.
+
+use std::{path::Path, time::Duration};
+
+use heapattach_tests::{
+    attached::Attached,
+    command::{Heapattach, Hooks},
+    compile::Source,
+    fixture::Launch,
+    seed::seed,
+    skip::skip,
+    trace::Before,
+    truth::{EXACT, MARK, ROUND, accounts, assert_exact, run, told},
+};
+
+const THREADS: &str = "4";
+const TURNS: &str = "2000";
+const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
+
+/// A program of a fixture, with flags and compiler of its own.
+fn source(file: &str, flags: &[&str], compiler: Option<&'static str>) -> Source {
+    let source = flags.iter().fold(Source::new(file), |source, flag| source.flag(flag));
+    match compiler {
+        Some(compiler) => source.compiler(compiler),
+        None => source,
+    }
+}
+
+/// From the first instruction to the last.
+fn a_run_is_exact(source: &Source) {
+    let Some(program) = source.build() else { return };
+    let seed = seed().to_string();
+    let (outcome, report) = run(&EXACT, &program, &[THREADS, TURNS, &seed]);
+    assert_exact(&format!("{source:?}, seed {seed}"), &report, &accounts(&outcome.stdout));
+}
+
+/// From an attach under load on, twice; and afterwards a program that can be paused is as it was.
+fn an_attach_is_exact(launch: Launch, what: &str, can_pause: bool) {
+    let mut fixture = launch.arg(THREADS).arg(TURNS).arg(seed().to_string()).start();
+    fixture.step(ROUND, 0);
+    let mut before = None;
+    for session in 0..2 {
+        fixture.step(MARK, 0);
+        let command = Attached::command(fixture.pid(), Hooks::Auto);
+        let command = EXACT.iter().fold(command, |command, option| command.arg(*option));
+        let attached = Attached::start(command, &mut fixture);
+        fixture.step(ROUND, 0);
+        let report = attached.end();
+        let truth = accounts(&told(&mut fixture));
+        fixture.assert_well();
+        assert_exact(&format!("{what}, session {session}"), &report, &truth);
+        if session == 0 && can_pause {
+            before = Some(Before::of(&mut fixture).loose());
+        }
+    }
+    Heapattach::attach(fixture.pid(), Duration::from_millis(20), Hooks::Auto).run().expect(0);
+    if let Some(before) = before {
+        before.assert_equal(&mut fixture, "after three sessions");
+    }
+    fixture.finish();
+}
+
+fn is_exact(file: &str, flags: &[&str], compiler: Option<&'static str>) {
+    let source = source(file, flags, compiler);
+    a_run_is_exact(&source);
+    let Some(launch) = Launch::of(&source) else { return };
+    an_attach_is_exact(launch, &format!("{source:?}"), !file.ends_with(".rs"));
+}
+
+fn is_exact_with_preloaded(file: &str, library: &str, package: &str) {
+    let library = Path::new(LIBRARIES).join(library);
+    if !library.exists() {
+        return skip(
+            &format!("no {} here", library.display()),
+            &format!("apt-get install {package}"),
+        );
+    }
+    let Some(launch) = Launch::new(file) else { return };
+    an_attach_is_exact(launch.env("LD_PRELOAD", &library), &format!("{file}, {library:?}"), true);
+}
+
+#[test]
+fn a_static_program_of_c_is_exact() {
+    is_exact("truth.c", &["-static"], None);
+}
+
+#[test]
+fn a_static_program_that_moves_itself_is_exact() {
+    is_exact("truth.c", &["-static-pie"], None);
+}
+
+#[test]
+fn a_static_program_of_cpp_is_exact() {
+    is_exact("truth.cpp", &["-static"], None);
+}
+
+#[test]
+fn a_static_program_of_rust_is_exact() {
+    is_exact("truth.rs", &["-Ctarget-feature=+crt-static"], None);
+}
+
+#[test]
+fn a_program_with_musl_is_exact() {
+    is_exact("truth.c", &[], Some("musl-gcc"));
+}
+
+#[test]
+fn a_static_program_with_musl_is_exact() {
+    is_exact("truth.c", &["-static"], Some("musl-gcc"));
+}
+
+#[test]
+fn preloaded_jemalloc_is_exact() {
+    is_exact_with_preloaded("truth.c", "libjemalloc.so.2", "libjemalloc2");
+}
+
+#[test]
+fn preloaded_tcmalloc_is_exact() {
+    is_exact_with_preloaded("truth.c", "libtcmalloc_minimal.so.4", "libtcmalloc-minimal4");
+}
+
+#[test]
+fn preloaded_mimalloc_is_exact() {
+    is_exact_with_preloaded("truth.c", "libmimalloc.so.2", "libmimalloc2.0");
+}
+
+#[test]
+fn a_jemalloc_that_is_linked_in_is_exact() {
+    let archive = format!("{LIBRARIES}/libjemalloc.a");
+    if !Path::new(&archive).exists() {
+        return skip("no static jemalloc here", "apt-get install libjemalloc-dev");
+    }
+    is_exact("truth.c", &[&archive, "-lm", "-ldl"], None);
+}

@@ -1,0 +1,176 @@
+//! `heapattach check` against programs that lose what is known to the byte.
+
+use std::fs;
+
+use heapattach_tests::check::Leaks;
+
+const NODE: u64 = 48;
+
+#[test]
+fn finds_what_is_lost_to_the_byte() {
+    let Some(leaks) = Leaks::build() else { return };
+    let cases = [
+        ("simple", [(1337, 1), (0, 0), (0, 0)]),
+        ("list", [(NODE, 1), (99 * NODE, 99), (0, 0)]),
+        ("tree", [(NODE, 1), (126 * NODE, 126), (0, 0)]),
+        ("cycle", [(NODE, 1), (NODE, 1), (0, 0)]),
+        ("big_ring", [(NODE, 1), (999 * NODE, 999), (0, 0)]),
+        ("interior", [(0, 0), (0, 0), (100, 1)]),
+        ("past_the_end", [(96, 1), (0, 0), (0, 0)]),
+        ("unloaded", [(507, 1), (0, 0), (0, 0)]),
+        ("ended_thread", [(512, 1), (0, 0), (0, 0)]),
+    ];
+    for (case, expected) in cases {
+        let result = leaks.check(case, "return", &[]);
+        assert_eq!(result.lost(), expected, "{case}: {}", result.talk);
+        let is_lost = expected[0].1 > 0;
+        assert_eq!(result.code, Some(if is_lost { 23 } else { 0 }), "{case}");
+        assert_eq!(result.check()["doubts"].as_array().map(Vec::len), Some(0), "{case}");
+    }
+}
+
+#[test]
+fn what_is_lost_together_is_one_finding_with_its_stack() {
+    let Some(leaks) = Leaks::build() else { return };
+    for (case, function) in [("list", "list"), ("tree", "grow"), ("big_ring", "ring")] {
+        let result = leaks.check(case, "return", &[]);
+        assert_eq!(result.causes(), [function], "{case}");
+    }
+}
+
+/// What only some kinds of root hold: the case, these kinds, the size of the block.
+const HELD: [(&str, &[&str], u64); 14] = [
+    ("global", &["globals"], 501),
+    ("tls", &["tls"], 502),
+    ("mapped", &["mapped"], 503),
+    ("shared", &["shared"], 504),
+    ("epoll", &["kernel"], 505),
+    ("timer", &["kernel"], 506),
+    // The loader asked for the memory that thread-local variables of late libraries are in.
+    ("late_tls", &["tls", "loader"], 508),
+    ("late_tls", &["loader"], 0),
+    ("register", &["registers"], 509),
+    ("xmm", &["registers"], 510),
+    ("stack", &["stacks"], 511),
+    ("coroutine", &["globals"], 513),
+    ("running_coroutine", &["stacks"], 514),
+    ("thread_tls", &["tls"], 515),
+];
+
+const KINDS: [&str; 9] =
+    ["registers", "stacks", "tls", "globals", "mapped", "shared", "heap", "kernel", "loader"];
+
+#[test]
+fn every_kind_of_root_holds_what_nothing_else_does() {
+    let Some(leaks) = Leaks::build() else { return };
+    for (case, kinds, size) in HELD {
+        let all = leaks.check(case, "return", &[]);
+        assert_eq!(all.lost(), [(0, 0); 3], "{case}: {}", all.talk);
+        assert_eq!(all.code, Some(0), "{case}");
+        let others = KINDS.into_iter().filter(|other| !kinds.contains(other));
+        let others = format!("--roots={}", others.collect::<Vec<_>>().join(","));
+        let without = leaks.check(case, "return", &[&others]);
+        let lost: u64 = without.lost().iter().map(|sum| sum.0).sum();
+        assert!(lost >= size.max(1), "{case} is held without {kinds:?}: {:?}", without.lost());
+    }
+}
+
+#[test]
+fn what_comes_and_goes_is_not_lost() {
+    let Some(leaks) = Leaks::build() else { return };
+    let result = leaks.check("clean", "return", &[]);
+    assert_eq!((result.lost(), result.code), ([(0, 0); 3], Some(0)));
+}
+
+#[test]
+fn every_way_to_end_is_met_and_its_status_passed_through() {
+    let Some(leaks) = Leaks::build() else { return };
+    let ends = [
+        ("return", 23),
+        ("exit", 23),
+        ("_exit", 23),
+        ("status", 7),
+        ("abort", 134),
+        ("kill", 143),
+        ("thread", 23),
+    ];
+    for (end, code) in ends {
+        let result = leaks.check("simple", end, &[]);
+        assert_eq!(result.sum("direct"), (1337, 1), "{end}: {}", result.talk);
+        assert_eq!(result.check()["at"], "exit", "{end}");
+        assert_eq!(result.code, Some(code), "{end}");
+    }
+    let result = leaks.check("simple", "exit", &["--error-exitcode", "9"]);
+    assert_eq!(result.code, Some(9));
+}
+
+#[test]
+fn what_is_given_back_at_exit_is_held_when_it_begins() {
+    let Some(leaks) = Leaks::build() else { return };
+    for (at, direct, reachable) in [("exit-start", (0, 0), (518, 1)), ("exit", (517, 1), (0, 0))] {
+        for end in ["return", "status"] {
+            let result = leaks.check("given_back_at_exit", end, &["--at", at]);
+            assert_eq!(result.check()["at"], at, "{}", result.talk);
+            assert_eq!(result.sum("direct"), direct, "{at} {end}");
+            assert_eq!(result.sum("reachable"), reachable, "{at} {end}");
+        }
+    }
+}
+
+#[test]
+fn another_program_is_not_checked_and_that_is_said() {
+    let Some(leaks) = Leaks::build() else { return };
+    let result = leaks.check("simple", "exec", &[]);
+    assert!(result.report["check"].is_null(), "{}", result.report);
+    assert!(result.report["why"].as_str().is_some_and(|why| why.contains("another program")));
+    assert_eq!(result.code, Some(6));
+}
+
+#[test]
+fn a_signal_is_a_moment_too_and_the_program_does_not_see_it() {
+    let Some(leaks) = Leaks::build() else { return };
+    for method in ["stop", "copy", "fork"] {
+        let options = ["--at", "signal:USR2", "--max-pause", "5s", "--snapshot", method];
+        let result = leaks.check("simple", "signal", &options);
+        assert_eq!(result.sum("direct"), (1337, 1), "{method}: {}", result.talk);
+        assert_eq!(result.check()["at"], "signal", "{method}");
+        assert_eq!(result.check()["look"]["method"], method);
+        assert_eq!(result.report["target"], "restored", "{method}: {}", result.report);
+        let codes = (result.code, &result.report["exit"]["code"]);
+        assert_eq!(codes, (Some(23), &0.into()), "{method}: {}", result.check());
+    }
+}
+
+#[test]
+fn a_living_process_is_checked_and_goes_on() {
+    let Some(leaks) = Leaks::build() else { return };
+    for method in ["stop", "copy", "fork"] {
+        for (case, expected) in [
+            ("simple", [(1337, 1), (0, 0)]),
+            ("list", [(NODE, 1), (99 * NODE, 99)]),
+            ("stack", [(0, 0), (0, 0)]),
+        ] {
+            let mut program = leaks.start(case);
+            let result = program.check(&["--max-pause", "5s", "--snapshot", method]);
+            assert_eq!(result.lost()[..2], expected, "{method} {case}: {}", result.talk);
+            assert_eq!(result.check()["is_complete"], false);
+            assert_eq!(result.report["target"], "restored", "{}", result.report);
+            // Of a clone, nothing is left.
+            let children = format!("/proc/{0}/task/{0}/children", program.pid());
+            assert_eq!(fs::read_to_string(children).expect("it lives"), "", "{method}");
+            assert_eq!(program.end(), Some(0), "{method} {case}");
+        }
+    }
+}
+
+#[test]
+fn a_check_that_would_take_too_long_is_refused_before_anything_is_touched() {
+    let Some(leaks) = Leaks::build() else { return };
+    let program = leaks.start("simple");
+    let pid = program.pid().to_string();
+    let args = ["check", "-p", &pid, "--max-pause", "1ms"];
+    let outcome = heapattach_tests::command::Heapattach::new(args).run();
+    assert_eq!(outcome.status.code(), Some(3), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("raise --max-pause"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("untouched"), "{}", outcome.stderr);
+}
