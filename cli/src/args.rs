@@ -4,7 +4,9 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use heapattach_abi::{ring::SLOT_BYTES, stacks::USUAL_FRAMES};
-use heapattach_injector::{asked, functions::Function, plan::HookMode, python::Wish};
+use heapattach_injector::{
+    asked, functions::Function, loader::Loader, plan::HookMode, python::Wish,
+};
 use nix::sys::signal::Signal;
 
 use crate::{
@@ -28,7 +30,8 @@ Examples:
   heapattach status                      sessions, and what killed ones left
   heapattach detach -p 4711              clean up what a killed one left
 
-The hooks are mapped from outside, not loaded with dlopen: a remote dlopen can deadlock the target.";
+The hooks are mapped from outside, not loaded with dlopen: a remote dlopen can deadlock the target.
+For those who want them to be a shared object all the same, there is --loader dlopen.";
 
 const COMPLETIONS: &str = "\
 Examples:
@@ -111,7 +114,11 @@ pub struct AttachArgs {
     /// How it is done.
     #[command(flatten)]
     pub session: SessionArgs,
-    /// Attach although a seccomp filter cannot be suspended
+    /// How the hooks get into the process: `map` is the default because a thread that is made to
+    /// load a library may stand where that is a deadlock; `dlopen` waits for one that does not
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub loader: LoaderArg,
+    /// Attach although a seccomp filter cannot be suspended, or binds the process's own loader
     #[arg(long)]
     pub force: bool,
 }
@@ -460,6 +467,26 @@ impl From<HookArg> for HookMode {
             HookArg::Auto => Self::Auto,
             HookArg::Slots => Self::Slots,
             HookArg::Entry => Self::Entry,
+        }
+    }
+}
+
+/// The value of `--loader`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LoaderArg {
+    /// Mapped from outside, by a few system calls
+    #[default]
+    Map,
+    /// Loaded by the process itself, at the entry of an allocation function: a shared object that
+    /// its loader and debuggers know
+    Dlopen,
+}
+
+impl From<LoaderArg> for Loader {
+    fn from(arg: LoaderArg) -> Self {
+        match arg {
+            LoaderArg::Map => Self::Map,
+            LoaderArg::Dlopen => Self::Dlopen,
         }
     }
 }

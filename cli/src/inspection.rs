@@ -15,6 +15,7 @@ use heapattach_injector::{
     counts::Lost,
     fault, heartbeat,
     keeper::{Event, Keeper},
+    loader::Loader,
     plan::Way,
     proc::maps,
     python::Wish,
@@ -215,6 +216,8 @@ fn options(args: &CheckArgs) -> Options {
         verify: 0,
         asked: Asked::new(args.hook.clone(), demangle::demangle),
         python: Wish::Auto,
+        loader: Loader::Map,
+        force: false,
     }
 }
 

@@ -12,6 +12,7 @@ use heapattach_injector::{
     attach::{self, Options},
     failure::{AttachError, Failure},
     fault,
+    loader::Loader,
     offspring::Offspring,
     proc::Process,
     session::Session,
@@ -52,7 +53,7 @@ pub fn attach(line: UnixStream, target: Target, args: &AttachArgs, store: Option
     let mut report = if args.session.follow_forks {
         household::attach(&mut line, target, &args.session, store)
     } else {
-        attach_alone(&mut line, target, &args.session, store)
+        attach_alone(&mut line, target, args, store)
     };
     fault::summary();
     report.expense = Expense::own();
@@ -64,11 +65,11 @@ pub fn attach(line: UnixStream, target: Target, args: &AttachArgs, store: Option
 fn attach_alone(
     line: &mut Line,
     target: Target,
-    args: &SessionArgs,
+    args: &AttachArgs,
     store: Option<Store>,
 ) -> Report {
     let pid = target.process.pid();
-    let deadline = args.duration.map(|duration| Instant::now() + duration);
+    let deadline = args.session.duration.map(|duration| Instant::now() + duration);
     let (mut target, mut store, mut args) = (target, store, args.clone());
     let mut earlier: Vec<Report> = Vec::new();
     loop {
@@ -81,8 +82,8 @@ fn attach_alone(
         };
         earlier.push(report);
         target = next;
-        args.duration = deadline.map(|end| end.saturating_duration_since(Instant::now()));
-        store = if args.records_by_default() { store_for(&target) } else { None };
+        args.session.duration = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        store = if args.session.records_by_default() { store_for(&target) } else { None };
         store = store.or_else(|| Store::anonymous().ok());
     }
 }
@@ -90,21 +91,23 @@ fn attach_alone(
 fn attach_once(
     line: &mut Line,
     target: &Target,
-    args: &SessionArgs,
+    args: &AttachArgs,
     store: Option<Store>,
 ) -> (Report, Option<End>) {
     let mut report = Report::new(target.process.pid(), target.process.command());
     let path = store.as_ref().and_then(|store| store.path.clone());
     let shared = store.as_ref().and_then(|store| store.share().ok());
     let record = Record::new(target, store);
+    let options =
+        Options { loader: args.loader.into(), force: args.force, ..options(&args.session) };
     let attached = guard::check_headroom(&target.process)
         .map_err(|refusal| Failure::clean(refusal, false))
-        .and_then(|()| attach::attach(target, payload::image(), options(args), None));
+        .and_then(|()| attach::attach(target, payload::image(), options, None));
     match attached {
         Ok(mut session) => {
             announce(line, &session, &report, path);
             let before = Offspring::of(&target.process);
-            let ending = record.observe(line, &mut session, args, &mut report);
+            let ending = record.observe(line, &mut session, &args.session, &mut report);
             let came = Offspring::of(&target.process).zip(before);
             let came = came.and_then(|(now, before)| now.since(before));
             report.not_looked_at = came.map(|came| household::not_followed(&came));
@@ -288,6 +291,8 @@ pub fn options(args: &SessionArgs) -> Options {
         copies: args.unwind == Unwind::Copy,
         most_frames: args.max_depth,
         verify: args.verify,
+        loader: Loader::Map,
+        force: false,
         asked: Asked::new(args.hook.clone(), demangle::demangle),
         python: args.python.into(),
     }

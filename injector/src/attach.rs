@@ -1,6 +1,8 @@
 //! Attaching: look, plan, stop, build, patch, enable. Whatever fails after the first change is
 //! rolled back before the error is told.
 
+mod ground;
+
 use std::{
     ops::Range,
     time::{Duration, Instant},
@@ -14,18 +16,16 @@ use crate::{
     failure::{AttachError, Failure},
     heartbeat::Heartbeat,
     home::Home,
-    install::{self, Blueprint, Orders},
+    install::{self, Orders},
     linker::LinkError,
+    loader::Loader,
     obstacle::{NotNow, not_now},
     patch::Patches,
     payload_image::PayloadImage,
     places::Places,
     plan::{HookMode, PlannedHook, Wishes},
-    preflight::{self, Refusal},
-    prepare::{
-        Prepared, clean_up_before, fall_back, journal_room, prepare, slot_count, still_there,
-        surveyor,
-    },
+    preflight,
+    prepare::{Prepared, clean_up_before, fall_back, prepare, still_there, surveyor},
     proc::{
         Process,
         maps::{self, Mapping},
@@ -40,10 +40,11 @@ use crate::{
     survey::{SurveyError, Surveyor},
     target::Target,
     thread_pointer,
-    undo::undo,
     unwind::Tables,
     vdso,
 };
+
+use ground::{Broken, Ground};
 
 /// How often a stop is tried again when text cannot be changed just then, before slots must do.
 const ATTEMPTS: usize = 30;
@@ -78,6 +79,10 @@ pub struct Options {
     pub copies: bool,
     /// Of so many stacks one is walked twice, to verify what makes walks fast; 0: none.
     pub verify: u32,
+    /// How the payload gets into the target.
+    pub loader: Loader,
+    /// Have it loaded although a filter may forbid the target's loader its calls.
+    pub force: bool,
     /// Functions that the user named.
     pub asked: Asked,
     /// Whether to walk Python frames.
@@ -98,6 +103,8 @@ impl Options {
             most_frames: USUAL_FRAMES,
             verify: 0,
             copies: false,
+            loader: Loader::Map,
+            force: false,
             asked: Asked::default(),
             python: python::Wish::Auto,
         }
@@ -116,18 +123,6 @@ struct Installed {
     sorted: Sorted,
     places: Places,
     exposed: Duration,
-}
-
-/// An installation that failed, and the home that is to be undone.
-struct Broken {
-    error: AttachError,
-    home: Option<Home>,
-}
-
-impl Broken {
-    fn new(error: impl Into<AttachError>, home: Option<Home>) -> Box<Self> {
-        Box::new(Self { error: error.into(), home })
-    }
 }
 
 /// Attaches. `held` is a stop made by whoever started the target.
@@ -155,14 +150,21 @@ pub fn attach<'t>(
         stops: Vec::new(),
         waits: 0,
         tables: Tables::default(),
+        ground: None,
     };
+    if options.loader == Loader::Dlopen {
+        attach.load()?;
+    }
     let mut held = held;
     for _ in 0..REPLANS {
-        if let Some((prepared, installed)) = attach.attempt(held.take())? {
-            return Ok(attach.into_session(&prepared, installed));
+        match attach.attempt(held.take()) {
+            Ok(Some((prepared, installed))) => return Ok(attach.into_session(&prepared, installed)),
+            Ok(None) => {}
+            Err(failure) => return Err(attach.abandon(failure)),
         }
     }
-    Err(Failure::clean(AttachError::Restless(REPLANS), attach.touched()))
+    let touched = attach.touched();
+    Err(attach.abandon(Failure::clean(AttachError::Restless(REPLANS), touched)))
 }
 
 /// An attach under way.
@@ -176,6 +178,8 @@ struct Attach<'t> {
     stops: Vec<StopRecord>,
     waits: usize,
     tables: Tables,
+    /// What the hooks will stand on, if it was built before the stop that puts them in.
+    ground: Option<Ground>,
 }
 
 impl<'t> Attach<'t> {
@@ -204,7 +208,7 @@ impl<'t> Attach<'t> {
         };
         let text = target.process.read("maps").unwrap_or_default();
         let maps = maps::parse(&text).map_err(|_| Failure::clean(AttachError::Maps, true))?;
-        refuse_company(target, &maps)?;
+        refuse_company(target, &maps, self.ground.as_ref().map(|ground| &ground.home))?;
         let mut hooks = prepared.hooks.clone();
         if self.surveyor.is_static() {
             thread_pointer::check(&stop).map_err(|refusal| Failure::clean(refusal, true))?;
@@ -229,10 +233,7 @@ impl<'t> Attach<'t> {
                 installed.places.note(&maps);
                 Ok(Some((prepared, installed)))
             }
-            Err(broken) => {
-                let left = broken.home.and_then(|home| undo(target, &home).err());
-                Err(Failure::left(broken.error, left))
-            }
+            Err(broken) => Err(self.undo_broken(*broken)),
         }
     }
 
@@ -265,35 +266,16 @@ impl<'t> Attach<'t> {
         prepared: &Prepared,
         hooks: Vec<PlannedHook>,
     ) -> Result<Installed, Box<Broken>> {
-        let body = self.image.text().len() as u64;
-        let used = Home::used_by(body, slot_count(&prepared.survey));
-        if self.options.max_memory != 0 && used > self.options.max_memory {
-            return Err(Broken::new(too_much(used, self.options.max_memory), None));
-        }
-        let (module_room, change_room) = journal_room(&prepared.survey);
-        let blueprint = Blueprint {
-            image: self.image,
-            gadget: self.gadget,
-            code: prepared.code.clone(),
-            module_room,
-            change_room,
-            ring_bits: self.options.ring_bits,
-            tables: if self.options.tables { self.tables.room() } else { 0 },
-            session: session_number(),
-            started: own_start_time(),
+        let (ground, is_far) = match self.ground.take() {
+            Some(ground) => (ground, true),
+            None => (self.build(stop, maps, prepared, self.image)?, false),
         };
-        let built = install::build(stop, maps, &blueprint);
-        let home = built.home;
-        let (home, shared) = match (home, built.shared) {
-            (Some(home), Ok(shared)) => (home, shared),
-            (home, Err(error)) => return Err(Broken::new(error, home)),
-            (None, Ok(_)) => return Err(Broken::new(AttachError::Maps, None)),
-        };
-        let stubs = StubPage::find(&self.target.memory, maps)
-            .first()
-            .and_then(|&at| StubPage::open(&self.target.memory, at).ok());
+        let Ground { home, shared, body, exposed } = ground;
+        let stubs = StubPage::known(&self.target.memory, maps, &home);
         let failed = |error| Broken::new(error, Some(home.clone()));
         let mut patches = Patches::new(home.clone(), stubs, self.options.mode);
+        patches.body = body;
+        let hooks = if is_far { patches.within_reach(hooks) } else { hooks };
         patches.add(stop, maps, self.image, hooks).map_err(|e| failed(AttachError::from(e)))?;
         let sorted = patches
             .lead(stop, maps, self.image, &prepared.survey)
@@ -318,7 +300,7 @@ impl<'t> Attach<'t> {
             published.map_err(|e| failed(AttachError::Enable(e)))?;
         }
         install::enable(stop, &home, &orders).map_err(|e| failed(AttachError::Enable(e)))?;
-        Ok(Installed { patches, shared, sorted, places: Places::default(), exposed: built.exposed })
+        Ok(Installed { patches, shared, sorted, places: Places::default(), exposed })
     }
 
     fn into_session(self, prepared: &Prepared, installed: Installed) -> Session<'t> {
@@ -365,18 +347,16 @@ fn first_stack(maps: &[Mapping<'_>]) -> Range<RemoteAddr> {
     RemoteAddr::new(below.max(end.get().saturating_sub(MOST)))..end
 }
 
-fn too_much(used: u64, limit: u64) -> Refusal {
-    Refusal {
-        value: format!("the hooks and their journal take {used} bytes of the target"),
-        need: format!("at most {limit} bytes (--max-memory)"),
-        cure: "raise --max-memory".to_owned(),
-        unsupported: false,
-    }
-}
-
 /// Somebody else may have attached between our look and our stop.
-fn refuse_company(target: &Target, maps: &[Mapping<'_>]) -> Result<(), Failure> {
+fn refuse_company(
+    target: &Target,
+    maps: &[Mapping<'_>],
+    own: Option<&Home>,
+) -> Result<(), Failure> {
     for at in Home::find(&target.memory, maps) {
+        if own.is_some_and(|own| own.at() == at) {
+            continue;
+        }
         if let Ok(home) = Home::open(&target.memory, at)
             && let Some(refusal) = preflight::busy(target.process.pid(), &home)
         {

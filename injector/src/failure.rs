@@ -3,8 +3,8 @@
 use nix::errno::Errno;
 
 use crate::{
-    install::InstallError, patch::PatchError, preflight::Refusal, stopped::StopError,
-    survey::SurveyError, undo::Left,
+    install::InstallError, loader::LoadError, patch::PatchError, preflight::Refusal,
+    stopped::StopError, survey::SurveyError, undo::Left,
 };
 
 /// Why there is no session.
@@ -22,6 +22,9 @@ pub enum AttachError {
     /// No home could be built.
     #[error(transparent)]
     Install(#[from] InstallError),
+    /// The target did not load the payload.
+    #[error(transparent)]
+    Load(#[from] LoadError),
     /// The hooks could not be put in.
     #[error(transparent)]
     Patch(#[from] PatchError),

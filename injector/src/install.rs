@@ -265,15 +265,19 @@ fn map(
     carrier.call(call, libc::SYS_mmap, arguments).map(RemoteAddr::new)
 }
 
+/// The addresses that the payload needs, and its cells for them.
+pub fn wiring(image: &PayloadImage, home: &Home) -> [(usize, RemoteAddr); 3] {
+    [
+        (image.control_cell(), home.control()),
+        (image.index_cell(), home.index()),
+        (image.filter_cell(), home.region().offset(FILTER_AT as u64)),
+    ]
+}
+
 /// The payload with the addresses it needs filled in.
 fn wired(image: &PayloadImage, home: &Home) -> Vec<u8> {
     let mut body = image.text().to_vec();
-    let filter = home.region().offset(FILTER_AT as u64);
-    for (cell, value) in [
-        (image.control_cell(), home.control()),
-        (image.index_cell(), home.index()),
-        (image.filter_cell(), filter),
-    ] {
+    for (cell, value) in wiring(image, home) {
         if let Some(bytes) = body.get_mut(cell..cell + 8) {
             bytes.copy_from_slice(&value.get().to_le_bytes());
         }

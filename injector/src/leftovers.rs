@@ -1,6 +1,8 @@
 //! Sessions and what they left, in any process: found by the first bytes of our mappings, so that
 //! no file or lock is needed to know of them.
 
+use std::time::Duration;
+
 use heapattach_abi::control::ENABLED;
 
 use crate::{
@@ -8,7 +10,7 @@ use crate::{
     proc::{Process, all_pids, maps, runs_still},
     stub_page::StubPage,
     target::Target,
-    undo::{Left, Undone, undo},
+    undo::{Left, Undone, undo_within},
 };
 
 /// What was found in one process.
@@ -75,6 +77,10 @@ pub struct Child {
     pub result: Result<Undone, Left>,
 }
 
+/// How long a child may take to unload what its parent loaded. Children are many, and most of them
+/// wait for work; an object that nothing leads to can stay.
+const PATIENCE: Duration = Duration::from_millis(300);
+
 /// Gives back what children forked in mid-session inherited. They are passive from their first
 /// instruction on, but they hold our mappings and patches.
 pub fn clean_children(parent: i32, home: &Home, since: u64) -> Vec<Child> {
@@ -93,7 +99,8 @@ pub fn clean_children(parent: i32, home: &Home, since: u64) -> Vec<Child> {
         for pid in found {
             let target = Process::open(pid).and_then(Target::open);
             if let Ok(target) = target {
-                cleaned.push(Child { pid, result: undo(&target, home) });
+                let result = undo_within(&target, home, PATIENCE);
+                cleaned.push(Child { pid, result });
             }
         }
     }

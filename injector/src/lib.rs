@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Only system calls are made in the target, by a borrowed thread; everything else is written from
-//! outside. Whatever is read from the target is hostile: bounded, checked, never a panic.
+//! outside. If its user wants the target to load the hooks ([`loader`]), no thread is borrowed for
+//! that either. Whatever is read from the target is hostile: bounded, checked, never a panic.
 
 pub mod addr;
 pub mod arch;
@@ -34,6 +35,7 @@ pub mod keeper;
 pub mod lease;
 pub mod leftovers;
 pub mod linker;
+pub mod loader;
 mod loading;
 pub mod memory;
 pub mod module;

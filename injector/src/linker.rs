@@ -128,6 +128,20 @@ impl Rendezvous {
         }
         if links.is_empty() { Err(LinkError::TooEarly) } else { Ok(links) }
     }
+
+    /// Where the loader keeps what it knows of the module at `base`, in the program's own list:
+    /// what `dlopen` answers, with glibc and musl.
+    pub fn entry_at(self, memory: &Memory, base: RemoteAddr) -> Option<RemoteAddr> {
+        let mut at = memory.word(self.0.offset(8)).ok()?;
+        for _ in 0..MODULE_LIMIT {
+            let entry = RemoteAddr::new(at);
+            if at == 0 || memory.word(entry).ok()? == base.get() {
+                return (at != 0).then_some(entry);
+            }
+            at = memory.word(entry.checked_add(24)?).ok()?;
+        }
+        None
+    }
 }
 
 /// The program headers of the executable.

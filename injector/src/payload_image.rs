@@ -11,9 +11,14 @@ use heapattach_abi::{
     kind::{HookKind, MAX_HOOKS},
 };
 
+use crate::addr::{Bias, ImageAddr, RemoteAddr};
+
 /// The bytes to map into a target, and where in them things are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadImage {
+    file: Vec<u8>,
+    /// Where the file wants the section to lie.
+    address: u64,
     text: Vec<u8>,
     descriptor: Image,
 }
@@ -63,10 +68,33 @@ impl PayloadImage {
             return Err(Error::Machine);
         }
         needs_nothing(&elf)?;
-        let text = section(&elf, file)?;
-        let descriptor = Image::read(text).ok_or(Error::Missing("descriptor"))?;
+        let (address, text) = section(&elf, file)?;
+        Ok(Self { file: file.to_vec(), address, ..Self::of(text.to_vec())? })
+    }
+
+    /// Takes the section alone, as it lies in a target.
+    ///
+    /// # Errors
+    /// If its descriptor is not that of a payload of this version.
+    pub fn of(text: Vec<u8>) -> Result<Self, PayloadImageError> {
+        let descriptor = Image::read(&text).ok_or(Error::Missing("descriptor"))?;
         check(&descriptor, text.len())?;
-        Ok(Self { text: text.to_vec(), descriptor })
+        Ok(Self { file: Vec::new(), address: 0, text, descriptor })
+    }
+
+    /// The whole file, which is an ordinary shared object; empty if only the section is known.
+    pub fn file(&self) -> &[u8] {
+        &self.file
+    }
+
+    /// Where the section lies in a shared object loaded with this bias.
+    pub fn text_in(&self, bias: Bias) -> RemoteAddr {
+        bias.place(ImageAddr::new(self.address))
+    }
+
+    /// Descriptor, hooks and cells, without the slow paths.
+    pub fn hooks_and_cells(&self) -> &[u8] {
+        self.text.get(..field(self.descriptor.text_len)).unwrap_or_default()
     }
 
     /// The bytes to map, readable and executable, at the start of a page.
@@ -138,7 +166,7 @@ fn needs_nothing(elf: &Elf<'_>) -> Result<(), PayloadImageError> {
 }
 
 /// The bytes of the section, if the exported symbol stands at its start.
-fn section<'a>(elf: &Elf<'_>, file: &'a [u8]) -> Result<&'a [u8], PayloadImageError> {
+fn section<'a>(elf: &Elf<'_>, file: &'a [u8]) -> Result<(u64, &'a [u8]), PayloadImageError> {
     const MISSING: Error = Error::Missing(image::SECTION);
     let named = |s: &&section_header::SectionHeader| {
         elf.shdr_strtab.get_at(s.sh_name) == Some(image::SECTION)
@@ -155,7 +183,8 @@ fn section<'a>(elf: &Elf<'_>, file: &'a [u8]) -> Result<&'a [u8], PayloadImageEr
     if symbol.is_none_or(|symbol| symbol.st_value != header.sh_addr) {
         return Err(Error::Missing(image::SYMBOL));
     }
-    header.file_range().and_then(|range| file.get(range)).ok_or(MISSING)
+    let text = header.file_range().and_then(|range| file.get(range)).ok_or(MISSING)?;
+    Ok((header.sh_addr, text))
 }
 
 fn check(image: &Image, len: usize) -> Result<(), PayloadImageError> {

@@ -17,16 +17,15 @@ use crate::{
     payload_image::PayloadImage,
     places::Places,
     plan::{PlannedHook, Way, plan},
-    prepare::{fall_back, out_of_reach, still_there},
+    prepare::{fall_back, still_there},
     proc::maps,
     python::{self, Python},
-    quiet,
     slots::{self, Sorted},
     stopped::{StopCost, StopError, Stopped},
     stream::Stream,
     survey::{Survey, Surveyor},
     target::Target,
-    undo::{Left, Undone, evidence, undo},
+    undo::{self, Left, Undone, undo},
     unwind::Tables,
 };
 
@@ -260,20 +259,10 @@ impl<'t> Session<'t> {
         if let Some(reason) = not_now(stop, &maps, &hooks) {
             fall_back(&mut hooks, reason, self.options.mode);
         }
-        for hook in &mut hooks {
-            self.check_reach(hook);
-        }
+        let hooks = self.patches.within_reach(hooks);
         self.patches.add(stop, &maps, self.image, hooks)?;
         self.sorted = self.patches.lead(stop, &maps, self.image, survey)?;
         Ok(())
-    }
-
-    /// An entry that our code cannot be reached from is left to the slots.
-    fn check_reach(&self, hook: &mut PlannedHook) {
-        let home = &self.patches.home;
-        if let Way::Entry(_) = hook.way {
-            out_of_reach(hook, &(home.at()..home.end()), self.options.mode);
-        }
     }
 
     /// Stops the target while none of its threads is in the middle of an allocation, as far as that
@@ -297,13 +286,9 @@ impl<'t> Session<'t> {
 
     /// A thread that is in our code, or was called from it.
     pub fn busy_thread(&self, stop: &Stopped<'_>) -> Option<i32> {
-        let home = &self.patches.home;
         let text = self.target.process.read("maps").unwrap_or_default();
         let maps = maps::parse(&text).unwrap_or_default();
-        let code = home.code();
-        let length = code.end.get() - code.start.get();
-        let is_inside = |word: u64| word.wrapping_sub(code.start.get()) < length;
-        quiet::thread_in(stop, &maps, evidence(&self.target.memory, home), is_inside)
+        undo::thread_in_code(stop, &self.patches.home, &maps)
     }
 
     /// Gives everything back, in the target and in the children it forked meanwhile.

@@ -7,7 +7,12 @@
 use nix::errno::Errno;
 
 use crate::{
-    addr::RemoteAddr, arch, home::find_marked, linker::u64_at, memory::Memory, proc::maps::Mapping,
+    addr::RemoteAddr,
+    arch,
+    home::{Home, find_marked},
+    linker::u64_at,
+    memory::Memory,
+    proc::maps::Mapping,
 };
 
 /// The first bytes of the page.
@@ -47,6 +52,13 @@ impl StubPage {
         let original = |stub: &[u8]| u64_at(stub, ORIGINAL).filter(|&word| word != 0);
         let originals = stubs.map_while(original).map(RemoteAddr::new).collect();
         if page.starts_with(&MAGIC) { Ok(Self { at, originals }) } else { Err(Errno::EINVAL) }
+    }
+
+    /// The page that hooks in `home` are to use, if there is one already: of a former session, or
+    /// its own.
+    pub fn known(memory: &Memory, maps: &[Mapping<'_>], home: &Home) -> Option<Self> {
+        let found = Self::find(memory, maps).into_iter().chain([home.stub_page()]);
+        found.filter_map(|at| Self::open(memory, at).ok()).next()
     }
 
     /// Every such page in these mappings.

@@ -123,6 +123,14 @@ impl Surveyor {
         matches!(self.lists, Lists::Static(_))
     }
 
+    /// The loader's lists, if there are any.
+    pub fn lists(&self) -> Option<Rendezvous> {
+        match self.lists {
+            Lists::Loader(lists) => Some(lists),
+            Lists::Static(_) => None,
+        }
+    }
+
     /// Looks around.
     ///
     /// # Errors

@@ -1,6 +1,9 @@
 //! Giving everything back: the one way out, for a session that ends, for an attach that failed in
 //! the middle, and for what a killed heapattach left behind. All it needs is in the home.
 
+mod left;
+mod unmap;
+
 use std::time::{Duration, Instant};
 
 use heapattach_abi::{region, row};
@@ -8,13 +11,17 @@ use nix::errno::Errno;
 
 use crate::{
     addr::RemoteAddr,
-    home::{Change, ChangeKind, Home, HomeError, SHARED_NAME},
+    home::{Change, ChangeKind, Home, HomeError},
+    loader::{
+        self, LoadError, Object,
+        block::{Block, State},
+    },
     memory::Memory,
     module,
     proc::maps::{self, Mapping},
     quiet::{self, Evidence},
-    remote_call::{Carrier, CarrierError},
-    stopped::{StopCost, StopError, Stopped, choose_carrier, insist},
+    remote_call::CarrierError,
+    stopped::{StopCost, StopError, Stopped, insist},
     stub_page::StubPage,
     target::Target,
     vdso,
@@ -31,8 +38,15 @@ const VFORK_PATIENCE: Duration = Duration::from_secs(1);
 /// Between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
+/// How long a thread may take to come by and unload what the target's own loader has loaded.
+const UNLOAD_PATIENCE: Duration = Duration::from_secs(10);
+
 /// A step that fails for a reason of the moment is repeated so often.
 const ATTEMPTS: usize = 8;
+
+pub use left::Left;
+use left::what_is_left;
+use unmap::unmap;
 
 /// Why something of ours is still there.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +88,9 @@ pub enum UndoError {
         /// How long we waited.
         waited: Duration,
     },
+    /// What the loader has loaded is still there.
+    #[error("the shared object with the hooks could not be unloaded")]
+    Unload(#[source] Box<LoadError>),
 }
 
 /// What was given back.
@@ -89,32 +106,91 @@ pub struct Undone {
     pub stub_page: Option<RemoteAddr>,
 }
 
-/// What is still in the target, and why.
-#[derive(Debug)]
-pub struct Left {
-    /// Why.
-    pub error: UndoError,
-    /// What, in words.
-    pub what: Vec<String>,
-}
-
 /// Gives everything back that `home` knows of.
 ///
 /// # Errors
 /// What is left, after every step was tried several times.
 pub fn undo(target: &Target, home: &Home) -> Result<Undone, Left> {
-    let since = Instant::now();
+    undo_within(target, home, UNLOAD_PATIENCE)
+}
+
+/// The same, waiting no longer than `patience` for a thread that comes by to unload an object.
+///
+/// # Errors
+/// As [`undo`].
+pub fn undo_within(target: &Target, home: &Home, patience: Duration) -> Result<Undone, Left> {
     let mut undone = Undone::default();
-    let (mut failures, mut looks, mut pause) = (0, 0, Duration::from_millis(1));
     // After an exec, and after the end, there is nothing left that we could have changed.
     if target.memory.word(home.at()).is_err() {
         return Ok(undone);
     }
+    let unloaded = unload(target, home, patience, &mut undone);
+    // What the loader keeps for ever needs no journal: nothing leads to it.
+    let is_kept = matches!(&unloaded, Err(UndoError::Unload(e)) if matches!(**e, LoadError::Kept));
+    let result = match unloaded {
+        Err(error) if !is_kept => Err(error),
+        kept => insist_on(target, home, &mut undone, Goal::Unmap).and(kept),
+    };
+    match result {
+        Ok(()) => Ok(undone),
+        Err(_) if !target.process.is_alive() => Ok(undone),
+        Err(error) => Err(Left { what: what_is_left(target, home), error }),
+    }
+}
+
+/// Gives back every word that `home` knows of, and waits until no thread is in our code any more.
+///
+/// # Errors
+/// As [`undo`].
+pub(crate) fn give_back(
+    target: &Target,
+    home: &Home,
+    undone: &mut Undone,
+) -> Result<(), UndoError> {
+    insist_on(target, home, undone, Goal::GiveBack)
+}
+
+/// How far to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goal {
+    GiveBack,
+    Unmap,
+}
+
+/// Has the target unload the hooks, if its own loader has loaded them.
+fn unload(
+    target: &Target,
+    home: &Home,
+    patience: Duration,
+    undone: &mut Undone,
+) -> Result<(), UndoError> {
+    let text = target.process.read("maps").map_err(|_| UndoError::Maps)?;
+    let maps = maps::parse(&text).map_err(|_| UndoError::Maps)?;
+    let block = Block::of(&target.memory, home);
+    loader::remove_left(&target.process, &block.written_path());
+    let is_under_way = block.state().is_some_and(State::is_busy);
+    if !is_under_way && !Object::is_mapped(&maps) {
+        return Ok(());
+    }
+    give_back(target, home, undone)?;
+    loader::close(target, home, patience, &mut undone.stops)
+        .map_err(|error| UndoError::Unload(Box::new(error)))
+}
+
+/// Tries until it works, or there is no hope.
+fn insist_on(
+    target: &Target,
+    home: &Home,
+    undone: &mut Undone,
+    goal: Goal,
+) -> Result<(), UndoError> {
+    let since = Instant::now();
+    let (mut failures, mut looks, mut pause) = (0, 0, Duration::from_millis(1));
     loop {
-        let error = match attempt(target, home, &mut undone, since) {
-            Ok(()) => return Ok(undone),
+        let error = match attempt(target, home, undone, since, goal) {
+            Ok(()) => return Ok(()),
             // Nothing of ours is left in a process that is gone.
-            Err(UndoError::Stop(StopError::Gone)) => return Ok(undone),
+            Err(UndoError::Stop(StopError::Gone)) => return Ok(()),
             Err(error) => error,
         };
         match error {
@@ -125,10 +201,10 @@ pub fn undo(target: &Target, home: &Home) -> Result<Undone, Left> {
         failures += usize::from(!waits);
         looks += 1;
         if failures >= ATTEMPTS || (since.elapsed() > PATIENCE && looks >= LOOKS) {
-            return Err(Left { what: what_is_left(target, home), error });
+            return Err(error);
         }
         if !target.process.is_alive() {
-            return Ok(undone);
+            return Ok(());
         }
         // Every stop lengthens what the target waits for; it must not spend its time in them.
         std::thread::sleep(pause);
@@ -142,10 +218,11 @@ fn attempt(
     home: &Home,
     undone: &mut Undone,
     since: Instant,
+    goal: Goal,
 ) -> Result<(), UndoError> {
     let gadget = vdso::syscall_gadget(target).map_err(|_| UndoError::Maps)?;
     let stop = Stopped::all(target)?;
-    let result = attempt_stopped(&stop, home, undone, since, gadget);
+    let result = attempt_stopped(&stop, home, undone, since, gadget, goal);
     undone.stops.push(stop.finish());
     result
 }
@@ -157,6 +234,7 @@ fn attempt_stopped(
     undone: &mut Undone,
     since: Instant,
     gadget: RemoteAddr,
+    goal: Goal,
 ) -> Result<(), UndoError> {
     let target = stop.target();
     let text = target.process.read("maps").map_err(|_| UndoError::Maps)?;
@@ -174,26 +252,40 @@ fn attempt_stopped(
     if stop.has_vfork_child() {
         return Err(UndoError::VforkChild { waited: since.elapsed() });
     }
-    let code = home.code();
-    let length = code.end.get() - code.start.get();
-    let in_code = |word: u64| word.wrapping_sub(code.start.get()) < length;
-    if let Some(tid) = quiet::thread_in(stop, &maps, evidence(&target.memory, &home), in_code) {
+    if let Some(tid) = thread_in_code(stop, &home, &maps) {
         return Err(UndoError::Busy { tid, waited: since.elapsed() });
     }
-    let keep = stub_page.filter(|&at| at == home.stub_page());
-    unmap(stop, &home, &maps, keep, gadget, undone)?;
+    if goal == Goal::Unmap {
+        let keep = stub_page.filter(|&at| at == home.stub_page());
+        unmap(stop, &home, &maps, keep, gadget, undone)?;
+    }
     undone.stub_page = stub_page;
     Ok(())
 }
 
+/// A thread that is in our code, or was called from it.
+pub(crate) fn thread_in_code(stop: &Stopped<'_>, home: &Home, maps: &[Mapping<'_>]) -> Option<i32> {
+    let target = stop.target();
+    let object = loader::find_in(target, maps);
+    let ranges = [Some(home.code()), object.map(|object| object.base..object.end)];
+    let in_code =
+        |word: u64| ranges.iter().flatten().any(|code| code.contains(&RemoteAddr::new(word)));
+    quiet::thread_in(stop, maps, evidence(&target.memory, home), in_code)
+}
+
 /// What a thread's stack tells of our code. Nothing of it is ever on the stack of a thread that is
-/// not in a slow path; but stacks keep words that mean nothing any more, so they are believed only
-/// if some thread is.
-pub(crate) fn evidence(memory: &Memory, home: &Home) -> Evidence {
+/// not in a slow path, or on an errand; but stacks keep words that mean nothing any more, so they
+/// are believed only if some thread is.
+fn evidence(memory: &Memory, home: &Home) -> Evidence {
     let word = |offset: usize| memory.word(home.region().offset(offset as u64)).unwrap_or(0);
     let rows = usize::try_from(word(region::ROWS_TAKEN)).unwrap_or(usize::MAX).min(row::ROWS - 1);
     let is_busy = |number: usize| word(region::ROWS_AT + number * row::ROW_BYTES + row::BUSY) != 0;
-    if (0..=rows).any(is_busy) { Evidence::AnyWord } else { Evidence::SavedBySignal }
+    let is_on_errand = Block::of(memory, home).state().is_some_and(State::is_busy);
+    if is_on_errand || (0..=rows).any(is_busy) {
+        Evidence::AnyWord
+    } else {
+        Evidence::SavedBySignal
+    }
 }
 
 fn is_our_mapping(maps: &[Mapping<'_>], at: RemoteAddr) -> bool {
@@ -208,7 +300,14 @@ fn disable(target: &Target, home: &Home, maps: &[Mapping<'_>]) -> Result<(), Und
         return Ok(());
     }
     let zero = 0_u32.to_le_bytes();
-    insist(|| target.memory.write(at, &zero)).map_err(|source| UndoError::Write { at, source })
+    let write = |source| UndoError::Write { at, source };
+    insist(|| target.memory.write(at, &zero)).map_err(write)?;
+    // Nobody is to begin an errand either; one that waits for an answer goes on.
+    let block = Block::of(&target.memory, home);
+    if matches!(block.state(), Some(State::Wanted | State::Parked)) {
+        insist(|| block.set_state(State::Idle)).map_err(write)?;
+    }
+    Ok(())
 }
 
 /// Gives each word back that still holds ours, if its module is still the same.
@@ -259,99 +358,4 @@ fn lead_stubs_home(target: &Target, home: &Home) -> Result<Option<RemoteAddr>, U
     let Ok(stubs) = StubPage::open(&target.memory, at) else { return Ok(None) };
     insist(|| stubs.lead_home(&target.memory)).map_err(|source| UndoError::Write { at, source })?;
     Ok(Some(at))
-}
-
-/// Unmaps the home, but for the stub page if that is `keep`.
-fn unmap(
-    stop: &Stopped<'_>,
-    home: &Home,
-    maps: &[Mapping<'_>],
-    keep: Option<RemoteAddr>,
-    gadget: RemoteAddr,
-    undone: &mut Undone,
-) -> Result<(), UndoError> {
-    let target = stop.target();
-    let Some(thread) = choose_carrier(stop) else { return Err(StopError::Gone.into()) };
-    let mut carrier = Carrier::borrow(stop, thread, gadget)?;
-    let frame = carrier.rescue_frame(home.frame())?;
-    carrier.take_shelter(maps);
-    // A home that was never written has no gadget to be rescued at.
-    if Home::open(&target.memory, home.at()).is_ok() {
-        let at = home.frame();
-        insist(|| target.memory.write(at, &frame))
-            .map_err(|source| UndoError::Write { at, source })?;
-        carrier.rescue(home.gadget(), at)?;
-    }
-    if home.header().descriptor != 0 {
-        for descriptor in our_descriptors(target) {
-            carrier.call("close", libc::SYS_close, [descriptor, 0, 0, 0, 0, 0])?;
-        }
-    }
-    let mut end = home.end();
-    if let Some(page) = keep {
-        let behind = page.offset(crate::home::PAGE);
-        // If we died between the two calls, the second part may be somebody else's by now.
-        if is_ours_behind(maps, home) {
-            call_unmap(&mut carrier, behind, end)?;
-        }
-        end = page;
-    }
-    carrier.forgo_rescue();
-    call_unmap(&mut carrier, home.at(), end)?;
-    undone.exposed += carrier.finish()?;
-    Ok(())
-}
-
-fn call_unmap(
-    carrier: &mut Carrier<'_, '_>,
-    from: RemoteAddr,
-    to: RemoteAddr,
-) -> Result<(), CarrierError> {
-    let length = to.offset_from(from).unwrap_or(0);
-    carrier.call("munmap", libc::SYS_munmap, [from.get(), length, 0, 0, 0, 0]).map(drop)
-}
-
-/// Whether the part of the range behind the stub page is still what we made it.
-fn is_ours_behind(maps: &[Mapping<'_>], home: &Home) -> bool {
-    maps::covering(maps, home.region()).is_some_and(|mapping| {
-        let reserved = mapping.executable && !mapping.writable && mapping.is_anonymous();
-        let is_private = home.header().is_private != 0 && mapping.is_anonymous();
-        reserved || is_private || is_shared_name(mapping.label().as_encoded_bytes())
-    })
-}
-
-fn is_shared_name(label: &[u8]) -> bool {
-    let name = &SHARED_NAME[..SHARED_NAME.len() - 1];
-    label.strip_prefix(b"/memfd:").is_some_and(|rest| rest.starts_with(name))
-}
-
-/// Descriptors of our shared memory that a killed heapattach left open in the target.
-fn our_descriptors(target: &Target) -> Vec<u64> {
-    target
-        .process
-        .descriptors()
-        .into_iter()
-        .filter(|(_, link)| is_shared_name(link.as_encoded_bytes()))
-        .map(|(number, _)| number)
-        .collect()
-}
-
-/// In words, for the person who has to decide.
-fn what_is_left(target: &Target, home: &Home) -> Vec<String> {
-    let mut left = Vec::new();
-    if let Ok(home) = Home::open(&target.memory, home.at()) {
-        for change in home.changes(&target.memory).unwrap_or_default() {
-            let now = target.memory.read_vec(change.at, change.length);
-            if now.is_ok_and(|now| now == change.new[..change.length]) {
-                let kind = match change.kind {
-                    ChangeKind::Slot => "slot",
-                    ChangeKind::Entry => "function entry",
-                    ChangeKind::Bypass => "branch",
-                };
-                left.push(format!("{kind} at {} still leads to our hook", change.at));
-            }
-        }
-    }
-    left.push(format!("mapping {}-{} (hooks and journal)", home.at(), home.end()));
-    left
 }

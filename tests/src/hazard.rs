@@ -55,6 +55,7 @@ pub struct Hazard {
     progress: u64,
     arguments: Vec<String>,
     recordings: &'static [&'static str],
+    refusal: Option<(i32, &'static str)>,
 }
 
 /// What each cycle has the command record, by chance: few samples, many, or everything.
@@ -99,6 +100,7 @@ impl Hazard {
             progress: 0,
             arguments: Vec::new(),
             recordings: &RECORDINGS,
+            refusal: None,
         }
     }
 
@@ -141,6 +143,21 @@ impl Hazard {
     #[must_use]
     pub fn arg(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// The command may refuse with this exit code, if it says this; nothing is counted then.
+    #[must_use]
+    pub fn may_refuse(mut self, code: i32, why: &'static str) -> Self {
+        self.refusal = Some((code, why));
+        self.calls = Calls::Sometimes;
+        self
+    }
+
+    /// Runs this many cycles, or more in a soak.
+    #[must_use]
+    pub fn cycles(mut self, cycles: u64) -> Self {
+        self.cycles = self.cycles.max(cycles);
         self
     }
 
@@ -234,6 +251,12 @@ impl Hazard {
             command = command.arg(argument);
         }
         let outcome = command.run();
+        let is_refusal = self.refusal.is_some_and(|(code, why)| {
+            outcome.code() == Some(code) && outcome.stderr.contains(why)
+        });
+        if is_refusal {
+            return outcome.report();
+        }
         if outcome.code() != Some(0) {
             let status = outcome.status;
             let said = format!("{}{}", outcome.stdout, outcome.stderr);
@@ -263,6 +286,12 @@ impl Hazard {
 }
 
 impl Summary {
+    /// How long the target stood still for each attach, in microseconds.
+    #[must_use]
+    pub fn attach_us(&self) -> &[f64] {
+        &self.attach_us
+    }
+
     fn add(&mut self, report: Report) {
         self.calls += report.calls();
         self.attach_us.extend(report.stopped_us("attach"));

@@ -3,7 +3,7 @@
 use heapattach_injector::{preflight, target::Target};
 
 use crate::{
-    args::AttachArgs,
+    args::{AttachArgs, LoaderArg},
     compose::with_causes,
     exit::Exit,
     expense::Expense,
@@ -20,6 +20,11 @@ use crate::{
 
 /// Attaches, counts, detaches, reports.
 pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
+    if args.session.follow_forks && args.loader == LoaderArg::Dlopen {
+        // Processes of a family are stopped at their births, where nothing can be loaded yet.
+        complain("--loader dlopen cannot follow forks; use --loader map, which is the default");
+        return Exit::Usage;
+    }
     let target = match preflight::open(pid, args.force) {
         Ok(target) => target,
         Err(refusal) => return refuse(pid, args, &refusal),

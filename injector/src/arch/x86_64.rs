@@ -4,11 +4,15 @@
 //! The one unsafe operation reads the time-stamp counter, which touches no memory.
 #![allow(unsafe_code)]
 
+mod errand;
+
 use std::arch::x86_64::__cpuid_count;
 
 use nix::errno::Errno;
 
 use crate::{addr::RemoteAddr, ptrace::SignalMask};
+
+pub use errand::{PARKED, Parked, errand_code, gate, vector_room};
 
 /// The general registers of a stopped thread.
 pub type Registers = libc::user_regs_struct;
@@ -60,6 +64,9 @@ const ERESTART_RESTARTBLOCK: i64 = -516;
 const ERESTARTNOHAND: i64 = -514;
 const ERESTARTSYS: i64 = -512;
 
+/// The tile registers among the parts of the vector state.
+const TILES: u64 = 3 << 17;
+
 /// What the stop found a thread doing; the order is our preference for a carrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Activity {
@@ -98,6 +105,12 @@ pub fn program_counter(registers: &Registers) -> RemoteAddr {
 /// Where its stack ends.
 pub fn stack_pointer(registers: &Registers) -> RemoteAddr {
     RemoteAddr::new(registers.rsp)
+}
+
+/// The registers that calls keep: rbx, rbp, r12, r13, r14, r15.
+pub fn kept(registers: &Registers) -> [u64; 6] {
+    let r = registers;
+    [r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15]
 }
 
 /// Where its thread-local variables end and the C library's record of it begins: what it has told the
@@ -281,7 +294,6 @@ fn signal_vector_state(state: &[u8]) -> Option<Vec<u8>> {
     const SOFTWARE: usize = 464;
     const MAGIC1: u32 = 0x4650_5853;
     const MAGIC2: u32 = 0x4650_5845;
-    const TILES: u64 = 3 << 17;
 
     if state.len() < HEADER_END {
         return state.get(..LEGACY).map(<[u8]>::to_vec);

@@ -97,7 +97,7 @@ impl Patches {
                 continue;
             };
             let module = self.module_index(stop, &hook.planned.definer)?;
-            let at = self.home.body().offset(image.hook_offset(number).unwrap_or(0) as u64);
+            let at = self.body.offset(image.hook_offset(number).unwrap_or(0) as u64);
             let (old, new) = (parts.plan.old(), parts.plan.patch(parts.bias, at)?);
             let window = parts.plan.window_at(parts.bias).start;
             changes.push(change(window, &old, &new, ChangeKind::Entry, module));

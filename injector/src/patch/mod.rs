@@ -14,6 +14,7 @@ use crate::{
     module,
     payload_image::PayloadImage,
     plan::{HookMode, PlannedHook, Way, differs_from_file, settle},
+    prepare::out_of_reach,
     proc::maps::Mapping,
     slots::{Sorted, sort},
     stopped::Stopped,
@@ -59,6 +60,8 @@ pub enum PatchError {
 pub struct Patches {
     /// Our home.
     pub home: Home,
+    /// Where the hooks lie: in our home, or in an object of their own.
+    pub body: RemoteAddr,
     /// The stub page in use.
     pub stubs: Option<StubPage>,
     /// Every function considered.
@@ -73,6 +76,7 @@ impl Patches {
     /// Nothing changed yet. `stubs` is the page a former session left, if there is one.
     pub fn new(home: Home, stubs: Option<StubPage>, mode: HookMode) -> Self {
         Self {
+            body: home.body(),
             home,
             stubs,
             mode,
@@ -102,6 +106,15 @@ impl Patches {
         let by_slots =
             |h: &ActiveHook| h.number.is_some() && matches!(h.planned.way, Way::Slots { .. });
         self.hooks.iter().any(by_slots)
+    }
+
+    /// The same hooks, but entries that our code is out of reach of are left to the slots.
+    pub fn within_reach(&self, mut hooks: Vec<PlannedHook>) -> Vec<PlannedHook> {
+        let code = self.home.at().min(self.body)..self.home.end().max(self.body);
+        for hook in hooks.iter_mut().filter(|hook| matches!(hook.way, Way::Entry(_))) {
+            out_of_reach(hook, &code, self.mode);
+        }
+        hooks
     }
 
     /// Hooks these functions at their entries, or gives their modules' slots to [`Self::lead`].
@@ -139,10 +152,10 @@ impl Patches {
                 write(original, code)?;
             }
             let cell = image.orig_cell(number).unwrap_or(0) as u64;
-            write(self.home.body().offset(cell), &original.get().to_le_bytes())?;
+            write(self.body.offset(cell), &original.get().to_le_bytes())?;
             let cell = image.second_cell(number).unwrap_or(0) as u64;
             let second = self.second(index);
-            write(self.home.body().offset(cell), &second.to_le_bytes())?;
+            write(self.body.offset(cell), &second.to_le_bytes())?;
         }
         let changes = self.entry_changes(stop, image, first)?;
         self.apply(stop, &changes)
@@ -236,7 +249,7 @@ impl Patches {
         }
         match stubs.stub_for(memory, function) {
             Ok(stub) => {
-                let hook = self.home.body().offset(image.hook_offset(number).unwrap_or(0) as u64);
+                let hook = self.body.offset(image.hook_offset(number).unwrap_or(0) as u64);
                 stubs.lead(memory, function, hook).map_err(write)?;
                 Ok(Some(stub))
             }

@@ -1,0 +1,40 @@
+//! The other way to bring the payload in: as an ordinary shared object, loaded by the target's own
+//! loader, for those who want debuggers and the loader itself to know it. Hooks, ring, control page
+//! and journal are the same; only the code of the hooks lies elsewhere.
+//!
+//! A `dlopen` called by a thread that was stopped anywhere hangs or breaks the target: it may
+//! hold the allocator's locks, or the loader's. So none is made to. A thread that comes to the
+//! entry of an allocation function calls `dlopen` there by itself (`errand`), if that is a place
+//! where a program may (`safety`).
+//!
+//! ```text
+//! install: a home, with lures in place of hooks -> object: a file that dlopen can open
+//!     -> errand: functions led to the lures, a thread comes, dlopen, functions given back
+//!         -> attach: as ever, with the hooks of the object
+//! undo: functions given back -> errand: dlclose -> home unmapped
+//! ```
+
+pub mod block;
+mod errand;
+mod functions;
+mod load;
+mod lure;
+mod object;
+mod safety;
+mod walk;
+
+pub use errand::ErrandError;
+pub use load::LoadError;
+pub(crate) use load::{check, close, find_in, load};
+pub use lure::lure;
+pub(crate) use object::{Object, remove_left};
+
+/// How the payload gets into the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Loader {
+    /// We map it.
+    #[default]
+    Map,
+    /// The target loads it.
+    Dlopen,
+}
