@@ -125,12 +125,12 @@ mod tests {
 
     #[test]
     fn every_place_for_a_pid_asks_for_pids() {
-        // Attach, doctor and detach, by short and long name.
-        assert_eq!(script(Shell::Bash).matches(BASH_PIDS).count(), 6);
+        // Attach, check, doctor and detach, by short and long name.
+        assert_eq!(script(Shell::Bash).matches(BASH_PIDS).count(), 8);
         let zsh = script(Shell::Zsh);
-        assert_eq!(zsh.matches(":PID:_heapattach_pids").count(), 6);
+        assert_eq!(zsh.matches(":PID:_heapattach_pids").count(), 8);
         assert!(zsh.contains(ZSH_PIDS) && !zsh.contains(":PID:_default"));
-        assert_eq!(script(Shell::Fish).matches("(heapattach completions --pids)").count(), 3);
+        assert_eq!(script(Shell::Fish).matches("(heapattach completions --pids)").count(), 4);
     }
 
     #[test]

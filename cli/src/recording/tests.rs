@@ -617,8 +617,8 @@ fn ages_reach_back_to_where_only_sums_are_left() {
     // All of this is written at once, and takes more room than there is.
     steps(&mut session, 80_000, 100);
     session.now = 2 * second();
-    session.keep_up();
     session.scribe.mark(Mark { at_ms: 2000, why: "all is written".to_owned() });
+    session.keep_up();
     let deadline = Instant::now() + Duration::from_secs(60);
     while Recording::open(&path).map_or(0, |recording| recording.marks().len()) == 0 {
         assert!(Instant::now() < deadline, "nothing is written");
