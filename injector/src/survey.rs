@@ -219,7 +219,7 @@ fn first_mapping_of<'m, 'a>(maps: &'m [Mapping<'a>], link: &Link) -> Option<&'m 
     let some = mapping_of(maps, link).filter(|mapping| mapping.inode != 0)?;
     let same = |m: &&Mapping<'_>| (m.inode, m.device) == (some.inode, some.device);
     let before = maps.iter().filter(|m| m.file_offset == 0 && m.range.start <= some.range.start);
-    before.filter(same).last()
+    before.rev().find(same)
 }
 
 /// The file behind a module, by the mapping its dynamic section lies in.

@@ -114,10 +114,7 @@ fn begin_chosen(frame: &mut Frame, cells: &Cells, row: &Row) -> u64 {
         None => 0,
     };
     let times = if form.times == 0 { 1 } else { argument(form.times) };
-    let size = match argument(form.size).checked_mul(times) {
-        Some(size) => size,
-        None => u64::MAX,
-    };
+    let size = argument(form.size).saturating_mul(times);
     let block = argument(form.block);
     frame.arguments = [block, size, 0];
     let given = give_back(frame, cells, row, block);

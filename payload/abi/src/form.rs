@@ -22,7 +22,8 @@ impl Form {
 
     /// Out of one word.
     pub const fn unpack(word: u64) -> Self {
-        Self { block: word as u8, size: (word >> 8) as u8, times: (word >> 16) as u8 }
+        let [block, size, times, ..] = word.to_le_bytes();
+        Self { block, size, times }
     }
 
     /// Whether the function hands out a block.
