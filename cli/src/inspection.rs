@@ -92,7 +92,7 @@ pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs) {
     let mut line = Line::new(line);
     let mut report = Report::new(target.process.pid(), target.process.command());
     let image = payload::image();
-    match tracer::begin(target, &image, options(args), None) {
+    match tracer::begin(target, image, options(args), None) {
         Ok(mut session) => {
             tracer::announce(&mut line, &session, &report, None);
             let mut inspection = Inspection::new(args, target);
@@ -166,7 +166,7 @@ fn run_target(line: &mut Line, target: &Target, args: &CheckArgs, report: &mut R
         _ => Ok(()),
     };
     let mut inspection = Inspection::new(args, target);
-    match tracer::begin(target, &image, options(args), Some(held)) {
+    match tracer::begin(target, image, options(args), Some(held)) {
         Ok(mut session) => {
             tracer::announce(line, &session, report, None);
             report.status = Exit::Done.code();

@@ -275,7 +275,13 @@ impl<'t> Attach<'t> {
         let failed = |error| Broken::new(error, Some(home.clone()));
         let mut patches = Patches::new(home.clone(), stubs, self.options.mode);
         patches.body = body;
-        let hooks = if is_far { patches.within_reach(hooks) } else { hooks };
+        let hooks = if is_far {
+            let hooks = patches.within_reach(hooks);
+            ground::check_reach(&hooks, self.options.asked).map_err(|e| failed(e.into()))?;
+            hooks
+        } else {
+            hooks
+        };
         patches.add(stop, maps, self.image, hooks).map_err(|e| failed(AttachError::from(e)))?;
         let sorted = patches
             .lead(stop, maps, self.image, &prepared.survey)

@@ -5,7 +5,7 @@
 //! moment a rescue place exists in the target ([`Carrier::rescue`]) it would not: the call is then
 //! made on a stack that holds a signal frame with everything as it was. The first and the last
 //! call of a session have no such place of ours; where there is time for it they take shelter
-//! ([`crate::shelter`]), else how long they take is measured as the window.
+//! (`shelter.rs`), else how long they take is measured as the window.
 
 use std::time::{Duration, Instant};
 

@@ -218,9 +218,8 @@ impl Surveyor {
 fn first_mapping_of<'m, 'a>(maps: &'m [Mapping<'a>], link: &Link) -> Option<&'m Mapping<'a>> {
     let some = mapping_of(maps, link).filter(|mapping| mapping.inode != 0)?;
     let same = |m: &&Mapping<'_>| (m.inode, m.device) == (some.inode, some.device);
-    let mut before =
-        maps.iter().filter(|m| m.file_offset == 0 && m.range.start <= some.range.start);
-    before.rfind(same)
+    let before = maps.iter().filter(|m| m.file_offset == 0 && m.range.start <= some.range.start);
+    before.rev().find(same)
 }
 
 /// The file behind a module, by the mapping its dynamic section lies in.

@@ -39,7 +39,7 @@ fn look(mut fixture: Fixture, what: &str, memory: u64) -> Report {
     let is_small = threads < 100;
     let before = is_small.then(|| Before::of(&mut fixture).loose());
     let command = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto);
-    let report = command.limit(Duration::from_mins(5)).run().expect(0).report();
+    let report = command.limit(Duration::from_secs(300)).run().expect(0).report();
     let calls: u64 = report.functions.iter().map(|function| function.calls).sum();
     assert!(calls > 0, "nothing was counted: {report:?}");
     match before {

@@ -24,6 +24,7 @@ const DLOPEN: &str = "--loader=dlopen";
 const WINDOW: Duration = Duration::from_millis(20);
 /// What the target's map calls the hooks.
 const OBJECT: &str = "heapattach-payload";
+const USAGE: i32 = 2;
 const REFUSED: i32 = 3;
 const UNSUPPORTED: i32 = 4;
 const LEFT: i32 = 7;
@@ -245,6 +246,29 @@ fn children_forked_before_it_is_given_up_are_clean_too() {
         assert!(outcome.stdout.contains("nothing to clean up"), "{}", outcome.stdout);
     }
     fixture.step(USUAL, 0);
+    fixture.finish();
+}
+
+#[test]
+fn a_named_function_that_the_object_is_too_far_from_is_refused() {
+    const NAMED: &str = "--hook=in_handler=free";
+    let Some(launch) = Launch::new("listed.c") else { return };
+    let mut fixture = launch.start();
+    let before = Before::of(&mut fixture).loose();
+    let outcome = attach(&fixture).arg(NAMED).run().expect(REFUSED);
+    assert!(outcome.stderr.contains("in_handler lies too far"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("--loader map"), "{}", outcome.stderr);
+    before.assert_equal(&mut fixture, "after it was refused");
+    Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).arg(NAMED).run().expect(0);
+    before.assert_equal(&mut fixture, "after it was mapped");
+    fixture.finish();
+}
+
+#[test]
+fn a_family_is_not_loaded_into() {
+    let Some(fixture) = hammer("1", "400") else { return };
+    let outcome = attach(&fixture).arg("--follow-forks").run().expect(USAGE);
+    assert!(outcome.stderr.contains("--loader map"), "{}", outcome.stderr);
     fixture.finish();
 }
 

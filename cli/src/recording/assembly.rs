@@ -158,7 +158,7 @@ fn certain(frames: &[u32], sites: &[Site]) -> usize {
         !site.is_python && (site.location.is_none() || depth > 0 && !site.is_code)
     });
     let Some(end) = end else { return frames.len() };
-    let python = all().filter(|(_, site)| site.is_python).last();
+    let python = all().rev().find(|(_, site)| site.is_python);
     end.max(python.map_or(0, |(depth, _)| depth + 1))
 }
 

@@ -6,13 +6,16 @@ use std::time::Duration;
 use super::{Attach, REPLANS, own_start_time, refuse_company, session_number};
 use crate::{
     addr::RemoteAddr,
+    asked::Asked,
     failure::{AttachError, Failure},
+    functions::FunctionRef,
     home::Home,
     install::{self, Blueprint},
     leftovers::{Child, clean_children},
     linker::LinkError,
     loader::{self, LoadError},
     payload_image::PayloadImage,
+    plan::{PlannedHook, Way},
     preflight::Refusal,
     prepare::{Prepared, journal_room, prepare, slot_count},
     proc::maps::{self, Mapping},
@@ -156,6 +159,26 @@ impl Attach<'_> {
             }
         }
     }
+}
+
+/// Refuses where the target's loader has put the hooks too far from what they are for: without what
+/// the user named numbers would mean nothing.
+pub(super) fn check_reach(hooks: &[PlannedHook], asked: Asked) -> Result<(), Refusal> {
+    let is_left = |function: &FunctionRef| {
+        let mut named = hooks.iter().filter(|hook| hook.names.contains(function));
+        named.all(|hook| matches!(hook.way, Way::Not { .. }))
+    };
+    let name = match asked.functions().iter().find(is_left) {
+        Some(function) => &function.name,
+        None if hooks.iter().any(PlannedHook::is_hooked) => return Ok(()),
+        None => "every allocation function",
+    };
+    Err(Refusal {
+        value: format!("{name} lies too far from where the target has loaded the hooks"),
+        need: "hooks that lie near to it, as those that we map do".to_owned(),
+        cure: loader::CURE.to_owned(),
+        unsupported: false,
+    })
 }
 
 fn too_much(used: u64, limit: u64) -> Refusal {

@@ -92,7 +92,9 @@ impl LoadError {
     }
 }
 
-const CURE: &str = "use `--loader map`, which is the default and asks nothing of the target";
+/// The way around.
+pub(crate) const CURE: &str =
+    "use `--loader map`, which is the default and asks nothing of the target";
 
 fn refused(value: String, need: &str) -> Refusal {
     Refusal { value, need: need.to_owned(), cure: CURE.to_owned(), unsupported: false }

@@ -25,7 +25,7 @@ mod walk;
 
 pub use errand::ErrandError;
 pub use load::LoadError;
-pub(crate) use load::{check, close, find_in, load};
+pub(crate) use load::{CURE, check, close, find_in, load};
 pub use lure::lure;
 pub(crate) use object::{Object, remove_left};
 
