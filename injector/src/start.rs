@@ -82,8 +82,12 @@ pub fn wait_for_exec(pid: i32, waiter: &crate::wait::Waiter) -> Result<(), Start
 /// When it ends before, or never gets there.
 pub fn hold_at_start(target: &Target) -> Result<Stopped<'_>, StartError> {
     let auxv = target.process.auxv().unwrap_or_default();
-    // Without a loader it is at its first instruction already.
-    if auxv.interpreter.is_none() || loading::follow(target)? == Progress::Loaded {
+    if auxv.interpreter.is_none() {
+        // Without a loader it is at its first instruction already.
+        thread_pointer::run_to_it(target)?;
+        return Ok(Stopped::adopt(target, target.process.pid())?);
+    }
+    if loading::follow(target)? == Progress::Loaded {
         return stop_here(target);
     }
     let place = Place::find(target).ok_or(StartError::Request(Errno::ENOEXEC))?;
@@ -91,9 +95,6 @@ pub fn hold_at_start(target: &Target) -> Result<Stopped<'_>, StartError> {
     let result = run_to(target, &place);
     mark.remove(&target.memory).map_err(StartError::Request)?;
     result?;
-    if !place.is_loaders {
-        thread_pointer::run_to_it(target)?;
-    }
     Ok(Stopped::adopt(target, target.process.pid())?)
 }
 

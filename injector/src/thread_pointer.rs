@@ -13,7 +13,7 @@ use crate::{
 const CALLS: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Lets the program, held at its entry point, run on until it has a thread pointer, or does not seem to
+/// Lets the program, held at its exec, run on until it has a thread pointer, or does not seem to
 /// want one; and holds it there.
 ///
 /// # Errors

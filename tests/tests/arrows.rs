@@ -67,6 +67,7 @@ fn unsafe_code_stands_behind_its_fence() {
         "injector/src/arch/x86_64.rs",
         "injector/src/proc/pidfd.rs",
         "injector/src/ptrace.rs",
+        "injector/src/arch/x86_64/errand.rs",
         "injector/src/shared.rs",
         "injector/src/urgency.rs",
         "injector/src/wait.rs",
@@ -98,5 +99,8 @@ fn only_the_tracing_process_holds_a_session() {
         .filter(|(_, text)| text.contains("attach::attach(target"))
         .map(|(name, _)| name)
         .collect();
-    assert_eq!(holds, ["cli/src/tracer.rs"]);
+    // A member is a process of a family; both run in the tracing process.
+    let allowed = ["cli/src/member.rs", "cli/src/tracer.rs"];
+    let outside: Vec<_> = holds.iter().filter(|name| !allowed.contains(&name.as_str())).collect();
+    assert!(!holds.is_empty() && outside.is_empty(), "{holds:?}");
 }

@@ -4,8 +4,10 @@
 use std::{
     ffi::OsStr,
     fs::File,
-    io::Read,
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{FileExt, MetadataExt},
+    },
     path::Path,
 };
 
@@ -15,7 +17,7 @@ use nix::{
     sys::stat::makedev,
 };
 
-use super::{Process, build_id::BuildId, errno_of, maps::Mapping};
+use super::{Process, build_id::BuildId, errno_of, maps::Mapping, sections::Sections};
 
 /// Larger modules (debug builds of browsers) are read only in part by those who need symbols.
 const FILE_LIMIT: u64 = 2 << 30;
@@ -63,14 +65,25 @@ fn is_mapped(file: &File, mapping: &Mapping<'_>) -> Result<bool, Errno> {
     Ok(found.ino() == mapping.inode && found.dev() == makedev(major.into(), minor.into()))
 }
 
-/// Reads a whole module file.
+/// Reads a whole module file, but for debug information: that stays zeros, which take no memory.
 ///
 /// # Errors
 /// As [`open_module`]; `EFBIG` beyond the limit.
 pub fn read_module(process: &Process, mapping: &Mapping<'_>) -> Result<Vec<u8>, Errno> {
     let file = open_module(process, mapping)?;
-    let mut bytes = Vec::new();
-    file.take(FILE_LIMIT).read_to_end(&mut bytes).map_err(errno_of)?;
+    let length = file.metadata().map_err(errno_of)?.len();
+    let mut bytes = vec![0; usize::try_from(length).map_err(|_| Errno::EFBIG)?];
+    let idle = Sections::read(&file).map_or_else(Vec::new, |sections| sections.idle());
+    let mut at = 0;
+    for gap in idle.into_iter().chain(std::iter::once(length..length)) {
+        let end = gap.start.min(length);
+        if at < end {
+            let piece = usize::try_from(at).ok().zip(usize::try_from(end).ok());
+            let piece = piece.and_then(|(from, to)| bytes.get_mut(from..to));
+            file.read_exact_at(piece.ok_or(Errno::EFBIG)?, at).map_err(errno_of)?;
+        }
+        at = at.max(gap.end.min(length));
+    }
     Ok(bytes)
 }
 
@@ -114,6 +127,25 @@ mod tests {
         let mapping = maps.iter_mut().find(|m| m.file() == Some(&path)).unwrap();
         change(mapping);
         open_build(&process, mapping, loaded)
+    }
+
+    #[test]
+    fn a_file_is_read_but_for_its_debug_information() {
+        let process = Process::open(std::process::id().cast_signed()).unwrap();
+        let text = process.read("maps").unwrap();
+        let path = std::env::current_exe().unwrap();
+        let maps = maps::parse(&text).unwrap();
+        let mapping = maps.iter().find(|m| m.file() == Some(&path)).unwrap();
+        let (read, whole) =
+            (read_module(&process, mapping).unwrap(), std::fs::read(&path).unwrap());
+        assert_eq!(read.len(), whole.len());
+        let file = File::open(&path).unwrap();
+        let idle = Sections::read(&file).unwrap().idle();
+        assert!(!idle.is_empty(), "tests are built with debug information");
+        let is_idle = |at: usize| idle.iter().any(|range| range.contains(&(at as u64)));
+        let differs = |at: &usize| read[*at] != whole[*at];
+        assert!((0..read.len()).filter(differs).all(is_idle));
+        assert!((0..read.len()).any(|at| differs(&at)), "it was read whole");
     }
 
     #[test]

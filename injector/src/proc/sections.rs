@@ -1,11 +1,11 @@
 //! The sections of a module's file, which are never mapped. The file is the target's, and may say
 //! anything: what is read of it is checked against its length before room is made for it.
 
-use std::{fs::File, os::unix::fs::FileExt};
+use std::{fs::File, ops::Range, os::unix::fs::FileExt};
 
 use goblin::elf::{
     compression_header::{ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD},
-    section_header::{SHF_COMPRESSED, SHT_NOBITS},
+    section_header::{SHF_COMPRESSED, SHT_NOBITS, SHT_PROGBITS},
 };
 use object::read::{CompressedData, CompressionFormat};
 
@@ -15,6 +15,8 @@ use crate::linker::{u32_at, u64_at};
 const HEADER: usize = 64;
 const SECTION_HEADER: usize = 64;
 const COMPRESSION_HEADER: usize = 24;
+/// Sections of that size are worth to be passed over.
+const LARGE: u64 = 64 << 10;
 /// No honest module has longer names of sections, all together.
 const NAMES: u64 = 1 << 20;
 
@@ -75,6 +77,18 @@ impl<'a> Sections<'a> {
     /// The first section of this kind.
     pub fn of_kind(&self, kind: u32) -> Option<Section> {
         self.all.iter().find(|section| section.kind == kind).copied()
+    }
+
+    /// Where large sections are that no loader needs, debug information above all; in the order of the
+    /// file.
+    pub fn idle(&self) -> Vec<Range<u64>> {
+        let is_idle = |section: &&Section| {
+            section.kind == SHT_PROGBITS && section.at == 0 && section.size >= LARGE
+        };
+        let range = |section: &Section| section.offset..section.offset.saturating_add(section.size);
+        let mut all: Vec<_> = self.all.iter().filter(is_idle).map(range).collect();
+        all.sort_unstable_by_key(|range| range.start);
+        all
     }
 
     /// The section of this number.
