@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// What was taken, by one process or by several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expense {
-    /// Bytes in memory, at most.
+    /// Bytes in memory, at most; 0 where there is no `/proc` to ask.
     pub memory: u64,
     /// Processor time.
     pub cpu_us: u64,
@@ -25,7 +25,7 @@ impl Expense {
             time.tv_sec().unsigned_abs() * 1_000_000 + time.tv_usec().unsigned_abs()
         };
         Self {
-            memory: usage.max_rss().unsigned_abs() << 10,
+            memory: most_resident().unwrap_or(0),
             cpu_us: micros(usage.user_time()) + micros(usage.system_time()),
         }
     }
@@ -42,6 +42,14 @@ impl Expense {
     pub fn cpu(self) -> Duration {
         Duration::from_micros(self.cpu_us)
     }
+}
+
+/// What `getrusage` says of memory is no good: it is handed on over an exec, from whoever started us.
+fn most_resident() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    kib.checked_mul(1024)
 }
 
 #[cfg(test)]
