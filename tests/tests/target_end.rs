@@ -18,6 +18,7 @@ use nix::{
     unistd::Pid,
 };
 
+const INTERRUPTED: i32 = 130;
 const TARGET_DIED: i32 = 5;
 const TURNS: usize = 20;
 const WINDOW: Duration = Duration::from_millis(5);
@@ -83,7 +84,7 @@ impl Drop for Shell {
 }
 
 #[test]
-fn a_target_that_execs_is_left_alone() {
+fn a_target_that_execs_is_attached_to_again() {
     for turn in 0..TURNS {
         let mut shell = Shell::start();
         let pid = shell.pid();
@@ -97,8 +98,15 @@ fn a_target_that_execs_is_left_alone() {
         });
         let stdin = shell.0.stdin.as_mut().expect("piped");
         stdin.write_all(b"go\n").expect("the shell reads");
-        let report = command.wait().expect(0).report();
-        assert_eq!(report.outcome, "execed", "turn {turn}: {report:?}");
+        let attached = |talk: &str| talk.matches("attached to").count();
+        wait_until("the attach to the new program", PATIENCE, || {
+            attached(&command.talk()) == 2 || !command.is_running()
+        });
+        command.signal(Signal::SIGINT);
+        let report = command.wait().expect(INTERRUPTED).report();
+        let [earlier] = &report.processes[..] else { panic!("turn {turn}: {report:?}") };
+        assert_eq!(earlier.outcome, "execed", "turn {turn}: {report:?}");
+        assert_eq!((&*report.outcome, &*report.target), ("detached", "restored"), "turn {turn}");
         assert!(report.left.is_empty(), "turn {turn}: {:?}", report.left);
         assert!(matches!(shell.0.try_wait(), Ok(None)), "turn {turn}: the new program died");
     }
