@@ -7,6 +7,9 @@
 # from here. Whatever becomes of us meanwhile, it goes on to the function in the end, with every
 # register and errno as they were.
 
+# Global: what refers to them may be compiled to another object.
+.globl heapattach_errand, heapattach_errand_end
+.hidden heapattach_errand, heapattach_errand_end
 heapattach_errand:
     cmp dword ptr [r10 + {BLOCK} + {STATE}], {WANTED}
     jne 9f
