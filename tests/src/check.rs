@@ -35,6 +35,7 @@ pub struct Result {
 pub struct Leaks {
     program: PathBuf,
     plugin: PathBuf,
+    padding: u64,
 }
 
 /// One kind of blocks: bytes, and how many.
@@ -45,7 +46,13 @@ impl Leaks {
     #[must_use]
     pub fn build() -> Option<Self> {
         let program = Source::new("leaks.c").build()?;
-        Some(Self { program, plugin: Source::new("leaks_plugin.c").build()? })
+        Some(Self { program, plugin: Source::new("leaks_plugin.c").build()?, padding: 0 })
+    }
+
+    /// The same, whose program asks for so many bytes before it loads its library.
+    #[must_use]
+    pub fn with_padding(&self, padding: u64) -> Self {
+        Self { program: self.program.clone(), plugin: self.plugin.clone(), padding }
     }
 
     /// Checks a case that ends in this way, with these options.
@@ -63,6 +70,7 @@ impl Leaks {
             command = command.arg(*option);
         }
         let plugin = self.plugin.to_str().expect("a plain path");
+        let command = command.env("LEAKS_PADDING", &self.padding.to_string());
         let command = command.env("LEAKS_PLUGIN", plugin).arg("--").arg(&self.program);
         let Outcome { status, stderr, .. } = command.arg(case).arg(end).run();
         let text = fs::read_to_string(&file).unwrap_or_default();

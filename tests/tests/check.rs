@@ -39,7 +39,7 @@ fn what_is_lost_together_is_one_finding_with_its_stack() {
 }
 
 /// What only some kinds of root hold: the case, these kinds, the size of the block.
-const HELD: [(&str, &[&str], u64); 14] = [
+const HELD: [(&str, &[&str], u64); 13] = [
     ("global", &["globals"], 501),
     ("tls", &["tls"], 502),
     ("mapped", &["mapped"], 503),
@@ -48,7 +48,6 @@ const HELD: [(&str, &[&str], u64); 14] = [
     ("timer", &["kernel"], 506),
     // The loader asked for the memory that thread-local variables of late libraries are in.
     ("late_tls", &["tls", "loader"], 508),
-    ("late_tls", &["loader"], 0),
     ("register", &["registers"], 509),
     ("xmm", &["registers"], 510),
     ("stack", &["stacks"], 511),
@@ -67,12 +66,30 @@ fn every_kind_of_root_holds_what_nothing_else_does() {
         let all = leaks.check(case, "return", &[]);
         assert_eq!(all.lost(), [(0, 0); 3], "{case}: {}", all.talk);
         assert_eq!(all.code, Some(0), "{case}");
-        let others = KINDS.into_iter().filter(|other| !kinds.contains(other));
-        let others = format!("--roots={}", others.collect::<Vec<_>>().join(","));
-        let without = leaks.check(case, "return", &[&others]);
-        let lost: u64 = without.lost().iter().map(|sum| sum.0).sum();
-        assert!(lost >= size.max(1), "{case} is held without {kinds:?}: {:?}", without.lost());
+        let without = leaks.check(case, "return", &[&all_but(kinds)]);
+        let lost = without.lost().iter().map(|sum| sum.0).sum::<u64>();
+        assert!(lost >= size, "{case} is held without {kinds:?}: {:?}", without.lost());
     }
+}
+
+fn all_but(kinds: &[&str]) -> String {
+    let others = KINDS.into_iter().filter(|other| !kinds.contains(other));
+    format!("--roots={}", others.collect::<Vec<_>>().join(","))
+}
+
+#[test]
+fn what_the_loader_keeps_in_its_own_way_is_held() {
+    let Some(leaks) = Leaks::build() else { return };
+    // It points to a place of 64 bytes' alignment in its block: four sizes, and one of them puts
+    // the block's own address elsewhere.
+    let lost_without = [1, 17, 33, 49].map(|padding: u64| {
+        let leaks = leaks.with_padding(padding);
+        let all = leaks.check("late_tls", "return", &[]);
+        assert_eq!(all.lost(), [(0, 0); 3], "{}", all.talk);
+        let without = leaks.check("late_tls", "return", &[&all_but(&["loader"])]);
+        without.lost().iter().map(|sum| sum.1).sum::<u64>()
+    });
+    assert!(lost_without.iter().any(|&blocks| blocks > 0), "{lost_without:?}");
 }
 
 #[test]
