@@ -10,7 +10,7 @@ use crate::{
     args::SessionArgs,
     clock::TEMPORARY,
     exit::Exit,
-    ledger::{About, Loss},
+    ledger::About,
     recording::{Heading, Patience, Scribe, Store, Tape},
     report::{RecordingReport, Report},
 };
@@ -43,20 +43,11 @@ pub fn heading(args: &SessionArgs, report: &Report, every: u64) -> Heading {
 
 /// What is known at the end.
 pub fn fill(about: &mut About, report: &Report, counted: Duration) {
-    let lost = report.heap.lost;
     about.lasted_ms = u64::try_from(counted.as_millis()).unwrap_or(u64::MAX);
     about.every = report.heap.every;
     about.outcome.clone_from(&report.outcome);
     about.exit = report.exit;
-    about.loss = Loss {
-        blocks: lost.blocks,
-        frees: lost.frees,
-        samples: lost.samples,
-        beyond_limit: lost.beyond_limit,
-        stacks: lost.stacks,
-        torn: lost.torn,
-        missed_frees: lost.missed_frees,
-    };
+    about.loss = report.heap.lost;
     about.blind.clone_from(&report.blind);
     let interpreter = report.interpreter.iter();
     about.blind.extend(

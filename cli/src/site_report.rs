@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     hidden::{Hidden, Part, Search},
-    profile::{Estimate, Flow, Measure, Oddities, Row},
+    ledger::Loss,
+    profile::{Estimate, Flow, Measure, Row},
     recorder::Recorder,
     symbols::{Frame, Symbols},
 };
@@ -58,30 +59,11 @@ pub struct HeapReport {
     /// Records behind all this.
     pub records: u64,
     /// What is missing.
-    pub lost: LostReport,
+    pub lost: Loss,
     /// Who asked, those that hold most first.
     pub sites: Vec<SiteReport>,
     /// Sites that are not listed.
     pub more_sites: usize,
-}
-
-/// What is missing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LostReport {
-    /// Blocks and mappings that found no room in a ring; they are in no number.
-    pub blocks: u64,
-    /// Blocks given back that found no room: they are shown as held.
-    pub frees: u64,
-    /// Samples that the target could not remember.
-    pub samples: u64,
-    /// Blocks beyond what heapattach holds.
-    pub beyond_limit: u64,
-    /// Stacks without room.
-    pub stacks: u64,
-    /// Records that were never finished or make no sense.
-    pub torn: u64,
-    /// Blocks that must have been given back unseen.
-    pub missed_frees: u64,
 }
 
 /// One place that asks for memory.
@@ -204,7 +186,7 @@ pub fn heap_report(
         mapped: profile.pages().mapped,
         mapped_live: profile.pages().live,
         records: total.samples(Flow::Allocated),
-        lost: lost_report(recorder, lost),
+        lost: recorder.loss(lost),
         more_sites: sites.len().saturating_sub(SITES),
         sites: sites
             .iter()
@@ -255,19 +237,6 @@ impl Causes<'_> {
             frames.iter().map(call).collect()
         });
         Rc::clone(calls)
-    }
-}
-
-fn lost_report(recorder: &Recorder, lost: Lost) -> LostReport {
-    let Oddities { missed_frees, blocks_beyond_limit, .. } = recorder.profile().oddities();
-    LostReport {
-        blocks: lost.blocks,
-        frees: lost.frees,
-        samples: lost.samples,
-        stacks: lost.stacks,
-        beyond_limit: blocks_beyond_limit,
-        torn: recorder.records.torn(),
-        missed_frees,
     }
 }
 

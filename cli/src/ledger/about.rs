@@ -45,7 +45,7 @@ pub struct About {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Loss {
-    /// Blocks and mappings that found no room in a ring.
+    /// Blocks and mappings that found no room in a ring; they are in no number.
     pub blocks: u64,
     /// Blocks given back that found no room: they are shown as held.
     pub frees: u64,

@@ -1,0 +1,77 @@
+//! Recordings that must not grow.
+
+use std::fs;
+
+use super::session::{Session, blocks, second, window};
+use crate::{
+    ledger::{Metric, Moment},
+    recording::{Mark, Recording, block::Content},
+    symbols::folder::Folder,
+};
+
+#[test]
+fn a_recording_that_grows_too_large_keeps_its_sums() {
+    let folder = Folder::new("large");
+    let path = folder.0.join("a");
+    let mut session = Session::new(&path, 1 << 16);
+    let (mut random, mut held) = (1_u64, 0);
+    for number in 0..200_000 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        session.now = number / 10;
+        let block = random >> 48;
+        if random >> 40 & 1 == 0 {
+            session.free(block);
+        } else {
+            session.free(block);
+            session.allocate(0, block, random >> 20 & 0xfff);
+            held += 1;
+        }
+        session.keep_up();
+    }
+    session.finish();
+    let length = fs::metadata(&path).unwrap().len();
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!(blocks(&recording.ledger(None), Metric::Allocated), f64::from(held));
+    assert!(length < 3 << 16, "{length} bytes");
+    // Of a time whose events had to go there are the sums up to a snapshot, and it is said.
+    let early = recording.ledger(window(0, 1));
+    assert!(early.about.blind.iter().any(|what| what.contains("make room")), "{:?}", early.about);
+    assert!(blocks(&early, Metric::Allocated) <= f64::from(held));
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing is left beside it");
+}
+
+#[test]
+fn a_session_of_days_stays_as_small_as_it_may_be_and_says_how_rough_it_is() {
+    const LIMIT: u64 = 1 << 16;
+    let folder = Folder::new("days");
+    let path = folder.0.join("a");
+    let mut session = Session::new(&path, LIMIT);
+    let (mut random, mut held) = (1_u64, 0);
+    // Three days; a moment and a mark each minute, what happens fills the file every few hours.
+    for minute in 0..3 * 24 * 60 {
+        session.now = minute * 60 * second();
+        for _ in 0..40 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            session.allocate(0, random >> 40, random >> 20 & 0xffff);
+            held += 1;
+        }
+        let at_ms = minute * 60_000;
+        session.scribe.moment(Moment { at_ms, ..Moment::default() });
+        session.scribe.mark(Mark { at_ms, why: "it is time".to_owned() });
+        session.keep_up();
+        assert!(fs::metadata(&path).unwrap().len() < 4 * LIMIT, "minute {minute}");
+    }
+    session.finish();
+    assert!(fs::metadata(&path).unwrap().len() < 3 * LIMIT);
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!(blocks(&recording.ledger(None), Metric::Allocated), f64::from(held));
+    let snapshots = recording.course.iter().filter(|(_, p)| p.content == Content::Snapshot).count();
+    assert!((4..=80).contains(&snapshots), "{snapshots} snapshots");
+    let (moments, marks) = (recording.moments().len(), recording.marks().len());
+    assert!((1000..4000).contains(&moments) && (1000..4000).contains(&marks), "{moments} {marks}");
+    let first_day = recording.ledger(window(0, 24 * 3600));
+    let said = first_day.about.blind.iter().find(|what| what.contains("apart there"));
+    assert!(said.is_some(), "{:?}", first_day.about.blind);
+    let share = blocks(&first_day, Metric::Allocated) / f64::from(held);
+    assert!((0.1..0.34).contains(&share), "a third of the time, or somewhat less: {share}");
+}
