@@ -38,7 +38,7 @@ pub fn heading(args: &SessionArgs, report: &Report, every: u64) -> Heading {
         temporary_ms: u64::try_from(TEMPORARY.as_millis()).unwrap_or(u64::MAX),
         ..About::default()
     };
-    Heading { about, hide_frames: args.hide_frames.clone(), ..Heading::default() }
+    Heading { about, hide_frames: args.hooks.hide_frames.clone(), ..Heading::default() }
 }
 
 /// What is known at the end.

@@ -204,7 +204,7 @@ fn run_target(line: &mut Line, target: &Target, args: &CheckArgs, report: &mut R
 
 fn options(args: &CheckArgs) -> Options {
     Options {
-        mode: args.hooks.into(),
+        mode: args.hooks.hooks.into(),
         max_memory: 0,
         interval: 1,
         ring_bits: RING_BITS,
@@ -212,9 +212,9 @@ fn options(args: &CheckArgs) -> Options {
         pages: false,
         tables: true,
         copies: false,
-        most_frames: args.max_depth,
+        most_frames: args.hooks.max_depth,
         verify: 0,
-        asked: Asked::new(args.hook.clone(), demangle::demangle),
+        asked: Asked::new(args.hooks.hook.clone(), demangle::demangle),
         python: Wish::Auto,
         loader: Loader::Map,
         force: false,
@@ -464,7 +464,7 @@ impl<'a> Inspection<'a> {
         report: &mut Report,
     ) {
         self.symbols.note_generated();
-        let hidden = Hidden::new(&self.args.hide_frames);
+        let hidden = Hidden::new(&self.args.hooks.hide_frames);
         let mut check = CheckReport::of(&seen.checked, recorder, &mut self.symbols, &hidden);
         check.at = end.name().to_owned();
         check.is_complete = self.is_complete(session);

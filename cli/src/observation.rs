@@ -144,7 +144,7 @@ impl Record {
                 line.send(&Message::Fetching(progress.to_owned()));
                 line.listen(target, Duration::ZERO).is_none()
             });
-            let hidden = Hidden::new(&args.hide_frames);
+            let hidden = Hidden::new(&args.hooks.hide_frames);
             report.heap = heap_report(session, &recorder, &mut self.symbols, &hidden, counts.lost);
             report.interpreter =
                 interpreter_report(session, &recorder, &self.symbols, &self.circumstances);

@@ -281,7 +281,7 @@ pub fn wait_for_end(line: &mut Line, target: &Target) -> Option<ExitReport> {
 pub fn options(args: &SessionArgs) -> Options {
     let default_bits = if args.interval() <= 1 { 15 } else { 11 };
     Options {
-        mode: args.hooks.into(),
+        mode: args.hooks.hooks.into(),
         max_memory: args.max_memory.unwrap_or(0),
         interval: args.interval(),
         ring_bits: args.ring.unwrap_or(default_bits),
@@ -289,11 +289,11 @@ pub fn options(args: &SessionArgs) -> Options {
         pages: !args.no_mmap,
         tables: args.unwind != Unwind::FramePointer,
         copies: args.unwind == Unwind::Copy,
-        most_frames: args.max_depth,
+        most_frames: args.hooks.max_depth,
         verify: args.verify,
         loader: Loader::Map,
         force: false,
-        asked: Asked::new(args.hook.clone(), demangle::demangle),
+        asked: Asked::new(args.hooks.hook.clone(), demangle::demangle),
         python: args.python.into(),
     }
 }

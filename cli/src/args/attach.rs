@@ -1,0 +1,45 @@
+//! `heapattach -p PID`.
+
+use clap::{Args, ValueEnum};
+use heapattach_injector::loader::Loader;
+
+use super::session::SessionArgs;
+use crate::which::WhichArgs;
+
+/// `heapattach -p PID`.
+#[derive(Clone, Debug, Args)]
+pub struct AttachArgs {
+    /// To which.
+    #[command(flatten)]
+    pub which: WhichArgs,
+    /// How it is done.
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// How the hooks get into the process: `map` is the default because a thread that is made to
+    /// load a library may stand where that is a deadlock; `dlopen` waits for one that does not
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub loader: LoaderArg,
+    /// Attach although a seccomp filter cannot be suspended, or binds the process's own loader
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// The value of `--loader`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LoaderArg {
+    /// Mapped from outside, by a few system calls
+    #[default]
+    Map,
+    /// Loaded by the process itself, at the entry of an allocation function: a shared object that
+    /// its loader and debuggers know
+    Dlopen,
+}
+
+impl From<LoaderArg> for Loader {
+    fn from(arg: LoaderArg) -> Self {
+        match arg {
+            LoaderArg::Map => Self::Map,
+            LoaderArg::Dlopen => Self::Dlopen,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Where to hook, and how much of a stack is told: the same for a session and for a check.
+
+use clap::{Args, ValueEnum};
+use heapattach_abi::stacks::USUAL_FRAMES;
+use heapattach_injector::{asked, functions::Function, plan::HookMode};
+
+/// How functions are hooked, and what is told of their callers.
+#[derive(Clone, Debug, Args)]
+pub struct HookArgs {
+    /// Where to hook: `entry` changes the first bytes of functions and misses no caller, `slots`
+    /// changes only the words that modules call through
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub hooks: HookArg,
+    /// Hook a function of the program's own: its symbol, its name in the source, or its address in the
+    /// program's file; FORM is malloc, calloc, realloc, memalign, free, alloc:size=argN,
+    /// alloc:size=argN*argM, realloc:ptr=argN,size=argM or free:ptr=argN. It must not throw
+    #[arg(long, value_name = "FUNCTION=FORM", value_parser = asked::parse)]
+    pub hook: Vec<Function>,
+    /// Frames of a stack that are recorded, at most 255
+    #[arg(
+        long,
+        value_name = "FRAMES",
+        default_value_t = USUAL_FRAMES,
+        value_parser = clap::value_parser!(u32).range(1..=255),
+        allow_hyphen_values = true
+    )]
+    pub max_depth: u32,
+    /// Look past functions with such names for who asked for memory, `*` being any text; adds to
+    /// the built-in list of allocators, which `none` switches off
+    #[arg(long, value_name = "GLOB", value_delimiter = ',')]
+    pub hide_frames: Vec<String>,
+}
+
+/// The value of `--hooks`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum HookArg {
+    /// Entries where that is proved safe, slots elsewhere
+    #[default]
+    Auto,
+    /// Slots only: no code is changed
+    Slots,
+    /// Entries only: what cannot be patched safely is not hooked
+    Entry,
+}
+
+impl From<HookArg> for HookMode {
+    fn from(arg: HookArg) -> Self {
+        match arg {
+            HookArg::Auto => Self::Auto,
+            HookArg::Slots => Self::Slots,
+            HookArg::Entry => Self::Entry,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::args::Cli;
+
+    #[test]
+    fn patterns_of_frames_add_up() {
+        let line = ["heapattach", "-p", "1", "--hide-frames", "a::*,b", "--hide-frames", "none"];
+        let cli = Cli::try_parse_from(line).unwrap();
+        assert_eq!(cli.attach.session.hooks.hide_frames, ["a::*", "b", "none"]);
+    }
+}

@@ -1,0 +1,50 @@
+//! When a program that is started is checked.
+
+use nix::sys::signal::Signal;
+
+/// The value of `--at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// When the program ends.
+    Exit,
+    /// When it calls `exit`, or returns from `main`.
+    ExitStart,
+    /// When it is sent this signal.
+    Signal(i32),
+}
+
+/// Reads the value of `--at`.
+///
+/// # Errors
+/// With what is wrong with it.
+pub fn parse(text: &str) -> Result<Moment, String> {
+    let (when, name) = text.split_once(':').unwrap_or((text, "USR2"));
+    match when {
+        "exit" if !text.contains(':') => Ok(Moment::Exit),
+        "exit-start" if !text.contains(':') => Ok(Moment::ExitStart),
+        "signal" => {
+            let signal: Signal = format!("SIG{}", name.trim_start_matches("SIG"))
+                .parse()
+                .map_err(|_| format!("`{name}` is no signal"))?;
+            Ok(Moment::Signal(signal as i32))
+        }
+        _ => Err(format!("`{text}` is not exit, exit-start or signal")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_an_end_or_a_signal() {
+        assert_eq!(parse("exit"), Ok(Moment::Exit));
+        assert_eq!(parse("exit-start"), Ok(Moment::ExitStart));
+        for text in ["signal", "signal:USR2", "signal:SIGUSR2"] {
+            assert_eq!(parse(text), Ok(Moment::Signal(Signal::SIGUSR2 as i32)));
+        }
+        for text in ["", "exit:USR2", "signal:", "signal:NONE", "end"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

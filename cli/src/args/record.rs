@@ -1,0 +1,74 @@
+//! How a session is written down.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+
+use crate::quantity::{parse_duration, parse_size};
+
+/// How a session is written down.
+#[derive(Clone, Debug, Args)]
+pub struct RecordArgs {
+    /// Record the session into a new file [default: NAME.PID.heapattach here; none with --json]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Leave no file behind
+    #[arg(long, conflicts_with = "output")]
+    pub no_record: bool,
+    /// Leave the command line of the process out of the recording
+    #[arg(long)]
+    pub redact: bool,
+    /// Leave names out of the recording: who reads it needs the files of the same builds
+    #[arg(long)]
+    pub no_symbols: bool,
+    /// About how large the file may become; then sums take the place of what happened until then
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "256MiB",
+        value_parser = parse_file_size,
+        allow_hyphen_values = true
+    )]
+    pub max_size: u64,
+    /// Mark a moment in the recording so often, to look at or to compare later
+    #[arg(long, value_name = "TIME", value_parser = parse_period, allow_hyphen_values = true)]
+    pub snapshot_every: Option<Duration>,
+    /// Mark a moment whenever so much more is held than at the last of these
+    #[arg(long, value_name = "SIZE", value_parser = parse_growth, allow_hyphen_values = true)]
+    pub dump_on_growth: Option<u64>,
+    /// Mark a moment whenever more is held than ever before, by a tenth
+    #[arg(long)]
+    pub dump_on_peak: bool,
+    /// Print who holds most again and again while counting goes on [default: every 5s]
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "5s",
+        value_parser = parse_period,
+        conflicts_with = "json"
+    )]
+    pub follow: Option<Duration>,
+}
+
+/// A smaller file could not even hold what there is to say of a session without events.
+const LEAST_FILE: u64 = 1 << 20;
+
+/// More often is no moment to look at.
+const LEAST_PERIOD: Duration = Duration::from_millis(100);
+
+fn parse_file_size(text: &str) -> Result<u64, String> {
+    let size = parse_size(text)?;
+    (size >= LEAST_FILE).then_some(size).ok_or_else(|| format!("`{text}` is less than 1MiB"))
+}
+
+fn parse_period(text: &str) -> Result<Duration, String> {
+    let period = parse_duration(text)?;
+    (period >= LEAST_PERIOD).then_some(period).ok_or_else(|| format!("`{text}` is less than 100ms"))
+}
+
+fn parse_growth(text: &str) -> Result<u64, String> {
+    let size = parse_size(text)?;
+    (size > 0).then_some(size).ok_or_else(|| format!("`{text}` is no growth"))
+}

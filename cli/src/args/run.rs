@@ -1,0 +1,32 @@
+//! `heapattach run`.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::Args;
+
+use super::session::SessionArgs;
+
+const RUN: &str = "\
+Examples:
+  heapattach run -- ./server --port 80
+  heapattach run --all --report heap.txt -- make test      every block, exactly
+  heapattach run --follow-forks -- nginx -g 'daemon off;'  every process that it forks, too";
+
+/// `heapattach run`.
+#[derive(Clone, Debug, Args)]
+#[command(before_help = RUN)]
+pub struct RunArgs {
+    /// How it is done.
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// Stop looking when the program execs another, and do not trace it while it runs: a debugger
+    /// can be attached to it then
+    #[arg(long, conflicts_with = "follow_forks")]
+    pub no_follow_exec: bool,
+    /// Write the report there instead of to standard error
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+}
