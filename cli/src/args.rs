@@ -13,6 +13,7 @@ use crate::{
     check::RootKind,
     look::{DiffArgs, ReportArgs},
     quantity::{parse_duration, parse_size},
+    root_arg,
     which::WhichArgs,
 };
 
@@ -315,7 +316,7 @@ pub struct CheckArgs {
     )]
     pub max_pause: Duration,
     /// Where pointers count [default: everywhere]
-    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    #[arg(long, value_parser = root_arg::parser(), value_name = "KIND", value_delimiter = ',')]
     pub roots: Vec<RootKind>,
     /// Where to hook
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
