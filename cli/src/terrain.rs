@@ -3,7 +3,7 @@
 
 use heapattach_injector::{
     event::StackId,
-    snapshot::{self, Area, Holder, Image, Scene},
+    snapshot::{self, Area, Image, Scene},
 };
 
 use crate::{
@@ -52,8 +52,7 @@ pub fn layout(
         true => loaders(scene, recorder, blocks),
         false => Vec::new(),
     };
-    let root = |holder: Holder| {
-        let kind = kind(holder);
+    let root = |kind: RootKind| {
         // What is in no block of a heap that is known as a whole is the allocator's own.
         let means_nothing = kind == RootKind::Heap && is_complete;
         (wanted.has(kind) && !means_nothing).then_some(kind)
@@ -68,18 +67,5 @@ pub fn layout(
         pointers: scene.pointers.iter().filter_map(pointer).chain(loaders).collect(),
         code: scene.code.clone(),
         files: scene.files.clone(),
-    }
-}
-
-fn kind(holder: Holder) -> RootKind {
-    match holder {
-        Holder::Registers => RootKind::Registers,
-        Holder::Stacks => RootKind::Stacks,
-        Holder::Tls => RootKind::Tls,
-        Holder::Globals => RootKind::Globals,
-        Holder::Mapped => RootKind::Mapped,
-        Holder::Shared => RootKind::Shared,
-        Holder::Heap => RootKind::Heap,
-        Holder::Kernel => RootKind::Kernel,
     }
 }

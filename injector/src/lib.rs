@@ -53,6 +53,7 @@ pub mod python;
 pub mod quiet;
 pub mod remote_call;
 pub mod ring;
+pub mod root;
 pub mod rseq;
 pub mod session;
 pub mod shared;

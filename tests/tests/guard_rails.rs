@@ -191,10 +191,16 @@ fn a_target_whose_cgroup_is_nearly_full_is_left_alone() {
     };
     let Some(mut fixture) = steady() else { return };
     group.take(fixture.pid()).expect("our own group");
-    group.limit(group.used() + group.used() / 100);
     let before = Before::of(&mut fixture);
-    let outcome = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).run().expect(REFUSED);
-    let talk = outcome.stderr;
+    // The kernel may find something to take away from a group that comes to its limit.
+    let turns = std::iter::repeat_with(|| {
+        let limit = group.used() + group.used() / 100;
+        group.limit(limit);
+        let outcome = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).run();
+        (outcome, group.used() * 100 >= limit * 98)
+    });
+    let (outcome, _) = turns.take(10).find(|(_, is_full)| *is_full).expect("a full group");
+    let talk = outcome.expect(REFUSED).stderr;
     assert!(talk.contains("cgroup uses") && talk.contains("untouched"), "{talk}");
     before.assert_equal(&mut fixture, "after a refusal");
     group.limit(8 * group.used());

@@ -8,7 +8,7 @@ use super::{
     hooks::HookArgs,
     moment::{self, Moment},
 };
-use crate::{check::RootKind, quantity::parse_duration};
+use crate::{check::RootKind, quantity::parse_duration, root_arg};
 
 const CHECK: &str = "\
 Examples:
@@ -50,7 +50,7 @@ pub struct CheckArgs {
     )]
     pub max_pause: Duration,
     /// Where pointers count [default: everywhere]
-    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    #[arg(long, value_parser = root_arg::parser(), value_name = "KIND", value_delimiter = ',')]
     pub roots: Vec<RootKind>,
     /// Where it is hooked, and what is told of a call.
     #[command(flatten)]

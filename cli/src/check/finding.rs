@@ -9,7 +9,7 @@ use super::{
     fold::Folded,
     graph::Graph,
     mark::Mark,
-    root::{RootKind, RootSet},
+    {RootKind, RootSet},
 };
 
 /// How a block is lost.

@@ -4,7 +4,7 @@
 use super::{
     blocks::{Blocks, Hit},
     memory::{Layout, Memory},
-    root::{RootKind, RootSet},
+    {RootKind, RootSet},
 };
 
 /// So much memory is read at once.

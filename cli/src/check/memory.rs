@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::root::RootKind;
+use super::RootKind;
 
 /// Memory as it was at one moment.
 pub trait Memory {

@@ -16,7 +16,6 @@ mod graph;
 mod inside;
 mod mark;
 mod memory;
-mod root;
 
 #[cfg(test)]
 mod image;
@@ -29,8 +28,8 @@ mod speed;
 
 pub use blocks::{Block, Blocks};
 pub use finding::{Amount, Finding, Findings, Kind};
+pub use heapattach_injector::root::{RootKind, RootSet};
 pub use memory::{Layout, Memory, Piece, Pointer};
-pub use root::{RootKind, RootSet};
 
 use graph::Graph;
 use inside::Inside;

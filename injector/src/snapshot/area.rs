@@ -2,30 +2,9 @@
 
 use std::ops::Range;
 
-use crate::{addr::RemoteAddr, proc::maps::Mapping};
+use crate::{addr::RemoteAddr, proc::maps::Mapping, root::RootKind};
 
 use super::thread::Thread;
-
-/// What holds a pointer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holder {
-    /// A register.
-    Registers,
-    /// The stack of a thread.
-    Stacks,
-    /// Thread-local variables, and what the C library keeps for a thread.
-    Tls,
-    /// Variables of a module.
-    Globals,
-    /// Private memory that is none of these.
-    Mapped,
-    /// Memory shared with other processes.
-    Shared,
-    /// The heap of the C library.
-    Heap,
-    /// The kernel.
-    Kernel,
-}
 
 /// A range of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +12,7 @@ pub struct Area {
     /// Where.
     pub range: Range<u64>,
     /// What pointers in it are.
-    pub holder: Holder,
+    pub holder: RootKind,
 }
 
 /// A pointer that was not found by looking through memory.
@@ -42,7 +21,7 @@ pub struct Pointer {
     /// Where it leads.
     pub word: u64,
     /// Where it was found.
-    pub holder: Holder,
+    pub holder: RootKind,
     /// Whether it means the whole block, wherever it leads into it.
     pub is_whole: bool,
 }
@@ -79,28 +58,28 @@ pub fn areas(maps: &[Mapping<'_>], known: &Known<'_>) -> Vec<Area> {
             continue;
         }
         let holder = match holder(mapping, known) {
-            Some(Holder::Mapped) if follows_module => Holder::Globals,
+            Some(RootKind::Mapped) if follows_module => RootKind::Globals,
             Some(holder) => holder,
             None => continue,
         };
         let first = areas.len();
         areas.push(Area { range: range.clone(), holder });
-        if holder == Holder::Mapped {
+        if holder == RootKind::Mapped {
             for heap in known.heaps {
-                paint(&mut areas, first, heap, Some(Holder::Heap));
+                paint(&mut areas, first, heap, Some(RootKind::Heap));
             }
         }
         for idle in known.idle_stacks {
             paint(&mut areas, first, idle, None);
         }
-        if holder != Holder::Heap {
+        if holder != RootKind::Heap {
             paint_stacks(&mut areas, first, mapping, known);
         }
         for thread in known.threads {
             let start = thread.pointer.saturating_sub(known.tls);
             let end = thread.pointer.saturating_add(THREAD_RECORD);
             // On a thread's own stack the record is the last there is.
-            paint(&mut areas, first, &(start..end), Some(Holder::Tls));
+            paint(&mut areas, first, &(start..end), Some(RootKind::Tls));
         }
         for hidden in known.hidden {
             paint(&mut areas, first, hidden, None);
@@ -110,29 +89,29 @@ pub fn areas(maps: &[Mapping<'_>], known: &Known<'_>) -> Vec<Area> {
 }
 
 /// What a mapping is; `None` for what is not looked at.
-fn holder(mapping: &Mapping<'_>, known: &Known<'_>) -> Option<Holder> {
+fn holder(mapping: &Mapping<'_>, known: &Known<'_>) -> Option<RootKind> {
     let label = mapping.label().as_encoded_bytes();
     if mapping.shared {
-        return is_memory(label).then_some(Holder::Shared);
+        return is_memory(label).then_some(RootKind::Shared);
     }
     if label.starts_with(b"[v") || is_device(mapping) {
         return None;
     }
     if label == b"[heap]" {
-        return Some(Holder::Heap);
+        return Some(RootKind::Heap);
     }
     let has = |at: u64| mapping.range.contains(&RemoteAddr::new(at));
     let is_stack = |thread: &Thread| thread.is_on_own_stack(mapping);
     if label == b"[stack]" || known.threads.iter().any(|t| is_stack(t) && has(t.pointer)) {
-        return Some(Holder::Stacks);
+        return Some(RootKind::Stacks);
     }
-    Some(if mapping.inode != 0 { Holder::Globals } else { Holder::Mapped })
+    Some(if mapping.inode != 0 { RootKind::Globals } else { RootKind::Mapped })
 }
 
 /// Of a stack that a thread runs on, only what is above its stack pointer means anything.
 fn paint_stacks(areas: &mut Vec<Area>, first: usize, mapping: &Mapping<'_>, known: &Known<'_>) {
     let inside = |at: u64| mapping.range.contains(&RemoteAddr::new(at));
-    let is_whole_stack = areas.get(first).is_some_and(|area| area.holder == Holder::Stacks);
+    let is_whole_stack = areas.get(first).is_some_and(|area| area.holder == RootKind::Stacks);
     let here = known.threads.iter().filter(|thread| inside(thread.stack));
     let start = mapping.range.start.get();
     match here.map(|thread| thread.stack).min() {
@@ -145,7 +124,7 @@ fn paint_stacks(areas: &mut Vec<Area>, first: usize, mapping: &Mapping<'_>, know
 }
 
 /// Gives a part of the areas from `first` on to another holder, or to nobody.
-fn paint(areas: &mut Vec<Area>, first: usize, part: &Range<u64>, holder: Option<Holder>) {
+fn paint(areas: &mut Vec<Area>, first: usize, part: &Range<u64>, holder: Option<RootKind>) {
     let old: Vec<Area> = areas.drain(first..).collect();
     for area in old {
         let start = part.start.max(area.range.start);
@@ -197,7 +176,7 @@ mod tests {
         7f0000400000-7f0000402000 rw-p 0 0:0 0 \n\
         7fff00000000-7fff00010000 rw-p 0 0:0 0 [stack]\n";
 
-    fn find(known: &Known<'_>, at: u64) -> Option<Holder> {
+    fn find(known: &Known<'_>, at: u64) -> Option<RootKind> {
         let maps = parse(MAPS).unwrap();
         let areas = areas(&maps, known);
         assert!(areas.is_sorted_by(|a, b| a.range.end <= b.range.start), "{areas:?}");
@@ -209,14 +188,14 @@ mod tests {
         let known = Known::default();
         let expected = [
             (0x40_0000, None),
-            (0x40_1000, Some(Holder::Globals)),
-            (0x40_3fff, Some(Holder::Globals)),
-            (0x60_0000, Some(Holder::Heap)),
+            (0x40_1000, Some(RootKind::Globals)),
+            (0x40_3fff, Some(RootKind::Globals)),
+            (0x60_0000, Some(RootKind::Heap)),
             (0x7f00_0000_0000, None),
-            (0x7f00_0000_1000, Some(Holder::Mapped)),
-            (0x7f00_0020_0000, Some(Holder::Shared)),
+            (0x7f00_0000_1000, Some(RootKind::Mapped)),
+            (0x7f00_0020_0000, Some(RootKind::Shared)),
             (0x7f00_0030_0000, None),
-            (0x7fff_0000_0000, Some(Holder::Stacks)),
+            (0x7fff_0000_0000, Some(RootKind::Stacks)),
         ];
         for (at, holder) in expected {
             assert_eq!(find(&known, at), holder, "{at:#x}");
@@ -232,14 +211,14 @@ mod tests {
         let known = Known { threads: &threads, tls: 0x100, ..Known::default() };
         let expected = [
             (0x7fff_0000_7f7f, None),
-            (0x7fff_0000_7f80, Some(Holder::Stacks)),
+            (0x7fff_0000_7f80, Some(RootKind::Stacks)),
             (0x7f00_0007_ff7f, None),
-            (0x7f00_0007_ff80, Some(Holder::Stacks)),
-            (0x7f00_0010_05ff, Some(Holder::Stacks)),
-            (0x7f00_0010_0600, Some(Holder::Tls)),
-            (0x7f00_0010_0fff, Some(Holder::Tls)),
-            (0x7f00_0040_0700, Some(Holder::Tls)),
-            (0x7f00_0040_1fff, Some(Holder::Mapped)),
+            (0x7f00_0007_ff80, Some(RootKind::Stacks)),
+            (0x7f00_0010_05ff, Some(RootKind::Stacks)),
+            (0x7f00_0010_0600, Some(RootKind::Tls)),
+            (0x7f00_0010_0fff, Some(RootKind::Tls)),
+            (0x7f00_0040_0700, Some(RootKind::Tls)),
+            (0x7f00_0040_1fff, Some(RootKind::Mapped)),
         ];
         for (at, holder) in expected {
             assert_eq!(find(&known, at), holder, "{at:#x}");
@@ -250,8 +229,8 @@ mod tests {
     fn a_stack_that_its_thread_has_left_is_looked_at_whole() {
         let threads = [Thread { stack: 0x60_8000, pointer: 0x7f00_0010_0700 }];
         let known = Known { threads: &threads, tls: 0x100, ..Known::default() };
-        assert_eq!(find(&known, 0x7f00_0000_1000), Some(Holder::Stacks));
-        assert_eq!(find(&known, 0x60_0000), Some(Holder::Heap));
+        assert_eq!(find(&known, 0x7f00_0000_1000), Some(RootKind::Stacks));
+        assert_eq!(find(&known, 0x60_0000), Some(RootKind::Heap));
     }
 
     #[test]
@@ -260,8 +239,8 @@ mod tests {
         let (idle_stacks, hidden) = (slice::from_ref(&idle), slice::from_ref(&hidden));
         let known = Known { idle_stacks, hidden, ..Known::default() };
         assert_eq!(find(&known, 0x7f00_0005_0000), None);
-        assert_eq!(find(&known, 0x40_17ff), Some(Holder::Globals));
+        assert_eq!(find(&known, 0x40_17ff), Some(RootKind::Globals));
         assert_eq!(find(&known, 0x40_1800), None);
-        assert_eq!(find(&known, 0x40_2800), Some(Holder::Globals));
+        assert_eq!(find(&known, 0x40_2800), Some(RootKind::Globals));
     }
 }

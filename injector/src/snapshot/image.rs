@@ -15,11 +15,12 @@ use crate::{
     addr::RemoteAddr,
     home::{Home, PAGE},
     memory::Memory,
+    root::RootKind,
     stopped::Stopped,
     target::Target,
 };
 
-use super::{area::Holder, clone::Clone, scene::Scene};
+use super::{clone::Clone, scene::Scene};
 
 /// How the moment is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +107,7 @@ impl<'t> Image<'t> {
     ) -> Result<(), SnapshotError> {
         let areas = scene.areas.iter();
         let areas: Vec<_> =
-            areas.filter(|a| a.holder == Holder::Shared || is_wanted(&a.range)).collect();
+            areas.filter(|a| a.holder == RootKind::Shared || is_wanted(&a.range)).collect();
         let bytes = areas.iter().map(|area| area.range.end - area.range.start).sum();
         let available = available_memory();
         if bytes > available {

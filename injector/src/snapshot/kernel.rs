@@ -2,7 +2,9 @@
 //! back with an event. Pure parsers; what the kernel does not show (io_uring, alternate signal
 //! stacks, messages in pipes) is not here.
 
-use super::area::{Holder, Pointer};
+use crate::root::RootKind;
+
+use super::area::Pointer;
 
 /// What epoll gives back, out of the `fdinfo` of its descriptor.
 pub fn epoll(text: &[u8]) -> Vec<Pointer> {
@@ -27,7 +29,7 @@ fn pointer(text: &[u8]) -> Option<Pointer> {
     let text = str::from_utf8(text).ok()?.trim_start();
     let digits = text.split(|c: char| !c.is_ascii_hexdigit()).next()?;
     let word = u64::from_str_radix(digits, 16).ok().filter(|&word| word != 0)?;
-    Some(Pointer { word, holder: Holder::Kernel, is_whole: false })
+    Some(Pointer { word, holder: RootKind::Kernel, is_whole: false })
 }
 
 #[cfg(test)]

@@ -17,6 +17,6 @@ mod presence;
 mod scene;
 mod thread;
 
-pub use area::{Area, Holder, Pointer};
+pub use area::{Area, Pointer};
 pub use image::{Image, Method, SnapshotError};
 pub use scene::Scene;

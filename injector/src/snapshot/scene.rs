@@ -12,11 +12,12 @@ use crate::{
         maps::{self, Mapping},
     },
     ptrace,
+    root::RootKind,
     stopped::{Stopped, insist},
 };
 
 use super::{
-    area::{Area, Holder, Known, Pointer, areas},
+    area::{Area, Known, Pointer, areas},
     arena::{self, HEAP_STEP},
     kernel,
     presence::Presence,
@@ -164,7 +165,7 @@ fn loader<'m, 'a>(
 fn written(process: &Process, areas: Vec<Area>) -> Vec<Area> {
     let presence = Presence::of(process);
     let cut = |area: Area| {
-        if area.holder == Holder::Shared {
+        if area.holder == RootKind::Shared {
             return vec![area];
         }
         let parts = presence.written(&area.range).into_iter();

@@ -5,9 +5,10 @@ use crate::{
     arch::{self, Registers},
     memory::Memory,
     proc::maps::Mapping,
+    root::RootKind,
 };
 
-use super::area::{Holder, Pointer};
+use super::area::Pointer;
 
 /// How far below the end of a stack the C library's record of its thread can begin.
 const RECORD_REACH: u64 = 64 << 10;
@@ -52,10 +53,10 @@ pub fn pointers(registers: &Registers, vectors: &[u8]) -> Vec<Pointer> {
     let words = words.iter().map(|word| u64::from_le_bytes(*word));
     let held = arch::words(registers).into_iter().chain(words).filter(|&word| word != 0);
     let mut pointers: Vec<Pointer> =
-        held.map(|word| Pointer { word, holder: Holder::Registers, is_whole: false }).collect();
+        held.map(|word| Pointer { word, holder: RootKind::Registers, is_whole: false }).collect();
     // A stack that was allocated belongs to whoever runs on it.
     let word = arch::stack_pointer(registers).get();
-    pointers.push(Pointer { word, holder: Holder::Stacks, is_whole: true });
+    pointers.push(Pointer { word, holder: RootKind::Stacks, is_whole: true });
     pointers
 }
 
@@ -63,7 +64,7 @@ pub fn pointers(registers: &Registers, vectors: &[u8]) -> Vec<Pointer> {
 pub fn dynamic_tls(memory: &Memory, record: u64) -> Option<Pointer> {
     let at = RemoteAddr::new(record).checked_add(8)?;
     let word = memory.word(at).ok().filter(|&word| word != 0)?;
-    Some(Pointer { word, holder: Holder::Tls, is_whole: true })
+    Some(Pointer { word, holder: RootKind::Tls, is_whole: true })
 }
 
 /// The C library's record of a thread at the end of a stack, if one is there: it has its own

@@ -1,0 +1,66 @@
+//! From what was seen to the report.
+
+use heapattach_injector::{counts::Lost, session::Session};
+
+use crate::{
+    check_report::CheckReport, exit::Exit, hidden::Hidden, recorder::Recorder, report::Report,
+};
+
+use super::{Inspection, end::End, sight::Seen};
+
+impl Inspection<'_> {
+    /// Writes down what was found.
+    pub(super) fn conclude(
+        &mut self,
+        session: &Session<'_>,
+        end: End,
+        recorder: &Recorder,
+        seen: Seen,
+        lost: Lost,
+        report: &mut Report,
+    ) {
+        self.symbols.note_generated();
+        let hidden = Hidden::new(&self.args.hooks.hide_frames);
+        let mut check = CheckReport::of(&seen.checked, recorder, &mut self.symbols, &hidden);
+        check.at = end.name().to_owned();
+        check.is_complete = self.is_complete(session);
+        check.look = seen.look;
+        check.blind = seen.scene.blind;
+        check.doubts.extend(seen.doubts);
+        check.doubts.extend(missing(recorder, lost));
+        if seen.scene.unread_threads > 0 {
+            let many = seen.scene.unread_threads;
+            check.doubts.push(format!("the vector registers of {many} threads could not be read"));
+        }
+        if check.look.unreadable_pages > 0 {
+            let many = check.look.unreadable_pages;
+            check.blind.push(format!("{many} pages could not be read"));
+        }
+        report.missing_symbols = self.symbols.missing();
+        report.status = if !check.doubts.is_empty() {
+            Exit::Incomplete.code()
+        } else if check.lost().blocks > 0 {
+            self.args.error_exitcode
+        } else {
+            report.status
+        };
+        if report.target == "altered" {
+            report.status = Exit::Left.code();
+        }
+        report.check = Some(check);
+    }
+}
+
+/// What records are missing, in words.
+fn missing(recorder: &Recorder, lost: Lost) -> Vec<String> {
+    let odd = recorder.profile().oddities();
+    let numbers = [
+        (lost.blocks, "blocks were not recorded: their rings were full"),
+        (lost.frees, "frees were not recorded: their rings were full"),
+        (recorder.records.torn(), "records were never finished"),
+        (odd.missed_frees, "frees were missed"),
+        (odd.blocks_beyond_limit, "blocks found no room"),
+    ];
+    let told = numbers.into_iter().filter(|(number, _)| *number > 0);
+    told.map(|(number, what)| format!("{number} {what}")).collect()
+}

@@ -1,0 +1,125 @@
+//! What is seen of the target while it stands still, and what that leaves unsaid.
+
+use std::time::{Duration, Instant};
+
+use heapattach_injector::{
+    keeper::Keeper,
+    plan::Way,
+    session::Session,
+    snapshot::{Image, Method, Scene},
+    stopped::Stopped,
+};
+
+use crate::{
+    check::{self, Block, Blocks, Checked},
+    check_report::{LookReport, micros},
+    compose::with_causes,
+    pause,
+    recorder::Recorder,
+    terrain::layout,
+};
+
+use super::{Inspection, end::End};
+
+/// What was seen while the target stood still.
+pub(super) struct Seen {
+    pub(super) checked: Checked,
+    pub(super) scene: Scene,
+    pub(super) look: LookReport,
+    pub(super) doubts: Vec<String>,
+}
+
+impl Inspection<'_> {
+    /// Has the target stand still, and looks.
+    pub(super) fn look(
+        &mut self,
+        session: &Session<'_>,
+        keeper: Option<&Keeper<'_>>,
+        end: End,
+        finish_reading: impl FnOnce() -> Option<Recorder>,
+    ) -> Result<(Recorder, Seen), String> {
+        let target = session.target();
+        let is_over = matches!(end, End::Ends | End::Begins);
+        let (method, expected) = if is_over {
+            // Nobody waits for it any more.
+            (Method::Stop, Duration::ZERO)
+        } else {
+            let resident = pause::resident(&target.process);
+            pause::choose(self.args.snapshot, resident, self.args.max_pause)?
+        };
+        let began = Instant::now();
+        let (stop, busy) = match keeper.filter(|_| end == End::Ends) {
+            Some(keeper) => {
+                let stop = keeper.end().map_err(|error| with_causes(&error))?;
+                let busy = session.busy_thread(&stop);
+                (stop, busy)
+            }
+            None => session.stop_idle().map_err(|error| with_causes(&error))?,
+        };
+        let stopped_since = Instant::now();
+        let Some(recorder) = finish_reading() else {
+            return Err("the thread that reads the records failed".to_owned());
+        };
+        if is_over {
+            // There is no other time: it takes its map along.
+            self.note(target);
+        }
+        let home = &session.patches.home;
+        let scene = Scene::of(&stop, std::slice::from_ref(home))
+            .map_err(|errno| format!("the memory map cannot be read: {}", errno.desc()))?;
+        let is_complete = self.is_complete(session);
+        let blocks: Vec<Block> = recorder.profile().live_blocks().collect();
+        let layout = layout(&scene, self.args, is_complete, &recorder, &blocks);
+        let image = Image::take(&stop, &scene, method, Some(home));
+        let mut image = image.map_err(|error| with_causes(&error))?;
+        let (checked, paused) = if method == Method::Stop {
+            let checked = check::check(&Blocks::new(blocks), &layout, &mut image);
+            (checked, pause_of(stop, stopped_since))
+        } else {
+            let paused = pause_of(stop, stopped_since);
+            (check::check(&Blocks::new(blocks), &layout, &mut image), paused)
+        };
+        let unreadable_pages = image.unreadable;
+        let mut doubts = Vec::new();
+        let again = image.finish().unwrap_or_else(|error| {
+            doubts.push(with_causes(&error));
+            Duration::ZERO
+        });
+        if let Some(tid) = busy {
+            doubts.push(format!("thread {tid} was in the middle of an allocation"));
+        }
+        let look = LookReport {
+            method: name(method).to_owned(),
+            expected_us: micros(expected),
+            paused_us: micros(paused + if method == Method::Fork { again } else { Duration::ZERO }),
+            took_us: micros(began.elapsed()),
+            bytes: scene.bytes(),
+            words: checked.words,
+            unreadable_pages,
+        };
+        Ok((recorder, Seen { checked, scene, look, doubts }))
+    }
+
+    /// Whether every block that lives was recorded, so that what is in none of them is the
+    /// allocator's.
+    pub(super) fn is_complete(&self, session: &Session<'_>) -> bool {
+        let by_entry = |way: &Way| matches!(way, Way::Entry(_));
+        let mut hooks = session.patches.hooks.iter();
+        !self.args.command.is_empty()
+            && session.missed.is_empty()
+            && hooks.all(|hook| by_entry(&hook.planned.way))
+    }
+}
+
+/// Lets the target go on; how long it stood still.
+fn pause_of(stop: Stopped<'_>, since: Instant) -> Duration {
+    stop.finish().stopped.max(since.elapsed())
+}
+
+fn name(method: Method) -> &'static str {
+    match method {
+        Method::Stop => "stop",
+        Method::Copy => "copy",
+        Method::Fork => "fork",
+    }
+}
