@@ -66,6 +66,20 @@ pub fn run(program: &Path, words: &[&str], env: &[(&str, &str)], options: &[&str
     Result { code: status.code(), report, talk: stderr, output: stdout }
 }
 
+/// Checks a process that runs, with these options.
+///
+/// # Panics
+/// If there is no result.
+#[must_use]
+pub fn attach(pid: i32, options: &[&str]) -> Result {
+    let command = Heapattach::new(["check", "--json", "-p", &pid.to_string()]);
+    let command = options.iter().fold(command, |command, option| command.arg(*option));
+    let Outcome { status, stdout, stderr, .. } = command.run();
+    let report = serde_json::from_str(&stdout)
+        .unwrap_or_else(|error| panic!("no result ({error}): {stderr}"));
+    Result { code: status.code(), report, talk: stderr, output: String::new() }
+}
+
 impl Leaks {
     /// Compiles them; `None` (said loudly) where there is no compiler.
     #[must_use]
@@ -215,14 +229,14 @@ impl Result {
         ["direct", "indirect", "possible"].map(|kind| self.sum(kind))
     }
 
-    /// The names of the functions that findings are blamed on.
+    /// The names of the functions that asked for what was lost, so many calls above the cause.
     #[must_use]
-    pub fn causes(&self) -> Vec<String> {
+    pub fn causes(&self, above: usize) -> Vec<String> {
         let findings = self.check()["findings"].as_array().cloned().unwrap_or_default();
         let function = |finding: &Value| {
             let cause = usize::try_from(finding["cause"].as_u64()?).ok()?;
-            Some(finding["frames"][cause + 1]["function"].as_str()?.to_owned())
+            Some(finding["frames"][cause + above]["function"].as_str()?.to_owned())
         };
-        findings.iter().filter_map(function).collect()
+        findings.iter().filter(|f| f["kind"] != "possible").filter_map(function).collect()
     }
 }

@@ -3,6 +3,7 @@
 use heapattach_tests::{
     check::{self, Sum},
     compile::Source,
+    fixture::Launch,
     sample::is_soak,
     seed::{Random, seed},
 };
@@ -40,4 +41,28 @@ fn the_verdict_on_random_graphs_is_the_truth() {
         assert_eq!(result.check()["doubts"].as_array().map(Vec::len), Some(0), "seed {seed}");
     }
     println!("{} graphs as they are, from seed {first} on", programs * GRAPHS);
+}
+
+#[test]
+fn what_a_running_program_can_get_at_is_never_called_lost() {
+    let Some(launch) = Launch::new("shifting.c") else { return };
+    let mut fixture = launch.start();
+    let (seed, times) = (seed(), if is_soak() { 90 } else { 9 });
+    let mut random = Random::new(seed);
+    let mut found = 0;
+    for (turn, method) in (0..times).zip(["stop", "copy", "fork"].into_iter().cycle()) {
+        // Past what the attach takes, so that it has something to find.
+        let duration = format!("{}ms", random.between(20, 400));
+        let options = ["--duration", &duration, "--max-pause", "10s", "--snapshot", method];
+        let result = check::attach(fixture.pid(), &options);
+        let strangers: Vec<String> = result.causes(0).into_iter().filter(|f| f != "lose").collect();
+        let told = format!("{method}, turn {turn}, seed {seed}: {}", result.report);
+        assert!(strangers.is_empty(), "{strangers:?}: {told}");
+        assert_eq!(result.report["target"], "restored", "{told}");
+        found += result.sum("direct").1;
+        fixture.advance(5);
+    }
+    println!("{found} lost blocks found at {times} moments, and no other, seed {seed}");
+    assert!(found > times, "{found} found only");
+    fixture.finish();
 }
