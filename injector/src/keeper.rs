@@ -250,6 +250,8 @@ impl<'t> Keeper<'t> {
             let _ = insist(|| ptrace::interrupt(tid));
         }
         self.target.late.borrow_mut().extend(left);
+        // As long as we have not looked at the end of a thread, its process cannot end.
+        self.target.late.borrow_mut().extend(self.gone);
         let deadline = Instant::now() + PATIENCE;
         while !self.target.late.borrow().is_empty() && Instant::now() < deadline {
             self.target.release_late();

@@ -194,6 +194,20 @@ pub(crate) fn event_message(tid: i32) -> Result<i32, Errno> {
     i32::try_from(message).map_err(|_| Errno::ERANGE)
 }
 
+/// `get_robust_list(2)`: where the thread keeps the list of locks that are given up when it ends; 0 if
+/// it has none.
+///
+/// # Errors
+/// `ESRCH` if it is gone, `EPERM` without the right to look.
+pub(crate) fn robust_list(tid: i32) -> Result<u64, Errno> {
+    point("get_robust_list")?;
+    let (mut head, mut length) = (0_u64, 0_usize);
+    // SAFETY: the kernel writes one pointer and one size, to locals that outlive the call.
+    let result =
+        unsafe { libc::syscall(libc::SYS_get_robust_list, tid, &raw mut head, &raw mut length) };
+    Errno::result(result).map(|_| head)
+}
+
 /// `PTRACE_POKEUSER` of the debug registers: has the thread stop with `SIGTRAP` before the
 /// instruction at `at`, or not any more.
 ///

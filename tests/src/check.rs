@@ -1,9 +1,9 @@
-//! `heapattach check` on `leaks.c`: run as a user would, and its result read as data.
+//! `heapattach check`: run as a user would, and its result read as data.
 
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
@@ -28,6 +28,8 @@ pub struct Result {
     pub report: Value,
     /// What it said.
     pub talk: String,
+    /// What the program wrote.
+    pub output: String,
 }
 
 /// The program of a check, and the library it may load.
@@ -40,6 +42,43 @@ pub struct Leaks {
 
 /// One kind of blocks: bytes, and how many.
 pub type Sum = (u64, u64);
+
+/// Checks a program from its start, with these arguments, environment variables and options.
+///
+/// # Panics
+/// If there is no result.
+#[must_use]
+pub fn run(program: &Path, words: &[&str], env: &[(&str, &str)], options: &[&str]) -> Result {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Relaxed);
+    let name = format!("heapattach-check-{}-{number}", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    let mut command = Heapattach::new(["check", "--json", "--report"]).arg(&file);
+    command = options.iter().fold(command, |command, option| command.arg(*option));
+    command = env.iter().fold(command, |command, (name, value)| command.env(name, value));
+    command = command.arg("--").arg(program);
+    let command = words.iter().fold(command, |command, word| command.arg(*word));
+    let Outcome { status, stdout, stderr, .. } = command.run();
+    let text = fs::read_to_string(&file).unwrap_or_default();
+    let _ = fs::remove_file(&file);
+    let report = serde_json::from_str(&text)
+        .unwrap_or_else(|error| panic!("{words:?}: no result ({error}): {stderr}"));
+    Result { code: status.code(), report, talk: stderr, output: stdout }
+}
+
+/// Checks a process that runs, with these options.
+///
+/// # Panics
+/// If there is no result.
+#[must_use]
+pub fn attach(pid: i32, options: &[&str]) -> Result {
+    let command = Heapattach::new(["check", "--json", "-p", &pid.to_string()]);
+    let command = options.iter().fold(command, |command, option| command.arg(*option));
+    let Outcome { status, stdout, stderr, .. } = command.run();
+    let report = serde_json::from_str(&stdout)
+        .unwrap_or_else(|error| panic!("no result ({error}): {stderr}"));
+    Result { code: status.code(), report, talk: stderr, output: String::new() }
+}
 
 impl Leaks {
     /// Compiles them; `None` (said loudly) where there is no compiler.
@@ -61,23 +100,10 @@ impl Leaks {
     /// If there is no result.
     #[must_use]
     pub fn check(&self, case: &str, end: &str, options: &[&str]) -> Result {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Relaxed);
-        let name = format!("heapattach-check-{}-{number}", std::process::id());
-        let file = std::env::temp_dir().join(name);
-        let mut command = Heapattach::new(["check", "--json", "--report"]).arg(&file);
-        for option in options {
-            command = command.arg(*option);
-        }
         let plugin = self.plugin.to_str().expect("a plain path");
-        let command = command.env("LEAKS_PADDING", &self.padding.to_string());
-        let command = command.env("LEAKS_PLUGIN", plugin).arg("--").arg(&self.program);
-        let Outcome { status, stderr, .. } = command.arg(case).arg(end).run();
-        let text = fs::read_to_string(&file).unwrap_or_default();
-        let _ = fs::remove_file(&file);
-        let report = serde_json::from_str(&text)
-            .unwrap_or_else(|error| panic!("{case}: no result ({error}): {stderr}"));
-        Result { code: status.code(), report, talk: stderr }
+        let padding = self.padding.to_string();
+        let words = [("LEAKS_PADDING", &*padding), ("LEAKS_PLUGIN", plugin)];
+        run(&self.program, &[case, end], &words, options)
     }
 
     /// Starts a case that waits to be told when to begin, and when to end.
@@ -147,7 +173,7 @@ impl Waiting {
         let text = String::from_utf8_lossy(&output.stdout);
         let report = serde_json::from_str(&text)
             .unwrap_or_else(|error| panic!("no result ({error}): {text}\n{said}"));
-        Result { code: output.status.code(), report, talk: said }
+        Result { code: output.status.code(), report, talk: said, output: String::new() }
     }
 
     /// Has it end, and answers its exit status.
@@ -203,14 +229,14 @@ impl Result {
         ["direct", "indirect", "possible"].map(|kind| self.sum(kind))
     }
 
-    /// The names of the functions that findings are blamed on.
+    /// The names of the functions that asked for what was lost, so many calls above the cause.
     #[must_use]
-    pub fn causes(&self) -> Vec<String> {
+    pub fn causes(&self, above: usize) -> Vec<String> {
         let findings = self.check()["findings"].as_array().cloned().unwrap_or_default();
         let function = |finding: &Value| {
             let cause = usize::try_from(finding["cause"].as_u64()?).ok()?;
-            Some(finding["frames"][cause + 1]["function"].as_str()?.to_owned())
+            Some(finding["frames"][cause + above]["function"].as_str()?.to_owned())
         };
-        findings.iter().filter_map(function).collect()
+        findings.iter().filter(|f| f["kind"] != "possible").filter_map(function).collect()
     }
 }

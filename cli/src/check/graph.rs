@@ -4,6 +4,7 @@
 use super::{
     blocks::{Blocks, Hit},
     memory::{Layout, Memory},
+    slack::end_of_chunk,
     {RootKind, RootSet},
 };
 
@@ -36,6 +37,8 @@ struct Scan<'a> {
     graph: Graph,
     /// The block whose words come next, or that the next gap ends at.
     current: usize,
+    /// Up to here, what is in no block is left over from one.
+    slack: u64,
     low: u64,
     length: u64,
 }
@@ -53,7 +56,7 @@ impl Graph {
             words: 0,
         };
         let length = span.end - span.start;
-        let mut scan = Scan { blocks, graph, current: 0, low: span.start, length };
+        let mut scan = Scan { blocks, graph, current: 0, slack: 0, low: span.start, length };
         for pointer in &layout.pointers {
             if let Some(hit) = blocks.find(pointer.word) {
                 let offset = if pointer.holds_whole { 0 } else { hit.offset };
@@ -130,9 +133,15 @@ impl Scan<'_> {
             let block = blocks.all().get(self.current).filter(|block| block.at < end);
             let gap_end = block.map_or(end, |block| block.at.max(at));
             if let Some(kind) = root {
-                self.gap(part(bytes, start, at, gap_end), kind);
+                self.gap(part(bytes, start, at.max(self.slack).min(gap_end), gap_end), kind);
             }
             let Some(block) = block else { return };
+            if root == Some(RootKind::Mapped)
+                && let [.., word] = part(bytes, start, at, gap_end)
+            {
+                let end = end_of_chunk(block, u64::from_le_bytes(*word));
+                self.slack = end.unwrap_or(self.slack);
+            }
             let body_end = block.end().min(end);
             self.body(part(bytes, start, gap_end, body_end));
             at = body_end;

@@ -16,6 +16,7 @@ mod graph;
 mod inside;
 mod mark;
 mod memory;
+mod slack;
 
 #[cfg(test)]
 mod image;

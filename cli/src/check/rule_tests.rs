@@ -201,3 +201,18 @@ fn a_block_may_be_longer_than_what_is_read_at_once() {
     image.write(STACK, HEAP + 0x10);
     assert_eq!(image.check().findings.sum(Kind::Reachable).blocks, 2);
 }
+
+#[test]
+fn what_a_large_block_left_behind_when_it_shrank_holds_nothing() {
+    // A chunk with pages of its own says so in the word before the block.
+    for (flags, kind) in [(2, Kind::Direct), (0, Kind::Reachable)] {
+        let mut image = image();
+        image.piece(LIBRARY..LIBRARY + 0x3_1000, Some(RootKind::Mapped));
+        image.block(HEAP, 64, 1);
+        image.block(LIBRARY + 16, 200_000, 2);
+        image.write(STACK, LIBRARY + 16);
+        image.write(LIBRARY + 8, 0x3_1000 | flags);
+        image.write(LIBRARY + 200_016, HEAP);
+        assert_eq!(image.check().findings.sum(kind).bytes % 200_000, 64, "{flags}");
+    }
+}

@@ -13,6 +13,17 @@ pub struct Area {
     pub range: Range<u64>,
     /// What pointers in it are.
     pub holder: RootKind,
+    /// Where its bytes come from.
+    pub backing: Backing,
+}
+
+/// Where bytes come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// Memory, or a copy of a file.
+    Memory,
+    /// A file on a disk: to read it can take long.
+    File,
 }
 
 /// A pointer that was not found by looking through memory.
@@ -63,7 +74,7 @@ pub fn areas(maps: &[Mapping<'_>], known: &Known<'_>) -> Vec<Area> {
             None => continue,
         };
         let first = areas.len();
-        areas.push(Area { range: range.clone(), holder });
+        areas.push(Area { range: range.clone(), holder, backing: backing(mapping) });
         if holder == RootKind::Mapped {
             for heap in known.heaps {
                 paint(&mut areas, first, heap, Some(RootKind::Heap));
@@ -91,11 +102,12 @@ pub fn areas(maps: &[Mapping<'_>], known: &Known<'_>) -> Vec<Area> {
 /// What a mapping is; `None` for what is not looked at.
 fn holder(mapping: &Mapping<'_>, known: &Known<'_>) -> Option<RootKind> {
     let label = mapping.label().as_encoded_bytes();
-    if mapping.shared {
-        return is_memory(label).then_some(RootKind::Shared);
-    }
     if label.starts_with(b"[v") || is_device(mapping) {
         return None;
+    }
+    if mapping.shared {
+        // What has no path is a queue of the kernel's.
+        return (is_memory(label) || label.starts_with(b"/")).then_some(RootKind::Shared);
     }
     if label == b"[heap]" {
         return Some(RootKind::Heap);
@@ -106,6 +118,11 @@ fn holder(mapping: &Mapping<'_>, known: &Known<'_>) -> Option<RootKind> {
         return Some(RootKind::Stacks);
     }
     Some(if mapping.inode != 0 { RootKind::Globals } else { RootKind::Mapped })
+}
+
+fn backing(mapping: &Mapping<'_>) -> Backing {
+    let label = mapping.label().as_encoded_bytes();
+    if mapping.shared && !is_memory(label) { Backing::File } else { Backing::Memory }
 }
 
 /// Of a stack that a thread runs on, only what is above its stack pointer means anything.
@@ -140,7 +157,7 @@ fn paint(areas: &mut Vec<Area>, first: usize, part: &Range<u64>, holder: Option<
         ];
         for (range, holder) in pieces {
             if let Some(holder) = holder.filter(|_| !range.is_empty()) {
-                areas.push(Area { range, holder });
+                areas.push(Area { range, holder, backing: area.backing });
             }
         }
     }
@@ -194,7 +211,7 @@ mod tests {
             (0x7f00_0000_0000, None),
             (0x7f00_0000_1000, Some(RootKind::Mapped)),
             (0x7f00_0020_0000, Some(RootKind::Shared)),
-            (0x7f00_0030_0000, None),
+            (0x7f00_0030_0000, Some(RootKind::Shared)),
             (0x7fff_0000_0000, Some(RootKind::Stacks)),
         ];
         for (at, holder) in expected {

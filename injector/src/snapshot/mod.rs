@@ -14,6 +14,7 @@ mod clone;
 mod image;
 mod kernel;
 mod presence;
+mod robust;
 mod scene;
 mod thread;
 

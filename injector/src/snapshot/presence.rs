@@ -26,6 +26,15 @@ impl Presence {
 
     /// The parts of a range of private memory that the target has written to.
     pub fn written(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        self.parts(range, |word| word & (PRESENT | SWAPPED) != 0 && word & OF_FILE == 0)
+    }
+
+    /// The parts of a range of a file that the target has at hand.
+    pub fn touched(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        self.parts(range, |word| word & PRESENT != 0)
+    }
+
+    fn parts(&self, range: &Range<u64>, is_part: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
         let Some(file) = &self.0 else { return vec![range.clone()] };
         let (first, behind) = (range.start / PAGE, range.end.div_ceil(PAGE));
         let mut parts: Vec<Range<u64>> = Vec::new();
@@ -39,8 +48,7 @@ impl Presence {
             } else {
                 let (words, _) = bytes.as_chunks::<8>();
                 for (own, word) in (page..).zip(words) {
-                    let word = u64::from_le_bytes(*word);
-                    if word & (PRESENT | SWAPPED) != 0 && word & OF_FILE == 0 {
+                    if is_part(u64::from_le_bytes(*word)) {
                         add(&mut parts, own..own + 1);
                     }
                 }

@@ -17,15 +17,19 @@ use crate::{
 };
 
 use super::{
-    area::{Area, Known, Pointer, areas},
+    area::{Area, Backing, Known, Pointer, areas},
     arena::{self, HEAP_STEP},
     kernel,
     presence::Presence,
+    robust,
     thread::{self, Thread},
 };
 
 /// Books of an allocator lie in a module; no honest one has more variables.
 const MODULE_LIMIT: u64 = 64 << 20;
+
+/// Shared files that are looked through, at most.
+const FILE_LIMIT: u64 = 64 << 20;
 
 const PT_TLS: u32 = goblin::elf::program_header::PT_TLS;
 const HEADER_BYTES: u64 = 56;
@@ -74,6 +78,8 @@ impl Scene {
             scene.pointers.extend(thread::pointers(&thread.registers, &vectors));
             let record = crate::arch::thread_pointer(&thread.registers).get();
             scene.pointers.extend(thread::dynamic_tls(memory, record));
+            let list = insist(|| ptrace::robust_list(thread.tid)).unwrap_or(0);
+            scene.pointers.extend(robust::locks(list, |at| memory.word(RemoteAddr::new(at)).ok()));
         }
         let idle = scene.idle_stacks(memory, &maps, &threads);
         let heaps = heaps(memory, &maps);
@@ -87,7 +93,9 @@ impl Scene {
             hidden: &hidden,
             tls: tls_bytes(process, memory, &maps),
         };
-        scene.areas = written(process, areas(&maps, &known));
+        let mut areas = areas(&maps, &known);
+        scene.leave_out_large_files(process, &mut areas);
+        scene.areas = written(process, areas);
         scene.ask_kernel(process);
         let range = |m: &Mapping<'_>| m.range.start.get()..m.range.end.get();
         scene.code = maps.iter().filter(|m| m.executable).map(range).collect();
@@ -129,6 +137,27 @@ impl Scene {
             }
         }
         idle
+    }
+
+    /// Of files that are shared with their readers, as those of data bases are, only those are
+    /// looked through that are small; of these, what the target has touched.
+    fn leave_out_large_files(&mut self, process: &Process, areas: &mut Vec<Area>) {
+        let presence = Presence::of(process);
+        let (mut shown, mut bytes) = (Vec::new(), 0);
+        areas.retain(|area| {
+            if area.backing == Backing::File {
+                let parts = presence.touched(&area.range);
+                bytes += parts.iter().map(|part| part.end - part.start).sum::<u64>();
+                shown.extend(parts.into_iter().map(|range| Area { range, ..area.clone() }));
+            }
+            area.backing != Backing::File
+        });
+        if bytes > FILE_LIMIT {
+            self.blind.push(format!("{} MiB of shared files are not looked through", bytes >> 20));
+        } else {
+            areas.extend(shown);
+            areas.sort_by_key(|area| area.range.start);
+        }
     }
 
     fn ask_kernel(&mut self, process: &Process) {
