@@ -35,12 +35,15 @@ use crate::{
     desk::Desk,
     exit::Exit,
     hidden::Hidden,
+    hush::Hush,
     line::{Heard, Line},
     message::Message,
     pause, payload,
+    profile::Tick,
     recorder::Recorder,
     report::Report,
     spawn::{self, exec_exit},
+    suppression::Suppressions,
     symbols::{Symbols, demangle},
     terrain::layout,
     tracer,
@@ -87,7 +90,7 @@ impl End {
 }
 
 /// `heapattach check -p PID`, in the tracing process.
-pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs) {
+pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs, rules: &Suppressions) {
     spawn::leave_session();
     let mut line = Line::new(line);
     let mut report = Report::new(target.process.pid(), target.process.command());
@@ -95,7 +98,7 @@ pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs) {
     match tracer::begin(target, image, options(args), None) {
         Ok(mut session) => {
             tracer::announce(&mut line, &session, &report, None);
-            let mut inspection = Inspection::new(args, target);
+            let mut inspection = Inspection::new(args, rules, target);
             let end = inspection.run(&mut line, &mut session, None, &mut report);
             if end == Some(End::Gone) {
                 report.status = Exit::TargetDied.code();
@@ -108,7 +111,7 @@ pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs) {
 }
 
 /// `heapattach check -- COMMAND`, in the tracing process: it is the program's parent.
-pub fn run(line: UnixStream, args: &CheckArgs) {
+pub fn run(line: UnixStream, args: &CheckArgs, rules: &Suppressions) {
     let mut line = Line::new(line);
     let mut report = Report::new(0, args.command.join(" ".as_ref()).to_string_lossy().into_owned());
     report.status = Exit::RunFailed.code();
@@ -118,7 +121,7 @@ pub fn run(line: UnixStream, args: &CheckArgs) {
             report.pid = program.pid;
             line.send(&Message::Started(program.pid));
             match tracer::bring_up(&program) {
-                Ok(target) => run_target(&mut line, &target, args, &mut report),
+                Ok(target) => run_target(&mut line, &target, args, rules, &mut report),
                 Err(error) => {
                     report.error = Some(with_causes(&error));
                     tracer::reap_soon(program.pid);
@@ -137,7 +140,13 @@ pub fn run(line: UnixStream, args: &CheckArgs) {
     line.send(&Message::Finished(Box::new(report)));
 }
 
-fn run_target(line: &mut Line, target: &Target, args: &CheckArgs, report: &mut Report) {
+fn run_target(
+    line: &mut Line,
+    target: &Target,
+    args: &CheckArgs,
+    rules: &Suppressions,
+    report: &mut Report,
+) {
     let image = payload::image();
     let pid = target.process.pid();
     let held = match start::hold_at_start(target) {
@@ -165,7 +174,7 @@ fn run_target(line: &mut Line, target: &Target, args: &CheckArgs, report: &mut R
         Moment::ExitStart => keeper.mark_exit(),
         _ => Ok(()),
     };
-    let mut inspection = Inspection::new(args, target);
+    let mut inspection = Inspection::new(args, rules, target);
     match tracer::begin(target, image, options(args), Some(held)) {
         Ok(mut session) => {
             tracer::announce(line, &session, report, None);
@@ -224,6 +233,7 @@ fn options(args: &CheckArgs) -> Options {
 /// A check under way.
 struct Inspection<'a> {
     args: &'a CheckArgs,
+    rules: Suppressions,
     symbols: Symbols,
     /// How often modules came or went when they were last noted.
     changes: u64,
@@ -232,14 +242,16 @@ struct Inspection<'a> {
 /// What was seen while the target stood still.
 struct Seen {
     checked: Checked,
+    hush: Hush,
     scene: Scene,
     look: LookReport,
     doubts: Vec<String>,
 }
 
 impl<'a> Inspection<'a> {
-    fn new(args: &'a CheckArgs, target: &Target) -> Self {
-        let mut inspection = Self { args, symbols: Symbols::new(), changes: 0 };
+    fn new(args: &'a CheckArgs, rules: &Suppressions, target: &Target) -> Self {
+        let rules = rules.clone();
+        let mut inspection = Self { args, rules, symbols: Symbols::new(), changes: 0 };
         inspection.symbols.ask_servers();
         inspection.note(target);
         inspection
@@ -411,16 +423,23 @@ impl<'a> Inspection<'a> {
         let scene = Scene::of(&stop, std::slice::from_ref(home))
             .map_err(|errno| format!("the memory map cannot be read: {}", errno.desc()))?;
         let is_complete = self.is_complete(session);
-        let blocks: Vec<Block> = recorder.profile().live_blocks().collect();
+        let blocks: Vec<(Block, Tick)> = recorder.profile().live_blocks().collect();
+        let mut hush = Hush::new(std::mem::take(&mut self.rules), self.args.warmup, &blocks);
+        let blocks: Vec<Block> = blocks.into_iter().map(|(block, _)| block).collect();
         let layout = layout(&scene, self.args, is_complete, &recorder, &blocks);
         let image = Image::take(&stop, &scene, method, Some(home));
         let mut image = image.map_err(|error| with_causes(&error))?;
+        self.symbols.note_generated();
+        let symbols = &mut self.symbols;
+        let mut is_quiet = |block: &Block| hush.keeps(block, &recorder, symbols);
         let (checked, paused) = if method == Method::Stop {
-            let checked = check::check(&Blocks::new(blocks), &layout, &mut image);
+            let blocks = Blocks::new(blocks);
+            let checked = check::check_but(&blocks, &layout, &mut image, &mut is_quiet);
             (checked, pause_of(stop, stopped_since))
         } else {
             let paused = pause_of(stop, stopped_since);
-            (check::check(&Blocks::new(blocks), &layout, &mut image), paused)
+            let blocks = Blocks::new(blocks);
+            (check::check_but(&blocks, &layout, &mut image, &mut is_quiet), paused)
         };
         let unreadable_pages = image.unreadable;
         let mut doubts = Vec::new();
@@ -440,7 +459,7 @@ impl<'a> Inspection<'a> {
             words: checked.words,
             unreadable_pages,
         };
-        Ok((recorder, Seen { checked, scene, look, doubts }))
+        Ok((recorder, Seen { checked, hush, scene, look, doubts }))
     }
 
     /// Whether every block that lives was recorded, so that what is in none of them is the
@@ -463,9 +482,10 @@ impl<'a> Inspection<'a> {
         lost: Lost,
         report: &mut Report,
     ) {
-        self.symbols.note_generated();
         let hidden = Hidden::new(&self.args.hooks.hide_frames);
-        let mut check = CheckReport::of(&seen.checked, recorder, &mut self.symbols, &hidden);
+        let mut check =
+            CheckReport::of(&seen.checked, recorder, &mut self.symbols, &hidden, &self.args.told());
+        seen.hush.tell(seen.checked.quiet, &mut check);
         check.at = end.name().to_owned();
         check.is_complete = self.is_complete(session);
         check.look = seen.look;
@@ -481,13 +501,6 @@ impl<'a> Inspection<'a> {
             check.blind.push(format!("{many} pages could not be read"));
         }
         report.missing_symbols = self.symbols.missing();
-        report.status = if !check.doubts.is_empty() {
-            Exit::Incomplete.code()
-        } else if check.lost().blocks > 0 {
-            self.args.error_exitcode
-        } else {
-            report.status
-        };
         if report.target == "altered" {
             report.status = Exit::Left.code();
         }
