@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     check::{Amount, Checked, Finding, Kind, RootKind},
     hidden::Hidden,
+    profile::Flow,
     recorder::Recorder,
     site_report::FrameReport,
     symbols::{Symbols, printable::printable},
@@ -16,7 +17,7 @@ use crate::{
 pub const SCHEMA: &str = "heapattach/check/1";
 
 /// Findings that are told one by one.
-const MOST_FINDINGS: usize = 1000;
+const MOST_FINDINGS: usize = 2000;
 
 /// The result of a check.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -39,10 +40,52 @@ pub struct CheckReport {
     pub modules: BTreeMap<String, Amount>,
     /// How the memory was looked at.
     pub look: LookReport,
+    /// What found no room in the list, of the kinds that are listed.
+    #[serde(default)]
+    pub more: Amount,
+    /// What rules kept quiet, and what that alone led to.
+    #[serde(default)]
+    pub suppressed: Amount,
+    /// What was there before the end of the warm-up, and is not judged.
+    #[serde(default)]
+    pub warm: Amount,
+    /// Every rule, and what it kept quiet.
+    #[serde(default)]
+    pub rules: Vec<Quiet>,
+    /// The heap as a whole.
+    #[serde(default)]
+    pub heap: Heap,
+    /// What else is to be said.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// What makes the result less than certain: then nothing is concluded from it.
     pub doubts: Vec<String>,
     /// Where pointers may be hidden.
     pub blind: Vec<String>,
+}
+
+/// A rule, and what it kept quiet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quiet {
+    /// As it was written.
+    pub rule: String,
+    /// By whom.
+    pub source: String,
+    /// What it kept quiet.
+    pub amount: Amount,
+    /// Whether the user wrote it, and can do something about it.
+    pub is_users: bool,
+}
+
+/// The heap as a whole, since the start or the attach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heap {
+    /// Bytes held at once at most.
+    pub peak: u64,
+    /// Bytes held at the check.
+    pub live: u64,
+    /// Calls that asked for memory.
+    pub allocations: u64,
 }
 
 /// Blocks by kind.
@@ -93,29 +136,26 @@ pub struct LookReport {
 }
 
 impl CheckReport {
-    /// With names.
+    /// With names; of the kinds that are asked for.
     pub fn of(
         checked: &Checked,
         recorder: &Recorder,
         symbols: &mut Symbols,
         hidden: &Hidden,
+        kinds: &[Kind],
     ) -> Self {
         let found = &checked.findings;
-        let wanted: Vec<&Finding> =
-            found.all.iter().filter(|f| f.kind != Kind::Reachable).collect();
+        let wanted: Vec<&Finding> = found.all.iter().filter(|f| kinds.contains(&f.kind)).collect();
         symbols.prepare_returns(
             wanted.iter().take(MOST_FINDINGS).flat_map(|f| frames_of(recorder, f)),
         );
         let mut modules: BTreeMap<String, Amount> = BTreeMap::new();
         let mut findings = Vec::new();
         for finding in wanted.iter().take(MOST_FINDINGS) {
-            let frames: Vec<FrameReport> = frames_of(recorder, finding)
-                .flat_map(|address| symbols.symbolize_return(address))
-                .map(|frame| clean(frame.into()))
-                .collect();
+            let frames = calls(frames_of(recorder, finding), symbols);
             let cause = hidden.cause(&frames);
             let Finding { kind, own, held, .. } = **finding;
-            if kind != Kind::Possible {
+            if matches!(kind, Kind::Direct | Kind::Indirect) {
                 let module = frames.get(cause).map_or("[unknown]", |frame| &frame.module);
                 modules.entry(module.to_owned()).or_default().merge(finding.total());
             }
@@ -126,6 +166,11 @@ impl CheckReport {
             schema: SCHEMA.to_owned(),
             findings,
             more_findings: wanted.len().saturating_sub(MOST_FINDINGS),
+            more: wanted
+                .iter()
+                .skip(MOST_FINDINGS)
+                .fold(Amount::default(), |sum, f| sum.and(f.total())),
+            heap: Heap::of(recorder),
             sums: Sums {
                 direct: found.sum(Kind::Direct),
                 indirect: found.sum(Kind::Indirect),
@@ -146,18 +191,50 @@ impl CheckReport {
         }
         report
     }
+}
 
-    /// What is lost for certain.
-    pub fn lost(&self) -> Amount {
-        let mut lost = self.sums.direct;
-        lost.merge(self.sums.indirect);
-        lost
+impl Heap {
+    fn of(recorder: &Recorder) -> Self {
+        let profile = recorder.profile();
+        let heap = profile.heap();
+        let whole = |number: f64| {
+            // Every block was recorded: these are whole numbers, and far below the limit.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let whole = number.max(0.0) as u64;
+            whole
+        };
+        Self {
+            peak: whole(profile.peak().value),
+            live: whole(heap.bytes(Flow::Live)),
+            allocations: heap.samples(Flow::Allocated),
+        }
+    }
+}
+
+impl Sums {
+    /// Adds those of another process.
+    pub fn merge(&mut self, more: &Self) {
+        self.direct.merge(more.direct);
+        self.indirect.merge(more.indirect);
+        self.possible.merge(more.possible);
+        self.reachable.merge(more.reachable);
     }
 }
 
 fn frames_of<'a>(recorder: &'a Recorder, finding: &Finding) -> impl Iterator<Item = u64> + use<'a> {
-    let stack = recorder.records.stack(heapattach_injector::event::StackId(finding.stack));
+    addresses(recorder, finding.stack)
+}
+
+/// The return addresses of a stack.
+pub fn addresses(recorder: &Recorder, stack: u32) -> impl Iterator<Item = u64> + use<'_> {
+    let stack = recorder.records.stack(heapattach_injector::event::StackId(stack));
     stack.into_iter().flat_map(|stack| stack.frames.iter().map(|at| at.get()))
+}
+
+/// The calls at these addresses, with names that can be printed.
+pub fn calls(addresses: impl Iterator<Item = u64>, symbols: &mut Symbols) -> Vec<FrameReport> {
+    let frames = addresses.flat_map(|address| symbols.symbolize_return(address));
+    frames.map(|frame| clean(frame.into())).collect()
 }
 
 /// Names come out of the target's files.

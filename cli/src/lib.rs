@@ -8,9 +8,9 @@
 //! ```
 
 mod args;
+mod artifact;
 mod check;
 mod check_report;
-mod check_text;
 mod clock;
 mod commands;
 mod compose;
@@ -20,13 +20,16 @@ mod exit;
 mod expense;
 mod export;
 mod family_report;
+mod findings;
 mod follower;
 mod front;
 mod gaps;
+mod gate;
 mod guard;
 mod hidden;
 mod household;
 mod html;
+mod hush;
 mod inscription;
 mod inspection;
 mod interpreter_report;
@@ -54,6 +57,7 @@ mod site_report;
 mod spawn;
 mod stack_list;
 mod stack_report;
+mod suppression;
 mod symbols;
 mod terrain;
 mod text;

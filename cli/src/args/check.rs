@@ -1,20 +1,32 @@
 //! `heapattach check`.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, time::Duration};
 
 use clap::{Args, ValueEnum};
 
 use super::{
     hooks::HookArgs,
+    limits::LimitArgs,
     moment::{self, Moment},
+    outlet::OutletArgs,
+    quiet::QuietArgs,
 };
-use crate::{check::RootKind, quantity::parse_duration, root_arg};
+use crate::{
+    check::{Kind, RootKind},
+    quantity::parse_duration,
+    root_arg,
+};
 
 const CHECK: &str = "\
 Examples:
   heapattach check -- ./tests                    at its end; exits with 23 if something is lost
+  heapattach check --suppressions known.supp --junit leaks.xml -- ./tests
+  heapattach check --baseline leaks.json --update-baseline -- ./tests    what is lost now is known;
+  heapattach check --baseline leaks.json -- ./tests                      only more than that fails
+  heapattach check --max-leak 64KiB --max-peak 1GiB -- ./tests           so much may be
+  heapattach check --gen-suppressions -- ./tests lines to keep these leaks quiet
   heapattach check --at signal:USR2 -- ./server  when it gets this signal
-  heapattach check -p 4711 --duration 60s        what was allocated in this minute, and lost";
+  heapattach check -p 4711 --duration 60s --warmup 10s     what was allocated in 50 s, and lost";
 
 /// `heapattach check`.
 #[derive(Clone, Debug, Args)]
@@ -32,6 +44,9 @@ pub struct CheckArgs {
     /// How long to record before the check: 300ms, 5s, 10m, 1h [default: until Ctrl-C, or the end]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
     pub duration: Option<Duration>,
+    /// Do not judge what was allocated before so much time was over
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub warmup: Option<Duration>,
     /// When to check a program that is started: at its `exit`, when all is done; at `exit-start`,
     /// before what is left to exit is done; or at a `signal`, which it does not see: signal:USR2
     #[arg(long, value_name = "WHEN", default_value = "exit", value_parser = moment::parse)]
@@ -55,15 +70,18 @@ pub struct CheckArgs {
     /// Where it is hooked, and what is told of a call.
     #[command(flatten)]
     pub hooks: HookArgs,
-    /// The exit status if something is lost
+    /// The exit status if a limit is passed and the program itself ends with 0
     #[arg(long, value_name = "STATUS", default_value_t = 23)]
     pub error_exitcode: u8,
-    /// Print the result as JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Write the result there
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
+    /// What may be lost.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// What is not told.
+    #[command(flatten)]
+    pub quiet: QuietArgs,
+    /// How the rest is.
+    #[command(flatten)]
+    pub outlet: OutletArgs,
     /// Attach although a seccomp filter cannot be suspended
     #[arg(long)]
     pub force: bool,
@@ -84,4 +102,13 @@ pub enum SnapshotArg {
     Copy,
     /// Clone, and look at the clone
     Fork,
+}
+
+impl CheckArgs {
+    /// What is told one by one.
+    pub fn told(&self) -> Vec<Kind> {
+        let lost = [Kind::Direct, Kind::Indirect];
+        let shown = self.outlet.show.iter().map(|&arg| Kind::from(arg));
+        lost.into_iter().chain(self.limits.kinds()).chain(shown).collect()
+    }
 }

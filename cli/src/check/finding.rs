@@ -72,7 +72,38 @@ pub struct Findings {
     pub roots: [Amount; RootKind::ALL.len()],
 }
 
+impl Kind {
+    /// All of them, in the order of the sums.
+    pub const ALL: [Self; 4] = [Self::Direct, Self::Indirect, Self::Possible, Self::Reachable];
+
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Indirect => "indirect",
+            Self::Possible => "possible",
+            Self::Reachable => "reachable",
+        }
+    }
+
+    /// As the beginning of a sentence about a leak.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Direct => "Direct leak",
+            Self::Indirect => "Indirect leak",
+            Self::Possible => "Possible leak",
+            Self::Reachable => "Reachable memory",
+        }
+    }
+}
+
 impl Amount {
+    /// Both together.
+    pub fn and(mut self, more: Self) -> Self {
+        self.merge(more);
+        self
+    }
+
     /// Adds a block.
     pub fn add(&mut self, bytes: u64) {
         self.merge(Self { bytes, blocks: 1 });
@@ -95,11 +126,20 @@ impl Finding {
 }
 
 impl Findings {
-    /// Adds up what was marked and folded.
-    pub fn of(blocks: &Blocks, graph: &Graph, marks: &[Mark], folded: &Folded) -> Self {
+    /// Adds up what was marked and folded, without what was kept quiet.
+    pub fn of(
+        blocks: &Blocks,
+        graph: &Graph,
+        marks: &[Mark],
+        folded: &Folded,
+        quiet: &[bool],
+    ) -> Self {
         let mut findings = Self::default();
         let mut places: HashMap<(Kind, u32), usize> = HashMap::new();
         for (number, (block, &mark)) in (0..).zip(blocks.all().iter().zip(marks)) {
+            if quiet.get(number as usize) == Some(&true) {
+                continue;
+            }
             let group = folded.groups.get(folded.group_of[number as usize] as usize);
             let own = match (mark, group) {
                 (Mark::Held, _) => Kind::Reachable,

@@ -31,8 +31,8 @@ struct Marking<'a> {
     doubts: Vec<Hit>,
 }
 
-/// Marks every block.
-pub fn mark(graph: &Graph, inside: &mut Inside<'_, impl Memory>) -> Vec<Mark> {
+/// Marks every block; some are `held` by us.
+pub fn mark(graph: &Graph, held: &[bool], inside: &mut Inside<'_, impl Memory>) -> Vec<Mark> {
     let blocks = graph.roots().len();
     let mut marking = Marking {
         graph,
@@ -40,8 +40,8 @@ pub fn mark(graph: &Graph, inside: &mut Inside<'_, impl Memory>) -> Vec<Mark> {
         work: Vec::new(),
         doubts: graph.inside().to_vec(),
     };
-    for (block, roots) in (0..).zip(graph.roots()) {
-        if !roots.is_empty() {
+    for ((block, roots), held) in (0..).zip(graph.roots()).zip(held) {
+        if *held || !roots.is_empty() {
             marking.set(block, Mark::Held);
         }
     }

@@ -34,12 +34,15 @@ pub use memory::{Layout, Memory, Piece, Pointer};
 
 use graph::Graph;
 use inside::Inside;
+use mark::Mark;
 
 /// What a check found, and how much it had to leave out.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
     /// The findings.
     pub findings: Findings,
+    /// What was kept quiet.
+    pub quiet: Amount,
     /// Words looked at.
     pub words: u64,
     /// Blocks that cannot be as they were told.
@@ -48,14 +51,50 @@ pub struct Checked {
     pub beyond_limit: u64,
 }
 
+/// What is kept quiet can lead to more of that kind; nobody needs more rounds.
+const ROUNDS: usize = 8;
+
 /// Checks all blocks.
+#[cfg(test)]
 pub fn check(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory) -> Checked {
+    check_but(blocks, layout, memory, &mut |_| false)
+}
+
+/// Checks all blocks but those that `is_quiet` says of, when they are lost, that nobody wants to
+/// hear of them: they count as held, and so does what they lead to.
+pub fn check_but(
+    blocks: &Blocks,
+    layout: &Layout,
+    memory: &mut impl Memory,
+    is_quiet: &mut dyn FnMut(&Block) -> bool,
+) -> Checked {
     let graph = Graph::of(blocks, layout, memory);
-    let marks = mark::mark(&graph, &mut Inside::new(blocks, layout, memory));
+    let mut inside = Inside::new(blocks, layout, memory);
+    let mut held = vec![false; blocks.len()];
+    let mut marks = mark::mark(&graph, &held, &mut inside);
+    let loud: Vec<bool> = marks.iter().map(|&mark| mark != Mark::Held).collect();
+    for _ in 0..ROUNDS {
+        let mut is_new = false;
+        for ((block, &mark), held) in blocks.all().iter().zip(&marks).zip(&mut held) {
+            if mark != Mark::Held && is_quiet(block) {
+                (*held, is_new) = (true, true);
+            }
+        }
+        if !is_new {
+            break;
+        }
+        marks = mark::mark(&graph, &held, &mut inside);
+    }
+    let is_quiet = |(&loud, &mark): (&bool, &Mark)| loud && mark == Mark::Held;
+    let quiet: Vec<bool> = loud.iter().zip(&marks).map(is_quiet).collect();
     let folded = fold::fold(&graph, &marks);
-    let findings = Findings::of(blocks, &graph, &marks, &folded);
+    let findings = Findings::of(blocks, &graph, &marks, &folded, &quiet);
+    let mut sum = Amount::default();
+    let all = blocks.all().iter().zip(&quiet).filter(|(_, quiet)| **quiet);
+    all.for_each(|(block, _)| sum.add(block.size));
     Checked {
         findings,
+        quiet: sum,
         words: graph.words,
         impossible: blocks.impossible,
         beyond_limit: graph.beyond_limit,

@@ -88,7 +88,8 @@ proptest! {
         let blocks = Blocks::new(image.blocks.clone());
         let layout = layout(&heap);
         let graph = Graph::of(&blocks, &layout, &mut image);
-        let marks = mark(&graph, &mut Inside::new(&blocks, &layout, &mut image));
+        let held = vec![false; blocks.len()];
+        let marks = mark(&graph, &held, &mut Inside::new(&blocks, &layout, &mut image));
         let held = heap.reach(&[heap.blocks], true, None);
         let any = heap.reach(&[heap.blocks], false, None);
         for block in 0..heap.blocks {

@@ -1,30 +1,34 @@
 //! `heapattach check`.
 
-use std::{fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt};
-
 use heapattach_injector::preflight;
 
 use crate::{
     args::CheckArgs,
-    check_text,
     exit::Exit,
     front::{self, Mode},
+    gate::Gate,
     inspection,
-    output::{complain, print},
+    output::complain,
     pause,
-    report::Report,
     spawn::{self, Side},
 };
 
 /// Has a process, or a program from its start, checked for lost blocks.
 pub fn check(args: &CheckArgs) -> Exit {
+    let gate = match Gate::open(args) {
+        Ok(gate) => gate,
+        Err(error) => {
+            complain(&error);
+            return Exit::Usage;
+        }
+    };
     match args.pid {
-        Some(pid) => attach(pid, args),
-        None => run(args),
+        Some(pid) => attach(pid, args, &gate),
+        None => run(args, &gate),
     }
 }
 
-fn attach(pid: i32, args: &CheckArgs) -> Exit {
+fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
     let target = match preflight::open(pid, args.force) {
         Ok(target) => target,
         Err(refusal) => {
@@ -39,13 +43,13 @@ fn attach(pid: i32, args: &CheckArgs) -> Exit {
     }
     match spawn::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            inspection::attach(line, &target, args);
+            inspection::attach(line, &target, args, &gate.rules);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
             match front::follow(line, tracer, Mode::Attach, None) {
-                Some(report) => show(&report, args, Exit::Program(report.status)),
+                Some(report) => gate.conclude(report),
                 None => {
                     complain(&format!(
                         "the tracing process died; the target runs on, perhaps with hooks that \
@@ -62,14 +66,14 @@ fn attach(pid: i32, args: &CheckArgs) -> Exit {
     }
 }
 
-fn run(args: &CheckArgs) -> Exit {
+fn run(args: &CheckArgs, gate: &Gate<'_>) -> Exit {
     match spawn::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            inspection::run(line, args);
+            inspection::run(line, args, &gate.rules);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => match front::follow(line, tracer, Mode::Run, None) {
-            Some(report) => show(&report, args, Exit::Program(report.status)),
+            Some(report) => gate.conclude(report),
             None => {
                 complain("the tracing process died; the program, if it was started, runs on");
                 Exit::RunFailed
@@ -78,37 +82,6 @@ fn run(args: &CheckArgs) -> Exit {
         Err(error) => {
             complain(&format!("the tracing process could not be started: {error}"));
             Exit::RunFailed
-        }
-    }
-}
-
-/// Prints the result where it belongs: the standard output of a program is its own.
-fn show(report: &Report, args: &CheckArgs, exit: Exit) -> Exit {
-    if let Some(error) = &report.error {
-        complain(&format!("{error} (target: {})", report.target));
-    }
-    let text = match &report.check {
-        _ if args.json => serde_json::to_string_pretty(report).unwrap_or_default() + "\n",
-        Some(check) => check_text::text(report, check),
-        None => match &report.why {
-            Some(why) => format!("heapattach: not checked: {why}\n"),
-            None => return exit,
-        },
-    };
-    match (&args.report, args.pid) {
-        (Some(path), _) => {
-            // A report may name paths and arguments: it is for its owner.
-            let mut options = OpenOptions::new();
-            let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
-            if let Err(error) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
-                complain(&format!("the report cannot be written to {}: {error}", path.display()));
-            }
-            exit
-        }
-        (None, Some(_)) => print(text.trim_end(), exit),
-        (None, None) => {
-            let _ = std::io::stderr().write_all(text.as_bytes());
-            exit
         }
     }
 }

@@ -19,9 +19,10 @@ impl Inspection<'_> {
         lost: Lost,
         report: &mut Report,
     ) {
-        self.symbols.note_generated();
         let hidden = Hidden::new(&self.args.hooks.hide_frames);
-        let mut check = CheckReport::of(&seen.checked, recorder, &mut self.symbols, &hidden);
+        let mut check =
+            CheckReport::of(&seen.checked, recorder, &mut self.symbols, &hidden, &self.args.told());
+        seen.hush.tell(seen.checked.quiet, &mut check);
         check.at = end.name().to_owned();
         check.is_complete = self.is_complete(session);
         check.look = seen.look;
@@ -37,13 +38,6 @@ impl Inspection<'_> {
             check.blind.push(format!("{many} pages could not be read"));
         }
         report.missing_symbols = self.symbols.missing();
-        report.status = if !check.doubts.is_empty() {
-            Exit::Incomplete.code()
-        } else if check.lost().blocks > 0 {
-            self.args.error_exitcode
-        } else {
-            report.status
-        };
         if report.target == "altered" {
             report.status = Exit::Left.code();
         }

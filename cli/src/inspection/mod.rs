@@ -36,6 +36,7 @@ use crate::{
     recorder::Recorder,
     report::Report,
     spawn,
+    suppression::Suppressions,
     symbols::{Symbols, demangle},
     tracer,
 };
@@ -49,7 +50,7 @@ const RING_BITS: u32 = 15;
 const WAITS: u32 = 250_000_000;
 
 /// `heapattach check -p PID`, in the tracing process.
-pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs) {
+pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs, rules: &Suppressions) {
     spawn::leave_session();
     let mut line = Line::new(line);
     let mut report = Report::new(target.process.pid(), target.process.command());
@@ -57,7 +58,7 @@ pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs) {
     match tracer::begin(target, image, options(args), None) {
         Ok(mut session) => {
             tracer::announce(&mut line, &session, &report, None);
-            let mut inspection = Inspection::new(args, target);
+            let mut inspection = Inspection::new(args, rules, target);
             let end = inspection.run(&mut line, &mut session, None, &mut report);
             if end == Some(End::Gone) {
                 report.status = Exit::TargetDied.code();
@@ -91,14 +92,16 @@ fn options(args: &CheckArgs) -> Options {
 /// A check under way.
 struct Inspection<'a> {
     args: &'a CheckArgs,
+    rules: Suppressions,
     symbols: Symbols,
     /// How often modules came or went when they were last noted.
     changes: u64,
 }
 
 impl<'a> Inspection<'a> {
-    fn new(args: &'a CheckArgs, target: &Target) -> Self {
-        let mut inspection = Self { args, symbols: Symbols::new(), changes: 0 };
+    fn new(args: &'a CheckArgs, rules: &Suppressions, target: &Target) -> Self {
+        let rules = rules.clone();
+        let mut inspection = Self { args, rules, symbols: Symbols::new(), changes: 0 };
         inspection.symbols.ask_servers();
         inspection.note(target);
         inspection

@@ -14,13 +14,14 @@ use crate::{
     payload,
     report::Report,
     spawn::{self, exec_exit},
+    suppression::Suppressions,
     tracer,
 };
 
 use super::{Inspection, end::End, options};
 
 /// Starts the program and checks it.
-pub fn run(line: UnixStream, args: &CheckArgs) {
+pub fn run(line: UnixStream, args: &CheckArgs, rules: &Suppressions) {
     let mut line = Line::new(line);
     let mut report = Report::new(0, args.command.join(" ".as_ref()).to_string_lossy().into_owned());
     report.status = Exit::RunFailed.code();
@@ -30,7 +31,7 @@ pub fn run(line: UnixStream, args: &CheckArgs) {
             report.pid = program.pid;
             line.send(&Message::Started(program.pid));
             match tracer::bring_up(&program) {
-                Ok(target) => run_target(&mut line, &target, args, &mut report),
+                Ok(target) => run_target(&mut line, &target, args, rules, &mut report),
                 Err(error) => {
                     report.error = Some(with_causes(&error));
                     tracer::reap_soon(program.pid);
@@ -49,7 +50,13 @@ pub fn run(line: UnixStream, args: &CheckArgs) {
     line.send(&Message::Finished(Box::new(report)));
 }
 
-fn run_target(line: &mut Line, target: &Target, args: &CheckArgs, report: &mut Report) {
+fn run_target(
+    line: &mut Line,
+    target: &Target,
+    args: &CheckArgs,
+    rules: &Suppressions,
+    report: &mut Report,
+) {
     let image = payload::image();
     let pid = target.process.pid();
     let held = match start::hold_at_start(target) {
@@ -77,7 +84,7 @@ fn run_target(line: &mut Line, target: &Target, args: &CheckArgs, report: &mut R
         Moment::ExitStart => keeper.mark_exit(),
         _ => Ok(()),
     };
-    let mut inspection = Inspection::new(args, target);
+    let mut inspection = Inspection::new(args, rules, target);
     match tracer::begin(target, image, options(args), Some(held)) {
         Ok(mut session) => {
             tracer::announce(line, &session, report, None);

@@ -14,7 +14,9 @@ use crate::{
     check::{self, Block, Blocks, Checked},
     check_report::{LookReport, micros},
     compose::with_causes,
+    hush::Hush,
     pause,
+    profile::Tick,
     recorder::Recorder,
     terrain::layout,
 };
@@ -24,6 +26,7 @@ use super::{Inspection, end::End};
 /// What was seen while the target stood still.
 pub(super) struct Seen {
     pub(super) checked: Checked,
+    pub(super) hush: Hush,
     pub(super) scene: Scene,
     pub(super) look: LookReport,
     pub(super) doubts: Vec<String>,
@@ -68,16 +71,22 @@ impl Inspection<'_> {
         let scene = Scene::of(&stop, std::slice::from_ref(home))
             .map_err(|errno| format!("the memory map cannot be read: {}", errno.desc()))?;
         let is_complete = self.is_complete(session);
-        let blocks: Vec<Block> = recorder.profile().live_blocks().collect();
+        let blocks: Vec<(Block, Tick)> = recorder.profile().live_blocks().collect();
+        let mut hush = Hush::new(std::mem::take(&mut self.rules), self.args.warmup, &blocks);
+        let blocks: Vec<Block> = blocks.into_iter().map(|(block, _)| block).collect();
         let layout = layout(&scene, self.args, is_complete, &recorder, &blocks);
         let image = Image::take(&stop, &scene, method, Some(home));
         let mut image = image.map_err(|error| with_causes(&error))?;
+        self.symbols.note_generated();
+        let symbols = &mut self.symbols;
+        let mut is_quiet = |block: &Block| hush.keeps(block, &recorder, symbols);
+        let blocks = Blocks::new(blocks);
         let (checked, paused) = if method == Method::Stop {
-            let checked = check::check(&Blocks::new(blocks), &layout, &mut image);
+            let checked = check::check_but(&blocks, &layout, &mut image, &mut is_quiet);
             (checked, pause_of(stop, stopped_since))
         } else {
             let paused = pause_of(stop, stopped_since);
-            (check::check(&Blocks::new(blocks), &layout, &mut image), paused)
+            (check::check_but(&blocks, &layout, &mut image, &mut is_quiet), paused)
         };
         let unreadable_pages = image.unreadable;
         let mut doubts = Vec::new();
@@ -97,7 +106,7 @@ impl Inspection<'_> {
             words: checked.words,
             unreadable_pages,
         };
-        Ok((recorder, Seen { checked, scene, look, doubts }))
+        Ok((recorder, Seen { checked, hush, scene, look, doubts }))
     }
 
     /// Whether every block that lives was recorded, so that what is in none of them is the

@@ -186,13 +186,13 @@ impl Profile {
         self.live.len()
     }
 
-    /// The recorded blocks themselves, in no order.
-    pub fn live_blocks(&self) -> impl Iterator<Item = crate::check::Block> {
+    /// The recorded blocks themselves, in no order, and when each was born.
+    pub fn live_blocks(&self) -> impl Iterator<Item = (crate::check::Block, Tick)> {
         let rows = self.sheet.rows.all();
-        self.live.blocks().map(|block| crate::check::Block {
-            at: block.at().get(),
-            size: block.kind().size,
-            stack: rows.get(block.kind().row.0 as usize).map_or(0, |row| row.stack.0),
+        self.live.blocks().map(|block| {
+            let stack = rows.get(block.kind().row.0 as usize).map_or(0, |row| row.stack.0);
+            let (at, size) = (block.at().get(), block.kind().size);
+            (crate::check::Block { at, size, stack }, block.birth())
         })
     }
 

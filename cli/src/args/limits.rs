@@ -1,0 +1,127 @@
+//! How much a program may lose or hold.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::{check::Kind, findings::Limits, quantity::parse_size};
+
+/// What passes a limit makes the check fail.
+#[derive(Clone, Debug, Args)]
+pub struct LimitArgs {
+    /// Bytes that may be lost in all [default: none, unless --max-leak-per-stack is given]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
+    pub max_leak: Option<u64>,
+    /// Bytes that may be lost by one stack
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
+    pub max_leak_per_stack: Option<u64>,
+    /// How fast the heap may grow: 64KiB/min. If that cannot be judged, the check fails with status
+    /// 6
+    #[arg(long, value_name = "SIZE/min", value_parser = parse_pace, allow_hyphen_values = true)]
+    pub max_growth: Option<u64>,
+    /// Bytes that may be held at once; of several processes, the sum of their peaks counts
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
+    pub max_peak: Option<u64>,
+    /// Bytes that may be held when the check is made
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
+    pub max_live: Option<u64>,
+    /// Calls that may ask for memory
+    #[arg(long, value_name = "CALLS")]
+    pub max_allocs: Option<u64>,
+    /// What counts as lost
+    #[arg(
+        long,
+        value_enum,
+        value_name = "KIND",
+        value_delimiter = ',',
+        default_value = "direct,indirect"
+    )]
+    pub fail_on: Vec<FailOn>,
+    /// Compare with an earlier check: only stacks that are new, or lose more than they did, count
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+    /// Write what is lost now to the file of --baseline, and do not fail for it
+    #[arg(long, requires = "baseline")]
+    pub update_baseline: bool,
+}
+
+/// A value of `--fail-on`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// Blocks that nothing leads to
+    #[value(alias = "definite")]
+    Direct,
+    /// Blocks that only lost blocks lead to
+    Indirect,
+    /// Blocks that only pointers to the inside of blocks lead to
+    Possible,
+    /// A heap that grows
+    Growing,
+}
+
+impl LimitArgs {
+    /// The kinds that count.
+    pub fn kinds(&self) -> Vec<Kind> {
+        let kind = |fail: &FailOn| match fail {
+            FailOn::Direct => Some(Kind::Direct),
+            FailOn::Indirect => Some(Kind::Indirect),
+            FailOn::Possible => Some(Kind::Possible),
+            FailOn::Growing => None,
+        };
+        self.fail_on.iter().filter_map(kind).collect()
+    }
+
+    /// What may be lost or held.
+    pub fn limits(&self, unused_rules: bool) -> Limits {
+        let grows = self.fail_on.contains(&FailOn::Growing);
+        Limits {
+            leak: self.max_leak,
+            leak_per_stack: self.max_leak_per_stack,
+            growth: self.max_growth.or(grows.then_some(0)),
+            peak: self.max_peak,
+            live: self.max_live,
+            allocations: self.max_allocs,
+            kinds: self.kinds(),
+            unused_rules,
+        }
+    }
+}
+
+/// Bytes a minute.
+fn parse_pace(text: &str) -> Result<u64, String> {
+    let size = text.strip_suffix("/min").ok_or_else(|| format!("`{text}` is not SIZE/min"))?;
+    parse_size(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn limits(options: &[&str]) -> Limits {
+        let line = ["heapattach", "check"].iter().chain(options).chain(&["--", "true"]);
+        let Ok(Cli { command: Some(Command::Check(args)), .. }) = Cli::try_parse_from(line) else {
+            panic!("{options:?} is understood")
+        };
+        args.limits.limits(false)
+    }
+
+    #[test]
+    fn definite_is_another_word_for_direct() {
+        assert_eq!(
+            limits(&["--fail-on", "definite,possible"]).kinds,
+            [Kind::Direct, Kind::Possible]
+        );
+        assert_eq!(limits(&[]).kinds, [Kind::Direct, Kind::Indirect]);
+    }
+
+    #[test]
+    fn growth_is_so_much_a_minute_or_any() {
+        assert_eq!(limits(&["--max-growth", "64KiB/min"]).growth, Some(65536));
+        assert_eq!(limits(&["--fail-on", "growing"]).growth, Some(0));
+        assert_eq!(limits(&[]).growth, None);
+        assert!(parse_pace("64KiB").is_err());
+    }
+}

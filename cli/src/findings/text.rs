@@ -1,0 +1,228 @@
+//! What people and log scrapers read: the form that sanitizers made known.
+
+use std::fmt::Write;
+
+use super::{Findings, Leak, checked};
+use crate::{
+    check::{Amount, Kind},
+    check_report::{CheckReport, Quiet},
+    quantity::{bytes, time},
+    report::Report,
+    suppression,
+};
+
+/// The line that begins a block of its own.
+const RULE: &str = "=================================================================";
+/// Leaks that are told.
+const LEAKS: usize = 50;
+/// Calls of each.
+const CALLS: usize = 32;
+
+/// What is told besides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// Every rule, and what it was good for.
+    pub rules: bool,
+    /// Rules that would keep these leaks quiet.
+    pub new_rules: bool,
+}
+
+/// The block; leaks that can be reached are told where they are among the findings.
+pub fn text(findings: &Findings, report: &Report, wanted: Wanted) -> String {
+    let mut out = String::new();
+    let has_leak = findings.leaks.iter().any(|leak| leak.kind != Kind::Reachable);
+    // Writing into a string cannot fail.
+    let _ = writeln!(out, "{RULE}");
+    let pid = findings.pid;
+    let _ = if has_leak {
+        writeln!(out, "=={pid}==ERROR: heapattach: detected memory leaks")
+    } else {
+        writeln!(out, "=={pid}==heapattach: no leaks")
+    };
+    for leak in findings.leaks.iter().take(LEAKS) {
+        write_leak(&mut out, leak);
+    }
+    let more = findings.leaks.len().saturating_sub(LEAKS);
+    if more > 0 {
+        let _ = writeln!(out, "\nand {more} more (--json has them)");
+    }
+    write_rules(&mut out, findings, wanted);
+    out.push('\n');
+    for report in checked(report) {
+        if let Some(check) = &report.check {
+            write_check(&mut out, report, check);
+        }
+    }
+    for breach in &findings.breaches {
+        let of = breach.leak.as_ref().map(|key| format!(" by leak {key}")).unwrap_or_default();
+        let (allowed, found) = (breach.allowed, breach.found);
+        let _ = writeln!(out, "LIMIT     {} allows {allowed}, found {found}{of}", breach.limit);
+    }
+    out += &summary(findings);
+    out
+}
+
+fn write_leak(out: &mut String, leak: &Leak) {
+    let _ = writeln!(out, "\n{} allocated from:", leak.headline());
+    for (number, frame) in leak.frames.iter().take(CALLS).enumerate() {
+        let _ = writeln!(out, "    #{number} {:#x} in {frame}", frame.offset);
+    }
+    let more = leak.frames.len().saturating_sub(CALLS);
+    if more > 0 {
+        let _ = writeln!(out, "    and {more} more");
+    }
+}
+
+fn write_rules(out: &mut String, findings: &Findings, wanted: Wanted) {
+    if wanted.rules {
+        write_table(out, "Suppressions used:", &findings.used);
+    }
+    write_table(out, "Suppressions that kept nothing quiet:", &findings.unused);
+    if wanted.new_rules && findings.leaks.iter().any(|leak| leak.kind != Kind::Reachable) {
+        let _ = writeln!(out, "\n# Suppressions for these leaks:");
+        let mut lines: Vec<String> = Vec::new();
+        for leak in findings.leaks.iter().filter(|leak| leak.kind != Kind::Reachable) {
+            let line = leak.cause().map(|frame| suppression::line_for(&frame.function));
+            if let Some(line) = line.filter(|line| !lines.contains(line)) {
+                let _ = writeln!(out, "{line}");
+                lines.push(line);
+            }
+        }
+    }
+    let amounts = [
+        ("Suppressed", findings.suppressed),
+        ("Known to the baseline", findings.known),
+        ("From before the end of the warm-up", findings.warm),
+    ];
+    for (what, Amount { bytes, blocks }) in amounts {
+        if blocks > 0 {
+            let _ = writeln!(out, "\n{what}: {bytes} byte(s) in {blocks} object(s)");
+        }
+    }
+}
+
+fn write_table(out: &mut String, title: &str, rules: &[Quiet]) {
+    if rules.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{title}\n  count      bytes template");
+    for quiet in rules {
+        let Amount { bytes, blocks } = quiet.amount;
+        let _ = writeln!(out, "{blocks:>7} {bytes:>10} {} ({})", quiet.rule, quiet.source);
+    }
+}
+
+/// How a process was looked at, and what that cannot see.
+fn write_check(out: &mut String, report: &Report, check: &CheckReport) {
+    let when = match check.at.as_str() {
+        "exit" => "at its end",
+        "exit-start" => "when it began to end",
+        "signal" => "at the signal",
+        "time" => "when its time was over",
+        _ => "when asked for",
+    };
+    let _ = writeln!(out, "CHECKED   {} ({}), {when}", report.pid, report.command);
+    for (module, amount) in &check.modules {
+        let _ = writeln!(out, "LOST BY   {module}: {}", told(*amount));
+    }
+    let sums = &check.sums;
+    for (label, sum) in [
+        ("DIRECT", sums.direct),
+        ("INDIRECT", sums.indirect),
+        ("POSSIBLE", sums.possible),
+        ("REACHABLE", sums.reachable),
+    ] {
+        let _ = writeln!(out, "{label:<9} {}", told(sum));
+    }
+    let look = &check.look;
+    let took = |us: f64| time(std::time::Duration::from_secs_f64(us.max(0.0) / 1e6));
+    let expected = match look.expected_us {
+        0.0 => String::new(),
+        us => format!(" (expected {})", took(us)),
+    };
+    let _ = writeln!(
+        out,
+        "PAUSE     {}{expected}, by {}; {} looked through in {}",
+        took(look.paused_us),
+        look.method,
+        bytes(look.bytes),
+        took(look.took_us)
+    );
+    if !check.is_complete {
+        let _ = writeln!(out, "BLIND     blocks older than the attach are not judged");
+    }
+    for (label, lines) in
+        [("BLIND", &check.blind), ("NOTE", &check.notes), ("DOUBT", &check.doubts)]
+    {
+        for line in lines {
+            let _ = writeln!(out, "{label:<9} {line}");
+        }
+    }
+}
+
+fn told(amount: Amount) -> String {
+    let plural = if amount.blocks == 1 { "" } else { "s" };
+    let blocks = crate::quantity::count(amount.blocks);
+    format!("{} in {blocks} block{plural}", bytes(amount.bytes))
+}
+
+/// The line that is looked for.
+fn summary(findings: &Findings) -> String {
+    if !findings.doubts.is_empty() {
+        return "SUMMARY: heapattach: nothing can be concluded, records are missing\n".to_owned();
+    }
+    let lost = findings.told(&[Kind::Direct, Kind::Indirect]);
+    let possible = findings.told(&[Kind::Possible]);
+    let mut line = format!(
+        "SUMMARY: heapattach: {} byte(s) leaked in {} allocation(s)",
+        lost.bytes, lost.blocks
+    );
+    if possible.blocks > 0 {
+        line += &format!(
+            ", {} byte(s) possibly leaked in {} allocation(s)",
+            possible.bytes, possible.blocks
+        );
+    }
+    line + ".\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::sample::findings, *};
+
+    fn of(findings: &Findings, wanted: Wanted) -> String {
+        text(findings, &Report::new(4711, "app --x".to_owned()), wanted)
+    }
+
+    #[test]
+    fn it_reads_as_sanitizers_do() {
+        let text = of(&findings(), Wanted { rules: true, new_rules: false });
+        assert!(text.contains("==4711==ERROR: heapattach: detected memory leaks"));
+        assert!(text.contains("Direct leak of 1000 byte(s) in 10 object(s)"));
+        assert!(text.contains("    #1 0x2000 in insert src/cache file.c:42"), "{text}");
+        assert!(text.contains("      3         30 leak:known (x.supp:1)"), "{text}");
+        let last = text.lines().last().unwrap();
+        let whole = "SUMMARY: heapattach: 1524 byte(s) leaked in 16 allocation(s), \
+                     64 byte(s) possibly leaked in 1 allocation(s).";
+        assert_eq!(last, whole);
+    }
+
+    #[test]
+    fn rules_are_told_where_that_is_asked_for_and_unused_ones_always() {
+        let text = of(&findings(), Wanted { rules: false, new_rules: true });
+        assert!(!text.contains("leak:known"), "{text}");
+        assert!(text.contains("kept nothing quiet:"), "{text}");
+        assert!(text.contains("these leaks:\nleak:insert\nleak:share\nleak:array\n"), "{text}");
+    }
+
+    #[test]
+    fn no_leaks_are_no_error_and_doubts_no_result() {
+        let mut none = findings();
+        none.leaks.clear();
+        let text = of(&none, Wanted::default());
+        assert!(!text.contains("ERROR") && text.contains("no leaks"));
+        assert!(text.ends_with("SUMMARY: heapattach: 0 byte(s) leaked in 0 allocation(s).\n"));
+        none.doubts.push("3 frees".to_owned());
+        assert!(of(&none, Wanted::default()).contains("nothing can be concluded"));
+    }
+}

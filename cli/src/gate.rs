@@ -1,0 +1,205 @@
+//! Whether a check passes: what was known before it is read here, its result is held against limits
+//! and baseline, and written in every form that was asked for.
+
+use std::{
+    env,
+    fs::File,
+    io::{Read, Write},
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+
+use crate::{
+    args::{CheckArgs, GithubArg},
+    artifact::{self, Readers},
+    exit::Exit,
+    findings::{self, Baseline, Findings, Wanted},
+    output::{complain, print},
+    report::Report,
+    suppression::Suppressions,
+};
+
+/// A larger file of rules or known leaks is none.
+const MOST_READ: u64 = 256 << 20;
+
+/// What was known before the check.
+#[derive(Debug)]
+pub struct Gate<'a> {
+    args: &'a CheckArgs,
+    /// What is not to be told.
+    pub rules: Suppressions,
+    baseline: Option<Baseline>,
+}
+
+/// The result as JSON: what was seen, and what is made of it.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    findings: &'a Findings,
+}
+
+impl<'a> Gate<'a> {
+    /// Reads the files that were named.
+    ///
+    /// # Errors
+    /// With the file, and what is wrong with it.
+    pub fn open(args: &'a CheckArgs) -> Result<Self, String> {
+        let quiet = &args.quiet;
+        // The user's come first: what they name is theirs to count.
+        let mut rules = Suppressions::default();
+        for path in &quiet.suppressions {
+            rules.add_file(&path.display().to_string(), &read(path)?);
+        }
+        if let Some(complaint) = rules.complaints.first() {
+            return Err(complaint.clone());
+        }
+        if !quiet.no_builtin_suppressions {
+            rules.add_built_in();
+        }
+        let limits = &args.limits;
+        let baseline = match &limits.baseline {
+            Some(path) if !limits.update_baseline => {
+                let text = read(path).map_err(|error| {
+                    format!("{error}; make it with --update-baseline, from what is lost now")
+                })?;
+                let parsed = Baseline::parse(&text);
+                Some(parsed.map_err(|error| format!("{}: {error}", path.display()))?)
+            }
+            _ => None,
+        };
+        Ok(Self { args, rules, baseline })
+    }
+
+    /// Judges the result, writes it, and answers how to end.
+    pub fn conclude(&self, mut report: Report) -> Exit {
+        if let Some(error) = &report.error {
+            complain(&format!("{error} (target: {})", report.target));
+        }
+        let mut found = Findings::of(&report);
+        let is_checked = findings::checked(&report).next().is_some();
+        let mut failures = Vec::new();
+        if is_checked {
+            failures.extend(self.judge(&mut found).err());
+            report.status = self.status(&report, &found);
+        }
+        failures.extend(self.write(&report, &found, is_checked));
+        failures.iter().for_each(|failure| complain(failure));
+        let is_own = report.status == 0 || report.status == self.args.error_exitcode;
+        match self.args.pid {
+            _ if failures.is_empty() || !is_own => Exit::Program(report.status),
+            Some(_) => Exit::Failed,
+            None => Exit::RunFailed,
+        }
+    }
+
+    /// Leaves out what is known, and notes which limits are passed.
+    fn judge(&self, found: &mut Findings) -> Result<(), String> {
+        let limits = &self.args.limits;
+        let mut result = Ok(());
+        match (&limits.baseline, &self.baseline) {
+            (Some(path), None) if found.doubts.is_empty() => {
+                let baseline = Baseline::of(found);
+                result = artifact::write(path, &baseline.text(), Readers::Usual);
+                baseline.apply(found);
+            }
+            (_, Some(baseline)) => baseline.apply(found),
+            (_, None) => {}
+        }
+        let limits = limits.limits(self.args.quiet.fail_on_unused_suppressions);
+        found.breaches = limits.judge(found);
+        if limits.growth.is_some() && found.measured.growth.is_none() {
+            found.doubts.push("whether the heap grows cannot be judged from this check".to_owned());
+        }
+        result
+    }
+
+    fn status(&self, report: &Report, found: &Findings) -> u8 {
+        if report.status != 0 {
+            report.status
+        } else if !found.doubts.is_empty() {
+            Exit::Incomplete.code()
+        } else if !found.breaches.is_empty() {
+            self.args.error_exitcode
+        } else {
+            0
+        }
+    }
+
+    /// Writes every form; answers what could not be written.
+    fn write(&self, report: &Report, found: &Findings, is_checked: bool) -> Vec<String> {
+        let outlet = &self.args.outlet;
+        let mut failures = Vec::new();
+        if let Some(text) = self.text(report, found, is_checked) {
+            match (&outlet.report, self.args.pid) {
+                // A report may name paths and arguments: it is for its owner.
+                (Some(path), _) => {
+                    failures.extend(artifact::write(path, &text, Readers::Owner).err());
+                }
+                (None, Some(_)) if print(text.trim_end(), Exit::Done) != Exit::Done => {
+                    failures.push("the result is not complete".to_owned());
+                }
+                (None, Some(_)) => {}
+                // Standard output is the program's.
+                (None, None) => {
+                    let _ = std::io::stderr().write_all(text.as_bytes());
+                }
+            }
+        }
+        if !is_checked {
+            return failures;
+        }
+        let near = found.relative_to(&root());
+        for (path, text) in
+            [(&outlet.junit, findings::junit(found)), (&outlet.sarif, findings::sarif(&near))]
+        {
+            let written = path.as_ref().map(|path| artifact::write(path, &text, Readers::Usual));
+            failures.extend(written.and_then(Result::err));
+        }
+        if is_on_github(outlet.github) {
+            // The program's output is read for them as well as its errors.
+            let _ = std::io::stderr().write_all(findings::annotations(&near).as_bytes());
+            if let Some(path) = env::var_os("GITHUB_STEP_SUMMARY") {
+                let page = findings::step_summary(&near);
+                failures.extend(artifact::append(Path::new(&path), &page).err());
+            }
+        }
+        failures
+    }
+
+    fn text(&self, report: &Report, found: &Findings, is_checked: bool) -> Option<String> {
+        if self.args.outlet.json {
+            let document = Document { report, findings: found };
+            return Some(serde_json::to_string_pretty(&document).unwrap_or_default() + "\n");
+        }
+        if !is_checked {
+            let why = report.why.as_ref()?;
+            return Some(format!("heapattach: not checked: {why}\n"));
+        }
+        let quiet = &self.args.quiet;
+        let wanted = Wanted { rules: quiet.print_suppressions, new_rules: quiet.gen_suppressions };
+        Some(findings::text(found, report, wanted))
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let file = File::open(path).and_then(|file| file.take(MOST_READ).read_to_string(&mut text));
+    file.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    Ok(text)
+}
+
+/// Where the sources are, as those see it who show them.
+fn root() -> PathBuf {
+    let workspace = env::var_os("GITHUB_WORKSPACE").map(PathBuf::from);
+    workspace.or_else(|| env::current_dir().ok()).unwrap_or_default()
+}
+
+fn is_on_github(wanted: GithubArg) -> bool {
+    match wanted {
+        GithubArg::On => true,
+        GithubArg::Off => false,
+        GithubArg::Auto => env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
+    }
+}

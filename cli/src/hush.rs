@@ -1,0 +1,79 @@
+//! Which lost blocks nobody wants to hear of: those whose calls fit a rule, and those that were
+//! there before the warm-up was over.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use crate::{
+    check::{Amount, Block},
+    check_report::{CheckReport, Quiet, addresses, calls},
+    profile::Tick,
+    recorder::Recorder,
+    suppression::{Place, Suppressions},
+    symbols::Symbols,
+};
+
+/// Asked about every lost block; counts what it kept quiet.
+#[derive(Debug)]
+pub struct Hush {
+    rules: Suppressions,
+    /// By stack: the rule that fits.
+    known: HashMap<u32, Option<usize>>,
+    /// Where blocks of the warm-up begin.
+    warm: HashSet<u64>,
+    warm_sum: Amount,
+}
+
+impl Hush {
+    /// With these rules; blocks born before `warmup` was over are of it.
+    pub fn new(rules: Suppressions, warmup: Option<Duration>, blocks: &[(Block, Tick)]) -> Self {
+        let end = Tick::after(warmup.unwrap_or_default()).0;
+        let old = blocks.iter().filter(|(_, birth)| birth.0 < end);
+        let warm = old.map(|(block, _)| block.at).collect();
+        Self { rules, known: HashMap::new(), warm, warm_sum: Amount::default() }
+    }
+
+    /// Whether it is to be kept quiet; then it counts.
+    pub fn keeps(&mut self, block: &Block, recorder: &Recorder, symbols: &mut Symbols) -> bool {
+        if self.warm.contains(&block.at) {
+            self.warm_sum.add(block.size);
+            return true;
+        }
+        let rules = &self.rules;
+        let rule = *self.known.entry(block.stack).or_insert_with(|| {
+            let frames = calls(addresses(recorder, block.stack), symbols);
+            let places = frames.iter().map(|frame| Place {
+                function: frame.function.as_deref().unwrap_or_default(),
+                file: frame.file.as_deref().unwrap_or_default(),
+                module: &frame.module,
+            });
+            rules.find(&places.collect::<Vec<_>>())
+        });
+        if let Some(rule) = rule {
+            self.rules.count(rule, block.size, 1);
+        }
+        rule.is_some()
+    }
+
+    /// Writes down what it kept quiet; `quiet` is that with all that it alone led to.
+    pub fn tell(self, quiet: Amount, check: &mut CheckReport) {
+        let Amount { bytes, blocks } = self.warm_sum;
+        check.warm = self.warm_sum;
+        check.suppressed = Amount {
+            bytes: quiet.bytes.saturating_sub(bytes),
+            blocks: quiet.blocks.saturating_sub(blocks),
+        };
+        check.notes.extend(self.rules.complaints.iter().cloned());
+        let told = self.rules.used().chain(self.rules.unused());
+        check.rules = told
+            .map(|rule| Quiet {
+                rule: rule.text.clone(),
+                source: rule.source.to_string(),
+                amount: Amount { bytes: rule.bytes, blocks: rule.blocks },
+                is_users: rule.is_users(),
+            })
+            .collect();
+    }
+}
