@@ -23,6 +23,7 @@ mod family_report;
 mod follower;
 mod front;
 mod gaps;
+mod growth;
 mod guard;
 mod hidden;
 mod household;
