@@ -1,8 +1,9 @@
-//! Compiles the payload that the command carries: `$OUT_DIR/payload.so`.
+//! Compiles the payload that the command carries, `$OUT_DIR/payload.so`, and the one that counts
+//! blocks by size as well, `$OUT_DIR/payload_flow.so`.
 //!
 //! Not by cargo: flags that suit the command (`-C target-cpu=native`, profiles, sanitizers) would
 //! put foreign instructions into other people's processes, and a nested cargo would wait for the
-//! lock its parent holds. Two calls of `$RUSTC` with fixed flags take well under a second and give
+//! lock its parent holds. A few calls of `$RUSTC` with fixed flags take well under a second and give
 //! the same bytes every time. The sources are those of the build-dependency, wherever cargo has
 //! put it, so this works from a package too.
 
@@ -69,6 +70,10 @@ const LINK: [&str; 8] = [
     "-Clink-arg=-Wl,--no-undefined",
 ];
 
+/// The files, and what makes each another one.
+const PAYLOADS: [(&str, &[&str]); 2] =
+    [("payload.so", &[]), ("payload_flow.so", &["--cfg=heapattach_flow"])];
+
 /// Variables by which compiler and linker would change what they make.
 const STRANGERS: [&str; 14] = [
     "RUSTFLAGS",
@@ -95,7 +100,9 @@ fn main() {
     }
     if variable("CARGO_CFG_TARGET_ARCH") != "x86_64" {
         // Nothing to carry there yet; an empty file is refused when it is needed.
-        std::fs::write(out_dir.join("payload.so"), []).expect("the output directory is writable");
+        for (name, _) in PAYLOADS {
+            std::fs::write(out_dir.join(name), []).expect("the output directory is writable");
+        }
         return;
     }
     let toolchain = Toolchain {
@@ -113,17 +120,29 @@ fn main() {
     }
 }
 
-/// Makes `payload.so` in `out_dir`; if the compiler fails, what it said is in the error.
+/// Makes all payloads in `out_dir`; if the compiler fails, what it said is in the error.
 fn compile(toolchain: &Toolchain, out_dir: &Path) -> io::Result<()> {
     let abi = out_dir.join("libheapattach_abi.rlib");
     let mut command = toolchain.compiler("heapattach_abi", heapattach_payload::ABI_SOURCE_DIR);
     run(command.arg("--crate-type=rlib").arg("-o").arg(&abi))?;
 
-    let payload = out_dir.join("payload.so");
-    let mut command = toolchain.compiler("heapattach_payload", heapattach_payload::SOURCE_DIR);
-    command.arg("--crate-type=cdylib").args(LINK).arg("-o").arg(&payload);
     let script = out_dir.join("payload.ld");
     std::fs::write(&script, SCRIPT)?;
+    for (name, flags) in PAYLOADS {
+        link(toolchain, &out_dir.join(name), flags, &script, &abi)?;
+    }
+    Ok(())
+}
+
+fn link(
+    toolchain: &Toolchain,
+    payload: &Path,
+    flags: &[&str],
+    script: &Path,
+    abi: &Path,
+) -> io::Result<()> {
+    let mut command = toolchain.compiler("heapattach_payload", heapattach_payload::SOURCE_DIR);
+    command.arg("--crate-type=cdylib").args(flags).args(LINK).arg("-o").arg(payload);
     command.arg(format!("-Clink-arg=-Wl,-T,{}", script.display()));
     command.arg("--extern").arg(format!("heapattach_abi={}", abi.display()));
     if toolchain.target.contains("-musl") {

@@ -25,6 +25,7 @@ mod follower;
 mod front;
 mod gaps;
 mod gate;
+mod growth;
 mod guard;
 mod hidden;
 mod household;

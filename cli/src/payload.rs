@@ -5,6 +5,21 @@ use std::sync::OnceLock;
 use heapattach_injector::payload_image::PayloadImage;
 
 static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/payload.so"));
+static BYTES_OF_FLOW: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/payload_flow.so"));
+
+/// The payload of this build that counts blocks by size as well, or the other one.
+///
+/// # Panics
+/// See [`image`].
+pub fn image_for(flow: bool) -> &'static PayloadImage {
+    static IMAGE: OnceLock<PayloadImage> = OnceLock::new();
+    if !flow {
+        return image();
+    }
+    IMAGE.get_or_init(|| {
+        PayloadImage::parse(BYTES_OF_FLOW).expect("the payload was checked when this was built")
+    })
+}
 
 /// The payload of this build.
 ///

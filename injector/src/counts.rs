@@ -4,6 +4,7 @@
 //! nothing grows with what is found.
 
 use heapattach_abi::{
+    flow,
     kind::MAX_HOOKS,
     region,
     row::{self, Count},
@@ -98,6 +99,22 @@ impl Counts {
             (calls.saturating_add(count.calls), bytes.saturating_add(count.bytes))
         })
     }
+}
+
+/// Blocks handed out and given back since the attach, by class of size; all 0 where nobody counts.
+///
+/// # Errors
+/// When the target is gone and the rows with it.
+pub fn flows(shared: &Shared, memory: &Memory) -> Result<Vec<[u64; 2]>, Errno> {
+    let mut sums = vec![[0_u64; 2]; flow::CLASSES];
+    let mut words = [0; 2 * flow::CLASSES];
+    for number in 0..=rows(shared, memory)? {
+        shared.words(memory, region::FLOWS_AT + number * flow::FLOW_BYTES, &mut words)?;
+        for (sum, words) in sums.iter_mut().zip(words.as_chunks::<2>().0) {
+            sum.iter_mut().zip(words).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
+        }
+    }
+    Ok(sums)
 }
 
 /// The number of rows that threads own; row 0 is everybody's and not among them.

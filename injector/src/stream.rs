@@ -80,6 +80,14 @@ impl Stream {
         matches!(*self.shared, Shared::Private(_))
     }
 
+    /// Blocks handed out and given back by class of size.
+    ///
+    /// # Errors
+    /// When the target is gone and the rows with it.
+    pub fn flows(&self, memory: &Memory) -> Result<Vec<[u64; 2]>, Errno> {
+        counts::flows(&self.shared, memory)
+    }
+
     /// What was counted up to now.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use heapattach_abi::{kind::HookKind, ring::Kind, row};
 
 use crate::{
     cells::Cells,
+    flow,
     frame::{Frame, Reason},
     hooks,
     ring::{self, Record},
@@ -22,6 +23,9 @@ pub(crate) fn begin(frame: &mut Frame, cells: &Cells) -> Option<u32> {
         Some(HookKind::Free) if is_usual && frame.rdi != 0 => {
             row.add(row::BUSY, 1);
             row.count_call(frame.hook());
+            if flow::counts(frame, cells) {
+                flow::goes(cells, &row, frame.rdi);
+            }
             let stack = stack::caller(cells, frame, &row);
             let freed = Record::plain(Kind::Freed, frame.hook(), frame.rdi, 0);
             ring::push(cells, &row, &Record { stack, ..freed });
@@ -50,6 +54,9 @@ pub(crate) fn finish(frame: &Frame, cells: &Cells) {
         let allocated = Record::plain(Kind::Allocated, frame.hook(), address, size);
         let interval_number = row.interval_number();
         ring::push(cells, &row, &Record { stack, interval_number, ..allocated });
+        if flow::counts(frame, cells) {
+            flow::came(cells, &row, frame.rax);
+        }
     }
     hooks::end(cells, &row);
 }

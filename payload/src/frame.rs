@@ -29,8 +29,8 @@ pub(crate) struct Frame {
     pub sample: u64,
     /// The arithmetic flags of the call, as `lahf` and `seto` tell them, of hooks that keep them.
     pub flags: u64,
-    /// Keeps the stack aligned.
-    pub unused: u64,
+    /// The chunk of a block that is exchanged, where sizes are counted. It keeps the stack aligned.
+    pub gone: u64,
     pub r11: u64,
     pub r10: u64,
     /// `rax` of the call, then what the original returned.

@@ -7,7 +7,7 @@ use heapattach_abi::{control, form::Form, kind::HookKind, region, ring::Kind, ro
 use crate::{
     arch,
     cells::Cells,
-    everything,
+    everything, flow,
     frame::{Frame, Reason},
     ring::{self, Record},
     row::Row,
@@ -22,6 +22,8 @@ const RECORDS: u64 = 2;
 const WAS_SAMPLE: u64 = 4;
 /// Nothing but what [`crate::everything`] does.
 pub(crate) const USUAL: u64 = 8;
+/// Blocks are counted by size.
+const FLOWS: u64 = 16;
 
 const MREMAP_DONTUNMAP: u64 = 4;
 
@@ -46,7 +48,7 @@ fn enter_any(frame: &mut Frame, cells: &Cells) -> u32 {
     };
     row.add(row::BUSY, 1);
     look_at_heartbeat(cells, &row);
-    frame.begun = begin(frame, cells, &row, frame.hook());
+    frame.begun = begin(frame, cells, &row, frame.hook()) | begin_flow(frame, cells, &row);
     if frame.begun == 0 {
         end(cells, &row);
         return 0;
@@ -101,6 +103,25 @@ fn begin(frame: &mut Frame, cells: &Cells, row: &Row, hook: usize) -> u64 {
         }
         Some(HookKind::Chosen) => begin_chosen(frame, cells, row),
         None => 0,
+    }
+}
+
+/// Counts a block that goes, and says whether one may come.
+#[inline(always)]
+fn begin_flow(frame: &mut Frame, cells: &Cells, row: &Row) -> u64 {
+    if !flow::counts(frame, cells) {
+        return 0;
+    }
+    match frame.kind() {
+        Some(HookKind::Free) => {
+            flow::goes(cells, row, frame.rdi);
+            0
+        }
+        Some(HookKind::Realloc) => {
+            frame.gone = flow::goes(cells, row, frame.rdi);
+            FLOWS
+        }
+        _ => FLOWS,
     }
 }
 
@@ -209,6 +230,13 @@ fn leave_any(frame: &Frame, cells: &Cells) {
         _ => (0, 0, Kind::Nothing),
     };
     finish(frame, cells, &row, got, size, kind);
+    if flow::IS_ON && frame.begun & FLOWS != 0 && cells.is_at_home() {
+        flow::came(cells, &row, got);
+        let is_realloc = frame.kind() == Some(HookKind::Realloc);
+        if is_realloc && got == 0 && second != 0 {
+            flow::stayed(cells, &row, frame.gone);
+        }
+    }
     end(cells, &row);
 }
 

@@ -37,6 +37,7 @@ mod cells;
 mod draw;
 mod everything;
 mod far;
+mod flow;
 mod frame;
 mod hooks;
 mod memo;

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use heapattach_abi::{control, index, region, region::split_interval, ring, row};
+use heapattach_abi::{control, flow, index, region, region::split_interval, ring, row};
 
 use crate::{arch, cells::Cells, draw, place::Place};
 
@@ -70,6 +70,8 @@ impl Row {
         let place = everybodys(cells).at(number as usize * row::ROW_BYTES);
         let new = Self { place, is_shared: false };
         new.place.at(row::RING).set(ring::ring_of(number as usize) as u64);
+        let flow = cells.region().at(region::FLOWS_AT + number as usize * flow::FLOW_BYTES);
+        new.place.at(row::FLOW).set(flow.address());
         new.prepare(cells, thread);
         new.place.at(row::STACK_HINT).set(pointer);
         new.place.at(row::KEY).word().store(thread, Release);
@@ -105,6 +107,26 @@ impl Row {
         } else {
             arch::add(place, value);
         }
+    }
+
+    /// Counts, or takes away, a block of this chunk, with its other word if it is given back.
+    pub(crate) fn count_chunk(&self, cells: &Cells, chunk: u64, is_freed: bool, more: u64) {
+        let own = match self.place.at(row::FLOW).get() {
+            // Everybody's, and what is not told.
+            0 => cells.region().at(region::FLOWS_AT),
+            _ => cells.region().at(region::FLOWS_AT + self.number(cells) * flow::FLOW_BYTES),
+        };
+        let at = own.at(flow::class(chunk) * flow::CLASS_BYTES + usize::from(is_freed) * 8);
+        if self.is_shared {
+            at.word().fetch_add(more, Relaxed);
+        } else {
+            arch::add(at, more);
+        }
+    }
+
+    fn number(&self, cells: &Cells) -> usize {
+        let offset = self.place.address().wrapping_sub(everybodys(cells).address());
+        (offset as usize / row::ROW_BYTES) % row::ROWS
     }
 
     /// Counts a call that asks for nothing.

@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, rc::Rc};
 
+use heapattach_abi::{flow, kind::HookKind};
+
 use super::{PatchError, Patches, change};
 use crate::{
     addr::{ImageAddr, RemoteAddr},
@@ -13,10 +15,15 @@ use crate::{
 };
 
 impl Patches {
-    /// What the hook needs besides: where its arguments are, or what does not throw, past its hook.
+    /// What the hook needs besides: where its arguments are, whether blocks are counted by size, or what
+    /// does not throw, past its hook.
     pub(super) fn second(&self, index: usize) -> u64 {
         let planned = &self.hooks[index].planned;
-        let Some(at) = planned.nothrow else { return planned.kind().1.pack() };
+        let Some(at) = planned.nothrow else {
+            let (kind, form) = planned.kind();
+            let counts = if planned.is_glibc { flow::COUNTS } else { 0 };
+            return if kind == HookKind::Chosen { form.pack() } else { counts };
+        };
         let other = self.hooks.iter().find(|hook| hook.planned.at == at);
         let past = other.filter(|hook| matches!(hook.planned.way, Way::Entry(_)));
         let past = past.and_then(|hook| hook.number).map(|number| self.home.trampoline(number));

@@ -97,6 +97,8 @@ pub struct PlannedHook {
     pub is_dynamic: bool,
     /// What is called in its place when it might throw.
     pub nothrow: Option<RemoteAddr>,
+    /// Its blocks are those of glibc's allocator, which writes their size before them.
+    pub is_glibc: bool,
     /// Its hook must keep the arithmetic flags.
     pub keeps_flags: bool,
     /// How it is hooked.

@@ -6,6 +6,7 @@ use crate::{
     asked::Asked,
     entry::Family,
     functions::{self, FunctionRef},
+    module::find_symbol,
     survey::Survey,
     target::Target,
 };
@@ -56,11 +57,20 @@ pub(super) fn targets(target: &Target, survey: &Survey, asked: Asked) -> Vec<Pla
             size: definition.size,
             nothrow: nothrow_of(survey, index, function),
             is_dynamic: definition.is_dynamic,
+            is_glibc: is_glibc(target, survey, index, function),
             keeps_flags: false,
             way,
         });
     }
     hooks
+}
+
+/// Whether a function that nobody has named is the allocator of glibc: in a file of that name that
+/// says so itself, as no other C library does.
+fn is_glibc(target: &Target, survey: &Survey, module: usize, function: FunctionRef) -> bool {
+    let link = &survey.loaded[module].link;
+    let own = |name: &[u8]| find_symbol(&target.memory, link, name).is_ok_and(|at| at.is_some());
+    !function.is_asked && link.name.ends_with(b"/libc.so.6") && own(b"gnu_get_libc_version")
 }
 
 /// The function of the same module that does as `function` does, but for throwing.

@@ -11,7 +11,7 @@ use crate::kind::{KINDS, MAX_HOOKS};
 /// `heapatt` and a zero.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"heapatt\0");
 /// Version of everything in this crate.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// The section that holds the descriptor, the code and the cells.
 pub const SECTION: &str = ".heapattach";
 /// The one exported symbol: the descriptor.
@@ -54,7 +54,8 @@ pub struct Image {
     pub sigreturn: u32,
     /// Offset of `[u64; MAX_HOOKS]`: what a hook of some kinds needs besides. Of
     /// [`New`](crate::kind::HookKind::New) the function that does not throw, of
-    /// [`Chosen`](crate::kind::HookKind::Chosen) the [`Form`](crate::form::Form).
+    /// [`Chosen`](crate::kind::HookKind::Chosen) the [`Form`](crate::form::Form), of other functions
+    /// on blocks whether sizes are counted ([`crate::flow::COUNTS`]).
     pub second_cells: u32,
     /// The hooks of each kind, by the value of the kind.
     pub kinds: [KindHooks; KINDS],

@@ -23,6 +23,7 @@
 
 pub mod control;
 pub mod copies;
+pub mod flow;
 pub mod form;
 pub mod image;
 pub mod index;

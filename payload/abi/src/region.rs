@@ -7,6 +7,7 @@
 //!     stacks                                          (stacks)
 //!     cache of rules, memos of threads, copies        (unwind, memo, copies)
 //!     code of an interpreter                          (python)
+//!     counts of blocks by size                        (flow)
 //!     rings: heads, then slots                        (ring)
 //!     tables to unwind stacks by                      (unwind)
 //! ```
@@ -16,6 +17,7 @@
 
 use crate::{
     copies::{COPIES, COPY_BYTES},
+    flow::FLOW_BYTES,
     memo::{MEMO_BYTES, MEMOS},
     python::CODES_BYTES,
     ring::{RING_HEAD_BYTES, RINGS, SLOT_BYTES},
@@ -90,8 +92,10 @@ pub const MEMOS_AT: usize = CACHE_AT + CACHE_BYTES;
 pub const COPIES_AT: usize = MEMOS_AT + MEMOS * MEMO_BYTES;
 /// Offset of the table of copied code of an interpreter.
 pub const CODES_AT: usize = COPIES_AT + (COPIES * COPY_BYTES).next_multiple_of(4096);
+/// Offset of the counts of blocks by size, row by row.
+pub const FLOWS_AT: usize = CODES_AT + CODES_BYTES;
 /// Offset of the heads of the rings.
-pub const RING_HEADS_AT: usize = CODES_AT + CODES_BYTES;
+pub const RING_HEADS_AT: usize = FLOWS_AT + ROWS * FLOW_BYTES;
 /// Offset of the slots of the first ring.
 pub const SLOTS_AT: usize = RING_HEADS_AT + RINGS * RING_HEAD_BYTES;
 

@@ -70,8 +70,10 @@ pub struct Row {
     pub python_page: u64,
     /// Records until that state is looked for again, and above them how many there were the last time.
     pub python_wait: u64,
+    /// Where the row's own counts of blocks by size are ([`crate::flow`]).
+    pub flow: u64,
     /// Keep rows from sharing cache lines.
-    pub unused: [u64; 4],
+    pub unused: [u64; 3],
     /// Per hook.
     pub counts: [Count; MAX_HOOKS],
 }
@@ -142,6 +144,8 @@ pub const PYTHON_STATE: usize = offset_of!(Row, python_state);
 pub const PYTHON_PAGE: usize = offset_of!(Row, python_page);
 /// Offset of [`Row::python_wait`].
 pub const PYTHON_WAIT: usize = offset_of!(Row, python_wait);
+/// Offset of [`Row::flow`].
+pub const FLOW: usize = offset_of!(Row, flow);
 /// Offset of [`Row::counts`].
 pub const COUNTS: usize = offset_of!(Row, counts);
 

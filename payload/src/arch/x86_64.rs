@@ -11,7 +11,7 @@ use core::{
 };
 
 use heapattach_abi::{
-    image, index,
+    control, flow, image, index,
     kind::{HookKind, MAX_HOOKS},
     row, samples,
 };
@@ -83,6 +83,14 @@ pub unsafe extern "C" fn heapattach_payload() {
         COUNTS = const row::COUNTS,
         FILTER_SHIFT = const samples::GRANULE_SHIFT,
         FILTER_MASK = const samples::FILTER_BYTES - 1,
+        IS_FLOW = const crate::flow::IS_ON as u8,
+        FLOW_COUNTS = const flow::COUNTS,
+        FLOW_FINE = const flow::FINE,
+        FLOW_BIAS = const flow::BIAS * flow::CLASS_BYTES,
+        FLOW_LAST = const (flow::CLASSES - 1) * flow::CLASS_BYTES,
+        FLOW = const row::FLOW,
+        BUSY = const row::BUSY,
+        REGION = const control::REGION,
         FRAME_BYTES = const FRAME_BYTES,
         FRAME_RCX = const offset_of!(Frame, rcx),
         FRAME_RDX = const offset_of!(Frame, rdx),

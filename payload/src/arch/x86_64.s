@@ -115,11 +115,69 @@
     slow 0
 .endm
 
+# ---- counting blocks by size (crate::flow), in the build for it alone --------------------------
+
+# On to a label unless the hook's function has blocks with a size before them.
+.macro unless_flow otherwise
+    cmp qword ptr [rip + .Lsecond + 8 * .Lhook], {FLOW_COUNTS}
+    jne \otherwise
+.endm
+
+# Counts the block in a register in the row in r10, with the one or the other word of its class. The
+# offset among the classes is that of heapattach_abi::flow::class: a small chunk is its own.
+.macro count_chunk block, offset
+    mov r11, [\block - 8]
+    and r11, -16
+    cmp r11, {FLOW_FINE}
+    jb 7f
+    call .Lflow_large
+7:  add r11, [r10 + {FLOW}]
+    add qword ptr [r11 + \offset], 1
+.endm
+
+# Counts a block that goes.
+.macro flow_free
+.if {IS_FLOW}
+    unless_flow 8f
+    test rdi, rdi
+    jz 8f
+    count_chunk rdi, 8
+8:
+.endif
+.endm
+
+# Calls the original, to count the block that it hands out in rax. Every register is as the original
+# leaves it.
+#
+#   rsp+32 r10    rsp+24 r11    rsp+16 the row
+.macro flow_call
+.if {IS_FLOW}
+    unless_flow 8f
+    add qword ptr [r10 + {BUSY}], 1
+    lea rsp, [rsp - 56]
+    mov [rsp + 16], r10
+    mov r11, [rsp + 24]
+    mov r10, [rsp + 32]
+    call [rip + .Lorig + 8 * .Lhook]
+    jmp .Lflow_after
+8:
+.endif
+.endm
+
+# What the slow path does for whoever asks seldom.
+.macro flow_slow otherwise
+.if {IS_FLOW}
+    cmp qword ptr [rip + .Lsecond + 8 * .Lhook], {FLOW_COUNTS}
+    je \otherwise
+.endif
+.endm
+
 .macro hook_free
     begin
     find_row
     check_filter rdi, 1f
     count
+    flow_free
     leave
 1:  slow 0
 3:  slow_without_row
@@ -129,6 +187,22 @@
 .macro hook_sized bytes
     begin
     find_row
+    count_down \bytes, 1f, 2f
+    count
+    count_bytes \bytes
+    flow_call
+    leave
+1:  slow 0
+2:  slow 1
+3:  slow_without_row
+    .set .Lhook, .Lhook + 1
+.endm
+
+# The same for what hands out a block elsewhere, or may throw.
+.macro hook_sized_otherwise bytes
+    begin
+    find_row
+    flow_slow 1f
     count_down \bytes, 1f, 2f
     count
     count_bytes \bytes
@@ -151,6 +225,7 @@
     count_down r11, 1f, 2f
     count
     count_bytes r11
+    flow_call
     leave
 1:  slow 0
 2:  slow 1
@@ -161,6 +236,7 @@
 .macro hook_realloc
     begin
     find_row
+    flow_slow 1f
     check_filter rdi, 1f
     count_down rsi, 1f, 2f
     count
@@ -224,7 +300,7 @@
 .endr
 .set .Lkind, {POSIX_MEMALIGN_KIND}
 .rept {POSIX_MEMALIGN_HOOKS}
-    hook_sized rdx
+    hook_sized_otherwise rdx
 .endr
 .set .Lkind, {MAP_KIND}
 .rept {MAP_HOOKS}
@@ -240,13 +316,47 @@
 .endr
 .set .Lkind, {NEW_KIND}
 .rept {NEW_HOOKS}
-    hook_sized rdi
+    hook_sized_otherwise rdi
 .endr
 .set .Lkind, {CHOSEN_KIND}
 .rept {CHOSEN_HOOKS}
     hook_keeping_flags
 .endr
     .org .Lhooks + .Lhook * .Lhook_stride, 0xcc
+
+.if {IS_FLOW}
+.Lflow_after:
+    mov [rsp + 24], r11
+    mov [rsp + 32], r10
+    mov r11, [rip + .Lcontrol]
+    cmp qword ptr [r11 + {REGION}], 0   # a child that was forked in there shares the row
+    je 2f
+    mov r10, [rsp + 16]
+    test rax, rax
+    jz 1f
+    count_chunk rax, 0
+1:  sub qword ptr [r10 + {BUSY}], 1
+2:  mov r11, [rsp + 24]
+    mov r10, [rsp + 32]
+    lea rsp, [rsp + 56]
+    ret
+
+# The offset of a large chunk's class for the chunk itself, in r11.
+.Lflow_large:
+    mov [rsp - 48], rcx
+    bsr rcx, r11
+    sub ecx, 2
+    shr r11, cl
+    shl ecx, 2
+    add r11d, ecx
+    shl r11d, 4
+    add r11d, {FLOW_BIAS}
+    mov rcx, [rsp - 48]
+    cmp r11d, {FLOW_LAST}
+    jbe 1f
+    mov r11d, {FLOW_LAST}
+1:  ret
+.endif
 
 # ---- the slow path ----------------------------------------------------------------------------
 

@@ -1,0 +1,75 @@
+//! How many blocks of each size a thread was handed and gave back, where that is asked for: whatever
+//! is older than the session counts when it goes.
+//!
+//! Sizes are those of whole chunks as the allocator of glibc keeps them in the word before a block:
+//! known in the same way when a block comes and when it goes.
+
+/// Chunks are multiples of this.
+pub const STEP: u64 = 16;
+/// Below this each size is a class of its own; above, four classes share a power of two.
+pub const FINE: u64 = 1024;
+/// How many classes there are; the last one has all that is larger.
+pub const CLASSES: usize = 192;
+/// For each class: blocks handed out, then blocks given back.
+pub const CLASS_BYTES: usize = 16;
+/// What belongs to a row.
+pub const FLOW_BYTES: usize = CLASSES * CLASS_BYTES;
+/// A hook counts for its function if its second cell holds this.
+pub const COUNTS: u64 = 1;
+
+/// A power of two has so many classes, and the first such power is this.
+const PARTS_SHIFT: u32 = 2;
+const FIRST_POWER: u32 = FINE.ilog2();
+/// What is to be added to four times a power's number, less two, and the three topmost bits of a size.
+pub const BIAS: usize = (FINE / STEP) as usize
+    - ((FIRST_POWER - PARTS_SHIFT) << PARTS_SHIFT) as usize
+    - (1 << PARTS_SHIFT);
+
+/// The class of a chunk, whose lowest bits may be flags.
+pub const fn class(chunk: u64) -> usize {
+    if chunk < FINE {
+        return (chunk / STEP) as usize;
+    }
+    let low = chunk.ilog2() - PARTS_SHIFT;
+    let class = (low << PARTS_SHIFT) as usize + (chunk >> low) as usize + BIAS;
+    if class < CLASSES { class } else { CLASSES - 1 }
+}
+
+/// The least chunk of a class.
+pub const fn least(class: usize) -> u64 {
+    let fine = (FINE / STEP) as usize;
+    if class < fine {
+        return class as u64 * STEP;
+    }
+    let (power, part) = ((class - fine) >> PARTS_SHIFT, (class - fine) as u64 & 3);
+    (4 + part) << (power as u32 + FIRST_POWER - PARTS_SHIFT)
+}
+
+/// The chunk that a request of so many bytes leads to, if nothing is left over.
+pub const fn chunk_of(request: u64) -> u64 {
+    let chunk = request.saturating_add(8 + STEP - 1) / STEP * STEP;
+    if chunk < 32 { 32 } else { chunk }
+}
+
+const _: () = assert!(FLOW_BYTES.is_multiple_of(1024));
+const _: () = assert!(CLASS_BYTES as u64 == STEP);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_begins_where_the_one_before_ends() {
+        for number in 1..CLASSES {
+            assert_eq!(class(least(number)), number);
+            assert_eq!(class(least(number) - 1), number - 1);
+        }
+        assert_eq!(class(u64::MAX), CLASSES - 1);
+    }
+
+    #[test]
+    fn a_request_has_room_for_the_head_of_its_chunk() {
+        let chunks = [0, 24, 25, 40, 41, 1000, u64::MAX].map(chunk_of);
+        assert_eq!(chunks[..6], [32, 32, 48, 48, 64, 1008]);
+    }
+}
