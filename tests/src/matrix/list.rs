@@ -10,7 +10,7 @@ use super::{
         Loader::{self, Dlopen, Map},
         Namespace::{self, Container, Ours, Users},
     },
-    rows::{DLOPEN_FAR, DLOPEN_MUSL, DLOPEN_STATIC, NO_LIBC},
+    rows::{DLOPEN_FILTERED, DLOPEN_IDLE, DLOPEN_MUSL, DLOPEN_STATIC, NO_LIBC},
 };
 
 const GLIBC: Allocator = Allocator::Glibc;
@@ -20,7 +20,7 @@ const MUSL: Allocator = Allocator::Musl;
 pub fn cells() -> Vec<Cell> {
     let exact = [
         glibc(GLIBC, Dynamic, C, Ours, Map),
-        glibc(GLIBC, Dynamic, Cpp, Container, Dlopen),
+        glibc(GLIBC, Dynamic, Cpp, Container, Map),
         glibc(GLIBC, Dynamic, Rust, Users, Map),
         glibc(GLIBC, Dynamic, Python, Ours, Dlopen),
         glibc(GLIBC, Static, C, Container, Map),
@@ -33,11 +33,11 @@ pub fn cells() -> Vec<Cell> {
         glibc(Jemalloc, InExecutable, Rust, Ours, Map),
         glibc(Jemalloc, Preloaded, C, Ours, Map),
         glibc(Jemalloc, Preloaded, Python, Container, Map),
-        glibc(Jemalloc, StaticPie, C, Ours, Map),
+        glibc(Jemalloc, Static, C, Ours, Map),
         glibc(Tcmalloc, Preloaded, Rust, Container, Dlopen),
         glibc(Tcmalloc, InExecutable, C, Users, Map),
         glibc(Tcmalloc, Preloaded, Python, Users, Map),
-        glibc(Tcmalloc, Static, C, Ours, Map),
+        glibc(Tcmalloc, StaticPie, C, Ours, Map),
         glibc(Mimalloc, Dynamic, C, Ours, Map),
         glibc(Mimalloc, InExecutable, Rust, Container, Map),
         glibc(Mimalloc, Preloaded, Python, Users, Dlopen),
@@ -48,16 +48,17 @@ pub fn cells() -> Vec<Cell> {
     ];
     let in_all = [
         glibc(Jemalloc, Preloaded, Cpp, Ours, Map),
-        glibc(Jemalloc, Static, Cpp, Container, Map),
+        glibc(Jemalloc, StaticPie, Cpp, Container, Map),
         glibc(Tcmalloc, Dynamic, Cpp, Users, Map),
-        glibc(Tcmalloc, StaticPie, Cpp, Ours, Map),
+        glibc(Tcmalloc, Static, Cpp, Ours, Map),
         glibc(Mimalloc, Preloaded, Cpp, Ours, Dlopen),
     ];
     let refused = [
         (glibc(GLIBC, Static, Rust, Ours, Dlopen), DLOPEN_STATIC),
         (musl(MUSL, StaticPie, Rust, Users, Dlopen), DLOPEN_STATIC),
         (musl(MUSL, Dynamic, C, Users, Dlopen), DLOPEN_MUSL),
-        (glibc(Pool, InExecutable, Cpp, Ours, Dlopen), DLOPEN_FAR),
+        (glibc(Pool, InExecutable, Cpp, Ours, Dlopen), DLOPEN_IDLE),
+        (glibc(GLIBC, Dynamic, Cpp, Container, Dlopen), DLOPEN_FILTERED),
         (cell(Runtime, Static, Go, Libc::Without, Ours, Map), NO_LIBC),
         (cell(Runtime, Static, Go, Libc::Without, Container, Map), NO_LIBC),
         (cell(Runtime, Static, Go, Libc::Without, Users, Map), NO_LIBC),

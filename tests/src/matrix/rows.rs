@@ -1,7 +1,7 @@
 //! The README's table of what can be attached to: the promises, and what proves each.
 //!
 //! The table is read by people, this list by tests: both must have the same rows. What the command
-//! says where it refuses stands in the table in backquotes.
+//! says where it refuses stands in the table, too.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -12,7 +12,10 @@ pub const DLOPEN_STATIC: &str = "`--loader dlopen`: static programs";
 /// A refused target.
 pub const DLOPEN_MUSL: &str = "`--loader dlopen`: programs of musl";
 /// A refused target.
-pub const DLOPEN_FAR: &str = "`--loader dlopen` and a `--hook` in the program itself";
+pub const DLOPEN_IDLE: &str =
+    "`--loader dlopen`: programs that do not come by an allocation function";
+/// A refused target.
+pub const DLOPEN_FILTERED: &str = "`--loader dlopen`: programs under seccomp";
 /// A refused target.
 pub const NO_LIBC: &str = "Go without cgo";
 
@@ -97,9 +100,25 @@ pub fn rows() -> Vec<Row> {
         row("CPython and its extensions", Yes, &[], Cells),
         row("pools and allocators of one's own", InPart, &["--hook"], Cells),
         row("containers, user namespaces", Yes, &[], Cells),
-        row(DLOPEN_STATIC, Refused, &["has no dlopen in its C library"], Cells),
+        row(
+            "programs with AddressSanitizer or LeakSanitizer",
+            InPart,
+            &["--no-follow-exec"],
+            Test("tests/tests/allocators.rs", "a_program_with_a_sanitizer_is_exact"),
+        ),
+        row(DLOPEN_STATIC, Unsupported, &["has no dlopen in its C library"], Cells),
         row(DLOPEN_MUSL, Refused, &["never unloads what it has loaded"], Cells),
-        row(DLOPEN_FAR, Refused, &["too far"], Cells),
+        row(DLOPEN_FILTERED, Refused, &["a call of its loader's that the filter forbids"], Cells),
+        row(
+            "`--loader dlopen` and a `--hook` in the program itself",
+            Refused,
+            &["lies too far from"],
+            Test(
+                "tests/tests/loader_dlopen.rs",
+                "a_named_function_that_the_object_is_too_far_from_is_refused",
+            ),
+        ),
+        row(DLOPEN_IDLE, Refused, &["no thread of the target came to a place"], Cells),
         row(NO_LIBC, Unsupported, &["no symbol names its allocator"], Cells),
         row(
             "static programs without symbols",
@@ -184,13 +203,15 @@ pub fn table() -> Vec<[String; 3]> {
 /// What one has and the other has not: the list, and the README.
 pub fn differences() -> Vec<String> {
     let table = table();
-    let told: BTreeSet<_> = table.iter().map(|[target, outcome, _]| (&**target, &**outcome)).collect();
+    let told: BTreeSet<_> =
+        table.iter().map(|[target, outcome, _]| (&**target, &**outcome)).collect();
     let rows = rows();
     let known: BTreeSet<_> = rows.iter().map(|row| (row.target, row.outcome.label())).collect();
     let missing = known.difference(&told).map(|row| format!("the README has no {row:?}"));
     let extra = told.difference(&known).map(|row| format!("nothing proves {row:?}"));
     let unsaid = rows.iter().flat_map(|row| {
-        let why = table.iter().find(|[target, ..]| target == row.target).map_or("", |[.., why]| why);
+        let why =
+            table.iter().find(|[target, ..]| target == row.target).map_or("", |[.., why]| why);
         let unsaid = row.says.iter().filter(|words| !why.contains(**words));
         unsaid.map(|words| format!("the README does not say {words:?} of {:?}", row.target))
     });
@@ -206,9 +227,10 @@ pub fn without_proof() -> Vec<String> {
             matches!(row.outcome, Outcome::Yes | Outcome::InPart)
                 || cells.iter().any(|cell| cell.expected == Expected::Refused(row.target))
         }
-        Proof::Test(file, name) => fs::read_to_string(root().join(file))
-            .is_ok_and(|text| text.contains(&format!("#[test]\nfn {name}()"))
-                || text.contains(&format!("#[test]\n    fn {name}()"))),
+        Proof::Test(file, name) => fs::read_to_string(root().join(file)).is_ok_and(|text| {
+            text.contains(&format!("#[test]\nfn {name}()"))
+                || text.contains(&format!("#[test]\n    fn {name}()"))
+        }),
     };
     rows().iter().filter(|row| !is_proved(row)).map(|row| row.target.to_owned()).collect()
 }
