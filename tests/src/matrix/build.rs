@@ -43,6 +43,14 @@ pub fn launch(cell: &Cell, seed: u64) -> Option<Launch> {
     Some(if preloads.is_empty() { launch } else { launch.env(variable, preloads.join(":")) })
 }
 
+/// The command line of a cell that can simply be run: nothing preloaded, no confinement.
+pub fn words(cell: &Cell, seed: u64) -> Option<Vec<String>> {
+    let is_plain = cell.namespace == Namespace::Ours && cell.linkage != Linkage::Preloaded;
+    let program = is_plain.then(|| program(cell)).flatten()?;
+    let words = program.iter().map(|word| word.to_string_lossy().into_owned());
+    Some(words.chain([THREADS.into(), TURNS.into(), seed.to_string()]).collect())
+}
+
 fn program(cell: &Cell) -> Option<Words> {
     match (cell.language, cell.allocator) {
         (Language::Go, _) => Some(vec![go("plain.go")?]),
