@@ -1,9 +1,7 @@
-//! A check in the tracing process: every block is recorded from the attach on, and at the moment
-//! that was asked for the target stands still, everything recorded is taken in, and its memory is
-//! looked through.
+//! One check: every block is recorded from the attach on, and at the moment that was asked for the
+//! target stands still, everything recorded is taken in, and its memory is looked through.
 
 use std::{
-    os::unix::net::UnixStream,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -12,22 +10,23 @@ use std::{
 use heapattach_injector::{
     asked::Asked,
     attach::Options,
+    constant,
     counts::Lost,
-    fault, heartbeat,
+    heartbeat,
     keeper::{Event, Keeper},
     loader::Loader,
+    own_checker,
     plan::Way,
     proc::maps,
     python::Wish,
     session::{Session, Watch},
     snapshot::{Image, Method, Scene},
-    start,
     stopped::Stopped,
     target::Target,
 };
 
 use crate::{
-    args::{CheckArgs, Moment},
+    args::CheckArgs,
     check::{self, Block, Blocks, Checked},
     check_report::{CheckReport, LookReport, micros},
     clock::Clock,
@@ -37,16 +36,13 @@ use crate::{
     hidden::Hidden,
     hush::Hush,
     line::{Heard, Line},
-    message::Message,
-    pause, payload,
+    pause,
     profile::Tick,
     recorder::Recorder,
     report::Report,
-    spawn::{self, exec_exit},
     suppression::Suppressions,
-    symbols::{Symbols, demangle},
+    symbols::{Symbols, demangle, printable::printable},
     terrain::layout,
-    tracer,
 };
 
 /// The link map is looked at so often.
@@ -58,9 +54,12 @@ const RING_BITS: u32 = 15;
 /// How often a thread looks for room in a full ring before it gives up: some seconds.
 const WAITS: u32 = 250_000_000;
 
+/// The function by which a program tells which of its leaks are known.
+const RULES_OF_TARGET: &str = "__lsan_default_suppressions";
+
 /// Why the watching ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub enum End {
     /// The process is at its end.
     Ends,
     /// It begins to end.
@@ -89,129 +88,8 @@ impl End {
     }
 }
 
-/// `heapattach check -p PID`, in the tracing process.
-pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs, rules: &Suppressions) {
-    spawn::leave_session();
-    let mut line = Line::new(line);
-    let mut report = Report::new(target.process.pid(), target.process.command());
-    let image = payload::image();
-    match tracer::begin(target, image, options(args), None) {
-        Ok(mut session) => {
-            tracer::announce(&mut line, &session, &report, None);
-            let mut inspection = Inspection::new(args, rules, target);
-            let end = inspection.run(&mut line, &mut session, None, &mut report);
-            if end == Some(End::Gone) {
-                report.status = Exit::TargetDied.code();
-            }
-        }
-        Err(failure) => tracer::refuse(&mut report, &failure),
-    }
-    fault::summary();
-    line.send(&Message::Finished(Box::new(report)));
-}
-
-/// `heapattach check -- COMMAND`, in the tracing process: it is the program's parent.
-pub fn run(line: UnixStream, args: &CheckArgs, rules: &Suppressions) {
-    let mut line = Line::new(line);
-    let mut report = Report::new(0, args.command.join(" ".as_ref()).to_string_lossy().into_owned());
-    report.status = Exit::RunFailed.code();
-    match spawn::fork_program(&args.command) {
-        Ok(program) => {
-            spawn::leave_session();
-            report.pid = program.pid;
-            line.send(&Message::Started(program.pid));
-            match tracer::bring_up(&program) {
-                Ok(target) => run_target(&mut line, &target, args, rules, &mut report),
-                Err(error) => {
-                    report.error = Some(with_causes(&error));
-                    tracer::reap_soon(program.pid);
-                    if let Some(errno) = program.exec_error() {
-                        let name = args.command[0].to_string_lossy().into_owned();
-                        let what = format!("`{name}` cannot be executed: {}", errno.desc());
-                        report.error = Some(what);
-                        report.status = exec_exit(errno).code();
-                    }
-                }
-            }
-        }
-        Err(error) => report.error = Some(format!("the program could not be forked: {error}")),
-    }
-    fault::summary();
-    line.send(&Message::Finished(Box::new(report)));
-}
-
-fn run_target(
-    line: &mut Line,
-    target: &Target,
-    args: &CheckArgs,
-    rules: &Suppressions,
-    report: &mut Report,
-) {
-    let image = payload::image();
-    let pid = target.process.pid();
-    let held = match start::hold_at_start(target) {
-        Ok(held) => held,
-        Err(error) => {
-            report.error = Some(with_causes(&error));
-            tracer::end_program(pid);
-            return;
-        }
-    };
-    let watched = match args.at {
-        Moment::Signal(signal) => Some(signal),
-        Moment::Exit | Moment::ExitStart => None,
-    };
-    let mut keeper = match Keeper::begin(target, watched) {
-        Ok(keeper) => keeper,
-        Err(errno) => {
-            report.error = Some(format!("the program cannot be kept traced: {}", errno.desc()));
-            drop(held);
-            tracer::end_program(pid);
-            return;
-        }
-    };
-    let marked = match args.at {
-        Moment::ExitStart => keeper.mark_exit(),
-        _ => Ok(()),
-    };
-    let mut inspection = Inspection::new(args, rules, target);
-    match tracer::begin(target, image, options(args), Some(held)) {
-        Ok(mut session) => {
-            tracer::announce(line, &session, report, None);
-            report.status = Exit::Done.code();
-            let end = inspection.run(line, &mut session, Some(keeper), report);
-            if let (Err(why), Some(check)) = (marked, &mut report.check) {
-                check.blind.push(format!("not checked as exit began, but at its end: {why}"));
-            }
-            if let Some(exit) = tracer::wait_for_end(line, target) {
-                report.exit = Some(exit);
-                let own = exit.shell_code();
-                if own != 0 {
-                    report.status = own;
-                }
-            }
-            report.why = match end {
-                Some(End::Execed) => {
-                    Some("it became another program before it could be".to_owned())
-                }
-                Some(End::Gone) => Some("it was gone before it could be".to_owned()),
-                _ => None,
-            };
-            // What was not checked must not pass for clean.
-            if report.check.is_none() && report.status == Exit::Done.code() {
-                report.status = Exit::Incomplete.code();
-            }
-        }
-        Err(failure) => {
-            tracer::refuse(report, &failure);
-            report.status = Exit::RunFailed.code();
-            keeper.finish();
-            tracer::end_program(pid);
-        }
-    }
-}
-
-fn options(args: &CheckArgs) -> Options {
+/// What the engine is told.
+pub fn options(args: &CheckArgs) -> Options {
     Options {
         mode: args.hooks.hooks.into(),
         max_memory: 0,
@@ -231,9 +109,12 @@ fn options(args: &CheckArgs) -> Options {
 }
 
 /// A check under way.
-struct Inspection<'a> {
+#[derive(Debug)]
+pub struct Inspection<'a> {
     args: &'a CheckArgs,
     rules: Suppressions,
+    /// What is to be said besides.
+    notes: Vec<String>,
     symbols: Symbols,
     /// How often modules came or went when they were last noted.
     changes: u64,
@@ -249,12 +130,31 @@ struct Seen {
 }
 
 impl<'a> Inspection<'a> {
-    fn new(args: &'a CheckArgs, rules: &Suppressions, target: &Target) -> Self {
+    /// Notes what the target has of names, and of rules of its own.
+    pub fn new(args: &'a CheckArgs, rules: &Suppressions, target: &Target) -> Self {
         let rules = rules.clone();
-        let mut inspection = Self { args, rules, symbols: Symbols::new(), changes: 0 };
+        let (symbols, notes) = (Symbols::new(), Vec::new());
+        let mut inspection = Self { args, rules, notes, symbols, changes: 0 };
         inspection.symbols.ask_servers();
         inspection.note(target);
+        if !args.quiet.no_embedded_suppressions {
+            inspection.ask_target(target);
+        }
         inspection
+    }
+
+    /// Takes over the rules that the program was built with.
+    fn ask_target(&mut self, target: &Target) {
+        let found = own_checker::functions(target, &[RULES_OF_TARGET.as_bytes()]);
+        for at in found.into_iter().flatten() {
+            match constant::text(&target.memory, at) {
+                Ok(text) => self.rules.add_of_target(&printable_lines(&text.unwrap_or_default())),
+                Err(error) => {
+                    let why = with_causes(&error);
+                    self.notes.push(format!("{RULES_OF_TARGET} is not understood: {why}"));
+                }
+            }
+        }
     }
 
     fn note(&mut self, target: &Target) {
@@ -265,7 +165,7 @@ impl<'a> Inspection<'a> {
     }
 
     /// From the attach to the report.
-    fn run(
+    pub fn run(
         &mut self,
         line: &mut Line,
         session: &mut Session<'_>,
@@ -296,10 +196,12 @@ impl<'a> Inspection<'a> {
             let counts = session.stream.counts(memory).unwrap_or_default();
             // What ends takes everything of ours along.
             report.target = "restored".to_owned();
-            if let Some(keeper) = keeper {
-                keeper.finish();
+            match keeper {
+                Some(keeper) if end == End::Execed => keeper.forget(),
+                Some(keeper) => keeper.finish(),
+                None => {}
             }
-            if end != End::Ends {
+            if !matches!(end, End::Ends | End::Execed) {
                 let detached = session.detach();
                 add_detach(report, &detached);
             }
@@ -486,6 +388,7 @@ impl<'a> Inspection<'a> {
         let mut check =
             CheckReport::of(&seen.checked, recorder, &mut self.symbols, &hidden, &self.args.told());
         seen.hush.tell(seen.checked.quiet, &mut check);
+        check.notes.append(&mut self.notes);
         check.at = end.name().to_owned();
         check.is_complete = self.is_complete(session);
         check.look = seen.look;
@@ -506,6 +409,11 @@ impl<'a> Inspection<'a> {
         }
         report.check = Some(check);
     }
+}
+
+/// Text of the target, still in lines.
+fn printable_lines(text: &str) -> String {
+    text.lines().map(|line| printable(line) + "\n").collect()
 }
 
 /// Lets the target go on; how long it stood still.
