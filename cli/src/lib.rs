@@ -33,6 +33,7 @@ mod html;
 mod hush;
 mod inscription;
 mod inspection;
+mod inspector;
 mod interpreter_report;
 pub mod ledger;
 mod line;

@@ -45,7 +45,7 @@ pub struct Keeper<'t> {
 pub enum Event {
     /// It ends; its threads stand where they are.
     Ends,
-    /// It became another program.
+    /// It became another program, and stands before its first instruction.
     Execs,
     /// The signal that is watched for was sent; the program has not seen it.
     Signalled,
@@ -103,10 +103,7 @@ impl<'t> Keeper<'t> {
                         return Some(event);
                     }
                 }
-                Seen::Event(libc::PTRACE_EVENT_EXEC) => {
-                    self.let_go(tid, 0);
-                    return Some(Event::Execs);
-                }
+                Seen::Event(libc::PTRACE_EVENT_EXEC) => return Some(Event::Execs),
                 Seen::Signal(signal) if Some(signal) == self.watched => {
                     // It goes no further than to the stop that is asked for next.
                     let _ = interrupt_next(tid, 0);
@@ -227,6 +224,13 @@ impl<'t> Keeper<'t> {
         ending.sort_unstable();
         ending.dedup();
         Stopped::adopt_all(self.target, &ending)
+    }
+
+    /// Forgets a program that is gone, after [`Event::Execs`]: what it became stays where it is,
+    /// traced.
+    pub fn forget(self) {
+        self.target.kept.take();
+        self.target.ending.take();
     }
 
     /// Lets everything go for good: the process runs on untraced, or ends.

@@ -227,18 +227,33 @@ fn relocations_of(bytes: &[u8]) -> impl Iterator<Item = Relocation> {
 /// # Errors
 /// As [`Module::read`].
 pub fn find_symbol(memory: &Memory, link: &Link, name: &[u8]) -> Result<Option<RemoteAddr>, Errno> {
+    Ok(find_symbols(memory, link, &[name])?.into_iter().next().flatten())
+}
+
+/// The same for several of them.
+///
+/// # Errors
+/// As [`find_symbol`].
+pub fn find_symbols(
+    memory: &Memory,
+    link: &Link,
+    names: &[&[u8]],
+) -> Result<Vec<Option<RemoteAddr>>, Errno> {
     let entries = dynamic_entries(memory, link.dynamic)?;
     let mut budget = Budget::default();
     let mut tables = Tables::new(memory, link.base, &entries, &mut budget);
     let strings = tables.bytes(DT_STRTAB, tables.number(DT_STRSZ))?;
     let count = tables.symbol_count()?;
     let symbols = tables.bytes(DT_SYMTAB, count * SYMBOL_SIZE as u64)?;
-    let is_it = |symbol: &&[u8]| {
-        name_at(&strings, u32_at(symbol, 0)) == Some(name) && u64_at(symbol, 8) != Some(0)
-    };
-    let found = symbols.chunks_exact(SYMBOL_SIZE).find(is_it);
-    let value = found.and_then(|symbol| u64_at(symbol, 8));
-    Ok(value.map(|value| link.bias().place(ImageAddr::new(value))))
+    let mut found = vec![None; names.len()];
+    for symbol in symbols.chunks_exact(SYMBOL_SIZE) {
+        let Some(name) = name_at(&strings, u32_at(symbol, 0)) else { continue };
+        let Some(number) = names.iter().position(|wanted| *wanted == name) else { continue };
+        if let Some(value) = u64_at(symbol, 8).filter(|&value| value != 0) {
+            found[number] = found[number].or(Some(link.bias().place(ImageAddr::new(value))));
+        }
+    }
+    Ok(found)
 }
 
 /// A hash of the dynamic section but for the word the loader keeps changing (FNV-1a).

@@ -215,7 +215,7 @@ impl Surveyor {
 }
 
 /// The first mapping of a module's file: that of its ELF header.
-fn first_mapping_of<'m, 'a>(maps: &'m [Mapping<'a>], link: &Link) -> Option<&'m Mapping<'a>> {
+pub fn first_mapping_of<'m, 'a>(maps: &'m [Mapping<'a>], link: &Link) -> Option<&'m Mapping<'a>> {
     let some = mapping_of(maps, link).filter(|mapping| mapping.inode != 0)?;
     let same = |m: &&Mapping<'_>| (m.inode, m.device) == (some.inode, some.device);
     let before = maps.iter().filter(|m| m.file_offset == 0 && m.range.start <= some.range.start);

@@ -1,13 +1,13 @@
 //! `heapattach check`.
 
-use heapattach_injector::preflight;
+use heapattach_injector::{own_checker, preflight};
 
 use crate::{
     args::CheckArgs,
     exit::Exit,
     front::{self, Mode},
     gate::Gate,
-    inspection,
+    inspector,
     output::complain,
     pause,
     spawn::{self, Side},
@@ -36,6 +36,13 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
             return if refusal.unsupported { Exit::Unsupported } else { Exit::Refused };
         }
     };
+    if let Some(name) = own_checker::of(&target) {
+        complain(&format!(
+            "process {pid} was built with {name}, whose own check does the work when it ends; need \
+             one built without; nothing is done (target: untouched)"
+        ));
+        return Exit::Unsupported;
+    }
     let resident = pause::resident(&target.process);
     if let Err(refusal) = pause::choose(args.snapshot, resident, args.max_pause) {
         complain(&format!("{refusal} (target: untouched)"));
@@ -43,7 +50,7 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
     }
     match spawn::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            inspection::attach(line, &target, args, &gate.rules);
+            inspector::attach(line, &target, args, &gate.rules);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
@@ -69,7 +76,7 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
 fn run(args: &CheckArgs, gate: &Gate<'_>) -> Exit {
     match spawn::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            inspection::run(line, args, &gate.rules);
+            inspector::run(line, args, &gate.rules);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => match front::follow(line, tracer, Mode::Run, None) {

@@ -17,7 +17,9 @@ pub fn of(kind: Kind, frames: &[Frame]) -> String {
     // Direct or indirect: that changes with who else was lost.
     let kind = if kind == Kind::Indirect { Kind::Direct } else { kind };
     let mut hash = write(BASIS, kind.name());
-    for frame in frames {
+    // What leads to `main` is the business of the C library, which is another one elsewhere.
+    let main = frames.iter().position(|frame| frame.function == "main");
+    for frame in &frames[..main.map_or(frames.len(), |main| main + 1)] {
         let module = frame.module.rsplit('/').next().unwrap_or_default();
         hash = write(hash, without_version(module));
         hash = write(hash, bare(&frame.function));
@@ -61,6 +63,13 @@ mod tests {
         other[0].offset = 0x7000;
         assert_eq!(of(Kind::Direct, &one), of(Kind::Direct, &other));
         assert_eq!(of(Kind::Direct, &one), of(Kind::Indirect, &other));
+    }
+
+    #[test]
+    fn what_leads_to_main_does_not_count() {
+        let own = [frame("make", "app"), frame("main", "app")];
+        let called = [own[0].clone(), own[1].clone(), frame("__libc_start_main", "libc.so.6")];
+        assert_eq!(of(Kind::Direct, &own), of(Kind::Direct, &called));
     }
 
     #[test]

@@ -23,6 +23,7 @@ impl Inspection<'_> {
         let mut check =
             CheckReport::of(&seen.checked, recorder, &mut self.symbols, &hidden, &self.args.told());
         seen.hush.tell(seen.checked.quiet, &mut check);
+        check.notes.append(&mut self.notes);
         check.at = end.name().to_owned();
         check.is_complete = self.is_complete(session);
         check.look = seen.look;

@@ -2,7 +2,7 @@
 
 /// Why the watching ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub enum End {
     /// The process is at its end.
     Ends,
     /// It begins to end.

@@ -3,74 +3,50 @@
 //! looked through.
 //!
 //! ```text
-//! attach, or program -> watch -> end -> sight -> conclusion
+//! watch -> end -> sight -> conclusion
 //! ```
 
 mod conclusion;
 mod end;
-mod program;
 mod sight;
 mod watch;
 
 use std::{
-    os::unix::net::UnixStream,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
 };
 
 use heapattach_injector::{
-    asked::Asked, attach::Options, fault, keeper::Keeper, loader::Loader, proc::maps, python::Wish,
-    session::Session, target::Target,
+    asked::Asked, attach::Options, constant, keeper::Keeper, loader::Loader, own_checker,
+    proc::maps, python::Wish, session::Session, target::Target,
 };
 
 use crate::{
     args::CheckArgs,
     check_report::micros,
     clock::Clock,
-    compose::{add_detach, blind_spots, stops},
+    compose::{add_detach, blind_spots, stops, with_causes},
     desk::Desk,
     exit::Exit,
     line::Line,
-    message::Message,
-    payload,
     recorder::Recorder,
     report::Report,
-    spawn,
     suppression::Suppressions,
-    symbols::{Symbols, demangle},
-    tracer,
+    symbols::{Symbols, demangle, printable::printable},
 };
 
-use end::End;
-pub use program::run;
+pub use end::End;
 
 /// Room for records: as every block is recorded, there are many.
 const RING_BITS: u32 = 15;
 /// How often a thread looks for room in a full ring before it gives up: some seconds.
 const WAITS: u32 = 250_000_000;
 
-/// `heapattach check -p PID`, in the tracing process.
-pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs, rules: &Suppressions) {
-    spawn::leave_session();
-    let mut line = Line::new(line);
-    let mut report = Report::new(target.process.pid(), target.process.command());
-    let image = payload::image();
-    match tracer::begin(target, image, options(args), None) {
-        Ok(mut session) => {
-            tracer::announce(&mut line, &session, &report, None);
-            let mut inspection = Inspection::new(args, rules, target);
-            let end = inspection.run(&mut line, &mut session, None, &mut report);
-            if end == Some(End::Gone) {
-                report.status = Exit::TargetDied.code();
-            }
-        }
-        Err(failure) => tracer::refuse(&mut report, &failure),
-    }
-    fault::summary();
-    line.send(&Message::Finished(Box::new(report)));
-}
+/// The function by which a program tells which of its leaks are known.
+const RULES_OF_TARGET: &str = "__lsan_default_suppressions";
 
-fn options(args: &CheckArgs) -> Options {
+/// What the engine is told.
+pub fn options(args: &CheckArgs) -> Options {
     Options {
         mode: args.hooks.hooks.into(),
         max_memory: 0,
@@ -90,21 +66,43 @@ fn options(args: &CheckArgs) -> Options {
 }
 
 /// A check under way.
-struct Inspection<'a> {
+#[derive(Debug)]
+pub struct Inspection<'a> {
     args: &'a CheckArgs,
     rules: Suppressions,
+    /// What is to be said besides.
+    notes: Vec<String>,
     symbols: Symbols,
     /// How often modules came or went when they were last noted.
     changes: u64,
 }
 
 impl<'a> Inspection<'a> {
-    fn new(args: &'a CheckArgs, rules: &Suppressions, target: &Target) -> Self {
+    /// Notes what the target has of names, and of rules of its own.
+    pub fn new(args: &'a CheckArgs, rules: &Suppressions, target: &Target) -> Self {
         let rules = rules.clone();
-        let mut inspection = Self { args, rules, symbols: Symbols::new(), changes: 0 };
+        let (symbols, notes) = (Symbols::new(), Vec::new());
+        let mut inspection = Self { args, rules, notes, symbols, changes: 0 };
         inspection.symbols.ask_servers();
         inspection.note(target);
+        if !args.quiet.no_embedded_suppressions {
+            inspection.ask_target(target);
+        }
         inspection
+    }
+
+    /// Takes over the rules that the program was built with.
+    fn ask_target(&mut self, target: &Target) {
+        let found = own_checker::functions(target, &[RULES_OF_TARGET.as_bytes()]);
+        for at in found.into_iter().flatten() {
+            match constant::text(&target.memory, at) {
+                Ok(text) => self.rules.add_of_target(&printable_lines(&text.unwrap_or_default())),
+                Err(error) => {
+                    let why = with_causes(&error);
+                    self.notes.push(format!("{RULES_OF_TARGET} is not understood: {why}"));
+                }
+            }
+        }
     }
 
     fn note(&mut self, target: &Target) {
@@ -115,7 +113,7 @@ impl<'a> Inspection<'a> {
     }
 
     /// From the attach to the report.
-    fn run(
+    pub fn run(
         &mut self,
         line: &mut Line,
         session: &mut Session<'_>,
@@ -146,10 +144,12 @@ impl<'a> Inspection<'a> {
             let counts = session.stream.counts(memory).unwrap_or_default();
             // What ends takes everything of ours along.
             report.target = "restored".to_owned();
-            if let Some(keeper) = keeper {
-                keeper.finish();
+            match keeper {
+                Some(keeper) if end == End::Execed => keeper.forget(),
+                Some(keeper) => keeper.finish(),
+                None => {}
             }
-            if end != End::Ends {
+            if !matches!(end, End::Ends | End::Execed) {
                 let detached = session.detach();
                 add_detach(report, &detached);
             }
@@ -179,4 +179,9 @@ impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
+}
+
+/// Text of the target, still in lines.
+fn printable_lines(text: &str) -> String {
+    text.lines().map(|line| printable(line) + "\n").collect()
 }

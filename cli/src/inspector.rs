@@ -1,0 +1,221 @@
+//! A check in the tracing process: of a process that runs, or of a program from its start through
+//! whatever it execs.
+
+use std::os::unix::net::UnixStream;
+
+use heapattach_injector::{
+    fault, keeper::Keeper, own_checker, start, stopped::Stopped, target::Target,
+};
+
+use crate::{
+    args::{CheckArgs, Moment},
+    compose::with_causes,
+    exit::Exit,
+    inspection::{End, Inspection, options},
+    line::Line,
+    message::Message,
+    payload,
+    report::Report,
+    spawn::{self, exec_exit},
+    suppression::Suppressions,
+    tracer,
+};
+
+/// So many programs that a process becomes one after the other are checked.
+const EXECS: usize = 100;
+
+/// `heapattach check -p PID`.
+pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs, rules: &Suppressions) {
+    spawn::leave_session();
+    let mut line = Line::new(line);
+    let mut report = Report::new(target.process.pid(), target.process.command());
+    match tracer::begin(target, payload::image(), options(args), None) {
+        Ok(mut session) => {
+            tracer::announce(&mut line, &session, &report, None);
+            let mut inspection = Inspection::new(args, rules, target);
+            match inspection.run(&mut line, &mut session, None, &mut report) {
+                Some(End::Gone) => report.status = Exit::TargetDied.code(),
+                Some(End::Execed) => report.why = Some(EXECED.to_owned()),
+                _ => {}
+            }
+        }
+        Err(failure) => tracer::refuse(&mut report, &failure),
+    }
+    // What was not checked must not pass for clean.
+    if report.check.is_none() && report.status == Exit::Done.code() {
+        report.status = Exit::Incomplete.code();
+    }
+    fault::summary();
+    line.send(&Message::Finished(Box::new(report)));
+}
+
+const EXECED: &str = "it became another program before it could be";
+
+/// `heapattach check -- COMMAND`: this process is the program's parent.
+pub fn run(line: UnixStream, args: &CheckArgs, rules: &Suppressions) {
+    let mut line = Line::new(line);
+    let mut report = Report::new(0, args.command.join(" ".as_ref()).to_string_lossy().into_owned());
+    report.status = Exit::RunFailed.code();
+    match spawn::fork_program(&args.command) {
+        Ok(program) => {
+            spawn::leave_session();
+            report.pid = program.pid;
+            line.send(&Message::Started(program.pid));
+            match tracer::bring_up(&program) {
+                Ok(target) => report = Course { line: &mut line, args, rules }.run(target, report),
+                Err(error) => {
+                    report.error = Some(with_causes(&error));
+                    tracer::reap_soon(program.pid);
+                    if let Some(errno) = program.exec_error() {
+                        let name = args.command[0].to_string_lossy().into_owned();
+                        let what = format!("`{name}` cannot be executed: {}", errno.desc());
+                        report.error = Some(what);
+                        report.status = exec_exit(errno).code();
+                    }
+                }
+            }
+        }
+        Err(error) => report.error = Some(format!("the program could not be forked: {error}")),
+    }
+    fault::summary();
+    line.send(&Message::Finished(Box::new(report)));
+}
+
+/// A program on its way through what it execs.
+struct Course<'a> {
+    line: &'a mut Line,
+    args: &'a CheckArgs,
+    rules: &'a Suppressions,
+}
+
+/// What becomes of a program that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// It is another one now, and stands before its first instruction.
+    Execed,
+    /// It runs to its end, if it is not there already.
+    Runs,
+    /// It was ended.
+    Ended,
+}
+
+impl Course<'_> {
+    /// From its first exec, where it stands, to its end.
+    fn run(mut self, first: Target, report: Report) -> Report {
+        let (mut target, mut report) = (first, report);
+        let mut earlier: Vec<Report> = Vec::new();
+        let mut next = self.look(&target, true, &mut report);
+        while next == Next::Execed {
+            let pid = report.pid;
+            let Ok(other) = start::open_started(pid) else { break };
+            target = other;
+            let successor = Report::new(pid, target.process.command());
+            earlier.push(std::mem::replace(&mut report, successor));
+            if earlier.len() > EXECS {
+                report.why = Some(format!("it became more than {EXECS} programs"));
+                self.let_run(&target);
+                break;
+            }
+            next = self.look(&target, false, &mut report);
+        }
+        if next != Next::Ended
+            && let Some(exit) = tracer::wait_for_end(self.line, &target)
+        {
+            report.exit = Some(exit);
+            report.status = exit.shell_code();
+        }
+        // What was not checked must not pass for clean, unless somebody else has checked it.
+        let is_open = report.check.is_none() && report.outcome != "aside";
+        if is_open && report.status == Exit::Done.code() {
+            report.status = Exit::Incomplete.code();
+        }
+        report.processes = earlier;
+        report
+    }
+
+    /// One program, which stands at its exec.
+    fn look(&mut self, target: &Target, is_first: bool, report: &mut Report) -> Next {
+        let held = match start::hold_at_start(target) {
+            Ok(held) => held,
+            Err(error) => return self.give_up(target, is_first, with_causes(&error), report),
+        };
+        if let Some(name) = own_checker::of(target) {
+            held.finish();
+            "aside".clone_into(&mut report.outcome);
+            report.why = Some(format!("it was built with {name}, whose own check does the work"));
+            return Next::Runs;
+        }
+        let watched = match self.args.at {
+            Moment::Signal(signal) => Some(signal),
+            Moment::Exit | Moment::ExitStart => None,
+        };
+        let keeper = match Keeper::begin(target, watched) {
+            Ok(keeper) => keeper,
+            Err(errno) => {
+                drop(held);
+                let what = format!("the program cannot be kept traced: {}", errno.desc());
+                return self.give_up(target, is_first, what, report);
+            }
+        };
+        self.inspect(target, held, keeper, is_first, report)
+    }
+
+    fn inspect<'t>(
+        &mut self,
+        target: &'t Target,
+        held: Stopped<'t>,
+        mut keeper: Keeper<'t>,
+        is_first: bool,
+        report: &mut Report,
+    ) -> Next {
+        let marked = match self.args.at {
+            Moment::ExitStart => keeper.mark_exit(),
+            _ => Ok(()),
+        };
+        let mut inspection = Inspection::new(self.args, self.rules, target);
+        match tracer::begin(target, payload::image(), options(self.args), Some(held)) {
+            Ok(mut session) => {
+                tracer::announce(self.line, &session, report, None);
+                report.status = Exit::Done.code();
+                let end = inspection.run(self.line, &mut session, Some(keeper), report);
+                if let (Err(why), Some(check)) = (marked, &mut report.check) {
+                    let what = format!("not checked as exit began, but at its end: {why}");
+                    check.blind.push(what);
+                }
+                if end == Some(End::Gone) {
+                    report.why = Some("it was gone before it could be".to_owned());
+                }
+                if end == Some(End::Execed) { Next::Execed } else { Next::Runs }
+            }
+            Err(failure) => {
+                tracer::refuse(report, &failure);
+                report.status = Exit::RunFailed.code();
+                keeper.finish();
+                if is_first {
+                    tracer::end_program(target.process.pid());
+                    return Next::Ended;
+                }
+                Next::Runs
+            }
+        }
+    }
+
+    /// A program that cannot be watched must not run unwatched under our name; what it became by
+    /// itself is its own affair.
+    fn give_up(&self, target: &Target, is_first: bool, why: String, report: &mut Report) -> Next {
+        report.error = Some(why);
+        if is_first {
+            report.status = Exit::RunFailed.code();
+            tracer::end_program(target.process.pid());
+            return Next::Ended;
+        }
+        self.let_run(target);
+        Next::Runs
+    }
+
+    fn let_run(&self, target: &Target) {
+        if let Ok(stop) = Stopped::adopt(target, target.process.pid()) {
+            stop.finish();
+        }
+    }
+}
