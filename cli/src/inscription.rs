@@ -6,6 +6,12 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use heapattach_injector::proc::Process;
+use nix::{
+    time::{ClockId, clock_gettime},
+    unistd::{SysconfVar, sysconf},
+};
+
 use crate::{
     args::SessionArgs,
     clock::TEMPORARY,
@@ -18,7 +24,8 @@ use crate::{
 /// Who writes the session down.
 pub fn scribe(store: Store, args: &SessionArgs) -> std::io::Result<Scribe> {
     // What nobody can look at later is only asked for its sums.
-    let logs = store.path.is_some();
+    // Growth is judged by what happened, too.
+    let logs = store.path.is_some() || args.flow;
     Ok(Scribe::new(
         Tape::start(store.file, store.path, args.record.max_size, Patience::default())?,
         logs,
@@ -26,19 +33,29 @@ pub fn scribe(store: Store, args: &SessionArgs) -> std::io::Result<Scribe> {
 }
 
 /// What is known at the beginning.
-pub fn heading(args: &SessionArgs, report: &Report, every: u64) -> Heading {
+pub fn heading(args: &SessionArgs, report: &Report, every: u64, process: &Process) -> Heading {
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let command = if args.record.redact { String::new() } else { report.command.clone() };
     let about = About {
         pid: report.pid,
         command,
         began: began.as_secs(),
+        up_ms: up_ms(process).unwrap_or(0),
         every,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         temporary_ms: u64::try_from(TEMPORARY.as_millis()).unwrap_or(u64::MAX),
         ..About::default()
     };
     Heading { about, hide_frames: args.hooks.hide_frames.clone(), ..Heading::default() }
+}
+
+/// How long a process has been running.
+fn up_ms(process: &Process) -> Option<u64> {
+    let ticks = process.start_time()?;
+    let per_second = sysconf(SysconfVar::CLK_TCK).ok()??;
+    let started = ticks.checked_mul(1000)? / u64::try_from(per_second).ok()?.max(1);
+    let now = Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME).ok()?);
+    u64::try_from(now.as_millis()).ok()?.checked_sub(started)
 }
 
 /// What is known at the end.

@@ -131,7 +131,7 @@ impl Member {
             guard::check_headroom(&target.process)
                 .map_err(|refusal| Failure::clean(AttachError::from(refusal), false))?;
         }
-        attach::attach(target, payload::image(), options(&self.args), held)
+        attach::attach(target, payload::image_for(self.args.flow), options(&self.args), held)
     }
 
     /// A program that cannot be watched must not run unwatched under our name; but what it became

@@ -76,7 +76,7 @@ impl Record {
         let target = session.target();
         let Some(records) = session.stream.take_records() else { return End::Over };
         let clock = Clock::start();
-        let mut heading = heading(args, report, session.stream.interval);
+        let mut heading = heading(args, report, session.stream.interval, &target.process);
         let path = self.store.as_ref().and_then(|store| store.path.clone());
         let mut scribe = match self.store.take().map(|store| scribe(store, args)).transpose() {
             Ok(scribe) => scribe,
@@ -91,7 +91,7 @@ impl Record {
             scribe.modules(&self.symbols.known());
         }
         let desk = Desk::default();
-        let watchman = Watchman::new(&desk, clock, &args.record);
+        let watchman = Watchman::new(&desk, clock, args);
         let haste = scribe.as_ref().map(Scribe::haste);
         desk.leave(Note::Modules(self.symbols.known()));
         let has_names = !args.record.no_symbols || path.is_none();

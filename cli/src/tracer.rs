@@ -102,7 +102,9 @@ fn attach_once(
         Options { loader: args.loader.into(), force: args.force, ..options(&args.session) };
     let attached = guard::check_headroom(&target.process)
         .map_err(|refusal| Failure::clean(refusal, false))
-        .and_then(|()| attach::attach(target, payload::image(), options, None));
+        .and_then(|()| {
+            attach::attach(target, payload::image_for(args.session.flow), options, None)
+        });
     match attached {
         Ok(mut session) => {
             announce(line, &session, &report, path);
@@ -211,7 +213,8 @@ fn run_target(
     let store = if args.session.records_by_default() { store_for(target).or(store) } else { store };
     let path = store.as_ref().and_then(|store| store.path.clone());
     let record = Record::new(target, store);
-    match attach::attach(target, payload::image(), options(&args.session), Some(held)) {
+    let image = payload::image_for(args.session.flow);
+    match attach::attach(target, image, options(&args.session), Some(held)) {
         Ok(mut session) => {
             announce(line, &session, report, path);
             let ending = record.observe(line, &mut session, &args.session, report);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use heapattach_injector::session::Session;
 
 use crate::{
-    args::RecordArgs,
+    args::SessionArgs,
     clock::Clock,
     desk::{Desk, Note},
     ledger::Moment,
@@ -20,6 +20,8 @@ const NAMES: Duration = Duration::from_secs(1);
 const HIGHER: f64 = 1.1;
 /// And by so many bytes.
 const HIGHER_BYTES: f64 = 65_536.0;
+/// Counts by size are told again when so many parts of the time have gone by once more.
+const PARTS: u64 = 128;
 
 /// Knows what is due.
 #[derive(Debug)]
@@ -30,6 +32,9 @@ pub struct Watchman<'a> {
     next_names: Instant,
     /// When to mark a moment, and so often.
     next_mark: Option<(Instant, Duration)>,
+    /// Whether blocks are counted by size, and when they were told last.
+    counts: bool,
+    counted_ms: u64,
     growth: Option<f64>,
     on_peak: bool,
     /// What was live, and the peak, when a moment was marked because of them.
@@ -39,8 +44,8 @@ pub struct Watchman<'a> {
 
 impl<'a> Watchman<'a> {
     /// Of a session that begins now.
-    pub fn new(desk: &'a Desk, clock: Clock, args: &RecordArgs) -> Self {
-        let now = Instant::now();
+    pub fn new(desk: &'a Desk, clock: Clock, args: &SessionArgs) -> Self {
+        let (now, counts, args) = (Instant::now(), args.flow, &args.record);
         let period = args.snapshot_every.into_iter().chain(args.follow).min();
         #[allow(clippy::cast_precision_loss)]
         let growth = args.dump_on_growth.map(|bytes| bytes as f64);
@@ -50,6 +55,8 @@ impl<'a> Watchman<'a> {
             timeline: Timeline::new(now),
             next_names: now,
             next_mark: period.map(|period| (now + period, period)),
+            counts,
+            counted_ms: 0,
             growth,
             on_peak: args.dump_on_peak,
             live: 0.0,
@@ -73,7 +80,11 @@ impl<'a> Watchman<'a> {
         let process = &session.target().process;
         let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
         let moment = || self.desk.pulse.complete(Moment { at_ms, ..Moment::default() });
-        if let Some(moment) = self.timeline.look(process, moment) {
+        if let Some(mut moment) = self.timeline.look(process, moment) {
+            if at_ms >= self.counted_ms.saturating_add(self.counted_ms / PARTS) {
+                self.counted_ms = at_ms;
+                moment.flow = self.flow(session);
+            }
             self.desk.leave(Note::Moment(moment));
         }
         let now = Instant::now();
@@ -95,6 +106,16 @@ impl<'a> Watchman<'a> {
             marks.push("more is held than ever before".to_owned());
         }
         marks.into_iter().map(|why| self.mark(why)).collect()
+    }
+
+    /// Blocks by size, where they are counted, but for sizes that nobody asked for.
+    fn flow(&self, session: &Session<'_>) -> Option<Vec<[u64; 3]>> {
+        let sums = session.stream.flows(&session.target().memory).ok();
+        let told = |sums: Vec<[u64; 2]>| {
+            let used = (0..).zip(sums).filter(|(_, sum)| *sum != [0, 0]);
+            used.map(|(class, [came, went])| [class, came, went]).collect()
+        };
+        sums.filter(|_| self.counts).map(told)
     }
 
     /// Looks who the threads are.
@@ -120,7 +141,7 @@ impl<'a> Watchman<'a> {
     /// The last moment.
     pub fn end(&self, session: &Session<'_>) {
         let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let moment = Moment { at_ms, ..Moment::default() };
+        let moment = Moment { at_ms, flow: self.flow(session), ..Moment::default() };
         self.desk.leave(Note::Last(with_memory(&session.target().process, moment)));
     }
 }

@@ -30,6 +30,10 @@ pub struct SessionArgs {
     /// Record every block; exact, and dearer
     #[arg(long, conflicts_with = "every")]
     pub all: bool,
+    /// Count blocks by size, older ones too when they go, to tell what grows from what comes and goes;
+    /// only glibc's allocator can be asked
+    #[arg(long)]
+    pub flow: bool,
     /// Leave mmap, munmap and mremap alone
     #[arg(long)]
     pub no_mmap: bool,

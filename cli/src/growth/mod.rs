@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! flow of a size (exact, older blocks too) -> trend -+
-//! blocks of a stack: births, deaths -> cohort -------+-> rule -> a word, with its reasons
+//! blocks of a stack: births, deaths -> cohort -------+-> rule -> finding -> words
 //! ```
 //!
 //! What is held of blocks seen since the attach grows in every healthy process, until the oldest of
@@ -14,15 +14,20 @@
 //!
 //! No I/O, no clock. What comes out of a file is hostile: numbers may mean nothing.
 
-#![allow(dead_code, unused_imports, reason = "the views come next")]
-
 mod cohort;
+mod finding;
+mod flow;
 mod rule;
 mod trend;
+mod words;
 
 #[cfg(test)]
 mod simulation;
 
-pub use cohort::{Cell, Cohort, Load, Survival};
-pub use rule::{Case, Excuse, Judgement, Kind, LONG_ENOUGH, judge};
-pub use trend::{Trend, value_at};
+use cohort::{Cell, Cohort};
+use finding::{Finding, StackFinding};
+use rule::{Case, Excuse, Judgement, LONG_ENOUGH, judge};
+use trend::Trend;
+
+pub use rule::Kind;
+pub use words::Growth;

@@ -24,7 +24,19 @@ const WARMING: f64 = 0.5;
 const GROWN_UP: f64 = 2.0;
 
 /// What is said. The later the worse.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Nothing grows.
     #[default]

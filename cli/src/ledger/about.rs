@@ -16,6 +16,9 @@ pub struct About {
     pub command: String,
     /// Seconds since 1970 when counting began.
     pub began: u64,
+    /// How long the process had been running then; 0 if that is unknown.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub up_ms: u64,
     /// How long was counted.
     pub lasted_ms: u64,
     /// Mean bytes between samples; 1: everything is recorded.
@@ -59,4 +62,8 @@ pub struct Loss {
     pub torn: u64,
     /// Blocks that must have been given back unseen.
     pub missed_frees: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -17,7 +17,7 @@ pub struct Ends {
 }
 
 /// What was known at one moment. What could not be read is `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Moment {
     /// Since counting began.
@@ -32,6 +32,10 @@ pub struct Moment {
     /// older than this field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ends: Option<Ends>,
+    /// By class of size ([`heapattach_abi::flow`]): its number, blocks handed out since counting began,
+    /// and blocks given back, older ones too. `None` where nobody counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<Vec<[u64; 3]>>,
     /// Bytes of pages mapped by hooked calls since counting began, and still.
     pub mapped: u64,
     /// Memory of the process in pages.

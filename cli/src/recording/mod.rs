@@ -207,7 +207,10 @@ impl Recording {
         let (table, threads) = (&self.table, &self.threads[..]);
         let known: Vec<bool> = sheet.rows.all().iter().map(|row| row.is_known()).collect();
         let mut ledger = assemble(Parts { heading, code, table, threads, sheet, moments });
-        if part.with_course {
+        // Growth is judged by the course of all of it.
+        let counts = ledger.about.part.is_empty()
+            && ledger.moments.iter().any(|moment| moment.flow.is_some());
+        if part.with_course || counts {
             let time = begin..course.map_or(u64::MAX, |course| course.end);
             ledger.course = self.course(&known, &ledger, time, end, births.as_ref());
         }

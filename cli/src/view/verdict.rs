@@ -1,7 +1,8 @@
 //! What can be said for certain about a session, in a few sentences.
 //!
-//! It never says *leak*: what is held longer than the session lasted looks the same from here. It
-//! says what was asked for and not given back, and whether that went on.
+//! Of what is seen since the attach alone it never says *leak*: what is held longer than the session
+//! lasted looks the same from here. It says what was asked for and not given back, and whether that
+//! went on. Where blocks were counted by size, [`Growth`] knows more.
 //!
 //! Whether it went on is seen by the second half of the session: what was held in the middle is
 //! compared with what was held at the end.
@@ -12,9 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     figure::{Unit, bytes, clock, percent},
+    place::Place,
     weight::{difference, share},
 };
 use crate::{
+    growth::Growth,
     ledger::{Ledger, Metric},
     profile::{Estimate, Sum},
     quantity,
@@ -59,6 +62,9 @@ pub struct Verdict {
     pub sites: usize,
     /// See above.
     pub share: Range,
+    /// What is said of growth, where blocks were counted by size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growth: Option<Growth>,
 }
 
 impl Verdict {
@@ -75,6 +81,7 @@ impl Verdict {
             second_half: second_half.map(Range::from),
             sites,
             share: part.into(),
+            growth: Growth::of(ledger, |stack| place(ledger, stack)),
         };
         verdict.text = verdict.sentences(ledger, live, allocated).join(" ");
         verdict
@@ -117,6 +124,10 @@ impl Verdict {
             sentences.push(format!("{who} {} of it.", percent(self.share.into())));
         }
         sentences.extend(resident(ledger));
+        if let Some(growth) = &self.growth {
+            sentences.push(growth.text.clone());
+            return sentences;
+        }
         if self.kind == Kind::Grew {
             sentences.push(format!("What is kept for longer than {time} looks the same."));
         }
@@ -166,6 +177,11 @@ fn first_sites(held_by: &[&Sum], live: Estimate) -> (usize, Estimate) {
         }
     }
     first
+}
+
+/// Who asks for memory by this stack.
+fn place(ledger: &Ledger, stack: u32) -> String {
+    ledger.cause(stack).map_or_else(Place::unknown, |call| Place::of(&call)).words()
 }
 
 /// What the kernel says, exactly.

@@ -6,7 +6,7 @@ use crate::ledger::Moment;
 const MOMENTS: usize = 64;
 
 /// How far the story is at a moment, from 0 to 1.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Pace {
     /// When, and what else was measured.
     pub moment: Moment,
@@ -20,10 +20,10 @@ pub struct Pace {
 
 /// The moments at which the story stops, the last two at the peak and at the end.
 pub fn paces(moments: &[Moment]) -> Vec<Pace> {
-    let end = moments.last().copied().unwrap_or_default();
+    let end = moments.last().cloned().unwrap_or_default();
     let top = (0..moments.len()).rev().max_by(|&a, &b| moments[a].live.total_cmp(&moments[b].live));
     let top = top.unwrap_or(0);
-    let peak = moments.get(top).copied().unwrap_or_default();
+    let peak = moments.get(top).cloned().unwrap_or_default();
     let step = moments.len().div_ceil(MOMENTS).max(1);
     let (mut at_ms, mut risen, mut passed) = (0, 0.0_f64, 0.0_f64);
     let mut paces = Vec::new();
@@ -34,7 +34,7 @@ pub fn paces(moments: &[Moment]) -> Vec<Pace> {
         }
         // No reader expects time to go back.
         at_ms = at_ms.max(moment.at_ms);
-        let moment = Moment { at_ms, ..*moment };
+        let moment = Moment { at_ms, ..moment.clone() };
         passed = passed.max(part(moment.blocks, end.blocks));
         risen = if index >= top { 1.0 } else { risen.max(part(moment.live, peak.live)).min(0.999) };
         let since = moment.at_ms.saturating_sub(peak.at_ms);
@@ -44,9 +44,9 @@ pub fn paces(moments: &[Moment]) -> Vec<Pace> {
     }
     if top + 1 >= moments.len() {
         // Nothing was seen after the peak, or nothing at all.
-        let peak = Pace { moment: end, risen: 1.0, fallen: 0.0, passed: 1.0 };
+        let peak = Pace { moment: end.clone(), risen: 1.0, fallen: 0.0, passed: 1.0 };
         paces.pop();
-        paces.extend([peak, peak]);
+        paces.extend([peak.clone(), peak]);
     }
     if let Some(pace) = paces.last_mut() {
         (pace.fallen, pace.passed) = (1.0, 1.0);

@@ -14,7 +14,7 @@ use super::{
 use crate::ledger::Moment;
 
 /// What happens.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// Time goes on, and what else was measured then.
     Moment(Moment),
@@ -48,7 +48,7 @@ pub fn tell(
         told.rise(Fate::Held, pace.risen)?;
         told.rise(Fate::Peak, pace.risen)?;
         told.rise(Fate::Late, pace.fallen)?;
-        (told.tell)(Event::Moment(pace.moment))?;
+        (told.tell)(Event::Moment(pace.moment.clone()))?;
         before = pace;
     }
     Ok(())

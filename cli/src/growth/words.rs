@@ -1,0 +1,212 @@
+//! What is found, in sentences with their numbers.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Excuse, Finding, Judgement, Kind, LONG_ENOUGH, StackFinding, Trend};
+use crate::{
+    ledger::{self, Ledger},
+    quantity,
+    site_report::Range,
+};
+
+/// Stacks that are told of.
+const STACKS: usize = 5;
+const MINUTE: f64 = 60.0;
+/// Growth of resident memory that is worth a word.
+const RESIDENT: u64 = 1 << 20;
+
+/// Growth, for scripts and for people.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Growth {
+    /// The worst that is said of any stack; of all memory together, if none could be judged.
+    pub kind: Kind,
+    /// How fast the heap grows, with its interval, blocks older than the session counting when they go.
+    pub bytes_per_minute: Range,
+    /// Whether that is certain to be growth.
+    pub is_significant: bool,
+    /// Resident memory grew, and what is held did not: the allocator keeps it.
+    pub is_retained: bool,
+    /// Stacks that grow, or keep what they ask for; the worst first.
+    pub stacks: Vec<GrowingStack>,
+    /// In sentences.
+    pub text: String,
+}
+
+/// A stack that grows.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GrowingStack {
+    /// Its number in the recording.
+    pub stack: u32,
+    /// Who it is, in words.
+    pub place: String,
+    /// What is said of it.
+    pub kind: Kind,
+    /// What it holds of the heap.
+    pub held: u64,
+    /// How fast its sizes grow, per minute.
+    pub bytes_per_minute: Range,
+    /// Records of blocks older than so many seconds that are held at the end.
+    pub survivors: f64,
+    /// See above.
+    pub older_than: f64,
+    /// Of blocks so old at most this part dies in a window; 95 % certain. None if nothing got so old.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dying: Option<f64>,
+    /// Which part of what all stacks keep of its sizes the heap grew by.
+    pub accounted: f64,
+    /// What was asked for in the last third, by the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<Range>,
+    /// Why it is not called worse; empty if nothing excuses it.
+    pub excuse: String,
+}
+
+impl Growth {
+    /// Of a whole session in which sizes were counted; with words for a stack.
+    pub fn of(ledger: &Ledger, place: impl Fn(u32) -> String) -> Option<Self> {
+        let found = Finding::of(ledger)?;
+        let worth = found.stacks.iter().filter(|one| one.said.kind > Kind::Steady);
+        let stacks: Vec<GrowingStack> =
+            worth.take(STACKS).map(|one| told(one, &found, &place)).collect();
+        let is_significant = found.trend.is_growth;
+        let kind = match found.kind() {
+            Kind::Steady if is_significant => Kind::Growing,
+            kind => kind,
+        };
+        let is_retained = is_retained(ledger, &found.trend, found.window);
+        let bytes_per_minute = per_minute(&found.trend);
+        let mut growth = Self {
+            kind,
+            bytes_per_minute,
+            is_significant,
+            is_retained,
+            stacks,
+            text: String::new(),
+        };
+        growth.text = growth.sentences(&found).join(" ");
+        Some(growth)
+    }
+
+    fn sentences(&self, found: &Finding) -> Vec<String> {
+        let window = clock(found.window);
+        let rate = rate(self.bytes_per_minute);
+        let mut sentences = vec![match (self.is_significant, self.bytes_per_minute.value > 0.0) {
+            (true, _) => format!("The heap grows by {rate}, older blocks included."),
+            (false, _) => format!("The heap as a whole does not grow beyond chance: {rate}."),
+        }];
+        for stack in self.stacks.iter().filter(|stack| stack.kind > Kind::Turnover) {
+            sentences.push(stack.sentence());
+        }
+        let kept = self.stacks.iter().filter(|stack| stack.kind == Kind::Turnover).count();
+        if kept > 0 && self.kind <= Kind::Turnover {
+            let who = if kept == 1 { "One place keeps" } else { "Some places keep" };
+            let what = "blocks for long, but as much goes elsewhere as comes: turnover.";
+            sentences.push(format!("{who} {what}"));
+        }
+        if self.is_retained {
+            let advice = "the allocator keeps it, or it was never malloc's.";
+            sentences.push(format!("Resident memory grew, what is held did not: {advice}"));
+        }
+        if !found.why_none.is_empty() {
+            sentences.push(format!("No place could be judged: {}.", found.why_none));
+        }
+        let dying = self.stacks.first().filter(|one| one.kind == Kind::Leaking);
+        let longest = dying.and_then(|one| one.dying).map_or(found.window, |d| found.window / d);
+        sentences.push(format!(
+            "Blocks that live longer than {} cannot be told from leaks in {window}.",
+            clock(longest)
+        ));
+        sentences
+    }
+}
+
+impl GrowingStack {
+    fn sentence(&self) -> String {
+        let what = match self.kind {
+            Kind::Leaking => "leaks",
+            Kind::Warming => "is warming up",
+            _ => "grows",
+        };
+        let mut reasons = vec![format!("its sizes by {}", rate(self.bytes_per_minute))];
+        if let Some(dying) = self.dying.filter(|dying| *dying < 1.0) {
+            reasons.push(format!(
+                "of blocks older than {} at most {} die in such a time ({:.0} records)",
+                clock(self.older_than),
+                format_args!("{:.0} %", (dying * 100.0).ceil()),
+                self.survivors
+            ));
+        }
+        if let Some(load) = self.load {
+            reasons.push(format!("load {:.2} ({:.2} to {:.2})", load.value, load.low, load.high));
+        }
+        let excuse = match self.excuse.as_str() {
+            "" => String::new(),
+            excuse => format!("; not called a leak: {excuse}"),
+        };
+        format!("{} {what}: {}{excuse}.", self.place, reasons.join(", "))
+    }
+}
+
+fn told(one: &StackFinding, found: &Finding, place: impl Fn(u32) -> String) -> GrowingStack {
+    let Judgement { kind, trend, survival, accounted, load, excuse } = one.said;
+    let load = load.map(|load| Range { value: load.ratio, low: load.low, high: load.high });
+    GrowingStack {
+        stack: one.stack,
+        place: place(one.stack),
+        kind,
+        held: whole(one.held),
+        bytes_per_minute: per_minute(&trend),
+        survivors: survival.records,
+        older_than: survival.age * found.window,
+        dying: survival.hazard.is_finite().then_some(survival.hazard),
+        accounted,
+        load,
+        excuse: excuse.map(because).unwrap_or_default(),
+    }
+}
+
+fn because(excuse: Excuse) -> String {
+    match excuse {
+        Excuse::Load => "its load changed".to_owned(),
+        Excuse::Mortal => "what gets old may still die".to_owned(),
+        Excuse::Exchange => "much of what it keeps is made up for elsewhere".to_owned(),
+        Excuse::Short => format!("that takes {}", clock(LONG_ENOUGH)),
+        Excuse::Young => "the process is too young to have settled".to_owned(),
+    }
+}
+
+fn is_retained(ledger: &Ledger, trend: &Trend, window: f64) -> bool {
+    let known = |of: fn(&ledger::Moment) -> Option<u64>| {
+        let mut known = ledger.moments.iter().filter_map(of);
+        let first = known.next()?;
+        known.next_back()?.checked_sub(first)
+    };
+    let mapped = known(|moment| Some(moment.mapped)).unwrap_or_default();
+    let resident = known(|moment| moment.rss).unwrap_or_default().saturating_sub(mapped);
+    resident >= RESIDENT && !trend.is_growth && trend.high * window < resident as f64 / 2.0
+}
+
+fn per_minute(trend: &Trend) -> Range {
+    let Trend { rate, low, high, .. } = *trend;
+    Range { value: rate * MINUTE, low: low * MINUTE, high: high * MINUTE }
+}
+
+fn rate(range: Range) -> String {
+    let told = |bytes: f64| {
+        let sign = if bytes < 0.0 { "-" } else { "" };
+        format!("{sign}{}", quantity::bytes(whole(bytes.abs())))
+    };
+    format!("{} a minute ({} to {})", told(range.value), told(range.low), told(range.high))
+}
+
+fn clock(seconds: f64) -> String {
+    quantity::clock(Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX))
+}
+
+fn whole(number: f64) -> u64 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+    let whole = number as u64;
+    whole
+}
