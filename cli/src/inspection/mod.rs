@@ -6,6 +6,7 @@
 //! attach, or program -> watch -> end -> sight -> conclusion
 //! ```
 
+mod books;
 mod conclusion;
 mod end;
 mod program;
@@ -76,7 +77,7 @@ fn options(args: &CheckArgs) -> Options {
         interval: 1,
         ring_bits: RING_BITS,
         ring_patience: WAITS,
-        pages: false,
+        pages: true,
         tables: true,
         copies: false,
         most_frames: args.max_depth,

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use heapattach_injector::{
     keeper::Keeper,
-    plan::Way,
     session::Session,
     snapshot::{Image, Method, Scene},
     stopped::Stopped,
@@ -19,7 +18,7 @@ use crate::{
     terrain::layout,
 };
 
-use super::{Inspection, end::End};
+use super::{Inspection, books, end::End};
 
 /// What was seen while the target stood still.
 pub(super) struct Seen {
@@ -69,7 +68,8 @@ impl Inspection<'_> {
             .map_err(|errno| format!("the memory map cannot be read: {}", errno.desc()))?;
         let is_complete = self.is_complete(session);
         let blocks: Vec<Block> = recorder.profile().live_blocks().collect();
-        let layout = layout(&scene, self.args, is_complete, &recorder, &blocks);
+        let books = if is_complete { books::ranges(session, &recorder) } else { Vec::new() };
+        let layout = layout(&scene, self.args, is_complete, &books, &recorder, &blocks);
         let image = Image::take(&stop, &scene, method, Some(home));
         let mut image = image.map_err(|error| with_causes(&error))?;
         let (checked, paused) = if method == Method::Stop {
@@ -103,11 +103,8 @@ impl Inspection<'_> {
     /// Whether every block that lives was recorded, so that what is in none of them is the
     /// allocator's.
     pub(super) fn is_complete(&self, session: &Session<'_>) -> bool {
-        let by_entry = |way: &Way| matches!(way, Way::Entry(_));
         let mut hooks = session.patches.hooks.iter();
-        !self.args.command.is_empty()
-            && session.missed.is_empty()
-            && hooks.all(|hook| by_entry(&hook.planned.way))
+        !self.args.command.is_empty() && session.missed.is_empty() && hooks.all(books::is_sure)
     }
 }
 
