@@ -1,15 +1,25 @@
 //! `heapattach check` against programs that know the truth about their own blocks.
 
+use std::{ops::Range, path::Path};
+
 use heapattach_tests::{
     check::{self, Sum},
     compile::Source,
     fixture::Launch,
     sample::is_soak,
     seed::{Random, seed},
+    skip::skip,
 };
 
 /// Graphs that one program builds.
 const GRAPHS: u64 = 20;
+/// Allocators to preload, and where they come from.
+const ALLOCATORS: [(&str, &str); 4] = [
+    ("libjemalloc.so.2", "libjemalloc2"),
+    ("libtcmalloc.so.4", "libgoogle-perftools4"),
+    ("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
+    ("libmimalloc.so.2.0", "libmimalloc2.0"),
+];
 const KINDS: [&str; 4] = ["direct", "indirect", "possible", "reachable"];
 
 /// What the program says of its blocks, by kind.
@@ -21,26 +31,52 @@ fn told(output: &str) -> [Sum; 4] {
     sums.try_into().unwrap_or_else(|_| panic!("no truth in {output:?}"))
 }
 
+/// Checks graphs from this seed on, beside what belongs to the program's threads and its allocator.
+fn assert_true(program: &Path, env: &[(&str, &str)], seeds: Range<u64>) {
+    let check = |seed: u64, graphs: u64| {
+        let (seed, graphs) = (seed.to_string(), graphs.to_string());
+        check::run(program, &[&seed, &graphs], env, &[])
+    };
+    let besides = KINDS.map(|kind| check(seeds.start, 0).sum(kind));
+    for seed in seeds {
+        let result = check(seed, GRAPHS);
+        let mut truth = told(&result.output);
+        for (sum, more) in truth.iter_mut().zip(besides) {
+            *sum = (sum.0 + more.0, sum.1 + more.1);
+        }
+        let told = format!("seed {seed}, {env:?}: {}", result.talk);
+        assert_eq!(KINDS.map(|kind| result.sum(kind)), truth, "{told}");
+        assert_eq!(result.check()["doubts"].as_array().map(Vec::len), Some(0), "{told}");
+        assert_eq!(result.check()["is_complete"], true, "{told}");
+    }
+}
+
+fn first_seed() -> u64 {
+    Random::new(seed()).between(0, 1 << 32)
+}
+
 #[test]
 fn the_verdict_on_random_graphs_is_the_truth() {
     let Some(program) = Source::new("graph.c").build() else { return };
-    let first = Random::new(seed()).between(0, 1 << 32);
-    let programs = if is_soak() { 50 } else { 10 };
-    let check = |seed: u64, graphs: u64| {
-        let (seed, graphs) = (seed.to_string(), graphs.to_string());
-        check::run(&program, &[&seed, &graphs], &[], &[])
-    };
-    // What belongs to its threads, and is in no graph.
-    let besides = check(first, 0).sum("reachable");
-    for seed in first..first + programs {
-        let result = check(seed, GRAPHS);
-        let mut truth = told(&result.output);
-        truth[3].0 += besides.0;
-        truth[3].1 += besides.1;
-        assert_eq!(KINDS.map(|kind| result.sum(kind)), truth, "seed {seed}: {}", result.talk);
-        assert_eq!(result.check()["doubts"].as_array().map(Vec::len), Some(0), "seed {seed}");
-    }
+    let (first, programs) = (first_seed(), if is_soak() { 50 } else { 10 });
+    assert_true(&program, &[], first..first + programs);
     println!("{} graphs as they are, from seed {first} on", programs * GRAPHS);
+}
+
+#[test]
+fn the_books_of_other_allocators_hold_nothing() {
+    let Some(program) = Source::new("graph.c").build() else { return };
+    let (first, programs) = (first_seed(), if is_soak() { 20 } else { 2 });
+    for (name, package) in ALLOCATORS {
+        let library = Path::new("/usr/lib/x86_64-linux-gnu").join(name);
+        if !library.exists() {
+            skip(&format!("no {name} here"), &format!("apt-get install {package}"));
+            continue;
+        }
+        let library = library.to_str().expect("a plain path");
+        assert_true(&program, &[("LD_PRELOAD", library)], first..first + programs);
+        println!("{} graphs in {name}, from seed {first} on", programs * GRAPHS);
+    }
 }
 
 #[test]

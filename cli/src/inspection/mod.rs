@@ -6,6 +6,7 @@
 //! watch -> end -> sight -> conclusion
 //! ```
 
+mod books;
 mod conclusion;
 mod end;
 mod sight;
@@ -53,7 +54,7 @@ pub fn options(args: &CheckArgs) -> Options {
         interval: 1,
         ring_bits: RING_BITS,
         ring_patience: WAITS,
-        pages: false,
+        pages: true,
         tables: true,
         copies: false,
         most_frames: args.hooks.max_depth,

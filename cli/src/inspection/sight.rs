@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use heapattach_injector::{
     keeper::Keeper,
-    plan::Way,
     session::Session,
     snapshot::{Image, Method, Scene},
     stopped::Stopped,
@@ -21,7 +20,7 @@ use crate::{
     terrain::layout,
 };
 
-use super::{Inspection, end::End};
+use super::{Inspection, books, end::End};
 
 /// What was seen while the target stood still.
 pub(super) struct Seen {
@@ -74,7 +73,8 @@ impl Inspection<'_> {
         let blocks: Vec<(Block, Tick)> = recorder.profile().live_blocks().collect();
         let mut hush = Hush::new(std::mem::take(&mut self.rules), self.args.warmup, &blocks);
         let blocks: Vec<Block> = blocks.into_iter().map(|(block, _)| block).collect();
-        let layout = layout(&scene, self.args, is_complete, &recorder, &blocks);
+        let books = if is_complete { books::ranges(session, &recorder) } else { Vec::new() };
+        let layout = layout(&scene, self.args, is_complete, &books, &recorder, &blocks);
         let image = Image::take(&stop, &scene, method, Some(home));
         let mut image = image.map_err(|error| with_causes(&error))?;
         self.symbols.note_generated();
@@ -112,11 +112,8 @@ impl Inspection<'_> {
     /// Whether every block that lives was recorded, so that what is in none of them is the
     /// allocator's.
     pub(super) fn is_complete(&self, session: &Session<'_>) -> bool {
-        let by_entry = |way: &Way| matches!(way, Way::Entry(_));
         let mut hooks = session.patches.hooks.iter();
-        !self.args.command.is_empty()
-            && session.missed.is_empty()
-            && hooks.all(|hook| by_entry(&hook.planned.way))
+        !self.args.command.is_empty() && session.missed.is_empty() && hooks.all(books::is_sure)
     }
 }
 

@@ -79,6 +79,11 @@ impl Mappings {
         self.beyond_limit
     }
 
+    /// All ranges, ascending, with who asked for them.
+    pub fn all(&self) -> impl Iterator<Item = (std::ops::Range<u64>, RowId)> {
+        self.ranges.iter().map(|(&start, &(end, row))| (start..end, row))
+    }
+
     /// A range was mapped.
     pub fn mapped(&mut self, at: RemoteAddr, length: u64, row: RowId) -> Placed<'_> {
         let (start, end) = pages(at, length);

@@ -196,6 +196,13 @@ impl Profile {
         })
     }
 
+    /// The mapped ranges, ascending, with the stacks that asked for them.
+    pub fn live_ranges(&self) -> impl Iterator<Item = (std::ops::Range<u64>, StackId)> {
+        let rows = self.sheet.rows.all();
+        let stack = |row: RowId| rows.get(row.0 as usize).map(|row| row.stack);
+        self.mappings.all().filter_map(move |(range, row)| Some((range, stack(row)?)))
+    }
+
     /// What did not add up among the blocks.
     pub fn oddities(&self) -> Oddities {
         self.live.oddities()
