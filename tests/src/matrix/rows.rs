@@ -164,7 +164,10 @@ pub fn rows() -> Vec<Row> {
             "Linux before 5.6",
             Unsupported,
             &["the kernel is Linux"],
-            Test("injector/src/kernel.rs", "an_old_kernel_is_refused_and_an_unreadable_name_is_not"),
+            Test(
+                "injector/src/kernel.rs",
+                "an_old_kernel_is_refused_and_an_unreadable_name_is_not",
+            ),
         ),
         row(
             "what Yama forbids",

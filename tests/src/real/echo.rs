@@ -47,8 +47,8 @@ pub fn talk(server: &Server, client: u32, messages: u32) -> io::Result<Sent> {
         let length = 1 + (client * 7919 + message * 131) % 20_000;
         let byte = u8::try_from(message % 251).unwrap_or_default();
         let body = vec![byte; length as usize];
-        stream.write_all(&length.to_le_bytes())?;
-        stream.write_all(&body)?;
+        // In one piece: the second of two would wait for the first to be acknowledged.
+        stream.write_all(&[&length.to_le_bytes()[..], &body].concat())?;
         let mut answer = vec![0; body.len()];
         stream.read_exact(&mut answer)?;
         if answer != body {
