@@ -41,7 +41,7 @@ use crate::{
     target::Target,
     thread_pointer,
     unwind::Tables,
-    vdso,
+    user_dispatch, vdso,
 };
 
 use ground::{Broken, Ground};
@@ -209,6 +209,7 @@ impl<'t> Attach<'t> {
         let text = target.process.read("maps").unwrap_or_default();
         let maps = maps::parse(&text).map_err(|_| Failure::clean(AttachError::Maps, true))?;
         refuse_company(target, &maps, self.ground.as_ref().map(|ground| &ground.home))?;
+        user_dispatch::check(&stop).map_err(|refusal| Failure::clean(refusal, true))?;
         let mut hooks = prepared.hooks.clone();
         if self.surveyor.is_static() {
             thread_pointer::check(&stop).map_err(|refusal| Failure::clean(refusal, true))?;

@@ -57,6 +57,9 @@ pub enum InstallError {
     NoCarrier,
 }
 
+/// The call that asks for memory that can be executed.
+pub(crate) const CODE: &str = "mmap home";
+
 /// What a home needs to know before it is built.
 #[derive(Debug)]
 pub struct Blueprint<'a> {
@@ -157,7 +160,7 @@ fn reserve(carrier: &mut Carrier<'_, '_>, home: &Home) -> Result<(), InstallErro
     let protection = libc::PROT_READ | libc::PROT_EXEC;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let length = home.header().length;
-    let got = map(carrier, "mmap home", home.at(), length, protection, flags, u64::MAX)?;
+    let got = map(carrier, CODE, home.at(), length, protection, flags, u64::MAX)?;
     // Kernels before 4.17 take the address for a hint.
     if got == home.at() {
         return Ok(());

@@ -1,19 +1,17 @@
 //! May we attach, and would it work? Asked before the target is touched; a refusal says what was
 //! found, what is needed, and what to do.
 
-use std::fmt;
+use std::{fmt, fs::File, io::Read};
 
-use nix::{errno::Errno, fcntl::OFlag, sys::utsname::uname};
+use nix::fcntl::OFlag;
 
 use crate::{
-    arch,
+    denial::{self, Facts},
     home::Home,
+    kernel, machine,
     proc::{Process, maps, runs_still, status::Status},
     target::{Target, may_suspend_seccomp},
 };
-
-/// openat2(2), with which a container's files are opened safely, came with this.
-const OLDEST_KERNEL: (u32, u32) = (5, 6);
 
 /// Why we do not attach. The target was not touched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +27,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    fn denied(value: impl Into<String>, need: &str, cure: impl Into<String>) -> Self {
+    /// A process that could be attached to, were something else as it is not.
+    pub(crate) fn denied(value: impl Into<String>, need: &str, cure: impl Into<String>) -> Self {
         Self { value: value.into(), need: need.into(), cure: cure.into(), unsupported: false }
     }
 
@@ -52,7 +51,7 @@ impl std::error::Error for Refusal {}
 /// # Errors
 /// The first thing that speaks against it.
 pub fn open(pid: i32, force: bool) -> Result<Target, Refusal> {
-    check_kernel()?;
+    kernel::check()?;
     if pid == std::process::id().cast_signed() {
         return Err(Refusal::denied(
             format!("process {pid} is heapattach itself"),
@@ -64,25 +63,20 @@ pub fn open(pid: i32, force: bool) -> Result<Target, Refusal> {
     let status = process.status().map_err(|_| no_process(pid))?;
     check_kind(&process, &status)?;
     check_tracer(&status, pid)?;
-    let target = Target::open(process).map_err(|errno| denied(pid, &status, errno))?;
+    kernel::check_sandbox(pid, &status.name)?;
+    let target = Target::open(process).map_err(|errno| {
+        let facts = Facts::of(pid, status.uid, own_capabilities());
+        denial::explain(pid, &facts, errno)
+    })?;
     check_executable(&target)?;
     check_seccomp(&target, &status, force)?;
     check_sessions(&target)?;
     Ok(target)
 }
 
-fn check_kernel() -> Result<(), Refusal> {
-    let release = uname().map(|u| u.release().to_string_lossy().into_owned()).unwrap_or_default();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    if version >= OLDEST_KERNEL || version == (0, 0) {
-        return Ok(());
-    }
-    Err(Refusal::unsupported(
-        format!("the kernel is Linux {release}"),
-        "Linux 5.6 or later",
-        "run heapattach on a newer kernel",
-    ))
+fn own_capabilities() -> u64 {
+    let own = Process::open(std::process::id().cast_signed()).and_then(|p| p.status());
+    own.map_or(0, |status| status.capabilities)
 }
 
 fn no_process(pid: i32) -> Refusal {
@@ -142,63 +136,15 @@ fn check_tracer(status: &Status, pid: i32) -> Result<(), Refusal> {
     ))
 }
 
-fn denied(pid: i32, status: &Status, errno: Errno) -> Refusal {
-    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    let own = nix::unistd::geteuid().as_raw();
-    let need = "the right to trace it";
-    match scope.trim() {
-        "3" => Refusal::denied(
-            "ptrace_scope is 3 (no process may be traced)",
-            "ptrace_scope 2 or less, which takes a reboot",
-            "set kernel.yama.ptrace_scope in the boot configuration",
-        ),
-        "2" => Refusal::denied(
-            "ptrace_scope is 2 (administrators only)",
-            "CAP_SYS_PTRACE",
-            format!("try `sudo heapattach -p {pid}`"),
-        ),
-        "1" if status.uid == own => Refusal::denied(
-            "ptrace_scope is 1 (children only)",
-            "0, or CAP_SYS_PTRACE, or to be its parent",
-            format!(
-                "try `sudo heapattach -p {pid}`, or `sysctl kernel.yama.ptrace_scope=0`, or start \
-                 it with `heapattach run -- COMMAND`"
-            ),
-        ),
-        _ if status.uid != own && own != 0 => Refusal::denied(
-            format!("process {pid} belongs to user {}, heapattach runs as user {own}", status.uid),
-            need,
-            format!("try `sudo heapattach -p {pid}`"),
-        ),
-        _ => Refusal::denied(
-            format!("the kernel does not allow to trace process {pid} ({})", errno.desc()),
-            "CAP_SYS_PTRACE in its user namespace (it may have made itself undumpable)",
-            format!("try `sudo heapattach -p {pid}`, outside of any container"),
-        ),
-    }
-}
-
 fn check_executable(target: &Target) -> Result<(), Refusal> {
-    use std::{fs::File, io::Read};
-    const EI_CLASS: usize = 4;
-    const ELFCLASS64: u8 = 2;
-    let mut head = [0; 20];
+    let mut head = [0; machine::HEAD];
     let exe = target.process.open_below("exe", OFlag::O_RDONLY);
     let read = exe.map(|exe| File::from(exe).read_exact(&mut head));
     // Gone or not ours to read: its memory will tell.
     if !matches!(read, Ok(Ok(()))) {
         return Ok(());
     }
-    let machine = u16::from_le_bytes([head[18], head[19]]);
-    if head[EI_CLASS] != ELFCLASS64 || machine != arch::ELF_MACHINE {
-        let bits = if head[EI_CLASS] == 1 { 32 } else { 64 };
-        return Err(Refusal::unsupported(
-            format!("the program is a {bits}-bit one for ELF machine {machine}"),
-            "a 64-bit x86-64 program",
-            "there is no heapattach for this kind of program yet",
-        ));
-    }
-    Ok(())
+    machine::check(&head)
 }
 
 fn check_seccomp(target: &Target, status: &Status, force: bool) -> Result<(), Refusal> {

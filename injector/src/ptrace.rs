@@ -167,6 +167,24 @@ pub fn rseq_area(tid: i32) -> Result<u64, Errno> {
     })
 }
 
+/// `PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG`: whether the thread's system calls may be given back to
+/// the program.
+///
+/// # Errors
+/// `EIO` below Linux 6.4, `ESRCH` if it is gone or not stopped.
+pub(crate) fn user_dispatch(tid: i32) -> Result<bool, Errno> {
+    point("PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG")?;
+    const PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG: Request = 0x4211;
+    ask(tid, move || {
+        // Whether it is on, where its switch lies, and the range of code that it is not for.
+        let mut configuration = [0_u64; 4];
+        let length = size_of_val(&configuration);
+        let at = (&raw mut configuration).expose_provenance();
+        request(PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, tid, length, at)?;
+        Ok(configuration[0] != 0)
+    })
+}
+
 /// `PTRACE_LISTEN`: leave it stopped as its process is, and hear of it when that ends.
 ///
 /// # Errors

@@ -12,6 +12,7 @@ use crate::{
     ptrace, rseq,
     target::{Target, reap_thread},
     urgency::Urgency,
+    user_dispatch,
     wait::{self, Seen},
 };
 
@@ -377,6 +378,8 @@ pub fn choose_carrier<'s>(stop: &'s Stopped<'_>) -> Option<&'s StoppedThread> {
     let mut threads: Vec<&StoppedThread> =
         stop.threads.iter().filter(|thread| !ending.contains(&thread.tid)).collect();
     threads.sort_by_key(|t| arch::activity(&t.registers));
-    let free = threads.iter().find(|t| rseq::section(stop, t).is_none());
+    let is_free =
+        |t: &&&StoppedThread| rseq::section(stop, t).is_none() && !user_dispatch::is_on(t.tid);
+    let free = threads.iter().find(is_free);
     free.or(threads.first()).copied()
 }

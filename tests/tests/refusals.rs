@@ -238,6 +238,40 @@ fn refuses_a_static_program_without_symbols_or_hooks_it() {
 }
 
 #[test]
+fn refuses_a_thread_that_has_its_system_calls_given_back() {
+    let Some(launch) = Launch::new("user_dispatch.c") else { return };
+    let Some(mut fixture) = launch.start_if_allowed() else {
+        return skip("no syscall user dispatch here", "Linux 5.11 or later");
+    };
+    fixture.advance(10);
+    let before = Before::of(&mut fixture).loose();
+    for _ in 0..10 {
+        let outcome = attach(fixture.pid()).expect(UNSUPPORTED);
+        let report = outcome.report();
+        assert_eq!((&*report.outcome, &*report.target), ("refused", "restored"), "{report:?}");
+        assert!(outcome.stderr.contains("given back to the program"), "{}", outcome.stderr);
+        fixture.advance(10);
+    }
+    before.assert_equal(&mut fixture, "after refusals");
+    fixture.finish();
+}
+
+#[test]
+fn refuses_the_kernel_of_a_sandbox() {
+    let folder = std::env::temp_dir().join(format!("heapattach-sandbox-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder for temporary files");
+    let program = folder.join("runsc-sandbox");
+    // By another process, as for the copy of the command above.
+    let copied = Command::new("cp").arg("/bin/sleep").arg(&program).status().expect("cp");
+    assert!(copied.success(), "no room for a copy");
+    let victim = Victim::spawn(Command::new(&program).arg("1000"));
+    let is_named = || fs::read_to_string(format!("/proc/{}/comm", victim.pid()));
+    wait_until("the name", PATIENCE, || is_named().is_ok_and(|name| name.starts_with("runsc")));
+    assert_refused(attach(victim.pid()), UNSUPPORTED, &["gVisor", "ordinary container"]);
+    let _ = fs::remove_dir_all(&folder);
+}
+
+#[test]
 fn a_refusal_is_foretold_by_the_doctor() {
     let Some(fixture) = steady() else { return };
     let mut zombie = Victim::spawn(&mut Command::new("true"));

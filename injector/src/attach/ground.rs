@@ -7,10 +7,11 @@ use super::{Attach, REPLANS, own_start_time, refuse_company, session_number};
 use crate::{
     addr::RemoteAddr,
     asked::Asked,
+    denial,
     failure::{AttachError, Failure},
     functions::FunctionRef,
     home::Home,
-    install::{self, Blueprint},
+    install::{self, Blueprint, InstallError},
     leftovers::{Child, clean_children},
     linker::LinkError,
     loader::{self, LoadError},
@@ -19,11 +20,13 @@ use crate::{
     preflight::Refusal,
     prepare::{Prepared, journal_room, prepare, slot_count},
     proc::maps::{self, Mapping},
+    remote_call::CarrierError,
     session::{StopReason, StopRecord},
     shared::Shared,
     stopped::Stopped,
     survey::SurveyError,
     undo::{Left, undo},
+    user_dispatch,
 };
 
 /// What hooks stand on.
@@ -78,7 +81,7 @@ impl Attach<'_> {
             (Some(home), Ok(shared)) => {
                 Ok(Ground { body: home.body(), home, shared, exposed: built.exposed })
             }
-            (home, Err(error)) => Err(Broken::new(error, home)),
+            (home, Err(error)) => Err(Broken::new(named(self.target.process.pid(), error), home)),
             (None, Ok(_)) => Err(Broken::new(AttachError::Maps, None)),
         }
     }
@@ -93,6 +96,7 @@ impl Attach<'_> {
         let prepared = self.prepare()?;
         self.look_at_tables();
         let stop = Stopped::all(target).map_err(|error| Failure::clean(error, false))?;
+        user_dispatch::check(&stop).map_err(|refusal| Failure::clean(refusal, true))?;
         let text = target.process.read("maps").unwrap_or_default();
         let built = match maps::parse(&text) {
             Ok(maps) => {
@@ -179,6 +183,21 @@ pub(super) fn check_reach(hooks: &[PlannedHook], asked: Asked) -> Result<(), Ref
         cure: loader::CURE.to_owned(),
         unsupported: false,
     })
+}
+
+/// The error of an installation, in the words of whoever forbade it.
+fn named(pid: i32, error: InstallError) -> AttachError {
+    match error {
+        InstallError::Carrier(CarrierError::Refused { call: install::CODE, source }) => {
+            match denial::of_code(pid, source) {
+                Some(refusal) => refusal.into(),
+                None => {
+                    InstallError::from(CarrierError::Refused { call: install::CODE, source }).into()
+                }
+            }
+        }
+        other => other.into(),
+    }
 }
 
 fn too_much(used: u64, limit: u64) -> Refusal {

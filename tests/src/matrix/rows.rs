@@ -33,6 +33,8 @@ pub enum Outcome {
     Refused,
     /// Refused: no permission helps.
     Unsupported,
+    /// Tried, and given up with the target restored.
+    GivenUp,
 }
 
 impl Outcome {
@@ -43,6 +45,7 @@ impl Outcome {
             Self::InPart => "in part",
             Self::Refused => "no (3)",
             Self::Unsupported => "no (4)",
+            Self::GivenUp => "no (1)",
         }
     }
 
@@ -53,6 +56,7 @@ impl Outcome {
             Self::InPart => None,
             Self::Refused => Some(3),
             Self::Unsupported => Some(4),
+            Self::GivenUp => Some(1),
         }
     }
 }
@@ -90,7 +94,7 @@ pub fn find(target: &str) -> Row {
 
 /// All rows.
 pub fn rows() -> Vec<Row> {
-    use Outcome::{InPart, Refused, Unsupported, Yes};
+    use Outcome::{GivenUp, InPart, Refused, Unsupported, Yes};
     use Proof::{Cells, Test};
     let row = |target, outcome, says, proof| Row { target, outcome, says, proof };
     const REFUSALS: &str = "tests/tests/refusals.rs";
@@ -125,6 +129,60 @@ pub fn rows() -> Vec<Row> {
             Unsupported,
             &["no symbol names its allocator"],
             Test(REFUSALS, "refuses_a_static_program_without_symbols_or_hooks_it"),
+        ),
+        row(
+            "programs without free addresses near their allocator",
+            GivenUp,
+            &["no free range of"],
+            Test("injector/src/gap.rs", "gives_up_when_nothing_is_in_reach"),
+        ),
+        row(
+            "programs for other machines",
+            Unsupported,
+            &["the program is a 64-bit one for AArch64"],
+            Test("injector/src/machine.rs", "programs_of_other_machines_are_refused_by_name"),
+        ),
+        row(
+            "threads under syscall user dispatch (Wine, recorders)",
+            Unsupported,
+            &["given back to the program"],
+            Test(REFUSALS, "refuses_a_thread_that_has_its_system_calls_given_back"),
+        ),
+        row(
+            "inside a gVisor sandbox",
+            Unsupported,
+            &["is a gVisor sandbox"],
+            Test("injector/src/kernel.rs", "a_gvisor_sandbox_is_named_whatever_it_calls_itself"),
+        ),
+        row(
+            "a gVisor sandbox, from outside",
+            Unsupported,
+            &["is the kernel of a gVisor sandbox"],
+            Test(REFUSALS, "refuses_the_kernel_of_a_sandbox"),
+        ),
+        row(
+            "Linux before 5.6",
+            Unsupported,
+            &["the kernel is Linux"],
+            Test(
+                "injector/src/kernel.rs",
+                "an_old_kernel_is_refused_and_an_unreadable_name_is_not",
+            ),
+        ),
+        row(
+            "what Yama forbids",
+            Refused,
+            &["ptrace_scope is"],
+            Test("injector/src/denial.rs", "each_scope_of_yama_has_its_own_cure"),
+        ),
+        row(
+            "what SELinux forbids",
+            Refused,
+            &["SELinux does not allow"],
+            Test(
+                "injector/src/denial.rs",
+                "selinux_is_named_only_where_nobody_else_can_have_forbidden_it",
+            ),
         ),
         row(
             "32-bit programs",

@@ -4,6 +4,7 @@
 //! [`Load`] asks it questions from threads and checks every answer. Nothing here knows heapattach:
 //! the same loads run without it.
 
+pub mod echo;
 pub mod load;
 pub mod memcached;
 pub mod nginx;

@@ -78,11 +78,20 @@ fn page() -> String {
 /// ab with and without kept connections, compressed; and a client that compares.
 #[must_use]
 pub fn load(server: &Server) -> Load {
+    let port = port(server);
+    pages(server).with(move |tally| bench(port, tally))
+}
+
+/// The client alone: ab does not bear that a worker that leaves closes a connection it keeps.
+#[must_use]
+pub fn pages(server: &Server) -> Load {
+    let port = port(server);
+    Load::default().with(move |tally| check_pages(port, tally))
+}
+
+fn port(server: &Server) -> u16 {
     let port = fs::read_to_string(server.path().join(PORT_FILE)).unwrap_or_default();
-    let port = port.parse().unwrap_or(0);
-    Load::default()
-        .with(move |tally| bench(port, tally))
-        .with(move |tally| check_pages(port, tally))
+    port.parse().unwrap_or(0)
 }
 
 fn bench(port: u16, tally: &Tally) -> Result<(), String> {
