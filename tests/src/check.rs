@@ -61,6 +61,16 @@ impl Leaks {
     /// If there is no result.
     #[must_use]
     pub fn check(&self, case: &str, end: &str, options: &[&str]) -> Result {
+        self.run(case, end, options, &[])
+    }
+
+    /// The same, when another program execs it.
+    #[must_use]
+    pub fn check_by(&self, case: &str, end: &str, before: &[&str]) -> Result {
+        self.run(case, end, &[], before)
+    }
+
+    fn run(&self, case: &str, end: &str, options: &[&str], before: &[&str]) -> Result {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Relaxed);
         let name = format!("heapattach-check-{}-{number}", std::process::id());
@@ -71,7 +81,9 @@ impl Leaks {
         }
         let plugin = self.plugin.to_str().expect("a plain path");
         let command = command.env("LEAKS_PADDING", &self.padding.to_string());
-        let command = command.env("LEAKS_PLUGIN", plugin).arg("--").arg(&self.program);
+        let command = command.env("LEAKS_PLUGIN", plugin).arg("--");
+        let command = before.iter().fold(command, |command, word| command.arg(*word));
+        let command = command.arg(&self.program);
         let Outcome { status, stderr, .. } = command.arg(case).arg(end).run();
         let text = fs::read_to_string(&file).unwrap_or_default();
         let _ = fs::remove_file(&file);

@@ -42,6 +42,7 @@ pub mod hazard;
 pub mod measure;
 pub mod oracle;
 pub mod page;
+pub mod pipeline;
 pub mod real;
 pub mod recorded;
 pub mod report;

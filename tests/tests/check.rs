@@ -135,12 +135,15 @@ fn what_is_given_back_at_exit_is_held_when_it_begins() {
 }
 
 #[test]
-fn another_program_is_not_checked_and_that_is_said() {
+fn what_a_program_becomes_is_checked_in_its_place() {
     let Some(leaks) = Leaks::build() else { return };
     let result = leaks.check("simple", "exec", &[]);
-    assert!(result.report["check"].is_null(), "{}", result.report);
-    assert!(result.report["why"].as_str().is_some_and(|why| why.contains("another program")));
-    assert_eq!(result.code, Some(6));
+    assert_eq!(result.lost(), [(0, 0); 3], "what was lost is gone: {}", result.talk);
+    assert_eq!(result.report["processes"][0]["outcome"], "execed", "{}", result.report);
+    assert_eq!(result.code, Some(0));
+    let before = leaks.check_by("simple", "return", &["sh", "-c", "exec \"$0\" \"$@\""]);
+    assert_eq!(before.sum("direct"), (1337, 1), "{}", before.talk);
+    assert_eq!(before.code, Some(23));
 }
 
 #[test]
