@@ -79,7 +79,7 @@ fn the_result_reads_as_sanitizers_have_it() {
 
 Direct leak of 64 byte(s) in 1 object(s), which alone lead to 40 byte(s) in 1 object(s) allocated from:
     #0 0x? in make_holder several_leaks.c:33
-    #1 0x? in known several_leaks.c:45
+    #1 0x? in known several_leaks.c:46
     #2 0x? in main several_leaks.c:70
 
 Direct leak of 33 byte(s) in 1 object(s) allocated from:
