@@ -113,7 +113,8 @@ pub fn result_of(outcome: &Outcome, pipeline: &Pipeline) -> String {
         let is_call = line.trim_start().starts_with('#');
         let words = line.split(' ').map(|word| match word {
             address if is_call && address.starts_with("0x") => "0x?".to_owned(),
-            process if process.starts_with("==") => {
+            // `==4711==ERROR:`
+            process if process.starts_with("==") && !process.ends_with("==") => {
                 "==PID==".to_owned() + process.rsplit("==").next().unwrap_or_default()
             }
             other => other.to_owned(),
