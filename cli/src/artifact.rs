@@ -33,7 +33,7 @@ pub fn write(path: &Path, text: &str, readers: Readers) -> Result<(), String> {
 /// Adds to a file.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn append(path: &Path, text: &str) -> Result<(), String> {
     put(path, text, OpenOptions::new().append(true).create(true).mode(0o666))
 }

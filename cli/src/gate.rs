@@ -110,7 +110,9 @@ impl<'a> Gate<'a> {
         let limits = limits.limits(self.args.quiet.fail_on_unused_suppressions);
         found.breaches = limits.judge(found);
         if limits.growth.is_some() && found.measured.growth.is_none() {
-            found.doubts.push("whether the heap grows cannot be judged from this check".to_owned());
+            found
+                .unjudged
+                .push("whether the heap grows cannot be judged from this check".to_owned());
         }
         result
     }
@@ -122,6 +124,8 @@ impl<'a> Gate<'a> {
             Exit::Incomplete.code()
         } else if !found.breaches.is_empty() {
             self.args.error_exitcode
+        } else if !found.unjudged.is_empty() {
+            Exit::Incomplete.code()
         } else {
             0
         }

@@ -100,10 +100,24 @@ impl Leaks {
     /// If there is no result.
     #[must_use]
     pub fn check(&self, case: &str, end: &str, options: &[&str]) -> Result {
+        self.run(&self.program, &[case, end], options)
+    }
+
+    /// The same, when another program execs it.
+    ///
+    /// # Panics
+    /// If there is no result.
+    #[must_use]
+    pub fn check_by(&self, case: &str, end: &str, before: &str, words: &[&str]) -> Result {
+        let program = self.program.to_str().expect("a plain path");
+        self.run(Path::new(before), &[words, &[program, case, end]].concat(), &[])
+    }
+
+    fn run(&self, program: &Path, words: &[&str], options: &[&str]) -> Result {
         let plugin = self.plugin.to_str().expect("a plain path");
         let padding = self.padding.to_string();
-        let words = [("LEAKS_PADDING", &*padding), ("LEAKS_PLUGIN", plugin)];
-        run(&self.program, &[case, end], &words, options)
+        let env = [("LEAKS_PADDING", &*padding), ("LEAKS_PLUGIN", plugin)];
+        run(program, words, &env, options)
     }
 
     /// Starts a case that waits to be told when to begin, and when to end.

@@ -43,6 +43,7 @@ pub mod matrix;
 pub mod measure;
 pub mod oracle;
 pub mod page;
+pub mod pipeline;
 pub mod real;
 pub mod recorded;
 pub mod report;

@@ -86,6 +86,7 @@ fn what_the_loader_keeps_in_its_own_way_is_held() {
         let leaks = leaks.with_padding(padding);
         let all = leaks.check("late_tls", "return", &[]);
         assert_eq!(all.lost(), [(0, 0); 3], "{}", all.talk);
+        // Nobody is to keep it quiet either.
         let options = [&all_but(&["loader"])[..], "--no-builtin-suppressions"];
         let without = leaks.check("late_tls", "return", &options);
         without.lost().iter().map(|sum| sum.1).sum::<u64>()
@@ -136,12 +137,15 @@ fn what_is_given_back_at_exit_is_held_when_it_begins() {
 }
 
 #[test]
-fn another_program_is_checked_from_its_own_start() {
+fn what_a_program_becomes_is_checked_in_its_place() {
     let Some(leaks) = Leaks::build() else { return };
     let result = leaks.check("simple", "exec", &[]);
-    assert_eq!((result.lost(), result.code), ([(0, 0); 3], Some(0)));
-    assert_eq!(result.report["command"], "true");
-    assert_eq!(result.report["processes"][0]["outcome"], "execed");
+    assert_eq!(result.lost(), [(0, 0); 3], "what was lost is gone: {}", result.talk);
+    assert_eq!(result.report["processes"][0]["outcome"], "execed", "{}", result.report);
+    assert_eq!(result.code, Some(0));
+    let before = leaks.check_by("simple", "return", "sh", &["-c", "exec \"$0\" \"$@\""]);
+    assert_eq!(before.sum("direct"), (1337, 1), "{}", before.talk);
+    assert_eq!(before.code, Some(23));
 }
 
 #[test]

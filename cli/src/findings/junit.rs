@@ -48,6 +48,10 @@ fn cases(findings: &Findings) -> Vec<Case> {
         let what = format!("{} allows {}, found {}", breach.limit, breach.allowed, breach.found);
         Case { name: breach.limit.to_owned(), failure: Some((what, String::new())) }
     }));
+    cases.extend(findings.unjudged.iter().map(|what| Case {
+        name: "--max-growth".to_owned(),
+        failure: Some((what.clone(), String::new())),
+    }));
     if cases.is_empty() {
         // A document without a case is taken for a run that never was.
         cases.push(Case { name: "no leaks".to_owned(), failure: None });

@@ -60,6 +60,8 @@ pub struct Findings {
     pub known: Amount,
     /// What lets nothing be concluded, a sentence each.
     pub doubts: Vec<String>,
+    /// Limits that nothing can be said of, a sentence each.
+    pub unjudged: Vec<String>,
     /// Limits that were passed.
     pub breaches: Vec<Breach>,
     /// What the limits that are not about leaks are held against: the sum of all processes.

@@ -58,6 +58,9 @@ pub fn text(findings: &Findings, report: &Report, wanted: Wanted) -> String {
         let (allowed, found) = (breach.allowed, breach.found);
         let _ = writeln!(out, "LIMIT     {} allows {allowed}, found {found}{of}", breach.limit);
     }
+    for line in &findings.unjudged {
+        let _ = writeln!(out, "LIMIT     {line}");
+    }
     out += &summary(findings);
     out
 }
