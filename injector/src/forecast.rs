@@ -10,7 +10,7 @@ use crate::{
     home::Home,
     payload_image::PayloadImage,
     plan::{PlannedHook, Way, plan, settle},
-    prepare::reachable_code,
+    prepare::{nothing_to_hook, reachable_code},
     proc::maps,
     slots::{self, Sorted},
     survey::{Survey, Surveyor},
@@ -54,6 +54,9 @@ pub fn forecast(
     let mut hooks = plan(target, &survey, &maps, options.wishes(), |_| false);
     let _ = reachable_code(&mut hooks, options.mode);
     settle(&mut hooks);
+    if hooks.is_empty() {
+        return Err(nothing_to_hook(target, &surveyor, &hooks).into());
+    }
     let by_slots = |at| hooks.iter().any(|h| h.at == at && matches!(h.way, Way::Slots { .. }));
     let sorted = slots::sort(target, &survey, &maps, None, by_slots);
     let (modules, changes) = crate::prepare::journal_room(&survey);

@@ -96,7 +96,12 @@ fn check_asked(
     }
 }
 
-fn nothing_to_hook(target: &Target, surveyor: &Surveyor, hooks: &[PlannedHook]) -> Refusal {
+/// Why there is nothing that could be hooked.
+pub(crate) fn nothing_to_hook(
+    target: &Target,
+    surveyor: &Surveyor,
+    hooks: &[PlannedHook],
+) -> Refusal {
     let pid = target.process.pid();
     if let Some((hook, why)) = hooks.iter().find_map(|hook| match &hook.way {
         Way::Not { why } => Some((hook, why)),

@@ -27,7 +27,8 @@
 //! ```
 //!
 //! `HEAPATTACH_SEED=N` repeats a run with a printed seed, `HEAPATTACH_UNDER_TEST=PATH` tests that
-//! command instead of the one just built.
+//! command instead of the one just built. `HEAPATTACH_CELL='Cpp Static'` picks the cells of the
+//! [`matrix`] that have these words in their names.
 
 pub mod attached;
 pub mod barrage;

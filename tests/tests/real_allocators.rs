@@ -100,7 +100,7 @@ fn what_redis_keeps_is_what_it_was_given() {
     let stream = UnixStream::connect(redis::socket(&server)).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time that is not zero");
     let mut stream = BufReader::new(stream);
-    let value = "v".repeat(VALUE as usize);
+    let value: String = (0..VALUE).map(|_| 'v').collect();
     // Its buffers have grown, and nothing of a key's size is handed out for them any more.
     wait_until("redis", PATIENCE, || ask(&mut stream, &["SET", "first", &value]) == "+OK");
     let attached = attach(server.pid());

@@ -233,6 +233,8 @@ fn refuses_a_static_program_without_symbols_or_hooks_it() {
         Some(0) => assert!(outcome.report().calls() > 0, "hooked, but nothing counted"),
         _ => assert_refused(outcome, UNSUPPORTED, &["static"]),
     }
+    let doctor = Heapattach::new(["doctor", "-p", &fixture.pid().to_string()]).run();
+    assert_eq!(doctor.code(), attach(fixture.pid()).code(), "{}", doctor.stdout);
     before.assert_equal(&mut fixture, "after a refusal");
     fixture.finish();
 }
