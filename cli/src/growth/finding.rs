@@ -14,6 +14,8 @@ use crate::{
 
 /// Stacks that are judged: those that hold most.
 const STACKS: usize = 256;
+/// What holds less than this part of the growth of its sizes has no part in it.
+const PART: f64 = 0.1;
 /// Sizes that differ by less are one.
 const SAME: f64 = 0.5;
 
@@ -87,6 +89,11 @@ impl Finding {
             let net =
                 flow.net(&classes).into_iter().map(|(at, bytes)| (at - seconds(*first), bytes));
             let net: Vec<_> = net.filter(|(at, _)| *at >= 0.0).collect();
+            // A stack that holds little of what grew is not why it grew.
+            let grown = net.last().map_or(0.0, |(_, bytes)| *bytes);
+            if own.held < PART * grown {
+                continue;
+            }
             let said = judge(&Case {
                 cohort: &cohort,
                 net: &net,
