@@ -14,7 +14,7 @@ use heapattach_abi::{
 };
 
 use crate::{
-    originals::{Call, zero},
+    originals::{Call, index, zero},
     placed::{NEVER, Placed},
     steps::trace,
 };
@@ -43,7 +43,7 @@ fn placed(interval: u64) -> Placed {
 
 /// A block's class, from the word before it.
 fn class_of(block: u64) -> usize {
-    let head = std::ptr::with_exposed_provenance::<u64>(block as usize - 8);
+    let head = std::ptr::with_exposed_provenance::<u64>(index(block) - 8);
     // SAFETY: a block of glibc's, which is not given back yet.
     class(unsafe { head.read_volatile() } & !15)
 }
