@@ -8,12 +8,16 @@ use super::{
     judge,
 };
 use crate::{
-    ledger::{self, Fate, Ledger},
+    ledger::{self, Fate, Ledger, Metric},
     profile::Sum,
 };
 
+/// Of all blocks so many must have been counted by size.
+const MOST: f64 = 0.9;
 /// Stacks that are judged: those that hold most.
 const STACKS: usize = 256;
+/// What holds less than this part of the growth of its sizes has no part in it.
+const PART: f64 = 0.1;
 /// Sizes that differ by less are one.
 const SAME: f64 = 0.5;
 
@@ -56,6 +60,10 @@ impl Finding {
     /// Of a whole session in which sizes were counted.
     pub fn of(ledger: &Ledger) -> Option<Self> {
         let flow = Flow::of(&ledger.moments).filter(|_| ledger.about.part.is_empty())?;
+        // Blocks of another allocator are not counted: their stacks would seem not to grow.
+        if flow.blocks() < MOST * ledger.total.measure(Metric::Allocated).count.low {
+            return None;
+        }
         let seconds = |ms: u64| ms as f64 / 1000.0;
         let mut found = Self {
             trend: flow.trend().unwrap_or_default(),
@@ -87,6 +95,11 @@ impl Finding {
             let net =
                 flow.net(&classes).into_iter().map(|(at, bytes)| (at - seconds(*first), bytes));
             let net: Vec<_> = net.filter(|(at, _)| *at >= 0.0).collect();
+            // A stack that holds little of what grew is not why it grew.
+            let grown = net.last().map_or(0.0, |(_, bytes)| *bytes);
+            if own.held < PART * grown {
+                continue;
+            }
             let said = judge(&Case {
                 cohort: &cohort,
                 net: &net,

@@ -33,6 +33,12 @@ impl<'a> Flow<'a> {
         came.last().map_or(0.0, |(_, bytes)| *bytes)
     }
 
+    /// Blocks that came in all, of any size.
+    pub fn blocks(&self) -> f64 {
+        let last = self.moments.iter().rev().find_map(|moment| moment.flow.as_ref());
+        last.map_or(0.0, |flow| flow.iter().map(|[_, came, _]| *came as f64).sum())
+    }
+
     /// Growth of everything.
     pub fn trend(&self) -> Option<Trend> {
         Trend::of(&self.net(&(0..=CLASSES - 1)))

@@ -22,6 +22,8 @@ mod trend;
 mod words;
 
 #[cfg(test)]
+mod fresh;
+#[cfg(test)]
 mod simulation;
 
 use cohort::{Cell, Cohort};

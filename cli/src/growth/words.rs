@@ -210,3 +210,98 @@ fn whole(number: f64) -> u64 {
     let whole = number as u64;
     whole
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{Cell, Fate, Metric, sample};
+    use crate::profile::Sum;
+
+    const SPANS: u8 = 64;
+
+    /// Ten minutes in which one stack keeps ten blocks a span, and another gives all of them back.
+    fn leaking() -> Ledger {
+        let mut ledger = sample::ledger();
+        (ledger.about.lasted_ms, ledger.about.up_ms) = (640_000, 6_000_000);
+        ledger.total.set(Metric::Allocated, &Sum::exact(4000, 20 * u64::from(SPANS)));
+        ledger.course.bounds_ms = (0..=u64::from(SPANS)).map(|span| span * 10_000).collect();
+        let class = heapattach_abi::flow::class(4016) as u64;
+        ledger.moments = (1..=u64::from(SPANS))
+            .map(|span| ledger::Moment {
+                at_ms: span * 10_000,
+                flow: Some(vec![[class, 20 * span, 10 * span]]),
+                ..ledger::Moment::default()
+            })
+            .collect();
+        ledger.rows.iter_mut().for_each(|row| row.sizes = crate::ledger::Histogram::default());
+        for birth in 0..SPANS {
+            let cell =
+                |stack, fate| Cell { stack, thread: 0, birth, fate, sum: Sum::exact(4000, 10) };
+            ledger.course.cells.push(cell(0, Fate::Held));
+            ledger.course.cells.push(cell(2, Fate::Freed { span: birth, is_soon: true }));
+        }
+        ledger
+    }
+
+    fn growth(ledger: &Ledger) -> Growth {
+        Growth::of(ledger, |stack| format!("stack {stack}")).expect("sizes were counted")
+    }
+
+    #[test]
+    fn a_leak_is_told_with_the_numbers_that_make_it_one() {
+        let growth = growth(&leaking());
+        assert_eq!(growth.kind, Kind::Leaking);
+        let [one] = &growth.stacks[..] else { panic!("one stack: {:?}", growth.stacks) };
+        assert_eq!((one.stack, one.excuse.as_str()), (0, ""));
+        assert!(growth.text.contains("stack 0 leaks: its sizes by"), "{}", growth.text);
+        assert!(growth.text.contains("cannot be told from leaks"), "{}", growth.text);
+    }
+
+    #[test]
+    fn a_short_window_and_a_young_process_are_reasons_not_to_say_it() {
+        let mut young = leaking();
+        young.about.up_ms = 1000;
+        assert!(growth(&young).text.contains("too young"), "{}", growth(&young).text);
+        let mut short = leaking();
+        short.about.lasted_ms /= 64;
+        short.course.bounds_ms.iter_mut().for_each(|bound| *bound /= 64);
+        short.moments.iter_mut().for_each(|moment| moment.at_ms /= 64);
+        let growth = growth(&short);
+        assert_eq!(growth.kind, Kind::Growing);
+        assert!(growth.text.contains("not called a leak: that takes 10 min"), "{}", growth.text);
+    }
+
+    #[test]
+    fn blocks_of_another_allocator_are_no_growth_of_ours() {
+        let mut ledger = leaking();
+        ledger.total.set(Metric::Allocated, &Sum::exact(4000, 1 << 20));
+        assert!(Growth::of(&ledger, |_| String::new()).is_none());
+    }
+
+    #[test]
+    fn what_the_allocator_keeps_is_told() {
+        let mut ledger = leaking();
+        ledger.course.cells.clear();
+        for (number, moment) in (0..).zip(&mut ledger.moments) {
+            moment.rss = Some((10 + number) << 20);
+            moment.flow.iter_mut().flatten().for_each(|[_, came, went]| *went = *came);
+        }
+        let growth = growth(&ledger);
+        assert!(growth.is_retained && growth.kind == Kind::Steady, "{growth:?}");
+    }
+
+    #[test]
+    fn numbers_of_a_hostile_file_are_no_reason_to_fail() {
+        let mut ledger = leaking();
+        ledger.about.lasted_ms = u64::MAX;
+        ledger.course.bounds_ms = vec![u64::MAX, 0, 7];
+        ledger.course.cells.iter_mut().for_each(|cell| cell.birth = u8::MAX);
+        for (moment, at_ms) in ledger.moments.iter_mut().zip([u64::MAX, 0, 5].into_iter().cycle()) {
+            moment.at_ms = at_ms;
+            moment.flow = Some(vec![[u64::MAX; 3], [3, u64::MAX, 0], [0; 3]]);
+        }
+        assert!(growth(&ledger).text.len() < 2000);
+        ledger.course.bounds_ms.clear();
+        assert!(!growth(&ledger).text.is_empty());
+    }
+}

@@ -128,6 +128,10 @@ impl Verdict {
             sentences.push(growth.text.clone());
             return sentences;
         }
+        if ledger.moments.iter().any(|moment| moment.flow.is_some()) && is_all {
+            let why = "most blocks are not of glibc's allocator, which alone tells their sizes";
+            sentences.push(format!("Growth is not judged: {why}."));
+        }
         if self.kind == Kind::Grew {
             sentences.push(format!("What is kept for longer than {time} looks the same."));
         }

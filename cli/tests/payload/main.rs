@@ -4,6 +4,7 @@
 mod audit;
 mod chosen;
 mod counting;
+mod flow;
 mod fork;
 mod instructions;
 mod mapped;

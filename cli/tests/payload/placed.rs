@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use heapattach_abi::{
-    control,
+    control, flow,
     form::Form,
     index::{BUCKETS, ENTRY_BYTES, INDEX_BYTES, PRIVATE_BYTES, PROBES},
     kind::{HookKind, MAX_HOOKS},
@@ -25,6 +25,9 @@ use crate::{
 
 /// The file that the command carries.
 pub const FILE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/payload.so"));
+
+/// The one that counts blocks by size as well.
+const FILE_OF_FLOW: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/payload_flow.so"));
 
 /// An interval so long that nothing is ever a sample.
 pub const NEVER: u64 = 1 << 55;
@@ -51,6 +54,8 @@ pub struct Placed {
     region: Mapped,
     image: PayloadImage,
     ring_bits: u32,
+    /// Whether it counts blocks by size.
+    pub is_flow: bool,
 }
 
 impl Placed {
@@ -61,7 +66,16 @@ impl Placed {
 
     /// The same with so many bytes for unwind tables.
     pub fn with_tables(interval: u64, ring_bits: u32, tables: usize) -> Self {
-        let image = PayloadImage::parse(FILE).unwrap();
+        Self::of(false, interval, ring_bits, tables)
+    }
+
+    /// The build that counts blocks by size, and is told that all of them have one.
+    pub fn of_flow(interval: u64, ring_bits: u32) -> Self {
+        Self::of(true, interval, ring_bits, 0)
+    }
+
+    fn of(is_flow: bool, interval: u64, ring_bits: u32, tables: usize) -> Self {
+        let image = PayloadImage::parse(if is_flow { FILE_OF_FLOW } else { FILE }).unwrap();
         let text = Mapped::text(image.text().len().next_multiple_of(4096));
         let private = Mapped::wiped_on_fork(PRIVATE_BYTES);
         let region = Mapped::shared(region::tables_at(ring_bits) + tables);
@@ -69,7 +83,7 @@ impl Placed {
         text.set(image.control_cell(), private.address);
         text.set(image.index_cell(), private.address + control::CONTROL_BYTES as u64);
         text.set(image.filter_cell(), region.address + region::FILTER_AT as u64);
-        let placed = Self { text, private, region, image, ring_bits };
+        let placed = Self { text, private, region, image, ring_bits, is_flow };
         for kind in HookKind::ALL {
             placed.lead(
                 kind,
@@ -95,7 +109,7 @@ impl Placed {
         let second = match HookKind::of_hook(hook) {
             Some(HookKind::New) => original,
             Some(HookKind::Chosen) => Form { size: 2, ..Form::default() }.pack(),
-            _ => 0,
+            _ => u64::from(self.is_flow) * flow::COUNTS,
         };
         self.set_second(hook, second);
     }
@@ -266,6 +280,20 @@ impl Placed {
             }
         }
         counts
+    }
+
+    /// Blocks handed out and given back, of each class of size that had any.
+    pub fn flows(&self) -> BTreeMap<usize, [u64; 2]> {
+        let mut flows = BTreeMap::new();
+        for (row, class) in self.rows().flat_map(|row| (0..flow::CLASSES).map(move |c| (row, c))) {
+            let at = region::FLOWS_AT + row * flow::FLOW_BYTES + class * flow::CLASS_BYTES;
+            let words = [self.region.get(at), self.region.get(at + 8)];
+            if words != [0, 0] {
+                let sum: &mut [u64; 2] = flows.entry(class).or_default();
+                sum.iter_mut().zip(words).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
+            }
+        }
+        flows
     }
 
     /// All unread records in the order of their stamps; every slot is sealed and makes sense.

@@ -47,6 +47,8 @@ static SEEN: State = state();
 static LEFT: State = state();
 static GOT: State = state();
 static CALLEE: AtomicU64 = AtomicU64::new(0);
+/// A block with the word that an allocator keeps before it.
+static BLOCK: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 const fn state() -> State {
     State { words: [const { AtomicU64::new(0) }; WORDS], fxsave: [const { AtomicU64::new(0) }; 64] }
@@ -153,12 +155,23 @@ fn check(placed: Option<&Placed>, hook: u64, kind: HookKind, limit: u64, noise: 
         let word = &GIVEN.words[register];
         word.store(word.load(Relaxed) % limit, Relaxed);
     }
-    let place = [0x1234_5670_u64; 2];
+    let block = BLOCK.as_ptr().expose_provenance() as u64 + 8;
+    let place = [if placed.is_some_and(|p| p.is_flow) { block } else { 0x1234_5670_u64 }; 2];
     if kind == HookKind::PosixMemalign {
         GIVEN.words[RDI].store(place.as_ptr().expose_provenance() as u64, Relaxed);
         // Every other call succeeds.
         let succeeds = noise.next().is_multiple_of(2);
         LEFT.words[RAX].fetch_and(if succeeds { !0xffff_ffff } else { u64::MAX }, Relaxed);
+    } else if placed.is_some_and(|placed| placed.is_flow) && !maps(kind) {
+        let size = noise.next() >> (noise.next() % 64);
+        BLOCK[0].store(size, Relaxed);
+        let or_null = |noise: &mut Noise| if noise.next().is_multiple_of(4) { 0 } else { block };
+        // Where the form that does not throw answers null, the other one is asked.
+        let left = if kind == HookKind::New { block } else { or_null(noise) };
+        LEFT.words[RAX].store(left, Relaxed);
+        if matches!(kind, HookKind::Free | HookKind::Realloc) {
+            GIVEN.words[RDI].store(or_null(noise), Relaxed);
+        }
     }
     CALLEE.store(hook, Relaxed);
     probe();
@@ -218,7 +231,10 @@ fn sweep(
 }
 
 fn placed(interval: u64) -> Placed {
-    let placed = Placed::new(interval, 4);
+    lead(Placed::new(interval, 4))
+}
+
+fn lead(placed: Placed) -> Placed {
     let witness: extern "C" fn() = witness;
     (0..MAX_HOOKS).for_each(|hook| placed.lead_hook(hook, witness as usize as u64));
     placed
@@ -257,6 +273,19 @@ fn original_and_caller_find_every_register_as_it_was() {
     sweep(&counting, u64::MAX, noise, || (), |_| Some(Jump));
     counting.wipe_private();
     sweep(&counting, u64::MAX, noise, || (), |_| Some(Jump));
+
+    // The build that counts blocks by size: what hands out blocks is called.
+    for interval in [NEVER, 1] {
+        let sizes = lead(Placed::of_flow(interval, 4));
+        let calls = |kind| match kind {
+            HookKind::Free | HookKind::Chosen | HookKind::New => None,
+            _ => Some(Call),
+        };
+        sweep(&sizes, SMALL, noise, || (), calls);
+        sweep(&sizes, SMALL, noise, || sizes.forget_threads(), calls);
+        sizes.disable();
+        sweep(&sizes, u64::MAX, noise, || (), |_| None);
+    }
 
     // Samples by the countdown.
     let sampling = placed(SMALL);

@@ -26,6 +26,7 @@ pub const BIAS: usize = (FINE / STEP) as usize
     - (1 << PARTS_SHIFT);
 
 /// The class of a chunk, whose lowest bits may be flags.
+#[allow(clippy::cast_possible_truncation, reason = "a class is a small number")]
 pub const fn class(chunk: u64) -> usize {
     if chunk < FINE {
         return (chunk / STEP) as usize;
@@ -36,6 +37,7 @@ pub const fn class(chunk: u64) -> usize {
 }
 
 /// The least chunk of a class.
+#[allow(clippy::cast_possible_truncation, reason = "a class is a small number")]
 pub const fn least(class: usize) -> u64 {
     let fine = (FINE / STEP) as usize;
     if class < fine {
