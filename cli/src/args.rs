@@ -318,6 +318,10 @@ pub struct CheckArgs {
     /// Where pointers count [default: everywhere]
     #[arg(long, value_parser = root_arg::parser(), value_name = "KIND", value_delimiter = ',')]
     pub roots: Vec<RootKind>,
+    /// Tell who holds what is large and reachable: the way from a root to the blocks of a FUNCTION,
+    /// or to those of most bytes: `top`
+    #[arg(long, value_name = "FUNCTION|top")]
+    pub retained_by: Option<String>,
     /// Where to hook
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub hooks: HookArg,

@@ -40,6 +40,9 @@ fn write(out: &mut String, report: &Report, check: &CheckReport) -> fmt::Result 
     if more > 0 {
         writeln!(out, "\nand {more} more findings (--json has them)")?;
     }
+    for site in &check.retained {
+        writeln!(out, "\n{}", site.text())?;
+    }
     writeln!(out)?;
     for (module, amount) in &check.modules {
         writeln!(out, "LOST BY   {module}: {}", told(*amount))?;
@@ -67,6 +70,9 @@ fn write(out: &mut String, report: &Report, check: &CheckReport) -> fmt::Result 
         bytes(look.bytes),
         took(look.took_us)
     )?;
+    if let Some(why) = &look.why {
+        writeln!(out, "          {why}")?;
+    }
     if !check.is_complete {
         writeln!(out, "BLIND     blocks older than the attach are not judged")?;
     }

@@ -17,6 +17,7 @@ mod inside;
 mod mark;
 mod memory;
 mod slack;
+mod ways;
 
 #[cfg(test)]
 mod image;
@@ -31,6 +32,9 @@ pub use blocks::{Block, Blocks};
 pub use finding::{Amount, Finding, Findings, Kind};
 pub use heapattach_injector::root::{RootKind, RootSet};
 pub use memory::{Layout, Memory, Piece, Pointer};
+#[cfg(test)]
+use ways::Step;
+pub use ways::{Retained, Way};
 
 use graph::Graph;
 use inside::Inside;
@@ -46,16 +50,25 @@ pub struct Checked {
     pub impossible: u64,
     /// Pointers that found no room; what they lead to counts as held.
     pub beyond_limit: u64,
+    /// Who holds the largest sites, if that was asked for.
+    pub retained: Vec<Retained>,
 }
 
-/// Checks all blocks.
-pub fn check(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory) -> Checked {
+/// Checks all blocks, and finds out who holds those of as many reachable `sites`.
+pub fn check(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory, sites: usize) -> Checked {
     let graph = Graph::of(blocks, layout, memory);
     let marks = mark::mark(&graph, &mut Inside::new(blocks, layout, memory));
     let folded = fold::fold(&graph, &marks);
     let findings = Findings::of(blocks, &graph, &marks, &folded);
+    let held = findings.all.iter().filter(|finding| finding.kind == Kind::Reachable);
+    let largest: Vec<Finding> = held.take(sites).copied().collect();
+    let retained = match sites {
+        0 => Vec::new(),
+        _ => ways::retained(blocks, &graph, &marks, &largest, memory),
+    };
     Checked {
         findings,
+        retained,
         words: graph.words,
         impossible: blocks.impossible,
         beyond_limit: graph.beyond_limit,

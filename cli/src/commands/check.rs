@@ -11,7 +11,7 @@ use crate::{
     front::{self, Mode},
     inspection,
     output::{complain, print},
-    pause,
+    pause::{self, Load},
     report::Report,
     spawn::{self, Side},
 };
@@ -32,8 +32,8 @@ fn attach(pid: i32, args: &CheckArgs) -> Exit {
             return if refusal.unsupported { Exit::Unsupported } else { Exit::Refused };
         }
     };
-    let resident = pause::resident(&target.process);
-    if let Err(refusal) = pause::choose(args.snapshot, resident, args.max_pause) {
+    let load = Load::of(&target.process);
+    if let Err(refusal) = pause::choose(args.snapshot, &load, args.max_pause) {
         complain(&format!("{refusal} (target: untouched)"));
         return Exit::Refused;
     }

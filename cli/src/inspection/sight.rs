@@ -13,12 +13,15 @@ use crate::{
     check::{self, Block, Blocks, Checked},
     check_report::{LookReport, micros},
     compose::with_causes,
-    pause,
+    pause::{self, Choice, Load},
     recorder::Recorder,
     terrain::layout,
 };
 
 use super::{Inspection, books, end::End};
+
+/// Sites of most bytes whose holders are looked for, if they are asked for.
+const RETAINED: usize = 200;
 
 /// What was seen while the target stood still.
 pub(super) struct Seen {
@@ -39,13 +42,13 @@ impl Inspection<'_> {
     ) -> Result<(Recorder, Seen), String> {
         let target = session.target();
         let is_over = matches!(end, End::Ends | End::Begins);
-        let (method, expected) = if is_over {
+        let choice = if is_over {
             // Nobody waits for it any more.
-            (Method::Stop, Duration::ZERO)
+            Choice { method: Method::Stop, expected: Duration::ZERO, why: None }
         } else {
-            let resident = pause::resident(&target.process);
-            pause::choose(self.args.snapshot, resident, self.args.max_pause)?
+            pause::choose(self.args.snapshot, &Load::of(&target.process), self.args.max_pause)?
         };
+        let method = choice.method;
         let began = Instant::now();
         let (stop, busy) = match keeper.filter(|_| end == End::Ends) {
             Some(keeper) => {
@@ -56,6 +59,9 @@ impl Inspection<'_> {
             None => session.stop_idle().map_err(|error| with_causes(&error))?,
         };
         let stopped_since = Instant::now();
+        session
+            .silence(&stop)
+            .map_err(|errno| format!("the hooks cannot be switched off: {}", errno.desc()))?;
         let Some(recorder) = finish_reading() else {
             return Err("the thread that reads the records failed".to_owned());
         };
@@ -67,18 +73,19 @@ impl Inspection<'_> {
         let scene = Scene::of(&stop, std::slice::from_ref(home))
             .map_err(|errno| format!("the memory map cannot be read: {}", errno.desc()))?;
         let is_complete = self.is_complete(session);
-        let blocks: Vec<Block> = recorder.profile().live_blocks().collect();
         let books = if is_complete { books::ranges(session, &recorder) } else { Vec::new() };
-        let layout = layout(&scene, self.args, is_complete, &books, &recorder, &blocks);
         let image = Image::take(&stop, &scene, method, Some(home));
         let mut image = image.map_err(|error| with_causes(&error))?;
-        let (checked, paused) = if method == Method::Stop {
-            let checked = check::check(&Blocks::new(blocks), &layout, &mut image);
-            (checked, pause_of(stop, stopped_since))
-        } else {
-            let paused = pause_of(stop, stopped_since);
-            (check::check(&Blocks::new(blocks), &layout, &mut image), paused)
+        // What is kept elsewhere can be looked at later.
+        let (kept, paused) = match method {
+            Method::Stop => (Some(stop), Duration::ZERO),
+            Method::Copy | Method::Fork => (None, pause_of(stop, stopped_since)),
         };
+        let sites = self.args.retained_by.as_ref().map_or(0, |_| RETAINED);
+        let blocks: Vec<Block> = recorder.profile().live_blocks().collect();
+        let layout = layout(&scene, self.args, is_complete, &books, &recorder, &blocks);
+        let checked = check::check(&Blocks::new(blocks), &layout, &mut image, sites);
+        let paused = kept.map_or(paused, |stop| pause_of(stop, stopped_since));
         let unreadable_pages = image.unreadable;
         let mut doubts = Vec::new();
         let again = image.finish().unwrap_or_else(|error| {
@@ -90,7 +97,8 @@ impl Inspection<'_> {
         }
         let look = LookReport {
             method: name(method).to_owned(),
-            expected_us: micros(expected),
+            expected_us: micros(choice.expected),
+            why: choice.why,
             paused_us: micros(paused + if method == Method::Fork { again } else { Duration::ZERO }),
             took_us: micros(began.elapsed()),
             bytes: scene.bytes(),
