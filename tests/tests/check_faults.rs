@@ -1,20 +1,18 @@
-//! A check by a clone of the target: each of its calls fails, or its processes are killed there. The
-//! target goes on as it was, and no child of it is left.
+//! A check by a clone of the target whose command is killed at its calls: the target goes on as it was,
+//! and no child of it is left.
 
-use std::{collections::HashMap, fs};
+use std::fs;
 
 use heapattach_tests::{
     command::{Heapattach, Outcome},
     deadline::{PATIENCE, poll},
     fixture::{Fixture, Launch},
-    page::Word,
     sample::points,
     seed::{Random, seed},
-    survey::{Struck, Survey, name},
+    survey::{Survey, name},
 };
 
 const TARGET: &str = "steady.c";
-const DONE: i32 = 0;
 
 fn check(fixture: &Fixture, fault: &str) -> Outcome {
     let pid = fixture.pid().to_string();
@@ -57,23 +55,6 @@ fn assert_childless(fixture: &Fixture, fault: &str) {
 }
 
 #[test]
-fn each_call_of_a_check_by_clone_fails_once() {
-    let Some((calls, cloned)) = calls() else { return };
-    let survey = Survey::of(TARGET, chosen(&calls, cloned), |fixture, _, n| {
-        let fault = format!("fail:{n}");
-        let outcome = check(fixture, &fault);
-        // Done, failed clean, incomplete, lost blocks found.
-        let allowed = [0, 1, 6, 23].map(Some).contains(&outcome.code());
-        assert!(allowed, "{fault}: {}\n{}", outcome.status, outcome.stderr);
-        assert_eq!(outcome.report().target, "restored", "{fault}: {}", outcome.stderr);
-        assert_childless(fixture, &fault);
-    });
-    let Some(survey) = survey else { return };
-    println!("{} of {} calls failed", survey.tried(), calls.len());
-    survey.assert_all_well("each call fails once", |n| name(&calls, n));
-}
-
-#[test]
 fn the_check_is_undone_when_its_command_is_killed() {
     let Some((calls, cloned)) = calls() else { return };
     let survey = Survey::of(TARGET, chosen(&calls, cloned), |fixture, before, n| {
@@ -85,23 +66,4 @@ fn the_check_is_undone_when_its_command_is_killed() {
     let Some(survey) = survey else { return };
     println!("command killed at {} of {} calls", survey.tried(), calls.len());
     survey.assert_all_well("the command is killed", |n| name(&calls, n));
-}
-
-#[test]
-fn the_target_lives_when_who_checks_it_is_killed_and_can_be_cleaned() {
-    let Some((calls, cloned)) = calls() else { return };
-    let mut struck = HashMap::new();
-    let survey = Survey::of(TARGET, chosen(&calls, cloned), |fixture, _, n| {
-        let fault = format!("kill:{n}");
-        fixture.pause();
-        let outcome = check(fixture, &fault);
-        struck.extend(Struck::read(&outcome.stderr).map(|place| (n, place)));
-        fixture.page().set(Word::Pause, 0);
-        fixture.advance(1);
-        Heapattach::detach(fixture.pid()).run().expect(DONE);
-        assert_childless(fixture, &fault);
-    });
-    let Some(survey) = survey else { return };
-    println!("tracer killed at {} of {} calls", survey.tried(), calls.len());
-    survey.assert_well_outside_windows("the tracer is killed", &calls, &struck);
 }
