@@ -9,6 +9,7 @@ use crate::{
     hidden::Hidden,
     profile::Flow,
     recorder::Recorder,
+    retained_report::RetainedReport,
     site_report::FrameReport,
     symbols::{Symbols, printable::printable},
 };
@@ -38,6 +39,9 @@ pub struct CheckReport {
     pub roots: BTreeMap<RootKind, Amount>,
     /// What is lost by the module that caused it.
     pub modules: BTreeMap<String, Amount>,
+    /// Who holds what is reachable, if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retained: Vec<RetainedReport>,
     /// How the memory was looked at.
     pub look: LookReport,
     /// What found no room in the list, of the kinds that are listed.
@@ -121,6 +125,8 @@ pub struct FindingReport {
 pub struct LookReport {
     /// `stop`, `copy` or `fork`.
     pub method: String,
+    /// Why not otherwise, where that would have been better.
+    pub why: Option<String>,
     /// How long the target was expected to stand still; 0 where it did not matter.
     pub expected_us: f64,
     /// How long it did.

@@ -53,6 +53,7 @@ mod reading;
 mod recorder;
 pub mod recording;
 mod report;
+mod retained_report;
 mod root_arg;
 mod roster;
 mod site_report;

@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use heapattach_abi::region::tables_at;
+use heapattach_abi::{control::ENABLED, region::tables_at};
+use nix::errno::Errno;
 
 use crate::{
     attach::Options,
@@ -21,7 +22,7 @@ use crate::{
     proc::maps,
     python::{self, Python},
     slots::{self, Sorted},
-    stopped::{StopCost, StopError, Stopped},
+    stopped::{StopCost, StopError, Stopped, insist},
     stream::Stream,
     survey::{Survey, Surveyor},
     target::Target,
@@ -282,6 +283,16 @@ impl<'t> Session<'t> {
         let stop = Stopped::all(self.target)?;
         let busy = self.busy_thread(&stop);
         Ok((stop, busy))
+    }
+
+    /// Has the hooks record nothing from now on. To be called while the target stands still, before
+    /// nobody reads any more: a thread that finds its ring full may wait for room.
+    ///
+    /// # Errors
+    /// When the target cannot be written to.
+    pub fn silence(&self, stop: &Stopped<'_>) -> Result<(), Errno> {
+        let at = self.patches.home.control().offset(ENABLED as u64);
+        insist(|| stop.target().memory.write(at, &0_u32.to_le_bytes()))
     }
 
     /// A thread that is in our code, or was called from it.

@@ -67,6 +67,10 @@ pub struct CheckArgs {
     /// Where pointers count [default: everywhere]
     #[arg(long, value_parser = root_arg::parser(), value_name = "KIND", value_delimiter = ',')]
     pub roots: Vec<RootKind>,
+    /// Tell who holds what is large and reachable: the way from a root to the blocks of a FUNCTION,
+    /// or to those of most bytes: `top`
+    #[arg(long, value_name = "FUNCTION|top")]
+    pub retained_by: Option<String>,
     /// Where it is hooked, and what is told of a call.
     #[command(flatten)]
     pub hooks: HookArgs,

@@ -25,7 +25,6 @@ pub use doctor::DoctorArgs;
 pub use man::ManArgs;
 pub use moment::Moment;
 pub use outlet::GithubArg;
-pub use record::RecordArgs;
 pub use run::RunArgs;
 pub use session::{OnFull, SessionArgs, Unwind};
 pub use status::StatusArgs;

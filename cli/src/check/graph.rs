@@ -24,6 +24,8 @@ pub struct Graph {
     edges: Vec<Hit>,
     /// By block: the roots that hold its beginning.
     roots: Vec<RootSet>,
+    /// By block: where the first of these roots lies; 0 for those that lie in no memory.
+    root_at: Vec<u64>,
     /// Roots that lead to the inside of a block.
     inside: Vec<Hit>,
     /// Edges that found no room; what they lead to counts as held.
@@ -51,6 +53,7 @@ impl Graph {
             starts: vec![0],
             edges: Vec::new(),
             roots: vec![RootSet::default(); blocks.len()],
+            root_at: vec![0; blocks.len()],
             inside: Vec::new(),
             beyond_limit: 0,
             words: 0,
@@ -60,7 +63,7 @@ impl Graph {
         for pointer in &layout.pointers {
             if let Some(hit) = blocks.find(pointer.word) {
                 let offset = if pointer.holds_whole { 0 } else { hit.offset };
-                scan.graph.add_root(Hit { offset, ..hit }, pointer.root);
+                scan.graph.add_root(Hit { offset, ..hit }, pointer.root, 0);
             }
         }
         let mut buffer = vec![0; WINDOW];
@@ -94,9 +97,16 @@ impl Graph {
         &self.inside
     }
 
-    fn add_root(&mut self, hit: Hit, kind: RootKind) {
+    /// Where a root that holds the beginning of a block lies.
+    pub fn root_at(&self, block: u32) -> u64 {
+        self.root_at[block as usize]
+    }
+
+    fn add_root(&mut self, hit: Hit, kind: RootKind, at: u64) {
         if hit.offset == 0 {
             self.roots[hit.block as usize].add(kind);
+            let first = &mut self.root_at[hit.block as usize];
+            *first = if *first == 0 { at } else { *first };
         } else if self.inside.last() == Some(&hit) {
             // Nothing new.
         } else if self.inside.len() < MOST_INSIDE {
@@ -133,7 +143,8 @@ impl Scan<'_> {
             let block = blocks.all().get(self.current).filter(|block| block.at < end);
             let gap_end = block.map_or(end, |block| block.at.max(at));
             if let Some(kind) = root {
-                self.gap(part(bytes, start, at.max(self.slack).min(gap_end), gap_end), kind);
+                let from = at.max(self.slack).min(gap_end);
+                self.gap(part(bytes, start, from, gap_end), from.next_multiple_of(WORD), kind);
             }
             let Some(block) = block else { return };
             if root == Some(RootKind::Mapped)
@@ -170,13 +181,13 @@ impl Scan<'_> {
         }
     }
 
-    fn gap(&mut self, words: &[[u8; 8]], kind: RootKind) {
+    fn gap(&mut self, words: &[[u8; 8]], start: u64, kind: RootKind) {
         self.graph.words += words.len() as u64;
-        for word in words {
+        for (word, at) in words.iter().zip((start..).step_by(8)) {
             if let Some(hit) = self.hit(word)
                 && !(kind == RootKind::Heap && self.is_border(hit))
             {
-                self.graph.add_root(hit, kind);
+                self.graph.add_root(hit, kind, at);
             }
         }
     }

@@ -36,7 +36,7 @@ impl Image {
     pub fn check(mut self) -> Checked {
         let blocks = Blocks::new(std::mem::take(&mut self.blocks));
         let layout = std::mem::take(&mut self.layout);
-        check(&blocks, &layout, &mut self)
+        check(&blocks, &layout, &mut self, 10)
     }
 }
 

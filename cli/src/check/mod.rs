@@ -17,6 +17,7 @@ mod inside;
 mod mark;
 mod memory;
 mod slack;
+mod ways;
 
 #[cfg(test)]
 mod image;
@@ -31,6 +32,9 @@ pub use blocks::{Block, Blocks};
 pub use finding::{Amount, Finding, Findings, Kind};
 pub use heapattach_injector::root::{RootKind, RootSet};
 pub use memory::{Layout, Memory, Piece, Pointer};
+#[cfg(test)]
+use ways::Step;
+pub use ways::{Retained, Way};
 
 use graph::Graph;
 use inside::Inside;
@@ -49,23 +53,26 @@ pub struct Checked {
     pub impossible: u64,
     /// Pointers that found no room; what they lead to counts as held.
     pub beyond_limit: u64,
+    /// Who holds the largest sites, if that was asked for.
+    pub retained: Vec<Retained>,
 }
 
 /// What is kept quiet can lead to more of that kind; nobody needs more rounds.
 const ROUNDS: usize = 8;
 
-/// Checks all blocks.
+/// Checks all blocks, and finds out who holds those of as many reachable `sites`.
 #[cfg(test)]
-pub fn check(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory) -> Checked {
-    check_but(blocks, layout, memory, &mut |_| false)
+pub fn check(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory, sites: usize) -> Checked {
+    check_but(blocks, layout, memory, sites, &mut |_| false)
 }
 
-/// Checks all blocks but those that `is_quiet` says of, when they are lost, that nobody wants to
-/// hear of them: they count as held, and so does what they lead to.
+/// The same of all blocks but those that `is_quiet` says of, when they are lost, that nobody wants
+/// to hear of them: they count as held, and so does what they lead to.
 pub fn check_but(
     blocks: &Blocks,
     layout: &Layout,
     memory: &mut impl Memory,
+    sites: usize,
     is_quiet: &mut dyn FnMut(&Block) -> bool,
 ) -> Checked {
     let graph = Graph::of(blocks, layout, memory);
@@ -89,12 +96,19 @@ pub fn check_but(
     let quiet: Vec<bool> = loud.iter().zip(&marks).map(is_quiet).collect();
     let folded = fold::fold(&graph, &marks);
     let findings = Findings::of(blocks, &graph, &marks, &folded, &quiet);
+    let held = findings.all.iter().filter(|finding| finding.kind == Kind::Reachable);
+    let largest: Vec<Finding> = held.take(sites).copied().collect();
+    let retained = match sites {
+        0 => Vec::new(),
+        _ => ways::retained(blocks, &graph, &marks, &largest, memory),
+    };
     let mut sum = Amount::default();
     let all = blocks.all().iter().zip(&quiet).filter(|(_, quiet)| **quiet);
     all.for_each(|(block, _)| sum.add(block.size));
     Checked {
         findings,
         quiet: sum,
+        retained,
         words: graph.words,
         impossible: blocks.impossible,
         beyond_limit: graph.beyond_limit,

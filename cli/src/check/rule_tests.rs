@@ -1,6 +1,6 @@
 //! The rules of the check, one by one.
 
-use super::{Amount, Finding, Findings, Kind, Pointer, RootKind, image::Image};
+use super::{Amount, Finding, Findings, Kind, Pointer, RootKind, Step, Way, image::Image};
 
 const HEAP: u64 = 0x5000_0000;
 const STACK: u64 = 0x7fff_0000_0000;
@@ -215,4 +215,28 @@ fn what_a_large_block_left_behind_when_it_shrank_holds_nothing() {
         image.write(LIBRARY + 200_016, HEAP);
         assert_eq!(image.check().findings.sum(kind).bytes % 200_000, 64, "{flags}");
     }
+}
+
+#[test]
+fn who_holds_a_block_is_told_by_the_shortest_way_from_a_root() {
+    let mut image = image();
+    image.piece(LIBRARY..LIBRARY + 0x1000, Some(RootKind::Globals));
+    // A variable holds a table, whose third word leads to a list, whose last node holds the block.
+    image.block(HEAP, 64, 1);
+    image.write(LIBRARY + 0x20, HEAP);
+    image.write(HEAP + 16, HEAP + 0x100);
+    for node in 0..5 {
+        image.block(HEAP + 0x100 + node * 0x40, 48, 2);
+        image.write(HEAP + 0x100 + node * 0x40, HEAP + 0x140 + node * 0x40);
+    }
+    image.write(HEAP + 0x200, 0);
+    image.write(HEAP + 0x208, HEAP + 0x1000);
+    image.block(HEAP + 0x1000, 5000, 3);
+    let checked = image.check();
+    let site = checked.retained.iter().find(|site| site.stack == 3).unwrap();
+    let step = |stack, blocks, offset| Step { stack, blocks, offset };
+    let steps = vec![step(1, 1, Some(16)), step(2, 5, Some(8)), step(3, 1, None)];
+    let way = Way { root: RootKind::Globals, at: LIBRARY + 0x20, steps, amount: amount(5000, 1) };
+    assert_eq!(site.ways, [way]);
+    assert_eq!((site.all, site.looked_at), (amount(5000, 1), amount(5000, 1)));
 }

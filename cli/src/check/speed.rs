@@ -58,7 +58,7 @@ fn a_million_blocks_within_a_second() {
     let layout = Layout { pieces, ..Layout::default() };
     let since = Instant::now();
     let blocks = Blocks::new(told);
-    let checked = check(&blocks, &layout, &mut Flat(bytes));
+    let checked = check(&blocks, &layout, &mut Flat(bytes), 0);
     let took = since.elapsed();
     println!("{} words of {BLOCKS} blocks: {took:?}, {:?}", checked.words, checked.findings.sums);
     assert!(took.as_secs() < 1, "{took:?}");

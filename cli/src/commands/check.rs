@@ -9,7 +9,7 @@ use crate::{
     gate::Gate,
     inspector,
     output::complain,
-    pause,
+    pause::{self, Load},
     spawn::{self, Side},
 };
 
@@ -43,8 +43,8 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
         ));
         return Exit::Unsupported;
     }
-    let resident = pause::resident(&target.process);
-    if let Err(refusal) = pause::choose(args.snapshot, resident, args.max_pause) {
+    let load = Load::of(&target.process);
+    if let Err(refusal) = pause::choose(args.snapshot, &load, args.max_pause) {
         complain(&format!("{refusal} (target: untouched)"));
         return Exit::Refused;
     }

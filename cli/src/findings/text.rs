@@ -125,6 +125,9 @@ fn write_check(out: &mut String, report: &Report, check: &CheckReport) {
         _ => "when asked for",
     };
     let _ = writeln!(out, "CHECKED   {} ({}), {when}", report.pid, report.command);
+    for site in &check.retained {
+        let _ = writeln!(out, "{}", site.text());
+    }
     for (module, amount) in &check.modules {
         let _ = writeln!(out, "LOST BY   {module}: {}", told(*amount));
     }
@@ -151,6 +154,9 @@ fn write_check(out: &mut String, report: &Report, check: &CheckReport) {
         bytes(look.bytes),
         took(look.took_us)
     );
+    if let Some(why) = &look.why {
+        let _ = writeln!(out, "          {why}");
+    }
     if !check.is_complete {
         let _ = writeln!(out, "BLIND     blocks older than the attach are not judged");
     }

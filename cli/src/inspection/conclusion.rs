@@ -4,6 +4,7 @@ use heapattach_injector::{counts::Lost, session::Session};
 
 use crate::{
     check_report::CheckReport, exit::Exit, hidden::Hidden, recorder::Recorder, report::Report,
+    retained_report,
 };
 
 use super::{Inspection, end::End, sight::Seen};
@@ -37,6 +38,10 @@ impl Inspection<'_> {
         if check.look.unreadable_pages > 0 {
             let many = check.look.unreadable_pages;
             check.blind.push(format!("{many} pages could not be read"));
+        }
+        if let Some(wanted) = &self.args.retained_by {
+            let names = (&mut self.symbols, &hidden);
+            check.retained = retained_report::of(&seen.checked.retained, wanted, recorder, names);
         }
         report.missing_symbols = self.symbols.missing();
         if report.target == "altered" {

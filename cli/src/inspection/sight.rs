@@ -14,13 +14,16 @@ use crate::{
     check_report::{LookReport, micros},
     compose::with_causes,
     hush::Hush,
-    pause,
+    pause::{self, Choice, Load},
     profile::Tick,
     recorder::Recorder,
     terrain::layout,
 };
 
 use super::{Inspection, books, end::End};
+
+/// Sites of most bytes whose holders are looked for, if they are asked for.
+const RETAINED: usize = 200;
 
 /// What was seen while the target stood still.
 pub(super) struct Seen {
@@ -42,13 +45,13 @@ impl Inspection<'_> {
     ) -> Result<(Recorder, Seen), String> {
         let target = session.target();
         let is_over = matches!(end, End::Ends | End::Begins);
-        let (method, expected) = if is_over {
+        let choice = if is_over {
             // Nobody waits for it any more.
-            (Method::Stop, Duration::ZERO)
+            Choice { method: Method::Stop, expected: Duration::ZERO, why: None }
         } else {
-            let resident = pause::resident(&target.process);
-            pause::choose(self.args.snapshot, resident, self.args.max_pause)?
+            pause::choose(self.args.snapshot, &Load::of(&target.process), self.args.max_pause)?
         };
+        let method = choice.method;
         let began = Instant::now();
         let (stop, busy) = match keeper.filter(|_| end == End::Ends) {
             Some(keeper) => {
@@ -59,6 +62,9 @@ impl Inspection<'_> {
             None => session.stop_idle().map_err(|error| with_causes(&error))?,
         };
         let stopped_since = Instant::now();
+        session
+            .silence(&stop)
+            .map_err(|errno| format!("the hooks cannot be switched off: {}", errno.desc()))?;
         let Some(recorder) = finish_reading() else {
             return Err("the thread that reads the records failed".to_owned());
         };
@@ -70,24 +76,25 @@ impl Inspection<'_> {
         let scene = Scene::of(&stop, std::slice::from_ref(home))
             .map_err(|errno| format!("the memory map cannot be read: {}", errno.desc()))?;
         let is_complete = self.is_complete(session);
+        let books = if is_complete { books::ranges(session, &recorder) } else { Vec::new() };
+        let image = Image::take(&stop, &scene, method, Some(home));
+        let mut image = image.map_err(|error| with_causes(&error))?;
+        // What is kept elsewhere can be looked at later.
+        let (kept, paused) = match method {
+            Method::Stop => (Some(stop), Duration::ZERO),
+            Method::Copy | Method::Fork => (None, pause_of(stop, stopped_since)),
+        };
+        let sites = self.args.retained_by.as_ref().map_or(0, |_| RETAINED);
         let blocks: Vec<(Block, Tick)> = recorder.profile().live_blocks().collect();
         let mut hush = Hush::new(std::mem::take(&mut self.rules), self.args.warmup, &blocks);
         let blocks: Vec<Block> = blocks.into_iter().map(|(block, _)| block).collect();
-        let books = if is_complete { books::ranges(session, &recorder) } else { Vec::new() };
         let layout = layout(&scene, self.args, is_complete, &books, &recorder, &blocks);
-        let image = Image::take(&stop, &scene, method, Some(home));
-        let mut image = image.map_err(|error| with_causes(&error))?;
         self.symbols.note_generated();
         let symbols = &mut self.symbols;
         let mut is_quiet = |block: &Block| hush.keeps(block, &recorder, symbols);
         let blocks = Blocks::new(blocks);
-        let (checked, paused) = if method == Method::Stop {
-            let checked = check::check_but(&blocks, &layout, &mut image, &mut is_quiet);
-            (checked, pause_of(stop, stopped_since))
-        } else {
-            let paused = pause_of(stop, stopped_since);
-            (check::check_but(&blocks, &layout, &mut image, &mut is_quiet), paused)
-        };
+        let checked = check::check_but(&blocks, &layout, &mut image, sites, &mut is_quiet);
+        let paused = kept.map_or(paused, |stop| pause_of(stop, stopped_since));
         let unreadable_pages = image.unreadable;
         let mut doubts = Vec::new();
         let again = image.finish().unwrap_or_else(|error| {
@@ -99,7 +106,8 @@ impl Inspection<'_> {
         }
         let look = LookReport {
             method: name(method).to_owned(),
-            expected_us: micros(expected),
+            expected_us: micros(choice.expected),
+            why: choice.why,
             paused_us: micros(paused + if method == Method::Fork { again } else { Duration::ZERO }),
             took_us: micros(began.elapsed()),
             bytes: scene.bytes(),
