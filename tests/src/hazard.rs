@@ -56,6 +56,7 @@ pub struct Hazard {
     arguments: Vec<String>,
     recordings: &'static [&'static str],
     refusal: Option<(i32, &'static str)>,
+    leaving: Option<&'static str>,
 }
 
 /// What each cycle has the command record, by chance: few samples, many, or everything.
@@ -75,6 +76,10 @@ pub struct Summary {
 /// A window with no call in it is tried again this often, ten times longer each time: the machine
 /// may not have let the target run at all.
 const SECOND_LOOKS: u32 = 2;
+
+/// The exit status of a command that had to leave something, and how often it is tried again.
+const LEFT: i32 = 7;
+const TURNS: usize = 10;
 
 /// How many cycles to run: `HEAPATTACH_CYCLES`, or ten.
 ///
@@ -101,6 +106,7 @@ impl Hazard {
             arguments: Vec::new(),
             recordings: &RECORDINGS,
             refusal: None,
+            leaving: None,
         }
     }
 
@@ -151,6 +157,14 @@ impl Hazard {
     pub fn may_refuse(mut self, code: i32, why: &'static str) -> Self {
         self.refusal = Some((code, why));
         self.calls = Calls::Sometimes;
+        self
+    }
+
+    /// The command may have to leave what it cannot take away, if it says this; `heapattach detach`
+    /// takes it away then.
+    #[must_use]
+    pub fn may_leave(mut self, why: &'static str) -> Self {
+        self.leaving = Some(why);
         self
     }
 
@@ -255,6 +269,19 @@ impl Hazard {
             outcome.code() == Some(code) && outcome.stderr.contains(why)
         });
         if is_refusal {
+            return outcome.report();
+        }
+        if self.leaving.is_some_and(|why| outcome.stderr.contains(why)) {
+            assert_eq!(outcome.code(), Some(LEFT), "{}", outcome.stderr);
+            // As often as its user would.
+            let detach = || Heapattach::detach(self.fixture.pid()).run();
+            let mut turns = std::iter::repeat_with(detach).take(TURNS);
+            assert!(
+                turns.any(|again| again.code() == Some(0)),
+                "{}: {}",
+                self.name,
+                outcome.stderr
+            );
             return outcome.report();
         }
         if outcome.code() != Some(0) {

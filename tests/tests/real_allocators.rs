@@ -89,6 +89,8 @@ const KEYS: u64 = 500;
 const VALUE: u64 = 3000;
 /// What a value's block has besides: its length, an end, and the block of its key.
 const MORE: u64 = 40;
+/// Blocks of that place that are none of the values: buffers of its own.
+const OTHERS: u64 = 4;
 
 #[test]
 fn what_redis_keeps_is_what_it_was_given() {
@@ -116,8 +118,10 @@ fn what_redis_keeps_is_what_it_was_given() {
     // Whoever holds most holds the values: one block each, and perhaps one for its key.
     let site = report.heap.sites.first().expect("something was kept");
     let (blocks, bytes) = (whole(site.live.blocks.value), whole(site.live.bytes.value));
-    assert_eq!(blocks % kept, 0, "{site:#?}");
-    assert!((kept * VALUE..kept * (VALUE + MORE)).contains(&bytes), "{site:#?}");
+    // A value that is being replaced may be there, too.
+    assert!(blocks % kept <= OTHERS, "{site:#?}");
+    let most = (kept + OTHERS) * (VALUE + MORE);
+    assert!((kept * VALUE..most).contains(&bytes), "{site:#?}");
     let by_jemalloc = |f: &Function| f.module.contains("jemalloc");
     let calls = report.functions.iter().filter(|f| by_jemalloc(f)).map(|f| f.calls).sum::<u64>();
     if calls == 0 {
