@@ -162,7 +162,7 @@ fn a_window_is_a_session_of_its_own() {
     // Counting began a little before we could see it.
     let ledger = recording.ledger(Some(middle + Duration::from_millis(350)..FOREVER));
     assert_eq!(accounts(&ledger, &truth), truth);
-    assert!(recording.moments().len() > 5, "{:?}", recording.moments());
+    assert!(recording.moments().len() >= 2, "{:?}", recording.moments());
     let last = recording.moments().last().expect("some");
     let live = ledger.total.measure(Metric::Live).bytes.value;
     assert!(last.rss.is_some_and(|rss| rss > 0) && last.live >= live * 0.99, "{last:?} {live}");
