@@ -1,17 +1,19 @@
-//! A check by a clone of the target whose command is killed at its calls: the target goes on as it was,
-//! and no child of it is left.
+//! A check by a clone of the target whose command, or whose tracing process, is killed at its calls: the
+//! target goes on as it was.
 
-use std::fs;
+use std::{collections::HashMap, fs};
 
 use heapattach_tests::{
     command::{Heapattach, Outcome},
     deadline::{PATIENCE, poll},
     fixture::{Fixture, Launch},
+    page::Word,
     sample::points,
     seed::{Random, seed},
-    survey::{Survey, name},
+    survey::{Struck, Survey, name},
 };
 
+const DONE: i32 = 0;
 const TARGET: &str = "steady.c";
 
 fn check(fixture: &Fixture, fault: &str) -> Outcome {
@@ -66,4 +68,22 @@ fn the_check_is_undone_when_its_command_is_killed() {
     let Some(survey) = survey else { return };
     println!("command killed at {} of {} calls", survey.tried(), calls.len());
     survey.assert_all_well("the command is killed", |n| name(&calls, n));
+}
+
+#[test]
+fn the_target_lives_when_who_checks_it_is_killed_and_can_be_cleaned() {
+    let Some((calls, cloned)) = calls() else { return };
+    let mut struck = HashMap::new();
+    let survey = Survey::of(TARGET, chosen(&calls, cloned), |fixture, _, n| {
+        let fault = format!("kill:{n}");
+        fixture.pause();
+        let outcome = check(fixture, &fault);
+        struck.extend(Struck::read(&outcome.stderr).map(|place| (n, place)));
+        fixture.page().set(Word::Pause, 0);
+        fixture.advance(1);
+        Heapattach::detach(fixture.pid()).run().expect(DONE);
+    });
+    let Some(survey) = survey else { return };
+    println!("tracer killed at {} of {} calls", survey.tried(), calls.len());
+    survey.assert_well_outside_windows("the tracer is killed", &calls, &struck);
 }

@@ -41,8 +41,9 @@ fn interpreters() -> Vec<PathBuf> {
     let print = "import sys; print(sys.executable if sys.version_info >= (3, 11) else '')";
     let mut found: Vec<PathBuf> = Vec::new();
     let mut candidates: Vec<String> = names.iter().map(ToString::to_string).collect();
-    if let Some(root) = std::env::var_os("PYENV_ROOT").or_else(|| Some("/root/.pyenv".into())) {
-        let versions = std::fs::read_dir(PathBuf::from(root).join("versions"));
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pyenv"));
+    if let Some(root) = std::env::var_os("PYENV_ROOT").map(PathBuf::from).or_else(home) {
+        let versions = std::fs::read_dir(root.join("versions"));
         let paths = versions.into_iter().flatten().flatten().map(|entry| entry.path());
         candidates.extend(paths.map(|path| path.join("bin/python3").display().to_string()));
     }
