@@ -47,7 +47,8 @@ pub fn has_rust_target(target: &str) -> bool {
     let folder = output.ok().and_then(|output| String::from_utf8(output.stdout).ok());
     let has = folder.is_some_and(|folder| Path::new(folder.trim()).is_dir());
     if !has {
-        skip(&format!("no Rust for {target}"), &format!("rustup target add {target}"));
+        // In CI, too: no registry of packages has it.
+        eprintln!("SKIPPED: no Rust for {target}; rustup target add {target}");
     }
     has
 }
