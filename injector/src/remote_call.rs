@@ -197,16 +197,18 @@ impl<'s, 't> Carrier<'s, 't> {
         if self.rescue.is_none() {
             self.exposed_since.get_or_insert_with(Instant::now);
         }
-        if !self.borrowed {
-            self.borrowed = true;
-            ptrace::set_signal_mask(tid, SignalMask::MAX).map_err(request)?;
-        }
+        let is_first = !std::mem::replace(&mut self.borrowed, true);
         let (gadget, stack) = match self.rescue {
             Some(rescue) => (rescue.gadget, Some(rescue.stack)),
             None => (self.gadget, None),
         };
         let registers = arch::call_registers(&self.saved, gadget, stack, number, arguments);
         ptrace::set_registers(tid, &registers).map_err(request)?;
+        if is_first {
+            // Only now: should we die between the two, the frame gives back both, but nothing would
+            // give back a mask alone.
+            ptrace::set_signal_mask(tid, SignalMask::MAX).map_err(request)?;
+        }
         self.run_to_call(call)?;
         self.run_to_call(call)?;
         let after = insist(|| ptrace::registers(tid)).map_err(request)?;
