@@ -23,11 +23,11 @@ pub enum Readers {
 ///
 /// # Errors
 /// With its name, and why it could not be.
-pub fn write(path: &Path, text: &str, readers: Readers) -> Result<(), String> {
+pub fn write(path: &Path, text: impl AsRef<[u8]>, readers: Readers) -> Result<(), String> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     options.mode(if readers == Readers::Owner { 0o600 } else { 0o666 });
-    put(path, text, &mut options)
+    put(path, text.as_ref(), &mut options)
 }
 
 /// Adds to a file.
@@ -35,12 +35,12 @@ pub fn write(path: &Path, text: &str, readers: Readers) -> Result<(), String> {
 /// # Errors
 /// As [`write()`].
 pub fn append(path: &Path, text: &str) -> Result<(), String> {
-    put(path, text, OpenOptions::new().append(true).create(true).mode(0o666))
+    put(path, text.as_bytes(), OpenOptions::new().append(true).create(true).mode(0o666))
 }
 
-fn put(path: &Path, text: &str, options: &mut OpenOptions) -> Result<(), String> {
+fn put(path: &Path, text: &[u8], options: &mut OpenOptions) -> Result<(), String> {
     open(path, options)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.flush()))
+        .and_then(|mut file| file.write_all(text).and_then(|()| file.flush()))
         .map_err(|error| format!("{} cannot be written: {error}", path.display()))
 }
 

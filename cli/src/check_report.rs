@@ -5,11 +5,15 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    census::Census,
     check::{Amount, Checked, Finding, Kind, RootKind},
+    growth::Growth,
     hidden::Hidden,
     profile::Flow,
     recorder::Recorder,
-    retained_report::RetainedReport,
+    recording::Mark,
+    retained::RetainedReport,
+    round_report::RoundReport,
     site_report::FrameReport,
     symbols::{Symbols, printable::printable},
 };
@@ -25,7 +29,8 @@ const MOST_FINDINGS: usize = 2000;
 pub struct CheckReport {
     /// [`SCHEMA`].
     pub schema: String,
-    /// When it was made: `exit`, `exit-start`, `signal`, `asked` or `time`.
+    /// When it was made: `exit`, `exit-start`, `signal`, `asked`, `time`, or as one of several after
+    /// which the process was gone: `round`.
     pub at: String,
     /// Whether every block since the start is known; else older ones hold whatever they hold.
     pub is_complete: bool,
@@ -42,6 +47,18 @@ pub struct CheckReport {
     /// Who holds what is reachable, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retained: Vec<RetainedReport>,
+    /// Every check, the last too, if there were several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rounds: Vec<RoundReport>,
+    /// Moments that the program gave a name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Mark>,
+    /// Whether the heap grows, if that was asked for and can be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growth: Option<Growth>,
+    /// Why it cannot be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_no_growth: Option<String>,
     /// How the memory was looked at.
     pub look: LookReport,
     /// What found no room in the list, of the kinds that are listed.
@@ -110,12 +127,18 @@ pub struct Sums {
 pub struct FindingReport {
     /// The kind of its own blocks.
     pub kind: Kind,
+    /// The number of its stack in the session.
+    #[serde(default)]
+    pub stack: u32,
     /// These blocks.
     pub own: Amount,
     /// Lost blocks that only they lead to.
     pub held: Amount,
     /// Which of the frames caused it: those before are allocators.
     pub cause: usize,
+    /// What its stack had lost in each of several checks that had a result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub course: Vec<Amount>,
     /// The calls that led to it, the innermost first.
     pub frames: Vec<FrameReport>,
 }
@@ -145,7 +168,7 @@ impl CheckReport {
     /// With names; of the kinds that are asked for.
     pub fn of(
         checked: &Checked,
-        recorder: &Recorder,
+        census: &Census,
         symbols: &mut Symbols,
         hidden: &Hidden,
         kinds: &[Kind],
@@ -153,19 +176,20 @@ impl CheckReport {
         let found = &checked.findings;
         let wanted: Vec<&Finding> = found.all.iter().filter(|f| kinds.contains(&f.kind)).collect();
         symbols.prepare_returns(
-            wanted.iter().take(MOST_FINDINGS).flat_map(|f| frames_of(recorder, f)),
+            wanted.iter().take(MOST_FINDINGS).flat_map(|f| census.stack(f.stack)).copied(),
         );
         let mut modules: BTreeMap<String, Amount> = BTreeMap::new();
         let mut findings = Vec::new();
         for finding in wanted.iter().take(MOST_FINDINGS) {
-            let frames = calls(frames_of(recorder, finding), symbols);
+            let frames = calls(census.stack(finding.stack), symbols);
             let cause = hidden.cause(&frames);
-            let Finding { kind, own, held, .. } = **finding;
+            let Finding { kind, stack, own, held } = **finding;
             if matches!(kind, Kind::Direct | Kind::Indirect) {
                 let module = frames.get(cause).map_or("[unknown]", |frame| &frame.module);
                 modules.entry(module.to_owned()).or_default().merge(finding.total());
             }
-            findings.push(FindingReport { kind, own, held, cause, frames });
+            let course = Vec::new();
+            findings.push(FindingReport { kind, stack, own, held, cause, course, frames });
         }
         let roots = RootKind::ALL.into_iter().zip(found.roots);
         let mut report = Self {
@@ -176,7 +200,7 @@ impl CheckReport {
                 .iter()
                 .skip(MOST_FINDINGS)
                 .fold(Amount::default(), |sum, f| sum.and(f.total())),
-            heap: Heap::of(recorder),
+            heap: census.heap,
             sums: Sums {
                 direct: found.sum(Kind::Direct),
                 indirect: found.sum(Kind::Indirect),
@@ -200,7 +224,8 @@ impl CheckReport {
 }
 
 impl Heap {
-    fn of(recorder: &Recorder) -> Self {
+    /// As it is now.
+    pub fn of(recorder: &Recorder) -> Self {
         let profile = recorder.profile();
         let heap = profile.heap();
         let whole = |number: f64| {
@@ -227,19 +252,9 @@ impl Sums {
     }
 }
 
-fn frames_of<'a>(recorder: &'a Recorder, finding: &Finding) -> impl Iterator<Item = u64> + use<'a> {
-    addresses(recorder, finding.stack)
-}
-
-/// The return addresses of a stack.
-pub fn addresses(recorder: &Recorder, stack: u32) -> impl Iterator<Item = u64> + use<'_> {
-    let stack = recorder.records.stack(heapattach_injector::event::StackId(stack));
-    stack.into_iter().flat_map(|stack| stack.frames.iter().map(|at| at.get()))
-}
-
 /// The calls at these addresses, with names that can be printed.
-pub fn calls(addresses: impl Iterator<Item = u64>, symbols: &mut Symbols) -> Vec<FrameReport> {
-    let frames = addresses.flat_map(|address| symbols.symbolize_return(address));
+pub fn calls(addresses: &[u64], symbols: &mut Symbols) -> Vec<FrameReport> {
+    let frames = addresses.iter().flat_map(|&address| symbols.symbolize_return(address));
     frames.map(|frame| clean(frame.into())).collect()
 }
 

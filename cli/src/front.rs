@@ -147,11 +147,16 @@ impl Front {
                 self.bar.set_message(progress);
             }
             Message::Marked(mark) => self.marked(&mark),
+            Message::Checked(round) => say(&self.bar, &round.text()),
             Message::Detached => say(&self.bar, "detached; the program runs on"),
             Message::Remain(others) => {
                 // Nobody is left for whom the signals could be meant.
                 (self.program, self.mode) = (None, Mode::Attach);
-                let text = format!("the program ended; {others} processes go on; Ctrl-C detaches");
+                let others = match others {
+                    1 => "a process that it forked goes on".to_owned(),
+                    many => format!("{many} processes that it forked go on"),
+                };
+                let text = format!("the program ended; {others}; Ctrl-C detaches");
                 say(&self.bar, &text);
             }
             Message::Finished(report) => return Some(*report),

@@ -17,6 +17,7 @@ use crate::{
     findings::{self, Baseline, Findings, Wanted},
     output::{complain, print},
     report::Report,
+    retained,
     suppression::Suppressions,
 };
 
@@ -83,6 +84,9 @@ impl<'a> Gate<'a> {
         if is_checked {
             failures.extend(self.judge(&mut found).err());
             report.status = self.status(&report, &found);
+        } else if report.status == Exit::Done.code() && !found.unchecked.is_empty() {
+            // What was not checked must not pass for clean.
+            report.status = Exit::Incomplete.code();
         }
         failures.extend(self.write(&report, &found, is_checked));
         failures.iter().for_each(|failure| complain(failure));
@@ -94,6 +98,16 @@ impl<'a> Gate<'a> {
         }
     }
 
+    /// Nothing was done at all, for this reason.
+    pub fn refuse(&self, pid: i32, why: &str, exit: Exit) -> Exit {
+        complain(why);
+        let error = Some(why.to_owned());
+        let report = Report { error, ..Report::new(pid, String::new()) };
+        let found = Findings::of(&report);
+        self.write_files(&report, &found).iter().for_each(|failure| complain(failure));
+        exit
+    }
+
     /// Leaves out what is known, and notes which limits are passed.
     fn judge(&self, found: &mut Findings) -> Result<(), String> {
         let limits = &self.args.limits;
@@ -101,7 +115,7 @@ impl<'a> Gate<'a> {
         match (&limits.baseline, &self.baseline) {
             (Some(path), None) if found.doubts.is_empty() => {
                 let baseline = Baseline::of(found);
-                result = artifact::write(path, &baseline.text(), Readers::Usual);
+                result = artifact::write(path, baseline.text(), Readers::Usual);
                 baseline.apply(found);
             }
             (_, Some(baseline)) => baseline.apply(found),
@@ -109,22 +123,28 @@ impl<'a> Gate<'a> {
         }
         let limits = limits.limits(self.args.quiet.fail_on_unused_suppressions);
         found.breaches = limits.judge(found);
-        if limits.growth.is_some() && found.measured.growth.is_none() {
-            found
-                .unjudged
-                .push("whether the heap grows cannot be judged from this check".to_owned());
+        if self.args.limits.ask_for_growth() {
+            let line = |why: &String| format!("whether the heap grows cannot be judged: {why}");
+            found.unjudged.extend(found.why_no_growth.iter().map(line));
+            if found.measured.growth.is_none() && found.why_no_growth.is_empty() {
+                found.unjudged.push(line(&"no process was watched for it".to_owned()));
+            }
         }
         result
     }
 
     fn status(&self, report: &Report, found: &Findings) -> u8 {
-        if report.status != 0 {
+        // What came after the last of several checks is not known; what they found, is.
+        let is_cut = report.check.as_ref().is_some_and(|check| check.at == "round");
+        if report.status != 0 && !is_cut {
             report.status
         } else if !found.doubts.is_empty() {
             Exit::Incomplete.code()
         } else if !found.breaches.is_empty() {
             self.args.error_exitcode
-        } else if !found.unjudged.is_empty() {
+        } else if report.status != 0 {
+            report.status
+        } else if is_cut || !found.unjudged.is_empty() || !found.unchecked.is_empty() {
             Exit::Incomplete.code()
         } else {
             0
@@ -151,15 +171,28 @@ impl<'a> Gate<'a> {
                 }
             }
         }
-        if !is_checked {
-            return failures;
-        }
+        failures.extend(self.write_files(report, found));
+        failures
+    }
+
+    /// The forms for machines, which want one in any case.
+    fn write_files(&self, report: &Report, found: &Findings) -> Vec<String> {
+        let outlet = &self.args.outlet;
+        let mut failures = Vec::new();
         let near = found.relative_to(&root());
         for (path, text) in
             [(&outlet.junit, findings::junit(found)), (&outlet.sarif, findings::sarif(&near))]
         {
             let written = path.as_ref().map(|path| artifact::write(path, &text, Readers::Usual));
             failures.extend(written.and_then(Result::err));
+        }
+        if let Some(path) = &self.args.retained_pprof {
+            let checks = findings::checked(report).filter_map(|report| report.check.as_ref());
+            let sites = checks.flat_map(|check| &check.retained);
+            let written = retained::pprof(sites)
+                .map_err(|error| error.to_string())
+                .and_then(|profile| artifact::write(path, profile, Readers::Owner));
+            failures.extend(written.err());
         }
         if is_on_github(outlet.github) {
             // The program's output is read for them as well as its errors.

@@ -1,6 +1,10 @@
 //! Guard rails: when to leave a target alone by ourselves.
 
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    path::{Component, Path},
+    time::Duration,
+};
 
 use heapattach_injector::{
     preflight::Refusal,
@@ -82,20 +86,31 @@ fn cpu_time(process: &Process) -> Option<Duration> {
     Some(Duration::from_millis(millis))
 }
 
-/// Bytes used and allowed in the target's memory cgroup, of either version, if it has a limit.
-/// What the kernel would take back first, cached files, is not counted as used.
+/// Bytes used and allowed in the target's memory cgroup, or in the one above it that has the least
+/// room left, of either version, if any has a limit. What the kernel would take back first, cached
+/// files, is not counted as used.
 pub fn cgroup_memory(process: &Process) -> Option<(u64, u64)> {
     let text = String::from_utf8(process.read("cgroup").ok()?).ok()?;
     let version_2 = text.lines().find_map(|line| line.strip_prefix("0::")).and_then(|path| {
-        let folder = format!("/sys/fs/cgroup{path}");
-        memory_in(&folder, ["memory.current", "memory.max"], ["inactive_file", "active_file"])
+        let names = ["memory.current", "memory.max"];
+        tightest("/sys/fs/cgroup", path, names, ["inactive_file", "active_file"])
     });
     version_2.or_else(|| {
         let path = text.lines().find_map(|line| line.split_once(":memory:"))?.1;
-        let folder = format!("/sys/fs/cgroup/memory{path}");
         let files = ["total_inactive_file", "total_active_file"];
-        memory_in(&folder, ["memory.usage_in_bytes", "memory.limit_in_bytes"], files)
+        let names = ["memory.usage_in_bytes", "memory.limit_in_bytes"];
+        tightest("/sys/fs/cgroup/memory", path, names, files)
     })
+}
+
+/// Of a cgroup and those above it.
+fn tightest(root: &str, path: &str, names: [&str; 2], cached: [&str; 2]) -> Option<(u64, u64)> {
+    // Outside of what our own namespace shows a path means another group than it says.
+    let is_below = !Path::new(path).components().any(|part| part == Component::ParentDir);
+    let folders = Path::new(path).ancestors().filter(|_| is_below);
+    let folders = folders.map(|folder| format!("{root}{}", folder.display()));
+    let all = folders.filter_map(|folder| memory_in(&folder, names, cached));
+    all.min_by_key(|(used, limit)| limit.saturating_sub(*used))
 }
 
 fn memory_in(folder: &str, names: [&str; 2], cached: [&str; 2]) -> Option<(u64, u64)> {
@@ -106,4 +121,37 @@ fn memory_in(folder: &str, names: [&str; 2], cached: [&str; 2]) -> Option<(u64, 
     let files = lines.filter(|(name, _)| cached.contains(name));
     let files: u64 = files.filter_map(|(_, bytes)| bytes.parse::<u64>().ok()).sum();
     Some((used?.saturating_sub(files), limit?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbols::folder::Folder;
+
+    const NAMES: [&str; 2] = ["memory.current", "memory.max"];
+    const CACHED: [&str; 2] = ["inactive_file", "active_file"];
+
+    fn group(folder: &Folder, path: &str, used: &str, limit: &str) {
+        let folder = folder.0.join(path);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("memory.current"), used).unwrap();
+        fs::write(folder.join("memory.max"), limit).unwrap();
+        fs::write(folder.join("memory.stat"), "anon 5\ninactive_file 10\nactive_file 20\n")
+            .unwrap();
+    }
+
+    #[test]
+    fn the_group_with_the_least_room_counts_wherever_it_is_above() {
+        let folder = Folder::new("cgroups");
+        let root = folder.0.to_str().unwrap();
+        group(&folder, "a/b/c", "130", "max");
+        assert_eq!(tightest(root, "/a/b/c", NAMES, CACHED), None);
+        group(&folder, "a/b/c", "130\n", "1000\n");
+        assert_eq!(tightest(root, "/a/b/c", NAMES, CACHED), Some((100, 1000)));
+        group(&folder, "a", "930\n", "1100\n");
+        assert_eq!(tightest(root, "/a/b/c", NAMES, CACHED), Some((900, 1100)));
+        group(&folder, "a/b", "130\n", "200\n");
+        assert_eq!(tightest(root, "/a/b/c", NAMES, CACHED), Some((100, 200)));
+        assert_eq!(tightest(root, "/a/b/../b/c", NAMES, CACHED), None);
+    }
 }

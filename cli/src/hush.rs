@@ -7,10 +7,10 @@ use std::{
 };
 
 use crate::{
+    census::Census,
     check::{Amount, Block},
-    check_report::{CheckReport, Quiet, addresses, calls},
+    check_report::{CheckReport, Quiet, calls},
     profile::Tick,
-    recorder::Recorder,
     suppression::{Place, Suppressions},
     symbols::Symbols,
 };
@@ -27,23 +27,29 @@ pub struct Hush {
 }
 
 impl Hush {
-    /// With these rules; blocks born before `warmup` was over are of it.
-    pub fn new(rules: Suppressions, warmup: Option<Duration>, blocks: &[(Block, Tick)]) -> Self {
+    /// With these rules, of which is `known` which stacks they fit; blocks born before `warmup` was
+    /// over are of it.
+    pub fn new(
+        rules: Suppressions,
+        known: HashMap<u32, Option<usize>>,
+        warmup: Option<Duration>,
+        blocks: &[(Block, Tick)],
+    ) -> Self {
         let end = Tick::after(warmup.unwrap_or_default()).0;
         let old = blocks.iter().filter(|(_, birth)| birth.0 < end);
         let warm = old.map(|(block, _)| block.at).collect();
-        Self { rules, known: HashMap::new(), warm, warm_sum: Amount::default() }
+        Self { rules, known, warm, warm_sum: Amount::default() }
     }
 
     /// Whether it is to be kept quiet; then it counts.
-    pub fn keeps(&mut self, block: &Block, recorder: &Recorder, symbols: &mut Symbols) -> bool {
+    pub fn keeps(&mut self, block: &Block, census: &Census, symbols: &mut Symbols) -> bool {
         if self.warm.contains(&block.at) {
             self.warm_sum.add(block.size);
             return true;
         }
         let rules = &self.rules;
         let rule = *self.known.entry(block.stack).or_insert_with(|| {
-            let frames = calls(addresses(recorder, block.stack), symbols);
+            let frames = calls(census.stack(block.stack), symbols);
             let places = frames.iter().map(|frame| Place {
                 function: frame.function.as_deref().unwrap_or_default(),
                 file: frame.file.as_deref().unwrap_or_default(),
@@ -55,6 +61,11 @@ impl Hush {
             self.rules.count(rule, block.size, 1);
         }
         rule.is_some()
+    }
+
+    /// Which rules fit which stacks.
+    pub fn known(&self) -> &HashMap<u32, Option<usize>> {
+        &self.known
     }
 
     /// Writes down what it kept quiet; `quiet` is that with all that it alone led to.

@@ -33,11 +33,15 @@ pub fn scribe(store: Store, args: &SessionArgs) -> std::io::Result<Scribe> {
 }
 
 /// What is known at the beginning.
-pub fn heading(args: &SessionArgs, report: &Report, every: u64, process: &Process) -> Heading {
+pub fn heading(
+    command: String,
+    hide_frames: &[String],
+    (pid, every): (i32, u64),
+    process: &Process,
+) -> Heading {
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let command = if args.record.redact { String::new() } else { report.command.clone() };
     let about = About {
-        pid: report.pid,
+        pid,
         command,
         began: began.as_secs(),
         up_ms: up_ms(process).unwrap_or(0),
@@ -46,7 +50,7 @@ pub fn heading(args: &SessionArgs, report: &Report, every: u64, process: &Proces
         temporary_ms: u64::try_from(TEMPORARY.as_millis()).unwrap_or(u64::MAX),
         ..About::default()
     };
-    Heading { about, hide_frames: args.hooks.hide_frames.clone(), ..Heading::default() }
+    Heading { about, hide_frames: hide_frames.to_vec(), ..Heading::default() }
 }
 
 /// How long a process has been running.

@@ -4,13 +4,18 @@
 use std::os::unix::net::UnixStream;
 
 use heapattach_injector::{
-    fault, keeper::Keeper, own_checker, start, stopped::Stopped, target::Target,
+    fault,
+    keeper::{Attendant, Keeper},
+    own_checker, start,
+    stopped::Stopped,
+    target::Target,
 };
 
 use crate::{
     args::{CheckArgs, Moment},
     compose::with_causes,
     exit::Exit,
+    household,
     inspection::{End, Inspection, options},
     line::Line,
     message::Message,
@@ -29,10 +34,10 @@ pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs, rules: &Suppr
     spawn::leave_session();
     let mut line = Line::new(line);
     let mut report = Report::new(target.process.pid(), target.process.command());
-    match tracer::begin(target, payload::image(), options(args), None) {
+    match tracer::begin(target, payload::image_for(args.asks_for_growth()), options(args), None) {
         Ok(mut session) => {
             tracer::announce(&mut line, &session, &report, None);
-            let mut inspection = Inspection::new(args, rules, target);
+            let mut inspection = Inspection::new(args, rules, target, false);
             match inspection.run(&mut line, &mut session, None, &mut report) {
                 Some(End::Gone) => report.status = Exit::TargetDied.code(),
                 Some(End::Execed) => report.why = Some(EXECED.to_owned()),
@@ -40,10 +45,6 @@ pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs, rules: &Suppr
             }
         }
         Err(failure) => tracer::refuse(&mut report, &failure),
-    }
-    // What was not checked must not pass for clean.
-    if report.check.is_none() && report.status == Exit::Done.code() {
-        report.status = Exit::Incomplete.code();
     }
     fault::summary();
     line.send(&Message::Finished(Box::new(report)));
@@ -61,17 +62,20 @@ pub fn run(line: UnixStream, args: &CheckArgs, rules: &Suppressions) {
             spawn::leave_session();
             report.pid = program.pid;
             line.send(&Message::Started(program.pid));
+            if args.follow_forks {
+                let ended = household::check(&mut line, &program, args, rules, &mut report);
+                if ended.is_err() {
+                    note_exec_error(program, args, &mut report);
+                }
+                fault::summary();
+                return line.send(&Message::Finished(Box::new(report)));
+            }
             match tracer::bring_up(&program) {
                 Ok(target) => report = Course { line: &mut line, args, rules }.run(target, report),
                 Err(error) => {
                     report.error = Some(with_causes(&error));
                     tracer::reap_soon(program.pid);
-                    if let Some(errno) = program.exec_error() {
-                        let name = args.command[0].to_string_lossy().into_owned();
-                        let what = format!("`{name}` cannot be executed: {}", errno.desc());
-                        report.error = Some(what);
-                        report.status = exec_exit(errno).code();
-                    }
+                    note_exec_error(program, args, &mut report);
                 }
             }
         }
@@ -79,6 +83,28 @@ pub fn run(line: UnixStream, args: &CheckArgs, rules: &Suppressions) {
     }
     fault::summary();
     line.send(&Message::Finished(Box::new(report)));
+}
+
+/// Why the program could not be executed, if it could not.
+fn note_exec_error(program: spawn::Waiting, args: &CheckArgs, report: &mut Report) {
+    if let Some(errno) = program.exec_error() {
+        let name = args.command[0].to_string_lossy().into_owned();
+        report.error = Some(format!("`{name}` cannot be executed: {}", errno.desc()));
+        report.status = exec_exit(errno).code();
+    }
+}
+
+/// Leaves a program to a checker of its own.
+pub fn step_aside(name: &str, report: &mut Report) {
+    "aside".clone_into(&mut report.outcome);
+    report.why = Some(format!("it was built with {name}, whose own check does the work"));
+}
+
+/// Why there is no check at this end of it, if so.
+pub fn note_end(end: Option<End>, report: &mut Report) {
+    if end == Some(End::Gone) {
+        report.why = Some("it was gone before it could be".to_owned());
+    }
 }
 
 /// A program on its way through what it execs.
@@ -124,11 +150,6 @@ impl Course<'_> {
             report.exit = Some(exit);
             report.status = exit.shell_code();
         }
-        // What was not checked must not pass for clean, unless somebody else has checked it.
-        let is_open = report.check.is_none() && report.outcome != "aside";
-        if is_open && report.status == Exit::Done.code() {
-            report.status = Exit::Incomplete.code();
-        }
         report.processes = earlier;
         report
     }
@@ -141,13 +162,12 @@ impl Course<'_> {
         };
         if let Some(name) = own_checker::of(target) {
             held.finish();
-            "aside".clone_into(&mut report.outcome);
-            report.why = Some(format!("it was built with {name}, whose own check does the work"));
+            step_aside(name, report);
             return Next::Runs;
         }
         let watched = match self.args.at {
             Moment::Signal(signal) => Some(signal),
-            Moment::Exit | Moment::ExitStart => None,
+            Moment::Exit | Moment::ExitStart | Moment::Exec => None,
         };
         let keeper = match Keeper::begin(target, watched) {
             Ok(keeper) => keeper,
@@ -169,28 +189,28 @@ impl Course<'_> {
         report: &mut Report,
     ) -> Next {
         let marked = match self.args.at {
-            Moment::ExitStart => keeper.mark_exit(),
+            Moment::ExitStart => keeper.mark("exit"),
+            Moment::Exec => keeper.mark("execve"),
             _ => Ok(()),
         };
-        let mut inspection = Inspection::new(self.args, self.rules, target);
-        match tracer::begin(target, payload::image(), options(self.args), Some(held)) {
+        let mut inspection = Inspection::new(self.args, self.rules, target, true);
+        let image = payload::image_for(self.args.asks_for_growth());
+        match tracer::begin(target, image, options(self.args), Some(held)) {
             Ok(mut session) => {
                 tracer::announce(self.line, &session, report, None);
                 report.status = Exit::Done.code();
-                let end = inspection.run(self.line, &mut session, Some(keeper), report);
+                let end = inspection.run(self.line, &mut session, Some(Box::new(keeper)), report);
                 if let (Err(why), Some(check)) = (marked, &mut report.check) {
-                    let what = format!("not checked as exit began, but at its end: {why}");
+                    let what = format!("not checked when it was to be, but at its end: {why}");
                     check.blind.push(what);
                 }
-                if end == Some(End::Gone) {
-                    report.why = Some("it was gone before it could be".to_owned());
-                }
+                note_end(end, report);
                 if end == Some(End::Execed) { Next::Execed } else { Next::Runs }
             }
             Err(failure) => {
                 tracer::refuse(report, &failure);
                 report.status = Exit::RunFailed.code();
-                keeper.finish();
+                Box::new(keeper).finish();
                 if is_first {
                     tracer::end_program(target.process.pid());
                     return Next::Ended;

@@ -7,8 +7,10 @@
 //!                               recording -> ledger -> view, export, html
 //! ```
 
+mod announced;
 mod args;
 mod artifact;
+mod census;
 mod check;
 mod check_report;
 mod clock;
@@ -53,9 +55,10 @@ mod reading;
 mod recorder;
 pub mod recording;
 mod report;
-mod retained_report;
+mod retained;
 mod root_arg;
 mod roster;
+mod round_report;
 mod site_report;
 mod spawn;
 mod stack_list;

@@ -63,22 +63,12 @@ impl Line {
         }
     }
 
-    /// As [`Line::listen`]; with `is_kept` it also ends when a traced thread stops.
-    pub fn listen_beside(
-        &mut self,
-        target: &Target,
-        is_kept: bool,
-        time: Duration,
-    ) -> Option<Heard> {
-        if is_kept {
-            let mut fds = [
-                PollFd::new(self.ear.as_fd(), PollFlags::POLLIN),
-                PollFd::new(target.waiter.changes().as_fd(), PollFlags::POLLIN),
-            ];
-            let millis = u16::try_from(time.as_millis() + 1).unwrap_or(u16::MAX);
-            let _ = poll(&mut fds, PollTimeout::from(millis));
-        }
-        self.listen(target, if is_kept { Duration::ZERO } else { time })
+    /// As [`Line::hear`], after up to `time`; it also ends when `beside` is readable.
+    pub fn listen_beside(&mut self, beside: BorrowedFd<'_>, time: Duration) -> Option<Heard> {
+        let mut fds = [self.ear.as_fd(), beside].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let millis = u16::try_from(time.as_millis() + 1).unwrap_or(u16::MAX);
+        let _ = poll(&mut fds, PollTimeout::from(millis));
+        self.hear()
     }
 
     /// Waits up to `time` for the command to say something, or the target to end; answers what the

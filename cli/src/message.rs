@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{recording::Mark, report::Report};
+use crate::{recording::Mark, report::Report, round_report::RoundReport};
 
 /// A line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ pub enum Message {
     },
     /// A moment is marked in the recording.
     Marked(Mark),
+    /// One of several checks is made.
+    Checked(RoundReport),
     /// Counted so far.
     Progress {
         /// Calls.

@@ -76,7 +76,9 @@ impl Record {
         let target = session.target();
         let Some(records) = session.stream.take_records() else { return End::Over };
         let clock = Clock::start();
-        let mut heading = heading(args, report, session.stream.interval, &target.process);
+        let command = if args.record.redact { String::new() } else { report.command.clone() };
+        let every = (report.pid, session.stream.interval);
+        let mut heading = heading(command, &args.hooks.hide_frames, every, &target.process);
         let path = self.store.as_ref().and_then(|store| store.path.clone());
         let mut scribe = match self.store.take().map(|store| scribe(store, args)).transpose() {
             Ok(scribe) => scribe,

@@ -15,15 +15,15 @@ use crate::{
 const READ_AND_MARKED: u64 = 2500;
 const COPIED: u64 = 1300;
 /// What a page in use costs when the target is cloned, in nanoseconds: the kernel copies its entry
-/// and counts one more user of it, and we ask whether it was written to. A huge one has one entry.
-const PAGE_CLONED: u64 = 500;
+/// and counts one more user of it. A huge one has one entry.
+const PAGE_CLONED: u64 = 250;
 const HUGE_PAGE_CLONED: u64 = 10_000;
 /// What each way costs at least: to stop the threads and take in the last records; a clone has
 /// to be waited for, too.
 const STOPPED: Duration = Duration::from_millis(3);
 const CLONED: Duration = Duration::from_millis(10);
-/// A copy of more is more than we want to hold, if there is a choice.
-const MOST_COPIED: u64 = 256 << 20;
+/// To copy more takes longer than to clone it, though nothing has to be paid for afterwards.
+const MOST_COPIED: u64 = 16 << 20;
 const PAGE: u64 = 4096;
 const HUGE_PAGE: u64 = 2 << 20;
 /// For every page in use a clone has an entry of its own.

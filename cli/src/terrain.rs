@@ -3,15 +3,12 @@
 
 use std::ops::Range;
 
-use heapattach_injector::{
-    event::StackId,
-    snapshot::{self, Area, Image, Scene},
-};
+use heapattach_injector::snapshot::{self, Area, Image, Scene};
 
 use crate::{
     args::CheckArgs,
+    census::Census,
     check::{Block, Layout, Memory, Piece, Pointer, RootKind, RootSet},
-    recorder::Recorder,
 };
 
 impl Memory for Image<'_> {
@@ -21,7 +18,7 @@ impl Memory for Image<'_> {
 }
 
 /// Where pointers count.
-fn wanted(args: &CheckArgs) -> RootSet {
+pub fn wanted(args: &CheckArgs) -> RootSet {
     match args.roots.as_slice() {
         [] => RootKind::ALL.into_iter().collect(),
         kinds => kinds.iter().copied().collect(),
@@ -29,11 +26,10 @@ fn wanted(args: &CheckArgs) -> RootSet {
 }
 
 /// The blocks that the dynamic loader asked for.
-fn loaders(scene: &Scene, recorder: &Recorder, blocks: &[Block]) -> Vec<Pointer> {
+fn loaders(scene: &Scene, census: &Census, blocks: &[Block]) -> Vec<Pointer> {
     let is_loaders = |block: &&Block| {
-        let stack = recorder.records.stack(StackId(block.stack));
-        let caller = stack.and_then(|stack| stack.frames.first());
-        caller.is_some_and(|at| scene.loader.iter().any(|code| code.contains(&at.get())))
+        let caller = census.stack(block.stack).first();
+        caller.is_some_and(|at| scene.loader.iter().any(|code| code.contains(at)))
     };
     let pointer =
         |block: &Block| Pointer { word: block.at, root: RootKind::Loader, holds_whole: true };
@@ -48,12 +44,12 @@ pub fn layout(
     args: &CheckArgs,
     is_complete: bool,
     books: &[Range<u64>],
-    recorder: &Recorder,
+    census: &Census,
     blocks: &[Block],
 ) -> Layout {
     let wanted = wanted(args);
     let loaders = match wanted.has(RootKind::Loader) {
-        true => loaders(scene, recorder, blocks),
+        true => loaders(scene, census, blocks),
         false => Vec::new(),
     };
     let root = |kind: RootKind| {

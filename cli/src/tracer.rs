@@ -13,6 +13,7 @@ use heapattach_injector::{
     failure::{AttachError, Failure},
     fault,
     loader::Loader,
+    mailbox::Service,
     offspring::Offspring,
     proc::Process,
     session::Session,
@@ -30,7 +31,6 @@ use crate::{
     expense::Expense,
     guard, household,
     line::{Heard, Line},
-    member,
     message::Message,
     observation::Record,
     payload,
@@ -113,7 +113,7 @@ fn attach_once(
             let came = Offspring::of(&target.process).zip(before);
             let came = came.and_then(|(now, before)| now.since(before));
             report.not_looked_at = came.map(|came| household::not_followed(&came));
-            member::sum_up(&mut report, shared.as_ref());
+            household::sum_up(&mut report, shared.as_ref());
             (report, Some(ending))
         }
         Err(failure) => {
@@ -144,7 +144,7 @@ pub fn run(line: UnixStream, args: &RunArgs, store: Option<Store>) {
     let ended = if args.no_follow_exec {
         run_alone(&mut line, &program, args, &mut report, store)
     } else {
-        household::run(&mut line, &program, args, &mut report, store)
+        household::watch(&mut line, &program, args, &mut report, store)
     };
     if ended.is_err()
         && let Some(errno) = program.exec_error()
@@ -298,6 +298,7 @@ pub fn options(args: &SessionArgs) -> Options {
         force: false,
         asked: Asked::new(args.hooks.hook.clone(), demangle::demangle),
         python: args.python.into(),
+        service: Service::Marks,
     }
 }
 

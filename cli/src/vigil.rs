@@ -15,6 +15,7 @@ use crate::{
     line::{Heard, Line},
     message::Message,
     observation::Record,
+    symbols::printable::printable,
     watchman::Watchman,
 };
 
@@ -64,6 +65,10 @@ pub fn watch(
             record.follow(session, watchman.desk());
             watchman.look_at_threads(session);
             session.stream.place_stacks(&target.process, &target.memory);
+            for request in session.mailboxes.requests(&target.memory) {
+                let name = printable(&request.name);
+                line.send(&Message::Marked(watchman.mark(format!("the program says {name}"))));
+            }
             next_threads = Instant::now() + THREADS;
         }
         if now >= next_beat {

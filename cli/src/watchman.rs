@@ -45,20 +45,28 @@ pub struct Watchman<'a> {
 impl<'a> Watchman<'a> {
     /// Of a session that begins now.
     pub fn new(desk: &'a Desk, clock: Clock, args: &SessionArgs) -> Self {
-        let (now, counts, args) = (Instant::now(), args.flow, &args.record);
+        let (counts, args) = (args.flow, &args.record);
         let period = args.snapshot_every.into_iter().chain(args.follow).min();
         #[allow(clippy::cast_precision_loss)]
         let growth = args.dump_on_growth.map(|bytes| bytes as f64);
+        let next_mark = period.map(|period| (Instant::now() + period, period));
+        let on_peak = args.dump_on_peak;
+        Self { next_mark, counts, growth, on_peak, ..Self::counting(desk, clock) }
+    }
+
+    /// Of one that is only asked for what comes and goes.
+    pub fn counting(desk: &'a Desk, clock: Clock) -> Self {
+        let now = Instant::now();
         Self {
             desk,
             clock,
             timeline: Timeline::new(now),
             next_names: now,
-            next_mark: period.map(|period| (now + period, period)),
-            counts,
+            next_mark: None,
+            counts: true,
             counted_ms: 0,
-            growth,
-            on_peak: args.dump_on_peak,
+            growth: None,
+            on_peak: false,
             live: 0.0,
             peak: 0.0,
         }

@@ -19,6 +19,7 @@ use crate::{
     install::{self, Orders},
     linker::LinkError,
     loader::Loader,
+    mailbox::{Mailboxes, Service},
     obstacle::{NotNow, not_now},
     patch::Patches,
     payload_image::PayloadImage,
@@ -87,6 +88,8 @@ pub struct Options {
     pub asked: Asked,
     /// Whether to walk Python frames.
     pub python: python::Wish,
+    /// What is done with what the program asks for by `heapattach.h`.
+    pub service: Service,
 }
 
 impl Options {
@@ -107,6 +110,7 @@ impl Options {
             force: false,
             asked: Asked::default(),
             python: python::Wish::Auto,
+            service: Service::None,
         }
     }
 
@@ -119,6 +123,7 @@ impl Options {
 /// The hooks put in at one stop.
 struct Installed {
     patches: Patches,
+    mailboxes: Mailboxes,
     shared: Shared,
     sorted: Sorted,
     places: Places,
@@ -306,8 +311,12 @@ impl<'t> Attach<'t> {
             let published = self.tables.publish(&shared, &self.target.memory, range);
             published.map_err(|e| failed(AttachError::Enable(e)))?;
         }
+        // A program that begins may ask for something at once.
+        let mut mailboxes = Mailboxes::new(self.target, self.options.service);
+        mailboxes.look(self.target, &mut patches.home);
         install::enable(stop, &home, &orders).map_err(|e| failed(AttachError::Enable(e)))?;
-        Ok(Installed { patches, shared, sorted, places: Places::default(), exposed })
+        let places = Places::default();
+        Ok(Installed { patches, mailboxes, shared, sorted, places, exposed })
     }
 
     fn into_session(self, prepared: &Prepared, installed: Installed) -> Session<'t> {
@@ -319,6 +328,7 @@ impl<'t> Attach<'t> {
             surveyor: self.surveyor,
             links: prepared.survey.loaded.iter().map(|l| l.link.clone()).collect(),
             patches: installed.patches,
+            mailboxes: installed.mailboxes,
             stream: Stream::new(installed.shared, &self.options),
             tables: self.tables,
             sorted: installed.sorted,

@@ -5,11 +5,14 @@
 //! threads go on at once, children of the program are nobody's business. Without a stop of ours it
 //! runs at full speed.
 
-use std::time::{Duration, Instant};
+use std::{
+    os::fd::{AsFd, BorrowedFd},
+    time::{Duration, Instant},
+};
 
 use nix::{
     errno::Errno,
-    sys::ptrace::{getevent, getsiginfo, setoptions},
+    sys::ptrace::{getsiginfo, setoptions},
     unistd::Pid,
 };
 
@@ -18,6 +21,7 @@ use crate::{
     arch,
     linker::Rendezvous,
     module::find_symbol,
+    parting::{Sign, is_execing},
     proc::maps,
     ptrace,
     stopped::{StopError, Stopped, insist, interrupt_next},
@@ -51,6 +55,29 @@ pub enum Event {
     Signalled,
     /// The first thread came to the mark.
     Reached,
+    /// It is gone; nobody met it at its end.
+    Gone,
+}
+
+/// Who meets a process at its end.
+pub trait Attendant<'t> {
+    /// Sees to what happened since the last time.
+    fn attend(&mut self) -> Option<Event>;
+
+    /// Readable when something has happened.
+    fn changes(&self) -> Option<BorrowedFd<'_>>;
+
+    /// The process at its end, after [`Event::Ends`].
+    ///
+    /// # Errors
+    /// When it was killed meanwhile.
+    fn end(&self) -> Result<Stopped<'t>, StopError>;
+
+    /// Forgets a program that is gone, after [`Event::Execs`].
+    fn forget(self: Box<Self>);
+
+    /// Lets the process run on, or end, without being met any more.
+    fn finish(self: Box<Self>);
 }
 
 impl<'t> Keeper<'t> {
@@ -73,22 +100,141 @@ impl<'t> Keeper<'t> {
         Ok(())
     }
 
-    /// Has it told when the program begins to end in order, by its C library's `exit`.
+    /// Has it told when the program first calls this function of its C library.
     ///
     /// # Errors
     /// With the reason, where that cannot be had.
-    pub fn mark_exit(&mut self) -> Result<(), String> {
-        let exit =
-            exit_function(self.target).ok_or("the program has no C library to find it in")?;
-        self.set_mark(exit).map_err(|errno| format!("no debug registers: {}", errno.desc()))
+    pub fn mark(&mut self, function: &str) -> Result<(), String> {
+        let place = c_function(self.target, function.as_bytes())
+            .ok_or("the program has no C library to find it in")?;
+        self.set_mark(place).map_err(|errno| format!("no debug registers: {}", errno.desc()))
     }
 
-    /// Sees to the threads that stopped since the last time.
-    pub fn attend(&mut self) -> Option<Event> {
+    fn is_at_mark(&self, tid: i32) -> bool {
+        let at =
+            insist(|| ptrace::registers(tid)).map(|registers| arch::program_counter(&registers));
+        self.mark.is_some_and(|(mark, _)| at == Ok(mark))
+    }
+
+    /// A thread that is new, or stopped with its process, or was interrupted once too often.
+    fn meet(&mut self, tid: i32) {
+        let is_known = self.target.kept.borrow().contains(&tid);
+        if !is_known {
+            if self.target.process.thread_state(tid).is_none() {
+                // A process of its own, made by clone.
+                let _ = insist(|| ptrace::detach(tid, 0));
+                return;
+            }
+            self.target.kept.borrow_mut().insert(tid);
+            let _ = set_options(self.target, tid);
+            if let Some((mark, false)) = self.mark {
+                let _ = ptrace::set_breakpoint(tid, Some(mark.get()));
+            }
+        }
+        const STOPS: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+        let info = getsiginfo(Pid::from_raw(tid));
+        if info.is_ok_and(|info| STOPS.contains(&info.si_signo)) {
+            let _ = insist(|| ptrace::listen(tid));
+        } else {
+            self.let_go(tid, 0);
+        }
+    }
+
+    /// A thread at its end: of the process, too?
+    fn at_end(&mut self, tid: i32) -> Option<Event> {
+        self.target.ending.borrow_mut().push(tid);
+        let sign = Sign::of(tid, || self.is_last(tid));
+        if sign == Sign::Alone {
+            self.release(tid);
+            return None;
+        }
+        if self.gather(sign) {
+            return Some(Event::Ends);
+        }
+        // One of them execs, and waits for these.
+        let stand = self.target.ending.borrow().clone();
+        stand.into_iter().for_each(|tid| self.release(tid));
+        None
+    }
+
+    fn is_last(&self, tid: i32) -> bool {
+        // Of thousands of threads not all are to be listed whenever one ends.
+        let is_alive = |other: &i32| *other != tid && self.is_alive(*other);
+        !self.target.kept.borrow().iter().any(is_alive) && self.others(tid).is_empty()
+    }
+
+    fn is_alive(&self, tid: i32) -> bool {
+        let state = self.target.process.thread_state(tid);
+        !self.gone.contains(&tid) && state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    }
+
+    /// Living threads besides this one and those that were let go to their ends.
+    fn others(&self, tid: i32) -> Vec<i32> {
+        let threads = self.target.process.threads().unwrap_or_default().into_iter();
+        threads.filter(|other| *other != tid && self.is_alive(*other)).collect()
+    }
+
+    /// The kernel has told all others to end, too: they stop there, as this one did. Answers
+    /// whether the process ends.
+    fn gather(&self, sign: Sign) -> bool {
+        let mut sign = sign;
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            while let Some((tid, seen)) = look_at_any() {
+                match seen {
+                    Seen::Event(libc::PTRACE_EVENT_EXIT) => {
+                        self.target.ending.borrow_mut().push(tid);
+                        if Sign::of(tid, || false) == Sign::Whole {
+                            sign = Sign::Whole;
+                        }
+                    }
+                    // It may be an exec, after which the program wants to know.
+                    Seen::Signal(signal) => self.let_go(tid, signal),
+                    _ => self.let_go(tid, 0),
+                }
+            }
+            let mut coming = self.others(0);
+            coming.retain(|other| !self.target.ending.borrow().contains(other));
+            if coming.is_empty() {
+                return true;
+            }
+            let execs = |tid: &i32| is_execing(&self.target.process, *tid);
+            if sign == Sign::Unclear && coming.iter().any(execs) {
+                return false;
+            }
+            self.target.waiter.sleep(Duration::from_millis(1));
+            self.target.waiter.clear();
+        }
+        sign == Sign::Whole
+    }
+
+    fn release(&mut self, tid: i32) {
+        self.target.ending.borrow_mut().retain(|&other| other != tid);
+        self.target.kept.borrow_mut().remove(&tid);
+        let _ = insist(|| ptrace::resume(tid, 0));
+        self.gone.push(tid);
+    }
+
+    fn let_go(&self, tid: i32, signal: i32) {
+        // Killed meanwhile is as good.
+        let _ = insist(|| ptrace::resume(tid, signal));
+    }
+}
+
+impl<'t> Attendant<'t> for Keeper<'t> {
+    fn attend(&mut self) -> Option<Event> {
+        self.target.waiter.clear();
         self.gone.retain(|&tid| {
-            reap_thread(self.target.process.pid(), tid, reap);
-            look(tid) != Seen::Ended
+            // In this order: one that ended in between would never be taken in, nor its process.
+            let has_ended = look(tid) == Seen::Ended;
+            if has_ended {
+                reap_thread(self.target.process.pid(), tid, reap);
+            }
+            !has_ended
         });
+        if self.target.has_execed.take() {
+            return Some(Event::Execs);
+        }
         // Some may have come to their end in a stop of ours.
         let ending = self.target.ending.take();
         for tid in ending {
@@ -130,95 +276,11 @@ impl<'t> Keeper<'t> {
         None
     }
 
-    fn is_at_mark(&self, tid: i32) -> bool {
-        let at =
-            insist(|| ptrace::registers(tid)).map(|registers| arch::program_counter(&registers));
-        self.mark.is_some_and(|(mark, _)| at == Ok(mark))
+    fn changes(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.target.waiter.changes().as_fd())
     }
 
-    /// A thread that is new, or stopped with its process, or was interrupted once too often.
-    fn meet(&mut self, tid: i32) {
-        let is_known = self.target.kept.borrow().contains(&tid);
-        if !is_known {
-            let own = self.target.process.threads().unwrap_or_default();
-            if !own.contains(&tid) {
-                // A process of its own, made by clone.
-                let _ = insist(|| ptrace::detach(tid, 0));
-                return;
-            }
-            self.target.kept.borrow_mut().insert(tid);
-            let _ = set_options(self.target, tid);
-            if let Some((mark, false)) = self.mark {
-                let _ = ptrace::set_breakpoint(tid, Some(mark.get()));
-            }
-        }
-        const STOPS: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
-        let info = getsiginfo(Pid::from_raw(tid));
-        if info.is_ok_and(|info| STOPS.contains(&info.si_signo)) {
-            let _ = insist(|| ptrace::listen(tid));
-        } else {
-            self.let_go(tid, 0);
-        }
-    }
-
-    /// A thread at its end: of the process, too?
-    fn at_end(&mut self, tid: i32) -> Option<Event> {
-        self.target.ending.borrow_mut().push(tid);
-        if !self.is_process_ending(tid) {
-            self.release(tid);
-            return None;
-        }
-        self.gather();
-        Some(Event::Ends)
-    }
-
-    fn is_process_ending(&self, tid: i32) -> bool {
-        let status = getevent(Pid::from_raw(tid)).unwrap_or(0);
-        let by_signal = status & 0x7f != 0;
-        let call = insist(|| ptrace::registers(tid)).map(|registers| arch::call_number(&registers));
-        // Whoever ends alone says so; the others of a process that ends were doing something else.
-        by_signal || call != Ok(Some(libc::SYS_exit)) || self.others(tid).is_empty()
-    }
-
-    /// Living threads besides this one and those that are at their ends.
-    fn others(&self, tid: i32) -> Vec<i32> {
-        let process = &self.target.process;
-        let is_alive = |other: &i32| {
-            *other != tid
-                && !self.gone.contains(other)
-                && process.thread_state(*other).is_some_and(|state| !matches!(state, 'Z' | 'X'))
-        };
-        process.threads().unwrap_or_default().into_iter().filter(is_alive).collect()
-    }
-
-    /// The kernel has told all others to end, too: they stop there, as this one did.
-    fn gather(&self) {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            while let Some((tid, seen)) = look_at_any() {
-                match seen {
-                    Seen::Event(libc::PTRACE_EVENT_EXIT) => {
-                        self.target.ending.borrow_mut().push(tid);
-                    }
-                    _ => self.let_go(tid, 0),
-                }
-            }
-            let stands = self.target.ending.borrow();
-            let is_there = |other: &i32| stands.contains(other);
-            if self.others(0).iter().all(is_there) {
-                return;
-            }
-            drop(stands);
-            self.target.waiter.sleep(Duration::from_millis(1));
-            self.target.waiter.clear();
-        }
-    }
-
-    /// The process at its end, after [`Event::Ends`].
-    ///
-    /// # Errors
-    /// When it was killed meanwhile.
-    pub fn end(&self) -> Result<Stopped<'t>, StopError> {
+    fn end(&self) -> Result<Stopped<'t>, StopError> {
         let ending = self.target.ending.borrow().clone();
         let mut ending: Vec<i32> = ending;
         ending.sort_unstable();
@@ -226,15 +288,14 @@ impl<'t> Keeper<'t> {
         Stopped::adopt_all(self.target, &ending)
     }
 
-    /// Forgets a program that is gone, after [`Event::Execs`]: what it became stays where it is,
-    /// traced.
-    pub fn forget(self) {
+    /// What it became stays where it is, traced.
+    fn forget(self: Box<Self>) {
         self.target.kept.take();
         self.target.ending.take();
     }
 
-    /// Lets everything go for good: the process runs on untraced, or ends.
-    pub fn finish(self) {
+    /// The process runs on untraced.
+    fn finish(self: Box<Self>) {
         if self.mark.is_some()
             && let Ok(stop) = Stopped::all(self.target)
         {
@@ -243,8 +304,12 @@ impl<'t> Keeper<'t> {
                 let _ = ptrace::set_breakpoint(thread.tid, None);
             }
         }
-        let ending = self.target.ending.take();
+        let mut ending = self.target.ending.take();
         let kept = self.target.kept.take();
+        if self.target.has_execed.take() {
+            // It stands there, and is all there is.
+            ending.push(self.target.process.pid());
+        }
         for &tid in &ending {
             let _ = insist(|| ptrace::detach(tid, 0));
         }
@@ -263,31 +328,19 @@ impl<'t> Keeper<'t> {
             self.target.waiter.clear();
         }
     }
-
-    fn release(&mut self, tid: i32) {
-        self.target.ending.borrow_mut().retain(|&other| other != tid);
-        self.target.kept.borrow_mut().remove(&tid);
-        let _ = insist(|| ptrace::resume(tid, 0));
-        self.gone.push(tid);
-    }
-
-    fn let_go(&self, tid: i32, signal: i32) {
-        // Killed meanwhile is as good.
-        let _ = insist(|| ptrace::resume(tid, signal));
-    }
 }
 
 fn set_options(target: &Target, tid: i32) -> Result<(), Errno> {
     setoptions(Pid::from_raw(tid), target.options | target.kept_options())
 }
 
-/// Where the program's C library ends it in order.
-fn exit_function(target: &Target) -> Option<RemoteAddr> {
+/// Where a function of the program's C library is.
+fn c_function(target: &Target, name: &[u8]) -> Option<RemoteAddr> {
     let auxv = target.process.auxv().ok()?;
     let text = target.process.read("maps").ok()?;
     let maps = maps::parse(&text).ok()?;
     let lists = Rendezvous::find(&target.memory, &auxv, &maps).ok()?;
     let links = lists.modules(&target.memory).ok()?;
     let mut own = links.iter().filter(|link| link.namespace == 0 && !link.is_executable());
-    own.find_map(|link| find_symbol(&target.memory, link, b"exit").ok().flatten())
+    own.find_map(|link| find_symbol(&target.memory, link, name).ok().flatten())
 }

@@ -10,6 +10,7 @@
 use std::{
     cell::RefCell,
     collections::{HashMap, VecDeque},
+    os::fd::{AsFd, BorrowedFd},
     sync::{
         Arc, Condvar, Mutex, PoisonError,
         mpsc::{Receiver, Sender, SyncSender, TryRecvError, sync_channel},
@@ -17,7 +18,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::{errno::Errno, sys::eventfd::EventFd};
+use nix::{
+    errno::Errno,
+    sys::eventfd::{EfdFlags, EventFd},
+};
 
 use crate::wait::Seen;
 
@@ -60,20 +64,51 @@ pub(crate) enum Task {
     Ask { tid: i32, request: Box<dyn FnOnce(Result<(), Errno>) + Send> },
     /// The process may run on whenever it is given back.
     LetGo,
+    /// The process is to stand still at its end.
+    MeetEnd,
+    /// It may end.
+    LetEnd,
     /// The process is not to be traced any more.
     Leave,
     /// The lease is over.
     Return,
 }
 
-/// The mail of one lease: what its threads did.
+/// What became of a process whose end is to be met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is at its end, where these threads stand.
+    Ends(Vec<i32>),
+    /// It became another program, which somebody else has a lease on.
+    Execs,
+    /// It is gone.
+    Gone,
+}
+
+/// The mail of one lease: what its threads did, and what became of all of them together.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     lent: Mutex<HashMap<i32, VecDeque<Seen>>>,
     change: Condvar,
+    fate: Mutex<Option<Fate>>,
+    /// Rung when the fate is known; without one it has to be looked for.
+    bell: Option<EventFd>,
 }
 
 impl Mailbox {
+    pub(crate) fn new() -> Self {
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        Self { bell: EventFd::from_flags(flags).ok(), ..Self::default() }
+    }
+
+    /// The first fate that is told is the one that counts.
+    pub(crate) fn tell(&self, fate: Fate) {
+        self.fate.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fate);
+        if let Some(bell) = &self.bell {
+            let _ = bell.write(1);
+        }
+    }
+
     fn open(&self) -> std::sync::MutexGuard<'_, HashMap<i32, VecDeque<Seen>>> {
         self.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -149,6 +184,28 @@ impl Lease {
     /// Lets the process run.
     pub fn let_go(&self) {
         self.0.send(Task::LetGo);
+    }
+
+    /// Has the process stand still at its end, until [`Lease::let_end`].
+    pub(crate) fn meet_end(&self) {
+        self.0.send(Task::MeetEnd);
+    }
+
+    /// Lets it end.
+    pub(crate) fn let_end(&self) {
+        self.0.send(Task::LetEnd);
+    }
+
+    /// What became of it, once that is known.
+    pub(crate) fn fate(&self) -> Option<Fate> {
+        let mailbox = &self.0.mailbox;
+        let _ = mailbox.bell.as_ref().map(EventFd::read);
+        mailbox.fate.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Readable when the fate is known.
+    pub(crate) fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.0.mailbox.bell.as_ref().map(AsFd::as_fd)
     }
 
     /// Has the process not be traced any more.

@@ -25,11 +25,13 @@ pub enum RootKind {
     Kernel,
     /// What the dynamic loader asked for: it has its own ways of keeping it.
     Loader,
+    /// What the program said is not lost.
+    Announced,
 }
 
 impl RootKind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Registers,
         Self::Stacks,
         Self::Tls,
@@ -39,6 +41,7 @@ impl RootKind {
         Self::Heap,
         Self::Kernel,
         Self::Loader,
+        Self::Announced,
     ];
 
     /// Its name in reports and options, and what it is.
@@ -55,6 +58,7 @@ impl RootKind {
             Self::Loader => {
                 ("loader", "What the dynamic loader asked for: it has its own ways of keeping it")
             }
+            Self::Announced => ("announced", "What the program said is not lost (heapattach.h)"),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::{
     home::Home,
     leftovers::{Child, clean_children},
     linker::Link,
+    mailbox::Mailboxes,
     obstacle::not_now,
     patch::Patches,
     payload_image::PayloadImage,
@@ -73,6 +74,8 @@ pub struct Session<'t> {
     pub(crate) links: Vec<Link>,
     /// What is hooked.
     pub patches: Patches,
+    /// What the program asks for.
+    pub mailboxes: Mailboxes,
     /// What is counted and recorded.
     pub stream: Stream,
     /// What stacks are followed by.
@@ -140,6 +143,9 @@ impl<'t> Session<'t> {
         let links: Vec<Link> = survey.loaded.iter().map(|l| l.link.clone()).collect();
         let changed = links != self.links;
         self.changes += u64::from(changed);
+        if changed {
+            self.mailboxes.look(self.target, &mut self.patches.home);
+        }
         if changed || due || self.sorted.pending > 0 {
             self.links = links;
             self.look_for_python(&survey);

@@ -63,7 +63,7 @@ pub enum StopError {
         waited: Duration,
     },
     /// There is nothing left to stop.
-    #[error("the process ended")]
+    #[error("the process ended, or became another program")]
     Gone,
     /// A request failed.
     #[error("stopping thread {tid} failed")]
@@ -131,6 +131,10 @@ impl<'t> Stopped<'t> {
     }
 
     fn within(target: &'t Target, mut deadline: Instant) -> Result<Self, StopError> {
+        if target.has_execed.get() {
+            // It stands already, for somebody else.
+            return Err(StopError::Gone);
+        }
         let mut stop = Self::begin(target);
         let mut known: HashSet<i32> = HashSet::new();
         for tid in target.held.take() {
@@ -152,8 +156,11 @@ impl<'t> Stopped<'t> {
             deadline += PATIENCE_A_THREAD * u32::try_from(fresh.len()).unwrap_or(u32::MAX);
             for (index, &tid) in fresh.iter().enumerate() {
                 if let Err(error) = stop.collect(tid, deadline) {
-                    // Those behind it are seized too, and stop when they do.
-                    target.late.borrow_mut().extend(&fresh[index..]);
+                    // Those behind it are seized too, and stop when they do; but after an exec there
+                    // are none.
+                    if !target.has_execed.get() {
+                        target.late.borrow_mut().extend(&fresh[index..]);
+                    }
                     return Err(error);
                 }
             }
@@ -284,9 +291,14 @@ impl<'t> Stopped<'t> {
                 // another was asked for, so it is asked for again before the thread runs on.
                 Seen::Signal(signal) => interrupt_next(tid, signal)?,
                 // It goes no further than its end, and whoever keeps it wants to know.
-                Seen::Event(libc::PTRACE_EVENT_EXIT) if self.target.is_kept() => {
+                Seen::Event(libc::PTRACE_EVENT_EXIT) if self.target.stands_at_end() => {
                     self.target.ending.borrow_mut().push(tid);
                     return self.push(tid);
+                }
+                // What was to be stopped is gone; what it became is for whoever keeps it.
+                Seen::Event(libc::PTRACE_EVENT_EXEC) if self.target.is_kept() => {
+                    self.target.has_execed.set(true);
+                    return Err(StopError::Gone);
                 }
                 Seen::Call | Seen::Event(_) => interrupt_next(tid, 0)?,
                 Seen::Ended => {
@@ -324,10 +336,8 @@ impl<'t> Stopped<'t> {
         if self.target.process.thread_state(tid) != Some('D') {
             return false;
         }
-        let call = self.target.process.read_thread(tid, "syscall").unwrap_or_default();
-        let number = call.split(|&b| b == b' ').next().unwrap_or_default();
-        let number: Option<i64> = str::from_utf8(number).ok().and_then(|n| n.parse().ok());
-        matches!(number, Some(libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3))
+        let call = self.target.process.call_of(tid);
+        matches!(call, Some(libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3))
     }
 
     fn release(&mut self) {

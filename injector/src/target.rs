@@ -1,7 +1,7 @@
 //! The process we work on, with everything that is opened before it is first stopped.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::HashSet,
     time::{Duration, Instant},
 };
@@ -39,6 +39,12 @@ pub struct Target {
     pub(crate) kept: RefCell<HashSet<i32>>,
     /// Those of them that stand at their end, and go no further before they are let.
     pub(crate) ending: RefCell<Vec<i32>>,
+    /// Whether it became another program in a stop of ours: it stands before its first instruction,
+    /// for whoever keeps it.
+    pub(crate) has_execed: Cell<bool>,
+    /// Whether its threads stand at their ends because somebody else keeps it so
+    /// ([`crate::ward`]).
+    pub(crate) is_met: Cell<bool>,
 }
 
 impl Target {
@@ -62,12 +68,19 @@ impl Target {
             held: RefCell::default(),
             kept: RefCell::default(),
             ending: RefCell::default(),
+            has_execed: Cell::default(),
+            is_met: Cell::default(),
         })
     }
 
     /// Whether its threads stay traced between stops.
     pub(crate) fn is_kept(&self) -> bool {
         !self.kept.borrow().is_empty()
+    }
+
+    /// Whether a thread that comes to its end stands there until it is let go.
+    pub(crate) fn stands_at_end(&self) -> bool {
+        self.is_kept() || self.is_met.get()
     }
 
     /// What its threads are told by, besides [`Target::options`], while it is kept.
@@ -104,6 +117,16 @@ impl Target {
                 Seen::Signal(signal) => interrupt_next(tid, signal).is_ok(),
                 Seen::Interrupted => {
                     self.held.borrow_mut().push(tid);
+                    false
+                }
+                // As in a stop.
+                Seen::Event(libc::PTRACE_EVENT_EXIT) if self.stands_at_end() => {
+                    self.ending.borrow_mut().push(tid);
+                    self.held.borrow_mut().push(tid);
+                    false
+                }
+                Seen::Event(libc::PTRACE_EVENT_EXEC) if self.is_kept() => {
+                    self.has_execed.set(true);
                     false
                 }
                 Seen::Call | Seen::Event(_) => interrupt_next(tid, 0).is_ok(),

@@ -325,7 +325,8 @@ fn revert(stop: &Stopped<'_>, home: &Home, undone: &mut Undone) -> Result<(), Un
         if !same.get(index).copied().unwrap_or(false) {
             continue;
         }
-        if change.kind != ChangeKind::Slot && stop.has_vfork_child() {
+        let is_text = matches!(change.kind, ChangeKind::Entry | ChangeKind::Bypass);
+        if is_text && stop.has_vfork_child() {
             continue;
         }
         revert_one(stop.target(), change, undone)?;
@@ -334,11 +335,11 @@ fn revert(stop: &Stopped<'_>, home: &Home, undone: &mut Undone) -> Result<(), Un
 }
 
 fn revert_one(target: &Target, change: &Change, undone: &mut Undone) -> Result<(), UndoError> {
-    let (old, new) = (&change.old[..change.length], &change.new[..change.length]);
+    let old = &change.old[..change.length];
     let Ok(now) = target.memory.read_vec(change.at, change.length) else {
         return Ok(());
     };
-    if now == new {
+    if change.is_made(&now) {
         let write = || target.memory.write(change.at, old);
         return insist(write).map_err(|source| UndoError::Write { at: change.at, source });
     }

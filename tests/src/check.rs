@@ -109,8 +109,23 @@ impl Leaks {
     /// If there is no result.
     #[must_use]
     pub fn check_by(&self, case: &str, end: &str, before: &str, words: &[&str]) -> Result {
+        self.check_by_with(case, end, (before, words), &[])
+    }
+
+    /// The same with these options.
+    ///
+    /// # Panics
+    /// If there is no result.
+    #[must_use]
+    pub fn check_by_with(
+        &self,
+        case: &str,
+        end: &str,
+        (before, words): (&str, &[&str]),
+        options: &[&str],
+    ) -> Result {
         let program = self.program.to_str().expect("a plain path");
-        self.run(Path::new(before), &[words, &[program, case, end]].concat(), &[])
+        self.run(Path::new(before), &[words, &[program, case, end]].concat(), options)
     }
 
     fn run(&self, program: &Path, words: &[&str], options: &[&str]) -> Result {
@@ -138,6 +153,87 @@ impl Leaks {
         let mut waiting = Waiting { child, told };
         assert_eq!(waiting.hear(), "ready\n");
         waiting
+    }
+}
+
+/// A program that takes a step whenever it is told, and ends when it is told no more.
+#[derive(Debug)]
+pub struct Stepping {
+    child: Child,
+    told: BufReader<std::process::ChildStdout>,
+}
+
+impl Stepping {
+    /// Starts it with these words.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[must_use]
+    pub fn start(program: &Path, words: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        Self::of(command.args(words))
+    }
+
+    /// Starts what says `ready`, and `done` after each step.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn of(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("a program of ours");
+        let told = BufReader::new(child.stdout.take().expect("piped"));
+        let mut stepping = Self { child, told };
+        assert_eq!(stepping.hear(), "ready\n");
+        stepping
+    }
+
+    /// Its pid.
+    ///
+    /// # Panics
+    /// Never: pids are small.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a pid")
+    }
+
+    /// Has it take a step.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn step(&mut self) {
+        self.tell_and_hear("done\n");
+    }
+
+    /// The same of one that says something else then.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn tell_and_hear(&mut self, said: &str) {
+        let input = self.child.stdin.as_mut().expect("piped");
+        input.write_all(b"\n").expect("it reads");
+        assert_eq!(self.hear(), said);
+    }
+
+    /// Tells it no more; its exit status.
+    ///
+    /// # Panics
+    /// If it cannot be waited for.
+    pub fn end(mut self) -> Option<i32> {
+        drop(self.child.stdin.take());
+        self.child.wait().expect("a child of ours").code()
+    }
+
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        let _ = self.told.read_line(&mut line);
+        line
+    }
+}
+
+impl Drop for Stepping {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -44,6 +44,7 @@ pub mod matrix;
 pub mod measure;
 pub mod oracle;
 pub mod page;
+pub mod peers;
 pub mod pipeline;
 pub mod real;
 pub mod recorded;

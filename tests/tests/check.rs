@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use heapattach_tests::check::Leaks;
+use heapattach_tests::{
+    check::{self, Leaks},
+    compile::Source,
+};
 
 const NODE: u64 = 48;
 
@@ -137,6 +140,26 @@ fn what_is_given_back_at_exit_is_held_when_it_begins() {
 }
 
 #[test]
+fn what_is_lost_when_a_program_becomes_another_is_found_where_that_is_asked_for() {
+    let Some(leaks) = Leaks::build() else { return };
+    let cases = [
+        ("simple", [(1337, 1), (0, 0)]),
+        ("list", [(NODE, 1), (99 * NODE, 99)]),
+        ("clean", [(0, 0); 2]),
+    ];
+    for (case, lost) in cases {
+        let result = leaks.check(case, "exec", &["--at", "exec"]);
+        assert_eq!(result.check()["at"], "exec", "{case}: {}", result.talk);
+        assert_eq!(result.lost()[..2], lost, "{case}: {}", result.talk);
+        // What it became ends with 0.
+        assert_eq!(result.report["exit"]["code"], 0, "{case}: {}", result.report);
+        assert_eq!(result.code, Some(if lost[0].1 > 0 { 23 } else { 0 }), "{case}");
+    }
+    let never = leaks.check("simple", "return", &["--at", "exec"]);
+    assert_eq!((&never.check()["at"], never.sum("direct")), (&"exit".into(), (1337, 1)));
+}
+
+#[test]
 fn what_a_program_becomes_is_checked_in_its_place() {
     let Some(leaks) = Leaks::build() else { return };
     let result = leaks.check("simple", "exec", &[]);
@@ -146,6 +169,14 @@ fn what_a_program_becomes_is_checked_in_its_place() {
     let before = leaks.check_by("simple", "return", "sh", &["-c", "exec \"$0\" \"$@\""]);
     assert_eq!(before.sum("direct"), (1337, 1), "{}", before.talk);
     assert_eq!(before.code, Some(23));
+}
+
+#[test]
+fn threads_that_end_for_an_exec_are_not_the_end_of_the_program() {
+    let Some(program) = Source::new("leaky_suite.c").build() else { return };
+    let result = check::run(&program, &["become", "250"], &[], &[]);
+    assert_eq!(result.sum("direct"), (250, 1), "{}", result.talk);
+    assert_eq!(result.report["processes"][0]["outcome"], "execed", "{}", result.report);
 }
 
 #[test]

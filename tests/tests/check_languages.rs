@@ -4,7 +4,8 @@ use std::path::Path;
 
 use heapattach_tests::{
     check::{self, Sum},
-    compile::Source,
+    compile::{Source, is_there},
+    skip::skip,
 };
 
 /// A case, and what it loses: direct, indirect, possible.
@@ -79,4 +80,21 @@ fn what_the_kernel_or_a_shared_file_leads_to_is_held_by_them_alone() {
         let lost = without.lost().iter().map(|sum| sum.0).sum::<u64>();
         assert_eq!(lost, size, "{case} is held without: {}", without.report);
     }
+}
+
+#[test]
+fn what_python_asks_c_for_and_forgets_is_told_with_the_python_function() {
+    const SCRIPT: &str = "import ctypes\n\
+        c = ctypes.CDLL(None)\n\
+        def forgetful():\n    c.malloc(43210)\n\
+        forgetful()\n";
+    if !is_there("python3") {
+        return skip("no python3 here", "apt-get install python3");
+    }
+    let result = check::run(Path::new("python3"), &["-c", SCRIPT], &[], &[]);
+    let findings = result.check()["findings"].as_array().cloned().unwrap_or_default();
+    let found = findings.iter().find(|found| found["own"]["bytes"] == 43210);
+    let found = found.unwrap_or_else(|| panic!("{}", result.talk));
+    let frames = found["frames"].as_array().cloned().unwrap_or_default();
+    assert!(frames.iter().any(|frame| frame["function"] == "forgetful"), "{frames:?}");
 }

@@ -12,6 +12,8 @@ use heapattach_tests::{
 
 /// So many answers a server gives before it is checked, and while it is.
 const WARM: u64 = 3000;
+/// How often a check may be in doubt before that is a fault.
+const TRIES: u32 = 4;
 
 fn assert_nothing_lost(name: &str, result: &Result) {
     let lost = [result.sum("direct"), result.sum("indirect")];
@@ -76,7 +78,14 @@ fn serves(
     for method in ["stop", "copy", "fork"] {
         let duration = format!("{}ms", duration.as_millis());
         let options = ["--duration", &duration, "--max-pause", "20s", "--snapshot", method];
-        let result = check::attach(pid(&server), &options);
+        let look = || check::attach(pid(&server), &options);
+        // A busy server may be in the middle of an allocation each time, which is told.
+        let certain = (1..TRIES).map(|_| look()).find(|result| {
+            let doubts = &result.check()["doubts"];
+            println!("{name} by {method}: {doubts}");
+            doubts.as_array().is_some_and(Vec::is_empty)
+        });
+        let result = certain.unwrap_or_else(look);
         assert_nothing_lost(&format!("{name} by {method}"), &result);
         let before = load.answered();
         wait_until("it to answer on", PATIENCE, || load.answered() >= before + 100);

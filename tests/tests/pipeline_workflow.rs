@@ -34,13 +34,15 @@ fn the_example_passes_with_known_leaks_and_fails_with_more() {
     symlink(binary(), place.join("heapattach")).expect("a folder of ours");
     fs::copy(folder().join("several_leaks.c"), place.join("tests.c")).expect("a folder of ours");
     let (before, steps) = commands();
-    let [build, check] = &steps[..] else { panic!("two steps: {steps:?}") };
-    for (command, code) in [(build, 0), (&before, 0), (check, 0)] {
+    let [build, check, suite] = &steps[..] else { panic!("three steps: {steps:?}") };
+    let _ = pipeline.file("Makefile", "check:\n\t@sleep 0.1; ./tests\n");
+    for (command, code) in [(build, 0), (&before, 0), (check, 0), (suite, 0)] {
         let output = run(command, place);
         let talk = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{command}: {talk}");
     }
     assert!(pipeline.read("leaks.xml").contains("failures=\"0\""));
+    assert!(pipeline.read("suite.xml").contains("failures=\"0\""));
 
     let source = pipeline.read("tests.c").replace("\"kf\"", "\"kft\"").replace("tzset_", "cache_");
     let _ = pipeline.file("tests.c", &source);
@@ -53,6 +55,9 @@ fn the_example_passes_with_known_leaks_and_fails_with_more() {
         "{talk}"
     );
     assert!(pipeline.read("leaks.xml").contains("Direct leak at cache_internal"));
+    assert_eq!(run(suite, place).status.code(), Some(23));
+    let cases = pipeline.read("suite.xml");
+    assert!(cases.contains("classname=\"tests\" name=\"Direct leak at cache_internal"), "{cases}");
     assert!(pipeline.read("leaks.sarif").contains("\"uri\": \"tests.c\""));
     assert!(pipeline.read("page.md").contains("| direct | 22 | 1 | `cache_internal tests.c:55` |"));
 }

@@ -248,7 +248,12 @@ fn functions_of_node_have_names_where_it_writes_them() {
         let mut command = Heapattach::new(["run", "-o"]).arg(&file.0);
         command = command.arg("--every").arg("64KiB").arg("--").arg("node");
         command = flags.iter().fold(command, |command, flag| command.arg(*flag));
-        let outcome = command.arg(&script).limit(Duration::from_secs(60)).run().expect(0);
+        // It leaves files of its own where it runs.
+        let place = std::env::temp_dir().join(format!("heapattach-node-{}", std::process::id()));
+        std::fs::create_dir_all(&place).expect("the temporary folder is ours to write");
+        let command = command.arg(&script).limit(Duration::from_secs(60)).folder(&place);
+        let outcome = command.run().expect(0);
+        let _ = std::fs::remove_dir_all(&place);
         (file.ledger(), outcome.stderr)
     };
     let has = |ledger: &Ledger| {

@@ -1,6 +1,6 @@
 //! `heapattach check`.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 
@@ -10,6 +10,7 @@ use super::{
     moment::{self, Moment},
     outlet::OutletArgs,
     quiet::QuietArgs,
+    session::parse_processes,
 };
 use crate::{
     check::{Kind, RootKind},
@@ -25,7 +26,9 @@ Examples:
   heapattach check --baseline leaks.json -- ./tests                      only more than that fails
   heapattach check --max-leak 64KiB --max-peak 1GiB -- ./tests           so much may be
   heapattach check --gen-suppressions -- ./tests lines to keep these leaks quiet
+  heapattach check --follow-forks -- make -j4 test    every program of the suite, each at its end
   heapattach check --at signal:USR2 -- ./server  when it gets this signal
+  heapattach check -p 4711 --every 10m           what is lost by now, and what grows from check to check
   heapattach check -p 4711 --duration 60s --warmup 10s     what was allocated in 50 s, and lost";
 
 /// `heapattach check`.
@@ -44,13 +47,36 @@ pub struct CheckArgs {
     /// How long to record before the check: 300ms, 5s, 10m, 1h [default: until Ctrl-C, or the end]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
     pub duration: Option<Duration>,
+    /// Check now and then as well, before the last check: 30s, 10m. The result is told at once, and
+    /// at the end what grew from check to check
+    #[arg(long, value_name = "TIME", value_parser = parse_period, allow_hyphen_values = true)]
+    pub every: Option<Duration>,
     /// Do not judge what was allocated before so much time was over
     #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
     pub warmup: Option<Duration>,
     /// When to check a program that is started: at its `exit`, when all is done; at `exit-start`,
-    /// before what is left to exit is done; or at a `signal`, which it does not see: signal:USR2
+    /// before what is left to exit is done; at `exec`, when it asks to become another one, or at its
+    /// end if it never does; or at a `signal`, which it does not see: signal:USR2
     #[arg(long, value_name = "WHEN", default_value = "exit", value_parser = moment::parse)]
     pub at: Moment,
+    /// Check every process that is forked, too, and the programs they become, each at its end
+    #[arg(long, conflicts_with = "pid")]
+    pub follow_forks: bool,
+    /// Look at no more processes than this; if there are more, that is said, and nothing passes for
+    /// clean
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 4096,
+        requires = "follow_forks",
+        value_parser = parse_processes,
+        allow_hyphen_values = true
+    )]
+    pub max_processes: usize,
+    /// With --follow-forks: let programs of this name run unchecked, and their forked children; as
+    /// often as you like: --skip '*sh' --skip python3
+    #[arg(long, value_name = "NAME", requires = "follow_forks")]
+    pub skip: Vec<String>,
     /// How memory is kept as it was: read while the process stands still, copied meanwhile, or kept
     /// by a clone of the process
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
@@ -64,6 +90,10 @@ pub struct CheckArgs {
         allow_hyphen_values = true
     )]
     pub max_pause: Duration,
+    /// Tell whether the heap grows, by which stack, and whether that is a leak. Limits on growth ask
+    /// for it, too
+    #[arg(long)]
+    pub flow: bool,
     /// Where pointers count [default: everywhere]
     #[arg(long, value_parser = root_arg::parser(), value_name = "KIND", value_delimiter = ',')]
     pub roots: Vec<RootKind>,
@@ -71,6 +101,9 @@ pub struct CheckArgs {
     /// or to those of most bytes: `top`
     #[arg(long, value_name = "FUNCTION|top")]
     pub retained_by: Option<String>,
+    /// Write these ways there for `go tool pprof`, too: its frames are the blocks on the way
+    #[arg(long, value_name = "FILE", requires = "retained_by")]
+    pub retained_pprof: Option<PathBuf>,
     /// Where it is hooked, and what is told of a call.
     #[command(flatten)]
     pub hooks: HookArgs,
@@ -89,8 +122,11 @@ pub struct CheckArgs {
     /// Attach although a seccomp filter cannot be suspended
     #[arg(long)]
     pub force: bool,
+    /// Print heapattach.h, by which a program says when to check it, and what is not lost
+    #[arg(long, exclusive = true)]
+    pub print_header: bool,
     /// The program and its arguments
-    #[arg(required_unless_present = "pid", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required_unless_present_any = ["pid", "print_header"], trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,
 }
 
@@ -108,7 +144,39 @@ pub enum SnapshotArg {
     Fork,
 }
 
+/// A check stops the process: more often is no use.
+const LEAST_PERIOD: Duration = Duration::from_millis(100);
+
+fn parse_period(text: &str) -> Result<Duration, String> {
+    let period = parse_duration(text)?;
+    match period >= LEAST_PERIOD {
+        true => Ok(period),
+        false => Err("a check stops the process: at least 100ms apart".to_owned()),
+    }
+}
+
 impl CheckArgs {
+    /// What cannot be done together, in words, if it was asked for.
+    pub fn refusal(&self) -> Option<String> {
+        let option = match (self.at, self.snapshot) {
+            _ if !self.follow_forks => return None,
+            (Moment::ExitStart, _) => "--at exit-start",
+            (Moment::Exec, _) => "--at exec",
+            (Moment::Signal(_), _) => "--at signal",
+            (Moment::Exit, SnapshotArg::Fork) => "--snapshot fork",
+            (Moment::Exit, _) => return None,
+        };
+        Some(format!(
+            "{option} is for one process: with --follow-forks every program is checked at its end, \
+             where it stands; leave one of the two out"
+        ))
+    }
+
+    /// Whether somebody wants to know if the heap grows.
+    pub fn asks_for_growth(&self) -> bool {
+        self.flow || self.limits.ask_for_growth()
+    }
+
     /// What is told one by one.
     pub fn told(&self) -> Vec<Kind> {
         let lost = [Kind::Direct, Kind::Indirect];

@@ -55,7 +55,7 @@ pub enum FailOn {
     Indirect,
     /// Blocks that only pointers to the inside of blocks lead to
     Possible,
-    /// A heap that grows
+    /// A heap that grows, by a stack whose blocks are never given back
     Growing,
 }
 
@@ -71,13 +71,18 @@ impl LimitArgs {
         self.fail_on.iter().filter_map(kind).collect()
     }
 
+    /// Whether there is a limit on growth.
+    pub fn ask_for_growth(&self) -> bool {
+        self.max_growth.is_some() || self.fail_on.contains(&FailOn::Growing)
+    }
+
     /// What may be lost or held.
     pub fn limits(&self, unused_rules: bool) -> Limits {
-        let grows = self.fail_on.contains(&FailOn::Growing);
         Limits {
             leak: self.max_leak,
             leak_per_stack: self.max_leak_per_stack,
-            growth: self.max_growth.or(grows.then_some(0)),
+            growth: self.max_growth,
+            no_growing: self.fail_on.contains(&FailOn::Growing),
             peak: self.max_peak,
             live: self.max_live,
             allocations: self.max_allocs,
@@ -120,8 +125,8 @@ mod tests {
     #[test]
     fn growth_is_so_much_a_minute_or_any() {
         assert_eq!(limits(&["--max-growth", "64KiB/min"]).growth, Some(65536));
-        assert_eq!(limits(&["--fail-on", "growing"]).growth, Some(0));
-        assert_eq!(limits(&[]).growth, None);
+        assert!(limits(&["--fail-on", "growing"]).no_growing);
+        assert_eq!((limits(&[]).growth, limits(&[]).no_growing), (None, false));
         assert!(parse_pace("64KiB").is_err());
     }
 }

@@ -9,6 +9,8 @@ pub enum Moment {
     Exit,
     /// When it calls `exit`, or returns from `main`.
     ExitStart,
+    /// When it asks to become another program.
+    Exec,
     /// When it is sent this signal.
     Signal(i32),
 }
@@ -22,13 +24,14 @@ pub fn parse(text: &str) -> Result<Moment, String> {
     match when {
         "exit" if !text.contains(':') => Ok(Moment::Exit),
         "exit-start" if !text.contains(':') => Ok(Moment::ExitStart),
+        "exec" if !text.contains(':') => Ok(Moment::Exec),
         "signal" => {
             let signal: Signal = format!("SIG{}", name.trim_start_matches("SIG"))
                 .parse()
                 .map_err(|_| format!("`{name}` is no signal"))?;
             Ok(Moment::Signal(signal as i32))
         }
-        _ => Err(format!("`{text}` is not exit, exit-start or signal")),
+        _ => Err(format!("`{text}` is not exit, exit-start, exec or signal")),
     }
 }
 
@@ -40,10 +43,11 @@ mod tests {
     fn a_moment_is_an_end_or_a_signal() {
         assert_eq!(parse("exit"), Ok(Moment::Exit));
         assert_eq!(parse("exit-start"), Ok(Moment::ExitStart));
+        assert_eq!(parse("exec"), Ok(Moment::Exec));
         for text in ["signal", "signal:USR2", "signal:SIGUSR2"] {
             assert_eq!(parse(text), Ok(Moment::Signal(Signal::SIGUSR2 as i32)));
         }
-        for text in ["", "exit:USR2", "signal:", "signal:NONE", "end"] {
+        for text in ["", "exit:USR2", "exec:a", "signal:", "signal:NONE", "end"] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

@@ -149,7 +149,8 @@ impl SessionArgs {
 /// Each takes threads, descriptors and memory of ours.
 const MOST_PROCESSES: usize = 4096;
 
-fn parse_processes(text: &str) -> Result<usize, String> {
+/// A number of processes to look at.
+pub fn parse_processes(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=MOST_PROCESSES).contains(number));
     number.ok_or_else(|| format!("`{text}` is not 1 to {MOST_PROCESSES}"))
 }

@@ -29,7 +29,7 @@ pub struct Block {
 }
 
 /// A block that a word leads into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hit {
     /// Its number.
     pub block: u32,

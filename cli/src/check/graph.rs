@@ -4,6 +4,7 @@
 use super::{
     blocks::{Blocks, Hit},
     memory::{Layout, Memory},
+    root_place::RootPlace,
     slack::end_of_chunk,
     {RootKind, RootSet},
 };
@@ -24,8 +25,8 @@ pub struct Graph {
     edges: Vec<Hit>,
     /// By block: the roots that hold its beginning.
     roots: Vec<RootSet>,
-    /// By block: where the first of these roots lies; 0 for those that lie in no memory.
-    root_at: Vec<u64>,
+    /// By block: the root that says most; empty unless they are asked for.
+    places: Vec<RootPlace>,
     /// Roots that lead to the inside of a block.
     inside: Vec<Hit>,
     /// Edges that found no room; what they lead to counts as held.
@@ -46,14 +47,14 @@ struct Scan<'a> {
 }
 
 impl Graph {
-    /// Looks through memory.
-    pub fn of(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory) -> Self {
+    /// Looks through memory; with `places`, notes where roots lie.
+    pub fn of(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory, places: bool) -> Self {
         let span = blocks.span();
         let graph = Self {
             starts: vec![0],
             edges: Vec::new(),
             roots: vec![RootSet::default(); blocks.len()],
-            root_at: vec![0; blocks.len()],
+            places: vec![RootPlace::default(); if places { blocks.len() } else { 0 }],
             inside: Vec::new(),
             beyond_limit: 0,
             words: 0,
@@ -97,16 +98,17 @@ impl Graph {
         &self.inside
     }
 
-    /// Where a root that holds the beginning of a block lies.
-    pub fn root_at(&self, block: u32) -> u64 {
-        self.root_at[block as usize]
+    /// Of the roots that hold the beginning of a block the one that says most, and where it lies.
+    pub fn root(&self, block: u32) -> Option<(RootKind, u64)> {
+        self.places.get(block as usize)?.get()
     }
 
     fn add_root(&mut self, hit: Hit, kind: RootKind, at: u64) {
         if hit.offset == 0 {
             self.roots[hit.block as usize].add(kind);
-            let first = &mut self.root_at[hit.block as usize];
-            *first = if *first == 0 { at } else { *first };
+            if let Some(place) = self.places.get_mut(hit.block as usize) {
+                place.add(kind, at);
+            }
         } else if self.inside.last() == Some(&hit) {
             // Nothing new.
         } else if self.inside.len() < MOST_INSIDE {

@@ -4,12 +4,7 @@
 //! pointers lead to is possibly lost. Marked with a list of what is still to be looked at, never by
 //! recursion.
 
-use super::{
-    blocks::Hit,
-    graph::Graph,
-    inside::{Inside, Meaning},
-    memory::Memory,
-};
+use super::{blocks::Hit, graph::Graph, inside::Meaning};
 
 /// What became of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,8 +26,8 @@ struct Marking<'a> {
     doubts: Vec<Hit>,
 }
 
-/// Marks every block; some are `held` by us.
-pub fn mark(graph: &Graph, held: &[bool], inside: &mut Inside<'_, impl Memory>) -> Vec<Mark> {
+/// Marks every block; some are `held` by us. `meaning` is asked about pointers to the inside of blocks.
+pub fn mark(graph: &Graph, held: &[bool], meaning: &mut impl FnMut(Hit) -> Meaning) -> Vec<Mark> {
     let blocks = graph.roots().len();
     let mut marking = Marking {
         graph,
@@ -52,14 +47,14 @@ pub fn mark(graph: &Graph, held: &[bool], inside: &mut Inside<'_, impl Memory>) 
         if marking.marks[hit.block as usize] == Mark::Held {
             continue;
         }
-        match inside.meaning(hit) {
+        match meaning(hit) {
             Meaning::Holds => marking.set(hit.block, Mark::Held),
             Meaning::Doubtful => possible.push(hit.block),
             Meaning::Nothing => {}
         }
     }
     possible.into_iter().for_each(|block| marking.set(block, Mark::Possible));
-    marking.follow_possible(inside);
+    marking.follow_possible(meaning);
     marking.marks
 }
 
@@ -88,11 +83,11 @@ impl Marking<'_> {
         }
     }
 
-    fn follow_possible(&mut self, inside: &mut Inside<'_, impl Memory>) {
+    fn follow_possible(&mut self, meaning: &mut impl FnMut(Hit) -> Meaning) {
         while let Some(block) = self.work.pop() {
             for &hit in self.graph.edges(block) {
                 if self.marks[hit.block as usize] == Mark::Lost
-                    && (hit.offset == 0 || inside.meaning(hit) != Meaning::Nothing)
+                    && (hit.offset == 0 || meaning(hit) != Meaning::Nothing)
                 {
                     self.set(hit.block, Mark::Possible);
                 }

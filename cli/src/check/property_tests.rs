@@ -3,11 +3,12 @@
 use proptest::prelude::*;
 
 use super::{
-    Blocks, Kind, Layout, Piece, RootKind,
+    Block, Blocks, Kind, Layout, Piece, RootKind,
     fold::fold,
     graph::Graph,
     image::Image,
     inside::Inside,
+    look,
     mark::{Mark, mark},
 };
 
@@ -87,9 +88,10 @@ proptest! {
         let mut image = heap.image();
         let blocks = Blocks::new(image.blocks.clone());
         let layout = layout(&heap);
-        let graph = Graph::of(&blocks, &layout, &mut image);
+        let graph = Graph::of(&blocks, &layout, &mut image, false);
         let held = vec![false; blocks.len()];
-        let marks = mark(&graph, &held, &mut Inside::new(&blocks, &layout, &mut image));
+        let mut inside = Inside::new(&blocks, &layout, &mut image);
+        let marks = mark(&graph, &held, &mut |hit| inside.meaning(hit));
         let held = heap.reach(&[heap.blocks], true, None);
         let any = heap.reach(&[heap.blocks], false, None);
         for block in 0..heap.blocks {
@@ -103,10 +105,38 @@ proptest! {
     }
 
     #[test]
+    fn what_is_kept_quiet_holds_what_it_leads_to_though_memory_is_gone(
+        heap in heaps(),
+        quiet in any::<u32>(),
+    ) {
+        let mut image = heap.image();
+        let blocks = Blocks::new(image.blocks.clone());
+        let looked = look(&blocks, &layout(&heap), &mut image, 0);
+        drop(image);
+        let is_quiet = |block: usize| quiet >> block & 1 == 1;
+        let mut of_block = |block: &Block| is_quiet(block.stack as usize);
+        let sums = looked.conclude(&blocks, &mut of_block).findings.sums;
+        // The quiet ones that are lost, or may be, are as good as roots; one after the other.
+        let mut roots = vec![heap.blocks];
+        loop {
+            let held = heap.reach(&roots, true, None);
+            let more: Vec<usize> =
+                (0..heap.blocks).filter(|&b| is_quiet(b) && !held[b]).collect();
+            if more.is_empty() {
+                break;
+            }
+            roots.extend(more);
+        }
+        let any = heap.reach(&roots, false, None);
+        let lost = any.iter().filter(|reached| !**reached).count() as u64;
+        prop_assert_eq!(sums[0].blocks + sums[1].blocks, lost);
+    }
+
+    #[test]
     fn groups_are_what_only_their_head_leads_to(heap in heaps()) {
         let mut image = heap.image();
         let blocks = Blocks::new(image.blocks.clone());
-        let graph = Graph::of(&blocks, &layout(&heap), &mut image);
+        let graph = Graph::of(&blocks, &layout(&heap), &mut image, false);
         // Everything is lost, so that there is much to fold.
         let folded = fold(&graph, &vec![Mark::Lost; heap.blocks]);
         let reach: Vec<_> = (0..heap.blocks).map(|b| heap.reach(&[b], false, None)).collect();

@@ -236,7 +236,13 @@ fn who_holds_a_block_is_told_by_the_shortest_way_from_a_root() {
     let site = checked.retained.iter().find(|site| site.stack == 3).unwrap();
     let step = |stack, blocks, offset| Step { stack, blocks, offset };
     let steps = vec![step(1, 1, Some(16)), step(2, 5, Some(8)), step(3, 1, None)];
-    let way = Way { root: RootKind::Globals, at: LIBRARY + 0x20, steps, amount: amount(5000, 1) };
+    let way = Way {
+        root: RootKind::Globals,
+        at: LIBRARY + 0x20,
+        roots: 1,
+        steps,
+        amount: amount(5000, 1),
+    };
     assert_eq!(site.ways, [way]);
     assert_eq!((site.all, site.looked_at), (amount(5000, 1), amount(5000, 1)));
 }

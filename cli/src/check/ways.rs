@@ -1,9 +1,9 @@
 //! What holds a block that the program can get at: a shortest way from a root to it, from block to
 //! block. What is told is a site's: blocks whose ways lead through the same sites are one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Amount, Blocks, Finding, Kind, Memory, RootKind, RootSet, graph::Graph, mark::Mark};
+use super::{Amount, Blocks, Finding, Kind, Memory, RootKind, graph::Graph, mark::Mark};
 
 /// Blocks of a site whose ways are looked at, spread over all of them; and ways that are told.
 const LOOKED_AT: usize = 2048;
@@ -35,6 +35,8 @@ pub struct Way {
     pub root: RootKind,
     /// Where it lies; 0 for what lies in no memory.
     pub at: u64,
+    /// How many such roots there are.
+    pub roots: u64,
     /// From the root on; the last step is the site itself.
     pub steps: Vec<Step>,
     /// The blocks that are held so, of those that were looked at.
@@ -115,6 +117,17 @@ impl Tree {
     }
 }
 
+/// Ways of a site through the same other sites.
+#[derive(Default)]
+struct Alike {
+    /// The first of them, and where it begins.
+    first: Vec<u32>,
+    at: u64,
+    /// Where all of them begin.
+    roots: BTreeSet<u64>,
+    amount: Amount,
+}
+
 /// Who holds the blocks of these findings.
 pub fn retained(
     blocks: &Blocks,
@@ -135,22 +148,30 @@ pub fn retained(
         let list = own.remove(&finding.stack).unwrap_or_default();
         let every = list.len().div_ceil(LOOKED_AT).max(1);
         let mut looked_at = Amount::default();
-        let mut ways: BTreeMap<(RootKind, Vec<u32>), (Vec<u32>, Amount)> = BTreeMap::new();
+        let mut ways: BTreeMap<(RootKind, Vec<u32>), Alike> = BTreeMap::new();
         for &block in list.iter().step_by(every) {
             let size = blocks.get(block).size;
             looked_at.add(size);
             if let Some(way) = tree.way(block) {
-                let kind = first_kind(graph.roots()[way[0] as usize]);
+                let (kind, at) = root(graph, way[0]);
                 let mut stacks: Vec<u32> = way.iter().map(|&b| blocks.get(b).stack).collect();
                 stacks.dedup();
-                ways.entry((kind, stacks)).or_insert((way, Amount::default())).1.add(size);
+                let alike = ways.entry((kind, stacks)).or_default();
+                alike.amount.add(size);
+                alike.roots.insert(at);
+                if alike.first.is_empty() {
+                    (alike.first, alike.at) = (way, at);
+                }
             }
         }
         let mut ways: Vec<_> = ways.into_iter().collect();
-        ways.sort_by_key(|(_, (_, amount))| std::cmp::Reverse(amount.bytes));
-        let told = ways.into_iter().take(TOLD).map(|((root, _), (way, amount))| {
-            let at = graph.root_at(way[0]);
-            Way { root, at, steps: steps(blocks, &way, memory), amount }
+        ways.sort_by_key(|(_, alike)| std::cmp::Reverse(alike.amount.bytes));
+        let told = ways.into_iter().take(TOLD).map(|((root, _), alike)| Way {
+            root,
+            at: alike.at,
+            roots: alike.roots.len() as u64,
+            steps: steps(blocks, &alike.first, memory),
+            amount: alike.amount,
         });
         let ways = told.collect();
         all.push(Retained { stack: finding.stack, all: finding.own, looked_at, ways });
@@ -158,12 +179,10 @@ pub fn retained(
     all
 }
 
-/// Of several kinds of roots the one that says most.
-fn first_kind(roots: RootSet) -> RootKind {
-    let best = [RootKind::Globals, RootKind::Tls, RootKind::Stacks];
-    let all = best.into_iter().chain(RootKind::ALL);
-    // Only pointers to the inside lead to it: what kind they are is not kept.
-    all.into_iter().find(|&kind| roots.has(kind)).unwrap_or(RootKind::Mapped)
+/// What holds the first block of a way, and where that lies.
+fn root(graph: &Graph, block: u32) -> (RootKind, u64) {
+    // Where only pointers to its inside lead to it, what kind they are is not kept.
+    graph.root(block).unwrap_or((RootKind::Mapped, 0))
 }
 
 fn steps(blocks: &Blocks, way: &[u32], memory: &mut impl Memory) -> Vec<Step> {

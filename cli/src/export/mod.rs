@@ -16,13 +16,13 @@ mod crowd;
 mod dhat;
 mod firefox;
 mod flamegraph;
-mod harmless;
+pub mod harmless;
 mod heapprofile;
 mod heaptrack;
 mod joined;
 mod json;
 mod notes;
-mod pprof;
+pub mod pprof;
 #[cfg(test)]
 mod reader_tests;
 mod sample;

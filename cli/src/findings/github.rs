@@ -13,6 +13,10 @@ const ROWS: usize = 50;
 /// Lines that put the leaks beside the source.
 pub fn annotations(findings: &Findings) -> String {
     let mut out = String::new();
+    let broken = findings.no_check.iter().filter(|no_check| !no_check.is_fine);
+    for why in broken.map(|no_check| &no_check.why).chain(&findings.doubts) {
+        let _ = writeln!(out, "::error title=Not checked::{}", data(why));
+    }
     let leaks = findings.leaks.iter().filter(|leak| leak.kind != Kind::Reachable);
     for leak in leaks.take(MOST) {
         let level = if leak.kind == Kind::Possible { "warning" } else { "error" };
@@ -25,7 +29,9 @@ pub fn annotations(findings: &Findings) -> String {
             }
         }
         let stack: Vec<_> = calls.iter().map(ToString::to_string).collect();
-        let message = format!("{}\n{}", leak.headline(), stack.join("\n"));
+        let place = findings.place_of(leak).map(|place| format!(", in {place}"));
+        let place = place.unwrap_or_default();
+        let message = format!("{}{place}\n{}", leak.headline(), stack.join("\n"));
         let _ = writeln!(out, "::{level} {properties}::{}", data(&message));
     }
     out
@@ -39,6 +45,13 @@ fn title(leak: &Leak) -> String {
 pub fn step_summary(findings: &Findings) -> String {
     let lost = findings.told(&[Kind::Direct, Kind::Indirect]);
     let mut out = format!("### Leaks of `{}`\n\n", inline(&findings.program));
+    if let Some(no_check) = &findings.no_check {
+        let _ = writeln!(out, "Not checked: {}", inline(&no_check.why));
+        return out;
+    }
+    for doubt in &findings.doubts {
+        let _ = writeln!(out, "Nothing can be concluded: {}\n", inline(doubt));
+    }
     if findings.leaks.iter().all(|leak| leak.kind == Kind::Reachable) {
         out += "No leaks.\n";
     } else {
@@ -57,12 +70,18 @@ pub fn step_summary(findings: &Findings) -> String {
             );
         }
     }
+    for one in &findings.unchecked {
+        let _ = writeln!(out, "\n`{}` was not checked: {}.", inline(&one.program), plain(&one.why));
+    }
     for breach in &findings.breaches {
         let _ = writeln!(
             out,
             "\n**{}** allows {}, found {}.",
             breach.limit, breach.allowed, breach.found
         );
+    }
+    for line in findings.unjudged.iter().chain(&findings.growth) {
+        let _ = writeln!(out, "\n{}", inline(line));
     }
     out
 }
@@ -71,6 +90,12 @@ pub fn step_summary(findings: &Findings) -> String {
 fn inline(text: &str) -> String {
     let clean = |c: char| if c.is_control() || c == '`' { ' ' } else { c };
     text.chars().map(clean).collect::<String>().replace('|', "\\|")
+}
+
+/// Text that is no Markdown.
+fn plain(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || " ,;:()/-+=%'_".contains(c);
+    text.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect()
 }
 
 fn data(text: &str) -> String {
@@ -106,6 +131,15 @@ mod tests {
         assert!(text.contains("file=a%2Cline=1%3A%3Ax%0A%3A%3Astop,line=42::"), "{text}");
         findings.leaks[0].frames[1].function = "a`b|c\nd".to_owned();
         assert!(step_summary(&findings).contains("`a b\\|c d"), "{}", step_summary(&findings));
+    }
+
+    #[test]
+    fn what_was_not_checked_is_an_error() {
+        let why = "a\nb".to_owned();
+        let no_check = Some(super::super::NoCheck { why, is_fine: false });
+        let found = Findings { no_check, ..Findings::default() };
+        assert_eq!(annotations(&found), "::error title=Not checked::a%0Ab\n");
+        assert!(step_summary(&found).contains("Not checked: a b"));
     }
 
     #[test]

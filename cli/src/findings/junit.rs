@@ -1,60 +1,99 @@
-//! JUnit's XML, which every system of continuous integration shows: one test case a leak, and one
-//! for each limit that was passed by all of them together, or is not about leaks.
+//! JUnit's XML, which every system of continuous integration shows: one test case a leak, with the
+//! program that lost it as its class; one for each program that should have been checked, and one
+//! for each limit that was passed by all leaks together, or is not about leaks.
 
 use std::fmt::Write;
 
-use super::{Findings, Leak, xml::Escaped};
+use super::{Findings, Leak, NoCheck, xml::Escaped};
 use crate::check::Kind;
 
 /// A line of the list of tests.
 struct Case {
+    program: String,
     name: String,
+    outcome: Outcome,
+}
+
+/// How it went.
+enum Outcome {
+    Passed,
     /// What is wrong, and where.
-    failure: Option<(String, String)>,
+    Failed(String, String),
+    /// Why nothing can be said.
+    Broken(String),
+    /// Why nobody had to.
+    Skipped(String),
 }
 
 /// The document.
 pub fn junit(findings: &Findings) -> String {
     let cases = cases(findings);
     let program = Escaped(&findings.program);
-    let failed = cases.iter().filter(|case| case.failure.is_some()).count();
-    let sums = format!("tests=\"{}\" failures=\"{failed}\"", cases.len());
+    let count = |is: fn(&Outcome) -> bool| cases.iter().filter(|case| is(&case.outcome)).count();
+    let failed = count(|outcome| matches!(outcome, Outcome::Failed(..)));
+    let broken = count(|outcome| matches!(outcome, Outcome::Broken(_)));
+    let skipped = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
+    let tests = cases.len();
+    let sums = format!("tests=\"{tests}\" failures=\"{failed}\" errors=\"{broken}\"");
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     // Writing into a string cannot fail.
     let _ = writeln!(out, "<testsuites name=\"heapattach\" {sums}>");
-    let _ = writeln!(out, "  <testsuite name=\"{program}\" {sums} errors=\"0\" skipped=\"0\">");
-    for Case { name, failure } in &cases {
-        let name = Escaped(name);
+    let _ = writeln!(out, "  <testsuite name=\"{program}\" {sums} skipped=\"{skipped}\">");
+    for Case { program, name, outcome } in &cases {
+        let (program, name) = (Escaped(program), Escaped(name));
         let _ = write!(out, "    <testcase classname=\"{program}\" name=\"{name}\"");
-        let _ = match failure {
-            None => writeln!(out, "/>"),
-            Some((what, stack)) => writeln!(
-                out,
-                ">\n      <failure message=\"{}\">{}</failure>\n    </testcase>",
-                Escaped(what),
-                Escaped(stack)
-            ),
+        let (element, what, stack) = match outcome {
+            Outcome::Passed => {
+                out += "/>\n";
+                continue;
+            }
+            Outcome::Failed(what, stack) => ("failure", what, stack.as_str()),
+            Outcome::Broken(why) => ("error", why, ""),
+            Outcome::Skipped(why) => ("skipped", why, ""),
         };
+        let (what, stack) = (Escaped(what), Escaped(stack));
+        let _ = writeln!(
+            out,
+            ">\n      <{element} message=\"{what}\">{stack}</{element}>\n    </testcase>"
+        );
     }
     out += "  </testsuite>\n</testsuites>\n";
     out
 }
 
 fn cases(findings: &Findings) -> Vec<Case> {
+    let program = &findings.program;
+    if let Some(NoCheck { why, is_fine }) = &findings.no_check {
+        let of = if *is_fine { Outcome::Skipped } else { Outcome::Broken };
+        let (program, name) = (program.clone(), "check".to_owned());
+        return vec![Case { program, name, outcome: of(why.clone()) }];
+    }
     let leaks = findings.leaks.iter().filter(|leak| leak.kind != Kind::Reachable);
     let mut cases: Vec<_> = leaks.map(|leak| of_leak(findings, leak)).collect();
     let limits = findings.breaches.iter().filter(|breach| breach.leak.is_none());
     cases.extend(limits.map(|breach| {
         let what = format!("{} allows {}, found {}", breach.limit, breach.allowed, breach.found);
-        Case { name: breach.limit.to_owned(), failure: Some((what, String::new())) }
+        let is_growth = breach.limit.contains("grow");
+        let more = if is_growth { findings.growth.join("\n") } else { String::new() };
+        let (program, name) = (program.clone(), breach.limit.to_owned());
+        Case { program, name, outcome: Outcome::Failed(what, more) }
     }));
-    cases.extend(findings.unjudged.iter().map(|what| Case {
-        name: "--max-growth".to_owned(),
-        failure: Some((what.clone(), String::new())),
+    cases.extend(findings.unchecked.iter().map(|one| Case {
+        program: one.program.clone(),
+        name: "not checked".to_owned(),
+        outcome: Outcome::Broken(one.why.clone()),
+    }));
+    let unclear = findings.unjudged.iter().map(|what| ("growth", what));
+    let unclear = unclear.chain(findings.doubts.iter().map(|what| ("check", what)));
+    cases.extend(unclear.map(|(name, what)| Case {
+        program: program.clone(),
+        name: name.to_owned(),
+        outcome: Outcome::Broken(what.clone()),
     }));
     if cases.is_empty() {
         // A document without a case is taken for a run that never was.
-        cases.push(Case { name: "no leaks".to_owned(), failure: None });
+        let name = "no leaks".to_owned();
+        cases.push(Case { program: program.clone(), name, outcome: Outcome::Passed });
     }
     cases
 }
@@ -63,6 +102,9 @@ fn of_leak(findings: &Findings, leak: &Leak) -> Case {
     let place = leak.cause().map_or("an unknown place", |frame| &frame.function);
     let name = format!("{} at {place} [{}]", leak.kind.title(), leak.key);
     let mut stack = String::new();
+    if let Some(place) = findings.place_of(leak) {
+        let _ = writeln!(stack, "in {place}");
+    }
     for (number, frame) in leak.frames.iter().enumerate() {
         let _ = writeln!(stack, "#{number} {frame}");
     }
@@ -71,7 +113,14 @@ fn of_leak(findings: &Findings, leak: &Leak) -> Case {
         Some(key) => *key == leak.key,
         None => breach.limit == "--max-leak" && leak.kind != Kind::Possible,
     });
-    Case { name, failure: is_failure.then(|| (leak.headline(), stack)) }
+    // Of several programs, the first that lost it.
+    let program = leak.processes.first().and_then(|pid| findings.programs.get(pid));
+    let program = program.unwrap_or(&findings.program).clone();
+    let outcome = match is_failure {
+        true => Outcome::Failed(leak.headline(), stack),
+        false => Outcome::Passed,
+    };
+    Case { program, name, outcome }
 }
 
 #[cfg(test)]
@@ -91,6 +140,32 @@ mod tests {
         assert_eq!(text.matches("<testcase ").count(), 4);
         assert_eq!(text.matches("<failure ").count(), 3);
         assert!(text.contains("#1 insert src/cache file.c:42&#10;"), "{text}");
+    }
+
+    #[test]
+    fn growth_is_a_case_that_says_who_grows() {
+        let mut found = findings();
+        found.growth = vec!["insert grows".to_owned()];
+        found.measured.growing = Some(7.0);
+        let limits = Limits { leak: Some(u64::MAX), no_growing: true, ..Limits::default() };
+        found.breaches = limits.judge(&found);
+        let case = "<testcase classname=\"app\" name=\"--fail-on growing\">";
+        assert!(junit(&found).contains(case), "{}", junit(&found));
+        assert!(junit(&found).contains("found 7\">insert grows</failure>"), "{}", junit(&found));
+    }
+
+    #[test]
+    fn what_was_not_checked_is_no_success() {
+        let mut none = findings();
+        none.leaks.clear();
+        none.doubts.push("3 frees".to_owned());
+        assert!(junit(&none).contains("<error message=\"3 frees\">"), "{}", junit(&none));
+        for (is_fine, element) in [(false, "error"), (true, "skipped")] {
+            none.no_check = Some(NoCheck { why: "no room".to_owned(), is_fine });
+            let text = junit(&none);
+            assert!(text.contains("tests=\"1\" failures=\"0\""), "{text}");
+            assert!(text.contains(&format!("<{element} message=\"no room\">")), "{text}");
+        }
     }
 
     #[test]

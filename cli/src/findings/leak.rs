@@ -43,6 +43,9 @@ pub struct Leak {
     pub frames: Vec<Frame>,
     /// The processes that it was found in.
     pub processes: Vec<i32>,
+    /// What its stack had lost in each of several checks, the last at the end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub course: Vec<Amount>,
 }
 
 impl Leak {
@@ -50,20 +53,26 @@ impl Leak {
     pub fn new(kind: Kind, own: Amount, held: Amount, frames: Vec<Frame>, cause: usize) -> Self {
         let cause = cause.min(frames.len().saturating_sub(1));
         let key = key::of(kind, &frames);
-        Self { kind, own, held, key, cause, frames, processes: Vec::new() }
+        Self { kind, own, held, key, cause, frames, processes: Vec::new(), course: Vec::new() }
     }
 
     /// As it was found in a process.
     pub fn found(finding: &FindingReport, pid: i32) -> Self {
         let frames = finding.frames.iter().map(Frame::from).collect();
         let leak = Self::new(finding.kind, finding.own, finding.held, frames, finding.cause);
-        Self { processes: vec![pid], ..leak }
+        Self { processes: vec![pid], course: finding.course.clone(), ..leak }
     }
 
-    /// Adds what another process lost in the same way.
+    /// Adds what another stack of the same calls lost, or another process.
     pub fn join(&mut self, other: &Self) {
         self.own.merge(other.own);
         self.held.merge(other.held);
+        if self.processes == other.processes && self.course.len() == other.course.len() {
+            self.course.iter_mut().zip(&other.course).for_each(|(sum, more)| sum.merge(*more));
+        } else {
+            // Checks of different processes are made at different times.
+            self.course.clear();
+        }
         for pid in &other.processes {
             if !self.processes.contains(pid) {
                 self.processes.push(*pid);
@@ -74,6 +83,21 @@ impl Leak {
     /// What is lost in all.
     pub fn total(&self) -> Amount {
         self.own.and(self.held)
+    }
+
+    /// How often it grew from one check to the next, and how often it could have, since it was
+    /// first seen.
+    pub fn growth(&self) -> (usize, usize) {
+        let first = self.course.iter().position(|amount| amount.blocks > 0);
+        let seen = &self.course[first.unwrap_or(self.course.len())..];
+        let grew = seen.windows(2).filter(|pair| pair[1].bytes > pair[0].bytes).count();
+        (grew, seen.len().saturating_sub(1))
+    }
+
+    /// Whether it grew from each check to the next, at least twice.
+    pub fn is_growing(&self) -> bool {
+        let (grew, steps) = self.growth();
+        grew >= 2 && grew == steps
     }
 
     /// The call that asked for the memory.

@@ -14,6 +14,8 @@ pub struct Limits {
     pub leak_per_stack: Option<u64>,
     /// Bytes a minute by which the heap may grow.
     pub growth: Option<u64>,
+    /// Whether no stack may make it grow as a leak does.
+    pub no_growing: bool,
     /// Bytes held at once.
     pub peak: Option<u64>,
     /// Bytes held at the end.
@@ -29,8 +31,10 @@ pub struct Limits {
 /// What is held against limits that are not about leaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
-    /// Bytes a minute, where that could be judged.
+    /// Bytes a minute by which the heap is certain to grow, where that could be judged.
     pub growth: Option<f64>,
+    /// The same of the stacks that make it grow as a leak does.
+    pub growing: Option<f64>,
     /// Bytes held at once at most.
     pub peak: u64,
     /// Bytes held at the end.
@@ -58,6 +62,7 @@ impl Default for Limits {
             leak: None,
             leak_per_stack: None,
             growth: None,
+            no_growing: false,
             peak: None,
             live: None,
             allocations: None,
@@ -78,6 +83,8 @@ impl Limits {
             }
         };
         hold("--max-growth", self.growth.map(real), measured.growth.unwrap_or(0.0));
+        let none = self.no_growing.then_some(0.0);
+        hold("--fail-on growing", none, measured.growing.unwrap_or(0.0));
         hold("--max-peak", self.peak.map(real), real(measured.peak));
         hold("--max-live", self.live.map(real), real(measured.live));
         hold("--max-allocs", self.allocations.map(real), real(measured.allocations));
@@ -170,12 +177,23 @@ mod tests {
             allocations: Some(100),
             ..Limits::default()
         };
-        let below = Measured { growth: Some(10.0), peak: 100, live: 100, allocations: 100 };
+        let growing = None;
+        let below =
+            Measured { growth: Some(10.0), growing, peak: 100, live: 100, allocations: 100 };
         assert!(passed(&limits, below).is_empty());
-        let above = Measured { growth: Some(10.1), peak: 101, live: 101, allocations: 101 };
+        let above =
+            Measured { growth: Some(10.1), growing, peak: 101, live: 101, allocations: 101 };
         let all = ["--max-growth", "--max-peak", "--max-live", "--max-allocs"];
         assert_eq!(passed(&limits, above), all);
         assert!(passed(&limits, Measured { growth: None, ..below }).is_empty());
+    }
+
+    #[test]
+    fn a_stack_that_grows_fails_where_none_may() {
+        let limits = Limits { leak: Some(u64::MAX), no_growing: true, ..Limits::default() };
+        let grows = |growing| Measured { growth: Some(9e9), growing, ..Measured::default() };
+        assert_eq!(passed(&limits, grows(Some(1.0))), ["--fail-on growing"]);
+        assert!(passed(&limits, grows(Some(0.0))).is_empty());
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! Pure. Names are printable by the time they come here; each form escapes what it must.
 
 mod baseline;
+mod family;
 mod github;
 mod junit;
 mod key;
@@ -15,6 +16,7 @@ mod leak;
 mod limits;
 mod sarif;
 mod text;
+mod unchecked;
 mod xml;
 
 pub use baseline::Baseline;
@@ -24,10 +26,15 @@ pub use leak::{Frame, Leak};
 pub use limits::{Breach, Limits, Measured};
 pub use sarif::sarif;
 pub use text::{Wanted, text};
+pub use unchecked::{Unchecked, unchecked};
 
-use std::{collections::HashMap, path::Path};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
 
 use serde::Serialize;
+use unchecked::program;
 
 use crate::{
     check::{Amount, Kind},
@@ -60,6 +67,20 @@ pub struct Findings {
     pub known: Amount,
     /// What lets nothing be concluded, a sentence each.
     pub doubts: Vec<String>,
+    /// Programs that should have been checked.
+    pub unchecked: Vec<Unchecked>,
+    /// The program of every process that was checked, by its file name.
+    #[serde(skip)]
+    pub programs: BTreeMap<i32, String>,
+    /// Why nothing was checked, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_check: Option<NoCheck>,
+    /// Whether the heap grows, by process, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub growth: Vec<String>,
+    /// Why it cannot be said of some of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub why_no_growth: Vec<String>,
     /// Limits that nothing can be said of, a sentence each.
     pub unjudged: Vec<String>,
     /// Limits that were passed.
@@ -71,13 +92,24 @@ pub struct Findings {
 impl Findings {
     /// Of all processes that were checked.
     pub fn of(report: &Report) -> Self {
-        let program = report.command.split(' ').next().unwrap_or_default();
-        let program = program.rsplit('/').next().unwrap_or_default().to_owned();
-        let mut all = Self { program, pid: report.pid, ..Self::default() };
+        let mut all = Self {
+            program: program(report),
+            pid: report.pid,
+            unchecked: unchecked(report),
+            programs: checked(report).map(|one| (one.pid, program(one))).collect(),
+            ..Self::default()
+        };
         let mut places: HashMap<(Kind, Vec<String>), usize> = HashMap::new();
         let mut rules: Vec<(bool, Quiet)> = Vec::new();
+        let are_several = checked(report).nth(1).is_some();
         for report in checked(report) {
             let Some(check) = &report.check else { continue };
+            // Of one of several nothing is concluded: that is no doubt about the others.
+            if are_several && !check.doubts.is_empty() {
+                let (pid, program, why) = (report.pid, program(report), check.doubts.join("; "));
+                all.unchecked.push(Unchecked { pid, program, why });
+                continue;
+            }
             all.add(check);
             for quiet in &check.rules {
                 let same = |(_, other): &&mut (bool, Quiet)| {
@@ -101,7 +133,16 @@ impl Findings {
                 }
             }
         }
-        all.leaks.sort_by_key(|leak| (leak.kind, std::cmp::Reverse(leak.total().bytes)));
+        // What grows with each check will be the worst one day.
+        if checked(report).next().is_none() {
+            let why = report.error.as_ref().or(report.why.as_ref());
+            let why = why.map_or("there was nothing to be checked", |why| why);
+            let is_fine = report.outcome == "aside";
+            all.no_check = Some(NoCheck { why: why.to_owned(), is_fine });
+        }
+        all.leaks.sort_by_key(|leak| {
+            (leak.kind, !leak.is_growing(), std::cmp::Reverse(leak.total().bytes))
+        });
         let (used, unused): (Vec<_>, Vec<_>) =
             rules.into_iter().partition(|(_, rule)| rule.amount.blocks > 0);
         all.used = used.into_iter().map(|(_, rule)| rule).collect();
@@ -116,7 +157,14 @@ impl Findings {
         self.suppressed.merge(check.suppressed);
         self.warm.merge(check.warm);
         self.doubts.extend(check.doubts.iter().cloned());
-        let Measured { growth: _, peak, live, allocations } = &mut self.measured;
+        let Measured { growth, growing, peak, live, allocations } = &mut self.measured;
+        if let Some(found) = &check.growth {
+            let rate = if found.is_significant { found.bytes_per_minute.value } else { 0.0 };
+            *growth = Some(growth.unwrap_or(0.0) + rate.max(0.0).round());
+            *growing = Some(growing.unwrap_or(0.0) + found.unexcused().round());
+            self.growth.push(found.text.clone());
+        }
+        self.why_no_growth.extend(check.why_no_growth.iter().cloned());
         *peak = peak.saturating_add(check.heap.peak);
         *live = live.saturating_add(check.heap.live);
         *allocations = allocations.saturating_add(check.heap.allocations);
@@ -140,6 +188,15 @@ impl Findings {
     }
 }
 
+/// Nothing was checked.
+#[derive(Clone, Debug, Serialize)]
+pub struct NoCheck {
+    /// Why.
+    pub why: String,
+    /// Whether that is as it should be: somebody else does it.
+    pub is_fine: bool,
+}
+
 /// A report and those in it, as far as a check was made of them.
 pub fn checked(report: &Report) -> impl Iterator<Item = &Report> {
     std::iter::once(report).chain(&report.processes).filter(|report| report.check.is_some())
@@ -157,9 +214,11 @@ mod tests {
         let frame = FrameReport { function: Some(function.to_owned()), ..FrameReport::default() };
         let finding = FindingReport {
             kind: Kind::Direct,
+            stack: 0,
             own: Amount { bytes, blocks: 1 },
             held: Amount::default(),
             cause: 0,
+            course: Vec::new(),
             frames: vec![frame],
         };
         let quiet = |rule: &str, blocks| Quiet {
@@ -183,6 +242,34 @@ mod tests {
         let told: Vec<_> =
             found.leaks.iter().map(|leak| (leak.own.bytes, leak.processes.clone())).collect();
         assert_eq!(told, [(40, vec![1, 2]), (20, vec![3])]);
+    }
+
+    #[test]
+    fn what_grows_with_each_check_comes_before_what_is_large() {
+        let mut growing = report(1, "f", 10);
+        let large = report(1, "g", 1000).check.unwrap().findings;
+        let check = growing.check.as_mut().unwrap();
+        check.findings.extend(large);
+        let course = |bytes: [u64; 4]| bytes.map(|bytes| Amount { bytes, blocks: bytes }).to_vec();
+        check.findings[0].course = course([0, 2, 5, 10]);
+        check.findings[1].course = course([500, 1000, 1000, 1000]);
+        let found = Findings::of(&growing);
+        let told: Vec<_> = found.leaks.iter().map(|l| (l.own.bytes, l.growth())).collect();
+        assert_eq!(told, [(10, (2, 2)), (1000, (1, 3))]);
+    }
+
+    #[test]
+    fn a_doubt_about_one_process_is_none_about_the_others() {
+        let mut first = report(1, "f", 10);
+        let mut doubtful = report(2, "g", 30);
+        doubtful.check.as_mut().unwrap().doubts = vec!["3 frees".to_owned()];
+        first.processes = vec![doubtful];
+        let found = Findings::of(&first);
+        assert_eq!((found.doubts.len(), found.leaks.len()), (0, 1));
+        assert_eq!((found.unchecked[0].pid, &*found.unchecked[0].why), (2, "3 frees"));
+        first.processes.clear();
+        first.check.as_mut().unwrap().doubts = vec!["3 frees".to_owned()];
+        assert_eq!(Findings::of(&first).doubts, ["3 frees"]);
     }
 
     #[test]

@@ -8,10 +8,18 @@ use crate::check::Kind;
 /// Where the format is described.
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
+/// The rule that is not about a leak.
+const GROWTH: &str = "heap/growth";
+
 /// The document.
 pub fn sarif(findings: &Findings) -> String {
     let leaks = findings.leaks.iter().filter(|leak| leak.kind != Kind::Reachable);
-    let results: Vec<_> = leaks.map(result).collect();
+    let mut results: Vec<_> = leaks.map(result).collect();
+    results.extend(growth(findings));
+    let rules = Kind::ALL[..3].iter().map(|&kind| rule(kind)).chain([json!({
+        "id": GROWTH,
+        "shortDescription": { "text": "A heap that grows" },
+    })]);
     let document = json!({
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -19,13 +27,36 @@ pub fn sarif(findings: &Findings) -> String {
             "tool": { "driver": {
                 "name": "heapattach",
                 "semanticVersion": env!("CARGO_PKG_VERSION"),
-                "rules": Kind::ALL[..3].iter().map(|&kind| rule(kind)).collect::<Vec<_>>(),
+                "rules": rules.collect::<Vec<_>>(),
             }},
             "columnKind": "unicodeCodePoints",
+            "invocations": [invocation(findings)],
             "results": results,
         }],
     });
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+}
+
+/// Whether a check came about.
+fn invocation(findings: &Findings) -> Value {
+    let broken = findings.no_check.iter().filter(|no_check| !no_check.is_fine);
+    let broken: Vec<&String> = broken.map(|no_check| &no_check.why).collect();
+    let why: Vec<&String> = broken.into_iter().chain(&findings.doubts).collect();
+    let level = if why.is_empty() { "note" } else { "error" };
+    let fine = findings.no_check.iter().filter(|no_check| no_check.is_fine);
+    let told = why.iter().copied().chain(fine.map(|no_check| &no_check.why));
+    let told: Vec<_> =
+        told.map(|text| json!({ "level": level, "message": { "text": text } })).collect();
+    json!({ "executionSuccessful": why.is_empty(), "toolExecutionNotifications": told })
+}
+
+/// That the heap grows, if it may not.
+fn growth(findings: &Findings) -> Option<Value> {
+    let breach = findings.breaches.iter().find(|breach| breach.limit.contains("grow"))?;
+    let text = findings.growth.join(" ");
+    let text =
+        format!("{} allows {}, found {}. {text}", breach.limit, breach.allowed, breach.found);
+    Some(json!({ "ruleId": GROWTH, "level": "error", "message": { "text": text } }))
 }
 
 fn rule(kind: Kind) -> Value {
@@ -122,6 +153,30 @@ mod tests {
         let rules = document["runs"][0]["tool"]["driver"]["rules"].as_array().unwrap();
         let known: Vec<_> = rules.iter().map(|rule| rule["id"].clone()).collect();
         assert!(results.iter().all(|result| known.contains(&result["ruleId"])));
+    }
+
+    #[test]
+    fn what_was_not_checked_is_told() {
+        let of = |found: &Findings| -> Value { serde_json::from_str(&sarif(found)).unwrap() };
+        let mut found = findings();
+        let invocation = |found: &Findings| of(found)["runs"][0]["invocations"][0].clone();
+        assert_eq!(invocation(&found)["executionSuccessful"], true);
+        found.no_check = Some(super::super::NoCheck { why: "no room".to_owned(), is_fine: false });
+        let told = invocation(&found);
+        assert_eq!(told["executionSuccessful"], false);
+        assert_eq!(told["toolExecutionNotifications"][0]["message"]["text"], "no room");
+    }
+
+    #[test]
+    fn growth_that_may_not_be_is_a_result() {
+        let mut found = findings();
+        found.growth = vec!["insert grows".to_owned()];
+        assert!(!sarif(&found).contains("insert grows"), "nobody limited it");
+        found.measured.growth = Some(7.0);
+        let limits = super::super::Limits { growth: Some(5), ..Default::default() };
+        found.breaches = limits.judge(&found);
+        let told = "--max-growth allows 5, found 7. insert grows";
+        assert!(sarif(&found).contains(told), "{}", sarif(&found));
     }
 
     #[test]

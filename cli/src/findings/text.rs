@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Findings, Leak, checked};
+use super::{Findings, Leak, checked, family};
 use crate::{
     check::{Amount, Kind},
     check_report::{CheckReport, Quiet},
@@ -18,6 +18,9 @@ const LEAKS: usize = 50;
 /// Calls of each.
 const CALLS: usize = 32;
 
+/// Checks whose sums are told of each.
+const STEPS: usize = 12;
+
 /// What is told besides.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
@@ -31,16 +34,18 @@ pub struct Wanted {
 pub fn text(findings: &Findings, report: &Report, wanted: Wanted) -> String {
     let mut out = String::new();
     let has_leak = findings.leaks.iter().any(|leak| leak.kind != Kind::Reachable);
+    let is_whole = findings.unchecked.is_empty();
     // Writing into a string cannot fail.
     let _ = writeln!(out, "{RULE}");
     let pid = findings.pid;
     let _ = if has_leak {
         writeln!(out, "=={pid}==ERROR: heapattach: detected memory leaks")
     } else {
-        writeln!(out, "=={pid}==heapattach: no leaks")
+        let of = if is_whole { "" } else { " in what was checked" };
+        writeln!(out, "=={pid}==heapattach: no leaks{of}")
     };
     for leak in findings.leaks.iter().take(LEAKS) {
-        write_leak(&mut out, leak);
+        write_leak(&mut out, leak, findings.place_of(leak));
     }
     let more = findings.leaks.len().saturating_sub(LEAKS);
     if more > 0 {
@@ -48,11 +53,8 @@ pub fn text(findings: &Findings, report: &Report, wanted: Wanted) -> String {
     }
     write_rules(&mut out, findings, wanted);
     out.push('\n');
-    for report in checked(report) {
-        if let Some(check) = &report.check {
-            write_check(&mut out, report, check);
-        }
-    }
+    write_processes(&mut out, report);
+    family::write_unchecked(&mut out, &findings.unchecked);
     for breach in &findings.breaches {
         let of = breach.leak.as_ref().map(|key| format!(" by leak {key}")).unwrap_or_default();
         let (allowed, found) = (breach.allowed, breach.found);
@@ -65,8 +67,40 @@ pub fn text(findings: &Findings, report: &Report, wanted: Wanted) -> String {
     out
 }
 
-fn write_leak(out: &mut String, leak: &Leak) {
-    let _ = writeln!(out, "\n{} allocated from:", leak.headline());
+/// One in full; of several, those that there is something to be said of.
+fn write_processes(out: &mut String, report: &Report) {
+    let all = checked(report).filter_map(|report| Some((report, report.check.as_ref()?)));
+    let all: Vec<_> = all.collect();
+    let is_alone = all.len() == 1;
+    let told = all.into_iter().filter(|(_, check)| is_alone || !family::is_clean(check));
+    let told: Vec<_> = told.collect();
+    for (report, check) in told.iter().take(family::LISTED) {
+        write_check(out, report, check);
+    }
+    let more = told.len().saturating_sub(family::LISTED);
+    if more > 0 {
+        let _ = writeln!(out, "          and {more} more (--json has them)");
+    }
+    if !is_alone {
+        family::write_clean(out, report);
+    }
+    family::write_left_out(out, report);
+}
+
+fn write_leak(out: &mut String, leak: &Leak, place: Option<String>) {
+    let place = place.map(|place| format!(", in {place},")).unwrap_or_default();
+    let _ = writeln!(out, "\n{}{place} allocated from:", leak.headline());
+    if leak.course.len() > 1 {
+        let from = leak.course.len().saturating_sub(STEPS);
+        let before = if from > 0 { "... " } else { "" };
+        let told: Vec<_> = leak.course[from..].iter().map(|sum| sum.bytes.to_string()).collect();
+        let (grew, steps) = leak.growth();
+        let _ = writeln!(
+            out,
+            "    (by check: {before}{} byte(s); grew in {grew} of {steps} steps)",
+            told.join(" ")
+        );
+    }
     for (number, frame) in leak.frames.iter().take(CALLS).enumerate() {
         let _ = writeln!(out, "    #{number} {:#x} in {frame}", frame.offset);
     }
@@ -120,13 +154,23 @@ fn write_check(out: &mut String, report: &Report, check: &CheckReport) {
     let when = match check.at.as_str() {
         "exit" => "at its end",
         "exit-start" => "when it began to end",
+        "exec" => "when it asked to become another program",
         "signal" => "at the signal",
         "time" => "when its time was over",
+        "round" => "for the last time before it was gone",
         _ => "when asked for",
     };
     let _ = writeln!(out, "CHECKED   {} ({}), {when}", report.pid, report.command);
     for site in &check.retained {
         let _ = writeln!(out, "{}", site.text());
+    }
+    let from = check.rounds.len().saturating_sub(STEPS);
+    for round in &check.rounds[from..] {
+        let _ = writeln!(out, "CHECK     {}", round.text());
+    }
+    for mark in &check.marks {
+        let at = time(std::time::Duration::from_millis(mark.at_ms));
+        let _ = writeln!(out, "MARK      {at}: {}", mark.why);
     }
     for (module, amount) in &check.modules {
         let _ = writeln!(out, "LOST BY   {module}: {}", told(*amount));
@@ -154,6 +198,12 @@ fn write_check(out: &mut String, report: &Report, check: &CheckReport) {
         bytes(look.bytes),
         took(look.took_us)
     );
+    if let Some(growth) = &check.growth {
+        let _ = writeln!(out, "GROWTH    {}", growth.text);
+    }
+    if let Some(why) = &check.why_no_growth {
+        let _ = writeln!(out, "GROWTH    cannot be judged: {why}");
+    }
     if let Some(why) = &look.why {
         let _ = writeln!(out, "          {why}");
     }
@@ -192,7 +242,10 @@ fn summary(findings: &Findings) -> String {
             possible.bytes, possible.blocks
         );
     }
-    line + ".\n"
+    match findings.unchecked.len() {
+        0 => line + ".\n",
+        many => line + &format!("; not all was checked ({many} UNCHECKED).\n"),
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ use crate::{
     site_report::Range,
 };
 
+/// Reasons not to call it a leak that are only that it was not looked at for longer.
+const TIME: [Excuse; 2] = [Excuse::Short, Excuse::Young];
+
 /// Stacks that are told of.
 const STACKS: usize = 5;
 const MINUTE: f64 = 60.0;
@@ -87,6 +90,18 @@ impl Growth {
         };
         growth.text = growth.sentences(&found).join(" ");
         Some(growth)
+    }
+
+    /// Bytes a minute by which sizes grow whose stacks grow as a leak does: of those that nothing
+    /// excuses but time.
+    pub fn unexcused(&self) -> f64 {
+        let is_unexcused = |stack: &&GrowingStack| match stack.kind {
+            Kind::Leaking => true,
+            Kind::Growing => TIME.into_iter().any(|time| stack.excuse == because(time)),
+            _ => false,
+        };
+        let rates = self.stacks.iter().filter(is_unexcused);
+        rates.map(|stack| stack.bytes_per_minute.value).fold(0.0, f64::max)
     }
 
     fn sentences(&self, found: &Finding) -> Vec<String> {
@@ -262,6 +277,7 @@ mod tests {
         let mut young = leaking();
         young.about.up_ms = 1000;
         assert!(growth(&young).text.contains("too young"), "{}", growth(&young).text);
+        assert!(growth(&young).unexcused() > 0.0);
         let mut short = leaking();
         short.about.lasted_ms /= 64;
         short.course.bounds_ms.iter_mut().for_each(|bound| *bound /= 64);

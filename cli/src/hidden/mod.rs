@@ -3,7 +3,7 @@
 //! A report that leads with `operator new` helps nobody. No frame is taken out of a stack here: only
 //! which of them *caused* the allocation is told.
 
-mod glob;
+pub mod glob;
 mod path;
 #[rustfmt::skip]
 mod rules;

@@ -12,7 +12,7 @@ use heapattach_injector::{
     session::Session,
 };
 
-use crate::recorder::Recorder;
+use crate::census::Census;
 
 /// What of the C library hardly anybody calls, and never through a pointer.
 const RARE: [&str; 3] = ["valloc", "pvalloc", "cfree"];
@@ -29,18 +29,14 @@ pub fn is_sure(hook: &ActiveHook) -> bool {
 }
 
 /// The ranges, ascending; no two overlap.
-pub fn ranges(session: &Session<'_>, recorder: &Recorder) -> Vec<Range<u64>> {
+pub fn ranges(session: &Session<'_>, census: &Census) -> Vec<Range<u64>> {
     let text = session.target().process.read("maps").unwrap_or_default();
     let maps = maps::parse(&text).unwrap_or_default();
     let code: Vec<Range<u64>> =
         allocators(session).into_iter().flat_map(|link| code(&maps, link)).collect();
     let is_theirs = |at: u64| code.iter().any(|range| range.contains(&at));
-    let ranges = recorder.profile().live_ranges().filter(|(_, stack)| {
-        let stack = recorder.records.stack(*stack);
-        let caller = stack.and_then(|stack| stack.frames.first());
-        caller.is_some_and(|at| is_theirs(at.get()))
-    });
-    ranges.map(|(range, _)| range).collect()
+    let ranges = census.ranges.iter().filter(|(_, caller)| caller.is_some_and(is_theirs));
+    ranges.map(|(range, _)| range.clone()).collect()
 }
 
 /// Libraries that define functions which hand out blocks, and none which map pages.

@@ -1,36 +1,39 @@
 //! From what was seen to the report.
 
-use heapattach_injector::{counts::Lost, session::Session};
+use heapattach_injector::counts::Lost;
 
 use crate::{
-    check_report::CheckReport, exit::Exit, hidden::Hidden, recorder::Recorder, report::Report,
-    retained_report,
+    census::Census, check_report::CheckReport, exit::Exit, hidden::Hidden, report::Report, retained,
 };
 
-use super::{Inspection, end::End, sight::Seen};
+use super::{
+    Inspection,
+    sight::{Seen, lock},
+    tally::Tally,
+};
 
 impl Inspection<'_> {
-    /// Writes down what was found.
+    /// Writes down what was found at the moment that is called `at`.
     pub(super) fn conclude(
         &mut self,
-        session: &Session<'_>,
-        end: End,
-        recorder: &Recorder,
+        at: &str,
         seen: Seen,
+        tally: Tally,
         lost: Lost,
         report: &mut Report,
     ) {
         let hidden = Hidden::new(&self.args.hooks.hide_frames);
-        let mut check =
-            CheckReport::of(&seen.checked, recorder, &mut self.symbols, &hidden, &self.args.told());
+        let census = &seen.census;
+        let symbols = &mut *lock(&self.symbols);
+        let mut check = CheckReport::of(&seen.checked, census, symbols, &hidden, &self.args.told());
         seen.hush.tell(seen.checked.quiet, &mut check);
         check.notes.append(&mut self.notes);
-        check.at = end.name().to_owned();
-        check.is_complete = self.is_complete(session);
+        check.at = at.to_owned();
+        check.is_complete = seen.is_complete;
         check.look = seen.look;
         check.blind = seen.scene.blind;
         check.doubts.extend(seen.doubts);
-        check.doubts.extend(missing(recorder, lost));
+        check.doubts.extend(missing(census, Some(lost)));
         if seen.scene.unread_threads > 0 {
             let many = seen.scene.unread_threads;
             check.doubts.push(format!("the vector registers of {many} threads could not be read"));
@@ -40,10 +43,12 @@ impl Inspection<'_> {
             check.blind.push(format!("{many} pages could not be read"));
         }
         if let Some(wanted) = &self.args.retained_by {
-            let names = (&mut self.symbols, &hidden);
-            check.retained = retained_report::of(&seen.checked.retained, wanted, recorder, names);
+            let names = (&mut *symbols, &hidden);
+            check.retained =
+                retained::of(&seen.checked.retained, wanted, census, &seen.holders, names);
         }
-        report.missing_symbols = self.symbols.missing();
+        tally.tell(&mut check);
+        report.missing_symbols = symbols.missing();
         if report.target == "altered" {
             report.status = Exit::Left.code();
         }
@@ -52,12 +57,13 @@ impl Inspection<'_> {
 }
 
 /// What records are missing, in words.
-fn missing(recorder: &Recorder, lost: Lost) -> Vec<String> {
-    let odd = recorder.profile().oddities();
+pub(super) fn missing(census: &Census, lost: Option<Lost>) -> Vec<String> {
+    let odd = census.oddities;
+    let lost = lost.unwrap_or_default();
     let numbers = [
         (lost.blocks, "blocks were not recorded: their rings were full"),
         (lost.frees, "frees were not recorded: their rings were full"),
-        (recorder.records.torn(), "records were never finished"),
+        (census.torn, "records were never finished"),
         (odd.missed_frees, "frees were missed"),
         (odd.blocks_beyond_limit, "blocks found no room"),
     ];

@@ -7,6 +7,8 @@ pub enum End {
     Ends,
     /// It begins to end.
     Begins,
+    /// It asks to become another program.
+    Becomes,
     /// The signal came.
     Signalled,
     /// As long as asked for.
@@ -25,9 +27,12 @@ impl End {
         match self {
             Self::Ends => "exit",
             Self::Begins => "exit-start",
+            Self::Becomes => "exec",
             Self::Signalled => "signal",
             Self::Over => "time",
-            Self::Asked | Self::Execed | Self::Gone => "asked",
+            Self::Asked => "asked",
+            // Something else came before the last check.
+            Self::Execed | Self::Gone => "round",
         }
     }
 
@@ -35,7 +40,7 @@ impl End {
     pub(super) fn outcome(self) -> &'static str {
         match self {
             Self::Ends | Self::Begins | Self::Gone => "exited",
-            Self::Execed => "execed",
+            Self::Execed | Self::Becomes => "execed",
             Self::Signalled | Self::Over | Self::Asked => "detached",
         }
     }

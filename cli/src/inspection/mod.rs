@@ -1,25 +1,40 @@
 //! A check in the tracing process: every block is recorded from the attach on, and at the moment
 //! that was asked for the target stands still, everything recorded is taken in, and its memory is
-//! looked through.
+//! looked through. Before that, moments of it may be looked through while it goes on.
 //!
 //! ```text
 //! watch -> end -> sight -> conclusion
+//!   +-> rounds -> sight -> tally --^
 //! ```
 
 mod books;
 mod conclusion;
 mod end;
+mod gauge;
+mod mail;
+mod reading;
+mod rounds;
 mod sight;
+mod tally;
 mod watch;
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::{Arc, Mutex, atomic::AtomicBool},
     thread,
 };
 
 use heapattach_injector::{
-    asked::Asked, attach::Options, constant, keeper::Keeper, loader::Loader, own_checker,
-    proc::maps, python::Wish, session::Session, target::Target,
+    asked::Asked,
+    attach::Options,
+    constant,
+    keeper::{Attendant, Event},
+    loader::Loader,
+    mailbox::Service,
+    own_checker,
+    proc::maps,
+    python::Wish,
+    session::Session,
+    target::Target,
 };
 
 use crate::{
@@ -37,6 +52,12 @@ use crate::{
 };
 
 pub use end::End;
+use gauge::Gauge;
+use mail::Mail;
+use reading::Reading;
+use rounds::Rounds;
+use sight::lock;
+use watch::Beside;
 
 /// Room for records: as every block is recorded, there are many.
 const RING_BITS: u32 = 15;
@@ -63,6 +84,7 @@ pub fn options(args: &CheckArgs) -> Options {
         python: Wish::Auto,
         loader: Loader::Map,
         force: false,
+        service: Service::Checks,
     }
 }
 
@@ -70,21 +92,33 @@ pub fn options(args: &CheckArgs) -> Options {
 #[derive(Debug)]
 pub struct Inspection<'a> {
     args: &'a CheckArgs,
+    /// Whether the program is seen from its first block on.
+    is_from_start: bool,
     rules: Suppressions,
     /// What is to be said besides.
     notes: Vec<String>,
-    symbols: Symbols,
+    /// Whoever looks wants names, too.
+    symbols: Arc<Mutex<Symbols>>,
     /// How often modules came or went when they were last noted.
     changes: u64,
 }
 
 impl<'a> Inspection<'a> {
     /// Notes what the target has of names, and of rules of its own.
-    pub fn new(args: &'a CheckArgs, rules: &Suppressions, target: &Target) -> Self {
+    pub fn new(
+        args: &'a CheckArgs,
+        rules: &Suppressions,
+        target: &Target,
+        is_from_start: bool,
+    ) -> Self {
         let rules = rules.clone();
-        let (symbols, notes) = (Symbols::new(), Vec::new());
-        let mut inspection = Self { args, rules, notes, symbols, changes: 0 };
-        inspection.symbols.ask_servers();
+        let (mut symbols, notes) = (Symbols::new(), Vec::new());
+        symbols.ask_servers();
+        if args.retained_by.is_some() {
+            symbols.with_variables();
+        }
+        let symbols = Arc::new(Mutex::new(symbols));
+        let mut inspection = Self { args, is_from_start, rules, notes, symbols, changes: 0 };
         inspection.note(target);
         if !args.quiet.no_embedded_suppressions {
             inspection.ask_target(target);
@@ -106,41 +140,77 @@ impl<'a> Inspection<'a> {
         }
     }
 
-    fn note(&mut self, target: &Target) {
+    fn note(&self, target: &Target) {
         let text = target.process.read("maps").unwrap_or_default();
         if let Ok(maps) = maps::parse(&text) {
-            self.symbols.note(&target.process, &maps);
+            lock(&self.symbols).note(&target.process, &maps);
         }
     }
 
     /// From the attach to the report.
-    pub fn run(
+    pub fn run<'t>(
         &mut self,
         line: &mut Line,
-        session: &mut Session<'_>,
-        mut keeper: Option<Keeper<'_>>,
+        session: &mut Session<'t>,
+        mut keeper: Option<Box<dyn Attendant<'t> + 't>>,
         report: &mut Report,
     ) -> Option<End> {
         let target = session.target();
         let records = session.stream.take_records()?;
         let desk = Desk::default();
-        let recorder = Recorder::new(records, true, Clock::start(), None, false);
+        let clock = Clock::start();
+        let begun = match self.args.asks_for_growth() {
+            true => Gauge::begin(self, session, report, &desk, clock).map(Some),
+            false => Ok(None),
+        };
+        let (begun, why_no_growth) = match begun {
+            Ok(begun) => (begun, None),
+            Err(error) => (None, Some(format!("what happens cannot be written down: {error}"))),
+        };
+        let (mut gauge, scribe) = begun.unzip();
+        let recorder = Recorder::new(records, true, clock, scribe, true);
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
+        let mut mail = Mail::default();
         thread::scope(|scope| {
-            // The reader ends whatever becomes of us: the scope waits for it.
-            let _over = Over(&is_over);
-            let read = || recorder.follow(memory, &desk, &is_over);
-            let reading = thread::Builder::new().spawn_scoped(scope, read).ok()?;
-            let end = self.watch(line, session, &desk, keeper.as_mut());
+            // It ends whatever becomes of us: the scope waits for it.
+            let reading = Reading::begin(scope, recorder, memory, &desk, &is_over)?;
+            let mut rounds = Rounds::new(scope, clock, self.args.every, self.args.warmup);
+            let mut beside = Beside {
+                desk: &desk,
+                reading: &reading,
+                rounds: &mut rounds,
+                gauge: &mut gauge,
+                mail: &mut mail,
+            };
+            let mut end = self.watch(line, session, &mut beside, keeper.as_deref_mut());
+            let counted = clock.elapsed();
+            mail.look(session, counted);
+            gauge.iter().for_each(|gauge| gauge.end(session));
+            rounds.end(session, end, line);
             self.follow(session);
-            let finish_reading = || {
-                is_over.store(true, Relaxed);
-                reading.join().ok()
-            };
             let found = match end {
-                End::Execed | End::Gone => None,
-                _ => Some(self.look(session, keeper.as_ref(), end, finish_reading)),
+                // What was seen last is what is known.
+                End::Execed | End::Gone => reading.pause().zip(rounds.take_last()).map(Ok),
+                _ => {
+                    let (keeper, known) = (keeper.as_deref(), rounds.known());
+                    let heard = mail.heard(session, clock.elapsed());
+                    let said = (known, heard);
+                    let found = self.look(session, keeper, end, said, || reading.pause());
+                    found.iter().for_each(|(_, seen)| rounds.add_last(seen));
+                    Some(found)
+                }
             };
+            // It may have become another program just when it was to be looked at.
+            let has_execed =
+                |keeper: &mut (dyn Attendant<'_> + '_)| keeper.attend() == Some(Event::Execs);
+            let found = match found {
+                Some(Err(_)) if keeper.as_deref_mut().is_some_and(has_execed) => {
+                    end = End::Execed;
+                    reading.pause().zip(rounds.take_last()).map(Ok)
+                }
+                found => found,
+            };
+            let tally = std::mem::take(&mut rounds.tally);
             let blind = blind_spots(session);
             let counts = session.stream.counts(memory).unwrap_or_default();
             // What ends takes everything of ours along.
@@ -164,21 +234,19 @@ impl<'a> Inspection<'a> {
                     report.error = Some(error);
                     report.status = report.status.max(Exit::Failed.code());
                 }
-                Some(Ok((recorder, seen))) => {
-                    self.conclude(session, end, &recorder, seen, counts.lost, report);
+                Some(Ok((mut recorder, seen))) => {
+                    self.conclude(end.name(), seen, tally, counts.lost, report);
+                    if let Some(check) = &mut report.check {
+                        mail.tell(&session.mailboxes, check);
+                        check.why_no_growth = why_no_growth;
+                        gauge.into_iter().for_each(|gauge| {
+                            gauge.tell(&mut recorder, counted, &mut lock(&self.symbols), check);
+                        });
+                    }
                 }
             }
             Some(end)
         })
-    }
-}
-
-/// Says at its end that a session is over.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
     }
 }
 

@@ -4,43 +4,58 @@ use std::time::{Duration, Instant};
 
 use heapattach_injector::{
     heartbeat,
-    keeper::{Event, Keeper},
+    keeper::{Attendant, Event},
     session::{Session, Watch},
 };
 
 use crate::{
+    args::Moment,
     desk::Desk,
     line::{Heard, Line},
 };
 
-use super::{Inspection, end::End};
+use super::{Inspection, end::End, gauge::Gauge, mail::Mail, reading::Reading, rounds::Rounds};
 
 /// The link map is looked at so often.
 const WATCH: Duration = Duration::from_millis(40);
 /// How often new threads are looked for.
 const THREADS: Duration = Duration::from_millis(20);
 
-impl Inspection<'_> {
+/// What goes on beside.
+pub(super) struct Beside<'b, 'c, 'scope, 'env, 't> {
+    pub(super) desk: &'b Desk,
+    pub(super) reading: &'b Reading<'c>,
+    pub(super) rounds: &'b mut Rounds<'scope, 'env, 't>,
+    pub(super) gauge: &'b mut Option<Gauge<'c>>,
+    pub(super) mail: &'b mut Mail,
+}
+
+impl<'a> Inspection<'a> {
     /// Watches until the moment has come.
-    pub(super) fn watch(
+    pub(super) fn watch<'t: 'scope, 'scope>(
         &mut self,
         line: &mut Line,
-        session: &mut Session<'_>,
-        desk: &Desk,
-        mut keeper: Option<&mut Keeper<'_>>,
-    ) -> End {
+        session: &mut Session<'t>,
+        beside: &mut Beside<'_, '_, 'scope, '_, 't>,
+        mut keeper: Option<&mut (dyn Attendant<'t> + 't)>,
+    ) -> End
+    where
+        'a: 'scope,
+    {
+        let Beside { desk, reading, rounds, gauge, mail } = beside;
         let target = session.target();
         let began = Instant::now();
         let deadline = self.args.duration.map(|duration| began + duration);
         let (mut next_look, mut next_beat, mut next_threads) = (began, began, began);
         loop {
             if let Some(keeper) = &mut keeper {
-                target.waiter.clear();
                 match keeper.attend() {
                     Some(Event::Ends) => return End::Ends,
                     Some(Event::Execs) => return End::Execed,
                     Some(Event::Signalled) => return End::Signalled,
+                    Some(Event::Reached) if self.args.at == Moment::Exec => return End::Becomes,
                     Some(Event::Reached) => return End::Begins,
+                    Some(Event::Gone) => return End::Gone,
                     None => {}
                 }
             }
@@ -62,15 +77,25 @@ impl Inspection<'_> {
                 let writers = session.stream.writers(&target.memory);
                 desk.roster.look(&target.process, &target.memory, &writers, false);
                 session.stream.place_stacks(&target.process, &target.memory);
+                mail.look(session, rounds.elapsed());
                 next_threads = Instant::now() + THREADS;
             }
             if now >= next_beat {
                 session.beat();
                 next_beat = now + heartbeat::PERIOD;
             }
-            let next = [next_look, next_beat, next_threads].into_iter().chain(deadline).min();
+            rounds.look(self, session, (reading, mail), line);
+            if let Some(gauge) = gauge {
+                gauge.look(session);
+            }
+            let next = [next_look, next_beat, next_threads].into_iter().chain(deadline);
+            let next = next.chain(rounds.next()).chain(gauge.as_ref().map(Gauge::next)).min();
             let time = next.unwrap_or(now).saturating_duration_since(Instant::now());
-            match line.listen_beside(target, keeper.is_some(), time) {
+            let heard = match keeper.as_ref().and_then(|keeper| keeper.changes()) {
+                Some(changes) => line.listen_beside(changes, time),
+                None => line.listen(target, time),
+            };
+            match heard {
                 Some(Heard::Detach | Heard::Gone) => return End::Asked,
                 Some(Heard::Mark) | None => {}
             }
@@ -79,7 +104,9 @@ impl Inspection<'_> {
 
     /// Notes new modules, for their symbols.
     pub(super) fn follow(&mut self, session: &Session<'_>) {
-        if session.changes != self.changes {
+        let is_busy = || self.symbols.try_lock().is_err();
+        // Nobody waits for a look at names that somebody else is just reading.
+        if session.changes != self.changes && !is_busy() {
             self.changes = session.changes;
             self.note(session.target());
         }

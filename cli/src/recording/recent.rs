@@ -1,6 +1,8 @@
 //! The last blocks that were handed out, in their order: many are given back in the same order, or
 //! in the opposite one.
 
+use std::collections::VecDeque;
+
 /// So many, as a power of two.
 const BITS: u32 = 17;
 const MASK: usize = (1 << BITS) - 1;
@@ -25,6 +27,9 @@ pub struct Known {
 #[derive(Debug)]
 pub struct Recent {
     blocks: Vec<Known>,
+    /// Every time at which some were handed out, and the number of the first of these: there are
+    /// few, where there are many blocks.
+    times: VecDeque<(u32, u32)>,
     next: u32,
     /// The last that was given back.
     freed: u32,
@@ -47,7 +52,8 @@ impl Side {
 impl Default for Recent {
     fn default() -> Self {
         let gone = Known { is_gone: true, ..Known::default() };
-        Self { blocks: vec![gone; 1 << BITS], next: 0, freed: 0 }
+        let (blocks, times) = (vec![gone; 1 << BITS], VecDeque::new());
+        Self { blocks, times, next: 0, freed: 0 }
     }
 }
 
@@ -57,7 +63,19 @@ impl Recent {
         let number = self.next;
         self.blocks[number as usize & MASK] = Known { row, size, birth, is_gone: false };
         self.next = number.wrapping_add(1);
+        if self.times.back().is_none_or(|&(last, _)| last != birth) {
+            self.times.push_back((birth, number));
+        }
+        // The oldest may have been handed out before the first that is still known.
+        while self.times.get(1).is_some_and(|&(_, second)| self.is_beyond(second)) {
+            self.times.pop_front();
+        }
         number
+    }
+
+    /// Whether all blocks before this number are forgotten.
+    fn is_beyond(&self, number: u32) -> bool {
+        self.next.wrapping_sub(number) >= 1 << BITS
     }
 
     /// Takes one away.
@@ -93,16 +111,11 @@ impl Recent {
         let first = self.next.wrapping_sub(held);
         let now = self.get(self.next.wrapping_sub(1))?.birth;
         let age = |birth: u32| now.wrapping_sub(birth);
-        let (mut low, mut high) = (0, held);
-        while low < high {
-            let middle = low.midpoint(high);
-            if age(self.get(first.wrapping_add(middle))?.birth) > age(birth) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        let likely = (low..held.min(low + SEARCHED)).map(|at| first.wrapping_add(at));
+        let time = self.times.partition_point(|&(time, _)| age(time) > age(birth));
+        let &(_, from) = self.times.get(time)?;
+        // Of the oldest time some may be forgotten.
+        let low = from.wrapping_sub(first).cast_signed().max(0).cast_unsigned();
+        let likely = (low..held.min(low.saturating_add(SEARCHED))).map(|at| first.wrapping_add(at));
         let same_time = likely.map_while(|number| {
             self.get(number).filter(|block| block.birth == birth).map(|block| (number, block))
         });
@@ -118,6 +131,32 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The number that a look at all blocks finds: of this time, among the first of it.
+    fn by_all(recent: &Recent, wanted: Known) -> Option<u32> {
+        let held = recent.next.min(1 << BITS);
+        let all = (0..held).map(|at| recent.next.wrapping_sub(held).wrapping_add(at));
+        let of_time = all.filter(|&number| recent.get(number).unwrap().birth == wanted.birth);
+        of_time.take(SEARCHED as usize).find(|&number| recent.get(number) == Some(wanted))
+    }
+
+    #[test]
+    fn a_block_is_found_by_its_time_also_when_others_are_forgotten() {
+        let mut recent = Recent::default();
+        // So many that half of them are forgotten, with times that some have and some have not.
+        for at in 0..1_u32 << (BITS + 1) {
+            recent.put(at % 7, 16, at / 1000 * 3);
+        }
+        let last = ((1 << (BITS + 1)) - 1) / 1000 * 3;
+        let mut found = 0;
+        for birth in (0..=last + 3).rev().take(600) {
+            let wanted = Known { row: 5, size: 16, birth, is_gone: false };
+            let number = recent.find(5, 16, birth);
+            assert_eq!(number, by_all(&recent, wanted), "{birth}");
+            found += usize::from(number.is_some());
+        }
+        assert!(found > 100, "{found}");
+    }
 
     #[test]
     fn what_is_given_back_in_order_has_a_neighbour_next() {

@@ -2,7 +2,7 @@
 //! process, whose only pointer is encoded, or in a place nobody can look.
 
 /// Patterns, each with what it keeps quiet.
-pub const LEAKS: [&str; 7] = [
+pub const LEAKS: [&str; 6] = [
     // Exit handlers: their pointers are encoded.
     "^__new_exitfn$",
     // Tables of converters and of name services, once read and kept.
@@ -12,6 +12,16 @@ pub const LEAKS: [&str; 7] = [
     "^__nss_database_get$",
     // The time zone.
     "^tzset_internal$",
-    // What the loader keeps of a library that was loaded later.
-    "^dl_open_worker",
 ];
+
+/// What the loader itself asked for while it loaded a library later, and keeps; but not what the
+/// library's constructors did, which it calls.
+pub const LOADER: &str = "^dl_open_worker";
+
+/// The files of the loader and of the C library.
+pub fn is_loaders(module: &str) -> bool {
+    let file = module.rsplit('/').next().unwrap_or_default();
+    ["ld-", "ld.so", "ld64.so", "libc.so", "libc-", "libdl.so", "libdl-"]
+        .iter()
+        .any(|name| file.starts_with(name))
+}

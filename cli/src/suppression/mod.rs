@@ -49,6 +49,8 @@ enum Shape {
     Anywhere(Pattern),
     /// The innermost calls fit one after another.
     Frames(Vec<valgrind_file::Frame>),
+    /// A function fits, and all that it called is the loader's.
+    Loader(Pattern),
 }
 
 /// A rule, and what it was good for.
@@ -79,6 +81,8 @@ impl Suppressions {
         for line in built_in::LEAKS {
             self.add(Shape::Anywhere(Pattern::new(line)), format!("leak:{line}"), Source::BuiltIn);
         }
+        let shape = Shape::Loader(Pattern::new(built_in::LOADER));
+        self.add(shape, format!("leak:{} by the loader", built_in::LOADER), Source::BuiltIn);
     }
 
     /// Adds a file of either kind.
@@ -157,6 +161,15 @@ impl Rule {
                 of.into_iter().any(|text| !text.is_empty() && pattern.is_in(text))
             }),
             Shape::Frames(frames) => valgrind_file::fits(frames, stack),
+            Shape::Loader(pattern) => {
+                let at = stack.iter().position(|place| pattern.is_in(place.function));
+                at.is_some_and(|at| {
+                    // Where it is part of the program, what it calls is, too.
+                    let own = stack[at].module;
+                    let is_its = |module| module == own || built_in::is_loaders(module);
+                    stack[..at].iter().all(|place| is_its(place.module))
+                })
+            }
         }
     }
 }
@@ -217,6 +230,24 @@ mod tests {
         assert_eq!(used, [("leak:insert", 100, 2)]);
         let unused: Vec<_> = rules.unused().map(|r| r.source.to_string()).collect();
         assert_eq!(unused, ["x.supp:4"]);
+    }
+
+    #[test]
+    fn the_loader_keeps_what_it_asked_for_but_not_what_constructors_did() {
+        let mut rules = Suppressions::default();
+        rules.add_built_in();
+        let (loader, libc) = ("/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu/libc.so.6");
+        let opened = [
+            place("_dl_init", "", loader),
+            place("_dl_catch_exception", "", libc),
+            place("dl_open_worker", "", loader),
+            place("main", "", "/opt/app"),
+        ];
+        assert!(rules.find(&opened).is_some());
+        let constructed =
+            [&[place("strdup", "", libc), place("init", "", "/opt/p.so")], &opened[..]];
+        assert_eq!(rules.find(&constructed.concat()), None);
+        assert_eq!(rules.find(&opened[3..]), None);
     }
 
     #[test]

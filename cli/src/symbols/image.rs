@@ -9,9 +9,9 @@ use super::{
     debug_data, debug_file,
     demangle::demangle,
     dwarf::{Call, CallNames, Dwarf},
-    elf::{self, Segment, Source},
+    elf::{self, Elf, Segment, Source},
     split_dwarf::Surroundings,
-    symbol_table::{SymbolTable, Table},
+    symbol_table::{Named, SymbolTable, Table},
 };
 
 /// A module's names.
@@ -19,6 +19,8 @@ use super::{
 pub struct Image {
     segments: Vec<Segment>,
     symbols: SymbolTable,
+    /// Empty unless they were asked for.
+    variables: SymbolTable,
     dwarf: Option<Dwarf>,
     /// Whether there are names of more than what other modules may call.
     has_all: bool,
@@ -39,28 +41,41 @@ impl Image {
         addresses.sort_unstable();
         addresses.dedup();
         let mut dwarf = Dwarf::read(&source, &elf, around, &addresses);
-        let mut symbols = SymbolTable::read(&source, &elf, Table::Full, allowance);
+        let read = |source: &Source, elf: &Elf<'_>, table, named| {
+            SymbolTable::read(source, elf, table, named, allowance)
+        };
+        let mut symbols = read(&source, &elf, Table::Full, Named::Code);
+        let variables = |source: &Source, elf: &Elf<'_>, table| match around.has_variables {
+            true => read(source, elf, table, Named::Data),
+            false => SymbolTable::default(),
+        };
+        let mut known = variables(&source, &elf, Table::Full);
         if (dwarf.is_none() || symbols.is_empty())
             && let Some(debug) = debug_file::find(&elf, around)
             && let Some(elf) = debug.elf()
         {
             dwarf = dwarf.or_else(|| Dwarf::read(&debug, &elf, around, &addresses));
             if symbols.is_empty() {
-                symbols = SymbolTable::read(&debug, &elf, Table::Full, allowance);
+                symbols = read(&debug, &elf, Table::Full, Named::Code);
+                known = variables(&debug, &elf, Table::Full);
             }
         }
         let mut has_all = !symbols.is_empty();
         if symbols.is_empty() {
-            symbols = SymbolTable::read(&source, &elf, Table::Dynamic, allowance);
+            symbols = read(&source, &elf, Table::Dynamic, Named::Code);
             if let Some(packed) = debug_data::read(&source, &elf, allowance)
                 && let Some(elf) = packed.elf()
             {
-                symbols.add(SymbolTable::read(&packed, &elf, Table::Full, allowance));
+                symbols.add(read(&packed, &elf, Table::Full, Named::Code));
                 has_all = true;
             }
         }
+        if known.is_empty() {
+            known = variables(&source, &elf, Table::Dynamic);
+        }
         let build_id = BuildId::new(elf.build_id().ok().flatten().unwrap_or_default());
-        Some(Self { segments, symbols, dwarf, has_all, build_id, names: CallNames::default() })
+        let (variables, names) = (known, CallNames::default());
+        Some(Self { segments, symbols, variables, dwarf, has_all, build_id, names })
     }
 
     /// The identity of its build.
@@ -85,6 +100,12 @@ impl Image {
     /// Whether a file is still open.
     pub fn holds_file(&self) -> bool {
         self.dwarf.as_ref().is_some_and(Dwarf::holds_file)
+    }
+
+    /// The variable at `address`, and how far in it.
+    pub fn variable(&mut self, address: u64) -> Option<(Arc<str>, u64)> {
+        let (raw, offset) = self.variables.place(address)?;
+        Some((self.names.functions.get(raw, demangle), offset))
     }
 
     /// The calls at `address`, the innermost first. Never empty.

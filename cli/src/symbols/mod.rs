@@ -143,6 +143,16 @@ impl Symbols {
         self.modules.ask(Debuginfod::of_environment());
     }
 
+    /// Modules that are read from now on are read with their variables.
+    pub fn with_variables(&mut self) {
+        self.modules.with_variables();
+    }
+
+    /// The variable at `address`, and how far in it, in the module that has this code.
+    pub fn variable(&mut self, code: u64, address: u64) -> Option<(Arc<str>, u64)> {
+        self.modules.variable(code, address)
+    }
+
     /// Of the modules in a recording.
     pub fn of(known: &[Known]) -> Self {
         Self { modules: Modules::of(known), python: PythonNames::of(known), ..Self::new() }

@@ -79,6 +79,13 @@ impl Module {
         frames.collect()
     }
 
+    /// The variable whose address is so far from that of the code at a place in its file.
+    pub fn variable(&mut self, file_offset: u64, distance: i64) -> Option<(Arc<str>, u64)> {
+        let image = self.image.as_mut()?;
+        let code = image.address_of(file_offset)?;
+        image.variable(code.checked_add_signed(distance)?)
+    }
+
     /// What its names lack, if they do.
     pub fn lacks(&self) -> Option<&'static str> {
         self.image.as_ref().map_or(Some("its file cannot be had"), Image::lacks)

@@ -128,14 +128,30 @@ impl Modules {
 
     /// The calls at `address`, if it is in a module.
     pub fn frames(&mut self, address: u64) -> Option<Vec<Frame>> {
+        let (module, file_offset) = self.loaded(address)?;
+        Some(module.frames(file_offset))
+    }
+
+    /// From now on modules are read with their variables.
+    pub fn with_variables(&mut self) {
+        self.around.has_variables = true;
+    }
+
+    /// The variable at `address`, and how far in it, in the module that has this code.
+    pub fn variable(&mut self, code: u64, address: u64) -> Option<(Arc<str>, u64)> {
+        let (module, file_offset) = self.loaded(code)?;
+        module.variable(file_offset, address.wrapping_sub(code).cast_signed())
+    }
+
+    /// The module of an address of code, read, and the offset in its file.
+    fn loaded(&mut self, address: u64) -> Option<(&mut Module, u64)> {
         let (module, file_offset) = self.find(address)?;
         self.prepare_roots();
         let module = self.modules.get_mut(module)?;
         let was_open = module.is_open();
         module.load(&self.around, &[file_offset]);
-        let frames = module.frames(file_offset);
         self.open_files -= u64::from(was_open && !module.is_open());
-        Some(frames)
+        Some((module, file_offset))
     }
 
     /// The calls at all of `addresses` that are in modules, by several threads, until there are

@@ -32,6 +32,8 @@ pub struct Surroundings {
     pub allowance: Allowance,
     /// What was fetched.
     pub debuginfod: Debuginfod,
+    /// Whether variables are asked for, too.
+    pub has_variables: bool,
 }
 
 /// The rest of one module's debug information.

@@ -1,11 +1,11 @@
-//! The functions a symbol table names, for modules without DWARF.
+//! What a symbol table names: functions, for modules without DWARF, or variables.
 
 use std::cmp::Reverse;
 
 use object::{
     elf::{
-        SHF_EXECINSTR, SHT_DYNSYM, SHT_SYMTAB, STB_GLOBAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC,
-        STT_NOTYPE,
+        SHF_ALLOC, SHF_EXECINSTR, SHT_DYNSYM, SHT_SYMTAB, STB_GLOBAL, STB_WEAK, STT_FUNC,
+        STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, SymbolType,
     },
     read::elf::{SectionHeader, Sym},
 };
@@ -26,7 +26,16 @@ pub enum Table {
     Dynamic,
 }
 
-/// Functions by address.
+/// What of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// Functions.
+    Code,
+    /// Variables.
+    Data,
+}
+
+/// Functions, or variables, by address.
 #[derive(Debug, Default)]
 pub struct SymbolTable {
     symbols: Vec<Symbol>,
@@ -45,14 +54,21 @@ struct Symbol {
 
 impl SymbolTable {
     /// Reads one table; empty if the file has none.
-    pub fn read(source: &Source, elf: &Elf<'_>, table: Table, allowance: &Allowance) -> Self {
-        Self::try_read(source, elf, table, allowance).unwrap_or_default()
+    pub fn read(
+        source: &Source,
+        elf: &Elf<'_>,
+        table: Table,
+        named: Named,
+        allowance: &Allowance,
+    ) -> Self {
+        Self::try_read(source, elf, table, named, allowance).unwrap_or_default()
     }
 
     fn try_read(
         source: &Source,
         elf: &Elf<'_>,
         table: Table,
+        named: Named,
         allowance: &Allowance,
     ) -> Option<Self> {
         let (raw, kind) = match table {
@@ -69,10 +85,14 @@ impl SymbolTable {
         for (index, symbol) in raw.enumerate().take(SYMBOLS_LIMIT) {
             let section = raw.symbol_section(endian, symbol, index).ok().flatten();
             let header = section.and_then(|section| sections.section(section).ok());
-            let code = header.is_some_and(|h| h.sh_flags(endian).contains(SHF_EXECINSTR));
-            let Some(rank) = rank(symbol.st_type(), symbol.st_bind()).filter(|_| code) else {
-                continue;
+            let has = |flag| header.is_some_and(|h| h.sh_flags(endian).contains(flag));
+            let (kind, binding) = (symbol.st_type(), symbol.st_bind());
+            let rank = match named {
+                Named::Code if has(SHF_EXECINSTR) => rank_of_code(kind),
+                Named::Data if has(SHF_ALLOC) && !has(SHF_EXECINSTR) => rank_of_data(kind),
+                _ => None,
             };
+            let Some(rank) = rank.map(|rank| rank + rank_of_binding(binding)) else { continue };
             let name = usize::try_from(symbol.st_name(endian)).ok()?;
             let (address, size) = (symbol.st_value(endian), symbol.st_size(endian));
             // `$x` and its like mark kinds of code on Arm.
@@ -114,25 +134,37 @@ impl SymbolTable {
     /// The function at `address`: the last one that begins before it, if it reaches so far. One
     /// without a size (assembly) reaches to the next.
     pub fn name(&self, address: u64) -> Option<&[u8]> {
+        self.place(address).map(|(name, _)| name)
+    }
+
+    /// The same, and how far behind its beginning that is.
+    pub fn place(&self, address: u64) -> Option<(&[u8], u64)> {
         let after = self.symbols.partition_point(|symbol| symbol.address <= address);
         let symbol = self.symbols.get(after.checked_sub(1)?)?;
-        let reaches = symbol.size == 0 || address - symbol.address < symbol.size;
-        name_at(&self.names, symbol.name).filter(|_| reaches)
+        let offset = address - symbol.address;
+        let reaches = symbol.size == 0 || offset < symbol.size;
+        name_at(&self.names, symbol.name).filter(|_| reaches).map(|name| (name, offset))
     }
 }
 
-fn rank(kind: object::elf::SymbolType, binding: object::elf::SymbolBind) -> Option<u8> {
-    let kind = match kind {
-        STT_FUNC | STT_GNU_IFUNC => 0,
-        STT_NOTYPE => 3,
-        _ => return None,
-    };
-    let binding = match binding {
+fn rank_of_code(kind: SymbolType) -> Option<u8> {
+    match kind {
+        STT_FUNC | STT_GNU_IFUNC => Some(0),
+        STT_NOTYPE => Some(3),
+        _ => None,
+    }
+}
+
+fn rank_of_data(kind: SymbolType) -> Option<u8> {
+    (kind == STT_OBJECT).then_some(0)
+}
+
+fn rank_of_binding(binding: object::elf::SymbolBind) -> u8 {
+    match binding {
         STB_GLOBAL => 0,
         STB_WEAK => 1,
         _ => 2,
-    };
-    Some(kind + binding)
+    }
 }
 
 /// The name at `offset`, without a version (`memcpy@@GLIBC_2.14`).

@@ -37,6 +37,7 @@ pub use page::{Colour, Ink, Page, Span};
 pub use sites::Sites;
 pub use subject::{Ask, Order, Subject};
 pub use summary::Summary;
+pub use verdict::place as place_of;
 
 use clap::ValueEnum;
 use serde::Serialize;

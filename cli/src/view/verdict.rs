@@ -184,7 +184,7 @@ fn first_sites(held_by: &[&Sum], live: Estimate) -> (usize, Estimate) {
 }
 
 /// Who asks for memory by this stack.
-fn place(ledger: &Ledger, stack: u32) -> String {
+pub fn place(ledger: &Ledger, stack: u32) -> String {
     ledger.cause(stack).map_or_else(Place::unknown, |call| Place::of(&call)).words()
 }
 

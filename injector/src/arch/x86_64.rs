@@ -107,6 +107,11 @@ pub fn stack_pointer(registers: &Registers) -> RemoteAddr {
     RemoteAddr::new(registers.rsp)
 }
 
+/// What functions that keep a frame pointer find their frame by.
+pub fn frame_pointer(registers: &Registers) -> u64 {
+    registers.rbp
+}
+
 /// The registers that calls keep: rbx, rbp, r12, r13, r14, r15.
 pub fn kept(registers: &Registers) -> [u64; 6] {
     let r = registers;

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use super::{Birth, Family, Halt, NAMELESS, Occurrence, Stage};
+use super::{Birth, Family, Halt, NAMELESS, Occurrence, Scope, Stage};
 use crate::{
+    lease::Fate,
     offspring::Offspring,
     proc::Process,
     ptrace,
@@ -44,8 +45,13 @@ impl Family {
                 | libc::PTRACE_EVENT_CLONE),
             ) => self.told_of_birth(tid, event),
             Seen::Event(libc::PTRACE_EVENT_EXIT) => {
-                let process = Process::open(tid).ok();
-                self.offspring = process.as_ref().and_then(Offspring::of);
+                if self.scope == Scope::Execs {
+                    let process = Process::open(tid).ok();
+                    self.offspring = process.as_ref().and_then(Offspring::of);
+                }
+                if self.comes_to_end(tid) {
+                    return;
+                }
             }
             _ => {}
         }
@@ -148,11 +154,13 @@ impl Family {
             self.rented.iter().filter(|(_, r)| r.pid == pid).map(|(&number, _)| number).collect();
         for number in revoked {
             if let Some(rented) = self.rented.remove(&number) {
+                rented.mailbox.tell(Fate::Execs);
                 rented.mailbox.close();
             }
         }
         let Some(tracee) = self.tracees.get_mut(&pid) else { return };
         (tracee.lease, tracee.is_kept, tracee.process) = (None, false, pid);
+        tracee.is_at_end = false;
         let birth = self.births.remove(&pid);
         let is_known = self.processes.get(&pid) == Some(&Stage::Followed);
         if self.processes.get(&pid) == Some(&Stage::Leaving) || self.is_closing {
@@ -178,6 +186,9 @@ impl Family {
         if tracee.is_some_and(|tracee| tracee.process != tid) {
             return;
         }
+        for rented in self.rented.values().filter(|rented| rented.pid == tid) {
+            rented.mailbox.tell(Fate::Gone);
+        }
         // A process; perhaps a child of ours that was let go before.
         self.processes.remove(&tid);
         self.tracees.retain(|_, tracee| tracee.process != tid);
@@ -186,6 +197,9 @@ impl Family {
 
     /// Lets a thread run on as if nobody had stopped it.
     pub(super) fn run_on(&mut self, tid: i32) {
+        if self.is_held_at_end(tid) {
+            return;
+        }
         let Some(tracee) = self.tracees.get_mut(&tid) else { return };
         if std::mem::take(&mut tracee.is_unfiltered) {
             let _ = ptrace::set_options(tid, self.options);

@@ -5,6 +5,7 @@
 //! A traced program pays for its signals, its threads and its children, each of which stops it for
 //! a moment; for nothing else. If this process dies, the kernel lets everything run on.
 
+mod ends;
 mod happenings;
 mod orders;
 
@@ -37,6 +38,8 @@ use crate::{
     wait::{self, Change, Waiter},
 };
 
+use ends::{GATHERING, Progress};
+
 /// How long orders are looked for before we sleep: they come in long rows.
 const SPIN: Duration = Duration::from_micros(30);
 
@@ -48,8 +51,13 @@ const NAMELESS: Duration = Duration::from_secs(1);
 pub enum Scope {
     /// The one process, through its execs.
     Execs,
-    /// Whatever it forks, too, up to so many processes.
-    Forks(usize),
+    /// Whatever it forks, too.
+    Forks {
+        /// Up to so many processes.
+        most: usize,
+        /// Whether they may be met at their ends.
+        to_end: bool,
+    },
 }
 
 impl Scope {
@@ -58,16 +66,18 @@ impl Scope {
         match self {
             // The end is looked at for what is told of children then.
             Self::Execs => base | Options::PTRACE_O_TRACEEXIT,
-            Self::Forks(_) => {
-                base | Options::PTRACE_O_TRACEFORK
+            Self::Forks { to_end, .. } => {
+                let forks = base
+                    | Options::PTRACE_O_TRACEFORK
                     | Options::PTRACE_O_TRACEVFORK
-                    | Options::PTRACE_O_TRACECLONE
+                    | Options::PTRACE_O_TRACECLONE;
+                if to_end { forks | Options::PTRACE_O_TRACEEXIT } else { forks }
             }
         }
     }
 
     fn limit(self) -> usize {
-        if let Self::Forks(most) = self { most } else { 1 }
+        if let Self::Forks { most, .. } = self { most } else { 1 }
     }
 }
 
@@ -101,6 +111,8 @@ struct Tracee {
     lease: Option<u64>,
     /// Given back, but not to run yet.
     is_kept: bool,
+    /// It has told that it ends.
+    is_at_end: bool,
     is_unfiltered: bool,
 }
 
@@ -128,6 +140,8 @@ struct Rented {
     pid: i32,
     mailbox: Arc<Mailbox>,
     keeps: bool,
+    /// Whether it is to be met at its end, and how far it is on its way there.
+    end: Option<Progress>,
 }
 
 /// The tracing thread's knowledge.
@@ -274,6 +288,7 @@ impl Family {
                 idle = Instant::now();
             }
             self.forget_nameless();
+            let is_ending = self.weigh_ends();
             let now = Instant::now();
             if !self.occurrences.is_empty() || now >= deadline {
                 return std::mem::take(&mut self.occurrences);
@@ -284,7 +299,8 @@ impl Family {
             }
             let mut fds = [self.waiter.changes().as_fd(), self.bell.as_fd(), other]
                 .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-            let left = (deadline - now).as_millis() + 1;
+            let left = if is_ending { GATHERING } else { deadline - now };
+            let left = left.as_millis() + 1;
             let _ = poll(&mut fds, PollTimeout::from(u16::try_from(left).unwrap_or(u16::MAX)));
             let rang = fds.map(|fd| fd.revents().is_some_and(|events| !events.is_empty()));
             if rang[1] {
@@ -324,8 +340,14 @@ impl Family {
     }
 
     fn insert(&mut self, tid: i32, process: i32) {
-        let tracee =
-            Tracee { process, halt: None, lease: None, is_kept: false, is_unfiltered: false };
+        let tracee = Tracee {
+            process,
+            halt: None,
+            lease: None,
+            is_kept: false,
+            is_at_end: false,
+            is_unfiltered: false,
+        };
         self.tracees.entry(tid).or_insert(tracee);
     }
 
@@ -333,7 +355,7 @@ impl Family {
     fn rent(&mut self, pid: i32) -> Lease {
         self.leases += 1;
         let number = self.leases;
-        let mailbox = Arc::new(Mailbox::default());
+        let mailbox = Arc::new(Mailbox::new());
         for (&tid, tracee) in &mut self.tracees {
             if tracee.process == pid && tracee.halt.is_some() {
                 tracee.lease = Some(number);
@@ -341,7 +363,7 @@ impl Family {
                 mailbox.lend(tid);
             }
         }
-        let rented = Rented { pid, mailbox: Arc::clone(&mailbox), keeps: true };
+        let rented = Rented { pid, mailbox: Arc::clone(&mailbox), keeps: true, end: None };
         self.rented.insert(number, rented);
         Lease::new(number, pid, self.desk.clone(), self.bell(), mailbox)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 
-use super::{Family, Halt, Tracee, is_ours};
+use super::{Family, Halt, Progress, Tracee, is_ours};
 use crate::{
     lease::{Effect, Order, Task},
     wait::Seen,
@@ -24,13 +24,28 @@ impl Family {
                 }
                 self.free(number, |tracee| tracee.is_kept);
             }
+            Task::MeetEnd => {
+                if let Some(rented) = self.rented.get_mut(&number) {
+                    rented.end = Some(Progress::Runs);
+                }
+                self.find_end(number);
+            }
+            Task::LetEnd => {
+                let Some(rented) = self.rented.get_mut(&number) else { return };
+                rented.end = None;
+                let pid = rented.pid;
+                self.let_end(pid);
+            }
             Task::Leave => {
                 let Some(pid) = self.rented.get(&number).map(|rented| rented.pid) else { return };
                 self.let_leave(pid);
             }
             Task::Return => {
-                self.rented.remove(&number);
+                let rented = self.rented.remove(&number);
                 self.free(number, |_| true);
+                if let Some(rented) = rented {
+                    self.let_end(rented.pid);
+                }
             }
         }
     }
@@ -70,8 +85,15 @@ impl Family {
             return self.lend(number, tid, request);
         }
         self.permit(number, tid)?;
+        let stands = self.is_held_at_end(tid);
         let Some(tracee) = self.tracees.get_mut(&tid) else { return Err(Errno::ESRCH) };
         match effect {
+            Effect::Interrupts if stands => {
+                self.post(number, tid, Seen::Event(libc::PTRACE_EVENT_EXIT));
+                Ok(())
+            }
+            // It goes no further: whoever borrowed it for a call is to give up.
+            Effect::Runs if stands => Err(Errno::ESRCH),
             Effect::Interrupts if tracee.is_kept => {
                 self.post(number, tid, Seen::Interrupted);
                 Ok(())

@@ -23,6 +23,9 @@ pub enum ChangeKind {
     Entry,
     /// The target of a branch inside the allocator.
     Bypass,
+    /// The word by which a mailbox tells its program that somebody watches: of its new value only
+    /// the upper half stays the same.
+    Watch,
 }
 
 /// One change of at most eight bytes.
@@ -40,6 +43,14 @@ pub struct Change {
     pub kind: ChangeKind,
     /// Index of its module.
     pub module: u64,
+}
+
+impl Change {
+    /// Whether these bytes, found where it was made, are what we wrote.
+    pub fn is_made(&self, now: &[u8]) -> bool {
+        let counts = if self.kind == ChangeKind::Watch { 4..8 } else { 0..self.length };
+        now.get(counts.clone()) == Some(&self.new[counts])
+    }
 }
 
 impl Home {
@@ -79,6 +90,7 @@ impl Home {
                 ChangeKind::Slot => 0_u64,
                 ChangeKind::Entry => 1,
                 ChangeKind::Bypass => 2,
+                ChangeKind::Watch => 3,
             };
             bytes.extend(change.at.get().to_le_bytes());
             bytes.extend(change.old);
@@ -118,6 +130,7 @@ impl Home {
                 0 => ChangeKind::Slot,
                 1 => ChangeKind::Entry,
                 2 => ChangeKind::Bypass,
+                3 => ChangeKind::Watch,
                 _ => return None,
             };
             let length = usize::from(r[24]).min(8);

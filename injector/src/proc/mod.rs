@@ -70,9 +70,9 @@ impl Process {
     /// Chooses a living thread to read the process's files through.
     pub fn find_voice(&self) {
         let alive = |tid: &i32| self.thread_status(*tid).is_ok_and(|s| !s.is_zombie());
-        if let Some(tid) =
-            std::iter::once(self.pid).chain(self.threads().unwrap_or_default()).find(alive)
-        {
+        // Thousands of threads take their time to be listed, and mostly the first one lives.
+        let other = || self.threads().unwrap_or_default().into_iter().find(alive);
+        if let Some(tid) = Some(self.pid).filter(alive).or_else(other) {
             self.voice.store(tid, Relaxed);
         }
     }
@@ -105,7 +105,13 @@ impl Process {
         self.read_path(&format!("task/{tid}/{name}"))
     }
 
-    /// The same for a file that only the process has, not its threads.
+    /// The number of the system call in which a thread sleeps, if it does.
+    pub fn call_of(&self, tid: i32) -> Option<i64> {
+        let call = self.read_thread(tid, "syscall").ok()?;
+        str::from_utf8(call.split(|&b| b == b' ').next()?).ok()?.parse().ok()
+    }
+
+    /// The same as [`Process::read`] for a file that only the process has, not its threads.
     ///
     /// # Errors
     /// As [`Process::read`].

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{addr::RemoteAddr, proc::maps::Mapping, root::RootKind};
 
-use super::thread::Thread;
+use super::{presence::Presence, thread::Thread};
 
 /// A range of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,18 @@ pub enum Backing {
     Memory,
     /// A file on a disk: to read it can take long.
     File,
+}
+
+impl Area {
+    /// The parts that this process has written to. Shared memory may have been written to by others.
+    pub fn written(self, presence: &Presence) -> Vec<Self> {
+        let parts = match self.holder {
+            RootKind::Shared => return vec![self],
+            RootKind::Announced => presence.there(&self.range),
+            _ => presence.written(&self.range),
+        };
+        parts.into_iter().map(|range| Self { range, ..self }).collect()
+    }
 }
 
 /// A pointer that was not found by looking through memory.
@@ -46,6 +58,8 @@ pub struct Known<'a> {
     pub idle_stacks: &'a [Range<u64>],
     /// Heaps of the C library besides the first.
     pub heaps: &'a [Range<u64>],
+    /// Where the program says that pointers count.
+    pub announced: &'a [Range<u64>],
     /// What is left out: our own memory, and the books of the allocator.
     pub hidden: &'a [Range<u64>],
     /// The most that thread-local variables take below the thread pointer.
@@ -55,17 +69,25 @@ pub struct Known<'a> {
 /// Behind the thread pointer the C library keeps its own record of a thread.
 const THREAD_RECORD: u64 = 4096;
 
-/// Divides the writable memory.
+/// Divides the writable memory, and what was writable until it had its values: variables of a module
+/// that are sealed by its loader lie just before the others.
 pub fn areas(maps: &[Mapping<'_>], known: &Known<'_>) -> Vec<Area> {
     let mut areas = Vec::new();
     let mut module_end = None;
-    for mapping in maps {
+    for (index, mapping) in maps.iter().enumerate() {
         let range = mapping.range.start.get()..mapping.range.end.get();
         let follows_module = module_end == Some(range.start) && mapping.label().is_empty();
         let is_module = mapping.inode != 0 && !mapping.shared && !is_device(mapping);
         // Variables that are zero at first have no bytes in the file, and follow those that have.
         module_end = is_module.then_some(range.end);
-        if !mapping.writable || !mapping.readable {
+        let is_sealed = || {
+            let after = maps.get(index + 1).filter(|after| after.range.start == mapping.range.end);
+            let is_same = |after: &Mapping<'_>| {
+                after.writable && (after.device, after.inode) == (mapping.device, mapping.inode)
+            };
+            is_module && !mapping.executable && after.is_some_and(is_same)
+        };
+        if !mapping.readable || !(mapping.writable || is_sealed()) {
             continue;
         }
         let holder = match holder(mapping, known) {
@@ -91,6 +113,9 @@ pub fn areas(maps: &[Mapping<'_>], known: &Known<'_>) -> Vec<Area> {
             let end = thread.pointer.saturating_add(THREAD_RECORD);
             // On a thread's own stack the record is the last there is.
             paint(&mut areas, first, &(start..end), Some(RootKind::Tls));
+        }
+        for announced in known.announced {
+            paint(&mut areas, first, announced, Some(RootKind::Announced));
         }
         for hidden in known.hidden {
             paint(&mut areas, first, hidden, None);
@@ -182,7 +207,9 @@ mod tests {
     use super::*;
     use crate::proc::maps::parse;
 
-    const MAPS: &[u8] = b"400000-401000 r-xp 0 0:1 1 /exe\n\
+    const MAPS: &[u8] = b"3fe000-400000 r--p 0 0:1 1 /exe\n\
+        400000-400800 r-xp 0 0:1 1 /exe\n\
+        400800-401000 r--p 0 0:1 1 /exe\n\
         401000-402000 rw-p 0 0:1 1 /exe\n\
         402000-404000 rw-p 0 0:0 0 \n\
         600000-700000 rw-p 0 0:0 0 [heap]\n\
@@ -204,7 +231,9 @@ mod tests {
     fn tells_modules_heap_and_other_memory_apart() {
         let known = Known::default();
         let expected = [
+            (0x3f_e000, None),
             (0x40_0000, None),
+            (0x40_0800, Some(RootKind::Globals)),
             (0x40_1000, Some(RootKind::Globals)),
             (0x40_3fff, Some(RootKind::Globals)),
             (0x60_0000, Some(RootKind::Heap)),

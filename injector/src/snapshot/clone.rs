@@ -152,7 +152,12 @@ impl<'t> Clone<'t> {
         result.map(|()| cost.stopped)
     }
 
-    /// The same while the target is stopped.
+    /// Ends it, and leaves what the process table says of it.
+    pub fn abandon(mut self) {
+        self.end();
+    }
+
+    /// Has the target take in its end, while it is stopped.
     fn take_in(&self, stop: &Stopped<'_>) -> Result<(), CloneError> {
         let thread = choose_carrier(stop).ok_or(CloneError::NoCarrier)?;
         let mut carrier = Carrier::borrow(stop, thread, self.gadget)?;

@@ -1,9 +1,6 @@
 //! The bytes of a target as they were at one moment, however they are kept.
 
-use std::{
-    io::IoSliceMut,
-    time::{Duration, Instant},
-};
+use std::{io::IoSliceMut, ops::Range, time::Duration};
 
 use nix::{
     errno::Errno,
@@ -15,12 +12,12 @@ use crate::{
     addr::RemoteAddr,
     home::{Home, PAGE},
     memory::Memory,
+    proc::Process,
     root::RootKind,
     stopped::Stopped,
-    target::Target,
 };
 
-use super::{clone::Clone, scene::Scene};
+use super::{area::Area, clone::Clone, presence::Presence, scene::Scene};
 
 /// How the moment is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,18 +51,22 @@ pub enum SnapshotError {
     Clone(#[from] super::clone::CloneError),
 }
 
-/// Memory as it was.
+/// Memory as it was. It can be read in another thread than that which traces the target.
 #[derive(Debug)]
 pub struct Image<'t> {
-    target: &'t Target,
+    memory: &'t Memory,
     /// Whose memory is read: a thread of the target, or the clone.
     reader: i32,
-    clone: Option<Clone<'t>>,
+    is_clone: bool,
     /// What was copied, by its address.
     copies: Vec<(u64, Vec<u8>)>,
     /// Pages that could not be read.
     pub unreadable: u64,
 }
+
+/// What an image needs to be there while it is read. For the thread that traces the target.
+#[derive(Debug)]
+pub struct Kept<'t>(Option<Clone<'t>>);
 
 impl<'t> Image<'t> {
     /// Of a stopped target; without a copy or a clone it must stay so.
@@ -74,40 +75,83 @@ impl<'t> Image<'t> {
     /// When there is no room for a copy, or no clone to be had; the target is as it was.
     pub fn take(
         stop: &Stopped<'t>,
-        scene: &Scene,
+        scene: &mut Scene,
         method: Method,
         home: Option<&Home>,
-    ) -> Result<Self, SnapshotError> {
+    ) -> Result<(Self, Kept<'t>), SnapshotError> {
         let target = stop.target();
         let reader = stop.threads().first().map_or(target.process.pid(), |thread| thread.tid);
-        let mut image = Self { target, reader, clone: None, copies: Vec::new(), unreadable: 0 };
+        let memory = &target.memory;
+        let mut image = Self { memory, reader, is_clone: false, copies: Vec::new(), unreadable: 0 };
+        let presence = Presence::of(&target.process);
         match method {
-            Method::Stop => {}
-            Method::Copy => image.copy(scene, |_| true)?,
+            Method::Stop => {
+                let areas = std::mem::take(&mut scene.areas).into_iter();
+                scene.areas = areas.flat_map(|area| area.written(&presence)).collect();
+                Ok((image, Kept(None)))
+            }
+            Method::Copy => {
+                image.copy(scene, &presence, |_| true)?;
+                Ok((image, Kept(None)))
+            }
             Method::Fork => {
                 let clone = Clone::make(stop, home)?;
                 // A clone lacks what is not to be forked, and sees shared memory change.
                 let has = clone.mappings();
-                let lacks = |range: &std::ops::Range<u64>| {
-                    !has.iter().any(|own| own.start <= range.start && range.end <= own.end)
-                };
-                image.copy(scene, lacks)?;
-                image.reader = clone.pid();
-                image.clone = Some(clone);
+                image.copy(scene, &presence, |area| {
+                    let is_in =
+                        |m: &Range<u64>| m.start <= area.range.start && area.range.end <= m.end;
+                    may_be_shared(area.holder) || !has.iter().any(is_in)
+                })?;
+                (image.reader, image.is_clone) = (clone.pid(), true);
+                Ok((image, Kept(Some(clone))))
             }
         }
-        Ok(image)
     }
 
-    /// Copies the areas that are wanted, and shared ones if anything is kept at all.
+    /// The target's memory as it is now.
+    pub fn memory(&self) -> &'t Memory {
+        self.memory
+    }
+
+    /// Whether it is still what was taken: a clone can be killed by somebody else.
+    pub fn is_whole(&self, scene: &Scene) -> bool {
+        let first = scene.areas.first().map_or(0, |area| area.range.start);
+        !self.is_clone || self.read_some(first, &mut [0]) != Err(Errno::ESRCH)
+    }
+
+    /// Leaves out of the scene what was never written to, if that is not done: with a clone there is
+    /// time for it when the target goes on.
+    pub fn settle(&self, scene: &mut Scene) {
+        if !self.is_clone {
+            return;
+        }
+        let Ok(process) = Process::open(self.reader) else {
+            // There is nothing to be looked through any more; see [`Image::is_whole`].
+            return scene.areas.clear();
+        };
+        let presence = Presence::of(&process);
+        let is_copied = |area: &Area| {
+            self.copies.binary_search_by_key(&area.range.start, |(at, _)| *at).is_ok()
+        };
+        let areas = std::mem::take(&mut scene.areas).into_iter();
+        let cut = |area: Area| match is_copied(&area) {
+            true => vec![area],
+            false => area.written(&presence),
+        };
+        scene.areas = areas.flat_map(cut).collect();
+    }
+
+    /// Copies the areas that are wanted, as far as they were written to.
     fn copy(
         &mut self,
-        scene: &Scene,
-        is_wanted: impl Fn(&std::ops::Range<u64>) -> bool,
+        scene: &mut Scene,
+        presence: &Presence,
+        is_wanted: impl Fn(&Area) -> bool,
     ) -> Result<(), SnapshotError> {
-        let areas = scene.areas.iter();
-        let areas: Vec<_> =
-            areas.filter(|a| a.holder == RootKind::Shared || is_wanted(&a.range)).collect();
+        let cut = |area: Area| if is_wanted(&area) { area.written(presence) } else { vec![area] };
+        scene.areas = std::mem::take(&mut scene.areas).into_iter().flat_map(cut).collect();
+        let areas: Vec<_> = scene.areas.iter().filter(|area| is_wanted(area)).collect();
         let bytes = areas.iter().map(|area| area.range.end - area.range.start).sum();
         let available = available_memory();
         if bytes > available {
@@ -161,27 +205,37 @@ impl<'t> Image<'t> {
         let remote = [RemoteIoVec { base, len: buffer.len() }];
         let read =
             process_vm_readv(Pid::from_raw(self.reader), &mut [IoSliceMut::new(buffer)], &remote);
-        match (read, &self.clone) {
+        match (read, self.is_clone) {
             // Once it cannot be asked by its number any more, the file that was opened before is
             // still good.
-            (Err(Errno::EPERM | Errno::ESRCH | Errno::ENOSYS), None) => {
-                through(&self.target.memory, at, buffer)
+            (Err(Errno::EPERM | Errno::ESRCH | Errno::ENOSYS), false) => {
+                through(self.memory, at, buffer)
             }
             (read, _) => read,
         }
     }
+}
 
+impl Kept<'_> {
     /// Lets go of a clone; answers how long the target stood still for that.
     ///
     /// # Errors
     /// When its end could not be taken in: what is left is a zombie.
     pub fn finish(self) -> Result<Duration, SnapshotError> {
-        let since = Instant::now();
-        match self.clone {
-            Some(clone) => Ok(clone.finish()?),
-            None => Ok(since.elapsed()),
+        self.0.map_or(Ok(Duration::ZERO), |clone| Ok(clone.finish()?))
+    }
+
+    /// The same of a target that is gone, or became another program, which knows nothing of it.
+    pub fn abandon(self) {
+        if let Some(clone) = self.0 {
+            clone.abandon();
         }
     }
+}
+
+/// Whether others may write there.
+fn may_be_shared(holder: RootKind) -> bool {
+    matches!(holder, RootKind::Shared | RootKind::Announced)
 }
 
 fn through(memory: &Memory, at: u64, buffer: &mut [u8]) -> Result<usize, Errno> {

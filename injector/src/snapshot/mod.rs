@@ -16,8 +16,10 @@ mod kernel;
 mod presence;
 mod robust;
 mod scene;
+mod standing;
 mod thread;
 
 pub use area::{Area, Pointer};
-pub use image::{Image, Method, SnapshotError};
+pub use image::{Image, Kept, Method, SnapshotError};
 pub use scene::Scene;
+pub use standing::{Rules, Standing};

@@ -29,6 +29,11 @@ impl Presence {
         self.parts(range, |word| word & (PRESENT | SWAPPED) != 0 && word & OF_FILE == 0)
     }
 
+    /// The parts of a range of any memory that have anything in them.
+    pub fn there(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        self.parts(range, |word| word & (PRESENT | SWAPPED) != 0)
+    }
+
     /// The parts of a range of a file that the target has at hand.
     pub fn touched(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         self.parts(range, |word| word & PRESENT != 0)

@@ -22,11 +22,15 @@ use super::{
     kernel,
     presence::Presence,
     robust,
+    standing::Standing,
     thread::{self, Thread},
 };
 
 /// Books of an allocator lie in a module; no honest one has more variables.
 const MODULE_LIMIT: u64 = 64 << 20;
+
+/// Books of an allocator at the beginning of a heap end within this.
+const HEAP_BOOKS: u64 = 4096;
 
 /// Shared files that are looked through, at most.
 const FILE_LIMIT: u64 = 64 << 20;
@@ -40,7 +44,8 @@ const TLS_LIMIT: u64 = 1 << 20;
 /// A stopped target.
 #[derive(Clone, Debug, Default)]
 pub struct Scene {
-    /// Its writable memory, as far as it was written to; sorted.
+    /// Its writable memory; once [`Image::settle`](super::Image::settle) was called, as far as it was
+    /// written to; sorted.
     pub areas: Vec<Area>,
     /// Pointers that lie in none of it.
     pub pointers: Vec<Pointer>,
@@ -50,6 +55,8 @@ pub struct Scene {
     pub loader: Vec<Range<u64>>,
     /// What is mapped from files; sorted.
     pub files: Vec<Range<u64>>,
+    /// Its threads.
+    pub threads: Vec<Standing>,
     /// Threads whose registers could not be read.
     pub unread_threads: usize,
     /// What pointers can be hidden in, in words.
@@ -57,11 +64,16 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Looks at a stopped target; `hidden` is what is left out.
+    /// Looks at a stopped target; the homes are left out, and in the ranges that it `announced`
+    /// pointers count.
     ///
     /// # Errors
     /// When its memory map cannot be read.
-    pub fn of(stop: &Stopped<'_>, homes: &[Home]) -> Result<Self, nix::errno::Errno> {
+    pub fn of(
+        stop: &Stopped<'_>,
+        homes: &[Home],
+        announced: &[Range<u64>],
+    ) -> Result<Self, nix::errno::Errno> {
         let target = stop.target();
         let (process, memory) = (&target.process, &target.memory);
         // The first thread may have ended alone.
@@ -73,6 +85,7 @@ impl Scene {
             stop.threads().iter().map(|t| Thread::of(&t.registers)).collect();
         for thread in stop.threads() {
             let vectors = insist(|| ptrace::vector_state(thread.tid));
+            scene.threads.push(Standing::of(thread.tid, &thread.registers));
             scene.unread_threads += usize::from(vectors.is_err());
             let vectors = vectors.unwrap_or_default();
             scene.pointers.extend(thread::pointers(&thread.registers, &vectors));
@@ -86,16 +99,18 @@ impl Scene {
         let mut hidden: Vec<Range<u64>> =
             homes.iter().map(|home| home.at().get()..home.end().get()).collect();
         hidden.extend(arenas(memory, &maps));
+        hidden.extend(heaps.iter().filter_map(|heap| arena_of(memory, heap)));
         let known = Known {
             threads: &threads,
             idle_stacks: &idle,
             heaps: &heaps,
+            announced,
             hidden: &hidden,
             tls: tls_bytes(process, memory, &maps),
         };
         let mut areas = areas(&maps, &known);
         scene.leave_out_large_files(process, &mut areas);
-        scene.areas = written(process, areas);
+        scene.areas = areas;
         scene.ask_kernel(process);
         let range = |m: &Mapping<'_>| m.range.start.get()..m.range.end.get();
         scene.code = maps.iter().filter(|m| m.executable).map(range).collect();
@@ -145,12 +160,12 @@ impl Scene {
         let presence = Presence::of(process);
         let (mut shown, mut bytes) = (Vec::new(), 0);
         areas.retain(|area| {
-            if area.backing == Backing::File {
+            if area.backing == Backing::File && area.holder != RootKind::Announced {
                 let parts = presence.touched(&area.range);
                 bytes += parts.iter().map(|part| part.end - part.start).sum::<u64>();
                 shown.extend(parts.into_iter().map(|range| Area { range, ..area.clone() }));
             }
-            area.backing != Backing::File
+            area.backing != Backing::File || area.holder == RootKind::Announced
         });
         if bytes > FILE_LIMIT {
             self.blind.push(format!("{} MiB of shared files are not looked through", bytes >> 20));
@@ -190,19 +205,6 @@ fn loader<'m, 'a>(
     maps.iter().filter(move |m| own == Some((m.device, m.inode)))
 }
 
-/// Cuts areas down to what was written to. Shared memory may have been written to by others.
-fn written(process: &Process, areas: Vec<Area>) -> Vec<Area> {
-    let presence = Presence::of(process);
-    let cut = |area: Area| {
-        if area.holder == RootKind::Shared {
-            return vec![area];
-        }
-        let parts = presence.written(&area.range).into_iter();
-        parts.map(|range| Area { range, ..area }).collect()
-    };
-    areas.into_iter().flat_map(cut).collect()
-}
-
 /// Heaps of the C library besides the first; neighbours may share a mapping.
 fn heaps(memory: &Memory, maps: &[Mapping<'_>]) -> Vec<Range<u64>> {
     let mut heaps = Vec::new();
@@ -236,6 +238,13 @@ fn arenas(memory: &Memory, maps: &[Mapping<'_>]) -> Vec<Range<u64>> {
         arenas.extend(arena::find_arena(start.get(), &bytes[..read]));
     }
     arenas
+}
+
+/// The same of a heap besides the first, where they are at the beginning.
+fn arena_of(memory: &Memory, heap: &Range<u64>) -> Option<Range<u64>> {
+    let mut bytes = vec![0; usize::try_from(HEAP_BOOKS.min(heap.end - heap.start)).ok()?];
+    let read = memory.read_some(RemoteAddr::new(heap.start), &mut bytes).ok()?;
+    arena::find_arena(heap.start, &bytes[..read])
 }
 
 /// The most that thread-local variables take below the thread pointer: all modules have theirs

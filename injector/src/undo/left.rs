@@ -24,11 +24,16 @@ pub(super) fn what_is_left(target: &Target, home: &Home) -> Vec<String> {
     if let Ok(home) = Home::open(&target.memory, home.at()) {
         for change in home.changes(&target.memory).unwrap_or_default() {
             let now = target.memory.read_vec(change.at, change.length);
-            if now.is_ok_and(|now| now == change.new[..change.length]) {
+            if now.is_ok_and(|now| change.is_made(&now)) {
                 let kind = match change.kind {
                     ChangeKind::Slot => "slot",
                     ChangeKind::Entry => "function entry",
                     ChangeKind::Bypass => "branch",
+                    ChangeKind::Watch => {
+                        let at = change.at;
+                        left.push(format!("mailbox at {at} still says that somebody watches"));
+                        continue;
+                    }
                 };
                 left.push(format!("{kind} at {} still leads to our hook", change.at));
             }

@@ -10,7 +10,7 @@ use std::{
 
 use heapattach_abi::{
     region,
-    unwind::{self, DIRECTORY_HEAD, ENTRY_BYTES, MODULES, PAGE_BYTES, PAGE_SHIFT, ROW_BYTES},
+    unwind::{self, DIRECTORY_HEAD, ENTRY_BYTES, MODULES, PAGE_BYTES, PAGE_SHIFT, ROW_BYTES, Rule},
 };
 use nix::errno::Errno;
 
@@ -94,6 +94,18 @@ impl Tables {
         let waiting = self.modules.iter().filter(|module| module.waits());
         let wanted: usize = waiting.map(|m| bytes_of(&m.image, &m.compiled)).sum();
         (wanted + wanted / 4 + LATER).min(MOST)
+    }
+
+    /// The rule for an address of code, as long as nothing was published.
+    pub fn rule(&self, at: u64) -> Option<Rule> {
+        let at = RemoteAddr::new(at);
+        let after = self.modules.partition_point(|module| module.image.code.start <= at);
+        let module = self.modules.get(after.checked_sub(1)?)?;
+        let distance = at.offset_from(module.image.code.start).unwrap_or(0);
+        let rows = &module.compiled.rows;
+        let row = rows.partition_point(|&(from, _)| u64::from(from) <= distance);
+        let is_inside = at < module.image.code.end;
+        Rule::unpack(rows.get(row.checked_sub(1)?)?.1).filter(|_| is_inside)
     }
 
     /// Whether the hooks know all of them.

@@ -9,8 +9,7 @@ use std::process::ExitCode;
 
 use heapattach_tests::measure::{Results, Rounds};
 
-const USAGE: &str =
-    "usage: paired [--rounds N] [--only stops|redis|pairs|programs|recording|depth] [--json]";
+const USAGE: &str = "usage: paired [--rounds N] [--only stops|pairs|recording|depth] [--json]";
 const ROUNDS: u32 = 11;
 
 fn main() -> ExitCode {

@@ -9,11 +9,8 @@
 mod depth;
 mod instructions;
 mod pairs;
-mod peer;
 mod preload;
-mod programs;
 mod recording;
-mod redis;
 mod spread;
 mod stops;
 mod table;
@@ -23,9 +20,7 @@ use serde::Serialize;
 pub use depth::{BusyRate, DepthCost, WorkCost};
 pub use instructions::Instructions;
 pub use pairs::PairCost;
-pub use programs::ProgramCost;
 pub use recording::Recording;
-pub use redis::RedisCost;
 pub use spread::Spread;
 pub use stops::Stops;
 
@@ -38,14 +33,10 @@ pub struct Rounds(pub u32);
 pub struct Results {
     /// How long a target stands still, by its number of threads.
     pub stops: Vec<Stops>,
-    /// Attaching to redis, and how a peer does it.
-    pub redis: Vec<RedisCost>,
     /// What a pair of malloc and free costs in time.
     pub pairs: Vec<PairCost>,
     /// And in instructions.
     pub instructions: Vec<Instructions>,
-    /// What a default session costs real programs.
-    pub programs: Vec<ProgramCost>,
     /// What it costs to record everything, and in memory.
     pub recording: Vec<Recording>,
     /// What it costs to record everything with its stacks.
@@ -67,15 +58,9 @@ impl Results {
         if wanted("stops") {
             results.stops = stops::measure(rounds);
         }
-        if wanted("redis") {
-            results.redis = redis::measure(rounds);
-        }
         if wanted("pairs") {
             results.pairs = pairs::measure(rounds);
             results.instructions = instructions::measure();
-        }
-        if wanted("programs") {
-            results.programs = programs::measure(rounds);
         }
         if wanted("recording") {
             results.recording = recording::measure(rounds);

@@ -1,9 +1,9 @@
 //! Many measurements of one thing, told by their quartiles.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Median and quartiles.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Spread {
     /// A quarter of the measurements were below.
     pub low: f64,
@@ -22,11 +22,11 @@ impl Spread {
     #[must_use]
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
-        let at = |quarter: usize| {
-            let index = values.len().saturating_sub(1) * quarter / 4;
-            values.get(index).copied().unwrap_or_default()
-        };
-        Self { low: at(1), median: at(2), high: at(3), max: at(4), number: values.len() }
+        let last = values.len().saturating_sub(1);
+        let at = |index: usize| values.get(index).copied().unwrap_or_default();
+        // Of few values the quartiles are the outer ones: rather too wide than too narrow.
+        let (low, high) = (at(last / 4), at((last * 3).div_ceil(4)));
+        Self { low, median: at(last / 2), high, max: at(last), number: values.len() }
     }
 }
 
@@ -38,6 +38,8 @@ mod tests {
     fn takes_quartiles_of_measurements_in_any_order() {
         let spread = Spread::of(vec![5.0, 1.0, 3.0, 2.0, 4.0]);
         assert_eq!((spread.low, spread.median, spread.high, spread.max), (2.0, 3.0, 4.0, 5.0));
+        let few = Spread::of(vec![3.0, 1.0, 2.0]);
+        assert_eq!((few.low, few.median, few.high), (1.0, 2.0, 3.0));
         assert_eq!(Spread::of(Vec::new()).number, 0);
     }
 }

@@ -27,9 +27,7 @@ impl Display for Results {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "Medians, and in brackets the middle half of the measurements.\n")?;
         self.write_stops(f)?;
-        self.write_redis(f)?;
         self.write_pairs(f)?;
-        self.write_programs(f)?;
         self.write_recording(f)?;
         self.write_depth(f)
     }
@@ -47,23 +45,6 @@ impl Results {
         writeln!(f)
     }
 
-    fn write_redis(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "| redis attached to by | attach, ms | detach, ms | no answer at attach, ms \
-             | at detach, ms | servers lost |"
-        )?;
-        writeln!(f, "|---|---:|---:|---:|---:|---:|")?;
-        for cost in &self.redis {
-            let (attach, detach) = (Told(cost.attach_ms), Told(cost.detach_ms));
-            let (silent, silent_again) = (Told(cost.attach_gap_ms), Told(cost.detach_gap_ms));
-            let (tool, dead, all) = (cost.tool, cost.dead, cost.attach_ms.number);
-            write!(f, "| {tool} | {attach} | {detach} | {silent} | {silent_again} ")?;
-            writeln!(f, "| {dead} of {all} |")?;
-        }
-        writeln!(f)
-    }
-
     fn write_pairs(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "| malloc and free | pairs | ns | over the wrapper, ns |")?;
         writeln!(f, "|---|---|---:|---:|")?;
@@ -76,16 +57,6 @@ impl Results {
         for cost in &self.instructions {
             let (way, all, over) = (cost.way, cost.per_pair, cost.over_wrapper);
             writeln!(f, "| {way} | {all:.1} | {over:+.1} |")?;
-        }
-        writeln!(f)
-    }
-
-    fn write_programs(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "| work | processor time, ms | attached to, % of that | calls counted |")?;
-        writeln!(f, "|---|---:|---:|---:|")?;
-        for cost in &self.programs {
-            let (plain, percent) = (Told(cost.plain_ms), Told(cost.percent));
-            writeln!(f, "| {} | {plain} | {percent} | {} |", cost.program, cost.calls)?;
         }
         writeln!(f)
     }

@@ -8,10 +8,13 @@ pub mod echo;
 pub mod load;
 pub mod memcached;
 pub mod nginx;
+pub mod probe;
 pub mod redis;
 pub mod server;
+pub mod sqlite;
 
 pub use load::{Load, Tally};
+pub use probe::Probe;
 pub use server::{Server, StartError, children};
 
 use std::{path::PathBuf, process::Command};

@@ -36,12 +36,23 @@ pub fn start() -> Result<Server, StartError> {
 pub fn start_with(
     environment: impl IntoIterator<Item = (&'static str, PathBuf)>,
 ) -> Result<Server, StartError> {
+    start_by(|program| {
+        let mut command = Command::new(program);
+        command.envs(environment);
+        command
+    })
+}
+
+/// The same by a command that runs the program it is given.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_by(command: impl FnOnce(&Path) -> Command) -> Result<Server, StartError> {
     let program = installed("redis-server").ok_or(StartError::Missing(CURE))?;
     installed("redis-benchmark").ok_or(StartError::Missing(CURE))?;
     let directory = Server::directory("redis")?;
     let socket = directory.join("redis.sock");
-    let mut command = Command::new(program);
-    command.envs(environment);
+    let mut command = command(&program);
     command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
     Server::start(command, directory, || listens(&socket))
 }

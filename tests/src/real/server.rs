@@ -27,6 +27,15 @@ pub enum StartError {
     Failed(String),
 }
 
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Missing(cure) => write!(f, "missing: {cure}"),
+            Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> Self {
         Self::Failed(error.to_string())

@@ -7,7 +7,7 @@
 
 #[cfg(test)]
 mod decoded;
-mod protobuf;
+pub mod protobuf;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +28,7 @@ use crate::ledger::{Ledger, Location, Metric};
 use protobuf::Message;
 
 /// Field numbers of `Profile`.
-mod field {
+pub mod field {
     pub const SAMPLE_TYPE: u64 = 1;
     pub const SAMPLE: u64 = 2;
     pub const MAPPING: u64 = 3;

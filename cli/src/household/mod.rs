@@ -1,25 +1,24 @@
 //! The tracing thread where a program is followed through its execs, and with `--follow-forks` into
 //! its children: it hands every process to a thread of its own, passes on what those say, and makes
-//! one report of theirs.
+//! one report of theirs. What those do is a [`Trade`]: they watch, or check.
+
+mod checking;
+mod watching;
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    io,
     os::{fd::AsFd, unix::net::UnixStream},
-    path::{Path, PathBuf},
     sync::mpsc::{Receiver, Sender, channel},
     thread,
     time::{Duration, Instant},
 };
 
 use heapattach_injector::{
-    failure::Failure,
     family::{Family, Occurrence, Scope},
     lease::Lease,
     offspring::Offspring,
-    preflight::Refusal,
     start::StartError,
-    target::Target,
 };
 use nix::{
     errno::Errno,
@@ -27,21 +26,39 @@ use nix::{
 };
 
 use crate::{
-    args::{RunArgs, SessionArgs},
     compose::with_causes,
-    exit::Exit,
     line::{Heard, Line, Mouth},
-    member::{Cause, Destination, Member},
+    member::{Business, Cause, Member},
     message::{Message, Request},
     quantity,
-    recording::{self, Store},
     report::{ExitReport, NotLookedAt, Report},
     spawn::Waiting,
-    tracer::refuse,
 };
+
+pub use checking::run as check;
+pub use watching::{attach, run as watch, sum_up};
 
 /// How long at most until the command is listened to again.
 const TURN: Duration = Duration::from_millis(100);
+
+/// What a household does with its members.
+trait Trade {
+    /// For one of them.
+    type Business: Business;
+
+    /// Who is followed.
+    fn scope(&self) -> Scope;
+
+    /// How long it goes on, if not until the end.
+    fn duration(&self) -> Option<Duration>;
+
+    /// What is done with the next process, for so long.
+    fn business(&mut self, number: usize, left: Option<Duration>) -> Self::Business;
+
+    /// Sees to it that what the user named is what the report is about, with all reports, and
+    /// which of them are of the first process.
+    fn arrange(&self, reports: &mut BTreeMap<usize, Report>, own: &[usize]);
+}
 
 /// A session that goes on in a thread.
 #[derive(Debug)]
@@ -55,14 +72,13 @@ struct Inmate {
 
 /// All of them, and what is known of those that are over.
 #[derive(Debug)]
-struct Household<'a> {
+struct Household<'a, T> {
     family: Family,
+    scope: Scope,
     line: &'a mut Line,
-    args: &'a SessionArgs,
+    trade: T,
     /// The first process.
     pid: i32,
-    store: Option<Store>,
-    named: Option<PathBuf>,
     deadline: Option<Instant>,
     members: usize,
     inmates: BTreeMap<usize, Inmate>,
@@ -71,28 +87,25 @@ struct Household<'a> {
     /// Where members speak, and where that is heard.
     desk: Sender<(usize, Message)>,
     talk: Receiver<(usize, Message)>,
+    /// Processes that no thread could be had for.
+    left_out: u64,
     /// How the first process ended.
     exit: Option<ExitReport>,
     is_gone: bool,
     is_told: bool,
 }
 
-/// `heapattach run`: lets the forked child exec, under our eyes, and follows it.
-///
-/// # Errors
-/// When it could not be traced, or execed nothing.
-pub fn run(
+/// Lets the forked child exec, under our eyes, and follows it; how it ended, if it did.
+fn run(
     line: &mut Line,
     program: &Waiting,
-    args: &RunArgs,
+    trade: impl Trade,
     report: &mut Report,
-    store: Option<Store>,
-) -> Result<(), StartError> {
-    let begun =
-        Household::new(line, program.pid, &args.session, store).and_then(|mut household| {
-            household.family.seize(program.pid)?;
-            Ok(household)
-        });
+) -> Result<Option<ExitReport>, StartError> {
+    let begun = Household::new(line, program.pid, trade).and_then(|mut household| {
+        household.family.seize(program.pid)?;
+        Ok(household)
+    });
     let mut household = begun.map_err(|errno| {
         let error = StartError::Request(errno);
         report.error = Some(with_causes(&error));
@@ -107,66 +120,28 @@ pub fn run(
     }
     *report = household.conclude();
     report.exit = exit;
-    if report.error.is_none() {
-        report.status = exit.map_or(Exit::RunFailed.code(), ExitReport::shell_code);
-    } else if report.outcome == "refused" {
-        report.status = Exit::RunFailed.code();
-    }
-    Ok(())
+    Ok(exit)
 }
 
-/// `heapattach -p PID --follow-forks`.
-pub fn attach(line: &mut Line, target: Target, args: &SessionArgs, store: Option<Store>) -> Report {
-    let pid = target.process.pid();
-    let mut report = Report::new(pid, target.process.command());
-    let begun = Household::new(line, pid, args, store).and_then(|mut household| {
-        let lease = household.family.join(&target.process)?;
-        Ok((household, lease))
-    });
-    drop(target);
-    match begun {
-        Ok((mut household, lease)) => {
-            household.house(lease, Cause::Found);
-            household.follow(false);
-            household.conclude()
-        }
-        Err(errno) => {
-            let refusal = Refusal {
-                value: format!("process {pid} cannot be traced ({})", errno.desc()),
-                need: "the right to trace it".to_owned(),
-                cure: "try without --follow-forks, which does not stay its tracer".to_owned(),
-                unsupported: false,
-            };
-            refuse(&mut report, &Failure::clean(refusal, false));
-            report
-        }
-    }
-}
-
-impl<'a> Household<'a> {
-    fn new(
-        line: &'a mut Line,
-        pid: i32,
-        args: &'a SessionArgs,
-        store: Option<Store>,
-    ) -> Result<Self, Errno> {
-        let scope = if args.follow_forks { Scope::Forks(args.max_processes) } else { Scope::Execs };
+impl<'a, T: Trade> Household<'a, T> {
+    fn new(line: &'a mut Line, pid: i32, trade: T) -> Result<Self, Errno> {
         raise_descriptors();
         let (desk, talk) = channel();
+        let scope = trade.scope();
         Ok(Self {
             family: Family::new(scope)?,
+            scope,
             line,
-            args,
+            deadline: trade.duration().map(|duration| Instant::now() + duration),
+            trade,
             pid,
-            store,
-            named: args.record.output.clone(),
-            deadline: args.duration.map(|duration| Instant::now() + duration),
             members: 0,
             inmates: BTreeMap::new(),
             parents: BTreeMap::new(),
             reports: BTreeMap::new(),
             desk,
             talk,
+            left_out: 0,
             exit: None,
             is_gone: false,
             is_told: false,
@@ -236,7 +211,8 @@ impl<'a> Household<'a> {
         if let Some(report) = last.filter(is_its_end) {
             report.exit = Some(exit);
         }
-        if pid == self.pid && self.args.follow_forks && self.family.size() > 0 && !self.is_told {
+        if pid == self.pid && self.scope != Scope::Execs && self.family.size() > 0 && !self.is_told
+        {
             self.is_told = true;
             self.line.send(&Message::Remain(self.family.size()));
         }
@@ -247,37 +223,23 @@ impl<'a> Household<'a> {
         let (pid, number) = (lease.pid(), self.members);
         let parent = self.parents.get(&pid).copied().unwrap_or(0);
         self.members += 1;
-        let Ok((ear, theirs)) = UnixStream::pair() else { return };
-        let mut args = self.args.clone();
-        if let Some(deadline) = self.deadline {
-            args.duration = Some(deadline.saturating_duration_since(Instant::now()));
-        }
-        if number > 0 {
-            args.stacks = None;
-        }
-        let member = Member { lease, cause, args, store: self.destination(number) };
+        let Ok((ear, theirs)) = UnixStream::pair() else {
+            self.left_out += 1;
+            return;
+        };
+        let left = self.deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        let member = Member { lease, cause, business: self.trade.business(number, left) };
         let mouth = Mouth { member: number, desk: self.desk.clone(), bell: self.family.bell() };
         let line = Line::within(theirs, mouth);
         let name = format!("process {pid}");
         let started =
             thread::Builder::new().name(name).spawn(move || member.look_into(line)).is_ok();
-        // Else the lease is returned by now, and the process runs on.
         if started {
             let inmate = Inmate { pid, parent, ear: Some(ear), counts: (0, 0), exit: None };
             self.inmates.insert(number, inmate);
-        }
-    }
-
-    fn destination(&mut self, number: usize) -> Destination {
-        let has_path = self.store.as_ref().is_some_and(|store| store.path.is_some());
-        match &self.named {
-            // Where a process may be named only once it is there, the file has no name yet.
-            _ if number == 0 && (has_path || !self.args.records_by_default()) => {
-                Destination::Given(self.store.take())
-            }
-            Some(path) => Destination::Beside(path.clone()),
-            None if self.args.records_by_default() => Destination::Named,
-            None => Destination::Nowhere,
+        } else {
+            // The lease is returned by now, and the process runs on.
+            self.left_out += 1;
         }
     }
 
@@ -352,15 +314,18 @@ impl<'a> Household<'a> {
         let own: Vec<usize> = self.numbers(is_told);
         let own = if own.is_empty() { self.numbers(of_first) } else { own };
         let last = own.last().copied().or_else(|| self.reports.keys().next().copied());
-        if let (Some(path), [first, .., last]) = (&self.named, &own[..]) {
-            swap_files(path, &mut self.reports, *first, *last);
-        }
+        self.trade.arrange(&mut self.reports, &own);
         let main = last.and_then(|number| self.reports.remove(&number));
         let mut main = main.unwrap_or_default();
         main.processes = self.reports.into_values().collect();
-        let count = self.family.not_looked_at();
+        let count = self.family.not_looked_at() + self.left_out;
         if count > 0 {
-            let why = format!("more than --max-processes {}", self.args.max_processes);
+            let why = match self.scope {
+                Scope::Forks { most, .. } if self.left_out == 0 => {
+                    format!("more than --max-processes {most}")
+                }
+                _ => "threads or descriptors of our own ran out".to_owned(),
+            };
             main.not_looked_at = Some(NotLookedAt { count: Some(count), why });
         } else {
             let came = self.family.offspring().and_then(|now| now.since(Offspring::default()));
@@ -379,23 +344,6 @@ pub fn not_followed(came: &Offspring) -> NotLookedAt {
     };
     let why = format!("they took {time} of processor time{living}; add --follow-forks to see them");
     NotLookedAt { count: None, why }
-}
-
-/// The file that was named is for what the program became last: `run -- env x` is about `x`.
-fn swap_files(path: &Path, reports: &mut BTreeMap<usize, Report>, first: usize, last: usize) {
-    let path_of =
-        |report: Option<&Report>| report.and_then(|r| Some(r.recording.as_ref()?.path.clone()));
-    let (old, new) = (path_of(reports.get(&first)), path_of(reports.get(&last)));
-    let (Some(old), Some(new), Some(report)) = (old, new, reports.get(&first)) else { return };
-    let Ok((spare, _)) = recording::create_beside(path, report.pid) else { return };
-    if fs::rename(&old, &spare).is_err() || fs::rename(&new, path).is_err() {
-        return;
-    }
-    for (number, path) in [(first, spare), (last, path.to_owned())] {
-        if let Some(recording) = reports.get_mut(&number).and_then(|r| r.recording.as_mut()) {
-            recording.path = path;
-        }
-    }
 }
 
 /// Every session holds a dozen of them.

@@ -2,17 +2,18 @@
 
 use std::fmt::Write;
 
-use heapattach_injector::event::StackId;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    check::{Amount, Retained, RootKind, Way},
+    census::Census,
+    check::{Amount, Retained, RootKind},
     hidden::Hidden,
     quantity::{bytes, count},
-    recorder::Recorder,
     site_report::FrameReport,
     symbols::{Symbols, printable::printable},
 };
+
+use super::{Holder, Holders};
 
 /// Sites that are told.
 const MOST: usize = 10;
@@ -39,6 +40,12 @@ pub struct WayReport {
     pub root: RootKind,
     /// Where it lies; 0 for what lies in no memory.
     pub at: u64,
+    /// How many places of this kind hold such blocks.
+    #[serde(default)]
+    pub roots: u64,
+    /// What that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<Holder>,
     /// From block to block; the last is the site itself.
     pub steps: Vec<StepReport>,
     /// What is held so.
@@ -60,39 +67,40 @@ pub struct StepReport {
 pub fn of(
     retained: &[Retained],
     wanted: &str,
-    recorder: &Recorder,
+    census: &Census,
+    holders: &Holders,
     (symbols, hidden): (&mut Symbols, &Hidden),
 ) -> Vec<RetainedReport> {
-    let mut frames = |stack: u32| -> Vec<FrameReport> {
-        let stack = recorder.records.stack(StackId(stack));
-        let addresses = stack.into_iter().flat_map(|stack| stack.frames.iter().map(|at| at.get()));
-        addresses.flat_map(|at| symbols.symbolize_return(at)).map(Into::into).collect()
+    let frames = |stack: u32, symbols: &mut Symbols| -> Vec<FrameReport> {
+        let addresses = census.stack(stack).iter();
+        addresses.flat_map(|&at| symbols.symbolize_return(at)).map(Into::into).collect()
     };
     let mut sites = Vec::new();
     for site in retained {
-        let own = frames(site.stack);
+        let own = frames(site.stack, symbols);
         let is_wanted = wanted == TOP || own.iter().any(|f| f.function.as_deref() == Some(wanted));
         if !is_wanted || sites.len() == MOST {
             continue;
         }
-        let mut place = |stack: u32| {
-            let frames = frames(stack);
+        let place = |stack: u32, symbols: &mut Symbols| {
+            let frames = frames(stack, symbols);
             let cause = frames.get(hidden.cause(&frames)).map(FrameReport::place);
             printable(&cause.unwrap_or_else(|| "[unknown]".to_owned()))
         };
-        let mut way = |way: &Way| WayReport {
-            root: way.root,
-            at: way.at,
-            amount: way.amount,
-            steps: way
-                .steps
-                .iter()
-                .map(|s| StepReport { place: place(s.stack), blocks: s.blocks, offset: s.offset })
-                .collect(),
-        };
-        let ways = site.ways.iter().map(&mut way).collect();
+        let mut ways = Vec::new();
+        for way in &site.ways {
+            let steps = way.steps.iter().map(|step| StepReport {
+                place: place(step.stack, symbols),
+                blocks: step.blocks,
+                offset: step.offset,
+            });
+            let steps = steps.collect();
+            let holder = holders.at(way.at, symbols);
+            let (root, at, roots, amount) = (way.root, way.at, way.roots, way.amount);
+            ways.push(WayReport { root, at, roots, holder, steps, amount });
+        }
         let (all, looked_at) = (site.all, site.looked_at);
-        sites.push(RetainedReport { place: place(site.stack), all, looked_at, ways });
+        sites.push(RetainedReport { place: place(site.stack, symbols), all, looked_at, ways });
     }
     sites
 }
@@ -108,8 +116,17 @@ impl RetainedReport {
             // Writing into a string cannot fail.
             let _ =
                 write!(out, "\n  {} in {} by {}", bytes(size), count(blocks), way.root.words().0);
-            if way.at != 0 {
-                let _ = write!(out, " at {:#x}", way.at);
+            match &way.holder {
+                Some(holder) => {
+                    let _ = write!(out, ": {}", holder.words());
+                }
+                None if way.at != 0 => {
+                    let _ = write!(out, " at {:#x}", way.at);
+                }
+                None => {}
+            }
+            if way.roots > 1 {
+                let _ = write!(out, " and {} more places", count(way.roots - 1));
             }
             for step in &way.steps {
                 let _ = write!(out, "\n    -> {}", step.place);
@@ -136,7 +153,14 @@ mod tests {
             |place: &str, blocks, offset| StepReport { place: place.to_owned(), blocks, offset };
         let steps =
             vec![step("table", 1, Some(16)), step("node", 5, Some(8)), step("load", 1, None)];
-        let way = WayReport { root: RootKind::Globals, at: 0x4020, steps, amount };
+        let way = WayReport {
+            root: RootKind::Globals,
+            at: 0x4020,
+            roots: 1,
+            holder: None,
+            steps,
+            amount,
+        };
         let place = "load".to_owned();
         let site = RetainedReport { place, all: amount, looked_at: amount, ways: vec![way] };
         let lines: Vec<String> = site.text().lines().map(|line| line.trim().to_owned()).collect();
