@@ -4,7 +4,10 @@
 mod left;
 mod unmap;
 
-use std::time::{Duration, Instant};
+use std::{
+    iter,
+    time::{Duration, Instant},
+};
 
 use heapattach_abi::{region, row};
 use nix::errno::Errno;
@@ -266,10 +269,8 @@ fn attempt_stopped(
 /// A thread that is in our code, or was called from it.
 pub(crate) fn thread_in_code(stop: &Stopped<'_>, home: &Home, maps: &[Mapping<'_>]) -> Option<i32> {
     let target = stop.target();
-    let object = loader::find_in(target, maps);
-    let ranges = [Some(home.code()), object.map(|object| object.base..object.end)];
-    let in_code =
-        |word: u64| ranges.iter().flatten().any(|code| code.contains(&RemoteAddr::new(word)));
+    let ranges: Vec<_> = iter::once(home.code()).chain(loader::ranges(maps)).collect();
+    let in_code = |word: u64| ranges.iter().any(|code| code.contains(&RemoteAddr::new(word)));
     quiet::thread_in(stop, maps, evidence(&target.memory, home), in_code)
 }
 

@@ -1,6 +1,6 @@
 //! Loading the payload with the target's own loader, and unloading it.
 
-use std::time::Duration;
+use std::{iter::repeat_with, thread, time::Duration};
 
 use nix::errno::Errno;
 
@@ -116,12 +116,7 @@ pub(crate) fn check(target: &Target, force: bool) -> Result<Functions, Refusal> 
         let cure = format!("{CURE}, or add --force if its filter allows that");
         return Err(Refusal { value, need: need.to_owned(), cure, unsupported: false });
     }
-    let look = || {
-        let survey = Surveyor::new(target, Asked::default()).ok()?.look(target).ok()?;
-        let text = target.process.read("maps").ok()?;
-        Functions::find(target, &survey, &maps::parse(&text).ok()?)
-    };
-    let functions = look().ok_or_else(|| {
+    let functions = steady(|| functions(target)).ok_or_else(|| {
         let value = format!("process {pid} has no dlopen in its C library");
         Refusal::unsupported(value, "a dynamically linked program of glibc 2.34", CURE)
     })?;
@@ -132,6 +127,21 @@ pub(crate) fn check(target: &Target, force: bool) -> Result<Functions, Refusal> 
         return Err(Refusal { value, need: need.to_owned(), cure, unsupported: false });
     }
     Ok(functions)
+}
+
+/// The functions, if the lists show them just now.
+fn functions(target: &Target) -> Option<Functions> {
+    let survey = Surveyor::new(target, Asked::default()).ok()?.look(target).ok()?;
+    let text = target.process.read("maps").ok()?;
+    Functions::find(target, &survey, &maps::parse(&text).ok()?)
+}
+
+/// Looks until something is there: the target goes on, and its loader may be changing the lists
+/// that are being walked.
+fn steady<T>(look: impl Fn() -> Option<T>) -> Option<T> {
+    const LOOKS: usize = 20;
+    let pause = || thread::sleep(Duration::from_millis(2));
+    look().or_else(|| repeat_with(|| (pause(), look()).1).take(LOOKS).flatten().next())
 }
 
 /// Has the target load `image`; `home` holds its lure.
@@ -246,7 +256,10 @@ fn place_in_memory(
 fn find(target: &Target) -> Result<Option<Object>, LoadError> {
     let text = target.process.read("maps").map_err(|_| LoadError::Maps)?;
     let maps = maps::parse(&text).map_err(|_| LoadError::Maps)?;
-    Ok(find_in(target, &maps))
+    if !Object::is_mapped(&maps) {
+        return Ok(None);
+    }
+    Ok(steady(|| find_in(target, &maps)))
 }
 
 /// The same in maps that are known.
@@ -275,10 +288,8 @@ pub(crate) fn close(
     if !Object::is_mapped(&maps) {
         return Ok(());
     }
-    let object = find_in(target, &maps).ok_or(LoadError::NotListed)?;
-    let mut surveyor = Surveyor::new(target, Asked::default()).map_err(ErrandError::from)?;
-    let survey = surveyor.look(target).map_err(ErrandError::from)?;
-    let functions = Functions::find(target, &survey, &maps).ok_or(LoadError::NoFunctions)?;
+    let object = steady(|| find_in(target, &maps)).ok_or(LoadError::NotListed)?;
+    let functions = steady(|| functions(target)).ok_or(LoadError::NoFunctions)?;
     let order = Order {
         function: functions.close,
         argument: Some(object.handle),
@@ -297,4 +308,24 @@ pub(crate) fn close(
     let text = target.process.read("maps").map_err(|_| LoadError::Maps)?;
     let maps = maps::parse(&text).map_err(|_| LoadError::Maps)?;
     if Object::is_mapped(&maps) { Err(LoadError::Kept) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn lists_that_were_changing_are_looked_at_again_but_not_for_ever() {
+        let looks = Cell::new(0);
+        let look = |enough: u32| {
+            looks.set(looks.get() + 1);
+            (looks.get() >= enough).then_some(())
+        };
+        assert_eq!(steady(|| look(3)), Some(()));
+        assert_eq!(looks.replace(0), 3);
+        assert_eq!(steady(|| look(u32::MAX)), None);
+        assert_eq!(looks.get(), 21);
+    }
 }

@@ -27,7 +27,7 @@ pub use errand::ErrandError;
 pub use load::LoadError;
 pub(crate) use load::{CURE, check, close, find_in, load};
 pub use lure::lure;
-pub(crate) use object::{Object, remove_left};
+pub(crate) use object::{Object, ranges, remove_left};
 
 /// How the payload gets into the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

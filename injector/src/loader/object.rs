@@ -4,6 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs::File,
     io::Write,
+    ops::Range,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
 };
@@ -242,6 +243,11 @@ impl Object {
     pub fn is_mapped(maps: &[Mapping<'_>]) -> bool {
         maps.iter().any(is_ours)
     }
+}
+
+/// Where it lies, by its mappings alone: the loader's lists may be in the middle of a change.
+pub(crate) fn ranges(maps: &[Mapping<'_>]) -> impl Iterator<Item = Range<RemoteAddr>> {
+    maps.iter().filter(|m| is_ours(m)).map(|m| m.range.clone())
 }
 
 fn is_ours(mapping: &Mapping<'_>) -> bool {
