@@ -252,7 +252,11 @@ impl Recorder {
         self.write_notes(desk, false);
         let Self { records, intake, .. } = self;
         if let Some(scribe) = &mut intake.scribe {
-            scribe.keep_up(intake.clock.ticks(), &mut intake.profile, records);
+            let now = intake.clock.ticks();
+            if records.is_behind() {
+                scribe.hurry(now);
+            }
+            scribe.keep_up(now, &mut intake.profile, records);
         }
     }
 

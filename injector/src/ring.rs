@@ -88,6 +88,8 @@ pub struct Reader {
     end: u64,
     /// Since when nothing could be told although something waits.
     stuck: Option<Instant>,
+    /// Slots that the fullest ring had when it was last read.
+    fullest: u64,
     intervals: Arc<Intervals>,
     /// Those that were seen so far.
     known: Vec<u64>,
@@ -107,6 +109,7 @@ impl Reader {
             window: vec![[0; SLOT_WORDS]; 4096],
             end: 0,
             stuck: None,
+            fullest: 0,
             intervals,
             known: Vec::new(),
             torn: 0,
@@ -127,6 +130,7 @@ impl Reader {
         self.intervals.copy_to(&mut self.known);
         let given_up = self.stuck.is_some_and(|since| since.elapsed() > PATIENCE);
         let before = self.told;
+        self.fullest = 0;
         for number in 0..RINGS {
             self.read_ring(shared, memory, number, given_up, &mut tell)?;
         }
@@ -142,6 +146,11 @@ impl Reader {
             (true, false) => Some(Instant::now()),
         };
         Ok(())
+    }
+
+    /// Whether a ring was more than half full when it was last read: more comes than is taken in.
+    pub fn is_behind(&self) -> bool {
+        self.fullest > 1 << self.ring_bits >> 1
     }
 
     /// The same once no thread writes any more: what is missing now stays missing.
@@ -184,6 +193,7 @@ impl Reader {
             self.torn = self.torn.saturating_add(1);
             tail = head;
         }
+        self.fullest = self.fullest.max(head.wrapping_sub(tail));
         let slots = region::SLOTS_AT + number * (SLOT_BYTES << self.ring_bits);
         let writer = if ring::is_own(number) { number as u64 } else { 0 };
         while tail != head {

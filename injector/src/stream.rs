@@ -222,6 +222,11 @@ impl Records {
         self.stacks.python.all()
     }
 
+    /// Whether more comes than is taken in.
+    pub fn is_behind(&self) -> bool {
+        self.reader.is_behind()
+    }
+
     /// Records that were never finished, or make no sense.
     pub fn torn(&self) -> u64 {
         self.reader.torn

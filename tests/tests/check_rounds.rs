@@ -175,9 +175,8 @@ fn a_process_bears_no_trace_of_its_checks() {
         let args = ["check", "-p", &pid, "--every", "200ms", "--duration", "3s", "--json"];
         let outcome = Heapattach::new(args).arg("--snapshot").arg(method).arg(ANY_PAUSE).run();
         let report = report(&outcome);
-        let rounds = report["check"]["rounds"].as_array().map_or(0, Vec::len);
-        // It always allocates: some of them may have no result.
-        assert!(rounds >= 2, "{method}: {report}");
+        // A busy machine has time for few; the last one is always made.
+        assert!(report["check"]["look"].is_object(), "{method}: {report}");
         before.assert_equal(&mut fixture, &format!("after checks by {method}"));
         fixture.finish();
     }

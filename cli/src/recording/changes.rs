@@ -4,10 +4,14 @@
 //! What was learned in one block of changes is used in the next, so that they have to be read in
 //! their order. Addresses are not kept: which block it was that was given back is known by then, and
 //! what is told of it is when it was handed out.
+//!
+//! Where more happens than can be foreseen in time, a block of changes is [`plain`]; nothing is
+//! learned of that.
 
 use super::{
     coder::{Coder, Eye, MOST_IN_A_BYTE, Pen},
     model::{ALLOCATED, EXCHANGED, Event, FREED, Model},
+    plain,
     wire::{In, Out},
 };
 use crate::profile::{Change, Journal, Kind, RowId, Tick};
@@ -18,16 +22,19 @@ const MANY: u64 = 1 << 23;
 /// Bytes that a block may have less than its changes would take.
 const SLACK: u64 = 16;
 
+/// In place of a block's number: it is plain, and counts among no others.
+const PLAIN: u64 = u64::MAX;
+
 // What happens besides the three things that a model foresees.
-const TICK: usize = 3;
-const INTERVAL: usize = 4;
-const UNKEPT: usize = 5;
-const UNKEPT_EXCHANGED: usize = 6;
-const RESTORED: usize = 7;
-const MAPPED: usize = 8;
-const MAPPED_UNKEPT: usize = 9;
-const UNMAPPED: usize = 10;
-const REMAINED: usize = 11;
+pub(super) const TICK: usize = 3;
+pub(super) const INTERVAL: usize = 4;
+pub(super) const UNKEPT: usize = 5;
+pub(super) const UNKEPT_EXCHANGED: usize = 6;
+pub(super) const RESTORED: usize = 7;
+pub(super) const MAPPED: usize = 8;
+pub(super) const MAPPED_UNKEPT: usize = 9;
+pub(super) const UNMAPPED: usize = 10;
+pub(super) const REMAINED: usize = 11;
 
 /// Changes on their way out.
 #[derive(Debug)]
@@ -40,38 +47,66 @@ pub struct Encoder {
     count: u64,
     /// Blocks since everything was learned anew.
     blocks: u64,
+    /// Where what happens is told as it is.
+    plain: Option<plain::Encoder>,
 }
 
 impl Encoder {
     /// Changes from this time on, in ticks since counting began.
     pub fn new(begin: u64) -> Self {
         let (model, pen) = Default::default();
-        Self { begin, now: begin, interval: 1, model, pen, count: 0, blocks: 0 }
+        Self { begin, now: begin, interval: 1, model, pen, count: 0, blocks: 0, plain: None }
+    }
+
+    /// Whether what follows is told as it is, in a tenth of the time and in more bytes. To be asked
+    /// for where nothing has happened yet, since a block is one or the other.
+    pub fn set_plain(&mut self, is_plain: bool) {
+        debug_assert!(self.is_empty());
+        self.plain = is_plain.then(plain::Encoder::default);
+    }
+
+    /// Whether it is.
+    pub fn is_plain(&self) -> bool {
+        self.plain.is_some()
     }
 
     /// What follows happened at this time.
     pub fn set_now(&mut self, now: u64) {
-        if now > self.now {
-            self.put(TICK);
-            self.detail(now - self.now);
-            self.now = now;
+        if now <= self.now {
+            return;
         }
+        match &mut self.plain {
+            Some(plain) => plain.set_now(now - self.now),
+            None => {
+                self.put(TICK);
+                self.detail(now - self.now);
+            }
+        }
+        self.now = now;
     }
 
     /// Whether nothing has happened.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.count == 0 && self.plain.as_ref().is_none_or(plain::Encoder::is_empty)
     }
 
     /// Whether it is time to close the block.
     pub fn is_much(&self) -> bool {
-        self.pen.len() >= ENOUGH || self.count >= MANY
+        let bytes = self.plain.as_ref().map_or(self.pen.len(), plain::Encoder::len);
+        bytes >= ENOUGH || self.count >= MANY
     }
 
     /// The content of a block; more may follow.
     pub fn finish(&mut self) -> Vec<u8> {
         let mut out = Out::default();
         out.number(self.begin);
+        if let Some(plain) = &mut self.plain {
+            self.begin = self.now;
+            out.number(plain.count());
+            out.number(PLAIN);
+            out.0.extend(plain.finish());
+            return out.0;
+        }
         out.number(self.count);
         out.number(self.blocks);
         out.0.extend(self.pen.finish());
@@ -117,6 +152,9 @@ impl Encoder {
 
 impl Journal for Encoder {
     fn note(&mut self, change: &Change) {
+        if let Some(plain) = &mut self.plain {
+            return plain.note(change, Tick::of(self.now));
+        }
         let none = Tick::default();
         match *change {
             Change::Allocated { kind, kept: true, exchanged } => {
@@ -145,6 +183,13 @@ pub fn begin(content: &[u8]) -> Option<u64> {
     In::new(content).number()
 }
 
+/// Whether they are told as they are.
+pub fn is_plain(content: &[u8]) -> bool {
+    let mut all = In::new(content);
+    let numbers: [Option<u64>; 3] = std::array::from_fn(|_| all.number());
+    numbers[2] == Some(PLAIN)
+}
+
 /// Reads block after block.
 #[derive(Debug)]
 pub struct Decoder {
@@ -169,6 +214,9 @@ impl Decoder {
     ) -> Option<()> {
         let mut all = In::new(content);
         let (mut now, count, blocks) = (all.number()?, all.number()?, all.number()?);
+        if blocks == PLAIN {
+            return plain::decode(&mut all, now, count, tell);
+        }
         if blocks == 0 && self.blocks != 0 {
             *self = Self::default();
         }
@@ -265,8 +313,9 @@ mod tests {
         })
     }
 
-    fn encoded(changes: &[(u64, Change)]) -> Vec<u8> {
+    fn encoded(changes: &[(u64, Change)], is_plain: bool) -> Vec<u8> {
         let mut encoder = Encoder::new(1 << 33);
+        encoder.set_plain(is_plain);
         for (now, change) in changes {
             encoder.set_now(*now);
             encoder.note(change);
@@ -280,23 +329,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_happened_is_told_as_it_happened(changes in changes()) {
+        fn what_happened_is_told_as_it_happened(changes in changes(), is_plain: bool) {
             let mut told = Vec::new();
-            let whole = decode(&encoded(&changes), |now, change| { told.push((now, *change)); true });
+            let whole = decode(&encoded(&changes, is_plain), |now, change| { told.push((now, *change)); true });
             prop_assert_eq!(whole, Some(()));
             prop_assert_eq!(told, changes);
         }
 
         #[test]
-        fn blocks_go_on_where_the_one_before_ended(changes in changes(), parts in 1..9usize) {
+        fn blocks_go_on_where_the_one_before_ended(
+            changes in changes(),
+            parts in 1..9usize,
+            plain: [bool; 9],
+        ) {
             let mut encoder = Encoder::new(1 << 33);
             let mut blocks = Vec::new();
-            for part in changes.chunks(changes.len().div_ceil(parts).max(1)) {
+            let parts = changes.chunks(changes.len().div_ceil(parts).max(1));
+            for (part, is_plain) in parts.zip(plain) {
+                encoder.set_plain(is_plain);
                 for (now, change) in part {
                     encoder.set_now(*now);
                     encoder.note(change);
                 }
                 blocks.push(encoder.finish());
+                prop_assert_eq!(is_plain, super::is_plain(blocks.last().unwrap()));
             }
             let (mut decoder, mut told) = (Decoder::default(), Vec::new());
             for block in &blocks {
@@ -307,8 +363,13 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_survived(changes in changes(), at: prop::sample::Index, by: u8) {
-            let mut bytes = encoded(&changes);
+        fn any_bytes_are_survived(
+            changes in changes(),
+            is_plain: bool,
+            at: prop::sample::Index,
+            by: u8,
+        ) {
+            let mut bytes = encoded(&changes, is_plain);
             let at = at.index(bytes.len());
             bytes[at] ^= by;
             let mut told = 0;

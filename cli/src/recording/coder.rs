@@ -26,12 +26,13 @@ impl Default for Odds {
 }
 
 impl Odds {
+    /// Without a branch: of what nobody foresees the processor does not know which it would be.
+    #[inline]
     fn learn(&mut self, decided: bool) {
-        if decided {
-            self.0 += ((1 << BITS) - self.0) >> RATE;
-        } else {
-            self.0 -= self.0 >> RATE;
-        }
+        let yes = u16::from(decided).wrapping_neg();
+        let up = ((1 << BITS) - self.0) >> RATE & yes;
+        let down = self.0 >> RATE & !yes;
+        self.0 = self.0 + up - down;
     }
 
     /// The part of a range that stands for `true`: neither none nor all of it.
@@ -117,12 +118,9 @@ impl Coder for Pen {
     #[inline]
     fn decide(&mut self, odds: &mut Odds, is: bool) -> bool {
         let part = odds.part(self.range);
-        if is {
-            self.range = part;
-        } else {
-            self.low += u64::from(part);
-            self.range -= part;
-        }
+        let yes = u32::from(is).wrapping_neg();
+        self.low += u64::from(part & !yes);
+        self.range = part & yes | (self.range - part) & !yes;
         odds.learn(is);
         self.widen();
         is
@@ -174,12 +172,9 @@ impl Coder for Eye<'_> {
     fn decide(&mut self, odds: &mut Odds, _: bool) -> bool {
         let part = odds.part(self.range);
         let is = self.code < part;
-        if is {
-            self.range = part;
-        } else {
-            self.code -= part;
-            self.range -= part;
-        }
+        let yes = u32::from(is).wrapping_neg();
+        self.code -= part & !yes;
+        self.range = part & yes | (self.range - part) & !yes;
         odds.learn(is);
         self.widen();
         is

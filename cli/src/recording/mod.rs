@@ -25,7 +25,8 @@
 //! A heapattach reads the recordings of every earlier one. New fields in JSON do not change the
 //! version in the first line: who does not know them passes over them. Any other change does, and
 //! whoever meets a later version than his own says so instead of guessing. Version 2 has the changes
-//! coded by a model that learns (`model`); `version1` reads those of version 1.
+//! coded by a model that learns (`model`); `version1` reads those of version 1. Version 3 has blocks
+//! of changes as they are besides (`plain`).
 
 mod ahead;
 mod assembly;
@@ -41,6 +42,7 @@ mod model;
 mod numbers;
 mod part;
 mod place;
+mod plain;
 mod recent;
 mod rows;
 mod scribe;

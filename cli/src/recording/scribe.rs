@@ -24,6 +24,8 @@ use std::{io, time::Duration};
 
 /// What has happened is on disk after so long at the latest.
 const FLUSH: Duration = Duration::from_secs(1);
+/// What happens is told as it is for so long after it was too much to be foreseen in time.
+const PLAIN: Duration = Duration::from_secs(1);
 /// JSON of one block, but for its last item.
 const TEXT: usize = 4 << 20;
 /// Moments and marks that wait for a disk that takes nothing.
@@ -50,6 +52,8 @@ pub struct Scribe {
     changes: Option<changes::Encoder>,
     /// Since when the disk does not.
     hole: Option<u64>,
+    /// What happens is told as it is until then.
+    plain_until: u64,
     rows: rows::Encoder,
     rows_told: usize,
     /// By the number that the session has for a stack: one more than the file's.
@@ -79,6 +83,7 @@ impl Scribe {
             logs,
             changes,
             hole: None,
+            plain_until: 0,
             rows,
             rows_told: 0,
             stacks,
@@ -137,6 +142,11 @@ impl Scribe {
         }
     }
 
+    /// More comes than is taken in: for some time size counts for less than speed.
+    pub fn hurry(&mut self, now: u64) {
+        self.plain_until = now.saturating_add(ticks(PLAIN));
+    }
+
     /// Passes on what has come together, if that is much or long ago.
     pub fn keep_up(&mut self, now: u64, profile: &mut Profile, stacks: &impl StackSource) {
         if self.hole.is_some() {
@@ -146,8 +156,15 @@ impl Scribe {
             return;
         }
         let is_due = self.flushed.is_none_or(|at| now.saturating_sub(at) >= ticks(FLUSH));
-        if is_due || self.changes.as_ref().is_some_and(changes::Encoder::is_much) {
+        let is_plain = now < self.plain_until;
+        let is_much = |changes: &changes::Encoder| {
+            changes.is_much() || changes.is_plain() != is_plain && !changes.is_empty()
+        };
+        if is_due || self.changes.as_ref().is_some_and(is_much) {
             self.flush(now, profile, stacks);
+        }
+        if let Some(changes) = self.changes.as_mut().filter(|all| all.is_plain() != is_plain) {
+            changes.set_plain(is_plain);
         }
         if self.tape.is_full() && self.changes.is_some() {
             self.snapshot(now, profile, stacks);
@@ -221,6 +238,12 @@ impl Scribe {
     #[cfg(test)]
     pub fn keeps_up(&self) -> bool {
         self.hole.is_none()
+    }
+
+    /// Whether the next snapshot takes the place of what happened.
+    #[cfg(test)]
+    pub fn is_full(&self) -> bool {
+        self.tape.is_full()
     }
 
     /// What happens from now on is not kept, but for sums.

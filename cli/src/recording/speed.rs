@@ -27,14 +27,45 @@ fn program(changes: u64, mut tell: impl FnMut(u64, &Change)) {
     }
 }
 
+/// A program of two hundred places that nobody foresees: any size, any of 1,000 blocks goes.
+fn chance(changes: u64, mut tell: impl FnMut(u64, &Change)) {
+    let mut random = 1_u64;
+    let mut held = vec![None; 1000];
+    for told in 0..changes / 2 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let (own, size) =
+            (u32::try_from(random >> 40).unwrap_or(0) % 200, 16 + (random >> 20) % 4081);
+        let now = told / 1000;
+        let kind = Kind::new(RowId(own), size, 1);
+        let place = &mut held[usize::try_from(random >> 50).unwrap_or(0) % 1000];
+        if let Some((kind, birth)) = place.replace((kind, Tick::of(now))) {
+            tell(now, &Change::Freed { kind, birth });
+        }
+        tell(now, &Change::Allocated { kind, kept: true, exchanged: false });
+    }
+}
+
 #[test]
 #[ignore = "a measurement: cargo test --release -p heapattach --lib recording::speed -- --ignored --nocapture"]
 fn changes_a_second() {
-    const CHANGES: u64 = 20_000_000;
+    let tell = |name: &str, is_plain, program: &dyn Fn(&mut dyn FnMut(u64, &Change))| {
+        println!("{name}: {}", measure(is_plain, program));
+    };
+    const CHANGES: u64 = 10_000_000;
+    for _ in 0..3 {
+        tell("loops, foreseen", false, &|note| program(CHANGES, note));
+        tell("loops, as it is", true, &|note| program(CHANGES, note));
+        tell("chance, foreseen", false, &|note| chance(CHANGES, note));
+        tell("chance, as it is", true, &|note| chance(CHANGES, note));
+    }
+}
+
+fn measure(is_plain: bool, program: &dyn Fn(&mut dyn FnMut(u64, &Change))) -> String {
     let (mut encoder, mut blocks, mut bytes) = (Encoder::new(0), Vec::new(), 0);
+    encoder.set_plain(is_plain);
     let begin = Instant::now();
     let mut count = 0;
-    program(CHANGES, |now, change| {
+    program(&mut |now, change| {
         count += 1;
         encoder.set_now(now);
         encoder.note(change);
@@ -45,10 +76,9 @@ fn changes_a_second() {
     blocks.push(encoder.finish());
     let rate = |begin: Instant| f64::from(count) / begin.elapsed().as_secs_f64() / 1e6;
     let written = rate(begin);
+    let effort = if is_plain { Effort::Little } else { Effort::None };
     let begin = Instant::now();
-    blocks
-        .iter()
-        .for_each(|block| bytes += encode(Content::Changes, block, Effort::None).unwrap().len());
+    blocks.iter().for_each(|block| bytes += encode(Content::Changes, block, effort).unwrap().len());
     let packed = rate(begin);
     let mut sheet = Sheet::new(1000, 80);
     sheet.rows.extend([0; 200].into_iter());
@@ -61,10 +91,10 @@ fn changes_a_second() {
         });
         assert_eq!(whole, Some(()));
     }
-    println!(
-        "{written:.0} million changes/s written, {packed:.0} compressed, {:.0} read and added up; \
+    format!(
+        "{written:.1} million changes/s written, {packed:.1} compressed, {:.1} read and added up; \
          {:.3} bytes a change",
         rate(begin),
         bytes as f64 / f64::from(count)
-    );
+    )
 }

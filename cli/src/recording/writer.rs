@@ -8,6 +8,7 @@ use std::{
 
 use super::{
     block::{self, Content, Effort, Place},
+    changes,
     compaction::compact,
     disk::Disk,
     place, snapshot,
@@ -56,7 +57,9 @@ impl Writer {
         let too_long = || io::Error::other("a block is too long");
         let effort = match content {
             // The model has left nothing to be found in it.
-            Content::Changes => Effort::None,
+            Content::Changes if !changes::is_plain(bytes) => Effort::None,
+            Content::Changes if behind >= BEHIND => Effort::None,
+            Content::Changes => Effort::Little,
             _ if behind >= BEHIND => Effort::Little,
             _ => Effort::Usual,
         };

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::session::{Session, blocks, second, ten_seconds, window};
 use crate::{
     ledger::Metric,
-    profile::{self},
-    recording::{Mark, Part, Recording},
+    profile,
+    recording::{Part, Recording},
     symbols::folder::Folder,
 };
 
@@ -74,10 +74,9 @@ fn ages_reach_back_to_where_only_sums_are_left() {
     // All of this is written at once, and takes more room than there is.
     steps(&mut session, 80_000, 100);
     session.now = 2 * second();
-    session.scribe.mark(Mark { at_ms: 2000, why: "all is written".to_owned() });
     session.keep_up();
     let deadline = Instant::now() + Duration::from_secs(60);
-    while Recording::open(&path).map_or(0, |recording| recording.marks().len()) == 0 {
+    while !session.scribe.is_full() {
         assert!(Instant::now() < deadline, "nothing is written");
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -132,9 +132,17 @@ impl Session {
 
 /// Ten seconds; in each four blocks come, and one of the second before goes.
 pub fn ten_seconds(path: &Path) {
+    ten_seconds_in_hurry(path, |_| false);
+}
+
+/// The same, where more comes than is taken in at the end of some of these seconds.
+pub fn ten_seconds_in_hurry(path: &Path, hurries: impl Fn(u64) -> bool) {
     let mut session = Session::new(path, 1 << 30);
     for number in 0..10 {
         session.now = number * second() + 3;
+        if hurries(number) {
+            session.scribe.hurry(session.now);
+        }
         for block in 0..4 {
             session.allocate(if block == 0 { 5 } else { 0 }, number * 10 + block, 100 + number);
         }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::session::{blocks, ten_seconds, window};
+use super::session::{blocks, ten_seconds, ten_seconds_in_hurry, window};
 use crate::{
     ledger::{Metric, Thread},
     recording::{Recording, RecordingError},
@@ -56,11 +56,28 @@ fn a_recording_of_an_earlier_version_says_the_same() {
     fs::write(&path, include_bytes!("../samples/version1.heapattach")).unwrap();
     ten_seconds(&now);
     let (old, new) = (Recording::open(&path).unwrap(), Recording::open(&now).unwrap());
-    assert_eq!((old.version, new.version), (1, 2));
+    assert_eq!((old.version, new.version), (1, 3));
     for window in [None, window(0, 1), window(4, 7), window(9, 10)] {
         let (old, new) = (old.ledger(window.clone()), new.ledger(window.clone()));
         for metric in Metric::ALL {
             assert_eq!(blocks(&old, metric), blocks(&new, metric), "{metric:?} {window:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_written_in_a_hurry_says_the_same() {
+    let folder = Folder::new("hurry");
+    let (path, hurried) = (folder.0.join("a"), folder.0.join("b"));
+    ten_seconds(&path);
+    ten_seconds_in_hurry(&hurried, |second| second % 3 == 1);
+    assert!(fs::read(&path).unwrap() != fs::read(&hurried).unwrap(), "some of it is plain");
+    let (slow, fast) = (Recording::open(&path).unwrap(), Recording::open(&hurried).unwrap());
+    assert_eq!((slow.damage(), fast.damage()), (None, None));
+    for window in [None, window(0, 1), window(3, 5), window(9, 10)] {
+        let (slow, fast) = (slow.ledger(window.clone()), fast.ledger(window.clone()));
+        for metric in Metric::ALL {
+            assert_eq!(blocks(&slow, metric), blocks(&fast, metric), "{metric:?} {window:?}");
         }
     }
 }
