@@ -8,6 +8,9 @@ use super::{
 };
 use crate::profile::{Change, Journal, Kind, RowId, Sheet, Tick};
 
+/// Tells changes, each with its time.
+type Program<'a> = dyn Fn(&mut dyn FnMut(u64, &Change)) + 'a;
+
 /// A program of a hundred loops, each with some kinds of blocks of its own.
 fn program(changes: u64, mut tell: impl FnMut(u64, &Change)) {
     let mut random = 1_u64;
@@ -48,7 +51,7 @@ fn chance(changes: u64, mut tell: impl FnMut(u64, &Change)) {
 #[test]
 #[ignore = "a measurement: cargo test --release -p heapattach --lib recording::speed -- --ignored --nocapture"]
 fn changes_a_second() {
-    let tell = |name: &str, is_plain, program: &dyn Fn(&mut dyn FnMut(u64, &Change))| {
+    let tell = |name: &str, is_plain, program: &Program<'_>| {
         println!("{name}: {}", measure(is_plain, program));
     };
     const CHANGES: u64 = 10_000_000;
@@ -60,7 +63,7 @@ fn changes_a_second() {
     }
 }
 
-fn measure(is_plain: bool, program: &dyn Fn(&mut dyn FnMut(u64, &Change))) -> String {
+fn measure(is_plain: bool, program: &Program<'_>) -> String {
     let (mut encoder, mut blocks, mut bytes) = (Encoder::new(0), Vec::new(), 0);
     encoder.set_plain(is_plain);
     let begin = Instant::now();
