@@ -104,7 +104,7 @@ mod tests {
         assert!(held(&[root(0x140, 0xc0)]).is_empty());
         assert_eq!(held(&[root(0x301, u64::MAX)]), [0x300]);
         let ranges = roots(&[root(0x10, u64::MAX), (Said::Ignore { at: 1 }, Tick(0))]);
-        assert_eq!(ranges, Vec::from_iter([0x10..u64::MAX]));
+        assert_eq!((ranges.len(), ranges.first()), (1, Some(&(0x10..u64::MAX))));
         let many = [root(40, 10), root(10, 10), root(20, 5), root(12, 2), root(30, 1)];
         assert_eq!(roots(&many), [10..25, 30..31, 40..50]);
     }

@@ -52,7 +52,7 @@ fn the_undo_is_done_when_the_command_is_killed_at_any_call() {
     let Some(mut fixture) = target() else { return };
     let (seed, before) = (seed(), Before::of(&mut fixture));
     let calls = calls(&mut fixture).len() as u64;
-    let mut tried = 0;
+    let (mut tried, mut killed) = (0, 0);
     for n in points(calls, 60, &mut Random::new(seed)) {
         let fault = format!("killfront:{n}");
         let attach = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto);
@@ -60,10 +60,11 @@ fn the_undo_is_done_when_the_command_is_killed_at_any_call() {
         fixture.advance(1);
         assert_undone(&mut fixture, &before, &format!("after {fault}, seed {seed}"));
         // A fault near the end may hit a command that has just ended by itself.
-        tried += u32::from(outcome.signal() == Some(Signal::SIGKILL as i32));
+        killed += u32::from(outcome.signal() == Some(Signal::SIGKILL as i32));
+        tried += 1;
     }
-    println!("command killed at {tried} of {calls} calls, undone each time, seed {seed}");
-    assert!(u64::from(tried) >= calls.min(30), "killed {tried} times only");
+    println!("command killed at {killed} of {calls} calls, undone each time, seed {seed}");
+    assert!(killed * 2 > tried, "killed {killed} times of {tried} only");
     fixture.finish();
 }
 
