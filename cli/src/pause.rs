@@ -112,6 +112,9 @@ impl Load {
     }
 }
 
+/// The end of the advice where a clone would be shorter.
+pub const CLONE_INSTEAD: &str = ", or have it cloned with --snapshot fork";
+
 /// The way to go, and what it is expected to cost.
 ///
 /// # Errors
@@ -131,8 +134,8 @@ pub fn choose(wanted: SnapshotArg, load: &Load, limit: Duration) -> Result<Choic
         return Ok(Choice { method, expected, why });
     }
     let cure = match (method, &why) {
-        (Method::Fork, _) | (_, Some(_)) => String::new(),
-        _ => ", or have it cloned with --snapshot fork".to_owned(),
+        (Method::Fork, _) | (_, Some(_)) => "",
+        _ => CLONE_INSTEAD,
     };
     let why = why.map_or(String::new(), |why| format!(" ({why})"));
     Err(format!(

@@ -334,6 +334,24 @@ fn git_and_pipelines_do_as_they_do() {
 }
 
 #[test]
+fn large_programs_of_a_family_are_looked_at_while_they_go_on() {
+    let Some(suite) = Suite::build() else { return };
+    if !has("python3") {
+        return;
+    }
+    // Alone it would be cloned: more than is copied by itself.
+    let script = "import time; held = [b'x' * 4096 for _ in range(10_000)]; time.sleep(3)";
+    let options = ["--every", "300ms", "--max-pause", "1h"];
+    let (outcome, report) = suite.check(&options, &["sh", "-c", "python3 -c \"$0\"; :", script]);
+    let rounds = family(&report).into_iter().filter_map(|one| one["check"]["rounds"].as_array());
+    let looks: Vec<&Value> = rounds.flatten().collect();
+    let methods: Vec<&Value> = looks.iter().map(|look| &look["method"]).collect();
+    assert!(looks.iter().all(|look| look["error"].is_null()), "{looks:?}");
+    assert!(methods.iter().any(|method| *method == "copy"), "{methods:?}\n{}", outcome.stderr);
+    assert!(!methods.iter().any(|method| *method == "fork"), "{methods:?}");
+}
+
+#[test]
 fn what_is_for_one_process_is_refused_with_words() {
     for option in
         [["--at", "exit-start"], ["--at", "exec"], ["--at", "signal:USR2"], ["--snapshot", "fork"]]

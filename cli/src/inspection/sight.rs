@@ -159,12 +159,16 @@ impl Inspection<'_> {
     /// How the next moment is to be kept.
     pub(super) fn choose(&self, session: &Session<'_>) -> Result<Choice, String> {
         let load = Load::of(&session.target().process);
+        if !self.args.follow_forks {
+            return pause::choose(self.args.snapshot, &load, self.args.max_pause);
+        }
+        // A clone is made by whoever traces the target: there, another thread.
         let wanted = match self.args.snapshot {
-            // A clone is made by whoever traces the target: there, another thread.
-            SnapshotArg::Auto if self.args.follow_forks => SnapshotArg::Copy,
+            SnapshotArg::Auto => SnapshotArg::Copy,
             wanted => wanted,
         };
-        pause::choose(wanted, &load, self.args.max_pause)
+        let refused = |why: String| why.replace(pause::CLONE_INSTEAD, "");
+        pause::choose(wanted, &load, self.args.max_pause).map_err(refused)
     }
 
     /// Takes the moment in which the target stands; unless only it can keep the moment itself, it
