@@ -79,7 +79,6 @@ pub mod target;
 mod thread_pointer;
 pub mod undo;
 pub mod unwind;
-mod urgency;
 mod user_dispatch;
 pub mod vdso;
 pub mod wait;

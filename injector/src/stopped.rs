@@ -11,7 +11,6 @@ use crate::{
     arch::{self, Registers},
     ptrace, rseq,
     target::{Target, reap_thread},
-    urgency::Urgency,
     user_dispatch,
     wait::{self, Seen},
 };
@@ -96,7 +95,6 @@ pub struct Stopped<'t> {
     /// How long tries that were given up held it before.
     before: Duration,
     released: bool,
-    _urgency: Urgency,
 }
 
 impl<'t> Stopped<'t> {
@@ -196,7 +194,6 @@ impl<'t> Stopped<'t> {
             since: Instant::now(),
             before: Duration::ZERO,
             released: false,
-            _urgency: Urgency::raise(),
         }
     }
 

@@ -69,7 +69,6 @@ fn unsafe_code_stands_behind_its_fence() {
         "injector/src/ptrace.rs",
         "injector/src/arch/x86_64/errand.rs",
         "injector/src/shared.rs",
-        "injector/src/urgency.rs",
         "injector/src/wait.rs",
         "payload/src/arch/x86_64.rs",
         "payload/src/bounds.rs",

@@ -19,7 +19,8 @@ fn assert_nothing_lost(name: &str, result: &Result) {
     let lost = [result.sum("direct"), result.sum("indirect")];
     let findings = &result.check()["findings"];
     assert_eq!(lost, [(0, 0); 2], "{name}: {findings:#}");
-    assert_eq!(result.check()["doubts"].as_array().map(Vec::len), Some(0), "{name}");
+    let doubts = &result.check()["doubts"];
+    assert_eq!(doubts.as_array().map(Vec::len), Some(0), "{name}: {doubts}");
     let (reachable, possible) = (result.sum("reachable"), result.sum("possible"));
     println!("{name}: {reachable:?} reachable, {possible:?} possible, none lost");
     assert!(result.check()["look"]["words"].as_u64() > Some(0), "{name} was not looked at");

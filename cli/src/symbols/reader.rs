@@ -7,6 +7,7 @@
 
 use std::{
     borrow::Cow,
+    ffi::CStr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -21,6 +22,8 @@ const PASSES: usize = 8;
 const GROUND: usize = 16 << 20;
 /// What one more address may cost: a few names.
 const PER_LOOKUP: usize = 64 << 10;
+/// Bytes of the longest number of 64 bits, seven in each.
+const LONGEST: usize = 10;
 /// How deep addr2line may recurse: some hundred inlined calls. A thread has two megabytes.
 const STACK_LIMIT: usize = 512 << 10;
 
@@ -98,9 +101,18 @@ impl Reader {
     /// Where `length` bytes from here end, if there are so many.
     fn after(&self, length: usize) -> Result<usize> {
         let end = self.start.checked_add(length).filter(|end| *end <= self.end);
-        end.ok_or(Error::UnexpectedEof(ReaderOffsetId(0)))
+        end.ok_or(TOO_SHORT)
+    }
+
+    /// Leaves so many bytes behind that there are.
+    fn pass(&mut self, length: usize) -> Result<()> {
+        self.charge(length)?;
+        self.start += length;
+        Ok(())
     }
 }
+
+const TOO_SHORT: Error = Error::UnexpectedEof(ReaderOffsetId(0));
 
 impl gimli::Reader for Reader {
     type Endian = RunTimeEndian;
@@ -137,9 +149,42 @@ impl gimli::Reader for Reader {
     }
 
     fn find(&self, byte: u8) -> Result<usize> {
-        let found = self.bytes().iter().position(|&other| other == byte);
+        let found = match byte {
+            // Names end with it; they are long, and the standard library looks at many bytes at once.
+            0 => CStr::from_bytes_until_nul(self.bytes()).ok().map(CStr::count_bytes),
+            _ => self.bytes().iter().position(|&other| other == byte),
+        };
         self.charge(found.unwrap_or(self.len()))?;
-        found.ok_or(Error::UnexpectedEof(ReaderOffsetId(0)))
+        found.ok_or(TOO_SHORT)
+    }
+
+    // What follows gimli would do byte by byte, each of them measured: most of DWARF is such numbers.
+
+    #[inline]
+    fn read_u8(&mut self) -> Result<u8> {
+        let byte = *self.bytes().first().ok_or(TOO_SHORT)?;
+        self.pass(1)?;
+        Ok(byte)
+    }
+
+    fn skip_leb128(&mut self) -> Result<()> {
+        let last = self.bytes().iter().position(|byte| *byte < 0x80).ok_or(TOO_SHORT)?;
+        self.pass(last + 1)
+    }
+
+    fn read_uleb128(&mut self) -> Result<u64> {
+        let mut number = 0;
+        for (at, &byte) in self.bytes().iter().take(LONGEST).enumerate() {
+            if at == LONGEST - 1 && byte > 1 {
+                return Err(Error::BadUnsignedLeb128);
+            }
+            number |= u64::from(byte & 0x7f) << (7 * at);
+            if byte < 0x80 {
+                self.pass(at + 1)?;
+                return Ok(number);
+            }
+        }
+        Err(TOO_SHORT)
     }
 
     fn skip(&mut self, length: usize) -> Result<()> {
@@ -183,7 +228,8 @@ impl gimli::Reader for Reader {
 
 #[cfg(test)]
 mod tests {
-    use gimli::Reader as _;
+    use gimli::{EndianSlice, Reader as _};
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -202,6 +248,29 @@ mod tests {
         assert!(whole.skip(5).is_err() && whole.split(usize::MAX).is_err());
         assert!(whole.read_u64().is_err() && whole.truncate(5).is_err());
         assert_eq!(whole.len(), 4);
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_read_as_gimli_reads_them(
+            bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0x7e..=0x82u8, 0xfe..=0xffu8], 0..24),
+        ) {
+            let mut own = reader(&bytes, 1000);
+            let mut other = EndianSlice::new(&bytes, RunTimeEndian::Little);
+            while !other.is_empty() {
+                let (mut own_past, mut other_past) = (own.clone(), other);
+                prop_assert_eq!(own_past.skip_leb128().is_ok(), other_past.skip_leb128().is_ok());
+                let (number, expected) = (own.read_uleb128(), other.read_uleb128());
+                prop_assert_eq!(number.ok(), expected.ok());
+                if expected.is_err() {
+                    break;
+                }
+                prop_assert_eq!((own.len(), own_past.len()), (other.len(), other_past.len()));
+                prop_assert_eq!(own.read_u8().ok(), other.read_u8().ok());
+                let (end, expected) = (own.find(0).ok(), gimli::Reader::find(&other, 0).ok());
+                prop_assert_eq!(end, expected);
+            }
+        }
     }
 
     #[test]

@@ -34,7 +34,6 @@ use crate::{
     proc::Process,
     ptrace,
     target::may_suspend_seccomp,
-    urgency::Urgency,
     wait::{self, Change, Waiter},
 };
 
@@ -164,7 +163,6 @@ pub struct Family {
     is_closing: bool,
     may_suspend: bool,
     occurrences: Vec<Occurrence>,
-    _urgency: Urgency,
 }
 
 impl Family {
@@ -193,7 +191,6 @@ impl Family {
             is_closing: false,
             may_suspend: may_suspend_seccomp(),
             occurrences: Vec::new(),
-            _urgency: Urgency::raise(),
         })
     }
 
