@@ -195,9 +195,9 @@ fn a_server_under_load_is_checked_every_second_and_answers() {
     let args = ["check", "-p", &pid, "--every", "1s", "--duration", "5s", "--json", ANY_PAUSE];
     let outcome = Heapattach::new(args).run().expect(0);
     let report = report(&outcome);
-    let rounds = report["check"]["rounds"].as_array().expect("several checks");
-    // A busy machine has time for fewer.
-    assert!(!rounds.is_empty(), "{rounds:?}");
+    // A busy machine has time for few besides the last one, which is always made.
+    assert!(report["check"]["look"].is_object(), "{report}");
+    let rounds = report["check"]["rounds"].as_array().map_or(&[][..], Vec::as_slice);
     let has_result = rounds.iter().filter(|round| round["error"].is_null());
     for round in has_result {
         assert_eq!(round["lost"]["blocks"], 0, "{round}");
