@@ -112,18 +112,22 @@ impl Load {
     }
 }
 
-/// The end of the advice where a clone would be shorter.
-pub const CLONE_INSTEAD: &str = ", or have it cloned with --snapshot fork";
-
-/// The way to go, and what it is expected to cost.
+/// The way to go, and what it is expected to cost; `can_clone` says whether whoever asks could make
+/// a clone.
 ///
 /// # Errors
 /// With value, need and cure, when it would take longer or more memory than it may.
-pub fn choose(wanted: SnapshotArg, load: &Load, limit: Duration) -> Result<Choice, String> {
+pub fn choose(
+    wanted: SnapshotArg,
+    load: &Load,
+    limit: Duration,
+    can_clone: bool,
+) -> Result<Choice, String> {
     let (method, why) = match wanted {
         SnapshotArg::Stop => (Method::Stop, None),
         SnapshotArg::Copy => (Method::Copy, None),
         SnapshotArg::Fork => (Method::Fork, None),
+        SnapshotArg::Auto if !can_clone => (Method::Copy, None),
         SnapshotArg::Auto => best(load, limit),
     };
     if let Some(objection) = load.objection(method) {
@@ -135,7 +139,8 @@ pub fn choose(wanted: SnapshotArg, load: &Load, limit: Duration) -> Result<Choic
     }
     let cure = match (method, &why) {
         (Method::Fork, _) | (_, Some(_)) => "",
-        _ => CLONE_INSTEAD,
+        _ if !can_clone => "",
+        _ => ", or have it cloned with --snapshot fork",
     };
     let why = why.map_or(String::new(), |why| format!(" ({why})"));
     Err(format!(
@@ -178,7 +183,7 @@ mod tests {
     }
 
     fn method(load: &Load) -> Result<Method, String> {
-        choose(SnapshotArg::Auto, load, LIMIT).map(|choice| choice.method)
+        choose(SnapshotArg::Auto, load, LIMIT, true).map(|choice| choice.method)
     }
 
     #[test]
@@ -198,11 +203,11 @@ mod tests {
         let slow = Duration::from_secs(10);
         for (own_room, expected) in [(u64::MAX, Method::Copy), (1 << 20, Method::Stop)] {
             let tight = Load { room: 1 << 20, own_room, ..load(800 << 20) };
-            let choice = choose(SnapshotArg::Auto, &tight, slow).unwrap();
+            let choice = choose(SnapshotArg::Auto, &tight, slow, true).unwrap();
             assert_eq!(choice.method, expected);
             assert!(choice.why.unwrap().contains("room for 1.0 MiB"));
         }
-        let refusal = choose(SnapshotArg::Fork, &tight, slow).unwrap_err();
+        let refusal = choose(SnapshotArg::Fork, &tight, slow, true).unwrap_err();
         for part in ["a clone may take 100.2 MiB", "room for 1.0 MiB", "--snapshot stop"] {
             assert!(refusal.contains(part), "{part}: {refusal}");
         }
@@ -210,10 +215,12 @@ mod tests {
 
     #[test]
     fn a_refusal_names_value_need_and_cure() {
-        let refusal = choose(SnapshotArg::Copy, &load(1 << 30), LIMIT).unwrap_err();
+        let refusal = choose(SnapshotArg::Copy, &load(1 << 30), LIMIT, true).unwrap_err();
         for part in ["about 1.3 s", "1.0 GiB in use", "250.00 ms", "--max-pause", "fork"] {
             assert!(refusal.contains(part), "{part}: {refusal}");
         }
+        let refusal = choose(SnapshotArg::Auto, &load(1 << 30), LIMIT, false).unwrap_err();
+        assert!(refusal.contains("--max-pause") && !refusal.contains("fork"), "{refusal}");
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn the_undo_is_done_when_the_command_is_killed_at_any_call() {
         tried += 1;
     }
     println!("command killed at {killed} of {calls} calls, undone each time, seed {seed}");
-    assert!(killed * 2 > tried, "killed {killed} times of {tried} only");
+    assert!(killed * 2 >= tried, "killed {killed} times of {tried} only");
     fixture.finish();
 }
 

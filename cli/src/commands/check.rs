@@ -54,7 +54,7 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
         return gate.refuse(pid, &why, Exit::Unsupported);
     }
     let load = Load::of(&target.process);
-    if let Err(refusal) = pause::choose(args.snapshot, &load, args.max_pause) {
+    if let Err(refusal) = pause::choose(args.snapshot, &load, args.max_pause, true) {
         return gate.refuse(pid, &format!("{refusal} (target: untouched)"), Exit::Refused);
     }
     match spawn::fork_tracer() {

@@ -16,7 +16,7 @@ use heapattach_injector::{
 
 use crate::{
     announced::{self, Heard},
-    args::{CheckArgs, SnapshotArg},
+    args::CheckArgs,
     census::Census,
     check::{self, Block, Blocks, Checked, Look, RootKind},
     check_report::{LookReport, micros},
@@ -159,16 +159,9 @@ impl Inspection<'_> {
     /// How the next moment is to be kept.
     pub(super) fn choose(&self, session: &Session<'_>) -> Result<Choice, String> {
         let load = Load::of(&session.target().process);
-        if !self.args.follow_forks {
-            return pause::choose(self.args.snapshot, &load, self.args.max_pause);
-        }
-        // A clone is made by whoever traces the target: there, another thread.
-        let wanted = match self.args.snapshot {
-            SnapshotArg::Auto => SnapshotArg::Copy,
-            wanted => wanted,
-        };
-        let refused = |why: String| why.replace(pause::CLONE_INSTEAD, "");
-        pause::choose(wanted, &load, self.args.max_pause).map_err(refused)
+        // A clone is made by whoever traces the target: of a family, that is another thread.
+        let can_clone = !self.args.follow_forks;
+        pause::choose(self.args.snapshot, &load, self.args.max_pause, can_clone)
     }
 
     /// Takes the moment in which the target stands; unless only it can keep the moment itself, it

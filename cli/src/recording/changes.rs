@@ -58,7 +58,7 @@ impl Encoder {
         Self { begin, now: begin, interval: 1, model, pen, count: 0, blocks: 0, plain: None }
     }
 
-    /// Whether what follows is told as it is, in a tenth of the time and in more bytes. To be asked
+    /// Whether what follows is told as it is, in a small part of the time and in more bytes. To be asked
     /// for where nothing has happened yet, since a block is one or the other.
     pub fn set_plain(&mut self, is_plain: bool) {
         debug_assert!(self.is_empty());

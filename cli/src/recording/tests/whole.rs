@@ -65,6 +65,23 @@ fn a_recording_of_an_earlier_version_says_the_same() {
     }
 }
 
+/// Version 2 had no blocks but those that a model codes, and these are coded as ever.
+#[test]
+fn a_recording_of_version_2_says_the_same() {
+    let folder = Folder::new("version-2");
+    let (path, now) = (folder.0.join("a"), folder.0.join("b"));
+    ten_seconds(&now);
+    let mut bytes = fs::read(&now).unwrap();
+    let version = bytes.iter().position(|byte| *byte == b'\n').unwrap() - 1;
+    bytes[version] = b'2';
+    fs::write(&path, bytes).unwrap();
+    let (old, new) = (Recording::open(&path).unwrap(), Recording::open(&now).unwrap());
+    assert_eq!((old.version, old.damage(), new.version), (2, None, 3));
+    for metric in Metric::ALL {
+        assert_eq!(blocks(&old.ledger(None), metric), blocks(&new.ledger(None), metric));
+    }
+}
+
 #[test]
 fn what_was_written_in_a_hurry_says_the_same() {
     let folder = Folder::new("hurry");
