@@ -50,6 +50,10 @@ use ground::{Broken, Ground};
 /// How often a stop is tried again when text cannot be changed just then, before slots must do.
 const ATTEMPTS: usize = 30;
 
+/// Looks at a full ring before a thread lets others have its processor, some microseconds. A power of
+/// two.
+const SPINS: u32 = 64;
+
 /// The same for vfork children, each try of which may wait for the child to exec or end.
 const VFORK_ATTEMPTS: usize = 4;
 const VFORK_PATIENCE: Duration = Duration::from_millis(500);
@@ -297,6 +301,7 @@ impl<'t> Attach<'t> {
             interval: self.options.interval,
             ring_bits: self.options.ring_bits,
             ring_patience: self.options.ring_patience,
+            yield_mask: if is_confined(self.target) { 0 } else { SPINS - 1 },
             salt: u32::try_from(session_number() >> 32).unwrap_or(0),
             most_frames: self.options.most_frames,
             verify: self.options.verify,

@@ -299,6 +299,9 @@ pub struct Orders {
     pub ring_bits: u32,
     /// How often a thread looks again for room in a full ring.
     pub ring_patience: u32,
+    /// Where none of these bits is set in the number of such looks, it lets others have its processor;
+    /// 0: never.
+    pub yield_mask: u32,
     /// Makes the random numbers others than those of the last session.
     pub salt: u32,
     /// Frames of a stack that are recorded.
@@ -332,6 +335,7 @@ pub fn enable(stop: &Stopped<'_>, home: &Home, orders: &Orders) -> Result<(), Er
     for (offset, value) in [
         (control::RING_BITS, orders.ring_bits),
         (control::RING_PATIENCE, orders.ring_patience),
+        (control::YIELD_MASK, orders.yield_mask),
         (control::SALT, orders.salt),
         (control::MOST_FRAMES, orders.most_frames),
         (control::VERIFY, orders.verify),

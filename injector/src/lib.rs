@@ -62,6 +62,7 @@ pub mod remote_call;
 pub mod ring;
 pub mod root;
 pub mod rseq;
+mod sequence;
 pub mod session;
 pub mod shared;
 mod shelter;

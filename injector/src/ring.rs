@@ -23,24 +23,16 @@ use crate::{
     addr::RemoteAddr,
     event::{Event, Origin, StackId, What},
     memory::Memory,
+    sequence::{PRESENT, Sequence, Slot, Turn},
     shared::{Reach, Shared},
 };
 
 /// A thread has this long to finish a record: it may not get a processor.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Events that wait for an earlier one, at most. A power of two.
-const WINDOW: u64 = 1 << 20;
-
-/// Tells a slot in the window from an empty one; no number of a stack is so large.
-const PRESENT: u64 = 1 << 63;
-
 /// The part of a seal that is the number of the stack. What was below it is known to be right once
 /// the slot is read; the ring takes its place.
 const STACK_BITS: u64 = u64::MAX << 32;
-
-const SLOT_WORDS: usize = SLOT_BYTES / 8;
-type Slot = [u64; SLOT_WORDS];
 
 /// Which call an event was part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,17 +67,30 @@ impl Intervals {
     }
 }
 
+/// How much of a ring is read at once.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Slots.
+    most: u64,
+    /// How far ahead of the next stamp.
+    ahead: u64,
+    /// What was begun and never finished is passed over.
+    given_up: bool,
+}
+
+impl Bounds {
+    /// So little of each ring that it stays in the caches until it is told.
+    const NEAR: Self = Self { most: 1024, ahead: 4096, given_up: false };
+    /// All that there is.
+    const ALL: Self = Self { most: u64::MAX, ahead: u64::MAX, given_up: false };
+}
+
 /// The reader of all rings.
 #[derive(Debug)]
 pub struct Reader {
     ring_bits: u32,
     tails: [u64; RINGS],
-    /// The stamp that comes next.
-    next: u64,
-    /// Slots by stamp, from `next` on; all zero where there is none yet.
-    window: Vec<Slot>,
-    /// One more than the highest stamp in the window.
-    end: u64,
+    sequence: Sequence,
     /// Since when nothing could be told although something waits.
     stuck: Option<Instant>,
     /// Slots that the fullest ring had when it was last read.
@@ -105,9 +110,7 @@ impl Reader {
         Self {
             ring_bits,
             tails: [0; RINGS],
-            next: 0,
-            window: vec![[0; SLOT_WORDS]; 4096],
-            end: 0,
+            sequence: Sequence::default(),
             stuck: None,
             fullest: 0,
             intervals,
@@ -130,17 +133,16 @@ impl Reader {
         self.intervals.copy_to(&mut self.known);
         let given_up = self.stuck.is_some_and(|since| since.elapsed() > PATIENCE);
         let before = self.told;
-        self.fullest = 0;
-        for number in 0..RINGS {
-            self.read_ring(shared, memory, number, given_up, &mut tell)?;
+        let reach = Reach::new(shared, memory);
+        let waiting = self.waiting(&reach);
+        let slots = |&(number, head): &(usize, u64)| head.wrapping_sub(self.tails[number]);
+        self.fullest = waiting.iter().map(slots).max().unwrap_or(0);
+        self.read(&reach, &waiting, given_up, &mut tell)?;
+        if given_up && self.sequence.waits() {
+            self.torn = self.torn.saturating_add(self.sequence.skip_gap());
+            self.read(&reach, &waiting, true, &mut tell)?;
         }
-        self.tell_ready(&mut tell);
-        if given_up && self.next < self.end {
-            self.skip_gap();
-            self.tell_ready(&mut tell);
-        }
-        let waits = self.next < self.end;
-        self.stuck = match (waits, self.told == before) {
+        self.stuck = match (self.sequence.waits(), self.told == before) {
             (false, _) => None,
             (true, true) => self.stuck.or_else(|| Some(Instant::now())),
             (true, false) => Some(Instant::now()),
@@ -164,116 +166,116 @@ impl Reader {
         mut tell: impl FnMut(Event, Call),
     ) -> Result<(), Errno> {
         self.intervals.copy_to(&mut self.known);
-        for number in 0..RINGS {
-            self.read_ring(shared, memory, number, true, &mut tell)?;
-        }
-        self.tell_ready(&mut tell);
-        while self.next < self.end {
-            self.skip_gap();
-            self.tell_ready(&mut tell);
+        let reach = Reach::new(shared, memory);
+        let waiting = self.waiting(&reach);
+        while self.read(&reach, &waiting, true, &mut tell)? || self.sequence.waits() {
+            self.torn = self.torn.saturating_add(self.sequence.skip_gap());
         }
         Ok(())
     }
 
-    fn read_ring(
+    /// The rings that hold something, and up to where.
+    fn waiting(&mut self, reach: &Reach<'_>) -> Vec<(usize, u64)> {
+        let capacity = 1_u64 << self.ring_bits;
+        let heads = (0..RINGS).map(|number| (number, reach.acquire(head_at(number) + ring::HEAD)));
+        let mut waiting = Vec::new();
+        for (number, head) in heads {
+            let tail = &mut self.tails[number];
+            if head.wrapping_sub(*tail) > capacity {
+                // No writer of ours goes further than a ring.
+                self.torn = self.torn.saturating_add(1);
+                *tail = head;
+                protocol::advance(reach, head_at(number), head);
+            }
+            if head != *tail {
+                waiting.push((number, head));
+            }
+        }
+        waiting
+    }
+
+    /// Reads these rings up to there. A little of each in turn, as long as nothing is missing: what
+    /// is told has not left the caches, and threads that wait for room have some soon. Then, past
+    /// what is missing, the rest, as much as may wait; answers whether something had to be left.
+    fn read(
         &mut self,
-        shared: &Shared,
-        memory: &Memory,
-        number: usize,
+        reach: &Reach<'_>,
+        waiting: &[(usize, u64)],
         given_up: bool,
         tell: &mut impl FnMut(Event, Call),
-    ) -> Result<(), Errno> {
-        let reach = Reach::new(shared, memory);
-        let head_at = region::RING_HEADS_AT + number * RING_HEAD_BYTES;
-        let head = reach.acquire(head_at + ring::HEAD);
-        let mut tail = self.tails[number];
-        let capacity = 1_u64 << self.ring_bits;
-        if head.wrapping_sub(tail) > capacity {
-            // No writer of ours goes further than a ring.
-            self.torn = self.torn.saturating_add(1);
-            tail = head;
+    ) -> Result<bool, Errno> {
+        loop {
+            let before = self.tails;
+            for &ring in waiting {
+                self.read_ring(reach, ring, Bounds::NEAR, tell);
+            }
+            self.tell_ready(tell);
+            reach.check()?;
+            if self.tails == before {
+                break;
+            }
         }
-        self.fullest = self.fullest.max(head.wrapping_sub(tail));
+        let mut is_left = false;
+        for &ring in waiting {
+            is_left |= self.read_ring(reach, ring, Bounds { given_up, ..Bounds::ALL }, tell);
+        }
+        self.tell_ready(tell);
+        reach.check().map(|()| is_left)
+    }
+
+    /// Answers whether there was no room for a slot that makes sense.
+    fn read_ring(
+        &mut self,
+        reach: &Reach<'_>,
+        (number, head): (usize, u64),
+        bounds: Bounds,
+        tell: &mut impl FnMut(Event, Call),
+    ) -> bool {
+        let mut tail = self.tails[number];
+        let end = tail.wrapping_add(bounds.most.min(head.wrapping_sub(tail)));
         let slots = region::SLOTS_AT + number * (SLOT_BYTES << self.ring_bits);
+        let capacity = 1_u64 << self.ring_bits;
         let writer = if ring::is_own(number) { number as u64 } else { 0 };
-        while tail != head {
+        let mut is_left = false;
+        while tail != end {
             let at = slots + usize::try_from(tail & (capacity - 1)).unwrap_or(0) * SLOT_BYTES;
-            match protocol::read(&reach, at, tail) {
+            match protocol::read(reach, at, tail) {
                 Some([seal, packed, size, stamp]) => {
                     let slot = [seal & STACK_BITS | PRESENT | writer, packed, size, stamp];
-                    // Mostly it is the very next one.
-                    if stamp == self.next && self.is_free(stamp) {
-                        self.tell_one(slot, tell);
-                    } else {
-                        self.place(slot, tell);
+                    match self.sequence.turn(stamp) {
+                        // Mostly it is the very next one.
+                        Turn::Now => {
+                            self.sequence.advance();
+                            self.tell_one(slot, tell);
+                        }
+                        Turn::Later(later) if later > bounds.ahead => break,
+                        Turn::Later(later) if Sequence::has_room(later) => self.sequence.keep(slot),
+                        Turn::Later(_) if self.sequence.waits() => {
+                            is_left = true;
+                            break;
+                        }
+                        Turn::Later(_) | Turn::Never => self.torn = self.torn.saturating_add(1),
                     }
                 }
-                None if given_up => self.torn = self.torn.saturating_add(1),
+                None if bounds.given_up => self.torn = self.torn.saturating_add(1),
                 None => break,
             }
             tail = tail.wrapping_add(1);
         }
         if tail != self.tails[number] {
             self.tails[number] = tail;
-            protocol::advance(&reach, head_at, tail);
+            protocol::advance(reach, head_at(number), tail);
         }
-        reach.check()
-    }
-
-    /// Puts a slot where its stamp says.
-    fn place(&mut self, slot: Slot, tell: &mut impl FnMut(Event, Call)) {
-        let stamp = slot[3];
-        if stamp < self.next || stamp - self.next >= WINDOW {
-            // A full window is told before anything is called impossible.
-            self.tell_ready(tell);
-        }
-        if stamp < self.next || stamp - self.next >= WINDOW {
-            self.torn = self.torn.saturating_add(1);
-            return;
-        }
-        while stamp - self.next >= self.window.len() as u64 {
-            self.grow();
-        }
-        let index = self.index(stamp);
-        self.window[index] = slot;
-        self.end = self.end.max(stamp + 1);
-    }
-
-    /// Doubles the window; each slot moves to where its stamp lies in the larger one.
-    fn grow(&mut self) {
-        let old = std::mem::take(&mut self.window);
-        self.window = vec![[0; SLOT_WORDS]; old.len() * 2];
-        for slot in old.into_iter().filter(|slot| slot[0] != 0) {
-            let index = self.index(slot[3]);
-            self.window[index] = slot;
-        }
-    }
-
-    fn index(&self, stamp: u64) -> usize {
-        usize::try_from(stamp).unwrap_or(0) & (self.window.len() - 1)
+        is_left
     }
 
     fn tell_ready(&mut self, tell: &mut impl FnMut(Event, Call)) {
-        while self.next < self.end {
-            let index = self.index(self.next);
-            let slot = self.window[index];
-            if slot[0] == 0 {
-                return;
-            }
-            self.window[index] = [0; SLOT_WORDS];
+        while let Some(slot) = self.sequence.take() {
             self.tell_one(slot, tell);
         }
     }
 
-    /// Whether no slot with this stamp waits: the target can hand out a stamp twice.
-    fn is_free(&self, stamp: u64) -> bool {
-        self.window[self.index(stamp)][0] == 0
-    }
-
-    /// Tells the event that is next.
     fn tell_one(&mut self, slot: Slot, tell: &mut impl FnMut(Event, Call)) {
-        self.next += 1;
-        self.end = self.end.max(self.next);
         match self.event(slot) {
             Some(Some((event, call))) => {
                 self.told += 1;
@@ -281,14 +283,6 @@ impl Reader {
             }
             Some(None) => {}
             None => self.torn = self.torn.saturating_add(1),
-        }
-    }
-
-    /// Gives up what is missing before the next event.
-    fn skip_gap(&mut self) {
-        while self.next < self.end && self.window[self.index(self.next)][0] == 0 {
-            self.next += 1;
-            self.torn = self.torn.saturating_add(1);
         }
     }
 
@@ -315,4 +309,9 @@ impl Reader {
         };
         Some(Some((Event { stamp, origin, what }, Call { hook, stack })))
     }
+}
+
+/// Where the head of a ring is.
+fn head_at(number: usize) -> usize {
+    region::RING_HEADS_AT + number * RING_HEAD_BYTES
 }

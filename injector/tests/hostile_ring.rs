@@ -4,10 +4,12 @@
 #[path = "region/mod.rs"]
 mod region;
 
+use std::sync::Arc;
+
 use heapattach_abi::ring::{self, Kind};
 use heapattach_injector::{
     event::{StackId, What},
-    ring::Reader,
+    ring::{Intervals, Reader},
 };
 use proptest::prelude::*;
 use region::{Region, reader};
@@ -46,6 +48,49 @@ fn a_record_that_is_never_finished_is_given_up_at_the_end() {
     let mut told = Vec::new();
     reader.finish(&region.shared, &region.memory, |event, _| told.push(event.stamp)).unwrap();
     assert_eq!((told, reader.torn), (vec![1], 2));
+}
+
+/// So many threads filled their rings, which together hold more than may wait, but for some records.
+const WRITERS: u64 = 12;
+const RING: u64 = 1 << 17;
+const RECORDS: u64 = WRITERS * RING;
+
+fn full_but_for(is_missing: impl Fn(u64) -> bool) -> (Region, Reader) {
+    let bits = RING.ilog2();
+    let region = Region::of_rings(bits);
+    for stamp in (0..RECORDS).filter(|stamp| !is_missing(*stamp)) {
+        let number = usize::try_from(1 + stamp % WRITERS).unwrap();
+        region.write(number, stamp / WRITERS, record(stamp));
+    }
+    (region, Reader::new(bits, Arc::new(Intervals::new(512))))
+}
+
+fn record(stamp: u64) -> [u64; 3] {
+    [ring::pack(0x1000, Kind::Allocated, 3, 0), 64, stamp]
+}
+
+#[test]
+fn what_is_behind_a_gap_stays_in_the_rings_where_no_more_may_wait() {
+    let (region, mut reader) = full_but_for(|stamp| stamp == 0);
+    assert!(stamps(&mut reader, &region).is_empty());
+    assert!(stamps(&mut reader, &region).is_empty());
+    assert_eq!((reader.told, reader.torn), (0, 0));
+    region.fill(1, 0, record(0));
+    let mut told = stamps(&mut reader, &region);
+    told.extend(stamps(&mut reader, &region));
+    assert_eq!((told == Vec::from_iter(0..RECORDS), reader.torn), (true, 0), "{}", told.len());
+}
+
+#[test]
+fn at_the_end_only_what_is_missing_is_given_up() {
+    let is_missing = |stamp| stamp % 100_000 == 0;
+    let (region, mut reader) = full_but_for(is_missing);
+    let mut told = Vec::new();
+    reader.finish(&region.shared, &region.memory, |event, _| told.push(event.stamp)).unwrap();
+    let wanted = Vec::from_iter((0..RECORDS).filter(|stamp| !is_missing(*stamp)));
+    // Each is missed twice: where it should be in its ring, and among the stamps.
+    let missing = RECORDS.div_ceil(100_000);
+    assert_eq!((told == wanted, reader.torn), (true, 2 * missing));
 }
 
 /// A word that is often nearly right.

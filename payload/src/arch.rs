@@ -8,4 +8,5 @@ pub use x86_64::heapattach_payload;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{
     add, copy_memory, exchange_alone, pause, process, read, thread_pointer, time_stamp,
+    yield_processor,
 };

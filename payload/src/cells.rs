@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 
 use heapattach_abi::{control, kind::MAX_HOOKS, region};
 
-use crate::place::Place;
+use crate::{arch, place::Place};
 
 /// The cells.
 #[repr(C, align(64))]
@@ -71,6 +71,12 @@ impl Cells {
 
     pub(crate) fn is_enabled(&self) -> bool {
         self.control().at(control::ENABLED).half().load(Ordering::Acquire) != 0
+    }
+
+    /// Whether nobody has set the deadline forward for long: who reads is gone.
+    pub(crate) fn is_overdue(&self) -> bool {
+        let deadline = self.region().at(region::DEADLINE_TSC).get();
+        deadline != 0 && arch::time_stamp() > deadline
     }
 
     pub(crate) fn is_by_address(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Release;
 
-use heapattach_abi::{control, form::Form, kind::HookKind, region, ring::Kind, row};
+use heapattach_abi::{control, form::Form, kind::HookKind, ring::Kind, row};
 
 use crate::{
     arch,
@@ -303,8 +303,7 @@ pub(crate) fn look_at_heartbeat(cells: &Cells, row: &Row) {
         return;
     }
     let control = cells.control();
-    let deadline = cells.region().at(region::DEADLINE_TSC).get();
-    if deadline != 0 && arch::time_stamp() > deadline {
+    if cells.is_overdue() {
         // First: whoever sees us off shall know why.
         control.at(control::EXPIRED).half().store(1, Release);
         control.at(control::ENABLED).half().store(0, Release);

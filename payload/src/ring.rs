@@ -66,6 +66,7 @@ fn reserve_patiently(
 ) -> Option<Reserved> {
     let (head, capacity) = (ring.head(), ring.capacity());
     let mut patience = cells.control().at(control::RING_PATIENCE).half().load(Relaxed);
+    let yield_mask = cells.control().at(control::YIELD_MASK).half().load(Relaxed);
     let mut tries = TRIES;
     while tries > 0 {
         let reserved = if ring::is_own(ring.number) {
@@ -83,7 +84,15 @@ fn reserve_patiently(
                     break;
                 }
                 patience -= 1;
-                arch::pause();
+                // The reader may be waiting for this very processor.
+                if yield_mask != 0 && patience & yield_mask == 0 {
+                    if cells.is_overdue() {
+                        break;
+                    }
+                    arch::yield_processor();
+                } else {
+                    arch::pause();
+                }
             }
         }
     }

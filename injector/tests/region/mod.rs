@@ -28,6 +28,8 @@ pub const BITS: u32 = 7;
 pub struct Region {
     /// Itself.
     pub shared: Shared,
+    /// Binary logarithm of the slots of its rings.
+    bits: u32,
     /// Of nobody.
     pub memory: Memory,
 }
@@ -35,10 +37,15 @@ pub struct Region {
 impl Region {
     /// All zero.
     pub fn new() -> Self {
+        Self::of_rings(BITS)
+    }
+
+    /// The same with rings of `1 << bits` slots.
+    pub fn of_rings(bits: u32) -> Self {
         let file: OwnedFd =
             memfd_create("region", MFdFlags::MFD_ALLOW_SEALING).expect("a file in memory");
-        let shared = Shared::take(file, region::tables_at(BITS)).expect("a mapping");
-        Self { shared, memory: Memory::of(File::open("/dev/null").expect("it is there")) }
+        let shared = Shared::take(file, region::tables_at(bits)).expect("a mapping");
+        Self { shared, bits, memory: Memory::of(File::open("/dev/null").expect("it is there")) }
     }
 
     /// Writes a word.
@@ -48,13 +55,18 @@ impl Region {
 
     /// Writes a record as an honest thread does.
     pub fn write(&self, number: usize, position: u64, words: [u64; 3]) {
-        let index = usize::try_from(position).unwrap_or(0) & ((1 << BITS) - 1);
-        let at = region::SLOTS_AT + (number << BITS | index) * SLOT_BYTES;
+        self.fill(number, position, words);
+        self.set(region::RING_HEADS_AT + number * RING_HEAD_BYTES, position + 1);
+    }
+
+    /// The same at a position that was taken before.
+    pub fn fill(&self, number: usize, position: u64, words: [u64; 3]) {
+        let index = usize::try_from(position).unwrap_or(0) & ((1 << self.bits) - 1);
+        let at = region::SLOTS_AT + (number << self.bits | index) * SLOT_BYTES;
         for (i, word) in words.into_iter().enumerate() {
             self.set(at + 8 + 8 * i, word);
         }
         self.set(at, ring::seal(position, 1));
-        self.set(region::RING_HEADS_AT + number * RING_HEAD_BYTES, position + 1);
     }
 
     /// The `number`-th word of those that a reader looks at, over and over.

@@ -31,8 +31,9 @@ pub struct Control {
     pub verify: u32,
     /// 1: memory of stacks that nobody knows may be copied by the kernel, which is a system call.
     pub may_copy: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Where none of these bits is set in the number of looks that are left, a thread that waits for
+    /// room in a full ring lets others have its processor, which is a system call; 0: never.
+    pub yield_mask: u32,
 }
 
 /// Offset of [`Control::enabled`].
@@ -51,6 +52,8 @@ pub const MOST_FRAMES: usize = offset_of!(Control, most_frames);
 pub const VERIFY: usize = offset_of!(Control, verify);
 /// Offset of [`Control::may_copy`].
 pub const MAY_COPY: usize = offset_of!(Control, may_copy);
+/// Offset of [`Control::yield_mask`].
+pub const YIELD_MASK: usize = offset_of!(Control, yield_mask);
 /// Offset of [`Control::salt`].
 pub const SALT: usize = offset_of!(Control, salt);
 /// Offset of [`Control::by_address`].

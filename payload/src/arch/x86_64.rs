@@ -150,6 +150,18 @@ pub(crate) fn process() -> u64 {
     result
 }
 
+/// Lets whoever waits for this processor have it.
+#[cold]
+#[inline(never)]
+pub(crate) fn yield_processor() {
+    const SCHED_YIELD: u64 = 24;
+    // SAFETY: sched_yield touches no memory.
+    unsafe {
+        asm!("syscall", inout("rax") SCHED_YIELD => _, out("rcx") _, out("r11") _,
+            options(nostack));
+    }
+}
+
 /// Has the kernel copy memory of a process, this one, which fails where nothing is mapped instead of
 /// faulting: to where one list of so many addresses and lengths says, from where another one does.
 /// Answers the number of bytes, or a negative error.
