@@ -149,6 +149,13 @@ impl Placed {
         self.private.set(control::MOST_FRAMES, frames);
     }
 
+    /// How often a thread looks for room in a full ring, and at which looks it lets others run.
+    pub fn set_patience(&self, looks: u32, yield_mask: u32) {
+        let bits = u64::from(self.ring_bits);
+        self.private.set(control::RING_BITS, bits | u64::from(looks) << 32);
+        self.private.set(control::MAY_COPY, u64::from(yield_mask) << 32);
+    }
+
     /// Switches them off.
     pub fn disable(&self) {
         self.private.set(control::ENABLED, self.private.get(control::ENABLED) & !0xffff_ffff);

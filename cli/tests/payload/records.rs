@@ -14,9 +14,13 @@ use crate::{
     audit::audit,
     originals::{Call, no_memory, repeat, zero},
     placed::{Placed, Record},
+    section::section,
+    steps::trace,
 };
 
 const MREMAP_DONTUNMAP: u64 = 4;
+
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// What is told of a record, without its stamp and its stack.
 type Told = (Kind, usize, u64, u64);
@@ -201,6 +205,43 @@ fn a_full_ring_counts_what_it_drops_and_keeps_room_for_frees() {
         assert_eq!(record.stamp, stamp + 1);
         assert_eq!(placed.total(row::BUSY), 0);
     }
+}
+
+#[test]
+fn who_waits_for_room_lets_others_run_and_gives_up_when_nobody_reads() {
+    const ROOM: u64 = 16;
+    let system_calls = |deadline, yield_mask| {
+        let placed = Placed::new(1, ROOM.ilog2());
+        repeat(ROOM, || placed.first(Free)(16, 0, 0, 0));
+        placed.set_patience(1000, yield_mask);
+        placed.set_deadline(deadline);
+        let code = section();
+        let steps = trace(&placed, placed.first(Free), [16, 0, 0, 0]);
+        let offsets = steps.iter().map(|step| (step.address() - placed.code().start) as usize);
+        let calls = offsets.filter(|&at| code[at..].starts_with(&SYSCALL)).count();
+        assert_eq!(placed.total(row::DROPPED_FREES), 1);
+        (calls, steps.len() > 5000)
+    };
+    assert_eq!(system_calls(0, 0), (0, true), "none where they may be forbidden");
+    assert_eq!(system_calls(0, 127), (8, true));
+    assert_eq!(system_calls(u64::MAX, 127), (8, true));
+    assert_eq!(system_calls(1, 127), (0, false), "the deadline is long past");
+}
+
+#[test]
+fn who_waits_for_room_has_it_when_there_is_some() {
+    const CALLS: u64 = 10_000;
+    let placed = Placed::new(1, 4);
+    placed.set_patience(u32::MAX, 63);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| repeat(CALLS, || placed.first(Free)(16, 0, 0, 0)));
+        while !waiting.is_finished() {
+            placed.drain();
+            std::thread::yield_now();
+        }
+    });
+    assert_eq!(placed.total(row::DROPPED_FREES), 0);
+    assert_eq!(placed.counts()[&Free.first_hook()].calls, CALLS);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::placed::FILE;
 /// Stays below ten pages in the target.
 const MOST_BYTES: usize = 48 << 10;
 
-fn section() -> Vec<u8> {
+pub fn section() -> Vec<u8> {
     PayloadImage::parse(FILE).expect("needs no relocation").text().to_vec()
 }
 

@@ -29,6 +29,11 @@ pub struct Stop {
 }
 
 impl Stop {
+    /// The address of the instruction.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
     /// Whether its instruction was not executed often before: the turns of a loop are alike.
     pub fn is_early(&self) -> bool {
         self.time <= 3
