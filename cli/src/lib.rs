@@ -36,6 +36,8 @@ mod hush;
 mod inscription;
 mod inspection;
 mod inspector;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod instructions;
 mod interpreter_report;
 pub mod ledger;
 mod line;

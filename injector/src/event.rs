@@ -15,6 +15,8 @@ pub struct Origin {
     pub ring: u8,
     /// Another event of the same call came before.
     pub continues: bool,
+    /// It does not fail: no [`What::Restored`] follows.
+    pub is_final: bool,
 }
 
 /// One thing that happened. `stamp` numbers all recorded things of a session; no two are equal.

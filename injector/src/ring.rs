@@ -8,11 +8,13 @@
 //! sense is counted as torn and left out, and what is kept waiting is bounded.
 
 use std::{
+    ops::Range,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use heapattach_abi::{
+    kind::HookKind,
     protocol::{self, Words as _},
     region,
     ring::{self, Kind, RING_HEAD_BYTES, RINGS, SLOT_BYTES},
@@ -33,6 +35,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The part of a seal that is the number of the stack. What was below it is known to be right once
 /// the slot is read; the ring takes its place.
 const STACK_BITS: u64 = u64::MAX << 32;
+
+/// The hooks of what only gives back: nothing that it announces fails.
+const FREES: Range<usize> =
+    HookKind::Free.first_hook()..HookKind::Free.first_hook() + HookKind::Free.hooks();
 
 /// Which call an event was part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -275,6 +281,7 @@ impl Reader {
         }
     }
 
+    #[inline]
     fn tell_one(&mut self, slot: Slot, tell: &mut impl FnMut(Event, Call)) {
         match self.event(slot) {
             Some(Some((event, call))) => {
@@ -287,6 +294,7 @@ impl Reader {
     }
 
     /// What a slot says; `None` if it is nonsense, and no event if it says nothing.
+    #[inline]
     fn event(&self, slot: Slot) -> Option<Option<(Event, Call)>> {
         let [seal, packed, size, stamp] = slot;
         let at = RemoteAddr::new(packed & ring::ADDRESS_MASK);
@@ -294,7 +302,9 @@ impl Reader {
         let kind = kind?;
         let stack = StackId(u32::try_from((seal & !PRESENT) >> 32).ok()?);
         let continues = matches!(kind, Kind::Reallocated | Kind::Remapped | Kind::Restored);
-        let origin = Origin { ring: u8::try_from(seal & u64::from(u8::MAX)).ok()?, continues };
+        let is_final = matches!(kind, Kind::FreedSample | Kind::Freed) && FREES.contains(&hook);
+        let ring = u8::try_from(seal & u64::from(u8::MAX)).ok()?;
+        let origin = Origin { ring, continues, is_final };
         let what = match kind {
             Kind::Allocated | Kind::Reallocated => {
                 let interval = *self.known.get(interval_number)?;

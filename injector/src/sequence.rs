@@ -75,6 +75,7 @@ impl Sequence {
     }
 
     /// Keeps a slot whose turn is later, if there is room for it.
+    #[inline]
     pub fn keep(&mut self, slot: Slot) {
         let stamp = slot[3];
         if stamp.checked_sub(self.next).is_none_or(|later| !Self::has_room(later)) {
@@ -114,6 +115,7 @@ impl Sequence {
     }
 
     /// Doubles the window; each slot moves to where its stamp lies in the larger one.
+    #[cold]
     fn grow(&mut self) {
         let old = std::mem::take(&mut self.window);
         self.window = vec![[0; SLOT_WORDS]; old.len() * 2];
@@ -123,6 +125,7 @@ impl Sequence {
         }
     }
 
+    #[inline]
     fn index(&self, stamp: u64) -> usize {
         usize::try_from(stamp).unwrap_or(0) & (self.window.len() - 1)
     }

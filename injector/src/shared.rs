@@ -51,6 +51,7 @@ pub struct View {
 }
 
 impl View {
+    #[inline]
     fn word(&self, index: usize) -> Option<&AtomicU64> {
         if index >= self.words {
             return None;
@@ -98,6 +99,7 @@ impl Shared {
     ///
     /// # Errors
     /// When the target is gone, or the offset is outside.
+    #[inline]
     pub fn word(&self, memory: &Memory, offset: usize) -> Result<u64, Errno> {
         match self {
             Self::Mapped { view, .. } => {
@@ -204,15 +206,20 @@ impl<'a> Reach<'a> {
         self.error.get().map_or(Ok(()), Err)
     }
 
+    #[inline]
     fn note<T: Default>(&self, result: Result<T, Errno>) -> T {
-        result.unwrap_or_else(|errno| {
-            self.error.set(Some(errno));
-            T::default()
-        })
+        match result {
+            Ok(value) => value,
+            Err(errno) => {
+                self.error.set(Some(errno));
+                T::default()
+            }
+        }
     }
 }
 
 impl Words for Reach<'_> {
+    #[inline]
     fn get(&self, at: usize) -> u64 {
         self.note(self.shared.word(self.memory, at))
     }
@@ -221,6 +228,7 @@ impl Words for Reach<'_> {
         self.note(self.shared.store(self.memory, at, value));
     }
 
+    #[inline]
     fn acquire(&self, at: usize) -> u64 {
         self.get(at)
     }

@@ -52,16 +52,20 @@ impl Kind {
     }
 
     /// The probability with which a block of this size is taken; `None` if it always is.
+    #[inline]
     pub fn probability(&self) -> Option<f64> {
         let interval = self.interval.get();
-        if interval == 1 || self.size >= u64::from(interval) {
-            return None;
-        }
+        let is_sure = interval == 1 || self.size >= u64::from(interval);
+        (!is_sure).then(|| self.chance())
+    }
+
+    fn chance(&self) -> f64 {
+        let interval = self.interval.get();
         // A block of no bytes has no chance at all by the rule, yet here it is: the payload may
         // count it as one byte, and a probability of 0 has no inverse.
         let size = u32::try_from(self.size.max(1)).unwrap_or(u32::MAX);
         // `1 - exp(-x)` loses all its digits at small x, `exp_m1` none.
-        Some(-(-f64::from(size) / f64::from(interval)).exp_m1())
+        -(-f64::from(size) / f64::from(interval)).exp_m1()
     }
 }
 

@@ -87,13 +87,26 @@ impl Histogram {
         histogram
     }
 
+    #[inline]
     fn add_to(&mut self, bucket: usize, more: f64) {
+        match &mut self.0 {
+            Buckets::Many(all) if bucket < all.len() => all[bucket] += more,
+            _ => self.add_to_few(bucket, more),
+        }
+    }
+
+    /// The same in a small one, or in one that is too small.
+    fn add_to_few(&mut self, bucket: usize, more: f64) {
         if let Buckets::Few { buckets, blocks } = &mut self.0 {
-            let own = buckets.iter().zip(&*blocks);
-            let known =
-                { own }.position(|(own, blocks)| usize::from(*own) == bucket && *blocks > 0);
-            let place = known.or_else(|| blocks.iter().position(|blocks| *blocks == 0));
-            if let (Some(place), Ok(bucket)) = (place, u8::try_from(bucket))
+            let (mut own, mut vacant) = (None, None);
+            for place in 0..FEW {
+                match blocks[place] {
+                    0 => vacant = Some(place),
+                    _ if usize::from(buckets[place]) == bucket => own = Some(place),
+                    _ => {}
+                }
+            }
+            if let (Some(place), Ok(bucket)) = (own.or(vacant), u8::try_from(bucket))
                 && let Some(sum) = small(f64::from(blocks[place]) + more)
             {
                 (buckets[place], blocks[place]) = (bucket, sum);
@@ -103,7 +116,7 @@ impl Histogram {
         self.add_to_many(bucket, more);
     }
 
-    /// The same in a large one.
+    /// The same in a large one that may have to grow, or to become one.
     #[cold]
     fn add_to_many(&mut self, bucket: usize, more: f64) {
         if let Buckets::Few { .. } = self.0 {

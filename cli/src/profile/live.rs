@@ -72,11 +72,12 @@ impl LiveSet {
         Arrival { kept: true, missed }
     }
 
-    /// The free with this stamp is about to give back the block at `at`, allocated with the stamp
-    /// `name` if that is known. Returns the block that thereby left the set.
+    /// A free is about to give back the block at `at`, allocated with the stamp `name` if that is
+    /// known. It may turn out not to have happened if it has a stamp. Returns the block that thereby
+    /// left the set.
     pub fn freed(
         &mut self,
-        stamp: u64,
+        stamp: Option<u64>,
         now: Tick,
         at: RemoteAddr,
         name: Option<u64>,
@@ -90,7 +91,9 @@ impl LiveSet {
             return None;
         };
         if name.is_none_or(|name| block.stamp() == name) {
-            self.announced.remember(stamp, now, block);
+            if let Some(stamp) = stamp {
+                self.announced.remember(stamp, now, block);
+            }
         } else {
             count(&mut self.oddities.missed_frees);
             count(&mut self.oddities.frees_of_lost);
@@ -114,7 +117,7 @@ impl LiveSet {
     }
 
     /// Fetches from memory what the next calls with these addresses will look at.
-    pub fn warm(&self, addresses: impl Iterator<Item = RemoteAddr> + Clone) {
+    pub fn warm(&self, addresses: impl Iterator<Item = RemoteAddr>) {
         self.table.warm(addresses);
     }
 }
@@ -142,12 +145,20 @@ mod tests {
     fn a_freed_block_leaves_and_a_failed_realloc_brings_it_back() {
         let mut live = LiveSet::new(10);
         live.allocated(block(64, 1));
-        assert_eq!(live.freed(2, Tick(8), at(64), Some(1)), Some(block(64, 1)));
+        assert_eq!(live.freed(Some(2), Tick(8), at(64), Some(1)), Some(block(64, 1)));
         assert_eq!(live.len(), 0);
         assert_eq!(live.restored(2), Some((block(64, 1), Tick(8))));
         assert_eq!(live.restored(2), None);
-        assert_eq!(live.freed(5, Tick(8), at(64), None), Some(block(64, 1)));
+        assert_eq!(live.freed(Some(5), Tick(8), at(64), None), Some(block(64, 1)));
         assert_eq!(live.oddities(), Oddities::default());
+    }
+
+    #[test]
+    fn what_cannot_fail_is_not_remembered() {
+        let mut live = LiveSet::new(10);
+        live.allocated(block(64, 1));
+        assert_eq!(live.freed(None, Tick(8), at(64), None), Some(block(64, 1)));
+        assert_eq!((live.restored(0), live.restored(2)), (None, None));
     }
 
     #[test]
@@ -163,7 +174,7 @@ mod tests {
     fn the_free_of_a_lost_younger_block_proves_the_older_one_dead() {
         let mut live = LiveSet::new(10);
         live.allocated(block(64, 1));
-        assert_eq!(live.freed(9, Tick(8), at(64), Some(5)), Some(block(64, 1)));
+        assert_eq!(live.freed(Some(9), Tick(8), at(64), Some(5)), Some(block(64, 1)));
         let odd = live.oddities();
         assert_eq!((odd.missed_frees, odd.frees_of_lost), (1, 1));
         assert_eq!(live.restored(9), None, "what was freed is not what we dropped");
@@ -173,14 +184,14 @@ mod tests {
     fn the_free_of_a_lost_older_block_leaves_the_younger_one_alone() {
         let mut live = LiveSet::new(10);
         live.allocated(block(64, 7));
-        assert_eq!(live.freed(9, Tick(8), at(64), Some(5)), None);
+        assert_eq!(live.freed(Some(9), Tick(8), at(64), Some(5)), None);
         assert_eq!((live.len(), live.oddities().frees_of_lost), (1, 1));
     }
 
     #[test]
     fn frees_of_older_blocks_are_counted() {
         let mut live = LiveSet::new(10);
-        assert_eq!(live.freed(1, Tick(8), at(64), None), None);
+        assert_eq!(live.freed(Some(1), Tick(8), at(64), None), None);
         assert_eq!(live.oddities().frees_of_unknown, 1);
     }
 
@@ -192,7 +203,7 @@ mod tests {
         }
         assert_eq!((live.len(), live.oddities().blocks_beyond_limit), (2, 3));
         assert!(live.allocated(block(0, 9)).kept, "another in the place of one is no more room");
-        live.freed(10, Tick(8), at(0), None);
+        live.freed(Some(10), Tick(8), at(0), None);
         assert!(live.allocated(block(128, 11)).kept);
         assert_eq!(live.restored(10), None);
         assert_eq!((live.len(), live.oddities().blocks_beyond_limit), (2, 4));

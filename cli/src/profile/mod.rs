@@ -28,6 +28,8 @@ mod wide;
 
 #[cfg(test)]
 mod hostile;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod instructions;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
@@ -57,9 +59,6 @@ use block::Block;
 use live::LiveSet;
 use mappings::Mappings;
 use row::Pages;
-
-/// Events whose addresses are fetched from memory at once; more would outrun the first cache.
-const TOGETHER: usize = 64;
 
 /// How much may be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +107,7 @@ impl Profile {
 
     /// Takes in the next events, in the order of their stamps, and tells the journal.
     pub fn apply(&mut self, events: &[Event], now: Tick, journal: &mut impl Journal) {
-        for batch in events.chunks(TOGETHER) {
+        for batch in events.chunks(table::TOGETHER) {
             self.live.warm(batch.iter().filter_map(|event| match event.what {
                 What::Allocated { at, .. } | What::Freed { at, .. } => Some(at),
                 _ => None,
@@ -231,7 +230,8 @@ impl Profile {
                 tell(sheet, Change::Allocated { kind, kept: arrival.kept, exchanged });
             }
             What::Freed { at, block } => {
-                if let Some(block) = live.freed(event.stamp, now, at, block) {
+                let stamp = (!event.origin.is_final).then_some(event.stamp);
+                if let Some(block) = live.freed(stamp, now, at, block) {
                     tell(sheet, Change::Freed { kind: block.kind(), birth: block.birth() });
                 }
             }

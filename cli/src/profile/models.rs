@@ -74,7 +74,7 @@ proptest! {
                         }
                     }
                     unknown += u64::from(name.is_none() && gone.is_none());
-                    let left = live.freed(stamp, Tick(0), RemoteAddr::new(at), name);
+                    let left = live.freed(Some(stamp), Tick(0), RemoteAddr::new(at), name);
                     prop_assert_eq!(left, gone.map(|born| block(at, born)));
                 }
                 Step::Restore { step } => {
@@ -90,7 +90,7 @@ proptest! {
         prop_assert_eq!(live.oddities().missed_frees, missed);
         prop_assert_eq!(live.oddities().frees_of_unknown, unknown);
         for (at, born) in model {
-            prop_assert_eq!(live.freed(u64::MAX, Tick(0), RemoteAddr::new(at), None), Some(block(at, born)));
+            prop_assert_eq!(live.freed(Some(u64::MAX), Tick(0), RemoteAddr::new(at), None), Some(block(at, born)));
         }
     }
 }

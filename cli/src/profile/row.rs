@@ -72,6 +72,7 @@ pub struct Row {
 
 impl Tally {
     /// Adds a block to one of the sums.
+    #[inline]
     pub fn add(&mut self, flow: Flow, kind: &Kind) {
         match kind.probability() {
             None => self.exact[flow as usize].add(kind.size),
@@ -80,6 +81,7 @@ impl Tally {
     }
 
     /// Takes a block away from one of the sums that it was added to.
+    #[inline]
     pub fn remove(&mut self, flow: Flow, kind: &Kind) {
         match kind.probability() {
             None => self.exact[flow as usize].remove(kind.size),

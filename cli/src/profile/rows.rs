@@ -29,6 +29,7 @@ impl Rows {
     }
 
     /// The row of a stack in a thread; beyond the limit, the unknown one.
+    #[inline]
     pub fn of(&mut self, stack: StackId, thread: u16) -> RowId {
         let number = usize::try_from(stack.0).ok().filter(|&n| n < STACKS);
         let Some(number) = number else { return RowId(0) };

@@ -13,6 +13,9 @@ use heapattach_injector::addr::RemoteAddr;
 
 use super::block::{Block, narrow};
 
+/// Addresses whose blocks are fetched from memory at once; more would outrun the first cache.
+pub const TOGETHER: usize = 64;
+
 /// The bits of a slot's number in an empty table.
 const SMALLEST: u32 = 10;
 
@@ -127,13 +130,18 @@ impl Table {
 
     /// Loads what look-ups of these addresses will read. Look-ups that follow one another wait for
     /// memory one after the other; these loads depend on nothing and wait together.
-    pub fn warm(&self, addresses: impl Iterator<Item = RemoteAddr> + Clone) {
-        let homes = addresses.map(|at| (self.hash(narrow(at)) >> self.shift) as usize);
-        let touched = homes.clone().fold(0, |sum, home| sum ^ self.slots[home].place);
+    pub fn warm(&self, addresses: impl Iterator<Item = RemoteAddr>) {
+        let mut homes = [0; TOGETHER];
+        let (mut count, mut touched) = (0, 0);
+        for (home, at) in homes.iter_mut().zip(addresses) {
+            *home = (self.hash(narrow(at)) >> self.shift) as usize;
+            touched ^= self.slots[*home].place;
+            count += 1;
+        }
         std::hint::black_box(touched);
         // Most blocks are in their home slot. Which one is it would take a branch to know, and a
         // wrong guess costs more than the line that is loaded for nothing.
-        let touched = homes.fold(0, |sum, home| {
+        let touched = homes[..count].iter().fold(0, |sum, &home| {
             let place = self.slots[home].place as usize;
             sum ^ self.blocks.get(place).map_or(0, Block::stamp)
         });

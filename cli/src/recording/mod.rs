@@ -38,6 +38,8 @@ mod course;
 mod disk;
 mod error;
 mod heading;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod instructions;
 mod model;
 mod numbers;
 mod part;

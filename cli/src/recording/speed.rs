@@ -12,7 +12,7 @@ use crate::profile::{Change, Journal, Kind, RowId, Sheet, Tick};
 type Program<'a> = dyn Fn(&mut dyn FnMut(u64, &Change)) + 'a;
 
 /// A program of a hundred loops, each with some kinds of blocks of its own.
-fn program(changes: u64, mut tell: impl FnMut(u64, &Change)) {
+pub fn program(changes: u64, mut tell: impl FnMut(u64, &Change)) {
     let mut random = 1_u64;
     let mut told = 0;
     while told < changes {
@@ -31,7 +31,7 @@ fn program(changes: u64, mut tell: impl FnMut(u64, &Change)) {
 }
 
 /// A program of two hundred places that nobody foresees: any size, any of 1,000 blocks goes.
-fn chance(changes: u64, mut tell: impl FnMut(u64, &Change)) {
+pub fn chance(changes: u64, mut tell: impl FnMut(u64, &Change)) {
     let mut random = 1_u64;
     let mut held = vec![None; 1000];
     for told in 0..changes / 2 {

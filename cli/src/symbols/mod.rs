@@ -41,6 +41,8 @@ pub mod folder;
 #[cfg(test)]
 mod hostile_tests;
 mod image;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod instructions;
 mod known;
 mod latest;
 #[cfg(test)]

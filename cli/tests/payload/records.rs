@@ -217,7 +217,8 @@ fn who_waits_for_room_lets_others_run_and_gives_up_when_nobody_reads() {
         placed.set_deadline(deadline);
         let code = section();
         let steps = trace(&placed, placed.first(Free), [16, 0, 0, 0]);
-        let offsets = steps.iter().map(|step| (step.address() - placed.code().start) as usize);
+        let offsets =
+            steps.iter().map(|step| usize::try_from(step.address() - placed.code().start).unwrap());
         let calls = offsets.filter(|&at| code[at..].starts_with(&SYSCALL)).count();
         assert_eq!(placed.total(row::DROPPED_FREES), 1);
         (calls, steps.len() > 5000)

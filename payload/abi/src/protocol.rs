@@ -61,6 +61,7 @@ pub fn fill(words: &impl Words, slot: usize, position: u64, stack: u32, rest: [u
 }
 
 /// The slot of a position, if it is written.
+#[inline]
 pub fn read(words: &impl Words, slot: usize, position: u64) -> Option<[u64; 4]> {
     let seal = words.acquire(slot);
     if !is_sealed(seal, position) {

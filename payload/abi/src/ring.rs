@@ -102,6 +102,7 @@ pub const fn seal(position: u64, stack: u32) -> u64 {
 }
 
 /// Whether `seal` is that of the slot at `position`.
+#[inline]
 pub const fn is_sealed(seal: u64, position: u64) -> bool {
     seal & 0xffff_ffff == position.wrapping_add(1) & 0xffff_ffff
 }
@@ -116,6 +117,7 @@ pub const fn pack(address: u64, kind: Kind, hook: usize, interval_number: u8) ->
 }
 
 /// Kind, hook and number of the interval of a [`Slot::address`].
+#[inline]
 pub const fn parts(packed: u64) -> (Option<Kind>, usize, usize) {
     let parts = packed >> 48;
     (Kind::of((parts & 15) as u8), (parts >> 4 & 63) as usize, (parts >> 10) as usize)

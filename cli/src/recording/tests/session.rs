@@ -96,7 +96,7 @@ impl Session {
 
     pub fn event(&mut self, ring: u8, what: What) {
         self.scribe.set_now(self.now);
-        let origin = Origin { ring, continues: false };
+        let origin = Origin { ring, ..Origin::default() };
         let event = Event { stamp: self.stamp, origin, what };
         self.profile.apply(&[event], Tick::of(self.now), &mut self.scribe);
         self.stamp += 1;
