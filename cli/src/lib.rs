@@ -71,6 +71,7 @@ mod terrain;
 mod text;
 mod timeline;
 mod tracer;
+mod trie;
 mod view;
 mod vigil;
 mod watchman;

@@ -1,20 +1,14 @@
 //! A line per stack: its calls, the outermost first, separated by semicolons, a space, and bytes.
 //! What flamegraph.pl, inferno, speedscope and many others read. There is no place for comments.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, BufWriter, Write},
-};
+use std::io::{self, BufWriter, Write};
 
-use super::{harmless, tree};
+use super::{harmless, tree::Tree};
 use crate::ledger::{Ledger, Metric};
 
 /// Writes the bytes of a metric by stack, in the order of names.
 pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
-    let lines = lines([ledger], metric);
-    let mut out = BufWriter::new(out);
-    lines.iter().try_for_each(|(stack, [bytes])| writeln!(out, "{stack} {bytes}"))?;
-    out.flush()
+    lines([ledger], metric, out)
 }
 
 /// Writes what was and what is, as differential flame graphs are made of it.
@@ -24,22 +18,34 @@ pub fn write_difference(
     metric: Metric,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let lines = lines([base, now], metric);
-    let mut out = BufWriter::new(out);
-    lines.iter().try_for_each(|(stack, [was, is])| writeln!(out, "{stack} {was} {is}"))?;
-    out.flush()
+    lines([base, now], metric, out)
 }
 
-fn lines<const N: usize>(ledgers: [&Ledger; N], metric: Metric) -> BTreeMap<String, [u64; N]> {
-    let mut lines = BTreeMap::new();
-    for (side, ledger) in ledgers.into_iter().enumerate() {
-        for (names, bytes) in tree::stacks(ledger, metric) {
-            let names: Vec<_> = names.into_iter().map(harmless::call).collect();
-            let sums = lines.entry(names.join(";")).or_insert([0_u64; N]);
-            sums[side] = sums[side].saturating_add(bytes);
+fn lines<const N: usize>(
+    ledgers: [&Ledger; N],
+    metric: Metric,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let tree = Tree::new(ledgers, metric, harmless::call);
+    let mut out = BufWriter::new(out);
+    let mut line = String::new();
+    // Calls that are still to be told, and how long the line of their caller is.
+    let mut left: Vec<(u32, usize)> = tree.below(0).iter().rev().map(|&call| (call, 0)).collect();
+    while let Some((call, caller)) = left.pop() {
+        line.truncate(caller);
+        if caller > 0 {
+            line.push(';');
         }
+        line.push_str(tree.name(call));
+        let own = tree.own(call);
+        if own != [0; N] {
+            write!(out, "{line}")?;
+            own.iter().try_for_each(|bytes| write!(out, " {bytes}"))?;
+            writeln!(out)?;
+        }
+        left.extend(tree.below(call).iter().rev().map(|&below| (below, line.len())));
     }
-    lines
+    out.flush()
 }
 
 #[cfg(test)]

@@ -16,7 +16,10 @@ use super::{
     harmless, notes,
     sample::{REST, Sample, by_stack},
 };
-use crate::ledger::{Call, Histogram, Ledger, Metric};
+use crate::{
+    ledger::{Call, Histogram, Ledger, Metric},
+    trie::Trie,
+};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -55,33 +58,35 @@ struct Point {
     gbk: u64,
     eb: u64,
     ebk: u64,
-    fs: Vec<usize>,
+    fs: Box<[u32]>,
 }
 
 /// Texts of calls, each once.
 struct Frames {
     texts: Vec<String>,
-    known: HashMap<String, usize>,
+    known: HashMap<String, u32>,
+    /// By location: the texts of its calls, once they are known.
+    of_locations: Vec<Vec<u32>>,
 }
 
 /// Writes all stacks.
 pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
     let about = &ledger.about;
-    let mut frames = Frames { texts: vec!["[root]".to_owned()], known: HashMap::new() };
+    let mut frames = Frames::new(ledger);
     let mut points: Vec<Point> = Vec::new();
-    // The reader wants no stack twice.
-    let mut known: HashMap<Vec<usize>, usize> = HashMap::new();
+    // The reader wants no stack twice: by where its calls lead to, the point.
+    let (mut calls, mut known) = (Trie::default(), HashMap::new());
     let lifetimes = lifetimes(ledger);
     for sample in by_stack(ledger) {
         let stack = frames.of(ledger, sample.stack);
-        let held = lifetimes.get(&sample.stack).copied().unwrap_or(0);
-        let point = Point::new(&sample, held, about.lasted_ms.saturating_mul(1000), stack);
-        match known.get(&point.fs) {
-            Some(&index) => points[index].merge(&point),
-            None => {
-                known.insert(point.fs.clone(), points.len());
-                points.push(point);
-            }
+        let end = calls.walk(stack.iter().rev().copied(), |_, _| {});
+        let held = sample.stack.and_then(|stack| lifetimes.get(stack as usize)).copied();
+        let session = about.lasted_ms.saturating_mul(1000);
+        let point = Point::new(&sample, held.unwrap_or(0), session, stack);
+        let next = points.len();
+        match points.get_mut(*known.entry(end).or_insert(next)) {
+            Some(known) => known.merge(&point),
+            None => points.push(point),
         }
     }
     let top = ledger.moments.iter().rev().max_by(|a, b| a.live.total_cmp(&b.live));
@@ -115,10 +120,10 @@ fn mode(ledger: &Ledger) -> String {
 }
 
 /// Of the blocks of each stack that were given back, together, in microseconds.
-fn lifetimes(ledger: &Ledger) -> HashMap<Option<u32>, u64> {
-    let mut sums: HashMap<Option<u32>, u64> = HashMap::new();
+fn lifetimes(ledger: &Ledger) -> Vec<u64> {
+    let mut sums = vec![0_u64; ledger.stacks.count()];
     for row in &ledger.rows {
-        let sum = sums.entry(Some(row.stack)).or_default();
+        let Some(sum) = sums.get_mut(row.stack as usize) else { continue };
         for (bucket, blocks) in row.lifetimes.buckets().iter().enumerate() {
             let (low, high) = Histogram::range(bucket);
             let middle = low / 2 + high / 2;
@@ -134,7 +139,7 @@ fn product(number: u64, times: f64) -> u64 {
 }
 
 impl Point {
-    fn new(sample: &Sample, lifetimes: u64, session: u64, fs: Vec<usize>) -> Self {
+    fn new(sample: &Sample, lifetimes: u64, session: u64, fs: Box<[u32]>) -> Self {
         let [all, peak, end] =
             [Metric::Allocated, Metric::Peak, Metric::Live].map(|metric| sample.amount(metric));
         Self {
@@ -163,19 +168,33 @@ impl Point {
 }
 
 impl Frames {
-    /// The innermost first.
-    fn of(&mut self, ledger: &Ledger, stack: Option<u32>) -> Vec<usize> {
-        match stack {
-            None => vec![self.index(REST.to_owned())],
-            Some(stack) => ledger.calls(stack).map(|call| self.index(text(&call))).collect(),
-        }
+    fn new(ledger: &Ledger) -> Self {
+        let of_locations = vec![Vec::new(); ledger.locations.len()];
+        Self { texts: vec!["[root]".to_owned()], known: HashMap::new(), of_locations }
     }
 
-    fn index(&mut self, text: String) -> usize {
-        let Self { texts, known } = self;
+    /// The innermost first.
+    fn of(&mut self, ledger: &Ledger, stack: Option<u32>) -> Box<[u32]> {
+        let Some(stack) = stack else { return [self.index(REST.to_owned())].into() };
+        let locations = ledger.stacks.get(stack).map_or(&[][..], |stack| stack.locations);
+        let mut frames = Vec::with_capacity(locations.len());
+        for &at in locations {
+            let Some(location) = ledger.locations.get(at as usize) else { continue };
+            if self.of_locations[at as usize].is_empty() {
+                let calls = ledger.calls_at(location);
+                self.of_locations[at as usize] =
+                    calls.map(|call| self.index(text(&call))).collect();
+            }
+            frames.extend(&self.of_locations[at as usize]);
+        }
+        frames.into()
+    }
+
+    fn index(&mut self, text: String) -> u32 {
+        let Self { texts, known, .. } = self;
         *known.entry(text).or_insert_with_key(|text| {
             texts.push(text.clone());
-            texts.len() - 1
+            u32::try_from(texts.len() - 1).unwrap_or(0)
         })
     }
 }

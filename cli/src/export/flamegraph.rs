@@ -31,7 +31,7 @@ const STYLE: &str = "text{font:12px monospace;fill:#000}.t{font-size:17px}.n{fil
 
 /// A call, and where it is drawn.
 struct Place {
-    node: usize,
+    node: u32,
     depth: usize,
     /// Bytes to the left of it.
     before: u64,
@@ -39,8 +39,8 @@ struct Place {
 
 /// Writes the picture of a metric.
 pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
-    let tree = Tree::new(ledger, metric);
-    let total = tree.nodes[0].bytes;
+    let tree = Tree::new([ledger], metric, str::to_owned);
+    let [total] = tree.all(0);
     let places = places(&tree, total);
     let deepest = places.iter().map(|place| place.depth).max().unwrap_or(0);
     let mut notes = notes::all(&ledger.about);
@@ -71,18 +71,23 @@ pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result
     out.flush()
 }
 
-fn draw(tree: &Tree, place: &Place, total: u64, y: usize, out: &mut dyn Write) -> io::Result<()> {
-    let node = &tree.nodes[place.node];
-    let (x, width) = (MARGIN + wide(place.before, total), wide(node.bytes, total));
-    let name = if place.node == 0 { "all" } else { &node.name };
-    let share = 100.0 * wide(node.bytes, total) / wide(total, total);
-    let bytes = quantity::bytes(node.bytes);
+fn draw(
+    tree: &Tree<1>,
+    place: &Place,
+    total: u64,
+    y: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let [number] = tree.all(place.node);
+    let (x, width) = (MARGIN + wide(place.before, total), wide(number, total));
+    let name = if place.node == 0 { "all" } else { tree.name(place.node) };
+    let share = 100.0 * wide(number, total) / wide(total, total);
+    let bytes = quantity::bytes(number);
     write!(
         out,
-        "<g><title>{}\n{bytes} ({} bytes), {share:.2} %</title>\
+        "<g><title>{}\n{bytes} ({number} bytes), {share:.2} %</title>\
          <rect x=\"{x:.1}\" y=\"{y}\" width=\"{width:.1}\" height=\"{ROW}\" fill=\"{}\"/>",
         xml(name),
-        node.bytes,
         colour(name)
     )?;
     let room = letters(width);
@@ -102,7 +107,7 @@ fn short(text: &str, room: usize) -> String {
 }
 
 /// All that can be seen.
-fn places(tree: &Tree, total: u64) -> Vec<Place> {
+fn places(tree: &Tree<1>, total: u64) -> Vec<Place> {
     if total == 0 {
         return Vec::new();
     }
@@ -110,8 +115,8 @@ fn places(tree: &Tree, total: u64) -> Vec<Place> {
     let mut left = vec![Place { node: 0, depth: 0, before: 0 }];
     while let Some(place) = left.pop() {
         let mut before = place.before;
-        for &below in tree.nodes[place.node].below.values() {
-            let bytes = tree.nodes[below].bytes;
+        for &below in tree.below(place.node) {
+            let [bytes] = tree.all(below);
             if wide(bytes, total) >= NARROW && place.depth + 1 < DEPTH {
                 left.push(Place { node: below, depth: place.depth + 1, before });
             }

@@ -83,10 +83,13 @@ pub fn samples(ledger: &Ledger) -> Vec<Sample> {
 /// The same without threads: one for each stack, in the order in which stacks come first.
 pub fn by_stack(ledger: &Ledger) -> Vec<Sample> {
     let mut merged: Vec<Sample> = Vec::new();
-    let mut known = std::collections::HashMap::new();
+    // By stack, where it is; the last is for what has none.
+    let mut places = vec![None; ledger.stacks.count() + 1];
     for sample in samples(ledger) {
-        let index = *known.entry(sample.stack).or_insert(merged.len());
-        match merged.get_mut(index) {
+        let stack = sample.stack.map_or(usize::MAX, |stack| stack as usize);
+        let place = &mut places[stack.min(ledger.stacks.count())];
+        let next = u32::try_from(merged.len()).unwrap_or(u32::MAX);
+        match merged.get_mut(*place.get_or_insert(next) as usize) {
             Some(sum) => sum.merge(&sample),
             None => merged.push(Sample { thread: 0, ..sample }),
         }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::{
     ledger::{Ledger, Line, Stack},
     stack_report::WHOLE,
+    trie::Trie,
 };
 
 /// Calls of one stack; who has more is cut at the outer end, and it is said.
@@ -50,7 +51,7 @@ struct Known {
     modules: HashMap<String, u32>,
     functions: HashMap<(String, u32), u32>,
     calls: HashMap<(u32, u32), u32>,
-    nodes: HashMap<(u32, u32), u32>,
+    nodes: Trie,
 }
 
 impl Calls {
@@ -79,18 +80,21 @@ impl Calls {
         let known = stack.locations.iter().filter_map(|&at| places.0.get(at as usize)).flatten();
         let calls: Vec<u32> = known.copied().take(DEPTH + 1).collect();
         let is_too_deep = calls.len() > DEPTH;
-        let mut node = 0;
+        let mut mark = None;
         if is_too_deep || calls.is_empty() || !matches!(stack.end, "" | WHOLE) {
-            let mark = self.mark(match (stack.end, is_too_deep) {
+            mark = Some(self.mark(match (stack.end, is_too_deep) {
                 (_, true) => "too deep for this page",
                 ("" | WHOLE, _) => "no stack",
                 (end, _) => end,
-            });
-            node = self.child(node, mark);
+            }));
         }
-        for &call in calls.iter().take(DEPTH).rev() {
-            node = self.child(node, call);
-        }
+        let shown = mark.into_iter().chain(calls.iter().copied().take(DEPTH).rev());
+        let Self { known, parents, nodes, .. } = self;
+        let node = known.nodes.walk(shown, |parent, call| {
+            nodes.push(call);
+            let node = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+            parents.push(node - parent);
+        });
         let last = u32::try_from(calls.len().min(DEPTH).saturating_sub(1)).unwrap_or(u32::MAX);
         (node, stack.cause.min(last))
     }
@@ -126,15 +130,6 @@ impl Calls {
 
     fn line(&mut self, function: u32, line: u32) -> u32 {
         intern(&mut self.known.calls, (function, line), || self.calls.push((function, line)))
-    }
-
-    fn child(&mut self, parent: u32, call: u32) -> u32 {
-        let node = u32::try_from(self.nodes.len() + 1).unwrap_or(u32::MAX);
-        let index = intern(&mut self.known.nodes, (parent, call), || {
-            self.parents.push(node - parent);
-            self.nodes.push(call);
-        });
-        index + 1
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the script works on: tables that refer to one another by index.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use serde::Serialize;
 
@@ -40,8 +40,8 @@ struct Side {
     lifetimes: Vec<[Number; 3]>,
 }
 
-/// Rows by what tells them apart: node, cause, thread; of either profile.
-type Rows = HashMap<(u32, u32, u32), [Row; 2]>;
+/// What tells rows apart: node, cause, thread.
+type Key = (u32, u32, u32);
 
 impl Data {
     /// Of a profile, and of the one it is compared with.
@@ -51,38 +51,58 @@ impl Data {
         let mut sums = Sums::new(rows.any(|row| row.heap.is_sampled()));
         let mut tree = Calls::new(ledger, base);
         let mut threads = Threads::default();
-        let (mut rows, mut keys) = (Rows::new(), Vec::new());
+        // By what tells them apart; those of this profile first, in their order.
+        let mut keyed: Vec<(Key, usize, &Row)> = Vec::new();
         for (side, ledger) in sides.iter().enumerate() {
             let places = tree.places(ledger);
+            let mut known = HashMap::new();
             for row in &ledger.rows {
                 let Some(stack) = ledger.stacks.get(row.stack) else { continue };
                 let (node, cause) = tree.stack(&places, &stack);
-                let thread = threads.number(ledger, row.thread, base.is_some());
-                rows.entry((node, cause, thread)).or_default()[side].merge(row);
-                if side == 0 {
-                    keys.push(((row.stack, row.thread), (node, cause, thread)));
-                }
+                let thread = known.entry(row.thread);
+                let thread = *thread
+                    .or_insert_with_key(|thread| threads.number(ledger, *thread, base.is_some()));
+                keyed.push(((node, cause, thread), side, row));
             }
         }
-        let mut rows: Vec<_> = rows.into_iter().collect();
-        rows.sort_unstable_by_key(|(key, _)| *key);
+        keyed.sort_by_key(|(key, side, _)| (*key, *side));
+        let groups = || keyed.chunk_by(|one, other| one.0 == other.0);
         let windows = match base {
             Some(_) => Windows::none("this page compares two recordings"),
             None => {
-                let place = |key| rows.binary_search_by_key(&key, |(key, _)| *key).ok();
-                let places = keys.into_iter().filter_map(|(of, key)| Some((of, place(key)?)));
+                let of = |row: &Row| (row.stack, row.thread);
+                let places = groups().enumerate();
+                let places =
+                    places.flat_map(|(at, group)| group.iter().map(move |(.., row)| (of(row), at)));
                 Windows::new(&ledger.course, &places.collect(), &mut sums)
             }
         };
-        let rows = rows.iter().map(|(key, rows)| {
-            let mut numbers: Vec<u64> = [key.0, key.1, key.2].map(u64::from).to_vec();
-            rows.iter().take(sides.len()).for_each(|row| numbers.extend(amounts(row, &mut sums)));
+        let rows = groups().map(|group| {
+            let (node, cause, thread) = group[0].0;
+            let mut numbers: Vec<u64> = [node, cause, thread].map(u64::from).to_vec();
+            for side in 0..sides.len() {
+                let own: Vec<&Row> =
+                    group.iter().filter(|(_, of, _)| *of == side).map(|(.., row)| *row).collect();
+                numbers.extend(amounts(&merged(&own), &mut sums));
+            }
             numbers
         });
         let rows = rows.collect();
         let now = Side::new(ledger, &mut sums);
         let base = base.map(|base| Side::new(base, &mut sums));
         Self { now, base, tree, threads: threads.names, sums, rows, windows }
+    }
+}
+
+/// Most rows stand alone.
+fn merged<'a>(rows: &[&'a Row]) -> Cow<'a, Row> {
+    match rows {
+        [row] => Cow::Borrowed(row),
+        rows => {
+            let mut sum = Row::default();
+            rows.iter().for_each(|row| sum.merge(row));
+            Cow::Owned(sum)
+        }
     }
 }
 

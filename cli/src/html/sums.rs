@@ -21,7 +21,7 @@ pub struct Sums {
     /// One sum after the other; the first is nothing.
     numbers: Vec<Number>,
     #[serde(skip)]
-    known: HashMap<Vec<u64>, u32>,
+    known: HashMap<Box<[u64]>, u32>,
 }
 
 impl Sums {
@@ -36,12 +36,16 @@ impl Sums {
     /// The number of a sum.
     pub fn add(&mut self, sum: &Sum) -> u32 {
         let numbers = &numbers(sum)[..self.stride];
-        let key = numbers.iter().map(|number| number.get().to_bits()).collect();
+        let key: [u64; SAMPLED] =
+            std::array::from_fn(|at| numbers.get(at).map_or(0, |number| number.get().to_bits()));
+        let key = &key[..self.stride];
+        if let Some(known) = self.known.get(key) {
+            return *known;
+        }
         let next = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
-        *self.known.entry(key).or_insert_with(|| {
-            self.numbers.extend_from_slice(numbers);
-            next
-        })
+        self.numbers.extend_from_slice(numbers);
+        self.known.insert(key.into(), next);
+        next
     }
 }
 

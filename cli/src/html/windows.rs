@@ -1,6 +1,6 @@
 //! What the script makes windows of time of: cells of the ledger's course, by row of the page.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use serde::Serialize;
 
@@ -24,15 +24,24 @@ pub struct Windows {
 impl Windows {
     /// Of a course; `rows` are those of the page by stack and thread.
     pub fn new(course: &Course, rows: &HashMap<(u32, u32), usize>, sums: &mut Sums) -> Self {
-        let mut cells: BTreeMap<(usize, u8, u64), Sum> = BTreeMap::new();
-        for cell in &course.cells {
-            if let Some(&row) = rows.get(&(cell.stack, cell.thread)) {
-                cells.entry((row, cell.birth, code(cell.fate))).or_default().merge(&cell.sum);
-            }
-        }
+        let placed = course.cells.iter().filter_map(|cell| {
+            let row = *rows.get(&(cell.stack, cell.thread))?;
+            Some(((row, cell.birth, code(cell.fate)), &cell.sum))
+        });
+        let mut cells: Vec<((usize, u8, u64), &Sum)> = placed.collect();
+        cells.sort_by_key(|(key, _)| *key);
         let (mut flat, mut last) = (Vec::with_capacity(cells.len() * 4), 0);
-        for ((row, birth, fate), sum) in cells {
-            flat.extend([(row - last) as u64, birth.into(), fate, sums.add(&sum).into()]);
+        for cell in cells.chunk_by(|one, other| one.0 == other.0) {
+            let (row, birth, fate) = cell[0].0;
+            let number = match cell {
+                [(_, sum)] => sums.add(sum),
+                cell => {
+                    let mut all = Sum::default();
+                    cell.iter().for_each(|(_, sum)| all.merge(sum));
+                    sums.add(&all)
+                }
+            };
+            flat.extend([(row - last) as u64, birth.into(), fate, number.into()]);
             last = row;
         }
         Self { bounds: course.bounds_ms.clone(), cells: flat, why_none: course.why_none.clone() }

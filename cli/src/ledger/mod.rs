@@ -71,18 +71,23 @@ impl Ledger {
     /// The calls of a stack, the innermost first, inlined ones on their own.
     pub fn calls(&self, stack: u32) -> impl DoubleEndedIterator<Item = Call<'_>> {
         let locations = self.stacks.get(stack).map_or(&[][..], |stack| stack.locations);
-        locations.iter().filter_map(|&at| self.locations.get(at as usize)).flat_map(
-            move |location| {
-                let module = &self.modules[location.module as usize];
-                location.lines.iter().enumerate().map(move |(number, line)| Call {
-                    location,
-                    module,
-                    function: &self.functions[line.function as usize],
-                    line: line.line,
-                    is_inlined: number + 1 < location.lines.len(),
-                })
-            },
-        )
+        let known = locations.iter().filter_map(|&at| self.locations.get(at as usize));
+        known.flat_map(|location| self.calls_at(location))
+    }
+
+    /// The calls at a location, the innermost first.
+    pub fn calls_at<'a>(
+        &'a self,
+        location: &'a Location,
+    ) -> impl DoubleEndedIterator<Item = Call<'a>> {
+        let module = &self.modules[location.module as usize];
+        location.lines.iter().enumerate().map(move |(number, line)| Call {
+            location,
+            module,
+            function: &self.functions[line.function as usize],
+            line: line.line,
+            is_inlined: number + 1 < location.lines.len(),
+        })
     }
 
     /// The functions of these calls, by their numbers.

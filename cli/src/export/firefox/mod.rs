@@ -8,6 +8,7 @@ mod tables;
 use std::io::{self, BufWriter, IntoInnerError, Write};
 
 use flate2::{Compression, write::GzEncoder};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -15,10 +16,38 @@ use super::{
     sample::{Sample, samples},
 };
 use crate::ledger::{Ledger, Metric, Module, Thread};
-use tables::Tables;
+use tables::{Shared, Tables};
 
 /// Since this version of the format all threads share their tables. Readers upgrade older ones.
 const VERSION: u32 = 60;
+
+#[derive(Serialize)]
+struct Profile {
+    meta: Value,
+    libs: Vec<Value>,
+    counters: Value,
+    shared: Shared,
+    threads: Vec<ThreadTables>,
+}
+
+/// A thread, and what may be of any length in it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ThreadTables {
+    native_allocations: Allocations,
+    #[serde(flatten)]
+    rest: Value,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Allocations {
+    time: Vec<u64>,
+    weight: Vec<u64>,
+    weight_type: &'static str,
+    stack: Vec<Option<u32>>,
+    length: usize,
+}
 
 /// Writes the bytes of a metric, by thread.
 pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
@@ -35,14 +64,15 @@ pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result
             threads.push(thread(&mut tables, &of, threads.is_empty(), samples, metric));
         }
     }
-    let profile = json!({
-        "meta": meta(ledger, metric),
-        "libs": ledger.modules.iter().map(library).collect::<Vec<_>>(),
-        "counters": counters(ledger),
-        "shared": tables.shared(),
-        "threads": threads,
-    });
-    let mut out = BufWriter::new(GzEncoder::new(out, Compression::default()));
+    let profile = Profile {
+        meta: meta(ledger, metric),
+        libs: ledger.modules.iter().map(library).collect(),
+        counters: counters(ledger),
+        shared: tables.shared(),
+        threads,
+    };
+    // Numbers that mostly grow: more effort takes thrice the time and makes little of them.
+    let mut out = BufWriter::new(GzEncoder::new(out, Compression::fast()));
     serde_json::to_writer(&mut out, &profile)?;
     out.into_inner().map_err(IntoInnerError::into_error)?.finish()?.flush()
 }
@@ -82,7 +112,7 @@ fn thread(
     is_main: bool,
     samples: &[Sample],
     metric: Metric,
-) -> Value {
+) -> ThreadTables {
     let told = samples.iter().filter(|sample| sample.amount(metric).bytes > 0);
     let told: Vec<_> = told.collect();
     let stacks: Vec<_> = told.iter().map(|sample| tables.stack(sample.stack)).collect();
@@ -90,7 +120,11 @@ fn thread(
     let lasted = tables.ledger.about.lasted_ms;
     let name = if thread.tid == 0 { "all threads".to_owned() } else { thread.name.clone() };
     let pid = tables.ledger.about.pid;
-    json!({
+    let length = told.len();
+    let time = vec![lasted; length];
+    let native_allocations =
+        Allocations { time, weight: weights, weight_type: "bytes", stack: stacks, length };
+    let rest = json!({
         "processType": "default",
         "processStartupTime": 0,
         "processShutdownTime": null,
@@ -104,18 +138,12 @@ fn thread(
         "samples": {
             "stack": [], "time": [], "weight": null, "weightType": "samples", "length": 0,
         },
-        "nativeAllocations": {
-            "time": vec![lasted; told.len()],
-            "weight": weights,
-            "weightType": "bytes",
-            "stack": stacks,
-            "length": told.len(),
-        },
         "markers": {
             "data": [], "name": [], "startTime": [], "endTime": [], "phase": [],
             "category": [], "length": 0,
         },
-    })
+    });
+    ThreadTables { native_allocations, rest }
 }
 
 fn library(module: &Module) -> Value {

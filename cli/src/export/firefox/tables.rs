@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
     export::{harmless, sample::REST},
     ledger::Ledger,
+    trie::Trie,
 };
 
 /// Of the kinds of resources, a library.
@@ -19,10 +21,29 @@ pub struct Tables<'a> {
     strings: Vec<String>,
     known: HashMap<String, usize>,
     /// By location: the frame of its outermost call.
-    frames: Vec<usize>,
-    /// Calls: which frame, and who called.
-    stacks: Vec<(usize, Option<usize>)>,
-    known_stacks: HashMap<(usize, Option<usize>), usize>,
+    frames: Vec<u32>,
+    /// Calls: which frame.
+    calls: Vec<u32>,
+    /// And who called.
+    callers: Vec<Option<u32>>,
+    paths: Trie,
+}
+
+/// What they are written as.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shared {
+    stack_table: StackTable,
+    #[serde(flatten)]
+    rest: Value,
+}
+
+/// There may be millions of calls.
+#[derive(Serialize)]
+struct StackTable {
+    frame: Vec<u32>,
+    prefix: Vec<Option<u32>>,
+    length: usize,
 }
 
 impl<'a> Tables<'a> {
@@ -32,15 +53,16 @@ impl<'a> Tables<'a> {
         let mut next = 0;
         for location in &ledger.locations {
             frames.push(next);
-            next += location.lines.len();
+            next += u32::try_from(location.lines.len()).unwrap_or(0);
         }
         Self {
             ledger,
             strings: Vec::new(),
             known: HashMap::new(),
             frames,
-            stacks: Vec::new(),
-            known_stacks: HashMap::new(),
+            calls: Vec::new(),
+            callers: Vec::new(),
+            paths: Trie::default(),
         }
     }
 
@@ -55,44 +77,31 @@ impl<'a> Tables<'a> {
     }
 
     /// The innermost call of a stack.
-    pub fn stack(&mut self, stack: Option<u32>) -> Option<usize> {
-        let ledger = self.ledger;
-        let Some(stack) = stack else {
-            // Beyond those of all locations.
-            return Some(self.call(ledger.locations.iter().map(|l| l.lines.len()).sum(), None));
-        };
-        let mut caller = None;
-        let locations = ledger.stacks.get(stack).map_or(&[][..], |stack| stack.locations);
-        for &index in locations.iter().rev() {
-            let calls = ledger.locations[index as usize].lines.len();
-            for depth in 0..calls {
-                caller = Some(self.call(self.frames[index as usize] + depth, caller));
-            }
-        }
-        caller
-    }
-
-    fn call(&mut self, frame: usize, caller: Option<usize>) -> usize {
-        let next = self.stacks.len();
-        let call = *self.known_stacks.entry((frame, caller)).or_insert(next);
-        if call == next {
-            self.stacks.push((frame, caller));
-        }
-        call
+    pub fn stack(&mut self, stack: Option<u32>) -> Option<u32> {
+        let Self { ledger, frames, calls, callers, paths, .. } = self;
+        let locations = stack.and_then(|stack| ledger.stacks.get(stack)).map(|s| s.locations);
+        let told = locations.unwrap_or_default().iter().rev().flat_map(|&index| {
+            (frames[index as usize]..).take(ledger.locations[index as usize].lines.len())
+        });
+        // Beyond the frames of all locations.
+        let rest = stack.is_none().then(|| {
+            let lines = ledger.locations.iter().map(|location| location.lines.len());
+            u32::try_from(lines.sum::<usize>()).unwrap_or(u32::MAX)
+        });
+        let call = paths.walk(rest.into_iter().chain(told), |caller, frame| {
+            calls.push(frame);
+            callers.push(caller.checked_sub(1));
+        });
+        call.checked_sub(1)
     }
 
     /// All of them.
-    pub fn shared(mut self) -> Value {
+    pub fn shared(mut self) -> Shared {
         let (frames, functions) = (self.frame_table(), self.function_table());
         let modules = &self.ledger.modules;
         let names: Vec<_> = modules.iter().map(|module| self.string(&module.path)).collect();
         let (sources, functions) = functions;
-        json!({
-            "stackTable": {
-                "frame": self.stacks.iter().map(|(frame, _)| *frame).collect::<Vec<_>>(),
-                "prefix": self.stacks.iter().map(|(_, caller)| *caller).collect::<Vec<_>>(),
-                "length": self.stacks.len(),
-            },
+        let rest = json!({
             "frameTable": frames,
             "funcTable": functions,
             "resourceTable": {
@@ -107,7 +116,9 @@ impl<'a> Tables<'a> {
             },
             "sources": sources,
             "stringArray": self.strings,
-        })
+        });
+        let length = self.calls.len();
+        Shared { stack_table: StackTable { frame: self.calls, prefix: self.callers, length }, rest }
     }
 
     /// The outermost call of each location first.

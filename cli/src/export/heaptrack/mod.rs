@@ -25,7 +25,10 @@ use super::{
     harmless, notes,
     sample::{REST, by_stack},
 };
-use crate::ledger::{Ledger, Location};
+use crate::{
+    ledger::{Ledger, Location},
+    trie::Trie,
+};
 use lot::{Fate, Lot};
 use story::Event;
 
@@ -44,17 +47,20 @@ struct Writer<'a, 'w> {
     out: BufWriter<GzEncoder<&'w mut dyn Write>>,
     strings: HashMap<String, u64>,
     /// By index of the location; the one beyond all is [`REST`].
-    places: HashMap<u32, u64>,
-    /// By place and caller.
-    traces: HashMap<(u64, u64), u64>,
+    places: Vec<Option<u32>>,
+    /// How many of them are told.
+    told: u32,
+    /// Places and their callers.
+    traces: Trie,
 }
 
 /// Writes the story of a ledger.
 pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
     // Millions of short lines: they are put together first, and they are alike.
     let out = BufWriter::new(GzEncoder::new(out, Compression::fast()));
-    let (strings, places, traces) = Default::default();
-    let mut writer = Writer { ledger, out, strings, places, traces };
+    let places = vec![None; ledger.locations.len() + 1];
+    let (strings, traces) = (HashMap::new(), Trie::default());
+    let mut writer = Writer { ledger, out, strings, places, told: 0, traces };
     writer.header()?;
     let (mut lots, mut owners) = (Vec::new(), Vec::new());
     for sample in by_stack(ledger) {
@@ -124,8 +130,8 @@ impl Writer<'_, '_> {
         Ok(index)
     }
 
-    fn place(&mut self, index: u32, location: Option<&Location>) -> io::Result<u64> {
-        if let Some(&known) = self.places.get(&index) {
+    fn place(&mut self, index: usize, location: Option<&Location>) -> io::Result<u32> {
+        if let Some(known) = self.places[index] {
             return Ok(known);
         }
         let ledger = self.ledger;
@@ -143,38 +149,36 @@ impl Writer<'_, '_> {
             }
         };
         self.line(line)?;
-        let place = self.places.len() as u64 + 1;
-        self.places.insert(index, place);
-        Ok(place)
+        self.told += 1;
+        self.places[index] = Some(self.told);
+        Ok(self.told)
     }
 
     /// Of the innermost call; callers first.
-    fn trace(&mut self, stack: Option<u32>) -> io::Result<u64> {
+    fn trace(&mut self, stack: Option<u32>) -> io::Result<u32> {
         let ledger = self.ledger;
-        let Some(stack) = stack else {
-            let place = self.place(u32::MAX, None)?;
-            return self.call(place, 0);
-        };
-        let mut trace = 0;
-        let locations = ledger.stacks.get(stack).map_or(&[][..], |stack| stack.locations);
-        for &index in locations.iter().rev() {
-            let place = self.place(index, Some(&ledger.locations[index as usize]))?;
-            trace = self.call(place, trace)?;
+        let mut places = Vec::new();
+        match stack.and_then(|stack| ledger.stacks.get(stack)) {
+            None => places.push(self.place(ledger.locations.len(), None)?),
+            Some(stack) => {
+                for &index in stack.locations.iter().rev() {
+                    let index = index as usize;
+                    places.push(self.place(index, Some(&ledger.locations[index]))?);
+                }
+            }
         }
-        Ok(trace)
-    }
-
-    fn call(&mut self, place: u64, caller: u64) -> io::Result<u64> {
-        let next = self.traces.len() as u64 + 1;
-        let trace = *self.traces.entry((place, caller)).or_insert(next);
-        if trace == next {
-            self.line(format_args!("t {place:x} {caller:x}"))?;
-        }
-        Ok(trace)
+        let mut told = Ok(());
+        let out = &mut self.out;
+        let trace = self.traces.walk(places.into_iter(), |caller, place| {
+            if told.is_ok() {
+                told = writeln!(out, "t {place:x} {caller:x}");
+            }
+        });
+        told.map(|()| trace)
     }
 
     /// See [`kind`].
-    fn kinds(&mut self, lots: &[Lot], owners: &[u64]) -> io::Result<()> {
+    fn kinds(&mut self, lots: &[Lot], owners: &[u32]) -> io::Result<()> {
         self.line("a 0 0")?;
         for (lot, owner) in lots.iter().zip(owners) {
             for _ in 0..2 {
@@ -221,16 +225,16 @@ s d /usr/bin/list
 s 4 main
 s 6 main.c
 i 402200 1 2 3 7
-t 1 0
 s 9 make_node
 s 6 list.c
 s 9 grow_list
 i 401100 1 4 5 c 6 5 28
-t 2 1
 s 12 /usr/lib/libc.so.6
 s 6 malloc
 s f malloc/malloc.c
 i 700000001234 7 8 9 bb8
+t 1 0
+t 2 1
 t 3 2
 a 0 0
 a 64 3

@@ -1,0 +1,128 @@
+//! Stacks that begin alike, as paths from a root: each step is known by a number.
+//!
+//! A profile has millions of stacks and tens of millions of calls in them, and each is one look-up
+//! here. So the hash is a product, with a seed, since the target has a say in what there is to hash.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, Hasher, RandomState},
+};
+
+/// Steps, by where they begin and what they are.
+#[derive(Clone, Debug)]
+pub struct Trie {
+    /// Where steps lead to. The root is 0.
+    known: HashMap<u64, u32, Seed>,
+    /// The steps that were gone last: stacks that follow one another begin alike.
+    last: Vec<(u32, u32)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seed(u64);
+
+struct Product(u64);
+
+impl Default for Trie {
+    fn default() -> Self {
+        let seed = Seed(RandomState::new().hash_one(0_u64));
+        Self { known: HashMap::with_hasher(seed), last: Vec::new() }
+    }
+}
+
+impl Trie {
+    /// Where these steps lead to from the root. Of each that nobody has gone before it is told where
+    /// it begins, in the order of the numbers of those that it leads to.
+    pub fn walk(
+        &mut self,
+        steps: impl Iterator<Item = u32>,
+        mut first: impl FnMut(u32, u32),
+    ) -> u32 {
+        let (mut at, mut is_known) = (0, true);
+        for (depth, step) in steps.enumerate() {
+            let known = self.last.get(depth).filter(|last| is_known && last.0 == step);
+            if let Some(&(_, next)) = known {
+                at = next;
+                continue;
+            }
+            // From here on it is another way than the last one.
+            if is_known {
+                self.last.truncate(depth);
+                is_known = false;
+            }
+            let next = self.step(at, step, &mut first);
+            self.last.push((step, next));
+            at = next;
+        }
+        at
+    }
+
+    fn step(&mut self, from: u32, step: u32, first: &mut impl FnMut(u32, u32)) -> u32 {
+        // Beyond the four thousand millionth all lead to the same place.
+        let next = u32::try_from(self.known.len() + 1).unwrap_or(u32::MAX);
+        *self.known.entry(u64::from(from) << 32 | u64::from(step)).or_insert_with(|| {
+            first(from, step);
+            next
+        })
+    }
+}
+
+impl BuildHasher for Seed {
+    type Hasher = Product;
+
+    fn build_hasher(&self) -> Product {
+        Product(self.0)
+    }
+}
+
+impl Hasher for Product {
+    fn write_u64(&mut self, number: u64) {
+        // The upper half has what the lower one lacks.
+        let product = u128::from(number ^ self.0) * 0x9e37_79b9_7f4a_7c15;
+        #[allow(clippy::cast_possible_truncation, reason = "a hash is bits without a meaning")]
+        let folded = (product >> 64) as u64 ^ product as u64;
+        self.0 = folded;
+    }
+
+    /// Nothing here is hashed but numbers.
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_paths_have_in_common_is_gone_once() {
+        let (mut trie, mut told) = (Trie::default(), Vec::new());
+        let paths: [&[u32]; 6] = [&[7, 8, 9], &[7, 8, 9], &[7, 5], &[], &[7], &[7, 8, 9, 9]];
+        let ends =
+            paths.map(|path| trie.walk(path.iter().copied(), |from, step| told.push((from, step))));
+        assert_eq!(ends, [3, 3, 4, 0, 1, 5]);
+        assert_eq!(told, [(0, 7), (1, 8), (2, 9), (1, 5), (3, 9)]);
+    }
+
+    proptest! {
+        #[test]
+        fn paths_lead_to_the_same_place_if_they_are_equal(
+            paths in prop::collection::vec(prop::collection::vec(0..3_u32, 0..8), 0..200),
+        ) {
+            let (mut trie, mut ends, mut nodes) = (Trie::default(), HashMap::new(), vec![Vec::new()]);
+            for path in &paths {
+                let end = trie.walk(path.iter().copied(), |from, step| {
+                    let longer = [&nodes[from as usize][..], &[step]].concat();
+                    nodes.push(longer);
+                });
+                prop_assert_eq!(&nodes[end as usize], path);
+                prop_assert_eq!(*ends.entry(path).or_insert(end), end);
+            }
+        }
+    }
+}
