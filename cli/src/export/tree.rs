@@ -64,8 +64,12 @@ impl<const N: usize> Tree<N> {
                 if bytes == 0 {
                     continue;
                 }
-                let end = sample.stack.and_then(|index| ledger.stacks.get(index));
-                let mark = end.map_or(Some(REST), |stack| cut(stack.end));
+                let stack = sample.stack.and_then(|index| ledger.stacks.get(index));
+                let mark = match stack {
+                    Some(stack) if !stack.locations.is_empty() => cut(stack.end),
+                    Some(stack) => cut(stack.end).or(Some(REST)),
+                    None => Some(REST),
+                };
                 let calls = sample.stack.map(|index| ledger.functions_of(index).rev());
                 let calls = calls.into_iter().flatten();
                 let names = mark.map(rank).into_iter();
@@ -162,6 +166,14 @@ mod tests {
         let node = path(&tree, &["[cut: no unwind table]", "main", "malloc"]);
         assert_eq!(tree.own(node), [40_960]);
         assert_eq!((cut("outermost"), cut("else")), (None, Some("[cut]")));
+    }
+
+    #[test]
+    fn what_has_no_call_at_all_is_told_too() {
+        let mut ledger = sample::ledger();
+        ledger.stacks.edit(1, |stack| stack.locations.clear());
+        let tree = Tree::new([&ledger], Metric::Live, str::to_owned);
+        assert_eq!(tree.all(path(&tree, &[REST])), [40_960]);
     }
 
     #[test]
