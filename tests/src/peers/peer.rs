@@ -33,7 +33,12 @@ impl Peer {
         let mut command = Command::new(kit.heaptrack.as_ref()?);
         let folder = Folder::new("heaptrack")?;
         command.arg("-o").arg(folder.path.join("out")).arg("-p").arg(pid.to_string());
-        Self::start(command, folder, |log, _| log.contains("injection finished"))
+        let log = folder.path.join("log");
+        let peer = Self::start(command, folder, |log, _| log.contains("injection finished"))?;
+        // It says so too where the debugger has failed, as on processors newer than the debugger.
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let is_there = maps.contains("libheaptrack");
+        is_there.then_some(peer).ok_or_else(|| format!("it was not brought in: {}", read(&log)))
     }
 
     /// By a debugger; memray's command ends when it has.
