@@ -36,8 +36,6 @@ mod hush;
 mod inscription;
 mod inspection;
 mod inspector;
-#[cfg(all(test, target_arch = "x86_64"))]
-mod instructions;
 mod interpreter_report;
 pub mod ledger;
 mod line;
@@ -65,6 +63,8 @@ mod site_report;
 mod spawn;
 mod stack_list;
 mod stack_report;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod steps_for_tests;
 mod suppression;
 mod symbols;
 mod terrain;

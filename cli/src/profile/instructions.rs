@@ -15,7 +15,7 @@ use heapattach_injector::{
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::{Limits, Profile, Tick};
-use crate::instructions::assert_few;
+use crate::steps_for_tests::assert_few;
 
 const BITS: u32 = 11;
 const RECORDS: u64 = 800;

@@ -5,8 +5,8 @@ use super::{
     speed::{chance, program},
 };
 use crate::{
-    instructions::assert_few,
     profile::{Change, Journal, Sheet, Tick},
+    steps_for_tests::assert_few,
 };
 
 const CHANGES: usize = 200;

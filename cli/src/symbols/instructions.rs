@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, fs};
 
 use super::folder::{BASE, Folder, skip};
-use crate::instructions::assert_few;
+use crate::steps_for_tests::assert_few;
 
 const FUNCTIONS: u64 = 20;
 
