@@ -1,88 +1,48 @@
-//! Analysis and conversation: what the user types, the two processes of a session, and the report.
+//! The command: what the user types, the two processes of a session, and what they do to a target.
 //!
 //! ```text
-//! args -> commands -> spawn +-> tracer -> observation: injector::Session ... compose -> report
-//!                           |      |  one JSON object a line (message)
-//!                           +-> front: signals, progress      -> text or JSON
-//!                               recording -> ledger -> view, export, html
+//! args -> commands -> fork +-> tracer -> watch: injector::Session ... hook_counts, result -> report
+//!                          |      |  one JSON object a line (client::message)
+//!                          +-> client: signals, progress      -> view, JSON
+//!                              recording -> ledger -> view, export
 //! ```
+//!
+//! | room | what it does |
+//! |---|---|
+//! | `args`, `commands` | what is typed, and what each command does |
+//! | `client` | the half of a session that the user talks to; what both halves say to each other |
+//! | `tracer`, `check_tracer` | the half that stops the target |
+//! | `watch` | one session, from the attach to its result |
+//! | `check` | checks: what is reachable at one moment, and what is told of it |
+//! | `family` | several processes at once |
+//!
+//! What is known of a session, what it means and how it is told lies in crates below this one, each of
+//! which knows less: `report`, `verdict`, `view`, `export`, and those that they are made of. Only here is
+//! there a command line (clap), and only here are exit statuses given (`exit_status`).
 
-mod announced;
 mod args;
-mod artifact;
-mod census;
 mod check;
-mod check_report;
-mod clock;
+mod check_result;
+mod check_tracer;
+mod choose_process;
+mod client;
 mod commands;
-mod compose;
-mod desk;
-mod ending;
-mod exit;
-mod expense;
-mod export;
-mod family_report;
-mod findings;
-mod follower;
-mod front;
-mod gaps;
-mod gate;
-mod growth;
-mod guard;
-mod hidden;
-mod household;
-mod html;
-mod hush;
-mod inscription;
-mod inspection;
-mod inspector;
-mod interpreter_report;
-pub mod ledger;
-mod line;
-mod look;
-mod member;
-mod message;
-mod naming;
-mod observation;
+mod exit_status;
+mod family;
+mod fork;
+mod open_recording;
 mod output;
-mod pause;
+mod own_cost;
 mod payload;
-pub mod profile;
-mod progress;
-mod quantity;
-mod quick;
-mod reading;
-mod recorder;
-pub mod recording;
-mod report;
-mod retained;
-mod root_arg;
-mod roster;
-mod round_report;
-mod site_report;
-mod spawn;
-mod stack_list;
-mod stack_report;
-#[cfg(all(test, target_arch = "x86_64"))]
-mod steps_for_tests;
-mod suppression;
-mod symbols;
-mod terrain;
-mod text;
-mod timeline;
 mod tracer;
-mod trie;
-mod view;
-mod vigil;
-mod watchman;
-mod which;
+mod watch;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
+use crate::exit_status::Exit;
 use args::{Cli, Command};
-use exit::Exit;
 use output::complain;
 
 /// Runs the command line of this process.

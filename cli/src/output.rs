@@ -3,7 +3,7 @@
 
 use std::io::{ErrorKind, Write};
 
-use crate::exit::Exit;
+use crate::exit_status::Exit;
 
 /// Prints data; answers `exit`, unless it says that all went well and the data could not be written.
 pub fn print(text: &str, exit: Exit) -> Exit {

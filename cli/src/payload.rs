@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use heapattach_injector::payload_image::PayloadImage;
+use heapattach_injector::home::payload_image::PayloadImage;
 
 static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/payload.so"));
 static BYTES_OF_FLOW: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/payload_flow.so"));

@@ -1,86 +1,50 @@
-//! Everything that touches another process: finding out what can be hooked, stopping it for some
-//! milliseconds, putting the payload in, and giving everything back.
+//! The engine: attaches to another process, watches it, and detaches. It stops the process for some
+//! milliseconds, puts the payload in, and gives everything back.
 //!
 //! ```text
-//! proc, linker, module -> survey -> plan       the target runs, nothing is touched
-//!                                    |
-//! stopped -> remote_call -> install -> patch   it is stopped, a few milliseconds
-//!                                    |
-//!                                 session      it runs, we count and keep looking for new modules
-//!                                    |
-//! stopped ---------------------->  undo        also for what a killed heapattach left
+//! preflight, module -> hook: survey, plan       the target runs, nothing is touched
+//!                                  |
+//! trace: stopped -> installation -> hook: patch  it is stopped, a few milliseconds
+//!                                  |
+//!                     session, records           it runs, we count and keep looking for new modules
+//!                                  |
+//! trace: stopped -------------> session: undo    also for what a killed heapattach left
 //! ```
+//!
+//! | room | what it does |
+//! |---|---|
+//! | [`arch`] | all that is particular to a processor |
+//! | [`cache`] | files that make a later session cheaper |
+//! | [`module`] | symbols and slots of what is loaded |
+//! | [`trace`] | stops threads, follows families, watches ends |
+//! | [`preflight`], [`refusal`] | whether an attach is allowed and would work |
+//! | [`home`] | what lies in a target while a session lasts, and its journal |
+//! | [`hook`] | which functions are hooked, and how |
+//! | [`installation`] | changes the target, and changes it back |
+//! | [`loader`] | the other way in: the target's own loader loads the hooks |
+//! | [`unwind`], [`python`] | what stacks are followed by |
+//! | [`records`] | what is read while the target runs |
+//! | [`session`], [`options`] | attach, watch, detach; what a killed session left |
+//! | [`snapshot`] | the whole memory at one moment, for checks |
 //!
 //! Only system calls are made in the target, by a borrowed thread; everything else is written from
 //! outside. If its user wants the target to load the hooks ([`loader`]), no thread is borrowed for
-//! that either. Whatever is read from the target is hostile: bounded, checked, never a panic.
+//! that either. Whatever is read from the target is hostile: bounded, checked, never a panic. It knows no
+//! recording, no report and no command line.
 
-pub mod addr;
 pub mod arch;
-pub mod asked;
-pub mod attach;
-pub mod constant;
-pub mod counts;
-mod denial;
-pub mod entry;
-pub mod event;
-pub mod failure;
-pub mod family;
-pub mod fault;
-pub mod forecast;
-pub mod functions;
-pub mod gap;
-pub mod heartbeat;
+pub mod cache;
 pub mod home;
-pub mod install;
-pub mod keeper;
-mod kernel;
-pub mod lease;
-pub mod leftovers;
-pub mod linker;
+pub mod hook;
+pub mod installation;
 pub mod loader;
-mod loading;
-mod machine;
-pub mod mailbox;
-pub mod memory;
 pub mod module;
-pub mod obstacle;
-pub mod offspring;
-pub mod own_checker;
-mod parting;
-pub mod patch;
-pub mod payload_image;
-pub mod places;
-pub mod plan;
+pub mod options;
 pub mod preflight;
-mod prepare;
-pub mod proc;
-pub mod ptrace;
 pub mod python;
-pub mod quiet;
-pub mod remote_call;
-pub mod ring;
-pub mod root;
-pub mod rseq;
-mod sequence;
+pub mod records;
+pub mod refusal;
 pub mod session;
-pub mod shared;
-mod shelter;
-pub mod slots;
 pub mod snapshot;
-pub mod stacks;
-pub mod start;
-pub mod stopped;
-pub mod stream;
-pub mod stub_page;
-pub mod survey;
-pub mod symbol_file;
-pub mod tables;
-pub mod target;
-mod thread_pointer;
-pub mod undo;
+pub mod trace;
 pub mod unwind;
-mod user_dispatch;
-pub mod vdso;
-pub mod wait;
-pub mod ward;

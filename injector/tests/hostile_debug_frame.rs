@@ -8,9 +8,10 @@ use std::{
 };
 
 use heapattach_abi::unwind::{self, Rule};
-use heapattach_injector::{
+use heapattach_injector::unwind::{compile_debug_frame, section};
+use heapattach_process::{
     addr::{Bias, RemoteAddr},
-    unwind::{Image, compile_debug_frame, section},
+    image::Image,
 };
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use proptest::prelude::*;
@@ -46,7 +47,16 @@ fn information() -> Vec<u8> {
 
 fn image() -> Image {
     let [start, end] = [0x1000, 0x2000].map(|at| RemoteAddr::new(BIAS + at));
-    Image { start, bias: Bias::new(BIAS), code: start..end, mapped: None, identity: 0 }
+    Image {
+        start,
+        bias: Bias::new(BIAS),
+        code: start..end,
+        mapped: None,
+        identity: 0,
+        build: None,
+        path: String::new(),
+        entry: None,
+    }
 }
 
 /// A file whose second section is the one we want.

@@ -4,13 +4,11 @@
 #[path = "region/mod.rs"]
 mod region;
 
-use std::sync::Arc;
+use std::{sync::Arc, thread, time::Duration};
 
 use heapattach_abi::ring::{self, Kind};
-use heapattach_injector::{
-    event::{StackId, What},
-    ring::{Intervals, Reader},
-};
+use heapattach_injector::records::ring::{Intervals, Reader};
+use heapattach_process::event::{StackId, What};
 use proptest::prelude::*;
 use region::{Region, reader};
 
@@ -50,6 +48,61 @@ fn a_record_that_is_never_finished_is_given_up_at_the_end() {
     assert_eq!((told, reader.torn), (vec![1], 2));
 }
 
+#[test]
+fn a_record_in_the_middle_of_being_written_is_passed_over_at_a_moment_and_told_later() {
+    let (region, mut reader) = (Region::new(), reader());
+    let alloc = |at| ring::pack(at, Kind::Allocated, 3, 0);
+    let free = ring::pack(0x1000, Kind::Freed, 4, 0);
+    region.write(1, 0, [alloc(0x1000), 64, 0]);
+    // Ring 2: position 0 was taken with stamp 1, and is not written. Ring 40, which many share: the same
+    // with stamp 3, and another thread's record behind it.
+    region.write(2, 1, [alloc(0x2000), 64, 2]);
+    region.write(40, 1, [alloc(0x4000), 64, 4]);
+    assert_eq!(stamps(&mut reader, &region), [0], "it is waited for");
+    let settle = |reader: &mut Reader| {
+        let mut told = Vec::new();
+        reader.settle(&region.shared, &region.memory, |event, _| told.push(event.stamp)).unwrap();
+        told
+    };
+    assert_eq!((settle(&mut reader), reader.unfinished()), (vec![2, 4], 2));
+    assert_eq!(settle(&mut reader), [], "the same moment");
+    // What comes afterwards may depend on them, and waits. The slots are not given away meanwhile.
+    region.write(1, 1, [alloc(0x1000), 64, 5]);
+    assert_eq!(stamps(&mut reader, &region), []);
+    region.fill(2, 0, [free, 0, 1]);
+    assert_eq!(stamps(&mut reader, &region), [1]);
+    region.fill(40, 0, [alloc(0x5000), 32, 3]);
+    assert_eq!(stamps(&mut reader, &region), [3, 5]);
+    assert_eq!((reader.unfinished(), reader.torn), (0, 0));
+}
+
+#[test]
+fn what_was_passed_over_and_never_comes_is_told_as_torn_at_the_end() {
+    let (region, mut reader) = (Region::new(), reader());
+    region.write(2, 1, [ring::pack(0x1000, Kind::Allocated, 3, 0), 64, 1]);
+    reader.settle(&region.shared, &region.memory, |_, _| {}).unwrap();
+    assert_eq!((reader.unfinished(), reader.torn), (1, 0));
+    reader.finish(&region.shared, &region.memory, |_, _| {}).unwrap();
+    assert_eq!((reader.unfinished(), reader.torn), (0, 1));
+}
+
+#[test]
+fn the_time_that_a_target_is_kept_stopped_is_none_that_its_threads_had_to_finish_a_record() {
+    const PATIENCE: Duration = Duration::from_millis(20);
+    let (region, reader) = (Region::new(), reader());
+    let mut reader = reader.with_patience(PATIENCE);
+    for _ in 0..2 {
+        region.write(2, 1, record(1));
+        reader.settle(&region.shared, &region.memory, |_, _| {}).unwrap();
+        thread::sleep(2 * PATIENCE);
+        assert!(stamps(&mut reader, &region).is_empty());
+    }
+    assert_eq!((reader.unfinished(), reader.torn), (1, 0));
+    thread::sleep(2 * PATIENCE);
+    assert!(stamps(&mut reader, &region).is_empty());
+    assert_eq!((reader.unfinished(), reader.torn), (0, 1), "it has had its time");
+}
+
 /// So many threads filled their rings, which together hold more than may wait, but for some records.
 const WRITERS: u64 = 12;
 const RING: u64 = 1 << 17;
@@ -82,6 +135,15 @@ fn what_is_behind_a_gap_stays_in_the_rings_where_no_more_may_wait() {
 }
 
 #[test]
+fn who_waits_for_room_hears_of_the_reader_while_it_is_at_one_reading() {
+    let (region, mut reader) = full_but_for(|stamp| stamp == 0);
+    assert!(stamps(&mut reader, &region).is_empty());
+    let looked = region.shared.word(&region.memory, heapattach_abi::region::LOOKED).unwrap();
+    // About a million slots were taken in, and each thousand of them said so.
+    assert!(looked > 500, "{looked}");
+}
+
+#[test]
 fn at_the_end_only_what_is_missing_is_given_up() {
     let is_missing = |stamp| stamp % 100_000 == 0;
     let (region, mut reader) = full_but_for(is_missing);
@@ -91,6 +153,81 @@ fn at_the_end_only_what_is_missing_is_given_up() {
     // Each is missed twice: where it should be in its ring, and among the stamps.
     let missing = RECORDS.div_ceil(100_000);
     assert_eq!((told == wanted, reader.torn), (true, 2 * missing));
+}
+
+/// Many threads share a ring. One has taken a place in it and no number yet when it loses its processor; the
+/// others go on for as long as there is room, and its number is one beyond what may wait.
+fn behind_one_that_is_far() -> (Region, Reader) {
+    let bits = RING.ilog2();
+    let region = Region::of_rings(bits);
+    region.write(40, 1, record(0));
+    for stamp in 1..RECORDS {
+        let number = usize::try_from(1 + stamp % WRITERS).unwrap();
+        region.write(number, (stamp - 1) / WRITERS, record(stamp));
+    }
+    region.fill(40, 0, record(RECORDS));
+    (region, Reader::new(bits, Arc::new(Intervals::new(512))))
+}
+
+#[test]
+fn what_is_behind_a_record_that_is_far_ahead_in_its_ring_is_told_in_its_turn() {
+    let (region, mut reader) = behind_one_that_is_far();
+    let mut told = stamps(&mut reader, &region);
+    told.extend(stamps(&mut reader, &region));
+    assert_eq!((told == Vec::from_iter(0..=RECORDS), reader.torn), (true, 0), "{}", told.len());
+    let (region, mut reader) = behind_one_that_is_far();
+    let mut told = Vec::new();
+    reader.settle(&region.shared, &region.memory, |event, _| told.push(event.stamp)).unwrap();
+    assert_eq!((told == Vec::from_iter(0..=RECORDS), reader.torn), (true, 0), "{}", told.len());
+}
+
+#[test]
+fn what_a_moment_had_no_room_for_at_first_is_not_missing() {
+    let bits = RING.ilog2();
+    let region = Region::of_rings(bits);
+    let mut reader = Reader::new(bits, Arc::new(Intervals::new(512)));
+    // A thread of ring 40 has a place and no number yet; what comes next is behind it. So rings before it are
+    // read less far than rings after it.
+    const BEHIND: u64 = 5000;
+    for stamp in 0..RECORDS {
+        let (number, position) = match stamp.checked_sub(BEHIND) {
+            None => (40, 1 + stamp),
+            Some(other) if other % 2 == 0 => (1 + other / 2 % (WRITERS / 2), other / WRITERS),
+            Some(other) => (50 + other / 2 % (WRITERS / 2), other / WRITERS),
+        };
+        region.write(usize::try_from(number).unwrap(), position, record(stamp));
+    }
+    let mut told = Vec::new();
+    reader.settle(&region.shared, &region.memory, |event, _| told.push(event.stamp)).unwrap();
+    assert_eq!((told == Vec::from_iter(0..RECORDS), reader.torn), (true, 0), "{}", told.len());
+    assert_eq!(reader.unfinished(), 1);
+}
+
+#[test]
+fn a_record_that_was_begun_at_a_moment_may_be_numbered_as_late_as_it_likes() {
+    let bits = RING.ilog2();
+    let region = Region::of_rings(bits);
+    let mut reader = Reader::new(bits, Arc::new(Intervals::new(512)));
+    region.write(1, 0, record(0));
+    // Ring 30: a place was taken with stamp 1. Ring 31: one without a number.
+    region.write(30, 1, record(2));
+    region.write(31, 1, record(3));
+    let mut told = Vec::new();
+    reader.settle(&region.shared, &region.memory, |event, _| told.push(event.stamp)).unwrap();
+    assert_eq!((told, reader.unfinished()), (vec![0, 2, 3], 2));
+    // Others go on, and what they record waits for the first of the two.
+    for stamp in 4..RECORDS {
+        let number = usize::try_from(2 + stamp % WRITERS).unwrap();
+        region.write(number, (stamp - 4) / WRITERS, record(stamp));
+    }
+    assert!(stamps(&mut reader, &region).is_empty());
+    region.fill(31, 0, record(RECORDS));
+    assert!(stamps(&mut reader, &region).is_empty());
+    region.fill(30, 0, record(1));
+    let mut told = stamps(&mut reader, &region);
+    told.extend(stamps(&mut reader, &region));
+    let wanted: Vec<u64> = std::iter::once(1).chain(4..=RECORDS).collect();
+    assert_eq!((told == wanted, reader.torn, reader.unfinished()), (true, 0, 0), "{}", told.len());
 }
 
 /// A word that is often nearly right.

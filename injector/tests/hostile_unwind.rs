@@ -3,11 +3,12 @@
 use heapattach_abi::unwind::{self, Rule};
 use std::sync::atomic::AtomicU64;
 
-use heapattach_injector::{
+use heapattach_injector::unwind::{Compiled, compile_bytes, compile_debug_frame, information};
+use heapattach_process::{
     addr::{Bias, RemoteAddr},
+    image::{Image, images},
     memory::Memory,
     proc::{Process, maps},
-    unwind::{Compiled, Image, compile_bytes, compile_debug_frame, images, information},
 };
 use proptest::prelude::*;
 
@@ -29,7 +30,16 @@ fn real() -> (Vec<u8>, RemoteAddr, Image) {
 /// An image of that much code, `bias` above where its file states it.
 fn image(start: u64, end: u64, bias: u64) -> Image {
     let [start, end] = [start, end].map(RemoteAddr::new);
-    Image { start, bias: Bias::new(bias), code: start..end, mapped: None, identity: 0 }
+    Image {
+        start,
+        bias: Bias::new(bias),
+        code: start..end,
+        mapped: None,
+        identity: 0,
+        build: None,
+        path: String::new(),
+        entry: None,
+    }
 }
 
 fn assert_sound(compiled: &Compiled) {

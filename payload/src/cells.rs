@@ -18,9 +18,15 @@ pub(crate) struct Cells {
     control: u64,
     index: u64,
     filter: u64,
-    unused: [u64; 5],
+    /// How far before the cells a call of the slow path returns to.
+    returns: u64,
+    unused: [u64; 4],
     originals: [u64; MAX_HOOKS],
     seconds: [u64; MAX_HOOKS],
+    #[cfg(heapattach_flow)]
+    sizers: [u64; MAX_HOOKS],
+    #[cfg(heapattach_flow)]
+    owners: [u64; MAX_HOOKS],
 }
 
 impl Cells {
@@ -39,6 +45,24 @@ impl Cells {
             Some(second) => *second,
             None => 0,
         }
+    }
+
+    /// What tells how large a block of this hook's is, and whether it is its allocator's; 0: nothing
+    /// does ([`heapattach_abi::image::Image::size_cells`]).
+    #[cfg(heapattach_flow)]
+    pub(crate) fn sizer(&self, hook: usize) -> (u64, u64) {
+        match (self.sizers.get(hook), self.owners.get(hook)) {
+            (Some(sizer), Some(owner)) => (*sizer, *owner),
+            // No hook has such a number.
+            _ => (0, 0),
+        }
+    }
+
+    /// Only the build that counts blocks by size has these cells.
+    #[cfg(not(heapattach_flow))]
+    #[allow(clippy::unused_self, reason = "as the other build has it")]
+    pub(crate) fn sizer(&self, _: usize) -> (u64, u64) {
+        (0, 0)
     }
 
     /// The control page.
@@ -80,6 +104,30 @@ impl Cells {
     }
 
     pub(crate) fn is_by_address(&self) -> bool {
-        self.control().at(control::BY_ADDRESS).half().load(Ordering::Relaxed) != 0
+        self.looks() & control::EVERY_ADDRESS != 0
+    }
+
+    /// Whether every block given back is recorded by its address, and no call is a part of another.
+    pub(crate) fn is_plainly_by_address(&self) -> bool {
+        self.looks() & (control::EVERY_ADDRESS | control::NESTS) == control::EVERY_ADDRESS
+    }
+
+    /// Whether hooked functions of blocks call others.
+    pub(crate) fn nests(&self) -> bool {
+        self.looks() & control::NESTS != 0
+    }
+
+    /// The same of those that map and unmap.
+    pub(crate) fn nests_maps(&self) -> bool {
+        self.looks() & control::NESTS_MAPS != 0
+    }
+
+    fn looks(&self) -> u32 {
+        self.control().at(control::BY_ADDRESS).half().load(Ordering::Relaxed)
+    }
+
+    /// Where the original returns to, if the slow path has called it: no frame of anybody else's.
+    pub(crate) fn own_return(&self) -> u64 {
+        (core::ptr::from_ref(self).addr() as u64).wrapping_sub(self.returns)
     }
 }

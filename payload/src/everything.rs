@@ -17,14 +17,15 @@ use crate::{
 /// Before the original; answers as [`hooks::enter`] does, or `None` if the call is another one.
 #[inline(always)]
 pub(crate) fn begin(frame: &mut Frame, cells: &Cells) -> Option<u32> {
-    let is_usual = frame.row != 0 && frame.reason() == Reason::Nothing && cells.is_by_address();
+    let is_usual =
+        frame.row != 0 && frame.reason() == Reason::Nothing && cells.is_plainly_by_address();
     let row = Row::own(cells, frame.row);
     match frame.kind() {
         Some(HookKind::Free) if is_usual && frame.rdi != 0 => {
             row.add(row::BUSY, 1);
             row.count_call(frame.hook());
             if flow::counts(frame, cells) {
-                flow::goes(cells, &row, frame.rdi);
+                flow::goes(frame, cells, &row, frame.rdi);
             }
             let stack = stack::caller(cells, frame, &row);
             let freed = Record::plain(Kind::Freed, frame.hook(), frame.rdi, 0);
@@ -55,7 +56,7 @@ pub(crate) fn finish(frame: &Frame, cells: &Cells) {
         let interval_number = row.interval_number();
         ring::push(cells, &row, &Record { stack, interval_number, ..allocated });
         if flow::counts(frame, cells) {
-            flow::came(cells, &row, frame.rax);
+            flow::came(frame, cells, &row, frame.rax, size);
         }
     }
     hooks::end(cells, &row);

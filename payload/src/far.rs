@@ -31,6 +31,13 @@ impl Far {
         Self { copy, span: Span::new(pointer, ceiling), process, looks: LOOKS }
     }
 
+    /// With such a buffer, for a thread of a process; nothing is read directly.
+    pub(crate) fn of(copy: Place, process: u32) -> Self {
+        // Nothing lies between these two; nor are they constants, which vector registers would do.
+        let span = Span::new(copy.address(), copy.address());
+        Self { copy, span, process: u64::from(process), looks: LOOKS }
+    }
+
     /// An aligned word.
     #[inline(never)]
     pub(crate) fn load(&mut self, at: u64) -> Option<u64> {

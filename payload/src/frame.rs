@@ -2,7 +2,7 @@
 
 use core::mem::offset_of;
 
-use heapattach_abi::kind::HookKind;
+use heapattach_abi::{frame, kind::HookKind};
 
 /// Lies directly below the return address.
 #[repr(C)]
@@ -27,6 +27,11 @@ pub(crate) struct Frame {
     pub announced: u64,
     /// The stamp of the sample that was announced to be given back.
     pub sample: u64,
+    /// The call that this one came into the middle of: its stack pointer, and above that the pending
+    /// blocks that are not this call's ([`crate::nest`]).
+    pub outer: u64,
+    /// The block, or the pages, that it gives back.
+    pub outer_given: u64,
     /// The arithmetic flags of the call, as `lahf` and `seto` tell them, of hooks that keep them.
     pub flags: u64,
     /// The chunk of a block that is exchanged, where sizes are counted. It keeps the stack aligned.
@@ -45,6 +50,9 @@ pub(crate) struct Frame {
 pub(crate) const FRAME_BYTES: usize = offset_of!(Frame, return_address);
 
 const _: () = assert!(FRAME_BYTES % 16 == 8);
+const _: () = assert!(offset_of!(Frame, rdi) == frame::RDI);
+const _: () = assert!(offset_of!(Frame, call) == frame::CALL);
+const _: () = assert!(offset_of!(Frame, arguments) == frame::BLOCK);
 // Where the hooks keep them, below the stack pointer.
 const _: () = assert!(FRAME_BYTES - offset_of!(Frame, rax) == 16);
 const _: () = assert!(FRAME_BYTES - offset_of!(Frame, r10) == 24);

@@ -2,13 +2,14 @@
 
 use core::sync::atomic::Ordering::Release;
 
-use heapattach_abi::{control, form::Form, kind::HookKind, ring::Kind, row};
+use heapattach_abi::{control, form::Form, kind::HookKind, nest::INNER, ring::Kind, row};
 
 use crate::{
     arch,
     cells::Cells,
     everything, flow,
     frame::{Frame, Reason},
+    nest,
     ring::{self, Record},
     row::Row,
     stack, table,
@@ -24,6 +25,8 @@ const WAS_SAMPLE: u64 = 4;
 pub(crate) const USUAL: u64 = 8;
 /// Blocks are counted by size.
 const FLOWS: u64 = 16;
+/// Nothing is handed out, whatever is returned.
+const TAKES_ONLY: u64 = 128;
 
 const MREMAP_DONTUNMAP: u64 = 4;
 
@@ -48,7 +51,8 @@ fn enter_any(frame: &mut Frame, cells: &Cells) -> u32 {
     };
     row.add(row::BUSY, 1);
     look_at_heartbeat(cells, &row);
-    frame.begun = begin(frame, cells, &row, frame.hook()) | begin_flow(frame, cells, &row);
+    frame.begun = nest::begin(frame, cells, &row);
+    frame.begun |= begin(frame, cells, &row, frame.hook()) | begin_flow(frame, cells, &row);
     if frame.begun == 0 {
         end(cells, &row);
         return 0;
@@ -72,7 +76,9 @@ fn begin(frame: &mut Frame, cells: &Cells, row: &Row, hook: usize) -> u64 {
     let (first, second, third) = (frame.rdi, frame.rsi, frame.rdx);
     match frame.kind() {
         Some(HookKind::Free) => {
-            row.count_call(hook);
+            if frame.begun & nest::INNER == 0 {
+                row.count_call(hook);
+            }
             give_back(frame, cells, row, first);
             0
         }
@@ -88,22 +94,37 @@ fn begin(frame: &mut Frame, cells: &Cells, row: &Row, hook: usize) -> u64 {
             given | count(frame, cells, row, second)
         }
         Some(HookKind::Map) => {
-            row.count(hook, sane(second));
+            count_pages(frame, row, second);
             RECORDS
         }
         Some(HookKind::Unmap) => {
-            row.count(hook, sane(second));
-            announce(frame, cells, row, &Record::plain(Kind::Unmapped, hook, first, second))
+            count_pages(frame, row, second);
+            unmap(frame, cells, row, first, second)
         }
         Some(HookKind::Remap) => {
-            row.count(hook, sane(third));
+            count_pages(frame, row, third);
             let stays = second == 0 || frame.rcx & MREMAP_DONTUNMAP != 0;
-            let record = Record::plain(Kind::Unmapped, hook, first, second);
-            RECORDS | if stays { 0 } else { announce(frame, cells, row, &record) }
+            RECORDS | if stays { 0 } else { unmap(frame, cells, row, first, second) }
         }
         Some(HookKind::Chosen) => begin_chosen(frame, cells, row),
         None => 0,
     }
+}
+
+/// In the middle of another call it is counted when it is known not to be a part of that.
+fn count_pages(frame: &Frame, row: &Row, length: u64) {
+    if frame.begun & nest::INNER == 0 {
+        row.count(frame.hook(), sane(length));
+    }
+}
+
+/// Says that pages are about to be given back.
+fn unmap(frame: &mut Frame, cells: &Cells, row: &Row, at: u64, length: u64) -> u64 {
+    if nest::unmaps_the_same(frame, cells, row, at, length) {
+        return 0;
+    }
+    let record = Record::plain(Kind::Unmapped, frame.hook(), at, length);
+    announce(frame, cells, row, &record)
 }
 
 /// Counts a block that goes, and says whether one may come.
@@ -114,13 +135,19 @@ fn begin_flow(frame: &mut Frame, cells: &Cells, row: &Row) -> u64 {
     }
     match frame.kind() {
         Some(HookKind::Free) => {
-            flow::goes(cells, row, frame.rdi);
+            flow::goes(frame, cells, row, frame.rdi);
             0
         }
         Some(HookKind::Realloc) => {
-            frame.gone = flow::goes(cells, row, frame.rdi);
+            frame.gone = flow::goes(frame, cells, row, frame.rdi);
             FLOWS
         }
+        // `begin_chosen` has put the block there.
+        Some(HookKind::Chosen) => {
+            frame.gone = flow::goes(frame, cells, row, frame.arguments[0]);
+            if Form::unpack(cells.second(frame.hook())).hands_out() { FLOWS } else { 0 }
+        }
+        Some(HookKind::Map | HookKind::Unmap | HookKind::Remap) | None => 0,
         _ => FLOWS,
     }
 }
@@ -142,8 +169,10 @@ fn begin_chosen(frame: &mut Frame, cells: &Cells, row: &Row) -> u64 {
     if form.hands_out() {
         return given | count(frame, cells, row, size);
     }
-    row.count_call(frame.hook());
-    0
+    if frame.begun & nest::INNER == 0 {
+        row.count_call(frame.hook());
+    }
+    if frame.begun & nest::OUTER == 0 { 0 } else { TAKES_ONLY }
 }
 
 /// No allocator can grant more; such a request counts as one of nothing.
@@ -152,7 +181,10 @@ pub(crate) fn sane(size: u64) -> u64 {
 }
 
 fn count(frame: &Frame, cells: &Cells, row: &Row, size: u64) -> u64 {
-    row.count(frame.hook(), sane(size));
+    // In the middle of another call it is counted when it is known not to be a part of that.
+    if frame.begun & nest::INNER == 0 {
+        row.count(frame.hook(), sane(size));
+    }
     let is_sample = match frame.reason() {
         Reason::Nothing => row.count_down(cells, size),
         Reason::Sample => {
@@ -166,11 +198,13 @@ fn count(frame: &Frame, cells: &Cells, row: &Row, size: u64) -> u64 {
 /// Says that a block is about to be given back, if anybody knows of it.
 #[inline(never)]
 fn give_back(frame: &mut Frame, cells: &Cells, row: &Row, block: u64) -> u64 {
-    if block == 0 {
+    if block == 0 || nest::gives_back_the_same(frame, cells, row, block) {
         return 0;
     }
     if cells.is_by_address() {
-        return announce(frame, cells, row, &Record::plain(Kind::Freed, frame.hook(), block, 0));
+        let interval_number = if frame.begun & nest::INNER == 0 { 0 } else { INNER };
+        let freed = Record::plain(Kind::Freed, frame.hook(), block, 0);
+        return announce(frame, cells, row, &Record { interval_number, ..freed });
     }
     let Some(stamp) = table::remove(cells, block) else { return 0 };
     let record = Record::plain(Kind::FreedSample, frame.hook(), block, stamp);
@@ -229,10 +263,12 @@ fn leave_any(frame: &Frame, cells: &Cells) {
         Some(HookKind::Unmap) if result as u32 == 0 => (1, 0, Kind::Nothing),
         _ => (0, 0, Kind::Nothing),
     };
+    let hands_out = matches!(kind, Kind::Allocated | Kind::Mapped) && frame.begun & TAKES_ONLY == 0;
+    nest::end(frame, cells, &row, if hands_out { got } else { 0 }, size);
     finish(frame, cells, &row, got, size, kind);
     if flow::IS_ON && frame.begun & FLOWS != 0 && cells.is_at_home() {
-        flow::came(cells, &row, got);
-        let is_realloc = frame.kind() == Some(HookKind::Realloc);
+        flow::came(frame, cells, &row, got, size);
+        let is_realloc = matches!(frame.kind(), Some(HookKind::Realloc | HookKind::Chosen));
         if is_realloc && got == 0 && second != 0 {
             flow::stayed(cells, &row, frame.gone);
         }
@@ -265,8 +301,13 @@ fn finish(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
         table::insert(cells, block, frame.sample);
     }
     // A child that was forked on the way here must leave the thread's memo alone.
-    if got != 0 && frame.begun & RECORDS != 0 && cells.is_at_home() {
+    if got == 0 || !cells.is_at_home() {
+        return;
+    }
+    if frame.begun & RECORDS != 0 {
         record(frame, cells, row, got, size, kind);
+    } else if frame.begun & (nest::INNER | TAKES_ONLY) == nest::INNER && kind == Kind::Allocated {
+        nest::came(frame, cells, row, &Record::plain(kind, frame.hook(), got, size), None);
     }
 }
 
@@ -275,10 +316,16 @@ fn record(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
     if kind == Kind::Nothing {
         return;
     }
+    let is_inner = frame.begun & nest::INNER != 0;
     let stack = stack::capture(cells, frame, row);
-    let Some(slot) = ring::reserve(cells, row, false) else { return };
-    let interval_number = row.interval_number();
     let hook = frame.hook();
+    let Some(slot) = ring::reserve(cells, row, Record::need_of(hook)) else {
+        if is_inner {
+            nest::came(frame, cells, row, &Record::plain(kind, hook, got, size), None);
+        }
+        return;
+    };
+    let interval_number = row.interval_number();
     let is_exchange = frame.begun & ANNOUNCED != 0;
     let (kind, is_block) = match kind {
         Kind::Allocated if is_exchange => (Kind::Reallocated, true),
@@ -291,7 +338,11 @@ fn record(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
         row.add(row::DROPPED_SAMPLES, 1);
         record.kind = Kind::Nothing;
     }
-    slot.fill(&record);
+    if is_inner {
+        nest::came(frame, cells, row, &record, Some(slot));
+    } else {
+        slot.fill(&record);
+    }
 }
 
 /// Once in a while: is anybody still there who reads?

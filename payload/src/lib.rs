@@ -16,9 +16,12 @@
 //!
 //! Rules for every line of it: no allocation, no lock, no import, no call into libc; `errno` and
 //! every register, the vector ones too, as the caller left them; bounded time and at most 500
-//! bytes of stack; no frame while the original runs, but for calls that are recorded after it; never
+//! bytes of stack (1,200 for the moment in which code is not known yet); no frame while the original runs, but for calls that are recorded after it; never
 //! a word on the target's files; never a panic; right after fork and vfork, in signal handlers,
 //! before and after a thread's life.
+//!
+//! One exception: the build that counts blocks by size asks the allocator whose function was called how
+//! large its block is, by a function of that allocator that takes no lock (`flow`).
 //!
 //! The crate is compiled twice: by cargo, so that tests, lints and documentation see it, and
 //! with fixed flags and `--cfg heapattach_payload` by the build of the command, which embeds the
@@ -34,13 +37,16 @@
 mod arch;
 mod bounds;
 mod cells;
+mod cfi;
 mod draw;
 mod everything;
 mod far;
 mod flow;
 mod frame;
 mod hooks;
+mod late;
 mod memo;
+mod nest;
 mod notes;
 mod place;
 mod python;

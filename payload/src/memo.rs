@@ -94,7 +94,7 @@ impl Memo {
             && part(memo::Part::Stack) == pointer + 8
             && part(memo::Part::Code) == frame.return_address
             && (part(memo::Part::First) & 1 == 0 || part(memo::Part::Frame) == frame.rbp)
-            && self.place.at(memo::GENERATION).get() == Tables::newest(cells).generation;
+            && self.is_of(&Tables::newest(cells));
         if !is_there {
             return 0;
         }
@@ -108,12 +108,18 @@ impl Memo {
         self.place.at(memo::STACK).get() as u32
     }
 
+    /// Whether these tables, which are up to date, led to what is remembered.
+    #[inline(always)]
+    fn is_of(&self, tables: &Tables) -> bool {
+        self.place.at(memo::GENERATION).get() == tables.generation && !tables.is_stale
+    }
+
     /// Walks until the memo knows the rest.
     #[inline]
     pub(crate) fn walk(&self, walk: &mut Walk, most: usize) -> Known {
         let is_valid = self.place.at(memo::GENERATION).get() == walk.generation();
         let mut count = if is_valid { self.frames } else { 0 };
-        let (mut at, mut hash, mut frames) = (walk.arrived(), stacks::HASH_START, 1);
+        let (mut at, mut hash, mut frames) = (walk.arrived(), walk.hash_start(), 1);
         let mut next = 0;
         let mut meeting = self.meeting(next, count);
         loop {

@@ -157,7 +157,9 @@ impl Row {
         if !self.is_prepared() {
             self.prepare(cells, 0);
         }
-        if size >= self.place.at(row::THRESHOLD).get() {
+        // Not the threshold: that is 0 where every call comes here.
+        let (interval, _) = split_interval(self.place.at(row::INTERVAL).get());
+        if interval <= 1 || size >= interval {
             return true;
         }
         let countdown = self.place.at(row::COUNTDOWN);
@@ -202,7 +204,8 @@ impl Row {
         self.place.at(row::INTERVAL).set(wanted);
         self.place.at(row::COUNTDOWN).set(self.distance());
         let (interval, _) = split_interval(wanted);
-        self.place.at(row::THRESHOLD).set(if interval <= 1 { 0 } else { interval });
+        let takes_all = interval <= 1 || cells.nests();
+        self.place.at(row::THRESHOLD).set(if takes_all { 0 } else { interval });
     }
 
     /// A random distance to the next sample.

@@ -9,7 +9,10 @@ use heapattach_abi::{
     stacks::{self, End},
 };
 
-use crate::{cells::Cells, frame::Frame, memo::Memo, place::Place, python, row::Row, unwind::Walk};
+use crate::{
+    cells::Cells, frame::Frame, memo::Memo, place::Place, python, row::Row, rules::Tables,
+    unwind::Walk,
+};
 
 /// The number of the stack that led here; 0 if there is no room for another.
 #[inline(always)]
@@ -62,11 +65,16 @@ fn verified(cells: &Cells, frame: &Frame, row: &Row, stack: u32) -> u32 {
 /// The number of the stack that is its caller alone.
 #[inline]
 pub(crate) fn caller(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
-    let last = row.field(row::LAST_CALLER);
-    match row::stack_of_caller(last.get(), frame.return_address) {
+    let (last, tables) = (row.field(row::LAST_CALLER), Tables::newest(cells));
+    if tables.is_stale {
+        return other_caller(cells, frame, row);
+    }
+    // The same address may be another caller by other tables.
+    let caller = frame.return_address.wrapping_add(tables.hash_start());
+    match row::stack_of_caller(last.get(), caller) {
         0 => {
             let stack = other_caller(cells, frame, row);
-            last.set(row::pack_caller(frame.return_address, stack));
+            last.set(row::pack_caller(caller, stack));
             stack
         }
         stack => stack,
@@ -75,7 +83,10 @@ pub(crate) fn caller(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
 
 #[inline(never)]
 fn other_caller(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
-    let hash = stacks::hash_step(stacks::HASH_START, frame.return_address);
+    let mut walk = Walk::new(cells, frame, row);
+    let at = walk.arrived();
+    let caller = if walk.is_named() { walk.word(at) } else { at.code };
+    let hash = stacks::hash_step(walk.hash_start(), caller);
     number_of_walk(cells, frame, row, stacks::hash_end(hash, 1, End::Full), 1, End::Full)
 }
 
@@ -83,9 +94,27 @@ fn other_caller(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
 #[inline(never)]
 fn walk_all(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
     let most = most_frames(cells);
-    let (mut hash, mut frames) = (stacks::HASH_START, 0_usize);
-    let end = each(&mut Walk::new(cells, frame, row), most, |address| {
-        hash = stacks::hash_step(hash, address);
+    let walk = &mut Walk::new(cells, frame, row);
+    let (mut hash, mut frames) = (walk.hash_start(), 0_usize);
+    if walk.is_named() {
+        return walk_named(cells, frame, row);
+    }
+    let end = each::<false>(walk, most, |word| {
+        hash = stacks::hash_step(hash, word);
+        frames += 1;
+    });
+    number_of_walk(cells, frame, row, stacks::hash_end(hash, frames, end), frames, end)
+}
+
+/// The same where the numbers of modules are a part of the stack's identity.
+#[cold]
+#[inline(never)]
+fn walk_named(cells: &Cells, frame: &Frame, row: &Row) -> u32 {
+    let most = most_frames(cells);
+    let walk = &mut Walk::new(cells, frame, row);
+    let (mut hash, mut frames) = (walk.hash_start(), 0_usize);
+    let end = each::<true>(walk, most, |word| {
+        hash = stacks::hash_step(hash, word);
         frames += 1;
     });
     number_of_walk(cells, frame, row, stacks::hash_end(hash, frames, end), frames, end)
@@ -139,12 +168,13 @@ pub(crate) fn most_frames(cells: &Cells) -> usize {
     cells.control().at(control::MOST_FRAMES).half().load(Relaxed).max(1) as usize
 }
 
-/// Goes up the whole stack; says why no further.
+/// Goes up the whole stack; says why no further. Frames are told with the numbers of their modules, or
+/// without.
 #[inline]
-fn each(walk: &mut Walk, most: usize, mut tell: impl FnMut(u64)) -> End {
+fn each<const IS_NAMED: bool>(walk: &mut Walk, most: usize, mut tell: impl FnMut(u64)) -> End {
     let mut at = walk.arrived();
     for left in (0..most).rev() {
-        tell(at.code);
+        tell(if IS_NAMED { walk.word(at) } else { at.code });
         if left == 0 {
             return walk.end_at(at);
         }
@@ -160,8 +190,8 @@ fn each(walk: &mut Walk, most: usize, mut tell: impl FnMut(u64)) -> End {
 #[inline(never)]
 fn store(region: Place, entry: Place, walk: &mut Walk, frames: usize, end: End) {
     store_words(region, entry, frames, end as u8, |mut words| {
-        each(walk, frames, |address| {
-            words.set(address);
+        each::<true>(walk, frames, |word| {
+            words.set(word);
             words = words.at(8);
         });
     });

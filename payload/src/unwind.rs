@@ -4,12 +4,19 @@
 //! ends.
 
 use heapattach_abi::{
-    memo, region,
+    late, memo, region,
     stacks::End,
     unwind::{self, Rule},
 };
 
-use crate::{cells::Cells, frame::Frame, reach::Reach, row::Row, rules::Tables};
+use crate::{
+    cells::Cells,
+    frame::{FRAME_BYTES, Frame},
+    late::Late,
+    reach::Reach,
+    row::Row,
+    rules::Tables,
+};
 
 /// Below the first and from the second on there is no code of a user's program.
 const LOWEST_CODE: u64 = 0x1_0000;
@@ -25,6 +32,9 @@ const SIGNAL_ADDRESS: u64 = SIGNAL_REGISTERS + 8 * 16;
 pub(crate) struct Walk {
     tables: Tables,
     reach: Reach,
+    late: Late,
+    /// Where a call of ours returns to.
+    own_return: u64,
     /// The caller of the hooked function, then where [`Walk::careful_step`] has led.
     arrived: Position,
 }
@@ -75,7 +85,8 @@ impl Walk {
         let reach = Reach::new(cells, row, pointer);
         let stack = pointer + 8;
         let arrived = Position { code, lookup: code - 1, stack, frame: frame.rbp };
-        Self { tables, reach, arrived }
+        let (late, own_return) = (Late::new(cells), cells.own_return());
+        Self { tables, reach, late, own_return, arrived }
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -88,7 +99,30 @@ impl Walk {
 
     /// Whether another walk from here can rely on what this one finds.
     pub(crate) fn can_be_remembered(&self) -> bool {
-        self.reach.is_bounded() && self.tables.generation != 0
+        self.reach.is_bounded() && self.tables.generation != 0 && !self.tables.is_stale
+    }
+
+    /// What the hash of the stack begins with.
+    pub(crate) fn hash_start(&self) -> u64 {
+        self.tables.hash_start()
+    }
+
+    /// Whether the numbers of modules belong to the identity of the stack, since what its addresses are
+    /// may change at any time.
+    pub(crate) fn is_named(&self) -> bool {
+        self.tables.is_stale
+    }
+
+    /// A frame as it is stored: with the number of its module.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn word(&mut self, at: Position) -> u64 {
+        let number = if self.tables.is_stale {
+            self.late.number(&self.tables, at.lookup)
+        } else {
+            self.tables.number(at.lookup)
+        };
+        late::pack(at.code, number)
     }
 
     /// Why it ends here, if no more frames are wanted: it may be the outermost one.
@@ -164,7 +198,12 @@ impl Walk {
         if self.tables.generation == 0 {
             return self.by_frame_pointer(witness);
         }
-        match Rule::unpack(self.tables.rule(lookup)) {
+        let packed = if self.tables.is_stale {
+            self.late.rule(&self.tables, lookup)
+        } else {
+            self.tables.rule(lookup)
+        };
+        match Rule::unpack(packed) {
             Some(Rule::Stack { distance, saved }) => {
                 let above = stack.wrapping_add(8 * u64::from(distance));
                 self.simple_frame(above, saved, witness)
@@ -192,7 +231,13 @@ impl Walk {
             Some(Rule::Signal) => self.interrupted(witness),
             Some(Rule::Outermost) => Err(End::Outermost),
             Some(Rule::Unknown) => Err(End::NoRule),
-            None => self.by_frame_pointer(witness).map_err(|_| End::NoTable),
+            // A frame of ours, of a call that this one is in the middle of.
+            None if lookup == self.own_return - 1 => {
+                self.simple_frame(stack.wrapping_add(FRAME_BYTES as u64 + 8), 0, witness)
+            }
+            None => self
+                .by_frame_pointer(witness)
+                .map_err(|_| if self.late.is_blind() { End::Late } else { End::NoTable }),
         }
     }
 

@@ -116,7 +116,9 @@ fn own_flags(text: &str) -> impl Iterator<Item = &str> {
 fn digest(text: &str, compiler: &str, flags: &[String]) -> u64 {
     let mut hasher = DefaultHasher::new();
     // Headers are few and small: any change to one rebuilds all.
-    for name in ["fixture.h", "leaks.h", "truth.h", "telling.c", "../cli/include/heapattach.h"] {
+    for name in
+        ["fixture.h", "leaks.h", "truth.h", "telling.c", "wrapper.c", "../cli/include/heapattach.h"]
+    {
         fs::read(folder().join(name)).unwrap_or_default().hash(&mut hasher);
     }
     (text, compiler, usual_flags(compiler), flags).hash(&mut hasher);

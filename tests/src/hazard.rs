@@ -259,7 +259,9 @@ impl Hazard {
     fn attach(&self, cycle: u64, window: Duration, random: &mut Random) -> Report {
         let chosen = random.between(0, self.recordings.len() as u64);
         let chosen = usize::try_from(chosen).ok().and_then(|i| self.recordings.get(i));
-        let mut command = Heapattach::attach(self.fixture.pid(), window, self.hooks);
+        // Other tests keep the processors busy: a long stop is no hazard here.
+        let mut command =
+            Heapattach::attach(self.fixture.pid(), window, self.hooks).arg("--max-stop=1h");
         command = command.arg(*chosen.unwrap_or(&RECORDINGS[0]));
         for argument in &self.arguments {
             command = command.arg(argument);

@@ -6,10 +6,8 @@ use std::{
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-use heapattach::{
-    ledger::{Histogram, Ledger, Metric, Row},
-    recording::Recording,
-};
+use heapattach_ledger::{Histogram, Ledger, Metric, Row};
+use heapattach_recording::Recording;
 
 use crate::truth::{Account, Accounts, whole};
 
@@ -106,7 +104,7 @@ pub fn accounts(ledger: &Ledger, truth: &Accounts) -> Accounts {
 /// Panics unless the parts of a ledger fit together.
 ///
 /// # Panics
-/// See above.
+/// If they do not.
 pub fn assert_consistent(what: &str, ledger: &Ledger) {
     let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(b.abs()).max(1.0);
     let count = |metric| ledger.total.measure(metric).count.value;

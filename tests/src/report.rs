@@ -29,6 +29,10 @@ pub struct Report {
     pub functions: Vec<Function>,
     /// What the heap holds, and who asked for it.
     pub heap: Heap,
+    /// How stacks were followed.
+    pub stacks: Stacks,
+    /// What the counts do not show.
+    pub blind: Vec<String>,
     /// What was not hooked, and why.
     pub not_hooked: Vec<NotHooked>,
     /// Every time the target stood still.
@@ -37,6 +41,11 @@ pub struct Report {
     pub left: Vec<serde_json::Value>,
     /// How long the target's registers were not its own.
     pub window_us: f64,
+    /// And how often.
+    #[serde(default)]
+    pub window_times: u32,
+    /// Why there was one.
+    pub window_why: Option<String>,
     /// What heapattach itself took.
     pub expense: Expense,
     /// Who forked it.
@@ -104,6 +113,14 @@ pub struct Heap {
     pub sites: Vec<Site>,
     /// Sites that are not listed.
     pub more_sites: u64,
+}
+
+/// How stacks were followed.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Stacks {
+    /// Allocations recorded, by why their stack ends.
+    pub ends: BTreeMap<String, u64>,
 }
 
 /// One place that asks for memory.

@@ -16,6 +16,22 @@ use crate::{
 /// # Panics
 /// If it does not compile.
 pub fn rust_with_crates(name: &str) -> Option<PathBuf> {
+    rust_with_features(name, &[])
+}
+
+/// The same with the package's server upon RocksDB, where that library is to be had.
+///
+/// # Panics
+/// If it does not compile.
+pub fn rust_with_rocksdb(name: &str) -> Option<PathBuf> {
+    if !Path::new("/usr/include/rocksdb/c.h").exists() {
+        skip("no RocksDB here", "apt-get install librocksdb-dev");
+        return None;
+    }
+    rust_with_features(name, &["rocksdb"])
+}
+
+fn rust_with_features(name: &str, features: &[&str]) -> Option<PathBuf> {
     let manifest = folder().join("rust_allocators/Cargo.toml");
     let cargo = |verb: &str| {
         let mut command = Command::new("cargo");
@@ -34,7 +50,8 @@ pub fn rust_with_crates(name: &str) -> Option<PathBuf> {
     // The same for all profiles of the tests: building an allocator takes a minute.
     let target = profile_folder().with_file_name("rust_allocators");
     let mut build = cargo("build");
-    let output = build.args(["--release", "--target-dir"]).arg(&target).output().expect("cargo");
+    let build = build.args(["--release", "--features", &features.join(","), "--target-dir"]);
+    let output = build.arg(&target).output().expect("cargo");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{build:?} failed:\n{complaint}");
     Some(target.join("release").join(name))

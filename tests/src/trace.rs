@@ -1,9 +1,15 @@
 //! Before and after: whether a fixture bears a trace.
 
+use std::fs;
+
 use crate::{
+    deadline::{PATIENCE, wait_until},
     fingerprint::{Fingerprint, Scope, diff_within},
     fixture::Fixture,
 };
+
+/// The signals that glibc blocks in a thread that it starts, and nobody else: its own two are among them.
+const STARTING: &str = "SigBlk:\tfffffffffffbfeff";
 
 /// A fixture's fingerprint from before, to hold against a later one.
 #[derive(Debug)]
@@ -49,7 +55,16 @@ impl Before {
     }
 }
 
+/// Whether a thread has not begun yet: on a busy machine that lasts.
+fn is_starting(pid: i32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut all = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+    all.any(|status| status.contains(STARTING))
+}
+
 fn still(fixture: &mut Fixture) -> Fingerprint {
+    let pid = fixture.pid();
+    wait_until("threads to begin", PATIENCE, || !is_starting(pid));
     fixture.pause();
     let print = Fingerprint::of(fixture.pid());
     let print = print.unwrap_or_else(|error| fixture.fail(&format!("cannot be read: {error}")));

@@ -144,7 +144,7 @@ pub fn whole(number: f64) -> u64 {
 /// Panics unless nothing is missing from an exact report and it says of each place what is true.
 ///
 /// # Panics
-/// See above; the message names the places that differ.
+/// If anything differs; the message names the places.
 pub fn assert_exact(what: &str, report: &Report, truth: &Accounts) {
     let mut wrong = String::new();
     if !report.is_complete() {

@@ -293,6 +293,29 @@ fn children_that_are_killed_at_any_moment_hold_nobody_up() {
     assert_eq!(whole, rounds);
 }
 
+/// The calls of the engine in the check of a program that forks so often.
+fn engine_calls(suite: &Suite, forks: u64) -> u64 {
+    let script = format!(
+        "import os\nfor _ in range({forks}):\n    os.fork() or os._exit(0)\n    os.wait()\n"
+    );
+    let words = ["check", "--follow-forks", "--max-leak=1GiB", "--", "python3", "-c", &script];
+    let outcome = Heapattach::new(words).folder(&suite.0).fault("count").run();
+    let counted = outcome.stderr.lines().find_map(|line| {
+        line.strip_prefix("heapattach: faults: ")?.strip_suffix(" calls")?.parse().ok()
+    });
+    counted.unwrap_or_else(|| panic!("no count: {}", outcome.stderr))
+}
+
+#[test]
+fn a_forked_child_takes_over_what_its_parents_check_has() {
+    const FORKS: u64 = 8;
+    let Some(suite) = Suite::build().filter(|_| has("python3")) else { return };
+    let each = (engine_calls(&suite, FORKS) - engine_calls(&suite, 0)) / FORKS;
+    println!("{each} calls a fork");
+    // Attached to anew it would be more than two hundred.
+    assert!((20..=150).contains(&each), "{each} calls of the engine a fork");
+}
+
 #[test]
 fn a_process_of_a_thousand_short_threads_comes_to_its_end() {
     let Some(suite) = Suite::build() else { return };

@@ -1,7 +1,7 @@
 //! A check by a clone of the target whose command, or whose tracing process, is killed at its calls: the
 //! target goes on as it was.
 
-use std::{collections::HashMap, fs};
+use std::fs;
 
 use heapattach_tests::{
     command::{Heapattach, Outcome},
@@ -10,23 +10,33 @@ use heapattach_tests::{
     page::Word,
     sample::points,
     seed::{Random, seed},
-    survey::{Struck, Survey, name},
+    survey::{Survey, name},
 };
 
 const DONE: i32 = 0;
 const TARGET: &str = "steady.c";
 
-fn check(fixture: &Fixture, fault: &str) -> Outcome {
+/// What becomes of the clone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    LookedAt,
+    /// Its time is over when shared memory is copied beside it.
+    Discarded,
+}
+
+fn check(fixture: &Fixture, way: Use, fault: &str) -> Outcome {
     let pid = fixture.pid().to_string();
     let args = ["check", "-p", &pid, "--duration", "10ms", "--snapshot", "fork", "--json"];
-    Heapattach::new(args).arg("--max-pause=60s").fault(fault).run()
+    let spent = if way == Use::Discarded { "share" } else { "" };
+    Heapattach::new(args).arg("--max-pause=60s").env("HEAPATTACH_SPENT", spent).fault(fault).run()
 }
 
 /// The calls of an undisturbed check, by what they are; and the number of the one that clones.
-fn calls() -> Option<(Vec<String>, u64)> {
+fn calls(way: Use) -> Option<(Vec<String>, u64)> {
     let mut fixture = Launch::new(TARGET)?.start();
     fixture.pause();
-    let outcome = check(&fixture, "trace");
+    let outcome = check(&fixture, way, "trace");
+    assert_eq!(outcome.stdout.contains("given up"), way == Use::Discarded, "{}", outcome.stdout);
     fixture.resume();
     fixture.finish();
     let calls = outcome.stderr.lines().filter_map(|line| {
@@ -58,10 +68,10 @@ fn assert_childless(fixture: &Fixture, fault: &str) {
 
 #[test]
 fn the_check_is_undone_when_its_command_is_killed() {
-    let Some((calls, cloned)) = calls() else { return };
+    let Some((calls, cloned)) = calls(Use::LookedAt) else { return };
     let survey = Survey::of(TARGET, chosen(&calls, cloned), |fixture, before, n| {
         let fault = format!("killfront:{n}");
-        check(fixture, &fault);
+        check(fixture, Use::LookedAt, &fault);
         poll(PATIENCE, || before.trace(fixture).is_empty().then_some(()));
         assert_childless(fixture, &fault);
     });
@@ -70,20 +80,33 @@ fn the_check_is_undone_when_its_command_is_killed() {
     survey.assert_all_well("the command is killed", |n| name(&calls, n));
 }
 
-#[test]
-fn the_target_lives_when_who_checks_it_is_killed_and_can_be_cleaned() {
-    let Some((calls, cloned)) = calls() else { return };
-    let mut struck = HashMap::new();
-    let survey = Survey::of(TARGET, chosen(&calls, cloned), |fixture, _, n| {
+/// Kills the tracing process at each of `points`; what is left can be cleaned.
+fn survey_kills(way: Use, points: impl IntoIterator<Item = u64>, calls: &[String]) {
+    let survey = Survey::of(TARGET, points, |fixture, _, n| {
         let fault = format!("kill:{n}");
         fixture.pause();
-        let outcome = check(fixture, &fault);
-        struck.extend(Struck::read(&outcome.stderr).map(|place| (n, place)));
+        let _ = check(fixture, way, &fault);
         fixture.page().set(Word::Pause, 0);
         fixture.advance(1);
         Heapattach::detach(fixture.pid()).run().expect(DONE);
     });
     let Some(survey) = survey else { return };
     println!("tracer killed at {} of {} calls", survey.tried(), calls.len());
-    survey.assert_well_outside_windows("the tracer is killed", &calls, &struck);
+    survey.assert_all_well("the tracer is killed", |n| name(calls, n));
+}
+
+#[test]
+fn the_target_lives_when_who_checks_it_is_killed_and_can_be_cleaned() {
+    let Some((calls, cloned)) = calls(Use::LookedAt) else { return };
+    survey_kills(Use::LookedAt, chosen(&calls, cloned), &calls);
+}
+
+#[test]
+fn the_target_lives_when_who_gives_a_clone_up_is_killed_at_any_call_of_that() {
+    let Some((calls, cloned)) = calls(Use::Discarded) else { return };
+    let taken_in = (1..).zip(&calls).filter(|(_, call)| *call == "wait4").map(|(at, _)| at).last();
+    // From the clone on, to where its end was taken in and the borrowed thread given back.
+    let last = (taken_in.expect("it was given up") + 12).min(calls.len() as u64);
+    let all = points(last - cloned + 1, usize::MAX, &mut Random::new(seed()));
+    survey_kills(Use::Discarded, all.map(|point| cloned + point - 1), &calls);
 }

@@ -13,6 +13,7 @@ use heapattach_tests::{
     check::Leaks,
     command::{Heapattach, Outcome},
     compile::Source,
+    skip::skip,
 };
 use serde_json::Value;
 
@@ -31,8 +32,20 @@ impl Drop for Program {
 
 /// Checks a program, looked at in the middle of its life, with these options.
 fn check(program: &Path, what: &str, window: &str, options: &[&str]) -> Outcome {
+    check_with(program, None, what, window, options)
+}
+
+/// The same of a program that has its memory from this library.
+fn check_with(
+    program: &Path,
+    library: Option<&Path>,
+    what: &str,
+    window: &str,
+    options: &[&str],
+) -> Outcome {
     let mut command = Command::new(program);
     command.args([what, WINDOW.1]).stdout(Stdio::piped());
+    library.map(|library| command.env("LD_PRELOAD", library));
     let mut program = Program(command.spawn().expect("a program of ours"));
     let mut line = String::new();
     let stdout = program.0.stdout.take().expect("asked for");
@@ -95,7 +108,7 @@ fn the_rate_is_held_against_the_limit_and_told_in_every_form() {
     let found = line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
     let found = found.unwrap_or_else(|| panic!("no rate: {}", failed.stdout));
     assert!((found / truth - 1.0).abs() < 0.2, "{found} where {truth} is true");
-    assert!(failed.stdout.contains("GROWTH    The heap grows by"), "{}", failed.stdout);
+    assert!(failed.stdout.contains("GROWTH    Grows: the heap grows by"), "{}", failed.stdout);
     for form in &forms {
         assert!(
             form.contains("come_and_go (growing.c:") && form.contains(" grows: its sizes by"),
@@ -126,5 +139,36 @@ fn what_is_lost_is_found_to_the_byte_while_blocks_are_counted_by_size() {
         assert!(result.check()["why_no_growth"].is_string(), "{case}: {}", result.report);
         // Nobody limited it.
         assert_eq!(result.code, Some(if direct.1 > 0 { 23 } else { 0 }), "{case}");
+    }
+}
+
+#[test]
+fn what_grows_fails_whatever_allocator_the_program_has() {
+    let Some(program) = Source::new("growing.c").build() else { return };
+    for (name, package) in [
+        ("libjemalloc.so.2", "libjemalloc2"),
+        ("libtcmalloc.so.4", "libgoogle-perftools4"),
+        ("libmimalloc.so.2", "libmimalloc2.0"),
+    ] {
+        let library = Path::new("/usr/lib/x86_64-linux-gnu").join(name);
+        if !library.exists() {
+            skip(&format!("no {name} here"), &format!("apt-get install {package}"));
+            continue;
+        }
+        let (program, library) = (&program, &library);
+        let cases: [(&str, &[&str]); 3] = [
+            ("steady", &["--fail-on", "growing"]),
+            ("leak", &["--fail-on", "growing"]),
+            ("leak", &["--max-growth", "1KiB/min"]),
+        ];
+        let outcomes = thread::scope(|scope| {
+            let looks = cases.map(|(what, how)| {
+                scope.spawn(move || check_with(program, Some(library), what, WINDOW.0, how))
+            });
+            looks.map(|look| look.join().expect("it looks at it"))
+        });
+        let codes = outcomes.each_ref().map(Outcome::code);
+        let told = outcomes.each_ref().map(|outcome| &outcome.stdout);
+        assert_eq!(codes, [Some(0), Some(23), Some(23)], "{name}: {told:#?}");
     }
 }

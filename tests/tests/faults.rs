@@ -1,16 +1,13 @@
 //! Every call of the engine fails once, and then for ever.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use heapattach_tests::{
     command::{Heapattach, Hooks, Outcome},
     fixture::{Fixture, Launch},
     sample::points,
     seed::{Random, seed},
-    survey::{Struck, Survey, name},
+    survey::{Survey, name},
     trace::Before,
 };
 
@@ -91,13 +88,12 @@ fn each_call_fails_once_with_slots() {
 fn all_calls_fail_from_one_on_and_what_is_left_is_named_and_can_be_cleaned() {
     let Some(calls) = calls(Hooks::Auto) else { return };
     let seed = seed();
-    let (mut outcomes, mut struck) = (BTreeMap::<_, u32>::new(), HashMap::new());
+    let mut outcomes = BTreeMap::<_, u32>::new();
     let points = points(calls.len() as u64, 40, &mut Random::new(seed));
     let survey = Survey::of(TARGET, points, |fixture, _, n| {
         let fault = format!("failfrom:{n}");
         fixture.pause();
         let outcome = attach(fixture, Hooks::Auto, &fault);
-        struck.extend(Struck::read(&outcome.stderr).map(|place| (n, place)));
         fixture.resume();
         fixture.assert_well();
         fixture.advance(1);
@@ -120,11 +116,35 @@ fn all_calls_fail_from_one_on_and_what_is_left_is_named_and_can_be_cleaned() {
         survey.tried(),
         calls.len()
     );
-    survey.assert_well_outside_windows("all calls fail from one on", &calls, &struck);
+    survey.assert_all_well("all calls fail from one on", |n| name(&calls, n));
     // A slow machine has time for a few only, all of which may be early ones.
     let is_enough = survey.tried() >= 20;
     let lasted = outcomes.contains_key(&Some(NOT_RESTORED));
     assert!(lasted || !is_enough, "no fault lasted: {outcomes:?}");
+}
+
+#[test]
+fn what_fails_for_ever_after_the_last_unmapping_is_named_if_anything_is_left() {
+    let Some(calls) = calls(Hooks::Auto) else { return };
+    let last = calls.iter().rposition(|call| call == "munmap").expect("the home is unmapped");
+    let points = last as u64 + 1..=calls.len() as u64;
+    let mut outcomes = BTreeMap::<_, u32>::new();
+    let survey = Survey::of(TARGET, points, |fixture, _, n| {
+        let fault = format!("failfrom:{n}");
+        fixture.pause();
+        let outcome = attach(fixture, Hooks::Auto, &fault);
+        fixture.resume();
+        let (code, report) = (outcome.code(), outcome.report());
+        *outcomes.entry(code).or_default() += 1;
+        let said = (report.target.as_str(), report.left.is_empty());
+        let expected = [(Some(NOT_RESTORED), ("altered", false)), (Some(DONE), ("restored", true))];
+        assert!(expected.contains(&(code, said)), "{fault}: {code:?} and {report:?}");
+        Heapattach::detach(fixture.pid()).run().expect(DONE);
+    });
+    let Some(survey) = survey else { return };
+    survey.assert_all_well("all calls fail from one on", |n| name(&calls, n));
+    // Threads that could not be given back are named.
+    assert!(outcomes.contains_key(&Some(NOT_RESTORED)), "nothing was left: {outcomes:?}");
 }
 
 #[test]

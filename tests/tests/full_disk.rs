@@ -30,6 +30,6 @@ fn a_report_of_a_session_that_cannot_be_written_is_a_failure() {
 fn the_program_that_is_run_ends_as_it_ends() {
     let run = Heapattach::new(["run", "--no-record", "--report", FULL, "--", "sh", "-c", "exit 9"]);
     let outcome = run.run().expect(9);
-    let said = "the report cannot be written to /dev/full: No space left on device";
+    let said = "/dev/full cannot be written: No space left on device";
     assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
 }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, process::Command, time::Duration};
 
-use heapattach::ledger::{Ledger, Metric};
+use heapattach_ledger::{Ledger, Metric};
 use heapattach_tests::{
     attached::Attached,
     command::{Heapattach, Hooks},

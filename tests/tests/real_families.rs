@@ -204,7 +204,9 @@ fn an_interrupt_of_the_whole_group_ends_the_family_and_the_report_comes() {
     let file = fresh_file();
     let output = fs::File::create(&file).expect("a temporary file");
     let talk = file.with_extension("talk");
-    let mut command = Command::new(binary());
+    // A shell that starts the tests in the background has them ignore the signal, and so their children.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT").arg(binary());
     command.args(["run", "--follow-forks", "--no-record", "--", "sh", "-c", &script]);
     command.stdin(Stdio::null()).stdout(output).process_group(0);
     command.stderr(fs::File::create(&talk).expect("a temporary file"));

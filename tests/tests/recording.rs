@@ -3,7 +3,8 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
-use heapattach::{ledger::Metric, recording::Recording};
+use heapattach_ledger::Metric;
+use heapattach_recording::Recording;
 use heapattach_tests::{
     attached::{Attached, INTERRUPTED},
     command::{Heapattach, Hooks},
@@ -178,7 +179,9 @@ fn killed(of_tracer: bool) -> Recording {
     // What is recorded is on disk after a second.
     let has_events = || {
         let recording = Recording::open(&file.0).ok()?;
-        (recording.ledger(None).total.measure(Metric::Allocated).count.value > 100.0).then_some(())
+        let ledger = recording.ledger(None);
+        let count = ledger.total.measure(Metric::Allocated).count.value;
+        (count > 100.0 && ledger.about.lasted_ms > 0).then_some(())
     };
     assert!(poll(PATIENCE, has_events).is_some(), "nothing is on disk in mid-session");
     let tracer = attached.tracer();

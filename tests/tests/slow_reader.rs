@@ -71,3 +71,42 @@ fn a_thread_that_waits_for_room_does_not_wait_for_ever() {
     assert!(lost["torn"] == 0, "{lost:?}");
     fixture.finish();
 }
+
+#[test]
+fn mappings_wait_for_a_reader_that_stands_still_but_not_for_ever() {
+    let Some(launch) = Launch::new("map_pairs.c") else { return };
+    let mut fixture = launch.start();
+    let command = Attached::command(fixture.pid(), Hooks::Auto).arg("--ring=4KiB");
+    let attached = Attached::start(command, &mut fixture);
+    let tracer = attached.tracer();
+    kill(tracer, Signal::SIGSTOP).expect("a child of our child");
+    // Many rings full: it waits once for all of them.
+    fixture.advance(20_000);
+    kill(tracer, Signal::SIGCONT).expect("a child of our child");
+    fixture.advance(1000);
+    let report = attached.end();
+    let lost = &report.heap.lost;
+    assert!(lost["blocks"] > 0 && lost["torn"] == 0, "{lost:?}");
+    fixture.finish();
+}
+
+#[test]
+fn what_is_not_all_recorded_is_not_called_exact() {
+    let Some(mut fixture) = hammer() else { return };
+    let command = Heapattach::new(["-p", &fixture.pid().to_string(), "--all", "--ring=4KiB"]);
+    let attached = Attached::start(command.arg("--no-record"), &mut fixture);
+    let tracer = attached.tracer();
+    kill(tracer, Signal::SIGSTOP).expect("a child of our child");
+    fixture.advance(20_000);
+    kill(tracer, Signal::SIGCONT).expect("a child of our child");
+    let running = attached.into_command();
+    running.signal(Signal::SIGINT);
+    let outcome = running.wait();
+    let said = format!("{}{}", outcome.stdout, outcome.stderr);
+    assert!(said.contains("records of freed blocks were dropped"), "{said}");
+    assert!(
+        said.contains("numbers are not exact") && !said.contains("numbers are exact"),
+        "{said}"
+    );
+    fixture.finish();
+}

@@ -63,6 +63,14 @@ fn a_run_of_c_is_exact_where_threads_wait_for_room_all_the_time() {
 }
 
 #[test]
+fn a_run_that_is_to_be_exact_waits_without_being_told_to() {
+    let Some(program) = Source::new("truth.c").build() else { return };
+    let options = ["--all", "--hide-frames=none", "--ring", "4KiB"];
+    let (outcome, report) = run(&options, &program, &["4", "5000", &seed().to_string()]);
+    assert_exact("with small rings", &report, &accounts(&outcome.stdout));
+}
+
+#[test]
 fn a_run_of_cpp_is_exact() {
     is_exact_in_a_run("truth.cpp", &[]);
 }

@@ -1,5 +1,7 @@
 //! Mappings are exact whatever is done to them, and none that the allocator makes for itself counts.
 
+use std::process::Command;
+
 use heapattach_tests::{
     attached::Attached,
     command::Hooks,
@@ -72,6 +74,38 @@ fn mappings_are_exact_from_an_attach_on() {
         assert_exact(&format!("seed {seed}, session {session}"), &report, &output);
     }
     fixture.finish();
+}
+
+fn number_of(output: &str, name: &str) -> u64 {
+    let line = output.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|number| number.trim().parse().ok())
+        .unwrap_or_else(|| panic!("no {name} in {output}"))
+}
+
+#[test]
+fn mappings_that_come_fast_are_all_told_without_being_asked_for() {
+    let Some(program) = Source::new("map_pairs.c").build() else { return };
+    for threads in ["1", "4", "16"] {
+        // Once is enough to see what is lost; the best of some to see what it costs.
+        let (mut plain, mut watched) = (u64::MAX, u64::MAX);
+        for _ in 0..3 {
+            let words = [threads, "40000"];
+            let alone = Command::new(&program).args(words).output().expect("a fixture");
+            let alone = String::from_utf8_lossy(&alone.stdout).into_owned();
+            plain = plain.min(number_of(&alone, "microseconds"));
+            let (outcome, report) = run(&[], &program, &words);
+            let what = format!("{threads} threads");
+            assert!(report.is_complete(), "{what}: {:?}", report.heap.lost);
+            let pairs = number_of(&outcome.stdout, "pairs");
+            let sites = report.heap.sites.iter().filter(|site| site.is_in("site_pair"));
+            let (mapped, live) = sites.fold((0, 0), |(m, l), s| (m + s.mapped, l + s.mapped_live));
+            assert_eq!((mapped, live), (pairs * 8192, 0), "{what}");
+            watched = watched.min(number_of(&outcome.stdout, "microseconds"));
+        }
+        let ratio = watched as f64 / plain as f64;
+        println!("{threads} threads: {ratio:.2} times the processor time");
+        assert!(ratio <= 1.5, "{threads} threads: {watched} us instead of {plain}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::{fs::File, io::Write, os::fd::AsRawFd, path::PathBuf, time::Duration};
 
 use flate2::{Compression, write::DeflateEncoder};
-use heapattach::recording::Recording;
+use heapattach_recording::Recording;
 use libfuzzer_sys::fuzz_target;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 

@@ -1,10 +1,10 @@
 //! `heapattach -p PID`.
 
 use clap::{Args, ValueEnum};
-use heapattach_injector::loader::Loader;
+use heapattach_injector::options::Loader;
 
 use super::session::SessionArgs;
-use crate::which::WhichArgs;
+use crate::choose_process::WhichArgs;
 
 /// `heapattach -p PID`.
 #[derive(Clone, Debug, Args)]
@@ -19,7 +19,8 @@ pub struct AttachArgs {
     /// load a library may stand where that is a deadlock; `dlopen` waits for one that does not
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub loader: LoaderArg,
-    /// Attach although a seccomp filter cannot be suspended, or binds the process's own loader
+    /// Attach although a seccomp filter cannot be suspended, or binds the process's own loader, or
+    /// another version of heapattach left hooks; and write over the file of -o, if it is there
     #[arg(long)]
     pub force: bool,
 }

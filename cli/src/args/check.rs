@@ -10,13 +10,11 @@ use super::{
     moment::{self, Moment},
     outlet::OutletArgs,
     quiet::QuietArgs,
+    roots,
     session::parse_processes,
 };
-use crate::{
-    check::{Kind, RootKind},
-    quantity::parse_duration,
-    root_arg,
-};
+use heapattach_reach::{Kind, RootKind};
+use heapattach_text::quantity::parse_duration;
 
 const CHECK: &str = "\
 Examples:
@@ -90,12 +88,22 @@ pub struct CheckArgs {
         allow_hyphen_values = true
     )]
     pub max_pause: Duration,
+    /// How long stopping all threads to attach may take, as foreseen from their number and the load;
+    /// beyond that attaching is refused. What follows is not: what was begun is undone
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1s",
+        value_parser = parse_duration,
+        allow_hyphen_values = true
+    )]
+    pub max_stop: Duration,
     /// Tell whether the heap grows, by which stack, and whether that is a leak. Limits on growth ask
     /// for it, too
     #[arg(long)]
     pub flow: bool,
     /// Where pointers count [default: everywhere]
-    #[arg(long, value_parser = root_arg::parser(), value_name = "KIND", value_delimiter = ',')]
+    #[arg(long, value_parser = roots::parser(), value_name = "KIND", value_delimiter = ',')]
     pub roots: Vec<RootKind>,
     /// Tell who holds what is large and reachable: the way from a root to the blocks of a FUNCTION,
     /// or to those of most bytes: `top`
@@ -119,7 +127,8 @@ pub struct CheckArgs {
     /// How the rest is.
     #[command(flatten)]
     pub outlet: OutletArgs,
-    /// Attach although a seccomp filter cannot be suspended
+    /// Attach although a seccomp filter cannot be suspended, or another version of heapattach left
+    /// hooks
     #[arg(long)]
     pub force: bool,
     /// Print heapattach.h, by which a program says when to check it, and what is not lost

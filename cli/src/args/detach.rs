@@ -4,7 +4,8 @@ use clap::Args;
 
 const DETACH: &str = "\
 Examples:
-  heapattach detach -p 4711";
+  heapattach detach -p 4711
+  heapattach detach -p 4711 --force     # although a session that does not end says it is alive";
 
 /// `heapattach detach`.
 #[derive(Clone, Debug, Args)]
@@ -13,6 +14,9 @@ pub struct DetachArgs {
     /// The process to clean up
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: i32,
+    /// Clean up without asking whether a heapattach is attached
+    #[arg(long)]
+    pub force: bool,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,

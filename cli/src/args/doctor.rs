@@ -1,10 +1,10 @@
 //! `heapattach doctor`.
 
 use clap::Args;
-use heapattach_injector::{asked, functions::Function};
+use heapattach_entry::{functions::Function, user_hooks};
 
 use super::hooks::HookArg;
-use crate::which::WhichArgs;
+use crate::choose_process::WhichArgs;
 
 const DOCTOR: &str = "\
 Examples:
@@ -22,7 +22,7 @@ pub struct DoctorArgs {
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub hooks: HookArg,
     /// Functions of the program's own, as for `-p`
-    #[arg(long, value_name = "FUNCTION=FORM", value_parser = asked::parse)]
+    #[arg(long, value_name = "FUNCTION=FORM", value_parser = user_hooks::parse)]
     pub hook: Vec<Function>,
     /// Print as JSON
     #[arg(long)]

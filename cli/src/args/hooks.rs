@@ -2,7 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use heapattach_abi::stacks::USUAL_FRAMES;
-use heapattach_injector::{asked, functions::Function, plan::HookMode};
+use heapattach_entry::{functions::Function, user_hooks};
+use heapattach_injector::hook::plan::HookMode;
 
 /// How functions are hooked, and what is told of their callers.
 #[derive(Clone, Debug, Args)]
@@ -14,7 +15,7 @@ pub struct HookArgs {
     /// Hook a function of the program's own: its symbol, its name in the source, or its address in the
     /// program's file; FORM is malloc, calloc, realloc, memalign, free, alloc:size=argN,
     /// alloc:size=argN*argM, realloc:ptr=argN,size=argM or free:ptr=argN. It must not throw
-    #[arg(long, value_name = "FUNCTION=FORM", value_parser = asked::parse)]
+    #[arg(long, value_name = "FUNCTION=FORM", value_parser = user_hooks::parse)]
     pub hook: Vec<Function>,
     /// Frames of a stack that are recorded, at most 255
     #[arg(
@@ -29,6 +30,10 @@ pub struct HookArgs {
     /// the built-in list of allocators, which `none` switches off
     #[arg(long, value_name = "GLOB", value_delimiter = ',')]
     pub hide_frames: Vec<String>,
+    /// Neither use nor keep what was found out about the same builds of modules before
+    /// (~/.cache/heapattach)
+    #[arg(long)]
+    pub no_cache: bool,
 }
 
 /// The value of `--hooks`.

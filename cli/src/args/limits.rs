@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::{check::Kind, findings::Limits, quantity::parse_size};
+use heapattach_reach::Kind;
+use heapattach_report::findings::Limits;
+use heapattach_text::quantity::parse_size;
 
 /// What passes a limit makes the check fail.
 #[derive(Clone, Debug, Args)]

@@ -2,16 +2,23 @@
 
 mod attach;
 mod check;
+mod choice;
 mod completions;
 mod detach;
+mod diff;
 mod doctor;
+mod file_format;
 mod hooks;
+pub mod json;
 mod limits;
+mod look;
 mod man;
 mod moment;
 mod outlet;
 mod quiet;
 mod record;
+mod report;
+mod roots;
 mod run;
 mod session;
 mod status;
@@ -20,18 +27,19 @@ pub use attach::{AttachArgs, LoaderArg};
 pub use check::{CheckArgs, SnapshotArg};
 pub use completions::{CompletionsArgs, Shell};
 pub use detach::DetachArgs;
+pub use diff::DiffArgs;
 pub use doctor::DoctorArgs;
-
+pub use file_format::FileFormat;
+pub use look::LookArgs;
 pub use man::ManArgs;
 pub use moment::Moment;
 pub use outlet::GithubArg;
+pub use report::ReportArgs;
 pub use run::RunArgs;
 pub use session::{OnFull, SessionArgs, Unwind};
 pub use status::StatusArgs;
 
 use clap::{Parser, Subcommand};
-
-use crate::look::{DiffArgs, ReportArgs};
 
 const EXAMPLES: &str = "\
 Examples:

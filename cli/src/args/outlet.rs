@@ -4,15 +4,26 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::check::Kind;
+use super::json::JsonArg;
+use heapattach_reach::Kind;
 
 /// Forms, and where to write them.
 #[derive(Clone, Debug, Args)]
 pub struct OutletArgs {
-    /// Print the result as JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Write the result there
+    /// Print the result as JSON: of a program that is started, whose standard output is its own, to
+    /// standard error, where nothing else of ours goes then, or to --report; or write it to FILE
+    /// beside the text
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        value_parser = JsonArg::parser()
+    )]
+    pub json: Option<JsonArg>,
+    /// Write the result there; as for all files that are written, `-` is standard output, a shell's
+    /// >(...) and /dev/fd/N are taken, and named pipes and links of other users are refused
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Write the result there as JUnit's XML, too

@@ -11,7 +11,8 @@ pub struct QuietArgs {
     /// against function, file and module of every call, or entries of valgrind. Can be given again
     #[arg(long, value_name = "FILE")]
     pub suppressions: Vec<PathBuf>,
-    /// Tell of what the C library keeps for ever, too
+    /// Tell of what the C library keeps for ever, too, and of what runtimes do not free at exit (Ruby,
+    /// Java's launcher, Emacs, rsync, collect2)
     #[arg(long)]
     pub no_builtin_suppressions: bool,
     /// Do not look for the list that a program may have been built with, in its function

@@ -4,12 +4,12 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use crate::quantity::{parse_duration, parse_size};
+use heapattach_text::quantity::{parse_duration, parse_size};
 
 /// How a session is written down.
 #[derive(Clone, Debug, Args)]
 pub struct RecordArgs {
-    /// Record the session into a new file [default: NAME.PID.heapattach here; none with --json]
+    /// Record the session into this file, a new one unless --force is given [default: NAME.PID.heapattach here; none with --json]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Leave no file behind

@@ -23,7 +23,12 @@ pub struct RunArgs {
     /// can be attached to it then
     #[arg(long, conflicts_with = "follow_forks")]
     pub no_follow_exec: bool,
-    /// Write the report there instead of to standard error
+    /// Write over the file of -o, if it is there
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// Write the report there instead of to standard error; as for all files that are written, `-` is
+    /// standard output, a shell's >(...) and /dev/fd/N are taken, and named pipes and links of other
+    /// users are refused
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// The program and its arguments

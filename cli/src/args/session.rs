@@ -6,8 +6,12 @@ use clap::{Args, ValueEnum};
 use heapattach_abi::ring::SLOT_BYTES;
 use heapattach_injector::python::Wish;
 
-use super::{hooks::HookArgs, record::RecordArgs};
-use crate::quantity::{parse_duration, parse_size};
+use super::{
+    hooks::HookArgs,
+    json::{self, JsonArg},
+    record::RecordArgs,
+};
+use heapattach_text::quantity::{parse_duration, parse_size};
 
 /// What a session is told.
 #[derive(Clone, Debug, Args)]
@@ -38,9 +42,10 @@ pub struct SessionArgs {
     #[arg(long)]
     pub no_mmap: bool,
     /// What a thread does that finds its ring full: `drop` the record and count the loss, `slow`
-    /// down by sampling less, or `wait` for a while
-    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
-    pub on_full: OnFull,
+    /// down by sampling less, or `wait` for a while [default: drop, wait with run --all]. Records of
+    /// mmap and its family always wait
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub on_full: Option<OnFull>,
     /// Size of a ring; there are 64, and only what is used takes memory [default: 64KiB, 1MiB with
     /// --all]
     #[arg(long, value_name = "SIZE", value_parser = parse_ring, allow_hyphen_values = true)]
@@ -56,21 +61,40 @@ pub struct SessionArgs {
     /// does not where system calls are filtered, as it makes one or two at each recorded allocation
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub python: PythonArg,
-    /// Write every distinct stack of allocations there, as bare addresses
+    /// Write every distinct stack of allocations there, as bare addresses; those of what the process
+    /// was last
     #[arg(long, value_name = "FILE")]
     pub stacks: Option<PathBuf>,
     /// How it is written down.
     #[command(flatten)]
     pub record: RecordArgs,
-    /// Print the report as JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Print the report as JSON: of `run`, whose standard output is the program's, to standard error,
+    /// where nothing else of ours goes then, or to --report; or write it to FILE beside the text
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        value_parser = JsonArg::parser()
+    )]
+    pub json: Option<JsonArg>,
     /// Detach when counting takes more of the target's CPU time than this many percent (estimated)
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
     pub max_overhead: Option<f64>,
     /// Add no more memory to the target than this
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub max_memory: Option<u64>,
+    /// How long stopping all threads to attach may take, as foreseen from their number and the load;
+    /// beyond that attaching is refused. What follows is not: what was begun is undone
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1s",
+        value_parser = parse_duration,
+        allow_hyphen_values = true
+    )]
+    pub max_stop: Duration,
     /// Look at every process that is forked meanwhile, too, and at the programs they become. They
     /// are traced for as long as that lasts: signals, threads and forks cost them more
     #[arg(long)]
@@ -88,10 +112,9 @@ pub struct SessionArgs {
 }
 
 /// The value of `--on-full`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnFull {
     /// Drop and count
-    #[default]
     Drop,
     /// Sample less
     Slow,
@@ -140,9 +163,25 @@ impl SessionArgs {
         if self.all { 1 } else { self.every }
     }
 
+    /// What a thread does that finds its ring full.
+    pub fn on_full(&self) -> OnFull {
+        self.on_full.unwrap_or(OnFull::Drop)
+    }
+
+    /// The same session of a program that is started for it: what is to be exact may take its time.
+    #[must_use]
+    pub fn of_own_program(mut self) -> Self {
+        if self.all {
+            self.on_full.get_or_insert(OnFull::Wait);
+        }
+        self
+    }
+
     /// Whether a file is to be left behind that nobody has named.
     pub fn records_by_default(&self) -> bool {
-        self.record.output.is_none() && !self.record.no_record && !self.json
+        self.record.output.is_none()
+            && !self.record.no_record
+            && !json::is_instead(self.json.as_ref())
     }
 }
 

@@ -1,147 +1,318 @@
-//! Which blocks of the heap nobody can get at any more: a conservative check by reachability.
+//! A check in the tracing process: every block is recorded from the attach on, and at the moment
+//! that was asked for the target stands still, everything recorded is taken in, and its memory is
+//! looked through. Before that, moments of it may be looked through while it goes on.
 //!
 //! ```text
-//! blocks, layout, memory -> graph (who holds whom) -> mark (held, possible, lost)
-//!                                                  -> fold (what was lost together) -> findings
+//! watch -> end -> sight -> conclusion
+//!   +-> rounds -> sight -> tally --^
 //! ```
-//!
-//! Pure: memory that stands still is read through a trait. Every word may be a pointer; one that is
-//! none can hide a leak, but never invents one. Memory is bounded by the number of blocks and of
-//! words that lead to them.
 
-mod blocks;
-mod finding;
-mod fold;
-mod graph;
-mod inside;
-mod mark;
-mod memory;
-mod root_place;
-mod slack;
-mod ways;
+mod allocator_maps;
+mod conclusion;
+mod declared;
+mod end;
+mod flight;
+mod frame_report;
+mod growth_watch;
+mod holders;
+mod layout;
+mod live_heap;
+mod moment;
+mod named;
+mod program_mail;
+mod reading;
+mod retained_sites;
+mod rounds;
+mod rounds_told;
+mod runtimes;
+pub mod snapshot_choice;
+mod sums;
+mod suppressed;
+mod watch;
 
-#[cfg(test)]
-mod image;
-#[cfg(test)]
-mod property_tests;
-#[cfg(test)]
-mod rule_tests;
-#[cfg(test)]
-mod speed;
+use std::{
+    sync::{Arc, Mutex, atomic::AtomicBool},
+    thread,
+};
 
-pub use blocks::{Block, Blocks};
-pub use finding::{Amount, Finding, Findings, Kind};
-pub use heapattach_injector::root::{RootKind, RootSet};
-pub use memory::{Layout, Memory, Piece, Pointer};
-pub use ways::Retained;
-#[cfg(test)]
-use ways::{Step, Way};
+use heapattach_entry::user_hooks::UserHooks;
+use heapattach_injector::{
+    options::{Loader, Options, Service, WAITS},
+    python::Wish,
+    session::Session,
+    snapshot::{constant, sanitizer},
+    trace::{
+        exit_watch::{Attendant, Event},
+        target::Target,
+    },
+};
+use heapattach_process::proc::maps;
 
-use std::collections::HashMap;
+use crate::args::CheckArgs;
+use crate::{
+    client::channel::Line,
+    exit_status::Exit,
+    watch::{
+        hook_counts::{add_detach, add_window, blind_spots, stops, with_causes},
+        inheritance::Will,
+        intake::Recorder,
+        notes::Desk,
+    },
+};
+use heapattach_profile::clock::Clock;
+use heapattach_report::{Report, TargetState, suppression::Suppressions};
+use heapattach_symbols::{Symbols, demangle};
+use heapattach_text::printable::printable;
 
-use blocks::Hit;
-use graph::Graph;
-use inside::{Inside, Meaning};
-use mark::Mark;
+pub use end::{End, note_end, step_aside};
+use growth_watch::Gauge;
+use moment::lock;
+use program_mail::Mail;
+use reading::Reading;
+use rounds::Rounds;
+use watch::Beside;
 
-/// What a check found, and how much it had to leave out.
-#[derive(Clone, Debug, Default)]
-pub struct Checked {
-    /// The findings.
-    pub findings: Findings,
-    /// What was kept quiet.
-    pub quiet: Amount,
-    /// Words looked at.
-    pub words: u64,
-    /// Blocks that cannot be as they were told.
-    pub impossible: u64,
-    /// Pointers that found no room; what they lead to counts as held.
-    pub beyond_limit: u64,
-    /// Who holds the largest sites, if that was asked for.
-    pub retained: Vec<Retained>,
+/// Room for records: as every block is recorded, there are many.
+const RING_BITS: u32 = 15;
+
+/// The function by which a program tells which of its leaks are known.
+const RULES_OF_TARGET: &str = "__lsan_default_suppressions";
+
+/// What the engine is told.
+pub fn options(args: &CheckArgs) -> Options {
+    Options {
+        mode: args.hooks.hooks.into(),
+        max_memory: 0,
+        interval: 1,
+        ring_bits: RING_BITS,
+        ring_patience: WAITS,
+        map_patience: WAITS,
+        pages: true,
+        tables: true,
+        copies: false,
+        most_frames: args.hooks.max_depth,
+        verify: 0,
+        asked: UserHooks::new(args.hooks.hook.clone(), demangle::demangle),
+        python: Wish::Auto,
+        loader: Loader::Map,
+        max_stop: args.max_stop,
+        force: false,
+        service: Service::Checks,
+        cache: !args.hooks.no_cache,
+    }
 }
 
-/// What is kept quiet can lead to more of that kind; nobody needs more rounds.
-const ROUNDS: usize = 8;
-
-/// What was seen in memory; nothing more is asked of it then.
-pub struct Look {
-    graph: Graph,
-    marks: Vec<Mark>,
-    /// What each pointer to the inside of a block means that may count.
-    meanings: HashMap<Hit, Meaning>,
-    retained: Vec<Retained>,
+/// A check under way.
+#[derive(Debug)]
+pub struct Inspection<'a> {
+    args: &'a CheckArgs,
+    /// Whether the program is seen from its first block on.
+    is_from_start: bool,
+    rules: Suppressions,
+    /// What is to be said besides.
+    notes: Vec<String>,
+    /// Whoever looks wants names, too.
+    symbols: Arc<Mutex<Symbols>>,
+    /// How often modules came or went when they were last noted.
+    changes: u64,
+    /// What a page in use costs when a process is cloned here, in nanoseconds, if that was measured.
+    page_cost: Option<u64>,
+    /// What is left to children of the target.
+    will: Option<Will>,
 }
 
-/// Looks through memory, and finds out who holds the blocks of as many reachable `sites`.
-pub fn look(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory, sites: usize) -> Look {
-    let graph = Graph::of(blocks, layout, memory, sites > 0);
-    let mut inside = Inside::new(blocks, layout, memory);
-    let held = vec![false; blocks.len()];
-    let marks = mark::mark(&graph, &held, &mut |hit| inside.meaning(hit));
-    // What is held by us later leads to less than all that is not held now.
-    let own = (0..).take(blocks.len()).flat_map(|block| graph.edges(block));
-    let hits = graph.inside().iter().chain(own.filter(|hit| hit.offset != 0));
-    let open = hits.filter(|hit| marks[hit.block as usize] != Mark::Held);
-    let meanings = open.map(|hit| (*hit, inside.meaning(*hit))).collect();
-    let retained = match sites {
-        0 => Vec::new(),
-        _ => {
-            let folded = fold::fold(&graph, &marks);
-            let findings = Findings::of(blocks, &graph, &marks, &folded, &[]);
-            let held = findings.all.iter().filter(|finding| finding.kind == Kind::Reachable);
-            let largest: Vec<Finding> = held.take(sites).copied().collect();
-            ways::retained(blocks, &graph, &marks, &largest, memory)
-        }
-    };
-    Look { graph, marks, meanings, retained }
-}
-
-impl Look {
-    /// Who holds the largest sites.
-    pub fn retained(&self) -> &[Retained] {
-        &self.retained
+impl<'a> Inspection<'a> {
+    /// Knows what a clone costs on this machine.
+    #[must_use]
+    pub fn with_page_cost(self, page_cost: Option<u64>) -> Self {
+        Self { page_cost, ..self }
     }
 
-    /// What is lost, but for blocks that `is_quiet` says of that nobody wants to hear of them: they
-    /// count as held, and so does what they lead to.
-    pub fn conclude(self, blocks: &Blocks, is_quiet: &mut dyn FnMut(&Block) -> bool) -> Checked {
-        let Self { graph, mut marks, meanings, retained } = self;
-        let meaning = |hit: Hit| meanings.get(&hit).copied().unwrap_or(Meaning::Doubtful);
-        let mut held = vec![false; blocks.len()];
-        let loud: Vec<bool> = marks.iter().map(|&mark| mark != Mark::Held).collect();
-        for _ in 0..ROUNDS {
-            let mut is_new = false;
-            for ((block, &mark), held) in blocks.all().iter().zip(&marks).zip(&mut held) {
-                if mark != Mark::Held && is_quiet(block) {
-                    (*held, is_new) = (true, true);
+    /// Notes what the target has of names, and of rules of its own.
+    pub fn new(
+        args: &'a CheckArgs,
+        rules: &Suppressions,
+        target: &Target,
+        is_from_start: bool,
+    ) -> Self {
+        let rules = rules.clone();
+        let (mut symbols, notes) = (Symbols::new(), Vec::new());
+        symbols.ask_servers();
+        if args.retained_by.is_some() {
+            symbols.with_variables();
+        }
+        let symbols = Arc::new(Mutex::new(symbols));
+        let (changes, page_cost, will) = Default::default();
+        let mut inspection =
+            Self { args, is_from_start, rules, notes, symbols, changes, page_cost, will };
+        inspection.note(target);
+        if !args.quiet.no_embedded_suppressions {
+            inspection.ask_target(target);
+        }
+        for runtime in runtimes::of(target) {
+            inspection.rules.add_runtime(runtime, !args.quiet.no_builtin_suppressions);
+        }
+        inspection
+    }
+
+    /// Of a forked child: all that is to be noted was noted of its parent.
+    pub fn inherited(args: &'a CheckArgs, rules: &Suppressions, mut symbols: Symbols) -> Self {
+        symbols.ask_servers();
+        if args.retained_by.is_some() {
+            symbols.with_variables();
+        }
+        let (notes, changes, page_cost, will) = Default::default();
+        let (rules, symbols) = (rules.clone(), Arc::new(Mutex::new(symbols)));
+        let is_from_start = false;
+        Self { args, is_from_start, rules, notes, symbols, changes, page_cost, will }
+    }
+
+    /// Leaves what there is of it to children of the target, by this will.
+    #[must_use]
+    pub fn leaving(self, will: Will, session: &Session<'_>) -> Self {
+        let mut inspection = Self { will: Some(will.with_rules(&self.rules)), ..self };
+        inspection.renew_will(session);
+        inspection
+    }
+
+    fn renew_will(&mut self, session: &Session<'_>) {
+        if let Some(will) = &mut self.will {
+            will.renew(session, &lock(&self.symbols));
+        }
+    }
+
+    /// Takes over the rules that the program was built with.
+    fn ask_target(&mut self, target: &Target) {
+        let found = sanitizer::functions(target, &[RULES_OF_TARGET.as_bytes()]);
+        for at in found.into_iter().flatten() {
+            match constant::text(&target.memory, at) {
+                Ok(text) => self.rules.add_of_target(&printable_lines(&text.unwrap_or_default())),
+                Err(error) => {
+                    let why = with_causes(&error);
+                    self.notes.push(format!("{RULES_OF_TARGET} is not understood: {why}"));
                 }
             }
-            if !is_new {
-                break;
+        }
+    }
+
+    fn note(&self, target: &Target) {
+        let text = target.process.read("maps").unwrap_or_default();
+        if let Ok(maps) = maps::parse(&text) {
+            lock(&self.symbols).note(&target.process, &maps);
+        }
+    }
+
+    /// From the attach to the report.
+    pub fn run<'t>(
+        &mut self,
+        line: &mut Line,
+        session: &mut Session<'t>,
+        mut keeper: Option<Box<dyn Attendant<'t> + 't>>,
+        report: &mut Report,
+    ) -> Option<End> {
+        let target = session.target();
+        let records = session.stream.take_records()?;
+        lock(&self.symbols).follow(records.generations());
+        let desk = Desk::default();
+        let clock = Clock::start();
+        let begun = match self.args.asks_for_growth() {
+            true => Gauge::begin(self, session, report, &desk, clock).map(Some),
+            false => Ok(None),
+        };
+        let (begun, why_no_growth) = match begun {
+            Ok(begun) => (begun, None),
+            Err(error) => (None, Some(format!("what happens cannot be written down: {error}"))),
+        };
+        let (mut gauge, session_writer) = begun.unzip();
+        let recorder = Recorder::new(records, true, clock, session_writer, true);
+        let (memory, is_over) = (&target.memory, AtomicBool::new(false));
+        let mut mail = Mail::default();
+        thread::scope(|scope| {
+            // It ends whatever becomes of us: the scope waits for it.
+            let reading = Reading::begin(scope, recorder, memory, &desk, &is_over)?;
+            let mut rounds = Rounds::new(scope, clock, self.args.every, self.args.warmup);
+            let mut beside = Beside {
+                desk: &desk,
+                reading: &reading,
+                rounds: &mut rounds,
+                gauge: &mut gauge,
+                mail: &mut mail,
+            };
+            let mut end = self.watch(line, session, &mut beside, keeper.as_deref_mut());
+            let counted = clock.elapsed();
+            mail.look(session, counted);
+            gauge.iter().for_each(|gauge| gauge.end(session));
+            rounds.end(session, end, line);
+            self.follow(session);
+            let found = match end {
+                // What was seen last is what is known.
+                End::Execed | End::Gone => reading.pause().zip(rounds.take_last()).map(Ok),
+                _ => {
+                    let (keeper, known) = (keeper.as_deref(), rounds.known());
+                    let heard = mail.heard(session, clock.elapsed());
+                    let said = (known, heard);
+                    let found = self.look(session, keeper, end, said, &reading);
+                    if let Ok((_, seen)) = &found {
+                        rounds.add_last(seen, mail.left());
+                    }
+                    Some(found)
+                }
+            };
+            rounds.fail_last(&mail.left(), line);
+            // It may have become another program just when it was to be looked at.
+            let has_execed =
+                |keeper: &mut (dyn Attendant<'_> + '_)| keeper.attend() == Some(Event::Execs);
+            let found = match found {
+                Some(Err(_)) if keeper.as_deref_mut().is_some_and(has_execed) => {
+                    end = End::Execed;
+                    reading.pause().zip(rounds.take_last()).map(Ok)
+                }
+                found => found,
+            };
+            let tally = std::mem::take(&mut rounds.tally);
+            let unmade = std::mem::take(&mut rounds.unmade);
+            let counts = session.stream.counts(memory).unwrap_or_default();
+            let blind = blind_spots(session, &counts);
+            // What ends takes everything of ours along.
+            report.target = TargetState::Restored;
+            match keeper {
+                Some(keeper) if end == End::Execed => keeper.forget(),
+                Some(keeper) => keeper.finish(),
+                None => {}
             }
-            marks = mark::mark(&graph, &held, &mut { meaning });
-        }
-        let is_quiet = |(&loud, &mark): (&bool, &Mark)| loud && mark == Mark::Held;
-        let quiet: Vec<bool> = loud.iter().zip(&marks).map(is_quiet).collect();
-        let folded = fold::fold(&graph, &marks);
-        let findings = Findings::of(blocks, &graph, &marks, &folded, &quiet);
-        let mut sum = Amount::default();
-        let all = blocks.all().iter().zip(&quiet).filter(|(_, quiet)| **quiet);
-        all.for_each(|(block, _)| sum.add(block.size));
-        Checked {
-            findings,
-            quiet: sum,
-            retained,
-            words: graph.words,
-            impossible: blocks.impossible,
-            beyond_limit: graph.beyond_limit,
-        }
+            if !matches!(end, End::Ends | End::Execed) {
+                let detached = session.detach();
+                add_detach(report, &detached);
+            }
+            report.outcome = end.outcome();
+            report.stops = stops(session);
+            add_window(report, session.exposed);
+            report.blind = blind;
+            match found {
+                None => {}
+                Some(Err(error)) => {
+                    report.error = Some(error);
+                    report.status = report.status.max(Exit::Failed.code());
+                }
+                Some(Ok((recorder, seen))) => {
+                    if self.args.outlet.json.is_some() {
+                        self.tell_functions(session, &recorder, &counts, counted, report);
+                    }
+                    self.conclude(end.moment(), seen, tally, counts.lost, report);
+                    if let Some(check) = &mut report.check {
+                        check.unmade = unmade;
+                        mail.tell(&session.mailboxes, check);
+                        check.why_no_growth = why_no_growth;
+                    }
+                    self.tell_sums(session, recorder, (gauge, counted), counts.lost, report);
+                }
+            }
+            Some(end)
+        })
     }
 }
 
-/// Checks all blocks, and finds out who holds those of as many reachable `sites`.
-#[cfg(test)]
-pub fn check(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory, sites: usize) -> Checked {
-    look(blocks, layout, memory, sites).conclude(blocks, &mut |_| false)
+/// Text of the target, still in lines.
+fn printable_lines(text: &str) -> String {
+    text.lines().map(|line| printable(line) + "\n").collect()
 }

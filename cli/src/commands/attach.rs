@@ -1,22 +1,31 @@
 //! `heapattach -p PID`.
 
-use heapattach_injector::{preflight, target::Target};
+use heapattach_injector::{preflight, refusal::Refusal, trace::target::Target};
 
 use crate::{
-    args::{AttachArgs, LoaderArg},
-    compose::with_causes,
-    exit::Exit,
-    expense::Expense,
-    follower::Follower,
-    front::{self, Mode},
+    args::{AttachArgs, LoaderArg, json},
     output::{complain, print},
-    reading::summarize,
-    recording::{self, RecordingError, Store},
-    report::Report,
-    spawn::{self, Side},
-    text, tracer,
-    view::{Colour, Page},
+    own_cost::own_cost,
+    tracer,
 };
+use crate::{
+    client::{
+        claim::Claim,
+        follow::Follower,
+        front::{self, Mode, Talk},
+    },
+    exit_status::Exit,
+    fork::{self, Side},
+    watch::{
+        files::{self, Files},
+        hook_counts::with_causes,
+        stack_dump::StackList,
+    },
+};
+use heapattach_files::artifact::{self, Readers};
+use heapattach_recording::{RecordingError, Store};
+use heapattach_report::{Outcome, Report, TargetState};
+use heapattach_view::{Colour, Page, session};
 
 /// Attaches, counts, detaches, reports.
 pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
@@ -29,30 +38,39 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
         Ok(target) => target,
         Err(refusal) => return refuse(pid, args, &refusal),
     };
-    let store = match store(&target, args) {
-        Ok(store) => store,
+    front::hold_signals(Mode::Attach);
+    let files = match look_at_files(args).and_then(|()| open(&target, args)) {
+        Ok(files) => files,
         Err(error) => {
-            complain(&format!("{} (target: untouched)", with_causes(&error)));
+            complain(&format!("{error} (target: untouched)"));
             return Exit::Failed;
         }
     };
-    match spawn::fork_tracer() {
+    let claim = Claim::new().ok();
+    match fork::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            tracer::attach(line, target, args, store);
+            if let Some(claim) = claim {
+                target.permit.ask_first(claim.question(line.try_clone().ok()));
+            }
+            tracer::attach(line, target, args, files);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
+            let Files { store, stacks } = files;
             let follow = args.session.record.follow;
             let shared = store.as_ref().and_then(|store| store.share().ok());
             let follower = follow.map(|_| Follower::new(shared));
-            match front::follow(line, tracer, Mode::Attach, follower) {
+            match front::follow(line, tracer, Mode::Attach, Talk::Usual, follower, claim) {
+                Some(report) if report.is_untouched_by_wish() => {
+                    // Nothing was recorded.
+                    let path = store.as_ref().and_then(|store| store.path.as_ref());
+                    let _ = path.map(std::fs::remove_file);
+                    show(&Report { pid, ..report }, args, None)
+                }
                 Some(mut report) => {
-                    if report.summary.is_none() {
-                        summarize(&mut report, store.as_ref());
-                    }
-                    report.expense = report.expense.and(Expense::own());
-                    show(&report, args.session.json)
+                    report.expense = report.expense.and(own_cost());
+                    show(&report, args, stacks.as_ref())
                 }
                 None => abandoned(pid),
             }
@@ -64,14 +82,26 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
     }
 }
 
+/// Why a file that was named can never be written: better known before the target is stopped.
+fn look_at_files(args: &AttachArgs) -> Result<(), String> {
+    let named = [json::file(args.session.json.as_ref()), args.session.stacks.as_deref()];
+    named.into_iter().flatten().try_for_each(artifact::look_at)
+}
+
+fn open(target: &Target, args: &AttachArgs) -> Result<Files, String> {
+    let store = store(target, args).map_err(|error| with_causes(&error))?;
+    Files::new(store, args.session.stacks.as_deref())
+}
+
 /// Where to write the session to.
 fn store(target: &Target, args: &AttachArgs) -> Result<Option<Store>, RecordingError> {
     if let Some(path) = &args.session.record.output {
-        return Ok(Some(Store { path: Some(path.clone()), file: recording::create(path)? }));
+        let file = heapattach_recording::create_named(path, args.force)?;
+        return Ok(Some(Store { path: Some(path.clone()), file }));
     }
     if args.session.records_by_default() {
         let name = target.process.status().map(|status| status.name).unwrap_or_default();
-        match recording::create_for(&name, target.process.pid()) {
+        match heapattach_recording::create_for(&name, target.process.pid()) {
             Ok((path, file)) => return Ok(Some(Store { path: Some(path), file })),
             // Nobody has asked for it.
             Err(error) => complain(&format!("no recording: {}", with_causes(&error))),
@@ -81,37 +111,66 @@ fn store(target: &Target, args: &AttachArgs) -> Result<Option<Store>, RecordingE
 }
 
 /// Prints a report where it belongs and answers the exit status it asks for.
-fn show(report: &Report, json: bool) -> Exit {
+fn show(report: &Report, args: &AttachArgs, stacks: Option<&StackList>) -> Exit {
+    front::let_signals_end_us();
     if let Some(error) = &report.error {
         complain(&format!("{error} (target: {})", report.target));
     }
-    let exit = match report.status {
-        0 => Exit::Done,
-        3 => Exit::Refused,
-        4 => Exit::Unsupported,
-        5 => Exit::TargetDied,
-        7 => Exit::Left,
-        130 => Exit::Interrupted,
-        _ => Exit::Failed,
+    let exit = Exit::of(report.status);
+    let exit = match write_files(report, args, stacks) {
+        Err(error) => {
+            complain(&error);
+            if exit == Exit::Done { Exit::Failed } else { exit }
+        }
+        Ok(()) => exit,
     };
-    if json {
+    let is_told = match report.outcome {
+        Outcome::Refused | Outcome::Interrupted => report.target == TargetState::Altered,
+        Outcome::Detached
+        | Outcome::Exited
+        | Outcome::Execed
+        | Outcome::Failed
+        | Outcome::Aside
+        | Outcome::Skipped
+        | Outcome::Shared => true,
+    };
+    if json::is_instead(args.session.json.as_ref()) {
         print(&serde_json::to_string_pretty(report).unwrap_or_default(), exit)
-    } else if report.outcome != "refused" || report.target == "altered" {
+    } else if is_told {
         let page = Page::for_stream(Colour::Auto, &std::io::stdout());
-        print(text::report(report, page).trim_end(), exit)
+        print(session::report(report, page).trim_end(), exit)
     } else {
         exit
     }
 }
 
-fn refuse(pid: i32, args: &AttachArgs, refusal: &preflight::Refusal) -> Exit {
+/// The files that were named, but for the recording.
+fn write_files(
+    report: &Report,
+    args: &AttachArgs,
+    stacks: Option<&StackList>,
+) -> Result<(), String> {
+    files::deliver(stacks, args.session.stacks.as_deref())?;
+    let Some(path) = json::file(args.session.json.as_ref()) else { return Ok(()) };
+    let text = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
+    artifact::write(path, text, Readers::Owner)
+}
+
+fn refuse(pid: i32, args: &AttachArgs, refusal: &Refusal) -> Exit {
     let exit = if refusal.unsupported { Exit::Unsupported } else { Exit::Refused };
     complain(&format!("{refusal} (target: untouched)"));
-    if args.session.json {
-        let mut report = Report::new(pid, String::new());
-        report.outcome = "refused".to_owned();
-        report.error = Some(refusal.to_string());
-        report.status = exit.code();
+    let json = args.session.json.as_ref();
+    if json.is_none() {
+        return exit;
+    }
+    let mut report = Report::new(pid, String::new());
+    report.outcome = Outcome::Refused;
+    report.error = Some(refusal.to_string());
+    report.status = exit.code();
+    if let Err(error) = write_files(&report, args, None) {
+        complain(&error);
+    }
+    if json::is_instead(json) {
         return print(&serde_json::to_string_pretty(&report).unwrap_or_default(), exit);
     }
     exit

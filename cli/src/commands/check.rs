@@ -1,16 +1,21 @@
 //! `heapattach check`.
 
-use heapattach_injector::{own_checker, preflight};
+use heapattach_injector::{preflight, snapshot::sanitizer};
 
+use crate::check::snapshot_choice::{self, Load};
 use crate::{
     args::CheckArgs,
-    exit::Exit,
-    front::{self, Mode},
-    gate::Gate,
-    inspector,
     output::{complain, print},
-    pause::{self, Load},
-    spawn::{self, Side},
+};
+use crate::{
+    check_result::Gate,
+    check_tracer,
+    client::{
+        claim::Claim,
+        front::{self, Mode, Talk},
+    },
+    exit_status::Exit,
+    fork::{self, Side},
 };
 
 /// What programs include to tell of themselves.
@@ -32,6 +37,10 @@ pub fn check(args: &CheckArgs) -> Exit {
             return Exit::Usage;
         }
     };
+    if let Err(error) = gate.look_at_files() {
+        complain(&error);
+        return if args.pid.is_some() { Exit::Failed } else { Exit::RunFailed };
+    }
     match args.pid {
         Some(pid) => attach(pid, args, &gate),
         None => run(args, &gate),
@@ -46,7 +55,7 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
             return gate.refuse(pid, &format!("{refusal} (target: untouched)"), exit);
         }
     };
-    if let Some(name) = own_checker::of(&target) {
+    if let Some(name) = sanitizer::of(&target) {
         let why = format!(
             "process {pid} was built with {name}, whose own check does the work when it ends; need \
              one built without; nothing is done (target: untouched)"
@@ -54,17 +63,25 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
         return gate.refuse(pid, &why, Exit::Unsupported);
     }
     let load = Load::of(&target.process);
-    if let Err(refusal) = pause::choose(args.snapshot, &load, args.max_pause, true) {
+    if let Err(refusal) = snapshot_choice::choose(args.snapshot, &load, args.max_pause, true) {
         return gate.refuse(pid, &format!("{refusal} (target: untouched)"), Exit::Refused);
     }
-    match spawn::fork_tracer() {
+    let claim = Claim::new().ok();
+    match fork::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            inspector::attach(line, &target, args, &gate.rules);
+            if let Some(claim) = claim {
+                target.permit.ask_first(claim.question(line.try_clone().ok()));
+            }
+            check_tracer::attach(line, &target, args, &gate.rules);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
-            match front::follow(line, tracer, Mode::Attach, None) {
+            match front::follow(line, tracer, Mode::Attach, Talk::Usual, None, claim) {
+                Some(report) if report.is_untouched_by_wish() => {
+                    let why = "interrupted before the target was stopped (target: untouched)";
+                    gate.refuse(pid, why, Exit::Interrupted)
+                }
                 Some(report) => gate.conclude(report),
                 None => {
                     let why = format!(
@@ -83,18 +100,20 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
 }
 
 fn run(args: &CheckArgs, gate: &Gate<'_>) -> Exit {
-    match spawn::fork_tracer() {
+    match fork::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            inspector::run(line, args, &gate.rules);
+            check_tracer::run(line, args, &gate.rules);
             Exit::Done
         }
-        Ok(Side::Front(line, tracer)) => match front::follow(line, tracer, Mode::Run, None) {
-            Some(report) => gate.conclude(report),
-            None => {
-                let why = "the tracing process died; the program, if it was started, runs on";
-                gate.refuse(0, why, Exit::RunFailed)
+        Ok(Side::Front(line, tracer)) => {
+            match front::follow(line, tracer, Mode::Run, gate.talk(), None, None) {
+                Some(report) => gate.conclude(report),
+                None => {
+                    let why = "the tracing process died; the program, if it was started, runs on";
+                    gate.refuse(0, why, Exit::RunFailed)
+                }
             }
-        },
+        }
         Err(error) => {
             let why = format!("the tracing process could not be started: {error}");
             gate.refuse(0, &why, Exit::RunFailed)

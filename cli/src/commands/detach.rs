@@ -1,27 +1,34 @@
 //! `heapattach detach -p PID`: cleans up what a killed heapattach left.
 
 use heapattach_injector::{
-    home::Home,
-    preflight::{self, Refusal, busy},
-    proc::maps,
-    target::Target,
-    undo::undo,
+    home::{Home, stub_page::StubPage},
+    installation::shelter,
+    preflight::{self, Sessions},
+    refusal::Refusal,
+    session::undo::undo,
+    trace::{stopped::StopCost, target::Target},
 };
+use heapattach_process::{addr::RemoteAddr, proc::maps};
 
 use crate::{
     args::DetachArgs,
-    compose::with_causes,
-    exit::Exit,
-    front::{self, Mode},
-    message::Message,
     output::{complain, print},
-    report::{Report, StopReport},
-    spawn::{self, Side},
+    own_cost::own_cost,
 };
+use crate::{
+    client::{
+        front::{self, Mode, Talk},
+        message::Message,
+    },
+    exit_status::Exit,
+    fork::{self, Side},
+    watch::hook_counts::{add_window, with_causes},
+};
+use heapattach_report::{Outcome, Report, StopReport, TargetState};
 
 /// Gives everything back that is found in the process.
 pub fn detach(args: &DetachArgs) -> Exit {
-    let target = match open(args.pid) {
+    let target = match open(args) {
         Ok(target) => target,
         Err(refusal) => {
             complain(&format!("{refusal} (target: untouched)"));
@@ -29,11 +36,11 @@ pub fn detach(args: &DetachArgs) -> Exit {
         }
     };
     // In a process of its own, as attach does, so that killing this one cannot cut it short.
-    match spawn::fork_tracer() {
+    match fork::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            spawn::leave_session();
+            fork::leave_session();
             let report = clean(&target);
-            heapattach_injector::fault::summary();
+            heapattach_process::fault::summary();
             let message = Message::Finished(Box::new(report));
             let mut text = serde_json::to_vec(&message).unwrap_or_default();
             text.push(b'\n');
@@ -42,7 +49,7 @@ pub fn detach(args: &DetachArgs) -> Exit {
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
-            match front::follow(line, tracer, Mode::Attach, None) {
+            match front::follow(line, tracer, Mode::Attach, Talk::Usual, None, None) {
                 Some(report) => conclude(&report, args),
                 None => {
                     complain("the tracing process died; try again");
@@ -57,42 +64,39 @@ pub fn detach(args: &DetachArgs) -> Exit {
     }
 }
 
-fn open(pid: i32) -> Result<Target, Refusal> {
-    let target = preflight::open(pid, true)?;
-    match homes(&target).iter().find_map(|home| busy(pid, home)) {
-        Some(refusal) => Err(refusal),
-        None => Ok(target),
-    }
+fn open(args: &DetachArgs) -> Result<Target, Refusal> {
+    let sessions = if args.force { Sessions::None } else { Sessions::All };
+    preflight::open_with(args.pid, true, sessions)
 }
 
 fn homes(target: &Target) -> Vec<Home> {
     let text = target.process.read("maps").unwrap_or_default();
     let maps = maps::parse(&text).unwrap_or_default();
-    let found = Home::find(&target.memory, &maps).into_iter();
-    found.filter_map(|at| Home::open(&target.memory, at).ok()).collect()
+    Home::all(&target.memory, &maps)
+}
+
+/// The page that sessions which hooked by slots have left on purpose.
+fn stub_page(target: &Target) -> Option<RemoteAddr> {
+    let text = target.process.read("maps").unwrap_or_default();
+    let maps = maps::parse(&text).unwrap_or_default();
+    StubPage::find(&target.memory, &maps).into_iter().next()
 }
 
 fn clean(target: &Target) -> Report {
     let mut report = Report::new(target.process.pid(), target.process.command());
-    report.outcome = "detached".to_owned();
+    report.outcome = Outcome::Detached;
     let homes = homes(target);
-    if homes.is_empty() {
-        report.why = Some("there was nothing to clean up".to_owned());
-    }
+    let is_without = homes.is_empty();
     for home in homes {
-        report.target = "restored".to_owned();
+        report.target = TargetState::Restored;
         match undo(target, &home) {
             Ok(undone) => {
-                report.window_us += undone.exposed.as_secs_f64() * 1e6;
+                add_window(&mut report, undone.exposed);
                 report.stub_page = undone.stub_page.map(|at| at.to_string());
-                report.stops.extend(undone.stops.iter().map(|cost| StopReport {
-                    why: "detach".to_owned(),
-                    threads: cost.threads,
-                    stopped_us: cost.stopped.as_secs_f64() * 1e6,
-                }));
+                report.stops.extend(undone.stops.iter().map(stop_report));
             }
             Err(left) => {
-                report.target = "altered".to_owned();
+                report.target = TargetState::Altered;
                 report.error = Some(with_causes(&left.error));
                 report.left = left.what;
                 report.status = Exit::Left.code();
@@ -100,7 +104,39 @@ fn clean(target: &Target) -> Report {
             }
         }
     }
+    if report.status == 0 {
+        give_back_frames(target, &mut report);
+    }
+    if is_without && report.target != TargetState::Restored {
+        let page = stub_page(target);
+        report.why = Some(match page {
+            None => "there was nothing to clean up".to_owned(),
+            Some(at) => format!(
+                "there was nothing to clean up, but for one page of jumps at {at} that stays, since \
+                 it may still be in use"
+            ),
+        });
+        report.stub_page = page.map(|at| at.to_string());
+    }
+    report.expense = own_cost();
     report
+}
+
+/// What was written behind the program's code, where a heapattach was killed just then.
+fn give_back_frames(target: &Target, report: &mut Report) {
+    let Ok((given, cost)) = shelter::give_back(target) else { return };
+    report.stops.extend(cost.iter().map(stop_report));
+    if given > 0 {
+        report.target = TargetState::Restored;
+    }
+}
+
+fn stop_report(cost: &StopCost) -> StopReport {
+    StopReport {
+        why: "detach".to_owned(),
+        threads: cost.threads,
+        stopped_us: cost.stopped.as_secs_f64() * 1e6,
+    }
 }
 
 fn conclude(report: &Report, args: &DetachArgs) -> Exit {
@@ -111,6 +147,12 @@ fn conclude(report: &Report, args: &DetachArgs) -> Exit {
         serde_json::to_string_pretty(report).unwrap_or_default()
     } else if let Some(why) = &report.why {
         why.clone()
+    } else if let (0, Some(at)) = (report.status, &report.stub_page) {
+        format!(
+            "process {} is as it was before heapattach, but for one page of jumps at {at} that \
+             stays, since it may still be in use",
+            report.pid
+        )
     } else if report.status == 0 {
         format!("process {} is as it was before heapattach", report.pid)
     } else {

@@ -2,23 +2,25 @@
 
 use std::time::Duration;
 
-use clap::ValueEnum;
+use heapattach_verdict::subject::Subject;
 
 use crate::{
-    exit::Exit,
-    ledger::Ledger,
-    look::{DiffArgs, LookArgs},
+    args::{DiffArgs, LookArgs},
     output::complain,
-    reading::{moment, read, refuse, window, write_file, write_text},
-    recording::RecordingError,
-    view::{Form, Page, Subject},
 };
+use crate::{
+    exit_status::Exit,
+    open_recording::{moment, read, refuse, window, write_file, write_text},
+};
+use heapattach_ledger::Ledger;
+use heapattach_recording::RecordingError;
+use heapattach_view::{Form, Page};
 
 /// Shows what became different.
 pub fn diff(args: &DiffArgs) -> Exit {
     let look = &args.look;
     if let Some(format) = look.format.filter(|format| !format.can_compare()) {
-        let name = format.to_possible_value().map_or(String::new(), |v| v.get_name().to_owned());
+        let name = format.name();
         complain(&format!("{name} cannot show two recordings; use html, pprof or collapsed"));
         return Exit::Usage;
     }

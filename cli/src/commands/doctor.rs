@@ -2,24 +2,27 @@
 
 use std::fmt::Write;
 
+use heapattach_entry::user_hooks::UserHooks;
 use heapattach_injector::{
-    asked::Asked,
-    attach::Options,
-    forecast::{Forecast, forecast},
-    plan::{PlannedHook, Way},
-    preflight,
-    target::{Target, may_suspend_seccomp},
+    hook::plan::{PlannedHook, Way},
+    options::Options,
+    preflight::{self, foreseen},
+    session::forecast::{Forecast, forecast},
+    trace::target::{Target, may_suspend_seccomp},
 };
 use serde::Serialize;
 
 use crate::{
     args::DoctorArgs,
-    compose::{module_name, with_causes},
-    exit::Exit,
     output::{complain, print},
-    payload, quantity,
-    symbols::demangle,
+    payload,
 };
+use crate::{
+    exit_status::Exit,
+    watch::hook_counts::{module_name, with_causes},
+};
+use heapattach_symbols::demangle;
+use heapattach_text::quantity;
 
 #[derive(Serialize)]
 struct Machine {
@@ -39,6 +42,8 @@ struct Diagnosis {
     functions: Vec<Row>,
     blind: Vec<String>,
     threads: usize,
+    /// How long a stop is foreseen to take: what `--max-stop` is held against.
+    stop_ms: f64,
     modules: usize,
     reserved: u64,
     look_ms: f64,
@@ -71,6 +76,7 @@ pub fn doctor(args: &DoctorArgs) -> Exit {
         functions: Vec::new(),
         blind: Vec::new(),
         threads: 0,
+        stop_ms: 0.0,
         modules: 0,
         reserved: 0,
         look_ms: 0.0,
@@ -98,7 +104,7 @@ pub fn doctor(args: &DoctorArgs) -> Exit {
 
 fn examine(target: &Target, args: &DoctorArgs, diagnosis: &mut Diagnosis) -> Exit {
     let options = Options {
-        asked: Asked::new(args.hook.clone(), demangle::demangle),
+        asked: UserHooks::new(args.hook.clone(), demangle::demangle),
         ..Options::sampling(args.hooks.into())
     };
     match forecast(target, payload::image(), &options) {
@@ -118,6 +124,7 @@ fn fill(target: &Target, forecast: &Forecast, diagnosis: &mut Diagnosis) {
     let own = forecast.hooks.iter().filter(|hook| !matches!(hook.way, Way::Within { .. }));
     diagnosis.functions = own.map(|hook| row(target, forecast, hook)).collect();
     diagnosis.threads = forecast.threads;
+    diagnosis.stop_ms = foreseen::stop(target).as_secs_f64() * 1e3;
     diagnosis.modules = forecast.modules;
     diagnosis.reserved = forecast.reserved;
     diagnosis.look_ms = forecast.took.as_secs_f64() * 1e3;
@@ -201,8 +208,9 @@ fn write_text(out: &mut String, diagnosis: &Diagnosis) -> std::fmt::Result {
     }
     writeln!(
         out,
-        "  {} threads would be stopped for some milliseconds, twice; {} modules, looked at in {:.0} ms",
-        diagnosis.threads, diagnosis.modules, diagnosis.look_ms
+        "  {} threads would be stopped twice, for about {:.1} ms each time (--max-stop is held \
+         against that); {} modules, looked at in {:.0} ms",
+        diagnosis.threads, diagnosis.stop_ms, diagnosis.modules, diagnosis.look_ms
     )?;
     writeln!(
         out,

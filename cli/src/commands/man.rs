@@ -5,11 +5,12 @@ use std::{fs, io, path::Path};
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
+use crate::exit_status::Exit;
 use crate::{
     args::{Cli, ManArgs},
-    exit::Exit,
     output::{complain, print},
 };
+use heapattach_files::artifact::{self, Readers};
 
 /// Prints the page, or writes those of all commands.
 pub fn man(args: &ManArgs) -> Exit {
@@ -32,9 +33,13 @@ fn write(folder: &Path) -> io::Result<()> {
     let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
     for own in shown.cloned() {
         let name = format!("heapattach-{}.1", own.get_name());
-        fs::write(folder.join(name), page(own))?;
+        put(&folder.join(name), &page(own))?;
     }
-    fs::write(folder.join("heapattach.1"), page(Cli::command()))
+    put(&folder.join("heapattach.1"), &page(Cli::command()))
+}
+
+fn put(path: &Path, page: &str) -> io::Result<()> {
+    artifact::write(path, page, Readers::Usual).map_err(io::Error::other)
 }
 
 /// One page; its examples stand before the options, where the eye falls.

@@ -1,12 +1,16 @@
 //! `heapattach report FILE`.
 
+use heapattach_verdict::subject::Subject;
+
 use crate::{
-    exit::Exit,
-    look::{FileFormat, ReportArgs},
+    args::{FileFormat, ReportArgs},
     output::complain,
-    reading::{read, refuse, window, write_file, write_text},
-    view::{Form, Page, Subject, View, write_next},
 };
+use crate::{
+    exit_status::Exit,
+    open_recording::{read, refuse, window, write_file, write_text},
+};
+use heapattach_view::{Form, Page, View, write_next};
 
 /// Shows a recording, or writes it in another format.
 pub fn report(args: &ReportArgs) -> Exit {

@@ -1,47 +1,54 @@
 //! `heapattach run -- COMMAND`.
 
-use std::{fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt};
+use std::{io::Write, path::Path};
 
 use crate::{
-    args::RunArgs,
-    compose::with_causes,
-    exit::Exit,
-    expense::Expense,
-    follower::Follower,
-    front::{self, Mode},
+    args::{RunArgs, json},
     output::complain,
-    reading::summarize,
-    recording::{self, RecordingError, Store},
-    report::Report,
-    spawn::{self, Side},
-    text, tracer,
-    view::{Colour, Page},
+    own_cost::own_cost,
+    tracer,
 };
+use crate::{
+    client::{
+        follow::Follower,
+        front::{self, Mode, Talk},
+    },
+    exit_status::Exit,
+    fork::{self, Side},
+    watch::{
+        files::{self, Files},
+        hook_counts::with_causes,
+        stack_dump::StackList,
+    },
+};
+use heapattach_files::artifact::{self, Readers};
+use heapattach_recording::{RecordingError, Store};
+use heapattach_report::Report;
+use heapattach_view::{Colour, Page, session};
 
 /// Starts the program, counts, and ends as it ends.
 pub fn run(args: &RunArgs) -> Exit {
-    let store = match store(args) {
-        Ok(store) => store,
+    let args = &RunArgs { session: args.session.clone().of_own_program(), ..args.clone() };
+    let files = match look_at_files(args).and_then(|()| open(args)) {
+        Ok(files) => files,
         Err(error) => {
-            complain(&with_causes(&error));
+            complain(&error);
             return Exit::RunFailed;
         }
     };
-    match spawn::fork_tracer() {
+    match fork::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            tracer::run(line, args, store);
+            tracer::run(line, args, files);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
+            let Files { store, stacks } = files;
             let shared = store.as_ref().and_then(|store| store.share().ok());
             let follower = args.session.record.follow.map(|_| Follower::new(shared));
-            match front::follow(line, tracer, Mode::Run, follower) {
+            match front::follow(line, tracer, Mode::Run, talk(args), follower, None) {
                 Some(mut report) => {
-                    if report.summary.is_none() {
-                        summarize(&mut report, store.as_ref());
-                    }
-                    report.expense = report.expense.and(Expense::own());
-                    conclude(&report, args)
+                    report.expense = report.expense.and(own_cost());
+                    conclude(report, args, stacks.as_ref())
                 }
                 None => {
                     complain("the tracing process died; the program, if it was started, runs on");
@@ -56,41 +63,81 @@ pub fn run(args: &RunArgs) -> Exit {
     }
 }
 
+/// Why a file that was named can never be written: better known before the program has run.
+fn look_at_files(args: &RunArgs) -> Result<(), String> {
+    let named = [args.report.as_deref(), json::file(args.session.json.as_ref())];
+    let named = named.into_iter().chain([args.session.stacks.as_deref()]);
+    named.flatten().try_for_each(artifact::look_at)
+}
+
+fn open(args: &RunArgs) -> Result<Files, String> {
+    let store = store(args).map_err(|error| with_causes(&error))?;
+    Files::new(store, args.session.stacks.as_deref())
+}
+
 /// Where to write the session to, as far as that is known before there is a process.
 fn store(args: &RunArgs) -> Result<Option<Store>, RecordingError> {
     match &args.session.record.output {
-        Some(path) => Ok(Some(Store { path: Some(path.clone()), file: recording::create(path)? })),
+        Some(path) => {
+            let file = heapattach_recording::create_named(path, args.force)?;
+            Ok(Some(Store { path: Some(path.clone()), file }))
+        }
         None => Ok(Store::anonymous().ok()),
     }
 }
 
-fn conclude(report: &Report, args: &RunArgs) -> Exit {
-    if let Some(error) = &report.error {
-        complain(error);
+/// Where JSON goes to standard error nothing else does.
+fn talk(args: &RunArgs) -> Talk {
+    let is_json = json::is_instead(args.session.json.as_ref()) && args.report.is_none();
+    if is_json { Talk::None } else { Talk::Usual }
+}
+
+fn conclude(mut report: Report, args: &RunArgs, stacks: Option<&StackList>) -> Exit {
+    front::let_signals_end_us();
+    let mut failures = Vec::new();
+    failures.extend(files::deliver(stacks, args.session.stacks.as_deref()).err());
+    failures.extend(write(&report, args).err());
+    if talk(args) != Talk::None {
+        complain_of_unwatched(&report);
     }
-    let text = if args.session.json {
-        serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
-    } else {
-        let page = match &args.report {
-            Some(_) => Page::new(None, false),
-            None => Page::for_stream(Colour::Auto, &std::io::stderr()),
-        };
-        text::report(report, page)
-    };
-    match &args.report {
-        Some(path) => {
-            // A report may name paths and arguments: it is for its owner.
-            let mut options = OpenOptions::new();
-            let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
-            if let Err(error) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
-                complain(&format!("the report cannot be written to {}: {error}", path.display()));
-            }
-        }
-        // Standard output is the program's.
-        None if report.error.is_none() => {
-            let _ = std::io::stderr().write_all(text.as_bytes());
-        }
-        None => {}
+    failures.iter().for_each(|failure| complain(failure));
+    if !failures.is_empty() && report.status == 0 {
+        report.status = Exit::RunFailed.code();
     }
     Exit::Program(report.status)
+}
+
+fn complain_of_unwatched(report: &Report) {
+    for other in report.not_watched() {
+        let error = other.error.as_deref().unwrap_or_default();
+        if std::ptr::eq(other, report) {
+            complain(error);
+        } else {
+            let (pid, command) = (other.pid, &other.command);
+            complain(&format!("process {pid} ({command}) was not watched: {error}"));
+        }
+    }
+}
+
+/// Writes every form that was asked for.
+fn write(report: &Report, args: &RunArgs) -> Result<(), String> {
+    let as_json = || serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
+    // A report may name paths and arguments: it is for its owner.
+    let put = |path: &Path, text: String| artifact::write(path, text, Readers::Owner);
+    if let Some(path) = json::file(args.session.json.as_ref()) {
+        put(path, as_json())?;
+    }
+    let is_json = json::is_instead(args.session.json.as_ref());
+    let has_something = report.error.is_none() || !report.functions.is_empty();
+    let text = |page| if is_json { as_json() } else { session::report(report, page) };
+    match &args.report {
+        Some(path) => put(path, text(Page::new(None, false))),
+        // Standard output is the program's.
+        None if has_something || is_json => {
+            let page = Page::for_stream(Colour::Auto, &std::io::stderr());
+            let _ = std::io::stderr().write_all(text(page).as_bytes());
+            Ok(())
+        }
+        None => Ok(()),
+    }
 }

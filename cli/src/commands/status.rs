@@ -1,9 +1,10 @@
 //! `heapattach status`: sessions, and what killed ones left.
 
-use heapattach_injector::leftovers::{Found, look_everywhere};
+use heapattach_injector::session::leftovers::{Found, look_everywhere};
 use serde::Serialize;
 
-use crate::{args::StatusArgs, exit::Exit, output::print};
+use crate::exit_status::Exit;
+use crate::{args::StatusArgs, output::print};
 
 #[derive(Serialize)]
 struct Row {

@@ -5,10 +5,14 @@
 #![cfg(target_env = "gnu")]
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use heapattach_abi::{
-    flow::{chunk_of, class},
+    flow::{self, chunk_of, class},
+    form::Form,
     kind::HookKind,
     region, row,
 };
@@ -23,7 +27,7 @@ use crate::{
 const SIZES: [u64; 9] = [0, 1, 24, 25, 1000, 1016, 5000, 100_000, 50_000_000];
 /// Instructions of a call that is counted by size, in a small class.
 const MOST: [(HookKind, usize); 3] =
-    [(HookKind::Malloc, 47), (HookKind::Free, 33), (HookKind::Calloc, 53)];
+    [(HookKind::Malloc, 49), (HookKind::Free, 35), (HookKind::Calloc, 55)];
 
 /// The hooks lead to the allocator of this very process.
 fn placed(interval: u64) -> Placed {
@@ -148,4 +152,124 @@ fn counting_by_size_takes_few_instructions() {
         println!("{kind:?}: {counts:?} instructions");
         assert!((20..=most).contains(&counts[2]), "{kind:?} takes {counts:?}");
     }
+}
+
+/// The room in a block, as the allocator tells it.
+fn room(block: u64) -> u64 {
+    let block = std::ptr::with_exposed_provenance_mut(index(block));
+    // SAFETY: a block of this process that is not given back yet.
+    unsafe { libc::malloc_usable_size(block) as u64 }
+}
+
+/// The hooks lead to the allocator of this process, which is asked for sizes.
+fn placed_asking(interval: u64, sizer: Call, owner: Option<Call>) -> Placed {
+    let placed = placed(interval);
+    let malloc = libc::malloc as *const () as usize as u64;
+    let realloc = libc::realloc as *const () as usize as u64;
+    placed.lead_hook(HookKind::New.first_hook(), malloc);
+    placed.lead_hook(HookKind::Chosen.first_hook(), realloc);
+    let form = Form { block: 1, size: 2, times: 0 };
+    for kind in HookKind::ALL
+        .into_iter()
+        .filter(|kind| !matches!(kind, HookKind::Map | HookKind::Unmap | HookKind::Remap))
+    {
+        let hook = kind.first_hook();
+        match kind {
+            HookKind::New => placed.set_second(hook, malloc),
+            HookKind::Chosen => placed.set_second(hook, form.pack()),
+            _ => placed.set_second(hook, 0),
+        }
+        placed.set_sizer(
+            hook,
+            sizer as usize as u64,
+            owner.map_or(0, |owner| owner as usize as u64),
+        );
+    }
+    placed
+}
+
+extern "C" fn tell(block: u64, _: u64, _: u64, _: u64) -> u64 {
+    room(block)
+}
+
+extern "C" fn owned(_: u64, _: u64, _: u64, _: u64) -> u64 {
+    1
+}
+
+extern "C" fn foreign(_: u64, _: u64, _: u64, _: u64) -> u64 {
+    2
+}
+
+#[test]
+fn an_allocator_is_asked_for_the_size_of_its_blocks() {
+    for (interval, owner) in [(NEVER, None), (4096, Some(owned as Call)), (1, None)] {
+        let placed = placed_asking(interval, tell, owner);
+        let (mut came, mut went) = (Vec::new(), Vec::new());
+        for size in SIZES {
+            for (kind, args) in [
+                (HookKind::Malloc, [size, 0, 0, 0]),
+                (HookKind::Calloc, [size, 2, 0, 0]),
+                (HookKind::Memalign, [64, size, 0, 0]),
+                (HookKind::New, [size, 0, 0, 0]),
+                (HookKind::Chosen, [0, size + 1, 0, 0]),
+            ] {
+                placed.drain();
+                let block = in_turn(&placed, kind, args);
+                came.push(class(room(block)));
+                went.push(class(room(block)));
+                let by = if size % 2 == 0 { HookKind::Realloc } else { HookKind::Chosen };
+                let grown = in_turn(&placed, by, [block, 3 * size + 64, 0, 0]);
+                came.push(class(room(grown)));
+                went.push(class(room(grown)));
+                in_turn(&placed, HookKind::Free, [grown, 0, 0, 0]);
+            }
+        }
+        in_turn(&placed, HookKind::Free, [0; 4]);
+        assert_eq!(in_turn(&placed, HookKind::Malloc, [u64::MAX, 0, 0, 0]), 0);
+        let block = in_turn(&placed, HookKind::Malloc, [100, 0, 0, 0]);
+        assert_eq!(in_turn(&placed, HookKind::Realloc, [block, u64::MAX / 2, 0, 0]), 0);
+        came.push(class(room(block)));
+        assert_eq!(placed.flows(), expected(&came, &went), "one in {interval} bytes");
+        assert_eq!(placed.total(row::BUSY), 0);
+        let word = placed.word(region::SIZES_AT + class(chunk_of(100)) * 8);
+        assert_eq!(flow::sizes(word), Some((room(block), room(block))));
+        in_turn(&placed, HookKind::Free, [block, 0, 0, 0]);
+    }
+}
+
+#[test]
+fn blocks_that_are_not_the_allocators_are_not_asked_about() {
+    let placed = placed_asking(NEVER, tell, Some(foreign));
+    // Address 1 has no room that could be told.
+    for (kind, args) in [(HookKind::Free, [1, 0, 0, 0]), (HookKind::Realloc, [1, 16, 0, 0])] {
+        placed.lead_hook(kind.first_hook(), zero as *const () as usize as u64);
+        placed.set_second(kind.first_hook(), 0);
+        in_turn(&placed, kind, args);
+    }
+    assert!(placed.flows().is_empty(), "{:?}", placed.flows());
+}
+
+static AGAIN: AtomicU64 = AtomicU64::new(0);
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+/// An allocator that asks itself for memory before it answers.
+extern "C" fn young(block: u64, _: u64, _: u64, _: u64) -> u64 {
+    ASKED.fetch_add(1, Relaxed);
+    let hook = std::ptr::with_exposed_provenance::<()>(index(AGAIN.load(Relaxed)));
+    // SAFETY: the hook of malloc of a payload that lives as long as the test.
+    let hook: Call = unsafe { std::mem::transmute::<*const (), Call>(hook) };
+    let own = hook(8, 0, 0, 0);
+    // SAFETY: it was handed out just now.
+    unsafe { libc::free(std::ptr::with_exposed_provenance_mut(index(own))) };
+    room(block)
+}
+
+#[test]
+fn an_allocator_that_asks_for_memory_to_answer_is_not_asked_about_that() {
+    let placed = placed_asking(NEVER, young, None);
+    AGAIN.store(placed.hook_address(HookKind::Malloc.first_hook()), Relaxed);
+    let block = in_turn(&placed, HookKind::Malloc, [100, 0, 0, 0]);
+    assert_eq!(placed.flows(), expected(&[class(room(block))], &[]));
+    assert_eq!(ASKED.load(Relaxed), 1);
+    in_turn(&placed, HookKind::Free, [block, 0, 0, 0]);
 }

@@ -2,6 +2,7 @@
 #![cfg(target_arch = "x86_64")]
 
 mod audit;
+mod cfi;
 mod chosen;
 mod counting;
 mod flow;

@@ -16,7 +16,7 @@ use heapattach_abi::{
     row::{self, Count, ROW_BYTES, ROWS},
     samples, stacks,
 };
-use heapattach_injector::payload_image::PayloadImage;
+use heapattach_injector::home::payload_image::PayloadImage;
 
 use crate::{
     mapped::Mapped,
@@ -117,6 +117,12 @@ impl Placed {
     /// Says what a hook needs besides.
     pub fn set_second(&self, hook: usize, second: u64) {
         self.text.set(self.image.second_cell(hook).unwrap(), second);
+    }
+
+    /// Says what tells how large a block of a hook's is, and whether it is its allocator's.
+    pub fn set_sizer(&self, hook: usize, sizer: u64, owner: u64) {
+        let cells = self.image.size_cells(hook).expect("it counts by size");
+        cells.into_iter().zip([sizer, owner]).for_each(|(cell, to)| self.text.set(cell, to));
     }
 
     /// Switches the hooks on.

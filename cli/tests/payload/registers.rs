@@ -112,6 +112,21 @@ extern "C" fn witness() {
     )
 }
 
+/// Changes every register that a function may, and answers 1.
+#[unsafe(naked)]
+extern "C" fn disturb() -> u64 {
+    naked_asm!(
+        "mov eax, 1",
+        "lea rcx, [rip]; mov rdx, rcx; mov rsi, rcx; mov rdi, rcx; mov r8, rcx; mov r9, rcx",
+        "mov r10, rcx; mov r11, rcx",
+        "movq xmm0, rcx; movq xmm1, rcx; movq xmm2, rcx; movq xmm3, rcx; movq xmm4, rcx",
+        "movq xmm5, rcx; movq xmm6, rcx; movq xmm7, rcx; movq xmm8, rcx; movq xmm9, rcx",
+        "movq xmm10, rcx; movq xmm11, rcx; movq xmm12, rcx; movq xmm13, rcx; movq xmm14, rcx",
+        "movq xmm15, rcx",
+        "ret",
+    )
+}
+
 /// The way a call takes through the payload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
@@ -286,6 +301,19 @@ fn original_and_caller_find_every_register_as_it_was() {
         sizes.disable();
         sweep(&sizes, u64::MAX, noise, || (), |_| None);
     }
+
+    // And asks for sizes.
+    let asking = lead(Placed::of_flow(NEVER, 4));
+    let disturb: extern "C" fn() -> u64 = disturb;
+    for hook in 0..MAX_HOOKS {
+        let kind = HookKind::of_hook(hook).unwrap();
+        if !maps(kind) {
+            let own = disturb as usize as u64;
+            asking.set_sizer(hook, own, if hook % 2 == 0 { own } else { 0 });
+        }
+    }
+    sweep(&asking, SMALL, noise, || (), |_| None);
+    assert!(!asking.flows().is_empty());
 
     // Samples by the countdown.
     let sampling = placed(SMALL);

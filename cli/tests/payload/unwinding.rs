@@ -11,12 +11,12 @@ use std::{
 };
 
 use heapattach_abi::{kind::HookKind, memo, region, stacks::End, unwind};
-use heapattach_injector::{
+use heapattach_injector::unwind::Tables;
+use heapattach_process::{
     addr::RemoteAddr,
     memory::Memory,
     proc::{Process, maps},
     shared::Shared,
-    unwind::Tables,
 };
 
 use crate::placed::Placed;

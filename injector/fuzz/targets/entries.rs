@@ -1,10 +1,8 @@
 //! Any bytes as an ELF file whose functions are to be patched; every plan is used.
 #![no_main]
 
-use heapattach_injector::{
-    addr::{Bias, ImageAddr, RemoteAddr},
-    entry::{Family, Hooked, Role, analyse},
-};
+use heapattach_process::addr::{Bias, ImageAddr, RemoteAddr};
+use heapattach_entry::{Family, Hooked, Role, analyse};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: ([u64; 4], &[u8])| {

@@ -1,15 +1,8 @@
 //! Any text as a file of `/proc`.
 #![no_main]
 
-use heapattach_injector::{
-    addr::RemoteAddr,
-    gap,
-    proc::{
-        auxv::Auxv,
-        maps,
-        status::{Status, stat_field},
-    },
-};
+use heapattach_process::{addr::RemoteAddr, proc::{auxv::Auxv, maps, status::{Status, stat_field}}};
+use heapattach_injector::gap;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,10 +1,8 @@
 //! Unwind information made by somebody who wishes us ill.
 #![no_main]
 
-use heapattach_injector::{
-    addr::{Bias, RemoteAddr},
-    unwind::{Compiled, Image, compile_bytes, compile_debug_frame},
-};
+use heapattach_process::{addr::{Bias, RemoteAddr}, image::Image};
+use heapattach_injector::unwind::{Compiled, compile_bytes, compile_debug_frame};
 use libfuzzer_sys::fuzz_target;
 
 fn check(compiled: &Compiled, bytes: &[u8]) {
@@ -20,6 +18,9 @@ fuzz_target!(|bytes: &[u8]| {
         code: at(0x1000)..at(0x8000_0000),
         mapped: None,
         identity: 0,
+        build: None,
+        path: String::new(),
+        entry: None,
     };
     check(&compile_bytes(bytes, at(0x2000), &image), bytes);
     check(&compile_debug_frame(bytes, &image), bytes);

@@ -4,14 +4,17 @@
 //! The one unsafe operation reads the time-stamp counter, which touches no memory.
 #![allow(unsafe_code)]
 
+mod aside;
 mod errand;
 
 use std::arch::x86_64::__cpuid_count;
 
 use nix::errno::Errno;
 
-use crate::{addr::RemoteAddr, ptrace::SignalMask};
+use super::SignalMask;
+use heapattach_process::addr::RemoteAddr;
 
+pub use aside::{LEAVE_AND_RETURN, WAY_BACK, aside};
 pub use errand::{PARKED, Parked, errand_code, gate, vector_room};
 
 /// The general registers of a stopped thread.
@@ -19,6 +22,10 @@ pub type Registers = libc::user_regs_struct;
 
 /// `ELFCLASS64` files of this machine are what we can work on.
 pub const ELF_MACHINE: u16 = goblin::elf::header::EM_X86_64;
+
+/// Where the memory of programs ends: one page below 47 bits. With page tables of five levels there
+/// is more, but only for programs that ask for it by address.
+pub const USER_SPACE_END: u64 = 0x7fff_ffff_f000;
 
 /// Relocations that leave the address of a function in a word.
 pub const RELOCATION_JUMP_SLOT: u32 = goblin::elf::reloc::R_X86_64_JUMP_SLOT;
@@ -117,6 +124,11 @@ pub fn kept(registers: &Registers) -> [u64; 6] {
     let r = registers;
     [r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15]
 }
+
+/// What DWARF calls the registers of [`kept`],
+pub const DWARF_KEPT: [u16; 6] = [3, 6, 12, 13, 14, 15];
+/// and the stack pointer.
+pub const DWARF_STACK_POINTER: u16 = 7;
 
 /// Where its thread-local variables end and the C library's record of it begins: what it has told the
 /// kernel to find its own data by; 0 before it has.
@@ -287,6 +299,12 @@ pub fn rescue_frame(
     }
     frame
 }
+
+/// Where a frame has words that the kernel neither reads nor writes back.
+pub const FRAME_FREE: usize = 232;
+
+/// What a rescue frame without vector state takes, aligned, with the word in front of the next one.
+pub const PLAIN_FRAME: u64 = 320;
 
 /// The most a rescue frame takes.
 pub const RESCUE_FRAME_LIMIT: u64 = 16 << 10;

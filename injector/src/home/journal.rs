@@ -1,7 +1,7 @@
 //! The journal of a home: every change, noted before it is made.
 
 use super::{CHANGE_BYTES, Home, HomeError, MODULE_BYTES};
-use crate::{addr::RemoteAddr, linker::u64_at, memory::Memory};
+use heapattach_process::{addr::RemoteAddr, little_endian::u64_at, memory::Memory};
 
 /// A module that words were changed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

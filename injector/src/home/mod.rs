@@ -14,14 +14,21 @@
 //! ...      rows, samples, stacks, rings                                      shared with us
 //! ```
 
+pub mod free_range;
+pub mod payload_image;
+pub mod session_lock;
+pub mod stub_page;
+pub mod vdso;
+
 use std::ops::Range;
 
-use heapattach_abi::{control::CONTROL_BYTES, index::PRIVATE_BYTES};
+use heapattach_abi::{control::CONTROL_BYTES, index::PRIVATE_BYTES, row};
 use nix::errno::Errno;
 
-use crate::{
-    addr::RemoteAddr, arch, entry::TRAMPOLINE_MAX, linker::u64_at, memory::Memory,
-    proc::maps::Mapping,
+use crate::arch;
+use heapattach_entry::TRAMPOLINE_MAX;
+use heapattach_process::{
+    addr::RemoteAddr, little_endian::u64_at, memory::Memory, proc::maps::Mapping,
 };
 
 mod journal;
@@ -30,13 +37,17 @@ pub use journal::{Change, ChangeKind, ModuleRecord};
 
 /// The first bytes of a home.
 pub const MAGIC: [u8; 16] = *b"HEAPATTACHHOME01";
-/// Raised whenever the layout changes: an older heapattach must not undo what it misreads.
-const VERSION: u64 = 2;
+/// Raised whenever the layout, or what tells that a session lives, changes: another heapattach must
+/// not undo what it misreads.
+const VERSION: u64 = 5;
+/// The undo reads in the rows whether a thread is in our code.
+const _: () = assert!(row::ROW_BYTES == 1920, "rows of another size are another version");
 
 /// The page of the target; all offsets below are multiples of it.
 pub const PAGE: u64 = 4096;
 
 const GADGET: u64 = 0x200;
+const WAY_BACK: u64 = 0x220;
 const CLONE_GADGET: u64 = 0x240;
 const NAME: u64 = 0x300;
 /// What the shared memory is called in the target's map.
@@ -51,6 +62,19 @@ const CHANGE_BYTES: u64 = 40;
 
 /// A home is never larger; the header of a hostile target may say otherwise.
 const SIZE_LIMIT: u64 = 1 << 30;
+
+/// A journal never has room for more modules, nor for more changes: each is looked at while the target
+/// stands still, and a hostile target may have written as many as it likes.
+pub const MOST_MODULES: u64 = 1 << 16;
+/// Nor for more changes than so many.
+pub const MOST_CHANGES: u64 = 1 << 18;
+
+/// More homes were never left in one process: each is undone in stops of its own.
+pub const MOST_HOMES: usize = 8;
+
+/// Pages that are looked at for marks in one process, at most; and so many are told of.
+const PAGES_LIMIT: u64 = 1 << 18;
+const MARKS_LIMIT: usize = 1 << 10;
 
 /// What the header says, word by word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,13 +93,13 @@ pub struct Header {
     pub descriptor: u64,
     /// Length of the payload.
     pub body_length: u64,
-    /// Room for modules, and how many there are.
+    /// Room for modules.
     pub module_room: u64,
-    /// See above.
+    /// How many modules there are.
     pub modules: u64,
-    /// Room for changes, and how many there are.
+    /// Room for changes.
     pub change_room: u64,
-    /// See above.
+    /// How many changes there are.
     pub changes: u64,
     /// Length of the shared region.
     pub region: u64,
@@ -104,6 +128,14 @@ pub enum HomeError {
         /// What the kernel said.
         #[source]
         source: Errno,
+    },
+    /// It is another's, with another layout.
+    #[error("the home at {at} in the target was made by another version of heapattach ({version})")]
+    Version {
+        /// Where it lies.
+        at: RemoteAddr,
+        /// Of the layout.
+        version: u64,
     },
     /// The bytes do not make sense.
     #[error("the home at {at} in the target says {what}")]
@@ -153,7 +185,7 @@ impl Home {
         }
         let word = |i: usize| u64_at(&bytes, 16 + 8 * i).unwrap_or(0);
         if word(0) != VERSION {
-            return Err(nonsense("that another version of heapattach made it"));
+            return Err(HomeError::Version { at, version: word(0) });
         }
         let header = Header {
             session: word(1),
@@ -178,7 +210,10 @@ impl Home {
             header.change_room,
             header.region,
         ];
-        if rooms.iter().any(|&n| n > SIZE_LIMIT) {
+        if rooms.iter().any(|&n| n > SIZE_LIMIT)
+            || header.module_room > MOST_MODULES
+            || header.change_room > MOST_CHANGES
+        {
             return Err(nonsense("that it is larger than any home"));
         }
         let wanted = Self::length_for(
@@ -200,6 +235,12 @@ impl Home {
     /// mapping of its kind are looked at.
     pub fn find(memory: &Memory, maps: &[Mapping<'_>]) -> Vec<RemoteAddr> {
         find_marked(memory, maps, MAGIC)
+    }
+
+    /// Every home in these mappings that we can read, as many as were ever left in one process.
+    pub fn all(memory: &Memory, maps: &[Mapping<'_>]) -> Vec<Self> {
+        let found = Self::find(memory, maps).into_iter();
+        found.filter_map(|at| Self::open(memory, at).ok()).take(MOST_HOMES).collect()
     }
 
     /// Where it lies.
@@ -256,6 +297,11 @@ impl Home {
         self.at.offset(GADGET)
     }
 
+    /// Where a thread stands that is about to be borrowed, or to be given back ([`arch::aside`]).
+    pub fn way_back(&self) -> RemoteAddr {
+        self.at.offset(WAY_BACK)
+    }
+
     /// Room for the instructions that a clone is made at.
     pub fn clone_gadget(&self) -> RemoteAddr {
         self.at.offset(CLONE_GADGET)
@@ -288,6 +334,7 @@ impl Home {
             bytes.extend_from_slice(part);
         };
         put(GADGET, &arch::RESCUED_CALL);
+        put(WAY_BACK, &arch::WAY_BACK);
         put(NAME, SHARED_NAME);
         put(FRAME, frame);
         memory.write(self.at, &bytes).map_err(|source| self.failed(source))
@@ -361,10 +408,15 @@ pub(crate) fn find_marked(
 ) -> Vec<RemoteAddr> {
     const PAGES_LOOKED_AT: u64 = 64;
     let ours = |m: &&Mapping<'_>| m.executable && !m.writable && m.is_anonymous();
-    let mut found = Vec::new();
+    let (mut found, mut left) = (Vec::new(), PAGES_LIMIT);
     for mapping in maps.iter().filter(ours) {
         let length = mapping.range.end.offset_from(mapping.range.start).unwrap_or(0);
-        for page in 0..(length / PAGE).min(PAGES_LOOKED_AT) {
+        let pages = (length / PAGE).min(PAGES_LOOKED_AT).min(left);
+        left -= pages;
+        for page in 0..pages {
+            if found.len() == MARKS_LIMIT {
+                return found;
+            }
             let at = mapping.range.start.offset(page * PAGE);
             let mut head = [0; 16];
             if memory.read(at, &mut head).is_ok() && head == magic {

@@ -16,27 +16,37 @@ use heapattach_abi::kind::HookKind;
 use nix::errno::Errno;
 
 use crate::{
-    asked::Asked,
+    arch::errand_words::State,
+    home::{payload_image::PayloadImage, stub_page::StubPage},
+    hook::{
+        obstacle::{NotNow, fall_back, not_now},
+        patch::{PatchError, Patches},
+        plan::{HookMode, PlannedHook, Wishes, out_of_reach, plan, still_there},
+        survey::{Survey, SurveyError, Surveyor},
+    },
+    installation::{
+        give_back::{self, GiveBackError, Undone},
+        install::InstallError,
+        shared_object::{Block, Order},
+    },
+    trace::{
+        insist::insist,
+        stopped::{StopCost, StopError, Stopped},
+        target::Target,
+    },
+};
+use crate::{
     home::Home,
-    install::InstallError,
-    linker::LinkError,
     loader::{
-        block::{Block, Order, State},
         functions::Functions,
         lure::lure_in,
         safety::{self, Unsafe},
     },
-    obstacle::{NotNow, not_now},
-    patch::{PatchError, Patches},
-    payload_image::PayloadImage,
-    plan::{HookMode, PlannedHook, Wishes, plan},
-    prepare::still_there,
+};
+use heapattach_entry::user_hooks::UserHooks;
+use heapattach_process::{
+    linker::LinkError,
     proc::maps::{self, Mapping},
-    stopped::{StopCost, StopError, Stopped, insist},
-    stub_page::StubPage,
-    survey::{Survey, SurveyError, Surveyor},
-    target::Target,
-    undo::{self, UndoError, Undone},
 };
 
 /// How often we look whether somebody has come.
@@ -89,7 +99,7 @@ pub enum ErrandError {
     Patch(#[from] PatchError),
     /// A function could not be given back.
     #[error(transparent)]
-    Undo(#[from] UndoError),
+    Undo(#[from] GiveBackError),
     /// A system call in the target failed.
     #[error(transparent)]
     Install(#[from] InstallError),
@@ -155,7 +165,7 @@ impl<'t> Errands<'t> {
     /// Leads the allocation functions to the lure.
     fn set_out(&mut self) -> Result<(), ErrandError> {
         let target = self.target;
-        let mut surveyor = Surveyor::new(target, Asked::default())?;
+        let mut surveyor = Surveyor::new(target, UserHooks::default())?;
         for attempt in 0..=ATTEMPTS {
             let survey = surveyor.look(target)?;
             let mut hooks = self.functions(&survey)?;
@@ -173,7 +183,7 @@ impl<'t> Errands<'t> {
                 continue;
             }
             if let Some(reason) = reason {
-                crate::prepare::fall_back(&mut hooks, reason, self.mode);
+                fall_back(&mut hooks, reason, self.mode);
             }
             let led = self.lead(&stop, &maps, &survey, hooks);
             self.stops.push(stop.finish());
@@ -186,14 +196,14 @@ impl<'t> Errands<'t> {
     fn functions(&self, survey: &Survey) -> Result<Vec<PlannedHook>, ErrandError> {
         let text = self.target.process.read("maps").map_err(|_| ErrandError::Maps)?;
         let maps = maps::parse(&text).map_err(|_| ErrandError::Maps)?;
-        let wishes = Wishes { mode: self.mode, pages: false, asked: Asked::default() };
+        let wishes = Wishes { mode: self.mode, pages: false, asked: UserHooks::default() };
         let mut hooks = plan(self.target, survey, &maps, wishes, |_| false);
         // A gate does not keep the arithmetic flags.
         hooks.retain(|hook| hook.is_hooked() && hook.kind().0 != HookKind::Chosen);
         let reach = self.home.at()..self.home.end();
         for hook in &mut hooks {
-            if let crate::plan::Way::Entry(_) = hook.way {
-                crate::prepare::out_of_reach(hook, &reach, self.mode);
+            if let crate::hook::plan::Way::Entry(_) = hook.way {
+                out_of_reach(hook, &reach, self.mode);
             }
         }
         if !hooks.iter().any(PlannedHook::is_hooked) {
@@ -268,7 +278,7 @@ impl<'t> Errands<'t> {
     /// Looks at the thread that waits, with everything stopped, and answers it.
     fn answer(&mut self, functions: &Functions) -> Result<Result<(), Unsafe>, ErrandError> {
         let target = self.target;
-        let lists = Surveyor::new(target, Asked::default())?.lists();
+        let lists = Surveyor::new(target, UserHooks::default())?.lists();
         let lists = lists.ok_or(SurveyError::Link(LinkError::Static))?;
         let stop = Stopped::all(target)?;
         let text = target.process.read("maps").map_err(|_| ErrandError::Maps)?;
@@ -290,7 +300,7 @@ impl<'t> Errands<'t> {
     /// Gives the functions back.
     fn withdraw(&mut self) -> Result<(), ErrandError> {
         let mut undone = Undone::default();
-        let result = undo::give_back(self.target, &self.home, &mut undone);
+        let result = give_back::words(self.target, &self.home, &mut undone);
         self.stops.extend(undone.stops);
         Ok(result?)
     }

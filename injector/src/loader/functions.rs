@@ -8,15 +8,15 @@ use goblin::elf::{
     sym::STT_FUNC,
 };
 
-use crate::{
+use crate::module::tables::{Budget, SYMBOL_SIZE, Tables, name_at};
+use crate::{hook::survey::Survey, trace::target::Target};
+use heapattach_process::{
     addr::{ImageAddr, RemoteAddr},
-    linker::{Link, dynamic_entries, u32_at, u64_at},
+    image::images,
+    linker::{Link, dynamic_entries},
+    little_endian::{u32_at, u64_at},
     memory::Memory,
     proc::maps::Mapping,
-    survey::Survey,
-    tables::{Budget, SYMBOL_SIZE, Tables, name_at},
-    target::Target,
-    unwind::images,
 };
 
 /// Whoever is in one of these holds the loader's locks, or will.

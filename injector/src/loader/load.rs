@@ -5,26 +5,34 @@ use std::{iter::repeat_with, thread, time::Duration};
 use nix::errno::Errno;
 
 use crate::{
-    asked::Asked,
-    failure::AttachError,
     home::{Home, HomeError},
-    install::wiring,
-    linker::Rendezvous,
     loader::{
-        block::{Block, Order},
         errand::{ErrandError, Errands},
         functions::Functions,
-        object::{self, FileError, Object, ObjectFile},
     },
-    payload_image::{PayloadImage, PayloadImageError},
-    plan::HookMode,
-    preflight::Refusal,
+    refusal::Refusal,
+};
+use crate::{
+    home::{
+        payload_image::{PayloadImage, PayloadImageError},
+        vdso,
+    },
+    hook::{plan::HookMode, survey::Surveyor},
+    installation::{
+        install::wiring,
+        remote_call::{Carrier, CarrierError},
+        shared_object::{self, Block, FileError, Object, ObjectFile, Order},
+    },
+    trace::{
+        stopped::{StopCost, StopError, Stopped, choose_carrier},
+        target::Target,
+    },
+};
+use heapattach_entry::user_hooks::UserHooks;
+use heapattach_process::{
+    linker::Rendezvous,
+    memory_file::TakeError,
     proc::maps::{self, Mapping},
-    remote_call::{Carrier, CarrierError},
-    stopped::{StopCost, StopError, Stopped, choose_carrier},
-    survey::Surveyor,
-    target::Target,
-    vdso,
 };
 
 /// How long a thread may take to come by.
@@ -74,31 +82,9 @@ pub enum LoadError {
     Image(#[from] PayloadImageError),
 }
 
-impl LoadError {
-    /// What to tell the user: where the target gave no opportunity, what to type instead.
-    pub(crate) fn into_attach_error(self) -> AttachError {
-        match self {
-            Self::Errand(error @ ErrandError::NobodyCame { .. }) => refused(
-                error.to_string(),
-                "one that asks for memory or gives some back, outside of signal handlers and of \
-                 the loader itself",
-            )
-            .into(),
-            Self::File(error @ FileError::NoFolder { .. }) => {
-                refused(error.to_string(), "a folder that the target may load files from").into()
-            }
-            other => other.into(),
-        }
-    }
-}
-
 /// The way around.
 pub(crate) const CURE: &str =
     "use `--loader map`, which is the default and asks nothing of the target";
-
-fn refused(value: String, need: &str) -> Refusal {
-    Refusal { value, need: need.to_owned(), cure: CURE.to_owned(), unsupported: false }
-}
 
 /// Refuses what cannot work, before the target is touched.
 ///
@@ -131,7 +117,7 @@ pub(crate) fn check(target: &Target, force: bool) -> Result<Functions, Refusal> 
 
 /// The functions, if the lists show them just now.
 fn functions(target: &Target) -> Option<Functions> {
-    let survey = Surveyor::new(target, Asked::default()).ok()?.look(target).ok()?;
+    let survey = Surveyor::new(target, UserHooks::default()).ok()?.look(target).ok()?;
     let text = target.process.read("maps").ok()?;
     Functions::find(target, &survey, &maps::parse(&text).ok()?)
 }
@@ -219,17 +205,20 @@ fn place(
     image: &PayloadImage,
     stops: &mut Vec<StopCost>,
 ) -> Result<ObjectFile, LoadError> {
-    if object::sees_proc(&target.process) {
+    if shared_object::sees_proc(&target.process) {
         let stop = Stopped::all(target)?;
         let made = place_in_memory(&stop, home, image);
         stops.push(stop.finish());
         match made {
-            // No descriptor to spare, or no such files on this machine.
-            Err(LoadError::File(FileError::Carrier(CarrierError::Refused { .. }))) => {}
+            // No descriptor to spare, or no such files on this machine, or none that we could take.
+            Err(LoadError::File(
+                FileError::Carrier(CarrierError::Refused { .. })
+                | FileError::Take(TakeError::Unavailable(_)),
+            )) => {}
             other => return other,
         }
     }
-    Ok(object::in_folder(&target.process, image.file())?)
+    Ok(shared_object::in_folder(&target.process, image.file())?)
 }
 
 fn place_in_memory(
@@ -245,9 +234,9 @@ fn place_in_memory(
     let mut carrier = Carrier::borrow(stop, thread, gadget)?;
     let frame = carrier.rescue_frame(home.frame())?;
     memory.write(home.frame(), &frame).map_err(LoadError::Write)?;
-    carrier.rescue(home.gadget(), home.frame())?;
+    carrier.rescue(home.gadget(), home)?;
     let block = Block::of(memory, home);
-    let made = object::in_memory(&mut carrier, &target.process, &block, image.file());
+    let made = shared_object::in_memory(&mut carrier, &target.process, &block, image.file());
     carrier.finish()?;
     Ok(made?)
 }

@@ -4,12 +4,9 @@
 
 use heapattach_abi::kind::MAX_HOOKS;
 
-use crate::{
-    arch,
-    home::Home,
-    memory::Memory,
-    payload_image::{PayloadImage, PayloadImageError},
-};
+use crate::home::payload_image::{PayloadImage, PayloadImageError};
+use crate::{arch, home::Home};
+use heapattach_process::memory::Memory;
 
 const TOO_FAR: PayloadImageError = PayloadImageError::Field("place of the hooks");
 

@@ -14,12 +14,10 @@
 //! undo: functions given back -> errand: dlclose -> home unmapped
 //! ```
 
-pub mod block;
 mod errand;
 mod functions;
 mod load;
 mod lure;
-mod object;
 mod safety;
 mod walk;
 
@@ -27,14 +25,3 @@ pub use errand::ErrandError;
 pub use load::LoadError;
 pub(crate) use load::{CURE, check, close, find_in, load};
 pub use lure::lure;
-pub(crate) use object::{Object, ranges, remove_left};
-
-/// How the payload gets into the target.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Loader {
-    /// We map it.
-    #[default]
-    Map,
-    /// The target loads it.
-    Dlopen,
-}

@@ -12,16 +12,21 @@
 use std::ops::ControlFlow;
 
 use crate::{
-    addr::RemoteAddr,
     arch,
-    linker::Rendezvous,
     loader::{
-        block::{Block, State},
         functions::Functions,
         walk::{End, Frame, Seen, Stack, Walker},
     },
+};
+use crate::{
+    arch::errand_words::State,
+    installation::shared_object::Block,
+    trace::stopped::{Stopped, StoppedThread},
+};
+use heapattach_process::{
+    addr::RemoteAddr,
+    linker::Rendezvous,
     proc::maps::{self, Mapping},
-    stopped::{Stopped, StoppedThread},
 };
 
 /// So much is left below the stack pointer of a thread that shall call the loader.

@@ -9,12 +9,12 @@ use gimli::{
     UnwindContext, UnwindSection, X86_64,
 };
 
-use crate::{
+use heapattach_process::{
     addr::RemoteAddr,
-    linker::u64_at,
+    image::{Image, images},
+    little_endian::u64_at,
     memory::Memory,
     proc::maps::Mapping,
-    unwind::{Image, images},
 };
 
 /// The registers that calls keep, as DWARF numbers them.

@@ -4,13 +4,15 @@
 use std::{collections::HashMap, sync::Arc};
 
 use heapattach_abi::{
-    python::{FILE_AT, LENGTH_AT, LINES_AT, LINES_BYTES, NAME_AT, OBJECT_BYTES},
+    python::{
+        CODES, COPIED_WORDS, FILE_AT, LENGTH_AT, LINES_AT, LINES_BYTES, NAME_AT, OBJECT_BYTES,
+    },
     region,
     stacks::STACK_WORDS,
 };
 
 use super::{interpreter::Interpreter, line_table, text};
-use crate::{memory::Memory, shared::Shared};
+use heapattach_process::{memory::Memory, shared::Shared};
 
 /// What is known of a code object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +26,18 @@ pub struct Code {
 }
 
 /// Those that were seen, by the words that their copies begin with; `None` is nonsense.
+///
+/// Not more than an honest payload copies: a target can name any word as the beginning of a copy.
 #[derive(Debug, Default)]
-pub struct Codes(HashMap<u64, Option<Code>>);
+pub struct Codes {
+    known: HashMap<u64, Option<Code>>,
+    /// Bytes of their tables of lines.
+    bytes: u64,
+}
+
+/// Copies of one session; one stands for those that found no room.
+const CODES_LIMIT: usize = CODES + 1;
+const BYTES_LIMIT: u64 = COPIED_WORDS * 8;
 
 impl Code {
     /// The line of an instruction, if it is known; else the first one.
@@ -60,8 +72,22 @@ impl Codes {
         python: &Interpreter,
         first: u64,
     ) -> Option<&Code> {
-        let read = || read(shared, memory, python, first);
-        self.0.entry(first).or_insert_with(read).as_ref()
+        if !self.known.contains_key(&first) && self.has_room() {
+            let code = read(shared, memory, python, first);
+            self.bytes += code.as_ref().map_or(0, |code| code.lines.len() as u64);
+            self.known.insert(first, code);
+        }
+        self.known.get(&first)?.as_ref()
+    }
+
+    /// How many, and bytes of what is kept of them.
+    #[cfg(test)]
+    pub(super) fn taken(&self) -> (usize, u64) {
+        (self.known.len(), self.bytes)
+    }
+
+    fn has_room(&self) -> bool {
+        self.known.len() < CODES_LIMIT && self.bytes < BYTES_LIMIT
     }
 }
 

@@ -4,25 +4,17 @@ use std::{collections::HashMap, sync::Arc};
 
 use heapattach_abi::python::unpack;
 
-use super::{address_of, code::Codes, interpreter::Interpreter};
-use crate::{addr::RemoteAddr, memory::Memory, shared::Shared};
+use heapattach_process::{
+    addr::RemoteAddr,
+    memory::Memory,
+    python_frame::{FRAMES_LIMIT, PythonFrame, address_of},
+    shared::Shared,
+};
 
-/// Frames that are told apart.
-pub const FRAMES_LIMIT: usize = 1 << 20;
+use super::{code::Codes, interpreter::Interpreter};
 
 /// The name of a function that found no room, or makes no sense.
 const UNKNOWN: &str = "[unknown python code]";
-
-/// A place in Python code.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct PythonFrame {
-    /// The function, with the classes and functions around it.
-    pub function: Arc<str>,
-    /// The file it was compiled from; empty if that is unknown.
-    pub file: Arc<str>,
-    /// The line of the call.
-    pub line: Option<u32>,
-}
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -30,12 +22,21 @@ pub struct Frames {
     codes: Codes,
     all: Vec<PythonFrame>,
     numbers: HashMap<PythonFrame, usize>,
+    /// Numbers by the words of stacks: to look for a line takes long where a target makes it long. No
+    /// more words than frames are looked at.
+    words: HashMap<u64, usize>,
 }
 
 impl Frames {
     /// By their numbers.
     pub fn all(&self) -> &[PythonFrame] {
         &self.all
+    }
+
+    /// Code objects that are known, and bytes of what is kept of them.
+    #[cfg(test)]
+    pub(crate) fn codes(&self) -> (usize, u64) {
+        self.codes.taken()
     }
 
     /// The frame that a word of a stack tells of: its address, and whether it is the outermost of its
@@ -48,6 +49,12 @@ impl Frames {
         word: u64,
     ) -> (RemoteAddr, bool) {
         let (code, instruction, is_outermost) = unpack(word);
+        if let Some(&number) = self.words.get(&word) {
+            return (address_of(number), is_outermost);
+        }
+        if self.words.len() + 1 >= FRAMES_LIMIT {
+            return (address_of(self.number_of_rest()), is_outermost);
+        }
         let frame = match self.codes.at(shared, memory, python, code) {
             Some(code) => PythonFrame {
                 function: Arc::clone(&code.function),
@@ -56,19 +63,20 @@ impl Frames {
             },
             None => PythonFrame { function: UNKNOWN.into(), ..PythonFrame::default() },
         };
-        (address_of(self.number_of(frame)), is_outermost)
+        let number = self.number_of(frame);
+        self.words.insert(word, number);
+        (address_of(number), is_outermost)
     }
 
-    /// One more than there is room for share the number of the last.
+    /// What there is no room for shares a number.
+    fn number_of_rest(&mut self) -> usize {
+        self.number_of(PythonFrame { function: UNKNOWN.into(), ..PythonFrame::default() })
+    }
+
+    /// There are fewer frames than words, and one for the rest.
     fn number_of(&mut self, frame: PythonFrame) -> usize {
         if let Some(&number) = self.numbers.get(&frame) {
             return number;
-        }
-        if self.all.len() + 1 >= FRAMES_LIMIT {
-            let rest = PythonFrame { function: UNKNOWN.into(), ..PythonFrame::default() };
-            self.all.truncate(FRAMES_LIMIT - 1);
-            self.all.push(rest);
-            return FRAMES_LIMIT - 1;
         }
         self.all.push(frame.clone());
         self.numbers.insert(frame, self.all.len() - 1);

@@ -4,11 +4,10 @@ use std::ops::Range;
 
 use heapattach_abi::python::Orders;
 
-use super::{
-    layout::{Layout, LayoutError, TABLE_WORDS, layout},
-    marks::Marks,
-};
-use crate::{addr::RemoteAddr, memory::Memory, survey::Survey};
+use super::layout::{Layout, LayoutError, TABLE_WORDS, layout};
+use crate::hook::survey::Survey;
+use crate::module::python_marks::Marks;
+use heapattach_process::{addr::RemoteAddr, memory::Memory};
 
 /// Before this version there is no word that tells it.
 const FIRST_TOLD: &str = "3.10 or older";
@@ -136,7 +135,8 @@ pub mod tests {
 
     #[test]
     fn an_interpreter_without_a_version_is_told_and_left_alone() {
-        let own = crate::proc::Process::open(std::process::id().cast_signed()).unwrap();
+        let own =
+            heapattach_process::proc::Process::open(std::process::id().cast_signed()).unwrap();
         let memory = Memory::open(&own).unwrap();
         let marks = Marks { runtime: Some(RemoteAddr::new(8)), ..Marks::default() };
         let Python::Unreadable(why) = of_marks(&marks, "libpython".to_owned(), &memory) else {

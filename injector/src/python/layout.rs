@@ -31,9 +31,9 @@ pub struct Layout {
     pub code: CodeLayout,
     /// Bytes that every object begins with; its type is the last word of them.
     pub header: u64,
-    /// In a string: where the text begins if it is ASCII, and if it is not.
+    /// In a string: where the text begins if it is ASCII.
     pub ascii: u64,
-    /// See above.
+    /// The same if it is not ASCII.
     pub compact: u64,
 }
 

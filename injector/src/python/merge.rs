@@ -1,6 +1,6 @@
 //! One stack of native frames and Python frames.
 
-use crate::addr::RemoteAddr;
+use heapattach_process::addr::RemoteAddr;
 
 /// Puts Python frames where the interpreter's loop runs them: each native frame of the loop stands
 /// for the frames up to the next one that is the outermost of its loop. Both lists begin with the

@@ -4,7 +4,8 @@ use heapattach_abi::python::{ORDERS, ORDERS_AT, Orders};
 use nix::errno::Errno;
 
 use super::interpreter::{Python, Unreadable};
-use crate::{addr::RemoteAddr, attach::is_confined, memory::Memory, target::Target};
+use crate::trace::target::Target;
+use heapattach_process::{addr::RemoteAddr, memory::Memory};
 
 /// Whether Python frames are to be walked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +23,7 @@ impl Python {
     /// The same, if the target may make the system calls that it takes.
     pub(crate) fn if_allowed(self, target: &Target, wish: Wish) -> Self {
         match self {
-            Self::Readable(found) if wish == Wish::Auto && is_confined(target) => {
+            Self::Readable(found) if wish == Wish::Auto && target.is_confined() => {
                 let why = "its system calls are filtered, and Python frames are read by \
                            process_vm_readv; if the filter allows that, say --python on";
                 let (version, module) = (found.version.clone(), found.module.clone());

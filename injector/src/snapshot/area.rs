@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{addr::RemoteAddr, proc::maps::Mapping, root::RootKind};
+use heapattach_process::{addr::RemoteAddr, proc::maps::Mapping, root::RootKind};
 
 use super::{presence::Presence, thread::Thread};
 
@@ -77,7 +77,8 @@ pub fn areas(maps: &[Mapping<'_>], known: &Known<'_>) -> Vec<Area> {
     for (index, mapping) in maps.iter().enumerate() {
         let range = mapping.range.start.get()..mapping.range.end.get();
         let follows_module = module_end == Some(range.start) && mapping.label().is_empty();
-        let is_module = mapping.inode != 0 && !mapping.shared && !is_device(mapping);
+        let has_file = mapping.inode != 0 && !mapping.is_huge();
+        let is_module = has_file && !mapping.shared && !is_device(mapping);
         // Variables that are zero at first have no bytes in the file, and follow those that have.
         module_end = is_module.then_some(range.end);
         let is_sealed = || {
@@ -97,7 +98,8 @@ pub fn areas(maps: &[Mapping<'_>], known: &Known<'_>) -> Vec<Area> {
         };
         let first = areas.len();
         areas.push(Area { range: range.clone(), holder, backing: backing(mapping) });
-        if holder == RootKind::Mapped {
+        // What looks like a stack, as a thread's record is at its end, may have a heap before that.
+        if matches!(holder, RootKind::Mapped | RootKind::Stacks) {
             for heap in known.heaps {
                 paint(&mut areas, first, heap, Some(RootKind::Heap));
             }
@@ -142,7 +144,8 @@ fn holder(mapping: &Mapping<'_>, known: &Known<'_>) -> Option<RootKind> {
     if label == b"[stack]" || known.threads.iter().any(|t| is_stack(t) && has(t.pointer)) {
         return Some(RootKind::Stacks);
     }
-    Some(if mapping.inode != 0 { RootKind::Globals } else { RootKind::Mapped })
+    let has_file = mapping.inode != 0 && !mapping.is_huge();
+    Some(if has_file { RootKind::Globals } else { RootKind::Mapped })
 }
 
 fn backing(mapping: &Mapping<'_>) -> Backing {
@@ -156,10 +159,8 @@ fn paint_stacks(areas: &mut Vec<Area>, first: usize, mapping: &Mapping<'_>, know
     let is_whole_stack = areas.get(first).is_some_and(|area| area.holder == RootKind::Stacks);
     let here = known.threads.iter().filter(|thread| inside(thread.stack));
     let start = mapping.range.start.get();
-    match here.map(|thread| thread.stack).min() {
-        Some(lowest) if is_whole_stack => {
-            paint(areas, first, &(start..lowest.saturating_sub(crate::arch::RED_ZONE)), None);
-        }
+    match here.map(|thread| thread.alive_from).min() {
+        Some(lowest) if is_whole_stack => paint(areas, first, &(start..lowest), None),
         // Nobody runs on it just now: all of it may mean something.
         _ => {}
     }
@@ -205,7 +206,7 @@ mod tests {
     use std::slice;
 
     use super::*;
-    use crate::proc::maps::parse;
+    use heapattach_process::proc::maps::parse;
 
     const MAPS: &[u8] = b"3fe000-400000 r--p 0 0:1 1 /exe\n\
         400000-400800 r-xp 0 0:1 1 /exe\n\
@@ -218,6 +219,7 @@ mod tests {
         7f0000200000-7f0000201000 rw-s 0 0:1 9 /memfd:ring (deleted)\n\
         7f0000300000-7f0000301000 rw-s 0 0:1 9 /var/data\n\
         7f0000400000-7f0000402000 rw-p 0 0:0 0 \n\
+        7f0000800000-7f0001000000 rw-p 0 0:e 55 /anon_hugepage (deleted)\n\
         7fff00000000-7fff00010000 rw-p 0 0:0 0 [stack]\n";
 
     fn find(known: &Known<'_>, at: u64) -> Option<RootKind> {
@@ -225,6 +227,19 @@ mod tests {
         let areas = areas(&maps, known);
         assert!(areas.is_sorted_by(|a, b| a.range.end <= b.range.start), "{areas:?}");
         areas.iter().find(|area| area.range.contains(&at)).map(|area| area.holder)
+    }
+
+    fn thread(stack: u64, pointer: u64) -> Thread {
+        Thread { stack, pointer, alive_from: stack - crate::arch::RED_ZONE }
+    }
+
+    #[test]
+    fn the_frames_of_exit_are_left_out() {
+        let from = 0x7fff_0000_9000;
+        let threads = [Thread { alive_from: from, ..thread(0x7fff_0000_8000, 0x7f00_0040_0800) }];
+        let known = Known { threads: &threads, ..Known::default() };
+        assert_eq!(find(&known, from - 8), None);
+        assert_eq!(find(&known, from), Some(RootKind::Stacks));
     }
 
     #[test]
@@ -241,6 +256,7 @@ mod tests {
             (0x7f00_0000_1000, Some(RootKind::Mapped)),
             (0x7f00_0020_0000, Some(RootKind::Shared)),
             (0x7f00_0030_0000, Some(RootKind::Shared)),
+            (0x7f00_0090_0000, Some(RootKind::Mapped)),
             (0x7fff_0000_0000, Some(RootKind::Stacks)),
         ];
         for (at, holder) in expected {
@@ -249,10 +265,27 @@ mod tests {
     }
 
     #[test]
+    fn a_heap_that_lies_before_the_first_threads_record_is_a_heap() {
+        let threads = [thread(0x7fff_0000_8000, 0x7f00_0010_0700)];
+        let heap = 0x7f00_0000_1000..0x7f00_000f_0000;
+        let known = Known { threads: &threads, heaps: slice::from_ref(&heap), ..Known::default() };
+        assert_eq!(find(&known, 0x7f00_0000_1000), Some(RootKind::Heap));
+        assert_eq!(find(&known, 0x7f00_0010_0000), Some(RootKind::Stacks));
+    }
+
+    #[test]
+    fn a_heap_in_huge_pages_is_a_heap() {
+        let heap = 0x7f00_0080_0000..0x7f00_00a0_0000;
+        let known = Known { heaps: slice::from_ref(&heap), ..Known::default() };
+        assert_eq!(find(&known, 0x7f00_0080_0000), Some(RootKind::Heap));
+        assert_eq!(find(&known, 0x7f00_00a0_0000), Some(RootKind::Mapped));
+    }
+
+    #[test]
     fn a_stack_is_looked_at_from_its_pointer_up() {
         let threads = [
-            Thread { stack: 0x7fff_0000_8000, pointer: 0x7f00_0040_0800 },
-            Thread { stack: 0x7f00_0008_0000, pointer: 0x7f00_0010_0700 },
+            thread(0x7fff_0000_8000, 0x7f00_0040_0800),
+            thread(0x7f00_0008_0000, 0x7f00_0010_0700),
         ];
         let known = Known { threads: &threads, tls: 0x100, ..Known::default() };
         let expected = [
@@ -273,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_stack_that_its_thread_has_left_is_looked_at_whole() {
-        let threads = [Thread { stack: 0x60_8000, pointer: 0x7f00_0010_0700 }];
+        let threads = [thread(0x60_8000, 0x7f00_0010_0700)];
         let known = Known { threads: &threads, tls: 0x100, ..Known::default() };
         assert_eq!(find(&known, 0x7f00_0000_1000), Some(RootKind::Stacks));
         assert_eq!(find(&known, 0x60_0000), Some(RootKind::Heap));

@@ -19,15 +19,20 @@ use nix::{
     unistd::Pid,
 };
 
+use crate::{arch, home::Home};
 use crate::{
+    installation::remote_call::{Carrier, CarrierError},
+    trace::{
+        insist::insist,
+        seen::Seen,
+        stopped::{StopError, Stopped, choose_carrier},
+        target::Target,
+        wait::{look, reap},
+    },
+};
+use heapattach_process::{
     addr::RemoteAddr,
-    arch,
-    home::Home,
     proc::{Process, maps},
-    remote_call::{Carrier, CarrierError},
-    stopped::{StopError, Stopped, choose_carrier, insist},
-    target::Target,
-    wait::{Seen, look, reap},
 };
 
 /// How long a clone may take to be there, and to be gone.
@@ -77,7 +82,7 @@ impl<'t> Clone<'t> {
     pub fn make(stop: &Stopped<'t>, home: Option<&Home>) -> Result<Self, CloneError> {
         let target = stop.target();
         let home = home.ok_or(CloneError::NoPlace(Errno::ENOENT))?;
-        let gadget = crate::vdso::syscall_gadget(target).map_err(CloneError::NoPlace)?;
+        let gadget = crate::home::vdso::syscall_gadget(target).map_err(CloneError::NoPlace)?;
         let place = home.clone_gadget();
         let code = arch::CLONING_CALL;
         insist(|| target.memory.write(place, &code)).map_err(CloneError::NoPlace)?;
@@ -86,7 +91,7 @@ impl<'t> Clone<'t> {
         let mut carrier = Carrier::borrow(stop, thread, gadget)?;
         let frame = carrier.rescue_frame(home.frame())?;
         insist(|| target.memory.write(home.frame(), &frame)).map_err(CloneError::NoPlace)?;
-        carrier.rescue(place, home.frame())?;
+        carrier.rescue(place, home)?;
         let options = target.options | target.kept_options();
         set_options(tid, options | Options::PTRACE_O_TRACECLONE)?;
         let before = children(&target.process, tid);
@@ -152,6 +157,12 @@ impl<'t> Clone<'t> {
         result.map(|()| cost.stopped)
     }
 
+    /// Ends it while the target stands still, and has its end taken in.
+    pub fn discard(mut self, stop: &Stopped<'t>) -> Result<(), CloneError> {
+        self.end();
+        self.take_in(stop)
+    }
+
     /// Ends it, and leaves what the process table says of it.
     pub fn abandon(mut self) {
         self.end();
@@ -164,7 +175,7 @@ impl<'t> Clone<'t> {
         let frame = carrier.rescue_frame(self.home.frame())?;
         insist(|| self.target.memory.write(self.home.frame(), &frame))
             .map_err(CloneError::NoPlace)?;
-        carrier.rescue(self.home.gadget(), self.home.frame())?;
+        carrier.rescue(self.home.gadget(), &self.home)?;
         let flags = u64::try_from(libc::__WALL | libc::WNOHANG).unwrap_or(0);
         let call = carrier.call("wait4", libc::SYS_wait4, [self.inner, 0, flags, 0, 0, 0]);
         carrier.finish()?;

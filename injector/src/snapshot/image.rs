@@ -1,6 +1,10 @@
 //! The bytes of a target as they were at one moment, however they are kept.
 
-use std::{io::IoSliceMut, ops::Range, time::Duration};
+use std::{
+    io::IoSliceMut,
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use nix::{
     errno::Errno,
@@ -8,16 +12,14 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{
-    addr::RemoteAddr,
-    home::{Home, PAGE},
-    memory::Memory,
-    proc::Process,
-    root::RootKind,
-    stopped::Stopped,
-};
+use crate::home::{Home, PAGE};
+use crate::trace::stopped::Stopped;
+use heapattach_process::{addr::RemoteAddr, fault, memory::Memory, proc::Process, root::RootKind};
 
 use super::{area::Area, clone::Clone, presence::Presence, scene::Scene};
+
+/// So much is copied at once, between two looks at the clock.
+const PIECE: usize = 256 << 10;
 
 /// How the moment is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,14 @@ pub enum SnapshotError {
         /// What this machine has.
         available: u64,
     },
+    /// The target would stand still for longer than it may.
+    #[error(
+        "keeping the moment took longer than the process may be stopped: given up {beyond:?} later"
+    )]
+    OutOfTime {
+        /// How much longer than it may that is.
+        beyond: Duration,
+    },
     /// There is no clone.
     #[error("the target could not be cloned")]
     Clone(#[from] super::clone::CloneError),
@@ -62,6 +72,9 @@ pub struct Image<'t> {
     copies: Vec<(u64, Vec<u8>)>,
     /// Pages that could not be read.
     pub unreadable: u64,
+    /// When the target is to go on, if that is not over until then.
+    until: Option<Instant>,
+    is_late: bool,
 }
 
 /// What an image needs to be there while it is read. For the thread that traces the target.
@@ -72,41 +85,77 @@ impl<'t> Image<'t> {
     /// Of a stopped target; without a copy or a clone it must stay so.
     ///
     /// # Errors
-    /// When there is no room for a copy, or no clone to be had; the target is as it was.
+    /// When there is no room for a copy, or no clone to be had, or it takes longer than `until`; the
+    /// target is as it was.
     pub fn take(
         stop: &Stopped<'t>,
         scene: &mut Scene,
         method: Method,
         home: Option<&Home>,
+        until: Option<Instant>,
     ) -> Result<(Self, Kept<'t>), SnapshotError> {
         let target = stop.target();
         let reader = stop.threads().first().map_or(target.process.pid(), |thread| thread.tid);
         let memory = &target.memory;
-        let mut image = Self { memory, reader, is_clone: false, copies: Vec::new(), unreadable: 0 };
-        let presence = Presence::of(&target.process);
+        let mut image = Self {
+            memory,
+            reader,
+            is_clone: false,
+            copies: Vec::new(),
+            unreadable: 0,
+            until,
+            is_late: false,
+        };
+        image.check_time()?;
+        let presence = Presence::of(&target.process).until(until);
         match method {
             Method::Stop => {
                 let areas = std::mem::take(&mut scene.areas).into_iter();
                 scene.areas = areas.flat_map(|area| area.written(&presence)).collect();
-                Ok((image, Kept(None)))
+                if presence.is_late() { image.out_of_time() } else { Ok((image, Kept(None))) }
             }
             Method::Copy => {
-                image.copy(scene, &presence, |_| true)?;
+                image.copy(scene, &presence, "copy", |_| true)?;
+                fault::hold("copied");
+                image.until = None;
                 Ok((image, Kept(None)))
             }
             Method::Fork => {
                 let clone = Clone::make(stop, home)?;
                 // A clone lacks what is not to be forked, and sees shared memory change.
                 let has = clone.mappings();
-                image.copy(scene, &presence, |area| {
+                let copied = image.copy(scene, &presence, "share", |area| {
                     let is_in =
                         |m: &Range<u64>| m.start <= area.range.start && area.range.end <= m.end;
                     may_be_shared(area.holder) || !has.iter().any(is_in)
-                })?;
+                });
+                if let Err(error) = copied {
+                    clone.discard(stop)?;
+                    return Err(error);
+                }
+                image.until = None;
                 (image.reader, image.is_clone) = (clone.pid(), true);
                 Ok((image, Kept(Some(clone))))
             }
         }
+    }
+
+    fn check_time(&self) -> Result<(), SnapshotError> {
+        match self.until {
+            Some(until) if Instant::now() >= until => self.out_of_time(),
+            _ => Ok(()),
+        }
+    }
+
+    fn out_of_time<T>(&self) -> Result<T, SnapshotError> {
+        let beyond = self.until.map(|until| until.elapsed()).unwrap_or_default();
+        Err(SnapshotError::OutOfTime { beyond })
+    }
+
+    /// Whether the target stands still for it and should not any more: what is read from now on says
+    /// nothing.
+    pub fn is_late(&self) -> bool {
+        self.is_late
     }
 
     /// The target's memory as it is now.
@@ -142,16 +191,20 @@ impl<'t> Image<'t> {
         scene.areas = areas.flat_map(cut).collect();
     }
 
-    /// Copies the areas that are wanted, as far as they were written to.
+    /// Copies the areas that are wanted, as far as they were written to; `step` is what tests call it.
     fn copy(
         &mut self,
         scene: &mut Scene,
         presence: &Presence,
+        step: &'static str,
         is_wanted: impl Fn(&Area) -> bool,
     ) -> Result<(), SnapshotError> {
         let cut = |area: Area| if is_wanted(&area) { area.written(presence) } else { vec![area] };
         scene.areas = std::mem::take(&mut scene.areas).into_iter().flat_map(cut).collect();
         let areas: Vec<_> = scene.areas.iter().filter(|area| is_wanted(area)).collect();
+        if presence.is_late() {
+            return self.out_of_time();
+        }
         let bytes = areas.iter().map(|area| area.range.end - area.range.start).sum();
         let available = available_memory();
         if bytes > available {
@@ -160,7 +213,13 @@ impl<'t> Image<'t> {
         for area in areas {
             let length = usize::try_from(area.range.end - area.range.start).unwrap_or(0);
             let mut copy = vec![0; length];
-            self.read_from(area.range.start, &mut copy);
+            for (number, piece) in (0_u64..).zip(copy.chunks_mut(PIECE)) {
+                self.check_time()?;
+                if fault::is_spent(step) {
+                    return self.out_of_time();
+                }
+                self.read_from(area.range.start + number * PIECE as u64, piece);
+            }
             self.copies.push((area.range.start, copy));
         }
         self.copies.sort_by_key(|(at, _)| *at);
@@ -177,6 +236,10 @@ impl<'t> Image<'t> {
         {
             buffer.copy_from_slice(bytes);
             return;
+        }
+        self.is_late |= self.until.is_some_and(|until| Instant::now() >= until);
+        if self.is_late {
+            return buffer.fill(0);
         }
         self.read_from(at, buffer);
     }

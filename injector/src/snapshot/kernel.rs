@@ -2,7 +2,7 @@
 //! back with an event. Pure parsers; what the kernel does not show (io_uring, alternate signal
 //! stacks, messages in pipes) is not here.
 
-use crate::root::RootKind;
+use heapattach_process::root::RootKind;
 
 use super::area::Pointer;
 

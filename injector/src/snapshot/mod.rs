@@ -10,16 +10,21 @@
 
 mod area;
 mod arena;
+mod arenas;
 mod clone;
+pub mod constant;
+mod exiting;
 mod image;
 mod kernel;
 mod presence;
 mod robust;
+pub mod sanitizer;
 mod scene;
 mod standing;
 mod thread;
 
 pub use area::{Area, Pointer};
+pub use exiting::Exits;
 pub use image::{Image, Kept, Method, SnapshotError};
 pub use scene::Scene;
 pub use standing::{Rules, Standing};

@@ -1,11 +1,10 @@
 //! Which pages of an area have anything in them: reading one that has nothing would cost the target
 //! memory, and time that it stands still.
 
-use std::{fs::File, ops::Range, os::unix::fs::FileExt};
+use std::{cell::Cell, fs::File, ops::Range, os::unix::fs::FileExt, time::Instant};
 
-use nix::fcntl::OFlag;
-
-use crate::{home::PAGE, proc::Process};
+use crate::home::PAGE;
+use heapattach_process::proc::Process;
 
 /// Pages that are asked about at once.
 const TOGETHER: u64 = 1 << 15;
@@ -16,12 +15,28 @@ const OF_FILE: u64 = 1 << 61;
 
 /// Asks the kernel.
 #[derive(Debug)]
-pub struct Presence(Option<File>);
+pub struct Presence {
+    file: Option<File>,
+    /// When there is no more time to ask.
+    until: Option<Instant>,
+    is_late: Cell<bool>,
+}
 
 impl Presence {
     /// Of this process; without the right to ask, everything counts as present.
     pub fn of(process: &Process) -> Self {
-        Self(process.open_below("pagemap", OFlag::O_RDONLY).ok().map(File::from))
+        let file = process.open_pagemap().ok();
+        Self { file, until: None, is_late: Cell::new(false) }
+    }
+
+    /// The same, asked no more once it is so late.
+    pub fn until(self, until: Option<Instant>) -> Self {
+        Self { until, ..self }
+    }
+
+    /// Whether there was not enough time: what was answered is not all.
+    pub fn is_late(&self) -> bool {
+        self.is_late.get()
     }
 
     /// The parts of a range of private memory that the target has written to.
@@ -40,11 +55,15 @@ impl Presence {
     }
 
     fn parts(&self, range: &Range<u64>, is_part: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
-        let Some(file) = &self.0 else { return vec![range.clone()] };
+        let Some(file) = &self.file else { return vec![range.clone()] };
         let (first, behind) = (range.start / PAGE, range.end.div_ceil(PAGE));
         let mut parts: Vec<Range<u64>> = Vec::new();
         let mut page = first;
         while page < behind {
+            if self.until.is_some_and(|until| Instant::now() >= until) {
+                self.is_late.set(true);
+                break;
+            }
             let count = (behind - page).min(TOGETHER);
             let mut bytes = vec![0; usize::try_from(count * 8).unwrap_or(0)];
             if file.read_exact_at(&mut bytes, page * 8).is_err() {
@@ -77,6 +96,13 @@ fn add(parts: &mut Vec<Range<u64>>, pages: Range<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn once_it_is_late_nothing_is_asked_and_that_is_known() {
+        let process = Process::open(std::process::id().cast_signed()).unwrap();
+        let presence = Presence::of(&process).until(Some(Instant::now()));
+        assert!(presence.written(&(0..1 << 40)).is_empty() && presence.is_late());
+    }
 
     #[test]
     fn pages_that_were_never_written_are_left_out() {

@@ -1,7 +1,7 @@
 //! Locks that the kernel is to give up when a thread ends: it follows a list from lock to lock, and
 //! may be the only one that still knows of them. Pure, but for what it is given to read with.
 
-use crate::root::RootKind;
+use heapattach_process::root::RootKind;
 
 use super::area::Pointer;
 

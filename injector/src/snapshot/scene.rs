@@ -2,35 +2,30 @@
 
 use std::ops::Range;
 
-use crate::{
+use crate::home::Home;
+use crate::trace::{insist::insist, ptrace, stopped::Stopped};
+use heapattach_process::{
     addr::RemoteAddr,
-    home::Home,
-    linker::{Link, Rendezvous, u32_at, u64_at},
+    linker::{Link, Rendezvous},
+    little_endian::{u32_at, u64_at},
     memory::Memory,
     proc::{
         Process,
         maps::{self, Mapping},
     },
-    ptrace,
     root::RootKind,
-    stopped::{Stopped, insist},
 };
 
 use super::{
     area::{Area, Backing, Known, Pointer, areas},
-    arena::{self, HEAP_STEP},
+    arenas::Arenas,
+    exiting::{Exits, Stacks},
     kernel,
     presence::Presence,
     robust,
     standing::Standing,
     thread::{self, Thread},
 };
-
-/// Books of an allocator lie in a module; no honest one has more variables.
-const MODULE_LIMIT: u64 = 64 << 20;
-
-/// Books of an allocator at the beginning of a heap end within this.
-const HEAP_BOOKS: u64 = 4096;
 
 /// Shared files that are looked through, at most.
 const FILE_LIMIT: u64 = 64 << 20;
@@ -65,7 +60,7 @@ pub struct Scene {
 
 impl Scene {
     /// Looks at a stopped target; the homes are left out, and in the ranges that it `announced`
-    /// pointers count.
+    /// pointers count. Of threads that are in one of the `exits` the frames of these do not.
     ///
     /// # Errors
     /// When its memory map cannot be read.
@@ -73,6 +68,7 @@ impl Scene {
         stop: &Stopped<'_>,
         homes: &[Home],
         announced: &[Range<u64>],
+        exits: &Exits,
     ) -> Result<Self, nix::errno::Errno> {
         let target = stop.target();
         let (process, memory) = (&target.process, &target.memory);
@@ -81,29 +77,36 @@ impl Scene {
         let text = process.read("maps")?;
         let maps = maps::parse(&text).map_err(|_| nix::errno::Errno::EPROTO)?;
         let mut scene = Self::default();
-        let threads: Vec<Thread> =
+        let mut threads: Vec<Thread> =
             stop.threads().iter().map(|t| Thread::of(&t.registers)).collect();
-        for thread in stop.threads() {
+        let mut stacks = Stacks::new(memory, &maps, exits);
+        for (thread, known) in stop.threads().iter().zip(&mut threads) {
             let vectors = insist(|| ptrace::vector_state(thread.tid));
             scene.threads.push(Standing::of(thread.tid, &thread.registers));
             scene.unread_threads += usize::from(vectors.is_err());
             let vectors = vectors.unwrap_or_default();
-            scene.pointers.extend(thread::pointers(&thread.registers, &vectors));
+            match stacks.exiting(&thread.registers) {
+                Some(exiting) => {
+                    known.alive_from = exiting.alive_from;
+                    let kept = exiting.kept.into_iter();
+                    scene.pointers.extend(thread::pointers_in(&thread.registers, kept));
+                }
+                None => scene.pointers.extend(thread::pointers(&thread.registers, &vectors)),
+            }
             let record = crate::arch::thread_pointer(&thread.registers).get();
             scene.pointers.extend(thread::dynamic_tls(memory, record));
             let list = insist(|| ptrace::robust_list(thread.tid)).unwrap_or(0);
             scene.pointers.extend(robust::locks(list, |at| memory.word(RemoteAddr::new(at)).ok()));
         }
         let idle = scene.idle_stacks(memory, &maps, &threads);
-        let heaps = heaps(memory, &maps);
+        let arenas = Arenas::of(memory, &maps);
         let mut hidden: Vec<Range<u64>> =
             homes.iter().map(|home| home.at().get()..home.end().get()).collect();
-        hidden.extend(arenas(memory, &maps));
-        hidden.extend(heaps.iter().filter_map(|heap| arena_of(memory, heap)));
+        hidden.extend(arenas.books);
         let known = Known {
             threads: &threads,
             idle_stacks: &idle,
-            heaps: &heaps,
+            heaps: &arenas.heaps,
             announced,
             hidden: &hidden,
             tls: tls_bytes(process, memory, &maps),
@@ -115,7 +118,8 @@ impl Scene {
         let range = |m: &Mapping<'_>| m.range.start.get()..m.range.end.get();
         scene.code = maps.iter().filter(|m| m.executable).map(range).collect();
         scene.loader = loader(process, &maps).filter(|m| m.executable).map(range).collect();
-        scene.files = maps.iter().filter(|m| m.inode != 0 && m.readable).map(range).collect();
+        scene.files =
+            maps.iter().filter(|m| m.inode != 0 && m.readable && !m.is_huge()).map(range).collect();
         Ok(scene)
     }
 
@@ -203,48 +207,6 @@ fn loader<'m, 'a>(
     let own = base.and_then(|base| maps::covering(maps, base));
     let own = own.map(|own| (own.device, own.inode)).filter(|(_, inode)| *inode != 0);
     maps.iter().filter(move |m| own == Some((m.device, m.inode)))
-}
-
-/// Heaps of the C library besides the first; neighbours may share a mapping.
-fn heaps(memory: &Memory, maps: &[Mapping<'_>]) -> Vec<Range<u64>> {
-    let mut heaps = Vec::new();
-    for mapping in maps.iter().filter(|m| m.writable && m.is_anonymous() && !m.shared) {
-        let (start, end) = (mapping.range.start.get(), mapping.range.end.get());
-        let mut at = start.next_multiple_of(HEAP_STEP);
-        while at < end {
-            let mut bytes = [0; 32];
-            if memory.read(RemoteAddr::new(at), &mut bytes).is_ok() {
-                let words = [0, 8, 16, 24].map(|offset| u64_at(&bytes, offset).unwrap_or(0));
-                heaps.extend(arena::heap_at(at, words, end));
-            }
-            at += HEAP_STEP;
-        }
-    }
-    heaps
-}
-
-/// The books of the C library's allocator, in whichever module it is.
-fn arenas(memory: &Memory, maps: &[Mapping<'_>]) -> Vec<Range<u64>> {
-    let variables = maps.iter().filter(|m| m.writable && m.inode != 0 && !m.shared);
-    let mut arenas = Vec::new();
-    for mapping in variables {
-        let start = mapping.range.start;
-        // What begins as zero follows, without a file.
-        let next = maps.iter().find(|m| m.range.start == mapping.range.end && m.is_anonymous());
-        let end = next.filter(|m| m.writable).map_or(mapping.range.end, |m| m.range.end);
-        let length = end.offset_from(start).unwrap_or(0).min(MODULE_LIMIT);
-        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-        let read = memory.read_some(start, &mut bytes).unwrap_or(0);
-        arenas.extend(arena::find_arena(start.get(), &bytes[..read]));
-    }
-    arenas
-}
-
-/// The same of a heap besides the first, where they are at the beginning.
-fn arena_of(memory: &Memory, heap: &Range<u64>) -> Option<Range<u64>> {
-    let mut bytes = vec![0; usize::try_from(HEAP_BOOKS.min(heap.end - heap.start)).ok()?];
-    let read = memory.read_some(RemoteAddr::new(heap.start), &mut bytes).ok()?;
-    arena::find_arena(heap.start, &bytes[..read])
 }
 
 /// The most that thread-local variables take below the thread pointer: all modules have theirs

@@ -2,9 +2,11 @@
 
 use crate::{
     arch::{self, Registers},
+    unwind::Tables,
+};
+use heapattach_process::{
     memory::Memory,
     proc::{Process, maps::Mapping},
-    unwind::Tables,
 };
 
 use heapattach_abi::unwind::Rule;

@@ -1,12 +1,7 @@
 //! What a stopped thread has that is not in memory, and which memory is its own.
 
-use crate::{
-    addr::RemoteAddr,
-    arch::{self, Registers},
-    memory::Memory,
-    proc::maps::Mapping,
-    root::RootKind,
-};
+use crate::arch::{self, Registers};
+use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::maps::Mapping, root::RootKind};
 
 use super::area::Pointer;
 
@@ -22,14 +17,18 @@ pub struct Thread {
     pub stack: u64,
     /// Its thread pointer, which thread-local variables lie below.
     pub pointer: u64,
+    /// From here on its stack means something.
+    pub alive_from: u64,
 }
 
 impl Thread {
     /// Of a stopped one.
     pub fn of(registers: &Registers) -> Self {
+        let stack = arch::stack_pointer(registers).get();
         Self {
-            stack: arch::stack_pointer(registers).get(),
+            stack,
             pointer: arch::thread_pointer(registers).get(),
+            alive_from: stack.saturating_sub(arch::RED_ZONE),
         }
     }
 
@@ -51,7 +50,12 @@ fn is_large(mapping: &Mapping<'_>) -> bool {
 pub fn pointers(registers: &Registers, vectors: &[u8]) -> Vec<Pointer> {
     let (words, _) = vectors.as_chunks::<8>();
     let words = words.iter().map(|word| u64::from_le_bytes(*word));
-    let held = arch::words(registers).into_iter().chain(words).filter(|&word| word != 0);
+    pointers_in(registers, arch::words(registers).into_iter().chain(words))
+}
+
+/// The same, if only these words mean something.
+pub fn pointers_in(registers: &Registers, words: impl Iterator<Item = u64>) -> Vec<Pointer> {
+    let held = words.filter(|&word| word != 0);
     let mut pointers: Vec<Pointer> =
         held.map(|word| Pointer { word, holder: RootKind::Registers, is_whole: false }).collect();
     // A stack that was allocated belongs to whoever runs on it.

@@ -9,12 +9,15 @@ use gimli::{
 };
 use heapattach_abi::unwind::{self, Rule};
 
-use super::{Compiled, Image, Mapped, budget::spend, debug_frame};
-use crate::{
+use heapattach_process::{
     addr::{ImageAddr, RemoteAddr},
+    image::{Image, Mapped},
     memory::Memory,
-    proc::{Process, maps::Mapping, sections::Sections},
+    proc::{Process, build_id::BuildId, maps::Mapping, sections::Sections},
 };
+
+use super::{Compiled, budget::spend, debug_frame, origin::Origin, stored};
+use crate::cache::{Cache, Key};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Row = UnwindTableRow<usize>;
@@ -36,13 +39,56 @@ pub fn compile(
     maps: &[Mapping<'_>],
     image: &Image,
     left: &AtomicU64,
+    cache: Option<&Cache>,
 ) -> Compiled {
-    let mapped = information(memory, image, left)
-        .or_else(|| unlisted(process, memory, maps, image, left))
-        .map_or_else(Compiled::default, |(at, bytes)| compile_bytes(&bytes, at, image));
+    let origin =
+        cache.and_then(|_| Origin::of(process, maps, image, place(memory, image.mapped?)?));
+    let known = cache
+        .zip(origin.as_ref())
+        .and_then(|(cache, origin)| stored::find(cache, &origin.noted(cache)?, image));
+    let made = || {
+        let read = information(memory, image, left)
+            .or_else(|| unlisted(process, memory, maps, image, left));
+        let Some((at, bytes)) = read else { return Compiled::default() };
+        let Some(cache) = cache else { return compile_bytes(&bytes, at, image) };
+        let (compiled, key) = kept(&bytes, at, memory, image, cache);
+        if let (Some(origin), Some(key)) = (&origin, key) {
+            origin.note(cache, &bytes, &key);
+        }
+        compiled
+    };
+    let mapped = known.unwrap_or_else(made);
     let of_file = debug_frame::of_image(process, memory, maps, image, left)
         .map_or_else(Compiled::default, |bytes| compile_debug_frame(&bytes, image));
-    mapped.over(of_file)
+    let both = mapped.over(of_file);
+    match image.entry.and_then(|entry| entry.offset_from(image.code.start)) {
+        Some(entry) => both.begun_at(u32::try_from(entry).unwrap_or(u32::MAX)),
+        None => both,
+    }
+}
+
+/// As [`compile_bytes`], but what was made of the same bytes before is taken from the cache; and what
+/// it is found by there.
+fn kept(
+    bytes: &[u8],
+    at: RemoteAddr,
+    memory: &Memory,
+    image: &Image,
+    cache: &Cache,
+) -> (Compiled, Option<Key>) {
+    let build = BuildId::at(memory.file(), image.start.get(), u64::MAX);
+    let build = build.as_ref().map_or(&[][..], BuildId::bytes);
+    let key = stored::key(bytes, at, image, build);
+    if let Some(compiled) = key.as_ref().and_then(|key| stored::find(cache, key, image)) {
+        return (compiled, key);
+    }
+    let compiler = compiler(bytes, at, image);
+    let (compiled, is_relative) = compiler.run();
+    let key = key.filter(|_| is_relative);
+    if let Some(key) = &key {
+        stored::keep(cache, key, &compiled);
+    }
+    (compiled, key)
 }
 
 /// The unwind information that is mapped, to the end of its segment, and where it begins.
@@ -93,16 +139,20 @@ fn read(memory: &Memory, at: RemoteAddr, length: u64) -> Option<Vec<u8>> {
 
 /// Compiles what is mapped: bytes that lie at `at`.
 pub fn compile_bytes(bytes: &[u8], at: RemoteAddr, image: &Image) -> Compiled {
+    compiler(bytes, at, image).run().0
+}
+
+fn compiler<'a>(bytes: &'a [u8], at: RemoteAddr, image: &Image) -> Compiler<EhFrame<Slice<'a>>> {
     let section = EhFrame::new(bytes, LittleEndian);
     let bases = BaseAddresses::default().set_eh_frame(at.get());
-    Compiler { section, bases, base: image.code.start.get(), end: image.code.end.get() }.run()
+    Compiler { section, bases, base: image.code.start.get(), end: image.code.end.get() }
 }
 
 /// Compiles the bytes of a `.debug_frame`.
 pub fn compile_debug_frame(bytes: &[u8], image: &Image) -> Compiled {
     let section = DebugFrame::new(bytes, LittleEndian);
     let [base, end] = [image.code.start, image.code.end].map(|at| image.bias.unplace(at).get());
-    Compiler { section, bases: BaseAddresses::default(), base, end }.run()
+    Compiler { section, bases: BaseAddresses::default(), base, end }.run().0
 }
 
 struct Compiler<S> {
@@ -114,7 +164,10 @@ struct Compiler<S> {
 }
 
 impl<'a, S: UnwindSection<Slice<'a>>> Compiler<S> {
-    fn run(&self) -> Compiled {
+    /// The rows, and whether every place is stated relative to where it is stated: then they are the
+    /// same wherever all of it lies.
+    fn run(&self) -> (Compiled, bool) {
+        let mut is_relative = true;
         let mut rows = Vec::new();
         let mut ends = Vec::new();
         let mut context = UnwindContext::new();
@@ -124,6 +177,8 @@ impl<'a, S: UnwindSection<Slice<'a>>> Compiler<S> {
             let Ok(Some(entry)) = entries.next() else { break };
             let CieOrFde::Fde(partial) = entry else { continue };
             let Ok(fde) = partial.parse(S::cie_from_offset) else { continue };
+            let encoding = fde.cie().fde_address_encoding();
+            is_relative &= encoding.is_some_and(|e| e.application() == gimli::DW_EH_PE_pcrel);
             let (start, end) = (fde.initial_address(), fde.end_address());
             // What the linker has dropped is said to lie at 0, where a file's header lies.
             if start < self.base || end > self.end || start >= end || start == 0 {
@@ -144,7 +199,7 @@ impl<'a, S: UnwindSection<Slice<'a>>> Compiler<S> {
                 }
             }
         }
-        Compiled::tidy(rows, ends)
+        (Compiled::tidy(rows, ends), is_relative)
     }
 
     /// How far from the start of the code; it is less than 4 GiB of it.

@@ -2,6 +2,9 @@
 
 use heapattach_abi::unwind::{self, Rule};
 
+/// The code that a program begins with is no longer.
+const START_BYTES: u32 = 128;
+
 /// What is known of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compiled {
@@ -34,6 +37,23 @@ impl Compiled {
         Self::of(tidy)
     }
 
+    /// The same of a module that begins so far in its code: if nothing is said of that place, it has no
+    /// caller, up to the next function. The start of glibc's loader is like that.
+    pub(super) fn begun_at(mut self, entry: u32) -> Self {
+        let at = self.rows.partition_point(|&(from, _)| from < entry);
+        let next = self.rows.get(at).map_or(u32::MAX, |&(from, _)| from);
+        let is_bare = at == 0 || self.rows[at - 1].1 == unwind::NONE;
+        let end = entry.saturating_add(START_BYTES);
+        if self.rows.is_empty() || !is_bare || next == entry {
+            return self;
+        }
+        self.rows.insert(at, (entry, Rule::Outermost.pack()));
+        if next > end {
+            self.rows.insert(at + 1, (end, unwind::NONE));
+        }
+        Self::of(self.rows)
+    }
+
     /// What both say; where both have a rule, this one's.
     pub(super) fn over(self, below: Self) -> Self {
         if below.rows.is_empty() {
@@ -56,7 +76,7 @@ impl Compiled {
         Self::of(rows)
     }
 
-    fn of(rows: Vec<(u32, u32)>) -> Self {
+    pub(super) fn of(rows: Vec<(u32, u32)>) -> Self {
         let unknown = rows.iter().filter(|&&(_, rule)| rule == Rule::Unknown.pack()).count();
         Self { rows, unknown }
     }
@@ -71,6 +91,22 @@ mod tests {
     fn over(above: &[(u32, u32)], below: &[(u32, u32)]) -> Vec<(u32, u32)> {
         let [above, below] = [above, below].map(|rows| Compiled::of(rows.to_vec()));
         above.over(below).rows
+    }
+
+    #[test]
+    fn a_start_of_which_nothing_is_said_has_no_caller() {
+        let begun = |rows: &[(u32, u32)], entry| Compiled::of(rows.to_vec()).begun_at(entry).rows;
+        let start = Rule::Outermost.pack();
+        let rows = [(10, 1), (20, GAP), (60, 2), (70, GAP)];
+        let known = [(10, 1), (20, GAP), (30, start), (60, 2), (70, GAP)];
+        assert_eq!(begun(&rows, 30), known);
+        assert_eq!(begun(&rows, 0)[..2], [(0, start), (10, 1)]);
+        assert_eq!(begun(&rows, 80)[4..], [(80, start), (80 + START_BYTES, GAP)]);
+        // Where something is said that holds, and where nothing is known of the module at all.
+        for entry in [10, 15, 65] {
+            assert_eq!(begun(&rows, entry), rows);
+        }
+        assert_eq!(begun(&[], 30), []);
     }
 
     #[test]

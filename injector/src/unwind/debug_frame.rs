@@ -5,8 +5,8 @@
 
 use std::{fs::File, sync::atomic::AtomicU64};
 
-use super::{Image, budget::spend};
-use crate::{
+use heapattach_process::{
+    image::Image,
     memory::Memory,
     proc::{
         Process,
@@ -16,6 +16,8 @@ use crate::{
         sections::Sections,
     },
 };
+
+use super::budget::spend;
 
 const NAME: &[u8] = b".debug_frame";
 

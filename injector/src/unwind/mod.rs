@@ -12,11 +12,13 @@ mod budget;
 mod compile;
 mod compiled;
 mod debug_frame;
-mod image;
+
+mod origin;
+mod stored;
 mod tables;
 
 pub use compile::{compile, compile_bytes, compile_debug_frame, information};
 pub use compiled::Compiled;
 pub use debug_frame::section;
-pub use image::{Image, Mapped, images};
+
 pub use tables::{Tables, Totals};

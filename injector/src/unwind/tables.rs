@@ -1,9 +1,13 @@
 //! All tables of a session, and how they get into the region.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     num::NonZeroUsize,
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -14,18 +18,25 @@ use heapattach_abi::{
 };
 use nix::errno::Errno;
 
-use super::{Compiled, Image, compile, images};
-use crate::{
+use heapattach_process::{
     addr::RemoteAddr,
+    generations::Generations,
+    image::{Image, images},
     memory::Memory,
     proc::{Process, maps::Mapping},
     shared::Shared,
 };
 
+use super::{Compiled, compile};
+use crate::cache::Cache;
+
 /// The tables of one process take no more.
 const MOST: usize = 512 << 20;
 /// Room for modules that come later, and a part of what is there now besides.
 const LATER: usize = 8 << 20;
+
+/// What mappings are made of.
+const PAGE: usize = 4096;
 
 /// Unwind information of one process that is looked at, at once: beyond, modules have no table.
 const INFORMATION: u64 = 1 << 29;
@@ -48,12 +59,14 @@ pub struct Totals {
 }
 
 /// A module: its rows until they are published, and where they are then.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Module {
     image: Image,
     compiled: Compiled,
     /// Offsets of page index and rows in the region.
     at: Option<(usize, usize)>,
+    /// The number that frames in it have ([`Generations`]); 0 if it stays as long as the process.
+    number: u64,
 }
 
 impl Module {
@@ -68,17 +81,29 @@ impl Module {
 }
 
 /// The tables of a session.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Tables {
-    modules: Vec<Module>,
+    /// Forked children have the same until one of them loads something.
+    modules: Arc<Vec<Module>>,
     /// Published once, and gone: a plugin may come back to where it was.
     retired: Vec<Module>,
-    /// Where in the region the next thing goes, and the end of the region.
+    /// Where in the region the next thing goes, a page of its own once everything is published; and
+    /// the end of the region.
     next: usize,
     end: usize,
+    /// Where the newest directory is; 0: there is none.
+    directory: u64,
     generation: u64,
+    /// Another one as soon as code lies where other code has been.
+    epoch: u64,
     is_published: bool,
     totals: Totals,
+    /// Where what was made for other processes is kept.
+    cache: Option<Arc<Cache>>,
+    /// The biases of modules that stay as long as the process; `None`: all do.
+    lasting: Option<HashSet<u64>>,
+    /// Those that do not.
+    generations: Arc<Generations>,
 }
 
 impl Tables {
@@ -87,6 +112,31 @@ impl Tables {
         let mut tables = Self::default();
         tables.look(process, memory, maps);
         tables
+    }
+
+    /// None yet, and none is made that is kept in this cache.
+    pub fn kept_in(cache: Option<Cache>) -> Self {
+        Self { cache: cache.map(Arc::new), ..Self::default() }
+    }
+
+    /// From now on only modules with these biases are thought to stay.
+    pub(crate) fn set_lasting(&mut self, biases: HashSet<u64>) {
+        self.lasting = Some(biases);
+    }
+
+    /// The modules that may go away.
+    pub fn generations(&self) -> &Arc<Generations> {
+        &self.generations
+    }
+
+    /// The number of an image's module, and whether other code lay there before.
+    fn number(&self, image: &Image) -> (u64, bool) {
+        let stays =
+            |known: &HashSet<u64>| known.contains(&image.bias.get()) || image.path.starts_with("[");
+        if self.lasting.as_ref().is_none_or(stays) {
+            return (0, false);
+        }
+        self.generations.number(image)
     }
 
     /// Bytes that the region needs for them.
@@ -113,6 +163,11 @@ impl Tables {
         self.is_published
     }
 
+    /// How often they were published.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// What they are.
     pub fn totals(&self) -> Totals {
         self.totals
@@ -120,8 +175,19 @@ impl Tables {
 
     /// Makes tables for what has come, forgets what is gone; says whether anything has changed.
     pub fn look(&mut self, process: &Process, memory: &Memory, maps: &[Mapping<'_>]) -> bool {
+        let now = images(memory, maps);
+        self.take_in(process, memory, maps, now)
+    }
+
+    /// The same with these images, which were read from that memory.
+    pub(crate) fn take_in(
+        &mut self,
+        process: &Process,
+        memory: &Memory,
+        maps: &[Mapping<'_>],
+        mut now: Vec<Image>,
+    ) -> bool {
         let began = Instant::now();
-        let mut now = images(memory, maps);
         now.sort_by_key(|image| image.code.start);
         now.dedup_by(|a, b| a.code.start < b.code.end);
         now.truncate(MODULES);
@@ -129,10 +195,14 @@ impl Tables {
             return false;
         }
         let mut old: HashMap<RemoteAddr, Module> =
-            self.modules.drain(..).map(|module| (module.image.code.start, module)).collect();
-        let mut known = Vec::with_capacity(now.len());
+            Arc::unwrap_or_clone(std::mem::take(&mut self.modules))
+                .into_iter()
+                .map(|module| (module.image.code.start, module))
+                .collect();
+        let (mut known, mut stayed) = (Vec::with_capacity(now.len()), Vec::new());
         for image in &now {
             let stays = old.get(&image.code.start).is_some_and(|old| old.image == *image);
+            stayed.push(stays);
             let mut back = || {
                 let at = self.retired.iter().position(|retired| retired.image == *image)?;
                 Some(self.retired.swap_remove(at))
@@ -147,10 +217,17 @@ impl Tables {
             .filter(|(_, old)| old.is_none())
             .map(|(image, _)| image)
             .collect();
-        let mut compiled =
-            compile_all(&new, |image, left| compile(process, memory, maps, image, left))
-                .into_iter();
-        self.modules = now
+        let mut compiled = compile_all(&new, |image, left| {
+            compile(process, memory, maps, image, left, self.cache.as_deref())
+        })
+        .into_iter();
+        if let Some(cache) = &self.cache {
+            cache.tidy();
+        }
+        let came: Vec<_> = now.iter().zip(&stayed).filter(|(_, stayed)| !**stayed).collect();
+        let is_other = came.iter().any(|(image, _)| self.number(image).1);
+        self.epoch += u64::from(is_other);
+        let modules = now
             .iter()
             .zip(known)
             .map(|(image, old)| {
@@ -158,9 +235,11 @@ impl Tables {
                     image: image.clone(),
                     compiled: compiled.next().unwrap_or_default(),
                     at: None,
+                    number: self.number(image).0,
                 })
             })
             .collect();
+        self.modules = Arc::new(modules);
         let made = self.modules.iter().filter(|module| module.at.is_none());
         for module in made {
             self.totals.rows += module.compiled.rows.len();
@@ -180,7 +259,7 @@ impl Tables {
         &mut self,
         shared: &Shared,
         memory: &Memory,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
     ) -> Result<(), Errno> {
         self.next = self.next.max(range.start);
         self.end = range.end;
@@ -194,25 +273,43 @@ impl Tables {
         let placed = self.modules.iter().filter_map(|module| {
             let (index, rows) = module.at?;
             let code = &module.image.code;
-            Some([code.start.get(), code.end.get(), index as u64, rows as u64])
+            Some([code.start.get(), code.end.get(), index as u64, rows as u64, module.number])
         });
         let entries: Vec<u64> = placed.flatten().collect();
-        let directory = [[self.generation, entries.len() as u64 / 4].as_slice(), &entries].concat();
-        debug_assert_eq!(directory.len() * 8, DIRECTORY_HEAD + entries.len() / 4 * ENTRY_BYTES);
-        match self.take(directory.len() * 8) {
+        let count = entries.len() * 8 / ENTRY_BYTES;
+        let directory = [&[self.generation, count as u64, self.epoch], &entries[..]].concat();
+        debug_assert_eq!(directory.len() * 8, DIRECTORY_HEAD + count * ENTRY_BYTES);
+        self.directory = match self.take(directory.len() * 8) {
             Some(at) => {
                 shared.fill(memory, at, &directory)?;
-                shared.store(memory, region::DIRECTORY, at as u64)?;
+                at as u64
             }
             // What is known may be wrong by now; frame pointers are better than that.
             None => {
                 self.totals.left_out = self.totals.modules;
-                shared.store(memory, region::DIRECTORY, 0)?;
+                0
             }
-        }
+        };
+        // What comes next begins a page: forked children go on with this one's and all before.
+        self.next = self.next.next_multiple_of(PAGE).min(self.end);
+        self.point(shared, memory)?;
         self.is_published = true;
         self.totals.bytes = self.next - range.start;
         Ok(())
+    }
+
+    /// Tells the hooks of `shared` where the newest directory is.
+    ///
+    /// # Errors
+    /// When the target is gone.
+    pub(crate) fn point(&self, shared: &Shared, memory: &Memory) -> Result<(), Errno> {
+        shared.store(memory, region::DIRECTORY, self.directory)
+    }
+
+    /// Which part of the region, in whole pages, will never change again, if that is known.
+    pub(crate) fn settled(&self, from: usize) -> Option<Range<usize>> {
+        let is_whole = self.next.is_multiple_of(PAGE) && from.is_multiple_of(PAGE);
+        (self.is_published && is_whole && self.next >= from).then_some(from..self.next)
     }
 
     fn take(&mut self, bytes: usize) -> Option<usize> {
@@ -230,7 +327,7 @@ impl Tables {
         let Some(at) = self.take(bytes) else { return Ok(false) };
         let module = &self.modules[number];
         shared.fill(memory, at, &words_of(&module.image, &module.compiled))?;
-        let module = &mut self.modules[number];
+        let module = &mut Arc::make_mut(&mut self.modules)[number];
         module.at = Some((at + rows * ROW_BYTES, at));
         // It is in the region now.
         module.compiled.rows = Vec::new();

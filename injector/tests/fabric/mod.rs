@@ -3,16 +3,17 @@
 
 use std::{fs::File, os::unix::fs::FileExt};
 
+use heapattach_entry::user_hooks::UserHooks;
+use heapattach_injector::home::stub_page::StubPage;
 use heapattach_injector::{
-    addr::RemoteAddr,
-    asked::Asked,
     home::{Change, ChangeKind, Header, Home, ModuleRecord},
+    module::{Module, find_symbol, identity_at, tables::Budget},
+};
+use heapattach_process::{
+    addr::RemoteAddr,
     linker::{Link, Rendezvous},
     memory::Memory,
-    module::{Module, find_symbol, identity_at},
     proc::{auxv::Auxv, maps},
-    stub_page::StubPage,
-    tables::Budget,
 };
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
@@ -121,8 +122,13 @@ impl Fabric {
             [[0, 0, 0], symbol(1, 0, 0), symbol(8, 9, 0x500), symbol(13, 9, 0x600)].concat();
         self.words(SYMBOLS, &symbols);
         if gnu_hash {
-            // One bucket, first symbol 2, one word of filter; the bucket begins at 2, ends at 3.
-            self.words(HASH, &[1 | 2 << 32, 1, 0, 2 | 2 << 32, 1]);
+            // One bucket, first symbol 2, one word of filter, which lets all pass; the bucket begins at
+            // 2, ends at 3.
+            let hash = |name: &[u8]| {
+                name.iter().fold(5381, |hash: u32, &b| hash.wrapping_mul(33).wrapping_add(b.into()))
+            };
+            let chain = [hash(b"free") & !1, hash(b"mine") | 1].map(u64::from);
+            self.words(HASH, &[1 | 2 << 32, 1, u64::MAX, 2 | chain[0] << 32, chain[1]]);
         } else {
             self.words(HASH, &[1 | 4 << 32, 0]);
         }
@@ -135,7 +141,7 @@ impl Fabric {
         let (first, second, name) = (LISTS + 0x100, LISTS + 0x140, LISTS + 0x1c0);
         self.words(LISTS, &[2, first, 0, 0, 0, LISTS + 0x80]);
         self.words(LISTS + 0x80, &[1, second, 0, 0, 0, 0]);
-        self.words(first, &[BASE, name, DYNAMIC, second]);
+        self.words(first, &[BASE, name, DYNAMIC, 0]);
         self.words(second, &[BASE, name, DYNAMIC, 0]);
         self.bytes(name, b"/lib/of/nobody.so\0");
         self.bytes(BASE + 0x8000, &[0]);
@@ -231,7 +237,7 @@ impl Fabric {
 
     fn explore_module(&self, link: &Link, budget: &mut Budget, found: &mut Found) {
         let memory = &self.memory;
-        if let Ok(module) = Module::read(memory, link, Asked::default(), budget) {
+        if let Ok(module) = Module::read(memory, link, UserHooks::default(), budget) {
             found.definitions += module.definitions.len();
             found.slots += module.slots.len();
             let _ =

@@ -11,13 +11,16 @@ use heapattach_abi::{
     ring::{self, RING_HEAD_BYTES, RINGS, SLOT_BYTES},
     row, stacks,
 };
-use heapattach_injector::{
+use heapattach_injector::records::{
     counts::Counts,
+    ring::{Intervals, Reader},
+    stacks::Stacks,
+};
+use heapattach_process::{
     event::{StackId, What},
     memory::Memory,
-    ring::{Intervals, Reader},
+    memory_file::MemoryFile,
     shared::Shared,
-    stacks::Stacks,
 };
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
@@ -44,6 +47,7 @@ impl Region {
     pub fn of_rings(bits: u32) -> Self {
         let file: OwnedFd =
             memfd_create("region", MFdFlags::MFD_ALLOW_SEALING).expect("a file in memory");
+        let file = MemoryFile::judged(file).expect("a new file in memory");
         let shared = Shared::take(file, region::tables_at(bits)).expect("a mapping");
         Self { shared, bits, memory: Memory::of(File::open("/dev/null").expect("it is there")) }
     }
@@ -103,6 +107,11 @@ impl Region {
                 }
             });
             read.expect("the region is there");
+            if words.len() % 2 == 0 {
+                let settled = reader.settle(&self.shared, &self.memory, |_, _| told += 1);
+                settled.expect("the region is there");
+                assert!(reader.unfinished() <= (RINGS << BITS) * (rounds.len() + 1));
+            }
             let counts = Counts::read(&self.shared, &self.memory).expect("the region is there");
             assert!(counts.threads < row::ROWS);
             for id in (0..9).map(StackId) {
@@ -113,8 +122,9 @@ impl Region {
         }
         let finished = reader.finish(&self.shared, &self.memory, |_, _| told += 1);
         finished.expect("the region is there");
-        // Each round can show each slot once.
-        assert!(told <= (rounds.len() + 1) * (RINGS << BITS));
+        // Each look can show each slot once, there are two at most in a round, and what a moment passed over
+        // can be shown besides.
+        assert!(told <= (3 * rounds.len() + 1) * (RINGS << BITS));
     }
 }
 

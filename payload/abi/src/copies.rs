@@ -1,7 +1,7 @@
 //! Buffers for copies of stacks that nobody knows the bounds of: a coroutine's, a signal handler's.
 
 /// Buffers; a walk that finds none free does without.
-pub const COPIES: usize = 8;
+pub const COPIES: usize = 64;
 /// Offset of the word that says a buffer is in use.
 pub const BUSY: usize = 0;
 /// Offset of the address that its bytes were copied from.
@@ -16,8 +16,12 @@ pub const VECTOR_COUNT: usize = 5;
 pub const WORDS: usize = VECTORS + VECTOR_COUNT * 16;
 /// Offset of the bytes.
 pub const DATA: usize = 128;
+/// Offset of words that whoever uses the buffer puts aside.
+pub const ASIDE: usize = DATA + 4096;
+/// How many there is room for.
+pub const ASIDE_COUNT: usize = 32;
 /// Size of a buffer: room for a page.
-pub const COPY_BYTES: usize = DATA + 4096 + 128;
+pub const COPY_BYTES: usize = ASIDE + ASIDE_COUNT * 8;
 
 const _: () = assert!(COPY_BYTES.is_multiple_of(64));
 const _: () = assert!(WORDS + 16 <= DATA);

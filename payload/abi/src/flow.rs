@@ -1,8 +1,9 @@
 //! How many blocks of each size a thread was handed and gave back, where that is asked for: whatever
 //! is older than the session counts when it goes.
 //!
-//! Sizes are those of whole chunks as the allocator of glibc keeps them in the word before a block:
-//! known in the same way when a block comes and when it goes.
+//! Sizes are those of whole chunks as the allocator of glibc keeps them in the word before a block, or
+//! what another allocator says that a block has room for: known in the same way when a block comes and
+//! when it goes. Which sizes a request leads to is noted beside.
 
 /// Chunks are multiples of this.
 pub const STEP: u64 = 16;
@@ -16,6 +17,36 @@ pub const CLASS_BYTES: usize = 16;
 pub const FLOW_BYTES: usize = CLASSES * CLASS_BYTES;
 /// A hook counts for its function if its second cell holds this.
 pub const COUNTS: u64 = 1;
+
+/// Size of what is noted of requests: for each class of [`chunk_of`] a request, one word.
+pub const SIZES_BYTES: usize = 4096;
+/// In such a word: one of the sizes stood before its block.
+pub const HAS_HEAD: u64 = 1;
+/// Sizes are noted in multiples of this.
+const SIZE_STEP: u64 = 8;
+
+/// The least and the greatest size that requests led to, in one word. No word is 0.
+pub const fn pack_sizes(least: u64, greatest: u64, head: u64) -> u64 {
+    let (least, greatest) = (noted(least), noted(greatest));
+    least | greatest << 32 | head & HAS_HEAD
+}
+
+/// The least and the greatest size of such a word, if there is one.
+pub const fn sizes(word: u64) -> Option<(u64, u64)> {
+    let (least, greatest) = (word & u32::MAX as u64 & !HAS_HEAD, word >> 32);
+    if least == 0 || greatest < least { None } else { Some((least, greatest)) }
+}
+
+const fn noted(size: u64) -> u64 {
+    let most = u32::MAX as u64 / SIZE_STEP * SIZE_STEP;
+    if size < SIZE_STEP {
+        SIZE_STEP
+    } else if size > most {
+        most
+    } else {
+        size / SIZE_STEP * SIZE_STEP
+    }
+}
 
 /// A power of two has so many classes, and the first such power is this.
 const PARTS_SHIFT: u32 = 2;
@@ -55,6 +86,7 @@ pub const fn chunk_of(request: u64) -> u64 {
 
 const _: () = assert!(FLOW_BYTES.is_multiple_of(1024));
 const _: () = assert!(CLASS_BYTES as u64 == STEP);
+const _: () = assert!(CLASSES * 8 <= SIZES_BYTES);
 
 #[cfg(test)]
 mod tests {
@@ -67,6 +99,13 @@ mod tests {
             assert_eq!(class(least(number) - 1), number - 1);
         }
         assert_eq!(class(u64::MAX), CLASSES - 1);
+    }
+
+    #[test]
+    fn sizes_are_found_in_their_word() {
+        assert_eq!(sizes(pack_sizes(48, 1 << 40, HAS_HEAD)), Some((48, 0xffff_fff8)));
+        assert_eq!(sizes(pack_sizes(0, 9, 0)), Some((8, 8)));
+        assert_eq!((sizes(0), sizes(HAS_HEAD), sizes(1 << 32 | 16)), (None, None, None));
     }
 
     #[test]

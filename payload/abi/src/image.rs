@@ -11,7 +11,7 @@ use crate::kind::{KINDS, MAX_HOOKS};
 /// `heapatt` and a zero.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"heapatt\0");
 /// Version of everything in this crate.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 8;
 /// The section that holds the descriptor, the code and the cells.
 pub const SECTION: &str = ".heapattach";
 /// The one exported symbol: the descriptor.
@@ -57,6 +57,10 @@ pub struct Image {
     /// [`Chosen`](crate::kind::HookKind::Chosen) the [`Form`](crate::form::Form), of other functions
     /// on blocks whether sizes are counted ([`crate::flow::COUNTS`]).
     pub second_cells: u32,
+    /// Offset of `[u64; MAX_HOOKS]`: the function that tells how large a block of a hook's allocator is,
+    /// or 0; then the same again: a function that tells whether a block is that allocator's, or 0. 0 in a
+    /// payload that does not count by size.
+    pub size_cells: u32,
     /// The hooks of each kind, by the value of the kind.
     pub kinds: [KindHooks; KINDS],
 }
@@ -78,8 +82,9 @@ const _: () = assert!(offset_of!(Image, index_cell) == 28);
 const _: () = assert!(offset_of!(Image, filter_cell) == 32);
 const _: () = assert!(offset_of!(Image, orig_cells) == 36);
 const _: () = assert!(offset_of!(Image, sigreturn) == 40);
-const _: () = assert!(offset_of!(Image, kinds) == 48);
-const _: () = assert!(IMAGE_BYTES == 136);
+const _: () = assert!(offset_of!(Image, size_cells) == 48);
+const _: () = assert!(offset_of!(Image, kinds) == 52);
+const _: () = assert!(IMAGE_BYTES == 144);
 
 impl Image {
     /// Reads a descriptor from the first bytes of a section; `None` if there are too few.
@@ -104,6 +109,7 @@ impl Image {
             orig_cells: word(offset_of!(Self, orig_cells)),
             sigreturn: word(offset_of!(Self, sigreturn)),
             second_cells: word(offset_of!(Self, second_cells)),
+            size_cells: word(offset_of!(Self, size_cells)),
             kinds: core::array::from_fn(kind),
         })
     }

@@ -7,7 +7,8 @@
 //!     stacks                                          (stacks)
 //!     cache of rules, memos of threads, copies        (unwind, memo, copies)
 //!     code of an interpreter                          (python)
-//!     counts of blocks by size                        (flow)
+//!     modules that were met before they were known    (late)
+//!     counts of blocks by size; sizes of requests     (flow)
 //!     rings: heads, then slots                        (ring)
 //!     tables to unwind stacks by                      (unwind)
 //! ```
@@ -17,7 +18,8 @@
 
 use crate::{
     copies::{COPIES, COPY_BYTES},
-    flow::FLOW_BYTES,
+    flow::{FLOW_BYTES, SIZES_BYTES},
+    late::LATE_BYTES,
     memo::{MEMO_BYTES, MEMOS},
     python::CODES_BYTES,
     ring::{RING_HEAD_BYTES, RINGS, SLOT_BYTES},
@@ -46,18 +48,35 @@ pub const DEADLINE_TSC: usize = 328;
 /// Offset of the word that tells where in the region the newest directory of unwind tables is; 0:
 /// there is none.
 pub const DIRECTORY: usize = 384;
-/// Offset of the first address that the stack of the first thread can grow down to, and of its end.
+/// Offset of the first address that the stack of the first thread can grow down to.
 pub const FIRST_STACK: usize = 392;
-/// See above.
+/// Offset of the end of that stack.
 pub const FIRST_STACK_END: usize = 400;
 
-/// Offset of the number of stacks that were walked again to compare, and of those that differed.
+/// Offset of the number of stacks that were walked again to compare.
 pub const VERIFIED: usize = 448;
-/// See above.
+/// Offset of the number of those that differed.
 pub const DIFFERED: usize = 456;
 
 /// Offset of the number of words of copied code of an interpreter.
 pub const COPIED_WORDS_TAKEN: usize = 512;
+
+/// Offset of the word of the loader ([`crate::control::Control::loads`]) that the newest directory was
+/// made for.
+pub const LOADS_SEEN: usize = 576;
+/// Offset of the number of modules that were met before they were known.
+pub const LATE_TAKEN: usize = 584;
+/// Offset of the page of code that was last found to be in no module, so that it is not looked for
+/// again at once.
+pub const NO_MODULE: usize = 592;
+/// Offset of the word of the loader for which that was found.
+pub const NO_MODULE_LOADS: usize = 600;
+
+/// Offset of the number of times that the reader has looked at the rings.
+pub const LOOKED: usize = 640;
+/// Offset of one more than that number when a thread last waited for the reader in vain: until it looks
+/// again nobody waits.
+pub const GAVE_UP: usize = 648;
 
 /// From here on addresses are not a program's.
 pub const ADDRESS_END: u64 = 1 << 47;
@@ -92,10 +111,14 @@ pub const MEMOS_AT: usize = CACHE_AT + CACHE_BYTES;
 pub const COPIES_AT: usize = MEMOS_AT + MEMOS * MEMO_BYTES;
 /// Offset of the table of copied code of an interpreter.
 pub const CODES_AT: usize = COPIES_AT + (COPIES * COPY_BYTES).next_multiple_of(4096);
+/// Offset of modules that were met before they were known.
+pub const LATE_AT: usize = CODES_AT + CODES_BYTES;
 /// Offset of the counts of blocks by size, row by row.
-pub const FLOWS_AT: usize = CODES_AT + CODES_BYTES;
+pub const FLOWS_AT: usize = LATE_AT + LATE_BYTES;
+/// Offset of the sizes that requests led to.
+pub const SIZES_AT: usize = FLOWS_AT + ROWS * FLOW_BYTES;
 /// Offset of the heads of the rings.
-pub const RING_HEADS_AT: usize = FLOWS_AT + ROWS * FLOW_BYTES;
+pub const RING_HEADS_AT: usize = SIZES_AT + SIZES_BYTES;
 /// Offset of the slots of the first ring.
 pub const SLOTS_AT: usize = RING_HEADS_AT + RINGS * RING_HEAD_BYTES;
 

@@ -7,7 +7,10 @@
 
 use core::mem::offset_of;
 
-use crate::kind::MAX_HOOKS;
+use crate::{
+    kind::MAX_HOOKS,
+    nest::{PENDING, Pending},
+};
 
 /// Calls and the bytes they asked for.
 ///
@@ -44,13 +47,13 @@ pub struct Row {
     pub busy: u64,
     /// The ring that its records go to.
     pub ring: u64,
-    /// The stack that is its own: both 0 until that is known.
+    /// Where the stack that is its own begins; 0 until that is known.
     pub stack_start: u64,
-    /// See above.
+    /// Where that stack ends; 0 until that is known.
     pub stack_end: u64,
-    /// Records that found no room in the ring: of blocks, and of blocks given back.
+    /// Records of blocks that found no room in the ring.
     pub dropped_blocks: u64,
-    /// See above.
+    /// Records of blocks given back that found no room in the ring.
     pub dropped_frees: u64,
     /// Samples that found no room in the table of samples.
     pub dropped_samples: u64,
@@ -72,10 +75,30 @@ pub struct Row {
     pub python_wait: u64,
     /// Where the row's own counts of blocks by size are ([`crate::flow`]).
     pub flow: u64,
-    /// Keep rows from sharing cache lines.
-    pub unused: [u64; 3],
+    /// The stack pointer at the call that the thread is in the middle of ([`crate::nest`]); 0: none.
+    pub nest_pointer: u64,
+    /// The block that this call gives back.
+    pub nest_block: u64,
+    /// How many of `pending` are in use.
+    pub nest_count: u64,
     /// Per hook.
     pub counts: [Count; MAX_HOOKS],
+    /// Blocks handed out in the middle of that call.
+    pub pending: [Pending; PENDING],
+    /// Records that waited for room in the ring.
+    pub waited: u64,
+    /// Not 0 while the thread asks its allocator how large a block is.
+    pub sizing: u64,
+    /// As `nest_pointer`, of calls that map and unmap.
+    pub map_nest_pointer: u64,
+    /// The pages that this call gives back ([`crate::nest::pack_pages`]).
+    pub map_nest_pages: u64,
+    /// How many of `map_pending` are in use.
+    pub map_nest_count: u64,
+    /// Mappings made in the middle of that call.
+    pub map_pending: [Pending; PENDING],
+    /// Keep rows from sharing cache lines.
+    pub unused: [u64; 3],
 }
 
 const CALLER_SHIFT: u32 = 21;
@@ -146,11 +169,31 @@ pub const PYTHON_PAGE: usize = offset_of!(Row, python_page);
 pub const PYTHON_WAIT: usize = offset_of!(Row, python_wait);
 /// Offset of [`Row::flow`].
 pub const FLOW: usize = offset_of!(Row, flow);
+/// Offset of [`Row::nest_pointer`].
+pub const NEST_POINTER: usize = offset_of!(Row, nest_pointer);
+/// Offset of [`Row::nest_block`].
+pub const NEST_BLOCK: usize = offset_of!(Row, nest_block);
+/// Offset of [`Row::nest_count`].
+pub const NEST_COUNT: usize = offset_of!(Row, nest_count);
+/// Offset of [`Row::waited`].
+pub const WAITED: usize = offset_of!(Row, waited);
+/// Offset of [`Row::sizing`].
+pub const SIZING: usize = offset_of!(Row, sizing);
+/// Offset of [`Row::map_nest_pointer`].
+pub const MAP_NEST_POINTER: usize = offset_of!(Row, map_nest_pointer);
+/// Offset of [`Row::map_nest_pages`].
+pub const MAP_NEST_PAGES: usize = offset_of!(Row, map_nest_pages);
+/// Offset of [`Row::map_nest_count`].
+pub const MAP_NEST_COUNT: usize = offset_of!(Row, map_nest_count);
+/// Offset of [`Row::map_pending`].
+pub const MAP_PENDING_AT: usize = offset_of!(Row, map_pending);
+/// Offset of [`Row::pending`].
+pub const PENDING_AT: usize = offset_of!(Row, pending);
 /// Offset of [`Row::counts`].
 pub const COUNTS: usize = offset_of!(Row, counts);
 
 const _: () = assert!(COUNT_BYTES == 16);
 const _: () = assert!(KEY == 0);
 const _: () = assert!(COUNTS == 192);
-const _: () = assert!(ROW_BYTES == 1216);
+const _: () = assert!(ROW_BYTES == 1920);
 const _: () = assert!(crate::stacks::STACKS < 1 << CALLER_SHIFT);

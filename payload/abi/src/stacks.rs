@@ -40,6 +40,9 @@ pub enum End {
     /// The next frame is not where a frame can be: without tables most likely the outermost was
     /// reached, or code without frame pointers.
     Implausible = 6,
+    /// Code that was loaded a moment ago, so that no table describes it yet, and that could not be
+    /// looked at.
+    Late = 7,
 }
 
 impl End {
@@ -52,6 +55,7 @@ impl End {
             4 => Self::NoTable,
             5 => Self::NoRule,
             6 => Self::Implausible,
+            7 => Self::Late,
             _ => return None,
         })
     }
@@ -81,10 +85,16 @@ pub const fn entry(hash: u64, attempt: usize) -> usize {
     }
 }
 
-/// The hash of no frames.
+/// The hash of no words.
 pub const HASH_START: u64 = 0;
 /// What the hash is multiplied by for each frame: odd, so that nothing is lost.
 pub const HASH_BASE: u64 = 0x9fb2_1c65_1e98_df25;
+
+/// The hash of no frames, in an epoch of the tables: the same addresses may be other code in another
+/// one ([`crate::unwind::EPOCH_AT`]).
+pub const fn hash_start(epoch: u64) -> u64 {
+    epoch.wrapping_mul(0xa076_1d64_78bd_642f)
+}
 
 /// The part of one frame.
 pub const fn hash_of(frame: u64) -> u64 {

@@ -7,10 +7,15 @@
 //!
 //! A directory that was published is never changed, only followed by another.
 
-/// Words of a directory before its entries: its generation, and the number of entries.
-pub const DIRECTORY_HEAD: usize = 16;
-/// Size of an entry: start and end of the code, offsets of page index and rows in the region.
-pub const ENTRY_BYTES: usize = 32;
+/// Bytes of a directory before its entries: its generation, the number of entries, and its epoch.
+pub const DIRECTORY_HEAD: usize = 24;
+/// Offset of the epoch: another one as soon as code lies where other code has been.
+pub const EPOCH_AT: usize = 16;
+/// Size of an entry: start and end of the code, offsets of page index and rows in the region, and the
+/// number of the module ([`crate::late`]), 0 if it stays for as long as the process.
+pub const ENTRY_BYTES: usize = 40;
+/// Offset of that number.
+pub const NUMBER_AT: usize = 32;
 /// Modules at most.
 pub const MODULES: usize = 1 << 12;
 /// The code that one element of the page index is for, as a power of two.

@@ -35,6 +35,11 @@
     .long .Lorig - .Limage
     .long .Lsigreturn - .Limage
     .long .Lsecond - .Limage
+.if {IS_FLOW}
+    .long .Lsizers - .Limage
+.else
+    .long 0
+.endif
     .long {FREE_FIRST}, {FREE_HOOKS}
     .long {MALLOC_FIRST}, {MALLOC_HOOKS}
     .long {CALLOC_FIRST}, {CALLOC_HOOKS}
@@ -123,6 +128,14 @@
     jne \otherwise
 .endm
 
+# On to a label if the size of a block has to be asked for: that is for the slow path.
+.macro if_asked otherwise
+.if {IS_FLOW}
+    cmp qword ptr [rip + .Lsizers + 8 * .Lhook], 0
+    jne \otherwise
+.endif
+.endm
+
 # Counts the block in a register in the row in r10, with the one or the other word of its class. The
 # offset among the classes is that of heapattach_abi::flow::class: a small chunk is its own.
 .macro count_chunk block, offset
@@ -170,11 +183,13 @@
     cmp qword ptr [rip + .Lsecond + 8 * .Lhook], {FLOW_COUNTS}
     je \otherwise
 .endif
+    if_asked \otherwise
 .endm
 
 .macro hook_free
     begin
     find_row
+    if_asked 1f
     check_filter rdi, 1f
     count
     flow_free
@@ -187,6 +202,7 @@
 .macro hook_sized bytes
     begin
     find_row
+    if_asked 1f
     count_down \bytes, 1f, 2f
     count
     count_bytes \bytes
@@ -216,6 +232,7 @@
 .macro hook_calloc
     begin
     find_row
+    if_asked 1f
     mov r11, rdi                        # below 2^31 each, or the slow way
     or r11, rsi
     shr r11, 31
@@ -396,6 +413,7 @@
     restore_flags
     mov rax, [rsp + {FRAME_RAX}]
     call [rsp + {FRAME_TARGET}]
+.Lreturned:
     mov [rsp + {FRAME_RAX}], rax
     mov [rsp + {FRAME_RCX}], rcx
     mov [rsp + {FRAME_RDX}], rdx
@@ -447,9 +465,15 @@
     .quad 0
 .Lfilter:
     .quad 0
+    .quad .Lcells - .Lreturned
     .balign 64, 0
 .Lorig:
     .fill {MAX_HOOKS}, 8, 0
 .Lsecond:
     .fill {MAX_HOOKS}, 8, 0
+.if {IS_FLOW}
+.Lsizers:
+    .fill {MAX_HOOKS}, 8, 0
+    .fill {MAX_HOOKS}, 8, 0                             # crate::cells::Cells::owners
+.endif
 .Lend:

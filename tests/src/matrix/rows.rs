@@ -134,13 +134,16 @@ pub fn rows() -> Vec<Row> {
             "programs without free addresses near their allocator",
             GivenUp,
             &["no free range of"],
-            Test("injector/src/gap.rs", "gives_up_when_nothing_is_in_reach"),
+            Test("injector/src/home/free_range.rs", "gives_up_when_nothing_is_in_reach"),
         ),
         row(
             "programs for other machines",
             Unsupported,
             &["the program is a 64-bit one for AArch64"],
-            Test("injector/src/machine.rs", "programs_of_other_machines_are_refused_by_name"),
+            Test(
+                "injector/src/preflight/machine.rs",
+                "programs_of_other_machines_are_refused_by_name",
+            ),
         ),
         row(
             "threads under syscall user dispatch (Wine, recorders)",
@@ -152,7 +155,10 @@ pub fn rows() -> Vec<Row> {
             "inside a gVisor sandbox",
             Unsupported,
             &["is a gVisor sandbox"],
-            Test("injector/src/kernel.rs", "a_gvisor_sandbox_is_named_whatever_it_calls_itself"),
+            Test(
+                "injector/src/preflight/kernel.rs",
+                "a_gvisor_sandbox_is_named_whatever_it_calls_itself",
+            ),
         ),
         row(
             "a gVisor sandbox, from outside",
@@ -165,7 +171,7 @@ pub fn rows() -> Vec<Row> {
             Unsupported,
             &["the kernel is Linux"],
             Test(
-                "injector/src/kernel.rs",
+                "injector/src/preflight/kernel.rs",
                 "an_old_kernel_is_refused_and_an_unreadable_name_is_not",
             ),
         ),
@@ -173,14 +179,14 @@ pub fn rows() -> Vec<Row> {
             "what Yama forbids",
             Refused,
             &["ptrace_scope is"],
-            Test("injector/src/denial.rs", "each_scope_of_yama_has_its_own_cure"),
+            Test("injector/src/preflight/denial.rs", "each_scope_of_yama_has_its_own_cure"),
         ),
         row(
             "what SELinux forbids",
             Refused,
             &["SELinux does not allow"],
             Test(
-                "injector/src/denial.rs",
+                "injector/src/preflight/denial.rs",
                 "selinux_is_named_only_where_nobody_else_can_have_forbidden_it",
             ),
         ),

@@ -35,7 +35,7 @@ impl Comparison {
     /// Panics unless [`Comparison::judge`] finds it good.
     ///
     /// # Panics
-    /// See above.
+    /// If it does not.
     pub fn assert_good(&self, what: &str, minimum: u64, share: f64) {
         println!("{what}: {self}");
         self.judge(minimum, share).unwrap_or_else(|why| panic!("{what}: {why}: {self}"));
@@ -45,7 +45,7 @@ impl Comparison {
     /// rest at its begin and end, and of whose allocations none fails.
     ///
     /// # Panics
-    /// See above.
+    /// If it does not.
     pub fn assert_same_counts(&self, what: &str) {
         let some: Vec<_> = self.differing.iter().take(5).collect();
         let number = self.differing.len();

@@ -4,12 +4,15 @@
 //! [`Load`] asks it questions from threads and checks every answer. Nothing here knows heapattach:
 //! the same loads run without it.
 
+pub mod conversation;
 pub mod echo;
 pub mod load;
 pub mod memcached;
 pub mod nginx;
 pub mod probe;
+pub mod programs;
 pub mod redis;
+pub mod rocks;
 pub mod server;
 pub mod sqlite;
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{TILES, vector_state_size};
-use crate::loader::block::{self, State};
+use crate::arch::errand_words::{self as block, State};
 
 global_asm!(
     ".pushsection .rodata.heapattach_errand, \"a\", @progbits",

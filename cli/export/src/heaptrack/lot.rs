@@ -1,0 +1,107 @@
+//! Blocks of one size that have the same fate: what a story is about.
+
+use crate::sample::{Amount, Sample};
+use heapattach_ledger::Metric;
+
+/// How long the blocks of a lot are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// From before the peak to the end.
+    Held,
+    /// At the peak, and given back after it.
+    Peak,
+    /// Asked for after the peak, and held to the end.
+    Late,
+    /// Given back at once.
+    Temporary,
+    /// Given back before anything else is asked for, which need not have been at once.
+    Short,
+}
+
+impl Fate {
+    /// All of them, in their order.
+    pub const ALL: [Self; 5] = [Self::Held, Self::Peak, Self::Late, Self::Temporary, Self::Short];
+}
+
+/// Blocks of one size and one fate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lot {
+    /// How long they are held.
+    pub fate: Fate,
+    /// Of each.
+    pub size: u64,
+    /// How many.
+    pub blocks: u64,
+}
+
+/// The fates of the blocks of a stack.
+pub fn lots(sample: &Sample) -> Vec<Lot> {
+    let [live, peak] = [Metric::Live, Metric::Peak].map(|metric| sample.amount(metric));
+    let least = |a: Amount, b: Amount| Amount {
+        bytes: a.bytes.min(b.bytes),
+        blocks: a.blocks.min(b.blocks),
+    };
+    let mut held = least(live, peak);
+    let (mut early, mut late) = (peak.minus(held), live.minus(held));
+    let impossible = |amount: Amount| amount.bytes > 0 && amount.blocks == 0;
+    if impossible(early) || impossible(late) {
+        // As many blocks, but other ones.
+        held = Amount { blocks: held.blocks.saturating_sub(1), ..held };
+        held = if held.blocks == 0 { Amount::default() } else { held };
+        (early, late) = (peak.minus(held), live.minus(held));
+    }
+    let stay = held.plus(early).plus(late);
+    let pass = sample.amount(Metric::Allocated).minus(stay);
+    let temporary = least(sample.amount(Metric::Temporary), pass);
+    let fates = [
+        (Fate::Held, held),
+        (Fate::Peak, early),
+        (Fate::Late, late),
+        (Fate::Temporary, temporary),
+        (Fate::Short, pass.minus(temporary)),
+    ];
+    fates.into_iter().flat_map(|(fate, amount)| split(fate, amount)).collect()
+}
+
+/// Blocks of two sizes that differ by one, so that no byte is lost.
+fn split(fate: Fate, amount: Amount) -> impl Iterator<Item = Lot> {
+    let stays = matches!(fate, Fate::Held | Fate::Peak | Fate::Late);
+    let blocks = if stays && amount.bytes > 0 { amount.blocks.max(1) } else { amount.blocks };
+    let size = amount.bytes.checked_div(blocks).unwrap_or(0);
+    let larger = amount.bytes.checked_rem(blocks).unwrap_or(0);
+    let lots = [(size, blocks - larger), (size.saturating_add(1), larger)];
+    let lot = move |(size, blocks)| (blocks > 0).then_some(Lot { fate, size, blocks });
+    lots.into_iter().filter_map(lot)
+}
+
+/// Fewer and larger blocks, if there are more than `limit`; how many times fewer. Bytes stay the
+/// same but for what a division leaves.
+pub fn shorten(lots: &mut [Lot], limit: u64) -> u64 {
+    let blocks = |lots: &[Lot]| lots.iter().fold(0_u64, |sum, lot| sum.saturating_add(lot.blocks));
+    let times = blocks(lots).div_ceil(limit.max(1)).max(1);
+    if times > 1 {
+        for lot in lots {
+            let bytes = lot.size.saturating_mul(lot.blocks);
+            lot.blocks = lot.blocks.div_ceil(times);
+            lot.size = bytes / lot.blocks;
+        }
+    }
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_story_is_shortened_and_keeps_its_bytes() {
+        let mut lots = vec![
+            Lot { fate: Fate::Held, size: 8, blocks: 1_000_000 },
+            Lot { fate: Fate::Short, size: 100, blocks: 3 },
+        ];
+        assert_eq!(shorten(&mut lots, 1000), 1001);
+        assert_eq!(lots[0].blocks, 1000);
+        assert_eq!(lots[0].size * lots[0].blocks, 8_000_000);
+        assert_eq!((lots[1].blocks, lots[1].size), (1, 300));
+    }
+}

@@ -1,0 +1,86 @@
+//! Whose memory it was, and what is missing, in sentences.
+
+use serde::Serialize;
+
+use heapattach_ledger::{
+    About, ExitReport,
+    gaps::{self, Cut},
+};
+use heapattach_text::quantity::count;
+
+/// What the page says about a profile.
+#[derive(Debug, Serialize)]
+pub struct Whose {
+    pid: i32,
+    command: String,
+    began: u64,
+    lasted_ms: u64,
+    every: u64,
+    version: String,
+    /// What part of it the page is about, in words.
+    part: Vec<String>,
+    /// `null`: it does not say.
+    outcome: Option<String>,
+    temporary_ms: u64,
+    /// What was lost, and what that means for the numbers. Nothing was, only if this is empty.
+    missing: Vec<String>,
+    unseen: Vec<String>,
+    missing_symbols: Vec<String>,
+    cuts: Vec<String>,
+}
+
+impl Whose {
+    /// Of a profile.
+    pub fn new(about: &About) -> Self {
+        let missing = gaps::lost(&about.loss);
+        let cuts = cuts(about);
+        let about = about.clone();
+        Self {
+            pid: about.pid,
+            command: about.command,
+            began: about.began,
+            lasted_ms: about.lasted_ms,
+            every: about.every,
+            version: about.version,
+            part: about.part,
+            outcome: match (about.outcome.as_str(), about.exit) {
+                ("", _) => None,
+                (outcome, None) => Some(outcome.to_owned()),
+                (outcome, Some(ExitReport::Code(code))) => {
+                    Some(format!("{outcome}, status {code}"))
+                }
+                (outcome, Some(ExitReport::Signal(signal))) => {
+                    Some(format!("{outcome}, signal {signal}"))
+                }
+            },
+            temporary_ms: about.temporary_ms,
+            missing,
+            unseen: std::iter::once(gaps::OLDER.to_owned()).chain(about.blind).collect(),
+            missing_symbols: about.missing_symbols,
+            cuts,
+        }
+    }
+}
+
+fn cuts(about: &About) -> Vec<String> {
+    let told = gaps::cuts(about).into_iter().map(|Cut { end, allocations, part, why }| {
+        let (number, percent) = (count(allocations), 100.0 * part);
+        format!("[{end}]: {number} of the allocations recorded, {percent:.2} %: {why}")
+    });
+    told.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_stack_is_told_by_the_mark_that_the_graph_has_for_it() {
+        let ends = [("outermost", 98), ("no-table", 2)];
+        let ends = ends.map(|(end, number)| (end.to_owned(), number)).into();
+        let cuts = cuts(&About { ends, ..About::default() });
+        let told =
+            "[no-table]: 2 of the allocations recorded, 2.00 %: in code without unwind information";
+        assert_eq!(cuts, [told]);
+    }
+}

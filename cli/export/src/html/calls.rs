@@ -1,0 +1,187 @@
+//! Stacks as a tree from the outermost call on: what stacks have in common is written once.
+//!
+//! Functions are told apart by name and module, not by index or address: those of two profiles are
+//! the same functions then, though they were loaded elsewhere or built anew.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::Hash,
+};
+
+use serde::Serialize;
+
+use heapattach_ledger::{Ledger, Line, Stack, gaps::WHOLE, trie::Trie};
+
+/// Calls of one stack; who has more is cut at the outer end, and it is said.
+const DEPTH: usize = 1000;
+
+/// Calls, and the tree that they make. What is in it refers by index to what is before it.
+#[derive(Debug, Default, Serialize)]
+pub struct Calls {
+    /// Paths. The first is that of nothing.
+    modules: Vec<String>,
+    /// Name, source file, module.
+    functions: Vec<(String, String, u32)>,
+    /// A function and a line of it, or 0.
+    calls: Vec<(u32, u32)>,
+    /// Of each node how many nodes before it the one outside is. Node 0 is the root, and not listed.
+    /// Most are right behind their parent, and a 1 needs little room.
+    parents: Vec<u32>,
+    /// Of each node the call.
+    nodes: Vec<u32>,
+    #[serde(skip)]
+    known: Known,
+    /// Whether two profiles are told about.
+    #[serde(skip)]
+    is_compared: bool,
+    /// Builds whose lines mean the same in all profiles.
+    #[serde(skip)]
+    same_builds: HashSet<String>,
+}
+
+/// The calls at each location of one profile.
+pub struct Places(Vec<Vec<u32>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    modules: HashMap<String, u32>,
+    functions: HashMap<(String, u32), u32>,
+    calls: HashMap<(u32, u32), u32>,
+    nodes: Trie,
+}
+
+impl Calls {
+    /// Of one profile, or of two that are compared.
+    pub fn new(ledger: &Ledger, base: Option<&Ledger>) -> Self {
+        let builds = |ledger: &Ledger| -> HashSet<String> {
+            let ids = ledger.modules.iter().map(|module| module.build_id.clone());
+            ids.filter(|id| !id.is_empty()).collect()
+        };
+        let mut calls = Self { is_compared: base.is_some(), ..Self::default() };
+        calls.same_builds = base.map(|base| &builds(ledger) & &builds(base)).unwrap_or_default();
+        calls.module("");
+        calls
+    }
+
+    /// The calls at each location of a profile, the innermost first.
+    pub fn places(&mut self, ledger: &Ledger) -> Places {
+        let all = ledger.locations.iter().map(|location| {
+            location.lines.iter().filter_map(|line| self.call(ledger, *line)).collect()
+        });
+        Places(all.collect())
+    }
+
+    /// The innermost node of a stack, and which of its calls is the cause, from the innermost on.
+    pub fn stack(&mut self, places: &Places, stack: &Stack) -> (u32, u32) {
+        let known = stack.locations.iter().filter_map(|&at| places.0.get(at as usize)).flatten();
+        let calls: Vec<u32> = known.copied().take(DEPTH + 1).collect();
+        let is_too_deep = calls.len() > DEPTH;
+        let mut mark = None;
+        if is_too_deep || calls.is_empty() || !matches!(stack.end, "" | WHOLE) {
+            mark = Some(self.mark(match (stack.end, is_too_deep) {
+                (_, true) => "too deep for this page",
+                ("" | WHOLE, _) => "no stack",
+                (end, _) => end,
+            }));
+        }
+        let shown = mark.into_iter().chain(calls.iter().copied().take(DEPTH).rev());
+        let Self { known, parents, nodes, .. } = self;
+        let node = known.nodes.walk(shown, |parent, call| {
+            nodes.push(call);
+            let node = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+            parents.push(node - parent);
+        });
+        let last = u32::try_from(calls.len().min(DEPTH).saturating_sub(1)).unwrap_or(u32::MAX);
+        (node, stack.cause.min(last))
+    }
+
+    /// The place of a call that is none: further out nothing is known.
+    fn mark(&mut self, why: &str) -> u32 {
+        let name = format!("[{why}]");
+        let function = intern(&mut self.known.functions, (name.clone(), 0), || {
+            self.functions.push((name, String::new(), 0));
+        });
+        self.line(function, 0)
+    }
+
+    fn call(&mut self, ledger: &Ledger, line: Line) -> Option<u32> {
+        let found = ledger.functions.get(line.function as usize)?;
+        let module = ledger.modules.get(found.module as usize);
+        let (path, build) = module.map_or(("", ""), |m| (m.path.as_str(), m.build_id.as_str()));
+        // Rebuilt or moved elsewhere, a module keeps its name.
+        let path = if self.is_compared { path.rsplit('/').next().unwrap_or(path) } else { path };
+        let module = self.module(path);
+        let function = intern(&mut self.known.functions, (found.name.clone(), module), || {
+            self.functions.push((found.name.clone(), found.file.clone(), module));
+        });
+        // A line of no file tells nothing, and would tell places apart that look the same.
+        let has_line =
+            !found.file.is_empty() && (!self.is_compared || self.same_builds.contains(build));
+        Some(self.line(function, line.line.filter(|_| has_line).unwrap_or(0)))
+    }
+
+    fn module(&mut self, path: &str) -> u32 {
+        intern(&mut self.known.modules, path.to_owned(), || self.modules.push(path.to_owned()))
+    }
+
+    fn line(&mut self, function: u32, line: u32) -> u32 {
+        intern(&mut self.known.calls, (function, line), || self.calls.push((function, line)))
+    }
+}
+
+/// The number of a key: the next one, and `add` is called, if it is new.
+fn intern<K: Hash + Eq>(known: &mut HashMap<K, u32>, key: K, add: impl FnOnce()) -> u32 {
+    let next = u32::try_from(known.len()).unwrap_or(u32::MAX);
+    *known.entry(key).or_insert_with(|| {
+        add();
+        next
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heapattach_ledger::sample;
+
+    #[test]
+    fn what_stacks_have_in_common_is_one_node() {
+        let ledger = sample::ledger();
+        let mut calls = Calls::new(&ledger, None);
+        let places = calls.places(&ledger);
+        let ends: Vec<_> = ledger.stacks.iter().map(|stack| calls.stack(&places, &stack)).collect();
+        // main grow_list make_node malloc, main malloc, work malloc
+        assert_eq!(ends, [(4, 1), (5, 1), (7, 1)]);
+        assert_eq!(calls.parents, [1, 1, 1, 1, 4, 6, 1]);
+    }
+
+    #[test]
+    fn a_stack_that_is_not_whole_has_its_own_root() {
+        let mut ledger = sample::ledger();
+        ledger.stacks.edit(2, |stack| stack.end = "no-table".to_owned());
+        let mut calls = Calls::new(&ledger, None);
+        let places = calls.places(&ledger);
+        let (node, _) = calls.stack(&places, &ledger.stacks.get(2).unwrap());
+        let outermost = calls.calls[calls.nodes[node as usize - 3] as usize].0;
+        assert_eq!(calls.functions[outermost as usize].0, "[no-table]");
+        assert_eq!(calls.parents, [1, 1, 1]);
+    }
+
+    #[test]
+    fn functions_are_found_again_in_another_build_at_another_place() {
+        let now = sample::ledger();
+        let mut base = sample::ledger();
+        base.modules[0].path = "/opt/old/list".to_owned();
+        base.modules[0].build_id = "ffff".to_owned();
+        base.locations.iter_mut().for_each(|location| {
+            location.address += 0x5000;
+            location.lines.iter_mut().for_each(|line| line.line = line.line.map(|n| n + 3));
+        });
+        let mut calls = Calls::new(&now, Some(&base));
+        // That of libc was not rebuilt, so its lines must agree.
+        base.locations[0].lines[0].line = now.locations[0].lines[0].line;
+        let (here, there) = (calls.places(&now), calls.places(&base));
+        let (one, other) = (now.stacks.get(0).unwrap(), base.stacks.get(0).unwrap());
+        assert_eq!(calls.stack(&here, &one), calls.stack(&there, &other));
+        assert_eq!(calls.functions.len(), now.functions.len());
+    }
+}

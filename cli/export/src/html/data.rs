@@ -1,0 +1,174 @@
+//! What the script works on: tables that refer to one another by index.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use serde::Serialize;
+
+use super::{
+    about::Whose, calls::Calls, moments::Moments, number::Number, sums::Sums, windows::Windows,
+};
+use heapattach_ledger::{Ledger, Metric, Row};
+use heapattach_profile::{Estimate, Unseen};
+
+/// All of it.
+#[derive(Debug, Serialize)]
+pub struct Data {
+    now: Side,
+    /// What `now` is compared with.
+    base: Option<Side>,
+    tree: Calls,
+    threads: Vec<String>,
+    sums: Sums,
+    /// Innermost node, cause, thread; what `now` asked for, then what `base` did.
+    rows: Vec<Vec<u64>>,
+    windows: Windows,
+}
+
+/// What belongs to one of the profiles alone.
+#[derive(Debug, Serialize)]
+struct Side {
+    about: Whose,
+    /// As in the rows.
+    total: Vec<u64>,
+    peak: [Number; 3],
+    /// Bytes and blocks that may be in any sum without a sample of them.
+    unseen: [Number; 2],
+    moments: Moments,
+    /// Blocks, and the ends of their interval.
+    sizes: Vec<[Number; 3]>,
+    /// The same by lifetime.
+    lifetimes: Vec<[Number; 3]>,
+}
+
+/// What tells rows apart: node, cause, thread.
+type Key = (u32, u32, u32);
+
+impl Data {
+    /// Of a profile, and of the one it is compared with.
+    pub fn new(ledger: &Ledger, base: Option<&Ledger>) -> Self {
+        let sides: Vec<&Ledger> = std::iter::once(ledger).chain(base).collect();
+        let mut rows = sides.iter().flat_map(|ledger| ledger.rows.iter().chain([&ledger.total]));
+        // What is known block by block may have unknown neighbours.
+        let is_sampled =
+            |row: &Row| row.heap.is_sampled() || row.heap.unseen() != Unseen::default();
+        let mut sums = Sums::new(rows.any(is_sampled));
+        let mut tree = Calls::new(ledger, base);
+        let mut threads = Threads::default();
+        // By what tells them apart; those of this profile first, in their order.
+        let mut keyed: Vec<(Key, usize, &Row)> = Vec::new();
+        for (side, ledger) in sides.iter().enumerate() {
+            let places = tree.places(ledger);
+            let mut known = HashMap::new();
+            for row in &ledger.rows {
+                let Some(stack) = ledger.stacks.get(row.stack) else { continue };
+                let (node, cause) = tree.stack(&places, &stack);
+                let thread = known.entry(row.thread);
+                let thread = *thread
+                    .or_insert_with_key(|thread| threads.number(ledger, *thread, base.is_some()));
+                keyed.push(((node, cause, thread), side, row));
+            }
+        }
+        keyed.sort_by_key(|(key, side, _)| (*key, *side));
+        let groups = || keyed.chunk_by(|one, other| one.0 == other.0);
+        let windows = match base {
+            Some(_) => Windows::none("this page compares two recordings"),
+            None => {
+                let of = |row: &Row| (row.stack, row.thread);
+                let places = groups().enumerate();
+                let places =
+                    places.flat_map(|(at, group)| group.iter().map(move |(.., row)| (of(row), at)));
+                Windows::new(&ledger.course, &places.collect(), &mut sums)
+            }
+        };
+        let rows = groups().map(|group| {
+            let (node, cause, thread) = group[0].0;
+            let mut numbers: Vec<u64> = [node, cause, thread].map(u64::from).to_vec();
+            for side in 0..sides.len() {
+                let own: Vec<&Row> =
+                    group.iter().filter(|(_, of, _)| *of == side).map(|(.., row)| *row).collect();
+                numbers.extend(amounts(&merged(&own), &mut sums));
+            }
+            numbers
+        });
+        let rows = rows.collect();
+        let now = Side::new(ledger, &mut sums);
+        let base = base.map(|base| Side::new(base, &mut sums));
+        Self { now, base, tree, threads: threads.names, sums, rows, windows }
+    }
+}
+
+/// Most rows stand alone.
+fn merged<'a>(rows: &[&'a Row]) -> Cow<'a, Row> {
+    match rows {
+        [row] => Cow::Borrowed(row),
+        rows => {
+            let mut sum = Row::default();
+            rows.iter().for_each(|row| sum.merge(row));
+            Cow::Owned(sum)
+        }
+    }
+}
+
+/// The numbers of its sums, and pages mapped and still mapped.
+fn amounts(row: &Row, sums: &mut Sums) -> Vec<u64> {
+    let of = Metric::ALL.map(|metric| u64::from(sums.add(&row.sum(metric))));
+    of.into_iter().chain([row.mapped, row.mapped_live]).collect()
+}
+
+fn numbers(Estimate { value, low, high }: Estimate) -> [Number; 3] {
+    [value, low, high].map(Number::from)
+}
+
+#[derive(Default)]
+struct Threads {
+    names: Vec<String>,
+    known: HashMap<String, u32>,
+}
+
+impl Threads {
+    /// Threads of two processes are the same if they have the same name.
+    fn number(&mut self, ledger: &Ledger, thread: u32, is_compared: bool) -> u32 {
+        let name = match ledger.threads.get(thread as usize) {
+            Some(thread) if is_compared && !thread.name.is_empty() => thread.name.clone(),
+            Some(thread) if thread.tid != 0 => format!("{} ({})", thread.name, thread.tid),
+            _ => "not told apart".to_owned(),
+        };
+        let next = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        *self.known.entry(name.clone()).or_insert_with(|| {
+            self.names.push(name);
+            next
+        })
+    }
+}
+
+impl Side {
+    fn new(ledger: &Ledger, sums: &mut Sums) -> Self {
+        Self {
+            about: Whose::new(&ledger.about),
+            total: amounts(&ledger.total, sums),
+            peak: numbers(ledger.peak),
+            unseen: ledger.total.heap.unseen().parts().map(Number::from),
+            moments: Moments::new(&ledger.moments, ledger.about.every),
+            sizes: heapattach_ledger::sizes(ledger).into_iter().map(numbers).collect(),
+            lifetimes: heapattach_ledger::lifetimes(ledger).into_iter().map(numbers).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heapattach_ledger::sample;
+
+    #[test]
+    fn rows_of_both_profiles_stand_side_by_side() {
+        let now = sample::ledger();
+        let mut base = sample::ledger();
+        base.rows.truncate(2);
+        let data = Data::new(&now, Some(&base));
+        assert_eq!(data.rows.len(), 3);
+        let (kept, fresh) = (&data.rows[0], &data.rows[2]);
+        assert_eq!(kept[3..10], kept[10..17]);
+        assert_eq!(fresh[10..17], [0; 7]);
+    }
+}

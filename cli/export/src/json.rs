@@ -1,0 +1,211 @@
+//! Everything that a ledger tells, with intervals and not rounded, for scripts.
+//!
+//! Tables refer to one another by index, as in the ledger. Names are as they were found: whoever
+//! puts them into a page or a shell must escape them.
+
+use std::io::{self, BufWriter, Write};
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use heapattach_ledger::{Ledger, Metric, Row};
+use heapattach_profile::Estimate;
+
+/// Raised whenever a field changes its meaning or goes away; new fields may come.
+const SCHEMA: &str = "heapattach/ledger/1";
+
+/// Writes it.
+pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
+    let mut out = BufWriter::new(out);
+    // One table after the other: they may be large.
+    write!(out, "{{\"schema\":\"{SCHEMA}\"")?;
+    field(&mut out, "about", [about(ledger)].into_iter(), false)?;
+    field(&mut out, "modules", modules(ledger), true)?;
+    field(&mut out, "functions", functions(ledger), true)?;
+    field(&mut out, "locations", locations(ledger), true)?;
+    field(&mut out, "stacks", stacks(ledger), true)?;
+    let threads = ledger.threads.iter();
+    field(&mut out, "threads", threads.map(|t| json!({ "tid": t.tid, "name": t.name })), true)?;
+    field(&mut out, "rows", ledger.rows.iter().map(|r| row(r, true)), true)?;
+    field(&mut out, "total", [row(&ledger.total, false)].into_iter(), false)?;
+    field(&mut out, "peak", [estimate(ledger.peak)].into_iter(), false)?;
+    field(&mut out, "moments", moments(ledger), true)?;
+    writeln!(out, "}}")?;
+    out.flush()
+}
+
+fn field(
+    out: &mut dyn Write,
+    name: &str,
+    values: impl Iterator<Item = Value>,
+    many: bool,
+) -> io::Result<()> {
+    write!(out, ",\n\"{name}\":{}", if many { "[" } else { "" })?;
+    for (index, value) in values.enumerate() {
+        write!(out, "{}", if index > 0 { ",\n" } else { "" })?;
+        value.serialize(&mut serde_json::Serializer::new(&mut *out))?;
+    }
+    write!(out, "{}", if many { "]" } else { "" })
+}
+
+fn about(ledger: &Ledger) -> Value {
+    let about = &ledger.about;
+    let loss = about.loss;
+    json!({
+        "pid": about.pid,
+        "command": about.command,
+        "began": about.began,
+        "lasted_ms": about.lasted_ms,
+        "every": about.every,
+        "version": about.version,
+        "outcome": about.outcome,
+        "exit": about.exit,
+        "loss": {
+            "blocks": loss.blocks,
+            "frees": loss.frees,
+            "samples": loss.samples,
+            "beyond_limit": loss.beyond_limit,
+            "stacks": loss.stacks,
+            "torn": loss.torn,
+            "missed_frees": loss.missed_frees,
+        },
+        "blind": about.blind,
+        "missing_symbols": about.missing_symbols,
+        "ends": about.ends,
+        "temporary_ms": about.temporary_ms,
+    })
+}
+
+fn modules(ledger: &Ledger) -> impl Iterator<Item = Value> {
+    ledger.modules.iter().map(|module| {
+        json!({
+            "path": module.path,
+            "build_id": module.build_id,
+            "start": module.start,
+            "end": module.end,
+            "bias": module.bias,
+            "file_offset": module.offset_of_start(),
+        })
+    })
+}
+
+fn functions(ledger: &Ledger) -> impl Iterator<Item = Value> {
+    ledger.functions.iter().map(|function| {
+        json!({
+            "name": function.name,
+            "file": function.file,
+            "module": function.module,
+            "is_named": function.is_named,
+        })
+    })
+}
+
+fn locations(ledger: &Ledger) -> impl Iterator<Item = Value> {
+    ledger.locations.iter().map(|location| {
+        let line =
+            |line: &heapattach_ledger::Line| json!({ "function": line.function, "line": line.line });
+        json!({
+            "address": location.address,
+            "module": location.module,
+            "offset": location.offset,
+            "lines": location.lines.iter().map(line).collect::<Vec<_>>(),
+        })
+    })
+}
+
+fn stacks(ledger: &Ledger) -> impl Iterator<Item = Value> {
+    ledger.stacks.iter().map(
+        |stack| json!({ "locations": stack.locations, "end": stack.end, "cause": stack.cause }),
+    )
+}
+
+fn moments(ledger: &Ledger) -> impl Iterator<Item = Value> {
+    ledger.moments.iter().map(|moment| {
+        json!({
+            "at_ms": moment.at_ms,
+            "live": moment.live,
+            "allocated": moment.allocated,
+            "blocks": moment.blocks,
+            "ends": moment.ends,
+            "mapped": moment.mapped,
+            "rss": moment.rss,
+            "pss": moment.pss,
+            "anonymous": moment.anonymous,
+            "cgroup": moment.cgroup,
+            "cgroup_limit": moment.cgroup_limit,
+        })
+    })
+}
+
+/// One that is of no stack alone has no place.
+fn row(row: &Row, has_place: bool) -> Value {
+    let mut fields = Map::new();
+    let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+    if has_place {
+        put("stack", json!(row.stack));
+        put("thread", json!(row.thread));
+    }
+    for metric in Metric::ALL {
+        let measure = row.measure(metric);
+        let records = row.sum(metric).records();
+        let (bytes, blocks) = (estimate(measure.bytes), estimate(measure.count));
+        put(metric.name(), json!({ "bytes": bytes, "blocks": blocks, "records": records }));
+    }
+    put("mapped", json!(row.mapped));
+    put("mapped_live", json!(row.mapped_live));
+    put("sizes", json!(row.sizes.buckets()));
+    put("lifetimes_us", json!(row.lifetimes.buckets()));
+    put("reallocated", json!(row.reallocated));
+    Value::Object(fields)
+}
+
+/// With the ends of its interval.
+fn estimate(estimate: Estimate) -> Value {
+    json!({ "value": estimate.value, "low": estimate.low, "high": estimate.high })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heapattach_ledger::sample;
+
+    fn parsed(ledger: &Ledger) -> Value {
+        let mut file = Vec::new();
+        write(ledger, &mut file).unwrap();
+        serde_json::from_slice(&file).unwrap()
+    }
+
+    #[test]
+    fn all_tables_are_told() {
+        let ledger = sample::ledger();
+        let told = parsed(&ledger);
+        assert_eq!(told["schema"], SCHEMA);
+        assert_eq!(told["about"]["command"], "list --long");
+        let place = &told["locations"][1];
+        assert_eq!(
+            place["lines"],
+            json!([{ "function": 1, "line": 12 }, { "function": 2, "line": 40 }])
+        );
+        let row = &told["rows"][0];
+        assert_eq!(row["live"]["bytes"]["value"], 64_000.0);
+        assert_eq!(
+            row["live"]["blocks"],
+            json!({ "value": 1000.0, "low": 1000.0, "high": 1000.0 })
+        );
+        assert_eq!(row["sizes"].as_array().map(Vec::len), Some(8));
+        assert_eq!(told["total"]["allocated"]["blocks"]["value"], 71_510.0);
+        assert_eq!(told["total"].get("stack"), None);
+        assert_eq!(told["moments"].as_array().map(Vec::len), Some(21));
+    }
+
+    #[test]
+    fn hostile_names_and_numbers_are_still_json() {
+        let mut ledger = sample::ledger();
+        ledger.functions[0].name = "\"}\n\u{2028}</script>\\".to_owned();
+        ledger.moments[0].live = f64::NAN;
+        ledger.rows[0].reallocated = f64::INFINITY;
+        let told = parsed(&ledger);
+        assert_eq!(told["functions"][0]["name"], ledger.functions[0].name);
+        assert_eq!(told["moments"][0]["live"], Value::Null);
+    }
+}

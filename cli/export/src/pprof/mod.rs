@@ -1,0 +1,336 @@
+//! `profile.proto`, compressed: what `go tool pprof` and all its relatives read.
+//!
+//! A sample begins with the call that caused the allocation, as Go's own heap profiles do: else
+//! every table is led by `malloc` and `operator new`. Which of them it was is told by the label
+//! `allocator`. Names are ours, so that a reader need not have the files; it is told that all
+//! mappings have them.
+//!
+//! No duration is told, as Go's heap profiles tell none: one that has it is taken for what happened
+//! in that time (by Parca, say), and what is in use at its end is not. It is among the comments.
+
+#[cfg(test)]
+mod decoded;
+pub mod protobuf;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    io::{self, BufWriter, IntoInnerError, Write},
+    time::Duration,
+};
+
+use flate2::{Compression, write::GzEncoder};
+
+use super::{
+    harmless,
+    joined::joined,
+    notes,
+    sample::{Amount, REST, Sample, samples},
+};
+use heapattach_ledger::{Ledger, Location, Metric};
+use heapattach_text::quantity;
+use protobuf::Message;
+
+/// Field numbers of `Profile`.
+pub mod field {
+    pub const SAMPLE_TYPE: u64 = 1;
+    pub const SAMPLE: u64 = 2;
+    pub const MAPPING: u64 = 3;
+    pub const LOCATION: u64 = 4;
+    pub const FUNCTION: u64 = 5;
+    pub const STRING: u64 = 6;
+    pub const TIME_NANOS: u64 = 9;
+    pub const PERIOD_TYPE: u64 = 11;
+    pub const PERIOD: u64 = 12;
+    pub const COMMENT: u64 = 13;
+    pub const DEFAULT_SAMPLE_TYPE: u64 = 14;
+}
+
+/// A profile, while it is written.
+struct Writer<'a, 'w> {
+    ledger: &'a Ledger,
+    out: BufWriter<GzEncoder<&'w mut dyn Write>>,
+    /// By text.
+    strings: HashMap<String, u64>,
+    /// By a location and how many of its inlined calls are left out. Most have none left out.
+    locations: HashMap<(u32, usize), u64>,
+    /// By location: whether it was told with all its calls.
+    whole: Vec<bool>,
+    /// The texts of labels that allocators are, by function.
+    allocators: HashMap<u32, u64>,
+    /// Stacks from this one on are of what was before: less by that much.
+    first_before: u32,
+}
+
+/// Writes all samples. `metric` is what a reader shows first; if it is none of the four that every
+/// reader knows it comes as a fifth, with its blocks.
+pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
+    write_all(ledger, u32::MAX, metric, out)
+}
+
+/// Writes what became more and what became less, as `go tool pprof -diff_base` would have it.
+pub fn write_difference(
+    now: &Ledger,
+    base: &Ledger,
+    metric: Metric,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let (all, first_before) = joined(now, base);
+    write_all(&all, first_before, metric, out)
+}
+
+fn write_all(
+    ledger: &Ledger,
+    first_before: u32,
+    metric: Metric,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let out = BufWriter::new(GzEncoder::new(out, Compression::fast()));
+    let strings = HashMap::from([(String::new(), 0)]);
+    let (whole, locations) = (vec![false; ledger.locations.len()], HashMap::new());
+    let allocators = HashMap::new();
+    let mut writer = Writer { ledger, out, strings, locations, whole, allocators, first_before };
+    let metrics = metrics(metric);
+    writer.header(&metrics, metric)?;
+    writer.mappings()?;
+    writer.functions()?;
+    for sample in samples(ledger) {
+        writer.sample(&sample, &metrics)?;
+    }
+    writer.finish()
+}
+
+/// What is told of each sample, and what that is called.
+fn metrics(first: Metric) -> Vec<(Metric, &'static str)> {
+    let mut metrics = vec![(Metric::Allocated, "alloc"), (Metric::Live, "inuse")];
+    if !metrics.iter().any(|(metric, _)| *metric == first) {
+        metrics.push((first, first.name()));
+    }
+    metrics
+}
+
+impl Writer<'_, '_> {
+    fn header(&mut self, metrics: &[(Metric, &str)], first: Metric) -> io::Result<()> {
+        for (metric, name) in metrics {
+            self.value_type(field::SAMPLE_TYPE, &format!("{name}_objects"), "count")?;
+            self.value_type(field::SAMPLE_TYPE, &format!("{name}_space"), "bytes")?;
+            if *metric == first {
+                let default = self.string(&format!("{name}_space"));
+                self.put(|profile| profile.number(field::DEFAULT_SAMPLE_TYPE, default))?;
+            }
+        }
+        self.value_type(field::PERIOD_TYPE, "space", "bytes")?;
+        let mut comments = notes::all(&self.ledger.about);
+        let lasted = Duration::from_millis(self.ledger.about.lasted_ms);
+        comments.push(format!("counted for {}", quantity::time(lasted)));
+        let comments: Vec<_> =
+            comments.iter().map(|note| self.string(&harmless::line(note))).collect();
+        let about = &self.ledger.about;
+        let (began, every) = (about.began, about.every);
+        self.put(|profile| {
+            profile.number(field::PERIOD, every.max(1));
+            profile.number(field::TIME_NANOS, began.saturating_mul(1_000_000_000));
+            profile.numbers(field::COMMENT, comments);
+        })
+    }
+
+    fn value_type(&mut self, field: u64, kind: &str, unit: &str) -> io::Result<()> {
+        let mut message = Message::default();
+        message.number(1, self.string(kind));
+        message.number(2, self.string(unit));
+        self.put(|profile| profile.message(field, &message))
+    }
+
+    /// The first mapping is taken for the program itself.
+    fn mappings(&mut self) -> io::Result<()> {
+        let modules = self.ledger.modules.iter().enumerate();
+        let (programs, others): (Vec<_>, Vec<_>) =
+            modules.partition(|(_, module)| is_program(&module.path));
+        for (index, module) in programs.into_iter().chain(others) {
+            let mut message = Message::default();
+            message.number(1, id(index));
+            message.number(2, module.start);
+            message.number(3, module.end);
+            message.number(4, module.offset_of_start());
+            message.number(5, self.string(&harmless::line(&module.path)));
+            message.number(6, self.string(&module.build_id));
+            // Functions, files, lines, inlined calls are told.
+            (7..=10).for_each(|known| message.number(known, 1));
+            self.put(|profile| profile.message(field::MAPPING, &message))?;
+        }
+        Ok(())
+    }
+
+    fn functions(&mut self) -> io::Result<()> {
+        for (index, function) in self.ledger.functions.iter().enumerate() {
+            self.function(id(index), &function.name, &function.file)?;
+        }
+        self.function(id(self.ledger.functions.len()), REST, "")
+    }
+
+    fn function(&mut self, id: u64, name: &str, file: &str) -> io::Result<()> {
+        let name = self.string(&harmless::line(name));
+        let file = if file.is_empty() { 0 } else { self.string(&harmless::line(file)) };
+        let mut message = Message::default();
+        message.number(1, id);
+        message.number(2, name);
+        message.number(3, name);
+        message.number(4, file);
+        self.put(|profile| profile.message(field::FUNCTION, &message))
+    }
+
+    fn sample(&mut self, sample: &Sample, metrics: &[(Metric, &str)]) -> io::Result<()> {
+        let amounts = metrics.iter().map(|(metric, _)| sample.amount(*metric));
+        let amounts: Vec<_> = amounts.collect();
+        if amounts.iter().all(|amount| *amount == Amount::default()) {
+            return Ok(());
+        }
+        let mut message = Message::default();
+        let locations = self.stack(sample.stack)?;
+        message.numbers(1, locations);
+        // Numbers with a sign are written as what they are to the processor.
+        let is_before = sample.stack.is_some_and(|stack| stack >= self.first_before);
+        let signed = |number: u64| if is_before { number.wrapping_neg() } else { number };
+        let numbers = amounts.iter().flat_map(|amount| [amount.blocks, amount.bytes]);
+        message.numbers(2, numbers.map(signed));
+        let thread = self.ledger.threads.get(sample.thread as usize).cloned().unwrap_or_default();
+        if thread.tid != 0 {
+            let name = self.string(&harmless::line(&thread.name));
+            self.label(&mut message, "thread", name);
+            let mut label = Message::default();
+            label.number(1, self.string("thread_id"));
+            label.number(3, u64::from(thread.tid.unsigned_abs()));
+            message.message(3, &label);
+        }
+        if let Some(allocator) = sample.stack.and_then(|stack| self.allocator(stack)) {
+            self.label(&mut message, "allocator", allocator);
+        }
+        self.put(|profile| profile.message(field::SAMPLE, &message))
+    }
+
+    fn label(&mut self, sample: &mut Message, key: &str, text: u64) {
+        let mut label = Message::default();
+        label.number(1, self.string(key));
+        label.number(2, text);
+        sample.message(3, &label);
+    }
+
+    /// What the cause of a stack called for memory.
+    fn allocator(&mut self, stack: u32) -> Option<u64> {
+        let cause = self.skipped(stack);
+        let function = self.ledger.functions_of(stack).nth(cause.checked_sub(1)?)?;
+        if let Some(&known) = self.allocators.get(&function) {
+            return Some(known);
+        }
+        let text = self.string(&harmless::line(&self.ledger.functions[function as usize].name));
+        self.allocators.insert(function, text);
+        Some(text)
+    }
+
+    /// How many calls of a stack are allocators; none if all are.
+    fn skipped(&self, stack: u32) -> usize {
+        let cause = self.ledger.stacks.get(stack).map_or(0, |stack| stack.cause as usize);
+        if self.ledger.calls(stack).nth(cause).is_some() { cause } else { 0 }
+    }
+
+    /// The locations of a stack, from the cause outwards.
+    fn stack(&mut self, stack: Option<u32>) -> io::Result<Vec<u64>> {
+        let ledger = self.ledger;
+        let Some(stack) = stack else {
+            let rest = id(ledger.locations.len());
+            let lines = [(id(ledger.functions.len()), 0)];
+            return Ok(vec![self.location((u32::MAX, 0), rest, None, &lines)?]);
+        };
+        let mut skip = self.skipped(stack);
+        let mut ids = Vec::new();
+        for &index in ledger.stacks.get(stack).map_or(&[][..], |stack| stack.locations) {
+            let location = &ledger.locations[index as usize];
+            if skip >= location.lines.len() {
+                skip -= location.lines.len();
+                continue;
+            }
+            // Most have been told.
+            if skip == 0 && self.whole[index as usize] {
+                ids.push(u64::from(index) + 1);
+                continue;
+            }
+            let lines: Vec<_> = location.lines[skip..]
+                .iter()
+                .map(|line| (u64::from(line.function) + 1, u64::from(line.line.unwrap_or(0))))
+                .collect();
+            // Beyond those of whole locations, and of the one for what has none.
+            let next = id(ledger.locations.len() + 1 + self.locations.len());
+            let id = if skip == 0 { u64::from(index) + 1 } else { next };
+            ids.push(self.location((index, skip), id, Some(location), &lines)?);
+            self.whole[index as usize] |= skip == 0;
+            skip = 0;
+        }
+        Ok(ids)
+    }
+
+    /// Writes a location when it is first met.
+    fn location(
+        &mut self,
+        key: (u32, usize),
+        id: u64,
+        location: Option<&Location>,
+        lines: &[(u64, u64)],
+    ) -> io::Result<u64> {
+        if let Some(&known) = self.locations.get(&key) {
+            return Ok(known);
+        }
+        self.locations.insert(key, id);
+        let mut message = Message::default();
+        message.number(1, id);
+        if let Some(location) = location {
+            message.number(2, u64::from(location.module) + 1);
+            // An address within the call, not behind it.
+            message.number(3, location.address.saturating_sub(1));
+        }
+        for &(function, number) in lines {
+            let mut line = Message::default();
+            line.number(1, function);
+            line.number(2, number);
+            message.message(4, &line);
+        }
+        self.put(|profile| profile.message(field::LOCATION, &message))?;
+        Ok(id)
+    }
+
+    fn string(&mut self, text: &str) -> u64 {
+        if let Some(&known) = self.strings.get(text) {
+            return known;
+        }
+        let next = self.strings.len() as u64;
+        self.strings.insert(text.to_owned(), next);
+        next
+    }
+
+    fn put(&mut self, add: impl FnOnce(&mut Message)) -> io::Result<()> {
+        let mut message = Message::default();
+        add(&mut message);
+        self.out.write_all(message.as_bytes())
+    }
+
+    /// Texts come last, when all are known.
+    fn finish(mut self) -> io::Result<()> {
+        let mut strings: Vec<_> = std::mem::take(&mut self.strings).into_iter().collect();
+        strings.sort_by_key(|(_, index)| *index);
+        for (text, _) in strings {
+            self.put(|profile| profile.bytes(field::STRING, text.as_bytes()))?;
+        }
+        self.out.into_inner().map_err(IntoInnerError::into_error)?.finish()?.flush()
+    }
+}
+
+/// 0 is no identity.
+fn id(index: usize) -> u64 {
+    index as u64 + 1
+}
+
+/// Whether a module looks like a program rather than a library or a piece of the kernel.
+fn is_program(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    path.starts_with('/') && !name.ends_with(".so") && !name.contains(".so.")
+}

@@ -1,0 +1,101 @@
+//! Whose memory it was, how it was looked at, and what is missing.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ExitReport;
+use heapattach_profile::{Exact, Facts};
+
+/// Whose, when, how.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct About {
+    /// The process.
+    pub pid: i32,
+    /// Its command line; empty if it was left out.
+    pub command: String,
+    /// Seconds since 1970 when counting began.
+    pub began: u64,
+    /// How long the process had been running then; 0 if that is unknown.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub up_ms: u64,
+    /// Whether it was seen from its first block on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub from_start: bool,
+    /// How long was counted.
+    pub lasted_ms: u64,
+    /// Mean bytes between samples; 1: everything is recorded.
+    pub every: u64,
+    /// Blocks that were handed out and their bytes, as the hooks counted them: exact, but that a wrapper
+    /// may have counted some twice. `None` before the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<[u64; 2]>,
+    /// The version of heapattach that recorded it.
+    pub version: String,
+    /// `detached`, `exited`, ...; empty while it goes on, or if the recording ends in the middle.
+    pub outcome: String,
+    /// How the process ended, if it did.
+    pub exit: Option<ExitReport>,
+    /// What is missing.
+    pub loss: Loss,
+    /// What could not be seen: modules, functions that are not hooked.
+    pub blind: Vec<String>,
+    /// What manages memory of its own in this process, and what is seen of that; empty if nothing does.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub runtime: String,
+    /// Its memory in pages before the attach, and of that what no file is behind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<[u64; 2]>,
+    /// By how many bytes its mappings grew since before the attach, by their kind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub grown: BTreeMap<String, u64>,
+    /// Modules without names, with the way to get them.
+    pub missing_symbols: Vec<String>,
+    /// Why stacks end, in allocations recorded.
+    pub ends: BTreeMap<String, u64>,
+    /// What part of it this is, in words; all of it, if this is empty. It is never written down.
+    #[serde(skip)]
+    pub part: Vec<String>,
+    /// Blocks that live shorter are temporary.
+    pub temporary_ms: u64,
+}
+
+/// What is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Loss {
+    /// Blocks and mappings that found no room in a ring; they are in no number.
+    pub blocks: u64,
+    /// Blocks given back that found no room: they are shown as held.
+    pub frees: u64,
+    /// Samples that the target could not remember.
+    pub samples: u64,
+    /// Blocks beyond what heapattach holds.
+    pub beyond_limit: u64,
+    /// Stacks without room.
+    pub stacks: u64,
+    /// Records that were never finished or make no sense.
+    pub torn: u64,
+    /// Blocks that must have been given back unseen.
+    pub missed_frees: u64,
+}
+
+impl About {
+    /// What is known of the session besides its records.
+    pub fn known(&self) -> Facts {
+        let asked = self.asked.map(|[count, bytes]| Exact { bytes, count });
+        Facts { every: self.every, asked }
+    }
+}
+
+impl Loss {
+    /// Whether nothing is missing.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

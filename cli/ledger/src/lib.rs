@@ -1,0 +1,152 @@
+//! A finished profile with its names: what every view, export and comparison is made of, whether it
+//! comes from a session that just ended or out of a recording.
+//!
+//! ```text
+//! about      whose memory, when, how it was looked at, and what is missing
+//! modules <- functions <- locations <- stacks <- rows -> sums (live, allocated, freed, ...)
+//!                                      threads <-'
+//! moments    the same in time
+//! ```
+//!
+//! Tables refer to one another by index. No I/O, no process, no clock. What is in it may come out of
+//! a hostile file: names are printable by then, indices are valid ([`Ledger::is_sound`]), numbers
+//! mean nothing.
+
+mod about;
+mod classes;
+mod code;
+mod course;
+mod exit;
+mod filter;
+mod frame;
+pub mod gaps;
+pub mod hidden;
+mod mark;
+mod moment;
+mod row;
+#[cfg(any(test, feature = "sample"))]
+pub mod sample;
+mod stacks;
+pub mod trie;
+
+pub use about::{About, Loss};
+pub use classes::{lifetimes, sizes};
+pub use code::{Call, Function, Line, Location, Module};
+pub use course::{Cell, Course, Fate};
+pub use exit::ExitReport;
+pub use filter::Filter;
+pub use frame::FrameReport;
+pub use mark::Mark;
+pub use moment::{Ends, Moment};
+pub use row::{Metric, Row, Thread};
+pub use stacks::{Stack, Stacks};
+
+use heapattach_profile::Estimate;
+pub use heapattach_profile::Histogram;
+
+/// A finished profile.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    /// Whose, when, how.
+    pub about: About,
+    /// Files and other places of code.
+    pub modules: Vec<Module>,
+    /// Functions.
+    pub functions: Vec<Function>,
+    /// Addresses of code, each with the calls that were inlined there.
+    pub locations: Vec<Location>,
+    /// Call stacks.
+    pub stacks: Stacks,
+    /// Threads; the first stands for those that are not told apart.
+    pub threads: Vec<Thread>,
+    /// What each stack asked for, by thread. No two have the same stack and thread.
+    pub rows: Vec<Row>,
+    /// What all of them asked for together; not more exact than the sum of the rows, but it also has
+    /// what found no place among them.
+    pub total: Row,
+    /// The most that was live at once. `peak` of the rows is what it was made of.
+    pub peak: Estimate,
+    /// In the order of time.
+    pub moments: Vec<Moment>,
+    /// How the sums came about, if that was asked for.
+    pub course: Course,
+}
+
+impl Ledger {
+    /// The calls of a stack, the innermost first, inlined ones on their own.
+    pub fn calls(&self, stack: u32) -> impl DoubleEndedIterator<Item = Call<'_>> {
+        let locations = self.stacks.get(stack).map_or(&[][..], |stack| stack.locations);
+        let known = locations.iter().filter_map(|&at| self.locations.get(at as usize));
+        known.flat_map(|location| self.calls_at(location))
+    }
+
+    /// The calls at a location, the innermost first.
+    pub fn calls_at<'a>(
+        &'a self,
+        location: &'a Location,
+    ) -> impl DoubleEndedIterator<Item = Call<'a>> {
+        let module = &self.modules[location.module as usize];
+        location.lines.iter().enumerate().map(move |(number, line)| Call {
+            location,
+            module,
+            function: &self.functions[line.function as usize],
+            line: line.line,
+            is_inlined: number + 1 < location.lines.len(),
+        })
+    }
+
+    /// The functions of these calls, by their numbers.
+    pub fn functions_of(&self, stack: u32) -> impl DoubleEndedIterator<Item = u32> {
+        let locations = self.stacks.get(stack).map_or(&[][..], |stack| stack.locations);
+        let known = locations.iter().filter_map(|&at| self.locations.get(at as usize));
+        known.flat_map(|location| location.lines.iter().map(|line| line.function))
+    }
+
+    /// The call that caused the allocations of a stack: the first that is not an allocator's.
+    pub fn cause(&self, stack: u32) -> Option<Call<'_>> {
+        let cause = self.stacks.get(stack)?.cause as usize;
+        self.calls(stack).nth(cause)
+    }
+
+    /// Whether every index leads somewhere.
+    pub fn is_sound(&self) -> bool {
+        let within = |index: u32, len: usize| (index as usize) < len;
+        let modules = self.modules.len();
+        self.functions.iter().all(|function| within(function.module, modules))
+            && self.locations.iter().all(|location| {
+                let lines = &location.lines;
+                within(location.module, modules)
+                    && !lines.is_empty()
+                    && lines.iter().all(|line| within(line.function, self.functions.len()))
+            })
+            && self.stacks.iter().all(|stack| {
+                stack.locations.iter().all(|&location| within(location, self.locations.len()))
+            })
+            && self.rows.iter().all(|row| {
+                within(row.stack, self.stacks.count()) && within(row.thread, self.threads.len())
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_is_told_with_its_inlined_calls() {
+        let ledger = sample::ledger();
+        assert!(ledger.is_sound());
+        let names: Vec<_> = ledger.calls(0).map(|call| call.function.name.as_str()).collect();
+        assert_eq!(names, ["malloc", "make_node", "grow_list", "main"]);
+        assert_eq!(ledger.cause(0).map(|call| call.function.name.as_str()), Some("make_node"));
+        let inlined: Vec<_> = ledger.calls(0).map(|call| call.is_inlined).collect();
+        assert_eq!(inlined, [false, true, false, false]);
+    }
+
+    #[test]
+    fn an_index_that_leads_nowhere_is_noticed() {
+        let mut ledger = sample::ledger();
+        ledger.rows[0].stack = 99;
+        assert!(!ledger.is_sound());
+    }
+}

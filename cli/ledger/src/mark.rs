@@ -1,0 +1,13 @@
+//! Moments that are worth a name.
+
+use serde::{Deserialize, Serialize};
+
+/// A moment that somebody wanted to be kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mark {
+    /// Since counting began.
+    pub at_ms: u64,
+    /// Why.
+    pub why: String,
+}

@@ -1,0 +1,92 @@
+//! What an event means, once it is known which block or which pages it was about: all that sums are
+//! made of, and all that a recording holds.
+
+use crate::{
+    block::{Kind, RowId},
+    tick::Tick,
+};
+
+/// Something happened to blocks or pages of which we know whose they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A block was handed out.
+    Allocated {
+        /// What block.
+        kind: Kind,
+        /// Whether we will see it go.
+        kept: bool,
+        /// Whether `realloc` gave it for an older one.
+        exchanged: bool,
+    },
+    /// A block was given back.
+    Freed {
+        /// What block.
+        kind: Kind,
+        /// When it was handed out.
+        birth: Tick,
+    },
+    /// A block that was given back was not: the call failed.
+    Restored {
+        /// What block.
+        kind: Kind,
+        /// When it was handed out.
+        birth: Tick,
+        /// When it seemed to be given back.
+        death: Tick,
+    },
+    /// Pages were mapped.
+    Mapped {
+        /// Who asked.
+        row: RowId,
+        /// Their size.
+        bytes: u64,
+        /// Whether we will see them go.
+        kept: bool,
+    },
+    /// Pages were unmapped.
+    Unmapped {
+        /// Who had asked.
+        row: RowId,
+        /// Their size.
+        bytes: u64,
+    },
+    /// Pages that seemed to be unmapped are not.
+    Remained {
+        /// Who had asked.
+        row: RowId,
+        /// Their size.
+        bytes: u64,
+    },
+}
+
+impl Change {
+    /// Whose they are.
+    pub fn row(&self) -> RowId {
+        match *self {
+            Self::Allocated { kind, .. }
+            | Self::Freed { kind, .. }
+            | Self::Restored { kind, .. } => kind.row,
+            Self::Mapped { row, .. } | Self::Unmapped { row, .. } | Self::Remained { row, .. } => {
+                row
+            }
+        }
+    }
+}
+
+/// Whoever wants to know of all changes.
+pub trait Journal {
+    /// The next one.
+    fn note(&mut self, change: &Change);
+}
+
+impl<J: Journal> Journal for Option<J> {
+    fn note(&mut self, change: &Change) {
+        if let Some(journal) = self {
+            journal.note(change);
+        }
+    }
+}
+
+impl Journal for () {
+    fn note(&mut self, _: &Change) {}
+}

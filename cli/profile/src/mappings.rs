@@ -1,0 +1,269 @@
+//! The pages that were mapped since the attach and are not unmapped yet, with who asked for them.
+//!
+//! Byte for byte what the kernel does: lengths count in whole pages, an unmapping may take a part
+//! of one mapping or many at once, a new mapping replaces what is in its place. Ranges with one
+//! owner that touch are one, as in the kernel's own list.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use heapattach_process::addr::RemoteAddr;
+
+use crate::block::RowId;
+
+const PAGE: u64 = 4096;
+
+/// As many pieces of announced unmappings are remembered; the oldest is forgotten first.
+const REMEMBERED: usize = 65_536;
+
+/// A range of pages that changed hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it begins.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// Who had asked for it; `None` where it is older than the session, or was never mapped.
+    pub row: Option<RowId>,
+}
+
+/// What became of a new mapping.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Placed<'a> {
+    /// Its bytes, in whole pages.
+    pub bytes: u64,
+    /// Whether it is in the list now.
+    pub kept: bool,
+    /// What it took the place of.
+    pub replaced: &'a [Piece],
+}
+
+/// The live mappings.
+#[derive(Debug)]
+pub struct Mappings {
+    /// By their beginning: the end and the owner.
+    ranges: BTreeMap<u64, (u64, RowId)>,
+    limit: usize,
+    /// The last unmappings, by their stamps, ascending.
+    announced: VecDeque<(u64, Piece)>,
+    pieces: Vec<Piece>,
+    older: u64,
+    beyond_limit: u64,
+}
+
+impl Piece {
+    /// Its length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+impl Mappings {
+    /// No mappings, and never more than `limit` ranges of them.
+    pub fn new(limit: usize) -> Self {
+        let (ranges, announced, pieces) = Default::default();
+        Self { ranges, limit, announced, pieces, older: 0, beyond_limit: 0 }
+    }
+
+    /// The number of ranges.
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Bytes of announced unmappings that were not ours: older than the session, or never mapped.
+    pub fn older_bytes_unmapped(&self) -> u64 {
+        self.older
+    }
+
+    /// Bytes that found the list full; they are not live as far as it says.
+    pub fn bytes_beyond_limit(&self) -> u64 {
+        self.beyond_limit
+    }
+
+    /// All ranges, ascending, with who asked for them.
+    pub fn all(&self) -> impl Iterator<Item = (std::ops::Range<u64>, RowId)> {
+        self.ranges.iter().map(|(&start, &(end, row))| (start..end, row))
+    }
+
+    /// A range was mapped.
+    pub fn mapped(&mut self, at: RemoteAddr, length: u64, row: RowId) -> Placed<'_> {
+        let (start, end) = pages(at, length);
+        self.take(start, end);
+        self.pieces.retain(|piece| piece.row.is_some());
+        let kept = self.put(start, end, row);
+        Placed { bytes: end - start, kept, replaced: &self.pieces }
+    }
+
+    /// The unmapping with this stamp is about to happen. Returns what is unmapped; pieces without
+    /// an owner are counted already.
+    pub fn unmapped(&mut self, stamp: u64, at: RemoteAddr, length: u64) -> &[Piece] {
+        let (start, end) = pages(at, length);
+        self.take(start, end);
+        for &piece in &self.pieces {
+            if piece.row.is_none() {
+                self.older = self.older.saturating_add(piece.bytes());
+            }
+            if self.announced.len() >= REMEMBERED {
+                self.announced.pop_front();
+            }
+            self.announced.push_back((stamp, piece));
+        }
+        &self.pieces
+    }
+
+    /// The unmapping with the stamp `announced` did not happen. Returns what is back.
+    pub fn restored(&mut self, announced: u64) -> &[Piece] {
+        self.pieces.clear();
+        let first = self.announced.partition_point(|&(stamp, _)| stamp < announced);
+        let behind = self.announced.partition_point(|&(stamp, _)| stamp <= announced);
+        let back: Vec<_> = self.announced.drain(first..behind.max(first)).collect();
+        for (_, piece) in back {
+            match piece.row {
+                None => self.older = self.older.saturating_sub(piece.bytes()),
+                Some(row) => self.fill(piece.start, piece.end, row),
+            }
+        }
+        &self.pieces
+    }
+
+    /// Cuts the range out of the list, into `pieces`, gaps included.
+    fn take(&mut self, start: u64, end: u64) {
+        self.pieces.clear();
+        if start >= end {
+            return;
+        }
+        let mut at = start;
+        if let Some((_, range)) = self.ranges.range_mut(..start).next_back()
+            && range.0 > start
+        {
+            let (range_end, row) = std::mem::replace(range, (start, range.1));
+            at = self.cut(start, end, range_end, row);
+        }
+        while at < end
+            && let Some((&from, &(range_end, row))) = self.ranges.range(at..end).next()
+        {
+            self.ranges.remove(&from);
+            self.gap(at, from);
+            at = self.cut(from, end, range_end, row);
+        }
+        self.gap(at, end);
+    }
+
+    /// Notes a range that begins at `from` as taken up to `end`; what lies behind stays. Returns
+    /// how far it was taken.
+    fn cut(&mut self, from: u64, end: u64, range_end: u64, row: RowId) -> u64 {
+        let taken = range_end.min(end);
+        self.pieces.push(Piece { start: from, end: taken, row: Some(row) });
+        // One range became two; if there is no room for the second, it goes as well.
+        if range_end > end && !self.put(end, range_end, row) {
+            self.pieces.push(Piece { start: end, end: range_end, row: Some(row) });
+        }
+        taken
+    }
+
+    fn gap(&mut self, start: u64, end: u64) {
+        if start < end {
+            self.pieces.push(Piece { start, end, row: None });
+        }
+    }
+
+    /// Puts a range into a gap of the list; says whether there was room.
+    fn put(&mut self, mut start: u64, mut end: u64, row: RowId) -> bool {
+        if start >= end {
+            return true;
+        }
+        let before = self.ranges.range(..start).next_back();
+        let before = before.filter(|(_, range)| **range == (start, row)).map(|(&from, _)| from);
+        let behind = self.ranges.get(&end).filter(|range| range.1 == row).map(|range| range.0);
+        if before.is_none() && behind.is_none() && self.ranges.len() >= self.limit {
+            self.beyond_limit = self.beyond_limit.saturating_add(end - start);
+            return false;
+        }
+        if let Some(range_end) = behind {
+            self.ranges.remove(&end);
+            end = range_end;
+        }
+        start = before.unwrap_or(start);
+        self.ranges.insert(start, (end, row));
+        true
+    }
+
+    /// Puts a range back where nothing newer is, and notes in `pieces` what is back.
+    fn fill(&mut self, start: u64, end: u64, row: RowId) {
+        let mut at = start;
+        while at < end {
+            if let Some((_, &(newer_end, _))) = self.ranges.range(..=at).next_back()
+                && newer_end > at
+            {
+                at = newer_end;
+                continue;
+            }
+            let stop = self.ranges.range(at..end).next().map_or(end, |(&from, _)| from);
+            if self.put(at, stop, row) {
+                self.pieces.push(Piece { start: at, end: stop, row: Some(row) });
+            }
+            at = stop;
+        }
+    }
+}
+
+/// The whole pages of a range, cut off at the end of the address space.
+fn pages(at: RemoteAddr, length: u64) -> (u64, u64) {
+    let down = |address: u64| address & !(PAGE - 1);
+    let start = down(at.get());
+    let length = length.checked_next_multiple_of(PAGE).unwrap_or(down(u64::MAX));
+    (start, down(start.saturating_add(length)).max(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(start: u64, end: u64, row: Option<u32>) -> Piece {
+        Piece { start: start * PAGE, end: end * PAGE, row: row.map(RowId) }
+    }
+
+    fn page(number: u64) -> RemoteAddr {
+        RemoteAddr::new(number * PAGE)
+    }
+
+    #[test]
+    fn lengths_count_in_whole_pages_and_a_part_can_go() {
+        let mut mappings = Mappings::new(10);
+        assert_eq!(mappings.mapped(page(8), 3 * PAGE + 1, RowId(1)).bytes, 4 * PAGE);
+        assert_eq!(mappings.unmapped(5, page(9), 1), [piece(9, 10, Some(1))]);
+        let rest = [piece(8, 9, Some(1)), piece(9, 10, None), piece(10, 12, Some(1))];
+        assert_eq!(mappings.unmapped(6, page(8), 4 * PAGE), rest);
+        assert_eq!(mappings.older_bytes_unmapped(), PAGE);
+    }
+
+    #[test]
+    fn a_mapping_takes_the_place_of_what_is_there() {
+        let mut mappings = Mappings::new(10);
+        mappings.mapped(page(8), 4 * PAGE, RowId(1));
+        let placed = mappings.mapped(page(10), 4 * PAGE, RowId(2));
+        assert_eq!(placed.replaced, [piece(10, 12, Some(1))]);
+        assert_eq!(mappings.older_bytes_unmapped(), 0);
+    }
+
+    #[test]
+    fn an_unmapping_that_failed_is_undone_but_for_what_is_newer() {
+        let mut mappings = Mappings::new(10);
+        mappings.mapped(page(8), 4 * PAGE, RowId(1));
+        mappings.unmapped(3, page(7), 5 * PAGE);
+        mappings.mapped(page(9), PAGE, RowId(2));
+        let back = [piece(8, 9, Some(1)), piece(10, 12, Some(1))];
+        assert_eq!(mappings.restored(3), back);
+        assert_eq!(mappings.older_bytes_unmapped(), 0);
+        assert_eq!(mappings.restored(3), []);
+    }
+
+    #[test]
+    fn a_full_list_counts_what_it_cannot_hold() {
+        let mut mappings = Mappings::new(1);
+        mappings.mapped(page(8), 4 * PAGE, RowId(1));
+        assert!(!mappings.mapped(page(20), PAGE, RowId(1)).kept);
+        let gone = [piece(9, 10, Some(1)), piece(10, 12, Some(1))];
+        assert_eq!(mappings.unmapped(3, page(9), PAGE), gone, "no room for the upper part");
+        assert_eq!((mappings.len(), mappings.bytes_beyond_limit()), (1, 3 * PAGE));
+    }
+}

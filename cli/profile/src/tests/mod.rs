@@ -1,0 +1,9 @@
+//! Tests of all of it together: made-up programs whose truth is known, many runs, hostile events, costs.
+
+mod hostile;
+#[cfg(target_arch = "x86_64")]
+mod instructions;
+mod mixes;
+pub(crate) mod models;
+mod throughput;
+mod truth;

@@ -1,0 +1,212 @@
+//! Who holds whom: one pass through memory, in the order of addresses, that finds every word which
+//! leads into a block. Nothing else of memory is kept.
+
+use super::{
+    blocks::{Blocks, Hit},
+    memory::{Layout, Memory},
+    root_place::RootPlace,
+    slack::end_of_chunk,
+    {RootKind, RootSet},
+};
+
+/// So much memory is read at once.
+const WINDOW: usize = 256 << 10;
+const WORD: u64 = 8;
+
+/// Words of roots that lead to the inside of a block, at most; and edges from block to block.
+const MOST_INSIDE: usize = 1 << 24;
+const MOST_EDGES: usize = 1 << 28;
+
+/// What holds what.
+#[derive(Debug)]
+pub struct Graph {
+    /// By block: where its edges begin; and where those of the last one end.
+    starts: Vec<u32>,
+    edges: Vec<Hit>,
+    /// By block: the roots that hold its beginning.
+    roots: Vec<RootSet>,
+    /// By block: the root that says most; empty unless they are asked for.
+    places: Vec<RootPlace>,
+    /// Roots that lead to the inside of a block.
+    inside: Vec<Hit>,
+    /// Edges that found no room; what they lead to counts as held.
+    pub beyond_limit: u64,
+    /// Words looked at.
+    pub words: u64,
+}
+
+struct Scan<'a> {
+    blocks: &'a Blocks,
+    graph: Graph,
+    /// The block whose words come next, or that the next gap ends at.
+    current: usize,
+    /// Up to here, what is in no block is left over from one.
+    slack: u64,
+    low: u64,
+    length: u64,
+}
+
+impl Graph {
+    /// Looks through memory; with `places`, notes where roots lie.
+    pub fn of(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory, places: bool) -> Self {
+        let span = blocks.span();
+        let graph = Self {
+            starts: vec![0],
+            edges: Vec::new(),
+            roots: vec![RootSet::default(); blocks.len()],
+            places: vec![RootPlace::default(); if places { blocks.len() } else { 0 }],
+            inside: Vec::new(),
+            beyond_limit: 0,
+            words: 0,
+        };
+        let length = span.end - span.start;
+        let mut scan = Scan { blocks, graph, current: 0, slack: 0, low: span.start, length };
+        for pointer in &layout.pointers {
+            if let Some(hit) = blocks.find(pointer.word) {
+                let offset = if pointer.holds_whole { 0 } else { hit.offset };
+                scan.graph.add_root(Hit { offset, ..hit }, pointer.root, 0);
+            }
+        }
+        let mut buffer = vec![0; WINDOW];
+        for piece in &layout.pieces {
+            let mut at = piece.range.start.next_multiple_of(WORD);
+            let end = piece.range.end & !(WORD - 1);
+            while at < end && !memory.is_over() {
+                let length = usize::try_from(end - at).map_or(WINDOW, |left| left.min(WINDOW));
+                memory.read(at, &mut buffer[..length]);
+                scan.window(at, &buffer[..length], piece.root);
+                at += length as u64;
+            }
+        }
+        scan.close(blocks.len());
+        scan.graph
+    }
+
+    /// What the words of a block lead to.
+    pub fn edges(&self, block: u32) -> &[Hit] {
+        let block = block as usize;
+        &self.edges[self.starts[block] as usize..self.starts[block + 1] as usize]
+    }
+
+    /// By block: the roots that hold its beginning.
+    pub fn roots(&self) -> &[RootSet] {
+        &self.roots
+    }
+
+    /// Roots that lead to the inside of a block.
+    pub fn inside(&self) -> &[Hit] {
+        &self.inside
+    }
+
+    /// Of the roots that hold the beginning of a block the one that says most, and where it lies.
+    pub fn root(&self, block: u32) -> Option<(RootKind, u64)> {
+        self.places.get(block as usize)?.get()
+    }
+
+    fn add_root(&mut self, hit: Hit, kind: RootKind, at: u64) {
+        if hit.offset == 0 {
+            self.roots[hit.block as usize].add(kind);
+            if let Some(place) = self.places.get_mut(hit.block as usize) {
+                place.add(kind, at);
+            }
+        } else if self.inside.last() == Some(&hit) {
+            // Nothing new.
+        } else if self.inside.len() < MOST_INSIDE {
+            self.inside.push(hit);
+        } else {
+            self.beyond_limit += 1;
+            self.roots[hit.block as usize].add(kind);
+        }
+    }
+
+    fn add_edge(&mut self, hit: Hit) {
+        if self.edges.len() < MOST_EDGES {
+            self.edges.push(hit);
+        } else {
+            self.beyond_limit += 1;
+            self.roots[hit.block as usize].add(RootKind::Heap);
+        }
+    }
+}
+
+impl Scan<'_> {
+    /// Looks at a window of a piece; windows come in the order of their addresses.
+    fn window(&mut self, start: u64, bytes: &[u8], root: Option<RootKind>) {
+        let end = start + bytes.len() as u64;
+        let blocks = self.blocks;
+        let mut at = start;
+        while at < end {
+            while let Some(block) = blocks.all().get(self.current)
+                && block.end() <= at
+            {
+                self.current += 1;
+                self.close(self.current);
+            }
+            let block = blocks.all().get(self.current).filter(|block| block.at < end);
+            let gap_end = block.map_or(end, |block| block.at.max(at));
+            if let Some(kind) = root {
+                let from = at.max(self.slack).min(gap_end);
+                self.gap(part(bytes, start, from, gap_end), from.next_multiple_of(WORD), kind);
+            }
+            let Some(block) = block else { return };
+            if root == Some(RootKind::Mapped)
+                && let [.., word] = part(bytes, start, at, gap_end)
+            {
+                let end = end_of_chunk(block, u64::from_le_bytes(*word));
+                self.slack = end.unwrap_or(self.slack);
+            }
+            let body_end = block.end().min(end);
+            self.body(part(bytes, start, gap_end, body_end));
+            at = body_end;
+        }
+    }
+
+    /// Edges up to this block are complete.
+    fn close(&mut self, block: usize) {
+        let edges = u32::try_from(self.graph.edges.len()).unwrap_or(u32::MAX);
+        self.graph.starts.resize(self.graph.starts.len().max(block + 1), edges);
+    }
+
+    fn hit(&self, word: &[u8; 8]) -> Option<Hit> {
+        let word = u64::from_le_bytes(*word);
+        if word.wrapping_sub(self.low) >= self.length { None } else { self.blocks.find(word) }
+    }
+
+    fn body(&mut self, words: &[[u8; 8]]) {
+        self.graph.words += words.len() as u64;
+        for word in words {
+            if let Some(hit) = self.hit(word)
+                && hit.block as usize != self.current
+            {
+                self.graph.add_edge(hit);
+            }
+        }
+    }
+
+    fn gap(&mut self, words: &[[u8; 8]], start: u64, kind: RootKind) {
+        self.graph.words += words.len() as u64;
+        for (word, at) in words.iter().zip((start..).step_by(8)) {
+            if let Some(hit) = self.hit(word)
+                && !(kind == RootKind::Heap && self.is_border(hit))
+            {
+                self.graph.add_root(hit, kind, at);
+            }
+        }
+    }
+
+    /// Whether it leads to where glibc's next chunk begins. Its head lies before the chunk, and so
+    /// in the last bytes of this block; free chunks lead to one another by their heads.
+    fn is_border(&self, hit: Hit) -> bool {
+        let size = self.blocks.get(hit.block).size;
+        let chunk = (size.saturating_add(8)).next_multiple_of(16).max(32);
+        hit.offset != 0 && u64::from(hit.offset) == chunk - 16
+    }
+}
+
+/// The whole words from one address up to another, of bytes that begin at `start`.
+fn part(bytes: &[u8], start: u64, from: u64, to: u64) -> &[[u8; 8]] {
+    let offset = |at: u64| usize::try_from(at - start).unwrap_or(0);
+    let from = offset(from.next_multiple_of(WORD)).min(bytes.len());
+    let to = offset(to).clamp(from, bytes.len());
+    bytes[from..to].as_chunks::<8>().0
+}

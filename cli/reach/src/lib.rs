@@ -1,0 +1,147 @@
+//! Which blocks of the heap nobody can get at any more: a conservative check by reachability.
+//!
+//! ```text
+//! blocks, layout, memory -> graph (who holds whom) -> mark (held, possible, lost)
+//!                                                  -> fold (what was lost together) -> findings
+//! ```
+//!
+//! Pure: memory that stands still is read through a trait. Every word may be a pointer; one that is
+//! none can hide a leak, but never invents one. Memory is bounded by the number of blocks and of
+//! words that lead to them.
+
+mod blocks;
+mod finding;
+mod fold;
+mod graph;
+mod inside;
+mod mark;
+mod memory;
+mod root_place;
+mod slack;
+mod ways;
+
+#[cfg(test)]
+mod image;
+#[cfg(test)]
+mod property_tests;
+#[cfg(test)]
+mod rule_tests;
+#[cfg(test)]
+mod speed;
+
+pub use blocks::{Block, Blocks};
+pub use finding::{Amount, Finding, Findings, Kind};
+pub use heapattach_process::root::{RootKind, RootSet};
+pub use memory::{Layout, Memory, Piece, Pointer};
+pub use ways::Retained;
+#[cfg(test)]
+use ways::{Step, Way};
+
+use std::collections::HashMap;
+
+use blocks::Hit;
+use graph::Graph;
+use inside::{Inside, Meaning};
+use mark::Mark;
+
+/// What a check found, and how much it had to leave out.
+#[derive(Clone, Debug, Default)]
+pub struct Checked {
+    /// The findings.
+    pub findings: Findings,
+    /// What was kept quiet.
+    pub quiet: Amount,
+    /// Words looked at.
+    pub words: u64,
+    /// Blocks that cannot be as they were told.
+    pub impossible: u64,
+    /// Pointers that found no room; what they lead to counts as held.
+    pub beyond_limit: u64,
+    /// Who holds the largest sites, if that was asked for.
+    pub retained: Vec<Retained>,
+}
+
+/// What is kept quiet can lead to more of that kind; nobody needs more rounds.
+const ROUNDS: usize = 8;
+
+/// What was seen in memory; nothing more is asked of it then.
+pub struct Look {
+    graph: Graph,
+    marks: Vec<Mark>,
+    /// What each pointer to the inside of a block means that may count.
+    meanings: HashMap<Hit, Meaning>,
+    retained: Vec<Retained>,
+}
+
+/// Looks through memory, and finds out who holds the blocks of as many reachable `sites`.
+pub fn look(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory, sites: usize) -> Look {
+    let graph = Graph::of(blocks, layout, memory, sites > 0);
+    let mut inside = Inside::new(blocks, layout, memory);
+    let held = vec![false; blocks.len()];
+    let marks = mark::mark(&graph, &held, &mut |hit| inside.meaning(hit));
+    // What is held by us later leads to less than all that is not held now.
+    let own = (0..).take(blocks.len()).flat_map(|block| graph.edges(block));
+    let hits = graph.inside().iter().chain(own.filter(|hit| hit.offset != 0));
+    let open = hits.filter(|hit| marks[hit.block as usize] != Mark::Held);
+    let meanings = open.map(|hit| (*hit, inside.meaning(*hit))).collect();
+    let retained = match sites {
+        0 => Vec::new(),
+        _ => {
+            let folded = fold::fold(&graph, &marks);
+            let findings = Findings::of(blocks, &graph, &marks, &folded, &[]);
+            let held = findings.all.iter().filter(|finding| finding.kind == Kind::Reachable);
+            let largest: Vec<Finding> = held.take(sites).copied().collect();
+            ways::retained(blocks, &graph, &marks, &largest, memory)
+        }
+    };
+    Look { graph, marks, meanings, retained }
+}
+
+impl Look {
+    /// Who holds the largest sites.
+    pub fn retained(&self) -> &[Retained] {
+        &self.retained
+    }
+
+    /// What is lost, but for blocks that `is_quiet` says of that nobody wants to hear of them: they
+    /// count as held, and so does what they lead to.
+    pub fn conclude(self, blocks: &Blocks, is_quiet: &mut dyn FnMut(&Block) -> bool) -> Checked {
+        let Self { graph, mut marks, meanings, retained } = self;
+        let meaning = |hit: Hit| meanings.get(&hit).copied().unwrap_or(Meaning::Doubtful);
+        let mut held = vec![false; blocks.len()];
+        let loud: Vec<bool> = marks.iter().map(|&mark| mark != Mark::Held).collect();
+        for _ in 0..ROUNDS {
+            let mut is_new = false;
+            for ((block, &mark), held) in blocks.all().iter().zip(&marks).zip(&mut held) {
+                if mark != Mark::Held && is_quiet(block) {
+                    (*held, is_new) = (true, true);
+                }
+            }
+            if !is_new {
+                break;
+            }
+            marks = mark::mark(&graph, &held, &mut { meaning });
+        }
+        let is_quiet = |(&loud, &mark): (&bool, &Mark)| loud && mark == Mark::Held;
+        let quiet: Vec<bool> = loud.iter().zip(&marks).map(is_quiet).collect();
+        let folded = fold::fold(&graph, &marks);
+        let findings = Findings::of(blocks, &graph, &marks, &folded, &quiet);
+        let mut sum = Amount::default();
+        let all = blocks.all().iter().zip(&quiet).filter(|(_, quiet)| **quiet);
+        all.for_each(|(block, _)| sum.add(block.size));
+        Checked {
+            findings,
+            quiet: sum,
+            retained,
+            words: graph.words,
+            impossible: blocks.impossible,
+            beyond_limit: graph.beyond_limit,
+        }
+    }
+}
+
+/// Checks all blocks, and finds out who holds those of as many reachable `sites`.
+#[cfg(test)]
+pub fn check(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory, sites: usize) -> Checked {
+    look(blocks, layout, memory, sites).conclude(blocks, &mut |_| false)
+}

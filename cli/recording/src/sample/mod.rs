@@ -1,0 +1,7 @@
+//! Recordings of sessions that never were, for tests.
+
+mod session;
+mod waves;
+
+pub use session::*;
+pub use waves::waves;

@@ -1,0 +1,48 @@
+//! The functions that were hooked, and those that were not.
+
+use serde::{Deserialize, Serialize};
+
+/// One hooked function.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct FunctionReport {
+    /// Its best-known name.
+    pub function: String,
+    /// Other names of the same function.
+    pub aliases: Vec<String>,
+    /// The module it is in.
+    pub module: String,
+    /// `entry` or `slots`.
+    pub via: String,
+    /// Why not by its entry, if that was asked for.
+    pub why_slots: Option<String>,
+    /// How many slots lead to it.
+    pub slots: usize,
+    /// Calls counted.
+    pub calls: u64,
+    /// Bytes they asked for.
+    pub bytes: u64,
+    /// By module of the caller, most calls first; only where every call is recorded.
+    pub callers: Vec<CallerReport>,
+}
+
+/// The callers in one module.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CallerReport {
+    /// The module.
+    pub module: String,
+    /// Calls.
+    pub calls: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// A function that is not hooked.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NotHooked {
+    /// The function.
+    pub function: String,
+    /// Its module.
+    pub module: String,
+    /// Why.
+    pub why: String,
+}

@@ -1,0 +1,31 @@
+//! A file for each thing that a report tells of; the names of fields are those of the JSON.
+
+mod check;
+mod heap;
+mod holder;
+mod hooked;
+mod interpreter;
+mod outcome;
+mod own_cost;
+mod recording;
+mod retained;
+mod round;
+mod session;
+mod stacks;
+mod target;
+
+pub use check::{
+    CHECK_SCHEMA, CheckMoment, CheckReport, FindingReport, Heap, LookReport, Quiet, Sums, micros,
+};
+pub use heap::{HeapReport, SiteReport};
+pub use holder::Holder;
+pub use hooked::{CallerReport, FunctionReport, NotHooked};
+pub use interpreter::InterpreterReport;
+pub use outcome::Outcome;
+pub use own_cost::OwnCost;
+pub use recording::{CutReport, RecordingReport};
+pub use retained::{RetainedReport, StepReport, WayReport};
+pub use round::RoundReport;
+pub use session::{NotLookedAt, Report, SCHEMA};
+pub use stacks::StacksReport;
+pub use target::{ChildReport, MemoryReport, StopReport, TargetState};

@@ -1,0 +1,146 @@
+//! One leak: blocks of one kind, of one stack.
+
+use std::fmt::{self, Display, Formatter};
+
+use serde::Serialize;
+
+use super::key;
+use crate::FindingReport;
+use heapattach_ledger::FrameReport;
+use heapattach_reach::{Amount, Kind};
+
+/// One call.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Frame {
+    /// Who.
+    pub function: String,
+    /// The source file; empty if that is unknown.
+    pub file: String,
+    /// The line in it.
+    pub line: Option<u32>,
+    /// The module's path.
+    pub module: String,
+    /// Where in the module.
+    pub offset: u64,
+}
+
+/// A leak.
+#[derive(Clone, Debug, Serialize)]
+pub struct Leak {
+    /// How.
+    pub kind: Kind,
+    /// The blocks themselves.
+    pub own: Amount,
+    /// Blocks that only they lead to.
+    pub held: Amount,
+    /// The same in every build and run, as long as the functions have the same names.
+    pub key: String,
+    /// Which of the calls asked for the memory: those before are allocators.
+    pub cause: usize,
+    /// The innermost first.
+    pub frames: Vec<Frame>,
+    /// The processes that it was found in.
+    pub processes: Vec<i32>,
+    /// What its stack had lost in each of several checks, the last at the end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub course: Vec<Amount>,
+}
+
+impl Leak {
+    /// With its key made of its calls.
+    pub fn new(kind: Kind, own: Amount, held: Amount, frames: Vec<Frame>, cause: usize) -> Self {
+        let cause = cause.min(frames.len().saturating_sub(1));
+        let key = key::of(kind, &frames);
+        Self { kind, own, held, key, cause, frames, processes: Vec::new(), course: Vec::new() }
+    }
+
+    /// As it was found in a process.
+    pub fn found(finding: &FindingReport, pid: i32) -> Self {
+        let frames = finding.frames.iter().map(Frame::from).collect();
+        let leak = Self::new(finding.kind, finding.own, finding.held, frames, finding.cause);
+        Self { processes: vec![pid], course: finding.course.clone(), ..leak }
+    }
+
+    /// Adds what another stack of the same calls lost, or another process.
+    pub fn join(&mut self, other: &Self) {
+        self.own.merge(other.own);
+        self.held.merge(other.held);
+        if self.processes == other.processes && self.course.len() == other.course.len() {
+            self.course.iter_mut().zip(&other.course).for_each(|(sum, more)| sum.merge(*more));
+        } else {
+            // Checks of different processes are made at different times.
+            self.course.clear();
+        }
+        for pid in &other.processes {
+            if !self.processes.contains(pid) {
+                self.processes.push(*pid);
+            }
+        }
+    }
+
+    /// What is lost in all.
+    pub fn total(&self) -> Amount {
+        self.own.and(self.held)
+    }
+
+    /// How often it grew from one check to the next, and how often it could have, since it was
+    /// first seen.
+    pub fn growth(&self) -> (usize, usize) {
+        let first = self.course.iter().position(|amount| amount.blocks > 0);
+        let seen = &self.course[first.unwrap_or(self.course.len())..];
+        let grew = seen.windows(2).filter(|pair| pair[1].bytes > pair[0].bytes).count();
+        (grew, seen.len().saturating_sub(1))
+    }
+
+    /// Whether it grew from each check to the next, at least twice.
+    pub fn is_growing(&self) -> bool {
+        let (grew, steps) = self.growth();
+        grew >= 2 && grew == steps
+    }
+
+    /// The call that asked for the memory.
+    pub fn cause(&self) -> Option<&Frame> {
+        self.frames.get(self.cause)
+    }
+
+    /// In a few words.
+    pub fn headline(&self) -> String {
+        let Amount { bytes, blocks } = self.own;
+        let mut line = format!("{} of {bytes} byte(s) in {blocks} object(s)", self.kind.title());
+        if self.held.blocks > 0 {
+            let Amount { bytes, blocks } = self.held;
+            line += &format!(", which alone lead to {bytes} byte(s) in {blocks} object(s)");
+        }
+        if self.processes.len() > 1 {
+            line += &format!(", in {} processes", self.processes.len());
+        }
+        line
+    }
+}
+
+impl From<&FrameReport> for Frame {
+    fn from(frame: &FrameReport) -> Self {
+        let module = frame.module.rsplit('/').next().unwrap_or_default();
+        let place = || format!("{module}+{:#x}", frame.offset);
+        Self {
+            function: frame.function.clone().unwrap_or_else(place),
+            file: frame.file.clone().unwrap_or_default(),
+            line: frame.line,
+            module: frame.module.clone(),
+            offset: frame.offset,
+        }
+    }
+}
+
+impl Display for Frame {
+    /// `function file:line`, or where it is in its module.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.function)?;
+        match (self.file.is_empty(), self.line) {
+            (false, Some(line)) => write!(f, " {}:{line}", self.file),
+            (false, None) => write!(f, " {}", self.file),
+            (true, _) if self.module.is_empty() => Ok(()),
+            (true, _) => write!(f, " ({}+{:#x})", self.module, self.offset),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The result of a session as data, and what is concluded from it for pipelines.
+//!
+//! ```text
+//! a session, a check -> data: Report (JSON) -> findings: baseline, limits -> text, JUnit, SARIF, GitHub
+//!                         suppression: rules -> which leaks are told
+//! ```
+//!
+//! ```
+//! use heapattach_report::{CheckReport, Report, findings::Findings};
+//!
+//! let mut report = Report::new(4711, "/usr/bin/app --port 80".to_owned());
+//! let mut check = CheckReport::default();
+//! check.sums.direct.add(24);
+//! check.doubts.push("3 records were never finished".to_owned());
+//! report.check = Some(check);
+//! let found = Findings::of(&report);
+//! assert_eq!((found.program.as_str(), found.sums.direct.bytes), ("app", 24));
+//! // What is doubtful is told, and nothing is concluded from it.
+//! assert_eq!(found.doubts.len(), 1);
+//! ```
+//!
+//! Knows no process, no file, no clock, no exit status of the command but as a number, and no command
+//! line. What it is told has printable names; each form escapes what it must.
+
+mod data;
+pub mod findings;
+pub mod suppression;
+
+pub use data::{
+    CHECK_SCHEMA, CallerReport, CheckMoment, CheckReport, ChildReport, CutReport, FindingReport,
+    FunctionReport, Heap, HeapReport, Holder, InterpreterReport, LookReport, MemoryReport,
+    NotHooked, NotLookedAt, Outcome, OwnCost, Quiet, RecordingReport, Report, RetainedReport,
+    RoundReport, SCHEMA, SiteReport, StacksReport, StepReport, StopReport, Sums, TargetState,
+    WayReport, micros,
+};

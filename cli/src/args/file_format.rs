@@ -1,0 +1,80 @@
+//! The values of `--format`: files for other programs, and for browsers.
+
+use heapattach_export::Format;
+
+/// A kind of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileFormat {
+    /// For browsers.
+    Html,
+    /// For other programs.
+    Export(Format),
+}
+
+impl FileFormat {
+    /// All of them.
+    pub const ALL: [Self; 1 + Format::ALL.len()] = {
+        let mut all = [Self::Html; 1 + Format::ALL.len()];
+        let mut at = 1;
+        while at < all.len() {
+            all[at] = Self::Export(Format::ALL[at - 1]);
+            at += 1;
+        }
+        all
+    };
+
+    /// Its name, as it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Html => "html",
+            Self::Export(format) => format.name(),
+        }
+    }
+
+    /// What is said of it.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Html => "One page, for any browser",
+            Self::Export(Format::Pprof) => {
+                "For `go tool pprof`, speedscope, Pyroscope and many others"
+            }
+            Self::Export(Format::Collapsed) => "A line per stack, for flame graph tools",
+            Self::Export(Format::Flamegraph) => "A picture",
+            Self::Export(Format::Heaptrack) => "For `heaptrack_gui` and `heaptrack_print`",
+            Self::Export(Format::Dhat) => "For valgrind's `dh_view.html`",
+            Self::Export(Format::Firefox) => "For profiler.firefox.com",
+            Self::Export(Format::Heapprofile) => "For jeprof and google-pprof",
+            Self::Export(Format::Json) => "Everything, for scripts",
+        }
+    }
+
+    /// Whether it can show two ledgers.
+    pub fn can_compare(self) -> bool {
+        match self {
+            Self::Html => true,
+            Self::Export(format) => format.can_compare(),
+        }
+    }
+
+    /// How the name of such a file ends, without the dot before it.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Html => "html",
+            Self::Export(format) => format.extension(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_format_has_a_name_of_its_own() {
+        let formats: BTreeSet<_> = FileFormat::ALL.map(FileFormat::name).into();
+        assert_eq!(formats.len(), Format::ALL.len() + 1);
+        assert!(formats.contains("html") && formats.contains("pprof"));
+    }
+}

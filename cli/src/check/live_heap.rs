@@ -1,0 +1,68 @@
+//! What was known of the heap at one moment: all that a check needs of the records, so that they can
+//! be taken in again while it is made.
+
+use std::{collections::HashMap, ops::Range};
+
+use heapattach_injector::records::counts::Lost;
+use heapattach_process::event::StackId;
+
+use crate::watch::intake::Recorder;
+use heapattach_profile::{LiveBlock, Oddities, Tick};
+use heapattach_reach::Block;
+use heapattach_report::Heap;
+
+use super::named;
+
+/// The blocks and mappings that live, and what was found wrong with the records of them.
+#[derive(Debug, Default)]
+pub struct LiveHeap {
+    /// The blocks that live, and when each was handed out.
+    pub blocks: Vec<(Block, Tick)>,
+    /// Pages that live, and who mapped them: the address that the call returned to.
+    pub ranges: Vec<(Range<u64>, Option<u64>)>,
+    /// The heap as a whole.
+    pub heap: Heap,
+    /// What did not add up.
+    pub oddities: Oddities,
+    /// Records that were never finished.
+    pub torn: u64,
+    /// What found no room in rings by then, if that was asked for.
+    pub lost: Lost,
+    /// Return addresses, the innermost first.
+    stacks: HashMap<u32, Box<[u64]>>,
+}
+
+impl LiveHeap {
+    /// As it is now.
+    pub fn of(recorder: &Recorder) -> Self {
+        let profile = recorder.profile();
+        let frames = |stack: StackId| {
+            let frames = &recorder.records.stack(stack)?.frames;
+            Some(frames.iter().map(|at| at.get()).collect::<Box<[u64]>>())
+        };
+        let mut stacks = HashMap::new();
+        let block = |LiveBlock { at, size, stack, birth }| (Block { at, size, stack }, birth);
+        let blocks: Vec<_> = profile.live_blocks().map(block).collect();
+        for (block, _) in &blocks {
+            stacks
+                .entry(block.stack)
+                .or_insert_with(|| frames(StackId(block.stack)).unwrap_or_default());
+        }
+        let caller = |stack| Some(recorder.records.stack(stack)?.frames.first()?.get());
+        let ranges = profile.live_ranges().map(|(range, stack)| (range, caller(stack)));
+        Self {
+            ranges: ranges.collect(),
+            heap: named::heap(recorder),
+            oddities: profile.oddities(),
+            torn: recorder.records.torn(),
+            lost: Lost::default(),
+            blocks,
+            stacks,
+        }
+    }
+
+    /// The return addresses of a stack that has blocks.
+    pub fn stack(&self, stack: u32) -> &[u64] {
+        self.stacks.get(&stack).map_or(&[], |frames| frames)
+    }
+}

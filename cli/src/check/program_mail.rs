@@ -1,0 +1,123 @@
+//! What the program tells by `heapattach.h` while it is watched.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
+
+use heapattach_injector::{
+    records::mailbox::{Entry, Mailboxes, Request, Wish},
+    session::Session,
+};
+
+use crate::watch::hook_counts::with_causes;
+use heapattach_ledger::Mark;
+use heapattach_profile::Tick;
+use heapattach_report::CheckReport;
+use heapattach_text::printable::printable;
+
+use super::declared::Heard;
+
+/// Checks that are waited for, and marks that are kept.
+const MOST_WAITING: usize = 64;
+const MOST_MARKS: usize = 1000;
+
+/// What was in the mailboxes.
+#[derive(Debug, Default)]
+pub(super) struct Mail {
+    waiting: VecDeque<Request>,
+    marks: Vec<Mark>,
+    /// What the program said of its memory, and when that was first seen.
+    heard: HashMap<Entry, Tick>,
+    overflow: u64,
+    /// Marks that were not heeded, and checks.
+    dropped: u64,
+    refused: u64,
+}
+
+impl Mail {
+    /// Takes in what came.
+    pub(super) fn look(&mut self, session: &mut Session<'_>, elapsed: Duration) {
+        if session.mailboxes.is_empty() {
+            return;
+        }
+        let memory = &session.target().memory;
+        for request in session.mailboxes.requests(memory) {
+            match request.wish {
+                Wish::Check if self.waiting.len() < MOST_WAITING => self.waiting.push_back(request),
+                Wish::Mark if self.marks.len() < MOST_MARKS => {
+                    let at_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+                    self.marks.push(Mark { at_ms, why: printable(&request.name) });
+                }
+                Wish::Check => self.refused += 1,
+                Wish::Mark => self.dropped += 1,
+            }
+        }
+        self.hear(session, elapsed);
+    }
+
+    fn hear(&mut self, session: &Session<'_>, elapsed: Duration) {
+        let now = Tick::after(elapsed);
+        let (entries, overflow) = session.mailboxes.entries(&session.target().memory);
+        let old = std::mem::take(&mut self.heard);
+        let known = |entry: &Entry| old.get(entry).copied().unwrap_or(now);
+        self.heard = entries.into_iter().map(|entry| (entry, known(&entry))).collect();
+        self.overflow = overflow;
+    }
+
+    /// What the program says of its memory at this moment, in which it stands still.
+    pub(super) fn heard(&mut self, session: &Session<'_>, elapsed: Duration) -> Vec<Heard> {
+        if !session.mailboxes.is_empty() {
+            self.hear(session, elapsed);
+        }
+        self.heard.iter().map(|(entry, seen)| (entry.said, *seen)).collect()
+    }
+
+    /// Whether somebody waits for a check.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// What the moment is called that is waited for.
+    pub(super) fn name(&self) -> Option<String> {
+        self.waiting.front().map(|request| printable(&request.name))
+    }
+
+    /// What the moments are called that are still waited for, now that there will be no more.
+    pub(super) fn left(&mut self) -> Vec<String> {
+        self.waiting.drain(..).map(|request| printable(&request.name)).collect()
+    }
+
+    /// Lets go on who waits.
+    pub(super) fn answer(&mut self, session: &mut Session<'_>) {
+        if let Some(request) = self.waiting.pop_front() {
+            let memory = &session.target().memory;
+            session.mailboxes.answer(memory, &request);
+        }
+    }
+
+    /// Writes down what there is to be said.
+    pub(super) fn tell(self, mailboxes: &Mailboxes, check: &mut CheckReport) {
+        check.marks = self.marks;
+        if self.refused > 0 {
+            let many = self.refused;
+            check
+                .unmade
+                .push(format!("{many} checks that the program asked for: too many at once"));
+        }
+        let dropped = self.dropped.saturating_add(mailboxes.lost);
+        if dropped > 0 {
+            check.notes.push(format!("{dropped} requests of the program came too fast"));
+        }
+        if self.overflow > 0 {
+            let many = self.overflow;
+            check.notes.push(format!(
+                "{many} times HEAPATTACH_IGNORE or HEAPATTACH_ROOT found no room in the program's table"
+            ));
+        }
+        if let Some(error) = &mailboxes.failed {
+            let why = with_causes(error);
+            check.notes.push(format!("a mailbox of the program is not served: {why}"));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Which lost blocks nobody wants to hear of: those whose calls fit a rule, and those that were
+//! there before the warm-up was over.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use heapattach_profile::Tick;
+use heapattach_reach::{Amount, Block};
+use heapattach_report::{
+    CheckReport, Quiet,
+    suppression::{Place, Suppressions},
+};
+use heapattach_symbols::Symbols;
+
+use super::{live_heap::LiveHeap, named::calls};
+
+/// Asked about every lost block; counts what it kept quiet.
+#[derive(Debug)]
+pub struct Suppressed {
+    rules: Suppressions,
+    /// By stack: the rule that fits.
+    known: HashMap<u32, Option<usize>>,
+    /// Where blocks of the warm-up begin.
+    warm: HashSet<u64>,
+    warm_sum: Amount,
+}
+
+impl Suppressed {
+    /// With these rules, of which is `known` which stacks they fit; blocks born before `warmup` was
+    /// over are of it.
+    pub fn new(
+        rules: Suppressions,
+        known: HashMap<u32, Option<usize>>,
+        warmup: Option<Duration>,
+        blocks: &[(Block, Tick)],
+    ) -> Self {
+        let end = Tick::after(warmup.unwrap_or_default()).0;
+        let old = blocks.iter().filter(|(_, birth)| birth.0 < end);
+        let warm = old.map(|(block, _)| block.at).collect();
+        Self { rules, known, warm, warm_sum: Amount::default() }
+    }
+
+    /// Whether it is to be kept quiet; then it counts.
+    pub fn keeps(&mut self, block: &Block, heap: &LiveHeap, symbols: &mut Symbols) -> bool {
+        if self.warm.contains(&block.at) {
+            self.warm_sum.add(block.size);
+            return true;
+        }
+        let rules = &self.rules;
+        let rule = *self.known.entry(block.stack).or_insert_with(|| {
+            let frames = calls(heap.stack(block.stack), symbols);
+            let places = frames.iter().map(|frame| Place {
+                function: frame.function.as_deref().unwrap_or_default(),
+                file: frame.file.as_deref().unwrap_or_default(),
+                module: &frame.module,
+            });
+            rules.find(&places.collect::<Vec<_>>())
+        });
+        if let Some(rule) = rule {
+            self.rules.count(rule, block.size, 1);
+        }
+        rule.is_some()
+    }
+
+    /// Which rules fit which stacks.
+    pub fn known(&self) -> &HashMap<u32, Option<usize>> {
+        &self.known
+    }
+
+    /// Writes down what it kept quiet; `quiet` is that with all that it alone led to.
+    pub fn tell(self, quiet: Amount, check: &mut CheckReport) {
+        let Amount { bytes, blocks } = self.warm_sum;
+        check.warm = self.warm_sum;
+        check.suppressed = Amount {
+            bytes: quiet.bytes.saturating_sub(bytes),
+            blocks: quiet.blocks.saturating_sub(blocks),
+        };
+        check.notes.extend(self.rules.complaints.iter().cloned());
+        check.runtimes = self.rules.runtimes().collect();
+        let told = self.rules.used().chain(self.rules.unused());
+        check.rules = told
+            .map(|rule| Quiet {
+                rule: rule.text.clone(),
+                source: rule.source.to_string(),
+                amount: Amount { bytes: rule.bytes, blocks: rule.blocks },
+                is_users: rule.is_users(),
+            })
+            .collect();
+    }
+}

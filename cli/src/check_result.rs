@@ -1,0 +1,285 @@
+//! Whether a check passes: what was known before it is read here, its result is held against limits
+//! and baseline, and written in every form that was asked for.
+
+use std::{
+    env,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+
+use crate::{
+    args::{CheckArgs, GithubArg, json},
+    output::{complain, print},
+};
+use crate::{
+    client::front::{self, Talk},
+    exit_status::Exit,
+};
+use heapattach_files::{
+    artifact::{self, Readers},
+    input,
+};
+use heapattach_report::{
+    CheckMoment, Report,
+    findings::{self, Baseline, Findings, Wanted},
+    suppression::Suppressions,
+};
+
+/// All files of rules together; those of browsers are half a megabyte.
+const MOST_RULES: u64 = 16 << 20;
+/// A file of known leaks: of some ten thousand.
+const MOST_KNOWN: u64 = 16 << 20;
+
+/// What was known before the check.
+#[derive(Debug)]
+pub struct Gate<'a> {
+    args: &'a CheckArgs,
+    /// What is not to be told.
+    pub rules: Suppressions,
+    baseline: Option<Baseline>,
+}
+
+/// The result as JSON: what was seen, and what is made of it.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    findings: &'a Findings,
+}
+
+impl<'a> Gate<'a> {
+    /// Reads the files that were named.
+    ///
+    /// # Errors
+    /// With the file, and what is wrong with it.
+    pub fn open(args: &'a CheckArgs) -> Result<Self, String> {
+        let quiet = &args.quiet;
+        // The user's come first: what they name is theirs to count.
+        let mut rules = Suppressions::default();
+        let mut left = MOST_RULES;
+        for path in &quiet.suppressions {
+            let text = input::text(path, left)?;
+            left -= text.len() as u64;
+            rules.add_file(&path.display().to_string(), &text);
+        }
+        if let Some(complaint) = rules.complaints.first() {
+            return Err(complaint.clone());
+        }
+        if !quiet.no_builtin_suppressions {
+            rules.add_built_in();
+        }
+        let limits = &args.limits;
+        let baseline = match &limits.baseline {
+            Some(path) if !limits.update_baseline => {
+                let text = input::text(path, MOST_KNOWN).map_err(|error| {
+                    format!("{error}; make it with --update-baseline, from what is lost now")
+                })?;
+                let parsed = Baseline::parse(&text);
+                Some(parsed.map_err(|error| format!("{}: {error}", path.display()))?)
+            }
+            _ => None,
+        };
+        Ok(Self { args, rules, baseline })
+    }
+
+    /// Why a file that was named can never be written.
+    ///
+    /// # Errors
+    /// With its name.
+    pub fn look_at_files(&self) -> Result<(), String> {
+        let (outlet, limits) = (&self.args.outlet, &self.args.limits);
+        let baseline = limits.baseline.as_ref().filter(|_| limits.update_baseline);
+        let named = [&outlet.report, &outlet.junit, &outlet.sarif, &self.args.retained_pprof];
+        let named = named.into_iter().flatten().chain(baseline).map(PathBuf::as_path);
+        let json = json::file(outlet.json.as_ref());
+        named.chain(json).try_for_each(artifact::look_at)
+    }
+
+    /// Where JSON goes to standard error nothing else does.
+    pub fn talk(&self) -> Talk {
+        let outlet = &self.args.outlet;
+        let is_json = json::is_instead(outlet.json.as_ref());
+        let is_there = is_json && self.args.pid.is_none() && outlet.report.is_none();
+        if is_there { Talk::None } else { Talk::Usual }
+    }
+
+    /// Judges the result, writes it, and answers how to end.
+    pub fn conclude(&self, mut report: Report) -> Exit {
+        front::let_signals_end_us();
+        if let Some(error) = report.error.as_ref().filter(|_| self.talk() == Talk::Usual) {
+            complain(&format!("{error} (target: {})", report.target));
+        }
+        let mut found = Findings::of(&report);
+        let is_checked = findings::checked(&report).next().is_some();
+        let mut failures = Vec::new();
+        if is_checked {
+            failures.extend(self.judge(&mut found).err());
+            report.status = self.status(&report, &found);
+        } else if report.status == Exit::Done.code() && !found.unchecked.is_empty() {
+            // What was not checked must not pass for clean.
+            report.status = Exit::Incomplete.code();
+        }
+        failures.extend(self.write(&report, &found, is_checked));
+        failures.iter().for_each(|failure| complain(failure));
+        let is_own = report.status == 0 || report.status == self.args.error_exitcode;
+        match self.args.pid {
+            _ if failures.is_empty() || !is_own => Exit::Program(report.status),
+            Some(_) => Exit::Failed,
+            None => Exit::RunFailed,
+        }
+    }
+
+    /// Nothing was done at all, for this reason.
+    pub fn refuse(&self, pid: i32, why: &str, exit: Exit) -> Exit {
+        if self.talk() == Talk::Usual {
+            complain(why);
+        }
+        let error = Some(why.to_owned());
+        let report = Report { error, ..Report::new(pid, String::new()) };
+        let found = Findings::of(&report);
+        if json::is_instead(self.args.outlet.json.as_ref()) {
+            self.write(&report, &found, false).iter().for_each(|failure| complain(failure));
+            return exit;
+        }
+        self.write_files(&report, &found).iter().for_each(|failure| complain(failure));
+        exit
+    }
+
+    /// Leaves out what is known, and notes which limits are passed.
+    fn judge(&self, found: &mut Findings) -> Result<(), String> {
+        let limits = &self.args.limits;
+        let mut result = Ok(());
+        match (&limits.baseline, &self.baseline) {
+            (Some(path), None) if found.doubts.is_empty() => {
+                let baseline = Baseline::of(found);
+                result = artifact::write(path, baseline.text(), Readers::Usual);
+                baseline.apply(found);
+            }
+            (_, Some(baseline)) => baseline.apply(found),
+            (_, None) => {}
+        }
+        let limits = limits.limits(self.args.quiet.fail_on_unused_suppressions);
+        found.breaches = limits.judge(found);
+        if self.args.limits.ask_for_growth() {
+            let line = |why: &String| format!("whether the heap grows cannot be judged: {why}");
+            found.unjudged.extend(found.why_no_growth.iter().map(line));
+            if found.measured.growth.is_none() && found.why_no_growth.is_empty() {
+                found.unjudged.push(line(&"no process was watched for it".to_owned()));
+            }
+        }
+        result
+    }
+
+    fn status(&self, report: &Report, found: &Findings) -> u8 {
+        // What came after the last of several checks is not known; what they found, is.
+        let is_cut = report.check.as_ref().is_some_and(|check| check.at == CheckMoment::Round);
+        if report.status != 0 && !is_cut {
+            report.status
+        } else if !found.doubts.is_empty() {
+            Exit::Incomplete.code()
+        } else if !found.breaches.is_empty() {
+            self.args.error_exitcode
+        } else if report.status != 0 {
+            report.status
+        } else if is_cut || !found.unjudged.is_empty() || !found.unchecked.is_empty() {
+            Exit::Incomplete.code()
+        } else {
+            0
+        }
+    }
+
+    /// Writes every form; answers what could not be written.
+    fn write(&self, report: &Report, found: &Findings, is_checked: bool) -> Vec<String> {
+        let outlet = &self.args.outlet;
+        let mut failures = Vec::new();
+        if let Some(text) = self.text(report, found, is_checked) {
+            match (&outlet.report, self.args.pid) {
+                // A report may name paths and arguments: it is for its owner.
+                (Some(path), _) => {
+                    failures.extend(artifact::write(path, &text, Readers::Owner).err());
+                }
+                (None, Some(_)) if print(text.trim_end(), Exit::Done) != Exit::Done => {
+                    failures.push("the result is not complete".to_owned());
+                }
+                (None, Some(_)) => {}
+                // Standard output is the program's.
+                (None, None) => {
+                    let _ = std::io::stderr().write_all(text.as_bytes());
+                }
+            }
+        }
+        failures.extend(self.write_files(report, found));
+        failures
+    }
+
+    /// The forms for machines, which want one in any case.
+    fn write_files(&self, report: &Report, found: &Findings) -> Vec<String> {
+        let outlet = &self.args.outlet;
+        let mut failures = Vec::new();
+        if let Some(path) = json::file(outlet.json.as_ref()) {
+            failures.extend(artifact::write(path, document(report, found), Readers::Owner).err());
+        }
+        let near = found.relative_to(&root());
+        for (path, text) in
+            [(&outlet.junit, findings::junit(found)), (&outlet.sarif, findings::sarif(&near))]
+        {
+            let written = path.as_ref().map(|path| artifact::write(path, &text, Readers::Usual));
+            failures.extend(written.and_then(Result::err));
+        }
+        if let Some(path) = &self.args.retained_pprof {
+            let checks = findings::checked(report).filter_map(|report| report.check.as_ref());
+            let sites = checks.flat_map(|check| &check.retained);
+            let written = heapattach_export::write_retained(sites)
+                .map_err(|error| error.to_string())
+                .and_then(|profile| artifact::write(path, profile, Readers::Owner));
+            failures.extend(written.err());
+        }
+        if is_on_github(outlet.github) {
+            // The program's output is read for them as well as its errors.
+            let text = findings::annotations(&near);
+            let _ = match self.talk() {
+                Talk::Usual => std::io::stderr().write_all(text.as_bytes()),
+                Talk::None => std::io::stdout().write_all(text.as_bytes()),
+            };
+            if let Some(path) = env::var_os("GITHUB_STEP_SUMMARY") {
+                let page = findings::step_summary(&near);
+                failures.extend(artifact::append(Path::new(&path), &page).err());
+            }
+        }
+        failures
+    }
+
+    fn text(&self, report: &Report, found: &Findings, is_checked: bool) -> Option<String> {
+        if json::is_instead(self.args.outlet.json.as_ref()) {
+            return Some(document(report, found));
+        }
+        if !is_checked {
+            let why = report.why.as_ref()?;
+            return Some(format!("heapattach: not checked: {why}\n"));
+        }
+        let quiet = &self.args.quiet;
+        let wanted = Wanted { rules: quiet.print_suppressions, new_rules: quiet.gen_suppressions };
+        Some(findings::text(found, report, wanted))
+    }
+}
+
+fn document(report: &Report, findings: &Findings) -> String {
+    let document = Document { report, findings };
+    serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+}
+
+/// Where the sources are, as those see it who show them.
+fn root() -> PathBuf {
+    let workspace = env::var_os("GITHUB_WORKSPACE").map(PathBuf::from);
+    workspace.or_else(|| env::current_dir().ok()).unwrap_or_default()
+}
+
+fn is_on_github(wanted: GithubArg) -> bool {
+    match wanted {
+        GithubArg::On => true,
+        GithubArg::Off => false,
+        GithubArg::Auto => env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
+    }
+}

@@ -1,0 +1,238 @@
+//! A check in the tracing process: of a process that runs, or of a program from its start through
+//! whatever it execs.
+
+use std::os::unix::net::UnixStream;
+
+use heapattach_injector::{
+    snapshot::sanitizer,
+    trace::{
+        exit_watch::{Attendant, Keeper},
+        start,
+        stopped::Stopped,
+        target::Target,
+    },
+};
+use heapattach_process::fault;
+
+use crate::check::snapshot_choice;
+use crate::{
+    args::{CheckArgs, Moment},
+    payload,
+};
+use crate::{
+    check::{End, Inspection, note_end, options, step_aside},
+    client::{channel::Line, message::Message},
+    exit_status::Exit,
+    family,
+    fork::{self, exec_exit},
+    watch::{hook_counts::with_causes, session_start},
+};
+use heapattach_report::{Report, suppression::Suppressions};
+
+/// So many programs that a process becomes one after the other are checked.
+const EXECS: usize = 100;
+
+/// `heapattach check -p PID`.
+pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs, rules: &Suppressions) {
+    fork::leave_session();
+    let mut line = Line::new(line);
+    let mut report = Report::new(target.process.pid(), target.process.command());
+    let page_cost = fork::fork_time().and_then(snapshot_choice::page_cost);
+    match session_start::begin(
+        target,
+        payload::image_for(args.asks_for_growth()),
+        options(args),
+        None,
+    ) {
+        Ok(mut session) => {
+            session_start::announce(&mut line, &session, &report, None);
+            let mut inspection =
+                Inspection::new(args, rules, target, false).with_page_cost(page_cost);
+            match inspection.run(&mut line, &mut session, None, &mut report) {
+                Some(End::Gone) => report.status = Exit::TargetDied.code(),
+                Some(End::Execed) => report.why = Some(EXECED.to_owned()),
+                _ => {}
+            }
+        }
+        Err(failure) => session_start::refuse(&mut report, &failure),
+    }
+    fault::summary();
+    line.send(&Message::Finished(Box::new(report)));
+}
+
+const EXECED: &str = "it became another program before it could be";
+
+/// `heapattach check -- COMMAND`: this process is the program's parent.
+pub fn run(line: UnixStream, args: &CheckArgs, rules: &Suppressions) {
+    let mut line = Line::new(line);
+    let mut report = Report::new(0, args.command.join(" ".as_ref()).to_string_lossy().into_owned());
+    report.status = Exit::RunFailed.code();
+    match fork::fork_program(&args.command) {
+        Ok(program) => {
+            fork::leave_session();
+            report.pid = program.pid;
+            line.send(&Message::Started(program.pid));
+            if args.follow_forks {
+                let ended = family::check(&mut line, &program, args, rules, &mut report);
+                if ended.is_err() {
+                    note_exec_error(program, args, &mut report);
+                }
+                fault::summary();
+                return line.send(&Message::Finished(Box::new(report)));
+            }
+            match session_start::bring_up(&program) {
+                Ok(target) => report = Course { line: &mut line, args, rules }.run(target, report),
+                Err(error) => {
+                    report.error = Some(with_causes(&error));
+                    session_start::reap_soon(program.pid);
+                    note_exec_error(program, args, &mut report);
+                }
+            }
+        }
+        Err(error) => report.error = Some(format!("the program could not be forked: {error}")),
+    }
+    fault::summary();
+    line.send(&Message::Finished(Box::new(report)));
+}
+
+/// Why the program could not be executed, if it could not.
+fn note_exec_error(program: fork::Waiting, args: &CheckArgs, report: &mut Report) {
+    if let Some(errno) = program.exec_error() {
+        let name = args.command[0].to_string_lossy().into_owned();
+        report.error = Some(format!("`{name}` cannot be executed: {}", errno.desc()));
+        report.status = exec_exit(errno).code();
+    }
+}
+
+/// A program on its way through what it execs.
+struct Course<'a> {
+    line: &'a mut Line,
+    args: &'a CheckArgs,
+    rules: &'a Suppressions,
+}
+
+/// What becomes of a program that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// It is another one now, and stands before its first instruction.
+    Execed,
+    /// It runs to its end, if it is not there already.
+    Runs,
+    /// It was ended.
+    Ended,
+}
+
+impl Course<'_> {
+    /// From its first exec, where it stands, to its end.
+    fn run(mut self, first: Target, report: Report) -> Report {
+        let (mut target, mut report) = (first, report);
+        let mut earlier: Vec<Report> = Vec::new();
+        let mut next = self.look(&target, true, &mut report);
+        while next == Next::Execed {
+            let pid = report.pid;
+            let Ok(other) = start::open_started(pid) else { break };
+            target = other;
+            let successor = Report::new(pid, target.process.command());
+            earlier.push(std::mem::replace(&mut report, successor));
+            if earlier.len() > EXECS {
+                report.why = Some(format!("it became more than {EXECS} programs"));
+                self.let_run(&target);
+                break;
+            }
+            next = self.look(&target, false, &mut report);
+        }
+        if next != Next::Ended
+            && let Some(exit) = session_start::wait_for_end(self.line, &target)
+        {
+            report.exit = Some(exit);
+            report.status = exit.shell_code();
+        }
+        report.processes = earlier;
+        report
+    }
+
+    /// One program, which stands at its exec.
+    fn look(&mut self, target: &Target, is_first: bool, report: &mut Report) -> Next {
+        let held = match start::hold_at_start(target) {
+            Ok(held) => held,
+            Err(error) => return self.give_up(target, is_first, with_causes(&error), report),
+        };
+        if let Some(name) = sanitizer::of(target) {
+            held.finish();
+            step_aside(name, report);
+            return Next::Runs;
+        }
+        let watched = match self.args.at {
+            Moment::Signal(signal) => Some(signal),
+            Moment::Exit | Moment::ExitStart | Moment::Exec => None,
+        };
+        let keeper = match Keeper::begin(target, watched) {
+            Ok(keeper) => keeper,
+            Err(errno) => {
+                drop(held);
+                let what = format!("the program cannot be kept traced: {}", errno.desc());
+                return self.give_up(target, is_first, what, report);
+            }
+        };
+        self.inspect(target, held, keeper, is_first, report)
+    }
+
+    fn inspect<'t>(
+        &mut self,
+        target: &'t Target,
+        held: Stopped<'t>,
+        mut keeper: Keeper<'t>,
+        is_first: bool,
+        report: &mut Report,
+    ) -> Next {
+        let marked = match self.args.at {
+            Moment::ExitStart => keeper.mark("exit"),
+            Moment::Exec => keeper.mark("execve"),
+            _ => Ok(()),
+        };
+        let mut inspection = Inspection::new(self.args, self.rules, target, true);
+        let image = payload::image_for(self.args.asks_for_growth());
+        match session_start::begin(target, image, options(self.args), Some(held)) {
+            Ok(mut session) => {
+                session_start::announce(self.line, &session, report, None);
+                report.status = Exit::Done.code();
+                let end = inspection.run(self.line, &mut session, Some(Box::new(keeper)), report);
+                if let (Err(why), Some(check)) = (marked, &mut report.check) {
+                    let what = format!("not checked when it was to be, but at its end: {why}");
+                    check.blind.push(what);
+                }
+                note_end(end, report);
+                if end == Some(End::Execed) { Next::Execed } else { Next::Runs }
+            }
+            Err(failure) => {
+                session_start::refuse(report, &failure);
+                report.status = Exit::RunFailed.code();
+                Box::new(keeper).finish();
+                if is_first {
+                    session_start::end_program(target.process.pid());
+                    return Next::Ended;
+                }
+                Next::Runs
+            }
+        }
+    }
+
+    /// A program that cannot be watched must not run unwatched under our name; what it became by
+    /// itself is its own affair.
+    fn give_up(&self, target: &Target, is_first: bool, why: String, report: &mut Report) -> Next {
+        report.error = Some(why);
+        if is_first {
+            report.status = Exit::RunFailed.code();
+            session_start::end_program(target.process.pid());
+            return Next::Ended;
+        }
+        self.let_run(target);
+        Next::Runs
+    }
+
+    fn let_run(&self, target: &Target) {
+        if let Ok(stop) = Stopped::adopt(target, target.process.pid()) {
+            stop.finish();
+        }
+    }
+}

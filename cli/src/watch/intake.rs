@@ -1,0 +1,377 @@
+//! From the stream of a session to its profile, while the session lasts: in a thread of its own,
+//! since rings fill within milliseconds while other things take longer.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+
+use heapattach_abi::stacks::STACKS;
+use heapattach_injector::records::{counts::Lost, ring::Call, stream::Records};
+use heapattach_process::{
+    event::{Event, StackId, What},
+    memory::Memory,
+    stack::Stack,
+};
+
+use crate::watch::notes::{Desk, Note};
+use heapattach_ledger::{Loss, Moment, Thread};
+use heapattach_profile::{
+    Exact, Facts, Limits, Oddities, Profile, Tick, Writers, clock::Clock, ticks,
+};
+use heapattach_recording::{Ended, MOMENTS, SessionWriter, StackSource};
+use heapattach_symbols::{Known, python::known_of_session};
+
+/// Events that are taken in together.
+const BATCH: usize = 4096;
+
+/// Between two looks at rings that were nearly empty.
+const PAUSE: Duration = Duration::from_micros(500);
+/// The same for samples, which are few.
+const PAUSE_OF_SAMPLES: Duration = Duration::from_millis(10);
+
+/// So many of them at once are more than usual.
+const BUSY: u64 = 256;
+
+/// New Python names are on disk after so long, or later if many come.
+const PYTHON_PAUSE: Duration = Duration::from_secs(1);
+
+/// Hooks that one call stack is told apart by; a stack leads to one hook, if nobody lies.
+const HOOKS_OF_A_STACK: usize = 64;
+
+/// Calls of one hook from one stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    /// The hook.
+    pub hook: usize,
+    /// Calls.
+    pub calls: u64,
+    /// Bytes they asked for.
+    pub bytes: u64,
+}
+
+/// The records of a session and what is made of them.
+#[derive(Debug)]
+pub struct Recorder {
+    /// Where they come from.
+    pub records: Records,
+    intake: Intake,
+    is_exact: bool,
+    /// The threads, and how many changes of them are known.
+    threads: Vec<Thread>,
+    thread_changes: u64,
+    /// In the order of time.
+    moments: Vec<Moment>,
+    /// When the sums were complete, in ticks.
+    until: u64,
+    /// What found no room in rings when that was last asked for.
+    lost: Lost,
+    /// The modules, and how many Python frames are written down with them, and when.
+    modules: Vec<Known>,
+    python: usize,
+    python_at: u64,
+    /// Whether names are written down.
+    has_names: bool,
+}
+
+/// What is left of a session when all records are in, for its result.
+#[derive(Debug)]
+pub struct Left {
+    /// The sums.
+    pub ended: Ended,
+    /// When they were complete, in ticks.
+    pub until: u64,
+    /// What writes the session down; it has everything but names and the end.
+    pub session_writer: Option<SessionWriter>,
+    /// The threads; rows name them by number.
+    pub threads: Vec<Thread>,
+    /// In the order of time.
+    pub moments: Vec<Moment>,
+}
+
+/// The stacks of a session, as a recording asks for them.
+struct Seen<'a>(&'a Records);
+
+/// Where events go.
+#[derive(Debug)]
+struct Intake {
+    clock: Clock,
+    session_writer: Option<SessionWriter>,
+    writers: Writers,
+    profile: Profile,
+    /// By the number of the stack, where every call is told.
+    callers: Vec<Vec<Caller>>,
+    batch: Vec<Event>,
+    /// Events so far.
+    taken: u64,
+}
+
+impl StackSource for Seen<'_> {
+    fn stack(&self, id: StackId) -> Option<&Stack> {
+        self.0.stack(id)
+    }
+}
+
+impl Intake {
+    fn take(&mut self, event: Event, call: Call, is_exact: bool, desk: &Desk) {
+        let ring = usize::from(event.origin.ring);
+        if ring != 0 && self.writers.get(ring) == Some(&0) {
+            self.writers[ring] = desk.roster.announce(ring);
+        }
+        if is_exact {
+            self.count(&event, call);
+        }
+        self.taken += 1;
+        self.batch.push(event);
+        if self.batch.len() == BATCH {
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let now = self.clock.ticks();
+        if let Some(session_writer) = &mut self.session_writer {
+            session_writer.set_now(now);
+        }
+        self.profile.set_writers(&self.writers);
+        self.profile.apply(&self.batch, Tick::of(now), &mut self.session_writer);
+        self.batch.clear();
+    }
+
+    fn count(&mut self, event: &Event, call: Call) {
+        let bytes = match event.what {
+            What::Allocated { size, .. } => size,
+            What::Mapped { length, .. } | What::Unmapped { length, .. } => length,
+            What::Freed { .. } | What::Restored { .. } => 0,
+        };
+        let number = index(call.stack);
+        if self.callers.len() <= number {
+            self.callers.resize(number + 1, Vec::new());
+        }
+        let callers = &mut self.callers[number];
+        let known = callers.iter().position(|caller| caller.hook == call.hook);
+        let at = known.unwrap_or_else(|| {
+            if callers.len() < HOOKS_OF_A_STACK {
+                callers.push(Caller { hook: call.hook, calls: 0, bytes: 0 });
+            }
+            callers.len() - 1
+        });
+        let caller = &mut callers[at];
+        caller.calls = caller.calls.saturating_add(u64::from(!event.origin.continues));
+        caller.bytes = caller.bytes.saturating_add(bytes);
+    }
+}
+
+impl Recorder {
+    /// For a session that records everything, or samples; and what writes it down.
+    pub fn new(
+        records: Records,
+        is_exact: bool,
+        clock: Clock,
+        session_writer: Option<SessionWriter>,
+        has_names: bool,
+    ) -> Self {
+        Self {
+            records,
+            intake: Intake {
+                clock,
+                session_writer,
+                writers: Writers::default(),
+                profile: Profile::new(Limits::default(), Clock::temporary()),
+                callers: Vec::new(),
+                batch: Vec::with_capacity(BATCH),
+                taken: 0,
+            },
+            is_exact,
+            threads: Vec::new(),
+            thread_changes: 0,
+            moments: Vec::new(),
+            until: 0,
+            lost: Lost::default(),
+            modules: Vec::new(),
+            python: 0,
+            python_at: 0,
+            has_names,
+        }
+    }
+
+    /// Takes in what happens until `is_over`, and what is left then. From then on it touches no
+    /// disk, since the target may have to wait for it.
+    pub fn follow(mut self, memory: &Memory, desk: &Desk, is_over: &AtomicBool) -> Self {
+        self.take_until(memory, desk, is_over);
+        let Self { records, intake, is_exact, .. } = &mut self;
+        let _ = records.finish(memory, |event, call| intake.take(event, call, *is_exact, desk));
+        intake.settle();
+        self
+    }
+
+    /// The same where no thread of the target runs once it `is_over`, and some may run on later.
+    pub fn follow_to_moment(mut self, memory: &Memory, desk: &Desk, is_over: &AtomicBool) -> Self {
+        self.take_until(memory, desk, is_over);
+        let Self { records, intake, is_exact, .. } = &mut self;
+        let _ = records.settle(memory, |event, call| intake.take(event, call, *is_exact, desk));
+        intake.settle();
+        self
+    }
+
+    fn take_until(&mut self, memory: &Memory, desk: &Desk, is_over: &AtomicBool) {
+        while !is_over.load(Relaxed) {
+            let before = self.intake.taken;
+            self.intake.writers = desk.roster.writers();
+            let Self { records, intake, is_exact, .. } = self;
+            // The end of the target is noticed elsewhere.
+            let _ = records.drain(memory, |event, call| intake.take(event, call, *is_exact, desk));
+            intake.settle();
+            let taken = intake.taken - before;
+            self.keep_up(desk);
+            if taken <= BATCH as u64 {
+                // Mappings are all recorded, and may be many.
+                let is_busy = self.is_exact || taken >= BUSY;
+                thread::sleep(if is_busy { PAUSE } else { PAUSE_OF_SAMPLES });
+            }
+        }
+    }
+
+    /// What is known at the end besides the records: how rarely was sampled, and how many blocks were
+    /// handed out and bytes, as the hooks counted them.
+    pub fn know(&mut self, every: u64, asked: [u64; 2]) {
+        let [count, bytes] = asked;
+        self.intake.profile.know(Facts { every, asked: Some(Exact { bytes, count }) });
+    }
+
+    /// Writes down how it ended. Nobody is attached any more: the disk may take its time.
+    pub fn conclude(&mut self, desk: &Desk) {
+        desk.pulse.set(self.intake.profile.sheet());
+        self.write_notes(desk, true);
+        let Self { records, intake, .. } = self;
+        self.until = intake.clock.ticks();
+        if let Some(session_writer) = &mut intake.session_writer {
+            session_writer.snapshot(self.until, &mut intake.profile, &Seen(records));
+        }
+    }
+
+    /// What the result of the session is made of, after [`Self::conclude`]; all else is gone.
+    pub fn leave(self) -> Left {
+        let Self { records, intake, threads, moments, until, .. } = self;
+        let Intake { session_writer, profile, .. } = intake;
+        let ended = Ended::of(profile.into_sheet(), &Seen(&records));
+        Left { ended, until, session_writer, threads, moments }
+    }
+
+    /// What is missing, of which this much found no room in rings.
+    pub fn loss(&self, lost: Lost) -> Loss {
+        let Oddities { missed_frees, blocks_beyond_limit, .. } = self.profile().oddities();
+        Loss {
+            blocks: lost.blocks,
+            frees: lost.frees,
+            samples: lost.samples,
+            stacks: lost.stacks,
+            beyond_limit: blocks_beyond_limit,
+            torn: self.records.torn(),
+            missed_frees,
+        }
+    }
+
+    /// A stack as native code has it: without Python frames.
+    pub fn native_stack(&self, id: StackId) -> Option<&Stack> {
+        let stack = self.records.stack(id)?;
+        stack.native.map_or(Some(stack), |native| self.records.stack(native))
+    }
+
+    fn keep_up(&mut self, desk: &Desk) {
+        desk.pulse.set(self.intake.profile.sheet());
+        self.write_notes(desk, false);
+        let Self { records, intake, .. } = self;
+        if let Some(session_writer) = &mut intake.session_writer {
+            let now = intake.clock.ticks();
+            if records.is_behind() {
+                session_writer.hurry(now);
+            }
+            session_writer.keep_up(now, &mut intake.profile, &Seen(records));
+        }
+    }
+
+    fn write_notes(&mut self, desk: &Desk, is_last: bool) {
+        let notes = desk.take();
+        for note in &notes {
+            if let Note::Lost(lost) = note {
+                self.lost = *lost;
+            }
+        }
+        let loss = self.loss(self.lost);
+        let is_marked = notes.iter().any(|note| matches!(note, Note::Mark(_)));
+        let mut has_new_modules = false;
+        for note in notes {
+            match note {
+                Note::Last(moment) if is_last => self.note_moment(desk.pulse.complete(moment)),
+                Note::Last(_) => desk.leave(note),
+                Note::Moment(moment) => self.note_moment(moment),
+                Note::Mark(mark) => {
+                    self.intake
+                        .session_writer
+                        .iter_mut()
+                        .for_each(|session_writer| session_writer.mark(mark.clone()));
+                }
+                Note::Lost(_) => {}
+                Note::Modules(known) => {
+                    has_new_modules = true;
+                    self.modules = known;
+                }
+            }
+        }
+        let new_threads = desk.roster.threads_unless(self.thread_changes);
+        let has_new_threads = new_threads.is_some();
+        if let Some((changes, all)) = new_threads {
+            (self.thread_changes, self.threads) = (changes, all);
+        }
+        let Self { records, intake, threads, modules, .. } = self;
+        let Some(session_writer) = &mut intake.session_writer else { return };
+        if has_new_threads {
+            session_writer.threads(threads);
+        }
+        session_writer.lost(loss);
+        let frames = records.python_frames();
+        let now = intake.clock.ticks();
+        let is_due =
+            is_last || is_marked || now.saturating_sub(self.python_at) >= ticks(PYTHON_PAUSE);
+        if has_new_modules || (is_due && frames.len() > self.python) {
+            (self.python, self.python_at) = (frames.len(), now);
+            let all = modules.iter().cloned().chain(known_of_session(frames, self.has_names));
+            session_writer.modules(&Vec::from_iter(all));
+        }
+        if is_marked {
+            session_writer.settle_mark(intake.clock.ticks(), &mut intake.profile, &Seen(records));
+        }
+    }
+
+    fn note_moment(&mut self, moment: Moment) {
+        if let Some(session_writer) = &mut self.intake.session_writer {
+            session_writer.moment(moment.clone());
+        }
+        if self.moments.len() < MOMENTS {
+            self.moments.push(moment);
+        }
+    }
+
+    /// What was made of them, by stack.
+    pub fn profile(&self) -> &Profile {
+        &self.intake.profile
+    }
+
+    /// Who called a hook, where every call is told.
+    pub fn callers_of(&self, hook: usize) -> impl Iterator<Item = (StackId, Caller)> {
+        (0..).zip(&self.intake.callers).flat_map(move |(number, callers)| {
+            let own = callers.iter().filter(move |caller| caller.hook == hook);
+            own.map(move |caller| (StackId(number), *caller))
+        })
+    }
+}
+
+/// The number of a stack, or 0 for one that nobody of ours has handed out.
+fn index(stack: StackId) -> usize {
+    usize::try_from(stack.0).ok().filter(|&number| number <= STACKS).unwrap_or(0)
+}

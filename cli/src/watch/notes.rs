@@ -1,0 +1,114 @@
+//! What the reader of the rings and the watcher of a session have in common.
+
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use heapattach_injector::records::counts::Lost;
+
+use crate::watch::ring_owners::Roster;
+use heapattach_ledger::{Ends, Mark, Moment};
+use heapattach_profile::{Flow, Sheet};
+use heapattach_symbols::Known;
+
+/// The table that both sit at.
+#[derive(Debug, Default)]
+pub struct Desk {
+    /// Who writes records.
+    pub roster: Roster,
+    /// How much there is.
+    pub pulse: Pulse,
+    notes: Mutex<Vec<Note>>,
+}
+
+/// Something to be written down.
+#[derive(Debug)]
+pub enum Note {
+    /// How things were.
+    Moment(Moment),
+    /// How things were at the end; what is known from records comes to it when all are in.
+    Last(Moment),
+    /// A moment to be kept, and to be found on disk at once.
+    Mark(Mark),
+    /// How much found no room in rings by now.
+    Lost(Lost),
+    /// Where modules are now.
+    Modules(Vec<Known>),
+}
+
+/// How much there is, as of a moment ago.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    live: AtomicU64,
+    allocated: AtomicU64,
+    blocks: AtomicU64,
+    mapped: AtomicU64,
+    peak: AtomicU64,
+    /// The ends of the intervals of the first three.
+    ends: [AtomicU64; 6],
+}
+
+impl Desk {
+    /// Has something written down.
+    pub fn leave(&self, note: Note) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
+
+    /// What is to be written down.
+    pub fn take(&self) -> Vec<Note> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Pulse {
+    /// Says how much there is.
+    pub fn set(&self, sheet: &Sheet) {
+        let live = sheet.heap().measure(Flow::Live).bytes;
+        let allocated = sheet.heap().measure(Flow::Allocated);
+        let estimates = [live, allocated.bytes, allocated.count];
+        let ends = estimates.iter().flat_map(|estimate| [estimate.low, estimate.high]);
+        self.ends.iter().zip(ends).for_each(|(word, end)| word.store(end.to_bits(), Relaxed));
+        let numbers = [
+            (&self.live, live.value),
+            (&self.allocated, allocated.bytes.value),
+            (&self.blocks, allocated.count.value),
+            (&self.peak, sheet.peak_bytes()),
+        ];
+        numbers.into_iter().for_each(|(word, number)| word.store(number.to_bits(), Relaxed));
+        self.mapped.store(sheet.mapped().live, Relaxed);
+    }
+
+    /// A moment with the part that is known from records.
+    pub fn complete(&self, moment: Moment) -> Moment {
+        Moment {
+            live: read(&self.live),
+            allocated: read(&self.allocated),
+            blocks: read(&self.blocks),
+            mapped: self.mapped.load(Relaxed),
+            ends: self.ends(),
+            ..moment
+        }
+    }
+
+    /// Nothing where every block is recorded; a digit behind the point would be noise.
+    fn ends(&self) -> Option<Ends> {
+        let [a, b, c, d, e, f] = self.ends.each_ref().map(|word| read(word).round());
+        let is_estimated = a < b || c < d || e < f;
+        is_estimated.then_some(Ends { live: [a, b], allocated: [c, d], blocks: [e, f] })
+    }
+
+    /// Bytes that are held.
+    pub fn live(&self) -> f64 {
+        read(&self.live)
+    }
+
+    /// The most bytes that were live at once.
+    pub fn peak(&self) -> f64 {
+        read(&self.peak)
+    }
+}
+
+fn read(word: &AtomicU64) -> f64 {
+    f64::from_bits(word.load(Relaxed))
+}

@@ -1,0 +1,120 @@
+//! One module of the target: its file, opened early and read late, and the names in it.
+
+use std::{
+    fs::File,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use heapattach_process::proc::build_id::BuildId;
+
+use crate::files::surroundings::Surroundings;
+use crate::files::{debug_file, elf::Source, mapped_file};
+use crate::{Frame, image::Image};
+
+/// One module. Clones read its file only once: the processes of a family have the same modules.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// Its path, or what the kernel calls it.
+    pub name: Arc<str>,
+    /// The build that is mapped, as far as known.
+    pub build_id: Option<BuildId>,
+    /// Its path before it was deleted; what the kernel calls it is none.
+    pub path: PathBuf,
+    /// How many addresses in it were looked up.
+    pub asked: usize,
+    content: Arc<Mutex<Content>>,
+}
+
+/// What is in its file.
+#[derive(Debug)]
+struct Content {
+    /// Until it is read.
+    file: Option<File>,
+    image: Option<Image>,
+}
+
+impl Module {
+    /// One whose file is not read yet.
+    pub fn new(name: &str, path: PathBuf, build_id: Option<BuildId>, file: Option<File>) -> Self {
+        let content = Arc::new(Mutex::new(Content { file, image: None }));
+        Self { name: name.into(), build_id, path, asked: 0, content }
+    }
+
+    fn content(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a file of it is still open.
+    pub fn is_open(&self) -> bool {
+        let content = self.content();
+        content.file.is_some() || content.image.as_ref().is_some_and(Image::holds_file)
+    }
+
+    /// Reads its file, and what else is known of it around, unless that was done. What lies at
+    /// `offsets` in it will be asked for.
+    pub fn load(&mut self, around: &Surroundings, offsets: &[u64]) {
+        let mut content = self.content();
+        if let Some(file) = content.file.take() {
+            if !mapped_file::is_build(&file, self.build_id.as_ref()) {
+                return;
+            }
+            content.image = Image::read(file, &self.surroundings(around), offsets);
+        }
+        if self.build_id.is_none() {
+            let found = content.image.as_ref().and_then(|image| image.build_id().cloned());
+            drop(content);
+            self.build_id = found;
+        }
+    }
+
+    /// The build whose debug information it needs, if that is in no reach and it was not read yet.
+    pub fn lacking(&self, around: &Surroundings) -> Option<BuildId> {
+        let content = self.content();
+        let file = content.file.as_ref()?;
+        if !mapped_file::is_build(file, self.build_id.as_ref()) {
+            return None;
+        }
+        debug_file::lacking(&Source::new(file.try_clone().ok()?)?, &self.surroundings(around))
+    }
+
+    fn surroundings(&self, around: &Surroundings) -> Surroundings {
+        Surroundings { path: self.path.clone(), ..around.clone() }
+    }
+
+    /// The calls at a place in its file, the innermost first. Never empty.
+    pub fn frames(&mut self, file_offset: u64) -> Vec<Frame> {
+        self.asked += 1;
+        let mut content = self.content();
+        let known = content.image.as_mut().and_then(|image| {
+            let address = image.address_of(file_offset)?;
+            Some((image, address))
+        });
+        let Some((image, address)) = known else {
+            return vec![Frame::unnamed(&self.name, file_offset)];
+        };
+        let calls = image.calls(address);
+        let last = calls.len().saturating_sub(1);
+        let frames = calls.into_iter().enumerate().map(|(depth, call)| Frame {
+            function: call.function,
+            file: call.file,
+            line: call.line,
+            inlined: depth < last,
+            ..Frame::unnamed(&self.name, address)
+        });
+        frames.collect()
+    }
+
+    /// The variable whose address is so far from that of the code at a place in its file.
+    pub fn variable(&self, file_offset: u64, distance: i64) -> Option<(Arc<str>, u64)> {
+        let mut content = self.content();
+        let image = content.image.as_mut()?;
+        let code = image.address_of(file_offset)?;
+        image.variable(code.checked_add_signed(distance)?)
+    }
+
+    /// What its names lack, if they do.
+    pub fn lacks(&self) -> Option<&'static str> {
+        self.content().image.as_ref().map_or(Some("its file cannot be had"), Image::lacks)
+    }
+}

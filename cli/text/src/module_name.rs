@@ -1,0 +1,4 @@
+//! Names of modules that are no files.
+
+/// Code that an interpreter of Python runs.
+pub const PYTHON: &str = "[python]";

@@ -1,0 +1,164 @@
+//! What is said of the growth of one stack, and why.
+
+use super::{
+    Ladder,
+    cohort::{Cohort, Load, Survival},
+    trend::{Trend, value_at},
+};
+
+/// No shorter window tells a leak from what is kept for some minutes.
+pub const LONG_ENOUGH: f64 = 600.0;
+/// Growth that is less than this, or than this part of what was asked for, is nobody's business.
+const LEAST_BYTES: f64 = 65_536.0;
+const LEAST_PART: f64 = 0.03;
+/// Blocks that would die less often than this in a window do not die.
+const UNDYING: f64 = 0.15;
+/// Of what does not die the heap must have grown by so much, to say that it grows by it, and that it
+/// leaks: else as much goes elsewhere as comes.
+const SEEN: f64 = 0.5;
+const ACCOUNTED: f64 = 0.7;
+/// A load is flat between these.
+const FLAT: [f64; 2] = [0.8, 1.25];
+/// What ends up below this part of its load has been warming up.
+const WARMING: f64 = 0.5;
+/// A process younger than so many windows is still filling what it will keep.
+const GROWN_UP: f64 = 2.0;
+
+/// What is said. The later the worse.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Nothing grows.
+    #[default]
+    Steady,
+    /// Blocks are kept for long, but as many go as come.
+    Turnover,
+    /// It grows, but asks for less and less.
+    Warming,
+    /// It grows; that may be the load, its youth, or the window is too short to say more.
+    Growing,
+    /// It grows by blocks that nobody gives back, however old they are.
+    Leaking,
+}
+
+/// What is known of a stack.
+#[derive(Clone, Copy)]
+pub struct Case<'a> {
+    /// Its own blocks.
+    pub cohort: &'a Cohort,
+    /// If these are one block at a time, ever larger.
+    pub ladder: Option<Ladder>,
+    /// Bytes held of the sizes that it asks for, by whomever, since before the window: at times in
+    /// seconds from 0 on.
+    pub net: &'a [(f64, f64)],
+    /// Bytes of these sizes that were asked for in the window.
+    pub asked: f64,
+    /// Bytes of these sizes that are held at the end and are older than a part of the window, of
+    /// all stacks.
+    pub old: &'a dyn Fn(f64) -> f64,
+    /// Seconds.
+    pub window: f64,
+    /// How old the process was in the end, in seconds.
+    pub uptime: f64,
+}
+
+/// What is said, with every number that led to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Judgement {
+    /// In one word.
+    pub kind: Kind,
+    /// Growth of the sizes.
+    pub trend: Trend,
+    /// What the stack keeps.
+    pub survival: Survival,
+    /// Which part of what all stacks keep the heap grew by.
+    pub accounted: f64,
+    /// How its load changed.
+    pub load: Option<Load>,
+    /// Why it is not worse.
+    pub excuse: Option<Excuse>,
+    /// It is one block at a time, ever larger.
+    pub is_one_block: bool,
+}
+
+/// Why something that grows is not called a leak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excuse {
+    /// Its load went up or down.
+    Load,
+    /// It asked for nothing in a third of the window: whether its load changed is not known.
+    Unknown,
+    /// What gets old still dies, or too few are known to be old.
+    Mortal,
+    /// As much goes elsewhere as stays here.
+    Exchange,
+    /// The window is too short.
+    Short,
+    /// The process is too young.
+    Young,
+}
+
+/// The rule.
+pub fn judge(case: &Case<'_>) -> Judgement {
+    let survival = case.cohort.survival();
+    // One block that is ever larger is kept, however young the last of them is.
+    let keeps = survival.hazard < UNDYING || case.ladder.is_some();
+    let trend = Trend::of(case.net).unwrap_or_default();
+    let grown = trend.rate * case.window;
+    let since = survival.age * case.window;
+    let late = value_at(case.net, case.window) - value_at(case.net, since);
+    let accounted = match case.ladder {
+        Some(ladder) => grown / ladder.grown.max(1.0),
+        None => late / (case.old)(survival.age).max(survival.bytes).max(1.0),
+    };
+    let load = case.cohort.load();
+    let is_one_block = case.ladder.is_some();
+    let mut said =
+        Judgement { trend, survival, accounted, load, is_one_block, ..Judgement::default() };
+    // What is seen to be kept block by block needs no test of its sum.
+    let is_seen = keeps && accounted >= SEEN;
+    let is_much = grown >= LEAST_BYTES && (is_seen || grown >= LEAST_PART * case.asked);
+    if !is_much || !(trend.is_growth || is_seen) {
+        said.kind = if keeps { Kind::Turnover } else { Kind::Steady };
+        return said;
+    }
+    let (is_up, is_down) =
+        load.map_or((false, false), |load| (load.low > FLAT[1], load.high < FLAT[0]));
+    let is_uneven = is_up || is_down;
+    // One that grows by a part of itself asks ever more seldom for ever more: that is not its load.
+    let excuse = if is_uneven && !is_one_block {
+        Some(Excuse::Load)
+    } else if is_uneven || load.is_none() {
+        Some(Excuse::Unknown)
+    } else if !keeps {
+        Some(Excuse::Mortal)
+    } else if accounted < ACCOUNTED {
+        Some(Excuse::Exchange)
+    } else if case.window < LONG_ENOUGH {
+        Some(Excuse::Short)
+    } else if case.uptime < GROWN_UP * case.window {
+        Some(Excuse::Young)
+    } else {
+        None
+    };
+    said.excuse = excuse;
+    said.kind = match excuse {
+        None => Kind::Leaking,
+        Some(Excuse::Load) if is_down && load.is_some_and(|load| load.ratio < WARMING) => {
+            Kind::Warming
+        }
+        Some(_) => Kind::Growing,
+    };
+    said
+}

@@ -1,0 +1,160 @@
+//! What can be said of a ledger on one screen, as data: what is certain, who holds memory, and how much
+//! of it to believe. How it is drawn is not known here.
+
+mod doubt;
+mod outside;
+mod verdict;
+
+use serde::{Deserialize, Serialize};
+
+pub use verdict::{Kind, Verdict, place};
+
+use crate::subject::{Ask, Site, Subject};
+use crate::weight::share;
+use heapattach_ledger::{Ledger, Metric, gaps};
+use heapattach_profile::{Amount, Range, Sum};
+
+/// Sites that are told, and calls behind each of them.
+const SITES: usize = 8;
+const CALLERS: usize = 4;
+/// Moments of the course that are kept.
+pub const COURSE: usize = 60;
+
+/// Everything on that screen.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// What can be said for certain.
+    pub verdict: Verdict,
+    /// Asked for since the attach.
+    pub allocated: Amount,
+    /// Given back of that.
+    pub freed: Amount,
+    /// Held of that.
+    pub live: Amount,
+    /// The most bytes that were held at once.
+    pub peak: Range,
+    /// Bytes of pages mapped since the attach.
+    pub mapped: u64,
+    /// Bytes of these that are still mapped.
+    pub mapped_live: u64,
+    /// Those that hold most.
+    pub sites: Vec<SummarySite>,
+    /// Sites that are not listed.
+    pub more_sites: usize,
+    /// The part of all blocks that lived for less than `temporary_ms`.
+    pub temporary: Range,
+    /// What lived for less than so long is temporary.
+    pub temporary_ms: u64,
+    /// Whoever asked for most of these, in words; empty if nobody did.
+    pub temporary_by: String,
+    /// Bytes held in the course of time.
+    pub course: Vec<f64>,
+    /// What is missing.
+    pub lost: Vec<String>,
+    /// What could not be seen.
+    pub blind: Vec<String>,
+    /// How exact the numbers are.
+    pub accuracy: String,
+}
+
+/// One place that asks for memory.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct SummarySite {
+    /// In words.
+    pub place: String,
+    /// Who called, innermost first.
+    pub callers: Vec<String>,
+    /// What it holds.
+    pub live: Amount,
+    /// Its part of all bytes held.
+    pub share: Range,
+    /// What it asked for since the attach.
+    pub allocated: Amount,
+}
+
+impl Summary {
+    /// Of a ledger.
+    pub fn new(ledger: &Ledger) -> Self {
+        let subject = Subject::of(ledger);
+        let ask = Ask { limit: SITES, ..Ask::default() };
+        let mut sites = subject.sites(&ask);
+        let sum = |site: &Site, metric| -> Sum { site.weights[metric as usize].now.clone() };
+        let temporary = sites.iter().max_by(|a, b| {
+            let count = |site| sum(site, Metric::Temporary).measure().count.value;
+            count(a).total_cmp(&count(b))
+        });
+        let temporary_by = temporary
+            .filter(|site| sum(site, Metric::Temporary).records() > 0)
+            .map_or(String::new(), |site| site.place.words());
+        sites.retain(|site| sum(site, Metric::Live).records() > 0);
+        let held: Vec<&Sum> =
+            sites.iter().map(|site| &site.weights[Metric::Live as usize].now).collect();
+        let verdict = Verdict::new(ledger, &held);
+        let measure = |metric| ledger.total.measure(metric);
+        let live = measure(Metric::Live);
+        let rows = sites.iter().take(SITES).map(|site| SummarySite {
+            place: site.place.words(),
+            callers: site.callers.iter().take(CALLERS).map(|place| place.words()).collect(),
+            share: share(sum(site, Metric::Live).measure().bytes, live.bytes).into(),
+            live: sum(site, Metric::Live).measure().into(),
+            allocated: sum(site, Metric::Allocated).measure().into(),
+        });
+        Self {
+            verdict,
+            allocated: measure(Metric::Allocated).into(),
+            freed: measure(Metric::Freed).into(),
+            live: live.into(),
+            peak: ledger.peak.into(),
+            mapped: ledger.total.mapped,
+            mapped_live: ledger.total.mapped_live,
+            more_sites: sites.len().saturating_sub(SITES),
+            sites: rows.collect(),
+            temporary: share(measure(Metric::Temporary).count, measure(Metric::Allocated).count)
+                .into(),
+            temporary_ms: ledger.about.temporary_ms,
+            temporary_by,
+            course: course(ledger),
+            lost: gaps::lost_beside(&ledger.about.loss, Some(live.count.value)),
+            blind: doubt::blind(&ledger.about),
+            accuracy: doubt::accuracy(ledger),
+        }
+    }
+}
+
+fn course(ledger: &Ledger) -> Vec<f64> {
+    let moments = &ledger.moments;
+    let columns = moments.len().min(COURSE);
+    (0..columns).map(|at| moments[(at * moments.len()) / columns].live).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heapattach_ledger::sample;
+
+    #[test]
+    fn a_summary_travels_as_json() {
+        let summary = Summary::new(&sample::ledger());
+        let text = serde_json::to_string(&summary).unwrap();
+        let again: Summary = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_string(&again).unwrap(), text);
+    }
+
+    #[test]
+    fn those_that_hold_most_come_first_with_their_callers() {
+        let summary = Summary::new(&sample::ledger());
+        let told = summary.sites.iter().map(|site| (site.place.as_str(), site.live.bytes.value));
+        let expected = [("make_node (list.c:12)", 64_000.0), ("main (main.c:7)", 40_960.0)];
+        assert_eq!(told.collect::<Vec<_>>(), expected);
+        assert_eq!(summary.sites[0].callers, ["grow_list (list.c:40)", "main (main.c:7)"]);
+        assert_eq!(summary.more_sites, 0);
+    }
+
+    #[test]
+    fn a_long_course_is_thinned_out() {
+        let mut ledger = sample::ledger();
+        let last = ledger.moments.last().unwrap().clone();
+        ledger.moments.extend(std::iter::repeat_n(last, 1000));
+        assert_eq!(Summary::new(&ledger).course.len(), COURSE);
+    }
+}

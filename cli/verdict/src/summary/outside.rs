@@ -1,0 +1,141 @@
+//! What is said of memory that no sample tells of: calls too few to be sampled, pages, a runtime with a heap
+//! of its own, and resident memory that came by no hooked function.
+
+use crate::figure::clock;
+use heapattach_ledger::{About, Ledger, Metric, Moment};
+use heapattach_profile::Estimate;
+use heapattach_text::quantity;
+
+/// Less than this, and than this part of the growth, is not worth a word.
+const LEAST: f64 = 1_048_576.0;
+const PART: f64 = 0.25;
+/// What a heap takes in pages, by what is asked for: at most, in words of this kind.
+const OVERHEAD: f64 = 1.25;
+
+/// Of a session in which no block was recorded.
+pub fn idle(ledger: &Ledger, when: &str) -> Vec<String> {
+    let About { every, asked, runtime, .. } = &ledger.about;
+    let (mapped, live) = (ledger.total.mapped, ledger.total.mapped_live);
+    let mut told = Vec::new();
+    match *asked {
+        Some([calls, bytes]) if calls > 0 => {
+            let (calls, bytes) = (quantity::count(calls), quantity::bytes(bytes));
+            let why = match *every {
+                0 | 1 => "but no record of a block arrived".to_owned(),
+                every => format!(
+                    "fewer than can be sampled once in {}: which code made them is not known \
+                     (--every, --all)",
+                    quantity::bytes(every)
+                ),
+            };
+            told.push(format!("{calls} calls asked for {bytes} {when} (exact), {why}."));
+        }
+        Some(_) if mapped == 0 => told.push(format!("No hooked function was called {when}.")),
+        None if mapped == 0 => told.push(format!("No allocation was recorded {when}.")),
+        Some(_) => told.push(format!("No block was asked for {when}.")),
+        None => told.push(format!("No block was recorded {when}.")),
+    }
+    if mapped > 0 {
+        let [mapped, live] = [mapped, live].map(quantity::bytes);
+        told.push(format!("{mapped} of pages were mapped, {live} of them still."));
+    }
+    if !runtime.is_empty() {
+        told.push(sentence(runtime));
+    }
+    told
+}
+
+/// Of memory that the process has in pages and nothing accounts for.
+pub fn unaccounted(ledger: &Ledger) -> Option<String> {
+    let missing = missing(ledger)?;
+    let time = clock(std::time::Duration::from_millis(ledger.about.lasted_ms));
+    let grown = ledger.about.grown.iter().max_by_key(|(_, bytes)| **bytes);
+    let kind = match grown.filter(|(_, bytes)| **bytes as f64 >= PART * missing) {
+        Some((kind, bytes)) => format!("{kind} grew by {}", quantity::bytes(*bytes)),
+        None => "pages that were mapped before were touched".to_owned(),
+    };
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+    let missing = quantity::bytes(missing as u64);
+    Some(format!("In these {time} {missing} came by no hooked function: {kind}."))
+}
+
+/// Bytes by which resident memory grew beyond what blocks and pages can have taken.
+fn missing(ledger: &Ledger) -> Option<f64> {
+    let pages = |moment: &Moment| Some([moment.rss?, moment.anonymous?]);
+    let mut known = ledger.moments.iter().filter_map(pages);
+    let then = ledger.about.before.or_else(|| known.next())?;
+    let now = known.next_back()?;
+    let [all, anonymous] = [0, 1].map(|at| now[at] as f64 - then[at] as f64);
+    // Shared pages are ours, too, unless mappings of them grew.
+    let shared = all - anonymous;
+    let mapped = ["shared memory and shared files", "huge pages"];
+    let mapped: u64 = mapped.iter().filter_map(|kind| ledger.about.grown.get(*kind)).sum();
+    let growth = anonymous.max(0.0) + shared.clamp(0.0, mapped as f64);
+    let Estimate { high, .. } = ledger.peak;
+    let high = high.max(ledger.total.measure(Metric::Live).bytes.high);
+    let missing = growth - high * OVERHEAD - ledger.total.mapped_live as f64;
+    (missing >= LEAST && missing >= PART * growth).then_some(missing)
+}
+
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heapattach_ledger::Row;
+
+    fn moments(rss: [u64; 2]) -> Vec<Moment> {
+        let moment = |(at_ms, bytes): (u64, u64)| Moment {
+            at_ms,
+            rss: Some(bytes),
+            anonymous: Some(bytes / 2),
+            ..Moment::default()
+        };
+        (0..).zip(rss).map(moment).collect()
+    }
+
+    #[test]
+    fn calls_that_are_too_few_to_be_sampled_are_told() {
+        let mut ledger = Ledger::default();
+        ledger.about.every = 524_288;
+        ledger.about.asked = Some([270, 12_000]);
+        let told = idle(&ledger, "in 5.0 s").join(" ");
+        assert!(told.starts_with("270 calls asked for 11.7 KiB in 5.0 s (exact), fewer"), "{told}");
+        ledger.about.asked = Some([0, 0]);
+        assert_eq!(idle(&ledger, "in 5.0 s"), ["No hooked function was called in 5.0 s."]);
+        ledger.total = Row { mapped: 45 << 20, mapped_live: 5 << 20, ..Row::default() };
+        let told = idle(&ledger, "in 5.0 s").join(" ");
+        assert!(told.ends_with("45.0 MiB of pages were mapped, 5.0 MiB of them still."), "{told}");
+        ledger.about.runtime = "this is Go: its heap".to_owned();
+        assert!(idle(&ledger, "").join(" ").ends_with("This is Go: its heap."));
+    }
+
+    #[test]
+    fn memory_that_came_by_no_hooked_function_is_told_with_its_kind() {
+        let mut ledger = Ledger { moments: moments([20 << 20, 184 << 20]), ..Ledger::default() };
+        ledger.about.lasted_ms = 5000;
+        let told = unaccounted(&ledger).unwrap();
+        assert_eq!(
+            told,
+            "In these 5.0 s 82.0 MiB came by no hooked function: pages that were mapped before \
+             were touched."
+        );
+        ledger.about.grown = [("anonymous mappings".to_owned(), 90 << 20)].into();
+        let told = unaccounted(&ledger).unwrap();
+        assert!(told.ends_with("function: anonymous mappings grew by 90.0 MiB."), "{told}");
+        ledger.total.mapped_live = 82 << 20;
+        assert_eq!(unaccounted(&ledger), None);
+        ledger.total.mapped_live = 0;
+        ledger.peak.high = f64::from(80 << 20);
+        assert_eq!(unaccounted(&ledger), None);
+        ledger.peak.high = 0.0;
+        ledger.about.before = Some([184 << 20, 92 << 20]);
+        assert_eq!(unaccounted(&ledger), None);
+        let shrunk = Ledger { moments: moments([184 << 20, 20 << 20]), ..Ledger::default() };
+        assert_eq!(unaccounted(&shrunk), None);
+    }
+}

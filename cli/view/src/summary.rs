@@ -1,0 +1,171 @@
+//! One screen: what can be said, who holds memory, how much of it to believe, and what to do next.
+
+use std::time::Duration;
+
+use heapattach_verdict::{
+    figure::{blocks, bytes, clock, percent},
+    summary::{COURSE, Summary},
+};
+
+use super::{
+    bar::{bar, sparkline},
+    page::{Ink, Page, Span},
+    table::{Column, Table},
+};
+use heapattach_ledger::Ledger;
+use heapattach_profile::Amount;
+use heapattach_text::quantity;
+
+/// Sites that are told with callers; blind spots are told shortly, too.
+const WITH_CALLERS: usize = 3;
+const BLIND: usize = 4;
+/// Columns of a bar.
+const BAR: usize = 10;
+
+/// As text, but for what only the caller knows: files, and what to do next.
+pub fn write(summary: &Summary, page: &mut Page) {
+    page.prose("VERDICT", Ink::Bold, &summary.verdict.text);
+    write_sums(summary, page);
+    if !summary.course.is_empty() {
+        let room = page.width().map_or(COURSE, |width| width / 2).min(COURSE);
+        let drawn = sparkline(&summary.course, room);
+        let label = Span::new(Ink::Bold, "COURSE    ");
+        page.line([label, Span::new(Ink::More, drawn), Span::new(Ink::Dim, " still held")]);
+    }
+    page.gap();
+    write_sites(summary, page);
+    page.gap();
+    if !summary.temporary_by.is_empty() {
+        let text = format!(
+            "{} of all blocks lived for less than {} ms; most of these: {}",
+            percent(summary.temporary.into()),
+            summary.temporary_ms,
+            summary.temporary_by
+        );
+        page.prose("TEMPORARY", Ink::Plain, &text);
+    }
+    for (number, lost) in summary.lost.iter().enumerate() {
+        page.prose(if number == 0 { "LOST" } else { "" }, Ink::Warning, lost);
+    }
+    for (number, blind) in summary.blind.iter().take(BLIND).enumerate() {
+        page.prose(if number == 0 { "NOT SEEN" } else { "" }, Ink::Plain, blind);
+    }
+    if summary.blind.len() > BLIND {
+        let more = format!("and {} more (--json)", summary.blind.len() - BLIND);
+        page.prose("", Ink::Dim, &more);
+    }
+    page.prose("ACCURACY", Ink::Plain, &summary.accuracy);
+}
+
+fn write_sums(summary: &Summary, page: &mut Page) {
+    let told = |amount: &Amount| {
+        format!("{} in {} blocks", bytes(amount.bytes.into()), blocks(amount.blocks.into()))
+    };
+    let text = format!(
+        "{} still held; at most {} at once; {} given back",
+        told(&summary.live),
+        bytes(summary.peak.into()),
+        told(&summary.freed)
+    );
+    page.prose("HEAP", Ink::Plain, &text);
+    if summary.mapped > 0 {
+        let (mapped, live) =
+            (quantity::bytes(summary.mapped), quantity::bytes(summary.mapped_live));
+        page.prose("MAPPED", Ink::Plain, &format!("{mapped} of pages, {live} of them still"));
+    }
+}
+
+fn write_sites(summary: &Summary, page: &mut Page) {
+    if summary.sites.is_empty() {
+        return page.line(["nothing is held".into()]);
+    }
+    let mut table = Table::new([
+        Column::right("still held"),
+        Column::right("part"),
+        Column::left("").spare(),
+        Column::right("allocated").spare(),
+        Column::left("who"),
+    ]);
+    for (number, site) in summary.sites.iter().enumerate() {
+        table.row([
+            bytes(site.live.bytes.into()).into(),
+            percent(site.share.into()).into(),
+            Span::new(Ink::More, bar(site.share.value, BAR)),
+            bytes(site.allocated.bytes.into()).into(),
+            Span::new(Ink::Bold, &site.place),
+        ]);
+        if number < WITH_CALLERS && !site.callers.is_empty() {
+            table.callers(site.callers.iter().cloned());
+        }
+    }
+    table.write(page);
+    if summary.more_sites > 0 {
+        let places = if summary.more_sites == 1 { "place" } else { "places" };
+        let text = format!("{} more {places} (--view sites)", summary.more_sites);
+        page.line([Span::new(Ink::Dim, text)]);
+    }
+}
+
+/// Whose memory it is.
+pub fn write_title(page: &mut Page, ledger: &Ledger) {
+    let about = &ledger.about;
+    let command =
+        if about.command.is_empty() { String::new() } else { format!(" ({})", about.command) };
+    let time = clock(Duration::from_millis(about.lasted_ms));
+    page.line([format!("process {}{command}, looked at for {time}", about.pid).into()]);
+    for part in &about.part {
+        page.prose("ONLY", Ink::Bold, part);
+    }
+    page.gap();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heapattach_ledger::sample;
+
+    fn text(width: Option<usize>, is_coloured: bool) -> String {
+        let mut page = Page::new(width, is_coloured);
+        write(&Summary::new(&sample::ledger()), &mut page);
+        page.finish()
+    }
+
+    const WIDE: &str = "\
+VERDICT   Grew: of 1.2 MiB asked for in 20.0 s, 102.5 KiB are still held; +51.2 KiB came in the second half. The first 2 places hold 100 % of it. Resident memory grew by 195.3 KiB to 9.7 MiB. What is kept for longer than 20.0 s looks the same.
+HEAP      102.5 KiB in 1 010 blocks still held; at most 115.8 KiB at once; 1.1 MiB in 70 500 blocks given back
+MAPPED    1.0 MiB of pages, 512.0 KiB of them still
+COURSE    ▁▁▁▁▂▂▂▃▃▄▄▄▅▅▆▆▆▇▇██ still held
+
+still held  part           allocated  who
+  62.5 KiB  61 %  ██████▏   93.8 KiB  make_node (list.c:12)
+                                      from grow_list (list.c:40) < main (main.c:7)
+  40.0 KiB  39 %  ███▉      40.0 KiB  main (main.c:7)
+
+TEMPORARY 91 % of all blocks lived for less than 1 ms; most of these: work<int>(std::string const&) (work.cc:99)
+NOT SEEN  blocks older than the attach are not seen, nor that they are given back
+ACCURACY  every block is recorded: 71 510 of them; numbers are exact
+";
+
+    #[test]
+    fn one_screen_tells_it_all() {
+        assert_eq!(text(None, false), WIDE);
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_no_line_too_long() {
+        let text = text(Some(60), false);
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        assert!(text.contains("  62.5 KiB  61 %"), "{text}");
+    }
+
+    #[test]
+    fn colours_change_nothing_else() {
+        let coloured = text(None, true);
+        assert!(coloured.contains("\x1b[1mVERDICT\x1b[0m"), "{coloured:?}");
+        let mut plain = String::new();
+        for (number, piece) in coloured.split('\x1b').enumerate() {
+            plain.push_str(if number == 0 { piece } else { piece.split_once('m').unwrap().1 });
+        }
+        assert_eq!(plain, WIDE);
+    }
+}

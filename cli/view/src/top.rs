@@ -1,0 +1,159 @@
+//! Functions: what each asked for itself, and what everything did that it called.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::{
+    page::{Ink, Page, Span},
+    sites::{figure_cells, figure_columns, write_more, write_total},
+    table::{Column, Table},
+};
+use heapattach_ledger::Metric;
+use heapattach_verdict::{
+    figure::{Unit, percent},
+    place::{Place, Places},
+    subject::{Ask, Subject, own_calls},
+    weight::{Figures, Weight},
+};
+
+/// The functions.
+#[derive(Clone, Debug, Serialize)]
+pub struct Top {
+    /// What is measured.
+    pub metric: Metric,
+    /// In what the order is.
+    pub unit: Unit,
+    /// All of it.
+    pub total: Figures,
+    /// The most important first.
+    pub functions: Vec<FunctionRow>,
+    /// Functions that are not listed.
+    pub more: usize,
+}
+
+/// One of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct FunctionRow {
+    /// In words.
+    pub words: String,
+    /// As it is.
+    #[serde(flatten)]
+    pub place: Place,
+    /// With everything it called.
+    pub with_calls: Figures,
+    /// What it caused itself.
+    pub own: Figures,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    own: Weight,
+    all: Weight,
+}
+
+impl Top {
+    /// Of a subject. Those that asked for most themselves come first.
+    pub fn new(subject: &Subject<'_>, ask: &Ask) -> Self {
+        let mut places = Places::default();
+        let mut sums: HashMap<u32, Sums> = HashMap::new();
+        let mut seen = Vec::new();
+        for (side, ledger) in subject.sides() {
+            let (numbers, unknown) = (places.of(ledger), places.unknown());
+            for row in &ledger.rows {
+                let sum = &row.sum(ask.metric);
+                let calls = own_calls(ledger, row.stack);
+                seen.clear();
+                seen.extend(calls.map(|(function, _)| numbers[function as usize]));
+                let own = seen.first().copied().unwrap_or(unknown);
+                sums.entry(own).or_default().own.add(side, sum);
+                seen.push(own);
+                // A function that calls itself is one function.
+                seen.sort_unstable();
+                seen.dedup();
+                seen.iter().for_each(|at| sums.entry(*at).or_default().all.add(side, sum));
+            }
+        }
+        let is_change = subject.base.is_some();
+        let rank =
+            |sums: &Sums| (sums.own.rank(ask.unit, is_change), sums.all.rank(ask.unit, is_change));
+        let mut rows: Vec<_> =
+            sums.into_iter().filter(|(_, sums)| !sums.all.is_nothing()).collect();
+        rows.sort_by(|(a, one), (b, other)| {
+            let (one, other) = (rank(one), rank(other));
+            let by_own = other.0.total_cmp(&one.0).then(other.1.total_cmp(&one.1));
+            by_own.then_with(|| places.get(*a).cmp(places.get(*b)))
+        });
+        let more = rows.len().saturating_sub(ask.limit);
+        rows.truncate(ask.limit);
+        let total = subject.total(ask.metric);
+        let told = |weight: &Weight| weight.figures(&total, ask.unit, is_change);
+        let functions = rows.into_iter().map(|(at, sums)| {
+            let place = places.get(at).clone();
+            let (with_calls, own) = (told(&sums.all), told(&sums.own));
+            FunctionRow { words: place.words(), place, with_calls, own }
+        });
+        let functions = functions.collect();
+        Self { metric: ask.metric, unit: ask.unit, total: told(&total), functions, more }
+    }
+
+    /// As text.
+    pub fn write(&self, page: &mut Page) {
+        write_total(page, self.metric, &self.total, self.unit);
+        page.gap();
+        let is_change = self.total.change.is_some();
+        let mut columns = figure_columns(self.metric, is_change);
+        if !is_change {
+            // Two numbers with intervals leave little room.
+            columns[1] = columns[1].spare();
+            columns.extend([Column::right("with calls"), Column::right("part").spare()]);
+        }
+        columns.push(Column::left("function"));
+        let mut table = Table::new(columns);
+        for row in &self.functions {
+            let mut cells = figure_cells(&row.own, self.unit);
+            if !is_change {
+                let all = self.unit.of_amount(&row.with_calls.amount);
+                cells.push(self.unit.show(all).into());
+                cells.push(percent(row.with_calls.share.into()).into());
+            }
+            cells.push(Span::new(Ink::Bold, &row.words));
+            table.row(cells);
+        }
+        table.write(page);
+        write_more(page, self.more, "functions");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heapattach_ledger::sample;
+
+    #[test]
+    fn a_function_has_its_own_and_what_its_calls_asked_for() {
+        let ledger = sample::ledger();
+        let mut page = Page::new(None, false);
+        Top::new(&Subject::of(&ledger), &Ask::default()).write(&mut page);
+        let expected = "\
+ALL       still held: 102.5 KiB in 1 010 blocks
+
+still held  part           with calls   part  function
+  62.5 KiB  61 %  ██████▏    62.5 KiB   61 %  make_node (list.c)
+  40.0 KiB  39 %  ███▉      102.5 KiB  100 %  main (main.c)
+       0 B   0 %             62.5 KiB   61 %  grow_list (list.c)
+";
+        assert_eq!(page.finish(), expected);
+    }
+
+    #[test]
+    fn a_function_that_calls_itself_counts_once() {
+        let mut ledger = sample::ledger();
+        ledger.stacks.edit(0, |stack| stack.locations.push(2));
+        let top = Top::new(&Subject::of(&ledger), &Ask::default());
+        let main = top.functions.iter().find(|row| row.place.function == "main").unwrap();
+        assert_eq!(main.with_calls.amount.bytes, top.total.amount.bytes);
+        let own: f64 = top.functions.iter().map(|row| row.own.amount.bytes.value).sum();
+        assert_eq!(own, top.total.amount.bytes.value);
+    }
+}

@@ -1,0 +1,10 @@
+//! Which functions are hooked and how: modules are surveyed, a plan is made while the target runs, and
+//! carried out while it is stopped.
+
+pub mod nests;
+pub mod obstacle;
+pub mod patch;
+pub mod plan;
+pub mod quiet;
+pub mod slots;
+pub mod survey;

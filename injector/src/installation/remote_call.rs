@@ -1,0 +1,388 @@
+//! System calls made by the target on our behalf, on one borrowed thread, and nothing else: no
+//! code of the target runs, its stack is not touched, and it is given back as it was found.
+//!
+//! A thread whose registers are changed would crash if this process died just then. From the
+//! moment a rescue place exists in the target ([`Carrier::rescue`]) it would not: the call is then
+//! made on a stack that holds a signal frame with everything as it was. The first and the last
+//! call of a session have no such place of ours: they take shelter in what the program has
+//! (`shelter/`). What has no shelter either is measured as the unsafe window, with the reason.
+
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+
+use crate::{
+    arch::{self, Registers, SignalMask},
+    home::Home,
+};
+use crate::{
+    installation::shelter::{self, Bare, Exposure, Gadget, Shelter},
+    trace::{
+        insist::insist,
+        ptrace::{self},
+        seen::Seen,
+        stopped::{Stopped, StoppedThread, rseq},
+    },
+};
+use heapattach_process::{addr::RemoteAddr, fault, proc::maps::Mapping};
+
+/// How long a call of the five harmless kinds may take.
+const CALL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Stops that belong to something else are skipped, but not for ever.
+const OTHER_STOPS: usize = 32;
+
+/// Why a call could not be made; not the call's own answer.
+#[derive(Debug, thiserror::Error)]
+pub enum CarrierError {
+    /// A ptrace request failed.
+    #[error("thread {tid} could not be borrowed")]
+    Request {
+        /// The thread.
+        tid: i32,
+        /// What the kernel said.
+        #[source]
+        source: Errno,
+    },
+    /// The call did not come back, or something else did.
+    #[error("thread {tid} did not come back from an injected {call}")]
+    Lost {
+        /// The thread.
+        tid: i32,
+        /// Which call.
+        call: &'static str,
+    },
+    /// The thread was killed.
+    #[error("thread {tid} ended during an injected {call}")]
+    Ended {
+        /// The thread.
+        tid: i32,
+        /// Which call.
+        call: &'static str,
+    },
+    /// The kernel refused the call itself.
+    #[error("{call} in the target failed")]
+    Refused {
+        /// Which call.
+        call: &'static str,
+        /// What the kernel said.
+        #[source]
+        source: Errno,
+    },
+}
+
+/// A borrowed thread.
+#[derive(Debug)]
+pub struct Carrier<'s, 't> {
+    stop: &'s Stopped<'t>,
+    thread: &'s StoppedThread,
+    tid: i32,
+    saved: Registers,
+    mask: SignalMask,
+    /// Its vector state, once it was asked for.
+    vector: Vec<u8>,
+    /// The `syscall` of the vDSO.
+    gadget: RemoteAddr,
+    rescue: Option<Rescue>,
+    /// Where there is no home: in the program's own code and stack.
+    shelter: Option<Shelter>,
+    /// Why it has none.
+    bare: Option<Bare>,
+    /// When the registers were changed without a rescue place.
+    exposed_since: Option<Instant>,
+    exposed: Exposure,
+    /// The mask is blocked and the registers may be changed.
+    borrowed: bool,
+}
+
+/// A call that a borrowed thread makes by itself if this process dies.
+#[derive(Clone, Copy, Debug)]
+pub struct Undoing {
+    /// Its number.
+    pub number: i64,
+    /// What it is given.
+    pub arguments: [u64; 6],
+}
+
+/// Nothing is to be undone: a call without consequence.
+const UNDONE: Undoing = Undoing { number: libc::SYS_getpid, arguments: [0; 6] };
+
+/// Where a call survives the death of this process.
+#[derive(Clone, Copy, Debug)]
+struct Rescue {
+    gadget: RemoteAddr,
+    stack: RemoteAddr,
+    /// The registers with which it stands aside before its signals are blocked and after: on a stack
+    /// of ours no handler could run.
+    aside: Option<Registers>,
+}
+
+impl<'s, 't> Carrier<'s, 't> {
+    /// Borrows a thread of the stopped target; `gadget` is a `syscall` instruction in its vDSO.
+    ///
+    /// # Errors
+    /// When the thread ended meanwhile or does not answer.
+    pub fn borrow(
+        stop: &'s Stopped<'t>,
+        thread: &'s StoppedThread,
+        gadget: RemoteAddr,
+    ) -> Result<Self, CarrierError> {
+        let tid = thread.tid;
+        let request = |source| CarrierError::Request { tid, source };
+        let mut saved = thread.registers;
+        if let Some(abort) = rseq::section(stop, thread) {
+            saved = arch::moved_to(&saved, abort);
+        }
+        let mask = insist(|| ptrace::signal_mask(tid)).map_err(request)?;
+        Ok(Self {
+            stop,
+            thread,
+            tid,
+            saved,
+            mask,
+            vector: Vec::new(),
+            gadget,
+            rescue: None,
+            shelter: None,
+            bare: None,
+            exposed_since: None,
+            exposed: Exposure::default(),
+            borrowed: false,
+        })
+    }
+
+    /// Makes a rescue place out of what the program has, where that is possible.
+    ///
+    /// # Errors
+    /// When the thread ended meanwhile.
+    pub fn take_shelter(&mut self, maps: &[Mapping<'_>]) -> Result<(), CarrierError> {
+        self.vector = self.vector_state()?;
+        let target = self.stop.target();
+        let built = Gadget::find(target, maps).and_then(|gadget| {
+            // Their length is the same at every place that is aligned as this one is.
+            let length = self.frames(gadget, RemoteAddr::new(0), UNDONE).len() as u64;
+            let room = shelter::room(self.stop, maps, self.thread, length).ok_or(Bare::NoRoom)?;
+            let frames = self.frames(gadget, room.at(), UNDONE);
+            Shelter::build(&target.memory, gadget, room, &frames).ok_or(Bare::NoRoom)
+        });
+        self.bare = built.as_ref().err().copied();
+        self.shelter = built.ok();
+        self.forgo_rescue();
+        Ok(())
+    }
+
+    /// Should this process die in the next calls, the thread makes this one before it is where it was.
+    pub fn undo_by(&mut self, undoing: Undoing) {
+        // A vfork child may map something there meanwhile: then nothing is unmapped unseen.
+        if let Some(shelter) = self.shelter.as_ref().filter(|_| !self.stop.has_vfork_child()) {
+            let frames = self.frames(shelter.gadget, shelter.frame(), undoing);
+            shelter.rewrite(&self.stop.target().memory, &frames);
+        }
+    }
+
+    /// The frame that brings the thread back, behind one that has it make a call first, for `at`.
+    fn frames(&self, gadget: Gadget, at: RemoteAddr, undoing: Undoing) -> Vec<u8> {
+        let Undoing { number, arguments } = undoing;
+        let behind = at.offset(arch::PLAIN_FRAME);
+        let stack = RemoteAddr::new(behind.get() - 8);
+        let registers =
+            arch::call_registers(&self.saved, gadget.call, Some(stack), number, arguments);
+        // The vector state comes back with the second one.
+        let mut frames = arch::rescue_frame(&registers, SignalMask::MAX, &[], at);
+        let room = usize::try_from(arch::PLAIN_FRAME - 8).unwrap_or(frames.len());
+        frames.resize(room, 0);
+        frames.extend_from_slice(&gadget.restorer.get().to_le_bytes());
+        frames.extend(arch::rescue_frame(&self.saved, self.mask, &self.vector, behind));
+        frames
+    }
+
+    fn vector_state(&self) -> Result<Vec<u8>, CarrierError> {
+        insist(|| ptrace::vector_state(self.tid))
+            .map_err(|source| CarrierError::Request { tid: self.tid, source })
+    }
+
+    /// The frame that brings the thread back from `stack`, to be written there before
+    /// [`Carrier::rescue`].
+    ///
+    /// # Errors
+    /// When the thread ended meanwhile.
+    pub fn rescue_frame(&self, stack: RemoteAddr) -> Result<Vec<u8>, CarrierError> {
+        Ok(arch::rescue_frame(&self.saved, self.mask, &self.vector_state()?, stack))
+    }
+
+    /// From now on calls are made at `gadget` ([`arch::RESCUED_CALL`]), on the frame of this home, and
+    /// if the thread is away from its own place already, it waits there.
+    ///
+    /// # Errors
+    /// When the thread ended meanwhile.
+    pub fn rescue(&mut self, gadget: RemoteAddr, home: &Home) -> Result<(), CarrierError> {
+        let stack = home.frame();
+        let aside = arch::aside(&self.saved, home.way_back(), stack);
+        self.rescue = Some(Rescue { gadget, stack, aside: Some(aside) });
+        if self.borrowed {
+            // Should we die now, it makes a call without consequence, and returns.
+            let harmless = libc::SYS_getpid;
+            let waiting = arch::call_registers(&self.saved, gadget, Some(stack), harmless, [0; 6]);
+            self.set_registers(&waiting)?;
+            self.covered();
+        }
+        Ok(())
+    }
+
+    fn set_registers(&self, registers: &Registers) -> Result<(), CarrierError> {
+        let tid = self.tid;
+        ptrace::set_registers(tid, registers)
+            .map_err(|source| CarrierError::Request { tid, source })
+    }
+
+    /// The next calls cannot be rescued in our home, since it is what they unmap.
+    pub fn forgo_rescue(&mut self) {
+        self.rescue = self.shelter.as_ref().map(|at| Rescue {
+            gadget: at.gadget.call,
+            stack: at.stack,
+            aside: at.aside().map(|(place, to)| arch::aside(&self.saved, place, to)),
+        });
+    }
+
+    /// How long the thread would not have survived the death of this process.
+    pub fn exposed(&self) -> Exposure {
+        self.exposed
+    }
+
+    /// Makes the target call `number`.
+    ///
+    /// # Errors
+    /// [`CarrierError::Refused`] with the call's own errno, or what went wrong with the thread.
+    pub fn call(
+        &mut self,
+        call: &'static str,
+        number: i64,
+        arguments: [u64; 6],
+    ) -> Result<u64, CarrierError> {
+        fault::point(call).map_err(|source| CarrierError::Refused { call, source })?;
+        let tid = self.tid;
+        let request = |source| CarrierError::Request { tid, source };
+        if self.rescue.is_none() {
+            self.exposed_since.get_or_insert_with(Instant::now);
+        }
+        self.borrow_now()?;
+        let (gadget, stack) = match &self.rescue {
+            Some(rescue) => (rescue.gadget, Some(rescue.stack)),
+            None => (self.gadget, None),
+        };
+        let registers = arch::call_registers(&self.saved, gadget, stack, number, arguments);
+        self.set_registers(&registers)?;
+        self.run_to_call(call)?;
+        self.run_to_call(call)?;
+        let after = insist(|| ptrace::registers(tid)).map_err(request)?;
+        arch::call_result(&after).map_err(|source| CarrierError::Refused { call, source })
+    }
+
+    /// Blocks its signals, before the first call. The registers first: should we die between the two
+    /// requests, the frame gives back everything; nothing would give back a mask alone.
+    fn borrow_now(&mut self) -> Result<(), CarrierError> {
+        if std::mem::replace(&mut self.borrowed, true) {
+            return Ok(());
+        }
+        let tid = self.tid;
+        let request = |source| CarrierError::Request { tid, source };
+        if let Some(rescue) = &self.rescue {
+            let Rescue { gadget, stack, aside } = *rescue;
+            let Undoing { number, arguments } = UNDONE;
+            let waits =
+                || arch::call_registers(&self.saved, gadget, Some(stack), number, arguments);
+            let first = aside.unwrap_or_else(waits);
+            ptrace::set_registers(tid, &first).map_err(request)?;
+        }
+        ptrace::set_signal_mask(tid, SignalMask::MAX).map_err(request)
+    }
+
+    /// Gives the thread back as it was found.
+    ///
+    /// # Errors
+    /// When it ended meanwhile, or nothing helps.
+    pub fn finish(mut self) -> Result<Exposure, CarrierError> {
+        self.restore()?;
+        Ok(self.exposed)
+    }
+
+    fn run_to_call(&self, call: &'static str) -> Result<(), CarrierError> {
+        let tid = self.tid;
+        let deadline = Instant::now() + CALL_PATIENCE;
+        let mut signal = 0;
+        for _ in 0..OTHER_STOPS {
+            let taken = std::mem::take(&mut signal);
+            insist(|| ptrace::resume_to_syscall(tid, taken))
+                .map_err(|source| CarrierError::Request { tid, source })?;
+            match self.stop.target().waiter.wait(tid, deadline) {
+                Seen::Call => return Ok(()),
+                // The one signal that cannot be blocked, sent since the stop: taken here it stops the
+                // process, which ptrace goes on regardless of; left out it would be lost.
+                Seen::Signal(libc::SIGSTOP) => signal = libc::SIGSTOP,
+                // A stop of the whole process reports itself first.
+                Seen::Interrupted | Seen::Event(_) | Seen::Signal(_) => {}
+                Seen::Ended => return Err(CarrierError::Ended { tid, call }),
+                Seen::Nothing => break,
+            }
+        }
+        Err(CarrierError::Lost { tid, call })
+    }
+
+    /// Interrupts once more and writes everything back at that stop: the kernel itself then
+    /// restarts the call the thread was in, or lets it return EINTR, and takes signals first.
+    fn restore(&mut self) -> Result<(), CarrierError> {
+        if !std::mem::take(&mut self.borrowed) {
+            return Ok(());
+        }
+        // A thread that does not come back may need it for ever.
+        let shelter = self.shelter.take();
+        self.bring_back()?;
+        self.shelter = shelter;
+        Ok(())
+    }
+
+    fn bring_back(&mut self) -> Result<(), CarrierError> {
+        let tid = self.tid;
+        let request = |source| CarrierError::Request { tid, source };
+        let deadline = Instant::now() + CALL_PATIENCE;
+        let mut stops = 0;
+        loop {
+            insist(|| ptrace::interrupt(tid)).map_err(request)?;
+            insist(|| ptrace::resume(tid, 0)).map_err(request)?;
+            match self.stop.target().waiter.wait(tid, deadline) {
+                Seen::Interrupted => break,
+                Seen::Ended => return Err(CarrierError::Ended { tid, call: "restore" }),
+                Seen::Nothing => return Err(CarrierError::Lost { tid, call: "restore" }),
+                _ if stops > OTHER_STOPS => {
+                    return Err(CarrierError::Lost { tid, call: "restore" });
+                }
+                _ => stops += 1,
+            }
+        }
+        if let Some(aside) = self.rescue.as_ref().and_then(|rescue| rescue.aside) {
+            insist(|| ptrace::set_registers(tid, &aside)).map_err(request)?;
+        }
+        // Before its own registers: a thread with everything blocked would be worse than one that
+        // still stands in our rescue place.
+        insist(|| ptrace::set_signal_mask(tid, self.mask)).map_err(request)?;
+        insist(|| ptrace::set_registers(tid, &self.saved)).map_err(request)?;
+        self.covered();
+        Ok(())
+    }
+
+    fn covered(&mut self) {
+        if let Some(since) = self.exposed_since.take() {
+            self.exposed.note(since, self.bare);
+        }
+    }
+}
+
+impl Drop for Carrier<'_, '_> {
+    fn drop(&mut self) {
+        // The seat belt; errors have nobody to go to.
+        let _ = self.restore();
+        if let Some(shelter) = self.shelter.take() {
+            shelter.leave(&self.stop.target().memory);
+        }
+    }
+}

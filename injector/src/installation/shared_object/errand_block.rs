@@ -1,0 +1,146 @@
+//! The words by which an errand is agreed on, between us and the thread that runs it. They lie on
+//! the control page, so that they read zero in a forked child: nobody wants an errand there.
+
+use nix::errno::Errno;
+
+use crate::arch::errand_words::*;
+use crate::{arch, home::Home};
+use heapattach_process::{addr::RemoteAddr, memory::Memory};
+
+/// What shall be called, and by which means.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// The function.
+    pub function: RemoteAddr,
+    /// Its first argument; `None`: the path.
+    pub argument: Option<RemoteAddr>,
+    /// Its second argument.
+    pub flags: u32,
+    /// A descriptor to close afterwards.
+    pub descriptor: Option<i32>,
+    /// `dlerror`.
+    pub error: RemoteAddr,
+    /// `__errno_location`.
+    pub errno: RemoteAddr,
+}
+
+/// The words in the target.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'m> {
+    memory: &'m Memory,
+    at: RemoteAddr,
+}
+
+impl<'m> Block<'m> {
+    /// Those of `home`.
+    pub fn of(memory: &'m Memory, home: &Home) -> Self {
+        Self { memory, at: home.control().offset(AT as u64) }
+    }
+
+    /// How far it is; `None` if it says nonsense or is not mapped.
+    pub fn state(&self) -> Option<State> {
+        use State::{Claimed, Done, Granted, Idle, Parked, Refused, Running, Wanted};
+        let states = [Idle, Wanted, Claimed, Parked, Granted, Running, Done, Refused];
+        let mut word = [0; 4];
+        self.memory.read(self.word(STATE), &mut word).ok()?;
+        states.get(u32::from_le_bytes(word) as usize).copied()
+    }
+
+    /// Says how far it is.
+    ///
+    /// # Errors
+    /// When the target cannot be written.
+    pub fn set_state(&self, state: State) -> Result<(), Errno> {
+        self.memory.write(self.word(STATE), &(state as u32).to_le_bytes())
+    }
+
+    /// Writes the path.
+    ///
+    /// # Errors
+    /// `ENAMETOOLONG`, or when the target cannot be written.
+    pub fn set_path(&self, path: &[u8]) -> Result<(), Errno> {
+        let path = [path, b"\0"].concat();
+        if path.len() > PATH_BYTES {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        self.memory.write(self.path(), &path)
+    }
+
+    /// The path that was written last; empty if none.
+    pub fn written_path(&self) -> Vec<u8> {
+        self.memory.string(self.path(), PATH_BYTES).unwrap_or_default()
+    }
+
+    /// Where the path lies.
+    pub fn path(&self) -> RemoteAddr {
+        self.word(PATH)
+    }
+
+    /// Writes what shall be done, but not that it is wanted.
+    ///
+    /// # Errors
+    /// When the target cannot be written.
+    pub fn set_order(&self, order: &Order) -> Result<(), Errno> {
+        let (bytes, parts) = arch::vector_room();
+        let descriptor = order.descriptor.unwrap_or(-1);
+        let call = u64::from(order.flags) | u64::from(descriptor.cast_unsigned()) << 32;
+        let argument = order.argument.unwrap_or(self.path());
+        for (word, value) in [
+            (PATIENCE, SPINS),
+            (FUNCTION, order.function.get()),
+            (ARGUMENT, argument.get()),
+            (FLAGS, call),
+            (RESULT, 0),
+            (ERROR, order.error.get()),
+            (ERRNO, order.errno.get()),
+            (VECTOR_BYTES, bytes),
+            (VECTORS, parts),
+            (BLOCKED, blocked()),
+            (MESSAGE, 0),
+        ] {
+            self.memory.write_word(self.word(word), value)?;
+        }
+        Ok(())
+    }
+
+    /// Stack pointer and thread pointer of the thread that waits.
+    pub fn waiting(&self) -> Option<(RemoteAddr, RemoteAddr)> {
+        let word = |at| self.memory.word(self.word(at)).ok().map(RemoteAddr::new);
+        Some((word(STACK)?, word(THREAD)?))
+    }
+
+    /// What the function answered.
+    pub fn result(&self) -> Option<u64> {
+        self.memory.word(self.word(RESULT)).ok()
+    }
+
+    /// What `dlerror` said, printable; empty if nothing.
+    pub fn message(&self) -> String {
+        let text = self.memory.string(self.word(MESSAGE), MESSAGE_BYTES).unwrap_or_default();
+        String::from_utf8_lossy(&text).chars().filter(|c| !c.is_control()).collect()
+    }
+
+    fn word(&self, word: usize) -> RemoteAddr {
+        self.at.offset(word as u64)
+    }
+}
+
+/// How often a thread looks for an answer: long enough for us to come on a busy machine, short
+/// enough not to be noticed if we are gone.
+const SPINS: u64 = 1 << 21;
+
+/// Every signal but those that a fault raises, and those by which C libraries reach all of their
+/// threads.
+fn blocked() -> u64 {
+    const LIBRARY: [i32; 3] = [32, 33, 34];
+    let faults = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGSYS,
+        libc::SIGABRT,
+    ];
+    faults.iter().chain(&LIBRARY).fold(u64::MAX, |mask, signal| mask & !(1 << (signal - 1)))
+}

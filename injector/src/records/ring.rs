@@ -1,0 +1,528 @@
+//! Reading records: out of all rings, checked, into one sequence of events in their true order.
+//!
+//! Every record bears a stamp, and stamps are handed out one by one. So the order is known, and so
+//! is a gap: a thread that took a stamp and has not written its record yet. Events after a gap wait
+//! for it, but not for ever: a thread can be gone.
+//!
+//! The target can write the rings at any time: positions are loaded once and checked, what makes no
+//! sense is counted as torn and left out, and what is kept waiting is bounded.
+
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use heapattach_abi::{
+    kind::HookKind,
+    nest,
+    protocol::{self, Words as _},
+    region,
+    ring::{self, Kind, RING_HEAD_BYTES, RINGS, SLOT_BYTES},
+};
+use nix::errno::Errno;
+
+use crate::records::sequence::{PRESENT, Sequence, Slot, Turn};
+use heapattach_process::{
+    addr::RemoteAddr,
+    event::{Event, Origin, StackId, What},
+    memory::Memory,
+    shared::{Reach, Shared},
+};
+
+/// A thread has this long to finish a record: it may not get a processor.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The part of a seal that is the number of the stack. What was below it is known to be right once
+/// the slot is read; the ring takes its place.
+const STACK_BITS: u64 = u64::MAX << 32;
+
+/// The hooks of what only gives back: nothing that it announces fails.
+const FREES: Range<usize> =
+    HookKind::Free.first_hook()..HookKind::Free.first_hook() + HookKind::Free.hooks();
+
+/// Which call an event was part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The hook.
+    pub hook: usize,
+    /// Who called; of what is given back, only where everything is recorded.
+    pub stack: StackId,
+}
+
+/// The sampling intervals of a session, by the numbers that records name them by.
+#[derive(Debug)]
+pub struct Intervals(Mutex<Vec<u64>>);
+
+impl Intervals {
+    /// With the first one.
+    pub fn new(first: u64) -> Self {
+        Self(Mutex::new(vec![first]))
+    }
+
+    /// Another one; answers its number, if there is one left. To be known here before a thread of
+    /// the target hears of it.
+    pub fn add(&self, interval: u64) -> Option<u8> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = all.len();
+        (number < ring::INTERVALS).then(|| all.push(interval))?;
+        u8::try_from(number).ok()
+    }
+
+    fn copy_to(&self, known: &mut Vec<u64>) {
+        known.clone_from(&self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// How much of a ring is read at once.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Slots.
+    most: u64,
+    /// How far ahead of the next stamp.
+    ahead: u64,
+    /// What to do about a slot that is begun and not finished.
+    unfinished: Unfinished,
+}
+
+/// What to do about a slot that is begun and not finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unfinished {
+    /// It is waited for, and what follows it in its ring.
+    Awaited,
+    /// What follows is told, and it when it comes: no thread runs, and it is as if it had not been begun.
+    Passed,
+    /// It is lost: its thread is gone.
+    GivenUp,
+}
+
+/// A slot that was passed over.
+#[derive(Clone, Copy, Debug)]
+struct Hole {
+    ring: usize,
+    position: u64,
+    /// When it was looked for first since the last moment: before that no thread ran.
+    since: Option<Instant>,
+}
+
+impl Bounds {
+    /// So little of each ring that it stays in the caches until it is told.
+    const NEAR: Self = Self { most: 1024, ahead: 4096, unfinished: Unfinished::Awaited };
+
+    /// All that there is.
+    fn all(unfinished: Unfinished) -> Self {
+        Self { most: u64::MAX, ahead: u64::MAX, unfinished }
+    }
+}
+
+/// The reader of all rings.
+#[derive(Debug)]
+pub struct Reader {
+    ring_bits: u32,
+    /// How long a thread has to finish a record.
+    patience: Duration,
+    tails: [u64; RINGS],
+    /// Slots before the tails that were passed over.
+    holes: Vec<Hole>,
+    sequence: Sequence,
+    /// Since when nothing could be told although something waits.
+    stuck: Option<Instant>,
+    /// Slots that the fullest ring had when it was last read.
+    fullest: u64,
+    /// How often it has looked: threads that wait for it know by this that it is there.
+    looked: u64,
+    intervals: Arc<Intervals>,
+    /// Those that were seen so far.
+    known: Vec<u64>,
+    /// Records that were never finished, or make no sense.
+    pub torn: u64,
+    /// Events told so far.
+    pub told: u64,
+}
+
+impl Reader {
+    /// For rings of `1 << ring_bits` slots.
+    pub fn new(ring_bits: u32, intervals: Arc<Intervals>) -> Self {
+        Self {
+            ring_bits,
+            patience: PATIENCE,
+            tails: [0; RINGS],
+            holes: Vec::new(),
+            sequence: Sequence::default(),
+            stuck: None,
+            fullest: 0,
+            looked: 0,
+            intervals,
+            known: Vec::new(),
+            torn: 0,
+            told: 0,
+        }
+    }
+
+    /// The same that gives up what is not finished after so long.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Reads everything there is and tells it in order, as far as it is known.
+    ///
+    /// # Errors
+    /// When the target is gone and the rings with it.
+    pub fn drain(
+        &mut self,
+        shared: &Shared,
+        memory: &Memory,
+        mut tell: impl FnMut(Event, Call),
+    ) -> Result<(), Errno> {
+        self.intervals.copy_to(&mut self.known);
+        let given_up = self.stuck.is_some_and(|since| since.elapsed() > self.patience);
+        let before = self.told;
+        let reach = Reach::new(shared, memory);
+        self.show(&reach);
+        reach.check()?;
+        self.fill_holes(&reach, Some(Instant::now()), &mut tell);
+        let waiting = self.waiting(&reach);
+        let slots = |&(number, head): &(usize, u64)| head.wrapping_sub(self.tails[number]);
+        self.fullest = waiting.iter().map(slots).max().unwrap_or(0);
+        let unfinished = if given_up { Unfinished::GivenUp } else { Unfinished::Awaited };
+        if given_up {
+            self.read_out(&reach, &waiting, unfinished, &mut tell)?;
+            self.torn = self.torn.saturating_add(self.sequence.skip_gap());
+        }
+        self.read(&reach, &waiting, unfinished, &mut tell)?;
+        self.stuck = match (self.sequence.waits(), self.told == before) {
+            (false, _) => None,
+            (true, true) => self.stuck.or_else(|| Some(Instant::now())),
+            (true, false) => Some(Instant::now()),
+        };
+        Ok(())
+    }
+
+    /// Whether a ring was more than half full when it was last read: more comes than is taken in.
+    pub fn is_behind(&self) -> bool {
+        self.fullest > 1 << self.ring_bits >> 1
+    }
+
+    /// The same once no thread writes any more: what is missing now stays missing.
+    ///
+    /// # Errors
+    /// As [`Reader::drain`].
+    pub fn finish(
+        &mut self,
+        shared: &Shared,
+        memory: &Memory,
+        mut tell: impl FnMut(Event, Call),
+    ) -> Result<(), Errno> {
+        self.intervals.copy_to(&mut self.known);
+        let reach = Reach::new(shared, memory);
+        self.fill_holes(&reach, None, &mut tell);
+        self.torn = self.torn.saturating_add(std::mem::take(&mut self.holes).len() as u64);
+        self.sequence.forget_late();
+        let waiting = self.waiting(&reach);
+        while self.read_out(&reach, &waiting, Unfinished::GivenUp, &mut tell)? {
+            self.torn = self.torn.saturating_add(self.sequence.skip_gap());
+        }
+        Ok(())
+    }
+
+    /// Everything up to a moment in which no thread of the target runs. A thread that stands in the
+    /// middle of a record has not given its block back yet, or nobody knows of the block that it was
+    /// given: nothing that others have recorded can depend on that. So it is passed over, and told when it
+    /// is finished.
+    ///
+    /// # Errors
+    /// As [`Reader::drain`].
+    pub fn settle(
+        &mut self,
+        shared: &Shared,
+        memory: &Memory,
+        mut tell: impl FnMut(Event, Call),
+    ) -> Result<(), Errno> {
+        self.intervals.copy_to(&mut self.known);
+        let reach = Reach::new(shared, memory);
+        self.fill_holes(&reach, None, &mut tell);
+        self.sequence.hold(false);
+        let waiting = self.waiting(&reach);
+        while self.read_out(&reach, &waiting, Unfinished::Passed, &mut tell)? {
+            self.torn = self.torn.saturating_add(self.sequence.pass_gap());
+        }
+        if self.holes.is_empty() {
+            self.sequence.forget_late();
+        }
+        self.sequence.hold(true);
+        self.holes.iter_mut().for_each(|hole| hole.since = None);
+        self.stuck = None;
+        Ok(())
+    }
+
+    /// Records that were begun before the last moment and are not finished.
+    pub fn unfinished(&self) -> usize {
+        self.holes.len()
+    }
+
+    /// Tells what was passed over and is here now. If threads run, it is also noted for how long each was
+    /// waited for by `now`.
+    fn fill_holes(
+        &mut self,
+        reach: &Reach<'_>,
+        now: Option<Instant>,
+        tell: &mut impl FnMut(Event, Call),
+    ) {
+        if self.holes.is_empty() {
+            return;
+        }
+        let (mut open, mut touched) = (Vec::new(), [false; RINGS]);
+        let waited = |hole: &Hole| hole.since.zip(now).map_or(Duration::ZERO, |(a, b)| b - a);
+        for hole in std::mem::take(&mut self.holes) {
+            if let Some(slot) = protocol::read(reach, self.slot_at(&hole), hole.position) {
+                self.take_in(hole.ring, slot, tell);
+            } else if waited(&hole) > self.patience {
+                self.torn = self.torn.saturating_add(1);
+            } else {
+                open.push(Hole { since: hole.since.or(now), ..hole });
+                continue;
+            }
+            touched[hole.ring] = true;
+        }
+        self.holes = open;
+        if self.holes.is_empty() {
+            self.sequence.forget_late();
+        }
+        for ring in (0..RINGS).filter(|&ring| touched[ring]) {
+            protocol::advance(reach, head_at(ring), self.read_up_to(ring));
+        }
+    }
+
+    /// Takes in a slot that was passed over.
+    fn take_in(&mut self, ring: usize, slot: [u64; 4], tell: &mut impl FnMut(Event, Call)) {
+        let [seal, packed, size, stamp] = slot;
+        let writer = if ring::is_own(ring) { ring as u64 } else { 0 };
+        let slot = [seal & STACK_BITS | PRESENT | writer, packed, size, stamp];
+        match self.sequence.turn(stamp) {
+            Turn::Late => {
+                self.sequence.take_late(stamp);
+                self.tell_one(slot, tell);
+            }
+            Turn::Later(later) if !Sequence::has_room(later) => {
+                let is_kept = self.sequence.keep_far(ring, slot);
+                self.torn = self.torn.saturating_add(u64::from(!is_kept));
+            }
+            Turn::Now | Turn::Later(_) => {
+                self.sequence.keep(slot);
+                self.tell_ready(tell);
+            }
+            Turn::Never => self.torn = self.torn.saturating_add(1),
+        }
+    }
+
+    fn slot_at(&self, hole: &Hole) -> usize {
+        let slots = region::SLOTS_AT + hole.ring * (SLOT_BYTES << self.ring_bits);
+        let capacity = 1_u64 << self.ring_bits;
+        slots + usize::try_from(hole.position & (capacity - 1)).unwrap_or(0) * SLOT_BYTES
+    }
+
+    /// Up to where the slots of a ring can be written over.
+    fn read_up_to(&self, ring: usize) -> u64 {
+        let holes = self.holes.iter().filter(|hole| hole.ring == ring);
+        // Positions wrap: what counts is how far it is behind the tail.
+        let behind = |position: u64| self.tails[ring].wrapping_sub(position);
+        let most = holes.map(|hole| behind(hole.position)).max().unwrap_or(0);
+        self.tails[ring].wrapping_sub(most)
+    }
+
+    /// The rings that hold something, and up to where.
+    fn waiting(&mut self, reach: &Reach<'_>) -> Vec<(usize, u64)> {
+        let capacity = 1_u64 << self.ring_bits;
+        let heads = (0..RINGS).map(|number| (number, reach.acquire(head_at(number) + ring::HEAD)));
+        let mut waiting = Vec::new();
+        for (number, head) in heads {
+            let tail = &mut self.tails[number];
+            if head.wrapping_sub(*tail) > capacity {
+                // No writer of ours goes further than a ring.
+                self.torn = self.torn.saturating_add(1);
+                *tail = head;
+                self.holes.retain(|hole| hole.ring != number);
+                protocol::advance(reach, head_at(number), head);
+            }
+            if head != *tail {
+                waiting.push((number, head));
+            }
+        }
+        waiting
+    }
+
+    /// Reads these rings up to there. A little of each in turn, as long as nothing is missing: what
+    /// is told has not left the caches, and threads that wait for room have some soon. Then, past
+    /// what is missing, the rest, as much as may wait; answers whether something had to be left.
+    fn read(
+        &mut self,
+        reach: &Reach<'_>,
+        waiting: &[(usize, u64)],
+        unfinished: Unfinished,
+        tell: &mut impl FnMut(Event, Call),
+    ) -> Result<bool, Errno> {
+        loop {
+            let before = self.tails;
+            for &ring in waiting {
+                self.read_ring(reach, ring, Bounds::NEAR, tell);
+            }
+            self.tell_ready(tell);
+            reach.check()?;
+            if self.tails == before {
+                break;
+            }
+        }
+        let mut is_left = false;
+        for &ring in waiting {
+            is_left |= self.read_ring(reach, ring, Bounds::all(unfinished), tell);
+        }
+        self.tell_ready(tell);
+        reach.check().map(|()| is_left)
+    }
+
+    /// Reads these rings up to there, again and again, until nothing more can be read before what is
+    /// missing next was given up: what is told makes room for more, and what seems to be missing may be in
+    /// a ring that there was no room for before. Answers whether something waits for what is missing.
+    fn read_out(
+        &mut self,
+        reach: &Reach<'_>,
+        waiting: &[(usize, u64)],
+        unfinished: Unfinished,
+        tell: &mut impl FnMut(Event, Call),
+    ) -> Result<bool, Errno> {
+        loop {
+            let before = (self.tails, self.sequence.next());
+            let is_left = self.read(reach, waiting, unfinished, tell)?;
+            if (self.tails, self.sequence.next()) == before {
+                return Ok(is_left || self.sequence.waits());
+            }
+        }
+    }
+
+    /// Answers whether there was no room for a slot that makes sense.
+    fn read_ring(
+        &mut self,
+        reach: &Reach<'_>,
+        (number, head): (usize, u64),
+        bounds: Bounds,
+        tell: &mut impl FnMut(Event, Call),
+    ) -> bool {
+        let mut tail = self.tails[number];
+        let end = tail.wrapping_add(bounds.most.min(head.wrapping_sub(tail)));
+        let slots = region::SLOTS_AT + number * (SLOT_BYTES << self.ring_bits);
+        let capacity = 1_u64 << self.ring_bits;
+        let writer = if ring::is_own(number) { number as u64 } else { 0 };
+        let mut is_left = false;
+        while tail != end {
+            let at = slots + usize::try_from(tail & (capacity - 1)).unwrap_or(0) * SLOT_BYTES;
+            match protocol::read(reach, at, tail) {
+                Some([seal, packed, size, stamp]) => {
+                    let slot = [seal & STACK_BITS | PRESENT | writer, packed, size, stamp];
+                    match self.sequence.turn(stamp) {
+                        // Mostly it is the very next one.
+                        Turn::Now => {
+                            self.sequence.advance();
+                            self.tell_one(slot, tell);
+                        }
+                        Turn::Later(later) if later > bounds.ahead => break,
+                        Turn::Later(later) if Sequence::has_room(later) => self.sequence.keep(slot),
+                        Turn::Later(_) if self.sequence.keep_far(number, slot) => {}
+                        Turn::Later(_) => {
+                            is_left = true;
+                            break;
+                        }
+                        Turn::Late | Turn::Never => self.torn = self.torn.saturating_add(1),
+                    }
+                }
+                None => match bounds.unfinished {
+                    Unfinished::GivenUp => self.torn = self.torn.saturating_add(1),
+                    Unfinished::Passed => {
+                        self.holes.push(Hole { ring: number, position: tail, since: None });
+                    }
+                    Unfinished::Awaited => break,
+                },
+            }
+            tail = tail.wrapping_add(1);
+            // Whoever waits for room is not to wait until all of a full ring was read.
+            if tail.wrapping_sub(self.tails[number]) >= Bounds::NEAR.most {
+                self.give_room(reach, number, tail);
+            }
+        }
+        if tail != self.tails[number] {
+            self.give_room(reach, number, tail);
+        }
+        is_left
+    }
+
+    /// A ring was read up to there: what can be written over is its writers' again.
+    fn give_room(&mut self, reach: &Reach<'_>, number: usize, tail: u64) {
+        self.tails[number] = tail;
+        protocol::advance(reach, head_at(number), self.read_up_to(number));
+        self.show(reach);
+    }
+
+    /// Tells threads that wait for room that somebody is at it: one that gave up speaks for the others
+    /// only as long as the reader stands still.
+    fn show(&mut self, reach: &Reach<'_>) {
+        self.looked = self.looked.wrapping_add(1);
+        reach.set(region::LOOKED, self.looked);
+    }
+
+    fn tell_ready(&mut self, tell: &mut impl FnMut(Event, Call)) {
+        loop {
+            while let Some(slot) = self.sequence.take() {
+                self.tell_one(slot, tell);
+            }
+            if !self.sequence.admit() {
+                return;
+            }
+        }
+    }
+
+    #[inline]
+    fn tell_one(&mut self, slot: Slot, tell: &mut impl FnMut(Event, Call)) {
+        match self.event(slot) {
+            Some(Some((event, call))) => {
+                self.told += 1;
+                tell(event, call);
+            }
+            Some(None) => {}
+            None => self.torn = self.torn.saturating_add(1),
+        }
+    }
+
+    /// What a slot says; `None` if it is nonsense, and no event if it says nothing.
+    #[inline]
+    fn event(&self, slot: Slot) -> Option<Option<(Event, Call)>> {
+        let [seal, packed, size, stamp] = slot;
+        let at = RemoteAddr::new(packed & ring::ADDRESS_MASK);
+        let (kind, hook, interval_number) = ring::parts(packed);
+        let kind = kind?;
+        let stack = StackId(u32::try_from((seal & !PRESENT) >> 32).ok()?);
+        let is_inner = kind == Kind::Freed && interval_number == usize::from(nest::INNER);
+        let continues =
+            is_inner || matches!(kind, Kind::Reallocated | Kind::Remapped | Kind::Restored);
+        let is_final = matches!(kind, Kind::FreedSample | Kind::Freed) && FREES.contains(&hook);
+        let ring = u8::try_from(seal & u64::from(u8::MAX)).ok()?;
+        let origin = Origin { ring, continues, is_final };
+        let what = match kind {
+            Kind::Allocated | Kind::Reallocated => {
+                let interval = *self.known.get(interval_number)?;
+                What::Allocated { at, size, stack, interval }
+            }
+            Kind::FreedSample => What::Freed { at, block: Some(size) },
+            Kind::Freed => What::Freed { at, block: None },
+            Kind::Mapped | Kind::Remapped => What::Mapped { at, length: size, stack },
+            Kind::Unmapped => What::Unmapped { at, length: size },
+            Kind::Restored => What::Restored { announced: size },
+            Kind::Nothing => return Some(None),
+        };
+        Some(Some((Event { stamp, origin, what }, Call { hook, stack })))
+    }
+}
+
+/// Where the head of a ring is.
+fn head_at(number: usize) -> usize {
+    region::RING_HEADS_AT + number * RING_HEAD_BYTES
+}

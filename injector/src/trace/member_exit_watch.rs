@@ -1,0 +1,68 @@
+//! A process of a family ([`crate::trace::family`]) that is met at its end: what [`crate::trace::exit_watch`] is for
+//! a process alone. The tracing thread sees to its threads; here it is only heard what became of
+//! all of them.
+
+use std::os::fd::BorrowedFd;
+
+use crate::trace::{
+    delegated::{Fate, Lease},
+    exit_watch::{Attendant, Event},
+    insist::insist,
+    ptrace,
+    stopped::{StopError, Stopped},
+    target::Target,
+};
+
+/// A process whose end is waited for, lent by the tracing thread.
+#[derive(Debug)]
+pub struct Ward<'t> {
+    target: &'t Target,
+    lease: &'t Lease,
+    /// Threads that stand at their ends.
+    stand: Vec<i32>,
+}
+
+impl<'t> Ward<'t> {
+    /// Has the process of a lease, which this thread holds, stand still at its end.
+    pub fn begin(target: &'t Target, lease: &'t Lease) -> Self {
+        target.is_met.set(true);
+        lease.meet_end();
+        Self { target, lease, stand: Vec::new() }
+    }
+}
+
+impl<'t> Attendant<'t> for Ward<'t> {
+    fn attend(&mut self) -> Option<Event> {
+        match self.lease.fate()? {
+            Fate::Ends(stand) => {
+                self.stand = stand;
+                Some(Event::Ends)
+            }
+            Fate::Execs => Some(Event::Execs),
+            Fate::Gone => Some(Event::Gone),
+        }
+    }
+
+    fn changes(&self) -> Option<BorrowedFd<'_>> {
+        self.lease.bell()
+    }
+
+    fn end(&self) -> Result<Stopped<'t>, StopError> {
+        for &tid in &self.stand {
+            // Whoever was killed meanwhile does not stand there any more.
+            let _ = insist(|| ptrace::seize(tid, self.target.options));
+        }
+        *self.target.ending.borrow_mut() = self.stand.clone();
+        Stopped::adopt_all(self.target, &self.stand)
+    }
+
+    fn forget(self: Box<Self>) {
+        self.target.ending.take();
+    }
+
+    fn finish(self: Box<Self>) {
+        self.target.is_met.set(false);
+        self.target.ending.take();
+        self.lease.let_end();
+    }
+}

@@ -1,0 +1,29 @@
+//! Threads whose system calls the kernel gives back to the program (syscall user dispatch), as Wine
+//! and recorders have it: ours, made from the vDSO or by the hooks, would be taken for the program's.
+
+use crate::refusal::Refusal;
+use crate::trace::{ptrace, stopped::Stopped};
+
+/// Whether the system calls of a stopped thread may be given back; kernels that do not tell (before
+/// 6.4) are believed to have no such thread.
+pub(crate) fn is_on(tid: i32) -> bool {
+    ptrace::user_dispatch(tid).unwrap_or(false)
+}
+
+/// Refuses if a thread has it on.
+///
+/// # Errors
+/// With the thread named.
+pub(crate) fn check(stop: &Stopped<'_>) -> Result<(), Refusal> {
+    let Some(thread) = stop.threads().iter().find(|thread| is_on(thread.tid)) else {
+        return Ok(());
+    };
+    Err(Refusal::unsupported(
+        format!(
+            "thread {} has its system calls given back to the program (syscall user dispatch)",
+            thread.tid
+        ),
+        "a program whose system calls go to the kernel",
+        "look at it by its own means: Wine and recorders of system calls work like this",
+    ))
+}

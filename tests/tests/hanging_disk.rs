@@ -1,0 +1,176 @@
+//! A disk that gives nothing back, without a word: neither the recording on it nor the program that lies
+//! there keeps the target, or us.
+
+use std::{
+    fs,
+    io::Read,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use heapattach_tests::{
+    attached::{Attached, INTERRUPTED},
+    command::{Heapattach, Hooks},
+    compile::Source,
+    deadline::{PATIENCE, poll, wait_until},
+    fixture::Launch,
+    hanging_disk::HangingDisk,
+    recorded::Recorded,
+    skip::skip,
+    trace::Before,
+};
+use nix::{sys::signal::Signal, unistd::geteuid};
+use serde_json::Value;
+
+/// What takes longer waits for the disk: a session needs a second for its end, on a busy machine some more.
+const NORMAL: Duration = Duration::from_secs(60);
+
+/// Of memory, and of what is read at once.
+const PAGE: u64 = 4096;
+
+fn disk() -> Option<HangingDisk> {
+    if !geteuid().is_root() {
+        skip("only root may mount", "run the tests as root");
+        return None;
+    }
+    let disk = HangingDisk::new();
+    disk.map_err(|why| skip(&why, "load the kernel module fuse, and allow mounts")).ok()
+}
+
+/// Who reads a file of the disk waits until it gives something again.
+fn assert_hangs(disk: &HangingDisk, name: &str) {
+    let mut cat = Command::new("cat");
+    let mut cat = cat.arg(disk.path(name)).stdout(Stdio::null()).spawn().expect("cat runs");
+    // Whoever wants the same page as somebody before asks for nothing himself.
+    wait_until("somebody to hang", PATIENCE, || disk.waiting() > 0);
+    assert!(cat.try_wait().expect("a child of ours").is_none(), "it does not hang");
+    disk.thaw();
+    assert!(cat.wait().expect("a child of ours").success());
+}
+
+fn is_mapped(pid: i32) -> bool {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps"));
+    maps.is_ok_and(|maps| maps.contains("/memfd:heapattach"))
+}
+
+/// The summary of a session is that of its recording: both are told from one ledger.
+fn assert_same(summary: &Value, recording: &Recorded) {
+    let words = [recording.0.to_str().expect("a path of ours"), "--json"];
+    let shown = Heapattach::new(["report"]).arg(words[0]).arg(words[1]).run().expect(0);
+    let shown: Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    for part in ["live", "allocated", "freed", "peak", "sites", "blind", "course", "verdict"] {
+        assert_eq!(summary[part], shown[part], "{part}");
+    }
+}
+
+/// With a verdict on growth, for which the recording would have to be read, and without.
+#[test]
+fn a_recording_on_a_disk_that_gives_nothing_back_costs_nothing() {
+    let Some(disk) = disk() else { return };
+    for growth in [false, true] {
+        let Some(launch) = Launch::new("steady.c") else { return };
+        let mut fixture = launch.start();
+        fixture.advance(100);
+        let before = Before::of(&mut fixture);
+        disk.hang();
+        let name = if growth { "b" } else { "a" };
+        let output = disk.path(name).to_str().expect("a path of ours").to_owned();
+        let command = Attached::command(fixture.pid(), Hooks::Auto).arg("--all");
+        let command = command.arg("-o").arg(output);
+        let command = if growth { command.arg("--flow") } else { command };
+        let began = Instant::now();
+        let attached = Attached::start(command, &mut fixture);
+        fixture.advance(1000);
+        let command = attached.into_command();
+        command.signal(Signal::SIGINT);
+        let ended = Instant::now();
+        let outcome = command.wait().expect(INTERRUPTED);
+        // The process that reads it back in vain is waited for, and is stuck.
+        let bound = NORMAL;
+        assert!(ended.elapsed() < bound, "{:?} of {:?}", ended.elapsed(), began.elapsed());
+        let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+        assert_eq!(report["error"], Value::Null, "{report}");
+        let live = report["summary"]["allocated"]["bytes"]["value"].as_f64();
+        assert!(live.is_some_and(|bytes| bytes > 0.0), "{report}");
+        let blind = report["blind"].as_array().expect("a list");
+        let is_said = blind.iter().any(|what| what.to_string().contains("has given nothing"));
+        assert_eq!(is_said, growth, "{blind:?}");
+        before.assert_equal(&mut fixture, "after a disk that hangs");
+        fixture.finish();
+        assert_hangs(&disk, name);
+        let written = Recorded::new();
+        fs::write(&written.0, disk.bytes(name).expect("it is written")).expect("a file of ours");
+        if !growth {
+            assert_same(&report["summary"], &written);
+        }
+    }
+}
+
+/// Whatever of the program's file is not in memory by then is not there for us: its head, its code, the
+/// names at its end.
+#[test]
+fn a_program_on_a_disk_that_gives_nothing_more_runs_on_and_ctrl_c_ends_us() {
+    let Some(disk) = disk() else { return };
+    let Some(built) = Source::new("steady.c").build() else { return };
+    let program = disk.put("steady", &built);
+    let length = fs::metadata(&built).expect("a program of ours").len();
+    let mut fixture = Launch::program(&program).start();
+    fixture.advance(100);
+    let before = Before::of(&mut fixture);
+    for part in [0, PAGE, length / 2, length - PAGE] {
+        // To look at it was to read all of it.
+        disk.forget("steady");
+        fixture.advance(1000);
+        let file = fs::File::open(&program).expect("it is there");
+        file.take(part).read_to_end(&mut Vec::new()).expect("it does not hang yet");
+        disk.hang();
+        let command = Attached::command(fixture.pid(), Hooks::Auto).arg("--all").start();
+        wait_until("us to read, or to be attached", PATIENCE, || {
+            disk.waiting() > 0 || Attached::is_told(&command.talk())
+        });
+        fixture.advance(1000);
+        command.signal(Signal::SIGINT);
+        let ended = Instant::now();
+        let outcome = command.wait();
+        assert!(ended.elapsed() < NORMAL, "{part}: {:?}: {outcome:?}", ended.elapsed());
+        let gone = poll(NORMAL, || (!is_mapped(fixture.pid())).then_some(()));
+        assert!(gone.is_some(), "{part}: {outcome:?}");
+        fixture.advance(1000);
+        disk.thaw();
+        before.assert_equal(&mut fixture, &format!("after a disk that hangs from {part} on"));
+    }
+    fixture.finish();
+}
+
+/// Names are looked up when the target is let go: from then on whoever waits may stop waiting.
+#[test]
+fn a_disk_that_hangs_in_mid_session_keeps_nobody_who_presses_ctrl_c_again() {
+    let Some(disk) = disk() else { return };
+    let Some(built) = Source::new("steady.c").build() else { return };
+    let program = disk.put("steady", &built);
+    let mut fixture = Launch::program(&program).start();
+    fixture.advance(100);
+    let before = Before::of(&mut fixture);
+    let command = Attached::command(fixture.pid(), Hooks::Auto).arg("--all");
+    let attached = Attached::start(command, &mut fixture);
+    disk.forget("steady");
+    fixture.advance(1000);
+    disk.hang();
+    let mut command = attached.into_command();
+    command.signal(Signal::SIGINT);
+    let gone = poll(PATIENCE, || (!is_mapped(fixture.pid())).then_some(()));
+    assert!(gone.is_some(), "the target is not let go: {}", command.talk());
+    fixture.advance(1000);
+    let ended = poll(PATIENCE, || {
+        command.signal(Signal::SIGINT);
+        (!command.is_running()).then_some(())
+    });
+    assert!(ended.is_some(), "{}", command.talk());
+    let outcome = command.wait().expect(INTERRUPTED);
+    let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let blind = report["blind"].to_string();
+    assert!(blind.contains("were not waited for any longer"), "{blind}");
+    disk.thaw();
+    before.assert_equal(&mut fixture, "after a disk that hung in mid-session");
+    fixture.finish();
+}
