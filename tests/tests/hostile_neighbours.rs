@@ -142,7 +142,9 @@ fn a_target_that_becomes_another_program_at_any_step_is_that_program() {
         }
         if is_held {
             held += 1;
-            fixture.wait_for("it to begin anew", |f| f.page().get(Word::Seen) > begun);
+            fixture.wait_for("it to begin anew", |f| {
+                f.page().get(Word::Seen) > begun && f.page().get(Word::Ready) != 0
+            });
         }
         fixture.advance(1);
         fixture.assert_well();

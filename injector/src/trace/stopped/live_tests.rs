@@ -90,5 +90,10 @@ fn a_thread_that_another_process_traces_is_not_ours() {
     assert!(matches!(error, StopError::Seize { source: Errno::EPERM, .. }), "{error}");
     drop(done);
     other.join().unwrap();
+    // A thread is told as ended before the kernel takes what it traces from it.
+    let deadline = Instant::now() + PATIENCE;
+    while tracer_of(&target) != 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     assert_stops(&target);
 }
