@@ -142,11 +142,13 @@ fn a_program_on_a_disk_that_gives_nothing_more_runs_on_and_ctrl_c_ends_us() {
     fixture.finish();
 }
 
-/// Names are looked up when the target is let go: from then on whoever waits may stop waiting.
+/// Names are looked up after the target is let go: from then on the user may stop waiting. The first page
+/// of the program's file, which names its loader, is not in memory: nothing may be read there.
 #[test]
 fn a_disk_that_hangs_in_mid_session_keeps_nobody_who_presses_ctrl_c_again() {
     let Some(disk) = disk() else { return };
-    let Some(built) = Source::new("steady.c").build() else { return };
+    // The loader looks for no more names there once it runs.
+    let Some(built) = Source::new("steady.c").flag("-Wl,-z,now").build() else { return };
     let program = disk.put("steady", &built);
     let mut fixture = Launch::program(&program).start();
     fixture.advance(100);
@@ -156,16 +158,17 @@ fn a_disk_that_hangs_in_mid_session_keeps_nobody_who_presses_ctrl_c_again() {
     disk.forget("steady");
     fixture.advance(1000);
     disk.hang();
+    disk.forget_start("steady", PAGE);
     let mut command = attached.into_command();
     command.signal(Signal::SIGINT);
     let gone = poll(PATIENCE, || (!is_mapped(fixture.pid())).then_some(()));
     assert!(gone.is_some(), "the target is not let go: {}", command.talk());
     fixture.advance(1000);
-    let ended = poll(PATIENCE, || {
+    // Until it looks for names, to ask again changes nothing; and once it was heard, once is enough.
+    wait_until("it not to wait for names", PATIENCE, || {
         command.signal(Signal::SIGINT);
-        (!command.is_running()).then_some(())
+        command.talk().contains("reporting without") || !command.is_running()
     });
-    assert!(ended.is_some(), "{}", command.talk());
     let outcome = command.wait().expect(INTERRUPTED);
     let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     let blind = report["blind"].to_string();

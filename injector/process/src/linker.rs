@@ -112,13 +112,25 @@ impl Rendezvous {
     /// # Errors
     /// When a list leads outside of memory (it may be changing; ask again).
     pub fn modules(self, memory: &Memory) -> Result<Vec<Link>, LinkError> {
+        self.modules_given(memory, None)
+    }
+
+    /// The same, without reading again what the program's file calls its loader.
+    ///
+    /// # Errors
+    /// As [`Rendezvous::modules`].
+    pub fn modules_given(
+        self,
+        memory: &Memory,
+        loader: Option<&LoaderName>,
+    ) -> Result<Vec<Link>, LinkError> {
         let mut links = Vec::new();
         let mut record = self.0;
         for namespace in 0..NAMESPACE_LIMIT {
             // r_version, r_map, r_brk, r_state, r_ldbase, and from version 2 on r_next.
             let version = memory.word(record).map_err(LinkError::List)? & 0xffff_ffff;
             let head = memory.word(record.offset(8)).map_err(LinkError::List)?;
-            walk(memory, RemoteAddr::new(head), namespace, &mut links)?;
+            walk(memory, loader, RemoteAddr::new(head), namespace, &mut links)?;
             if version < 2 {
                 break;
             }
@@ -160,6 +172,24 @@ impl Rendezvous {
             at = memory.word(entry.checked_add(24)?).ok()?;
         }
         None
+    }
+}
+
+/// What the program's file calls its loader (`PT_INTERP`). glibc's loader lists itself by these bytes,
+/// which lie in a page of the file: the kernel may drop such a page from memory at any time, and to read
+/// it again takes as long as the disk takes. They never change, so they are read once.
+#[derive(Clone, Debug)]
+pub struct LoaderName {
+    at: RemoteAddr,
+    name: Vec<u8>,
+}
+
+impl LoaderName {
+    /// Reads it; `None` if the program names no loader.
+    pub fn read(memory: &Memory, auxv: &Auxv, maps: &[Mapping<'_>]) -> Option<Self> {
+        let headers = Headers::read(memory, auxv, maps).ok()?;
+        let at = headers.bias.place(headers.address(PT_INTERP)?);
+        Some(Self { at, name: memory.string(at, NAME_LIMIT).ok()? })
     }
 }
 
@@ -226,6 +256,7 @@ pub fn interpreter(memory: &Memory, base: RemoteAddr) -> Option<Link> {
 
 fn walk(
     memory: &Memory,
+    loader: Option<&LoaderName>,
     head: RemoteAddr,
     namespace: usize,
     links: &mut Vec<Link>,
@@ -241,7 +272,11 @@ fn walk(
         let mut entry = [0; 32];
         memory.read(at, &mut entry).map_err(LinkError::List)?;
         let field = |i| u64_at(&entry, i).unwrap_or(0);
-        let name = memory.string(RemoteAddr::new(field(8)), NAME_LIMIT).unwrap_or_default();
+        let name = RemoteAddr::new(field(8));
+        let name = match loader.filter(|loader| loader.at == name) {
+            Some(loader) => loader.name.clone(),
+            None => memory.string(name, NAME_LIMIT).unwrap_or_default(),
+        };
         let dynamic = RemoteAddr::new(field(16));
         // A module is in a list once: to look at the same one thousands of times would take hours.
         if dynamic.get() != 0 && !listed.insert(dynamic) {

@@ -15,7 +15,7 @@ use crate::{
 use heapattach_entry::{functions::FunctionRef, user_hooks::UserHooks};
 use heapattach_process::{
     addr::RemoteAddr,
-    linker::{Link, LinkError, Rendezvous, static_program},
+    linker::{Link, LinkError, LoaderName, Rendezvous, static_program},
     proc::maps::{self, Mapping, MapsError},
 };
 
@@ -102,6 +102,7 @@ enum Lists {
 #[derive(Clone, Debug)]
 pub struct Surveyor {
     lists: Lists,
+    loader_name: Option<LoaderName>,
     asked: UserHooks,
     /// Forked children have the same until one of them loads something.
     known: Arc<HashMap<Link, Arc<Module>>>,
@@ -123,7 +124,8 @@ impl Surveyor {
             Err(LinkError::Static) => Lists::Static(static_program(&target.memory, &auxv, &maps)?),
             lists => Lists::Loader(lists?),
         };
-        Ok(Self { lists, asked, known: Arc::default(), cache: None })
+        let loader_name = LoaderName::read(&target.memory, &auxv, &maps);
+        Ok(Self { lists, loader_name, asked, known: Arc::default(), cache: None })
     }
 
     /// Keeps what it finds in files in this cache, for other processes.
@@ -151,7 +153,9 @@ impl Surveyor {
     /// When the lists cannot be walked just now.
     pub fn look(&mut self, target: &Target) -> Result<Survey, SurveyError> {
         let links = match &self.lists {
-            Lists::Loader(lists) => lists.modules(&target.memory)?,
+            Lists::Loader(lists) => {
+                lists.modules_given(&target.memory, self.loader_name.as_ref())?
+            }
             Lists::Static(link) => vec![link.clone()],
         };
         // Most looks find nothing new; to list the mappings takes longer than the rest.

@@ -168,7 +168,11 @@ impl<'t> Session<'t> {
         if changed || has_loaded || due || self.sorted.pending > 0 {
             self.links = links;
             self.look_for_python(&survey);
-            self.extend_tables(seen);
+            // To read the images again only because slots are looked at once more would have us wait for a
+            // disk that gives nothing, and the target, too: meanwhile the kernel lets it map nothing.
+            if changed || has_loaded {
+                self.extend_tables(seen);
+            }
             if let Err(error) = self.extend(survey)
                 && self.missed.len() < MISSED_LIMIT
             {

@@ -130,8 +130,16 @@ impl HangingDisk {
     /// # Panics
     /// If there is no such file, or the kernel does not take the notice.
     pub fn forget(&self, name: &str) {
+        self.forget_start(name, 0);
+    }
+
+    /// The same, of its first so many bytes only, if that is not 0.
+    ///
+    /// # Panics
+    /// As [`HangingDisk::forget`].
+    pub fn forget_start(&self, name: &str, length: u64) {
         let node = lock(&self.served.files).number(name).expect("a file of ours");
-        (&self.served.device).write_all(&wire::invalid(node)).expect("a notice");
+        (&self.served.device).write_all(&wire::invalid(node, length)).expect("a notice");
     }
 
     /// From now on nobody gets a byte.

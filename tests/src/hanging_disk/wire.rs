@@ -114,9 +114,9 @@ pub fn answer(unique: u64, content: Result<Vec<u8>, i32>) -> Vec<u8> {
     framed(error.cast_unsigned(), unique, &content)
 }
 
-/// The notice that nothing of a file is to stay in memory.
-pub fn invalid(node: u64) -> Vec<u8> {
-    framed(INVALID, 0, &words(&[node, 0, 0]))
+/// The notice that the first so many bytes of a file are not to stay in memory; 0 for the whole file.
+pub fn invalid(node: u64, length: u64) -> Vec<u8> {
+    framed(INVALID, 0, &words(&[node, 0, length]))
 }
 
 fn framed(code: u32, unique: u64, content: &[u8]) -> Vec<u8> {
