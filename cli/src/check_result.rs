@@ -22,7 +22,7 @@ use heapattach_files::{
     input,
 };
 use heapattach_report::{
-    CheckMoment, Report,
+    CheckMoment, Report, Status,
     findings::{self, Baseline, Findings, Wanted},
     suppression::Suppressions,
 };
@@ -117,15 +117,15 @@ impl<'a> Gate<'a> {
         if is_checked {
             failures.extend(self.judge(&mut found).err());
             report.status = self.status(&report, &found);
-        } else if report.status == Exit::Done.code() && !found.unchecked.is_empty() {
+        } else if report.status == Status::Done && !found.unchecked.is_empty() {
             // What was not checked must not pass for clean.
-            report.status = Exit::Incomplete.code();
+            report.status = Status::Incomplete;
         }
         failures.extend(self.write(&report, &found, is_checked));
         failures.iter().for_each(|failure| complain(failure));
-        let is_own = report.status == 0 || report.status == self.args.error_exitcode;
+        let is_own = report.status == Status::Done || report.status == self.not_passed();
         match self.args.pid {
-            _ if failures.is_empty() || !is_own => Exit::Program(report.status),
+            _ if failures.is_empty() || !is_own => report.status.into(),
             Some(_) => Exit::Failed,
             None => Exit::RunFailed,
         }
@@ -172,22 +172,27 @@ impl<'a> Gate<'a> {
         result
     }
 
-    fn status(&self, report: &Report, found: &Findings) -> u8 {
+    fn status(&self, report: &Report, found: &Findings) -> Status {
         // What came after the last of several checks is not known; what they found, is.
         let is_cut = report.check.as_ref().is_some_and(|check| check.at == CheckMoment::Round);
-        if report.status != 0 && !is_cut {
+        if report.status != Status::Done && !is_cut {
             report.status
         } else if !found.doubts.is_empty() {
-            Exit::Incomplete.code()
+            Status::Incomplete
         } else if !found.breaches.is_empty() {
-            self.args.error_exitcode
-        } else if report.status != 0 {
+            self.not_passed()
+        } else if report.status != Status::Done {
             report.status
         } else if is_cut || !found.unjudged.is_empty() || !found.unchecked.is_empty() {
-            Exit::Incomplete.code()
+            Status::Incomplete
         } else {
-            0
+            Status::Done
         }
+    }
+
+    /// How a check ends that does not pass.
+    fn not_passed(&self) -> Status {
+        Status::from(self.args.error_exitcode)
     }
 
     /// Writes every form; answers what could not be written.

@@ -22,12 +22,11 @@ use crate::{
 use crate::{
     check::{End, Inspection, note_end, options, step_aside},
     client::{channel::Line, message::Message},
-    exit_status::Exit,
     family,
-    fork::{self, exec_exit},
+    fork::{self, exec_status},
     watch::{hook_counts::with_causes, session_start},
 };
-use heapattach_report::{Report, suppression::Suppressions};
+use heapattach_report::{Report, Status, suppression::Suppressions};
 
 /// So many programs that a process becomes one after the other are checked.
 const EXECS: usize = 100;
@@ -49,7 +48,7 @@ pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs, rules: &Suppr
             let mut inspection =
                 Inspection::new(args, rules, target, false).with_page_cost(page_cost);
             match inspection.run(&mut line, &mut session, None, &mut report) {
-                Some(End::Gone) => report.status = Exit::TargetDied.code(),
+                Some(End::Gone) => report.status = Status::TargetDied,
                 Some(End::Execed) => report.why = Some(EXECED.to_owned()),
                 _ => {}
             }
@@ -66,7 +65,7 @@ const EXECED: &str = "it became another program before it could be";
 pub fn run(line: UnixStream, args: &CheckArgs, rules: &Suppressions) {
     let mut line = Line::new(line);
     let mut report = Report::new(0, args.command.join(" ".as_ref()).to_string_lossy().into_owned());
-    report.status = Exit::RunFailed.code();
+    report.status = Status::RunFailed;
     match fork::fork_program(&args.command) {
         Ok(program) => {
             fork::leave_session();
@@ -100,7 +99,7 @@ fn note_exec_error(program: fork::Waiting, args: &CheckArgs, report: &mut Report
     if let Some(errno) = program.exec_error() {
         let name = args.command[0].to_string_lossy().into_owned();
         report.error = Some(format!("`{name}` cannot be executed: {}", errno.desc()));
-        report.status = exec_exit(errno).code();
+        report.status = exec_status(errno);
     }
 }
 
@@ -145,7 +144,7 @@ impl Course<'_> {
             && let Some(exit) = session_start::wait_for_end(self.line, &target)
         {
             report.exit = Some(exit);
-            report.status = exit.shell_code();
+            report.status = Status::from(exit.shell_code());
         }
         report.processes = earlier;
         report
@@ -195,7 +194,7 @@ impl Course<'_> {
         match session_start::begin(target, image, options(self.args), Some(held)) {
             Ok(mut session) => {
                 session_start::announce(self.line, &session, report, None);
-                report.status = Exit::Done.code();
+                report.status = Status::Done;
                 let end = inspection.run(self.line, &mut session, Some(Box::new(keeper)), report);
                 if let (Err(why), Some(check)) = (marked, &mut report.check) {
                     let what = format!("not checked when it was to be, but at its end: {why}");
@@ -206,7 +205,7 @@ impl Course<'_> {
             }
             Err(failure) => {
                 session_start::refuse(report, &failure);
-                report.status = Exit::RunFailed.code();
+                report.status = Status::RunFailed;
                 Box::new(keeper).finish();
                 if is_first {
                     session_start::end_program(target.process.pid());
@@ -222,7 +221,7 @@ impl Course<'_> {
     fn give_up(&self, target: &Target, is_first: bool, why: String, report: &mut Report) -> Next {
         report.error = Some(why);
         if is_first {
-            report.status = Exit::RunFailed.code();
+            report.status = Status::RunFailed;
             session_start::end_program(target.process.pid());
             return Next::Ended;
         }

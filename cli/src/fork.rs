@@ -15,6 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use heapattach_report::Status;
 use nix::{
     errno::Errno,
     fcntl::OFlag,
@@ -22,8 +23,6 @@ use nix::{
     sys::signal::{SigHandler, Signal, signal},
     unistd::{ForkResult, Pid, fork, pipe2, setsid},
 };
-
-use crate::exit_status::Exit;
 
 /// Which side of a fork we are on.
 #[derive(Debug)]
@@ -150,9 +149,9 @@ impl Waiting {
     }
 }
 
-/// The exit status env(1) has for a program that cannot be executed.
-pub fn exec_exit(errno: Errno) -> Exit {
-    if errno == Errno::ENOENT { Exit::NotFound } else { Exit::CannotExecute }
+/// What env(1) says of a program that cannot be executed.
+pub fn exec_status(errno: Errno) -> Status {
+    if errno == Errno::ENOENT { Status::NotFound } else { Status::CannotExecute }
 }
 
 #[cfg(test)]

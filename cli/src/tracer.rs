@@ -20,9 +20,8 @@ use crate::{
 };
 use crate::{
     client::{channel::Line, message::Message},
-    exit_status::Exit,
     family,
-    fork::{self, exec_exit},
+    fork::{self, exec_status},
     watch::{
         end::End,
         files::Files,
@@ -34,9 +33,8 @@ use crate::{
         },
     },
 };
-use heapattach_ledger::ExitReport;
 use heapattach_recording::Store;
-use heapattach_report::{Outcome, Report};
+use heapattach_report::{Outcome, Report, Status};
 
 /// So many programs that a process becomes one after the other are attached to.
 const EXECS: usize = 100;
@@ -122,7 +120,7 @@ fn attach_once(
 pub fn run(line: UnixStream, args: &RunArgs, files: Files) {
     let mut line = Line::new(line);
     let mut report = Report::new(0, args.command.join(" ".as_ref()).to_string_lossy().into_owned());
-    report.status = Exit::RunFailed.code();
+    report.status = Status::RunFailed;
     let program = match fork::fork_program(&args.command) {
         Ok(program) => program,
         Err(error) => {
@@ -144,7 +142,7 @@ pub fn run(line: UnixStream, args: &RunArgs, files: Files) {
     {
         let name = args.command[0].to_string_lossy().into_owned();
         report.error = Some(format!("`{name}` cannot be executed: {}", errno.desc()));
-        report.status = exec_exit(errno).code();
+        report.status = exec_status(errno);
     }
     fault::summary();
     report.expense = own_cost();
@@ -179,7 +177,8 @@ fn run_target(line: &mut Line, target: &Target, args: &RunArgs, report: &mut Rep
             // It ended by itself before its first instruction: that is its own status.
             report.exit = wait_for_end(line, target);
             report.outcome = Outcome::Exited;
-            report.status = report.exit.map_or(Exit::RunFailed.code(), ExitReport::shell_code);
+            report.status =
+                report.exit.map_or(Status::RunFailed, |exit| Status::from(exit.shell_code()));
             return;
         }
         Err(error) => {
@@ -202,7 +201,7 @@ fn run_target(line: &mut Line, target: &Target, args: &RunArgs, report: &mut Rep
             }
             if let Some(exit) = wait_for_end(line, target) {
                 report.exit = Some(exit);
-                report.status = report.status_of_run(exit, Exit::RunFailed.code());
+                report.status = report.status_of_run(exit);
                 if ending == End::Ended {
                     report.why = None;
                 }
@@ -210,7 +209,7 @@ fn run_target(line: &mut Line, target: &Target, args: &RunArgs, report: &mut Rep
         }
         Err(failure) => {
             refuse(report, &failure);
-            report.status = Exit::RunFailed.code();
+            report.status = Status::RunFailed;
             end_program(target.process.pid());
         }
     }

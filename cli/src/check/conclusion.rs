@@ -7,12 +7,9 @@ use heapattach_injector::{
     session::Session,
 };
 
-use crate::{
-    exit_status::Exit,
-    watch::{hook_counts::compose, intake::Recorder, stacks::stacks_report},
-};
+use crate::watch::{hook_counts::compose, intake::Recorder, stacks::stacks_report};
 use heapattach_ledger::hidden::Hidden;
-use heapattach_report::{CheckMoment, Report, TargetState};
+use heapattach_report::{CheckMoment, Report, Status, TargetState};
 
 use super::{
     Inspection,
@@ -60,7 +57,7 @@ impl Inspection<'_> {
         tally.tell(&mut check);
         report.missing_symbols = symbols.missing();
         if report.target == TargetState::Altered {
-            report.status = Exit::Left.code();
+            report.status = Status::Left;
         }
         report.check = Some(check);
     }

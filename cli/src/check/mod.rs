@@ -51,7 +51,6 @@ use heapattach_process::proc::maps;
 use crate::args::CheckArgs;
 use crate::{
     client::channel::Line,
-    exit_status::Exit,
     watch::{
         hook_counts::{add_detach, add_window, blind_spots, stops, with_causes},
         inheritance::Will,
@@ -292,7 +291,7 @@ impl<'a> Inspection<'a> {
                 None => {}
                 Some(Err(error)) => {
                     report.error = Some(error);
-                    report.status = report.status.max(Exit::Failed.code());
+                    report.status = report.status.or_failed();
                 }
                 Some(Ok((recorder, seen))) => {
                     if self.args.outlet.json.is_some() {

@@ -19,15 +19,15 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::output::{complain, print};
+use crate::client::{
+    claim::Claim,
+    follow::Follower,
+    message::{Message, Request},
+    progress::spinner,
+};
 use crate::{
-    client::{
-        claim::Claim,
-        follow::Follower,
-        message::{Message, Request},
-        progress::spinner,
-    },
     exit_status::Exit,
+    output::{complain, print},
 };
 use heapattach_ledger::Mark;
 use heapattach_report::Report;
@@ -124,7 +124,7 @@ fn converse(
             while let Some(Ok(Some(signal))) = signals.as_ref().map(SignalFd::read_signal) {
                 if front.take(&line, signal.ssi_signo, signal.ssi_code) == Told::NeverBegun {
                     front.bar.finish_and_clear();
-                    return Some(Report::interrupted(Exit::Interrupted.code()));
+                    return Some(Report::interrupted());
                 }
             }
             if !spoke {

@@ -24,7 +24,7 @@ use crate::{
 };
 use heapattach_files::artifact::{self, Readers};
 use heapattach_recording::{RecordingError, Store};
-use heapattach_report::{Outcome, Report, TargetState};
+use heapattach_report::{Outcome, Report, Status, TargetState};
 use heapattach_view::{Colour, Page, session};
 
 /// Attaches, counts, detaches, reports.
@@ -116,7 +116,7 @@ fn show(report: &Report, args: &AttachArgs, stacks: Option<&StackList>) -> Exit 
     if let Some(error) = &report.error {
         complain(&format!("{error} (target: {})", report.target));
     }
-    let exit = Exit::of(report.status);
+    let exit = Exit::from(report.status);
     let exit = match write_files(report, args, stacks) {
         Err(error) => {
             complain(&error);
@@ -157,7 +157,8 @@ fn write_files(
 }
 
 fn refuse(pid: i32, args: &AttachArgs, refusal: &Refusal) -> Exit {
-    let exit = if refusal.unsupported { Exit::Unsupported } else { Exit::Refused };
+    let status = if refusal.unsupported { Status::Unsupported } else { Status::Refused };
+    let exit = Exit::from(status);
     complain(&format!("{refusal} (target: untouched)"));
     let json = args.session.json.as_ref();
     if json.is_none() {
@@ -166,7 +167,7 @@ fn refuse(pid: i32, args: &AttachArgs, refusal: &Refusal) -> Exit {
     let mut report = Report::new(pid, String::new());
     report.outcome = Outcome::Refused;
     report.error = Some(refusal.to_string());
-    report.status = exit.code();
+    report.status = status;
     if let Err(error) = write_files(&report, args, None) {
         complain(&error);
     }

@@ -23,7 +23,7 @@ use crate::{
 };
 use heapattach_files::artifact::{self, Readers};
 use heapattach_recording::{RecordingError, Store};
-use heapattach_report::Report;
+use heapattach_report::{Report, Status};
 use heapattach_view::{Colour, Page, session};
 
 /// Starts the program, counts, and ends as it ends.
@@ -101,10 +101,10 @@ fn conclude(mut report: Report, args: &RunArgs, stacks: Option<&StackList>) -> E
         complain_of_unwatched(&report);
     }
     failures.iter().for_each(|failure| complain(failure));
-    if !failures.is_empty() && report.status == 0 {
-        report.status = Exit::RunFailed.code();
+    if !failures.is_empty() && report.status == Status::Done {
+        report.status = Status::RunFailed;
     }
-    Exit::Program(report.status)
+    report.status.into()
 }
 
 fn complain_of_unwatched(report: &Report) {

@@ -23,14 +23,13 @@ use crate::{args::CheckArgs, payload};
 use crate::{
     check::{self, End, Inspection, options},
     client::channel::Line,
-    exit_status::Exit,
     fork::Waiting,
     watch::{
         inheritance::{Estate, Estates, Will},
         session_start,
     },
 };
-use heapattach_report::{Outcome, Report, suppression::Suppressions};
+use heapattach_report::{Outcome, Report, Status, suppression::Suppressions};
 use heapattach_text::glob;
 
 /// How long the end of a process may take to be told of.
@@ -54,9 +53,9 @@ pub fn run(
     // The first program is ended if it cannot be checked.
     let was_let_run = report.outcome.was_let_run();
     if let Some(exit) = exit.filter(|_| was_let_run) {
-        report.status = exit.shell_code();
+        report.status = Status::from(exit.shell_code());
     } else {
-        report.status = Exit::RunFailed.code();
+        report.status = Status::RunFailed;
     }
     Ok(())
 }

@@ -30,7 +30,6 @@ use crate::{
 };
 use crate::{
     client::channel::Line,
-    exit_status::Exit,
     fork::Waiting,
     watch::{
         end::End,
@@ -43,7 +42,7 @@ use crate::{
     },
 };
 use heapattach_recording::{self, Store};
-use heapattach_report::{Outcome, Report};
+use heapattach_report::{Outcome, Report, Status};
 use heapattach_symbols::Symbols;
 
 /// How long the end of a process may take to be seen.
@@ -63,10 +62,8 @@ pub fn run(
     let watching = Watching::new(&args.session, files);
     let exit = super::run(line, program, watching, report)?;
     report.status = match exit {
-        Some(exit) if report.outcome != Outcome::Refused => {
-            report.status_of_run(exit, Exit::RunFailed.code())
-        }
-        _ => Exit::RunFailed.code(),
+        Some(exit) if report.outcome != Outcome::Refused => report.status_of_run(exit),
+        _ => Status::RunFailed,
     };
     Ok(())
 }

@@ -9,9 +9,9 @@ use heapattach_injector::{
 use heapattach_process::proc::pidfd;
 use nix::sys::signal::Signal;
 
-use crate::{exit_status::Exit, watch::hook_counts::add_detach};
+use crate::watch::hook_counts::add_detach;
 use heapattach_ledger::ExitReport;
-use heapattach_report::{Outcome, Report, TargetState};
+use heapattach_report::{Outcome, Report, Status, TargetState};
 
 /// Why a session ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,22 +31,22 @@ pub enum End {
 /// Writes down how it ended.
 pub fn conclude(session: &Session<'_>, ending: &End, report: &mut Report) {
     let target = session.target();
-    let (outcome, why, exit) = match ending {
-        End::Over => (Outcome::Detached, None, Exit::Done),
-        End::Asked => (Outcome::Detached, Some("interrupted".to_owned()), Exit::Interrupted),
-        End::Objection(why) => (Outcome::Detached, Some(why.clone()), Exit::Done),
+    let (outcome, why, status) = match ending {
+        End::Over => (Outcome::Detached, None, Status::Done),
+        End::Asked => (Outcome::Detached, Some("interrupted".to_owned()), Status::Interrupted),
+        End::Objection(why) => (Outcome::Detached, Some(why.clone()), Status::Done),
         End::Execed => {
-            (Outcome::Execed, Some("the target became another program".to_owned()), Exit::Done)
+            (Outcome::Execed, Some("the target became another program".to_owned()), Status::Done)
         }
         End::Ended => {
-            (Outcome::Exited, Some(last_words(target, session, report)), Exit::TargetDied)
+            (Outcome::Exited, Some(last_words(target, session, report)), Status::TargetDied)
         }
     };
     report.outcome = outcome;
     report.why = why;
-    report.status = exit.code();
+    report.status = status;
     if report.target == TargetState::Altered {
-        report.status = Exit::Left.code();
+        report.status = Status::Left;
     }
 }
 
@@ -55,7 +55,7 @@ pub fn fail(report: &mut Report, detached: &Detached, why: &str) {
     add_detach(report, detached);
     report.error = Some(why.to_owned());
     let is_left = report.target == TargetState::Altered;
-    report.status = if is_left { Exit::Left } else { Exit::Failed }.code();
+    report.status = if is_left { Status::Left } else { Status::Failed };
 }
 
 /// How the target ended, and whether we were near.

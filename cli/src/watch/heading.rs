@@ -7,7 +7,6 @@ use std::{
 };
 
 use crate::args::SessionArgs;
-use crate::exit_status::Exit;
 use heapattach_ledger::About;
 use heapattach_process::proc::Process;
 use heapattach_profile::clock::TEMPORARY;
@@ -88,7 +87,7 @@ pub fn note_recording(report: &mut Report, path: Option<PathBuf>, written: Resul
         after.unwrap_or_default()
     );
     report.error.get_or_insert(what);
-    report.status = report.status.max(Exit::Failed.code());
+    report.status = report.status.or_failed();
     let hangs = cut.error.kind() == ErrorKind::TimedOut;
     let after_ms = cut.after.and_then(|after| u64::try_from(after.as_millis()).ok());
     let why = cut.error.to_string();

@@ -15,7 +15,6 @@ use crate::{
         channel::{Heard, Line},
         message::Message,
     },
-    exit_status::Exit,
     watch::{
         end::{End, conclude, fail},
         event_loop,
@@ -254,7 +253,7 @@ impl Record {
             Written { path, store: copy, has_names }.finish(left, heading, code, report, goes_on);
             if let Some(Err(error)) = listed {
                 report.error = Some(format!("the stacks cannot be written: {error}"));
-                report.status = report.status.max(Exit::Failed.code());
+                report.status = report.status.or_failed();
             }
             ending
         })

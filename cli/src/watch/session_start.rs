@@ -25,13 +25,12 @@ use crate::{
         channel::{Heard, Line},
         message::Message,
     },
-    exit_status::Exit,
     fork,
     watch::{hook_counts::with_causes, limits},
 };
 use heapattach_ledger::ExitReport;
 use heapattach_recording::Store;
-use heapattach_report::{Outcome, Report, TargetState};
+use heapattach_report::{Outcome, Report, Status, TargetState};
 use heapattach_symbols::demangle;
 
 /// Lets the forked child exec, under our eyes.
@@ -143,16 +142,15 @@ pub fn refuse(report: &mut Report, failure: &Failure) {
     report.outcome = Outcome::Refused;
     report.target = if failure.touched { TargetState::Restored } else { TargetState::Untouched };
     report.status = match &*failure.error {
-        AttachError::Stop(StopError::Unwanted) => Exit::Interrupted,
-        AttachError::Refused(refusal) if refusal.unsupported => Exit::Unsupported,
-        AttachError::Refused(_) => Exit::Refused,
-        _ if !failure.touched => Exit::Refused,
-        _ => Exit::Failed,
-    }
-    .code();
+        AttachError::Stop(StopError::Unwanted) => Status::Interrupted,
+        AttachError::Refused(refusal) if refusal.unsupported => Status::Unsupported,
+        AttachError::Refused(_) => Status::Refused,
+        _ if !failure.touched => Status::Refused,
+        _ => Status::Failed,
+    };
     if let Some(left) = &failure.left {
         report.target = TargetState::Altered;
         report.left.clone_from(&left.what);
-        report.status = Exit::Left.code();
+        report.status = Status::Left;
     }
 }
