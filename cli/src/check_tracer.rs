@@ -1,7 +1,7 @@
 //! A check in the tracing process: of a process that runs, or of a program from its start through
 //! whatever it execs.
 
-use std::os::unix::net::UnixStream;
+use std::{ffi::OsString, os::unix::net::UnixStream};
 
 use heapattach_injector::{
     snapshot::sanitizer,
@@ -14,13 +14,13 @@ use heapattach_injector::{
 };
 use heapattach_process::fault;
 
-use crate::check::snapshot_choice;
+use crate::payload;
 use crate::{
-    args::{CheckArgs, Moment},
-    payload,
-};
-use crate::{
-    check::{End, Inspection, note_end, options, step_aside},
+    check::{
+        End, Inspection, note_end,
+        options::{CheckOptions, When},
+        snapshot_choice, step_aside,
+    },
     client::{channel::Line, message::Message},
     family,
     fork::{self, exec_status},
@@ -32,21 +32,21 @@ use heapattach_report::{Report, Status, suppression::Suppressions};
 const EXECS: usize = 100;
 
 /// `heapattach check -p PID`.
-pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs, rules: &Suppressions) {
+pub fn attach(line: UnixStream, target: &Target, options: &CheckOptions, rules: &Suppressions) {
     fork::leave_session();
     let mut line = Line::new(line);
     let mut report = Report::new(target.process.pid(), target.process.command());
     let page_cost = fork::fork_time().and_then(snapshot_choice::page_cost);
     match session_start::begin(
         target,
-        payload::image_for(args.asks_for_growth()),
-        options(args),
+        payload::image_for(options.growth),
+        options.for_engine(),
         None,
     ) {
         Ok(mut session) => {
             session_start::announce(&mut line, &session, &report, None);
             let mut inspection =
-                Inspection::new(args, rules, target, false).with_page_cost(page_cost);
+                Inspection::new(options, rules, target, false).with_page_cost(page_cost);
             match inspection.run(&mut line, &mut session, None, &mut report) {
                 Some(End::Gone) => report.status = Status::TargetDied,
                 Some(End::Execed) => report.why = Some(EXECED.to_owned()),
@@ -62,29 +62,31 @@ pub fn attach(line: UnixStream, target: &Target, args: &CheckArgs, rules: &Suppr
 const EXECED: &str = "it became another program before it could be";
 
 /// `heapattach check -- COMMAND`: this process is the program's parent.
-pub fn run(line: UnixStream, args: &CheckArgs, rules: &Suppressions) {
+pub fn run(line: UnixStream, command: &[OsString], options: &CheckOptions, rules: &Suppressions) {
     let mut line = Line::new(line);
-    let mut report = Report::new(0, args.command.join(" ".as_ref()).to_string_lossy().into_owned());
+    let mut report = Report::new(0, command.join(" ".as_ref()).to_string_lossy().into_owned());
     report.status = Status::RunFailed;
-    match fork::fork_program(&args.command) {
+    match fork::fork_program(&command) {
         Ok(program) => {
             fork::leave_session();
             report.pid = program.pid;
             line.send(&Message::Started(program.pid));
-            if args.follow_forks {
-                let ended = family::check(&mut line, &program, args, rules, &mut report);
+            if options.follow_forks {
+                let ended = family::check(&mut line, &program, options, rules, &mut report);
                 if ended.is_err() {
-                    note_exec_error(program, args, &mut report);
+                    note_exec_error(program, command, &mut report);
                 }
                 fault::summary();
                 return line.send(&Message::Finished(Box::new(report)));
             }
             match session_start::bring_up(&program) {
-                Ok(target) => report = Course { line: &mut line, args, rules }.run(target, report),
+                Ok(target) => {
+                    report = Course { line: &mut line, options, rules }.run(target, report)
+                }
                 Err(error) => {
                     report.error = Some(with_causes(&error));
                     session_start::reap_soon(program.pid);
-                    note_exec_error(program, args, &mut report);
+                    note_exec_error(program, command, &mut report);
                 }
             }
         }
@@ -95,9 +97,9 @@ pub fn run(line: UnixStream, args: &CheckArgs, rules: &Suppressions) {
 }
 
 /// Why the program could not be executed, if it could not.
-fn note_exec_error(program: fork::Waiting, args: &CheckArgs, report: &mut Report) {
+fn note_exec_error(program: fork::Waiting, command: &[OsString], report: &mut Report) {
     if let Some(errno) = program.exec_error() {
-        let name = args.command[0].to_string_lossy().into_owned();
+        let name = command[0].to_string_lossy().into_owned();
         report.error = Some(format!("`{name}` cannot be executed: {}", errno.desc()));
         report.status = exec_status(errno);
     }
@@ -106,7 +108,7 @@ fn note_exec_error(program: fork::Waiting, args: &CheckArgs, report: &mut Report
 /// A program on its way through what it execs.
 struct Course<'a> {
     line: &'a mut Line,
-    args: &'a CheckArgs,
+    options: &'a CheckOptions,
     rules: &'a Suppressions,
 }
 
@@ -161,9 +163,9 @@ impl Course<'_> {
             step_aside(name, report);
             return Next::Runs;
         }
-        let watched = match self.args.at {
-            Moment::Signal(signal) => Some(signal),
-            Moment::Exit | Moment::ExitStart | Moment::Exec => None,
+        let watched = match self.options.when {
+            When::Signal(signal) => Some(signal),
+            When::Exit | When::ExitStart | When::Exec => None,
         };
         let keeper = match Keeper::begin(target, watched) {
             Ok(keeper) => keeper,
@@ -184,14 +186,14 @@ impl Course<'_> {
         is_first: bool,
         report: &mut Report,
     ) -> Next {
-        let marked = match self.args.at {
-            Moment::ExitStart => keeper.mark("exit"),
-            Moment::Exec => keeper.mark("execve"),
+        let marked = match self.options.when {
+            When::ExitStart => keeper.mark("exit"),
+            When::Exec => keeper.mark("execve"),
             _ => Ok(()),
         };
-        let mut inspection = Inspection::new(self.args, self.rules, target, true);
-        let image = payload::image_for(self.args.asks_for_growth());
-        match session_start::begin(target, image, options(self.args), Some(held)) {
+        let mut inspection = Inspection::new(self.options, self.rules, target, true);
+        let image = payload::image_for(self.options.growth);
+        match session_start::begin(target, image, self.options.for_engine(), Some(held)) {
             Ok(mut session) => {
                 session_start::announce(self.line, &session, report, None);
                 report.status = Status::Done;

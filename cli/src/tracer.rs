@@ -1,10 +1,9 @@
 //! The tracing process: it alone stops the target and writes into it. It belongs to no terminal,
 //! ignores every signal, and when the command that started it goes away, it finishes the undo.
 
-use std::{os::unix::net::UnixStream, time::Instant};
+use std::{ffi::OsString, os::unix::net::UnixStream, time::Instant};
 
 use heapattach_injector::{
-    options::Options,
     session::{
         attach::{self},
         failure::Failure,
@@ -13,11 +12,6 @@ use heapattach_injector::{
 };
 use heapattach_process::{fault, offspring::Offspring, proc::Process};
 
-use crate::{
-    args::{AttachArgs, RunArgs},
-    own_cost::own_cost,
-    payload,
-};
 use crate::{
     client::{channel::Line, message::Message},
     family,
@@ -28,25 +22,38 @@ use crate::{
         hook_counts::with_causes,
         limits,
         observation::Record,
+        options::WatchOptions,
         session_start::{
-            announce, bring_up, end_program, options, reap_soon, refuse, store_for, wait_for_end,
+            announce, bring_up, end_program, reap_soon, refuse, store_for, wait_for_end,
         },
     },
 };
+use crate::{own_cost::own_cost, payload};
 use heapattach_recording::Store;
 use heapattach_report::{Outcome, Report, Status};
+
+/// What `run` is told.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Whether the programs that it execs are looked at, too.
+    pub follow_execs: bool,
+    /// Of each session.
+    pub watch: WatchOptions,
+}
 
 /// So many programs that a process becomes one after the other are attached to.
 const EXECS: usize = 100;
 
 /// `heapattach -p PID`, in the tracing process.
-pub fn attach(line: UnixStream, target: Target, args: &AttachArgs, files: Files) {
+pub fn attach(line: UnixStream, target: Target, options: &WatchOptions, files: Files) {
     fork::leave_session();
     let mut line = Line::new(line);
-    let mut report = if args.session.follow_forks {
-        family::attach(&mut line, target, &args.session, files)
+    let mut report = if options.follow_forks {
+        family::attach(&mut line, target, options, files)
     } else {
-        attach_alone(&mut line, target, args, files)
+        attach_alone(&mut line, target, options, files)
     };
     fault::summary();
     report.expense = own_cost();
@@ -55,16 +62,16 @@ pub fn attach(line: UnixStream, target: Target, args: &AttachArgs, files: Files)
 
 /// One process, which is not traced meanwhile. If it becomes another program, that is attached to
 /// as soon as it is noticed.
-fn attach_alone(line: &mut Line, target: Target, args: &AttachArgs, files: Files) -> Report {
+fn attach_alone(line: &mut Line, target: Target, options: &WatchOptions, files: Files) -> Report {
     let pid = target.process.pid();
-    let deadline = args.session.duration.map(|duration| Instant::now() + duration);
+    let deadline = options.duration.map(|duration| Instant::now() + duration);
     let Files { store, stacks } = files;
-    let (mut target, mut store, mut args) = (target, store, args.clone());
+    let (mut target, mut store, mut options) = (target, store, options.clone());
     let mut earlier: Vec<Report> = Vec::new();
     loop {
         let (mut report, ending) = {
             let stacks = stacks.as_ref().map(|stacks| stacks.of_program(earlier.len()));
-            attach_once(line, &target, &args, Files { store: store.take(), stacks })
+            attach_once(line, &target, &options, Files { store: store.take(), stacks })
         };
         let again = (ending == Some(End::Execed) && earlier.len() < EXECS)
             .then(|| Process::open(pid).and_then(Target::open).ok());
@@ -74,8 +81,8 @@ fn attach_alone(line: &mut Line, target: Target, args: &AttachArgs, files: Files
         };
         earlier.push(report);
         target = next;
-        args.session.duration = deadline.map(|end| end.saturating_duration_since(Instant::now()));
-        store = if args.session.records_by_default() { store_for(&target) } else { None };
+        options.duration = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        store = if options.record.is_by_default { store_for(&target) } else { None };
         store = store.or_else(|| Store::anonymous().ok());
     }
 }
@@ -83,25 +90,23 @@ fn attach_alone(line: &mut Line, target: Target, args: &AttachArgs, files: Files
 fn attach_once(
     line: &mut Line,
     target: &Target,
-    args: &AttachArgs,
+    options: &WatchOptions,
     files: Files,
 ) -> (Report, Option<End>) {
     let Files { store, stacks } = files;
     let mut report = Report::new(target.process.pid(), target.process.command());
     let path = store.as_ref().and_then(|store| store.path.clone());
     let record = Record::new(target, store, stacks);
-    let options =
-        Options { loader: args.loader.into(), force: args.force, ..options(&args.session) };
     let attached = limits::check_headroom(&target.process)
         .map_err(|refusal| Failure::clean(refusal, false))
         .and_then(|()| {
-            attach::attach(target, payload::image_for(args.session.flow), options, None)
+            attach::attach(target, payload::image_for(options.flow), options.for_engine(), None)
         });
     match attached {
         Ok(mut session) => {
             announce(line, &session, &report, path);
             let before = Offspring::of(&target.process);
-            let ending = record.observe(line, &mut session, &args.session, &mut report);
+            let ending = record.observe(line, &mut session, options, &mut report);
             let came = Offspring::of(&target.process).zip(before);
             let came = came.and_then(|(now, before)| now.since(before));
             report.not_looked_at = came.map(|came| family::not_followed(&came));
@@ -117,11 +122,12 @@ fn attach_once(
 }
 
 /// `heapattach run`, in the tracing process: it is the program's parent.
-pub fn run(line: UnixStream, args: &RunArgs, files: Files) {
+pub fn run(line: UnixStream, options: &RunOptions, files: Files) {
     let mut line = Line::new(line);
-    let mut report = Report::new(0, args.command.join(" ".as_ref()).to_string_lossy().into_owned());
+    let mut report =
+        Report::new(0, options.command.join(" ".as_ref()).to_string_lossy().into_owned());
     report.status = Status::RunFailed;
-    let program = match fork::fork_program(&args.command) {
+    let program = match fork::fork_program(&options.command) {
         Ok(program) => program,
         Err(error) => {
             report.error = Some(format!("the program could not be forked: {error}"));
@@ -132,15 +138,15 @@ pub fn run(line: UnixStream, args: &RunArgs, files: Files) {
     fork::leave_session();
     report.pid = program.pid;
     line.send(&Message::Started(program.pid));
-    let ended = if args.no_follow_exec {
-        run_alone(&mut line, &program, args, &mut report, files)
+    let ended = if !options.follow_execs {
+        run_alone(&mut line, &program, &options.watch, &mut report, files)
     } else {
-        family::watch(&mut line, &program, args, &mut report, files)
+        family::watch(&mut line, &program, &options.watch, &mut report, files)
     };
     if ended.is_err()
         && let Some(errno) = program.exec_error()
     {
-        let name = args.command[0].to_string_lossy().into_owned();
+        let name = options.command[0].to_string_lossy().into_owned();
         report.error = Some(format!("`{name}` cannot be executed: {}", errno.desc()));
         report.status = exec_status(errno);
     }
@@ -153,13 +159,13 @@ pub fn run(line: UnixStream, args: &RunArgs, files: Files) {
 fn run_alone(
     line: &mut Line,
     program: &fork::Waiting,
-    args: &RunArgs,
+    options: &WatchOptions,
     report: &mut Report,
     files: Files,
 ) -> Result<(), start::StartError> {
     match bring_up(program) {
         Ok(target) => {
-            run_target(line, &target, args, report, files);
+            run_target(line, &target, options, report, files);
             Ok(())
         }
         Err(error) => {
@@ -170,7 +176,13 @@ fn run_alone(
     }
 }
 
-fn run_target(line: &mut Line, target: &Target, args: &RunArgs, report: &mut Report, files: Files) {
+fn run_target(
+    line: &mut Line,
+    target: &Target,
+    options: &WatchOptions,
+    report: &mut Report,
+    files: Files,
+) {
     let held = match start::hold_at_start(target) {
         Ok(held) => held,
         Err(start::StartError::Ended) => {
@@ -188,14 +200,14 @@ fn run_target(line: &mut Line, target: &Target, args: &RunArgs, report: &mut Rep
         }
     };
     let Files { store, stacks } = files;
-    let store = if args.session.records_by_default() { store_for(target).or(store) } else { store };
+    let store = if options.record.is_by_default { store_for(target).or(store) } else { store };
     let path = store.as_ref().and_then(|store| store.path.clone());
     let record = Record::new(target, store, stacks).seen_from_start();
-    let image = payload::image_for(args.session.flow);
-    match attach::attach(target, image, options(&args.session), Some(held)) {
+    let image = payload::image_for(options.flow);
+    match attach::attach(target, image, options.for_engine(), Some(held)) {
         Ok(mut session) => {
             announce(line, &session, report, path);
-            let ending = record.observe(line, &mut session, &args.session, report);
+            let ending = record.observe(line, &mut session, options, report);
             if ending != End::Ended {
                 line.send(&Message::Detached);
             }

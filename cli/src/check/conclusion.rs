@@ -29,10 +29,10 @@ impl Inspection<'_> {
         lost: Lost,
         report: &mut Report,
     ) {
-        let hidden = Hidden::new(&self.args.hooks.hide_frames);
+        let hidden = Hidden::new(&self.options.hooks.hide_frames);
         let heap = &seen.live_heap;
         let symbols = &mut *lock(&self.symbols);
-        let mut check = named::report(&seen.checked, heap, symbols, &hidden, &self.args.told());
+        let mut check = named::report(&seen.checked, heap, symbols, &hidden, &self.options.told);
         seen.suppressed.tell(seen.checked.quiet, &mut check);
         check.notes.append(&mut self.notes);
         check.at = at;
@@ -49,7 +49,7 @@ impl Inspection<'_> {
             let many = check.look.unreadable_pages;
             check.blind.push(format!("{many} pages could not be read"));
         }
-        if let Some(wanted) = &self.args.retained_by {
+        if let Some(wanted) = &self.options.retained_by {
             let names = (&mut *symbols, &hidden);
             check.retained =
                 retained_sites::of(&seen.checked.retained, wanted, heap, &seen.holders, names);

@@ -46,7 +46,7 @@ impl<'a> Gauge<'a> {
         let process = &session.target().process;
         let mut heading = heading::heading(
             String::new(),
-            &inspection.args.hooks.hide_frames,
+            &inspection.options.hooks.hide_frames,
             (report.pid, session.stream.interval),
             process,
         );

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use heapattach_injector::snapshot::{self, Area, Image, Scene};
 
-use crate::args::CheckArgs;
 use heapattach_reach::{Block, Layout, Memory, Piece, Pointer, RootKind, RootSet};
 
 use super::live_heap::LiveHeap;
@@ -23,14 +22,6 @@ impl Memory for Picture<'_, '_> {
     }
 }
 
-/// Where pointers count.
-pub fn wanted(args: &CheckArgs) -> RootSet {
-    match args.roots.as_slice() {
-        [] => RootKind::ALL.into_iter().collect(),
-        kinds => kinds.iter().copied().collect(),
-    }
-}
-
 /// The blocks that the dynamic loader asked for.
 fn loaders(scene: &Scene, heap: &LiveHeap, blocks: &[Block]) -> Vec<Pointer> {
     let is_loaders = |block: &&Block| {
@@ -42,18 +33,17 @@ fn loaders(scene: &Scene, heap: &LiveHeap, blocks: &[Block]) -> Vec<Pointer> {
     blocks.iter().filter(is_loaders).map(pointer).collect()
 }
 
-/// What is looked through, and what pointers there are. If every block since the start is known
-/// (`is_complete`), what is in none of them is the allocator's, and so it is in `books`, sorted, which
-/// allocators mapped for themselves.
+/// What is looked through, and what pointers there are, of the kinds that are `wanted`. If every block
+/// since the start is known (`is_complete`), what is in none of them is the allocator's, and so it is in
+/// `books`, sorted, which allocators mapped for themselves.
 pub fn layout(
     scene: &Scene,
-    args: &CheckArgs,
+    wanted: RootSet,
     is_complete: bool,
     books: &[Range<u64>],
     heap: &LiveHeap,
     blocks: &[Block],
 ) -> Layout {
-    let wanted = wanted(args);
     let loaders = match wanted.has(RootKind::Loader) {
         true => loaders(scene, heap, blocks),
         false => Vec::new(),

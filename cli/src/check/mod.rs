@@ -19,6 +19,7 @@ mod layout;
 mod live_heap;
 mod moment;
 mod named;
+pub mod options;
 mod program_mail;
 mod reading;
 mod retained_sites;
@@ -35,10 +36,7 @@ use std::{
     thread,
 };
 
-use heapattach_entry::user_hooks::UserHooks;
 use heapattach_injector::{
-    options::{Loader, Options, Service, WAITS},
-    python::Wish,
     session::Session,
     snapshot::{constant, sanitizer},
     trace::{
@@ -48,7 +46,6 @@ use heapattach_injector::{
 };
 use heapattach_process::proc::maps;
 
-use crate::args::CheckArgs;
 use crate::{
     client::channel::Line,
     watch::{
@@ -60,51 +57,25 @@ use crate::{
 };
 use heapattach_profile::clock::Clock;
 use heapattach_report::{Report, TargetState, suppression::Suppressions};
-use heapattach_symbols::{Symbols, demangle};
+use heapattach_symbols::Symbols;
 use heapattach_text::printable::printable;
 
 pub use end::{End, note_end, step_aside};
 use growth_watch::Gauge;
 use moment::lock;
+use options::CheckOptions;
 use program_mail::Mail;
 use reading::Reading;
 use rounds::Rounds;
 use watch::Beside;
 
-/// Room for records: as every block is recorded, there are many.
-const RING_BITS: u32 = 15;
-
 /// The function by which a program tells which of its leaks are known.
 const RULES_OF_TARGET: &str = "__lsan_default_suppressions";
-
-/// What the engine is told.
-pub fn options(args: &CheckArgs) -> Options {
-    Options {
-        mode: args.hooks.hooks.into(),
-        max_memory: 0,
-        interval: 1,
-        ring_bits: RING_BITS,
-        ring_patience: WAITS,
-        map_patience: WAITS,
-        pages: true,
-        tables: true,
-        copies: false,
-        most_frames: args.hooks.max_depth,
-        verify: 0,
-        asked: UserHooks::new(args.hooks.hook.clone(), demangle::demangle),
-        python: Wish::Auto,
-        loader: Loader::Map,
-        max_stop: args.max_stop,
-        force: false,
-        service: Service::Checks,
-        cache: !args.hooks.no_cache,
-    }
-}
 
 /// A check under way.
 #[derive(Debug)]
 pub struct Inspection<'a> {
-    args: &'a CheckArgs,
+    options: &'a CheckOptions,
     /// Whether the program is seen from its first block on.
     is_from_start: bool,
     rules: Suppressions,
@@ -129,7 +100,7 @@ impl<'a> Inspection<'a> {
 
     /// Notes what the target has of names, and of rules of its own.
     pub fn new(
-        args: &'a CheckArgs,
+        options: &'a CheckOptions,
         rules: &Suppressions,
         target: &Target,
         is_from_start: bool,
@@ -137,33 +108,37 @@ impl<'a> Inspection<'a> {
         let rules = rules.clone();
         let (mut symbols, notes) = (Symbols::new(), Vec::new());
         symbols.ask_servers();
-        if args.retained_by.is_some() {
+        if options.retained_by.is_some() {
             symbols.with_variables();
         }
         let symbols = Arc::new(Mutex::new(symbols));
         let (changes, page_cost, will) = Default::default();
         let mut inspection =
-            Self { args, is_from_start, rules, notes, symbols, changes, page_cost, will };
+            Self { options, is_from_start, rules, notes, symbols, changes, page_cost, will };
         inspection.note(target);
-        if !args.quiet.no_embedded_suppressions {
+        if options.embedded_rules {
             inspection.ask_target(target);
         }
         for runtime in runtimes::of(target) {
-            inspection.rules.add_runtime(runtime, !args.quiet.no_builtin_suppressions);
+            inspection.rules.add_runtime(runtime, options.built_in_rules);
         }
         inspection
     }
 
     /// Of a forked child: all that is to be noted was noted of its parent.
-    pub fn inherited(args: &'a CheckArgs, rules: &Suppressions, mut symbols: Symbols) -> Self {
+    pub fn inherited(
+        options: &'a CheckOptions,
+        rules: &Suppressions,
+        mut symbols: Symbols,
+    ) -> Self {
         symbols.ask_servers();
-        if args.retained_by.is_some() {
+        if options.retained_by.is_some() {
             symbols.with_variables();
         }
         let (notes, changes, page_cost, will) = Default::default();
         let (rules, symbols) = (rules.clone(), Arc::new(Mutex::new(symbols)));
         let is_from_start = false;
-        Self { args, is_from_start, rules, notes, symbols, changes, page_cost, will }
+        Self { options, is_from_start, rules, notes, symbols, changes, page_cost, will }
     }
 
     /// Leaves what there is of it to children of the target, by this will.
@@ -214,7 +189,7 @@ impl<'a> Inspection<'a> {
         lock(&self.symbols).follow(records.generations());
         let desk = Desk::default();
         let clock = Clock::start();
-        let begun = match self.args.asks_for_growth() {
+        let begun = match self.options.growth {
             true => Gauge::begin(self, session, report, &desk, clock).map(Some),
             false => Ok(None),
         };
@@ -229,7 +204,7 @@ impl<'a> Inspection<'a> {
         thread::scope(|scope| {
             // It ends whatever becomes of us: the scope waits for it.
             let reading = Reading::begin(scope, recorder, memory, &desk, &is_over)?;
-            let mut rounds = Rounds::new(scope, clock, self.args.every, self.args.warmup);
+            let mut rounds = Rounds::new(scope, clock, self.options.every, self.options.warmup);
             let mut beside = Beside {
                 desk: &desk,
                 reading: &reading,
@@ -294,7 +269,7 @@ impl<'a> Inspection<'a> {
                     report.status = report.status.or_failed();
                 }
                 Some(Ok((recorder, seen))) => {
-                    if self.args.outlet.json.is_some() {
+                    if self.options.functions {
                         self.tell_functions(session, &recorder, &counts, counted, report);
                     }
                     self.conclude(end.moment(), seen, tally, counts.lost, report);

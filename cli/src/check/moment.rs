@@ -14,7 +14,6 @@ use heapattach_injector::{
     trace::{exit_watch::Attendant, stopped::Stopped},
 };
 
-use crate::args::{CheckArgs, SnapshotArg};
 use crate::check::snapshot_choice::{self, Choice, Load};
 use crate::watch::{
     hook_counts::{counted_twice, module_name, with_causes},
@@ -30,8 +29,9 @@ use super::{
     end::End,
     flight::Flight,
     holders::Holders,
-    layout::{Picture, layout, wanted},
+    layout::{Picture, layout},
     live_heap::LiveHeap,
+    options::{CheckOptions, Snapshot},
     reading::Reading,
     suppressed::Suppressed,
 };
@@ -95,7 +95,7 @@ pub(super) struct Looked {
 
 /// What else it takes to look.
 pub(super) struct Tools<'a> {
-    pub(super) args: &'a CheckArgs,
+    pub(super) options: &'a CheckOptions,
     pub(super) rules: Suppressions,
     /// By stack: the rule that fits.
     pub(super) known: HashMap<u32, Option<usize>>,
@@ -130,10 +130,10 @@ impl Inspection<'_> {
         } else {
             self.sight(session, heard, reading, true)?
         };
-        let looked = sight.look(self.args);
+        let looked = sight.look(self.options);
         held.let_go();
         let mut seen = looked.conclude(Tools {
-            args: self.args,
+            options: self.options,
             rules: self.rules.clone(),
             known,
             symbols: Arc::clone(&self.symbols),
@@ -185,7 +185,7 @@ impl Inspection<'_> {
             let recorder = reading.pause().ok_or(NO_READER)?;
             // Where processors are few all of this takes so long that the hooks might give us up.
             session.beat();
-            let until = Some(began + self.args.max_pause);
+            let until = Some(began + self.options.max_pause);
             let (way, heard) = (choice.clone(), heard.clone());
             let exits = Exits::default();
             let moment = Moment { stop, began, since, choice: way, until, is_last, heard, exits };
@@ -195,25 +195,25 @@ impl Inspection<'_> {
             };
             // The target goes on, and is recorded as before.
             reading.resume(recorder);
-            let can_clone = choice.method == Method::Copy && !self.args.follow_forks;
-            if !no.is_late || !can_clone || self.args.snapshot != SnapshotArg::Auto {
+            let can_clone = choice.method == Method::Copy && !self.options.follow_forks;
+            if !no.is_late || !can_clone || self.options.snapshot != Snapshot::Auto {
                 return Err(no.why);
             }
-            choice = self.choose_way(session, SnapshotArg::Fork)?;
+            choice = self.choose_way(session, Snapshot::Fork)?;
             choice.why = Some(format!("a copy was given up: {}", no.why));
         }
     }
 
     /// How the next moment is to be kept.
     fn choose(&self, session: &Session<'_>) -> Result<Choice, String> {
-        self.choose_way(session, self.args.snapshot)
+        self.choose_way(session, self.options.snapshot)
     }
 
-    fn choose_way(&self, session: &Session<'_>, way: SnapshotArg) -> Result<Choice, String> {
+    fn choose_way(&self, session: &Session<'_>, way: Snapshot) -> Result<Choice, String> {
         let load = Load::of(&session.target().process).with_page_cost(self.page_cost);
         // A clone is made by whoever traces the target: of a family, that is another thread.
-        let can_clone = !self.args.follow_forks;
-        snapshot_choice::choose(way, &load, self.args.max_pause, can_clone)
+        let can_clone = !self.options.follow_forks;
+        snapshot_choice::choose(way, &load, self.options.max_pause, can_clone)
     }
 
     /// Takes the moment in which the target stands; unless only it can keep the moment itself, it
@@ -270,7 +270,7 @@ impl Inspection<'_> {
             expected_us: micros(choice.expected),
             why: choice.why,
             paused_us: micros(paused),
-            limit_us: until.map_or(0.0, |_| micros(self.args.max_pause)),
+            limit_us: until.map_or(0.0, |_| micros(self.options.max_pause)),
             bytes: scene.bytes(),
             ..LookReport::default()
         };
@@ -339,23 +339,23 @@ pub(super) const NO_READER: &str = "the thread that reads the records failed";
 
 impl Sight<'_> {
     /// Looks through it.
-    pub(super) fn look(self, args: &CheckArgs) -> Looked {
+    pub(super) fn look(self, options: &CheckOptions) -> Looked {
         let Self { pid, mut image, scene, live_heap, books, heard, flight, is_complete, .. } = self;
         let (mut report, began, mut doubts) = (self.look, self.began, self.doubts);
-        let sites = args.retained_by.as_ref().map_or(0, |_| RETAINED);
+        let sites = options.retained_by.as_ref().map_or(0, |_| RETAINED);
         let blocks: Vec<Block> = live_heap.blocks.iter().map(|(block, _)| *block).collect();
-        let mut layout = layout(&scene, args, is_complete, &books, &live_heap, &blocks);
-        if wanted(args).has(RootKind::Announced) {
+        let mut layout = layout(&scene, options.roots, is_complete, &books, &live_heap, &blocks);
+        if options.roots.has(RootKind::Announced) {
             layout.pointers.extend(declared::pointers(&heard, &live_heap.blocks));
         }
         let blocks = Blocks::new(blocks);
-        if is_complete && wanted(args).has(RootKind::Registers) {
+        if is_complete && options.roots.has(RootKind::Registers) {
             flight.hold(blocks.all(), &mut layout.pieces);
         }
         let look = heapattach_reach::look(&blocks, &layout, &mut Picture(&mut image), sites);
         let holders = Holders::of(look.retained(), pid, &scene, &mut image);
         if image.is_late() {
-            let limit = heapattach_text::quantity::time(args.max_pause);
+            let limit = heapattach_text::quantity::time(options.max_pause);
             doubts.push(format!(
                 "looking through it took longer than --max-pause, {limit}: given up"
             ));
@@ -382,8 +382,8 @@ impl Looked {
             began,
             doubts,
         } = self;
-        let Tools { args, rules, known, symbols } = tools;
-        let mut suppressed = Suppressed::new(rules, known, args.warmup, &live_heap.blocks);
+        let Tools { options, rules, known, symbols } = tools;
+        let mut suppressed = Suppressed::new(rules, known, options.warmup, &live_heap.blocks);
         lock(&symbols).note_generated();
         let mut is_quiet = |block: &Block| suppressed.keeps(block, &live_heap, &mut lock(&symbols));
         let checked = look.conclude(&blocks, &mut is_quiet);

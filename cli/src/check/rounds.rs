@@ -139,7 +139,7 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
         let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
         reading.resume(recorder);
         let tools = Tools {
-            args: inspection.args,
+            options: inspection.options,
             rules: inspection.rules.clone(),
             known: std::mem::take(&mut self.known),
             symbols: Arc::clone(&inspection.symbols),
@@ -147,7 +147,7 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
         let looked = Arc::new(AtomicBool::new(false));
         let is_looked = Arc::clone(&looked);
         let look = move || {
-            let seen = sight.look(tools.args);
+            let seen = sight.look(tools.options);
             is_looked.store(true, Relaxed);
             seen.conclude(tools)
         };

@@ -6,7 +6,7 @@ use std::{fs, time::Duration};
 use heapattach_injector::snapshot::Method;
 use heapattach_process::proc::Process;
 
-use crate::args::SnapshotArg;
+use crate::check::options::Snapshot;
 use crate::watch::limits::cgroup_memory;
 use heapattach_text::quantity::{bytes, time};
 
@@ -141,17 +141,17 @@ impl Load {
 /// # Errors
 /// With value, need and cure, when it would take longer or more memory than it may.
 pub fn choose(
-    wanted: SnapshotArg,
+    wanted: Snapshot,
     load: &Load,
     limit: Duration,
     can_clone: bool,
 ) -> Result<Choice, String> {
     let (method, why) = match wanted {
-        SnapshotArg::Stop => (Method::Stop, None),
-        SnapshotArg::Copy => (Method::Copy, None),
-        SnapshotArg::Fork => (Method::Fork, None),
-        SnapshotArg::Auto if !can_clone => (Method::Copy, None),
-        SnapshotArg::Auto => best(load, limit),
+        Snapshot::Stop => (Method::Stop, None),
+        Snapshot::Copy => (Method::Copy, None),
+        Snapshot::Fork => (Method::Fork, None),
+        Snapshot::Auto if !can_clone => (Method::Copy, None),
+        Snapshot::Auto => best(load, limit),
     };
     if let Some(objection) = load.objection(method) {
         return Err(format!("{objection}: free some, or have it checked with --snapshot stop"));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     fn method(load: &Load) -> Result<Method, String> {
-        choose(SnapshotArg::Auto, load, LIMIT, true).map(|choice| choice.method)
+        choose(Snapshot::Auto, load, LIMIT, true).map(|choice| choice.method)
     }
 
     #[test]
@@ -240,11 +240,11 @@ mod tests {
         let slow = Duration::from_secs(10);
         for (own_room, expected) in [(u64::MAX, Method::Copy), (1 << 20, Method::Stop)] {
             let tight = Load { room: 1 << 20, own_room, ..load(800 << 20) };
-            let choice = choose(SnapshotArg::Auto, &tight, slow, true).unwrap();
+            let choice = choose(Snapshot::Auto, &tight, slow, true).unwrap();
             assert_eq!(choice.method, expected);
             assert!(choice.why.unwrap().contains("room for 1.0 MiB"));
         }
-        let refusal = choose(SnapshotArg::Fork, &tight, slow, true).unwrap_err();
+        let refusal = choose(Snapshot::Fork, &tight, slow, true).unwrap_err();
         for part in ["a clone may take 100.2 MiB", "room for 1.0 MiB", "--snapshot stop"] {
             assert!(refusal.contains(part), "{part}: {refusal}");
         }
@@ -255,7 +255,7 @@ mod tests {
         let usual = load(800 << 20).estimate(Method::Fork);
         let slow = load(800 << 20).with_page_cost(Some(2000));
         assert!(slow.estimate(Method::Fork) > 10 * usual, "{:?}", slow.estimate(Method::Fork));
-        assert!(choose(SnapshotArg::Fork, &slow, LIMIT, true).is_err());
+        assert!(choose(Snapshot::Fork, &slow, LIMIT, true).is_err());
         assert_eq!(load(800 << 20).with_page_cost(Some(1)).estimate(Method::Fork), usual);
         // A reserve of address space has tables, and a program with many libraries mappings.
         let wide = Load { mappings: 20_000, tables: 64 << 20, ..load(1 << 20) };
@@ -264,11 +264,11 @@ mod tests {
 
     #[test]
     fn a_refusal_names_value_need_and_cure() {
-        let refusal = choose(SnapshotArg::Copy, &load(1 << 30), LIMIT, true).unwrap_err();
+        let refusal = choose(Snapshot::Copy, &load(1 << 30), LIMIT, true).unwrap_err();
         for part in ["about 1.3 s", "1.0 GiB in use", "250.00 ms", "--max-pause", "fork"] {
             assert!(refusal.contains(part), "{part}: {refusal}");
         }
-        let refusal = choose(SnapshotArg::Auto, &load(1 << 30), LIMIT, false).unwrap_err();
+        let refusal = choose(Snapshot::Auto, &load(1 << 30), LIMIT, false).unwrap_err();
         assert!(refusal.contains("--max-pause") && !refusal.contains("fork"), "{refusal}");
     }
 

@@ -27,8 +27,8 @@ impl Inspection<'_> {
         lost: Lost,
         report: &mut Report,
     ) {
-        let is_json = self.args.outlet.json.is_some();
-        if gauge.is_none() && !is_json {
+        let is_told = self.options.functions;
+        if gauge.is_none() && !is_told {
             return;
         }
         let measured = gauge.map(|gauge| gauge.conclude(&mut recorder, counted)).transpose();
@@ -42,7 +42,7 @@ impl Inspection<'_> {
         };
         heading.about.every = session.stream.interval;
         heading.about.loss = recorder.loss(lost);
-        heading.hide_frames.clone_from(&self.args.hooks.hide_frames);
+        heading.hide_frames.clone_from(&self.options.hooks.hide_frames);
         let Left { ended, until, session_writer, threads, moments } = recorder.leave();
         let symbols = &mut *lock(&self.symbols);
         let code = Code::of(ended.addresses().iter().copied(), symbols);
@@ -56,7 +56,7 @@ impl Inspection<'_> {
             check.growth = found.or(check.growth.take());
             check.why_no_growth = why.or(why_none).or(check.why_no_growth.take());
         }
-        if is_json {
+        if is_told {
             report.missing_symbols = symbols.missing();
             report.heap = HeapReport::of(&ledger);
         }

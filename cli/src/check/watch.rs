@@ -8,15 +8,14 @@ use heapattach_injector::{
     trace::exit_watch::{Attendant, Event},
 };
 
-use crate::args::Moment;
 use crate::{
     client::channel::{Heard, Line},
     watch::notes::Desk,
 };
 
 use super::{
-    Inspection, end::End, growth_watch::Gauge, moment::lock, program_mail::Mail, reading::Reading,
-    rounds::Rounds,
+    Inspection, end::End, growth_watch::Gauge, moment::lock, options::When, program_mail::Mail,
+    reading::Reading, rounds::Rounds,
 };
 
 /// The link map is looked at so often.
@@ -48,7 +47,7 @@ impl<'a> Inspection<'a> {
         let Beside { desk, reading, rounds, gauge, mail } = beside;
         let target = session.target();
         let began = Instant::now();
-        let deadline = self.args.duration.map(|duration| began + duration);
+        let deadline = self.options.duration.map(|duration| began + duration);
         let (mut next_look, mut next_beat, mut next_threads) = (began, began, began);
         loop {
             if let Some(keeper) = &mut keeper {
@@ -56,7 +55,7 @@ impl<'a> Inspection<'a> {
                     Some(Event::Ends) => return End::Ends,
                     Some(Event::Execs) => return End::Execed,
                     Some(Event::Signalled) => return End::Signalled,
-                    Some(Event::Reached) if self.args.at == Moment::Exec => return End::Becomes,
+                    Some(Event::Reached) if self.options.when == When::Exec => return End::Becomes,
                     Some(Event::Reached) => return End::Begins,
                     Some(Event::Gone) => return End::Gone,
                     None => {}

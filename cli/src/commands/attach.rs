@@ -52,7 +52,7 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             if let Some(claim) = claim {
                 target.permit.ask_first(claim.question(line.try_clone().ok()));
             }
-            tracer::attach(line, target, args, files);
+            tracer::attach(line, target, &args.watch_options(), files);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {

@@ -63,7 +63,8 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
         return gate.refuse(pid, &why, Exit::Unsupported);
     }
     let load = Load::of(&target.process);
-    if let Err(refusal) = snapshot_choice::choose(args.snapshot, &load, args.max_pause, true) {
+    if let Err(refusal) = snapshot_choice::choose(args.snapshot.into(), &load, args.max_pause, true)
+    {
         return gate.refuse(pid, &format!("{refusal} (target: untouched)"), Exit::Refused);
     }
     let claim = Claim::new().ok();
@@ -72,7 +73,7 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
             if let Some(claim) = claim {
                 target.permit.ask_first(claim.question(line.try_clone().ok()));
             }
-            check_tracer::attach(line, &target, args, &gate.rules);
+            check_tracer::attach(line, &target, &args.options(), &gate.rules);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
@@ -102,7 +103,7 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
 fn run(args: &CheckArgs, gate: &Gate<'_>) -> Exit {
     match fork::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            check_tracer::run(line, args, &gate.rules);
+            check_tracer::run(line, &args.command, &args.options(), &gate.rules);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {

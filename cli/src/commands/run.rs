@@ -38,7 +38,7 @@ pub fn run(args: &RunArgs) -> Exit {
     };
     match fork::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            tracer::run(line, args, files);
+            tracer::run(line, &args.options(), files);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {

@@ -19,9 +19,9 @@ use heapattach_injector::{
 
 use super::Trade;
 use crate::family::member::{Business, Cause, Standing};
-use crate::{args::CheckArgs, payload};
+use crate::payload;
 use crate::{
-    check::{self, End, Inspection, options},
+    check::{self, End, Inspection, options::CheckOptions},
     client::channel::Line,
     fork::Waiting,
     watch::{
@@ -42,12 +42,12 @@ const DYING: Duration = Duration::from_millis(100);
 pub fn run(
     line: &mut Line,
     program: &Waiting,
-    args: &CheckArgs,
+    options: &CheckOptions,
     rules: &Suppressions,
     report: &mut Report,
 ) -> Result<(), StartError> {
-    let (args, rules) = (Arc::new(args.clone()), Arc::new(rules.clone()));
-    let check = Check { args, rules, estates: Estates::default(), estate: None };
+    let (options, rules) = (Arc::new(options.clone()), Arc::new(rules.clone()));
+    let check = Check { options, rules, estates: Estates::default(), estate: None };
     let checking = Checking { check };
     let exit = super::run(line, program, checking, report)?;
     // The first program is ended if it cannot be checked.
@@ -70,11 +70,11 @@ impl Trade for Checking {
     type Business = Check;
 
     fn scope(&self) -> Scope {
-        Scope::Forks { most: self.check.args.max_processes, to_end: true }
+        Scope::Forks { most: self.check.options.max_processes, to_end: true }
     }
 
     fn duration(&self) -> Option<Duration> {
-        self.check.args.duration
+        self.check.options.duration
     }
 
     fn estates(&self) -> &Estates {
@@ -90,7 +90,7 @@ impl Trade for Checking {
     ) -> Check {
         let mut check = Check { estate, ..self.check.clone() };
         if left.is_some() {
-            Arc::make_mut(&mut check.args).duration = left;
+            Arc::make_mut(&mut check.options).duration = left;
         }
         check
     }
@@ -101,7 +101,7 @@ impl Trade for Checking {
 /// The check of one process.
 #[derive(Clone, Debug)]
 struct Check {
-    args: Arc<CheckArgs>,
+    options: Arc<CheckOptions>,
     rules: Arc<Suppressions>,
     /// Where what a session has is left to children.
     estates: Estates,
@@ -135,9 +135,9 @@ impl Business for Check {
             }
         }
         let is_from_start = matches!(cause, Cause::Execed { .. });
-        let inspection = Inspection::new(&self.args, &self.rules, target, is_from_start);
-        let image = payload::image_for(self.args.asks_for_growth());
-        match session_start::begin(target, image, options(&self.args), held) {
+        let inspection = Inspection::new(&self.options, &self.rules, target, is_from_start);
+        let image = payload::image_for(self.options.growth);
+        match session_start::begin(target, image, self.options.for_engine(), held) {
             Ok(session) => self.inspect(lease, (session, inspection), ward, line, report),
             // Nothing of its own has run.
             Err(_) if is_over(&mut ward, target) => {
@@ -162,10 +162,10 @@ impl Check {
     ) -> Result<Option<(Session<'t>, Inspection<'_>)>, Failure> {
         let Some(estate) = &self.estate else { return Ok(None) };
         let Some(rules) = &estate.rules else { return Ok(None) };
-        let image = payload::image_for(self.args.asks_for_growth());
+        let image = payload::image_for(self.options.growth);
         let session = heir::inherit(target, image, &estate.heritage)?;
         let symbols = || estate.symbols_for(&target.process);
-        Ok(session.map(|session| (session, Inspection::inherited(&self.args, rules, symbols()))))
+        Ok(session.map(|session| (session, Inspection::inherited(&self.options, rules, symbols()))))
     }
 
     /// From the attach to the report.
@@ -195,7 +195,7 @@ impl Check {
         let path = path.unwrap_or_default();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let name = name.trim_end_matches(" (deleted)");
-        self.args.skip.iter().any(|pattern| glob::matches(pattern, name))
+        self.options.skip.iter().any(|pattern| glob::matches(pattern, name))
     }
 }
 

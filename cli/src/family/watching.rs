@@ -24,10 +24,7 @@ use heapattach_injector::{
 
 use super::{Household, Trade};
 use crate::family::member::{Business, Cause, Standing};
-use crate::{
-    args::{RunArgs, SessionArgs},
-    payload,
-};
+use crate::payload;
 use crate::{
     client::channel::Line,
     fork::Waiting,
@@ -37,7 +34,8 @@ use crate::{
         inheritance::{Estate, Estates, Will},
         limits,
         observation::Record,
-        session_start::{announce, options, refuse, store_for},
+        options::WatchOptions,
+        session_start::{announce, refuse, store_for},
         stack_dump::StackList,
     },
 };
@@ -55,11 +53,11 @@ const DYING: Duration = Duration::from_millis(100);
 pub fn run(
     line: &mut Line,
     program: &Waiting,
-    args: &RunArgs,
+    options: &WatchOptions,
     report: &mut Report,
     files: Files,
 ) -> Result<(), StartError> {
-    let watching = Watching::new(&args.session, files);
+    let watching = Watching::new(options, files);
     let exit = super::run(line, program, watching, report)?;
     report.status = match exit {
         Some(exit) if report.outcome != Outcome::Refused => report.status_of_run(exit),
@@ -69,12 +67,12 @@ pub fn run(
 }
 
 /// `heapattach -p PID --follow-forks`.
-pub fn attach(line: &mut Line, target: Target, args: &SessionArgs, files: Files) -> Report {
+pub fn attach(line: &mut Line, target: Target, options: &WatchOptions, files: Files) -> Report {
     let pid = target.process.pid();
     let mut report = Report::new(pid, target.process.command());
-    let watching = Watching::new(args, files);
+    let watching = Watching::new(options, files);
     // To trace a thread is to stop it later, if only to let it go again.
-    let is_allowed = foreseen::check(&target, args.max_stop).map_err(AttachError::from);
+    let is_allowed = foreseen::check(&target, options.max_stop).map_err(AttachError::from);
     let is_wanted = || target.permit.is_granted().then_some(()).ok_or(StopError::Unwanted.into());
     if let Err(error) = is_allowed.and_then(|()| is_wanted()) {
         refuse(&mut report, &Failure::clean(error, false));
@@ -107,7 +105,7 @@ pub fn attach(line: &mut Line, target: Target, args: &SessionArgs, files: Files)
 /// The work of one process of a family that is watched.
 #[derive(Debug)]
 struct Watching<'a> {
-    args: &'a SessionArgs,
+    options: &'a WatchOptions,
     store: Option<Store>,
     stacks: Option<StackList>,
     named: Option<PathBuf>,
@@ -115,21 +113,21 @@ struct Watching<'a> {
 }
 
 impl<'a> Watching<'a> {
-    fn new(args: &'a SessionArgs, files: Files) -> Self {
+    fn new(options: &'a WatchOptions, files: Files) -> Self {
         let Files { store, stacks } = files;
-        let (named, estates) = (args.record.output.clone(), Estates::default());
-        Self { args, store, stacks, named, estates }
+        let (named, estates) = (options.record.output.clone(), Estates::default());
+        Self { options, store, stacks, named, estates }
     }
 
     fn destination(&mut self, number: usize) -> Destination {
         let has_path = self.store.as_ref().is_some_and(|store| store.path.is_some());
         match &self.named {
             // Where a process may be named only once it is there, the file has no name yet.
-            _ if number == 0 && (has_path || !self.args.records_by_default()) => {
+            _ if number == 0 && (has_path || !self.options.record.is_by_default) => {
                 Destination::Given(self.store.take())
             }
             Some(path) => Destination::Beside(path.clone()),
-            None if self.args.records_by_default() => Destination::Named,
+            None if self.options.record.is_by_default => Destination::Named,
             None => Destination::Nowhere,
         }
     }
@@ -139,14 +137,14 @@ impl Trade for Watching<'_> {
     type Business = Watch;
 
     fn scope(&self) -> Scope {
-        match self.args.follow_forks {
-            true => Scope::Forks { most: self.args.max_processes, to_end: false },
+        match self.options.follow_forks {
+            true => Scope::Forks { most: self.options.max_processes, to_end: false },
             false => Scope::Execs,
         }
     }
 
     fn duration(&self) -> Option<Duration> {
-        self.args.duration
+        self.options.duration
     }
 
     fn estates(&self) -> &Estates {
@@ -160,12 +158,12 @@ impl Trade for Watching<'_> {
         left: Option<Duration>,
         estate: Option<Arc<Estate>>,
     ) -> Watch {
-        let mut args = self.args.clone();
-        args.duration = left.or(args.duration);
+        let mut options = self.options.clone();
+        options.duration = left.or(options.duration);
         let stacks = self.stacks.as_ref().filter(|_| is_own);
         let stacks = stacks.map(|stacks| stacks.of_program(number));
-        let estates = self.args.follow_forks.then(|| self.estates.clone());
-        Watch { args, store: self.destination(number), stacks, estates, estate }
+        let estates = self.options.follow_forks.then(|| self.estates.clone());
+        Watch { options, store: self.destination(number), stacks, estates, estate }
     }
 
     /// The file that was named is for what the program became last: `run -- env x` is about `x`.
@@ -223,7 +221,7 @@ impl Destination {
 /// The session of one process.
 #[derive(Debug)]
 struct Watch {
-    args: SessionArgs,
+    options: WatchOptions,
     store: Destination,
     stacks: Option<StackList>,
     /// Where what this session has is left to children, if those are followed.
@@ -291,7 +289,7 @@ impl Watch {
     /// The session of a forked child, begun with what its parent's has, if that can be.
     fn inherit<'t>(&self, target: &'t Target) -> Result<Option<(Session<'t>, Symbols)>, Failure> {
         let Some(estate) = &self.estate else { return Ok(None) };
-        let image = payload::image_for(self.args.flow);
+        let image = payload::image_for(self.options.flow);
         let session = heir::inherit(target, image, &estate.heritage)?;
         Ok(session.map(|session| (session, estate.symbols_for(&target.process))))
     }
@@ -307,7 +305,12 @@ impl Watch {
             limits::check_headroom(&target.process)
                 .map_err(|refusal| Failure::clean(AttachError::from(refusal), false))?;
         }
-        attach::attach(target, payload::image_for(self.args.flow), options(&self.args), held)
+        attach::attach(
+            target,
+            payload::image_for(self.options.flow),
+            self.options.for_engine(),
+            held,
+        )
     }
 
     /// From the attach to the report.
@@ -321,7 +324,7 @@ impl Watch {
         report: &mut Report,
     ) {
         announce(line, &session, report, path);
-        let ending = record.observe(line, &mut session, &self.args, report);
+        let ending = record.observe(line, &mut session, &self.options, report);
         if !matches!(ending, End::Ended | End::Execed) {
             lease.leave();
         }

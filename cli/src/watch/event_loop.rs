@@ -7,7 +7,6 @@ use heapattach_injector::{
     session::{Session, Watch},
 };
 
-use crate::args::{OnFull, SessionArgs};
 use crate::{
     client::{
         channel::{Heard, Line},
@@ -17,6 +16,7 @@ use crate::{
         end::End,
         limits::Guard,
         notes::{Desk, Note},
+        options::{OnFull, WatchOptions},
         schedule::Watchman,
     },
 };
@@ -36,15 +36,15 @@ const LEAST_INTERVAL: u64 = 4096;
 pub fn watch(
     line: &mut Line,
     session: &mut Session<'_>,
-    args: &SessionArgs,
+    options: &WatchOptions,
     mut watchman: Watchman<'_>,
     mut follow: impl FnMut(&mut Session<'_>, &Desk),
 ) -> (End, Duration) {
     let target = session.target();
     let mut next_threads = Instant::now();
     let began = Instant::now();
-    let guard = Guard::new(&target.process, args.max_overhead, args.max_memory);
-    let deadline = args.duration.map(|duration| began + duration);
+    let guard = Guard::new(&target.process, options.max_overhead, options.max_memory);
+    let deadline = options.duration.map(|duration| began + duration);
     let (mut next_look, mut next_beat, mut next_progress) = (began, began, began + PROGRESS);
     let (mut lost, mut is_told) = (0, false);
     loop {
@@ -83,7 +83,7 @@ pub fn watch(
             let counts = session.stream.counts(&target.memory).unwrap_or_default();
             let (calls, bytes) = counts.totals();
             watchman.desk().leave(Note::Lost(counts.lost));
-            if args.on_full() == OnFull::Slow && counts.lost.blocks > lost {
+            if options.on_full == OnFull::Slow && counts.lost.blocks > lost {
                 lost = counts.lost.blocks;
                 let slower = (session.stream.interval * 2).clamp(LEAST_INTERVAL, 1 << 40);
                 let _ = session.stream.set_interval(&target.memory, slower);

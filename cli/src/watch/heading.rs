@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::args::SessionArgs;
+use crate::watch::options::WatchOptions;
 use heapattach_ledger::About;
 use heapattach_process::proc::Process;
 use heapattach_profile::clock::TEMPORARY;
@@ -15,12 +15,12 @@ use heapattach_report::{CutReport, RecordingReport, Report};
 use heapattach_text::quantity;
 
 /// Who writes the session down.
-pub fn session_writer(store: Store, args: &SessionArgs) -> std::io::Result<SessionWriter> {
+pub fn session_writer(store: Store, options: &WatchOptions) -> std::io::Result<SessionWriter> {
     // What nobody can look at later is only asked for its sums.
     // Growth is judged by what happened, too.
-    let logs = store.path.is_some() || args.flow;
+    let logs = store.path.is_some() || options.flow;
     Ok(SessionWriter::new(
-        WriteQueue::start(store.file, store.path, args.record.max_size, Patience::default())?,
+        WriteQueue::start(store.file, store.path, options.record.max_size, Patience::default())?,
         logs,
     ))
 }

@@ -14,6 +14,7 @@ pub(crate) mod memory_course;
 pub(crate) mod names;
 pub(crate) mod notes;
 pub(crate) mod observation;
+pub(crate) mod options;
 pub(crate) mod result;
 pub(crate) mod ring_owners;
 pub(crate) mod runtime;

@@ -9,7 +9,6 @@ use std::{
 use heapattach_injector::{session::Session, trace::target::Target};
 use heapattach_process::proc::maps;
 
-use crate::args::SessionArgs;
 use crate::{
     client::{
         channel::{Heard, Line},
@@ -27,6 +26,7 @@ use crate::{
         memory_course::with_numbers,
         names,
         notes::{Desk, Note},
+        options::WatchOptions,
         result::Written,
         runtime::Runtime,
         schedule::Watchman,
@@ -125,21 +125,22 @@ impl Record {
         mut self,
         line: &mut Line,
         session: &mut Session<'_>,
-        args: &SessionArgs,
+        options: &WatchOptions,
         report: &mut Report,
     ) -> End {
         let target = session.target();
         let Some(records) = session.stream.take_records() else { return End::Over };
         self.symbols.follow(records.generations());
         let clock = Clock::start();
-        let command = if args.record.redact { String::new() } else { report.command.clone() };
+        let command = if options.record.redact { String::new() } else { report.command.clone() };
         let every = (report.pid, session.stream.interval);
-        let mut heading = heading(command, &args.hooks.hide_frames, every, &target.process);
+        let mut heading = heading(command, &options.hooks.hide_frames, every, &target.process);
         let path = self.store.as_ref().and_then(|store| store.path.clone());
         // Only where growth is to be judged it is read.
-        let copy = self.store.as_ref().filter(|_| args.flow).and_then(|store| store.share().ok());
+        let copy =
+            self.store.as_ref().filter(|_| options.flow).and_then(|store| store.share().ok());
         let mut session_writer =
-            match self.store.take().map(|store| session_writer(store, args)).transpose() {
+            match self.store.take().map(|store| session_writer(store, options)).transpose() {
                 Ok(session_writer) => session_writer,
                 Err(error) => {
                     let detached = session.detach();
@@ -158,12 +159,11 @@ impl Record {
         let (before, mappings) = std::mem::take(&mut self.before);
         heading.about.before = before.rss.zip(before.anonymous).map(|(rss, own)| [rss, own]);
         let desk = Desk::default();
-        let watchman = Watchman::new(&desk, clock, args);
+        let watchman = Watchman::new(&desk, clock, options);
         let haste = session_writer.as_ref().map(SessionWriter::haste);
         desk.leave(Note::Modules(modules));
-        let has_names = !args.record.no_symbols || path.is_none();
-        let recorder =
-            Recorder::new(records, args.interval() <= 1, clock, session_writer, has_names);
+        let has_names = options.record.names || path.is_none();
+        let recorder = Recorder::new(records, options.is_exact(), clock, session_writer, has_names);
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         thread::scope(|scope| {
             // The reader ends whatever becomes of us: the scope waits for it.
@@ -178,7 +178,7 @@ impl Record {
                 }
             };
             let (ending, counted) =
-                event_loop::watch(line, session, args, watchman, |session, desk| {
+                event_loop::watch(line, session, options, watchman, |session, desk| {
                     self.follow(session, desk);
                 });
             self.follow(session, &desk);

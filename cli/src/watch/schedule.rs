@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use heapattach_abi::flow;
 use heapattach_injector::session::Session;
 
-use crate::args::SessionArgs;
 use crate::watch::{
     memory_course::{Timeline, with_memory},
     notes::{Desk, Note},
+    options::WatchOptions,
 };
 use heapattach_ledger::{Mark, Moment};
 use heapattach_profile::clock::Clock;
@@ -44,13 +44,12 @@ pub struct Watchman<'a> {
 
 impl<'a> Watchman<'a> {
     /// Of a session that begins now.
-    pub fn new(desk: &'a Desk, clock: Clock, args: &SessionArgs) -> Self {
-        let (counts, args) = (args.flow, &args.record);
-        let period = args.snapshot_every.into_iter().chain(args.follow).min();
+    pub fn new(desk: &'a Desk, clock: Clock, options: &WatchOptions) -> Self {
+        let (counts, record) = (options.flow, &options.record);
         #[allow(clippy::cast_precision_loss)]
-        let growth = args.dump_on_growth.map(|bytes| bytes as f64);
-        let next_mark = period.map(|period| (Instant::now() + period, period));
-        let on_peak = args.dump_on_peak;
+        let growth = record.mark_on_growth.map(|bytes| bytes as f64);
+        let next_mark = record.mark_every.map(|period| (Instant::now() + period, period));
+        let on_peak = record.mark_on_peak;
         Self { next_mark, counts, growth, on_peak, ..Self::counting(desk, clock) }
     }
 

@@ -3,9 +3,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use heapattach_entry::user_hooks::UserHooks;
 use heapattach_injector::{
-    options::{Loader, Options, Service, WAITS},
+    options::Options,
     session::{
         Session,
         attach::{self},
@@ -19,7 +18,6 @@ use heapattach_injector::{
     },
 };
 
-use crate::args::{OnFull, SessionArgs, Unwind};
 use crate::{
     client::{
         channel::{Heard, Line},
@@ -31,7 +29,6 @@ use crate::{
 use heapattach_ledger::ExitReport;
 use heapattach_recording::Store;
 use heapattach_report::{Outcome, Report, Status, TargetState};
-use heapattach_symbols::demangle;
 
 /// Lets the forked child exec, under our eyes.
 pub fn bring_up(program: &fork::Waiting) -> Result<Target, start::StartError> {
@@ -84,31 +81,6 @@ pub fn wait_for_end(line: &mut Line, target: &Target) -> Option<ExitReport> {
         if line.listen(target, Duration::from_millis(50)) == Some(Heard::Gone) {
             return None;
         }
-    }
-}
-
-/// What the engine is told.
-pub fn options(args: &SessionArgs) -> Options {
-    let default_bits = if args.interval() <= 1 { 15 } else { 11 };
-    Options {
-        mode: args.hooks.hooks.into(),
-        max_memory: args.max_memory.unwrap_or(0),
-        interval: args.interval(),
-        ring_bits: args.ring.unwrap_or(default_bits),
-        ring_patience: if args.on_full() == OnFull::Wait { WAITS } else { 0 },
-        map_patience: WAITS,
-        pages: !args.no_mmap,
-        tables: args.unwind != Unwind::FramePointer,
-        copies: args.unwind == Unwind::Copy,
-        most_frames: args.hooks.max_depth,
-        verify: args.verify,
-        loader: Loader::Map,
-        max_stop: args.max_stop,
-        force: false,
-        asked: UserHooks::new(args.hooks.hook.clone(), demangle::demangle),
-        python: args.python.into(),
-        service: Service::Marks,
-        cache: !args.hooks.no_cache,
     }
 }
 
