@@ -13,10 +13,7 @@ use crate::{
     args::{CheckArgs, GithubArg, json},
     output::{complain, print},
 };
-use crate::{
-    client::front::{self, Talk},
-    exit_status::Exit,
-};
+use crate::{client::front, exit_status::Exit, terminal::Verbosity};
 use heapattach_files::{
     artifact::{self, Readers},
     input,
@@ -98,17 +95,18 @@ impl<'a> Gate<'a> {
     }
 
     /// Where JSON goes to standard error nothing else does.
-    pub fn talk(&self) -> Talk {
+    pub fn verbosity(&self) -> Verbosity {
         let outlet = &self.args.outlet;
         let is_json = json::is_instead(outlet.json.as_ref());
         let is_there = is_json && self.args.pid.is_none() && outlet.report.is_none();
-        if is_there { Talk::None } else { Talk::Usual }
+        if is_there { Verbosity::Silent } else { Verbosity::Usual }
     }
 
     /// Judges the result, writes it, and answers how to end.
     pub fn conclude(&self, mut report: Report) -> Exit {
         front::let_signals_end_us();
-        if let Some(error) = report.error.as_ref().filter(|_| self.talk() == Talk::Usual) {
+        if let Some(error) = report.error.as_ref().filter(|_| self.verbosity() == Verbosity::Usual)
+        {
             complain(&format!("{error} (target: {})", report.target));
         }
         let mut found = Findings::of(&report);
@@ -133,7 +131,7 @@ impl<'a> Gate<'a> {
 
     /// Nothing was done at all, for this reason.
     pub fn refuse(&self, pid: i32, why: &str, exit: Exit) -> Exit {
-        if self.talk() == Talk::Usual {
+        if self.verbosity() == Verbosity::Usual {
             complain(why);
         }
         let error = Some(why.to_owned());
@@ -244,9 +242,9 @@ impl<'a> Gate<'a> {
         if is_on_github(outlet.github) {
             // The program's output is read for them as well as its errors.
             let text = findings::annotations(&near);
-            let _ = match self.talk() {
-                Talk::Usual => std::io::stderr().write_all(text.as_bytes()),
-                Talk::None => std::io::stdout().write_all(text.as_bytes()),
+            let _ = match self.verbosity() {
+                Verbosity::Usual => std::io::stderr().write_all(text.as_bytes()),
+                Verbosity::Silent => std::io::stdout().write_all(text.as_bytes()),
             };
             if let Some(path) = env::var_os("GITHUB_STEP_SUMMARY") {
                 let page = findings::step_summary(&near);

@@ -4,6 +4,7 @@
 use std::{ffi::OsString, os::unix::net::UnixStream};
 
 use heapattach_injector::{
+    home::payload_image::PayloadImage,
     snapshot::sanitizer,
     trace::{
         exit_watch::{Attendant, Keeper},
@@ -14,7 +15,6 @@ use heapattach_injector::{
 };
 use heapattach_process::fault;
 
-use crate::payload;
 use crate::{
     check::{
         End, Inspection, note_end,
@@ -32,17 +32,18 @@ use heapattach_report::{Report, Status, suppression::Suppressions};
 const EXECS: usize = 100;
 
 /// `heapattach check -p PID`.
-pub fn attach(line: UnixStream, target: &Target, options: &CheckOptions, rules: &Suppressions) {
+pub fn attach(
+    line: UnixStream,
+    target: &Target,
+    options: &CheckOptions,
+    rules: &Suppressions,
+    image: &'static PayloadImage,
+) {
     fork::leave_session();
     let mut line = Line::new(line);
     let mut report = Report::new(target.process.pid(), target.process.command());
     let page_cost = fork::fork_time().and_then(snapshot_choice::page_cost);
-    match session_start::begin(
-        target,
-        payload::image_for(options.growth),
-        options.for_engine(),
-        None,
-    ) {
+    match session_start::begin(target, image, options.for_engine(), None) {
         Ok(mut session) => {
             session_start::announce(&mut line, &session, &report, None);
             let mut inspection =
@@ -62,7 +63,13 @@ pub fn attach(line: UnixStream, target: &Target, options: &CheckOptions, rules: 
 const EXECED: &str = "it became another program before it could be";
 
 /// `heapattach check -- COMMAND`: this process is the program's parent.
-pub fn run(line: UnixStream, command: &[OsString], options: &CheckOptions, rules: &Suppressions) {
+pub fn run(
+    line: UnixStream,
+    command: &[OsString],
+    options: &CheckOptions,
+    rules: &Suppressions,
+    image: &'static PayloadImage,
+) {
     let mut line = Line::new(line);
     let mut report = Report::new(0, command.join(" ".as_ref()).to_string_lossy().into_owned());
     report.status = Status::RunFailed;
@@ -72,7 +79,8 @@ pub fn run(line: UnixStream, command: &[OsString], options: &CheckOptions, rules
             report.pid = program.pid;
             line.send(&Message::Started(program.pid));
             if options.follow_forks {
-                let ended = family::check(&mut line, &program, options, rules, &mut report);
+                let ended =
+                    family::check(&mut line, &program, (options, rules, image), &mut report);
                 if ended.is_err() {
                     note_exec_error(program, command, &mut report);
                 }
@@ -81,7 +89,7 @@ pub fn run(line: UnixStream, command: &[OsString], options: &CheckOptions, rules
             }
             match session_start::bring_up(&program) {
                 Ok(target) => {
-                    report = Course { line: &mut line, options, rules }.run(target, report)
+                    report = Course { line: &mut line, options, rules, image }.run(target, report)
                 }
                 Err(error) => {
                     report.error = Some(with_causes(&error));
@@ -110,6 +118,7 @@ struct Course<'a> {
     line: &'a mut Line,
     options: &'a CheckOptions,
     rules: &'a Suppressions,
+    image: &'static PayloadImage,
 }
 
 /// What becomes of a program that was looked at.
@@ -192,8 +201,7 @@ impl Course<'_> {
             _ => Ok(()),
         };
         let mut inspection = Inspection::new(self.options, self.rules, target, true);
-        let image = payload::image_for(self.options.growth);
-        match session_start::begin(target, image, self.options.for_engine(), Some(held)) {
+        match session_start::begin(target, self.image, self.options.for_engine(), Some(held)) {
             Ok(mut session) => {
                 session_start::announce(self.line, &session, report, None);
                 report.status = Status::Done;

@@ -34,6 +34,7 @@ mod open_recording;
 mod output;
 mod own_cost;
 mod payload;
+mod terminal;
 mod tracer;
 mod watch;
 

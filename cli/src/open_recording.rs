@@ -13,7 +13,7 @@ use crate::{
     args::{FileFormat, LookArgs},
     output::complain,
 };
-use crate::{client::progress::spinner, exit_status::Exit, watch::hook_counts::with_causes};
+use crate::{exit_status::Exit, terminal::progress::spinner, watch::hook_counts::with_causes};
 use heapattach_files::artifact::{self, Readers};
 use heapattach_ledger::Ledger;
 use heapattach_recording::{Part, Recording, RecordingError};

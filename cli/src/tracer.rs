@@ -4,6 +4,7 @@
 use std::{ffi::OsString, os::unix::net::UnixStream, time::Instant};
 
 use heapattach_injector::{
+    home::payload_image::PayloadImage,
     session::{
         attach::{self},
         failure::Failure,
@@ -12,6 +13,7 @@ use heapattach_injector::{
 };
 use heapattach_process::{fault, offspring::Offspring, proc::Process};
 
+use crate::own_cost::own_cost;
 use crate::{
     client::{channel::Line, message::Message},
     family,
@@ -28,7 +30,6 @@ use crate::{
         },
     },
 };
-use crate::{own_cost::own_cost, payload};
 use heapattach_recording::Store;
 use heapattach_report::{Outcome, Report, Status};
 
@@ -47,13 +48,19 @@ pub struct RunOptions {
 const EXECS: usize = 100;
 
 /// `heapattach -p PID`, in the tracing process.
-pub fn attach(line: UnixStream, target: Target, options: &WatchOptions, files: Files) {
+pub fn attach(
+    line: UnixStream,
+    target: Target,
+    options: &WatchOptions,
+    files: Files,
+    image: &'static PayloadImage,
+) {
     fork::leave_session();
     let mut line = Line::new(line);
     let mut report = if options.follow_forks {
-        family::attach(&mut line, target, options, files)
+        family::attach(&mut line, target, options, files, image)
     } else {
-        attach_alone(&mut line, target, options, files)
+        attach_alone(&mut line, target, options, files, image)
     };
     fault::summary();
     report.expense = own_cost();
@@ -62,7 +69,13 @@ pub fn attach(line: UnixStream, target: Target, options: &WatchOptions, files: F
 
 /// One process, which is not traced meanwhile. If it becomes another program, that is attached to
 /// as soon as it is noticed.
-fn attach_alone(line: &mut Line, target: Target, options: &WatchOptions, files: Files) -> Report {
+fn attach_alone(
+    line: &mut Line,
+    target: Target,
+    options: &WatchOptions,
+    files: Files,
+    image: &'static PayloadImage,
+) -> Report {
     let pid = target.process.pid();
     let deadline = options.duration.map(|duration| Instant::now() + duration);
     let Files { store, stacks } = files;
@@ -71,7 +84,7 @@ fn attach_alone(line: &mut Line, target: Target, options: &WatchOptions, files: 
     loop {
         let (mut report, ending) = {
             let stacks = stacks.as_ref().map(|stacks| stacks.of_program(earlier.len()));
-            attach_once(line, &target, &options, Files { store: store.take(), stacks })
+            attach_once(line, &target, &options, Files { store: store.take(), stacks }, image)
         };
         let again = (ending == Some(End::Execed) && earlier.len() < EXECS)
             .then(|| Process::open(pid).and_then(Target::open).ok());
@@ -92,6 +105,7 @@ fn attach_once(
     target: &Target,
     options: &WatchOptions,
     files: Files,
+    image: &'static PayloadImage,
 ) -> (Report, Option<End>) {
     let Files { store, stacks } = files;
     let mut report = Report::new(target.process.pid(), target.process.command());
@@ -99,9 +113,7 @@ fn attach_once(
     let record = Record::new(target, store, stacks);
     let attached = limits::check_headroom(&target.process)
         .map_err(|refusal| Failure::clean(refusal, false))
-        .and_then(|()| {
-            attach::attach(target, payload::image_for(options.flow), options.for_engine(), None)
-        });
+        .and_then(|()| attach::attach(target, image, options.for_engine(), None));
     match attached {
         Ok(mut session) => {
             announce(line, &session, &report, path);
@@ -122,7 +134,7 @@ fn attach_once(
 }
 
 /// `heapattach run`, in the tracing process: it is the program's parent.
-pub fn run(line: UnixStream, options: &RunOptions, files: Files) {
+pub fn run(line: UnixStream, options: &RunOptions, files: Files, image: &'static PayloadImage) {
     let mut line = Line::new(line);
     let mut report =
         Report::new(0, options.command.join(" ".as_ref()).to_string_lossy().into_owned());
@@ -139,9 +151,9 @@ pub fn run(line: UnixStream, options: &RunOptions, files: Files) {
     report.pid = program.pid;
     line.send(&Message::Started(program.pid));
     let ended = if !options.follow_execs {
-        run_alone(&mut line, &program, &options.watch, &mut report, files)
+        run_alone(&mut line, &program, &options.watch, &mut report, files, image)
     } else {
-        family::watch(&mut line, &program, &options.watch, &mut report, files)
+        family::watch(&mut line, &program, &options.watch, &mut report, files, image)
     };
     if ended.is_err()
         && let Some(errno) = program.exec_error()
@@ -162,10 +174,11 @@ fn run_alone(
     options: &WatchOptions,
     report: &mut Report,
     files: Files,
+    image: &'static PayloadImage,
 ) -> Result<(), start::StartError> {
     match bring_up(program) {
         Ok(target) => {
-            run_target(line, &target, options, report, files);
+            run_target(line, &target, options, report, files, image);
             Ok(())
         }
         Err(error) => {
@@ -182,6 +195,7 @@ fn run_target(
     options: &WatchOptions,
     report: &mut Report,
     files: Files,
+    image: &'static PayloadImage,
 ) {
     let held = match start::hold_at_start(target) {
         Ok(held) => held,
@@ -203,7 +217,6 @@ fn run_target(
     let store = if options.record.is_by_default { store_for(target).or(store) } else { store };
     let path = store.as_ref().and_then(|store| store.path.clone());
     let record = Record::new(target, store, stacks).seen_from_start();
-    let image = payload::image_for(options.flow);
     match attach::attach(target, image, options.for_engine(), Some(held)) {
         Ok(mut session) => {
             announce(line, &session, report, path);

@@ -1,5 +1,5 @@
-//! The command's side of a session: it talks with the user, passes signals on, and prints the
-//! report. It never touches the target; killing it makes the tracing process finish.
+//! The command's side of a session: it talks with the user, passes signals on, and has the report at
+//! the end. It never touches the target; killing it makes the tracing process finish.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -8,7 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use indicatif::ProgressBar;
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
@@ -21,13 +20,8 @@ use nix::{
 
 use crate::client::{
     claim::Claim,
-    follow::Follower,
     message::{Message, Request},
-    progress::spinner,
-};
-use crate::{
-    exit_status::Exit,
-    output::{complain, print},
+    talk::Talk,
 };
 use heapattach_ledger::Mark;
 use heapattach_report::Report;
@@ -40,15 +34,6 @@ pub enum Mode {
     Attach,
     /// They are the program's.
     Run,
-}
-
-/// What is said while a session lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Talk {
-    /// What happens, and on a terminal how it goes.
-    Usual,
-    /// Nothing: data alone go where it would be said.
-    None,
 }
 
 /// A tracing process that has told everything has this long to go.
@@ -67,11 +52,10 @@ pub fn follow(
     line: UnixStream,
     tracer: Pid,
     mode: Mode,
-    talk: Talk,
-    follower: Option<Follower>,
+    talk: &mut dyn Talk,
     claim: Option<Claim>,
 ) -> Option<Report> {
-    let report = converse(line, mode, talk, follower, claim);
+    let report = converse(line, mode, talk, claim);
     if report.as_ref().is_some_and(Report::is_untouched_by_wish) {
         // It may be looking at the target still, but is never to stop it. It is our child, and not
         // waited for yet.
@@ -95,22 +79,13 @@ pub fn hold_signals(mode: Mode) {
 fn converse(
     line: UnixStream,
     mode: Mode,
-    talk: Talk,
-    follower: Option<Follower>,
+    talk: &mut dyn Talk,
     claim: Option<Claim>,
 ) -> Option<Report> {
     let signals = listen(mode);
-    let mut front = Front {
-        mode,
-        program: None,
-        interrupted: 0,
-        fetching: false,
-        bar: if talk == Talk::None { ProgressBar::hidden() } else { spinner("attaching") },
-        talk,
-        follower,
-        file: None,
-        claim,
-    };
+    talk.begin();
+    let mut front =
+        Front { mode, program: None, interrupted: 0, fetching: false, talk, file: None, claim };
     let mut reader = BufReader::new(line.try_clone().ok()?);
     loop {
         if reader.buffer().is_empty() {
@@ -123,7 +98,7 @@ fn converse(
             drop(fds);
             while let Some(Ok(Some(signal))) = signals.as_ref().map(SignalFd::read_signal) {
                 if front.take(&line, signal.ssi_signo, signal.ssi_code) == Told::NeverBegun {
-                    front.bar.finish_and_clear();
+                    front.talk.end();
                     return Some(Report::interrupted());
                 }
             }
@@ -134,26 +109,24 @@ fn converse(
         let mut text = String::new();
         // A line that is cut short, or none, is the end of the tracing process.
         if reader.read_line(&mut text).unwrap_or(0) == 0 {
-            front.bar.finish_and_clear();
+            front.talk.end();
             return None;
         }
         if let Ok(message) = serde_json::from_str(&text)
             && let Some(report) = front.hear(message)
         {
-            front.bar.finish_and_clear();
+            front.talk.end();
             return Some(report);
         }
     }
 }
 
-struct Front {
+struct Front<'a> {
     mode: Mode,
     program: Option<i32>,
     interrupted: u32,
     fetching: bool,
-    bar: ProgressBar,
-    talk: Talk,
-    follower: Option<Follower>,
+    talk: &'a mut dyn Talk,
     /// Where the session is written to.
     file: Option<PathBuf>,
     /// Until the target is stopped for the first time.
@@ -169,7 +142,7 @@ enum Told {
     PassedOn,
 }
 
-impl Front {
+impl Front<'_> {
     fn hear(&mut self, message: Message) -> Option<Report> {
         match message {
             Message::Started(pid) => self.program = Some(pid),
@@ -177,23 +150,23 @@ impl Front {
                 self.file = recording;
                 let stopped = quantity::time(Duration::from_secs_f64(stopped_us / 1e6));
                 let ends = if self.mode == Mode::Attach { "; Ctrl-C detaches" } else { "" };
-                self.say(&format!(
+                self.talk.say(&format!(
                     "attached to {pid} ({command}), {functions} functions hooked, stopped for \
                      {stopped}{ends}"
                 ));
             }
-            Message::Progress { calls, bytes } => self.bar.set_message(format!(
+            Message::Progress { calls, bytes } => self.talk.go_on(format!(
                 "{} calls, {} asked for",
                 quantity::count(calls),
                 quantity::bytes(bytes)
             )),
             Message::Fetching(progress) => {
                 self.fetching = true;
-                self.bar.set_message(progress);
+                self.talk.go_on(progress);
             }
             Message::Marked(mark) => self.marked(&mark),
-            Message::Checked(round) => self.say(&round.text()),
-            Message::Detached => self.say("detached; the program runs on"),
+            Message::Checked(round) => self.talk.say(&round.text()),
+            Message::Detached => self.talk.say("detached; the program runs on"),
             Message::Remain(others) => {
                 // Nobody is left for whom the signals could be meant.
                 (self.program, self.mode) = (None, Mode::Attach);
@@ -202,7 +175,7 @@ impl Front {
                     many => format!("{many} processes that it forked go on"),
                 };
                 let text = format!("the program ended; {others}; Ctrl-C detaches");
-                self.say(&text);
+                self.talk.say(&text);
             }
             Message::Finished(report) => return Some(*report),
         }
@@ -211,20 +184,13 @@ impl Front {
 
     /// A moment was marked: whoever follows wants to see it, others want to know where.
     fn marked(&mut self, mark: &Mark) {
-        if let Some(follower) = &mut self.follower {
-            let text = follower.look(self.file.as_deref(), mark);
-            self.bar.suspend(|| {
-                print(&text, Exit::Done);
-            });
-        } else if let Some(file) = &self.file {
-            let at = quantity::time(Duration::from_millis(mark.at_ms));
-            self.say(&format!("marked {at} in {}: {}", file.display(), mark.why));
+        if self.talk.show(self.file.as_deref(), mark) {
+            return;
         }
-    }
-
-    fn say(&self, text: &str) {
-        if self.talk == Talk::Usual {
-            self.bar.suspend(|| complain(text));
+        if let Some(file) = &self.file {
+            let at = quantity::time(Duration::from_millis(mark.at_ms));
+            let text = format!("marked {at} in {}: {}", file.display(), mark.why);
+            self.talk.say(&text);
         }
     }
 
@@ -236,7 +202,7 @@ impl Front {
             return Told::NeverBegun;
         }
         if self.fetching {
-            self.say("reporting without the debug information that is not here yet");
+            self.talk.say("reporting without the debug information that is not here yet");
             let _ = line.write_all(&[Request::Detach as u8]);
         }
         match self.mode {
@@ -247,9 +213,10 @@ impl Front {
             Mode::Attach => {
                 self.interrupted += 1;
                 if self.interrupted == 1 {
-                    self.say("detaching; the target stays as it was found");
+                    self.talk.say("detaching; the target stays as it was found");
                 } else {
-                    self.say("still detaching: it is done as soon as no thread is in our code");
+                    self.talk
+                        .say("still detaching: it is done as soon as no thread is in our code");
                 }
                 let _ = line.write_all(&[Request::Detach as u8]);
             }

@@ -2,7 +2,6 @@
 
 pub(crate) mod channel;
 pub(crate) mod claim;
-pub(crate) mod follow;
 pub(crate) mod front;
 pub(crate) mod message;
-pub(crate) mod progress;
+pub(crate) mod talk;

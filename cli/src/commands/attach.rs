@@ -6,16 +6,16 @@ use crate::{
     args::{AttachArgs, LoaderArg, json},
     output::{complain, print},
     own_cost::own_cost,
-    tracer,
+    payload, tracer,
 };
 use crate::{
     client::{
         claim::Claim,
-        follow::Follower,
-        front::{self, Mode, Talk},
+        front::{self, Mode},
     },
     exit_status::Exit,
     fork::{self, Side},
+    terminal::{Follower, Terminal, Verbosity},
     watch::{
         files::{self, Files},
         hook_counts::with_causes,
@@ -52,7 +52,8 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             if let Some(claim) = claim {
                 target.permit.ask_first(claim.question(line.try_clone().ok()));
             }
-            tracer::attach(line, target, &args.watch_options(), files);
+            let options = args.watch_options();
+            tracer::attach(line, target, &options, files, payload::image_for(options.flow));
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
@@ -61,7 +62,8 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             let follow = args.session.record.follow;
             let shared = store.as_ref().and_then(|store| store.share().ok());
             let follower = follow.map(|_| Follower::new(shared));
-            match front::follow(line, tracer, Mode::Attach, Talk::Usual, follower, claim) {
+            let mut terminal = Terminal::new(Verbosity::Usual, follower);
+            match front::follow(line, tracer, Mode::Attach, &mut terminal, claim) {
                 Some(report) if report.is_untouched_by_wish() => {
                     // Nothing was recorded.
                     let path = store.as_ref().and_then(|store| store.path.as_ref());

@@ -6,16 +6,18 @@ use crate::check::snapshot_choice::{self, Load};
 use crate::{
     args::CheckArgs,
     output::{complain, print},
+    payload,
 };
 use crate::{
     check_result::Gate,
     check_tracer,
     client::{
         claim::Claim,
-        front::{self, Mode, Talk},
+        front::{self, Mode},
     },
     exit_status::Exit,
     fork::{self, Side},
+    terminal::{Terminal, Verbosity},
 };
 
 /// What programs include to tell of themselves.
@@ -73,12 +75,15 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
             if let Some(claim) = claim {
                 target.permit.ask_first(claim.question(line.try_clone().ok()));
             }
-            check_tracer::attach(line, &target, &args.options(), &gate.rules);
+            let options = args.options();
+            let image = payload::image_for(options.growth);
+            check_tracer::attach(line, &target, &options, &gate.rules, image);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
-            match front::follow(line, tracer, Mode::Attach, Talk::Usual, None, claim) {
+            let mut terminal = Terminal::new(Verbosity::Usual, None);
+            match front::follow(line, tracer, Mode::Attach, &mut terminal, claim) {
                 Some(report) if report.is_untouched_by_wish() => {
                     let why = "interrupted before the target was stopped (target: untouched)";
                     gate.refuse(pid, why, Exit::Interrupted)
@@ -103,11 +108,14 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
 fn run(args: &CheckArgs, gate: &Gate<'_>) -> Exit {
     match fork::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            check_tracer::run(line, &args.command, &args.options(), &gate.rules);
+            let options = args.options();
+            let image = payload::image_for(options.growth);
+            check_tracer::run(line, &args.command, &options, &gate.rules, image);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
-            match front::follow(line, tracer, Mode::Run, gate.talk(), None, None) {
+            let mut terminal = Terminal::new(gate.verbosity(), None);
+            match front::follow(line, tracer, Mode::Run, &mut terminal, None) {
                 Some(report) => gate.conclude(report),
                 None => {
                     let why = "the tracing process died; the program, if it was started, runs on";

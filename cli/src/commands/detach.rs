@@ -17,11 +17,12 @@ use crate::{
 };
 use crate::{
     client::{
-        front::{self, Mode, Talk},
+        front::{self, Mode},
         message::Message,
     },
     exit_status::Exit,
     fork::{self, Side},
+    terminal::{Terminal, Verbosity},
     watch::hook_counts::{add_window, with_causes},
 };
 use heapattach_report::{Outcome, Report, Status, StopReport, TargetState};
@@ -49,7 +50,8 @@ pub fn detach(args: &DetachArgs) -> Exit {
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
-            match front::follow(line, tracer, Mode::Attach, Talk::Usual, None, None) {
+            let mut terminal = Terminal::new(Verbosity::Usual, None);
+            match front::follow(line, tracer, Mode::Attach, &mut terminal, None) {
                 Some(report) => conclude(&report, args),
                 None => {
                     complain("the tracing process died; try again");

@@ -9,6 +9,7 @@ use std::{
 };
 
 use heapattach_injector::{
+    home::payload_image::PayloadImage,
     session::{Session, failure::Failure, heir},
     snapshot::sanitizer,
     trace::{
@@ -19,7 +20,6 @@ use heapattach_injector::{
 
 use super::Trade;
 use crate::family::member::{Business, Cause, Standing};
-use crate::payload;
 use crate::{
     check::{self, End, Inspection, options::CheckOptions},
     client::channel::Line,
@@ -42,12 +42,11 @@ const DYING: Duration = Duration::from_millis(100);
 pub fn run(
     line: &mut Line,
     program: &Waiting,
-    options: &CheckOptions,
-    rules: &Suppressions,
+    (options, rules, image): (&CheckOptions, &Suppressions, &'static PayloadImage),
     report: &mut Report,
 ) -> Result<(), StartError> {
     let (options, rules) = (Arc::new(options.clone()), Arc::new(rules.clone()));
-    let check = Check { options, rules, estates: Estates::default(), estate: None };
+    let check = Check { options, rules, image, estates: Estates::default(), estate: None };
     let checking = Checking { check };
     let exit = super::run(line, program, checking, report)?;
     // The first program is ended if it cannot be checked.
@@ -103,6 +102,7 @@ impl Trade for Checking {
 struct Check {
     options: Arc<CheckOptions>,
     rules: Arc<Suppressions>,
+    image: &'static PayloadImage,
     /// Where what a session has is left to children.
     estates: Estates,
     /// What its parent's has left to it.
@@ -136,8 +136,7 @@ impl Business for Check {
         }
         let is_from_start = matches!(cause, Cause::Execed { .. });
         let inspection = Inspection::new(&self.options, &self.rules, target, is_from_start);
-        let image = payload::image_for(self.options.growth);
-        match session_start::begin(target, image, self.options.for_engine(), held) {
+        match session_start::begin(target, self.image, self.options.for_engine(), held) {
             Ok(session) => self.inspect(lease, (session, inspection), ward, line, report),
             // Nothing of its own has run.
             Err(_) if is_over(&mut ward, target) => {
@@ -162,8 +161,7 @@ impl Check {
     ) -> Result<Option<(Session<'t>, Inspection<'_>)>, Failure> {
         let Some(estate) = &self.estate else { return Ok(None) };
         let Some(rules) = &estate.rules else { return Ok(None) };
-        let image = payload::image_for(self.options.growth);
-        let session = heir::inherit(target, image, &estate.heritage)?;
+        let session = heir::inherit(target, self.image, &estate.heritage)?;
         let symbols = || estate.symbols_for(&target.process);
         Ok(session.map(|session| (session, Inspection::inherited(&self.options, rules, symbols()))))
     }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use heapattach_injector::{
+    home::payload_image::PayloadImage,
     preflight::foreseen,
     refusal::Refusal,
     session::{
@@ -24,7 +25,6 @@ use heapattach_injector::{
 
 use super::{Household, Trade};
 use crate::family::member::{Business, Cause, Standing};
-use crate::payload;
 use crate::{
     client::channel::Line,
     fork::Waiting,
@@ -56,8 +56,9 @@ pub fn run(
     options: &WatchOptions,
     report: &mut Report,
     files: Files,
+    image: &'static PayloadImage,
 ) -> Result<(), StartError> {
-    let watching = Watching::new(options, files);
+    let watching = Watching::new(options, files, image);
     let exit = super::run(line, program, watching, report)?;
     report.status = match exit {
         Some(exit) if report.outcome != Outcome::Refused => report.status_of_run(exit),
@@ -67,10 +68,16 @@ pub fn run(
 }
 
 /// `heapattach -p PID --follow-forks`.
-pub fn attach(line: &mut Line, target: Target, options: &WatchOptions, files: Files) -> Report {
+pub fn attach(
+    line: &mut Line,
+    target: Target,
+    options: &WatchOptions,
+    files: Files,
+    image: &'static PayloadImage,
+) -> Report {
     let pid = target.process.pid();
     let mut report = Report::new(pid, target.process.command());
-    let watching = Watching::new(options, files);
+    let watching = Watching::new(options, files, image);
     // To trace a thread is to stop it later, if only to let it go again.
     let is_allowed = foreseen::check(&target, options.max_stop).map_err(AttachError::from);
     let is_wanted = || target.permit.is_granted().then_some(()).ok_or(StopError::Unwanted.into());
@@ -106,6 +113,7 @@ pub fn attach(line: &mut Line, target: Target, options: &WatchOptions, files: Fi
 #[derive(Debug)]
 struct Watching<'a> {
     options: &'a WatchOptions,
+    image: &'static PayloadImage,
     store: Option<Store>,
     stacks: Option<StackList>,
     named: Option<PathBuf>,
@@ -113,10 +121,10 @@ struct Watching<'a> {
 }
 
 impl<'a> Watching<'a> {
-    fn new(options: &'a WatchOptions, files: Files) -> Self {
+    fn new(options: &'a WatchOptions, files: Files, image: &'static PayloadImage) -> Self {
         let Files { store, stacks } = files;
         let (named, estates) = (options.record.output.clone(), Estates::default());
-        Self { options, store, stacks, named, estates }
+        Self { options, image, store, stacks, named, estates }
     }
 
     fn destination(&mut self, number: usize) -> Destination {
@@ -163,7 +171,14 @@ impl Trade for Watching<'_> {
         let stacks = self.stacks.as_ref().filter(|_| is_own);
         let stacks = stacks.map(|stacks| stacks.of_program(number));
         let estates = self.options.follow_forks.then(|| self.estates.clone());
-        Watch { options, store: self.destination(number), stacks, estates, estate }
+        Watch {
+            options,
+            image: self.image,
+            store: self.destination(number),
+            stacks,
+            estates,
+            estate,
+        }
     }
 
     /// The file that was named is for what the program became last: `run -- env x` is about `x`.
@@ -222,6 +237,7 @@ impl Destination {
 #[derive(Debug)]
 struct Watch {
     options: WatchOptions,
+    image: &'static PayloadImage,
     store: Destination,
     stacks: Option<StackList>,
     /// Where what this session has is left to children, if those are followed.
@@ -289,8 +305,7 @@ impl Watch {
     /// The session of a forked child, begun with what its parent's has, if that can be.
     fn inherit<'t>(&self, target: &'t Target) -> Result<Option<(Session<'t>, Symbols)>, Failure> {
         let Some(estate) = &self.estate else { return Ok(None) };
-        let image = payload::image_for(self.options.flow);
-        let session = heir::inherit(target, image, &estate.heritage)?;
+        let session = heir::inherit(target, self.image, &estate.heritage)?;
         Ok(session.map(|session| (session, estate.symbols_for(&target.process))))
     }
 
@@ -305,12 +320,7 @@ impl Watch {
             limits::check_headroom(&target.process)
                 .map_err(|refusal| Failure::clean(AttachError::from(refusal), false))?;
         }
-        attach::attach(
-            target,
-            payload::image_for(self.options.flow),
-            self.options.for_engine(),
-            held,
-        )
+        attach::attach(target, self.image, self.options.for_engine(), held)
     }
 
     /// From the attach to the report.
