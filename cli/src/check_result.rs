@@ -11,9 +11,10 @@ use serde::Serialize;
 
 use crate::{
     args::{CheckArgs, GithubArg, json},
+    exit_status::Exit,
     output::{complain, print},
+    terminal::Verbosity,
 };
-use crate::{client::front, exit_status::Exit, terminal::Verbosity};
 use heapattach_files::{
     artifact::{self, Readers},
     input,
@@ -23,6 +24,7 @@ use heapattach_report::{
     findings::{self, Baseline, Findings, Wanted},
     suppression::Suppressions,
 };
+use heapattach_session::client::front;
 
 /// All files of rules together; those of browsers are half a megabyte.
 const MOST_RULES: u64 = 16 << 20;

@@ -4,7 +4,8 @@ use clap::{Args, ValueEnum};
 use heapattach_injector::options::Loader;
 
 use super::session::SessionArgs;
-use crate::{choose_process::WhichArgs, watch::options::WatchOptions};
+use crate::choose_process::WhichArgs;
+use heapattach_session::watch::options::WatchOptions;
 
 /// `heapattach -p PID`.
 #[derive(Clone, Debug, Args)]

@@ -8,8 +8,8 @@ use super::{
     hooks::HookArgs, limits::LimitArgs, moment, outlet::OutletArgs, quiet::QuietArgs, roots,
     session::parse_processes,
 };
-use crate::check::options::{CheckOptions, Snapshot, When};
 use heapattach_reach::{Kind, RootKind, RootSet};
+use heapattach_session::check::options::{CheckOptions, Snapshot, When};
 use heapattach_text::quantity::parse_duration;
 
 const CHECK: &str = "\

@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use crate::check::options::When;
+use heapattach_session::check::options::When;
 
 /// Reads the value of `--at`.
 ///

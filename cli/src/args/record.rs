@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use crate::watch::options::RecordOptions;
+use heapattach_session::watch::options::RecordOptions;
 use heapattach_text::quantity::{parse_duration, parse_size};
 
 /// How a session is written down.

@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::Args;
 
 use super::session::SessionArgs;
-use crate::tracer::RunOptions;
+use heapattach_session::tracer::RunOptions;
 
 const RUN: &str = "\
 Examples:

@@ -11,7 +11,7 @@ use super::{
     json::{self, JsonArg},
     record::RecordArgs,
 };
-use crate::watch::options::{OnFull, Unwind, WatchOptions};
+use heapattach_session::watch::options::{OnFull, Unwind, WatchOptions};
 use heapattach_text::quantity::{parse_duration, parse_size};
 
 /// What a session is told.

@@ -4,27 +4,24 @@ use heapattach_injector::{preflight, refusal::Refusal, trace::target::Target};
 
 use crate::{
     args::{AttachArgs, LoaderArg, json},
-    output::{complain, print},
-    own_cost::own_cost,
-    payload, tracer,
-};
-use crate::{
-    client::{
-        claim::Claim,
-        front::{self, Mode},
-    },
     exit_status::Exit,
-    fork::{self, Side},
+    output::{complain, print},
+    payload,
     terminal::{Follower, Terminal, Verbosity},
-    watch::{
-        files::{self, Files},
-        hook_counts::with_causes,
-        stack_dump::StackList,
-    },
 };
 use heapattach_files::artifact::{self, Readers};
 use heapattach_recording::{RecordingError, Store};
 use heapattach_report::{Outcome, Report, Status, TargetState};
+use heapattach_session::{
+    client::{
+        claim::Claim,
+        front::{self, Mode},
+    },
+    fork::{self, Side},
+    own_cost::own_cost,
+    tracer,
+    watch::{self, Files, StackList, with_causes},
+};
 use heapattach_view::{Colour, Page, session};
 
 /// Attaches, counts, detaches, reports.
@@ -152,7 +149,7 @@ fn write_files(
     args: &AttachArgs,
     stacks: Option<&StackList>,
 ) -> Result<(), String> {
-    files::deliver(stacks, args.session.stacks.as_deref())?;
+    watch::deliver(stacks, args.session.stacks.as_deref())?;
     let Some(path) = json::file(args.session.json.as_ref()) else { return Ok(()) };
     let text = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
     artifact::write(path, text, Readers::Owner)

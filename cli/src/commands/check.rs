@@ -2,22 +2,22 @@
 
 use heapattach_injector::{preflight, snapshot::sanitizer};
 
-use crate::check::snapshot_choice::{self, Load};
 use crate::{
     args::CheckArgs,
+    check_result::Gate,
+    exit_status::Exit,
     output::{complain, print},
     payload,
+    terminal::{Terminal, Verbosity},
 };
-use crate::{
-    check_result::Gate,
+use heapattach_session::{
+    check::snapshot_choice::{self, Load},
     check_tracer,
     client::{
         claim::Claim,
         front::{self, Mode},
     },
-    exit_status::Exit,
     fork::{self, Side},
-    terminal::{Terminal, Verbosity},
 };
 
 /// What programs include to tell of themselves.

@@ -12,20 +12,20 @@ use heapattach_process::{addr::RemoteAddr, proc::maps};
 
 use crate::{
     args::DetachArgs,
+    exit_status::Exit,
     output::{complain, print},
-    own_cost::own_cost,
+    terminal::{Terminal, Verbosity},
 };
-use crate::{
+use heapattach_report::{Outcome, Report, Status, StopReport, TargetState};
+use heapattach_session::{
     client::{
         front::{self, Mode},
         message::Message,
     },
-    exit_status::Exit,
     fork::{self, Side},
-    terminal::{Terminal, Verbosity},
-    watch::hook_counts::{add_window, with_causes},
+    own_cost::own_cost,
+    watch::{add_window, with_causes},
 };
-use heapattach_report::{Outcome, Report, Status, StopReport, TargetState};
 
 /// Gives everything back that is found in the process.
 pub fn detach(args: &DetachArgs) -> Exit {

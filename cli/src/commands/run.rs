@@ -4,24 +4,21 @@ use std::{io::Write, path::Path};
 
 use crate::{
     args::{RunArgs, json},
-    output::complain,
-    own_cost::own_cost,
-    payload, tracer,
-};
-use crate::{
-    client::front::{self, Mode},
     exit_status::Exit,
-    fork::{self, Side},
+    output::complain,
+    payload,
     terminal::{Follower, Terminal, Verbosity},
-    watch::{
-        files::{self, Files},
-        hook_counts::with_causes,
-        stack_dump::StackList,
-    },
 };
 use heapattach_files::artifact::{self, Readers};
 use heapattach_recording::{RecordingError, Store};
 use heapattach_report::{Report, Status};
+use heapattach_session::{
+    client::front::{self, Mode},
+    fork::{self, Side},
+    own_cost::own_cost,
+    tracer,
+    watch::{self, Files, StackList, with_causes},
+};
 use heapattach_view::{Colour, Page, session};
 
 /// Starts the program, counts, and ends as it ends.
@@ -95,7 +92,7 @@ fn verbosity(args: &RunArgs) -> Verbosity {
 fn conclude(mut report: Report, args: &RunArgs, stacks: Option<&StackList>) -> Exit {
     front::let_signals_end_us();
     let mut failures = Vec::new();
-    failures.extend(files::deliver(stacks, args.session.stacks.as_deref()).err());
+    failures.extend(watch::deliver(stacks, args.session.stacks.as_deref()).err());
     failures.extend(write(&report, args).err());
     if verbosity(args) != Verbosity::Silent {
         complain_of_unwatched(&report);

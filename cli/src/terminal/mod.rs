@@ -10,10 +10,10 @@ use heapattach_ledger::Mark;
 use indicatif::ProgressBar;
 
 use crate::{
-    client::talk::Talk,
     exit_status::Exit,
     output::{complain, print},
 };
+use heapattach_session::client::talk::Talk;
 
 pub use follow::Follower;
 

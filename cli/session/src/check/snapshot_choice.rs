@@ -6,8 +6,7 @@ use std::{fs, time::Duration};
 use heapattach_injector::snapshot::Method;
 use heapattach_process::proc::Process;
 
-use crate::check::options::Snapshot;
-use crate::watch::limits::cgroup_memory;
+use crate::{check::options::Snapshot, watch::limits::cgroup_memory};
 use heapattach_text::quantity::{bytes, time};
 
 /// What a MiB of the target's memory costs, in microseconds.

@@ -13,11 +13,11 @@ use heapattach_injector::{
 };
 use heapattach_process::{fault, offspring::Offspring, proc::Process};
 
-use crate::own_cost::own_cost;
 use crate::{
     client::{channel::Line, message::Message},
     family,
     fork::{self, exec_status},
+    own_cost::own_cost,
     watch::{
         end::End,
         files::Files,

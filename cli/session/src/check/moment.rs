@@ -14,10 +14,12 @@ use heapattach_injector::{
     trace::{exit_watch::Attendant, stopped::Stopped},
 };
 
-use crate::check::snapshot_choice::{self, Choice, Load};
-use crate::watch::{
-    hook_counts::{counted_twice, module_name, with_causes},
-    intake::Recorder,
+use crate::{
+    check::snapshot_choice::{self, Choice, Load},
+    watch::{
+        hook_counts::{counted_twice, module_name, with_causes},
+        intake::Recorder,
+    },
 };
 use heapattach_reach::{Block, Blocks, Checked, Look, RootKind};
 use heapattach_report::{LookReport, micros, suppression::Suppressions};

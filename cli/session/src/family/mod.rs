@@ -29,12 +29,12 @@ use nix::{
     sys::resource::{Resource, getrlimit, setrlimit},
 };
 
-use crate::family::member::{Business, Cause, Member};
 use crate::{
     client::{
         channel::{Heard, Line, Mouth},
         message::{Message, Request},
     },
+    family::member::{Business, Cause, Member},
     fork::Waiting,
     watch::{
         end,

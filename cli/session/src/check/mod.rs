@@ -60,7 +60,7 @@ use heapattach_report::{Report, TargetState, suppression::Suppressions};
 use heapattach_symbols::Symbols;
 use heapattach_text::printable::printable;
 
-pub use end::{End, note_end, step_aside};
+pub(crate) use end::{End, note_end, step_aside};
 use growth_watch::Gauge;
 use moment::lock;
 use options::CheckOptions;
@@ -74,7 +74,7 @@ const RULES_OF_TARGET: &str = "__lsan_default_suppressions";
 
 /// A check under way.
 #[derive(Debug)]
-pub struct Inspection<'a> {
+pub(crate) struct Inspection<'a> {
     options: &'a CheckOptions,
     /// Whether the program is seen from its first block on.
     is_from_start: bool,

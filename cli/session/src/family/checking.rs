@@ -19,10 +19,10 @@ use heapattach_injector::{
 };
 
 use super::Trade;
-use crate::family::member::{Business, Cause, Standing};
 use crate::{
     check::{self, End, Inspection, options::CheckOptions},
     client::channel::Line,
+    family::member::{Business, Cause, Standing},
     fork::Waiting,
     watch::{
         inheritance::{Estate, Estates, Will},

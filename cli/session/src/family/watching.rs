@@ -24,9 +24,9 @@ use heapattach_injector::{
 };
 
 use super::{Household, Trade};
-use crate::family::member::{Business, Cause, Standing};
 use crate::{
     client::channel::Line,
+    family::member::{Business, Cause, Standing},
     fork::Waiting,
     watch::{
         end::End,

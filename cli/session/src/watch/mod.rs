@@ -14,7 +14,7 @@ pub(crate) mod memory_course;
 pub(crate) mod names;
 pub(crate) mod notes;
 pub(crate) mod observation;
-pub(crate) mod options;
+pub mod options;
 pub(crate) mod result;
 pub(crate) mod ring_owners;
 pub(crate) mod runtime;
@@ -22,3 +22,7 @@ pub(crate) mod schedule;
 pub(crate) mod session_start;
 pub(crate) mod stack_dump;
 pub(crate) mod stacks;
+
+pub use files::{Files, deliver};
+pub use hook_counts::{add_window, module_name, with_causes};
+pub use stack_dump::StackList;
