@@ -73,7 +73,7 @@ pub fn run(
     let mut line = Line::new(line);
     let mut report = Report::new(0, command.join(" ".as_ref()).to_string_lossy().into_owned());
     report.status = Status::RunFailed;
-    match fork::fork_program(&command) {
+    match fork::fork_program(command) {
         Ok(program) => {
             fork::leave_session();
             report.pid = program.pid;

@@ -2,8 +2,6 @@
 //! half that talks with it, and what is made of what they see.
 //!
 //! ```no_run
-//! use std::{io, os::unix::net::UnixStream};
-//!
 //! use heapattach_injector::{home::payload_image::PayloadImage, trace::target::Target};
 //! use heapattach_report::Report;
 //! use heapattach_session::{
@@ -26,7 +24,7 @@
 //!     target: Target,
 //!     options: &WatchOptions,
 //!     image: &'static PayloadImage,
-//! ) -> io::Result<Option<Report>> {
+//! ) -> std::io::Result<Option<Report>> {
 //!     match fork::fork_tracer()? {
 //!         Side::Tracer(line) => {
 //!             tracer::attach(line, target, options, Files::default(), image);
@@ -37,8 +35,6 @@
 //!         }
 //!     }
 //! }
-//! # let _ = look;
-//! # let _ = UnixStream::pair;
 //! ```
 //!
 //! ```text
