@@ -11,21 +11,20 @@ use serde::Serialize;
 
 use crate::{
     args::{CheckArgs, GithubArg, json},
-    output::{complain, print},
-};
-use crate::{
-    client::front::{self, Talk},
     exit_status::Exit,
+    output::{complain, print},
+    terminal::Verbosity,
 };
 use heapattach_files::{
     artifact::{self, Readers},
     input,
 };
 use heapattach_report::{
-    CheckMoment, Report,
+    CheckMoment, Report, Status,
     findings::{self, Baseline, Findings, Wanted},
     suppression::Suppressions,
 };
+use heapattach_session::client::front;
 
 /// All files of rules together; those of browsers are half a megabyte.
 const MOST_RULES: u64 = 16 << 20;
@@ -98,17 +97,18 @@ impl<'a> Gate<'a> {
     }
 
     /// Where JSON goes to standard error nothing else does.
-    pub fn talk(&self) -> Talk {
+    pub fn verbosity(&self) -> Verbosity {
         let outlet = &self.args.outlet;
         let is_json = json::is_instead(outlet.json.as_ref());
         let is_there = is_json && self.args.pid.is_none() && outlet.report.is_none();
-        if is_there { Talk::None } else { Talk::Usual }
+        if is_there { Verbosity::Silent } else { Verbosity::Usual }
     }
 
     /// Judges the result, writes it, and answers how to end.
     pub fn conclude(&self, mut report: Report) -> Exit {
         front::let_signals_end_us();
-        if let Some(error) = report.error.as_ref().filter(|_| self.talk() == Talk::Usual) {
+        if let Some(error) = report.error.as_ref().filter(|_| self.verbosity() == Verbosity::Usual)
+        {
             complain(&format!("{error} (target: {})", report.target));
         }
         let mut found = Findings::of(&report);
@@ -117,15 +117,15 @@ impl<'a> Gate<'a> {
         if is_checked {
             failures.extend(self.judge(&mut found).err());
             report.status = self.status(&report, &found);
-        } else if report.status == Exit::Done.code() && !found.unchecked.is_empty() {
+        } else if report.status == Status::Done && !found.unchecked.is_empty() {
             // What was not checked must not pass for clean.
-            report.status = Exit::Incomplete.code();
+            report.status = Status::Incomplete;
         }
         failures.extend(self.write(&report, &found, is_checked));
         failures.iter().for_each(|failure| complain(failure));
-        let is_own = report.status == 0 || report.status == self.args.error_exitcode;
+        let is_own = report.status == Status::Done || report.status == self.not_passed();
         match self.args.pid {
-            _ if failures.is_empty() || !is_own => Exit::Program(report.status),
+            _ if failures.is_empty() || !is_own => report.status.into(),
             Some(_) => Exit::Failed,
             None => Exit::RunFailed,
         }
@@ -133,7 +133,7 @@ impl<'a> Gate<'a> {
 
     /// Nothing was done at all, for this reason.
     pub fn refuse(&self, pid: i32, why: &str, exit: Exit) -> Exit {
-        if self.talk() == Talk::Usual {
+        if self.verbosity() == Verbosity::Usual {
             complain(why);
         }
         let error = Some(why.to_owned());
@@ -172,22 +172,27 @@ impl<'a> Gate<'a> {
         result
     }
 
-    fn status(&self, report: &Report, found: &Findings) -> u8 {
+    fn status(&self, report: &Report, found: &Findings) -> Status {
         // What came after the last of several checks is not known; what they found, is.
         let is_cut = report.check.as_ref().is_some_and(|check| check.at == CheckMoment::Round);
-        if report.status != 0 && !is_cut {
+        if report.status != Status::Done && !is_cut {
             report.status
         } else if !found.doubts.is_empty() {
-            Exit::Incomplete.code()
+            Status::Incomplete
         } else if !found.breaches.is_empty() {
-            self.args.error_exitcode
-        } else if report.status != 0 {
+            self.not_passed()
+        } else if report.status != Status::Done {
             report.status
         } else if is_cut || !found.unjudged.is_empty() || !found.unchecked.is_empty() {
-            Exit::Incomplete.code()
+            Status::Incomplete
         } else {
-            0
+            Status::Done
         }
+    }
+
+    /// How a check ends that does not pass.
+    fn not_passed(&self) -> Status {
+        Status::from(self.args.error_exitcode)
     }
 
     /// Writes every form; answers what could not be written.
@@ -239,9 +244,9 @@ impl<'a> Gate<'a> {
         if is_on_github(outlet.github) {
             // The program's output is read for them as well as its errors.
             let text = findings::annotations(&near);
-            let _ = match self.talk() {
-                Talk::Usual => std::io::stderr().write_all(text.as_bytes()),
-                Talk::None => std::io::stdout().write_all(text.as_bytes()),
+            let _ = match self.verbosity() {
+                Verbosity::Usual => std::io::stderr().write_all(text.as_bytes()),
+                Verbosity::Silent => std::io::stdout().write_all(text.as_bytes()),
             };
             if let Some(path) = env::var_os("GITHUB_STEP_SUMMARY") {
                 let page = findings::step_summary(&near);

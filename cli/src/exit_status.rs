@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use heapattach_report::Status;
+
 /// Every way to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -29,32 +31,12 @@ pub enum Exit {
     CannotExecute,
     /// `run`: there is no such program.
     NotFound,
-    /// `run`: the program's own status, a signal as 128 + its number.
+    /// `run`: the program's own status, a signal as 128 + its number; `check`: the one for what does not
+    /// pass.
     Program(u8),
 }
 
 impl Exit {
-    /// Those that have a number of their own.
-    const NAMED: [Self; 12] = [
-        Self::Done,
-        Self::Failed,
-        Self::Usage,
-        Self::Refused,
-        Self::Unsupported,
-        Self::TargetDied,
-        Self::Incomplete,
-        Self::Left,
-        Self::Interrupted,
-        Self::RunFailed,
-        Self::CannotExecute,
-        Self::NotFound,
-    ];
-
-    /// The one of this number, as a report of a session has it.
-    pub fn of(code: u8) -> Self {
-        Self::NAMED.into_iter().find(|exit| exit.code() == code).unwrap_or(Self::Program(code))
-    }
-
     /// The number.
     pub fn code(self) -> u8 {
         match self {
@@ -75,6 +57,26 @@ impl Exit {
     }
 }
 
+/// As a session, or a check, has ended.
+impl From<Status> for Exit {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Done => Self::Done,
+            Status::Failed => Self::Failed,
+            Status::Refused => Self::Refused,
+            Status::Unsupported => Self::Unsupported,
+            Status::TargetDied => Self::TargetDied,
+            Status::Incomplete => Self::Incomplete,
+            Status::Left => Self::Left,
+            Status::Interrupted => Self::Interrupted,
+            Status::RunFailed => Self::RunFailed,
+            Status::CannotExecute => Self::CannotExecute,
+            Status::NotFound => Self::NotFound,
+            Status::Other(code) => Self::Program(code),
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code())
@@ -86,8 +88,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_leads_back_to_its_meaning() {
-        assert!(Exit::NAMED.into_iter().all(|exit| Exit::of(exit.code()) == exit));
-        assert!((0..=u8::MAX).all(|code| Exit::of(code).code() == code));
+    fn a_command_ends_with_the_number_that_its_report_has() {
+        for number in 0..=u8::MAX {
+            assert_eq!(Exit::from(Status::from(number)).code(), number);
+        }
     }
 }

@@ -1,41 +1,33 @@
-//! The command: what the user types, the two processes of a session, and what they do to a target.
+//! The command: what the user types, what is shown to him, and how it ends.
 //!
 //! ```text
-//! args -> commands -> fork +-> tracer -> watch: injector::Session ... hook_counts, result -> report
-//!                          |      |  one JSON object a line (client::message)
-//!                          +-> client: signals, progress      -> view, JSON
-//!                              recording -> ledger -> view, export
+//! args -> commands -> session: watch or check, in a process of its own
+//!            |             \-> what happens -> terminal
+//!            +---------- Report -> view, JSON, check_result
+//!            +-------- recording -> ledger -> view, export
 //! ```
 //!
 //! | room | what it does |
 //! |---|---|
 //! | `args`, `commands` | what is typed, and what each command does |
-//! | `client` | the half of a session that the user talks to; what both halves say to each other |
-//! | `tracer`, `check_tracer` | the half that stops the target |
-//! | `watch` | one session, from the attach to its result |
-//! | `check` | checks: what is reachable at one moment, and what is told of it |
-//! | `family` | several processes at once |
+//! | `choose_process` | which process is meant |
+//! | `terminal` | what is shown while a session lasts |
+//! | `open_recording`, `check_result` | recordings and the results of checks on their way to the user |
+//! | `payload` | what is put into targets, built with this command |
 //!
-//! What is known of a session, what it means and how it is told lies in crates below this one, each of
-//! which knows less: `report`, `verdict`, `view`, `export`, and those that they are made of. Only here is
-//! there a command line (clap), and only here are exit statuses given (`exit_status`).
+//! Everything that is done with a process, and what is known of it and told, lies in crates below this
+//! one, each of which knows less: `session`, `view`, `export`, and those that they are made of. Only here
+//! is there a command line (clap), and only here are exit statuses given (`exit_status`).
 
 mod args;
-mod check;
 mod check_result;
-mod check_tracer;
 mod choose_process;
-mod client;
 mod commands;
 mod exit_status;
-mod family;
-mod fork;
 mod open_recording;
 mod output;
-mod own_cost;
 mod payload;
-mod tracer;
-mod watch;
+mod terminal;
 
 use std::process::ExitCode;
 

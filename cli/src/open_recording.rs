@@ -11,12 +11,14 @@ use heapattach_verdict::subject::Subject;
 
 use crate::{
     args::{FileFormat, LookArgs},
+    exit_status::Exit,
     output::complain,
+    terminal::progress::spinner,
 };
-use crate::{client::progress::spinner, exit_status::Exit, watch::hook_counts::with_causes};
 use heapattach_files::artifact::{self, Readers};
 use heapattach_ledger::Ledger;
 use heapattach_recording::{Part, Recording, RecordingError};
+use heapattach_session::watch::with_causes;
 use heapattach_text::quantity;
 
 /// What is a file and what is a moment in `FILE@TIME`.

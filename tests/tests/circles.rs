@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Where no module leads back to itself.
-const WITHOUT_CIRCLES: [&str; 18] = [
+const WITHOUT_CIRCLES: [&str; 19] = [
     "injector/src",
     "injector/process/src",
     "injector/entry/src",
@@ -20,6 +20,7 @@ const WITHOUT_CIRCLES: [&str; 18] = [
     "cli/reach/src",
     "cli/recording/src",
     "cli/report/src",
+    "cli/session/src",
     "cli/symbols/src",
     "cli/text/src",
     "cli/verdict/src",
@@ -131,7 +132,8 @@ fn no_module_leads_back_to_itself() {
         let circles: Vec<_> = arrows.keys().filter_map(|module| circle(&arrows, module)).collect();
         assert!(circles.is_empty(), "{source}: {circles:?}");
     }
-    let several = arrows(&root.join("cli/src")).values().filter(|names| names.len() > 3).count();
+    let several =
+        arrows(&root.join("injector/src")).values().filter(|names| names.len() > 3).count();
     assert!(several > 5, "the parser found arrows of {several} modules only");
 }
 

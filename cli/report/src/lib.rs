@@ -19,7 +19,7 @@
 //! assert_eq!(found.doubts.len(), 1);
 //! ```
 //!
-//! Knows no process, no file, no clock, no exit status of the command but as a number, and no command
+//! Knows no process, no file, no clock, no exit status of the command but as [`Status`], and no command
 //! line. What it is told has printable names; each form escapes what it must.
 
 mod data;
@@ -30,6 +30,6 @@ pub use data::{
     CHECK_SCHEMA, CallerReport, CheckMoment, CheckReport, ChildReport, CutReport, FindingReport,
     FunctionReport, Heap, HeapReport, Holder, InterpreterReport, LookReport, MemoryReport,
     NotHooked, NotLookedAt, Outcome, OwnCost, Quiet, RecordingReport, Report, RetainedReport,
-    RoundReport, SCHEMA, SiteReport, StacksReport, StepReport, StopReport, Sums, TargetState,
-    WayReport, micros,
+    RoundReport, SCHEMA, SiteReport, StacksReport, Status, StepReport, StopReport, Sums,
+    TargetState, WayReport, micros,
 };

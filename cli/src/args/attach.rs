@@ -5,6 +5,7 @@ use heapattach_injector::options::Loader;
 
 use super::session::SessionArgs;
 use crate::choose_process::WhichArgs;
+use heapattach_session::watch::options::WatchOptions;
 
 /// `heapattach -p PID`.
 #[derive(Clone, Debug, Args)]
@@ -23,6 +24,14 @@ pub struct AttachArgs {
     /// another version of heapattach left hooks; and write over the file of -o, if it is there
     #[arg(long)]
     pub force: bool,
+}
+
+impl AttachArgs {
+    /// What the session is told.
+    pub fn watch_options(&self) -> WatchOptions {
+        let (loader, force) = (self.loader.into(), self.force);
+        WatchOptions { loader, force, ..self.session.watch_options() }
+    }
 }
 
 /// The value of `--loader`.

@@ -5,15 +5,11 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 
 use super::{
-    hooks::HookArgs,
-    limits::LimitArgs,
-    moment::{self, Moment},
-    outlet::OutletArgs,
-    quiet::QuietArgs,
-    roots,
+    hooks::HookArgs, limits::LimitArgs, moment, outlet::OutletArgs, quiet::QuietArgs, roots,
     session::parse_processes,
 };
-use heapattach_reach::{Kind, RootKind};
+use heapattach_reach::{Kind, RootKind, RootSet};
+use heapattach_session::check::options::{CheckOptions, Snapshot, When};
 use heapattach_text::quantity::parse_duration;
 
 const CHECK: &str = "\
@@ -56,7 +52,7 @@ pub struct CheckArgs {
     /// before what is left to exit is done; at `exec`, when it asks to become another one, or at its
     /// end if it never does; or at a `signal`, which it does not see: signal:USR2
     #[arg(long, value_name = "WHEN", default_value = "exit", value_parser = moment::parse)]
-    pub at: Moment,
+    pub at: When,
     /// Check every process that is forked, too, and the programs they become, each at its end
     #[arg(long, conflicts_with = "pid")]
     pub follow_forks: bool,
@@ -153,6 +149,17 @@ pub enum SnapshotArg {
     Fork,
 }
 
+impl From<SnapshotArg> for Snapshot {
+    fn from(arg: SnapshotArg) -> Self {
+        match arg {
+            SnapshotArg::Auto => Self::Auto,
+            SnapshotArg::Stop => Self::Stop,
+            SnapshotArg::Copy => Self::Copy,
+            SnapshotArg::Fork => Self::Fork,
+        }
+    }
+}
+
 /// A check stops the process: more often is no use.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
 
@@ -169,11 +176,11 @@ impl CheckArgs {
     pub fn refusal(&self) -> Option<String> {
         let option = match (self.at, self.snapshot) {
             _ if !self.follow_forks => return None,
-            (Moment::ExitStart, _) => "--at exit-start",
-            (Moment::Exec, _) => "--at exec",
-            (Moment::Signal(_), _) => "--at signal",
-            (Moment::Exit, SnapshotArg::Fork) => "--snapshot fork",
-            (Moment::Exit, _) => return None,
+            (When::ExitStart, _) => "--at exit-start",
+            (When::Exec, _) => "--at exec",
+            (When::Signal(_), _) => "--at signal",
+            (When::Exit, SnapshotArg::Fork) => "--snapshot fork",
+            (When::Exit, _) => return None,
         };
         Some(format!(
             "{option} is for one process: with --follow-forks every program is checked at its end, \
@@ -181,13 +188,40 @@ impl CheckArgs {
         ))
     }
 
-    /// Whether somebody wants to know if the heap grows.
-    pub fn asks_for_growth(&self) -> bool {
-        self.flow || self.limits.ask_for_growth()
+    /// What the check is told.
+    pub fn options(&self) -> CheckOptions {
+        CheckOptions {
+            duration: self.duration,
+            every: self.every,
+            warmup: self.warmup,
+            when: self.at,
+            follow_forks: self.follow_forks,
+            max_processes: self.max_processes,
+            skip: self.skip.clone(),
+            snapshot: self.snapshot.into(),
+            max_pause: self.max_pause,
+            max_stop: self.max_stop,
+            growth: self.flow || self.limits.ask_for_growth(),
+            roots: self.roots(),
+            retained_by: self.retained_by.clone(),
+            hooks: self.hooks.options(),
+            told: self.told(),
+            functions: self.outlet.json.is_some(),
+            embedded_rules: !self.quiet.no_embedded_suppressions,
+            built_in_rules: !self.quiet.no_builtin_suppressions,
+        }
+    }
+
+    /// Where pointers count.
+    fn roots(&self) -> RootSet {
+        match self.roots.as_slice() {
+            [] => RootKind::ALL.into_iter().collect(),
+            kinds => kinds.iter().copied().collect(),
+        }
     }
 
     /// What is told one by one.
-    pub fn told(&self) -> Vec<Kind> {
+    fn told(&self) -> Vec<Kind> {
         let lost = [Kind::Direct, Kind::Indirect];
         let shown = self.outlet.show.iter().map(|&arg| Kind::from(arg));
         lost.into_iter().chain(self.limits.kinds()).chain(shown).collect()

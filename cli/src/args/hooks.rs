@@ -5,6 +5,8 @@ use heapattach_abi::stacks::USUAL_FRAMES;
 use heapattach_entry::{functions::Function, user_hooks};
 use heapattach_injector::hook::plan::HookMode;
 
+use heapattach_session::watch::options::HookOptions;
+
 /// How functions are hooked, and what is told of their callers.
 #[derive(Clone, Debug, Args)]
 pub struct HookArgs {
@@ -46,6 +48,19 @@ pub enum HookArg {
     Slots,
     /// Entries only: what cannot be patched safely is not hooked
     Entry,
+}
+
+impl HookArgs {
+    /// What the engine and the report are told.
+    pub fn options(&self) -> HookOptions {
+        HookOptions {
+            mode: self.hooks.into(),
+            asked: self.hook.clone(),
+            max_depth: self.max_depth,
+            hide_frames: self.hide_frames.clone(),
+            cache: !self.no_cache,
+        }
+    }
 }
 
 impl From<HookArg> for HookMode {

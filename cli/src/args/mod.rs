@@ -24,7 +24,7 @@ mod session;
 mod status;
 
 pub use attach::{AttachArgs, LoaderArg};
-pub use check::{CheckArgs, SnapshotArg};
+pub use check::CheckArgs;
 pub use completions::{CompletionsArgs, Shell};
 pub use detach::DetachArgs;
 pub use diff::DiffArgs;
@@ -32,11 +32,9 @@ pub use doctor::DoctorArgs;
 pub use file_format::FileFormat;
 pub use look::LookArgs;
 pub use man::ManArgs;
-pub use moment::Moment;
 pub use outlet::GithubArg;
 pub use report::ReportArgs;
 pub use run::RunArgs;
-pub use session::{OnFull, SessionArgs, Unwind};
 pub use status::StatusArgs;
 
 use clap::{Parser, Subcommand};

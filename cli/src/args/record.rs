@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 
+use heapattach_session::watch::options::RecordOptions;
 use heapattach_text::quantity::{parse_duration, parse_size};
 
 /// How a session is written down.
@@ -50,6 +51,22 @@ pub struct RecordArgs {
         conflicts_with = "json"
     )]
     pub follow: Option<Duration>,
+}
+
+impl RecordArgs {
+    /// What the session is told; `is_by_default`: a file is to be left behind that was not named.
+    pub fn options(&self, is_by_default: bool) -> RecordOptions {
+        RecordOptions {
+            output: self.output.clone(),
+            is_by_default,
+            redact: self.redact,
+            names: !self.no_symbols,
+            max_size: self.max_size,
+            mark_every: self.snapshot_every.into_iter().chain(self.follow).min(),
+            mark_on_growth: self.dump_on_growth,
+            mark_on_peak: self.dump_on_peak,
+        }
+    }
 }
 
 /// A smaller file could not even hold what there is to say of a session without events.

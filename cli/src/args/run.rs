@@ -5,6 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::Args;
 
 use super::session::SessionArgs;
+use heapattach_session::tracer::RunOptions;
 
 const RUN: &str = "\
 Examples:
@@ -34,4 +35,15 @@ pub struct RunArgs {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// What the tracing process is told.
+    pub fn options(&self) -> RunOptions {
+        RunOptions {
+            command: self.command.clone(),
+            follow_execs: !self.no_follow_exec,
+            watch: self.session.watch_options(),
+        }
+    }
 }

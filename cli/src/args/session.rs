@@ -4,13 +4,14 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use heapattach_abi::ring::SLOT_BYTES;
-use heapattach_injector::python::Wish;
+use heapattach_injector::{options::Loader, python::Wish};
 
 use super::{
     hooks::HookArgs,
     json::{self, JsonArg},
     record::RecordArgs,
 };
+use heapattach_session::watch::options::{OnFull, Unwind, WatchOptions};
 use heapattach_text::quantity::{parse_duration, parse_size};
 
 /// What a session is told.
@@ -45,14 +46,14 @@ pub struct SessionArgs {
     /// down by sampling less, or `wait` for a while [default: drop, wait with run --all]. Records of
     /// mmap and its family always wait
     #[arg(long, value_enum, value_name = "WHAT")]
-    pub on_full: Option<OnFull>,
+    pub on_full: Option<OnFullArg>,
     /// Size of a ring; there are 64, and only what is used takes memory [default: 64KiB, 1MiB with
     /// --all]
     #[arg(long, value_name = "SIZE", value_parser = parse_ring, allow_hyphen_values = true)]
     pub ring: Option<u32>,
     /// How stacks are followed
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    pub unwind: Unwind,
+    pub unwind: UnwindArg,
     /// Of so many stacks one is followed twice, to verify what makes it fast; the report says how
     /// many differed
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
@@ -113,7 +114,7 @@ pub struct SessionArgs {
 
 /// The value of `--on-full`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OnFull {
+pub enum OnFullArg {
     /// Drop and count
     Drop,
     /// Sample less
@@ -124,7 +125,7 @@ pub enum OnFull {
 
 /// The value of `--unwind`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Unwind {
+pub enum UnwindArg {
     /// By tables, and by frame pointers where there are none
     #[default]
     Auto,
@@ -147,6 +148,26 @@ pub enum PythonArg {
     Off,
 }
 
+impl From<OnFullArg> for OnFull {
+    fn from(arg: OnFullArg) -> Self {
+        match arg {
+            OnFullArg::Drop => Self::Drop,
+            OnFullArg::Slow => Self::Slow,
+            OnFullArg::Wait => Self::Wait,
+        }
+    }
+}
+
+impl From<UnwindArg> for Unwind {
+    fn from(arg: UnwindArg) -> Self {
+        match arg {
+            UnwindArg::Auto => Self::Auto,
+            UnwindArg::FramePointer => Self::FramePointer,
+            UnwindArg::Copy => Self::Copy,
+        }
+    }
+}
+
 impl From<PythonArg> for Wish {
     fn from(arg: PythonArg) -> Self {
         match arg {
@@ -158,21 +179,35 @@ impl From<PythonArg> for Wish {
 }
 
 impl SessionArgs {
-    /// Mean bytes between samples.
-    pub fn interval(&self) -> u64 {
-        if self.all { 1 } else { self.every }
-    }
-
-    /// What a thread does that finds its ring full.
-    pub fn on_full(&self) -> OnFull {
-        self.on_full.unwrap_or(OnFull::Drop)
+    /// What a session is told.
+    pub fn watch_options(&self) -> WatchOptions {
+        WatchOptions {
+            duration: self.duration,
+            hooks: self.hooks.options(),
+            interval: if self.all { 1 } else { self.every },
+            flow: self.flow,
+            pages: !self.no_mmap,
+            on_full: self.on_full.map_or(OnFull::Drop, OnFull::from),
+            ring_bits: self.ring,
+            unwind: self.unwind.into(),
+            verify: self.verify,
+            python: self.python.into(),
+            record: self.record.options(self.records_by_default()),
+            max_overhead: self.max_overhead,
+            max_memory: self.max_memory,
+            max_stop: self.max_stop,
+            follow_forks: self.follow_forks,
+            max_processes: self.max_processes,
+            loader: Loader::Map,
+            force: false,
+        }
     }
 
     /// The same session of a program that is started for it: what is to be exact may take its time.
     #[must_use]
     pub fn of_own_program(mut self) -> Self {
         if self.all {
-            self.on_full.get_or_insert(OnFull::Wait);
+            self.on_full.get_or_insert(OnFullArg::Wait);
         }
         self
     }

@@ -4,27 +4,24 @@ use heapattach_injector::{preflight, refusal::Refusal, trace::target::Target};
 
 use crate::{
     args::{AttachArgs, LoaderArg, json},
-    output::{complain, print},
-    own_cost::own_cost,
-    tracer,
-};
-use crate::{
-    client::{
-        claim::Claim,
-        follow::Follower,
-        front::{self, Mode, Talk},
-    },
     exit_status::Exit,
-    fork::{self, Side},
-    watch::{
-        files::{self, Files},
-        hook_counts::with_causes,
-        stack_dump::StackList,
-    },
+    output::{complain, print},
+    payload,
+    terminal::{Follower, Terminal, Verbosity},
 };
 use heapattach_files::artifact::{self, Readers};
 use heapattach_recording::{RecordingError, Store};
-use heapattach_report::{Outcome, Report, TargetState};
+use heapattach_report::{Outcome, Report, Status, TargetState};
+use heapattach_session::{
+    client::{
+        claim::Claim,
+        front::{self, Mode},
+    },
+    fork::{self, Side},
+    own_cost::own_cost,
+    tracer,
+    watch::{self, Files, StackList, with_causes},
+};
 use heapattach_view::{Colour, Page, session};
 
 /// Attaches, counts, detaches, reports.
@@ -52,7 +49,8 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             if let Some(claim) = claim {
                 target.permit.ask_first(claim.question(line.try_clone().ok()));
             }
-            tracer::attach(line, target, args, files);
+            let options = args.watch_options();
+            tracer::attach(line, target, &options, files, payload::image_for(options.flow));
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
@@ -61,7 +59,8 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             let follow = args.session.record.follow;
             let shared = store.as_ref().and_then(|store| store.share().ok());
             let follower = follow.map(|_| Follower::new(shared));
-            match front::follow(line, tracer, Mode::Attach, Talk::Usual, follower, claim) {
+            let mut terminal = Terminal::new(Verbosity::Usual, follower);
+            match front::follow(line, tracer, Mode::Attach, &mut terminal, claim) {
                 Some(report) if report.is_untouched_by_wish() => {
                     // Nothing was recorded.
                     let path = store.as_ref().and_then(|store| store.path.as_ref());
@@ -116,7 +115,7 @@ fn show(report: &Report, args: &AttachArgs, stacks: Option<&StackList>) -> Exit 
     if let Some(error) = &report.error {
         complain(&format!("{error} (target: {})", report.target));
     }
-    let exit = Exit::of(report.status);
+    let exit = Exit::from(report.status);
     let exit = match write_files(report, args, stacks) {
         Err(error) => {
             complain(&error);
@@ -150,14 +149,15 @@ fn write_files(
     args: &AttachArgs,
     stacks: Option<&StackList>,
 ) -> Result<(), String> {
-    files::deliver(stacks, args.session.stacks.as_deref())?;
+    watch::deliver(stacks, args.session.stacks.as_deref())?;
     let Some(path) = json::file(args.session.json.as_ref()) else { return Ok(()) };
     let text = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
     artifact::write(path, text, Readers::Owner)
 }
 
 fn refuse(pid: i32, args: &AttachArgs, refusal: &Refusal) -> Exit {
-    let exit = if refusal.unsupported { Exit::Unsupported } else { Exit::Refused };
+    let status = if refusal.unsupported { Status::Unsupported } else { Status::Refused };
+    let exit = Exit::from(status);
     complain(&format!("{refusal} (target: untouched)"));
     let json = args.session.json.as_ref();
     if json.is_none() {
@@ -166,7 +166,7 @@ fn refuse(pid: i32, args: &AttachArgs, refusal: &Refusal) -> Exit {
     let mut report = Report::new(pid, String::new());
     report.outcome = Outcome::Refused;
     report.error = Some(refusal.to_string());
-    report.status = exit.code();
+    report.status = status;
     if let Err(error) = write_files(&report, args, None) {
         complain(&error);
     }

@@ -2,19 +2,21 @@
 
 use heapattach_injector::{preflight, snapshot::sanitizer};
 
-use crate::check::snapshot_choice::{self, Load};
 use crate::{
     args::CheckArgs,
-    output::{complain, print},
-};
-use crate::{
     check_result::Gate,
+    exit_status::Exit,
+    output::{complain, print},
+    payload,
+    terminal::{Terminal, Verbosity},
+};
+use heapattach_session::{
+    check::snapshot_choice::{self, Load},
     check_tracer,
     client::{
         claim::Claim,
-        front::{self, Mode, Talk},
+        front::{self, Mode},
     },
-    exit_status::Exit,
     fork::{self, Side},
 };
 
@@ -63,7 +65,8 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
         return gate.refuse(pid, &why, Exit::Unsupported);
     }
     let load = Load::of(&target.process);
-    if let Err(refusal) = snapshot_choice::choose(args.snapshot, &load, args.max_pause, true) {
+    if let Err(refusal) = snapshot_choice::choose(args.snapshot.into(), &load, args.max_pause, true)
+    {
         return gate.refuse(pid, &format!("{refusal} (target: untouched)"), Exit::Refused);
     }
     let claim = Claim::new().ok();
@@ -72,12 +75,15 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
             if let Some(claim) = claim {
                 target.permit.ask_first(claim.question(line.try_clone().ok()));
             }
-            check_tracer::attach(line, &target, args, &gate.rules);
+            let options = args.options();
+            let image = payload::image_for(options.growth);
+            check_tracer::attach(line, &target, &options, &gate.rules, image);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
-            match front::follow(line, tracer, Mode::Attach, Talk::Usual, None, claim) {
+            let mut terminal = Terminal::new(Verbosity::Usual, None);
+            match front::follow(line, tracer, Mode::Attach, &mut terminal, claim) {
                 Some(report) if report.is_untouched_by_wish() => {
                     let why = "interrupted before the target was stopped (target: untouched)";
                     gate.refuse(pid, why, Exit::Interrupted)
@@ -102,11 +108,14 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
 fn run(args: &CheckArgs, gate: &Gate<'_>) -> Exit {
     match fork::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            check_tracer::run(line, args, &gate.rules);
+            let options = args.options();
+            let image = payload::image_for(options.growth);
+            check_tracer::run(line, &args.command, &options, &gate.rules, image);
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
-            match front::follow(line, tracer, Mode::Run, gate.talk(), None, None) {
+            let mut terminal = Terminal::new(gate.verbosity(), None);
+            match front::follow(line, tracer, Mode::Run, &mut terminal, None) {
                 Some(report) => gate.conclude(report),
                 None => {
                     let why = "the tracing process died; the program, if it was started, runs on";

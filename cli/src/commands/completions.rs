@@ -9,9 +9,9 @@ use std::fmt::Write;
 use clap::CommandFactory;
 use clap_complete::aot;
 
-use crate::exit_status::Exit;
 use crate::{
     args::{Cli, CompletionsArgs, Shell},
+    exit_status::Exit,
     output::print,
 };
 

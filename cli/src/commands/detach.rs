@@ -12,19 +12,20 @@ use heapattach_process::{addr::RemoteAddr, proc::maps};
 
 use crate::{
     args::DetachArgs,
+    exit_status::Exit,
     output::{complain, print},
-    own_cost::own_cost,
+    terminal::{Terminal, Verbosity},
 };
-use crate::{
+use heapattach_report::{Outcome, Report, Status, StopReport, TargetState};
+use heapattach_session::{
     client::{
-        front::{self, Mode, Talk},
+        front::{self, Mode},
         message::Message,
     },
-    exit_status::Exit,
     fork::{self, Side},
-    watch::hook_counts::{add_window, with_causes},
+    own_cost::own_cost,
+    watch::{add_window, with_causes},
 };
-use heapattach_report::{Outcome, Report, StopReport, TargetState};
 
 /// Gives everything back that is found in the process.
 pub fn detach(args: &DetachArgs) -> Exit {
@@ -49,7 +50,8 @@ pub fn detach(args: &DetachArgs) -> Exit {
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
-            match front::follow(line, tracer, Mode::Attach, Talk::Usual, None, None) {
+            let mut terminal = Terminal::new(Verbosity::Usual, None);
+            match front::follow(line, tracer, Mode::Attach, &mut terminal, None) {
                 Some(report) => conclude(&report, args),
                 None => {
                     complain("the tracing process died; try again");
@@ -99,12 +101,12 @@ fn clean(target: &Target) -> Report {
                 report.target = TargetState::Altered;
                 report.error = Some(with_causes(&left.error));
                 report.left = left.what;
-                report.status = Exit::Left.code();
+                report.status = Status::Left;
                 break;
             }
         }
     }
-    if report.status == 0 {
+    if report.status == Status::Done {
         give_back_frames(target, &mut report);
     }
     if is_without && report.target != TargetState::Restored {
@@ -147,16 +149,16 @@ fn conclude(report: &Report, args: &DetachArgs) -> Exit {
         serde_json::to_string_pretty(report).unwrap_or_default()
     } else if let Some(why) = &report.why {
         why.clone()
-    } else if let (0, Some(at)) = (report.status, &report.stub_page) {
+    } else if let (Status::Done, Some(at)) = (report.status, &report.stub_page) {
         format!(
             "process {} is as it was before heapattach, but for one page of jumps at {at} that \
              stays, since it may still be in use",
             report.pid
         )
-    } else if report.status == 0 {
+    } else if report.status == Status::Done {
         format!("process {} is as it was before heapattach", report.pid)
     } else {
         format!("still there: {}", report.left.join("; "))
     };
-    print(&text, if report.status == 0 { Exit::Done } else { Exit::Left })
+    print(&text, if report.status == Status::Done { Exit::Done } else { Exit::Left })
 }

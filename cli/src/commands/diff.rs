@@ -6,11 +6,9 @@ use heapattach_verdict::subject::Subject;
 
 use crate::{
     args::{DiffArgs, LookArgs},
-    output::complain,
-};
-use crate::{
     exit_status::Exit,
     open_recording::{moment, read, refuse, window, write_file, write_text},
+    output::complain,
 };
 use heapattach_ledger::Ledger;
 use heapattach_recording::RecordingError;

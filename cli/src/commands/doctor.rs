@@ -14,13 +14,11 @@ use serde::Serialize;
 
 use crate::{
     args::DoctorArgs,
+    exit_status::Exit,
     output::{complain, print},
     payload,
 };
-use crate::{
-    exit_status::Exit,
-    watch::hook_counts::{module_name, with_causes},
-};
+use heapattach_session::watch::{module_name, with_causes};
 use heapattach_symbols::demangle;
 use heapattach_text::quantity;
 

@@ -5,9 +5,9 @@ use std::{fs, io, path::Path};
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
-use crate::exit_status::Exit;
 use crate::{
     args::{Cli, ManArgs},
+    exit_status::Exit,
     output::{complain, print},
 };
 use heapattach_files::artifact::{self, Readers};

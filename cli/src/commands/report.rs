@@ -4,11 +4,9 @@ use heapattach_verdict::subject::Subject;
 
 use crate::{
     args::{FileFormat, ReportArgs},
-    output::complain,
-};
-use crate::{
     exit_status::Exit,
     open_recording::{read, refuse, window, write_file, write_text},
+    output::complain,
 };
 use heapattach_view::{Form, Page, View, write_next};
 

@@ -4,26 +4,21 @@ use std::{io::Write, path::Path};
 
 use crate::{
     args::{RunArgs, json},
-    output::complain,
-    own_cost::own_cost,
-    tracer,
-};
-use crate::{
-    client::{
-        follow::Follower,
-        front::{self, Mode, Talk},
-    },
     exit_status::Exit,
-    fork::{self, Side},
-    watch::{
-        files::{self, Files},
-        hook_counts::with_causes,
-        stack_dump::StackList,
-    },
+    output::complain,
+    payload,
+    terminal::{Follower, Terminal, Verbosity},
 };
 use heapattach_files::artifact::{self, Readers};
 use heapattach_recording::{RecordingError, Store};
-use heapattach_report::Report;
+use heapattach_report::{Report, Status};
+use heapattach_session::{
+    client::front::{self, Mode},
+    fork::{self, Side},
+    own_cost::own_cost,
+    tracer,
+    watch::{self, Files, StackList, with_causes},
+};
 use heapattach_view::{Colour, Page, session};
 
 /// Starts the program, counts, and ends as it ends.
@@ -38,14 +33,16 @@ pub fn run(args: &RunArgs) -> Exit {
     };
     match fork::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            tracer::run(line, args, files);
+            let options = args.options();
+            tracer::run(line, &options, files, payload::image_for(options.watch.flow));
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
             let Files { store, stacks } = files;
             let shared = store.as_ref().and_then(|store| store.share().ok());
             let follower = args.session.record.follow.map(|_| Follower::new(shared));
-            match front::follow(line, tracer, Mode::Run, talk(args), follower, None) {
+            let mut terminal = Terminal::new(verbosity(args), follower);
+            match front::follow(line, tracer, Mode::Run, &mut terminal, None) {
                 Some(mut report) => {
                     report.expense = report.expense.and(own_cost());
                     conclude(report, args, stacks.as_ref())
@@ -87,24 +84,24 @@ fn store(args: &RunArgs) -> Result<Option<Store>, RecordingError> {
 }
 
 /// Where JSON goes to standard error nothing else does.
-fn talk(args: &RunArgs) -> Talk {
+fn verbosity(args: &RunArgs) -> Verbosity {
     let is_json = json::is_instead(args.session.json.as_ref()) && args.report.is_none();
-    if is_json { Talk::None } else { Talk::Usual }
+    if is_json { Verbosity::Silent } else { Verbosity::Usual }
 }
 
 fn conclude(mut report: Report, args: &RunArgs, stacks: Option<&StackList>) -> Exit {
     front::let_signals_end_us();
     let mut failures = Vec::new();
-    failures.extend(files::deliver(stacks, args.session.stacks.as_deref()).err());
+    failures.extend(watch::deliver(stacks, args.session.stacks.as_deref()).err());
     failures.extend(write(&report, args).err());
-    if talk(args) != Talk::None {
+    if verbosity(args) != Verbosity::Silent {
         complain_of_unwatched(&report);
     }
     failures.iter().for_each(|failure| complain(failure));
-    if !failures.is_empty() && report.status == 0 {
-        report.status = Exit::RunFailed.code();
+    if !failures.is_empty() && report.status == Status::Done {
+        report.status = Status::RunFailed;
     }
-    Exit::Program(report.status)
+    report.status.into()
 }
 
 fn complain_of_unwatched(report: &Report) {

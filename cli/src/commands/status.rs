@@ -3,8 +3,7 @@
 use heapattach_injector::session::leftovers::{Found, look_everywhere};
 use serde::Serialize;
 
-use crate::exit_status::Exit;
-use crate::{args::StatusArgs, output::print};
+use crate::{args::StatusArgs, exit_status::Exit, output::print};
 
 #[derive(Serialize)]
 struct Row {

@@ -12,6 +12,7 @@ mod retained;
 mod round;
 mod session;
 mod stacks;
+mod status;
 mod target;
 
 pub use check::{
@@ -28,4 +29,5 @@ pub use retained::{RetainedReport, StepReport, WayReport};
 pub use round::RoundReport;
 pub use session::{NotLookedAt, Report, SCHEMA};
 pub use stacks::StacksReport;
+pub use status::Status;
 pub use target::{ChildReport, MemoryReport, StopReport, TargetState};

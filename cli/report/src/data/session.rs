@@ -14,6 +14,7 @@ use super::{
     own_cost::OwnCost,
     recording::RecordingReport,
     stacks::StacksReport,
+    status::Status,
     target::{ChildReport, MemoryReport, StopReport, TargetState},
 };
 
@@ -103,8 +104,8 @@ pub struct Report {
     /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The exit status of heapattach.
-    pub status: u8,
+    /// How it went, as far as that decides how the command ends.
+    pub status: Status,
 }
 
 /// Processes that were not looked at.
@@ -131,13 +132,12 @@ impl Report {
         Self { schema: SCHEMA.to_owned(), pid, command, ..Self::default() }
     }
 
-    /// Of a session that was interrupted before its target was ever stopped; heapattach ends with this
-    /// status then.
-    pub fn interrupted(status: u8) -> Self {
+    /// Of a session that was interrupted before its target was ever stopped.
+    pub fn interrupted() -> Self {
         Self {
             outcome: Outcome::Interrupted,
             error: Some("interrupted before the target was stopped".to_owned()),
-            status,
+            status: Status::Interrupted,
             ..Self::new(0, String::new())
         }
     }
@@ -153,12 +153,12 @@ impl Report {
         std::iter::once(self).chain(others).filter(|report| report.error.is_some())
     }
 
-    /// The exit status of `run` whose program ended so: the program's own, but what failed here, or
-    /// was not watched, does not pass for success: that is `failed`.
-    pub fn status_of_run(&self, exit: ExitReport, failed: u8) -> u8 {
+    /// How `run` went whose program ended so: as the program itself did, but what failed here, or was
+    /// not watched, does not pass for success.
+    pub fn status_of_run(&self, exit: ExitReport) -> Status {
         match exit.shell_code() {
-            0 if self.not_watched().next().is_some() => failed,
-            code => code,
+            0 if self.not_watched().next().is_some() => Status::RunFailed,
+            code => Status::from(code),
         }
     }
 }

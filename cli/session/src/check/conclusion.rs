@@ -1,0 +1,96 @@
+//! From what was seen to the report.
+
+use std::time::Duration;
+
+use heapattach_injector::{
+    records::counts::{Counts, Lost},
+    session::Session,
+};
+
+use crate::watch::{hook_counts::compose, intake::Recorder, stacks::stacks_report};
+use heapattach_ledger::hidden::Hidden;
+use heapattach_report::{CheckMoment, Report, Status, TargetState};
+
+use super::{
+    Inspection,
+    live_heap::LiveHeap,
+    moment::{Seen, lock},
+    named, retained_sites,
+    rounds_told::Tally,
+};
+
+impl Inspection<'_> {
+    /// Writes down what was found at this moment.
+    pub(super) fn conclude(
+        &mut self,
+        at: CheckMoment,
+        seen: Seen,
+        tally: Tally,
+        lost: Lost,
+        report: &mut Report,
+    ) {
+        let hidden = Hidden::new(&self.options.hooks.hide_frames);
+        let heap = &seen.live_heap;
+        let symbols = &mut *lock(&self.symbols);
+        let mut check = named::report(&seen.checked, heap, symbols, &hidden, &self.options.told);
+        seen.suppressed.tell(seen.checked.quiet, &mut check);
+        check.notes.append(&mut self.notes);
+        check.at = at;
+        check.is_complete = seen.is_complete;
+        check.look = seen.look;
+        check.blind = seen.scene.blind;
+        check.doubts.extend(seen.doubts);
+        check.doubts.extend(missing(heap, Some(lost)));
+        if seen.scene.unread_threads > 0 {
+            let many = seen.scene.unread_threads;
+            check.doubts.push(format!("the vector registers of {many} threads could not be read"));
+        }
+        if check.look.unreadable_pages > 0 {
+            let many = check.look.unreadable_pages;
+            check.blind.push(format!("{many} pages could not be read"));
+        }
+        if let Some(wanted) = &self.options.retained_by {
+            let names = (&mut *symbols, &hidden);
+            check.retained =
+                retained_sites::of(&seen.checked.retained, wanted, heap, &seen.holders, names);
+        }
+        tally.tell(&mut check);
+        report.missing_symbols = symbols.missing();
+        if report.target == TargetState::Altered {
+            report.status = Status::Left;
+        }
+        report.check = Some(check);
+    }
+}
+
+impl Inspection<'_> {
+    /// What a report of a session says of its functions and stacks, too.
+    pub(super) fn tell_functions(
+        &self,
+        session: &Session<'_>,
+        recorder: &Recorder,
+        counts: &Counts,
+        counted: Duration,
+        report: &mut Report,
+    ) {
+        let all = compose(session, counts, recorder, counted);
+        (report.functions, report.not_hooked) = (all.functions, all.not_hooked);
+        (report.counted_ms, report.memory) = (all.counted_ms, all.memory);
+        report.stacks = stacks_report(session.tables.totals(), recorder, counts.verified);
+    }
+}
+
+/// What records are missing, in words: what was lost by the end, or by the moment itself.
+pub(super) fn missing(heap: &LiveHeap, lost: Option<Lost>) -> Vec<String> {
+    let odd = heap.oddities;
+    let lost = lost.unwrap_or(heap.lost);
+    let numbers = [
+        (lost.blocks, "blocks were not recorded: their rings were full"),
+        (lost.frees, "frees were not recorded: their rings were full"),
+        (heap.torn, "records were never finished"),
+        (odd.missed_frees, "frees were missed"),
+        (odd.blocks_beyond_limit, "blocks found no room"),
+    ];
+    let told = numbers.into_iter().filter(|(number, _)| *number > 0);
+    told.map(|(number, what)| format!("{number} {what}")).collect()
+}

@@ -1,0 +1,292 @@
+//! A check in the tracing process: every block is recorded from the attach on, and at the moment
+//! that was asked for the target stands still, everything recorded is taken in, and its memory is
+//! looked through. Before that, moments of it may be looked through while it goes on.
+//!
+//! ```text
+//! watch -> end -> sight -> conclusion
+//!   +-> rounds -> sight -> tally --^
+//! ```
+
+mod allocator_maps;
+mod conclusion;
+mod declared;
+mod end;
+mod flight;
+mod frame_report;
+mod growth_watch;
+mod holders;
+mod layout;
+mod live_heap;
+mod moment;
+mod named;
+pub mod options;
+mod program_mail;
+mod reading;
+mod retained_sites;
+mod rounds;
+mod rounds_told;
+mod runtimes;
+pub mod snapshot_choice;
+mod sums;
+mod suppressed;
+mod watch;
+
+use std::{
+    sync::{Arc, Mutex, atomic::AtomicBool},
+    thread,
+};
+
+use heapattach_injector::{
+    session::Session,
+    snapshot::{constant, sanitizer},
+    trace::{
+        exit_watch::{Attendant, Event},
+        target::Target,
+    },
+};
+use heapattach_process::proc::maps;
+
+use crate::{
+    client::channel::Line,
+    watch::{
+        hook_counts::{add_detach, add_window, blind_spots, stops, with_causes},
+        inheritance::Will,
+        intake::Recorder,
+        notes::Desk,
+    },
+};
+use heapattach_profile::clock::Clock;
+use heapattach_report::{Report, TargetState, suppression::Suppressions};
+use heapattach_symbols::Symbols;
+use heapattach_text::printable::printable;
+
+pub(crate) use end::{End, note_end, step_aside};
+use growth_watch::Gauge;
+use moment::lock;
+use options::CheckOptions;
+use program_mail::Mail;
+use reading::Reading;
+use rounds::Rounds;
+use watch::Beside;
+
+/// The function by which a program tells which of its leaks are known.
+const RULES_OF_TARGET: &str = "__lsan_default_suppressions";
+
+/// A check under way.
+#[derive(Debug)]
+pub(crate) struct Inspection<'a> {
+    options: &'a CheckOptions,
+    /// Whether the program is seen from its first block on.
+    is_from_start: bool,
+    rules: Suppressions,
+    /// What is to be said besides.
+    notes: Vec<String>,
+    /// Whoever looks wants names, too.
+    symbols: Arc<Mutex<Symbols>>,
+    /// How often modules came or went when they were last noted.
+    changes: u64,
+    /// What a page in use costs when a process is cloned here, in nanoseconds, if that was measured.
+    page_cost: Option<u64>,
+    /// What is left to children of the target.
+    will: Option<Will>,
+}
+
+impl<'a> Inspection<'a> {
+    /// Knows what a clone costs on this machine.
+    #[must_use]
+    pub fn with_page_cost(self, page_cost: Option<u64>) -> Self {
+        Self { page_cost, ..self }
+    }
+
+    /// Notes what the target has of names, and of rules of its own.
+    pub fn new(
+        options: &'a CheckOptions,
+        rules: &Suppressions,
+        target: &Target,
+        is_from_start: bool,
+    ) -> Self {
+        let rules = rules.clone();
+        let (mut symbols, notes) = (Symbols::new(), Vec::new());
+        symbols.ask_servers();
+        if options.retained_by.is_some() {
+            symbols.with_variables();
+        }
+        let symbols = Arc::new(Mutex::new(symbols));
+        let (changes, page_cost, will) = Default::default();
+        let mut inspection =
+            Self { options, is_from_start, rules, notes, symbols, changes, page_cost, will };
+        inspection.note(target);
+        if options.embedded_rules {
+            inspection.ask_target(target);
+        }
+        for runtime in runtimes::of(target) {
+            inspection.rules.add_runtime(runtime, options.built_in_rules);
+        }
+        inspection
+    }
+
+    /// Of a forked child: all that is to be noted was noted of its parent.
+    pub fn inherited(
+        options: &'a CheckOptions,
+        rules: &Suppressions,
+        mut symbols: Symbols,
+    ) -> Self {
+        symbols.ask_servers();
+        if options.retained_by.is_some() {
+            symbols.with_variables();
+        }
+        let (notes, changes, page_cost, will) = Default::default();
+        let (rules, symbols) = (rules.clone(), Arc::new(Mutex::new(symbols)));
+        let is_from_start = false;
+        Self { options, is_from_start, rules, notes, symbols, changes, page_cost, will }
+    }
+
+    /// Leaves what there is of it to children of the target, by this will.
+    #[must_use]
+    pub fn leaving(self, will: Will, session: &Session<'_>) -> Self {
+        let mut inspection = Self { will: Some(will.with_rules(&self.rules)), ..self };
+        inspection.renew_will(session);
+        inspection
+    }
+
+    fn renew_will(&mut self, session: &Session<'_>) {
+        if let Some(will) = &mut self.will {
+            will.renew(session, &lock(&self.symbols));
+        }
+    }
+
+    /// Takes over the rules that the program was built with.
+    fn ask_target(&mut self, target: &Target) {
+        let found = sanitizer::functions(target, &[RULES_OF_TARGET.as_bytes()]);
+        for at in found.into_iter().flatten() {
+            match constant::text(&target.memory, at) {
+                Ok(text) => self.rules.add_of_target(&printable_lines(&text.unwrap_or_default())),
+                Err(error) => {
+                    let why = with_causes(&error);
+                    self.notes.push(format!("{RULES_OF_TARGET} is not understood: {why}"));
+                }
+            }
+        }
+    }
+
+    fn note(&self, target: &Target) {
+        let text = target.process.read("maps").unwrap_or_default();
+        if let Ok(maps) = maps::parse(&text) {
+            lock(&self.symbols).note(&target.process, &maps);
+        }
+    }
+
+    /// From the attach to the report.
+    pub fn run<'t>(
+        &mut self,
+        line: &mut Line,
+        session: &mut Session<'t>,
+        mut keeper: Option<Box<dyn Attendant<'t> + 't>>,
+        report: &mut Report,
+    ) -> Option<End> {
+        let target = session.target();
+        let records = session.stream.take_records()?;
+        lock(&self.symbols).follow(records.generations());
+        let desk = Desk::default();
+        let clock = Clock::start();
+        let begun = match self.options.growth {
+            true => Gauge::begin(self, session, report, &desk, clock).map(Some),
+            false => Ok(None),
+        };
+        let (begun, why_no_growth) = match begun {
+            Ok(begun) => (begun, None),
+            Err(error) => (None, Some(format!("what happens cannot be written down: {error}"))),
+        };
+        let (mut gauge, session_writer) = begun.unzip();
+        let recorder = Recorder::new(records, true, clock, session_writer, true);
+        let (memory, is_over) = (&target.memory, AtomicBool::new(false));
+        let mut mail = Mail::default();
+        thread::scope(|scope| {
+            // It ends whatever becomes of us: the scope waits for it.
+            let reading = Reading::begin(scope, recorder, memory, &desk, &is_over)?;
+            let mut rounds = Rounds::new(scope, clock, self.options.every, self.options.warmup);
+            let mut beside = Beside {
+                desk: &desk,
+                reading: &reading,
+                rounds: &mut rounds,
+                gauge: &mut gauge,
+                mail: &mut mail,
+            };
+            let mut end = self.watch(line, session, &mut beside, keeper.as_deref_mut());
+            let counted = clock.elapsed();
+            mail.look(session, counted);
+            gauge.iter().for_each(|gauge| gauge.end(session));
+            rounds.end(session, end, line);
+            self.follow(session);
+            let found = match end {
+                // What was seen last is what is known.
+                End::Execed | End::Gone => reading.pause().zip(rounds.take_last()).map(Ok),
+                _ => {
+                    let (keeper, known) = (keeper.as_deref(), rounds.known());
+                    let heard = mail.heard(session, clock.elapsed());
+                    let said = (known, heard);
+                    let found = self.look(session, keeper, end, said, &reading);
+                    if let Ok((_, seen)) = &found {
+                        rounds.add_last(seen, mail.left());
+                    }
+                    Some(found)
+                }
+            };
+            rounds.fail_last(&mail.left(), line);
+            // It may have become another program just when it was to be looked at.
+            let has_execed =
+                |keeper: &mut (dyn Attendant<'_> + '_)| keeper.attend() == Some(Event::Execs);
+            let found = match found {
+                Some(Err(_)) if keeper.as_deref_mut().is_some_and(has_execed) => {
+                    end = End::Execed;
+                    reading.pause().zip(rounds.take_last()).map(Ok)
+                }
+                found => found,
+            };
+            let tally = std::mem::take(&mut rounds.tally);
+            let unmade = std::mem::take(&mut rounds.unmade);
+            let counts = session.stream.counts(memory).unwrap_or_default();
+            let blind = blind_spots(session, &counts);
+            // What ends takes everything of ours along.
+            report.target = TargetState::Restored;
+            match keeper {
+                Some(keeper) if end == End::Execed => keeper.forget(),
+                Some(keeper) => keeper.finish(),
+                None => {}
+            }
+            if !matches!(end, End::Ends | End::Execed) {
+                let detached = session.detach();
+                add_detach(report, &detached);
+            }
+            report.outcome = end.outcome();
+            report.stops = stops(session);
+            add_window(report, session.exposed);
+            report.blind = blind;
+            match found {
+                None => {}
+                Some(Err(error)) => {
+                    report.error = Some(error);
+                    report.status = report.status.or_failed();
+                }
+                Some(Ok((recorder, seen))) => {
+                    if self.options.functions {
+                        self.tell_functions(session, &recorder, &counts, counted, report);
+                    }
+                    self.conclude(end.moment(), seen, tally, counts.lost, report);
+                    if let Some(check) = &mut report.check {
+                        check.unmade = unmade;
+                        mail.tell(&session.mailboxes, check);
+                        check.why_no_growth = why_no_growth;
+                    }
+                    self.tell_sums(session, recorder, (gauge, counted), counts.lost, report);
+                }
+            }
+            Some(end)
+        })
+    }
+}
+
+/// Text of the target, still in lines.
+fn printable_lines(text: &str) -> String {
+    text.lines().map(|line| printable(line) + "\n").collect()
+}

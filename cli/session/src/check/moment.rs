@@ -1,0 +1,443 @@
+//! One moment of the target: taken while it stands still, and looked through then or later, by any
+//! thread.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use heapattach_injector::{
+    hook::plan::{Unseen, unseen},
+    session::Session,
+    snapshot::{Exits, Image, Kept, Method, Scene, SnapshotError},
+    trace::{exit_watch::Attendant, stopped::Stopped},
+};
+
+use crate::{
+    check::snapshot_choice::{self, Choice, Load},
+    watch::{
+        hook_counts::{counted_twice, module_name, with_causes},
+        intake::Recorder,
+    },
+};
+use heapattach_reach::{Block, Blocks, Checked, Look, RootKind};
+use heapattach_report::{LookReport, micros, suppression::Suppressions};
+use heapattach_symbols::Symbols;
+
+use super::{
+    Inspection, allocator_maps,
+    declared::{self, Heard},
+    end::End,
+    flight::Flight,
+    holders::Holders,
+    layout::{Picture, layout},
+    live_heap::LiveHeap,
+    options::{CheckOptions, Snapshot},
+    reading::Reading,
+    suppressed::Suppressed,
+};
+
+/// Sites of most bytes whose holders are looked for, if they are asked for.
+const RETAINED: usize = 200;
+
+/// A moment of the target.
+pub(super) struct Sight<'t> {
+    pid: i32,
+    image: Image<'t>,
+    scene: Scene,
+    live_heap: LiveHeap,
+    books: Vec<std::ops::Range<u64>>,
+    heard: Vec<Heard>,
+    flight: Flight,
+    is_complete: bool,
+    look: LookReport,
+    began: Instant,
+    doubts: Vec<String>,
+}
+
+/// A moment that is about to be taken.
+struct Moment<'t> {
+    stop: Stopped<'t>,
+    /// When the target was first asked to stand still, and when it did.
+    began: Instant,
+    since: Instant,
+    choice: Choice,
+    /// When the target is to go on, if it is to.
+    until: Option<Instant>,
+    /// No other moment follows: the hooks are switched off.
+    is_last: bool,
+    /// What the program says of its memory.
+    heard: Vec<Heard>,
+    /// By what threads end the program, if it is at its end.
+    exits: Exits,
+}
+
+/// What must be there until it was looked at; for the thread that traces the target.
+pub(super) struct Held<'t> {
+    kept: Kept<'t>,
+    /// The stop, if nothing but the target itself keeps the moment, and since when.
+    stop: Option<(Stopped<'t>, Instant)>,
+    /// How long it stood still for that.
+    paused: Duration,
+}
+
+/// A moment that was looked through: memory is not asked any more.
+pub(super) struct Looked {
+    look: Look,
+    holders: Holders,
+    blocks: Blocks,
+    scene: Scene,
+    live_heap: LiveHeap,
+    is_complete: bool,
+    report: LookReport,
+    began: Instant,
+    doubts: Vec<String>,
+}
+
+/// What else it takes to look.
+pub(super) struct Tools<'a> {
+    pub(super) options: &'a CheckOptions,
+    pub(super) rules: Suppressions,
+    /// By stack: the rule that fits.
+    pub(super) known: HashMap<u32, Option<usize>>,
+    pub(super) symbols: Arc<Mutex<Symbols>>,
+}
+
+/// What was seen.
+pub(super) struct Seen {
+    pub(super) checked: Checked,
+    /// What lies where the ways begin.
+    pub(super) holders: Holders,
+    pub(super) suppressed: Suppressed,
+    pub(super) scene: Scene,
+    pub(super) live_heap: LiveHeap,
+    pub(super) is_complete: bool,
+    pub(super) look: LookReport,
+    pub(super) doubts: Vec<String>,
+}
+
+impl Inspection<'_> {
+    /// Has the target stand still at its last moment that counts, and looks.
+    pub(super) fn look<'t>(
+        &mut self,
+        session: &Session<'t>,
+        keeper: Option<&dyn Attendant<'t>>,
+        end: End,
+        (known, heard): (HashMap<u32, Option<usize>>, Vec<Heard>),
+        reading: &Reading<'_>,
+    ) -> Result<(Recorder, Seen), String> {
+        let (recorder, sight, mut held) = if matches!(end, End::Ends | End::Begins | End::Becomes) {
+            self.last_sight(session, keeper.filter(|_| end == End::Ends), heard, reading)?
+        } else {
+            self.sight(session, heard, reading, true)?
+        };
+        let looked = sight.look(self.options);
+        held.let_go();
+        let mut seen = looked.conclude(Tools {
+            options: self.options,
+            rules: self.rules.clone(),
+            known,
+            symbols: Arc::clone(&self.symbols),
+        });
+        held.finish(&mut seen);
+        Ok((recorder, seen))
+    }
+
+    /// The moment at the end of a program: nobody waits for it any more.
+    fn last_sight<'t>(
+        &self,
+        session: &Session<'t>,
+        keeper: Option<&dyn Attendant<'t>>,
+        heard: Vec<Heard>,
+        reading: &Reading<'_>,
+    ) -> Result<(Recorder, Sight<'t>, Held<'t>), String> {
+        let choice = Choice { method: Method::Stop, expected: Duration::ZERO, why: None };
+        let began = Instant::now();
+        let stop = match keeper {
+            Some(keeper) => keeper.end(),
+            None => session.stop(),
+        };
+        let stop = stop.map_err(|error| with_causes(&error))?;
+        let since = Instant::now();
+        let recorder = reading.pause().ok_or(NO_READER)?;
+        // There is no other time: it takes its map along.
+        self.note(session.target());
+        let exits = Exits::of(session.target());
+        let until = None;
+        let moment = Moment { stop, began, since, choice, until, is_last: true, heard, exits };
+        let (sight, held) = self.take(session, moment, &recorder).map_err(|no| no.why)?;
+        Ok((recorder, sight, held))
+    }
+
+    /// A moment of a process that goes on: by the way that is best, or, if that takes longer than it
+    /// may, by a clone.
+    pub(super) fn sight<'t>(
+        &self,
+        session: &Session<'t>,
+        heard: Vec<Heard>,
+        reading: &Reading<'_>,
+        is_last: bool,
+    ) -> Result<(Recorder, Sight<'t>, Held<'t>), String> {
+        let mut choice = self.choose(session)?;
+        loop {
+            let began = Instant::now();
+            let stop = session.stop().map_err(|error| with_causes(&error))?;
+            let since = Instant::now();
+            let recorder = reading.pause().ok_or(NO_READER)?;
+            // Where processors are few all of this takes so long that the hooks might give us up.
+            session.beat();
+            let until = Some(began + self.options.max_pause);
+            let (way, heard) = (choice.clone(), heard.clone());
+            let exits = Exits::default();
+            let moment = Moment { stop, began, since, choice: way, until, is_last, heard, exits };
+            let no = match self.take(session, moment, &recorder) {
+                Ok((sight, held)) => return Ok((recorder, sight, held)),
+                Err(no) => no,
+            };
+            // The target goes on, and is recorded as before.
+            reading.resume(recorder);
+            let can_clone = choice.method == Method::Copy && !self.options.follow_forks;
+            if !no.is_late || !can_clone || self.options.snapshot != Snapshot::Auto {
+                return Err(no.why);
+            }
+            choice = self.choose_way(session, Snapshot::Fork)?;
+            choice.why = Some(format!("a copy was given up: {}", no.why));
+        }
+    }
+
+    /// How the next moment is to be kept.
+    fn choose(&self, session: &Session<'_>) -> Result<Choice, String> {
+        self.choose_way(session, self.options.snapshot)
+    }
+
+    fn choose_way(&self, session: &Session<'_>, way: Snapshot) -> Result<Choice, String> {
+        let load = Load::of(&session.target().process).with_page_cost(self.page_cost);
+        // A clone is made by whoever traces the target: of a family, that is another thread.
+        let can_clone = !self.options.follow_forks;
+        snapshot_choice::choose(way, &load, self.options.max_pause, can_clone)
+    }
+
+    /// Takes the moment in which the target stands; unless only it can keep the moment itself, it
+    /// goes on.
+    fn take<'t>(
+        &self,
+        session: &Session<'t>,
+        moment: Moment<'t>,
+        recorder: &Recorder,
+    ) -> Result<(Sight<'t>, Held<'t>), NoMoment> {
+        let Moment { stop, began, since, choice, until, is_last, heard, exits } = moment;
+        let home = &session.patches.home;
+        let calls = session.calls(&stop);
+        let mut doubts = beyond(recorder.records.unfinished(), calls.len());
+        let flight = Flight::of(calls, recorder.profile());
+        let counts = session.stream.counts(&session.target().memory);
+        let roots = declared::roots(&heard);
+        let mut scene = Scene::of(&stop, std::slice::from_ref(home), &roots, &exits)
+            .map_err(|errno| format!("the memory map cannot be read: {}", errno.desc()))?;
+        let (image, kept) = Image::take(&stop, &mut scene, choice.method, Some(home), until)
+            .map_err(|error| NoMoment {
+                is_late: matches!(error, SnapshotError::OutOfTime { .. }),
+                why: with_causes(&error),
+            })?;
+        if is_last {
+            session
+                .silence(&stop)
+                .map_err(|errno| format!("the hooks cannot be switched off: {}", errno.desc()))?;
+        }
+        session.beat();
+        // What is kept elsewhere can be looked at later.
+        let (stop, paused) = match choice.method {
+            Method::Stop => (Some((stop, since)), Duration::ZERO),
+            Method::Copy | Method::Fork => (None, pause_of(stop, since)),
+        };
+        image.settle(&mut scene);
+        let mut live_heap = LiveHeap::of(recorder);
+        let counts = counts.unwrap_or_default();
+        live_heap.lost = counts.lost;
+        doubts.extend(counted_twice(session, &counts));
+        let unseen = unseen_frees(session);
+        if !unseen.is_empty() {
+            // Any of them may have been freed long ago.
+            live_heap.blocks.clear();
+        }
+        doubts.extend(unseen);
+        doubts.extend(session.has_expired().then(|| EXPIRED.to_owned()));
+        lock(&self.symbols).note_python(recorder.records.python_frames());
+        let is_complete = self.is_complete(session);
+        let books =
+            if is_complete { allocator_maps::ranges(session, &live_heap) } else { Vec::new() };
+        let look = LookReport {
+            method: name(choice.method).to_owned(),
+            expected_us: micros(choice.expected),
+            why: choice.why,
+            paused_us: micros(paused),
+            limit_us: until.map_or(0.0, |_| micros(self.options.max_pause)),
+            bytes: scene.bytes(),
+            ..LookReport::default()
+        };
+        let pid = session.target().process.pid();
+        let sight = Sight {
+            pid,
+            image,
+            scene,
+            live_heap,
+            books,
+            heard,
+            flight,
+            is_complete,
+            look,
+            began,
+            doubts,
+        };
+        Ok((sight, Held { kept, stop, paused: Duration::ZERO }))
+    }
+
+    /// Whether every block that lives was recorded, so that what is in none of them is the
+    /// allocator's.
+    fn is_complete(&self, session: &Session<'_>) -> bool {
+        let mut hooks = session.patches.hooks.iter();
+        self.is_from_start && session.missed.is_empty() && hooks.all(allocator_maps::is_sure)
+    }
+}
+
+/// Why there is no moment.
+pub(super) struct NoMoment {
+    /// Another way may be faster.
+    is_late: bool,
+    why: String,
+}
+
+impl From<String> for NoMoment {
+    fn from(why: String) -> Self {
+        Self { is_late: false, why }
+    }
+}
+
+/// What is to be doubted if more records are not finished than threads stand in calls.
+fn beyond(unfinished: usize, calls: usize) -> Vec<String> {
+    let beyond = unfinished.saturating_sub(calls);
+    let doubt = || format!("{beyond} records were never finished, and no thread is at them");
+    (beyond > 0).then(doubt).into_iter().collect()
+}
+
+/// Why no block can be called leaked: functions that may have freed any of them unseen.
+fn unseen_frees(session: &Session<'_>) -> Vec<String> {
+    let planned: Vec<_> = session.patches.hooks.iter().map(|hook| &hook.planned).collect();
+    let unseen = unseen(&planned).into_iter();
+    let told = unseen.map(|Unseen { hook, why }| {
+        let module = module_name(&session.target().process, &hook.definer);
+        format!("{} of {module} may free any block unseen: {why}", hook.name())
+    });
+    told.collect()
+}
+
+/// What happened to hooks that heard nothing of us.
+const EXPIRED: &str = "the hooks had switched themselves off, since heapattach got no processor for too long: \
+                       what was freed since then is not known";
+
+/// Why there is no moment to be taken.
+pub(super) const NO_READER: &str = "the thread that reads the records failed";
+
+impl Sight<'_> {
+    /// Looks through it.
+    pub(super) fn look(self, options: &CheckOptions) -> Looked {
+        let Self { pid, mut image, scene, live_heap, books, heard, flight, is_complete, .. } = self;
+        let (mut report, began, mut doubts) = (self.look, self.began, self.doubts);
+        let sites = options.retained_by.as_ref().map_or(0, |_| RETAINED);
+        let blocks: Vec<Block> = live_heap.blocks.iter().map(|(block, _)| *block).collect();
+        let mut layout = layout(&scene, options.roots, is_complete, &books, &live_heap, &blocks);
+        if options.roots.has(RootKind::Announced) {
+            layout.pointers.extend(declared::pointers(&heard, &live_heap.blocks));
+        }
+        let blocks = Blocks::new(blocks);
+        if is_complete && options.roots.has(RootKind::Registers) {
+            flight.hold(blocks.all(), &mut layout.pieces);
+        }
+        let look = heapattach_reach::look(&blocks, &layout, &mut Picture(&mut image), sites);
+        let holders = Holders::of(look.retained(), pid, &scene, &mut image);
+        if image.is_late() {
+            let limit = heapattach_text::quantity::time(options.max_pause);
+            doubts.push(format!(
+                "looking through it took longer than --max-pause, {limit}: given up"
+            ));
+        }
+        if !image.is_whole(&scene) {
+            doubts.push("somebody killed the clone that was looked at".to_owned());
+        }
+        report.unreadable_pages = image.unreadable;
+        Looked { look, holders, blocks, scene, live_heap, is_complete, report, began, doubts }
+    }
+}
+
+impl Looked {
+    /// Says what is lost, but for what nobody wants to hear of. That takes names, and time.
+    pub(super) fn conclude(self, tools: Tools<'_>) -> Seen {
+        let Self {
+            look,
+            holders,
+            blocks,
+            scene,
+            live_heap,
+            is_complete,
+            mut report,
+            began,
+            doubts,
+        } = self;
+        let Tools { options, rules, known, symbols } = tools;
+        let mut suppressed = Suppressed::new(rules, known, options.warmup, &live_heap.blocks);
+        lock(&symbols).note_generated();
+        let mut is_quiet = |block: &Block| suppressed.keeps(block, &live_heap, &mut lock(&symbols));
+        let checked = look.conclude(&blocks, &mut is_quiet);
+        report.took_us = micros(began.elapsed());
+        report.words = checked.words;
+        Seen { checked, holders, suppressed, scene, live_heap, is_complete, look: report, doubts }
+    }
+}
+
+impl Held<'_> {
+    /// Lets the target go on: its memory was looked at.
+    pub(super) fn let_go(&mut self) {
+        if let Some((stop, since)) = self.stop.take() {
+            self.paused = pause_of(stop, since);
+        }
+    }
+
+    /// Lets go of the rest, and notes what that cost the target.
+    pub(super) fn finish(mut self, seen: &mut Seen) {
+        self.let_go();
+        seen.look.paused_us += micros(self.paused);
+        match self.kept.finish() {
+            Ok(again) => seen.look.paused_us += micros(again),
+            Err(error) => seen.doubts.push(with_causes(&error)),
+        }
+    }
+
+    /// The same where the target is gone.
+    pub(super) fn abandon(self) {
+        self.kept.abandon();
+    }
+
+    /// Whether the target stands still for it.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_some()
+    }
+}
+
+/// The names, whoever failed with them.
+pub(super) fn lock(symbols: &Mutex<Symbols>) -> std::sync::MutexGuard<'_, Symbols> {
+    symbols.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lets the target go on; how long it stood still.
+fn pause_of(stop: Stopped<'_>, since: Instant) -> Duration {
+    stop.finish().stopped.max(since.elapsed())
+}
+
+fn name(method: Method) -> &'static str {
+    match method {
+        Method::Stop => "stop",
+        Method::Copy => "copy",
+        Method::Fork => "fork",
+    }
+}

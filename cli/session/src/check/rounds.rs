@@ -1,0 +1,272 @@
+//! Checks of a process that goes on: each takes a moment, lets the target run, and looks through the
+//! moment in a thread of its own.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::{Builder, Scope, ScopedJoinHandle},
+    time::{Duration, Instant},
+};
+
+use heapattach_injector::{records::heartbeat, session::Session};
+
+use crate::client::{channel::Line, message::Message};
+use heapattach_profile::clock::Clock;
+use heapattach_report::RoundReport;
+
+use super::{
+    Inspection,
+    conclusion::missing,
+    end::End,
+    moment::{Held, Seen, Tools},
+    program_mail::Mail,
+    reading::Reading,
+    rounds_told::Tally,
+};
+
+/// If another check is not done, it is tried again after so long.
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// So many checks that have no result are told one by one.
+const MOST_UNMADE: usize = 64;
+
+/// All rounds of one inspection.
+pub(super) struct Rounds<'scope, 'env: 'scope, 't> {
+    scope: &'scope Scope<'scope, 'env>,
+    clock: Clock,
+    every: Option<Duration>,
+    /// When the next round is due, and when what the program asked for is tried again.
+    due: Option<Instant>,
+    asked: Option<Instant>,
+    running: Option<Running<'scope, 't>>,
+    /// Which rules fit which stacks.
+    known: HashMap<u32, Option<usize>>,
+    /// Every check so far.
+    pub(super) tally: Tally,
+    /// Checks that the program asked for and that have no result, a sentence each.
+    pub(super) unmade: Vec<String>,
+    /// What the last one saw.
+    last: Option<Seen>,
+}
+
+/// A round that is being looked through.
+struct Running<'scope, 't> {
+    at_ms: u64,
+    name: Option<String>,
+    handle: ScopedJoinHandle<'scope, Seen>,
+    held: Held<'t>,
+}
+
+impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
+    /// One every so often, none before the warm-up is over.
+    pub(super) fn new(
+        scope: &'scope Scope<'scope, 'env>,
+        clock: Clock,
+        every: Option<Duration>,
+        warmup: Option<Duration>,
+    ) -> Self {
+        let first = every.map(|every| every.max(warmup.unwrap_or_default()));
+        let due = first.map(|first| Instant::now() + first);
+        let (known, tally, unmade) = Default::default();
+        let (asked, running, last) = Default::default();
+        Self { scope, clock, every, due, asked, running, known, tally, unmade, last }
+    }
+
+    /// When something is to be done next.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let poll = self.running.as_ref().map(|_| Instant::now() + AGAIN);
+        self.due.into_iter().chain(poll).min()
+    }
+
+    /// Since counting began.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
+    /// Ends a round that is done, and begins one that is due or asked for by the program.
+    pub(super) fn look<'a: 'scope>(
+        &mut self,
+        inspection: &Inspection<'a>,
+        session: &mut Session<'t>,
+        (reading, mail): (&Reading<'_>, &mut Mail),
+        line: &mut Line,
+    ) {
+        if self.running.as_ref().is_some_and(|running| running.handle.is_finished()) {
+            self.conclude(line);
+        }
+        let now = Instant::now();
+        let is_asked = mail.is_waiting() && self.asked.is_none_or(|asked| now >= asked);
+        let is_due = self.due.is_some_and(|due| now >= due);
+        if !is_asked && !is_due {
+            return;
+        }
+        // What the program asked for comes first: a thread of it waits.
+        let (due, name) = match is_asked {
+            true => (&mut self.asked, mail.name()),
+            false => (&mut self.due, None),
+        };
+        if self.running.is_some() {
+            // Looking takes longer than they are apart: this one comes when that is done.
+            *due = Some(now + AGAIN);
+            return;
+        }
+        let name = name.as_deref();
+        if let Err(why) = self.begin(inspection, session, (reading, mail), name) {
+            self.fail(&why, name, line);
+        }
+        if is_asked {
+            self.asked = None;
+            mail.answer(session);
+        } else {
+            // One that was slept over is not made up for.
+            self.due = self.every.map(|every| now + every);
+        }
+    }
+
+    /// Takes the moment, and begins to look through it.
+    fn begin<'a: 'scope>(
+        &mut self,
+        inspection: &Inspection<'a>,
+        session: &Session<'t>,
+        (reading, mail): (&Reading<'_>, &mut Mail),
+        name: Option<&str>,
+    ) -> Result<(), String> {
+        let heard = mail.heard(session, self.clock.elapsed());
+        let (recorder, sight, mut held) = inspection.sight(session, heard, reading, false)?;
+        let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        reading.resume(recorder);
+        let tools = Tools {
+            options: inspection.options,
+            rules: inspection.rules.clone(),
+            known: std::mem::take(&mut self.known),
+            symbols: Arc::clone(&inspection.symbols),
+        };
+        let looked = Arc::new(AtomicBool::new(false));
+        let is_looked = Arc::clone(&looked);
+        let look = move || {
+            let seen = sight.look(tools.options);
+            is_looked.store(true, Relaxed);
+            seen.conclude(tools)
+        };
+        let handle = Builder::new().spawn_scoped(self.scope, look);
+        let handle = handle.map_err(|error| format!("no thread to look with: {error}"))?;
+        if held.is_stopped() {
+            wait(session, || looked.load(Relaxed) || handle.is_finished());
+            held.let_go();
+        }
+        let name = name.map(str::to_owned);
+        self.running = Some(Running { at_ms, name, handle, held });
+        Ok(())
+    }
+
+    /// Takes over what a round saw.
+    fn conclude(&mut self, line: &mut Line) {
+        let Some(Running { at_ms, name, handle, held }) = self.running.take() else { return };
+        let Ok(mut seen) = handle.join() else {
+            held.abandon();
+            return self.fail("the thread that looked failed", name.as_deref(), line);
+        };
+        held.finish(&mut seen);
+        self.add((at_ms, name), seen, line);
+    }
+
+    fn add(&mut self, (at_ms, name): (u64, Option<String>), seen: Seen, line: &mut Line) {
+        self.known.clone_from(seen.suppressed.known());
+        let round = RoundReport { name, ..round(at_ms, &seen) };
+        if let Some(doubt) = round.doubts.first() {
+            self.miss(round.name.as_deref(), doubt);
+        }
+        line.send(&Message::Checked(self.tally.add(&seen.checked.findings, round)));
+        self.last = Some(seen);
+    }
+
+    /// Notes that a check that the program asked for has no result.
+    fn miss(&mut self, name: Option<&str>, why: &str) {
+        if let Some(name) = name
+            && self.unmade.len() < MOST_UNMADE
+        {
+            self.unmade.push(format!("the check `{name}` that the program asked for: {why}"));
+        }
+    }
+
+    fn fail(&mut self, why: &str, name: Option<&str>, line: &mut Line) {
+        self.miss(name, why);
+        let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let error = Some(why.to_owned());
+        let name = name.map(str::to_owned);
+        let round = self.tally.push(RoundReport { at_ms, name, error, ..RoundReport::default() });
+        line.send(&Message::Checked(round));
+    }
+
+    /// Ends a round that is still looked through.
+    pub(super) fn end(&mut self, session: &Session<'_>, end: End, line: &mut Line) {
+        self.due = None;
+        if let Some(running) = &self.running {
+            wait(session, || running.handle.is_finished());
+        }
+        if matches!(end, End::Execed | End::Gone) {
+            let Some(Running { at_ms, name, handle, held }) = self.running.take() else { return };
+            held.abandon();
+            if let Ok(seen) = handle.join() {
+                self.add((at_ms, name), seen, line);
+            }
+        } else {
+            self.conclude(line);
+        }
+    }
+
+    /// Which rules are known to fit which stacks.
+    pub(super) fn known(&mut self) -> HashMap<u32, Option<usize>> {
+        std::mem::take(&mut self.known)
+    }
+
+    /// Adds the last check, which was not a round; it is also what threads wait for that stand in calls
+    /// for checks of these names.
+    pub(super) fn add_last(&mut self, seen: &Seen, names: Vec<String>) {
+        let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        for name in names {
+            self.tally.add(
+                &seen.checked.findings,
+                RoundReport { name: Some(name), ..round(at_ms, seen) },
+            );
+        }
+        if self.tally.count() > 0 {
+            self.tally.add(&seen.checked.findings, round(at_ms, seen));
+        }
+    }
+
+    /// There was no last check, and none of these names.
+    pub(super) fn fail_last(&mut self, names: &[String], line: &mut Line) {
+        names.iter().for_each(|name| self.fail("the process was gone before it", Some(name), line));
+    }
+
+    /// What the last round saw.
+    pub(super) fn take_last(&mut self) -> Option<Seen> {
+        self.last.take()
+    }
+}
+
+/// Waits; the hooks are not to think meanwhile that we are gone.
+fn wait(session: &Session<'_>, is_over: impl Fn() -> bool) {
+    let mut next_beat = Instant::now();
+    while !is_over() {
+        if Instant::now() >= next_beat {
+            session.beat();
+            next_beat = Instant::now() + heartbeat::PERIOD;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+fn round(at_ms: u64, seen: &Seen) -> RoundReport {
+    RoundReport {
+        at_ms,
+        paused_us: seen.look.paused_us,
+        method: seen.look.method.clone(),
+        doubts: seen.doubts.iter().cloned().chain(missing(&seen.live_heap, None)).collect(),
+        ..RoundReport::default()
+    }
+}

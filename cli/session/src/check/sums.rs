@@ -1,0 +1,79 @@
+//! The sums of a check: what the heap holds, and whether it grows, from one ledger of what is in memory.
+
+use std::time::Duration;
+
+use heapattach_injector::{records::counts::Lost, session::Session};
+
+use crate::watch::intake::{Left, Recorder};
+use heapattach_ledger::Ledger;
+use heapattach_recording::names::Code;
+use heapattach_recording::{Context, Heading, Replay, SessionWriter, Store};
+use heapattach_report::{HeapReport, Report};
+use heapattach_verdict::growth::Growth;
+
+use super::{
+    Inspection,
+    growth_watch::{self, Gauge},
+    moment::lock,
+};
+
+impl Inspection<'_> {
+    /// Writes down what is to be said of them, once nothing else needs the records.
+    pub(super) fn tell_sums(
+        &self,
+        session: &Session<'_>,
+        mut recorder: Recorder,
+        (gauge, counted): (Option<Gauge<'_>>, Duration),
+        lost: Lost,
+        report: &mut Report,
+    ) {
+        let is_told = self.options.functions;
+        if gauge.is_none() && !is_told {
+            return;
+        }
+        let measured = gauge.map(|gauge| gauge.conclude(&mut recorder, counted)).transpose();
+        let (measured, why_none) = match measured {
+            Ok(measured) => (measured, None),
+            Err(why) => (None, Some(why)),
+        };
+        let (mut heading, store): (Heading, Option<Store>) = match measured {
+            Some((heading, store)) => (heading, Some(store)),
+            None => (Heading::default(), None),
+        };
+        heading.about.every = session.stream.interval;
+        heading.about.loss = recorder.loss(lost);
+        heading.hide_frames.clone_from(&self.options.hooks.hide_frames);
+        let Left { ended, until, session_writer, threads, moments } = recorder.leave();
+        let symbols = &mut *lock(&self.symbols);
+        let code = Code::of(ended.addresses().iter().copied(), symbols);
+        // Nobody else reads it: names are known here.
+        let written = store.map(|store| written(session_writer, &heading).map(|()| store));
+        let (mut ledger, replay) = ended.ledger(Context { heading, code, threads, moments }, until);
+        let growth = written.map(|store| growth(&mut ledger, store?, replay));
+        if let Some(check) = &mut report.check {
+            let (found, why) =
+                growth.transpose().map_or_else(|why| (None, Some(why)), |f| (f, None));
+            check.growth = found.or(check.growth.take());
+            check.why_no_growth = why.or(why_none).or(check.why_no_growth.take());
+        }
+        if is_told {
+            report.missing_symbols = symbols.missing();
+            report.heap = HeapReport::of(&ledger);
+        }
+    }
+}
+
+/// Writes what happened to its end.
+fn written(session_writer: Option<SessionWriter>, heading: &Heading) -> Result<(), String> {
+    let session_writer = session_writer.ok_or("nothing was written down")?;
+    let written = session_writer.finish(heading, None);
+    let told = |error| format!("what happened could not be written down: {error}");
+    written.map(|_| ()).map_err(told)
+}
+
+/// Whether the heap grows, by what is written down in memory of ours.
+fn growth(ledger: &mut Ledger, store: Store, replay: Option<Replay>) -> Result<Growth, String> {
+    let course = replay.map(|replay| replay.course(store, || true)).transpose()?;
+    ledger.course = course.unwrap_or_default();
+    growth_watch::growth(ledger)
+}

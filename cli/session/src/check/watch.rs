@@ -1,0 +1,122 @@
+//! The time from the attach to the moment of the check.
+
+use std::time::{Duration, Instant};
+
+use heapattach_injector::{
+    records::heartbeat,
+    session::{Session, Watch},
+    trace::exit_watch::{Attendant, Event},
+};
+
+use crate::{
+    client::channel::{Heard, Line},
+    watch::notes::Desk,
+};
+
+use super::{
+    Inspection, end::End, growth_watch::Gauge, moment::lock, options::When, program_mail::Mail,
+    reading::Reading, rounds::Rounds,
+};
+
+/// The link map is looked at so often.
+const WATCH: Duration = Duration::from_millis(40);
+/// How often new threads are looked for.
+const THREADS: Duration = Duration::from_millis(20);
+
+/// What goes on beside.
+pub(super) struct Beside<'b, 'c, 'scope, 'env, 't> {
+    pub(super) desk: &'b Desk,
+    pub(super) reading: &'b Reading<'c>,
+    pub(super) rounds: &'b mut Rounds<'scope, 'env, 't>,
+    pub(super) gauge: &'b mut Option<Gauge<'c>>,
+    pub(super) mail: &'b mut Mail,
+}
+
+impl<'a> Inspection<'a> {
+    /// Watches until the moment has come.
+    pub(super) fn watch<'t: 'scope, 'scope>(
+        &mut self,
+        line: &mut Line,
+        session: &mut Session<'t>,
+        beside: &mut Beside<'_, '_, 'scope, '_, 't>,
+        mut keeper: Option<&mut (dyn Attendant<'t> + 't)>,
+    ) -> End
+    where
+        'a: 'scope,
+    {
+        let Beside { desk, reading, rounds, gauge, mail } = beside;
+        let target = session.target();
+        let began = Instant::now();
+        let deadline = self.options.duration.map(|duration| began + duration);
+        let (mut next_look, mut next_beat, mut next_threads) = (began, began, began);
+        loop {
+            if let Some(keeper) = &mut keeper {
+                match keeper.attend() {
+                    Some(Event::Ends) => return End::Ends,
+                    Some(Event::Execs) => return End::Execed,
+                    Some(Event::Signalled) => return End::Signalled,
+                    Some(Event::Reached) if self.options.when == When::Exec => return End::Becomes,
+                    Some(Event::Reached) => return End::Begins,
+                    Some(Event::Gone) => return End::Gone,
+                    None => {}
+                }
+            }
+            let now = Instant::now();
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                return End::Over;
+            }
+            if now >= next_look {
+                match session.watch() {
+                    Watch::Runs => {}
+                    Watch::Execed => return End::Execed,
+                    Watch::Ended => return End::Gone,
+                }
+                self.follow(session);
+                // Never more than a twentieth of a processor for looking.
+                next_look = Instant::now() + WATCH.max(now.elapsed() * 20);
+            }
+            if now >= next_threads {
+                let writers = session.stream.writers(&target.memory);
+                desk.roster.look(&target.process, &target.memory, &writers, false);
+                session.stream.place_stacks(&target.process, &target.memory);
+                mail.look(session, rounds.elapsed());
+                next_threads = Instant::now() + THREADS;
+            }
+            if now >= next_beat {
+                session.beat();
+                next_beat = now + heartbeat::PERIOD;
+            }
+            rounds.look(self, session, (reading, mail), line);
+            if let Some(gauge) = gauge {
+                gauge.look(session);
+            }
+            let next = [next_look, next_beat, next_threads].into_iter().chain(deadline);
+            let next = next.chain(rounds.next()).chain(gauge.as_ref().map(Gauge::next)).min();
+            let time = next.unwrap_or(now).saturating_duration_since(Instant::now());
+            let heard = match keeper.as_ref().and_then(|keeper| keeper.changes()) {
+                Some(changes) => line.listen_beside(changes, time),
+                None => line.listen(target, time),
+            };
+            match heard {
+                Some(Heard::Detach | Heard::Gone) => return End::Asked,
+                Some(Heard::Mark) | None => {}
+            }
+        }
+    }
+
+    /// Notes new modules, for their symbols.
+    pub(super) fn follow(&mut self, session: &mut Session<'_>) {
+        session.note_generations();
+        let is_busy = || self.symbols.try_lock().is_err();
+        // Nobody waits for a look at names that somebody else is just reading.
+        if is_busy() {
+            return;
+        }
+        if session.changes != self.changes {
+            self.changes = session.changes;
+            self.note(session.target());
+        }
+        lock(&self.symbols).note_generations();
+        self.renew_will(session);
+    }
+}

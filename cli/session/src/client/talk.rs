@@ -1,0 +1,26 @@
+//! What the user is told while a session lasts, whoever shows it to him.
+
+use std::path::Path;
+
+use heapattach_ledger::Mark;
+
+/// Shows the user what happens. Whatever is left out is not shown.
+pub trait Talk {
+    /// The session begins: what shows something from now on may start threads, and its signals wait
+    /// for the session already.
+    fn begin(&mut self) {}
+
+    /// Something happened.
+    fn say(&mut self, _text: &str) {}
+
+    /// How it goes; the next time takes its place.
+    fn go_on(&mut self, _how: String) {}
+
+    /// A moment was marked, in this file if it has a name. Whether it was shown; else the mark is said.
+    fn show(&mut self, _file: Option<&Path>, _mark: &Mark) -> bool {
+        false
+    }
+
+    /// Nothing of [`Talk::go_on`] is to stay.
+    fn end(&mut self) {}
+}

@@ -1,0 +1,382 @@
+//! The tracing thread where a program is followed through its execs, and with `--follow-forks` into
+//! its children: it hands every process to a thread of its own, passes on what those say, and makes
+//! one report of theirs. What those do is a [`Trade`]: they watch, or check.
+
+mod checking;
+pub mod member;
+mod watching;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    os::{fd::AsFd, unix::net::UnixStream},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use heapattach_injector::trace::{
+    delegated::Lease,
+    family::{Family, Occurrence, Scope},
+    start::StartError,
+};
+use heapattach_process::offspring::Offspring;
+use nix::{
+    errno::Errno,
+    sys::resource::{Resource, getrlimit, setrlimit},
+};
+
+use crate::{
+    client::{
+        channel::{Heard, Line, Mouth},
+        message::{Message, Request},
+    },
+    family::member::{Business, Cause, Member},
+    fork::Waiting,
+    watch::{
+        end,
+        hook_counts::with_causes,
+        inheritance::{Estate, Estates},
+    },
+};
+use heapattach_ledger::ExitReport;
+use heapattach_report::{NotLookedAt, Outcome, Report};
+use heapattach_text::quantity;
+
+pub use checking::run as check;
+pub use watching::{attach, run as watch};
+
+/// How long at most until the command is listened to again.
+const TURN: Duration = Duration::from_millis(100);
+
+/// What a household does with its members.
+trait Trade {
+    /// For one of them.
+    type Business: Business;
+
+    /// Who is followed.
+    fn scope(&self) -> Scope;
+
+    /// How long it goes on, if not until the end.
+    fn duration(&self) -> Option<Duration>;
+
+    /// What is done with the next process, for so long; `is_own`: it is the first one, or what that
+    /// became. The estate is that of the parent's session, if it was forked from a process that has
+    /// one.
+    fn business(
+        &mut self,
+        number: usize,
+        is_own: bool,
+        left: Option<Duration>,
+        estate: Option<Arc<Estate>>,
+    ) -> Self::Business;
+
+    /// What the sessions leave to those of children.
+    fn estates(&self) -> &Estates;
+
+    /// Sees to it that what the user named is what the report is about, with all reports, and
+    /// which of them are of the first process.
+    fn arrange(&self, reports: &mut BTreeMap<usize, Report>, own: &[usize]);
+}
+
+/// A session that goes on in a thread.
+#[derive(Debug)]
+struct Inmate {
+    pid: i32,
+    parent: i32,
+    ear: Option<UnixStream>,
+    counts: (u64, u64),
+    exit: Option<ExitReport>,
+}
+
+/// All of them, and what is known of those that are over.
+#[derive(Debug)]
+struct Household<'a, T> {
+    family: Family,
+    scope: Scope,
+    line: &'a mut Line,
+    trade: T,
+    /// The first process.
+    pid: i32,
+    deadline: Option<Instant>,
+    members: usize,
+    inmates: BTreeMap<usize, Inmate>,
+    parents: BTreeMap<i32, i32>,
+    reports: BTreeMap<usize, Report>,
+    /// Where members speak, and where that is heard.
+    desk: Sender<(usize, Message)>,
+    talk: Receiver<(usize, Message)>,
+    /// Processes that no thread could be had for.
+    left_out: u64,
+    /// How the first process ended.
+    exit: Option<ExitReport>,
+    is_gone: bool,
+    is_told: bool,
+}
+
+/// Lets the forked child exec, under our eyes, and follows it; how it ended, if it did.
+fn run(
+    line: &mut Line,
+    program: &Waiting,
+    trade: impl Trade,
+    report: &mut Report,
+) -> Result<Option<ExitReport>, StartError> {
+    let begun = Household::new(line, program.pid, trade).and_then(|mut household| {
+        household.family.seize(program.pid)?;
+        Ok(household)
+    });
+    let mut household = begun.map_err(|errno| {
+        let error = StartError::Request(errno);
+        report.error = Some(with_causes(&error));
+        error
+    })?;
+    program.go().map_err(|_| StartError::Ended)?;
+    household.follow(true);
+    let exit = household.exit;
+    if household.reports.is_empty() {
+        report.error = Some(with_causes(&StartError::Ended));
+        return Err(StartError::Ended);
+    }
+    *report = household.conclude();
+    end::correct(report, exit);
+    Ok(exit)
+}
+
+impl<'a, T: Trade> Household<'a, T> {
+    fn new(line: &'a mut Line, pid: i32, trade: T) -> Result<Self, Errno> {
+        raise_descriptors();
+        let (desk, talk) = channel();
+        let scope = trade.scope();
+        Ok(Self {
+            family: Family::new(scope)?,
+            scope,
+            line,
+            deadline: trade.duration().map(|duration| Instant::now() + duration),
+            trade,
+            pid,
+            members: 0,
+            inmates: BTreeMap::new(),
+            parents: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            desk,
+            talk,
+            left_out: 0,
+            exit: None,
+            is_gone: false,
+            is_told: false,
+        })
+    }
+
+    /// Until all is over. `is_child`: the first process is a child of ours.
+    fn follow(&mut self, is_child: bool) {
+        let bell = self.family.bell();
+        loop {
+            // A command that is gone would be heard for ever.
+            let other = if self.is_gone { bell.as_fd() } else { self.line.as_fd() };
+            for occurrence in self.family.turn(other, TURN) {
+                self.take(occurrence);
+            }
+            while let Ok((number, message)) = self.talk.try_recv() {
+                self.hear(number, message);
+            }
+            if !self.is_gone {
+                let heard = self.line.hear();
+                heard.into_iter().for_each(|heard| self.obey(heard));
+            }
+            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                self.family.close();
+            }
+            if self.inmates.is_empty() && self.is_over(is_child) {
+                return;
+            }
+        }
+    }
+
+    fn is_over(&mut self, is_child: bool) -> bool {
+        let has_ended = self.exit.is_some() || !is_child;
+        if self.is_gone || self.family.is_closing() {
+            return has_ended || self.is_gone;
+        }
+        has_ended && self.family.size() == 0
+    }
+
+    fn take(&mut self, occurrence: Occurrence) {
+        match occurrence {
+            Occurrence::Execed(lease, parent) => {
+                if let Some(parent) = parent {
+                    self.parents.insert(lease.pid(), parent);
+                }
+                let is_required = self.members == 0;
+                self.house(lease, Cause::Execed { is_required });
+            }
+            Occurrence::Born(lease, parent) => {
+                self.parents.insert(lease.pid(), parent);
+                self.house(lease, Cause::Born);
+            }
+            Occurrence::Ended(pid, status) => self.ended(pid, status),
+        }
+    }
+
+    fn ended(&mut self, pid: i32, status: i32) {
+        let exit = ExitReport::from_wait(status);
+        if pid == self.pid {
+            self.exit = Some(exit);
+        }
+        self.parents.remove(&pid);
+        let own = self.inmates.values_mut().filter(|inmate| inmate.pid == pid);
+        own.for_each(|inmate| inmate.exit = Some(exit));
+        let last = self.reports.values_mut().rev().find(|report| report.pid == pid);
+        let is_its_end =
+            |report: &&mut Report| report.exit.is_none() && report.outcome != Outcome::Execed;
+        if let Some(report) = last.filter(is_its_end) {
+            end::correct(report, Some(exit));
+        }
+        if pid == self.pid && self.scope != Scope::Execs && self.family.size() > 0 && !self.is_told
+        {
+            self.is_told = true;
+            self.line.send(&Message::Remain(self.family.size()));
+        }
+    }
+
+    /// Gives a process a thread of its own.
+    fn house(&mut self, lease: Lease, cause: Cause) {
+        let (pid, number) = (lease.pid(), self.members);
+        let parent = self.parents.get(&pid).copied().unwrap_or(0);
+        self.members += 1;
+        let Ok((ear, theirs)) = UnixStream::pair() else {
+            self.left_out += 1;
+            return;
+        };
+        let left = self.deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        let is_born = cause == Cause::Born;
+        let estate = is_born.then(|| self.trade.estates().of(parent)).flatten();
+        let business = self.trade.business(number, pid == self.pid, left, estate.clone());
+        let member = Member { lease, cause, business, estate };
+        let mouth = Mouth { member: number, desk: self.desk.clone(), bell: self.family.bell() };
+        let line = Line::within(theirs, mouth);
+        let name = format!("process {pid}");
+        let started =
+            thread::Builder::new().name(name).spawn(move || member.look_into(line)).is_ok();
+        if started {
+            let inmate = Inmate { pid, parent, ear: Some(ear), counts: (0, 0), exit: None };
+            self.inmates.insert(number, inmate);
+        } else {
+            // The lease is returned by now, and the process runs on.
+            self.left_out += 1;
+        }
+    }
+
+    fn hear(&mut self, number: usize, message: Message) {
+        let is_first = self.inmates.get(&number).is_some_and(|inmate| inmate.pid == self.pid);
+        match message {
+            Message::Finished(report) => self.finished(number, *report),
+            Message::Progress { calls, bytes } => {
+                if let Some(inmate) = self.inmates.get_mut(&number) {
+                    inmate.counts = (calls, bytes);
+                }
+                let all = self.inmates.values().map(|inmate| inmate.counts);
+                let (calls, bytes) = all.fold((0_u64, 0_u64), |sum, one| {
+                    (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1))
+                });
+                self.line.send(&Message::Progress { calls, bytes });
+            }
+            // One process is talked of; the others are in the report.
+            other if is_first => self.line.send(&other),
+            _ => {}
+        }
+    }
+
+    fn finished(&mut self, number: usize, mut report: Report) {
+        let Some(inmate) = self.inmates.remove(&number) else { return };
+        report.parent = inmate.parent;
+        match report.outcome {
+            Outcome::Shared => return,
+            Outcome::Exited => end::correct(&mut report, inmate.exit),
+            Outcome::Refused if number == 0 => self.family.close(),
+            // The limits of a session are those of the whole.
+            Outcome::Detached if report.pid == self.pid => self.family.close(),
+            Outcome::Refused
+            | Outcome::Detached
+            | Outcome::Execed
+            | Outcome::Failed
+            | Outcome::Interrupted
+            | Outcome::Aside
+            | Outcome::Skipped => {}
+        }
+        self.reports.insert(number, report);
+    }
+
+    fn obey(&mut self, heard: Heard) {
+        let request = match heard {
+            Heard::Mark => Request::Mark,
+            Heard::Detach => Request::Detach,
+            Heard::Gone => {
+                self.is_gone = true;
+                self.family.close();
+                self.inmates.values_mut().for_each(|inmate| inmate.ear = None);
+                return;
+            }
+        };
+        if request == Request::Detach {
+            self.family.close();
+        }
+        for inmate in self.inmates.values() {
+            if let Some(ear) = &inmate.ear {
+                let _ = io::Write::write_all(&mut &*ear, &[request as u8]);
+            }
+        }
+    }
+
+    fn numbers(&self, which: impl Fn(&Report) -> bool) -> Vec<usize> {
+        self.reports.iter().filter(|(_, report)| which(report)).map(|(&n, _)| n).collect()
+    }
+
+    /// One report of all: of what the first process was last, with the others in it.
+    fn conclude(mut self) -> Report {
+        let of_first = |report: &Report| report.pid == self.pid;
+        // What could not be looked at is a line of its own, if anything else could.
+        let is_told = |report: &Report| of_first(report) && report.outcome != Outcome::Refused;
+        let own: Vec<usize> = self.numbers(is_told);
+        let own = if own.is_empty() { self.numbers(of_first) } else { own };
+        let last = own.last().copied().or_else(|| self.reports.keys().next().copied());
+        self.trade.arrange(&mut self.reports, &own);
+        let main = last.and_then(|number| self.reports.remove(&number));
+        let mut main = main.unwrap_or_default();
+        main.processes = self.reports.into_values().collect();
+        let count = self.family.not_looked_at() + self.left_out;
+        if count > 0 {
+            let why = match self.scope {
+                Scope::Forks { most, .. } if self.left_out == 0 => {
+                    format!("more than --max-processes {most}")
+                }
+                _ => "threads or descriptors of our own ran out".to_owned(),
+            };
+            main.not_looked_at = Some(NotLookedAt { count: Some(count), why });
+        } else {
+            let came = self.family.offspring().and_then(|now| now.since(Offspring::default()));
+            main.not_looked_at = came.map(|came| not_followed(&came));
+        }
+        main
+    }
+}
+
+/// Children that nobody asked to look at.
+pub fn not_followed(came: &Offspring) -> NotLookedAt {
+    let time = quantity::time(came.time);
+    let living = match came.living {
+        0 => String::new(),
+        living => format!("; {living} still live"),
+    };
+    let why = format!("they took {time} of processor time{living}; add --follow-forks to see them");
+    NotLookedAt { count: None, why }
+}
+
+/// Every session holds a dozen of them.
+fn raise_descriptors() {
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}

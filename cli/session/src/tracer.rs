@@ -1,0 +1,241 @@
+//! The tracing process: it alone stops the target and writes into it. It belongs to no terminal,
+//! ignores every signal, and when the command that started it goes away, it finishes the undo.
+
+use std::{ffi::OsString, os::unix::net::UnixStream, time::Instant};
+
+use heapattach_injector::{
+    home::payload_image::PayloadImage,
+    session::{
+        attach::{self},
+        failure::Failure,
+    },
+    trace::{start, target::Target},
+};
+use heapattach_process::{fault, offspring::Offspring, proc::Process};
+
+use crate::{
+    client::{channel::Line, message::Message},
+    family,
+    fork::{self, exec_status},
+    own_cost::own_cost,
+    watch::{
+        end::End,
+        files::Files,
+        hook_counts::with_causes,
+        limits,
+        observation::Record,
+        options::WatchOptions,
+        session_start::{
+            announce, bring_up, end_program, reap_soon, refuse, store_for, wait_for_end,
+        },
+    },
+};
+use heapattach_recording::Store;
+use heapattach_report::{Outcome, Report, Status};
+
+/// What `run` is told.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Whether the programs that it execs are looked at, too.
+    pub follow_execs: bool,
+    /// Of each session.
+    pub watch: WatchOptions,
+}
+
+/// So many programs that a process becomes one after the other are attached to.
+const EXECS: usize = 100;
+
+/// `heapattach -p PID`, in the tracing process.
+pub fn attach(
+    line: UnixStream,
+    target: Target,
+    options: &WatchOptions,
+    files: Files,
+    image: &'static PayloadImage,
+) {
+    fork::leave_session();
+    let mut line = Line::new(line);
+    let mut report = if options.follow_forks {
+        family::attach(&mut line, target, options, files, image)
+    } else {
+        attach_alone(&mut line, target, options, files, image)
+    };
+    fault::summary();
+    report.expense = own_cost();
+    line.send(&Message::Finished(Box::new(report)));
+}
+
+/// One process, which is not traced meanwhile. If it becomes another program, that is attached to
+/// as soon as it is noticed.
+fn attach_alone(
+    line: &mut Line,
+    target: Target,
+    options: &WatchOptions,
+    files: Files,
+    image: &'static PayloadImage,
+) -> Report {
+    let pid = target.process.pid();
+    let deadline = options.duration.map(|duration| Instant::now() + duration);
+    let Files { store, stacks } = files;
+    let (mut target, mut store, mut options) = (target, store, options.clone());
+    let mut earlier: Vec<Report> = Vec::new();
+    loop {
+        let (mut report, ending) = {
+            let stacks = stacks.as_ref().map(|stacks| stacks.of_program(earlier.len()));
+            attach_once(line, &target, &options, Files { store: store.take(), stacks }, image)
+        };
+        let again = (ending == Some(End::Execed) && earlier.len() < EXECS)
+            .then(|| Process::open(pid).and_then(Target::open).ok());
+        let Some(next) = again.flatten() else {
+            report.processes = earlier;
+            return report;
+        };
+        earlier.push(report);
+        target = next;
+        options.duration = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        store = if options.record.is_by_default { store_for(&target) } else { None };
+        store = store.or_else(|| Store::anonymous().ok());
+    }
+}
+
+fn attach_once(
+    line: &mut Line,
+    target: &Target,
+    options: &WatchOptions,
+    files: Files,
+    image: &'static PayloadImage,
+) -> (Report, Option<End>) {
+    let Files { store, stacks } = files;
+    let mut report = Report::new(target.process.pid(), target.process.command());
+    let path = store.as_ref().and_then(|store| store.path.clone());
+    let record = Record::new(target, store, stacks);
+    let attached = limits::check_headroom(&target.process)
+        .map_err(|refusal| Failure::clean(refusal, false))
+        .and_then(|()| attach::attach(target, image, options.for_engine(), None));
+    match attached {
+        Ok(mut session) => {
+            announce(line, &session, &report, path);
+            let before = Offspring::of(&target.process);
+            let ending = record.observe(line, &mut session, options, &mut report);
+            let came = Offspring::of(&target.process).zip(before);
+            let came = came.and_then(|(now, before)| now.since(before));
+            report.not_looked_at = came.map(|came| family::not_followed(&came));
+            (report, Some(ending))
+        }
+        Err(failure) => {
+            refuse(&mut report, &failure);
+            // Nothing was recorded.
+            let _ = path.map(std::fs::remove_file);
+            (report, None)
+        }
+    }
+}
+
+/// `heapattach run`, in the tracing process: it is the program's parent.
+pub fn run(line: UnixStream, options: &RunOptions, files: Files, image: &'static PayloadImage) {
+    let mut line = Line::new(line);
+    let mut report =
+        Report::new(0, options.command.join(" ".as_ref()).to_string_lossy().into_owned());
+    report.status = Status::RunFailed;
+    let program = match fork::fork_program(&options.command) {
+        Ok(program) => program,
+        Err(error) => {
+            report.error = Some(format!("the program could not be forked: {error}"));
+            line.send(&Message::Finished(Box::new(report)));
+            return;
+        }
+    };
+    fork::leave_session();
+    report.pid = program.pid;
+    line.send(&Message::Started(program.pid));
+    let ended = if !options.follow_execs {
+        run_alone(&mut line, &program, &options.watch, &mut report, files, image)
+    } else {
+        family::watch(&mut line, &program, &options.watch, &mut report, files, image)
+    };
+    if ended.is_err()
+        && let Some(errno) = program.exec_error()
+    {
+        let name = options.command[0].to_string_lossy().into_owned();
+        report.error = Some(format!("`{name}` cannot be executed: {}", errno.desc()));
+        report.status = exec_status(errno);
+    }
+    fault::summary();
+    report.expense = own_cost();
+    line.send(&Message::Finished(Box::new(report)));
+}
+
+/// Attached to at its start, and not traced any more then.
+fn run_alone(
+    line: &mut Line,
+    program: &fork::Waiting,
+    options: &WatchOptions,
+    report: &mut Report,
+    files: Files,
+    image: &'static PayloadImage,
+) -> Result<(), start::StartError> {
+    match bring_up(program) {
+        Ok(target) => {
+            run_target(line, &target, options, report, files, image);
+            Ok(())
+        }
+        Err(error) => {
+            report.error = Some(with_causes(&error));
+            reap_soon(program.pid);
+            Err(error)
+        }
+    }
+}
+
+fn run_target(
+    line: &mut Line,
+    target: &Target,
+    options: &WatchOptions,
+    report: &mut Report,
+    files: Files,
+    image: &'static PayloadImage,
+) {
+    let held = match start::hold_at_start(target) {
+        Ok(held) => held,
+        Err(start::StartError::Ended) => {
+            // It ended by itself before its first instruction: that is its own status.
+            report.exit = wait_for_end(line, target);
+            report.outcome = Outcome::Exited;
+            report.status =
+                report.exit.map_or(Status::RunFailed, |exit| Status::from(exit.shell_code()));
+            return;
+        }
+        Err(error) => {
+            report.error = Some(with_causes(&error));
+            end_program(target.process.pid());
+            return;
+        }
+    };
+    let Files { store, stacks } = files;
+    let store = if options.record.is_by_default { store_for(target).or(store) } else { store };
+    let path = store.as_ref().and_then(|store| store.path.clone());
+    let record = Record::new(target, store, stacks).seen_from_start();
+    match attach::attach(target, image, options.for_engine(), Some(held)) {
+        Ok(mut session) => {
+            announce(line, &session, report, path);
+            let ending = record.observe(line, &mut session, options, report);
+            if ending != End::Ended {
+                line.send(&Message::Detached);
+            }
+            if let Some(exit) = wait_for_end(line, target) {
+                report.exit = Some(exit);
+                report.status = report.status_of_run(exit);
+                if ending == End::Ended {
+                    report.why = None;
+                }
+            }
+        }
+        Err(failure) => {
+            refuse(report, &failure);
+            report.status = Status::RunFailed;
+            end_program(target.process.pid());
+        }
+    }
+}

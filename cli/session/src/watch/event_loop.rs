@@ -1,0 +1,118 @@
+//! The session itself: the target runs, and somebody looks after it until it is over.
+
+use std::time::{Duration, Instant};
+
+use heapattach_injector::{
+    records::heartbeat,
+    session::{Session, Watch},
+};
+
+use crate::{
+    client::{
+        channel::{Heard, Line},
+        message::Message,
+    },
+    watch::{
+        end::End,
+        limits::Guard,
+        notes::{Desk, Note},
+        options::{OnFull, WatchOptions},
+        schedule::Watchman,
+    },
+};
+use heapattach_text::printable::printable;
+
+/// The link map is looked at so often, unless looking takes long itself.
+const WATCH: Duration = Duration::from_millis(40);
+const PROGRESS: Duration = Duration::from_millis(500);
+/// How often new threads are looked for.
+const THREADS: Duration = Duration::from_millis(20);
+
+/// Slowing down goes on from here, if everything was recorded until then.
+const LEAST_INTERVAL: u64 = 4096;
+
+/// Watches until something ends it, and has what is new in the target followed; answers what ended it,
+/// and for how long was counted.
+pub fn watch(
+    line: &mut Line,
+    session: &mut Session<'_>,
+    options: &WatchOptions,
+    mut watchman: Watchman<'_>,
+    mut follow: impl FnMut(&mut Session<'_>, &Desk),
+) -> (End, Duration) {
+    let target = session.target();
+    let mut next_threads = Instant::now();
+    let began = Instant::now();
+    let guard = Guard::new(&target.process, options.max_overhead, options.max_memory);
+    let deadline = options.duration.map(|duration| began + duration);
+    let (mut next_look, mut next_beat, mut next_progress) = (began, began, began + PROGRESS);
+    let (mut lost, mut is_told) = (0, false);
+    loop {
+        let now = Instant::now();
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            watchman.end(session);
+            return (End::Over, began.elapsed());
+        }
+        for mark in watchman.look(session) {
+            line.send(&Message::Marked(mark));
+        }
+        if now >= next_look {
+            match session.watch() {
+                Watch::Runs => {}
+                Watch::Execed => return (End::Execed, began.elapsed()),
+                Watch::Ended => return (End::Ended, began.elapsed()),
+            }
+            // Never more than a twentieth of a processor for looking.
+            next_look = Instant::now() + WATCH.max(now.elapsed() * 20);
+        }
+        if now >= next_threads {
+            follow(session, watchman.desk());
+            watchman.look_at_threads(session);
+            session.stream.place_stacks(&target.process, &target.memory);
+            for request in session.mailboxes.requests(&target.memory) {
+                let name = printable(&request.name);
+                line.send(&Message::Marked(watchman.mark(format!("the program says {name}"))));
+            }
+            next_threads = Instant::now() + THREADS;
+        }
+        if now >= next_beat {
+            session.beat();
+            next_beat = now + heartbeat::PERIOD;
+        }
+        if now >= next_progress {
+            let counts = session.stream.counts(&target.memory).unwrap_or_default();
+            let (calls, bytes) = counts.totals();
+            watchman.desk().leave(Note::Lost(counts.lost));
+            if options.on_full == OnFull::Slow && counts.lost.blocks > lost {
+                lost = counts.lost.blocks;
+                let slower = (session.stream.interval * 2).clamp(LEAST_INTERVAL, 1 << 40);
+                let _ = session.stream.set_interval(&target.memory, slower);
+            }
+            line.send(&Message::Progress { calls, bytes });
+            let memory = session.patches.home.used() + session.stream.memory().unwrap_or(0);
+            if let Some(objection) = guard.objection(&target.process, calls, memory) {
+                return (End::Objection(objection), began.elapsed());
+            }
+            next_progress = now + PROGRESS;
+        }
+        let next =
+            [Some(next_look), Some(next_beat), Some(next_progress), Some(next_threads), deadline];
+        let next = next.into_iter().flatten().min().unwrap_or(now).min(watchman.next());
+        let pause = next.saturating_duration_since(Instant::now());
+        let (heard, has_ended) = line.listen_for_end(target, pause);
+        if has_ended && !std::mem::replace(&mut is_told, true) {
+            // Nothing is left to wait for, and every wait would end at once.
+            next_look = Instant::now();
+        }
+        match heard {
+            None => {}
+            Some(Heard::Mark) => {
+                line.send(&Message::Marked(watchman.mark("somebody asked for it".to_owned())));
+            }
+            Some(Heard::Detach | Heard::Gone) => {
+                watchman.end(session);
+                return (End::Asked, began.elapsed());
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! A session from the attach to the report: it is watched, and what it tells is taken in beside.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+
+use heapattach_injector::{session::Session, trace::target::Target};
+use heapattach_process::proc::maps;
+
+use crate::{
+    client::{
+        channel::{Heard, Line},
+        message::Message,
+    },
+    watch::{
+        end::{End, conclude, fail},
+        event_loop,
+        heading::{fill, heading, session_writer},
+        hook_counts::{add_detach, asked, blind_spots, compose},
+        inheritance::Will,
+        intake::Recorder,
+        interpreter::{Circumstances, interpreter_report},
+        mapping_growth::{self, Spread},
+        memory_course::with_numbers,
+        names,
+        notes::{Desk, Note},
+        options::WatchOptions,
+        result::Written,
+        runtime::Runtime,
+        schedule::Watchman,
+        stack_dump::StackList,
+        stacks::stacks_report,
+    },
+};
+use heapattach_ledger::Moment;
+use heapattach_profile::clock::Clock;
+use heapattach_recording::names::Code;
+use heapattach_recording::{SessionWriter, Store};
+use heapattach_report::Report;
+use heapattach_symbols::Symbols;
+
+/// What is made of a session.
+#[derive(Debug)]
+pub struct Record {
+    store: Option<Store>,
+    stacks: Option<StackList>,
+    symbols: Symbols,
+    /// How often modules came or went when they were last noted.
+    changes: u64,
+    rss: Option<u64>,
+    circumstances: Circumstances,
+    will: Option<Will>,
+    runtime: Option<Runtime>,
+    /// Whether the program is seen from its first block on.
+    is_from_start: bool,
+    /// Its memory and its mappings, of before the attach.
+    before: (Moment, Spread),
+}
+
+impl Record {
+    /// Begun before the attach: a short program may have ended by its end.
+    pub fn new(target: &Target, store: Option<Store>, stacks: Option<StackList>) -> Self {
+        let mut symbols = Symbols::new();
+        symbols.ask_servers();
+        let mut record = Self::with(target, store, stacks, symbols);
+        // What it has loaded is not counted yet; what comes to a place later takes it over.
+        record.note(target, || None);
+        record
+    }
+
+    /// The same where the modules are known already.
+    pub fn with(
+        target: &Target,
+        store: Option<Store>,
+        stacks: Option<StackList>,
+        symbols: Symbols,
+    ) -> Self {
+        Self {
+            store,
+            stacks,
+            symbols,
+            changes: 0,
+            rss: resident(target),
+            circumstances: Circumstances::of(&target.process),
+            will: None,
+            runtime: Runtime::of(&target.process),
+            is_from_start: false,
+            before: (
+                with_numbers(&target.process, Moment::default()),
+                mapping_growth::of(&target.process),
+            ),
+        }
+    }
+
+    /// The same with what children of the target take over.
+    pub fn leaving(self, will: Option<Will>) -> Self {
+        Self { will, ..self }
+    }
+
+    /// Writes down what children of the target take over.
+    pub fn renew_will(&mut self, session: &Session<'_>) {
+        if let Some(will) = &mut self.will {
+            will.renew(session, &self.symbols);
+        }
+    }
+
+    /// Of a program that has not run yet.
+    pub fn seen_from_start(self) -> Self {
+        Self { is_from_start: true, ..self }
+    }
+
+    /// Notes what is mapped, of a process whose loader is not at work just then: a plugin may come to
+    /// the place of another between the map and the memory, and would bear its name. Whether it was so.
+    fn note(&mut self, target: &Target, loaded: impl Fn() -> Option<u64>) -> bool {
+        let before = loaded();
+        let text = target.process.read("maps").unwrap_or_default();
+        let Ok(maps) = maps::parse(&text) else { return true };
+        self.symbols.note_if(&target.process, &maps, || loaded() == before)
+    }
+
+    /// The session and its end: watches, detaches, and writes down what was found.
+    pub fn observe(
+        mut self,
+        line: &mut Line,
+        session: &mut Session<'_>,
+        options: &WatchOptions,
+        report: &mut Report,
+    ) -> End {
+        let target = session.target();
+        let Some(records) = session.stream.take_records() else { return End::Over };
+        self.symbols.follow(records.generations());
+        let clock = Clock::start();
+        let command = if options.record.redact { String::new() } else { report.command.clone() };
+        let every = (report.pid, session.stream.interval);
+        let mut heading = heading(command, &options.hooks.hide_frames, every, &target.process);
+        let path = self.store.as_ref().and_then(|store| store.path.clone());
+        // Only where growth is to be judged it is read.
+        let copy =
+            self.store.as_ref().filter(|_| options.flow).and_then(|store| store.share().ok());
+        let mut session_writer =
+            match self.store.take().map(|store| session_writer(store, options)).transpose() {
+                Ok(session_writer) => session_writer,
+                Err(error) => {
+                    let detached = session.detach();
+                    fail(report, &detached, &format!("the recording cannot be begun: {error}"));
+                    return End::Over;
+                }
+            };
+        let modules = self.symbols.known();
+        if let Some(session_writer) = &mut session_writer {
+            session_writer.heading(&heading);
+            session_writer.modules(&modules);
+        }
+        heading.about.from_start = self.is_from_start;
+        heading.about.runtime =
+            self.runtime.map_or_else(String::new, |runtime| runtime.words().to_owned());
+        let (before, mappings) = std::mem::take(&mut self.before);
+        heading.about.before = before.rss.zip(before.anonymous).map(|(rss, own)| [rss, own]);
+        let desk = Desk::default();
+        let watchman = Watchman::new(&desk, clock, options);
+        let haste = session_writer.as_ref().map(SessionWriter::haste);
+        desk.leave(Note::Modules(modules));
+        let has_names = options.record.names || path.is_none();
+        let recorder = Recorder::new(records, options.is_exact(), clock, session_writer, has_names);
+        let (memory, is_over) = (&target.memory, AtomicBool::new(false));
+        thread::scope(|scope| {
+            // The reader ends whatever becomes of us: the scope waits for it.
+            let _over = Over(&is_over);
+            let read = || recorder.follow(memory, &desk, &is_over);
+            let reading = match thread::Builder::new().spawn_scoped(scope, read) {
+                Ok(reading) => reading,
+                Err(error) => {
+                    let detached = session.detach();
+                    fail(report, &detached, &format!("no thread to read the records: {error}"));
+                    return End::Over;
+                }
+            };
+            let (ending, counted) =
+                event_loop::watch(line, session, options, watchman, |session, desk| {
+                    self.follow(session, desk);
+                });
+            self.follow(session, &desk);
+            let rss = self.rss.zip(resident(target)).map(|(before, after)| [before, after]);
+            let grown = mapping_growth::grown(&mappings, &mapping_growth::of(&target.process));
+            let counts = session.stream.counts(&target.memory).unwrap_or_default();
+            let blind = blind_spots(session, &counts);
+            let stop_reading = |session: &Session<'_>| {
+                is_over.store(true, Relaxed);
+                let recorder = reading.join().ok();
+                (recorder, session.stream.counts(&target.memory).unwrap_or_default())
+            };
+            // What goes with the home is read while it is there.
+            let (read, detached) = if session.stream.is_private() {
+                // Until then no disk is waited for.
+                haste.iter().for_each(|haste| haste.set(true));
+                let read = stop_reading(session);
+                let detached = session.detach();
+                haste.iter().for_each(|haste| haste.set(false));
+                (read, detached)
+            } else {
+                let detached = session.detach();
+                (stop_reading(session), detached)
+            };
+            let (Some(mut recorder), counts) = read else {
+                fail(report, &detached, "the thread that reads the records failed");
+                return ending;
+            };
+            // What was only met in the last records.
+            self.follow(session, &desk);
+            let asked = asked(session, &counts);
+            recorder.know(session.stream.interval, asked);
+            recorder.conclude(&desk);
+            let (pid, command) = (report.pid, std::mem::take(&mut report.command));
+            *report = compose(session, &counts, &recorder, counted);
+            (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
+            self.symbols.note_generated();
+            self.symbols.note_python(recorder.records.python_frames());
+            report.interpreter =
+                interpreter_report(session, &recorder, &self.symbols, &self.circumstances);
+            report.stacks = stacks_report(session.tables.totals(), &recorder, counts.verified);
+            let listed = self.stacks.as_ref().map(|stacks| stacks.write(&recorder));
+            heading.about.every = session.stream.interval;
+            heading.about.loss = recorder.loss(counts.lost);
+            heading.about.asked = Some(asked);
+            heading.about.grown = grown;
+            let left = recorder.leave();
+            // Nobody waits for us any more but the command, which may have no patience. What it said
+            // until now was meant for the session.
+            while matches!(line.hear(), Some(Heard::Detach | Heard::Mark)) {}
+            let addresses = || left.ended.addresses().iter().copied();
+            self.symbols.fetch_returns(addresses(), &mut |progress| {
+                line.send(&Message::Fetching(progress.to_owned()));
+                line.listen(target, Duration::ZERO).is_none()
+            });
+            let known = self.symbols.known();
+            let all = addresses().collect();
+            let code = names::look_up(&mut self.symbols, all, || {
+                line.send(&Message::Fetching("looking for names".to_owned()));
+                line.listen(target, Duration::ZERO) != Some(Heard::Detach)
+            });
+            let code = code.unwrap_or_else(|| {
+                report.blind.push(names::NOT_AWAITED.to_owned());
+                Code::without_names(&known)
+            });
+            report.missing_symbols = self.symbols.missing();
+            report.blind.extend(self.symbols.note_on_generated().map(str::to_owned));
+            add_detach(report, &detached);
+            conclude(session, &ending, report);
+            fill(&mut heading.about, report, counted);
+            let goes_on = || line.listen(target, Duration::ZERO).is_none();
+            Written { path, store: copy, has_names }.finish(left, heading, code, report, goes_on);
+            if let Some(Err(error)) = listed {
+                report.error = Some(format!("the stacks cannot be written: {error}"));
+                report.status = report.status.or_failed();
+            }
+            ending
+        })
+    }
+
+    /// Notes new modules, for their symbols.
+    pub fn follow(&mut self, session: &mut Session<'_>, desk: &Desk) {
+        let changes = session.changes;
+        // Else the next look finds it at rest; what is called meanwhile says itself where it lies.
+        let has_changed =
+            changes != self.changes && self.note(session.target(), || session.loaded());
+        if has_changed {
+            self.changes = changes;
+        }
+        session.note_generations();
+        if self.symbols.note_generations() || has_changed {
+            desk.leave(Note::Modules(self.symbols.known()));
+        }
+        self.renew_will(session);
+    }
+}
+
+/// Says at its end that a session is over.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Bytes of memory that the target has in use.
+fn resident(target: &Target) -> Option<u64> {
+    let text = String::from_utf8(target.process.read("status").ok()?).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}

@@ -1,0 +1,161 @@
+//! Looks, while a session lasts, whether it is time for something to be written down: a moment, a
+//! mark because so much was asked for, the names of threads.
+
+use std::time::{Duration, Instant};
+
+use heapattach_abi::flow;
+use heapattach_injector::session::Session;
+
+use crate::watch::{
+    memory_course::{Timeline, with_memory},
+    notes::{Desk, Note},
+    options::WatchOptions,
+};
+use heapattach_ledger::{Mark, Moment};
+use heapattach_profile::clock::Clock;
+
+/// How often the names of threads that are known are asked for again.
+const NAMES: Duration = Duration::from_secs(1);
+/// A peak is a new one if it is higher than the last by this.
+const HIGHER: f64 = 1.1;
+/// And by so many bytes.
+const HIGHER_BYTES: f64 = 65_536.0;
+/// Counts by size are told again when so many parts of the time have gone by once more.
+const PARTS: u64 = 128;
+
+/// Knows what is due.
+#[derive(Debug)]
+pub struct Watchman<'a> {
+    desk: &'a Desk,
+    clock: Clock,
+    timeline: Timeline,
+    next_names: Instant,
+    /// When to mark a moment, and so often.
+    next_mark: Option<(Instant, Duration)>,
+    /// Whether blocks are counted by size, and when they were told last.
+    counts: bool,
+    counted_ms: u64,
+    growth: Option<f64>,
+    on_peak: bool,
+    /// What was live, and the peak, when a moment was marked because of them.
+    live: f64,
+    peak: f64,
+}
+
+impl<'a> Watchman<'a> {
+    /// Of a session that begins now.
+    pub fn new(desk: &'a Desk, clock: Clock, options: &WatchOptions) -> Self {
+        let (counts, record) = (options.flow, &options.record);
+        #[allow(clippy::cast_precision_loss)]
+        let growth = record.mark_on_growth.map(|bytes| bytes as f64);
+        let next_mark = record.mark_every.map(|period| (Instant::now() + period, period));
+        let on_peak = record.mark_on_peak;
+        Self { next_mark, counts, growth, on_peak, ..Self::counting(desk, clock) }
+    }
+
+    /// Of one that is only asked for what comes and goes.
+    pub fn counting(desk: &'a Desk, clock: Clock) -> Self {
+        let now = Instant::now();
+        Self {
+            desk,
+            clock,
+            timeline: Timeline::new(now),
+            next_names: now,
+            next_mark: None,
+            counts: true,
+            counted_ms: 0,
+            growth: None,
+            on_peak: false,
+            live: 0.0,
+            peak: 0.0,
+        }
+    }
+
+    /// Where it leaves its notes.
+    pub fn desk(&self) -> &'a Desk {
+        self.desk
+    }
+
+    /// When something is due next, but for what depends on memory.
+    pub fn next(&self) -> Instant {
+        let mark = self.next_mark.map(|(next, _)| next);
+        mark.into_iter().chain([self.timeline.next()]).min().unwrap_or(self.next_names)
+    }
+
+    /// Has written down what is due; answers the moments that were marked.
+    pub fn look(&mut self, session: &Session<'_>) -> Vec<Mark> {
+        let process = &session.target().process;
+        let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let moment = || self.desk.pulse.complete(Moment { at_ms, ..Moment::default() });
+        if let Some(mut moment) = self.timeline.look(Instant::now(), process, moment) {
+            if at_ms >= self.counted_ms.saturating_add(self.counted_ms / PARTS) {
+                self.counted_ms = at_ms;
+                moment.flow = self.flow(session);
+            }
+            self.desk.leave(Note::Moment(moment));
+        }
+        let now = Instant::now();
+        let mut marks = Vec::new();
+        if let Some((next, period)) = &mut self.next_mark
+            && now >= *next
+        {
+            // One that was slept over is not made up for.
+            *next = (*next + *period).max(now);
+            marks.push("it is time".to_owned());
+        }
+        let (live, peak) = (self.desk.pulse.live(), self.desk.pulse.peak());
+        if self.growth.is_some_and(|growth| live >= self.live + growth) {
+            self.live = live;
+            marks.push("what is held has grown".to_owned());
+        }
+        if self.on_peak && peak >= (self.peak * HIGHER).max(self.peak + HIGHER_BYTES) {
+            self.peak = peak;
+            marks.push("more is held than ever before".to_owned());
+        }
+        marks.into_iter().map(|why| self.mark(why)).collect()
+    }
+
+    /// Blocks by size, where they are counted, but for sizes that nobody asked for.
+    fn flow(&self, session: &Session<'_>) -> Option<Vec<[u64; 3]>> {
+        if !self.counts {
+            return None;
+        }
+        let memory = &session.target().memory;
+        let sums = session.stream.flows(memory).ok()?;
+        let sizes = session.stream.sizes(memory).ok()?;
+        let used = (0..).zip(sums).filter(|(_, sum)| *sum != [0, 0]);
+        let counted = used.map(|(class, [came, went])| [class, came, went]);
+        let noted = (flow::CLASSES as u64..).zip(sizes).filter_map(|(number, word)| {
+            let (least, greatest) = flow::sizes(word)?;
+            Some([number, least | word & flow::HAS_HEAD, greatest])
+        });
+        Some(counted.chain(noted).collect())
+    }
+
+    /// Looks who the threads are.
+    pub fn look_at_threads(&mut self, session: &Session<'_>) {
+        let target = session.target();
+        let now = Instant::now();
+        let names = now >= self.next_names;
+        if names {
+            self.next_names = now + NAMES;
+        }
+        let writers = session.stream.writers(&target.memory);
+        self.desk.roster.look(&target.process, &target.memory, &writers, names);
+    }
+
+    /// Marks this moment.
+    pub fn mark(&self, why: String) -> Mark {
+        let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mark = Mark { at_ms, why };
+        self.desk.leave(Note::Mark(mark.clone()));
+        mark
+    }
+
+    /// The last moment.
+    pub fn end(&self, session: &Session<'_>) {
+        let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let moment = Moment { at_ms, flow: self.flow(session), ..Moment::default() };
+        self.desk.leave(Note::Last(with_memory(&session.target().process, moment)));
+    }
+}
