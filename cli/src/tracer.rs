@@ -11,7 +11,7 @@ use heapattach_injector::{
     },
     trace::{start, target::Target},
 };
-use heapattach_process::{fault, offspring::Offspring, proc::Process};
+use heapattach_process::{fault, offspring::Offspring};
 
 use crate::{
     args::{AttachArgs, RunArgs},
@@ -69,7 +69,7 @@ fn attach_alone(line: &mut Line, target: Target, args: &AttachArgs, files: Files
             attach_once(line, &target, &args, Files { store: store.take(), stacks })
         };
         let again = (ending == Some(End::Execed) && earlier.len() < EXECS)
-            .then(|| Process::open(pid).and_then(Target::open).ok());
+            .then(|| start::open_started(pid).ok());
         let Some(next) = again.flatten() else {
             report.processes = earlier;
             return report;

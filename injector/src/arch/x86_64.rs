@@ -6,6 +6,7 @@
 
 mod aside;
 mod errand;
+mod requests;
 
 use std::arch::x86_64::__cpuid_count;
 
@@ -16,6 +17,7 @@ use heapattach_process::addr::RemoteAddr;
 
 pub use aside::{LEAVE_AND_RETURN, WAY_BACK, aside};
 pub use errand::{PARKED, Parked, errand_code, gate, vector_room};
+pub use requests::{VECTOR_STATE, VECTOR_STATE_LIMIT, breakpoint};
 
 /// The general registers of a stopped thread.
 pub type Registers = libc::user_regs_struct;

@@ -10,20 +10,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::{
-    errno::Errno,
-    sys::ptrace::{getsiginfo, setoptions},
-    unistd::Pid,
-};
+use nix::errno::Errno;
 
 use crate::trace::{
     exit_sign::{Sign, is_execing},
-    insist::{insist, interrupt_next},
-    ptrace,
+    insist::insist,
     seen::Seen,
     stopped::{StopError, Stopped},
-    target::{Target, reap_thread},
-    wait::{look, look_at_any, reap},
+    target::Target,
+    tracer::Tracer,
+    wait::look_at_any,
 };
 use crate::{arch, module::find_symbol};
 use heapattach_process::{addr::RemoteAddr, linker::Rendezvous, proc::maps};
@@ -91,10 +87,14 @@ impl<'t> Keeper<'t> {
         Ok(Self { target, watched, mark: None, gone: Vec::new() })
     }
 
+    fn tracer(&self) -> &'t Tracer {
+        self.target.tracer()
+    }
+
     /// Has it told when the first thread comes to this instruction. To be called while the first
     /// thread is stopped.
     fn set_mark(&mut self, at: RemoteAddr) -> Result<(), Errno> {
-        ptrace::set_breakpoint(self.target.process.pid(), Some(at.get()))?;
+        self.tracer().set_breakpoint(self.target.process.pid(), Some(at))?;
         self.mark = Some((at, false));
         Ok(())
     }
@@ -110,8 +110,8 @@ impl<'t> Keeper<'t> {
     }
 
     fn is_at_mark(&self, tid: i32) -> bool {
-        let at =
-            insist(|| ptrace::registers(tid)).map(|registers| arch::program_counter(&registers));
+        let at = insist(|| self.tracer().registers(tid))
+            .map(|registers| arch::program_counter(&registers));
         self.mark.is_some_and(|(mark, _)| at == Ok(mark))
     }
 
@@ -121,19 +121,18 @@ impl<'t> Keeper<'t> {
         if !is_known {
             if self.target.process.thread_state(tid).is_none() {
                 // A process of its own, made by clone.
-                let _ = insist(|| ptrace::detach(tid, 0));
+                let _ = insist(|| self.tracer().detach(tid, 0));
                 return;
             }
             self.target.kept.borrow_mut().insert(tid);
             let _ = set_options(self.target, tid);
             if let Some((mark, false)) = self.mark {
-                let _ = ptrace::set_breakpoint(tid, Some(mark.get()));
+                let _ = self.tracer().set_breakpoint(tid, Some(mark));
             }
         }
         const STOPS: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
-        let info = getsiginfo(Pid::from_raw(tid));
-        if info.is_ok_and(|info| STOPS.contains(&info.si_signo)) {
-            let _ = insist(|| ptrace::listen(tid));
+        if self.tracer().stop_signal(tid).is_ok_and(|signal| STOPS.contains(&signal)) {
+            let _ = insist(|| self.tracer().listen(tid));
         } else {
             self.let_go(tid, 0);
         }
@@ -142,7 +141,7 @@ impl<'t> Keeper<'t> {
     /// A thread at its end: of the process, too?
     fn at_end(&mut self, tid: i32) -> Option<Event> {
         self.target.ending.borrow_mut().push(tid);
-        let sign = Sign::of(tid, || self.is_last(tid));
+        let sign = Sign::of(self.tracer(), tid, || self.is_last(tid));
         if sign == Sign::Alone {
             self.release(tid);
             return None;
@@ -183,7 +182,7 @@ impl<'t> Keeper<'t> {
                 match seen {
                     Seen::Event(libc::PTRACE_EVENT_EXIT) => {
                         self.target.ending.borrow_mut().push(tid);
-                        if Sign::of(tid, || false) == Sign::Whole {
+                        if Sign::of(self.tracer(), tid, || false) == Sign::Whole {
                             sign = Sign::Whole;
                         }
                     }
@@ -210,24 +209,25 @@ impl<'t> Keeper<'t> {
     fn release(&mut self, tid: i32) {
         self.target.ending.borrow_mut().retain(|&other| other != tid);
         self.target.kept.borrow_mut().remove(&tid);
-        let _ = insist(|| ptrace::resume(tid, 0));
+        let _ = insist(|| self.tracer().resume(tid, 0));
         self.gone.push(tid);
     }
 
     fn let_go(&self, tid: i32, signal: i32) {
         // Killed meanwhile is as good.
-        let _ = insist(|| ptrace::resume(tid, signal));
+        let _ = insist(|| self.tracer().resume(tid, signal));
     }
 }
 
 impl<'t> Attendant<'t> for Keeper<'t> {
     fn attend(&mut self) -> Option<Event> {
-        self.target.waiter.clear();
+        let target = self.target;
+        target.waiter.clear();
         self.gone.retain(|&tid| {
             // In this order: one that ended in between would never be taken in, nor its process.
-            let has_ended = look(tid) == Seen::Ended;
+            let has_ended = target.tracer().look(tid) == Seen::Ended;
             if has_ended {
-                reap_thread(self.target.process.pid(), tid, reap);
+                target.reap_thread(tid);
             }
             !has_ended
         });
@@ -251,18 +251,18 @@ impl<'t> Attendant<'t> for Keeper<'t> {
                 Seen::Event(libc::PTRACE_EVENT_EXEC) => return Some(Event::Execs),
                 Seen::Signal(signal) if Some(signal) == self.watched => {
                     // It goes no further than to the stop that is asked for next.
-                    let _ = interrupt_next(tid, 0);
+                    let _ = self.tracer().interrupt_next(tid, 0);
                     return Some(Event::Signalled);
                 }
                 Seen::Signal(libc::SIGTRAP) if self.is_at_mark(tid) => {
-                    let _ = ptrace::set_breakpoint(tid, None);
+                    let _ = self.tracer().set_breakpoint(tid, None);
                     let is_first = self
                         .mark
                         .as_mut()
                         .is_some_and(|(_, reached)| !std::mem::replace(reached, true));
                     if is_first {
                         // As above.
-                        let _ = interrupt_next(tid, 0);
+                        let _ = self.tracer().interrupt_next(tid, 0);
                         return Some(Event::Reached);
                     }
                     self.let_go(tid, 0);
@@ -300,7 +300,7 @@ impl<'t> Attendant<'t> for Keeper<'t> {
         {
             // The kernel would leave them set.
             for thread in stop.threads() {
-                let _ = ptrace::set_breakpoint(thread.tid, None);
+                let _ = self.tracer().set_breakpoint(thread.tid, None);
             }
         }
         let mut ending = self.target.ending.take();
@@ -310,12 +310,12 @@ impl<'t> Attendant<'t> for Keeper<'t> {
             ending.push(self.target.process.pid());
         }
         for &tid in &ending {
-            let _ = insist(|| ptrace::detach(tid, 0));
+            let _ = insist(|| self.tracer().detach(tid, 0));
         }
         let left: Vec<i32> = kept.into_iter().filter(|tid| !ending.contains(tid)).collect();
         // A thread can be given back only while it stands.
         for &tid in &left {
-            let _ = insist(|| ptrace::interrupt(tid));
+            let _ = insist(|| self.tracer().interrupt(tid));
         }
         self.target.late.borrow_mut().extend(left);
         // As long as we have not looked at the end of a thread, its process cannot end.
@@ -330,7 +330,7 @@ impl<'t> Attendant<'t> for Keeper<'t> {
 }
 
 fn set_options(target: &Target, tid: i32) -> Result<(), Errno> {
-    setoptions(Pid::from_raw(tid), target.options | target.kept_options())
+    target.tracer().set_options(tid, target.options | target.kept_options())
 }
 
 /// Where a function of the program's C library is.

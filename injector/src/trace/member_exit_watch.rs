@@ -8,7 +8,6 @@ use crate::trace::{
     delegated::{Fate, Lease},
     exit_watch::{Attendant, Event},
     insist::insist,
-    ptrace,
     stopped::{StopError, Stopped},
     target::Target,
 };
@@ -23,7 +22,7 @@ pub struct Ward<'t> {
 }
 
 impl<'t> Ward<'t> {
-    /// Has the process of a lease, which this thread holds, stand still at its end.
+    /// Has the process of a lease, opened with its tracer, stand still at its end.
     pub fn begin(target: &'t Target, lease: &'t Lease) -> Self {
         target.is_met.set(true);
         lease.meet_end();
@@ -50,7 +49,7 @@ impl<'t> Attendant<'t> for Ward<'t> {
     fn end(&self) -> Result<Stopped<'t>, StopError> {
         for &tid in &self.stand {
             // Whoever was killed meanwhile does not stand there any more.
-            let _ = insist(|| ptrace::seize(tid, self.target.options));
+            let _ = insist(|| self.target.tracer().seize(tid, self.target.options));
         }
         *self.target.ending.borrow_mut() = self.stand.clone();
         Stopped::adopt_all(self.target, &self.stand)

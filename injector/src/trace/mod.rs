@@ -13,4 +13,5 @@ pub mod seen;
 pub mod start;
 pub mod stopped;
 pub mod target;
+pub mod tracer;
 pub mod wait;

@@ -8,13 +8,7 @@ use std::{
 
 use nix::{errno::Errno, sys::ptrace::Options};
 
-use crate::trace::{
-    insist::{insist, interrupt_next},
-    permit::Permit,
-    ptrace,
-    seen::Seen,
-    wait::{Waiter, look, reap},
-};
+use crate::trace::{insist::insist, permit::Permit, seen::Seen, tracer::Tracer, wait::Waiter};
 use heapattach_process::{memory::Memory, proc::Process};
 
 /// `CAP_SYS_ADMIN`, which switching off a seccomp filter needs.
@@ -51,11 +45,11 @@ pub struct Target {
 }
 
 impl Target {
-    /// Opens what the engine needs; the target notices nothing.
+    /// Opens what the engine needs; the target notices nothing. Its threads are traced by `tracer`.
     ///
     /// # Errors
     /// What opening its memory says: `EACCES` or `EPERM` where ptrace would be refused.
-    pub fn open(process: Process) -> Result<Self, Errno> {
+    pub fn open(process: Process, tracer: Tracer) -> Result<Self, Errno> {
         let memory = Memory::open(&process)?;
         let filtered = process.status().is_ok_and(|s| s.seccomp != 0);
         let mut options = Options::PTRACE_O_TRACESYSGOOD;
@@ -65,7 +59,7 @@ impl Target {
         Ok(Self {
             process,
             memory,
-            waiter: Waiter::new()?,
+            waiter: Waiter::of(tracer)?,
             options,
             permit: Permit::default(),
             late: RefCell::default(),
@@ -75,6 +69,11 @@ impl Target {
             has_execed: Cell::default(),
             is_met: Cell::default(),
         })
+    }
+
+    /// Who traces its threads.
+    pub fn tracer(&self) -> &Tracer {
+        self.waiter.tracer()
     }
 
     /// Whether its system calls are filtered: then ours must be none.
@@ -114,13 +113,13 @@ impl Target {
     /// Lets a stopped thread run, traced if it is kept so.
     pub(crate) fn let_go(&self, tid: i32, signal: i32) -> Result<(), Errno> {
         if !self.kept.borrow().contains(&tid) {
-            return insist(|| ptrace::detach(tid, signal));
+            return insist(|| self.tracer().detach(tid, signal));
         }
         // Its end is for whoever keeps it.
         if self.ending.borrow().contains(&tid) {
             return Ok(());
         }
-        insist(|| ptrace::resume(tid, signal))
+        insist(|| self.tracer().resume(tid, signal))
     }
 
     /// Waits for threads that the kernel holds to come back, and keeps them stopped, so that the
@@ -128,13 +127,13 @@ impl Target {
     pub fn hold_late(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         while !self.late.borrow().is_empty() && Instant::now() < deadline {
-            self.late.borrow_mut().retain(|&tid| match look(tid) {
+            self.late.borrow_mut().retain(|&tid| match self.tracer().look(tid) {
                 Seen::Nothing => true,
                 Seen::Ended => {
-                    reap_thread(self.process.pid(), tid, reap);
+                    self.reap_thread(tid);
                     false
                 }
-                Seen::Signal(signal) => interrupt_next(tid, signal).is_ok(),
+                Seen::Signal(signal) => self.tracer().interrupt_next(tid, signal).is_ok(),
                 Seen::Interrupted => {
                     self.held.borrow_mut().push(tid);
                     false
@@ -149,7 +148,7 @@ impl Target {
                     self.has_execed.set(true);
                     false
                 }
-                Seen::Call | Seen::Event(_) => interrupt_next(tid, 0).is_ok(),
+                Seen::Call | Seen::Event(_) => self.tracer().interrupt_next(tid, 0).is_ok(),
             });
             self.waiter.clear();
             if !self.late.borrow().is_empty() {
@@ -168,22 +167,22 @@ impl Target {
         for tid in self.held.take() {
             let _ = self.let_go(tid, 0);
         }
-        self.late.borrow_mut().retain(|&tid| match look(tid) {
+        self.late.borrow_mut().retain(|&tid| match self.tracer().look(tid) {
             Seen::Nothing => true,
             Seen::Ended => {
-                reap_thread(self.process.pid(), tid, reap);
+                self.reap_thread(tid);
                 false
             }
             Seen::Signal(signal) => self.let_go(tid, signal).is_err(),
             _ => self.let_go(tid, 0).is_err(),
         });
     }
-}
 
-/// Consumes the end of a thread, but never that of the process: its status is for the session.
-pub(crate) fn reap_thread(pid: i32, tid: i32, reap: impl Fn(i32) -> Option<i32>) {
-    if tid != pid {
-        reap(tid);
+    /// Consumes the end of a thread, but never that of the process: its status is for the session.
+    pub(crate) fn reap_thread(&self, tid: i32) {
+        if tid != self.process.pid() {
+            self.tracer().reap(tid);
+        }
     }
 }
 

@@ -11,14 +11,7 @@ use std::{
 use nix::errno::Errno;
 
 use crate::arch::{self, Registers};
-use crate::trace::{
-    delegated,
-    insist::{self},
-    ptrace,
-    seen::Seen,
-    target::{Target, reap_thread},
-    wait::{self},
-};
+use crate::trace::{insist::insist, seen::Seen, target::Target, tracer::Tracer};
 
 /// A thread that does not stop is looked at more closely after this long.
 const CLOSER_LOOK: Duration = Duration::from_millis(2);
@@ -225,6 +218,11 @@ impl<'t> Stopped<'t> {
         self.target
     }
 
+    /// Who traces it.
+    pub(crate) fn tracer(&self) -> &'t Tracer {
+        self.target.tracer()
+    }
+
     /// Lets all threads run.
     pub fn finish(mut self) -> StopCost {
         self.release();
@@ -239,7 +237,7 @@ impl<'t> Stopped<'t> {
         self.threads.retain(|thread| {
             let is_own = listed.contains(&thread.tid);
             if !is_own && target.let_go(thread.tid, 0) == Err(Errno::ESRCH) {
-                reap_thread(target.process.pid(), thread.tid, wait::reap);
+                target.reap_thread(thread.tid);
             }
             is_own
         });
@@ -255,7 +253,7 @@ impl<'t> Stopped<'t> {
                 seized.push(tid);
                 continue;
             }
-            match ptrace::seize(tid, self.target.options) {
+            match self.tracer().seize(tid, self.target.options) {
                 Ok(()) => seized.push(tid),
                 Err(Errno::ESRCH) => {}
                 // The kernel says EPERM of the dead, too.
@@ -282,7 +280,7 @@ impl<'t> Stopped<'t> {
     /// Tells all of them to stop.
     fn interrupt(&self, tids: &[i32]) -> Result<(), StopError> {
         for &tid in tids {
-            match insist::insist(|| ptrace::interrupt(tid)) {
+            match insist(|| self.tracer().interrupt(tid)) {
                 Ok(()) | Err(Errno::ESRCH) => {}
                 Err(source) => {
                     self.abandon(tids);
@@ -300,7 +298,7 @@ impl<'t> Stopped<'t> {
     /// Threads that are ours and are not wanted: they stop once more, and are let go then.
     fn abandon(&self, tids: &[i32]) {
         for &tid in tids {
-            let _ = insist::insist(|| ptrace::interrupt(tid));
+            let _ = insist(|| self.tracer().interrupt(tid));
         }
         self.target.late.borrow_mut().extend(tids);
     }
@@ -316,20 +314,20 @@ impl<'t> Stopped<'t> {
             let mut seen = self.target.waiter.wait(tid, soon);
             // What the tracing thread sees for a lease comes to us a little later.
             if seen == Seen::Nothing
-                && !delegated::is_held()
+                && !self.tracer().is_lent()
                 && self.target.process.thread_state(tid) == Some('t')
             {
                 // It stands. If that is not news, it was told of before, and will not be again.
                 seen = self.target.waiter.wait(tid, Instant::now());
                 if seen == Seen::Nothing {
-                    interrupt_next(tid, 0)?;
+                    self.interrupt_next(tid, 0)?;
                 }
             }
             match seen {
                 Seen::Interrupted => return self.push(tid),
                 // It met a signal first: let it take that. Any stop makes the kernel forget that
                 // another was asked for, so it is asked for again before the thread runs on.
-                Seen::Signal(signal) => interrupt_next(tid, signal)?,
+                Seen::Signal(signal) => self.interrupt_next(tid, signal)?,
                 // It goes no further than its end, and whoever keeps it wants to know.
                 Seen::Event(libc::PTRACE_EVENT_EXIT) if self.target.stands_at_end() => {
                     self.target.ending.borrow_mut().push(tid);
@@ -340,9 +338,9 @@ impl<'t> Stopped<'t> {
                     self.target.has_execed.set(true);
                     return Err(StopError::Gone);
                 }
-                Seen::Call | Seen::Event(_) => interrupt_next(tid, 0)?,
+                Seen::Call | Seen::Event(_) => self.interrupt_next(tid, 0)?,
                 Seen::Ended => {
-                    reap_thread(self.target.process.pid(), tid, wait::reap);
+                    self.target.reap_thread(tid);
                     return Ok(());
                 }
                 Seen::Nothing if self.is_vforking(tid) => {
@@ -358,8 +356,14 @@ impl<'t> Stopped<'t> {
         }
     }
 
+    /// Lets it take the signal, if any, and run on to the next stop, which is ours.
+    fn interrupt_next(&self, tid: i32, signal: i32) -> Result<(), StopError> {
+        let asked = self.tracer().interrupt_next(tid, signal);
+        asked.map_err(|source| StopError::Request { tid, source })
+    }
+
     fn push(&mut self, tid: i32) -> Result<(), StopError> {
-        match insist::insist(|| ptrace::registers(tid)) {
+        match insist(|| self.tracer().registers(tid)) {
             Ok(registers) => self.threads.push(StoppedThread { tid, registers }),
             // Killed while it was stopped.
             Err(Errno::ESRCH) => {}
@@ -392,7 +396,7 @@ impl<'t> Stopped<'t> {
                     self.abandon(&[thread.tid]);
                 }
                 // Killed while it was stopped.
-                Err(Errno::ESRCH) => reap_thread(self.target.process.pid(), thread.tid, wait::reap),
+                Err(Errno::ESRCH) => self.target.reap_thread(thread.tid),
                 Err(_) => {
                     self.target.late.borrow_mut().insert(thread.tid);
                 }
@@ -408,11 +412,6 @@ impl Drop for Stopped<'_> {
     }
 }
 
-/// As [`insist::interrupt_next`], with the thread named where it fails.
-fn interrupt_next(tid: i32, signal: i32) -> Result<(), StopError> {
-    insist::interrupt_next(tid, signal).map_err(|source| StopError::Request { tid, source })
-}
-
 /// The thread to borrow for system calls: of those that suffer least, the first.
 pub fn choose_carrier<'s>(stop: &'s Stopped<'_>) -> Option<&'s StoppedThread> {
     carriers(stop).next().or_else(|| by_suffering(stop).first().copied())
@@ -421,7 +420,7 @@ pub fn choose_carrier<'s>(stop: &'s Stopped<'_>) -> Option<&'s StoppedThread> {
 /// The threads that can be borrowed well, those that suffer least first.
 pub(crate) fn carriers<'s>(stop: &'s Stopped<'_>) -> impl Iterator<Item = &'s StoppedThread> {
     let is_free =
-        |t: &&StoppedThread| rseq::section(stop, t).is_none() && !user_dispatch::is_on(t.tid);
+        |t: &&StoppedThread| rseq::section(stop, t).is_none() && !user_dispatch::is_on(stop, t.tid);
     by_suffering(stop).into_iter().filter(is_free)
 }
 
