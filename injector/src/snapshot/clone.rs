@@ -150,7 +150,7 @@ impl<'t> Clone<'t> {
             Err(error) => return Err(error.into()),
         };
         let result = match self.take_in(&stop) {
-            Err(CloneError::NoCarrier) if self.target.is_kept() => Ok(()),
+            Err(CloneError::NoCarrier) if self.target.threads.has_kept() => Ok(()),
             result => result,
         };
         let cost = stop.finish();

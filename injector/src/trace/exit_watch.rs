@@ -82,7 +82,7 @@ impl<'t> Keeper<'t> {
     /// When it is gone.
     pub fn begin(target: &'t Target, watched: Option<i32>) -> Result<Self, Errno> {
         let pid = target.process.pid();
-        target.kept.borrow_mut().insert(pid);
+        target.threads.keep(pid);
         set_options(target, pid)?;
         Ok(Self { target, watched, mark: None, gone: Vec::new() })
     }
@@ -117,14 +117,14 @@ impl<'t> Keeper<'t> {
 
     /// A thread that is new, or stopped with its process, or was interrupted once too often.
     fn meet(&mut self, tid: i32) {
-        let is_known = self.target.kept.borrow().contains(&tid);
+        let is_known = self.target.threads.is_kept(tid);
         if !is_known {
             if self.target.process.thread_state(tid).is_none() {
                 // A process of its own, made by clone.
                 let _ = insist(|| self.tracer().detach(tid, 0));
                 return;
             }
-            self.target.kept.borrow_mut().insert(tid);
+            self.target.threads.keep(tid);
             let _ = set_options(self.target, tid);
             if let Some((mark, false)) = self.mark {
                 let _ = self.tracer().set_breakpoint(tid, Some(mark));
@@ -140,7 +140,7 @@ impl<'t> Keeper<'t> {
 
     /// A thread at its end: of the process, too?
     fn at_end(&mut self, tid: i32) -> Option<Event> {
-        self.target.ending.borrow_mut().push(tid);
+        self.target.threads.add_at_end(tid);
         let sign = Sign::of(self.tracer(), tid, || self.is_last(tid));
         if sign == Sign::Alone {
             self.release(tid);
@@ -150,15 +150,15 @@ impl<'t> Keeper<'t> {
             return Some(Event::Ends);
         }
         // One of them execs, and waits for these.
-        let stand = self.target.ending.borrow().clone();
+        let stand = self.target.threads.at_end();
         stand.into_iter().for_each(|tid| self.release(tid));
         None
     }
 
     fn is_last(&self, tid: i32) -> bool {
         // Of thousands of threads not all are to be listed whenever one ends.
-        let is_alive = |other: &i32| *other != tid && self.is_alive(*other);
-        !self.target.kept.borrow().iter().any(is_alive) && self.others(tid).is_empty()
+        let is_other = |other| other != tid && self.is_alive(other);
+        !self.target.threads.any_kept(is_other) && self.others(tid).is_empty()
     }
 
     fn is_alive(&self, tid: i32) -> bool {
@@ -181,7 +181,7 @@ impl<'t> Keeper<'t> {
             while let Some((tid, seen)) = look_at_any() {
                 match seen {
                     Seen::Event(libc::PTRACE_EVENT_EXIT) => {
-                        self.target.ending.borrow_mut().push(tid);
+                        self.target.threads.add_at_end(tid);
                         if Sign::of(self.tracer(), tid, || false) == Sign::Whole {
                             sign = Sign::Whole;
                         }
@@ -192,7 +192,7 @@ impl<'t> Keeper<'t> {
                 }
             }
             let mut coming = self.others(0);
-            coming.retain(|other| !self.target.ending.borrow().contains(other));
+            coming.retain(|other| !self.target.threads.is_at_end(*other));
             if coming.is_empty() {
                 return true;
             }
@@ -207,8 +207,7 @@ impl<'t> Keeper<'t> {
     }
 
     fn release(&mut self, tid: i32) {
-        self.target.ending.borrow_mut().retain(|&other| other != tid);
-        self.target.kept.borrow_mut().remove(&tid);
+        self.target.threads.forget(tid);
         let _ = insist(|| self.tracer().resume(tid, 0));
         self.gone.push(tid);
     }
@@ -231,11 +230,11 @@ impl<'t> Attendant<'t> for Keeper<'t> {
             }
             !has_ended
         });
-        if self.target.has_execed.take() {
+        if self.target.threads.take_execed() {
             return Some(Event::Execs);
         }
         // Some may have come to their end in a stop of ours.
-        let ending = self.target.ending.take();
+        let ending = self.target.threads.take_at_end();
         for tid in ending {
             if let Some(event) = self.at_end(tid) {
                 return Some(event);
@@ -280,8 +279,7 @@ impl<'t> Attendant<'t> for Keeper<'t> {
     }
 
     fn end(&self) -> Result<Stopped<'t>, StopError> {
-        let ending = self.target.ending.borrow().clone();
-        let mut ending: Vec<i32> = ending;
+        let mut ending = self.target.threads.at_end();
         ending.sort_unstable();
         ending.dedup();
         Stopped::adopt_all(self.target, &ending)
@@ -289,8 +287,8 @@ impl<'t> Attendant<'t> for Keeper<'t> {
 
     /// What it became stays where it is, traced.
     fn forget(self: Box<Self>) {
-        self.target.kept.take();
-        self.target.ending.take();
+        self.target.threads.take_kept();
+        self.target.threads.take_at_end();
     }
 
     /// The process runs on untraced.
@@ -303,9 +301,9 @@ impl<'t> Attendant<'t> for Keeper<'t> {
                 let _ = self.tracer().set_breakpoint(thread.tid, None);
             }
         }
-        let mut ending = self.target.ending.take();
-        let kept = self.target.kept.take();
-        if self.target.has_execed.take() {
+        let mut ending = self.target.threads.take_at_end();
+        let kept = self.target.threads.take_kept();
+        if self.target.threads.take_execed() {
             // It stands there, and is all there is.
             ending.push(self.target.process.pid());
         }
@@ -317,11 +315,11 @@ impl<'t> Attendant<'t> for Keeper<'t> {
         for &tid in &left {
             let _ = insist(|| self.tracer().interrupt(tid));
         }
-        self.target.late.borrow_mut().extend(left);
+        self.target.threads.add_late(left);
         // As long as we have not looked at the end of a thread, its process cannot end.
-        self.target.late.borrow_mut().extend(self.gone);
+        self.target.threads.add_late(self.gone);
         let deadline = Instant::now() + PATIENCE;
-        while !self.target.late.borrow().is_empty() && Instant::now() < deadline {
+        while self.target.threads.has_late() && Instant::now() < deadline {
             self.target.release_late();
             self.target.waiter.sleep(Duration::from_millis(1));
             self.target.waiter.clear();

@@ -38,7 +38,7 @@ fn assert_stops(target: &Target) {
     assert_eq!(stop.threads().len(), 1);
     assert_eq!(stop.finish().threads, 1);
     let deadline = Instant::now() + PATIENCE;
-    while !target.late.borrow().is_empty() && Instant::now() < deadline {
+    while target.threads.has_late() && Instant::now() < deadline {
         target.hold_late(Duration::from_millis(10));
         target.release_late();
     }
@@ -69,7 +69,7 @@ fn a_borrowed_thread_that_is_not_back_when_the_stop_ends_is_let_go_later() {
     // As after an injected call that has not returned in time.
     Tracer::Own.resume(target.process.pid(), 0).unwrap();
     stop.finish();
-    assert!(!target.late.borrow().is_empty(), "it is forgotten, and traced");
+    assert!(target.threads.has_late(), "it is forgotten, and traced");
     assert_stops(&target);
 }
 

@@ -130,17 +130,17 @@ impl<'t> Stopped<'t> {
     }
 
     fn within(target: &'t Target, mut deadline: Instant) -> Result<Self, StopError> {
-        if target.has_execed.get() {
+        if target.threads.has_execed() {
             // It stands already, for somebody else.
             return Err(StopError::Gone);
         }
         let mut stop = Self::begin(target);
         let mut known: HashSet<i32> = HashSet::new();
-        let mut held = target.held.take().into_iter();
+        let mut held = target.threads.take_held().into_iter();
         while let Some(tid) = held.next() {
             known.insert(tid);
             if let Err(error) = stop.push(tid) {
-                target.held.borrow_mut().extend(held);
+                target.threads.hold(held);
                 return Err(error);
             }
         }
@@ -162,8 +162,8 @@ impl<'t> Stopped<'t> {
                 if let Err(error) = stop.collect(tid, deadline) {
                     // Those behind it are seized too, and stop when they do; but after an exec there
                     // are none.
-                    if !target.has_execed.get() {
-                        target.late.borrow_mut().extend(&fresh[index..]);
+                    if !target.threads.has_execed() {
+                        target.threads.add_late(fresh[index..].iter().copied());
                     }
                     return Err(error);
                 }
@@ -247,9 +247,8 @@ impl<'t> Stopped<'t> {
     fn seize(&self, tids: &[i32]) -> Result<Vec<i32>, StopError> {
         let mut seized = Vec::with_capacity(tids.len());
         for &tid in tids {
-            let is_traced =
-                |threads: &std::cell::RefCell<HashSet<i32>>| threads.borrow().contains(&tid);
-            if self.target.late.borrow().contains(&tid) || is_traced(&self.target.kept) {
+            let threads = &self.target.threads;
+            if threads.is_late(tid) || threads.is_kept(tid) {
                 seized.push(tid);
                 continue;
             }
@@ -262,8 +261,8 @@ impl<'t> Stopped<'t> {
                     // It was born traced and nobody has looked since, or it was given up while it
                     // did not answer: the kernel lets no thread be seized twice.
                     Some(_) if source == Errno::EPERM && self.target.traces(tid) => {
-                        if self.target.is_kept() {
-                            self.target.kept.borrow_mut().insert(tid);
+                        if self.target.threads.has_kept() {
+                            self.target.threads.keep(tid);
                         }
                         seized.push(tid);
                     }
@@ -288,10 +287,7 @@ impl<'t> Stopped<'t> {
                 }
             }
         }
-        let mut late = self.target.late.borrow_mut();
-        for tid in tids {
-            late.remove(tid);
-        }
+        self.target.threads.remove_late(tids);
         Ok(())
     }
 
@@ -300,13 +296,13 @@ impl<'t> Stopped<'t> {
         for &tid in tids {
             let _ = insist(|| self.tracer().interrupt(tid));
         }
-        self.target.late.borrow_mut().extend(tids);
+        self.target.threads.add_late(tids.iter().copied());
     }
 
     /// Waits until the thread has stopped for us.
     fn collect(&mut self, tid: i32, deadline: Instant) -> Result<(), StopError> {
         // Met at its end before: it stands there.
-        if self.target.ending.borrow().contains(&tid) {
+        if self.target.threads.is_at_end(tid) {
             return self.push(tid);
         }
         loop {
@@ -329,13 +325,13 @@ impl<'t> Stopped<'t> {
                 // another was asked for, so it is asked for again before the thread runs on.
                 Seen::Signal(signal) => self.interrupt_next(tid, signal)?,
                 // It goes no further than its end, and whoever keeps it wants to know.
-                Seen::Event(libc::PTRACE_EVENT_EXIT) if self.target.stands_at_end() => {
-                    self.target.ending.borrow_mut().push(tid);
+                Seen::Event(libc::PTRACE_EVENT_EXIT) if self.target.threads.stands_at_end() => {
+                    self.target.threads.add_at_end(tid);
                     return self.push(tid);
                 }
                 // What was to be stopped is gone; what it became is for whoever keeps it.
-                Seen::Event(libc::PTRACE_EVENT_EXEC) if self.target.is_kept() => {
-                    self.target.has_execed.set(true);
+                Seen::Event(libc::PTRACE_EVENT_EXEC) if self.target.threads.has_kept() => {
+                    self.target.threads.set_execed();
                     return Err(StopError::Gone);
                 }
                 Seen::Call | Seen::Event(_) => self.interrupt_next(tid, 0)?,
@@ -368,7 +364,7 @@ impl<'t> Stopped<'t> {
             // Killed while it was stopped.
             Err(Errno::ESRCH) => {}
             Err(source) => {
-                self.target.late.borrow_mut().insert(tid);
+                self.target.threads.add_late([tid]);
                 return Err(StopError::Request { tid, source });
             }
         }
@@ -398,11 +394,11 @@ impl<'t> Stopped<'t> {
                 // Killed while it was stopped.
                 Err(Errno::ESRCH) => self.target.reap_thread(thread.tid),
                 Err(_) => {
-                    self.target.late.borrow_mut().insert(thread.tid);
+                    self.target.threads.add_late([thread.tid]);
                 }
             }
         }
-        self.target.late.borrow_mut().extend(self.vforking.drain(..));
+        self.target.threads.add_late(self.vforking.drain(..));
     }
 }
 
@@ -425,9 +421,8 @@ pub(crate) fn carriers<'s>(stop: &'s Stopped<'_>) -> impl Iterator<Item = &'s St
 }
 
 fn by_suffering<'s>(stop: &'s Stopped<'_>) -> Vec<&'s StoppedThread> {
-    let ending = stop.target.ending.borrow();
     let mut threads: Vec<&StoppedThread> =
-        stop.threads.iter().filter(|thread| !ending.contains(&thread.tid)).collect();
+        stop.threads.iter().filter(|thread| !stop.target.threads.is_at_end(thread.tid)).collect();
     threads.sort_by_key(|t| arch::activity(&t.registers));
     threads
 }
