@@ -32,7 +32,7 @@ pub(crate) struct Gadget {
     pub call: RemoteAddr,
     /// The signal return.
     pub restorer: RemoteAddr,
-    /// The end of a function that leads to where `rbp` does.
+    /// The end of a function that leads to where the frame pointer does.
     pub leave: Option<RemoteAddr>,
 }
 
