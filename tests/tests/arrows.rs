@@ -247,3 +247,45 @@ fn only_the_tracing_process_holds_a_session() {
     let outside: Vec<_> = holds.iter().filter(|name| !allowed.contains(&name.as_str())).collect();
     assert!(!holds.is_empty() && outside.is_empty(), "{holds:?}");
 }
+
+/// What only code for one processor names: crates, constants and modules,
+const OF_A_PROCESSOR: [&str; 6] =
+    ["iced_x86", "X86", "arch::x86", "x86_64::", "target_arch", "user_regs"];
+
+/// and registers, however they are written.
+const REGISTERS: [&str; 19] = [
+    "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "rip", "r8", "r9", "r10", "r11", "r12",
+    "r13", "r14", "r15", "eax", "eflags",
+];
+
+/// Names in `text` that are of one processor.
+fn names_of_a_processor(text: &str) -> Vec<&str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_register = |word: &str| REGISTERS.iter().any(|name| word.eq_ignore_ascii_case(name));
+    let words = text.split(|c| !is_name(c)).filter(|word| is_register(word));
+    words.chain(OF_A_PROCESSOR.into_iter().filter(|name| text.contains(name))).collect()
+}
+
+#[test]
+fn what_is_of_one_processor_is_named_below_arch_only() {
+    for (planted, count) in [
+        ("use iced_x86::Decoder;", 1),
+        ("std::arch::x86_64::_rdtsc()", 2),
+        ("const AT: Register = X86_64::RSP;", 2),
+        ("registers.rip", 1),
+        ("// rbx, and r12 to r15", 3),
+        ("// noticed; a trip of 15 drips to \"libclang_rt.asan-x86_64.so\"", 0),
+    ] {
+        assert_eq!(names_of_a_processor(planted).len(), count, "{planted}");
+    }
+    let (below, above): (Vec<_>, Vec<_>) = sources("injector/src")
+        .into_iter()
+        .partition(|(name, _)| name.starts_with("injector/src/arch/"));
+    assert!(below.iter().any(|(_, text)| !names_of_a_processor(text).is_empty()));
+    let outside: Vec<_> = above
+        .iter()
+        .map(|(name, text)| (name, names_of_a_processor(text)))
+        .filter(|(_, names)| !names.is_empty())
+        .collect();
+    assert!(outside.is_empty(), "{outside:?}");
+}

@@ -11,7 +11,7 @@ use heapattach_injector::{
     },
     trace::{start, target::Target},
 };
-use heapattach_process::{fault, offspring::Offspring, proc::Process};
+use heapattach_process::{fault, offspring::Offspring};
 
 use crate::{
     client::{channel::Line, message::Message},
@@ -87,7 +87,7 @@ fn attach_alone(
             attach_once(line, &target, &options, Files { store: store.take(), stacks }, image)
         };
         let again = (ending == Some(End::Execed) && earlier.len() < EXECS)
-            .then(|| Process::open(pid).and_then(Target::open).ok());
+            .then(|| start::open_started(pid).ok());
         let Some(next) = again.flatten() else {
             report.processes = earlier;
             return report;

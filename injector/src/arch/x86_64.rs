@@ -4,8 +4,12 @@
 //! The one unsafe operation reads the time-stamp counter, which touches no memory.
 #![allow(unsafe_code)]
 
+mod answer;
 mod aside;
+mod dwarf;
 mod errand;
+mod leads;
+mod requests;
 
 use std::arch::x86_64::__cpuid_count;
 
@@ -14,11 +18,23 @@ use nix::errno::Errno;
 use super::SignalMask;
 use heapattach_process::addr::RemoteAddr;
 
+pub use answer::{Step, answer_step};
 pub use aside::{LEAVE_AND_RETURN, WAY_BACK, aside};
+pub use dwarf::{
+    DWARF_FRAME_POINTER, DWARF_KEPT, DWARF_RETURN_ADDRESS, DWARF_STACK_POINTER, linkage,
+};
 pub use errand::{PARKED, Parked, errand_code, gate, vector_room};
+pub use leads::{LONGEST_LEAD, leads_to};
+pub use requests::{VECTOR_STATE, VECTOR_STATE_LIMIT, breakpoint};
+
+/// Where a hook's frame has the first argument of the call, until the original returns.
+pub use heapattach_abi::frame::RDI as FRAME_FIRST_ARGUMENT;
 
 /// The general registers of a stopped thread.
 pub type Registers = libc::user_regs_struct;
+
+/// What the machine is called.
+pub const MACHINE: &str = "x86-64";
 
 /// `ELFCLASS64` files of this machine are what we can work on.
 pub const ELF_MACHINE: u16 = goblin::elf::header::EM_X86_64;
@@ -124,11 +140,6 @@ pub fn kept(registers: &Registers) -> [u64; 6] {
     let r = registers;
     [r.rbx, r.rbp, r.r12, r.r13, r.r14, r.r15]
 }
-
-/// What DWARF calls the registers of [`kept`],
-pub const DWARF_KEPT: [u16; 6] = [3, 6, 12, 13, 14, 15];
-/// and the stack pointer.
-pub const DWARF_STACK_POINTER: u16 = 7;
 
 /// Where its thread-local variables end and the C library's record of it begins: what it has told the
 /// kernel to find its own data by; 0 before it has.

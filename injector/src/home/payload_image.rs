@@ -11,6 +11,7 @@ use heapattach_abi::{
     kind::{HookKind, MAX_HOOKS},
 };
 
+use crate::arch;
 use heapattach_process::addr::{Bias, ImageAddr, RemoteAddr};
 
 /// The bytes to map into a target, and where in them things are.
@@ -30,7 +31,7 @@ pub enum PayloadImageError {
     #[error("the payload is not an ELF file")]
     Elf(#[source] goblin::error::Error),
     /// Built for another machine, or not as a shared object.
-    #[error("the payload is not a shared object for x86-64")]
+    #[error("the payload is not a shared object for {}", arch::MACHINE)]
     Machine,
     /// It could not be mapped as it is.
     #[error("the payload needs {0}, which nobody in the target provides")]
@@ -64,7 +65,7 @@ impl PayloadImage {
     /// If the file is anything else than a payload of this version for this machine.
     pub fn parse(file: &[u8]) -> Result<Self, PayloadImageError> {
         let elf = Elf::parse(file).map_err(Error::Elf)?;
-        if elf.header.e_machine != header::EM_X86_64 || elf.header.e_type != header::ET_DYN {
+        if elf.header.e_machine != arch::ELF_MACHINE || elf.header.e_type != header::ET_DYN {
             return Err(Error::Machine);
         }
         needs_nothing(&elf)?;

@@ -46,7 +46,8 @@ fn exchanged(words: &[u64]) -> Vec<u64> {
     let at =
         |index: usize, offset: usize| words.get((index + offset / 8).checked_sub(frame::CALL / 8)?);
     let frames = (0..words.len()).filter(|&index| frame::exchanges(words[index]));
-    let blocks = frames.flat_map(|index| [at(index, frame::RDI), at(index, frame::BLOCK)]);
+    let blocks =
+        frames.flat_map(|index| [at(index, arch::FRAME_FIRST_ARGUMENT), at(index, frame::BLOCK)]);
     let mut blocks: Vec<u64> = blocks.flatten().copied().filter(|&block| block != 0).collect();
     blocks.sort_unstable();
     blocks.dedup();
@@ -64,7 +65,7 @@ mod tests {
         let call = |kind: HookKind| kind.first_hook() as u64 | (kind as u64) << 8;
         let frame = |call: u64| {
             let mut words = vec![7; 30];
-            words[4 + frame::RDI / 8] = 0x5000;
+            words[4 + arch::FRAME_FIRST_ARGUMENT / 8] = 0x5000;
             words[4 + frame::CALL / 8] = call;
             words[4 + frame::BLOCK / 8] = 0x6000;
             words

@@ -19,7 +19,6 @@ use crate::{
     installation::shelter::{self, Bare, Exposure, Gadget, Shelter},
     trace::{
         insist::insist,
-        ptrace::{self},
         seen::Seen,
         stopped::{Stopped, StoppedThread, rseq},
     },
@@ -133,7 +132,7 @@ impl<'s, 't> Carrier<'s, 't> {
         if let Some(abort) = rseq::section(stop, thread) {
             saved = arch::moved_to(&saved, abort);
         }
-        let mask = insist(|| ptrace::signal_mask(tid)).map_err(request)?;
+        let mask = insist(|| stop.tracer().signal_mask(tid)).map_err(request)?;
         Ok(Self {
             stop,
             thread,
@@ -197,7 +196,7 @@ impl<'s, 't> Carrier<'s, 't> {
     }
 
     fn vector_state(&self) -> Result<Vec<u8>, CarrierError> {
-        insist(|| ptrace::vector_state(self.tid))
+        insist(|| self.stop.tracer().vector_state(self.tid))
             .map_err(|source| CarrierError::Request { tid: self.tid, source })
     }
 
@@ -231,7 +230,9 @@ impl<'s, 't> Carrier<'s, 't> {
 
     fn set_registers(&self, registers: &Registers) -> Result<(), CarrierError> {
         let tid = self.tid;
-        ptrace::set_registers(tid, registers)
+        self.stop
+            .tracer()
+            .set_registers(tid, registers)
             .map_err(|source| CarrierError::Request { tid, source })
     }
 
@@ -274,7 +275,7 @@ impl<'s, 't> Carrier<'s, 't> {
         self.set_registers(&registers)?;
         self.run_to_call(call)?;
         self.run_to_call(call)?;
-        let after = insist(|| ptrace::registers(tid)).map_err(request)?;
+        let after = insist(|| self.stop.tracer().registers(tid)).map_err(request)?;
         arch::call_result(&after).map_err(|source| CarrierError::Refused { call, source })
     }
 
@@ -292,9 +293,9 @@ impl<'s, 't> Carrier<'s, 't> {
             let waits =
                 || arch::call_registers(&self.saved, gadget, Some(stack), number, arguments);
             let first = aside.unwrap_or_else(waits);
-            ptrace::set_registers(tid, &first).map_err(request)?;
+            self.stop.tracer().set_registers(tid, &first).map_err(request)?;
         }
-        ptrace::set_signal_mask(tid, SignalMask::MAX).map_err(request)
+        self.stop.tracer().set_signal_mask(tid, SignalMask::MAX).map_err(request)
     }
 
     /// Gives the thread back as it was found.
@@ -312,7 +313,7 @@ impl<'s, 't> Carrier<'s, 't> {
         let mut signal = 0;
         for _ in 0..OTHER_STOPS {
             let taken = std::mem::take(&mut signal);
-            insist(|| ptrace::resume_to_syscall(tid, taken))
+            insist(|| self.stop.tracer().resume_to_syscall(tid, taken))
                 .map_err(|source| CarrierError::Request { tid, source })?;
             match self.stop.target().waiter.wait(tid, deadline) {
                 Seen::Call => return Ok(()),
@@ -347,8 +348,8 @@ impl<'s, 't> Carrier<'s, 't> {
         let deadline = Instant::now() + CALL_PATIENCE;
         let mut stops = 0;
         loop {
-            insist(|| ptrace::interrupt(tid)).map_err(request)?;
-            insist(|| ptrace::resume(tid, 0)).map_err(request)?;
+            insist(|| self.stop.tracer().interrupt(tid)).map_err(request)?;
+            insist(|| self.stop.tracer().resume(tid, 0)).map_err(request)?;
             match self.stop.target().waiter.wait(tid, deadline) {
                 Seen::Interrupted => break,
                 Seen::Ended => return Err(CarrierError::Ended { tid, call: "restore" }),
@@ -360,12 +361,12 @@ impl<'s, 't> Carrier<'s, 't> {
             }
         }
         if let Some(aside) = self.rescue.as_ref().and_then(|rescue| rescue.aside) {
-            insist(|| ptrace::set_registers(tid, &aside)).map_err(request)?;
+            insist(|| self.stop.tracer().set_registers(tid, &aside)).map_err(request)?;
         }
         // Before its own registers: a thread with everything blocked would be worse than one that
         // still stands in our rescue place.
-        insist(|| ptrace::set_signal_mask(tid, self.mask)).map_err(request)?;
-        insist(|| ptrace::set_registers(tid, &self.saved)).map_err(request)?;
+        insist(|| self.stop.tracer().set_signal_mask(tid, self.mask)).map_err(request)?;
+        insist(|| self.stop.tracer().set_registers(tid, &self.saved)).map_err(request)?;
         self.covered();
         Ok(())
     }

@@ -6,9 +6,10 @@ use std::{collections::HashMap, ops::ControlFlow, rc::Rc};
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, Register, RegisterRule,
-    UnwindContext, UnwindSection, X86_64,
+    UnwindContext, UnwindSection,
 };
 
+use crate::arch;
 use heapattach_process::{
     addr::RemoteAddr,
     image::{Image, images},
@@ -18,8 +19,10 @@ use heapattach_process::{
 };
 
 /// The registers that calls keep, as DWARF numbers them.
-const KEPT: [Register; 6] =
-    [X86_64::RBX, X86_64::RBP, X86_64::R12, X86_64::R13, X86_64::R14, X86_64::R15];
+const KEPT: [u16; 6] = arch::DWARF_KEPT;
+
+const STACK_POINTER: Register = Register(arch::DWARF_STACK_POINTER);
+const RETURN_ADDRESS: Register = Register(arch::DWARF_RETURN_ADDRESS);
 
 /// Deeper stacks end here, as one whose rest is not known.
 const FRAMES: usize = 4096;
@@ -49,7 +52,7 @@ pub struct Frame {
     pub pc: u64,
     /// The stack pointer.
     pub sp: u64,
-    /// rbx, rbp, r12 to r15; `None` if not known.
+    /// Each of them; `None` if not known.
     pub kept: [Option<u64>; 6],
     /// `pc` is where it will go on, not behind a call.
     pub is_exact: bool,
@@ -130,8 +133,8 @@ impl<'m> Walker<'m> {
         };
         let (base, offset) = rules.cfa;
         let base = match base {
-            X86_64::RSP => frame.sp,
-            other => frame.kept[KEPT.iter().position(|kept| *kept == other)?]?,
+            STACK_POINTER => frame.sp,
+            other => frame.kept[KEPT.iter().position(|kept| *kept == other.0)?]?,
         };
         let cfa = base.wrapping_add_signed(offset);
         let restore = |rule: &RegisterRule<usize>, same: Option<u64>| match *rule {
@@ -196,7 +199,7 @@ fn rules(section: &[u8], header: u64, text: u64, at: u64) -> Option<Rule> {
     let rule = |register| row.register(register).unwrap_or(RegisterRule::SameValue);
     Some(Rule::Call(Rules {
         cfa: (register, offset),
-        back: rule(X86_64::RA),
-        kept: KEPT.map(rule),
+        back: rule(RETURN_ADDRESS),
+        kept: KEPT.map(|number| rule(Register(number))),
     }))
 }

@@ -28,7 +28,7 @@ pub(crate) fn check(head: &[u8; HEAD]) -> Result<(), Refusal> {
     let bits = if is_64_bit { 64 } else { 32 };
     Err(Refusal::unsupported(
         format!("the program is a {bits}-bit one for {} (ELF machine {machine})", name(machine)),
-        "a 64-bit x86-64 program",
+        &format!("a 64-bit {} program", arch::MACHINE),
         "there is no heapattach for this kind of program yet",
     ))
 }

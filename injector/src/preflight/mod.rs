@@ -11,7 +11,10 @@ use std::io::Read;
 use crate::{
     home::session_lock,
     preflight::denial::Facts,
-    trace::target::{Target, may_suspend_seccomp},
+    trace::{
+        target::{Target, may_suspend_seccomp},
+        tracer::Tracer,
+    },
 };
 use crate::{
     home::{Home, HomeError},
@@ -56,7 +59,7 @@ pub fn open_with(pid: i32, force: bool, sessions: Sessions) -> Result<Target, Re
     check_kind(&process, &status)?;
     check_tracer(&status, pid)?;
     kernel::check_sandbox(pid, &status.name)?;
-    let target = Target::open(process).map_err(|errno| {
+    let target = Target::open(process, Tracer::Own).map_err(|errno| {
         let facts = Facts::of(pid, status.uid, own_capabilities());
         denial::explain(pid, &facts, errno)
     })?;

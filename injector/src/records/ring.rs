@@ -7,72 +7,36 @@
 //! The target can write the rings at any time: positions are loaded once and checked, what makes no
 //! sense is counted as torn and left out, and what is kept waiting is bounded.
 
+mod holes;
+mod intervals;
+mod meaning;
+
 use std::{
-    ops::Range,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use heapattach_abi::{
-    kind::HookKind,
-    nest,
     protocol::{self, Words as _},
     region,
-    ring::{self, Kind, RING_HEAD_BYTES, RINGS, SLOT_BYTES},
+    ring::{self, RING_HEAD_BYTES, RINGS, SLOT_BYTES},
 };
 use nix::errno::Errno;
 
-use crate::records::sequence::{PRESENT, Sequence, Slot, Turn};
+use crate::records::sequence::{Sequence, Slot, Turn};
 use heapattach_process::{
-    addr::RemoteAddr,
-    event::{Event, Origin, StackId, What},
+    event::Event,
     memory::Memory,
     shared::{Reach, Shared},
 };
 
+pub use intervals::Intervals;
+pub use meaning::Call;
+
+use holes::Hole;
+
 /// A thread has this long to finish a record: it may not get a processor.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The part of a seal that is the number of the stack. What was below it is known to be right once
-/// the slot is read; the ring takes its place.
-const STACK_BITS: u64 = u64::MAX << 32;
-
-/// The hooks of what only gives back: nothing that it announces fails.
-const FREES: Range<usize> =
-    HookKind::Free.first_hook()..HookKind::Free.first_hook() + HookKind::Free.hooks();
-
-/// Which call an event was part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// The hook.
-    pub hook: usize,
-    /// Who called; of what is given back, only where everything is recorded.
-    pub stack: StackId,
-}
-
-/// The sampling intervals of a session, by the numbers that records name them by.
-#[derive(Debug)]
-pub struct Intervals(Mutex<Vec<u64>>);
-
-impl Intervals {
-    /// With the first one.
-    pub fn new(first: u64) -> Self {
-        Self(Mutex::new(vec![first]))
-    }
-
-    /// Another one; answers its number, if there is one left. To be known here before a thread of
-    /// the target hears of it.
-    pub fn add(&self, interval: u64) -> Option<u8> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = all.len();
-        (number < ring::INTERVALS).then(|| all.push(interval))?;
-        u8::try_from(number).ok()
-    }
-
-    fn copy_to(&self, known: &mut Vec<u64>) {
-        known.clone_from(&self.0.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-}
 
 /// How much of a ring is read at once.
 #[derive(Clone, Copy)]
@@ -94,15 +58,6 @@ enum Unfinished {
     Passed,
     /// It is lost: its thread is gone.
     GivenUp,
-}
-
-/// A slot that was passed over.
-#[derive(Clone, Copy, Debug)]
-struct Hole {
-    ring: usize,
-    position: u64,
-    /// When it was looked for first since the last moment: before that no thread ran.
-    since: Option<Instant>,
 }
 
 impl Bounds {
@@ -214,16 +169,10 @@ impl Reader {
         memory: &Memory,
         mut tell: impl FnMut(Event, Call),
     ) -> Result<(), Errno> {
-        self.intervals.copy_to(&mut self.known);
-        let reach = Reach::new(shared, memory);
-        self.fill_holes(&reach, None, &mut tell);
+        let reach = self.look_again(shared, memory, &mut tell);
         self.torn = self.torn.saturating_add(std::mem::take(&mut self.holes).len() as u64);
         self.sequence.forget_late();
-        let waiting = self.waiting(&reach);
-        while self.read_out(&reach, &waiting, Unfinished::GivenUp, &mut tell)? {
-            self.torn = self.torn.saturating_add(self.sequence.skip_gap());
-        }
-        Ok(())
+        self.read_all(&reach, Unfinished::GivenUp, Sequence::skip_gap, &mut tell)
     }
 
     /// Everything up to a moment in which no thread of the target runs. A thread that stands in the
@@ -239,14 +188,9 @@ impl Reader {
         memory: &Memory,
         mut tell: impl FnMut(Event, Call),
     ) -> Result<(), Errno> {
-        self.intervals.copy_to(&mut self.known);
-        let reach = Reach::new(shared, memory);
-        self.fill_holes(&reach, None, &mut tell);
+        let reach = self.look_again(shared, memory, &mut tell);
         self.sequence.hold(false);
-        let waiting = self.waiting(&reach);
-        while self.read_out(&reach, &waiting, Unfinished::Passed, &mut tell)? {
-            self.torn = self.torn.saturating_add(self.sequence.pass_gap());
-        }
+        self.read_all(&reach, Unfinished::Passed, Sequence::pass_gap, &mut tell)?;
         if self.holes.is_empty() {
             self.sequence.forget_late();
         }
@@ -256,79 +200,38 @@ impl Reader {
         Ok(())
     }
 
+    /// What is passed over is looked at once more, while no thread runs.
+    fn look_again<'r>(
+        &mut self,
+        shared: &'r Shared,
+        memory: &'r Memory,
+        tell: &mut impl FnMut(Event, Call),
+    ) -> Reach<'r> {
+        self.intervals.copy_to(&mut self.known);
+        let reach = Reach::new(shared, memory);
+        self.fill_holes(&reach, None, tell);
+        reach
+    }
+
+    /// Reads all that there is; `leave_gap` says how many records are missing where something waits
+    /// for what is missing.
+    fn read_all(
+        &mut self,
+        reach: &Reach<'_>,
+        unfinished: Unfinished,
+        leave_gap: fn(&mut Sequence) -> u64,
+        tell: &mut impl FnMut(Event, Call),
+    ) -> Result<(), Errno> {
+        let waiting = self.waiting(reach);
+        while self.read_out(reach, &waiting, unfinished, tell)? {
+            self.torn = self.torn.saturating_add(leave_gap(&mut self.sequence));
+        }
+        Ok(())
+    }
+
     /// Records that were begun before the last moment and are not finished.
     pub fn unfinished(&self) -> usize {
         self.holes.len()
-    }
-
-    /// Tells what was passed over and is here now. If threads run, it is also noted for how long each was
-    /// waited for by `now`.
-    fn fill_holes(
-        &mut self,
-        reach: &Reach<'_>,
-        now: Option<Instant>,
-        tell: &mut impl FnMut(Event, Call),
-    ) {
-        if self.holes.is_empty() {
-            return;
-        }
-        let (mut open, mut touched) = (Vec::new(), [false; RINGS]);
-        let waited = |hole: &Hole| hole.since.zip(now).map_or(Duration::ZERO, |(a, b)| b - a);
-        for hole in std::mem::take(&mut self.holes) {
-            if let Some(slot) = protocol::read(reach, self.slot_at(&hole), hole.position) {
-                self.take_in(hole.ring, slot, tell);
-            } else if waited(&hole) > self.patience {
-                self.torn = self.torn.saturating_add(1);
-            } else {
-                open.push(Hole { since: hole.since.or(now), ..hole });
-                continue;
-            }
-            touched[hole.ring] = true;
-        }
-        self.holes = open;
-        if self.holes.is_empty() {
-            self.sequence.forget_late();
-        }
-        for ring in (0..RINGS).filter(|&ring| touched[ring]) {
-            protocol::advance(reach, head_at(ring), self.read_up_to(ring));
-        }
-    }
-
-    /// Takes in a slot that was passed over.
-    fn take_in(&mut self, ring: usize, slot: [u64; 4], tell: &mut impl FnMut(Event, Call)) {
-        let [seal, packed, size, stamp] = slot;
-        let writer = if ring::is_own(ring) { ring as u64 } else { 0 };
-        let slot = [seal & STACK_BITS | PRESENT | writer, packed, size, stamp];
-        match self.sequence.turn(stamp) {
-            Turn::Late => {
-                self.sequence.take_late(stamp);
-                self.tell_one(slot, tell);
-            }
-            Turn::Later(later) if !Sequence::has_room(later) => {
-                let is_kept = self.sequence.keep_far(ring, slot);
-                self.torn = self.torn.saturating_add(u64::from(!is_kept));
-            }
-            Turn::Now | Turn::Later(_) => {
-                self.sequence.keep(slot);
-                self.tell_ready(tell);
-            }
-            Turn::Never => self.torn = self.torn.saturating_add(1),
-        }
-    }
-
-    fn slot_at(&self, hole: &Hole) -> usize {
-        let slots = region::SLOTS_AT + hole.ring * (SLOT_BYTES << self.ring_bits);
-        let capacity = 1_u64 << self.ring_bits;
-        slots + usize::try_from(hole.position & (capacity - 1)).unwrap_or(0) * SLOT_BYTES
-    }
-
-    /// Up to where the slots of a ring can be written over.
-    fn read_up_to(&self, ring: usize) -> u64 {
-        let holes = self.holes.iter().filter(|hole| hole.ring == ring);
-        // Positions wrap: what counts is how far it is behind the tail.
-        let behind = |position: u64| self.tails[ring].wrapping_sub(position);
-        let most = holes.map(|hole| behind(hole.position)).max().unwrap_or(0);
-        self.tails[ring].wrapping_sub(most)
     }
 
     /// The rings that hold something, and up to where.
@@ -412,13 +315,14 @@ impl Reader {
         let end = tail.wrapping_add(bounds.most.min(head.wrapping_sub(tail)));
         let slots = region::SLOTS_AT + number * (SLOT_BYTES << self.ring_bits);
         let capacity = 1_u64 << self.ring_bits;
-        let writer = if ring::is_own(number) { number as u64 } else { 0 };
+        let writer = meaning::writer(number);
         let mut is_left = false;
         while tail != end {
             let at = slots + usize::try_from(tail & (capacity - 1)).unwrap_or(0) * SLOT_BYTES;
             match protocol::read(reach, at, tail) {
-                Some([seal, packed, size, stamp]) => {
-                    let slot = [seal & STACK_BITS | PRESENT | writer, packed, size, stamp];
+                Some(slot) => {
+                    let stamp = slot[3];
+                    let slot = meaning::kept(writer, slot);
                     match self.sequence.turn(stamp) {
                         // Mostly it is the very next one.
                         Turn::Now => {
@@ -482,7 +386,7 @@ impl Reader {
 
     #[inline]
     fn tell_one(&mut self, slot: Slot, tell: &mut impl FnMut(Event, Call)) {
-        match self.event(slot) {
+        match meaning::event(slot, &self.known) {
             Some(Some((event, call))) => {
                 self.told += 1;
                 tell(event, call);
@@ -490,35 +394,6 @@ impl Reader {
             Some(None) => {}
             None => self.torn = self.torn.saturating_add(1),
         }
-    }
-
-    /// What a slot says; `None` if it is nonsense, and no event if it says nothing.
-    #[inline]
-    fn event(&self, slot: Slot) -> Option<Option<(Event, Call)>> {
-        let [seal, packed, size, stamp] = slot;
-        let at = RemoteAddr::new(packed & ring::ADDRESS_MASK);
-        let (kind, hook, interval_number) = ring::parts(packed);
-        let kind = kind?;
-        let stack = StackId(u32::try_from((seal & !PRESENT) >> 32).ok()?);
-        let is_inner = kind == Kind::Freed && interval_number == usize::from(nest::INNER);
-        let continues =
-            is_inner || matches!(kind, Kind::Reallocated | Kind::Remapped | Kind::Restored);
-        let is_final = matches!(kind, Kind::FreedSample | Kind::Freed) && FREES.contains(&hook);
-        let ring = u8::try_from(seal & u64::from(u8::MAX)).ok()?;
-        let origin = Origin { ring, continues, is_final };
-        let what = match kind {
-            Kind::Allocated | Kind::Reallocated => {
-                let interval = *self.known.get(interval_number)?;
-                What::Allocated { at, size, stack, interval }
-            }
-            Kind::FreedSample => What::Freed { at, block: Some(size) },
-            Kind::Freed => What::Freed { at, block: None },
-            Kind::Mapped | Kind::Remapped => What::Mapped { at, length: size, stack },
-            Kind::Unmapped => What::Unmapped { at, length: size },
-            Kind::Restored => What::Restored { announced: size },
-            Kind::Nothing => return Some(None),
-        };
-        Some(Some((Event { stamp, origin, what }, Call { hook, stack })))
     }
 }
 

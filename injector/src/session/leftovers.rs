@@ -10,7 +10,7 @@ use crate::{
     home::{session_lock, stub_page::StubPage},
     installation::give_back::Undone,
     session::undo::{Left, UndoError, undo_within},
-    trace::target::Target,
+    trace::{target::Target, tracer::Tracer},
 };
 use heapattach_process::{
     memory::Memory,
@@ -33,7 +33,7 @@ pub struct Found {
 /// Looks into one process; `None` if there is nothing of ours, or we may not look.
 pub fn look(pid: i32) -> Option<Found> {
     let process = Process::open(pid).ok()?;
-    let target = Target::open(process).ok()?;
+    let target = Target::open(process, Tracer::Own).ok()?;
     let found = look_at(&target);
     (!found.homes.is_empty() || found.stub_pages > 0).then_some(found)
 }
@@ -88,14 +88,16 @@ const PATIENCE_FOR_ALL: Duration = Duration::from_secs(60);
 
 /// Gives back what children forked in mid-session inherited. They are passive from their first
 /// instruction on, but they hold our mappings and patches.
-pub fn clean_children(parent: i32, home: &Home, since: u64) -> Vec<Child> {
+pub fn clean_children(parent: &Target, home: &Home, since: u64) -> Vec<Child> {
     // A child may fork while we look; its children are as clean as it is when they are born.
     const ROUNDS: usize = 8;
     let (mut cleaned, since_now) = (Vec::new(), Instant::now());
     for _ in 0..ROUNDS {
         let found: Vec<i32> = all_pids()
             .into_iter()
-            .filter(|&pid| pid != parent && !cleaned.iter().any(|c: &Child| c.pid == pid))
+            .filter(|&pid| {
+                pid != parent.process.pid() && !cleaned.iter().any(|c: &Child| c.pid == pid)
+            })
             .filter(|&pid| inherited(pid, home, since))
             .collect();
         if found.is_empty() {
@@ -108,7 +110,8 @@ pub fn clean_children(parent: i32, home: &Home, since: u64) -> Vec<Child> {
                 cleaned.push(Child { pid, result });
                 continue;
             }
-            let target = Process::open(pid).and_then(Target::open);
+            let target = Process::open(pid)
+                .and_then(|process| Target::open(process, parent.tracer().clone()));
             if let Ok(target) = target {
                 let result = undo_within(&target, home, PATIENCE);
                 cleaned.push(Child { pid, result });

@@ -48,7 +48,6 @@ use crate::{
         undo::{Left, undo},
     },
     trace::{
-        delegated,
         insist::insist,
         stopped::{StopError, Stopped},
         target::Target,
@@ -385,8 +384,8 @@ impl<'t> Session<'t> {
             self.stops.extend(records);
         }
         // Every process of the machine is looked at for that: not where there can be no child.
-        let children = if delegated::may_have_forked() {
-            clean_children(self.target.process.pid(), &home, self.own_start)
+        let children = if self.target.tracer().may_have_forked() {
+            clean_children(self.target, &home, self.own_start)
         } else {
             Vec::new()
         };

@@ -27,7 +27,7 @@ use crate::{
         seen::Seen,
         stopped::{StopError, Stopped, choose_carrier},
         target::Target,
-        wait::{look, reap},
+        tracer::Tracer,
     },
 };
 use heapattach_process::{
@@ -93,7 +93,7 @@ impl<'t> Clone<'t> {
         insist(|| target.memory.write(home.frame(), &frame)).map_err(CloneError::NoPlace)?;
         carrier.rescue(place, home)?;
         let options = target.options | target.kept_options();
-        set_options(tid, options | Options::PTRACE_O_TRACECLONE)?;
+        set_options(target.tracer(), tid, options | Options::PTRACE_O_TRACECLONE)?;
         let before = children(&target.process, tid);
         let made = carrier.call("clone", libc::SYS_clone, [0; 6]);
         let clone = made.map_err(CloneError::from).and_then(|inner| {
@@ -102,7 +102,7 @@ impl<'t> Clone<'t> {
             clone.take_over()?;
             Ok(clone)
         });
-        let reset = set_options(tid, options);
+        let reset = set_options(target.tracer(), tid, options);
         carrier.finish()?;
         let clone = clone?;
         reset?;
@@ -117,7 +117,7 @@ impl<'t> Clone<'t> {
                 return Err(CloneError::Lost { pid: self.target.process.pid() });
             }
         }
-        set_options(self.pid, Options::PTRACE_O_EXITKILL)
+        set_options(self.target.tracer(), self.pid, Options::PTRACE_O_EXITKILL)
     }
 
     /// Its number.
@@ -150,7 +150,7 @@ impl<'t> Clone<'t> {
             Err(error) => return Err(error.into()),
         };
         let result = match self.take_in(&stop) {
-            Err(CloneError::NoCarrier) if self.target.is_kept() => Ok(()),
+            Err(CloneError::NoCarrier) if self.target.threads.has_kept() => Ok(()),
             result => result,
         };
         let cost = stop.finish();
@@ -193,8 +193,9 @@ impl<'t> Clone<'t> {
         let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
         // As long as we have not looked, its parent cannot.
         let deadline = Instant::now() + PATIENCE;
-        while reap(self.pid).is_none() && look(self.pid) != Seen::Ended && Instant::now() < deadline
-        {
+        let tracer = self.target.tracer();
+        let is_there = || tracer.reap(self.pid).is_none() && tracer.look(self.pid) != Seen::Ended;
+        while is_there() && Instant::now() < deadline {
             self.target.waiter.sleep(Duration::from_millis(1));
             self.target.waiter.clear();
         }
@@ -212,8 +213,8 @@ impl Drop for Clone<'_> {
     }
 }
 
-fn set_options(tid: i32, options: Options) -> Result<(), CloneError> {
-    nix::sys::ptrace::setoptions(Pid::from_raw(tid), options).map_err(CloneError::Request)
+fn set_options(tracer: &Tracer, tid: i32, options: Options) -> Result<(), CloneError> {
+    tracer.set_options(tid, options).map_err(CloneError::Request)
 }
 
 /// The clone's number here. The target may count otherwise.

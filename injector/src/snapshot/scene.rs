@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::home::Home;
-use crate::trace::{insist::insist, ptrace, stopped::Stopped};
+use crate::trace::{insist::insist, ptrace::robust_list, stopped::Stopped};
 use heapattach_process::{
     addr::RemoteAddr,
     linker::{Link, Rendezvous},
@@ -81,7 +81,7 @@ impl Scene {
             stop.threads().iter().map(|t| Thread::of(&t.registers)).collect();
         let mut stacks = Stacks::new(memory, &maps, exits);
         for (thread, known) in stop.threads().iter().zip(&mut threads) {
-            let vectors = insist(|| ptrace::vector_state(thread.tid));
+            let vectors = insist(|| stop.tracer().vector_state(thread.tid));
             scene.threads.push(Standing::of(thread.tid, &thread.registers));
             scene.unread_threads += usize::from(vectors.is_err());
             let vectors = vectors.unwrap_or_default();
@@ -95,7 +95,7 @@ impl Scene {
             }
             let record = crate::arch::thread_pointer(&thread.registers).get();
             scene.pointers.extend(thread::dynamic_tls(memory, record));
-            let list = insist(|| ptrace::robust_list(thread.tid)).unwrap_or(0);
+            let list = insist(|| robust_list(thread.tid)).unwrap_or(0);
             scene.pointers.extend(robust::locks(list, |at| memory.word(RemoteAddr::new(at)).ok()));
         }
         let idle = scene.idle_stacks(memory, &maps, &threads);

@@ -3,12 +3,11 @@
 //! kernel lets a child be born traced only by the tracer of its parent, while every process has a
 //! session in a thread of its own.
 //!
-//! A thread that holds a lease makes its ptrace requests as ever; here they are handed to the
-//! tracing thread, which makes them in its place, and what traced threads do is handed back. To
-//! seize is then to borrow, and to detach is to give back.
+//! Whoever opens a target with the tracer of a lease ([`Lease::tracer`]) makes its ptrace requests as
+//! ever; here they are handed to the tracing thread, which makes them in its place, and what traced
+//! threads do is handed back. To seize is then to borrow, and to detach is to give back.
 
 use std::{
-    cell::RefCell,
     collections::{HashMap, VecDeque},
     os::fd::{AsFd, BorrowedFd},
     sync::{
@@ -24,14 +23,10 @@ use nix::{
     sys::eventfd::{EfdFlags, EventFd},
 };
 
-use crate::trace::seen::Seen;
+use crate::trace::{seen::Seen, tracer::Tracer};
 
 /// How long an answer is looked for before we sleep: it mostly comes at once.
 const SPIN: Duration = Duration::from_micros(20);
-
-thread_local! {
-    static HELD: RefCell<Option<Arc<Holding>>> = const { RefCell::new(None) };
-}
 
 /// What a request does to the thread it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,8 +153,9 @@ impl Mailbox {
 #[derive(Debug)]
 pub struct Lease(Arc<Holding>);
 
+/// What the requests for threads of a lease are made through.
 #[derive(Debug)]
-struct Holding {
+pub struct Holding {
     number: u64,
     pid: i32,
     orders: Sender<Order>,
@@ -183,10 +179,10 @@ impl Lease {
         self.0.pid
     }
 
-    /// From now on this thread's requests are made by the tracing thread. Until
-    /// [`Lease::let_go`] the process does not run when its threads are given back.
-    pub fn hold(&self) {
-        HELD.set(Some(Arc::clone(&self.0)));
+    /// Through this the tracing thread makes the requests for the process. Until [`Lease::let_go`]
+    /// the process does not run when its threads are given back.
+    pub fn tracer(&self) -> Tracer {
+        Tracer::Lent(Arc::clone(&self.0))
     }
 
     /// Lets the process run.
@@ -224,7 +220,6 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        HELD.set(None);
         self.0.send(Task::Return);
     }
 }
@@ -235,78 +230,65 @@ impl Holding {
         let _ = self.orders.send(Order { lease: self.number, task });
         let _ = self.bell.write(1);
     }
-}
 
-fn held() -> Option<Arc<Holding>> {
-    HELD.with_borrow(Clone::clone)
-}
-
-/// Whether this thread holds a lease.
-pub(crate) fn is_held() -> bool {
-    HELD.with_borrow(Option::is_some)
-}
-
-/// Whether the process of this thread's lease may have made another since; without a lease that is
-/// not known.
-pub(crate) fn may_have_forked() -> bool {
-    held().is_none_or(|holding| holding.mailbox.has_forked.load(Relaxed))
-}
-
-/// What a thread did, without waiting; `None` without a lease.
-pub(crate) fn look(tid: i32) -> Option<Seen> {
-    let holding = held()?;
-    let mut lent = holding.mailbox.open();
-    Some(Mailbox::take(&mut lent, tid))
-}
-
-/// The same, waiting no longer than `deadline`.
-pub(crate) fn wait(tid: i32, deadline: Instant) -> Option<Seen> {
-    let holding = held()?;
-    let soon = Instant::now() + SPIN;
-    while Instant::now() < soon {
-        let seen = Mailbox::take(&mut holding.mailbox.open(), tid);
-        if seen != Seen::Nothing {
-            return Some(seen);
-        }
-        std::hint::spin_loop();
+    /// Whether the process may have made another since.
+    pub(super) fn has_forked(&self) -> bool {
+        self.mailbox.has_forked.load(Relaxed)
     }
-    let mut lent = holding.mailbox.open();
-    loop {
-        let seen = Mailbox::take(&mut lent, tid);
-        let left = deadline.saturating_duration_since(Instant::now());
-        if seen != Seen::Nothing || left.is_zero() {
-            return Some(seen);
-        }
-        let waited = holding.mailbox.change.wait_timeout(lent, left);
-        lent = waited.unwrap_or_else(PoisonError::into_inner).0;
+
+    /// What a thread did, without waiting.
+    pub(super) fn look(&self, tid: i32) -> Seen {
+        Mailbox::take(&mut self.mailbox.open(), tid)
     }
-}
 
-/// Makes a request that has consequences, here or in the tracing thread.
-pub(crate) fn tell(
-    tid: i32,
-    effect: Effect,
-    request: impl FnOnce() -> Result<(), Errno> + Send + 'static,
-) -> Result<(), Errno> {
-    let Some(holding) = held() else { return request() };
-    let (answer, told) = sync_channel(1);
-    holding.send(Task::Tell { tid, effect, request: Box::new(request), answer });
-    receive(&told)
-}
+    /// The same, waiting no longer than `deadline`.
+    pub(super) fn wait(&self, tid: i32, deadline: Instant) -> Seen {
+        let soon = Instant::now() + SPIN;
+        while Instant::now() < soon {
+            let seen = self.look(tid);
+            if seen != Seen::Nothing {
+                return seen;
+            }
+            std::hint::spin_loop();
+        }
+        let mut lent = self.mailbox.open();
+        loop {
+            let seen = Mailbox::take(&mut lent, tid);
+            let left = deadline.saturating_duration_since(Instant::now());
+            if seen != Seen::Nothing || left.is_zero() {
+                return seen;
+            }
+            let waited = self.mailbox.change.wait_timeout(lent, left);
+            lent = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
 
-/// Makes a request that lets nothing run, here or in the tracing thread.
-pub(crate) fn ask<T: Send + 'static>(
-    tid: i32,
-    request: impl FnOnce() -> Result<T, Errno> + Send + 'static,
-) -> Result<T, Errno> {
-    let Some(holding) = held() else { return request() };
-    let (answer, told) = sync_channel(1);
-    let request = move |permit: Result<(), Errno>| {
-        // Whoever asked may have given up.
-        let _ = answer.send(permit.and_then(|()| request()));
-    };
-    holding.send(Task::Ask { tid, request: Box::new(request) });
-    receive(&told)
+    /// Has a request made that has consequences.
+    pub(super) fn tell(
+        &self,
+        tid: i32,
+        effect: Effect,
+        request: impl FnOnce() -> Result<(), Errno> + Send + 'static,
+    ) -> Result<(), Errno> {
+        let (answer, told) = sync_channel(1);
+        self.send(Task::Tell { tid, effect, request: Box::new(request), answer });
+        receive(&told)
+    }
+
+    /// Has a request made that lets nothing run.
+    pub(super) fn ask<T: Send + 'static>(
+        &self,
+        tid: i32,
+        request: impl FnOnce() -> Result<T, Errno> + Send + 'static,
+    ) -> Result<T, Errno> {
+        let (answer, told) = sync_channel(1);
+        let request = move |permit: Result<(), Errno>| {
+            // Whoever asked may have given up.
+            let _ = answer.send(permit.and_then(|()| request()));
+        };
+        self.send(Task::Ask { tid, request: Box::new(request) });
+        receive(&told)
+    }
 }
 
 fn receive<T>(told: &Receiver<Result<T, Errno>>) -> Result<T, Errno> {

@@ -3,7 +3,7 @@
 //! and it waits for them.
 
 use crate::arch;
-use crate::trace::{insist::insist, ptrace};
+use crate::trace::{insist::insist, tracer::Tracer};
 use heapattach_process::proc::Process;
 
 /// What the kernel tells of a process that ends or becomes another program.
@@ -19,9 +19,9 @@ pub(crate) enum Sign {
 
 impl Sign {
     /// Of a thread at its end; whether it is the last one is asked for where that matters.
-    pub(crate) fn of(tid: i32, is_last: impl FnOnce() -> bool) -> Self {
-        let by_signal = ptrace::event_message(tid).is_ok_and(|status| status & 0x7f != 0);
-        let call = insist(|| ptrace::registers(tid)).map(|registers| arch::call_number(&registers));
+    pub(crate) fn of(tracer: &Tracer, tid: i32, is_last: impl FnOnce() -> bool) -> Self {
+        let by_signal = tracer.event_message(tid).is_ok_and(|status| status & 0x7f != 0);
+        let call = insist(|| tracer.registers(tid)).map(|registers| arch::call_number(&registers));
         match call {
             _ if by_signal => Self::Whole,
             Ok(Some(libc::SYS_exit_group)) => Self::Whole,

@@ -10,20 +10,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::{
-    errno::Errno,
-    sys::ptrace::{getsiginfo, setoptions},
-    unistd::Pid,
-};
+use nix::errno::Errno;
 
 use crate::trace::{
     exit_sign::{Sign, is_execing},
-    insist::{insist, interrupt_next},
-    ptrace,
+    insist::insist,
     seen::Seen,
     stopped::{StopError, Stopped},
-    target::{Target, reap_thread},
-    wait::{look, look_at_any, reap},
+    target::Target,
+    tracer::Tracer,
+    wait::look_at_any,
 };
 use crate::{arch, module::find_symbol};
 use heapattach_process::{addr::RemoteAddr, linker::Rendezvous, proc::maps};
@@ -86,15 +82,19 @@ impl<'t> Keeper<'t> {
     /// When it is gone.
     pub fn begin(target: &'t Target, watched: Option<i32>) -> Result<Self, Errno> {
         let pid = target.process.pid();
-        target.kept.borrow_mut().insert(pid);
+        target.threads.keep(pid);
         set_options(target, pid)?;
         Ok(Self { target, watched, mark: None, gone: Vec::new() })
+    }
+
+    fn tracer(&self) -> &'t Tracer {
+        self.target.tracer()
     }
 
     /// Has it told when the first thread comes to this instruction. To be called while the first
     /// thread is stopped.
     fn set_mark(&mut self, at: RemoteAddr) -> Result<(), Errno> {
-        ptrace::set_breakpoint(self.target.process.pid(), Some(at.get()))?;
+        self.tracer().set_breakpoint(self.target.process.pid(), Some(at))?;
         self.mark = Some((at, false));
         Ok(())
     }
@@ -110,30 +110,29 @@ impl<'t> Keeper<'t> {
     }
 
     fn is_at_mark(&self, tid: i32) -> bool {
-        let at =
-            insist(|| ptrace::registers(tid)).map(|registers| arch::program_counter(&registers));
+        let at = insist(|| self.tracer().registers(tid))
+            .map(|registers| arch::program_counter(&registers));
         self.mark.is_some_and(|(mark, _)| at == Ok(mark))
     }
 
     /// A thread that is new, or stopped with its process, or was interrupted once too often.
     fn meet(&mut self, tid: i32) {
-        let is_known = self.target.kept.borrow().contains(&tid);
+        let is_known = self.target.threads.is_kept(tid);
         if !is_known {
             if self.target.process.thread_state(tid).is_none() {
                 // A process of its own, made by clone.
-                let _ = insist(|| ptrace::detach(tid, 0));
+                let _ = insist(|| self.tracer().detach(tid, 0));
                 return;
             }
-            self.target.kept.borrow_mut().insert(tid);
+            self.target.threads.keep(tid);
             let _ = set_options(self.target, tid);
             if let Some((mark, false)) = self.mark {
-                let _ = ptrace::set_breakpoint(tid, Some(mark.get()));
+                let _ = self.tracer().set_breakpoint(tid, Some(mark));
             }
         }
         const STOPS: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
-        let info = getsiginfo(Pid::from_raw(tid));
-        if info.is_ok_and(|info| STOPS.contains(&info.si_signo)) {
-            let _ = insist(|| ptrace::listen(tid));
+        if self.tracer().stop_signal(tid).is_ok_and(|signal| STOPS.contains(&signal)) {
+            let _ = insist(|| self.tracer().listen(tid));
         } else {
             self.let_go(tid, 0);
         }
@@ -141,8 +140,8 @@ impl<'t> Keeper<'t> {
 
     /// A thread at its end: of the process, too?
     fn at_end(&mut self, tid: i32) -> Option<Event> {
-        self.target.ending.borrow_mut().push(tid);
-        let sign = Sign::of(tid, || self.is_last(tid));
+        self.target.threads.add_at_end(tid);
+        let sign = Sign::of(self.tracer(), tid, || self.is_last(tid));
         if sign == Sign::Alone {
             self.release(tid);
             return None;
@@ -151,15 +150,15 @@ impl<'t> Keeper<'t> {
             return Some(Event::Ends);
         }
         // One of them execs, and waits for these.
-        let stand = self.target.ending.borrow().clone();
+        let stand = self.target.threads.at_end();
         stand.into_iter().for_each(|tid| self.release(tid));
         None
     }
 
     fn is_last(&self, tid: i32) -> bool {
         // Of thousands of threads not all are to be listed whenever one ends.
-        let is_alive = |other: &i32| *other != tid && self.is_alive(*other);
-        !self.target.kept.borrow().iter().any(is_alive) && self.others(tid).is_empty()
+        let is_other = |other| other != tid && self.is_alive(other);
+        !self.target.threads.any_kept(is_other) && self.others(tid).is_empty()
     }
 
     fn is_alive(&self, tid: i32) -> bool {
@@ -182,8 +181,8 @@ impl<'t> Keeper<'t> {
             while let Some((tid, seen)) = look_at_any() {
                 match seen {
                     Seen::Event(libc::PTRACE_EVENT_EXIT) => {
-                        self.target.ending.borrow_mut().push(tid);
-                        if Sign::of(tid, || false) == Sign::Whole {
+                        self.target.threads.add_at_end(tid);
+                        if Sign::of(self.tracer(), tid, || false) == Sign::Whole {
                             sign = Sign::Whole;
                         }
                     }
@@ -193,7 +192,7 @@ impl<'t> Keeper<'t> {
                 }
             }
             let mut coming = self.others(0);
-            coming.retain(|other| !self.target.ending.borrow().contains(other));
+            coming.retain(|other| !self.target.threads.is_at_end(*other));
             if coming.is_empty() {
                 return true;
             }
@@ -208,34 +207,34 @@ impl<'t> Keeper<'t> {
     }
 
     fn release(&mut self, tid: i32) {
-        self.target.ending.borrow_mut().retain(|&other| other != tid);
-        self.target.kept.borrow_mut().remove(&tid);
-        let _ = insist(|| ptrace::resume(tid, 0));
+        self.target.threads.forget(tid);
+        let _ = insist(|| self.tracer().resume(tid, 0));
         self.gone.push(tid);
     }
 
     fn let_go(&self, tid: i32, signal: i32) {
         // Killed meanwhile is as good.
-        let _ = insist(|| ptrace::resume(tid, signal));
+        let _ = insist(|| self.tracer().resume(tid, signal));
     }
 }
 
 impl<'t> Attendant<'t> for Keeper<'t> {
     fn attend(&mut self) -> Option<Event> {
-        self.target.waiter.clear();
+        let target = self.target;
+        target.waiter.clear();
         self.gone.retain(|&tid| {
             // In this order: one that ended in between would never be taken in, nor its process.
-            let has_ended = look(tid) == Seen::Ended;
+            let has_ended = target.tracer().look(tid) == Seen::Ended;
             if has_ended {
-                reap_thread(self.target.process.pid(), tid, reap);
+                target.reap_thread(tid);
             }
             !has_ended
         });
-        if self.target.has_execed.take() {
+        if self.target.threads.take_execed() {
             return Some(Event::Execs);
         }
         // Some may have come to their end in a stop of ours.
-        let ending = self.target.ending.take();
+        let ending = self.target.threads.take_at_end();
         for tid in ending {
             if let Some(event) = self.at_end(tid) {
                 return Some(event);
@@ -251,18 +250,18 @@ impl<'t> Attendant<'t> for Keeper<'t> {
                 Seen::Event(libc::PTRACE_EVENT_EXEC) => return Some(Event::Execs),
                 Seen::Signal(signal) if Some(signal) == self.watched => {
                     // It goes no further than to the stop that is asked for next.
-                    let _ = interrupt_next(tid, 0);
+                    let _ = self.tracer().interrupt_next(tid, 0);
                     return Some(Event::Signalled);
                 }
                 Seen::Signal(libc::SIGTRAP) if self.is_at_mark(tid) => {
-                    let _ = ptrace::set_breakpoint(tid, None);
+                    let _ = self.tracer().set_breakpoint(tid, None);
                     let is_first = self
                         .mark
                         .as_mut()
                         .is_some_and(|(_, reached)| !std::mem::replace(reached, true));
                     if is_first {
                         // As above.
-                        let _ = interrupt_next(tid, 0);
+                        let _ = self.tracer().interrupt_next(tid, 0);
                         return Some(Event::Reached);
                     }
                     self.let_go(tid, 0);
@@ -280,8 +279,7 @@ impl<'t> Attendant<'t> for Keeper<'t> {
     }
 
     fn end(&self) -> Result<Stopped<'t>, StopError> {
-        let ending = self.target.ending.borrow().clone();
-        let mut ending: Vec<i32> = ending;
+        let mut ending = self.target.threads.at_end();
         ending.sort_unstable();
         ending.dedup();
         Stopped::adopt_all(self.target, &ending)
@@ -289,8 +287,8 @@ impl<'t> Attendant<'t> for Keeper<'t> {
 
     /// What it became stays where it is, traced.
     fn forget(self: Box<Self>) {
-        self.target.kept.take();
-        self.target.ending.take();
+        self.target.threads.take_kept();
+        self.target.threads.take_at_end();
     }
 
     /// The process runs on untraced.
@@ -300,28 +298,28 @@ impl<'t> Attendant<'t> for Keeper<'t> {
         {
             // The kernel would leave them set.
             for thread in stop.threads() {
-                let _ = ptrace::set_breakpoint(thread.tid, None);
+                let _ = self.tracer().set_breakpoint(thread.tid, None);
             }
         }
-        let mut ending = self.target.ending.take();
-        let kept = self.target.kept.take();
-        if self.target.has_execed.take() {
+        let mut ending = self.target.threads.take_at_end();
+        let kept = self.target.threads.take_kept();
+        if self.target.threads.take_execed() {
             // It stands there, and is all there is.
             ending.push(self.target.process.pid());
         }
         for &tid in &ending {
-            let _ = insist(|| ptrace::detach(tid, 0));
+            let _ = insist(|| self.tracer().detach(tid, 0));
         }
         let left: Vec<i32> = kept.into_iter().filter(|tid| !ending.contains(tid)).collect();
         // A thread can be given back only while it stands.
         for &tid in &left {
-            let _ = insist(|| ptrace::interrupt(tid));
+            let _ = insist(|| self.tracer().interrupt(tid));
         }
-        self.target.late.borrow_mut().extend(left);
+        self.target.threads.add_late(left);
         // As long as we have not looked at the end of a thread, its process cannot end.
-        self.target.late.borrow_mut().extend(self.gone);
+        self.target.threads.add_late(self.gone);
         let deadline = Instant::now() + PATIENCE;
-        while !self.target.late.borrow().is_empty() && Instant::now() < deadline {
+        while self.target.threads.has_late() && Instant::now() < deadline {
             self.target.release_late();
             self.target.waiter.sleep(Duration::from_millis(1));
             self.target.waiter.clear();
@@ -330,7 +328,7 @@ impl<'t> Attendant<'t> for Keeper<'t> {
 }
 
 fn set_options(target: &Target, tid: i32) -> Result<(), Errno> {
-    setoptions(Pid::from_raw(tid), target.options | target.kept_options())
+    target.tracer().set_options(tid, target.options | target.kept_options())
 }
 
 /// Where a function of the program's C library is.

@@ -2,7 +2,7 @@
 
 use nix::errno::Errno;
 
-use crate::trace::ptrace;
+use crate::trace::tracer::Tracer;
 
 /// How often a request is made that must not fail on the way out.
 const INSISTENCE: usize = 5;
@@ -19,9 +19,11 @@ pub(crate) fn insist<T>(mut request: impl FnMut() -> Result<T, Errno>) -> Result
     result
 }
 
-/// Lets a stopped thread run on, with a signal or none, to the next stop, which is ours.
-pub(crate) fn interrupt_next(tid: i32, signal: i32) -> Result<(), Errno> {
-    insist(|| ptrace::interrupt(tid))
-        .and_then(|()| insist(|| ptrace::resume(tid, signal)))
-        .or_else(|errno| if errno == Errno::ESRCH { Ok(()) } else { Err(errno) })
+impl Tracer {
+    /// Lets a stopped thread run on, with a signal or none, to the next stop, which is ours.
+    pub(crate) fn interrupt_next(&self, tid: i32, signal: i32) -> Result<(), Errno> {
+        insist(|| self.interrupt(tid))
+            .and_then(|()| insist(|| self.resume(tid, signal)))
+            .or_else(|errno| if errno == Errno::ESRCH { Ok(()) } else { Err(errno) })
+    }
 }

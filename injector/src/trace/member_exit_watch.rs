@@ -8,7 +8,6 @@ use crate::trace::{
     delegated::{Fate, Lease},
     exit_watch::{Attendant, Event},
     insist::insist,
-    ptrace,
     stopped::{StopError, Stopped},
     target::Target,
 };
@@ -23,9 +22,9 @@ pub struct Ward<'t> {
 }
 
 impl<'t> Ward<'t> {
-    /// Has the process of a lease, which this thread holds, stand still at its end.
+    /// Has the process of a lease, opened with its tracer, stand still at its end.
     pub fn begin(target: &'t Target, lease: &'t Lease) -> Self {
-        target.is_met.set(true);
+        target.threads.meet_ends(true);
         lease.meet_end();
         Self { target, lease, stand: Vec::new() }
     }
@@ -50,19 +49,20 @@ impl<'t> Attendant<'t> for Ward<'t> {
     fn end(&self) -> Result<Stopped<'t>, StopError> {
         for &tid in &self.stand {
             // Whoever was killed meanwhile does not stand there any more.
-            let _ = insist(|| ptrace::seize(tid, self.target.options));
+            let _ = insist(|| self.target.tracer().seize(tid, self.target.options));
         }
-        *self.target.ending.borrow_mut() = self.stand.clone();
+        self.target.threads.take_at_end();
+        self.stand.iter().for_each(|&tid| self.target.threads.add_at_end(tid));
         Stopped::adopt_all(self.target, &self.stand)
     }
 
     fn forget(self: Box<Self>) {
-        self.target.ending.take();
+        self.target.threads.take_at_end();
     }
 
     fn finish(self: Box<Self>) {
-        self.target.is_met.set(false);
-        self.target.ending.take();
+        self.target.threads.meet_ends(false);
+        self.target.threads.take_at_end();
         self.lease.let_end();
     }
 }

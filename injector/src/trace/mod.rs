@@ -13,4 +13,6 @@ pub mod seen;
 pub mod start;
 pub mod stopped;
 pub mod target;
+pub(crate) mod threads;
+pub mod tracer;
 pub mod wait;

@@ -1,19 +1,11 @@
 //! The process we work on, with everything that is opened before it is first stopped.
 
-use std::{
-    cell::{Cell, RefCell},
-    collections::HashSet,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use nix::{errno::Errno, sys::ptrace::Options};
 
 use crate::trace::{
-    insist::{insist, interrupt_next},
-    permit::Permit,
-    ptrace,
-    seen::Seen,
-    wait::{Waiter, look, reap},
+    insist::insist, permit::Permit, seen::Seen, threads::Threads, tracer::Tracer, wait::Waiter,
 };
 use heapattach_process::{memory::Memory, proc::Process};
 
@@ -33,29 +25,16 @@ pub struct Target {
     pub options: Options,
     /// Whether it may be stopped at all.
     pub permit: Permit,
-    /// Threads that were told to stop while the kernel held them (a vfork): they stop when they
-    /// come back, and are let go then.
-    pub late: RefCell<HashSet<i32>>,
-    /// Threads that came back and are kept, stopped, for the next stop.
-    pub held: RefCell<Vec<i32>>,
-    /// Threads that stay traced between stops, of a target that is kept so ([`crate::trace::exit_watch`]).
-    pub(crate) kept: RefCell<HashSet<i32>>,
-    /// Those of them that stand at their end, and go no further before they are let.
-    pub(crate) ending: RefCell<Vec<i32>>,
-    /// Whether it became another program in a stop of ours: it stands before its first instruction,
-    /// for whoever keeps it.
-    pub(crate) has_execed: Cell<bool>,
-    /// Whether its threads stand at their ends because somebody else keeps it so
-    /// ([`crate::trace::member_exit_watch`]).
-    pub(crate) is_met: Cell<bool>,
+    /// What is remembered of its threads between stops.
+    pub(crate) threads: Threads,
 }
 
 impl Target {
-    /// Opens what the engine needs; the target notices nothing.
+    /// Opens what the engine needs; the target notices nothing. Its threads are traced by `tracer`.
     ///
     /// # Errors
     /// What opening its memory says: `EACCES` or `EPERM` where ptrace would be refused.
-    pub fn open(process: Process) -> Result<Self, Errno> {
+    pub fn open(process: Process, tracer: Tracer) -> Result<Self, Errno> {
         let memory = Memory::open(&process)?;
         let filtered = process.status().is_ok_and(|s| s.seccomp != 0);
         let mut options = Options::PTRACE_O_TRACESYSGOOD;
@@ -65,16 +44,16 @@ impl Target {
         Ok(Self {
             process,
             memory,
-            waiter: Waiter::new()?,
+            waiter: Waiter::of(tracer)?,
             options,
             permit: Permit::default(),
-            late: RefCell::default(),
-            held: RefCell::default(),
-            kept: RefCell::default(),
-            ending: RefCell::default(),
-            has_execed: Cell::default(),
-            is_met: Cell::default(),
+            threads: Threads::default(),
         })
+    }
+
+    /// Who traces its threads.
+    pub fn tracer(&self) -> &Tracer {
+        self.waiter.tracer()
     }
 
     /// Whether its system calls are filtered: then ours must be none.
@@ -82,27 +61,12 @@ impl Target {
         self.process.status().is_ok_and(|status| status.seccomp != 0)
     }
 
-    /// Whether its threads stay traced between stops.
-    pub(crate) fn is_kept(&self) -> bool {
-        !self.kept.borrow().is_empty()
-    }
-
-    /// Whether a thread that comes to its end stands there until it is let go.
-    pub(crate) fn stands_at_end(&self) -> bool {
-        self.is_kept() || self.is_met.get()
-    }
-
-    /// Whether this thread stays traced between stops.
-    pub(crate) fn keeps(&self, tid: i32) -> bool {
-        self.kept.borrow().contains(&tid)
-    }
-
     /// What its threads are told by, besides [`Target::options`], while it is kept.
     pub(crate) fn kept_options(&self) -> Options {
         let kept = Options::PTRACE_O_TRACECLONE
             | Options::PTRACE_O_TRACEEXIT
             | Options::PTRACE_O_TRACEEXEC;
-        if self.is_kept() { kept } else { Options::empty() }
+        if self.threads.has_kept() { kept } else { Options::empty() }
     }
 
     /// Whether this thread of ours traces that thread of the target already.
@@ -113,51 +77,51 @@ impl Target {
 
     /// Lets a stopped thread run, traced if it is kept so.
     pub(crate) fn let_go(&self, tid: i32, signal: i32) -> Result<(), Errno> {
-        if !self.kept.borrow().contains(&tid) {
-            return insist(|| ptrace::detach(tid, signal));
+        if !self.threads.is_kept(tid) {
+            return insist(|| self.tracer().detach(tid, signal));
         }
         // Its end is for whoever keeps it.
-        if self.ending.borrow().contains(&tid) {
+        if self.threads.is_at_end(tid) {
             return Ok(());
         }
-        insist(|| ptrace::resume(tid, signal))
+        insist(|| self.tracer().resume(tid, signal))
     }
 
     /// Waits for threads that the kernel holds to come back, and keeps them stopped, so that the
     /// next stop finds none of them in a vfork again. If some do not come, those that did run on.
     pub fn hold_late(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
-        while !self.late.borrow().is_empty() && Instant::now() < deadline {
-            self.late.borrow_mut().retain(|&tid| match look(tid) {
+        while self.threads.has_late() && Instant::now() < deadline {
+            self.threads.look_at_late(|tid| match self.tracer().look(tid) {
                 Seen::Nothing => true,
                 Seen::Ended => {
-                    reap_thread(self.process.pid(), tid, reap);
+                    self.reap_thread(tid);
                     false
                 }
-                Seen::Signal(signal) => interrupt_next(tid, signal).is_ok(),
+                Seen::Signal(signal) => self.tracer().interrupt_next(tid, signal).is_ok(),
                 Seen::Interrupted => {
-                    self.held.borrow_mut().push(tid);
+                    self.threads.hold([tid]);
                     false
                 }
                 // As in a stop.
-                Seen::Event(libc::PTRACE_EVENT_EXIT) if self.stands_at_end() => {
-                    self.ending.borrow_mut().push(tid);
-                    self.held.borrow_mut().push(tid);
+                Seen::Event(libc::PTRACE_EVENT_EXIT) if self.threads.stands_at_end() => {
+                    self.threads.add_at_end(tid);
+                    self.threads.hold([tid]);
                     false
                 }
-                Seen::Event(libc::PTRACE_EVENT_EXEC) if self.is_kept() => {
-                    self.has_execed.set(true);
+                Seen::Event(libc::PTRACE_EVENT_EXEC) if self.threads.has_kept() => {
+                    self.threads.set_execed();
                     false
                 }
-                Seen::Call | Seen::Event(_) => interrupt_next(tid, 0).is_ok(),
+                Seen::Call | Seen::Event(_) => self.tracer().interrupt_next(tid, 0).is_ok(),
             });
             self.waiter.clear();
-            if !self.late.borrow().is_empty() {
+            if self.threads.has_late() {
                 self.waiter.sleep(Duration::from_millis(1));
             }
         }
-        if !self.late.borrow().is_empty() {
-            for tid in self.held.take() {
+        if self.threads.has_late() {
+            for tid in self.threads.take_held() {
                 let _ = self.let_go(tid, 0);
             }
         }
@@ -165,25 +129,25 @@ impl Target {
 
     /// Lets go the threads that came back from the kernel meanwhile.
     pub fn release_late(&self) {
-        for tid in self.held.take() {
+        for tid in self.threads.take_held() {
             let _ = self.let_go(tid, 0);
         }
-        self.late.borrow_mut().retain(|&tid| match look(tid) {
+        self.threads.look_at_late(|tid| match self.tracer().look(tid) {
             Seen::Nothing => true,
             Seen::Ended => {
-                reap_thread(self.process.pid(), tid, reap);
+                self.reap_thread(tid);
                 false
             }
             Seen::Signal(signal) => self.let_go(tid, signal).is_err(),
             _ => self.let_go(tid, 0).is_err(),
         });
     }
-}
 
-/// Consumes the end of a thread, but never that of the process: its status is for the session.
-pub(crate) fn reap_thread(pid: i32, tid: i32, reap: impl Fn(i32) -> Option<i32>) {
-    if tid != pid {
-        reap(tid);
+    /// Consumes the end of a thread, but never that of the process: its status is for the session.
+    pub(crate) fn reap_thread(&self, tid: i32) {
+        if tid != self.process.pid() {
+            self.tracer().reap(tid);
+        }
     }
 }
 

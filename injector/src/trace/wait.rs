@@ -1,8 +1,8 @@
 //! Waiting for a traced thread, always with a deadline.
 //!
 //! waitid(2) is called directly: nix has no name for real-time signals, and a stop whose report it
-//! cannot express would be lost. A thread with a lease ([`crate::trace::delegated`]) is told by the tracing
-//! thread instead.
+//! cannot express would be lost. Of threads that are lent ([`crate::trace::delegated`]) the tracing thread
+//! tells instead.
 //!
 //! # Safety
 //! waitid fills a local record of the kernel's own layout.
@@ -23,28 +23,42 @@ use nix::{
     },
 };
 
-use crate::trace::{delegated, seen::Seen};
+use crate::trace::{seen::Seen, tracer::Tracer};
 
 /// How often a thread is looked at before we sleep.
 const SPINS: usize = 40;
 
-/// Sleeps until children change, for the whole of the tracing process.
+/// Waits for what a tracer sees; sleeps until children change, for the whole of the tracing process.
 #[derive(Debug)]
 pub struct Waiter {
     changes: SignalFd,
+    tracer: Tracer,
 }
 
 impl Waiter {
+    /// For threads that the calling thread traces.
+    ///
+    /// # Errors
+    /// As [`Waiter::of`].
+    pub fn new() -> Result<Self, Errno> {
+        Self::of(Tracer::Own)
+    }
+
     /// Blocks `SIGCHLD` in this process and listens to it here instead.
     ///
     /// # Errors
     /// `EMFILE`, `ENOMEM`.
-    pub fn new() -> Result<Self, Errno> {
+    pub fn of(tracer: Tracer) -> Result<Self, Errno> {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
         mask.thread_block()?;
         let changes = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        Ok(Self { changes })
+        Ok(Self { changes, tracer })
+    }
+
+    /// Whose threads are waited for.
+    pub fn tracer(&self) -> &Tracer {
+        &self.tracer
     }
 
     /// The descriptor that becomes readable when a child changes.
@@ -55,7 +69,7 @@ impl Waiter {
     /// Forgets the changes announced so far: whoever calls this looks at all of them next.
     pub fn clear(&self) {
         // They are the tracing thread's.
-        if delegated::is_held() {
+        if self.tracer.is_lent() {
             return;
         }
         while let Ok(Some(_)) = self.changes.read_signal() {}
@@ -63,8 +77,8 @@ impl Waiter {
 
     /// What the thread did; waits for it no longer than `deadline`.
     pub fn wait(&self, tid: i32, deadline: Instant) -> Seen {
-        if let Some(seen) = delegated::wait(tid, deadline) {
-            return seen;
+        if let Tracer::Lent(holding) = &self.tracer {
+            return holding.wait(tid, deadline);
         }
         // Most stops come at once: sleeping would make the target stand still for longer.
         for _ in 0..SPINS {
@@ -89,7 +103,7 @@ impl Waiter {
 
     /// Sleeps until a child changes or `time` is over.
     pub fn sleep(&self, time: Duration) {
-        if delegated::is_held() {
+        if self.tracer.is_lent() {
             return std::thread::sleep(time);
         }
         let mut fds = [PollFd::new(self.changes.as_fd(), PollFlags::POLLIN)];
@@ -97,12 +111,8 @@ impl Waiter {
     }
 }
 
-/// What the thread did, without waiting. The end of a thread is only looked at, not consumed: it
-/// belongs to whoever wants the exit status.
-pub fn look(tid: i32) -> Seen {
-    if let Some(seen) = delegated::look(tid) {
-        return seen;
-    }
+/// What a thread did that the calling thread traces, without waiting; its end is not consumed.
+pub(super) fn look(tid: i32) -> Seen {
     match wait_for(tid, libc::WSTOPPED) {
         Ok(Some((_, status))) => return meaning(status),
         Ok(None) => {}
@@ -125,9 +135,6 @@ pub fn look_at_any() -> Option<(i32, Seen)> {
 /// Consumes the end of a thread that was traced, so that its process can end too; tells how a
 /// child ended, as wait(2) encodes it.
 pub fn reap(tid: i32) -> Option<i32> {
-    if delegated::is_held() {
-        return None;
-    }
     let (code, status) = wait_for(tid, libc::WEXITED).ok()??;
     Some(end(code, status))
 }

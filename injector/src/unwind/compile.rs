@@ -17,14 +17,17 @@ use heapattach_process::{
 };
 
 use super::{Compiled, budget::spend, debug_frame, origin::Origin, stored};
-use crate::cache::{Cache, Key};
+use crate::{
+    arch,
+    cache::{Cache, Key},
+};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Row = UnwindTableRow<usize>;
 
-const RBP: Register = Register(6);
-const RSP: Register = Register(7);
-const RETURN_ADDRESS: Register = Register(16);
+const FRAME_POINTER: Register = Register(arch::DWARF_FRAME_POINTER);
+const STACK_POINTER: Register = Register(arch::DWARF_STACK_POINTER);
+const RETURN_ADDRESS: Register = Register(arch::DWARF_RETURN_ADDRESS);
 const ENCODING: Encoding = Encoding { format: gimli::Format::Dwarf32, version: 4, address_size: 8 };
 
 /// No honest module has more functions, or rows.
@@ -216,7 +219,7 @@ impl<'a, S: UnwindSection<Slice<'a>>> Compiler<S> {
             Some(RegisterRule::Offset(-8)) => {}
             _ => return Rule::Unknown,
         }
-        let frame = row.register(RBP);
+        let frame = row.register(FRAME_POINTER);
         let saved = match frame {
             None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => Some(0),
             Some(RegisterRule::Offset(offset)) if offset % 8 == 0 && offset < 0 => {
@@ -228,8 +231,8 @@ impl<'a, S: UnwindSection<Slice<'a>>> Compiler<S> {
             CfaRule::RegisterAndOffset { register, offset } => {
                 let words = u32::try_from(*offset / 8).ok().filter(|_| offset % 8 == 0);
                 words.zip(saved).and_then(|(distance, saved)| match *register {
-                    RSP => Some(Rule::Stack { distance, saved }),
-                    RBP => Some(Rule::Frame { distance, saved }),
+                    STACK_POINTER => Some(Rule::Stack { distance, saved }),
+                    FRAME_POINTER => Some(Rule::Frame { distance, saved }),
                     _ => None,
                 })
             }
@@ -247,15 +250,18 @@ impl<'a, S: UnwindSection<Slice<'a>>> Compiler<S> {
     ) -> Option<Rule> {
         match self.operations(expression)?.as_slice() {
             [
-                Operation::RegisterOffset { register: RBP, offset, .. },
+                Operation::RegisterOffset { register: FRAME_POINTER, offset, .. },
                 Operation::Deref { size: 8, space: false, .. },
             ] if offset % 8 == 0 => {
                 let saves = match frame {
                     None | Some(RegisterRule::SameValue) => false,
                     Some(RegisterRule::Expression(at)) => {
                         let operations = self.operations(at)?;
-                        let [Operation::RegisterOffset { register: RBP, offset: 0, .. }] =
-                            operations.as_slice()
+                        let [
+                            Operation::RegisterOffset {
+                                register: FRAME_POINTER, offset: 0, ..
+                            },
+                        ] = operations.as_slice()
                         else {
                             return None;
                         };
@@ -265,24 +271,7 @@ impl<'a, S: UnwindSection<Slice<'a>>> Compiler<S> {
                 };
                 Some(Rule::Stored { distance: i32::try_from(offset / 8).ok()?, saves })
             }
-            // rsp + 8 + ((rip & 15) >= n) * 8
-            [
-                Operation::RegisterOffset { register: RSP, offset: 8, .. },
-                Operation::RegisterOffset { register: RETURN_ADDRESS, offset: 0, .. },
-                Operation::UnsignedConstant { value: 15 } | Operation::SignedConstant { value: 15 },
-                Operation::And,
-                byte,
-                Operation::Ge,
-                Operation::UnsignedConstant { value: 3 } | Operation::SignedConstant { value: 3 },
-                Operation::Shl,
-                Operation::Plus,
-            ] => match byte {
-                Operation::UnsignedConstant { value } => u32::try_from(*value).ok(),
-                Operation::SignedConstant { value } => u32::try_from(*value).ok(),
-                _ => None,
-            }
-            .map(Rule::Linkage),
-            _ => None,
+            other => arch::linkage(other).map(Rule::Linkage),
         }
     }
 

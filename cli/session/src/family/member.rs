@@ -66,7 +66,6 @@ pub struct Member<B> {
 impl<B: Business> Member<B> {
     /// All of it; the report is told at the end.
     pub fn look_into(self, mut line: Line) {
-        self.lease.hold();
         let mut report = Report::new(self.lease.pid(), String::new());
         self.run(&mut line, &mut report);
         line.send(&Message::Finished(Box::new(report)));
@@ -75,7 +74,9 @@ impl<B: Business> Member<B> {
     fn run(self, line: &mut Line, report: &mut Report) {
         let Self { lease, cause, business, estate } = self;
         let pid = lease.pid();
-        let target = match Process::open(pid).and_then(Target::open) {
+        let target = match Process::open(pid)
+            .and_then(|process| Target::open(process, lease.tracer()))
+        {
             Ok(target) => target,
             Err(errno) => {
                 report.error = Some(format!("process {pid} cannot be opened: {}", errno.desc()));

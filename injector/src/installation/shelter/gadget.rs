@@ -32,7 +32,7 @@ pub(crate) struct Gadget {
     pub call: RemoteAddr,
     /// The signal return.
     pub restorer: RemoteAddr,
-    /// The end of a function that leads to where `rbp` does.
+    /// The end of a function that leads to where the frame pointer does.
     pub leave: Option<RemoteAddr>,
 }
 
@@ -95,12 +95,13 @@ fn search(memory: &Memory, mapping: &Mapping<'_>) -> Option<Offsets> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::tracer::Tracer;
     use heapattach_process::proc::{Process, maps};
 
     #[test]
     fn the_libc_of_this_process_has_both_places() {
         let process = Process::open(std::process::id().cast_signed()).unwrap();
-        let target = Target::open(process).unwrap();
+        let target = Target::open(process, Tracer::Own).unwrap();
         let text = target.process.read("maps").unwrap();
         let maps = maps::parse(&text).unwrap();
         let first = Gadget::find(&target, &maps);

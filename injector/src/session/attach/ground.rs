@@ -151,7 +151,7 @@ impl Attach<'_> {
     /// Gives back everything, also in children that were forked while functions were led to us.
     fn undo_all(&self, home: &Home) -> Option<Left> {
         let own = undo(self.target, home).err();
-        let children = clean_children(self.target.process.pid(), home, own_start_time());
+        let children = clean_children(self.target, home, own_start_time());
         let of_child = |child: Child| {
             let mut left = child.result.err()?;
             left.what.iter_mut().for_each(|what| *what += &format!(" (child {})", child.pid));

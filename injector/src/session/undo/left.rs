@@ -53,7 +53,8 @@ pub(super) fn what_is_left(target: &Target, home: &Home) -> Vec<String> {
 /// Threads that could not be given back: the kernel does so when their tracer ends.
 fn threads_held(target: &Target) -> Vec<String> {
     let threads = target.process.threads().unwrap_or_default().into_iter();
-    let held = threads.filter(|&tid| target.traces(tid) && !target.keeps(tid)).take(NAMED);
+    let held =
+        threads.filter(|&tid| target.traces(tid) && !target.threads.is_kept(tid)).take(NAMED);
     let words = |tid| format!("thread {tid} is still traced: it goes on when heapattach has ended");
     held.map(words).collect()
 }

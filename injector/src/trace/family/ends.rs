@@ -12,6 +12,7 @@ use crate::trace::{
     delegated::Fate,
     exit_sign::{Sign, is_execing},
     seen::Seen,
+    tracer::Tracer,
 };
 use heapattach_process::proc::Process;
 
@@ -45,7 +46,7 @@ impl Family {
         }
         let met = self.rented.iter().find(|(_, rented)| rented.pid == pid && rented.end.is_some());
         let Some((&number, _)) = met else { return false };
-        let sign = Sign::of(tid, || self.coming(pid).is_empty());
+        let sign = Sign::of(&Tracer::Own, tid, || self.coming(pid).is_empty());
         let Some(rented) = self.rented.get_mut(&number) else { return false };
         rented.end = match (rented.end, sign) {
             (before, Sign::Alone) => before,

@@ -2,16 +2,18 @@
 
 use std::time::Instant;
 
+use nix::{errno::Errno, sys::ptrace::Options};
+
 use super::{Birth, Family, Halt, NAMELESS, Occurrence, Scope, Stage};
 use crate::trace::{
     delegated::Fate,
     insist::insist,
-    ptrace,
     seen::Seen,
     target::suspend_seccomp,
+    tracer::Tracer,
     wait::{self},
 };
-use heapattach_process::{offspring::Offspring, proc::Process};
+use heapattach_process::{fault, offspring::Offspring, proc::Process};
 
 impl Family {
     /// A thread that is seen for the first time.
@@ -87,7 +89,7 @@ impl Family {
         }
         let status = Process::open(tid).and_then(|process| process.status());
         if status.is_ok_and(|status| status.seccomp != 0) {
-            let lifted = ptrace::set_options(tid, self.options | suspend_seccomp());
+            let lifted = set_options(tid, self.options | suspend_seccomp());
             if let Some(tracee) = self.tracees.get_mut(&tid) {
                 tracee.is_unfiltered = lifted.is_ok();
             }
@@ -97,7 +99,7 @@ impl Family {
     /// A process in the middle of a fork: a child will turn up, or has.
     pub(super) fn told_of_birth(&mut self, tid: i32, event: i32) {
         let parent = self.tracees.get(&tid).map_or(tid, |tracee| tracee.process);
-        let child = ptrace::event_message(tid);
+        let child = Tracer::Own.event_message(tid);
         // A thread is no process.
         let is_thread = |child| self.tracees.get(child).is_some_and(|t| t.process != *child);
         if child.as_ref().is_ok_and(is_thread) {
@@ -207,15 +209,15 @@ impl Family {
         }
         let Some(tracee) = self.tracees.get_mut(&tid) else { return };
         if std::mem::take(&mut tracee.is_unfiltered) {
-            let _ = ptrace::set_options(tid, self.options);
+            let _ = set_options(tid, self.options);
         }
         tracee.is_kept = false;
         // Whoever is gone meanwhile needs nothing.
         let _ = match tracee.halt.take() {
             None => Ok(()),
-            Some(Halt::Group) => insist(|| ptrace::listen(tid)),
-            Some(Halt::Signal(signal)) => insist(|| ptrace::resume(tid, signal)),
-            Some(Halt::Other) => insist(|| ptrace::resume(tid, 0)),
+            Some(Halt::Group) => insist(|| Tracer::Own.listen(tid)),
+            Some(Halt::Signal(signal)) => insist(|| Tracer::Own.resume(tid, signal)),
+            Some(Halt::Other) => insist(|| Tracer::Own.resume(tid, 0)),
         };
     }
 
@@ -223,7 +225,7 @@ impl Family {
     pub(super) fn detach(&mut self, tid: i32) {
         let Some(tracee) = self.tracees.remove(&tid) else { return };
         let signal = if let Some(Halt::Signal(signal)) = tracee.halt { signal } else { 0 };
-        let _ = insist(|| ptrace::detach(tid, signal));
+        let _ = insist(|| Tracer::Own.detach(tid, signal));
         if !self.tracees.values().any(|other| other.process == tracee.process) {
             self.processes.remove(&tracee.process);
         }
@@ -237,8 +239,13 @@ impl Family {
             if is_stopped {
                 self.detach(tid);
             } else {
-                let _ = ptrace::interrupt(tid);
+                let _ = Tracer::Own.interrupt(tid);
             }
         }
     }
+}
+
+fn set_options(tid: i32, options: Options) -> Result<(), Errno> {
+    fault::point("PTRACE_SETOPTIONS")?;
+    Tracer::Own.set_options(tid, options)
 }

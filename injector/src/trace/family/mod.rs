@@ -30,8 +30,8 @@ use nix::{
 
 use crate::trace::{
     delegated::{Lease, Mailbox, Order},
-    ptrace,
     target::may_suspend_seccomp,
+    tracer::Tracer,
     wait::{self, Change, Waiter},
 };
 use heapattach_process::{offspring::Offspring, proc::Process};
@@ -198,7 +198,7 @@ impl Family {
     /// # Errors
     /// What ptrace says.
     pub fn seize(&mut self, pid: i32) -> Result<(), Errno> {
-        ptrace::seize(pid, self.options)?;
+        Tracer::Own.seize(pid, self.options)?;
         self.admit(pid, Stage::Followed);
         self.insert(pid, pid);
         Ok(())
@@ -218,7 +218,7 @@ impl Family {
                 break;
             }
             for tid in fresh {
-                match ptrace::seize(tid, self.options) {
+                match Tracer::Own.seize(tid, self.options) {
                     Ok(()) => self.insert(tid, pid),
                     Err(Errno::ESRCH) => {}
                     // Born traced, by a thread that was ours already.

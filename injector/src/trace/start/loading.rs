@@ -6,7 +6,6 @@ use std::time::Instant;
 use crate::arch::{self, LoaderCall};
 use crate::trace::{
     insist::insist,
-    ptrace,
     seen::Seen,
     start::{PATIENCE, StartError},
     target::Target,
@@ -43,7 +42,7 @@ pub(crate) fn follow(target: &Target) -> Result<Progress, StartError> {
     let loader = target.process.auxv().ok().and_then(|auxv| auxv.interpreter);
     loop {
         let deliver = std::mem::take(&mut signal);
-        insist(|| ptrace::resume_to_syscall(pid, deliver)).map_err(StartError::Request)?;
+        insist(|| target.tracer().resume_to_syscall(pid, deliver)).map_err(StartError::Request)?;
         match target.waiter.wait(pid, deadline) {
             Seen::Call if !is_inside => {
                 is_inside = true;
@@ -58,7 +57,7 @@ pub(crate) fn follow(target: &Target) -> Result<Progress, StartError> {
             }
             Seen::Interrupted | Seen::Event(_) => continue,
         }
-        let registers = insist(|| ptrace::registers(pid)).map_err(StartError::Request)?;
+        let registers = insist(|| target.tracer().registers(pid)).map_err(StartError::Request)?;
         // It would be strange, and late, but no reason to follow it for ever.
         let pc = arch::program_counter(&registers);
         if loader.is_some_and(|at| pc.offset_from(at).is_none_or(|offset| offset > LOADER)) {

@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 use nix::{errno::Errno, sys::ptrace::Options};
 
 use crate::trace::{
-    insist::{insist, interrupt_next},
-    ptrace,
+    insist::insist,
     seen::Seen,
     start::loading::Progress,
     stopped::{StopError, Stopped},
     target::Target,
+    tracer::Tracer,
+    wait::Waiter,
 };
 use crate::{
     arch::{self, SELF_JUMP},
@@ -56,23 +57,25 @@ pub enum StartError {
 /// What ptrace says.
 pub fn seize(pid: i32) -> Result<(), StartError> {
     let options = Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_TRACESYSGOOD;
-    ptrace::seize(pid, options).map_err(StartError::Request)
+    Tracer::Own.seize(pid, options).map_err(StartError::Request)
 }
 
 /// Waits until the child has become the program; signals it gets meanwhile reach it.
 ///
 /// # Errors
 /// [`StartError::Ended`] if it could not exec.
-pub fn wait_for_exec(pid: i32, waiter: &crate::trace::wait::Waiter) -> Result<(), StartError> {
+pub fn wait_for_exec(pid: i32, waiter: &Waiter) -> Result<(), StartError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match waiter.wait(pid, deadline) {
             Seen::Event(libc::PTRACE_EVENT_EXEC) => return Ok(()),
-            Seen::Signal(signal) => ptrace::resume(pid, signal).map_err(StartError::Request)?,
+            Seen::Signal(signal) => {
+                waiter.tracer().resume(pid, signal).map_err(StartError::Request)?
+            }
             Seen::Ended => return Err(StartError::Ended),
             Seen::Nothing => return Err(StartError::Late(PATIENCE)),
             Seen::Interrupted | Seen::Call | Seen::Event(_) => {
-                ptrace::resume(pid, 0).map_err(StartError::Request)?;
+                waiter.tracer().resume(pid, 0).map_err(StartError::Request)?;
             }
         }
     }
@@ -104,12 +107,16 @@ pub fn hold_at_start(target: &Target) -> Result<Stopped<'_>, StartError> {
 fn stop_here(target: &Target) -> Result<Stopped<'_>, StartError> {
     let pid = target.process.pid();
     let deadline = Instant::now() + PATIENCE;
-    interrupt_next(pid, 0).map_err(StartError::Request)?;
+    target.tracer().interrupt_next(pid, 0).map_err(StartError::Request)?;
     loop {
         match target.waiter.wait(pid, deadline) {
             Seen::Interrupted => return Ok(Stopped::adopt(target, pid)?),
-            Seen::Signal(signal) => interrupt_next(pid, signal).map_err(StartError::Request)?,
-            Seen::Call | Seen::Event(_) => interrupt_next(pid, 0).map_err(StartError::Request)?,
+            Seen::Signal(signal) => {
+                target.tracer().interrupt_next(pid, signal).map_err(StartError::Request)?
+            }
+            Seen::Call | Seen::Event(_) => {
+                target.tracer().interrupt_next(pid, 0).map_err(StartError::Request)?
+            }
             Seen::Ended => return Err(StartError::Ended),
             Seen::Nothing => return Err(StartError::Late(PATIENCE)),
         }
@@ -144,26 +151,29 @@ impl Place {
 fn run_to(target: &Target, place: &Place) -> Result<(), StartError> {
     let pid = target.process.pid();
     let deadline = Instant::now() + PATIENCE;
-    insist(|| ptrace::resume(pid, 0)).map_err(StartError::Request)?;
+    insist(|| target.tracer().resume(pid, 0)).map_err(StartError::Request)?;
     while Instant::now() < deadline {
         match target.waiter.wait(pid, Instant::now() + LOOK) {
-            Seen::Nothing => insist(|| ptrace::interrupt(pid)).map_err(StartError::Request)?,
+            Seen::Nothing => {
+                insist(|| target.tracer().interrupt(pid)).map_err(StartError::Request)?
+            }
             Seen::Ended => return Err(StartError::Ended),
             Seen::Signal(signal) => {
-                insist(|| ptrace::resume(pid, signal)).map_err(StartError::Request)?;
+                insist(|| target.tracer().resume(pid, signal)).map_err(StartError::Request)?;
             }
             Seen::Interrupted => {
-                let registers = insist(|| ptrace::registers(pid)).map_err(StartError::Request)?;
+                let registers =
+                    insist(|| target.tracer().registers(pid)).map_err(StartError::Request)?;
                 if arch::program_counter(&registers) == place.at {
                     if place.is_reached(target) {
                         return Ok(());
                     }
                     leave_function(target, pid, &registers)?;
                 }
-                insist(|| ptrace::resume(pid, 0)).map_err(StartError::Request)?;
+                insist(|| target.tracer().resume(pid, 0)).map_err(StartError::Request)?;
             }
             Seen::Call | Seen::Event(_) => {
-                insist(|| ptrace::resume(pid, 0)).map_err(StartError::Request)?;
+                insist(|| target.tracer().resume(pid, 0)).map_err(StartError::Request)?;
             }
         }
     }
@@ -178,7 +188,7 @@ fn leave_function(
 ) -> Result<(), StartError> {
     let back = target.memory.word(arch::stack_pointer(registers)).map_err(StartError::Request)?;
     let after = arch::returned_to(registers, RemoteAddr::new(back));
-    insist(|| ptrace::set_registers(pid, &after)).map_err(StartError::Request)
+    insist(|| target.tracer().set_registers(pid, &after)).map_err(StartError::Request)
 }
 
 /// The self-jump, and what was there.
@@ -210,5 +220,5 @@ impl Mark {
 /// When it ended.
 pub fn open_started(pid: i32) -> Result<Target, StartError> {
     let process = Process::open(pid).map_err(|_| StartError::Ended)?;
-    Target::open(process).map_err(StartError::Request)
+    Target::open(process, Tracer::Own).map_err(StartError::Request)
 }

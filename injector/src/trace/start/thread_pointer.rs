@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::trace::{ptrace, seen::Seen, start::StartError, stopped::Stopped, target::Target};
+use crate::trace::{seen::Seen, start::StartError, stopped::Stopped, target::Target};
 use crate::{arch, refusal::Refusal};
 
 /// C libraries need a few system calls until then.
@@ -23,9 +23,9 @@ pub(crate) fn run_to_it(target: &Target) -> Result<(), StartError> {
     loop {
         let signal = std::mem::take(&mut pending);
         let resumed = if is_asked || signal != 0 {
-            ptrace::resume(pid, signal)
+            target.tracer().resume(pid, signal)
         } else {
-            ptrace::resume_to_syscall(pid, 0)
+            target.tracer().resume_to_syscall(pid, 0)
         };
         resumed.map_err(StartError::Request)?;
         let seen = target.waiter.wait(pid, deadline);
@@ -37,12 +37,12 @@ pub(crate) fn run_to_it(target: &Target) -> Result<(), StartError> {
             Seen::Call | Seen::Interrupted | Seen::Event(_) => {}
         }
         calls += 1;
-        let registers = ptrace::registers(pid).map_err(StartError::Request)?;
+        let registers = target.tracer().registers(pid).map_err(StartError::Request)?;
         // A signal is delivered first; what its handler does to registers is not ours to see.
         let is_there =
             arch::thread_pointer(&registers).get() != 0 || pending != 0 || calls == CALLS;
         if !is_asked && is_there {
-            ptrace::interrupt(pid).map_err(StartError::Request)?;
+            target.tracer().interrupt(pid).map_err(StartError::Request)?;
             is_asked = true;
         }
     }

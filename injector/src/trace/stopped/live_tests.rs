@@ -16,7 +16,7 @@ impl Sleeper {
     fn start() -> (Self, Target) {
         let child = Command::new("sleep").arg("600").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        let target = Target::open(Process::open(pid).unwrap()).unwrap();
+        let target = Target::open(Process::open(pid).unwrap(), Tracer::Own).unwrap();
         (Self(child), target)
     }
 }
@@ -38,7 +38,7 @@ fn assert_stops(target: &Target) {
     assert_eq!(stop.threads().len(), 1);
     assert_eq!(stop.finish().threads, 1);
     let deadline = Instant::now() + PATIENCE;
-    while !target.late.borrow().is_empty() && Instant::now() < deadline {
+    while target.threads.has_late() && Instant::now() < deadline {
         target.hold_late(Duration::from_millis(10));
         target.release_late();
     }
@@ -48,7 +48,7 @@ fn assert_stops(target: &Target) {
 #[test]
 fn a_thread_that_is_seized_already_is_ours() {
     let (_sleeper, target) = Sleeper::start();
-    ptrace::seize(target.process.pid(), target.options).unwrap();
+    Tracer::Own.seize(target.process.pid(), target.options).unwrap();
     assert_stops(&target);
 }
 
@@ -56,8 +56,8 @@ fn a_thread_that_is_seized_already_is_ours() {
 fn a_thread_whose_stop_was_told_before_is_ours() {
     let (_sleeper, target) = Sleeper::start();
     let pid = target.process.pid();
-    ptrace::seize(pid, target.options).unwrap();
-    ptrace::interrupt(pid).unwrap();
+    Tracer::Own.seize(pid, target.options).unwrap();
+    Tracer::Own.interrupt(pid).unwrap();
     assert_eq!(target.waiter.wait(pid, Instant::now() + PATIENCE), Seen::Interrupted);
     assert_stops(&target);
 }
@@ -67,9 +67,9 @@ fn a_borrowed_thread_that_is_not_back_when_the_stop_ends_is_let_go_later() {
     let (_sleeper, target) = Sleeper::start();
     let stop = Stopped::all(&target).unwrap();
     // As after an injected call that has not returned in time.
-    ptrace::resume(target.process.pid(), 0).unwrap();
+    Tracer::Own.resume(target.process.pid(), 0).unwrap();
     stop.finish();
-    assert!(!target.late.borrow().is_empty(), "it is forgotten, and traced");
+    assert!(target.threads.has_late(), "it is forgotten, and traced");
     assert_stops(&target);
 }
 
@@ -82,7 +82,7 @@ fn a_thread_that_another_process_traces_is_not_ours() {
     let (told, is_told) = std::sync::mpsc::channel();
     let options = target.options;
     let other = std::thread::spawn(move || {
-        told.send(ptrace::seize(pid, options)).unwrap();
+        told.send(Tracer::Own.seize(pid, options)).unwrap();
         let _ = is_done.recv();
     });
     is_told.recv().unwrap().unwrap();

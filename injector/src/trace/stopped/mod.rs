@@ -11,14 +11,7 @@ use std::{
 use nix::errno::Errno;
 
 use crate::arch::{self, Registers};
-use crate::trace::{
-    delegated,
-    insist::{self},
-    ptrace,
-    seen::Seen,
-    target::{Target, reap_thread},
-    wait::{self},
-};
+use crate::trace::{insist::insist, seen::Seen, target::Target, tracer::Tracer};
 
 /// A thread that does not stop is looked at more closely after this long.
 const CLOSER_LOOK: Duration = Duration::from_millis(2);
@@ -137,17 +130,17 @@ impl<'t> Stopped<'t> {
     }
 
     fn within(target: &'t Target, mut deadline: Instant) -> Result<Self, StopError> {
-        if target.has_execed.get() {
+        if target.threads.has_execed() {
             // It stands already, for somebody else.
             return Err(StopError::Gone);
         }
         let mut stop = Self::begin(target);
         let mut known: HashSet<i32> = HashSet::new();
-        let mut held = target.held.take().into_iter();
+        let mut held = target.threads.take_held().into_iter();
         while let Some(tid) = held.next() {
             known.insert(tid);
             if let Err(error) = stop.push(tid) {
-                target.held.borrow_mut().extend(held);
+                target.threads.hold(held);
                 return Err(error);
             }
         }
@@ -169,8 +162,8 @@ impl<'t> Stopped<'t> {
                 if let Err(error) = stop.collect(tid, deadline) {
                     // Those behind it are seized too, and stop when they do; but after an exec there
                     // are none.
-                    if !target.has_execed.get() {
-                        target.late.borrow_mut().extend(&fresh[index..]);
+                    if !target.threads.has_execed() {
+                        target.threads.add_late(fresh[index..].iter().copied());
                     }
                     return Err(error);
                 }
@@ -225,6 +218,11 @@ impl<'t> Stopped<'t> {
         self.target
     }
 
+    /// Who traces it.
+    pub(crate) fn tracer(&self) -> &'t Tracer {
+        self.target.tracer()
+    }
+
     /// Lets all threads run.
     pub fn finish(mut self) -> StopCost {
         self.release();
@@ -239,7 +237,7 @@ impl<'t> Stopped<'t> {
         self.threads.retain(|thread| {
             let is_own = listed.contains(&thread.tid);
             if !is_own && target.let_go(thread.tid, 0) == Err(Errno::ESRCH) {
-                reap_thread(target.process.pid(), thread.tid, wait::reap);
+                target.reap_thread(thread.tid);
             }
             is_own
         });
@@ -249,13 +247,12 @@ impl<'t> Stopped<'t> {
     fn seize(&self, tids: &[i32]) -> Result<Vec<i32>, StopError> {
         let mut seized = Vec::with_capacity(tids.len());
         for &tid in tids {
-            let is_traced =
-                |threads: &std::cell::RefCell<HashSet<i32>>| threads.borrow().contains(&tid);
-            if self.target.late.borrow().contains(&tid) || is_traced(&self.target.kept) {
+            let threads = &self.target.threads;
+            if threads.is_late(tid) || threads.is_kept(tid) {
                 seized.push(tid);
                 continue;
             }
-            match ptrace::seize(tid, self.target.options) {
+            match self.tracer().seize(tid, self.target.options) {
                 Ok(()) => seized.push(tid),
                 Err(Errno::ESRCH) => {}
                 // The kernel says EPERM of the dead, too.
@@ -264,8 +261,8 @@ impl<'t> Stopped<'t> {
                     // It was born traced and nobody has looked since, or it was given up while it
                     // did not answer: the kernel lets no thread be seized twice.
                     Some(_) if source == Errno::EPERM && self.target.traces(tid) => {
-                        if self.target.is_kept() {
-                            self.target.kept.borrow_mut().insert(tid);
+                        if self.target.threads.has_kept() {
+                            self.target.threads.keep(tid);
                         }
                         seized.push(tid);
                     }
@@ -282,7 +279,7 @@ impl<'t> Stopped<'t> {
     /// Tells all of them to stop.
     fn interrupt(&self, tids: &[i32]) -> Result<(), StopError> {
         for &tid in tids {
-            match insist::insist(|| ptrace::interrupt(tid)) {
+            match insist(|| self.tracer().interrupt(tid)) {
                 Ok(()) | Err(Errno::ESRCH) => {}
                 Err(source) => {
                     self.abandon(tids);
@@ -290,25 +287,22 @@ impl<'t> Stopped<'t> {
                 }
             }
         }
-        let mut late = self.target.late.borrow_mut();
-        for tid in tids {
-            late.remove(tid);
-        }
+        self.target.threads.remove_late(tids);
         Ok(())
     }
 
     /// Threads that are ours and are not wanted: they stop once more, and are let go then.
     fn abandon(&self, tids: &[i32]) {
         for &tid in tids {
-            let _ = insist::insist(|| ptrace::interrupt(tid));
+            let _ = insist(|| self.tracer().interrupt(tid));
         }
-        self.target.late.borrow_mut().extend(tids);
+        self.target.threads.add_late(tids.iter().copied());
     }
 
     /// Waits until the thread has stopped for us.
     fn collect(&mut self, tid: i32, deadline: Instant) -> Result<(), StopError> {
         // Met at its end before: it stands there.
-        if self.target.ending.borrow().contains(&tid) {
+        if self.target.threads.is_at_end(tid) {
             return self.push(tid);
         }
         loop {
@@ -316,33 +310,33 @@ impl<'t> Stopped<'t> {
             let mut seen = self.target.waiter.wait(tid, soon);
             // What the tracing thread sees for a lease comes to us a little later.
             if seen == Seen::Nothing
-                && !delegated::is_held()
+                && !self.tracer().is_lent()
                 && self.target.process.thread_state(tid) == Some('t')
             {
                 // It stands. If that is not news, it was told of before, and will not be again.
                 seen = self.target.waiter.wait(tid, Instant::now());
                 if seen == Seen::Nothing {
-                    interrupt_next(tid, 0)?;
+                    self.interrupt_next(tid, 0)?;
                 }
             }
             match seen {
                 Seen::Interrupted => return self.push(tid),
                 // It met a signal first: let it take that. Any stop makes the kernel forget that
                 // another was asked for, so it is asked for again before the thread runs on.
-                Seen::Signal(signal) => interrupt_next(tid, signal)?,
+                Seen::Signal(signal) => self.interrupt_next(tid, signal)?,
                 // It goes no further than its end, and whoever keeps it wants to know.
-                Seen::Event(libc::PTRACE_EVENT_EXIT) if self.target.stands_at_end() => {
-                    self.target.ending.borrow_mut().push(tid);
+                Seen::Event(libc::PTRACE_EVENT_EXIT) if self.target.threads.stands_at_end() => {
+                    self.target.threads.add_at_end(tid);
                     return self.push(tid);
                 }
                 // What was to be stopped is gone; what it became is for whoever keeps it.
-                Seen::Event(libc::PTRACE_EVENT_EXEC) if self.target.is_kept() => {
-                    self.target.has_execed.set(true);
+                Seen::Event(libc::PTRACE_EVENT_EXEC) if self.target.threads.has_kept() => {
+                    self.target.threads.set_execed();
                     return Err(StopError::Gone);
                 }
-                Seen::Call | Seen::Event(_) => interrupt_next(tid, 0)?,
+                Seen::Call | Seen::Event(_) => self.interrupt_next(tid, 0)?,
                 Seen::Ended => {
-                    reap_thread(self.target.process.pid(), tid, wait::reap);
+                    self.target.reap_thread(tid);
                     return Ok(());
                 }
                 Seen::Nothing if self.is_vforking(tid) => {
@@ -358,13 +352,19 @@ impl<'t> Stopped<'t> {
         }
     }
 
+    /// Lets it take the signal, if any, and run on to the next stop, which is ours.
+    fn interrupt_next(&self, tid: i32, signal: i32) -> Result<(), StopError> {
+        let asked = self.tracer().interrupt_next(tid, signal);
+        asked.map_err(|source| StopError::Request { tid, source })
+    }
+
     fn push(&mut self, tid: i32) -> Result<(), StopError> {
-        match insist::insist(|| ptrace::registers(tid)) {
+        match insist(|| self.tracer().registers(tid)) {
             Ok(registers) => self.threads.push(StoppedThread { tid, registers }),
             // Killed while it was stopped.
             Err(Errno::ESRCH) => {}
             Err(source) => {
-                self.target.late.borrow_mut().insert(tid);
+                self.target.threads.add_late([tid]);
                 return Err(StopError::Request { tid, source });
             }
         }
@@ -392,13 +392,13 @@ impl<'t> Stopped<'t> {
                     self.abandon(&[thread.tid]);
                 }
                 // Killed while it was stopped.
-                Err(Errno::ESRCH) => reap_thread(self.target.process.pid(), thread.tid, wait::reap),
+                Err(Errno::ESRCH) => self.target.reap_thread(thread.tid),
                 Err(_) => {
-                    self.target.late.borrow_mut().insert(thread.tid);
+                    self.target.threads.add_late([thread.tid]);
                 }
             }
         }
-        self.target.late.borrow_mut().extend(self.vforking.drain(..));
+        self.target.threads.add_late(self.vforking.drain(..));
     }
 }
 
@@ -406,11 +406,6 @@ impl Drop for Stopped<'_> {
     fn drop(&mut self) {
         self.release();
     }
-}
-
-/// As [`insist::interrupt_next`], with the thread named where it fails.
-fn interrupt_next(tid: i32, signal: i32) -> Result<(), StopError> {
-    insist::interrupt_next(tid, signal).map_err(|source| StopError::Request { tid, source })
 }
 
 /// The thread to borrow for system calls: of those that suffer least, the first.
@@ -421,14 +416,13 @@ pub fn choose_carrier<'s>(stop: &'s Stopped<'_>) -> Option<&'s StoppedThread> {
 /// The threads that can be borrowed well, those that suffer least first.
 pub(crate) fn carriers<'s>(stop: &'s Stopped<'_>) -> impl Iterator<Item = &'s StoppedThread> {
     let is_free =
-        |t: &&StoppedThread| rseq::section(stop, t).is_none() && !user_dispatch::is_on(t.tid);
+        |t: &&StoppedThread| rseq::section(stop, t).is_none() && !user_dispatch::is_on(stop, t.tid);
     by_suffering(stop).into_iter().filter(is_free)
 }
 
 fn by_suffering<'s>(stop: &'s Stopped<'_>) -> Vec<&'s StoppedThread> {
-    let ending = stop.target.ending.borrow();
     let mut threads: Vec<&StoppedThread> =
-        stop.threads.iter().filter(|thread| !ending.contains(&thread.tid)).collect();
+        stop.threads.iter().filter(|thread| !stop.target.threads.is_at_end(thread.tid)).collect();
     threads.sort_by_key(|t| arch::activity(&t.registers));
     threads
 }

@@ -2,16 +2,13 @@
 //! forgets the sequence when it sees it elsewhere.
 
 use crate::arch;
-use crate::trace::{
-    ptrace,
-    stopped::{Stopped, StoppedThread},
-};
+use crate::trace::stopped::{Stopped, StoppedThread};
 use heapattach_process::addr::RemoteAddr;
 
 /// Where the critical section that `thread` is in wants to be resumed when it was interrupted.
 pub fn section(stop: &Stopped<'_>, thread: &StoppedThread) -> Option<RemoteAddr> {
     const CRITICAL_SECTION_POINTER: u64 = 8;
-    let area = ptrace::rseq_area(thread.tid).ok().filter(|&area| area != 0)?;
+    let area = stop.tracer().rseq_area(thread.tid).ok().filter(|&area| area != 0)?;
     let memory = &stop.target().memory;
     let descriptor =
         memory.word(RemoteAddr::new(area).checked_add(CRITICAL_SECTION_POINTER)?).ok()?;

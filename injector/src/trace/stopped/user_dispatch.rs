@@ -2,12 +2,12 @@
 //! and recorders have it: ours, made from the vDSO or by the hooks, would be taken for the program's.
 
 use crate::refusal::Refusal;
-use crate::trace::{ptrace, stopped::Stopped};
+use crate::trace::stopped::Stopped;
 
 /// Whether the system calls of a stopped thread may be given back; kernels that do not tell (before
 /// 6.4) are believed to have no such thread.
-pub(crate) fn is_on(tid: i32) -> bool {
-    ptrace::user_dispatch(tid).unwrap_or(false)
+pub(crate) fn is_on(stop: &Stopped<'_>, tid: i32) -> bool {
+    stop.tracer().user_dispatch(tid).unwrap_or(false)
 }
 
 /// Refuses if a thread has it on.
@@ -15,7 +15,7 @@ pub(crate) fn is_on(tid: i32) -> bool {
 /// # Errors
 /// With the thread named.
 pub(crate) fn check(stop: &Stopped<'_>) -> Result<(), Refusal> {
-    let Some(thread) = stop.threads().iter().find(|thread| is_on(thread.tid)) else {
+    let Some(thread) = stop.threads().iter().find(|thread| is_on(stop, thread.tid)) else {
         return Ok(());
     };
     Err(Refusal::unsupported(

@@ -1,0 +1,93 @@
+//! Records that were begun and not finished when their place in the ring was read: they are told when
+//! they come, or given up.
+
+use std::time::{Duration, Instant};
+
+use heapattach_abi::{
+    protocol, region,
+    ring::{RINGS, SLOT_BYTES},
+};
+
+use super::{Call, Reader, head_at, meaning};
+use crate::records::sequence::{Sequence, Turn};
+use heapattach_process::{event::Event, shared::Reach};
+
+/// A slot that was passed over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hole {
+    pub(super) ring: usize,
+    pub(super) position: u64,
+    /// When it was looked for first since the last moment: before that no thread ran.
+    pub(super) since: Option<Instant>,
+}
+
+impl Reader {
+    /// Tells what was passed over and is here now. If threads run, it is also noted for how long each was
+    /// waited for by `now`.
+    pub(super) fn fill_holes(
+        &mut self,
+        reach: &Reach<'_>,
+        now: Option<Instant>,
+        tell: &mut impl FnMut(Event, Call),
+    ) {
+        if self.holes.is_empty() {
+            return;
+        }
+        let (mut open, mut touched) = (Vec::new(), [false; RINGS]);
+        let waited = |hole: &Hole| hole.since.zip(now).map_or(Duration::ZERO, |(a, b)| b - a);
+        for hole in std::mem::take(&mut self.holes) {
+            if let Some(slot) = protocol::read(reach, self.slot_at(&hole), hole.position) {
+                self.take_in(hole.ring, slot, tell);
+            } else if waited(&hole) > self.patience {
+                self.torn = self.torn.saturating_add(1);
+            } else {
+                open.push(Hole { since: hole.since.or(now), ..hole });
+                continue;
+            }
+            touched[hole.ring] = true;
+        }
+        self.holes = open;
+        if self.holes.is_empty() {
+            self.sequence.forget_late();
+        }
+        for ring in (0..RINGS).filter(|&ring| touched[ring]) {
+            protocol::advance(reach, head_at(ring), self.read_up_to(ring));
+        }
+    }
+
+    /// Takes in a slot that was passed over.
+    fn take_in(&mut self, ring: usize, slot: [u64; 4], tell: &mut impl FnMut(Event, Call)) {
+        let stamp = slot[3];
+        let slot = meaning::kept(meaning::writer(ring), slot);
+        match self.sequence.turn(stamp) {
+            Turn::Late => {
+                self.sequence.take_late(stamp);
+                self.tell_one(slot, tell);
+            }
+            Turn::Later(later) if !Sequence::has_room(later) => {
+                let is_kept = self.sequence.keep_far(ring, slot);
+                self.torn = self.torn.saturating_add(u64::from(!is_kept));
+            }
+            Turn::Now | Turn::Later(_) => {
+                self.sequence.keep(slot);
+                self.tell_ready(tell);
+            }
+            Turn::Never => self.torn = self.torn.saturating_add(1),
+        }
+    }
+
+    fn slot_at(&self, hole: &Hole) -> usize {
+        let slots = region::SLOTS_AT + hole.ring * (SLOT_BYTES << self.ring_bits);
+        let capacity = 1_u64 << self.ring_bits;
+        slots + usize::try_from(hole.position & (capacity - 1)).unwrap_or(0) * SLOT_BYTES
+    }
+
+    /// Up to where the slots of a ring can be written over.
+    pub(super) fn read_up_to(&self, ring: usize) -> u64 {
+        let holes = self.holes.iter().filter(|hole| hole.ring == ring);
+        // Positions wrap: what counts is how far it is behind the tail.
+        let behind = |position: u64| self.tails[ring].wrapping_sub(position);
+        let most = holes.map(|hole| behind(hole.position)).max().unwrap_or(0);
+        self.tails[ring].wrapping_sub(most)
+    }
+}
