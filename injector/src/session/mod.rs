@@ -149,9 +149,11 @@ impl<'t> Session<'t> {
         self.target.release_late();
         let memory = &self.target.memory;
         if Home::open(memory, self.patches.home.at()).is_err() {
-            // A process on its way out has no memory left, though it may still be listed.
-            let has_memory = self.target.process.read("maps").is_ok_and(|maps| !maps.is_empty());
-            return if has_memory { Watch::Execed } else { Watch::Ended };
+            // A process on its way out has no memory left, though it may still be listed. The next program
+            // may be at its end by now, too: whoever traced the exec knows of it.
+            let has_memory = || self.target.process.read("maps").is_ok_and(|maps| !maps.is_empty());
+            let has_execed = self.target.tracer().has_execed() || has_memory();
+            return if has_execed { Watch::Execed } else { Watch::Ended };
         }
         self.look_at_filter();
         let seen = self.loads.as_mut().and_then(|loads| loads.now(memory));

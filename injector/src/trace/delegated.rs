@@ -236,6 +236,12 @@ impl Holding {
         self.mailbox.has_forked.load(Relaxed)
     }
 
+    /// Whether the process is another program by now, whatever became of that one.
+    pub(super) fn has_execed(&self) -> bool {
+        let fate = self.mailbox.fate.lock().unwrap_or_else(PoisonError::into_inner);
+        *fate == Some(Fate::Execs)
+    }
+
     /// What a thread did, without waiting.
     pub(super) fn look(&self, tid: i32) -> Seen {
         Mailbox::take(&mut self.mailbox.open(), tid)

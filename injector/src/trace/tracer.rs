@@ -39,6 +39,14 @@ impl Tracer {
         }
     }
 
+    /// Whether the process is known to have become another program, which may have ended since.
+    pub(crate) fn has_execed(&self) -> bool {
+        match self {
+            Self::Own => false,
+            Self::Lent(holding) => holding.has_execed(),
+        }
+    }
+
     /// What a thread did, without waiting. The end of a thread is only looked at, not consumed: it
     /// belongs to whoever wants the exit status.
     pub(crate) fn look(&self, tid: i32) -> Seen {
