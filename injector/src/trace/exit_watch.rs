@@ -233,10 +233,11 @@ impl<'t> Attendant<'t> for Keeper<'t> {
         if self.target.threads.take_execed() {
             return Some(Event::Execs);
         }
-        // Some may have come to their end in a stop of ours.
-        let ending = self.target.threads.take_at_end();
-        for tid in ending {
-            if let Some(event) = self.at_end(tid) {
+        // Some may have come to their end in a stop of ours. All of them stay known while each is looked at:
+        // the first would otherwise wait for the others to come.
+        for tid in self.target.threads.at_end() {
+            let stands = self.target.threads.is_at_end(tid);
+            if let Some(event) = stands.then(|| self.at_end(tid)).flatten() {
                 return Some(event);
             }
         }
