@@ -1,4 +1,4 @@
-//! Signals to every thread of `fixtures/interrupted.c`, in stops above all.
+//! Signals to every thread of `fixtures/hazards/interrupted.c`, in stops above all.
 //!
 //! A thread is sent a signal only while it sits in its call and the one before has been dealt with,
 //! so it is known what each signal must do: its handler runs, and the call returns or does not.

@@ -23,15 +23,31 @@ pub struct Source {
     compiler: Option<&'static str>,
 }
 
-/// The folder of all fixtures.
+/// The folder of all fixtures, with what several of them include, and a folder for each theme.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures")
 }
 
+/// The folders of the themes. No name is in two of them.
+const THEMES: [&str; 7] = ["check", "hazards", "hostile", "peers", "scripts", "stacks", "truth"];
+
+/// The fixture of this name, whatever its theme is.
+///
+/// # Panics
+/// If there is none.
+pub fn fixture(file: &str) -> PathBuf {
+    let places = THEMES.map(|theme| folder().join(theme).join(file));
+    let found = places.into_iter().find(|path| path.is_file());
+    found.unwrap_or_else(|| panic!("no folder of fixtures/ has {file}"))
+}
+
 impl Source {
-    /// The fixture in `fixtures/<file>`.
+    /// The fixture in `fixtures/<theme>/<file>`.
+    ///
+    /// # Panics
+    /// If there is none.
     pub fn new(file: &str) -> Self {
-        Self { path: folder().join(file), flags: Vec::new(), compiler: None }
+        Self { path: fixture(file), flags: Vec::new(), compiler: None }
     }
 
     /// Adds a flag to those the file itself names.
@@ -86,6 +102,9 @@ impl Source {
         let mut command = Command::new(compiler);
         // Libraries among the flags must follow the file that needs them.
         let usual = usual_flags(compiler);
+        if compiler != "rustc" {
+            command.arg("-I").arg(folder());
+        }
         command.args(usual).arg("-o").arg(&fresh).arg(&self.path).args(flags);
         let output = command.output().expect("the compiler, which ran a moment ago");
         let complaint = String::from_utf8_lossy(&output.stderr);
@@ -115,11 +134,11 @@ fn own_flags(text: &str) -> impl Iterator<Item = &str> {
 
 fn digest(text: &str, compiler: &str, flags: &[String]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    // Headers are few and small: any change to one rebuilds all.
-    for name in
-        ["fixture.h", "leaks.h", "truth.h", "telling.c", "wrapper.c", "../cli/include/heapattach.h"]
-    {
-        fs::read(folder().join(name)).unwrap_or_default().hash(&mut hasher);
+    // What is included is little: any change to it builds all anew.
+    let headers = ["fixture.h", "leaks.h", "truth.h", "../cli/include/heapattach.h"];
+    let included = headers.map(|name| folder().join(name));
+    for path in included.into_iter().chain(["telling.c", "wrapper.c"].map(fixture)) {
+        fs::read(path).unwrap_or_default().hash(&mut hasher);
     }
     (text, compiler, usual_flags(compiler), flags).hash(&mut hasher);
     hasher.finish()
@@ -143,6 +162,17 @@ pub fn profile_folder() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_name_of_a_fixture_is_in_two_themes() {
+        let names =
+            |theme| fs::read_dir(folder().join(theme)).unwrap().map(|e| e.unwrap().file_name());
+        let mut all: Vec<_> = THEMES.into_iter().flat_map(names).collect();
+        all.sort();
+        let count = all.len();
+        all.dedup();
+        assert!(count > 100 && all.len() == count, "{count} files of {} names", all.len());
+    }
 
     #[test]
     fn reads_flags_from_the_first_line_only() {

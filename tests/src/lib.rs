@@ -48,7 +48,6 @@ pub mod measure;
 pub mod oracle;
 pub mod page;
 pub mod peers;
-pub mod pipeline;
 pub mod real;
 pub mod recorded;
 pub mod report;
@@ -61,4 +60,5 @@ pub mod toolchain;
 pub mod trace;
 pub mod truth;
 pub mod uprobe;
-pub mod verdicts;
+
+pub use heapattach_test_folder::Folder;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    compile::{folder, is_there, profile_folder},
+    compile::{fixture, folder, is_there, profile_folder},
     skip::skip,
 };
 
@@ -84,7 +84,7 @@ pub fn go(file: &str) -> Option<PathBuf> {
     let target = profile_folder().join(file).with_extension("go.program");
     let mut command = Command::new(compiler);
     command.env("CGO_ENABLED", "0").env("GO111MODULE", "off").args(["build", "-o"]).arg(&target);
-    let output = command.arg(folder().join(file)).output().expect("the compiler is there");
+    let output = command.arg(fixture(file)).output().expect("the compiler is there");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?} failed:\n{complaint}");
     Some(target)

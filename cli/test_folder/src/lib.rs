@@ -29,7 +29,7 @@ impl Folder {
     pub fn new(name: &str) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Relaxed);
-        let folder = format!("heapattach-symbols-{name}-{}-{number}", std::process::id());
+        let folder = format!("heapattach-test-{name}-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(folder);
         fs::create_dir_all(&path).unwrap();
         Self(path)

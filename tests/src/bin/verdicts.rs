@@ -9,7 +9,7 @@
 
 use std::process::ExitCode;
 
-use heapattach_tests::verdicts::{Verdict, all};
+use heapattach_tests::check::verdicts::{Verdict, all};
 
 fn main() -> ExitCode {
     println!("{:>8} {:>6}       heapattach check", "expected", "actual");

@@ -7,7 +7,7 @@ use super::{
     axes::{Allocator, Language, Libc, Linkage, Loader, Namespace},
 };
 use crate::{
-    compile::{Source, folder},
+    compile::{Source, fixture},
     fixture::Launch,
     real::python,
     skip::skip,
@@ -61,7 +61,7 @@ fn program(cell: &Cell) -> Option<Words> {
             };
             let object = Source::new("truth.c").flag("-shared").flag("-fPIC");
             let object = object.flag("-Dmain=truth_main").build()?;
-            Some(vec![python, folder().join("python_extension.py"), object])
+            Some(vec![python, fixture("python_extension.py"), object])
         }
         (Language::Rust, Allocator::Jemalloc) if cell.linkage == Linkage::InExecutable => {
             Some(vec![rust_with_crates("truth-jemalloc")?])

@@ -97,7 +97,7 @@ pub fn rows() -> Vec<Row> {
     use Outcome::{GivenUp, InPart, Refused, Unsupported, Yes};
     use Proof::{Cells, Test};
     let row = |target, outcome, says, proof| Row { target, outcome, says, proof };
-    const REFUSALS: &str = "tests/tests/refusals.rs";
+    const REFUSALS: &str = "tests/tests/hazards/refusals.rs";
     vec![
         row("C, C++, Rust with glibc or musl, dynamic or static, PIE or not", Yes, &[], Cells),
         row("jemalloc, tcmalloc, mimalloc: linked, preloaded, in the program", Yes, &[], Cells),
@@ -108,7 +108,7 @@ pub fn rows() -> Vec<Row> {
             "programs with AddressSanitizer or LeakSanitizer",
             InPart,
             &["--no-follow-exec"],
-            Test("tests/tests/allocators.rs", "a_program_with_a_sanitizer_is_exact"),
+            Test("tests/tests/truth/allocators.rs", "a_program_with_a_sanitizer_is_exact"),
         ),
         row(DLOPEN_STATIC, Unsupported, &["has no dlopen in its C library"], Cells),
         row(DLOPEN_MUSL, Refused, &["never unloads what it has loaded"], Cells),
@@ -118,7 +118,7 @@ pub fn rows() -> Vec<Row> {
             Refused,
             &["lies too far from"],
             Test(
-                "tests/tests/loader_dlopen.rs",
+                "tests/tests/hazards/loader_dlopen.rs",
                 "a_named_function_that_the_object_is_too_far_from_is_refused",
             ),
         ),

@@ -9,7 +9,7 @@ use super::{Rounds, Spread, preload::Preload};
 use crate::{
     attached::Attached,
     command::Hooks,
-    compile::folder,
+    compile::fixture,
     fixture::{Fixture, Launch},
     real::python,
     skip::skip,
@@ -156,7 +156,7 @@ pub(super) fn measure_work(rounds: Rounds) -> Vec<WorkCost> {
         skip("no python3 here", "apt-get install python3");
         return Vec::new();
     };
-    let script = folder().join("python_stacks.py");
+    let script = fixture("python_stacks.py");
     let launch = || Some(Launch::program(&python).arg(&script).env("PYTHONMALLOC", "malloc"));
     let Some(mut ways) = Ways::start(launch, 1) else { return Vec::new() };
     let turns: Vec<Turn> = (0..=rounds.0).map(|_| ways.turn(1, REPEATS)).skip(1).collect();

@@ -16,10 +16,8 @@
 mod attempt;
 mod book;
 mod chart;
-mod checks;
 mod clock;
 mod comparison;
-mod curves;
 mod dress;
 mod figure;
 mod goals;
@@ -29,17 +27,11 @@ mod machine;
 mod options;
 mod outcome;
 mod part;
-mod pauses;
 mod peer;
 mod product;
-mod race;
-mod records;
 mod session;
-mod stops;
 mod table;
 mod tool;
-mod truth;
-mod uprobes;
 mod work;
 
 pub use book::{Book, Failure, Row, Sample};

@@ -2,7 +2,7 @@
 
 use super::{Subject, Work, stepped};
 use crate::{
-    compile::folder,
+    compile::fixture,
     peers::{dress::Dress, kit},
     real,
 };
@@ -34,6 +34,6 @@ impl Work for Python {
         let python = if own.is_file() { own } else { real::python().ok_or("no python3 here")? };
         let launch = dress.launch(&python).env("PYTHONMALLOC", "malloc");
         let launch = dress.python.iter().fold(launch, crate::fixture::Launch::arg);
-        Ok(stepped::Stepped::start(launch.arg(folder().join("python_stacks.py"))))
+        Ok(stepped::Stepped::start(launch.arg(fixture("python_stacks.py"))))
     }
 }

@@ -1,0 +1,26 @@
+//! `heapattach check`: what it finds is what was lost, whoever made it; in pipelines, in families, and beside a
+//! program that goes on.
+
+mod arenas;
+mod busy;
+mod command;
+mod families;
+mod faults;
+mod growth;
+mod header;
+mod known_leaks;
+mod languages;
+mod own_checker;
+mod pause;
+mod pipeline_attached;
+mod pipeline_files;
+mod pipeline_limits;
+mod pipeline_suppressions;
+mod pipeline_workflow;
+mod real;
+mod retained;
+mod rounds;
+mod runtimes;
+mod stale_words;
+mod truth;
+mod verdicts;

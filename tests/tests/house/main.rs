@@ -1,0 +1,5 @@
+//! How the project itself is built: its arrows, its circles, its benchmark.
+
+mod arrows;
+mod circles;
+mod peers;

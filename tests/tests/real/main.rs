@@ -1,0 +1,6 @@
+//! Programs that people run, under load, attached and not.
+
+mod allocators;
+mod families;
+mod many_programs;
+mod programs;

@@ -1,0 +1,193 @@
+//! What is shown of recordings that are kept with the tests, byte for byte: a change of the code that
+//! is to change nothing that a user sees is held to it.
+//!
+//! Where a change is intended, `HEAPATTACH_GOLDEN=write cargo test --test session golden` writes what is shown
+//! now; the difference of the files tells it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use heapattach_tests::{
+    command::Heapattach,
+    compile::{folder, is_there},
+    skip::skip,
+};
+
+/// Every recording that is kept.
+const RECORDINGS: [&str; 4] = ["before", "after", "sampled", "python"];
+/// The views of one recording.
+const VIEWS: [&str; 11] = [
+    "summary",
+    "top",
+    "tree",
+    "sites",
+    "threads",
+    "sizes",
+    "lifetimes",
+    "temporary",
+    "timeline",
+    "peak",
+    "mmap",
+];
+/// What else a report may be asked.
+const QUESTIONS: [(&str, &[&str]); 9] = [
+    ("bottom-up", &["--view", "tree", "--bottom-up"]),
+    ("allocated", &["--view", "sites", "--metric", "allocated"]),
+    ("peak-tree", &["--view", "tree", "--metric", "peak"]),
+    ("blocks", &["--view", "top", "--unit", "blocks", "--metric", "allocated"]),
+    ("part", &["--view", "sites", "--since", "10ms", "--until", "100ms", "--metric", "allocated"]),
+    ("young", &["--view", "sites", "--age", "..100ms"]),
+    ("threads", &["--view", "top", "--thread", "story", "--metric", "allocated"]),
+    ("large", &["--view", "sites", "--size", "16KiB..", "--metric", "allocated"]),
+    ("files", &["--view", "top", "--file", "*.cpp", "--metric", "allocated"]),
+];
+/// Files for other programs; those that are compressed are compared as what is in them.
+const FORMATS: [(&str, bool); 8] = [
+    ("pprof", true),
+    ("collapsed", false),
+    ("flamegraph", false),
+    ("heaptrack", true),
+    ("dhat", false),
+    ("firefox", true),
+    ("heapprofile", false),
+    ("json", false),
+];
+
+/// How the line begins that tells the page its data.
+const PAGE_DATA: &[u8] = b"<script type=\"application/json\"";
+
+fn golden() -> PathBuf {
+    folder().join("golden")
+}
+
+/// What the command writes to standard output, run beside the recordings, so that their names are short.
+fn shown(words: &[&str], is_packed: bool) -> Vec<u8> {
+    let file = std::env::temp_dir().join(format!("heapattach-golden-{}", std::process::id()));
+    let file = file.with_extension(format!("{:?}", std::thread::current().id()));
+    let command = Heapattach::new(words).folder(golden()).stdout(&file);
+    command.env("TZ", "UTC").env("COLUMNS", "100").run().expect(0);
+    let written = if is_packed {
+        let packed = fs::File::open(&file).expect("written");
+        Command::new("gzip").arg("-dc").stdin(packed).output().expect("gzip runs").stdout
+    } else {
+        fs::read(&file).expect("written")
+    };
+    let _ = fs::remove_file(&file);
+    assert!(!written.is_empty(), "{words:?} shows nothing");
+    written
+}
+
+/// Compares with the file of this name, or writes it.
+fn compare(name: &str, shown: &[u8], differing: &mut Vec<String>) {
+    let path = golden().join("shown").join(name);
+    if std::env::var_os("HEAPATTACH_GOLDEN").is_some_and(|value| value == "write") {
+        fs::create_dir_all(path.parent().expect("in a folder")).expect("a folder of ours");
+        return fs::write(path, shown).expect("a file of ours");
+    }
+    let kept = fs::read(&path).unwrap_or_default();
+    if kept != shown {
+        differing.push(format!("{}: {}", path.display(), first_difference(&kept, shown)));
+    }
+}
+
+fn first_difference(kept: &[u8], shown: &[u8]) -> String {
+    let at = kept.iter().zip(shown).take_while(|(a, b)| a == b).count();
+    let part = |bytes: &[u8]| {
+        let from = at.saturating_sub(60);
+        String::from_utf8_lossy(bytes.get(from..(at + 100).min(bytes.len())).unwrap_or_default())
+            .into_owned()
+    };
+    format!("from byte {at} on:\n  kept:  {}\n  shown: {}", part(kept), part(shown))
+}
+
+fn assert_none(differing: &[String]) {
+    assert!(
+        differing.is_empty(),
+        "{} differ; if that is intended, write them anew with HEAPATTACH_GOLDEN=write:\n{}",
+        differing.len(),
+        differing.join("\n")
+    );
+}
+
+#[test]
+fn reports_in_text_and_json_are_what_they_were() {
+    let mut differing = Vec::new();
+    for recording in RECORDINGS {
+        let file = format!("{recording}.heapattach");
+        let mut ask = |name: &str, options: &[&str]| {
+            let words = [&["report", &file], options].concat();
+            compare(&format!("{recording}/{name}.txt"), &shown(&words, false), &mut differing);
+            let words = [&words[..], &["--json"]].concat();
+            compare(&format!("{recording}/{name}.json"), &shown(&words, false), &mut differing);
+        };
+        for view in VIEWS {
+            ask(&format!("view-{view}"), &["--view", view]);
+        }
+        for (name, options) in QUESTIONS {
+            ask(&format!("ask-{name}"), options);
+        }
+    }
+    assert_none(&differing);
+}
+
+#[test]
+fn files_for_other_programs_are_what_they_were() {
+    if !is_there("gzip") {
+        return skip("no gzip here", "apt-get install gzip");
+    }
+    let mut differing = Vec::new();
+    for recording in ["before", "python"] {
+        for (format, is_packed) in FORMATS {
+            let file = format!("{recording}.heapattach");
+            let words = ["report", &file, "--format", format, "-o", "-"];
+            let name = format!("{recording}/export.{format}");
+            compare(&name, &shown(&words, is_packed), &mut differing);
+        }
+        // Of the page what it is told: the rest is its source.
+        let page =
+            shown(&["report", &format!("{recording}.heapattach"), "--format", "html"], false);
+        let data = page.split(|&byte| byte == b'\n').find(|line| line.starts_with(PAGE_DATA));
+        let data = data.expect("the page has data");
+        compare(&format!("{recording}/page.data"), data, &mut differing);
+    }
+    assert_none(&differing);
+}
+
+#[test]
+fn differences_of_two_recordings_are_what_they_were() {
+    let mut differing = Vec::new();
+    let files = ["diff", "before.heapattach", "after.heapattach"];
+    let moments = ["diff", "after.heapattach@20ms", "after.heapattach@120ms"];
+    for (name, files) in [("runs", files), ("moments", moments)] {
+        for view in ["sites", "top", "tree"] {
+            for metric in ["live", "allocated"] {
+                let asked = ["--view", view, "--metric", metric];
+                let words = [&files[..], &asked].concat();
+                let name = format!("diff-{name}/{view}-{metric}");
+                compare(&format!("{name}.txt"), &shown(&words, false), &mut differing);
+                let words = [&words[..], &["--json"]].concat();
+                compare(&format!("{name}.json"), &shown(&words, false), &mut differing);
+            }
+        }
+        let words = [&files[..], &["--format", "collapsed", "-o", "-"]].concat();
+        let name = format!("diff-{name}/export.collapsed");
+        compare(&name, &shown(&words, false), &mut differing);
+    }
+    assert_none(&differing);
+}
+
+/// A file that is kept and that no test compares with proves nothing.
+#[test]
+fn each_file_that_is_kept_belongs_to_a_recording() {
+    let kept: Vec<_> = fs::read_dir(golden().join("shown"))
+        .expect("a folder of ours")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    let known = |name: &str| RECORDINGS.contains(&name) || name.starts_with("diff-");
+    assert!(!kept.is_empty() && kept.iter().all(|name| known(name)), "{kept:?}");
+    let is_whole = |name: &str| Path::new(&golden()).join(format!("{name}.heapattach")).is_file();
+    assert!(RECORDINGS.iter().all(|name| is_whole(name)));
+}

@@ -1,0 +1,12 @@
+//! A session from its beginning to what it leaves: `run`, recordings, reports, outputs, and no trace in the
+//! process.
+
+mod fingerprint;
+mod golden;
+mod growth;
+mod live_golden;
+mod no_trace;
+mod outputs;
+mod recording;
+mod reports;
+mod run;

@@ -1,0 +1,19 @@
+//! What is said is what happened: every block, byte, place, stack and moment, beside programs and judges that
+//! know.
+
+mod ages;
+mod allocators;
+mod debug_frame;
+mod elsewhere;
+mod exact;
+mod many_paths;
+mod map_wrappers;
+mod maps;
+mod no_free_missed;
+mod oracle;
+mod python;
+mod sampled;
+mod stacks;
+mod stacks_by_gdb;
+mod unhooked_free;
+mod wrappers;
