@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use heapattach_tests::{compile::is_there, pipeline::Pipeline, skip::skip};
+use heapattach_tests::{check::pipeline::Pipeline, compile::is_there, skip::skip};
 use serde_json::Value;
 
 /// Prints what a reader of JUnit's XML finds in it.

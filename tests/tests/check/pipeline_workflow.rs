@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-use heapattach_tests::{command::binary, compile::fixture, pipeline::Pipeline};
+use heapattach_tests::{check::pipeline::Pipeline, command::binary, compile::fixture};
 
 /// What the example has a machine do, and what its head tells people to do before.
 fn commands() -> (String, Vec<String>) {

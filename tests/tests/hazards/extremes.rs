@@ -1,7 +1,7 @@
 //! Targets that have very much of something: the target bears no trace, and what heapattach takes
 //! from the machine is bounded.
 
-use std::{fs, path::PathBuf, process::Command, time::Duration};
+use std::{fs, process::Command, time::Duration};
 
 use heapattach_tests::{
     Folder,

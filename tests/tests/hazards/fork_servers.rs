@@ -1,12 +1,7 @@
 //! Servers that fork a child for each request: a child goes on with what its parent's session has,
 //! in a region of its own, and nothing that happens to one of them harms another.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    ops::Range,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs, ops::Range, path::Path};
 
 use heapattach_tests::{
     Folder,

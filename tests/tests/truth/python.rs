@@ -62,17 +62,13 @@ fn interpreters() -> Vec<PathBuf> {
     found
 }
 
-fn fixture() -> PathBuf {
-    fixture("python_frames.py")
-}
-
 /// What the fixture did, recorded.
 fn recorded(interpreter: &PathBuf, options: &[&str], what: &str, arenas: bool) -> Ledger {
     let file = Recorded::new();
     let mut command = Heapattach::new(["run", "--json", "--report", "/dev/null", "-o"]);
     command = command.arg(&file.0);
     command = options.iter().fold(command, |command, option| command.arg(*option));
-    command = command.arg("--").arg(interpreter).arg(fixture()).arg(what);
+    command = command.arg("--").arg(interpreter).arg(fixture("python_frames.py")).arg(what);
     if !arenas {
         command = command.env("PYTHONMALLOC", "malloc");
     }
@@ -151,7 +147,7 @@ fn every_function_has_the_bytes_that_it_asked_for() {
 fn a_live_interpreter_is_told_apart_from_the_first_call_on() {
     for interpreter in interpreters() {
         let what = interpreter.display().to_string();
-        let mut fixture = Launch::program(&interpreter).arg(fixture()).start();
+        let mut fixture = Launch::program(&interpreter).arg(fixture("python_frames.py")).start();
         let file = Recorded::new();
         let command = Attached::command(fixture.pid(), Hooks::Auto).arg("-o").arg(&file.0);
         let command = ALL.iter().fold(command, |command, option| command.arg(*option));
@@ -173,7 +169,7 @@ fn a_live_interpreter_is_told_apart_from_the_first_call_on() {
 #[test]
 fn frames_that_are_nonsense_do_no_harm() {
     for interpreter in interpreters() {
-        let mut fixture = Launch::program(&interpreter).arg(fixture()).start();
+        let mut fixture = Launch::program(&interpreter).arg(fixture("python_frames.py")).start();
         let file = Recorded::new();
         let command = Attached::command(fixture.pid(), Hooks::Auto).arg("-o").arg(&file.0);
         let command = ALL.iter().fold(command, |command, option| command.arg(*option));
@@ -230,7 +226,7 @@ fn without_arenas_every_object_is_somebodys() {
 fn a_report_says_what_is_hidden_and_how_to_see_it() {
     for interpreter in interpreters() {
         let command = Heapattach::new(["run", "--no-record", "--"]).arg(&interpreter);
-        let told = command.arg(fixture()).arg("work").run().expect(0).stderr;
+        let told = command.arg(fixture("python_frames.py")).arg("work").run().expect(0).stderr;
         assert!(told.contains("CPython 3."), "{told}");
         assert!(told.contains("its functions are named"), "{told}");
         assert!(told.contains("PYTHONMALLOC=malloc"), "{told}");

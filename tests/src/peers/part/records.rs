@@ -10,6 +10,7 @@ use std::{
 
 use nix::sys::resource::{UsageWho, getrusage};
 
+use super::race::resident_mib;
 use crate::peers::{
     attempt::attempt,
     book::Place,
@@ -17,7 +18,6 @@ use crate::peers::{
     figure::Figure,
     kit::{program, run as run_to_end},
     part::Run,
-    race::resident_mib,
     session::{Session, lost},
     tool::{ALL, ALL_OPTIONS, NO_FILE, SAMPLED},
     work::{Subject, Work, busy_loops, python},
