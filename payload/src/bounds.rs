@@ -8,7 +8,7 @@
 
 use heapattach_abi::{region, row};
 
-use crate::{arch, place::Place, row::Row};
+use crate::{arch, row::Row, shared_word::Place};
 
 const PAGE: u64 = 4096;
 /// No thread is given more.

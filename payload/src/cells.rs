@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 
 use heapattach_abi::{control, kind::MAX_HOOKS, region};
 
-use crate::{arch, place::Place};
+use crate::{arch, shared_word::Place};
 
 /// The cells.
 #[repr(C, align(64))]

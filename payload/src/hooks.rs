@@ -1,17 +1,16 @@
 //! What happens in a call that is not just counted.
 
-use core::sync::atomic::Ordering::Release;
-
-use heapattach_abi::{control, form::Form, kind::HookKind, nest::INNER, ring::Kind, row};
+use heapattach_abi::{form::Form, kind::HookKind, nest::INNER, ring::Kind, row};
 
 use crate::{
     arch,
     cells::Cells,
-    everything, flow,
+    fast_path, flow,
     frame::{Frame, Reason},
     nest,
-    ring::{self, Record},
-    row::Row,
+    ring::Record,
+    room,
+    row::{Row, sane},
     stack, table,
 };
 
@@ -21,8 +20,6 @@ const ANNOUNCED: u64 = 1;
 const RECORDS: u64 = 2;
 /// The announced block was a sample.
 const WAS_SAMPLE: u64 = 4;
-/// Nothing but what [`crate::everything`] does.
-pub(crate) const USUAL: u64 = 8;
 /// Blocks are counted by size.
 const FLOWS: u64 = 16;
 /// Nothing is handed out, whatever is returned.
@@ -36,7 +33,7 @@ pub(crate) extern "C" fn enter(frame: &mut Frame, cells: &Cells) -> u32 {
     if !cells.is_enabled() {
         return 0;
     }
-    match everything::begin(frame, cells) {
+    match fast_path::begin(frame, cells) {
         Some(answer) => answer,
         None => enter_any(frame, cells),
     }
@@ -50,11 +47,11 @@ fn enter_any(frame: &mut Frame, cells: &Cells) -> u32 {
         own => Row::own(cells, own),
     };
     row.add(row::BUSY, 1);
-    look_at_heartbeat(cells, &row);
+    row.look_at_heartbeat(cells);
     frame.begun = nest::begin(frame, cells, &row);
     frame.begun |= begin(frame, cells, &row, frame.hook()) | begin_flow(frame, cells, &row);
     if frame.begun == 0 {
-        end(cells, &row);
+        row.end_call(cells);
         return 0;
     }
     frame.row = row.address();
@@ -175,11 +172,6 @@ fn begin_chosen(frame: &mut Frame, cells: &Cells, row: &Row) -> u64 {
     if frame.begun & nest::OUTER == 0 { 0 } else { TAKES_ONLY }
 }
 
-/// No allocator can grant more; such a request counts as one of nothing.
-pub(crate) fn sane(size: u64) -> u64 {
-    if size > i64::MAX as u64 { 0 } else { size }
-}
-
 fn count(frame: &Frame, cells: &Cells, row: &Row, size: u64) -> u64 {
     // In the middle of another call it is counted when it is known not to be a part of that.
     if frame.begun & nest::INNER == 0 {
@@ -217,7 +209,7 @@ fn give_back(frame: &mut Frame, cells: &Cells, row: &Row, block: u64) -> u64 {
 fn announce(frame: &mut Frame, cells: &Cells, row: &Row, record: &Record) -> u64 {
     // Where everything is told, so is who gave it back, but not by which way.
     let stack = if cells.is_by_address() { stack::caller(cells, frame, row) } else { 0 };
-    match ring::push(cells, row, &Record { stack, ..*record }) {
+    match room::push(cells, row, &Record { stack, ..*record }) {
         Some(stamp) => {
             frame.announced = stamp;
             ANNOUNCED
@@ -229,8 +221,8 @@ fn announce(frame: &mut Frame, cells: &Cells, row: &Row, record: &Record) -> u64
 /// After the original: what it handed out, or that it failed. 0: return; 1: jump to the original, since
 /// what was called in its place had nothing to hand out.
 pub(crate) extern "C" fn leave(frame: &mut Frame, cells: &Cells) -> u32 {
-    if frame.begun == USUAL {
-        everything::finish(frame, cells);
+    if frame.begun == fast_path::USUAL {
+        fast_path::finish(frame, cells);
         return 0;
     }
     leave_any(frame, cells);
@@ -273,16 +265,7 @@ fn leave_any(frame: &Frame, cells: &Cells) {
             flow::stayed(cells, &row, frame.gone);
         }
     }
-    end(cells, &row);
-}
-
-#[inline(always)]
-pub(crate) fn end(cells: &Cells, row: &Row) {
-    // A child that was forked on the way here shares the row, but the parent is the one to end this.
-    if cells.is_at_home() {
-        row.follow_interval(cells);
-        row.add(row::BUSY, 1_u64.wrapping_neg());
-    }
+    row.end_call(cells);
 }
 
 fn finish(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Kind) {
@@ -291,7 +274,7 @@ fn finish(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
     // realloc(p, 0) gives p back and answers null.
     let has_failed = got == 0 && !(is_realloc && wanted == 0);
     if has_failed && frame.begun & ANNOUNCED != 0 {
-        ring::push(
+        room::push(
             cells,
             row,
             &Record::plain(Kind::Restored, frame.hook(), block, frame.announced),
@@ -319,7 +302,7 @@ fn record(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
     let is_inner = frame.begun & nest::INNER != 0;
     let stack = stack::capture(cells, frame, row);
     let hook = frame.hook();
-    let Some(slot) = ring::reserve(cells, row, Record::need_of(hook)) else {
+    let Some(slot) = room::reserve(cells, row, Record::need_of(hook)) else {
         if is_inner {
             nest::came(frame, cells, row, &Record::plain(kind, hook, got, size), None);
         }
@@ -342,21 +325,5 @@ fn record(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
         nest::came(frame, cells, row, &record, Some(slot));
     } else {
         slot.fill(&record);
-    }
-}
-
-/// Once in a while: is anybody still there who reads?
-pub(crate) fn look_at_heartbeat(cells: &Cells, row: &Row) {
-    let ticks = row.field(row::ROW_TICKS);
-    let left = ticks.get();
-    ticks.set(left.wrapping_sub(1) % row::TICKS);
-    if left != 0 {
-        return;
-    }
-    let control = cells.control();
-    if cells.is_overdue() {
-        // First: whoever sees us off shall know why.
-        control.at(control::EXPIRED).half().store(1, Release);
-        control.at(control::ENABLED).half().store(0, Release);
     }
 }

@@ -1,7 +1,7 @@
 //! Code that was loaded a moment ago: no table describes it yet, and it may be gone before one does.
 //! The loader's list tells what it is, the module itself how to go on from it.
 //!
-//! Everything is read through the kernel ([`crate::far`]): the list may be changing just now.
+//! Everything is read through the kernel ([`crate::probed_read`]): the list may be changing just now.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -16,10 +16,10 @@ use crate::{
     arch,
     cells::Cells,
     cfi::{self, Source},
-    far::Far,
-    place::Place,
-    reach,
+    probed_read::Far,
+    readable,
     rules::Tables,
+    shared_word::Place,
 };
 
 /// Modules of one list, and lists, that are looked at.
@@ -117,7 +117,7 @@ impl Late {
         if process == 0 {
             return;
         }
-        let Some(copy) = reach::claim(self.region) else { return };
+        let Some(copy) = readable::claim(self.region) else { return };
         let far = &mut Bytes { far: Far::of(copy, process), aside: copy.at(ASIDE) };
         let mut number = self.known_one(far, place, loads);
         if number.is_none() {

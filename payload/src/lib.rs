@@ -5,7 +5,7 @@
 //! functions to its hooks.
 //!
 //! ```text
-//! entry or slot -> hook (arch/x86_64.s) -- nearly always --> the original, by a jump
+//! entry or slot -> hook (section/arch/x86_64.s) -- nearly always --> the original, by a jump
 //!                    | a sample, a block that may be one, pages, a thread that is not known yet
 //!                    v
 //!                  hooks::enter -> row, sample, table    what is to be recorded
@@ -38,9 +38,7 @@ mod arch;
 mod bounds;
 mod cells;
 mod cfi;
-mod draw;
-mod everything;
-mod far;
+mod fast_path;
 mod flow;
 mod frame;
 mod hooks;
@@ -48,20 +46,25 @@ mod late;
 mod memo;
 mod nest;
 mod notes;
-mod place;
+mod probed_read;
 mod python;
-mod reach;
+mod readable;
 mod ring;
+mod room;
 mod row;
 mod rules;
+mod sampling;
+mod section;
+mod shared_word;
 mod stack;
+mod stack_store;
 mod table;
 mod unwind;
 
 const _: () = assert!(size_of::<usize>() == 8);
 
 #[cfg(target_arch = "x86_64")]
-pub use arch::heapattach_payload;
+pub use section::heapattach_payload;
 
 #[cfg(heapattach_payload)]
 mod panic;

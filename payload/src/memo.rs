@@ -23,10 +23,10 @@ use crate::{
     cells::Cells,
     frame::Frame,
     notes::Notes,
-    place::Place,
-    reach::Span,
+    readable::Span,
     row::Row,
     rules::Tables,
+    shared_word::Place,
     unwind::{Position, Walk},
 };
 

@@ -11,10 +11,9 @@ use crate::{
     arch,
     cells::Cells,
     frame::Frame,
-    hooks,
-    place::Place,
     ring::{Record, Reserved, Waiting},
-    row::Row,
+    row::{Row, sane},
+    shared_word::Place,
     table,
 };
 
@@ -249,7 +248,7 @@ fn resolve(cells: &Cells, row: &Row, level: Level, pending: &Pending, handed_on:
     let (kind, hook, interval_number) = ring::parts(pending.packed);
     let is_part = level.is_part(pending, handed_on);
     if !is_part {
-        row.count(hook, hooks::sane(pending.size));
+        row.count(hook, sane(pending.size));
     }
     let Some(waiting) = &pending.waiting else { return };
     let kind = match kind {

@@ -3,7 +3,7 @@
 use heapattach_abi::memo;
 
 use crate::{
-    place::Place,
+    shared_word::Place,
     unwind::{Walk, Witness},
 };
 

@@ -1,7 +1,7 @@
 //! Who asked, where that was Python code: the frames of the interpreter that this thread is in.
 //!
 //! The thread stands still, so what its state leads to is whole; but nothing of it is believed. It is
-//! read as far memory ([`crate::far`]), by offsets that the injector found out, and only so far.
+//! read as far memory ([`crate::probed_read`]), by offsets that the injector found out, and only so far.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -14,7 +14,14 @@ use heapattach_abi::{
 };
 
 use crate::{
-    arch, cells::Cells, far, far::Far, frame::Frame, place::Place, reach, row::Row, stack,
+    arch,
+    cells::Cells,
+    frame::Frame,
+    probed_read::{self, Far},
+    readable,
+    row::Row,
+    shared_word::Place,
+    stack_store,
 };
 
 /// Interpreters, and threads of each, that are looked at for the one of this thread.
@@ -37,12 +44,12 @@ fn look(cells: &Cells, frame: &Frame, row: &Row, native: u32) -> u32 {
     if native == 0 || row.is_shared() {
         return native;
     }
-    let Some(copy) = reach::claim(cells.region()) else { return native };
+    let Some(copy) = readable::claim(cells.region()) else { return native };
     let far = Far::new(copy, cells, row, frame.stack_pointer());
     let orders = cells.control().at(ORDERS_AT);
     let mut python = Python { orders, far };
     let Some(innermost) = python.innermost(row) else { return native };
-    let most = stack::most_frames(cells).min(MOST_FRAMES);
+    let most = stack_store::most_frames(cells).min(MOST_FRAMES);
     let (mut hash, mut frames) =
         (stacks::hash_step(stacks::HASH_START, u64::from(native)), 1_usize);
     let tells_apart = python.order(Order::TellsApart) != 0;
@@ -55,8 +62,8 @@ fn look(cells: &Cells, frame: &Frame, row: &Row, native: u32) -> u32 {
         return native;
     }
     let hash = stacks::hash_words(hash, frames, end);
-    stack::number(cells.region(), hash, |region, entry| {
-        stack::store_words(region, entry, frames, end, |mut words| {
+    stack_store::number(cells.region(), hash, |region, entry| {
+        stack_store::store_words(region, entry, frames, end, |mut words| {
             words.set(u64::from(native));
             let _ = python.each(innermost, frames - 1, |python, word| {
                 words = words.at(8);
@@ -84,7 +91,7 @@ impl Python {
         if known.get() != 0 && self.is_own(known.get(), page.get()) {
             let frame = self.current()?;
             if frame != 0 {
-                page.set(far::page_of(frame));
+                page.set(probed_read::page_of(frame));
                 return Some(frame);
             }
         }

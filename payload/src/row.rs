@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use heapattach_abi::{control, flow, index, region, region::split_interval, ring, row};
 
-use crate::{arch, cells::Cells, draw, place::Place};
+use crate::{arch, cells::Cells, sampling, shared_word::Place};
 
 /// A row.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +81,7 @@ impl Row {
     /// Gives it random numbers of its own, and a first distance.
     fn prepare(&self, cells: &Cells, seed: u64) {
         let salt = u64::from(cells.control().at(control::SALT).half().load(Relaxed));
-        let state = draw::mix(seed ^ salt << 32 ^ self.place.address()) | 1;
+        let state = sampling::mix(seed ^ salt << 32 ^ self.place.address()) | 1;
         self.place.at(row::RANDOM).set(state);
         self.take_interval(cells);
     }
@@ -212,11 +212,42 @@ impl Row {
     fn distance(&self) -> u64 {
         let random = self.place.at(row::RANDOM);
         // In a row that is everybody's two threads may draw the same number, which does no harm.
-        let state = draw::advance(random.get());
+        let state = sampling::advance(random.get());
         random.set(state);
         let (interval, _) = split_interval(self.place.at(row::INTERVAL).get());
-        draw::exponential(draw::mix(state), interval)
+        sampling::exponential(sampling::mix(state), interval)
     }
+
+    /// The call that the hook was in is over.
+    #[inline(always)]
+    pub(crate) fn end_call(&self, cells: &Cells) {
+        // A child that was forked on the way here shares the row, but the parent is the one to end this.
+        if cells.is_at_home() {
+            self.follow_interval(cells);
+            self.add(row::BUSY, 1_u64.wrapping_neg());
+        }
+    }
+
+    /// Once in a while: does the reader still give a sign of life? If not, the hooks switch themselves off.
+    pub(crate) fn look_at_heartbeat(&self, cells: &Cells) {
+        let ticks = self.field(row::ROW_TICKS);
+        let left = ticks.get();
+        ticks.set(left.wrapping_sub(1) % row::TICKS);
+        if left != 0 {
+            return;
+        }
+        let control = cells.control();
+        if cells.is_overdue() {
+            // First: whoever ends the session shall know why.
+            control.at(control::EXPIRED).half().store(1, Release);
+            control.at(control::ENABLED).half().store(0, Release);
+        }
+    }
+}
+
+/// No allocator can grant more; such a request counts as one of nothing.
+pub(crate) fn sane(size: u64) -> u64 {
+    if size > i64::MAX as u64 { 0 } else { size }
 }
 
 fn wanted_interval(cells: &Cells) -> u64 {

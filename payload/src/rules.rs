@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use heapattach_abi::{control, region, stacks, unwind};
 
-use crate::{arch, cells::Cells, place::Place};
+use crate::{arch, cells::Cells, shared_word::Place};
 
 /// The tables of one generation; 0: there are none.
 pub(crate) struct Tables {

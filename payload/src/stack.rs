@@ -2,15 +2,22 @@
 //!
 //! It is walked twice where it is new: once to know it, once to store it, so that no buffer is needed.
 
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::Relaxed;
 
 use heapattach_abi::{
-    control, region, row,
+    region, row,
     stacks::{self, End},
 };
 
 use crate::{
-    cells::Cells, frame::Frame, memo::Memo, place::Place, python, row::Row, rules::Tables,
+    cells::Cells,
+    frame::Frame,
+    memo::Memo,
+    python,
+    row::Row,
+    rules::Tables,
+    shared_word::Place,
+    stack_store::{most_frames, number, store_words},
     unwind::Walk,
 };
 
@@ -134,40 +141,6 @@ fn number_of_walk(
     })
 }
 
-/// The number of the stack with this hash; it is to be stored if it is new.
-#[inline(always)]
-pub(crate) fn number(region: Place, hash: u64, store: impl FnOnce(Place, Place)) -> u32 {
-    for attempt in 0..2 * stacks::PROBES {
-        let index = stacks::entry(hash, attempt);
-        let entry = region.at(region::STACK_INDEX_AT + index * stacks::ENTRY_BYTES);
-        let number = index as u32 + 1;
-        // Nearly always it is there: looking first is much cheaper than exchanging.
-        let known = entry.word().load(Acquire);
-        let exchanged = if known == 0 {
-            entry.word().compare_exchange(0, hash, AcqRel, Acquire)
-        } else {
-            Err(known)
-        };
-        match exchanged {
-            // One that somebody is still storing is stored once more: whoever reads a record shall
-            // find its stack whole, and who stores it may be a thread that this one interrupted.
-            Err(known) if known == hash && entry.at(8).word().load(Acquire) != 0 => return number,
-            Err(_) => {}
-            Ok(_) => {
-                store(region, entry);
-                return number;
-            }
-        }
-    }
-    region.at(region::STACKS_LOST).word().fetch_add(1, Relaxed);
-    0
-}
-
-/// Frames that are recorded.
-pub(crate) fn most_frames(cells: &Cells) -> usize {
-    cells.control().at(control::MOST_FRAMES).half().load(Relaxed).max(1) as usize
-}
-
 /// Goes up the whole stack; says why no further. Frames are told with the numbers of their modules, or
 /// without.
 #[inline]
@@ -195,24 +168,4 @@ fn store(region: Place, entry: Place, walk: &mut Walk, frames: usize, end: End) 
             words = words.at(8);
         });
     });
-}
-
-/// Has the words of a new stack written. Without room for them it stays one without frames.
-#[inline(always)]
-pub(crate) fn store_words(
-    region: Place,
-    entry: Place,
-    frames: usize,
-    end: u8,
-    write: impl FnOnce(Place),
-) {
-    let taken = region.at(region::STACK_WORDS_TAKEN).word().fetch_add(frames as u64, Relaxed);
-    if taken.wrapping_add(frames as u64) > stacks::STACK_WORDS as u64 {
-        region.at(region::STACKS_LOST).word().fetch_add(1, Relaxed);
-        entry.at(8).word().store(stacks::describe(0, 0, end), Release);
-        return;
-    }
-    write(region.at(region::STACK_WORDS_AT + taken as usize * 8));
-    let description = stacks::describe(taken as u32, frames as u8, end);
-    entry.at(8).word().store(description, Release);
 }

@@ -8,7 +8,7 @@ use heapattach_abi::{
     samples::{self, ENTRY_BYTES, WAYS},
 };
 
-use crate::{cells::Cells, place::Place};
+use crate::{cells::Cells, shared_word::Place};
 
 /// Remembers a block; `false` if there is no room. Before the target learns its address.
 pub(crate) fn insert(cells: &Cells, address: u64, stamp: u64) -> bool {

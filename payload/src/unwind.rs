@@ -1,6 +1,6 @@
 //! From frame to frame up the stack, by the tables that the injector made.
 //!
-//! Whatever the stack holds, the walk stays in its reach ([`crate::reach`]), goes upwards only, and
+//! Whatever the stack holds, the walk stays in its reach ([`crate::readable`]), goes upwards only, and
 //! ends.
 
 use heapattach_abi::{
@@ -13,7 +13,7 @@ use crate::{
     cells::Cells,
     frame::{FRAME_BYTES, Frame},
     late::Late,
-    reach::Reach,
+    readable::Reach,
     row::Row,
     rules::Tables,
 };

@@ -10,7 +10,7 @@ use heapattach_abi::{
     stacks::End,
 };
 
-use crate::{arch, bounds, cells::Cells, place::Place, row::Row};
+use crate::{arch, bounds, cells::Cells, row::Row, shared_word::Place};
 
 /// Memory that is mapped: of a stack, from the stack pointer on.
 pub(crate) struct Span {

@@ -8,7 +8,7 @@ use heapattach_abi::{
     python::{ORDERS_AT, Order},
 };
 
-use crate::{arch, bounds, cells::Cells, place::Place, reach::Span, row::Row};
+use crate::{arch, bounds, cells::Cells, readable::Span, row::Row, shared_word::Place};
 
 const PAGE: u64 = 4096;
 /// What needs more looks than this is none of ours.

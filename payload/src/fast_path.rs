@@ -8,13 +8,16 @@ use crate::{
     cells::Cells,
     flow,
     frame::{Frame, Reason},
-    hooks,
-    ring::{self, Record},
-    row::Row,
+    ring::Record,
+    room,
+    row::{Row, sane},
     stack,
 };
 
-/// Before the original; answers as [`hooks::enter`] does, or `None` if the call is another one.
+/// What the frame says of a call that [`begin`] has begun.
+pub(crate) const USUAL: u64 = 8;
+
+/// Before the original; answers as [`crate::hooks::enter`] does, or `None` if the call is another one.
 #[inline(always)]
 pub(crate) fn begin(frame: &mut Frame, cells: &Cells) -> Option<u32> {
     let is_usual =
@@ -29,15 +32,15 @@ pub(crate) fn begin(frame: &mut Frame, cells: &Cells) -> Option<u32> {
             }
             let stack = stack::caller(cells, frame, &row);
             let freed = Record::plain(Kind::Freed, frame.hook(), frame.rdi, 0);
-            ring::push(cells, &row, &Record { stack, ..freed });
-            hooks::end(cells, &row);
+            room::push(cells, &row, &Record { stack, ..freed });
+            row.end_call(cells);
             Some(0)
         }
         Some(HookKind::Malloc) if is_usual && row.records_everything() => {
             row.add(row::BUSY, 1);
-            hooks::look_at_heartbeat(cells, &row);
-            row.count(frame.hook(), hooks::sane(frame.rdi));
-            frame.begun = hooks::USUAL;
+            row.look_at_heartbeat(cells);
+            row.count(frame.hook(), sane(frame.rdi));
+            frame.begun = USUAL;
             frame.arguments[0] = frame.rdi;
             Some(1)
         }
@@ -54,10 +57,10 @@ pub(crate) fn finish(frame: &Frame, cells: &Cells) {
         let (address, size) = (frame.rax, frame.arguments[0]);
         let allocated = Record::plain(Kind::Allocated, frame.hook(), address, size);
         let interval_number = row.interval_number();
-        ring::push(cells, &row, &Record { stack, interval_number, ..allocated });
+        room::push(cells, &row, &Record { stack, interval_number, ..allocated });
         if flow::counts(frame, cells) {
             flow::came(frame, cells, &row, frame.rax, size);
         }
     }
-    hooks::end(cells, &row);
+    row.end_call(cells);
 }
