@@ -15,7 +15,7 @@ use heapattach_process::{
 
 use super::live_heap::LiveHeap;
 
-/// What of the C library hardly anybody calls, and never through a pointer.
+/// Functions of the C library that programs hardly ever call, and never through a pointer.
 const RARE: [&str; 3] = ["valloc", "pvalloc", "cfree"];
 
 /// Whether a function that hands out or takes back blocks is hooked so that no call is missed, or

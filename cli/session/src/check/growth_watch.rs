@@ -64,7 +64,7 @@ impl<'a> Gauge<'a> {
 
     /// Looks, if it is time.
     pub(super) fn look(&mut self, session: &Session<'_>) {
-        // Nobody asked for marks.
+        // The marks are not shown: the user did not ask for any.
         let _ = self.watchman.look(session);
     }
 

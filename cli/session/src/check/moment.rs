@@ -144,7 +144,7 @@ impl Inspection<'_> {
         Ok((recorder, seen))
     }
 
-    /// The moment at the end of a program: nobody waits for it any more.
+    /// The moment at the end of a program: no thread of the program waits for it any more.
     fn last_sight<'t>(
         &self,
         session: &Session<'t>,
@@ -213,7 +213,7 @@ impl Inspection<'_> {
 
     fn choose_way(&self, session: &Session<'_>, way: Snapshot) -> Result<Choice, String> {
         let load = Load::of(&session.target().process).with_page_cost(self.page_cost);
-        // A clone is made by whoever traces the target: of a family, that is another thread.
+        // Only the thread that traces the target can make a clone; with children, that is another one.
         let can_clone = !self.options.follow_forks;
         snapshot_choice::choose(way, &load, self.options.max_pause, can_clone)
     }
@@ -371,7 +371,7 @@ impl Sight<'_> {
 }
 
 impl Looked {
-    /// Says what is lost, but for what nobody wants to hear of. That takes names, and time.
+    /// Reports the leaks that are not suppressed. That takes names, and time.
     pub(super) fn conclude(self, tools: Tools<'_>) -> Seen {
         let Self {
             look,
@@ -424,7 +424,7 @@ impl Held<'_> {
     }
 }
 
-/// The names, whoever failed with them.
+/// The names, even if another thread panicked while it held the lock.
 pub(super) fn lock(symbols: &Mutex<Symbols>) -> std::sync::MutexGuard<'_, Symbols> {
     symbols.lock().unwrap_or_else(PoisonError::into_inner)
 }

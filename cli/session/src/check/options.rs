@@ -1,4 +1,4 @@
-//! What a check is told, whoever began it: plain values.
+//! The options of a check: plain values, which know no command line.
 
 use std::time::Duration;
 

@@ -73,7 +73,7 @@ impl Mail {
         self.heard.iter().map(|(entry, seen)| (entry.said, *seen)).collect()
     }
 
-    /// Whether somebody waits for a check.
+    /// Whether a thread of the program waits for a check.
     pub(super) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Which lost blocks nobody wants to hear of: those whose calls fit a rule, and those that were
+//! Which leaked blocks are not reported: those whose call path fits a rule, and those that were
 //! there before the warm-up was over.
 
 use std::{

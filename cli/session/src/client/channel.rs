@@ -1,5 +1,5 @@
-//! A session's line to whoever wants to know of it: the command, or the tracing thread that passes
-//! on what the sessions of a whole family say.
+//! How a session speaks to the command, or to the tracing thread that passes on what the sessions of a
+//! whole family say.
 
 use std::{
     io::{Read, Write},
@@ -19,7 +19,7 @@ use nix::{
 
 use crate::client::message::{Message, Request};
 
-/// The line.
+/// The connection of one session: requests come in, messages go out.
 #[derive(Debug)]
 pub struct Line {
     ear: UnixStream,
@@ -123,6 +123,6 @@ pub enum Heard {
     Detach,
     /// This moment is to be marked.
     Mark,
-    /// Nobody wants to know any more.
+    /// The other end is closed.
     Gone,
 }

@@ -22,7 +22,7 @@ use nix::{
 pub struct Claim(OwnedFd);
 
 impl Claim {
-    /// That nobody has yet.
+    /// A byte that neither process has taken yet.
     ///
     /// # Errors
     /// `EMFILE`, `ENFILE`.
@@ -45,7 +45,7 @@ impl Claim {
     }
 }
 
-/// Whether nobody is at the other end any more.
+/// Whether the other end is closed.
 fn is_gone(line: &UnixStream) -> bool {
     let mut fds = [PollFd::new(line.as_fd(), PollFlags::empty())];
     let _ = poll(&mut fds, PollTimeout::ZERO);

@@ -1,4 +1,4 @@
-//! What a session is told, whoever began it: plain values.
+//! The options of a session: plain values, which know no command line.
 
 use std::{path::PathBuf, time::Duration};
 

@@ -115,7 +115,7 @@ impl<'a> Watchman<'a> {
         marks.into_iter().map(|why| self.mark(why)).collect()
     }
 
-    /// Blocks by size, where they are counted, but for sizes that nobody asked for.
+    /// Blocks by size, where they are counted, without sizes that the program never asked for.
     fn flow(&self, session: &Session<'_>) -> Option<Vec<[u64; 3]>> {
         if !self.counts {
             return None;
