@@ -17,7 +17,7 @@ use candidate::Candidate;
 use heapattach_text::quantity::bytes;
 use wanted::Wanted;
 
-/// Longer lists help nobody.
+/// Longer lists do not help the user.
 const LISTED: usize = 12;
 
 /// What the user says of the process.
