@@ -38,7 +38,7 @@
 //!
 //! Numbers of events and sums are packed (`coded_events`, `snapshot`, `rows`), all else is JSON. Where
 //! the disk takes nothing for a while, events of that time are left out and the heading says when;
-//! nobody waits longer than [`Patience`]. Memory of the target is never part of it, nor are the
+//! no thread waits longer than [`Patience`]. Memory of the target is never part of it, nor are the
 //! addresses of its blocks; its command line is, unless it was to be left out.
 //!
 //! # The promise

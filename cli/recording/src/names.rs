@@ -12,7 +12,7 @@ use heapattach_text::printable::printable;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Code {
-    /// The modules, in the order that whoever mapped them has; then one for what is in none.
+    /// The modules, in the order of the list they came from; then one for what is in none.
     pub modules: Vec<Module>,
     /// Functions.
     pub functions: Vec<Function>,

@@ -1,6 +1,6 @@
 //! The file as a row of blocks: a head with kind, lengths and checksum, then the compressed content.
 //!
-//! A block stands for itself. What is whole is what comes before the first block that is not; nobody
+//! A block stands for itself. What is whole is what comes before the first block that is not; no reader
 //! looks for more behind it.
 
 use std::io::{self, Read};

@@ -26,7 +26,7 @@ impl Default for Odds {
 }
 
 impl Odds {
-    /// Without a branch: of what nobody foresees the processor does not know which it would be.
+    /// Without a branch: the processor could not predict a decision that the model does not predict.
     #[inline]
     fn learn(&mut self, decided: bool) {
         let yes = u16::from(decided).wrapping_neg();
@@ -42,7 +42,7 @@ impl Odds {
 }
 
 /// Both directions: what goes in to be written comes out as it is, and what is read comes out
-/// whatever goes in.
+/// regardless of what goes in.
 pub trait Coder {
     /// A decision.
     fn decide(&mut self, odds: &mut Odds, is: bool) -> bool;
@@ -140,7 +140,7 @@ impl Coder for Pen {
 }
 
 impl<'a> Eye<'a> {
-    /// Of bytes that a [`Pen`] has written, or anybody; behind their end are zeros.
+    /// Of bytes that a [`Pen`] has written, or any others; behind their end are zeros.
     pub fn new(bytes: &'a [u8]) -> Self {
         let mut eye = Self { rest: bytes, code: 0, range: u32::MAX };
         (0..4).for_each(|_| eye.shift());

@@ -237,7 +237,7 @@ impl Model {
         None
     }
 
-    /// What nobody foresaw.
+    /// An event that no model predicted.
     fn told(&mut self, coder: &mut impl Coder, event: Event, now: u32) -> Event {
         let what = choose(coder, &mut self.whats[self.what], event.what);
         self.what = what;

@@ -15,7 +15,7 @@ pub fn each<T: Send>(
         let (sender, receiver) = sync_channel(WAITING);
         let feed = || read(&mut move |piece| sender.send(piece).is_ok());
         let has_reader = thread::Builder::new().spawn_scoped(scope, feed).is_ok();
-        // Whoever has enough drops the receiver, which ends the reader.
+        // A caller that has enough drops the receiver, which ends the reader.
         let _ = receiver.into_iter().all(&mut take);
         has_reader
     });

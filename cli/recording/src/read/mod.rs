@@ -65,7 +65,7 @@ pub struct Recording {
     pub(crate) course: Vec<(u64, Place)>,
     damage: Option<String>,
     budget: Budget,
-    /// For whoever waits for it to be read.
+    /// For a thread that waits for it to be read.
     blocks_read: Arc<AtomicU64>,
 }
 
@@ -203,7 +203,7 @@ impl Recording {
         &self.context.moments
     }
 
-    /// Moments that somebody wanted to be kept.
+    /// Moments that were kept on request.
     pub fn marks(&self) -> &[Mark] {
         &self.marks
     }

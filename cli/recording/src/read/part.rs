@@ -4,7 +4,7 @@
 //! The age of a block is how long before the end of the window it was handed out. So blocks of some
 //! age are those that were born in some time, and whatever is told of them - that they were handed
 //! out, that they were given back by now - is that of a program which asked for nothing else. Pages
-//! have no age: nobody is told which of them an `munmap` takes away.
+//! have no age: it is not known which of them an `munmap` takes away.
 
 use std::{ops::Range, time::Duration};
 
@@ -40,7 +40,7 @@ impl Part {
         Some(Births(from..to))
     }
 
-    /// In words, for whoever looks at nothing else.
+    /// In words, for a reader who sees nothing else.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         let longest = Duration::from_secs(u64::from(u32::MAX));

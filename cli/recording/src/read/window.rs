@@ -147,7 +147,7 @@ impl Recording {
     }
 }
 
-/// Whether a block that a model has made small was made smaller still. Nobody of ours does that: there
+/// Whether a block that a model has made small was made smaller still. Our writer never does that: there
 /// is nothing to be found in it. A byte of the file would stand for a million changes.
 fn is_folded_twice(place: &Place, content: &[u8]) -> bool {
     !coded_events::is_plain(content) && place.stored < place.length

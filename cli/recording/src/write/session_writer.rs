@@ -122,7 +122,7 @@ impl SessionWriter {
         }
     }
 
-    /// For somebody who will have no time to wait for the disk.
+    /// For a user who will have no time to wait for the disk.
     pub fn haste(&self) -> Haste {
         self.write_queue.haste()
     }
@@ -186,7 +186,7 @@ impl SessionWriter {
         }
     }
 
-    /// Has everything until now on disk, for somebody who wants to look at it.
+    /// Has everything until now on disk, for a user who wants to look at it.
     pub fn settle_mark(&mut self, now: u64, profile: &mut Profile, stacks: &impl StackSource) {
         if self.hole.is_some() {
             return;
