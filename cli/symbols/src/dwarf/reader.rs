@@ -139,7 +139,7 @@ impl gimli::Reader for Reader {
         self.start.saturating_sub(base.start)
     }
 
-    // Only for messages that nobody reads.
+    // Only for messages, which are never shown.
     fn offset_id(&self) -> ReaderOffsetId {
         ReaderOffsetId(0)
     }

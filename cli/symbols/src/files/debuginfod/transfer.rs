@@ -50,7 +50,7 @@ pub enum TransferError {
     /// The connection broke.
     #[error("its file ended after {got} of {announced} bytes")]
     Truncated { got: u64, announced: u64 },
-    /// It may be a message for somebody else.
+    /// It may be a web page, meant for a browser.
     #[error("what it sent is no whole ELF file")]
     NoElf,
     /// Wrong names are worse than none.
@@ -83,7 +83,7 @@ fn seconds(time: Duration) -> String {
 pub struct Progress {
     /// Bytes that came.
     pub bytes: AtomicU64,
-    /// Nobody wants more of them.
+    /// No more files are wanted.
     pub is_over: AtomicBool,
     /// What may still come.
     pub allowance: Allowance,
