@@ -21,7 +21,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// Where in the file its first piece of code is; if nobody knows, where it is in most files.
+    /// Where in the file its first piece of code is; if that is not known, where it is in most files.
     pub fn offset_of_start(&self) -> u64 {
         self.file_offset.unwrap_or_else(|| self.start.saturating_sub(self.bias))
     }

@@ -45,7 +45,7 @@ pub struct Cell {
 pub enum Fate {
     /// It is held.
     Held,
-    /// It was beyond what is held at once: nobody knows.
+    /// Not known: there were more blocks than are kept at once.
     Unknown,
     /// It was given back.
     Freed {

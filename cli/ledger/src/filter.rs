@@ -50,7 +50,7 @@ impl Filter {
         ledger
     }
 
-    /// In words, for whoever looks at nothing else.
+    /// In words, for a reader who sees nothing else.
     fn words(&self) -> Vec<String> {
         let lists = [
             ("stacks with a function like", &self.functions),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A moment that somebody wanted to be kept.
+/// A moment that was kept on request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mark {

@@ -35,7 +35,7 @@ pub struct Moment {
     /// By class of size (`heapattach_abi::flow`): its number, blocks handed out since counting began,
     /// and blocks given back, older ones too. Behind these, numbered from
     /// `heapattach_abi::flow::CLASSES` on, for each class of requests the least size it led to, with
-    /// `heapattach_abi::flow::HAS_HEAD`, and the greatest. `None` where nobody counted.
+    /// `heapattach_abi::flow::HAS_HEAD`, and the greatest. `None` where it was not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flow: Option<Vec<[u64; 3]>>,
     /// Bytes of pages mapped by hooked calls since counting began, and still.

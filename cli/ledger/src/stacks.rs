@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// The stacks, by number.
 #[derive(Clone, Debug, Default)]
 pub struct Stacks {
-    /// Shared with whoever read them.
+    /// Shared with the reader of the file.
     locations: Arc<Vec<u32>>,
     parts: Vec<Part>,
     /// Why stacks end; few different words.

@@ -6,7 +6,7 @@ use heapattach_process::addr::RemoteAddr;
 
 use crate::tick::Tick;
 
-/// A row of the sheet, by its number; 0 is that of whatever has no other.
+/// A row of the sheet, by its number; 0 is the row of all that has no other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(pub u32);
 

@@ -73,7 +73,7 @@ impl Change {
     }
 }
 
-/// Whoever wants to know of all changes.
+/// A receiver of all changes.
 pub trait Journal {
     /// The next one.
     fn note(&mut self, change: &Change);

@@ -111,7 +111,7 @@ impl LiveSet {
     /// it seemed to go.
     pub fn restored(&mut self, announced: u64) -> Option<(Block, Tick)> {
         let (block, death) = self.announced.give_back(announced)?;
-        // Whoever got the address in between got it from an allocator: the free did happen.
+        // If the address was handed out again in between, an allocator did that: the free did happen.
         if self.table.get(block.at()).is_some() {
             return None;
         }

@@ -163,7 +163,7 @@ impl Tally {
         self.exact[flow as usize].count.saturating_add(sampled)
     }
 
-    /// The bytes of one of the sums without the interval, for whoever asks at each event.
+    /// The bytes of one of the sums without the interval, for a caller that asks at each event.
     pub fn bytes(&self, flow: Flow) -> f64 {
         let sampled = self.sampled.as_ref().map_or(0.0, |sums| sums[flow as usize].bytes());
         float(self.exact[flow as usize].bytes) + sampled

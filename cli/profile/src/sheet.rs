@@ -115,7 +115,7 @@ impl Sheet {
         }
     }
 
-    /// What is live and what was allocated in all rows together, for whoever asks often.
+    /// What is live and what was allocated in all rows together, for a caller that asks often.
     pub fn heap(&self) -> &Tally {
         &self.total.heap
     }

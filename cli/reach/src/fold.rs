@@ -1,4 +1,4 @@
-//! What was lost together: a list or a tree that nobody holds is one finding, its first block, with
+//! What leaked together: a list or a tree that nothing points to is one finding, its first block, with
 //! all that only that one leads to.
 //!
 //! Blocks that lead to one another form a ring, and count as one. What is left has no cycles, so
@@ -15,7 +15,7 @@ const SEVERAL: u32 = u32::MAX - 1;
 /// A lost block and the lost blocks that only it leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// The block: of a ring that nobody holds, the one with the lowest address.
+    /// The block: of a ring that nothing outside points to, the one with the lowest address.
     pub head: u32,
     /// Whether other lost blocks lead to it, which belong to different groups.
     pub is_shared: bool,

@@ -1,4 +1,4 @@
-//! Which blocks of the heap nobody can get at any more: a conservative check by reachability.
+//! Which blocks of the heap the program can no longer reach: a conservative check by reachability.
 //!
 //! ```text
 //! blocks, layout, memory -> graph (who holds whom) -> mark (held, possible, lost)
@@ -61,7 +61,7 @@ pub struct Checked {
     pub retained: Vec<Retained>,
 }
 
-/// What is kept quiet can lead to more of that kind; nobody needs more rounds.
+/// A suppressed block can lead to more suppressed ones; no program needs more rounds.
 const ROUNDS: usize = 8;
 
 /// What was seen in memory; nothing more is asked of it then.
@@ -103,7 +103,7 @@ impl Look {
         &self.retained
     }
 
-    /// What is lost, but for blocks that `is_quiet` says of that nobody wants to hear of them: they
+    /// What is leaked, without the blocks that are suppressed, as `is_quiet` says: they
     /// count as held, and so does what they lead to.
     pub fn conclude(self, blocks: &Blocks, is_quiet: &mut dyn FnMut(&Block) -> bool) -> Checked {
         let Self { graph, mut marks, meanings, retained } = self;

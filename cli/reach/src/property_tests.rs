@@ -149,7 +149,7 @@ proptest! {
             !heap.reach(&sources, false, Some(&ring(a)))[b]
         };
         for block in 0..heap.blocks {
-            // Of those without which nobody leads to it, the one that is itself led to by others.
+            // Of the dominators of `block`, the one that no block outside its own ring dominates.
             let top = (0..heap.blocks)
                 .filter(|&a| dominates(a, block))
                 .find(|&a| (0..heap.blocks).all(|b| !dominates(b, a) || ring(a).contains(&b)));

@@ -21,7 +21,7 @@ pub struct Place {
     /// Its source file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub file: String,
-    /// The line.
+    /// The line in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     #[serde(skip)]
@@ -37,7 +37,7 @@ pub struct Places {
 }
 
 impl Place {
-    /// Whoever is not known.
+    /// An unknown place.
     pub fn unknown() -> Self {
         Self { function: "[unknown]".to_owned(), ..Self::default() }
     }
@@ -79,7 +79,7 @@ impl Places {
         functions.map(place).collect()
     }
 
-    /// That of nobody.
+    /// The number of the unknown place.
     pub fn unknown(&mut self) -> u32 {
         self.number(Place::unknown())
     }

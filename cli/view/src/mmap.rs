@@ -28,7 +28,7 @@ pub struct Mmap {
     pub mapped: u64,
     /// Bytes of these that are still mapped.
     pub mapped_live: u64,
-    /// Whoever has most of them still mapped comes first.
+    /// The place with most of them still mapped comes first.
     pub sites: Vec<MmapRow>,
     /// Sites that are not listed.
     pub more: usize,

@@ -1,5 +1,5 @@
 //! The report as one HTML file: it opens in any browser, asks no network for anything, and can be
-//! mailed to somebody who has none of the recording's files.
+//! mailed to a reader who has none of the recording's files.
 //!
 //! ```text
 //! ledger (and the one before) -> data: calls, sums, moments -> escaped -> page.html + style + script

@@ -65,7 +65,7 @@ fn score(run: &Run, scores: &mut [Score; 10]) {
         for site in run.profile.sites_by(flow) {
             let index = site.stack.0 as usize - 1;
             let truth = known[index].bytes.truth;
-            // Those that are truly on top: whoever chooses by the estimate chooses the lucky ones.
+            // Those that are truly the largest: chosen by the estimate, they would be overestimated.
             if known[..12].iter().filter(|other| other.bytes.truth > truth).count() < 10 {
                 let measure = site.heap.measure(flow);
                 scores[2].add(measure.bytes, &known[index].bytes);

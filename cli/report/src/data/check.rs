@@ -56,7 +56,7 @@ pub struct CheckReport {
     pub schema: String,
     /// When it was made.
     pub at: CheckMoment,
-    /// Whether every block since the start is known; else older ones hold whatever they hold.
+    /// Whether every block since the start is known; else older ones may hold blocks unseen.
     pub is_complete: bool,
     /// What is lost, and what may be: those with most bytes of a kind first.
     pub findings: Vec<FindingReport>,

@@ -21,7 +21,7 @@ enum Outcome {
     Failed(String, String),
     /// Why nothing can be said.
     Broken(String),
-    /// Why nobody had to.
+    /// Why no check was needed.
     Skipped(String),
 }
 

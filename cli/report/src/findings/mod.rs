@@ -192,7 +192,7 @@ impl Findings {
 pub struct NoCheck {
     /// Why.
     pub why: String,
-    /// Whether that is as it should be: somebody else does it.
+    /// Whether that is as it should be: the target's own checker checks it.
     pub is_fine: bool,
 }
 

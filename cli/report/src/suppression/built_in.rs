@@ -1,5 +1,5 @@
-//! Leaks of the C library and of others that nobody means to mend: memory kept for the life of the
-//! process, whose only pointer is encoded, or in a place nobody can look.
+//! Leaks of the C library and of others that are not going to be fixed: memory kept for the life of the
+//! process, whose only pointer is encoded, or in a place that cannot be read.
 
 /// Patterns, each with what it keeps quiet.
 pub const LEAKS: [&str; 6] = [

@@ -1,4 +1,4 @@
-//! Leaks that somebody knows and does not want to hear of.
+//! Suppressions: leaks that are known and not to be reported.
 //!
 //! ```text
 //! files, the target's own list, the built-in list -> rules
@@ -166,7 +166,7 @@ impl Suppressions {
         self.rules.iter().filter(|rule| rule.blocks > 0)
     }
 
-    /// The rules of the user that kept nothing quiet; nobody can do anything about the others.
+    /// The user's rules that suppressed nothing; the user cannot change the other rules.
     pub fn unused(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().filter(|rule| rule.is_users() && rule.blocks == 0)
     }

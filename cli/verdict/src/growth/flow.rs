@@ -19,7 +19,7 @@ pub struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    /// Out of these; `None` if nobody counted.
+    /// Out of these; `None` if it was not counted.
     pub fn of(moments: &'a [Moment]) -> Option<Self> {
         let last = moments.iter().rev().find_map(|moment| moment.flow.as_ref())?;
         Some(Self { moments: moments.into(), sizes: Sizes::of(last) })

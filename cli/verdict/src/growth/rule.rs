@@ -8,7 +8,7 @@ use super::{
 
 /// No shorter window tells a leak from what is kept for some minutes.
 pub const LONG_ENOUGH: f64 = 600.0;
-/// Growth that is less than this, or than this part of what was asked for, is nobody's business.
+/// Growth that is less than this, or than this part of what was asked for, is not reported.
 const LEAST_BYTES: f64 = 65_536.0;
 const LEAST_PART: f64 = 0.03;
 /// Blocks that would die less often than this in a window do not die.
@@ -48,7 +48,7 @@ pub enum Kind {
     Warming,
     /// It grows; that may be the load, its youth, or the window is too short to say more.
     Growing,
-    /// It grows by blocks that nobody gives back, however old they are.
+    /// It grows by blocks that are not freed, however old they are.
     Leaking,
 }
 
@@ -59,7 +59,7 @@ pub struct Case<'a> {
     pub cohort: &'a Cohort,
     /// If these are one block at a time, ever larger.
     pub ladder: Option<Ladder>,
-    /// Bytes held of the sizes that it asks for, by whomever, since before the window: at times in
+    /// Bytes held of the sizes that it asks for, by all stacks, since before the window: at times in
     /// seconds from 0 on.
     pub net: &'a [(f64, f64)],
     /// Bytes of these sizes that were asked for in the window.

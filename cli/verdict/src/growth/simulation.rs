@@ -6,7 +6,7 @@ use heapattach_profile::simulation::Random;
 
 /// Spans of a window, as recordings are told in.
 const SPANS: usize = 64;
-/// How long most programs have been running when somebody looks, in seconds.
+/// How long most programs have been running when the user looks, in seconds.
 pub const UPTIME: f64 = 6000.0;
 /// Bytes of a block where every one is recorded, and where few are: those between so many bytes.
 const SMALL: f64 = 1024.0;
@@ -249,7 +249,7 @@ fn a_minute_is_never_enough_for_the_word() {
     for (name, _, make) in LEAKS {
         let words = tally(make, 60.0, Records::All, 1);
         assert_eq!(words[LEAK], 0, "{name}: {words:?}");
-        // One in 5 s is less than anybody wants to hear of.
+        // One in 5 s is too little to report.
         assert!(words[GROWS] >= 35 || name == "one in 5 s", "{name}: {words:?}");
     }
 }

@@ -45,7 +45,7 @@ pub struct Summary {
     pub temporary: Range,
     /// What lived for less than so long is temporary.
     pub temporary_ms: u64,
-    /// Whoever asked for most of these, in words; empty if nobody did.
+    /// The place that allocated most of these, in words; empty if there is none.
     pub temporary_by: String,
     /// Bytes held in the course of time.
     pub course: Vec<f64>,
