@@ -304,7 +304,7 @@ impl Hazard {
         self.fixture.wait_for("it to stop", |f| Task::leader(f.pid()).state() == Some('T'));
     }
 
-    /// Lets it go on, but first makes sure that nobody else did.
+    /// Lets it go on, but first makes sure that no other process did.
     fn go_on(&mut self) {
         let progress = self.fixture.progress();
         self.fixture

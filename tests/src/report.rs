@@ -231,7 +231,7 @@ pub struct Exit {
     pub signal: Option<i32>,
 }
 
-/// Where a report can be written to; nobody else's.
+/// Where a report can be written to; no other test uses that path.
 pub fn fresh_file() -> PathBuf {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     let serial = SERIAL.fetch_add(1, Relaxed);

@@ -89,7 +89,7 @@ fn what_the_loader_keeps_in_its_own_way_is_held() {
         let leaks = leaks.with_padding(padding);
         let all = leaks.check("late_tls", "return", &[]);
         assert_eq!(all.lost(), [(0, 0); 3], "{}", all.talk);
-        // Nobody is to keep it quiet either.
+        // No suppression is to hide it either.
         let options = [&all_but(&["loader"])[..], "--no-builtin-suppressions"];
         let without = leaks.check("late_tls", "return", &options);
         without.lost().iter().map(|sum| sum.1).sum::<u64>()

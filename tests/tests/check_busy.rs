@@ -138,7 +138,7 @@ fn nothing_is_concluded_once_the_hooks_have_switched_themselves_off() {
 #[test]
 fn a_check_that_was_asked_for_and_not_made_does_not_pass_for_clean() {
     let Some(program) = program() else { return };
-    // Nothing fits into such a pause, but the last check does, as nobody waits for that any more.
+    // Nothing fits into such a pause, but the last check does, as the program does not wait for that one.
     let result = check::run(&program, &["2", "1"], &[], &["--max-pause=1ms", "--max-leak=1MiB"]);
     assert!(rounds(&result.report)[0]["error"].is_string(), "{}", result.report);
     assert_eq!(result.code, Some(6), "{}", result.talk);

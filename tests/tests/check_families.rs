@@ -118,7 +118,7 @@ fn told(output: &str) -> BTreeMap<u64, (String, Lost)> {
     lines.map(one).collect()
 }
 
-/// Programs that are named because nobody has checked them.
+/// Programs that are named because they were not checked.
 fn unchecked(report: &Value) -> Vec<String> {
     let all = report["findings"]["unchecked"].as_array().cloned().unwrap_or_default();
     all.iter().filter_map(|one| Some(one["program"].as_str()?.to_owned())).collect()
@@ -288,7 +288,7 @@ fn children_that_are_killed_at_any_moment_hold_nobody_up() {
     let (outcome, report) = suite.check(&[], &["./leaky_suite", "storm", &rounds.to_string()]);
     assert_eq!(outcome.code(), Some(23), "{}", outcome.stderr);
     assert_eq!(outcome.stdout, "storm over\n");
-    // Those that nobody kills lose what they lose; others may have been in the middle of a call.
+    // Those that are not killed leak all that they leak; others may have been in the middle of a call.
     let whole = found(&report).values().filter(|lost| **lost == [33, 1, 0, 0, 0, 0]).count();
     assert_eq!(whole, rounds);
 }
@@ -419,7 +419,7 @@ fn a_family_runs_on_when_the_command_or_its_tracer_is_killed() {
             began |= is_left(&program);
             !is_left(&program)
         });
-        // Whoever was killed before the program began had nothing to be ended.
+        // If the kill came before the program began, there was nothing to end.
         let (output, talk) = (command.output(), command.talk());
         let is_whole = output.ends_with("storm over\n") || !began;
         assert!(is_whole, "turn {turn}, seed {seed}: {output}\n{talk}");

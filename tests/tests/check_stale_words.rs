@@ -1,5 +1,5 @@
 //! What frames left behind holds nothing at the end of a program; what is in frames that were not left
-//! does, whatever compiler made them.
+//! does, with all compilers.
 
 use heapattach_tests::{check, compile::Source, sample::is_soak, seed::seed};
 

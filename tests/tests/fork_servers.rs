@@ -201,7 +201,7 @@ fn children_of_a_parent_that_is_killed_are_followed_to_their_own_end() {
     let goal = seen(&fixture) + 200;
     wait_until("the orphan to go on", PATIENCE, || seen(&fixture) >= goal);
     fixture.page().set(Word::Stop, 1);
-    // It ends when nobody is left.
+    // It ends when no process is left.
     let outcome = command.wait();
     let report = outcome.report();
     let one = report.family().into_iter().find(|one| one.pid == child);

@@ -1,4 +1,4 @@
-//! Code that was loaded a moment ago, and may be gone again before anybody has seen it: every record has
+//! Code that was loaded a moment ago, and may be gone again before the session has seen it: every record has
 //! its function, its line and its whole stack.
 
 use std::{fs, path::PathBuf, process::Command};

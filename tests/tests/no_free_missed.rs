@@ -299,7 +299,7 @@ fn a_libc_that_comes_in_mid_session_is_hooked_before_long() {
         let Some(mut fixture) = namespaces() else { return };
         let attached = Attached::recording_all(&mut fixture, hooks);
         fixture.step(LOAD_NAMESPACE, 0);
-        // The loader tells nobody outside; a poll of the link map must find it meanwhile.
+        // The loader tells no other process; a poll of the link map must find it meanwhile.
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(3);
         let mut calls = 0;
         while std::time::Instant::now() < patience {

@@ -115,7 +115,7 @@ fn what_redis_keeps_is_what_it_was_given() {
     let report = attached.end();
     assert!(report.is_complete(), "lost {:?}", report.heap.lost);
     let kept = KEYS - KEYS / 2;
-    // Whoever holds most holds the values: one block each, and perhaps one for its key.
+    // The site that holds most holds the values: one block each, and perhaps one for its key.
     let site = report.heap.sites.first().expect("something was kept");
     let (blocks, bytes) = (whole(site.live.blocks.value), whole(site.live.bytes.value));
     // A value that is being replaced may be there, too.

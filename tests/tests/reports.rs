@@ -20,7 +20,7 @@ const SIZE: &str = "1050";
 /// Two hundred samples a second and more.
 const EVERY: &str = "--every=64KiB";
 const DURATION: &str = "2s";
-/// What nobody can know better than its interval says.
+/// The true share of a site; an estimate is only as close to it as its interval says.
 const HALF: f64 = 0.5;
 
 /// The demonstration, running until it is dropped.

@@ -30,7 +30,7 @@ pub enum Request {
     Init,
     /// What is answered by saying that it was done.
     Done,
-    /// What nobody waits for an answer to.
+    /// A request that gets no answer.
     Unanswered,
     /// What we do not know.
     Unknown,

@@ -44,7 +44,7 @@ pub type Counts = HashMap<Vec<u64>, u64>;
 /// What the library had noted at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// The library's own code: whoever watches the allocator sees frames of it first.
+    /// The library's own code: a watcher of the allocator sees frames of it first.
     pub own: Range<u64>,
     /// Every stack.
     pub counts: Counts,

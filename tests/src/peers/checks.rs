@@ -169,7 +169,7 @@ fn number_line(log: &str) -> String {
     log.lines().find_map(|line| line.split_once("definitely lost: ")).map_or("", |l| l.1).to_owned()
 }
 
-/// The number in front of these words, whatever stands between its digits.
+/// The number in front of these words, without the separators between its digits.
 fn number_before(text: &str, words: &str) -> Option<u64> {
     let before = text.split(words).next().filter(|before| before.len() < text.len())?;
     before.rsplit(' ').next()?.replace(',', "").parse().ok()
