@@ -68,7 +68,7 @@ impl Shelf {
         total(&self.ledger, metric)
     }
 
-    /// Held at the end, by the function that `which` of the calls of a stack is in.
+    /// In use at the end, by the function that `which` of the calls of a stack is in.
     pub fn live_by_function(&self, which: impl Fn(u32) -> usize) -> Bytes {
         let mut bytes = Bytes::new();
         for row in &self.ledger.rows {

@@ -27,7 +27,7 @@ pub struct About {
     pub lasted_ms: u64,
     /// Mean bytes between samples; 1: everything is recorded.
     pub every: u64,
-    /// Blocks that were handed out and their bytes, as the hooks counted them: exact, but that a wrapper
+    /// Blocks that were allocated and their bytes, as the hooks counted them: exact, but that a wrapper
     /// may have counted some twice. `None` before the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<[u64; 2]>,
@@ -67,7 +67,7 @@ pub struct About {
 pub struct Loss {
     /// Blocks and mappings that found no room in a ring; they are in no number.
     pub blocks: u64,
-    /// Blocks given back that found no room: they are shown as held.
+    /// Blocks freed that found no room: they are shown as held.
     pub frees: u64,
     /// Samples that the target could not remember.
     pub samples: u64,
@@ -77,7 +77,7 @@ pub struct Loss {
     pub stacks: u64,
     /// Records that were never finished or make no sense.
     pub torn: u64,
-    /// Blocks that must have been given back unseen.
+    /// Blocks that must have been freed unseen.
     pub missed_frees: u64,
 }
 

@@ -1,5 +1,5 @@
 //! How the sums of a profile came about: the time in spans, and of each block in which span it was
-//! handed out and what became of it.
+//! allocated and what became of it.
 //!
 //! From this follows what any window of whole spans would say of its own, with intervals: all of it
 //! is sums of cells, and nothing is ever subtracted.
@@ -25,14 +25,14 @@ impl Course {
     }
 }
 
-/// Blocks of one row that were handed out in one span and had the same fate.
+/// Blocks of one row that were allocated in one span and had the same fate.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// Whose they are: the stack of a row,
     pub stack: u32,
     /// and its thread.
     pub thread: u32,
-    /// The span in which they were handed out.
+    /// The span in which they were allocated.
     pub birth: u8,
     /// What became of them.
     pub fate: Fate,
@@ -47,7 +47,7 @@ pub enum Fate {
     Held,
     /// Not known: there were more blocks than are kept at once.
     Unknown,
-    /// It was given back.
+    /// It was freed.
     Freed {
         /// In this span.
         span: u8,

@@ -22,7 +22,7 @@ pub struct Cut {
     pub why: &'static str,
 }
 
-/// What was lost, and what that means for the numbers: nothing was, only if this is empty.
+/// What was dropped, and what that means for the numbers: nothing was, only if this is empty.
 pub fn lost(loss: &Loss) -> Vec<String> {
     lost_beside(loss, None)
 }

@@ -19,15 +19,15 @@ pub struct Thread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
-    /// Held at the end
+    /// In use at the end
     Live,
-    /// Asked for since the attach
+    /// Allocated since the attach
     Allocated,
-    /// Given back since the attach
+    /// Freed since the attach
     Freed,
-    /// Held when most was held
+    /// In use when most was in use
     Peak,
-    /// Given back very soon
+    /// Freed very soon
     Temporary,
 }
 
@@ -44,11 +44,11 @@ pub struct Row {
     pub mapped: u64,
     /// Bytes of these that are still mapped.
     pub mapped_live: u64,
-    /// Blocks handed out by their size.
+    /// Blocks allocated by their size.
     pub sizes: Histogram,
-    /// Blocks given back by how long they lived, in microseconds.
+    /// Blocks freed by how long they lived, in microseconds.
     pub lifetimes: Histogram,
-    /// Of the blocks handed out, those that realloc gave for an older one, estimated.
+    /// Of the blocks allocated, those that realloc gave for an older one, estimated.
     pub reallocated: f64,
 }
 

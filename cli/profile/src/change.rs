@@ -9,7 +9,7 @@ use crate::{
 /// Something happened to blocks or pages of which we know whose they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A block was handed out.
+    /// A block was allocated.
     Allocated {
         /// What block.
         kind: Kind,
@@ -18,20 +18,20 @@ pub enum Change {
         /// Whether `realloc` gave it for an older one.
         exchanged: bool,
     },
-    /// A block was given back.
+    /// A block was freed.
     Freed {
         /// What block.
         kind: Kind,
-        /// When it was handed out.
+        /// When it was allocated.
         birth: Tick,
     },
     /// A block that was given back was not: the call failed.
     Restored {
         /// What block.
         kind: Kind,
-        /// When it was handed out.
+        /// When it was allocated.
         birth: Tick,
-        /// When it seemed to be given back.
+        /// When it seemed to be freed.
         death: Tick,
     },
     /// Pages were mapped.

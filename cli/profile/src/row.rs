@@ -30,15 +30,15 @@ pub struct Tally {
 /// One of the sums of a [`Tally`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Handed out since the attach.
+    /// Allocated since the attach.
     Allocated = 0,
-    /// Given back since.
+    /// Freed since.
     Freed = 1,
-    /// Held now.
+    /// In use now.
     Live = 2,
-    /// Held when most was held.
+    /// In use when most was in use.
     Peak = 3,
-    /// Given back very soon.
+    /// Freed very soon.
     Temporary = 4,
 }
 
@@ -66,11 +66,11 @@ pub struct Row {
     pub heap: Tally,
     /// Pages of its own.
     pub pages: Pages,
-    /// Blocks handed out by size.
+    /// Blocks allocated by size.
     pub sizes: Histogram,
-    /// Blocks given back by how long they lived, in microseconds.
+    /// Blocks freed by how long they lived, in microseconds.
     pub lifetimes: Histogram,
-    /// Blocks handed out by `realloc` for older ones.
+    /// Blocks allocated by `realloc` for older ones.
     pub exchanged: f64,
 }
 

@@ -12,13 +12,13 @@ use super::{
     {RootKind, RootSet},
 };
 
-/// How a block is lost.
+/// How a block is leaked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Nothing leads to it
     Direct,
-    /// Only lost blocks lead to it
+    /// Only leaked blocks lead to it
     Indirect,
     /// Only pointers to the inside of blocks lead to it
     Possible,
@@ -35,16 +35,16 @@ pub struct Amount {
     pub blocks: u64,
 }
 
-/// Blocks of one kind that one stack asked for, and what is lost with them.
+/// Blocks of one kind that one stack asked for, and what is leaked with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Direct, possible or reachable; indirect where different lost blocks lead to them.
+    /// Direct, possible or reachable; indirect where different leaked blocks lead to them.
     pub kind: Kind,
     /// The stack.
     pub stack: u32,
     /// These blocks.
     pub own: Amount,
-    /// Lost blocks that only they lead to.
+    /// Leaked blocks that only they lead to.
     pub held: Amount,
 }
 
@@ -105,7 +105,7 @@ impl Amount {
 }
 
 impl Finding {
-    /// What is lost in all.
+    /// What is leaked in all.
     pub fn total(&self) -> Amount {
         let mut total = self.own;
         total.merge(self.held);

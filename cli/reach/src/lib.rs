@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! blocks, layout, memory -> graph (who holds whom) -> mark (held, possible, lost)
-//!                                                  -> fold (what was lost together) -> findings
+//!                                                  -> fold (what leaked together) -> findings
 //! ```
 //!
-//! Pure: memory that stands still is read through a trait. Every word may be a pointer; one that is
+//! Pure: memory that does not change meanwhile is read through a trait. Every word may be a pointer;
+//! one that is
 //! none can hide a leak, but never invents one. Memory is bounded by the number of blocks and of
 //! words that lead to them.
 

@@ -1,7 +1,7 @@
 //! Which blocks the program can still get at.
 //!
 //! A pointer to the beginning of a block holds it, one to its inside may be chance: what only such
-//! pointers lead to is possibly lost. Marked with a list of what is still to be looked at, never by
+//! pointers lead to is possibly leaked. Marked with a list of what is still to be looked at, never by
 //! recursion.
 
 use super::{blocks::Hit, graph::Graph, inside::Meaning};

@@ -1,4 +1,4 @@
-//! What the check asks of memory that stands still: bytes, and which ranges of it mean what.
+//! What the check asks of memory that does not change meanwhile: bytes, and which ranges of it mean what.
 
 use std::ops::Range;
 

@@ -295,7 +295,7 @@ impl Placed {
         counts
     }
 
-    /// Blocks handed out and given back, of each class of size that had any.
+    /// Blocks allocated and freed, of each class of size that had any.
     pub fn flows(&self) -> BTreeMap<usize, [u64; 2]> {
         let mut flows = BTreeMap::new();
         for (row, class) in self.rows().flat_map(|row| (0..flow::CLASSES).map(move |c| (row, c))) {

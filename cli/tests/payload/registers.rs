@@ -289,7 +289,7 @@ fn original_and_caller_find_every_register_as_it_was() {
     counting.wipe_private();
     sweep(&counting, u64::MAX, noise, || (), |_| Some(Jump));
 
-    // The build that counts blocks by size: what hands out blocks is called.
+    // The build that counts blocks by size: what allocates blocks is called.
     for interval in [NEVER, 1] {
         let sizes = lead(Placed::of_flow(interval, 4));
         let calls = |kind| match kind {

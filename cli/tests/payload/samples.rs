@@ -1,4 +1,4 @@
-//! Where samples are recorded: which blocks, and what is known of them until they are given back.
+//! Where samples are recorded: which blocks, and what is known of them until they are freed.
 
 use heapattach_abi::{
     kind::HookKind::{self, Calloc, Free, Malloc, Memalign, PosixMemalign, Realloc},
@@ -176,7 +176,7 @@ fn a_sample_without_room_in_the_table_leaves_an_empty_record() {
 fn many_threads_trade_samples_and_nothing_stays_behind() {
     let placed = Placed::new(1 << 8, 16);
     let [malloc, free, realloc] = [Malloc, Free, Realloc].map(|kind| placed.first(kind));
-    // What one thread got, another gives back.
+    // What one thread got, another frees.
     let (give, take) = std::sync::mpsc::channel::<u64>();
     let take = std::sync::Mutex::new(take);
     std::thread::scope(|scope| {

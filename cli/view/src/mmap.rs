@@ -1,5 +1,5 @@
 //! Pages that the program mapped by itself. Every such call is recorded, so the numbers are exact
-//! but for what was lost.
+//! except for dropped records.
 
 use serde::Serialize;
 

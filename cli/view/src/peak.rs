@@ -15,7 +15,7 @@ use heapattach_verdict::{
     subject::{Ask, Subject},
 };
 
-/// The most that was held.
+/// The most that was in use.
 #[derive(Clone, Debug, Serialize)]
 pub struct Peak {
     /// How much.

@@ -1,4 +1,4 @@
-//! Memory that is given back as soon as it was asked for: work for the allocator, and nothing else.
+//! Memory that is freed as soon as it was asked for: work for the allocator, and nothing else.
 
 use serde::Serialize;
 

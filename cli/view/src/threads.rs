@@ -44,9 +44,9 @@ pub struct ThreadRow {
     pub figures: Figures,
     /// What it asked for since the attach.
     pub allocated: Amount,
-    /// What was given back of that.
+    /// What was freed of that.
     pub freed: Amount,
-    /// What was given back very soon.
+    /// What was freed very soon.
     pub temporary: Amount,
 }
 

@@ -41,7 +41,7 @@ pub struct Timeline {
 pub struct Noted {
     /// Since counting began.
     pub at_ms: u64,
-    /// Bytes of blocks held.
+    /// Bytes of blocks in use.
     pub live: f64,
     /// Bytes asked for since counting began.
     pub allocated: f64,

@@ -36,11 +36,11 @@ pub enum View {
     Sizes,
     /// Blocks by how long they lived.
     Lifetimes,
-    /// Blocks given back very soon.
+    /// Blocks freed very soon.
     Temporary,
     /// The course of time.
     Timeline,
-    /// What memory was made of when most was held.
+    /// What memory was made of when most was in use.
     Peak,
     /// Pages that were mapped.
     Mmap,

@@ -8,13 +8,13 @@ use heapattach_ledger::Metric;
 pub enum Fate {
     /// From before the peak to the end.
     Held,
-    /// At the peak, and given back after it.
+    /// At the peak, and freed after it.
     Peak,
     /// Asked for after the peak, and held to the end.
     Late,
-    /// Given back at once.
+    /// Freed at once.
     Temporary,
-    /// Given back before anything else is asked for, which need not have been at once.
+    /// Freed before anything else is asked for, which need not have been at once.
     Short,
 }
 

@@ -20,7 +20,7 @@ const fn lot(blocks: u64, size: u64) -> Lot {
     Lot { blocks, size }
 }
 
-/// What a site asks for; half of it, by chance, is given back.
+/// What a site asks for; half of it, by chance, is freed.
 struct Mix {
     name: &'static str,
     lots: &'static [Lot],

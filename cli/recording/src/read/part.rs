@@ -1,9 +1,9 @@
 //! The part of a session that is asked for: what happened in a window of time, and of that the blocks
 //! of some age.
 //!
-//! The age of a block is how long before the end of the window it was handed out. So blocks of some
-//! age are those that were born in some time, and whatever is told of them - that they were handed
-//! out, that they were given back by now - is that of a program which asked for nothing else. Pages
+//! The age of a block is how long before the end of the window it was allocated. So blocks of some
+//! age are those that were born in some time, and all that is told of them - that they were
+//! allocated, that they were freed by now - is that of a program which asked for nothing else. Pages
 //! have no age: it is not known which of them an `munmap` takes away.
 
 use std::{ops::Range, time::Duration};
@@ -15,7 +15,7 @@ use heapattach_text::quantity;
 /// What is asked for; nothing of it, and it is all of the session.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
-    /// What happened then; blocks handed out earlier are left out.
+    /// What happened then; blocks allocated earlier are left out.
     pub window: Option<Range<Duration>>,
     /// Only blocks at least and less than so old at its end.
     pub ages: Option<Range<Duration>>,
@@ -109,7 +109,7 @@ impl Births {
     }
 }
 
-/// When the block of a change was handed out; `None` if it is of pages.
+/// When the block of a change was allocated; `None` if it is of pages.
 pub fn birth(now: u64, change: &Change) -> Option<u64> {
     match *change {
         Change::Allocated { .. } => Some(now),

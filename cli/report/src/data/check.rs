@@ -58,7 +58,7 @@ pub struct CheckReport {
     pub at: CheckMoment,
     /// Whether every block since the start is known; else older ones may hold blocks unseen.
     pub is_complete: bool,
-    /// What is lost, and what may be: those with most bytes of a kind first.
+    /// What is leaked, and what may be: those with most bytes of a kind first.
     pub findings: Vec<FindingReport>,
     /// Findings that found no room in the list.
     pub more_findings: usize,
@@ -66,7 +66,7 @@ pub struct CheckReport {
     pub sums: Sums,
     /// What each kind of root holds directly.
     pub roots: BTreeMap<RootKind, Amount>,
-    /// What is lost by the module that caused it.
+    /// What is leaked by the module that caused it.
     pub modules: BTreeMap<String, Amount>,
     /// Who holds what is reachable, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -131,9 +131,9 @@ pub struct Quiet {
 /// The heap as a whole, since the start or the attach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heap {
-    /// Bytes held at once at most.
+    /// Bytes in use at once at most.
     pub peak: u64,
-    /// Bytes held at the check.
+    /// Bytes in use at the check.
     pub live: u64,
     /// Calls that asked for memory.
     pub allocations: u64,
@@ -144,7 +144,7 @@ pub struct Heap {
 pub struct Sums {
     /// Nothing leads to them.
     pub direct: Amount,
-    /// Only lost blocks lead to them.
+    /// Only leaked blocks lead to them.
     pub indirect: Amount,
     /// Only pointers to the inside of blocks lead to them.
     pub possible: Amount,
@@ -162,11 +162,11 @@ pub struct FindingReport {
     pub stack: u32,
     /// These blocks.
     pub own: Amount,
-    /// Lost blocks that only they lead to.
+    /// Leaked blocks that only they lead to.
     pub held: Amount,
     /// Which of the frames caused it: those before are allocators.
     pub cause: usize,
-    /// What its stack had lost in each of several checks that had a result.
+    /// What its stack had leaked in each of several checks that had a result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub course: Vec<Amount>,
     /// The calls that led to it, the innermost first.

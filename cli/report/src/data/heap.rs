@@ -13,15 +13,15 @@ const SITES: usize = 1000;
 pub struct HeapReport {
     /// Mean bytes between samples; 1: everything is recorded.
     pub every: u64,
-    /// Handed out.
+    /// Allocated.
     pub allocated: Amount,
-    /// Of those, given back.
+    /// Of those, freed.
     pub freed: Amount,
-    /// Of those, held at the end.
+    /// Of those, in use at the end.
     pub live: Amount,
-    /// The most that was held at once.
+    /// The most that was in use at once.
     pub peak_bytes: Range,
-    /// Bytes of pages that were mapped. Every call is recorded: exact unless something was lost.
+    /// Bytes of pages that were mapped. Every call is recorded: exact unless records were dropped.
     pub mapped: u64,
     /// Bytes of these pages that are still mapped, as exact.
     pub mapped_live: u64,

@@ -41,7 +41,7 @@ pub struct Leak {
     pub frames: Vec<Frame>,
     /// The processes that it was found in.
     pub processes: Vec<i32>,
-    /// What its stack had lost in each of several checks, the last at the end.
+    /// What its stack had leaked in each of several checks, the last at the end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub course: Vec<Amount>,
 }
@@ -61,7 +61,7 @@ impl Leak {
         Self { processes: vec![pid], course: finding.course.clone(), ..leak }
     }
 
-    /// Adds what another stack of the same calls lost, or another process.
+    /// Adds what another stack of the same calls leaked, or another process.
     pub fn join(&mut self, other: &Self) {
         self.own.merge(other.own);
         self.held.merge(other.held);
@@ -78,7 +78,7 @@ impl Leak {
         }
     }
 
-    /// What is lost in all.
+    /// What is leaked in all.
     pub fn total(&self) -> Amount {
         self.own.and(self.held)
     }

@@ -83,7 +83,7 @@ pub struct Findings {
     pub unjudged: Vec<String>,
     /// Limits that were passed.
     pub breaches: Vec<Breach>,
-    /// What the limits that are not about leaks are held against: the sum of all processes.
+    /// What the limits that are not about leaks are compared with: the sum of all processes.
     pub measured: Measured,
 }
 

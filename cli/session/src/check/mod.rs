@@ -1,5 +1,5 @@
 //! A check in the tracing process: every block is recorded from the attach on, and at the moment
-//! that was asked for the target stands still, everything recorded is taken in, and its memory is
+//! that was asked for the target is stopped, everything recorded is taken in, and its memory is
 //! looked through. Before that, moments of it may be looked through while it goes on.
 //!
 //! ```text

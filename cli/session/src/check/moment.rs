@@ -1,4 +1,4 @@
-//! One moment of the target: taken while it stands still, and looked through then or later, by any
+//! One moment of the target: taken while it is stopped, and looked through then or later, by any
 //! thread.
 
 use std::{
@@ -78,7 +78,7 @@ pub(super) struct Held<'t> {
     kept: Kept<'t>,
     /// The stop, if nothing but the target itself keeps the moment, and since when.
     stop: Option<(Stopped<'t>, Instant)>,
-    /// How long it stood still for that.
+    /// How long it was stopped for that.
     paused: Duration,
 }
 
@@ -418,7 +418,7 @@ impl Held<'_> {
         self.kept.abandon();
     }
 
-    /// Whether the target stands still for it.
+    /// Whether the target is stopped for it.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_some()
     }
@@ -429,7 +429,7 @@ pub(super) fn lock(symbols: &Mutex<Symbols>) -> std::sync::MutexGuard<'_, Symbol
     symbols.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets the target go on; how long it stood still.
+/// Lets the target go on; how long it was stopped.
 fn pause_of(stop: Stopped<'_>, since: Instant) -> Duration {
     stop.finish().stopped.max(since.elapsed())
 }

@@ -72,7 +72,7 @@ pub enum When {
 pub enum Snapshot {
     /// What is small is copied, what is large is cloned.
     Auto,
-    /// It is looked at while the process stands still.
+    /// It is looked at while the process is stopped.
     Stop,
     /// It is copied, and looked at then.
     Copy,

@@ -16,7 +16,7 @@ use heapattach_symbols::Symbols;
 
 use super::{live_heap::LiveHeap, named::calls};
 
-/// Asked about every lost block; counts what it kept quiet.
+/// Asked about every leaked block; counts what it kept quiet.
 #[derive(Debug)]
 pub struct Suppressed {
     rules: Suppressions,

@@ -238,7 +238,7 @@ impl Recorder {
     }
 
     /// What is known at the end besides the records: how rarely was sampled, and how many blocks were
-    /// handed out and bytes, as the hooks counted them.
+    /// allocated and bytes, as the hooks counted them.
     pub fn know(&mut self, every: u64, asked: [u64; 2]) {
         let [count, bytes] = asked;
         self.intake.profile.know(Facts { every, asked: Some(Exact { bytes, count }) });

@@ -34,7 +34,7 @@ pub struct Cohort {
 pub struct Survival {
     /// The age, as a part of the window.
     pub age: f64,
-    /// Bytes of those held at the end.
+    /// Bytes of those in use at the end.
     pub bytes: f64,
     /// How many records say so.
     pub records: f64,
@@ -72,7 +72,7 @@ impl Cohort {
         all.into_iter().min_by(|a, b| a.hazard.total_cmp(&b.hazard)).unwrap_or_default()
     }
 
-    /// Bytes held at the end that are older than a part of the window.
+    /// Bytes in use at the end that are older than a part of the window.
     pub fn held(&self, age: f64) -> f64 {
         let after = age * self.spans as f64;
         let old = self.cells.iter().filter(|cell| self.held_beyond(cell, after) > 0.0);

@@ -59,12 +59,12 @@ pub struct Case<'a> {
     pub cohort: &'a Cohort,
     /// If these are one block at a time, ever larger.
     pub ladder: Option<Ladder>,
-    /// Bytes held of the sizes that it asks for, by all stacks, since before the window: at times in
+    /// Bytes in use of the sizes that it asks for, by all stacks, since before the window: at times in
     /// seconds from 0 on.
     pub net: &'a [(f64, f64)],
     /// Bytes of these sizes that were asked for in the window.
     pub asked: f64,
-    /// Bytes of these sizes that are held at the end and are older than a part of the window, of
+    /// Bytes of these sizes that are in use at the end and are older than a part of the window, of
     /// all stacks.
     pub old: &'a dyn Fn(f64) -> f64,
     /// Seconds.

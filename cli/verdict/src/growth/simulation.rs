@@ -156,7 +156,7 @@ pub fn cache(random: &mut Random, window: f64, rate: f64, capacity: usize) -> Pr
     program
 }
 
-/// Blocks are held until all are given back together.
+/// Blocks are held until all are freed together.
 pub fn batches(random: &mut Random, window: f64, rate: f64, period: f64) -> Program {
     let phase = random.unit() * period;
     let time = [UPTIME - 2.0 * period, UPTIME + window];
@@ -165,7 +165,7 @@ pub fn batches(random: &mut Random, window: f64, rate: f64, period: f64) -> Prog
     Program { own, others: Lives::new(), attach: UPTIME }
 }
 
-/// Blocks of which some are never given back.
+/// Blocks of which some are never freed.
 pub fn leaking(random: &mut Random, window: f64, rate: f64, part: f64, mean: f64) -> Program {
     flat(random, window, rate, 10.0 * mean, |random| {
         if random.unit() < part { EVER } else { random.exponential(mean) }

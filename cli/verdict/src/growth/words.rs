@@ -51,7 +51,7 @@ pub struct GrowingStack {
     pub held: u64,
     /// How fast its sizes grow, per minute.
     pub bytes_per_minute: Range,
-    /// Records of blocks older than `older_than` that are held at the end.
+    /// Records of blocks older than `older_than` that are in use at the end.
     pub survivors: f64,
     /// In seconds.
     pub older_than: f64,
@@ -398,7 +398,7 @@ mod tests {
     fn a_vector_that_grows_by_new_and_copy_is_a_leak_like_any_other() {
         let mut copied = vector();
         copied.rows[0].reallocated = 0.0;
-        // One a span; all within a span are given back in it.
+        // One a span; all within a span are freed in it.
         let growing = growth(&copied);
         assert_eq!(growing.kind, Kind::Leaking, "{}", growing.text);
         assert!(growing.text.contains("one block at a time, ever larger"), "{}", growing.text);

@@ -27,11 +27,11 @@ pub struct Summary {
     pub verdict: Verdict,
     /// Asked for since the attach.
     pub allocated: Amount,
-    /// Given back of that.
+    /// Freed of that.
     pub freed: Amount,
     /// Held of that.
     pub live: Amount,
-    /// The most bytes that were held at once.
+    /// The most bytes that were in use at once.
     pub peak: Range,
     /// Bytes of pages mapped since the attach.
     pub mapped: u64,
@@ -47,7 +47,7 @@ pub struct Summary {
     pub temporary_ms: u64,
     /// The place that allocated most of these, in words; empty if there is none.
     pub temporary_by: String,
-    /// Bytes held in the course of time.
+    /// Bytes in use in the course of time.
     pub course: Vec<f64>,
     /// What is missing.
     pub lost: Vec<String>,
@@ -66,7 +66,7 @@ pub struct SummarySite {
     pub callers: Vec<String>,
     /// What it holds.
     pub live: Amount,
-    /// Its part of all bytes held.
+    /// Its part of all bytes in use.
     pub share: Range,
     /// What it asked for since the attach.
     pub allocated: Amount,

@@ -1,11 +1,11 @@
 //! What can be said for certain about a session, in a few sentences.
 //!
 //! Of what is seen since the attach alone it never says *leak*: what is held longer than the session
-//! lasted looks the same from here. It says what was asked for and not given back, and whether that
+//! lasted looks the same from here. It says what was asked for and not freed, and whether that
 //! went on. Where blocks were counted by size, [`Growth`] knows more.
 //!
 //! Whether it went on is seen by the second half of the session: what was held in the middle is
-//! compared with what was held at the end. Of blocks seen since the attach more and more are held in
+//! compared with what was in use at the end. Of blocks seen since the attach more and more are held in
 //! every process, until as many of them die as come; that the process grew is said only if its memory
 //! in pages did, too. Where blocks were counted by size, the word is that of the rule.
 
@@ -39,7 +39,7 @@ pub enum Kind {
     /// No block was recorded.
     #[default]
     Idle,
-    /// All of it was given back.
+    /// All of it was freed.
     Returned,
     /// Some is held, and in the second half more became so, and more pages; or the rule says that the
     /// heap grows.
@@ -49,7 +49,7 @@ pub enum Kind {
     /// Some is held; whether that is growth is not known: the session was too short, a part of it was
     /// asked for, or blocks seen may replace older ones.
     Held,
-    /// What was given back is not known: nothing is certain.
+    /// What was freed is not known: nothing is certain.
     Incomplete,
 }
 
@@ -60,7 +60,7 @@ pub struct Verdict {
     pub kind: Kind,
     /// In sentences.
     pub text: String,
-    /// Bytes still held in the end that were not in the middle.
+    /// Bytes still in use in the end that were not in the middle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second_half: Option<Range>,
     /// How many sites hold `share`.
