@@ -339,7 +339,7 @@ impl Result {
         ["direct", "indirect", "possible"].map(|kind| self.sum(kind))
     }
 
-    /// The names of the functions that asked for what was lost, so many calls above the cause.
+    /// The names of the functions that allocated what leaked, so many calls above the cause.
     #[must_use]
     pub fn causes(&self, above: usize) -> Vec<String> {
         let findings = self.check()["findings"].as_array().cloned().unwrap_or_default();

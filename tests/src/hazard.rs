@@ -315,7 +315,7 @@ impl Hazard {
 }
 
 impl Summary {
-    /// How long the target stood still for each attach, in microseconds.
+    /// How long the target was stopped for each attach, in microseconds.
     #[must_use]
     pub fn attach_us(&self) -> &[f64] {
         &self.attach_us

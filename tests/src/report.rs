@@ -35,7 +35,7 @@ pub struct Report {
     pub blind: Vec<String>,
     /// What was not hooked, and why.
     pub not_hooked: Vec<NotHooked>,
-    /// Every time the target stood still.
+    /// Every time the target was stopped.
     pub stops: Vec<Stop>,
     /// What could not be restored.
     pub left: Vec<serde_json::Value>,
@@ -97,11 +97,11 @@ pub struct Amount {
 pub struct Heap {
     /// Mean bytes between samples; 1: everything is recorded.
     pub every: u64,
-    /// Handed out.
+    /// Allocated.
     pub allocated: Amount,
-    /// Of those, given back.
+    /// Of those, freed.
     pub freed: Amount,
-    /// Of those, held at the end.
+    /// Of those, in use at the end.
     pub live: Amount,
     /// Bytes of pages that were mapped.
     pub mapped: u64,

@@ -15,17 +15,17 @@ pub const MARK: u64 = 2;
 /// The fixture tells.
 pub const TELL: u64 = 3;
 
-/// Everything is recorded, and no record lost.
+/// Everything is recorded, and no record is dropped.
 pub const EXACT: [&str; 4] = ["--all", "--on-full", "wait", "--hide-frames=none"];
 
-/// Blocks and bytes, asked for since the account began and held at its end.
+/// Blocks and bytes, allocated since the account began and in use at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// Blocks asked for.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Blocks held.
+    /// Blocks in use.
     pub live: u64,
     /// Their bytes.
     pub live_bytes: u64,
@@ -41,7 +41,7 @@ pub struct Size {
     pub size: u64,
     /// Blocks asked for.
     pub blocks: u64,
-    /// Blocks held.
+    /// Blocks in use.
     pub live: u64,
     /// The place.
     pub name: String,
@@ -181,7 +181,7 @@ fn brief(site: &Site) -> String {
     format!("  {blocks} {bytes} {live} {live_bytes} {}", site.place)
 }
 
-/// Panics unless each block that is missing from the report is counted as lost; so may be others, of
+/// Panics unless each block that is missing from the report is counted as dropped; so may be others, of
 /// which the program does not tell.
 fn assert_counted(what: &str, report: &Report, truth: &Accounts) {
     let got = reported(report, truth);

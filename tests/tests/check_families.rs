@@ -91,7 +91,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().expect("a number")
 }
 
-/// What was lost, by process, of those that nothing is doubtful of.
+/// What was leaked, by process, of those that nothing is doubtful of.
 fn found(report: &Value) -> BTreeMap<u64, Lost> {
     let is_sure = |one: &&Value| one["check"]["doubts"].as_array().is_some_and(Vec::is_empty);
     let checked = family(report).into_iter().filter(is_sure);
@@ -245,7 +245,7 @@ fn what_cannot_be_checked_does_not_pass_for_clean() {
     let clean = ["sh", "-c", "./bare lose 9; exit 0"];
     let (outcome, report) = suite.check(&[], &clean);
     assert_eq!((outcome.code(), unchecked(&report)), (Some(6), vec!["bare".to_owned()]));
-    // What is lost elsewhere is the worse news.
+    // What is leaked elsewhere is the worse news.
     let lossy = ["sh", "-c", "./bare lose 9; ./leaky_suite lose 8; exit 0"];
     let (outcome, report) = suite.check(&[], &lossy);
     assert_eq!((outcome.code(), unchecked(&report)), (Some(23), vec!["bare".to_owned()]));

@@ -50,7 +50,7 @@ fn named(report: &Value) -> Vec<(String, u64)> {
     named.collect()
 }
 
-/// Bytes that are lost of what a function of the program asked for.
+/// Bytes that are leaked of what a function of the program asked for.
 fn lost(result: &Result, function: &str) -> u64 {
     let findings = result.check()["findings"].as_array().cloned().unwrap_or_default();
     let has = |finding: &&Value| finding["frames"].to_string().contains(&format!("\"{function}"));

@@ -194,7 +194,7 @@ fn children_of_a_parent_that_is_killed_are_followed_to_their_own_end() {
     let child = i32::try_from(fixture.step(STAY, 0)).expect("a pid");
     let command = session.into_command();
     let seen = |fixture: &Fixture| fixture.page().get(Word::Seen);
-    // A new child stands still until it is taken in; one whose parent ends before that may be missed.
+    // A new child is stopped until it is taken in; one whose parent ends before that may be missed.
     let goal = seen(&fixture) + 50;
     wait_until("the child to be followed", PATIENCE, || seen(&fixture) >= goal);
     kill(Pid::from_raw(fixture.pid()), Signal::SIGKILL).expect("it runs");

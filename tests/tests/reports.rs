@@ -143,7 +143,7 @@ fn every_view_and_every_format_of_a_recording_can_be_had() {
     assert!(collapsed.lines().any(|line| line.contains(";func1;func2")));
 }
 
-/// What `go tool pprof` prints of a profile: all bytes held, and by function.
+/// What `go tool pprof` prints of a profile: all bytes in use, and by function.
 fn pprof(profile: &Recorded) -> Option<(u64, Vec<(String, u64)>)> {
     let arguments = ["tool", "pprof", "-top", "-unit=B", "-sample_index=inuse_space"];
     let output = Command::new("go").args(arguments).arg(path(profile)).output();

@@ -31,7 +31,7 @@ pub struct Rounds(pub u32);
 /// All measurements of one run.
 #[derive(Debug, Default, Serialize)]
 pub struct Results {
-    /// How long a target stands still, by its number of threads.
+    /// How long a target is stopped, by its number of threads.
     pub stops: Vec<Stops>,
     /// What a pair of malloc and free costs in time.
     pub pairs: Vec<PairCost>,

@@ -19,9 +19,9 @@ use super::{
 use crate::{command::binary, compile::Source};
 
 const PART: &str = "checks";
-/// Pairs of malloc and free, blocks held at the end, blocks lost.
+/// Pairs of malloc and free, blocks in use at the end, blocks leaked.
 const SUITES: [(u64, u64, u64); 2] = [(5_000_000, 1000, 100), (500_000, 500_000, 1000)];
-/// The program's blocks that are lost are so large.
+/// The program's blocks that leak are so large.
 const LOST_BYTES: u64 = 100;
 /// What makes the program slower by an order of magnitude.
 const SLOW_ROUNDS: u32 = 2;

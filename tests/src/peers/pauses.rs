@@ -80,7 +80,7 @@ fn name(blocks: u64, size: u64) -> String {
     format!("{grouped} blocks of {size}")
 }
 
-/// A process of its own each time: a fork leaves pages that are dearer the next time.
+/// A process of its own each time: a fork leaves pages that cost more the next time.
 fn once(
     run: &mut Run<'_>,
     (blocks, size): (u64, u64),
