@@ -1,4 +1,4 @@
-//! Code that asked for memory: modules, functions, addresses, stacks of calls.
+//! Code that allocated memory: modules, functions, addresses, stacks of calls.
 
 use serde::{Deserialize, Serialize};
 

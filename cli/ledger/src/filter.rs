@@ -18,7 +18,7 @@ pub struct Filter {
     pub modules: Vec<String>,
     /// Threads of such a name or number.
     pub threads: Vec<String>,
-    /// Stacks that ask for blocks of a size between these, by powers of two.
+    /// Stacks that allocate blocks of a size between these, by powers of two.
     pub sizes: Option<(u64, u64)>,
 }
 

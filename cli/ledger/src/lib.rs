@@ -59,7 +59,7 @@ pub struct Ledger {
     pub stacks: Stacks,
     /// Threads; the first stands for those that are not told apart.
     pub threads: Vec<Thread>,
-    /// What each stack asked for, by thread. No two have the same stack and thread.
+    /// What each stack allocated, by thread. No two have the same stack and thread.
     pub rows: Vec<Row>,
     /// What all of them asked for together; not more exact than the sum of the rows, but it also has
     /// what found no place among them.

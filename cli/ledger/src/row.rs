@@ -1,4 +1,4 @@
-//! What one stack asked for.
+//! What one stack allocated.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub enum Metric {
     Temporary,
 }
 
-/// What one stack asked for in one thread.
+/// What one stack allocated in one thread.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// The stack.

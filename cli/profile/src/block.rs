@@ -13,9 +13,9 @@ pub struct RowId(pub u32);
 /// What blocks can have in common: their size, whose they are, and how they were sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kind {
-    /// Who asked.
+    /// The stack and thread that asked.
     pub row: RowId,
-    /// The bytes asked for.
+    /// The bytes requested.
     pub size: u64,
     interval: NonZeroU32,
 }

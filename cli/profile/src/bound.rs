@@ -1,5 +1,5 @@
 //! Intervals of sums whose samples are not kept: never narrower than those that the samples would give
-//! but for roundings, and wider by as little as is known of them.
+//! except for roundings, and wider by as little as is known of them.
 //!
 //! Of a sum of blocks the value `N` is known, and that no block stands for more than `w`: the number
 //! that one of the smallest size stands for. Each sample adds `w(w-1)` to the variance and `w` to the

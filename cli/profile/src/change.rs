@@ -36,7 +36,7 @@ pub enum Change {
     },
     /// Pages were mapped.
     Mapped {
-        /// Who asked.
+        /// The stack and thread that asked.
         row: RowId,
         /// Their size.
         bytes: u64,
@@ -45,14 +45,14 @@ pub enum Change {
     },
     /// Pages were unmapped.
     Unmapped {
-        /// Who had asked.
+        /// The stack and thread that had mapped them.
         row: RowId,
         /// Their size.
         bytes: u64,
     },
     /// Pages that seemed to be unmapped are not.
     Remained {
-        /// Who had asked.
+        /// The stack and thread that had mapped them.
         row: RowId,
         /// Their size.
         bytes: u64,

@@ -77,7 +77,7 @@ impl Histogram {
         all
     }
 
-    /// Out of a file: what is too long is cut, what is no number is none.
+    /// Out of a file: what is too long is cut, what is not a number is none.
     pub fn from_buckets(buckets: Vec<f64>) -> Self {
         let mut histogram = Self::default();
         let finite = buckets.into_iter().take(Self::BUCKETS).enumerate();

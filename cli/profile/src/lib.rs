@@ -75,9 +75,9 @@ pub type Writers = [u16; OWN_RINGS];
 pub struct LiveBlock {
     /// Where it begins.
     pub at: u64,
-    /// The bytes asked for.
+    /// The bytes requested.
     pub size: u64,
-    /// Who asked: the number of a stack.
+    /// The number of the stack that asked.
     pub stack: u32,
     /// When it was born.
     pub birth: Tick,
@@ -155,7 +155,7 @@ impl Profile {
         self.sheet.peak()
     }
 
-    /// What each stack asked for in all threads, those with the most bytes of this kind first.
+    /// What each stack allocated in all threads, those with the most bytes of this kind first.
     pub fn sites_by(&self, flow: Flow) -> Vec<Row> {
         let mut places: HashMap<StackId, usize> = HashMap::new();
         let mut sites: Vec<Row> = Vec::new();

@@ -18,7 +18,7 @@ pub struct Range {
 /// Bytes and blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Amount {
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: Range,
     /// Blocks.
     pub blocks: Range,

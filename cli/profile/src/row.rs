@@ -1,4 +1,4 @@
-//! A row of the sheet: everything that one call stack asked for in one thread.
+//! A row of the sheet: everything that one call stack allocated in one thread.
 
 use heapattach_process::event::StackId;
 
@@ -51,10 +51,10 @@ pub struct Pages {
     pub live: u64,
 }
 
-/// What one call stack asked for in one thread.
+/// What one call stack allocated in one thread.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Who asked.
+    /// The stack that asked.
     pub stack: StackId,
     /// In which thread; 0: not told apart.
     pub thread: u16,

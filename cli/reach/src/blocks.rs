@@ -22,9 +22,9 @@ pub const COOKIE: u64 = 8;
 pub struct Block {
     /// Where it begins.
     pub at: u64,
-    /// The bytes asked for.
+    /// The bytes requested.
     pub size: u64,
-    /// Who asked: the number of a stack.
+    /// The number of the stack that asked.
     pub stack: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What was found, by the stack that asked for it.
+//! What was found, by the stack that allocated it.
 
 use std::collections::HashMap;
 
@@ -29,13 +29,13 @@ pub enum Kind {
 /// How much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: u64,
     /// Blocks.
     pub blocks: u64,
 }
 
-/// Blocks of one kind that one stack asked for, and what is leaked with them.
+/// Blocks of one kind that one stack allocated, and what is leaked with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Direct, possible or reachable; indirect where different leaked blocks lead to them.

@@ -20,7 +20,7 @@ const ROOT: u32 = u32::MAX - 1;
 /// A block on the way; several in a row that come from one site are one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The stack that asked for it.
+    /// The stack that allocated it.
     pub stack: u32,
     /// How many.
     pub blocks: u64,
@@ -46,7 +46,7 @@ pub struct Way {
 /// Who holds the blocks of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retained {
-    /// The stack that asked for them.
+    /// The stack that allocated them.
     pub stack: u32,
     /// All of them.
     pub all: Amount,
@@ -56,7 +56,7 @@ pub struct Retained {
     pub ways: Vec<Way>,
 }
 
-/// By block: who leads to it on a shortest way.
+/// By block: what points to it on a shortest path.
 struct Tree {
     parents: Vec<u32>,
 }

@@ -7,7 +7,7 @@
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/samples/version1.heapattach");
 //! let recording = Recording::open(path.as_ref())?;
 //! let ledger = recording.ledger(None);
-//! // Each row is what one thread asked for by one stack.
+//! // Each row is what one thread allocated by one stack.
 //! for row in &ledger.rows {
 //!     let names: Vec<_> = ledger.calls(row.stack).map(|call| &call.function.name).collect();
 //!     let held = row.measure(heapattach_ledger::Metric::Live).bytes.value;

@@ -215,7 +215,7 @@ mod tests {
         assert!(code.is_code(found) && !code.is_code(code.find(7).unwrap()));
         let module = &code.modules[location.module as usize];
         assert_eq!(location.address, module.bias + location.offset);
-        // Who has only what a recording keeps finds the same, if the build can be told.
+        // With only what a recording keeps the same is found, if the build is known.
         let mut elsewhere = Symbols::of(&symbols.known());
         let there = Code::of([here].into_iter(), &mut elsewhere);
         let name = &there.functions[0].name;

@@ -143,7 +143,7 @@ fn show(report: &Report, args: &AttachArgs, stacks: Option<&StackList>) -> Exit 
     }
 }
 
-/// The files that were named, but for the recording.
+/// The files that were named, except for the recording.
 fn write_files(
     report: &Report,
     args: &AttachArgs,

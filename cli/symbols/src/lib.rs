@@ -220,7 +220,7 @@ impl Symbols {
 
     /// Before names of the callers at these return addresses are looked up: fetches debug information
     /// that their modules lack, from the servers that the user names. Waits for the network, with
-    /// timeouts, and until `watch`, who hears how it goes, wants no more of it.
+    /// timeouts, and until `watch`, which hears how it goes, wants no more of it.
     pub fn fetch_returns(
         &mut self,
         addresses: impl IntoIterator<Item = u64>,

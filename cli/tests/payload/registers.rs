@@ -162,7 +162,7 @@ impl Noise {
     }
 }
 
-/// Calls a hook with registers full of noise, but for sizes below `limit`, and compares.
+/// Calls a hook with registers full of noise, except for sizes below `limit`, and compares.
 fn check(placed: Option<&Placed>, hook: u64, kind: HookKind, limit: u64, noise: &mut Noise) -> Way {
     noise.fill(&GIVEN);
     noise.fill(&LEFT);

@@ -100,12 +100,12 @@ fn a_block_in_exchange_for_a_sample_is_announced_and_told() {
             (Kind::Reallocated, larger, 2 * INTERVAL),
         ]
     );
-    // To a size that is no sample: the sample is gone, and nothing else is told.
+    // To a size that is not a sample: the sample is gone, and nothing else is told.
     placed.set_row(placed.own_row(), row::COUNTDOWN, INTERVAL);
     let small = realloc(larger, 16, 0, 0);
     let records = audit(&placed);
     assert_eq!(kinds(&records)[3..], [(Kind::FreedSample, larger, 2)]);
-    // Of a block that is no sample to one that is.
+    // Of a block that is not a sample to one that is.
     let last = realloc(small, INTERVAL, 0, 0);
     let records = audit(&placed);
     assert_eq!(kinds(&records)[4..], [(Kind::Allocated, last, INTERVAL)]);

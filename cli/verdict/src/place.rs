@@ -107,7 +107,7 @@ fn base(path: &str) -> &str {
 fn without_copy(name: &str) -> &str {
     let own = name.split(" [clone ").next().unwrap_or(name);
     let copy = COPIES.iter().filter_map(|copy| own.find(copy)).min();
-    // A name that begins so is no copy of anything.
+    // A name that begins so is not a copy of anything.
     copy.filter(|&at| at > 0).map_or(own, |at| &own[..at])
 }
 

@@ -21,10 +21,10 @@ pub struct Subject<'a> {
 /// Which end of the stacks comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// From `main` to who asked for memory.
+    /// From `main` to the allocating function.
     #[default]
     TopDown,
-    /// From who asked for memory to `main`.
+    /// From the allocating function to `main`.
     BottomUp,
 }
 

@@ -22,7 +22,7 @@ pub struct Peak {
     pub peak: Range,
     /// When about: at that one of the moments noted at which most was held.
     pub near_ms: Option<u64>,
-    /// Who had asked for it.
+    /// The stack that had allocated it.
     #[serde(flatten)]
     pub sites: Sites,
 }

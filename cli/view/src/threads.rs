@@ -1,4 +1,4 @@
-//! Which threads asked for memory.
+//! Which threads allocated memory.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub struct ThreadRow {
     /// How much.
     #[serde(flatten)]
     pub figures: Figures,
-    /// What it asked for since the attach.
+    /// What it allocated since the attach.
     pub allocated: Amount,
     /// What was freed of that.
     pub freed: Amount,

@@ -43,9 +43,9 @@ pub struct Noted {
     pub at_ms: u64,
     /// Bytes of blocks in use.
     pub live: f64,
-    /// Bytes asked for since counting began.
+    /// Bytes requested since counting began.
     pub allocated: f64,
-    /// Blocks asked for since then.
+    /// Blocks allocated since then.
     pub blocks: f64,
     /// The ends of the interval of `live`, where it is estimated.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Functions: what each asked for itself, and what everything did that it called.
+//! Functions: what each allocated itself, and what everything did that it called.
 
 use std::collections::HashMap;
 

@@ -28,7 +28,7 @@ pub enum View {
     Top,
     /// A tree of calls.
     Tree,
-    /// Who asked for memory, with callers.
+    /// What allocated memory, with callers.
     Sites,
     /// Which threads did.
     Threads,

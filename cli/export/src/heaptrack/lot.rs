@@ -10,7 +10,7 @@ pub enum Fate {
     Held,
     /// At the peak, and freed after it.
     Peak,
-    /// Asked for after the peak, and held to the end.
+    /// Allocated after the peak, and held to the end.
     Late,
     /// Freed at once.
     Temporary,
@@ -75,7 +75,7 @@ fn split(fate: Fate, amount: Amount) -> impl Iterator<Item = Lot> {
 }
 
 /// Fewer and larger blocks, if there are more than `limit`; how many times fewer. Bytes stay the
-/// same but for what a division leaves.
+/// same except for what a division leaves.
 pub fn shorten(lots: &mut [Lot], limit: u64) -> u64 {
     let blocks = |lots: &[Lot]| lots.iter().fold(0_u64, |sum, lot| sum.saturating_add(lot.blocks));
     let times = blocks(lots).div_ceil(limit.max(1)).max(1);

@@ -1,7 +1,7 @@
 //! A course of events that ends with a ledger's numbers, for formats that know events only.
 //!
 //! A ledger does not tell when each block came and went. The story has what it does tell right: what
-//! each stack asked for, what of that was temporary, its bytes when most was in use, and its
+//! each stack allocated, what of that was temporary, its bytes when most was in use, and its
 //! bytes at the end. Between those moments the total follows the measured one as far as it rises,
 //! and blocks come as fast as they did; which stack's were first is made up.
 

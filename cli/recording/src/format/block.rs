@@ -148,7 +148,7 @@ fn as_it_is(bytes: &[u8]) -> Vec<u8> {
     block
 }
 
-/// Of head and stored content, but for the checksum itself.
+/// Of head and stored content, except for the checksum itself.
 fn checksum(block: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&block[..12]);

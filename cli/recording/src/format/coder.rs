@@ -16,7 +16,7 @@ const NARROW: u32 = 1 << 24;
 /// More bits at once would not leave enough of the range.
 const AT_ONCE: u32 = 16;
 
-/// No decision takes less than one part of a byte in so many: who claims more lies.
+/// No decision takes less than one part of a byte in so many: a file that claims more is damaged.
 pub const MOST_IN_A_BYTE: u64 = 768;
 
 impl Default for Odds {
@@ -57,7 +57,7 @@ pub struct Pen {
     out: Vec<u8>,
     low: u64,
     range: u32,
-    /// The last byte that is certain but for a carry, and how many of 255 came after it.
+    /// The last byte that is certain except for a carry, and how many of 255 came after it.
     held: u8,
     run: usize,
     has_begun: bool,

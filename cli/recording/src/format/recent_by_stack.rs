@@ -1,4 +1,4 @@
-//! Blocks that one stack asked for lately, and that are not freed.
+//! Blocks that one stack allocated lately, and that are not freed.
 
 /// So many are remembered; with them a shelf is a cache line.
 pub const BLOCKS: usize = 4;

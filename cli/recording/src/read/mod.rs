@@ -46,7 +46,7 @@ use context::{Context, millis};
 use course::Places;
 use part::Part;
 
-/// No session has more moments: who keeps them for [`Context::moments`] leaves out what comes then.
+/// No session has more moments: a caller that keeps them for [`Context::moments`] leaves out later ones.
 pub const MOMENTS: usize = 1 << 20;
 /// Names of functions, and addresses.
 const NAMES: usize = 1 << 22;

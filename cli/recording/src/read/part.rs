@@ -28,7 +28,7 @@ pub struct Part {
 pub struct Births(Range<u64>);
 
 impl Part {
-    /// When its blocks were born, if that is all the same but for the window; `end` is the end of
+    /// When its blocks were born, if that is all the same except for the window; `end` is the end of
     /// the time that is looked at.
     pub fn births(&self, end: u64) -> Option<Births> {
         let Range { start: least, end: most } = self.ages.clone()?;

@@ -23,7 +23,7 @@ use crate::{
     write::writer::Writer,
 };
 
-/// Blocks that may wait to be written. Who has more waits, and rings fill meanwhile.
+/// Blocks that may wait to be written. With more the producer waits, and rings fill meanwhile.
 const WAITING: usize = 16;
 
 /// How long the disk may take.
@@ -109,7 +109,7 @@ impl WriteQueue {
             queue.blocks.push_back((content, bytes));
             self.state.added.notify_one();
         }
-        // Who has waited in vain once does not wait again before something has moved.
+        // A thread that has waited in vain once does not wait again before something has moved.
         if !queue.is_stalled || queue.blocks.len() < WAITING {
             queue = self.wait(queue, |state, queue| {
                 queue.blocks.len() < WAITING || state.hurries.load(Relaxed)

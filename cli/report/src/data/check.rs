@@ -135,7 +135,7 @@ pub struct Heap {
     pub peak: u64,
     /// Bytes in use at the check.
     pub live: u64,
-    /// Calls that asked for memory.
+    /// Calls that allocated memory.
     pub allocations: u64,
 }
 

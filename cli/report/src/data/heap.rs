@@ -1,4 +1,4 @@
-//! What the heap holds and who asked for it.
+//! What the heap holds and what allocated it.
 
 use heapattach_ledger::{Call, FrameReport, Ledger, Loss, Metric};
 use heapattach_profile::{Amount, Flow, Range};
@@ -29,13 +29,13 @@ pub struct HeapReport {
     pub records: u64,
     /// What is missing.
     pub lost: Loss,
-    /// Who asked, those that hold most first.
+    /// The places that allocated, those that hold most first.
     pub sites: Vec<SiteReport>,
     /// Sites that are not listed.
     pub more_sites: usize,
 }
 
-/// One place that asks for memory.
+/// One place that allocates memory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SiteReport {
     /// The frame that caused the allocations, in words.
@@ -44,7 +44,7 @@ pub struct SiteReport {
     pub cause: usize,
     /// What it holds.
     pub live: Amount,
-    /// What it asked for since the attach.
+    /// What it allocated since the attach.
     pub allocated: Amount,
     /// Bytes of pages it mapped.
     pub mapped: u64,

@@ -19,7 +19,7 @@ pub struct FunctionReport {
     pub slots: usize,
     /// Calls counted.
     pub calls: u64,
-    /// Bytes they asked for.
+    /// Bytes they requested.
     pub bytes: u64,
     /// By module of the caller, most calls first; only where every call is recorded.
     pub callers: Vec<CallerReport>,

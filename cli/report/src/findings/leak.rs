@@ -35,7 +35,7 @@ pub struct Leak {
     pub held: Amount,
     /// The same in every build and run, as long as the functions have the same names.
     pub key: String,
-    /// Which of the calls asked for the memory: those before are allocators.
+    /// Which of the calls allocated the memory: those before are allocators.
     pub cause: usize,
     /// The innermost first.
     pub frames: Vec<Frame>,

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Findings;
 use heapattach_reach::Kind;
 
-/// What the user allows. What is not named is not limited, but for leaks: they may not be at all.
+/// What the user allows. What is not named is not limited, except for leaks: they may not be at all.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes leaked in all, of the kinds that count; `None`: none, unless stacks have a limit.
@@ -20,7 +20,7 @@ pub struct Limits {
     pub peak: Option<u64>,
     /// Bytes in use at the end.
     pub live: Option<u64>,
-    /// Calls that ask for memory.
+    /// Calls that allocate memory.
     pub allocations: Option<u64>,
     /// The kinds that count.
     pub kinds: Vec<Kind>,
@@ -39,7 +39,7 @@ pub struct Measured {
     pub peak: u64,
     /// Bytes in use at the end.
     pub live: u64,
-    /// Calls that asked for memory.
+    /// Calls that allocated memory.
     pub allocations: u64,
 }
 

@@ -14,7 +14,7 @@ pub const LEAKS: [&str; 6] = [
     "^tzset_internal$",
 ];
 
-/// What the loader itself asked for while it loaded a library later, and keeps; but not what the
+/// What the loader itself allocated while it loaded a library later, and keeps; but not what the
 /// library's constructors did, which it calls.
 pub const LOADER: &str = "^dl_open_worker";
 

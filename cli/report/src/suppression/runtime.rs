@@ -1,6 +1,6 @@
 //! Runtimes that keep what they have asked for until the process is gone, and forget where it is: to give
 //! it back at the end would only take time. What they lose alone is kept quiet; what an extension asked for,
-//! or the program itself, is not. Pure: who looks at the process says what it has.
+//! or the program itself, is not. Pure: the caller looks at the process and says what it has.
 
 use super::built_in::is_loaders;
 
@@ -38,7 +38,7 @@ pub const KINDS: [Kind; 5] = [
     },
 ];
 
-/// What a runtime calls that asks for memory in its name: the file names of libraries begin so.
+/// What a runtime calls that allocates memory in its name: the file names of libraries begin so.
 const HELPERS: [&str; 8] = [
     "libm.so",
     "libpthread.so",

@@ -33,7 +33,7 @@ pub(super) struct Gauge<'a> {
 }
 
 impl<'a> Gauge<'a> {
-    /// Begins now; who writes down what happens comes along.
+    /// Begins now; also returns the writer of what happens.
     pub(super) fn begin(
         inspection: &Inspection<'_>,
         session: &Session<'_>,

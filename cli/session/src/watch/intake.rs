@@ -48,7 +48,7 @@ pub struct Caller {
     pub hook: usize,
     /// Calls.
     pub calls: u64,
-    /// Bytes they asked for.
+    /// Bytes they requested.
     pub bytes: u64,
 }
 

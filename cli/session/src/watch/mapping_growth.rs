@@ -26,7 +26,7 @@ pub fn grown(before: &Spread, after: &Spread) -> Spread {
 
 fn spread(text: &[u8]) -> Spread {
     let mut all = Spread::new();
-    // What is no map at all, as of a process that has ended, says nothing.
+    // What is not a map at all, as of a process that has ended, says nothing.
     let Ok(maps) = maps::parse(text) else { return all };
     let counts = |mapping: &&maps::Mapping<'_>| {
         let is_ours = mapping.label().as_encoded_bytes().starts_with(OURS);

@@ -29,7 +29,7 @@ pub fn look_up(
     let (answer, told) = channel();
     let look = move || {
         let code = Code::of(addresses.into_iter(), &mut own);
-        // Who asked may be gone.
+        // The thread that asked may be gone.
         let _ = answer.send((code, own));
     };
     thread::Builder::new().name("names".to_owned()).spawn(look).ok()?;

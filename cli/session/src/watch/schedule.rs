@@ -76,7 +76,7 @@ impl<'a> Watchman<'a> {
         self.desk
     }
 
-    /// When something is due next, but for what depends on memory.
+    /// When something is due next, except for what depends on memory.
     pub fn next(&self) -> Instant {
         let mark = self.next_mark.map(|(next, _)| next);
         mark.into_iter().chain([self.timeline.next()]).min().unwrap_or(self.next_names)

@@ -1,4 +1,4 @@
-//! The blocks that one stack asked for within the window: when they were born, and when they died, if
+//! The blocks that one stack allocated within the window: when they were born, and when they died, if
 //! they did. Spans of equal length are the clock; a block may stand for many.
 
 /// How old a block must be to be asked whether its kind still dies, in parts of the window.

@@ -25,7 +25,7 @@ pub const COURSE: usize = 60;
 pub struct Summary {
     /// What can be said for certain.
     pub verdict: Verdict,
-    /// Asked for since the attach.
+    /// Allocated since the attach.
     pub allocated: Amount,
     /// Freed of that.
     pub freed: Amount,
@@ -57,7 +57,7 @@ pub struct Summary {
     pub accuracy: String,
 }
 
-/// One place that asks for memory.
+/// One place that allocates memory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SummarySite {
     /// In words.
@@ -68,7 +68,7 @@ pub struct SummarySite {
     pub live: Amount,
     /// Its part of all bytes in use.
     pub share: Range,
-    /// What it asked for since the attach.
+    /// What it allocated since the attach.
     pub allocated: Amount,
 }
 

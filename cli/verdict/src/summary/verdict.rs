@@ -1,7 +1,7 @@
 //! What can be said for certain about a session, in a few sentences.
 //!
 //! Of what is seen since the attach alone it never says *leak*: what is held longer than the session
-//! lasted looks the same from here. It says what was asked for and not freed, and whether that
+//! lasted looks the same from here. It says what was allocated and not freed, and whether that
 //! went on. Where blocks were counted by size, [`Growth`] knows more.
 //!
 //! Whether it went on is seen by the second half of the session: what was held in the middle is
@@ -32,7 +32,7 @@ const MOST: f64 = 0.8;
 /// Memory in pages grew, too, if it grew by this part of what blocks did.
 const CARRIED: f64 = 0.25;
 
-/// What became of the memory that was asked for.
+/// What became of the memory that was allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -238,7 +238,7 @@ fn first_sites(held_by: &[&Sum], live: Estimate) -> (usize, Estimate) {
     first
 }
 
-/// Who asks for memory by this stack.
+/// What allocates memory by this stack.
 pub fn place(ledger: &Ledger, stack: u32) -> String {
     ledger.cause(stack).map_or_else(Place::unknown, |call| Place::of(&call)).words()
 }

@@ -74,7 +74,7 @@ fn may_begin(folder: &Path) -> io::Result<()> {
 }
 
 /// Whether only we (or root) decide what is in this folder, and where its name leads. Names of
-/// code would be what another user says, and files would be written where he wants them.
+/// code would be what another user says, and files would be written where that user wants them.
 fn is_ours(folder: &Path) -> io::Result<()> {
     let refuse = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     let folder_stat = match find(folder, Use::Write)? {

@@ -63,7 +63,7 @@ impl Debuginfod {
     }
 
     /// Fetches debug information, several files at once, each unless that was tried before. Returns
-    /// when all was had or not, or when `watch`, who hears how it goes, wants no more of it.
+    /// when all was had or not, or when `watch`, which hears how it goes, wants no more of it.
     pub fn fetch(&self, wanted: Vec<BuildId>, watch: &mut dyn FnMut(&str) -> bool) {
         if let Some(client) = &self.0 {
             client.fetch(wanted, watch);
