@@ -259,7 +259,7 @@ impl Hazard {
     fn attach(&self, cycle: u64, window: Duration, random: &mut Random) -> Report {
         let chosen = random.between(0, self.recordings.len() as u64);
         let chosen = usize::try_from(chosen).ok().and_then(|i| self.recordings.get(i));
-        // Other tests keep the processors busy: a long stop is no hazard here.
+        // Other tests keep the processors busy: a long stop is not a hazard here.
         let mut command =
             Heapattach::attach(self.fixture.pid(), window, self.hooks).arg("--max-stop=1h");
         command = command.arg(*chosen.unwrap_or(&RECORDINGS[0]));

@@ -126,7 +126,7 @@ impl Page {
         self.word(word as usize).store(value, SeqCst);
     }
 
-    /// The bytes asked for by the explicit calls of `function` ([`Word::Malloc`] and below).
+    /// The bytes requested by the explicit calls of `function` ([`Word::Malloc`] and below).
     ///
     /// # Panics
     /// If `function` is not a truth word.

@@ -21,7 +21,7 @@ pub const EXACT: [&str; 4] = ["--all", "--on-full", "wait", "--hide-frames=none"
 /// Blocks and bytes, allocated since the account began and in use at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Blocks asked for.
+    /// Blocks allocated.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -39,7 +39,7 @@ pub type Accounts = BTreeMap<String, Account>;
 pub struct Size {
     /// The bytes of each.
     pub size: u64,
-    /// Blocks asked for.
+    /// Blocks allocated.
     pub blocks: u64,
     /// Blocks in use.
     pub live: u64,

@@ -49,7 +49,7 @@ const HELD: [(&str, &[&str], u64); 13] = [
     ("shared", &["shared"], 504),
     ("epoll", &["kernel"], 505),
     ("timer", &["kernel"], 506),
-    // The loader asked for the memory that thread-local variables of late libraries are in.
+    // The loader allocated the memory that thread-local variables of late libraries are in.
     ("late_tls", &["tls", "loader"], 508),
     ("register", &["registers"], 509),
     ("xmm", &["registers"], 510),

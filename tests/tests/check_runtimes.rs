@@ -1,4 +1,4 @@
-//! Programs whose runtime does not free at exit: that is said in a line and left out, but for what their
+//! Programs whose runtime does not free at exit: that is said in a line and left out, except for what their
 //! extensions lose.
 
 use std::{path::Path, process::Command};

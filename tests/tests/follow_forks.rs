@@ -26,7 +26,7 @@ use nix::{
     unistd::Pid,
 };
 
-/// What one program asked for by its own code: calls of malloc and of free, and bytes.
+/// What one program allocated by its own code: calls of malloc and of free, and bytes.
 type Truth = (u64, u64, u64);
 
 fn family() -> Option<PathBuf> {

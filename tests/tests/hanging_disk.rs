@@ -37,7 +37,7 @@ fn disk() -> Option<HangingDisk> {
     disk.map_err(|why| skip(&why, "load the kernel module fuse, and allow mounts")).ok()
 }
 
-/// Who reads a file of the disk waits until it gives something again.
+/// A reader of a file of the disk waits until the disk answers again.
 fn assert_hangs(disk: &HangingDisk, name: &str) {
     let mut cat = Command::new("cat");
     let mut cat = cat.arg(disk.path(name)).stdout(Stdio::null()).spawn().expect("cat runs");

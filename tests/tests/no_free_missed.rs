@@ -1,6 +1,6 @@
 //! Every call is counted, and no call twice.
 //!
-//! The fixture sleeps but for the steps it is told to do, so the counts of a session are those of
+//! The fixture sleeps except for the steps it is told to do, so the counts of a session are those of
 //! its steps: exactly.
 
 use std::{collections::BTreeMap, path::Path};
@@ -16,7 +16,7 @@ use heapattach_tests::{
 
 const PAGE: u64 = 4096;
 
-/// One turn of a step of `explicit_calls.c`: each call it makes, and the bytes asked for.
+/// One turn of a step of `explicit_calls.c`: each call it makes, and the bytes requested.
 struct Step {
     number: u64,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Who reads the records is slow, or is stopped: the target goes on, and the report says what is
+//! The reader of the records is slow, or is stopped: the target goes on, and the report says what is
 //! missing.
 
 use std::time::Duration;

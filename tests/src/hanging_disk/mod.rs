@@ -194,7 +194,7 @@ impl Served {
             return;
         }
         let content = lock(&self.files).answer(head, body);
-        // Who asked may be gone.
+        // The process that asked may be gone.
         let _ = (&self.device).write(&wire::answer(head.unique, content));
     }
 }

@@ -50,7 +50,7 @@ impl Conversation {
         fcntl(&output, FcntlArg::F_SETFL(flags)).map_err(io::Error::from)?;
         let question = format!("{}\n", program.question).into_bytes();
         let mut this = Self { child, output, question, answer: Vec::new(), rest: Vec::new() };
-        // A greeting comes with the first answer, and is no part of the second.
+        // A greeting comes with the first answer, and is not part of the second.
         this.say()?;
         this.hear_until_quiet()?;
         this.say()?;
