@@ -13,7 +13,7 @@ use heapattach_text::quantity;
 const WIDTH: f64 = 1200.0;
 const MARGIN: f64 = 10.0;
 const ROW: usize = 17;
-/// Of a letter.
+/// The width of a letter, in the same units.
 const LETTER: f64 = 7.3;
 /// What is narrower cannot be seen.
 const NARROW: f64 = 0.1;

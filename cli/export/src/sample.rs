@@ -11,7 +11,7 @@ pub const REST: &str = "[stacks not kept]";
 pub struct Amount {
     /// The bytes requested.
     pub bytes: u64,
-    /// How many.
+    /// The number of blocks.
     pub blocks: u64,
 }
 
@@ -26,7 +26,7 @@ pub struct Sample {
 }
 
 impl Amount {
-    /// Both added.
+    /// The sum of both amounts.
     pub fn plus(self, other: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_add(other.bytes),

@@ -14,7 +14,7 @@ use heapattach_ledger::{Ledger, Metric};
 
 /// A folder, gone with it.
 pub struct Shelf {
-    /// Where.
+    /// The folder's path.
     pub folder: PathBuf,
     /// What all files in it are made of.
     pub ledger: Ledger,

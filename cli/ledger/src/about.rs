@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ExitReport;
 use heapattach_profile::{Exact, Facts};
 
-/// Whose, when, how.
+/// Which process was recorded, when, and how.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct About {
@@ -37,7 +37,7 @@ pub struct About {
     pub outcome: String,
     /// How the process ended, if it did.
     pub exit: Option<ExitReport>,
-    /// What is missing.
+    /// The records that were dropped, and what else is missing.
     pub loss: Loss,
     /// What could not be seen: modules, functions that are not hooked.
     pub blind: Vec<String>,
@@ -61,7 +61,7 @@ pub struct About {
     pub temporary_ms: u64,
 }
 
-/// What is missing.
+/// The records that were dropped, and what else is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Loss {

@@ -45,7 +45,7 @@ pub struct Function {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Location {
-    /// In the target.
+    /// The address in the target.
     pub address: u64,
     /// The module it is in.
     pub module: u32,
@@ -73,7 +73,7 @@ pub struct Call<'a> {
     pub location: &'a Location,
     /// In which module that is.
     pub module: &'a Module,
-    /// Who calls.
+    /// The function that makes the call.
     pub function: &'a Function,
     /// The line of the call.
     pub line: Option<u32>,

@@ -43,15 +43,15 @@ pub struct Cell {
 /// What became of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fate {
-    /// It is held.
+    /// The block is still in use.
     Held,
     /// Not known: there were more blocks than are kept at once.
     Unknown,
-    /// It was freed.
+    /// The block was freed.
     Freed {
-        /// In this span.
+        /// The span in which it was freed.
         span: u8,
-        /// Very soon.
+        /// Whether it was freed very soon.
         is_soon: bool,
     },
 }

@@ -47,7 +47,7 @@ pub use heapattach_profile::Histogram;
 /// A finished profile.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    /// Whose, when, how.
+    /// Which process was recorded, when, and how.
     pub about: About,
     /// Files and other places of code.
     pub modules: Vec<Module>,

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mark {
-    /// Since counting began.
+    /// Milliseconds since counting began.
     pub at_ms: u64,
-    /// Why.
+    /// Why it was marked.
     pub why: String,
 }

@@ -20,7 +20,7 @@ pub struct Ends {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Moment {
-    /// Since counting began.
+    /// Milliseconds since counting began.
     pub at_ms: u64,
     /// Bytes of recorded blocks that were live, estimated.
     pub live: f64,

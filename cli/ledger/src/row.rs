@@ -57,7 +57,7 @@ impl Metric {
     pub const ALL: [Self; 5] =
         [Self::Live, Self::Allocated, Self::Freed, Self::Peak, Self::Temporary];
 
-    /// In one word.
+    /// The name of the metric, in one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Live => "live",

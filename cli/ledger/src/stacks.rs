@@ -51,7 +51,7 @@ impl Stacks {
         self.parts.get(stack as usize).map(|part| self.told(part))
     }
 
-    /// All of them.
+    /// All stacks, in the order of their numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Stack<'_>> {
         self.parts.iter().map(|part| self.told(part))
     }

@@ -77,7 +77,7 @@ impl Block {
         Self { at, stamp: stamp & MASK | birth << BITS, kind }
     }
 
-    /// Where it begins.
+    /// The address of its first byte.
     pub fn at(&self) -> RemoteAddr {
         RemoteAddr::new(self.at & MASK)
     }

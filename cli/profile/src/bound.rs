@@ -59,7 +59,7 @@ impl Bound {
         self.moments.iter_mut().zip(other.moments).for_each(|(sum, more)| *sum += more);
     }
 
-    /// With its interval.
+    /// The estimate with its interval.
     pub fn estimate(&self) -> Estimate {
         let Self { value, moments: [variance, covariance, third, spread], floor, weight } = *self;
         if value <= 0.0 {

@@ -11,7 +11,7 @@ use crate::{
 pub enum Change {
     /// A block was allocated.
     Allocated {
-        /// What block.
+        /// Size, row and sampling of the block.
         kind: Kind,
         /// Whether we will see it go.
         kept: bool,
@@ -20,14 +20,14 @@ pub enum Change {
     },
     /// A block was freed.
     Freed {
-        /// What block.
+        /// Size, row and sampling of the block.
         kind: Kind,
         /// When it was allocated.
         birth: Tick,
     },
     /// A block that was given back was not: the call failed.
     Restored {
-        /// What block.
+        /// Size, row and sampling of the block.
         kind: Kind,
         /// When it was allocated.
         birth: Tick,
@@ -60,7 +60,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whose they are.
+    /// The row of the block or pages.
     pub fn row(&self) -> RowId {
         match *self {
             Self::Allocated { kind, .. }

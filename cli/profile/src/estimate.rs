@@ -60,7 +60,7 @@ pub struct Estimate {
 pub struct Measure {
     /// The bytes requested.
     pub bytes: Estimate,
-    /// How many blocks.
+    /// The number of blocks.
     pub count: Estimate,
 }
 

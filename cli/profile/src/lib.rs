@@ -73,7 +73,7 @@ pub type Writers = [u16; OWN_RINGS];
 /// A block that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveBlock {
-    /// Where it begins.
+    /// The address of its first byte.
     pub at: u64,
     /// The bytes requested.
     pub size: u64,

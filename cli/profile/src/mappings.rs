@@ -18,9 +18,9 @@ const REMEMBERED: usize = 65_536;
 /// A range of pages that changed hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it begins.
+    /// Its first address.
     pub start: u64,
-    /// Where it ends.
+    /// The address behind its last byte.
     pub end: u64,
     /// The stack that mapped it; `None` where it is older than the session, or was never mapped.
     pub row: Option<RowId>,

@@ -25,7 +25,7 @@ pub struct Amount {
 }
 
 impl Range {
-    /// What is known.
+    /// A number that is known exactly.
     pub fn exact(number: u64) -> Self {
         #[allow(clippy::cast_precision_loss)]
         let value = number as f64;

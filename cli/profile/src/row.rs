@@ -23,7 +23,7 @@ pub struct Tally {
     exact: [Exact; FLOWS],
     // Apart, so that a session which records every block finds a row in few cache lines.
     sampled: Option<Box<[Samples; FLOWS]>>,
-    /// Of each sum.
+    /// For each sum, what the samples may have missed.
     unseen: Unseen,
 }
 

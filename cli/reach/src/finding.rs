@@ -22,11 +22,11 @@ pub enum Kind {
     Indirect,
     /// Only pointers to the inside of blocks lead to it
     Possible,
-    /// The program can get at it
+    /// The program can reach it
     Reachable,
 }
 
-/// How much.
+/// A number of blocks, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// Bytes requested.
@@ -64,7 +64,7 @@ impl Kind {
     /// All of them, in the order of the sums.
     pub const ALL: [Self; 4] = [Self::Direct, Self::Indirect, Self::Possible, Self::Reachable];
 
-    /// In one word.
+    /// The name of the kind, in one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -86,7 +86,7 @@ impl Kind {
 }
 
 impl Amount {
-    /// Both together.
+    /// The sum of both amounts.
     pub fn and(mut self, more: Self) -> Self {
         self.merge(more);
         self
@@ -114,7 +114,7 @@ impl Finding {
 }
 
 impl Findings {
-    /// Adds up what was marked and folded, without what was kept quiet.
+    /// Adds up what was marked and folded, without what was suppressed.
     pub fn of(
         blocks: &Blocks,
         graph: &Graph,

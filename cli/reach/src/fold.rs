@@ -68,7 +68,7 @@ pub fn fold(graph: &Graph, marks: &[Mark]) -> Folded {
 
 /// The rings of leaked blocks, found as Tarjan does it, with a list instead of recursion.
 struct Rings {
-    /// By block.
+    /// By block: the number of its ring.
     ring_of: Vec<u32>,
     /// The leaked blocks, ring after ring.
     order: Vec<u32>,

@@ -50,7 +50,7 @@ use mark::Mark;
 pub struct Checked {
     /// The findings.
     pub findings: Findings,
-    /// What was kept quiet.
+    /// What was suppressed.
     pub quiet: Amount,
     /// Words looked at.
     pub words: u64,

@@ -1,4 +1,4 @@
-//! What holds a block that the program can get at: a shortest way from a root to it, from block to
+//! What holds a block that the program can reach: a shortest way from a root to it, from block to
 //! block. What is told is a site's: blocks whose ways lead through the same sites are one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -22,7 +22,7 @@ const ROOT: u32 = u32::MAX - 1;
 pub struct Step {
     /// The stack that allocated it.
     pub stack: u32,
-    /// How many.
+    /// The number of blocks.
     pub blocks: u64,
     /// Where in the last of them the pointer to the next step lies.
     pub offset: Option<u64>,

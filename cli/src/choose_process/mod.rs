@@ -41,9 +41,9 @@ pub struct WhichArgs {
 /// Why no process could be chosen.
 #[derive(Debug)]
 pub struct Unclear {
-    /// What to say.
+    /// The message for the user.
     pub message: String,
-    /// How to end.
+    /// The exit status of the command.
     pub exit: Exit,
 }
 

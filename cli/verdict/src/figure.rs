@@ -23,7 +23,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Both.
+    /// Both units.
     pub const ALL: [Self; 2] = [Self::Bytes, Self::Blocks];
 
     /// Its name, as it is typed.

@@ -33,11 +33,11 @@ pub enum Order {
 pub struct Ask {
     /// What is measured.
     pub metric: Metric,
-    /// In what.
+    /// The unit: bytes or blocks.
     pub unit: Unit,
     /// Rows that are told.
     pub limit: usize,
-    /// Of trees.
+    /// The order of trees.
     pub order: Order,
 }
 

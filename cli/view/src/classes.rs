@@ -54,7 +54,7 @@ pub struct Class {
     pub from: u64,
     /// The greatest that does.
     pub to: u64,
-    /// How many.
+    /// The number of blocks.
     pub blocks: f64,
     /// The lower end of the interval.
     pub low: f64,

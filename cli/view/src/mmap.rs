@@ -21,7 +21,7 @@ use heapattach_verdict::{
 /// Columns of a bar.
 const BAR: usize = 10;
 
-/// Who mapped pages.
+/// Which places mapped pages.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mmap {
     /// Bytes of pages mapped since the attach.
@@ -34,7 +34,7 @@ pub struct Mmap {
     pub more: usize,
 }
 
-/// One of them.
+/// One place that mapped pages.
 #[derive(Clone, Debug, Serialize)]
 pub struct MmapRow {
     /// In words.

@@ -27,7 +27,7 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// All of them.
+    /// All choices.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Always, Self::Never];
 
     /// Its name, as it is typed.

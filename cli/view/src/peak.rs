@@ -18,11 +18,11 @@ use heapattach_verdict::{
 /// The most that was in use.
 #[derive(Clone, Debug, Serialize)]
 pub struct Peak {
-    /// How much.
+    /// The bytes in use at the peak.
     pub peak: Range,
-    /// When about: at that one of the moments noted at which most was held.
+    /// When about: the noted moment with most bytes in use.
     pub near_ms: Option<u64>,
-    /// The stack that had allocated it.
+    /// The places that had allocated it.
     #[serde(flatten)]
     pub sites: Sites,
 }

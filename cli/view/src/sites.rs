@@ -45,7 +45,7 @@ pub struct SiteRow {
     /// As it is.
     #[serde(flatten)]
     pub place: Place,
-    /// How much.
+    /// The numbers of the place.
     #[serde(flatten)]
     pub figures: Figures,
     /// What it allocated since the attach.

@@ -32,14 +32,14 @@ pub struct Threads {
     pub more: usize,
 }
 
-/// One of them.
+/// One thread.
 #[derive(Clone, Debug, Serialize)]
 pub struct ThreadRow {
     /// 0 stands for all that are not told apart.
     pub tid: i32,
     /// Its name.
     pub name: String,
-    /// How much.
+    /// The numbers of the thread.
     #[serde(flatten)]
     pub figures: Figures,
     /// What it allocated since the attach.

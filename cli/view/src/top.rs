@@ -32,7 +32,7 @@ pub struct Top {
     pub more: usize,
 }
 
-/// One of them.
+/// One function.
 #[derive(Clone, Debug, Serialize)]
 pub struct FunctionRow {
     /// In words.

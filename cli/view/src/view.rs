@@ -64,14 +64,14 @@ struct Document<'a, V> {
 
 /// How a view is told.
 pub enum Form {
-    /// To a person.
+    /// Text for a reader.
     Text(Page),
-    /// To a script.
+    /// JSON for a script.
     Json,
 }
 
 impl View {
-    /// All of them.
+    /// All views.
     pub const ALL: [Self; 11] = [
         Self::Summary,
         Self::Top,

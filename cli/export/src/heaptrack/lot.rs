@@ -28,9 +28,9 @@ impl Fate {
 pub struct Lot {
     /// How long they are held.
     pub fate: Fate,
-    /// Of each.
+    /// The size of each block in bytes.
     pub size: u64,
-    /// How many.
+    /// The number of blocks.
     pub blocks: u64,
 }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use heapattach_ledger::Moment;
 
-/// What happens.
+/// An event of the story.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// Time goes on, and what else was measured then.

@@ -21,7 +21,7 @@ pub struct Event {
     pub what: usize,
     /// To whose block, by the number of the row.
     pub row: u32,
-    /// Of what size.
+    /// The block's size.
     pub size: u64,
     /// When it was allocated, if it is freed.
     pub birth: u32,

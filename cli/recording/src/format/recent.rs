@@ -16,9 +16,9 @@ const SEARCHED: u32 = 64;
 /// A block, as it is remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Whose.
+    /// The row of the block.
     pub row: u32,
-    /// Of what size.
+    /// The block's size.
     pub size: u32,
     /// When it was allocated.
     pub birth: u32,
@@ -48,7 +48,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Both.
+    /// Both sides.
     pub const BOTH: [Self; 2] = [Self::Younger, Self::Older];
 }
 

@@ -88,13 +88,13 @@ pub struct CheckReport {
     /// What found no room in the list, of the kinds that are listed.
     #[serde(default)]
     pub more: Amount,
-    /// What rules kept quiet, and what that alone led to.
+    /// What rules suppressed, and what that alone led to.
     #[serde(default)]
     pub suppressed: Amount,
     /// What was there before the end of the warm-up, and is not judged.
     #[serde(default)]
     pub warm: Amount,
-    /// Every rule, and what it kept quiet.
+    /// Every rule, and what it suppressed.
     #[serde(default)]
     pub rules: Vec<Quiet>,
     /// The heap as a whole.
@@ -115,14 +115,14 @@ pub struct CheckReport {
     pub blind: Vec<String>,
 }
 
-/// A rule, and what it kept quiet.
+/// A rule, and what it suppressed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quiet {
     /// As it was written.
     pub rule: String,
-    /// By whom.
+    /// Where the rule comes from.
     pub source: String,
-    /// What it kept quiet.
+    /// What it suppressed.
     pub amount: Amount,
     /// Whether the user wrote it, and can do something about it.
     pub is_users: bool,
@@ -148,7 +148,7 @@ pub struct Sums {
     pub indirect: Amount,
     /// Only pointers to the inside of blocks lead to them.
     pub possible: Amount,
-    /// The program can get at them.
+    /// The program can reach them.
     pub reachable: Amount,
 }
 
@@ -207,7 +207,7 @@ impl Sums {
     }
 }
 
-/// In microseconds.
+/// A duration in microseconds.
 pub fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }

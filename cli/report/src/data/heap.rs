@@ -27,7 +27,7 @@ pub struct HeapReport {
     pub mapped_live: u64,
     /// Records behind all this.
     pub records: u64,
-    /// What is missing.
+    /// The records that were dropped, and what else is missing.
     pub lost: Loss,
     /// The places that allocated, those that hold most first.
     pub sites: Vec<SiteReport>,
@@ -42,7 +42,7 @@ pub struct SiteReport {
     pub place: String,
     /// Which of `frames` that is: those before it are allocators and the like.
     pub cause: usize,
-    /// What it holds.
+    /// What it has in use.
     pub live: Amount,
     /// What it allocated since the attach.
     pub allocated: Amount,

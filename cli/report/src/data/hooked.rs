@@ -43,6 +43,6 @@ pub struct NotHooked {
     pub function: String,
     /// Its module.
     pub module: String,
-    /// Why.
+    /// Why it is not hooked.
     pub why: String,
 }

@@ -53,7 +53,7 @@ pub struct StepReport {
 }
 
 impl RetainedReport {
-    /// For people.
+    /// The report as text.
     pub fn text(&self) -> String {
         let Amount { bytes: size, blocks } = self.all;
         let mut out =

@@ -13,7 +13,7 @@ use heapattach_text::quantity::{bytes, count, time};
 pub struct RoundReport {
     /// The first is 1.
     pub number: u64,
-    /// Since the attach.
+    /// Milliseconds since the attach.
     pub at_ms: u64,
     /// What the program calls the moment, if it asked for the check.
     #[serde(skip_serializing_if = "Option::is_none")]

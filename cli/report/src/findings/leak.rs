@@ -12,7 +12,7 @@ use heapattach_reach::{Amount, Kind};
 /// One call.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Frame {
-    /// Who.
+    /// The function's name.
     pub function: String,
     /// The source file; empty if that is unknown.
     pub file: String,
@@ -27,7 +27,7 @@ pub struct Frame {
 /// A leak.
 #[derive(Clone, Debug, Serialize)]
 pub struct Leak {
-    /// How.
+    /// How the blocks are leaked.
     pub kind: Kind,
     /// The blocks themselves.
     pub own: Amount,

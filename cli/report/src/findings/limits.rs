@@ -24,7 +24,7 @@ pub struct Limits {
     pub allocations: Option<u64>,
     /// The kinds that count.
     pub kinds: Vec<Kind>,
-    /// Whether rules that keep nothing quiet are a failure.
+    /// Whether rules that suppress nothing are a failure.
     pub unused_rules: bool,
 }
 

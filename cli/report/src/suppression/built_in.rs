@@ -1,7 +1,7 @@
 //! Leaks of the C library and of others that are not going to be fixed: memory kept for the life of the
 //! process, whose only pointer is encoded, or in a place that cannot be read.
 
-/// Patterns, each with what it keeps quiet.
+/// Patterns, each with what it suppresses.
 pub const LEAKS: [&str; 6] = [
     // Exit handlers: their pointers are encoded.
     "^__new_exitfn$",

@@ -62,11 +62,11 @@ enum Shape {
 pub struct Rule {
     /// As it was written.
     pub text: String,
-    /// By whom.
+    /// Where the rule comes from.
     pub source: Source,
-    /// Bytes it kept quiet.
+    /// Bytes it suppressed.
     pub bytes: u64,
-    /// Blocks it kept quiet.
+    /// Blocks it suppressed.
     pub blocks: u64,
     shape: Shape,
 }
@@ -153,7 +153,7 @@ impl Suppressions {
         self.rules.iter().position(|rule| rule.fits(stack))
     }
 
-    /// Counts what a rule kept quiet.
+    /// Counts what a rule suppressed.
     pub fn count(&mut self, rule: usize, bytes: u64, blocks: u64) {
         if let Some(rule) = self.rules.get_mut(rule) {
             rule.bytes = rule.bytes.saturating_add(bytes);
@@ -161,7 +161,7 @@ impl Suppressions {
         }
     }
 
-    /// The rules that kept something quiet.
+    /// The rules that suppressed something.
     pub fn used(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().filter(|rule| rule.blocks > 0)
     }

@@ -1,5 +1,5 @@
 //! Runtimes that keep what they have asked for until the process is gone, and forget where it is: to give
-//! it back at the end would only take time. What they lose alone is kept quiet; what an extension asked for,
+//! it back at the end would only take time. What they lose alone is suppressed; what an extension asked for,
 //! or the program itself, is not. Pure: the caller looks at the process and says what it has.
 
 use super::built_in::is_loaders;
@@ -87,7 +87,7 @@ impl Runtime {
         format!("runtime:{}", self.name)
     }
 
-    /// The line that says so; with what was kept quiet, if anything may be.
+    /// The line that says so; with what was suppressed, if anything may be.
     pub fn text(&self, quiet: Option<(u64, u64)>) -> String {
         let name = self.name;
         let head = format!("{name} does not free at exit what it allocated itself");

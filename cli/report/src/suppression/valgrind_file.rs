@@ -35,7 +35,7 @@ pub enum Frame {
 pub struct Entry {
     /// What it is called.
     pub name: String,
-    /// Where it begins.
+    /// The line at which it begins.
     pub line: usize,
     /// The innermost first.
     pub frames: Vec<Frame>,

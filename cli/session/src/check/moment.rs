@@ -104,7 +104,7 @@ pub(super) struct Tools<'a> {
     pub(super) symbols: Arc<Mutex<Symbols>>,
 }
 
-/// What was seen.
+/// The result of a look at the target.
 pub(super) struct Seen {
     pub(super) checked: Checked,
     /// What lies where the ways begin.

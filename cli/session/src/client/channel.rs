@@ -29,11 +29,11 @@ pub struct Line {
 /// Where a session of a family speaks.
 #[derive(Clone, Debug)]
 pub struct Mouth {
-    /// Who speaks.
+    /// The number of the session that sends.
     pub member: usize,
-    /// To whom.
+    /// The queue to the tracing thread.
     pub desk: Sender<(usize, Message)>,
-    /// Wakes them.
+    /// Wakes that thread.
     pub bell: Arc<EventFd>,
 }
 
@@ -116,7 +116,7 @@ impl AsFd for Line {
     }
 }
 
-/// What was said.
+/// A request from the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// The session is to end.

@@ -57,7 +57,7 @@ trait Trade {
     /// For one of them.
     type Business: Business;
 
-    /// Who is followed.
+    /// Which processes are followed.
     fn scope(&self) -> Scope;
 
     /// How long it goes on, if not until the end.

@@ -15,7 +15,7 @@ use heapattach_symbols::Known;
 /// The table that both sit at.
 #[derive(Debug, Default)]
 pub struct Desk {
-    /// Who writes records.
+    /// The threads that write records.
     pub roster: Roster,
     /// How much there is.
     pub pulse: Pulse,
@@ -25,7 +25,7 @@ pub struct Desk {
 /// Something to be written down.
 #[derive(Debug)]
 pub enum Note {
-    /// How things were.
+    /// The numbers at a moment.
     Moment(Moment),
     /// How things were at the end; what is known from records comes to it when all are in.
     Last(Moment),

@@ -22,7 +22,7 @@ pub struct Cell {
     pub bytes: f64,
 }
 
-/// All of them.
+/// The blocks of a stack, by the spans of their birth and death.
 #[derive(Clone, Debug)]
 pub struct Cohort {
     spans: usize,

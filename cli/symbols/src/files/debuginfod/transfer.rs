@@ -41,7 +41,7 @@ pub enum TransferError {
     /// It does next to nothing.
     #[error("it sent less than {} kB in {}", LEAST >> 10, seconds(*.0))]
     Stalled(Duration),
-    /// It is slow.
+    /// The server or the network is slow.
     #[error("it took longer than {} (DEBUGINFOD_MAXTIME)", seconds(*.0))]
     TooLong(Duration),
     /// There is no end to it.
