@@ -81,7 +81,7 @@ pub fn attach(pid: i32, options: &[&str]) -> Result {
 }
 
 impl Leaks {
-    /// Compiles them; `None` (said loudly) where there is no compiler.
+    /// Compiles them; `None` (reported as skipped) where there is no compiler.
     #[must_use]
     pub fn build() -> Option<Self> {
         let program = Source::new("leaks.c").build()?;

@@ -21,7 +21,7 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// With the program built with these flags; `None` (said loudly) where there is no compiler.
+    /// With the program built with these flags; `None` (reported as skipped) where there is no compiler.
     ///
     /// # Panics
     /// If there is no room for its files.

@@ -1,4 +1,4 @@
-//! The disk that the recording goes to takes nothing any more, without a word: the target is let go
+//! The disk that the recording goes to takes nothing any more, without an error: the target is let go
 //! all the same, and we say what is missing.
 
 use std::{

@@ -1,4 +1,4 @@
-//! A disk that gives nothing back, without a word: neither the recording on it nor the program that lies
+//! A disk that gives nothing back, without an error: neither the recording on it nor the program that lies
 //! there keeps the target, or us.
 
 use std::{
