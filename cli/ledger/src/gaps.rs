@@ -28,7 +28,7 @@ pub fn lost(loss: &Loss) -> Vec<String> {
 }
 
 /// The same beside a heap of so many blocks, if that is shown: no more of them can have been freed
-/// unseen, whatever else the dropped records were about.
+/// unseen, even if more records of frees were dropped.
 pub fn lost_beside(loss: &Loss, shown: Option<f64>) -> Vec<String> {
     let in_use = format!(
         "records of freed blocks were dropped, as a ring was full: {}",

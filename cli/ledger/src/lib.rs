@@ -108,7 +108,7 @@ impl Ledger {
         self.calls(stack).nth(cause)
     }
 
-    /// Whether every index leads somewhere.
+    /// Whether every index is within its table.
     pub fn is_sound(&self) -> bool {
         let within = |index: u32, len: usize| (index as usize) < len;
         let modules = self.modules.len();

@@ -189,7 +189,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is added, in place or not: the same as in a plain list.
+        /// All that is added, in place or not, gives the same as in a plain list.
         #[test]
         fn small_ones_and_large_ones_are_equal(
             some in prop::collection::vec((0..65usize, 0..3u8, 0..300u16), 0..40),

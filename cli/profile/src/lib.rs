@@ -5,7 +5,7 @@
 //!        -> mappings (which pages)   ->         -> journal (a recording)
 //! ```
 //!
-//! No I/O, no clock, no symbols. Whatever the target writes, memory stays within [`Limits`], and
+//! No I/O, no clock, no symbols. No matter what the target writes, memory stays within [`Limits`], and
 //! what had to be left out is counted in [`Oddities`], `Mappings` and the unknown row.
 
 mod block;
@@ -67,7 +67,7 @@ pub struct Limits {
     pub rows: usize,
 }
 
-/// The threads that write records, by the number of their ring; 0 is everybody.
+/// The threads that write records, by the number of their ring; 0 is all threads together.
 pub type Writers = [u16; OWN_RINGS];
 
 /// A block that is held.

@@ -1,7 +1,7 @@
 //! The live set: the recorded blocks that were allocated and not yet freed.
 //!
 //! It is fed in the order of the stamps, and it believes the order: a block allocated where one
-//! lives says that the free of the other was missed. Memory is bounded whatever the target writes.
+//! lives says that the free of the other was missed. Memory is bounded, no matter what the target writes.
 
 use heapattach_process::addr::RemoteAddr;
 

@@ -31,8 +31,8 @@
 //! # The file
 //!
 //! A line that names the format and its version, then blocks (`format::block`): kind, lengths, checksum,
-//! compressed content. Blocks are only ever appended, at least every second, so that whatever ends
-//! us leaves a file that is whole up to then; a reader takes the longest part that is. Once
+//! compressed content. Blocks are only ever appended, at least every second, so that any end of
+//! this process leaves a file that is whole up to then; a reader takes the longest part that is. Once
 //! `--max-size` is reached a new file with a snapshot in the place of what happened until then
 //! takes the place of the old one.
 //!

@@ -59,7 +59,7 @@ impl Code {
         location.is_some_and(|location| location.module as usize + 1 < self.modules.len())
     }
 
-    /// Whether a recording can say so: every index leads somewhere, and addresses ascend.
+    /// Whether a recording can say so: every index is within its table, and addresses ascend.
     pub fn is_sound(&self) -> bool {
         let within = |index: u32, len: usize| (index as usize) < len;
         self.functions.iter().all(|function| within(function.module, self.modules.len()))

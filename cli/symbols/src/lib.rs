@@ -16,7 +16,7 @@
 //! python: address of a Python frame -> function, file, line
 //! ```
 //!
-//! Every file is the target's, hence hostile: whatever is wrong with one costs names, never the
+//! Every file is the target's, hence hostile: a damaged one costs names, never the
 //! report. Memory is bounded (`elf::Allowance`, `reader::Meter`), time is not: a file made for
 //! it can keep us busy, so this is to be called when the target has been left alone. Of a module's
 //! debug information all of it is read at the first address that needs it, unless a table tells what

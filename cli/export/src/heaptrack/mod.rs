@@ -2,7 +2,7 @@
 //! `heaptrack_gui` and `heaptrack_print` read.
 //!
 //! *Temporary* are blocks that lived shortly, as everywhere here, and the file says how shortly.
-//! heaptrack's own recordings mean those that the next event of the process frees: whatever a
+//! heaptrack's own recordings mean those that the next event of the process frees: anything a
 //! second thread does in between makes them count as lasting, and a ledger does not know.
 //!
 //! The format knows events only, and blocks without weight: see [`story`]. Two numbers of the

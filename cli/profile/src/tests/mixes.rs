@@ -1,4 +1,4 @@
-//! Do the intervals hold the truth whatever a site mixes? Made-up sites of known blocks tell, each
+//! Do the intervals hold the truth for all mixes of sizes? Made-up sites of known blocks tell, each
 //! sampled some thousand times, and differently in each run of the tests.
 
 use crate::{

@@ -135,7 +135,7 @@ fn intervals_of_moments_hold_the_truth_as_often_as_they_say() {
     assert!(coverage >= 95.0 && width <= 2.0, "{coverage:.2} % {width:.3}");
 }
 
-/// More cases than anyone waits for at each commit, to see past the noise of a thousand.
+/// More cases than a developer waits for at each commit, to see past the noise of a thousand.
 #[test]
 #[ignore = "takes minutes: cargo test --release -p heapattach-profile --lib truth -- --ignored --nocapture"]
 fn intervals_hold_the_truth_over_many_more_runs() {

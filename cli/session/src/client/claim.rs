@@ -1,6 +1,6 @@
 //! Who comes first: Ctrl-C, or the first stop of the target. The command and the tracing process share
 //! a pipe with one byte in it, and the kernel gives that byte to one of them: if the command has it,
-//! the target is never touched, whatever the tracing process is doing just then.
+//! the target is never touched, no matter what the tracing process is doing then.
 
 use std::{
     io::Read,

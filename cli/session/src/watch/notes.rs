@@ -12,7 +12,7 @@ use heapattach_ledger::{Ends, Mark, Moment};
 use heapattach_profile::{Flow, Sheet};
 use heapattach_symbols::Known;
 
-/// The table that both sit at.
+/// What both threads share.
 #[derive(Debug, Default)]
 pub struct Desk {
     /// The threads that write records.

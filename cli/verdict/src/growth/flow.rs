@@ -26,7 +26,7 @@ impl<'a> Flow<'a> {
     }
 
     /// Of a program that was recorded from its first block on: there is no older one whose going could
-    /// be missed, so records tell what counts would, whatever allocator it has.
+    /// be missed, so records tell what counts would, with any allocator.
     pub fn of_records(course: &Course) -> Self {
         let sizes = Sizes::default();
         let spans = course.bounds_ms.len().saturating_sub(1);

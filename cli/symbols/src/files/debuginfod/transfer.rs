@@ -125,7 +125,7 @@ impl Connection {
     /// Brings the debug information of a build into the cache.
     ///
     /// # Errors
-    /// Whatever is wrong with the server or its file; then the cache is as before.
+    /// If anything is wrong with the server or its file; then the cache is as before.
     pub fn fetch(
         &self,
         id: &BuildId,
