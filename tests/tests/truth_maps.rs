@@ -1,4 +1,4 @@
-//! Mappings are exact whatever is done to them, and none that the allocator makes for itself counts.
+//! Mappings are exact after all kinds of calls, and none that the allocator makes for itself counts.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
 //! Allocators that are made of another one: what the program asks for is one allocation each, by the
-//! place in the program, whatever else runs for it. What a wrapper keeps for itself is its own.
+//! place in the program, no matter what else runs for it. What a wrapper keeps for itself is its own.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
