@@ -77,7 +77,7 @@ fn go_tool_pprof_tells_our_totals_functions_and_lines() {
     }
 }
 
-/// In use at the end by what was asked for in a line of the first function.
+/// In use at the end of what was allocated in a line of the first function.
 fn at_line(shelf: &Shelf, line: u32) -> u64 {
     let ledger = &shelf.ledger;
     let of_line = |row: &&Row| {

@@ -67,7 +67,7 @@ pub struct About {
 pub struct Loss {
     /// Blocks and mappings that found no room in a ring; they are in no number.
     pub blocks: u64,
-    /// Blocks freed that found no room: they are shown as held.
+    /// Freed blocks that found no room: they are shown as in use.
     pub frees: u64,
     /// Samples that the target could not remember.
     pub samples: u64,

@@ -61,7 +61,7 @@ pub struct Ledger {
     pub threads: Vec<Thread>,
     /// What each stack allocated, by thread. No two have the same stack and thread.
     pub rows: Vec<Row>,
-    /// What all of them asked for together; not more exact than the sum of the rows, but it also has
+    /// What all of them allocated together; not more exact than the sum of the rows, but it also has
     /// what found no place among them.
     pub total: Row,
     /// The most that was live at once. `peak` of the rows is what it was made of.

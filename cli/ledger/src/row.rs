@@ -102,7 +102,7 @@ impl Row {
         self.heap.set(metric.into(), sum);
     }
 
-    /// Adds all that another asked for.
+    /// Adds all that another row allocated.
     pub fn merge(&mut self, other: &Self) {
         self.heap.merge(&other.heap);
         self.mapped = self.mapped.saturating_add(other.mapped);

@@ -70,7 +70,7 @@ pub struct Limits {
 /// The threads that write records, by the number of their ring; 0 is all threads together.
 pub type Writers = [u16; OWN_RINGS];
 
-/// A block that is held.
+/// A block that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveBlock {
     /// The address of its first byte.

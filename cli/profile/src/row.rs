@@ -191,12 +191,12 @@ impl Pages {
 }
 
 impl Row {
-    /// A row of what has asked for nothing yet.
+    /// A row that has allocated nothing yet.
     pub fn new(stack: StackId, thread: u16) -> Self {
         Self { stack, thread, ..Self::default() }
     }
 
-    /// Adds all that another row asked for; peaks must not be stale.
+    /// Adds all that another row allocated; peaks must not be stale.
     pub fn merge(&mut self, other: &Self) {
         self.heap.merge(&other.heap);
         self.pages.mapped = self.pages.mapped.saturating_add(other.pages.mapped);
@@ -212,7 +212,7 @@ impl Row {
         first.count ^ last.count ^ self.pages.mapped ^ u64::from(self.peaks)
     }
 
-    /// Whether it has asked for anything.
+    /// Whether it has allocated anything.
     pub fn is_known(&self) -> bool {
         self.pages.mapped > 0 || self.heap.samples(Flow::Allocated) > 0
     }

@@ -74,7 +74,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Whether anything of it is held, was asked for, or was mapped.
+    /// Whether anything of it is in use, was allocated, or was mapped.
     pub fn has_anything(&self) -> bool {
         let is_seen = self.weights.iter().any(|weight| weight.now.records() > 0);
         is_seen || self.mapped > 0 || self.mapped_live > 0

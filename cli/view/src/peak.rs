@@ -1,4 +1,4 @@
-//! What memory was made of when most of it was held.
+//! What memory was made of when most of it was in use.
 
 use std::time::Duration;
 

@@ -53,7 +53,7 @@ struct Sums {
 }
 
 impl Top {
-    /// Of a subject. Those that asked for most themselves come first.
+    /// Of a subject. Those that allocated most themselves come first.
     pub fn new(subject: &Subject<'_>, ask: &Ask) -> Self {
         let mut places = Places::default();
         let mut sums: HashMap<u32, Sums> = HashMap::new();

@@ -3,18 +3,18 @@
 use crate::sample::{Amount, Sample};
 use heapattach_ledger::Metric;
 
-/// How long the blocks of a lot are held.
+/// How long the blocks of a lot are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// From before the peak to the end.
     Held,
     /// At the peak, and freed after it.
     Peak,
-    /// Allocated after the peak, and held to the end.
+    /// Allocated after the peak, and in use until the end.
     Late,
     /// Freed at once.
     Temporary,
-    /// Freed before anything else is asked for, which need not have been at once.
+    /// Freed before the next allocation, which need not have been at once.
     Short,
 }
 
@@ -26,7 +26,7 @@ impl Fate {
 /// Blocks of one size and one fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lot {
-    /// How long they are held.
+    /// How long they are in use.
     pub fate: Fate,
     /// The size of each block in bytes.
     pub size: u64,

@@ -18,7 +18,7 @@ use heapattach_ledger::Moment;
 pub enum Event {
     /// Time goes on, and what else was measured then.
     Moment(Moment),
-    /// A block of the lot with this number is asked for.
+    /// A block of the lot with this number is allocated.
     Add(usize),
     /// One of it is freed.
     Remove(usize),

@@ -19,7 +19,7 @@ pub struct HeapReport {
     pub freed: Amount,
     /// Of those, in use at the end.
     pub live: Amount,
-    /// The most that was in use at once.
+    /// The most that was in use at one time.
     pub peak_bytes: Range,
     /// Bytes of pages that were mapped. Every call is recorded: exact unless records were dropped.
     pub mapped: u64,

@@ -1,4 +1,4 @@
-//! How much of a process's address space is of which kind, to say what grew besides what was asked for by
+//! How much of a process's address space is of which kind, to say what grew besides what was allocated by
 //! hooked functions.
 
 use std::collections::BTreeMap;

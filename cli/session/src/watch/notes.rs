@@ -98,7 +98,7 @@ impl Pulse {
         is_estimated.then_some(Ends { live: [a, b], allocated: [c, d], blocks: [e, f] })
     }
 
-    /// Bytes that are held.
+    /// Bytes that are in use.
     pub fn live(&self) -> f64 {
         read(&self.live)
     }

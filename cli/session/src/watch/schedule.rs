@@ -1,5 +1,5 @@
 //! Looks, while a session lasts, whether it is time for something to be written down: a moment, a
-//! mark because so much was asked for, the names of threads.
+//! mark because of the time, growth or a new peak, the names of threads.
 
 use std::time::{Duration, Instant};
 

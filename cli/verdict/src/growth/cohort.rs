@@ -7,7 +7,7 @@ const AGES: [f64; 4] = [1.0 / 8.0, 1.0 / 4.0, 1.0 / 2.0, 2.0 / 3.0];
 const ONE_SIDED: f64 = 1.645;
 const TWO_SIDED: f64 = 1.96;
 
-/// Blocks born in the same span that died in the same one, or are held.
+/// Blocks born in the same span that died in the same one, or are in use.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
     /// The span of birth.
@@ -42,7 +42,7 @@ pub struct Survival {
     pub hazard: f64,
 }
 
-/// How much more was asked for in the last third than in the first: the ratio with its interval.
+/// How much more was allocated in the last third than in the first: the ratio with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// The ratio.
@@ -79,7 +79,7 @@ impl Cohort {
         old.map(|cell| cell.bytes).sum()
     }
 
-    /// How the load of the window changed; `None` if too little was asked for.
+    /// How the load of the window changed; `None` if too little was allocated.
     pub fn load(&self) -> Option<Load> {
         let mut births = vec![[0.0; 2]; self.spans];
         for cell in &self.cells {
@@ -98,7 +98,7 @@ impl Cohort {
         Some(Load { ratio, low: ratio / factor, high: ratio * factor })
     }
 
-    /// Spans that a held block has lived beyond some age.
+    /// Spans that a live block has lived beyond some age.
     fn held_beyond(&self, cell: &Cell, after: f64) -> f64 {
         let age = (self.spans - cell.birth) as f64 - 0.5;
         if cell.death.is_none() { (age - after).max(0.0) } else { 0.0 }

@@ -21,7 +21,7 @@ pub const EVER: f64 = f64::INFINITY;
 /// When blocks come and go, in seconds since the start of the process.
 pub type Lives = Vec<(f64, f64)>;
 
-/// Blocks of a stack, and those of the same size that others ask for.
+/// Blocks of a stack, and those of the same size that others allocate.
 pub struct Program {
     /// Its own.
     pub own: Lives,
@@ -156,7 +156,7 @@ pub fn cache(random: &mut Random, window: f64, rate: f64, capacity: usize) -> Pr
     program
 }
 
-/// Blocks are held until all are freed together.
+/// Blocks are in use until all are freed together.
 pub fn batches(random: &mut Random, window: f64, rate: f64, period: f64) -> Program {
     let phase = random.unit() * period;
     let time = [UPTIME - 2.0 * period, UPTIME + window];

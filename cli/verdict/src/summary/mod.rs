@@ -29,7 +29,7 @@ pub struct Summary {
     pub allocated: Amount,
     /// Freed of that.
     pub freed: Amount,
-    /// Held of that.
+    /// In use of that.
     pub live: Amount,
     /// The most bytes that were in use at once.
     pub peak: Range,

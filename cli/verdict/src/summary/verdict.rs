@@ -41,13 +41,13 @@ pub enum Kind {
     Idle,
     /// All of it was freed.
     Returned,
-    /// Some is held, and in the second half more became so, and more pages; or the rule says that the
+    /// Some is in use, and in the second half more became so, and more pages; or the rule says that the
     /// heap grows.
     Grew,
-    /// Some is held; that more became so in the second half may be chance.
+    /// Some is in use; that more became so in the second half may be chance.
     Steady,
-    /// Some is held; whether that is growth is not known: the session was too short, a part of it was
-    /// asked for, or blocks seen may replace older ones.
+    /// Some is in use; whether that is growth is not known: the session was too short, the user asked for a
+    /// part of it, or blocks seen may replace older ones.
     Held,
     /// What was freed is not known: nothing is certain.
     Incomplete,
@@ -95,7 +95,7 @@ impl Verdict {
 
     fn sentences(&self, ledger: &Ledger, live: Estimate, allocated: Estimate) -> Vec<String> {
         let time = clock(Duration::from_millis(ledger.about.lasted_ms));
-        // What is told of some blocks alone may have been asked for in less than all of the time.
+        // What is told of some blocks alone may have been allocated in less than all of the time.
         let is_all = ledger.about.part.is_empty();
         let when = if is_all { format!("in {time}") } else { "in this part".to_owned() };
         let asked = format!("{} asked for {when}", bytes(allocated));
@@ -203,7 +203,7 @@ fn is_carried(ledger: &Ledger, change: Estimate) -> bool {
     then.zip(last).is_some_and(|(then, last)| last - then >= CARRIED * change.low)
 }
 
-/// What is held more at the end than in the middle.
+/// Bytes in use at the end beyond those in the middle.
 fn second_half(ledger: &Ledger, live: Estimate) -> Option<Estimate> {
     Some(difference(live, middle(ledger)?.held(ledger.about.every)))
 }
