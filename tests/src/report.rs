@@ -131,7 +131,7 @@ pub struct Site {
     pub place: String,
     /// What it holds.
     pub live: Amount,
-    /// What it asked for.
+    /// What it allocated.
     pub allocated: Amount,
     /// Bytes of pages it mapped.
     pub mapped: u64,

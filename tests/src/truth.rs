@@ -1,4 +1,4 @@
-//! What a fixture of `truth.h` says it asked for, beside what a report says.
+//! What a fixture of `truth.h` says it allocated, beside what a report says.
 
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 

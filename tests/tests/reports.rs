@@ -77,7 +77,7 @@ fn row<'v>(list: &'v Value, name: &str) -> &'v Value {
     rows.iter().find(is_it).unwrap_or_else(|| panic!("no {name} in {list:#}"))
 }
 
-/// Asserts that an interval holds a number; half of all is held by each.
+/// Asserts that an interval holds a number; each has half of all bytes in use.
 fn holds(range: &Value, number: f64) {
     let end = |name: &str| range[name].as_f64().expect("a number");
     // 95 in 100 do; here the rest are given half as much again.

@@ -18,7 +18,7 @@ use heapattach_tests::{
 
 const EVERY: &str = "4KiB";
 const INTERVAL: f64 = 4096.0;
-/// Beyond so many standard deviations it is not an accident: one in 1.7 million, for a normal law.
+/// Beyond so many standard deviations it is not chance: one in 1.7 million, for a normal law.
 const FAR: f64 = 5.0;
 
 /// What an estimate is of, and how far it may lie off.

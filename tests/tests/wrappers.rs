@@ -175,7 +175,7 @@ fn wrappers_of_wrappers_count_once() {
         let blocks = whole(report.heap.allocated.blocks.value);
         let (handed_out, _) = calls(&report);
         assert_eq!(handed_out, blocks, "{}: {report:#?}", wrapped.what);
-        // Besides its own, the program has asked for no more than what its output and threads take.
+        // Besides its own, the program has allocated no more than what its output and threads take.
         let own: u64 = truth.values().map(|account| account.blocks).sum();
         assert!(blocks - own < 20, "{}: {blocks} blocks, {own} its own", wrapped.what);
     }
