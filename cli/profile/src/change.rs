@@ -25,7 +25,7 @@ pub enum Change {
         /// When it was allocated.
         birth: Tick,
     },
-    /// A block that was given back was not: the call failed.
+    /// A block that was reported as freed was not: the call failed.
     Restored {
         /// Size, row and sampling of the block.
         kind: Kind,

@@ -91,7 +91,7 @@ impl Suppressions {
         self.add(shape, format!("leak:{} by the loader", built_in::LOADER), Source::BuiltIn);
     }
 
-    /// Adds what a runtime of the target loses alone, or notes only that it is there.
+    /// Adds what a runtime of the target leaks alone, or notes only that it is there.
     pub fn add_runtime(&mut self, runtime: Runtime, is_quiet: bool) {
         if is_quiet {
             self.add(Shape::Runtime(runtime.clone()), runtime.rule(), Source::BuiltIn);

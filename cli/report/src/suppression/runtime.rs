@@ -1,5 +1,5 @@
-//! Runtimes that keep what they have asked for until the process is gone, and forget where it is: to give
-//! it back at the end would only take time. What they lose alone is suppressed; what an extension asked for,
+//! Runtimes that keep what they have allocated until the process is gone, and forget where it is: to give
+//! it back at the end would only take time. What they leak alone is suppressed; what an extension allocated,
 //! or the program itself, is not. Pure: the caller looks at the process and says what it has.
 
 use super::built_in::is_loaders;
@@ -123,7 +123,7 @@ mod tests {
         assert!(!is_alone(&[libc, own, extension, own, program]));
         assert!(!is_alone(&[libc, extension, own, program]));
         assert!(!is_alone(&[libc, "/home/me/libruby-3.1.so.3.1"]));
-        // A program that has a runtime in it, and loses something itself.
+        // A program that has a runtime in it, and leaks something itself.
         assert!(!is_alone(&[libc, program, own, program]));
         assert!(!is_alone(&[libc, program]));
         // Nothing says that it is the runtime's.

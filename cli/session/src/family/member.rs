@@ -1,4 +1,4 @@
-//! One process of a family, in a thread of its own: from the moment it is handed out, stopped, to
+//! One process of a family, in a thread of its own: from the moment it is passed on, stopped, to
 //! the report of what was done with it. Another program in the same process is another member.
 
 use heapattach_injector::{
