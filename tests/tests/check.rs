@@ -1,4 +1,4 @@
-//! `heapattach check` against programs that lose what is known to the byte.
+//! `heapattach check` against programs that leak what is known to the byte.
 
 use std::fs;
 

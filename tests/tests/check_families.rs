@@ -168,7 +168,7 @@ fn the_status_is_the_commands_own_or_says_that_something_was_lost() {
     assert!(outcome.stderr.contains("cannot be executed"), "{}", outcome.stderr);
 }
 
-/// Twenty tests, three of which lose something.
+/// Twenty tests, three of which leak something.
 const MAKEFILE: &str = "\
 TESTS := $(shell seq 1 20)
 test: $(TESTS:%=test-%)
