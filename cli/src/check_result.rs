@@ -1,4 +1,4 @@
-//! Whether a check passes: what was known before it is read here, its result is held against limits
+//! Whether a check passes: what was known before it is read here, its result is compared with limits
 //! and baseline, and written in every form that was asked for.
 
 use std::{

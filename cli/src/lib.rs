@@ -1,4 +1,4 @@
-//! The command: what the user types, what is shown to him, and how it ends.
+//! The command: what the user types, what is shown to the user, and how it ends.
 //!
 //! ```text
 //! args -> commands -> session: watch or check, in a process of its own

@@ -1,4 +1,4 @@
-//! Recordings on their way to the user: read, narrowed down, and written where he wants them.
+//! Recordings on their way to the user: read, narrowed down, and written where the user wants them.
 
 use std::{
     io::{self, BufWriter, ErrorKind, IsTerminal, Write},
@@ -27,7 +27,7 @@ const AT: char = '@';
 /// A ledger out of a file, of all the time or of a part; with its course, if that is wanted.
 ///
 /// # Errors
-/// If the file is no recording.
+/// If the file is not a recording.
 pub fn read(
     path: &Path,
     window: Option<Range<Duration>>,
@@ -116,7 +116,7 @@ fn write_to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Exit
     let mut out = BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
         Ok(()) => Exit::Done,
-        // A reader that has seen enough is no error.
+        // A reader that has seen enough is not an error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Exit::Done,
         Err(error) => {
             complain(&format!("standard output cannot be written: {error}"));

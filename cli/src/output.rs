@@ -1,4 +1,4 @@
-//! Standard output is data, standard error is talk. A reader that goes away is no error, a full disk
+//! Standard output is data, standard error is talk. A reader that goes away is not an error, a full disk
 //! is one.
 
 use std::io::{ErrorKind, Write};

@@ -3,7 +3,7 @@
 //! A thread is sent a signal only while it sits in its call and the one before has been dealt with,
 //! so it is known what each signal must do: its handler runs, and the call returns or does not.
 //!
-//! But for one moment that belongs to the kernel: a thread let go after a stop is led back to the
+//! Except for one moment that belongs to the kernel: a thread let go after a stop is led back to the
 //! system call instruction, and a handler that runs just there returns into a call that then waits
 //! for the next signal. It is so with every tracer and every SIGCONT, and rare: such a signal is
 //! sent again, and more than a few of them are a failure.

@@ -171,7 +171,7 @@ impl Heapattach {
         let name = format!("heapattach-run-{}-{serial}", std::process::id());
         let output = std::env::temp_dir().join(name);
         let talk = output.with_extension("talk");
-        // Files, not pipes: whatever the command leaves running must not keep us waiting for the
+        // Files, not pipes: a process that the command leaves running must not keep us waiting for the
         // end of a pipe.
         let stdout = self.stdout.as_ref().unwrap_or(&output);
         self.command.stdout(File::create(stdout).expect("a file to write to"));

@@ -64,7 +64,7 @@ impl Source {
         self
     }
 
-    /// Builds it, or finds it built; `None` (said loudly) when the machine has no compiler for it.
+    /// Builds it, or finds it built; `None` (reported as skipped) when the machine has no compiler for it.
     ///
     /// # Panics
     /// If it does not compile.

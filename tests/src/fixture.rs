@@ -107,7 +107,7 @@ impl Launch {
         let copy = sink.try_clone().expect("a second descriptor");
         self.command.env("FIXTURE_PAGE", page.path());
         self.command.stdin(Stdio::null()).stdout(sink).stderr(copy);
-        // A group of its own: its children can be ended with it, and nobody else.
+        // A group of its own: its children can be ended with it, and no other process.
         self.command.process_group(0);
         let child = self.command.spawn().unwrap_or_else(|e| panic!("{}: {e}", self.name));
         Fixture { name: self.name, child, page, output, status: None }

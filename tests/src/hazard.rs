@@ -259,7 +259,7 @@ impl Hazard {
     fn attach(&self, cycle: u64, window: Duration, random: &mut Random) -> Report {
         let chosen = random.between(0, self.recordings.len() as u64);
         let chosen = usize::try_from(chosen).ok().and_then(|i| self.recordings.get(i));
-        // Other tests keep the processors busy: a long stop is no hazard here.
+        // Other tests keep the processors busy: a long stop is not a hazard here.
         let mut command =
             Heapattach::attach(self.fixture.pid(), window, self.hooks).arg("--max-stop=1h");
         command = command.arg(*chosen.unwrap_or(&RECORDINGS[0]));
@@ -304,7 +304,7 @@ impl Hazard {
         self.fixture.wait_for("it to stop", |f| Task::leader(f.pid()).state() == Some('T'));
     }
 
-    /// Lets it go on, but first makes sure that nobody else did.
+    /// Lets it go on, but first makes sure that no other process did.
     fn go_on(&mut self) {
         let progress = self.fixture.progress();
         self.fixture
@@ -315,7 +315,7 @@ impl Hazard {
 }
 
 impl Summary {
-    /// How long the target stood still for each attach, in microseconds.
+    /// How long the target was stopped for each attach, in microseconds.
     #[must_use]
     pub fn attach_us(&self) -> &[f64] {
         &self.attach_us

@@ -18,7 +18,7 @@ pub struct Libc {
 }
 
 impl Libc {
-    /// The one of this suite; `None` (said loudly) where it has not been fetched.
+    /// The one of this suite; `None` (reported as skipped) where it has not been fetched.
     pub fn release(suite: &str) -> Option<Self> {
         let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/libc").join(suite);
         let folder = target.join("usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH));

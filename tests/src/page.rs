@@ -97,7 +97,7 @@ impl Page {
     /// Makes a fresh page of zeros in the directory for temporary files.
     ///
     /// # Errors
-    /// Whatever making or mapping the file gives.
+    /// The error of making or mapping the file.
     pub fn create() -> io::Result<Self> {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, SeqCst);
@@ -126,7 +126,7 @@ impl Page {
         self.word(word as usize).store(value, SeqCst);
     }
 
-    /// The bytes asked for by the explicit calls of `function` ([`Word::Malloc`] and below).
+    /// The bytes requested by the explicit calls of `function` ([`Word::Malloc`] and below).
     ///
     /// # Panics
     /// If `function` is not a truth word.

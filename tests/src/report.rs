@@ -27,7 +27,7 @@ pub struct Report {
     pub target: String,
     /// What was hooked, and what was counted.
     pub functions: Vec<Function>,
-    /// What the heap holds, and who asked for it.
+    /// What the heap holds, and what allocated it.
     pub heap: Heap,
     /// How stacks were followed.
     pub stacks: Stacks,
@@ -35,7 +35,7 @@ pub struct Report {
     pub blind: Vec<String>,
     /// What was not hooked, and why.
     pub not_hooked: Vec<NotHooked>,
-    /// Every time the target stood still.
+    /// Every time the target was stopped.
     pub stops: Vec<Stop>,
     /// What could not be restored.
     pub left: Vec<serde_json::Value>,
@@ -85,7 +85,7 @@ pub struct Range {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Amount {
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: Range,
     /// Blocks.
     pub blocks: Range,
@@ -97,11 +97,11 @@ pub struct Amount {
 pub struct Heap {
     /// Mean bytes between samples; 1: everything is recorded.
     pub every: u64,
-    /// Handed out.
+    /// Allocated.
     pub allocated: Amount,
-    /// Of those, given back.
+    /// Of those, freed.
     pub freed: Amount,
-    /// Of those, held at the end.
+    /// Of those, in use at the end.
     pub live: Amount,
     /// Bytes of pages that were mapped.
     pub mapped: u64,
@@ -109,7 +109,7 @@ pub struct Heap {
     pub mapped_live: u64,
     /// What is missing, by its kind.
     pub lost: BTreeMap<String, u64>,
-    /// Who asked, those that hold most first.
+    /// The places that allocated, those that hold most first.
     pub sites: Vec<Site>,
     /// Sites that are not listed.
     pub more_sites: u64,
@@ -123,7 +123,7 @@ pub struct Stacks {
     pub ends: BTreeMap<String, u64>,
 }
 
-/// One place that asks for memory.
+/// One place that allocates memory.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Site {
@@ -131,7 +131,7 @@ pub struct Site {
     pub place: String,
     /// What it holds.
     pub live: Amount,
-    /// What it asked for.
+    /// What it allocated.
     pub allocated: Amount,
     /// Bytes of pages it mapped.
     pub mapped: u64,
@@ -169,7 +169,7 @@ pub struct Function {
     pub slots: u64,
     /// Calls counted.
     pub calls: u64,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: u64,
     /// The same, by calling module.
     pub callers: Vec<Caller>,
@@ -183,7 +183,7 @@ pub struct Caller {
     pub module: String,
     /// Calls counted.
     pub calls: u64,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: u64,
 }
 
@@ -231,7 +231,7 @@ pub struct Exit {
     pub signal: Option<i32>,
 }
 
-/// Where a report can be written to; nobody else's.
+/// Where a report can be written to; no other test uses that path.
 pub fn fresh_file() -> PathBuf {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     let serial = SERIAL.fetch_add(1, Relaxed);
@@ -265,7 +265,7 @@ impl Report {
         callers.filter(|c| c.module.ends_with(module)).map(|c| c.calls).sum()
     }
 
-    /// The bytes that those calls asked for.
+    /// The bytes that those calls requested.
     pub fn bytes_from(&self, name: &str, module: &str) -> u64 {
         let callers = self.named(name).flat_map(|f| &f.callers);
         callers.filter(|c| c.module.ends_with(module)).map(|c| c.bytes).sum()

@@ -10,7 +10,7 @@ use crate::{
     skip::skip,
 };
 
-/// A program of the package `fixtures/rust_allocators`; `None` (said loudly) where its crates are
+/// A program of the package `fixtures/rust_allocators`; `None` (reported as skipped) where its crates are
 /// not to be had.
 ///
 /// # Panics
@@ -57,7 +57,7 @@ fn rust_with_features(name: &str, features: &[&str]) -> Option<PathBuf> {
     Some(target.join("release").join(name))
 }
 
-/// Whether programs of Rust can be built for that target; if not, it is said loudly.
+/// Whether programs of Rust can be built for that target; if not, it is said in the output.
 pub fn has_rust_target(target: &str) -> bool {
     let print = ["--print", "target-libdir", "--target", target];
     let output = Command::new("rustc").args(print).output();
@@ -70,7 +70,7 @@ pub fn has_rust_target(target: &str) -> bool {
     has
 }
 
-/// A program of Go; `None` (said loudly) where there is no compiler.
+/// A program of Go; `None` (reported as skipped) where there is no compiler.
 ///
 /// # Panics
 /// If it does not compile.

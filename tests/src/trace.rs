@@ -8,7 +8,7 @@ use crate::{
     fixture::Fixture,
 };
 
-/// The signals that glibc blocks in a thread that it starts, and nobody else: its own two are among them.
+/// The signals that only glibc blocks, in a thread that it starts: its own two are among them.
 const STARTING: &str = "SigBlk:\tfffffffffffbfeff";
 
 /// A fixture's fingerprint from before, to hold against a later one.

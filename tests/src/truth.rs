@@ -1,4 +1,4 @@
-//! What a fixture of `truth.h` says it asked for, beside what a report says.
+//! What a fixture of `truth.h` says it allocated, beside what a report says.
 
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
@@ -15,17 +15,17 @@ pub const MARK: u64 = 2;
 /// The fixture tells.
 pub const TELL: u64 = 3;
 
-/// Everything is recorded, and no record lost.
+/// Everything is recorded, and no record is dropped.
 pub const EXACT: [&str; 4] = ["--all", "--on-full", "wait", "--hide-frames=none"];
 
-/// Blocks and bytes, asked for since the account began and held at its end.
+/// Blocks and bytes, allocated since the account began and in use at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Blocks asked for.
+    /// Blocks allocated.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Blocks held.
+    /// Blocks in use.
     pub live: u64,
     /// Their bytes.
     pub live_bytes: u64,
@@ -39,9 +39,9 @@ pub type Accounts = BTreeMap<String, Account>;
 pub struct Size {
     /// The bytes of each.
     pub size: u64,
-    /// Blocks asked for.
+    /// Blocks allocated.
     pub blocks: u64,
-    /// Blocks held.
+    /// Blocks in use.
     pub live: u64,
     /// The place.
     pub name: String,
@@ -181,7 +181,7 @@ fn brief(site: &Site) -> String {
     format!("  {blocks} {bytes} {live} {live_bytes} {}", site.place)
 }
 
-/// Panics unless each block that is missing from the report is counted as lost; so may be others, of
+/// Panics unless each block that is missing from the report is counted as dropped; so may be others, of
 /// which the program does not tell.
 fn assert_counted(what: &str, report: &Report, truth: &Accounts) {
     let got = reported(report, truth);

@@ -71,7 +71,7 @@ impl Uprobe {
             return Err(io::Error::last_os_error());
         }
         let fd = i32::try_from(fd).map_err(io::Error::other)?;
-        // SAFETY: a descriptor the kernel just gave us, owned by nobody else.
+        // SAFETY: a descriptor the kernel just gave us, owned by nothing else.
         let event = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { _event: event })
     }

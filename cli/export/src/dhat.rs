@@ -2,7 +2,7 @@
 //!
 //! Three of its numbers are not told by a ledger. The most that a stack held at any time is at least
 //! what it held at the common peak and at the end, and that is written. How long blocks lived is
-//! known by powers of two, each block counts with the middle of its own; blocks still held count
+//! known by powers of two, each block counts with the middle of its own; blocks still in use count
 //! with half the session.
 
 use std::{
@@ -36,7 +36,7 @@ struct File {
     tuth: u64,
     cmd: String,
     pid: i32,
-    /// When most was held, and the end.
+    /// When most was in use, and the end.
     tg: u64,
     te: u64,
     pps: Vec<Point>,
@@ -116,7 +116,7 @@ fn mode(ledger: &Ledger) -> String {
     harmless::line(&notes.join("; "))
 }
 
-/// Of the blocks of each stack that were given back, together, in microseconds.
+/// Of the blocks of each stack that were freed, together, in microseconds.
 fn lifetimes(ledger: &Ledger) -> Vec<u64> {
     let mut sums = vec![0_u64; ledger.stacks.count()];
     for row in &ledger.rows {

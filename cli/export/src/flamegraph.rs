@@ -1,7 +1,7 @@
 //! A picture: a flame graph without script, whose parts tell their numbers when pointed at.
 //!
 //! Callers are below whom they call, equals in the order of names, widths are bytes. What is
-//! narrower than can be seen is left out; whoever called it has its bytes.
+//! narrower than can be seen is left out; its bytes are counted in its caller.
 
 use std::io::{self, BufWriter, Write};
 
@@ -13,13 +13,13 @@ use heapattach_text::quantity;
 const WIDTH: f64 = 1200.0;
 const MARGIN: f64 = 10.0;
 const ROW: usize = 17;
-/// Of a letter.
+/// The width of a letter, in the same units.
 const LETTER: f64 = 7.3;
 /// What is narrower cannot be seen.
 const NARROW: f64 = 0.1;
 /// Lines about what is missing.
 const NOTES: usize = 10;
-/// Stacks deeper than that are cut at the top: a picture that high is shown by nobody.
+/// Stacks deeper than that are cut at the top: no viewer shows a picture that high.
 const DEPTH: usize = 1000;
 
 const STYLE: &str = "text{font:12px monospace;fill:#000}.t{font-size:17px}.n{fill:#555}\

@@ -17,7 +17,7 @@ use heapattach_ledger::{Ledger, Location, Metric};
 /// Between the calls of one address, the innermost last.
 const INLINED: &str = "--";
 
-/// Writes what is held and what was asked for.
+/// Writes what is in use and what was allocated.
 pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
     let samples = by_stack(ledger);
     let sum = |metric| {

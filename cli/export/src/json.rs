@@ -1,6 +1,6 @@
 //! Everything that a ledger tells, with intervals and not rounded, for scripts.
 //!
-//! Tables refer to one another by index, as in the ledger. Names are as they were found: whoever
+//! Tables refer to one another by index, as in the ledger. Names are as they were found: a program that
 //! puts them into a page or a shell must escape them.
 
 use std::io::{self, BufWriter, Write};

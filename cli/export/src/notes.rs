@@ -20,7 +20,7 @@ pub fn origin(about: &About) -> Vec<String> {
     notes
 }
 
-/// What is missing.
+/// What is missing from the ledger, in words.
 pub fn gaps(about: &About) -> Vec<String> {
     let mut notes = gaps::lost(&about.loss);
     notes.extend(gaps::cuts(about).into_iter().map(|Cut { allocations, why, .. }| {

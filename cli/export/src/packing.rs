@@ -11,9 +11,9 @@ use flate2::{Compression, write::GzEncoder};
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// As it is.
+    /// The bytes as they are.
     None,
-    /// By gzip.
+    /// Compressed by gzip.
     Gzip,
 }
 
@@ -37,14 +37,14 @@ impl Packing {
 /// Where bytes go, packed or not.
 #[derive(Debug)]
 pub enum Packed<W: Write> {
-    /// As they are.
+    /// The bytes as they are.
     Plain(W),
-    /// By gzip.
+    /// Compressed by gzip.
     Gzip(GzEncoder<W>),
 }
 
 impl<W: Write> Packed<W> {
-    /// Begins.
+    /// Begins to write to `out`.
     pub fn new(out: W, packing: Packing) -> Self {
         match packing {
             Packing::None => Self::Plain(out),

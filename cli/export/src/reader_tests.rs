@@ -77,7 +77,7 @@ fn go_tool_pprof_tells_our_totals_functions_and_lines() {
     }
 }
 
-/// Held at the end by what was asked for in a line of the first function.
+/// In use at the end of what was allocated in a line of the first function.
 fn at_line(shelf: &Shelf, line: u32) -> u64 {
     let ledger = &shelf.ledger;
     let of_line = |row: &&Row| {
@@ -94,7 +94,7 @@ fn go_tool_pprof_tells_the_difference_of_two() {
     let more = Sum::exact(1000, 3);
     shelf.ledger.rows[17].add(Metric::Live, &more);
     shelf.ledger.total.add(Metric::Live, &more);
-    // Another run: everything is somewhere else.
+    // Another run: everything has other addresses.
     for module in &mut shelf.ledger.modules {
         (module.start, module.end) = (module.start + 0x70_0000, module.end + 0x70_0000);
         module.bias += 0x70_0000;

@@ -9,13 +9,13 @@ pub const REST: &str = "[stacks not kept]";
 /// Some blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// The bytes asked for.
+    /// The bytes requested.
     pub bytes: u64,
-    /// How many.
+    /// The number of blocks.
     pub blocks: u64,
 }
 
-/// What a stack asked for in a thread.
+/// What a stack allocated in a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// `None`: [`REST`].
@@ -26,7 +26,7 @@ pub struct Sample {
 }
 
 impl Amount {
-    /// Both added.
+    /// The sum of both amounts.
     pub fn plus(self, other: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_add(other.bytes),
@@ -56,7 +56,7 @@ impl Sample {
     }
 }
 
-/// All rows that asked for something, in their order, and what the total has beyond them.
+/// All rows that allocated something, in their order, and what the total has beyond them.
 pub fn samples(ledger: &Ledger) -> Vec<Sample> {
     let row = |row: &heapattach_ledger::Row| Sample {
         stack: Some(row.stack),

@@ -14,7 +14,7 @@ use heapattach_ledger::{Ledger, Metric};
 
 /// A folder, gone with it.
 pub struct Shelf {
-    /// Where.
+    /// The folder's path.
     pub folder: PathBuf,
     /// What all files in it are made of.
     pub ledger: Ledger,
@@ -68,7 +68,7 @@ impl Shelf {
         total(&self.ledger, metric)
     }
 
-    /// Held at the end, by the function that `which` of the calls of a stack is in.
+    /// In use at the end, by the function that `which` of the calls of a stack is in.
     pub fn live_by_function(&self, which: impl Fn(u32) -> usize) -> Bytes {
         let mut bytes = Bytes::new();
         for row in &self.ledger.rows {

@@ -33,7 +33,7 @@ pub struct Tree<const N: usize> {
 struct Node<const N: usize> {
     caller: u32,
     name: u32,
-    /// What it asked for itself, in each profile.
+    /// What it allocated itself, in each profile.
     own: [u64; N],
     /// The same with all those that it called.
     all: [u64; N],

@@ -215,7 +215,7 @@ impl<'a> Profiler<'a> {
         let load = format!("--daemon {} --session {session}", file.display());
         let server = shelf.command("profiler-cli", &load).stderr(Stdio::null()).spawn().unwrap();
         let profiler = Self { shelf, server, session };
-        // Whoever asks before it listens takes it for dead, and removes what it left.
+        // A client that asks before the server listens takes it for dead, and removes its files.
         let log = shelf.folder.join(format!("sessions/{}.log", profiler.session));
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {

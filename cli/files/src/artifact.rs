@@ -1,8 +1,8 @@
 //! Files that are left for others to read: every file that an option names is written here.
 //!
 //! One that is there is overwritten. But a link that another user put there, in a folder that all
-//! may write to, leads to where he wants us to write, a file of his lets him read what we write, and
-//! a named pipe or a device may keep us for ever: these are refused. `-`, `/dev/stdout`,
+//! may write to, leads to where that user wants us to write, a file of that user gives away what we
+//! write, and a named pipe or a device may keep us for ever: these are refused. `-`, `/dev/stdout`,
 //! `/dev/fd/N` and what a shell writes for `>(...)` are descriptors that we were given, and are
 //! written to as they are.
 
@@ -114,7 +114,7 @@ fn put(
     let written = open(path, readers, old).and_then(|(file, is_own)| {
         let mut out = BufWriter::new(file);
         match fill(&mut out).and_then(|()| out.flush()) {
-            // A reader that has seen enough is no error.
+            // A reader that has seen enough is not an error.
             Err(error) if is_own && error.kind() == ErrorKind::BrokenPipe => Ok(()),
             result => result,
         }

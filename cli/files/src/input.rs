@@ -3,7 +3,7 @@
 //!
 //! A named pipe or a device is not waited for, and no file is larger than its kind may be. A
 //! descriptor that we were given (`/dev/stdin`, what a shell writes for `<(...)`) is read as far as
-//! the limit, for as long as its other end takes: Ctrl-C ends that, since nobody is attached yet.
+//! the limit, for as long as its other end takes: Ctrl-C ends that, since no target is attached yet.
 
 use std::{
     fs::{File, OpenOptions},

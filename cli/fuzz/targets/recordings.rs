@@ -1,5 +1,5 @@
 //! Any bytes as a recording: as a whole file, or as the contents of blocks that are whole, which
-//! somebody who can compute a checksum may have written.
+//! an attacker who can compute a checksum may have written.
 #![no_main]
 
 use std::{fs::File, io::Write, os::fd::AsRawFd, path::PathBuf, time::Duration};

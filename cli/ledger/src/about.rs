@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ExitReport;
 use heapattach_profile::{Exact, Facts};
 
-/// Whose, when, how.
+/// Which process was recorded, when, and how.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct About {
@@ -27,7 +27,7 @@ pub struct About {
     pub lasted_ms: u64,
     /// Mean bytes between samples; 1: everything is recorded.
     pub every: u64,
-    /// Blocks that were handed out and their bytes, as the hooks counted them: exact, but that a wrapper
+    /// Blocks that were allocated and their bytes, as the hooks counted them: exact, but that a wrapper
     /// may have counted some twice. `None` before the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<[u64; 2]>,
@@ -37,7 +37,7 @@ pub struct About {
     pub outcome: String,
     /// How the process ended, if it did.
     pub exit: Option<ExitReport>,
-    /// What is missing.
+    /// The records that were dropped, and what else is missing.
     pub loss: Loss,
     /// What could not be seen: modules, functions that are not hooked.
     pub blind: Vec<String>,
@@ -61,13 +61,13 @@ pub struct About {
     pub temporary_ms: u64,
 }
 
-/// What is missing.
+/// The records that were dropped, and what else is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Loss {
     /// Blocks and mappings that found no room in a ring; they are in no number.
     pub blocks: u64,
-    /// Blocks given back that found no room: they are shown as held.
+    /// Freed blocks that found no room: they are shown as in use.
     pub frees: u64,
     /// Samples that the target could not remember.
     pub samples: u64,
@@ -77,7 +77,7 @@ pub struct Loss {
     pub stacks: u64,
     /// Records that were never finished or make no sense.
     pub torn: u64,
-    /// Blocks that must have been given back unseen.
+    /// Blocks that must have been freed unseen.
     pub missed_frees: u64,
 }
 

@@ -4,7 +4,7 @@
 use super::{Histogram, Ledger, Metric};
 use heapattach_profile::{Bound, Estimate};
 
-/// Blocks handed out, by the bucket of their size.
+/// Blocks allocated, by the bucket of their size.
 ///
 /// Blocks of one class are alike to a factor of two, and so is what one of them stands for.
 pub fn sizes(ledger: &Ledger) -> Vec<Estimate> {
@@ -15,7 +15,7 @@ pub fn sizes(ledger: &Ledger) -> Vec<Estimate> {
     buckets.map(of).collect()
 }
 
-/// Blocks given back, by the bucket of their lifetime.
+/// Blocks freed, by the bucket of their lifetime.
 ///
 /// That tells nothing of their sizes; the rows do. Those that one stack gave back are not smaller
 /// than the smallest that it asked for, and some of those whose moments its row has.

@@ -1,4 +1,4 @@
-//! Code that asked for memory: modules, functions, addresses, stacks of calls.
+//! Code that allocated memory: modules, functions, addresses, stacks of calls.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// Where in the file its first piece of code is; if nobody knows, where it is in most files.
+    /// Where in the file its first piece of code is; if that is not known, where it is in most files.
     pub fn offset_of_start(&self) -> u64 {
         self.file_offset.unwrap_or_else(|| self.start.saturating_sub(self.bias))
     }
@@ -45,7 +45,7 @@ pub struct Function {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Location {
-    /// In the target.
+    /// The address in the target.
     pub address: u64,
     /// The module it is in.
     pub module: u32,
@@ -73,7 +73,7 @@ pub struct Call<'a> {
     pub location: &'a Location,
     /// In which module that is.
     pub module: &'a Module,
-    /// Who calls.
+    /// The function that makes the call.
     pub function: &'a Function,
     /// The line of the call.
     pub line: Option<u32>,

@@ -1,5 +1,5 @@
 //! How the sums of a profile came about: the time in spans, and of each block in which span it was
-//! handed out and what became of it.
+//! allocated and what became of it.
 //!
 //! From this follows what any window of whole spans would say of its own, with intervals: all of it
 //! is sums of cells, and nothing is ever subtracted.
@@ -25,14 +25,14 @@ impl Course {
     }
 }
 
-/// Blocks of one row that were handed out in one span and had the same fate.
+/// Blocks of one row that were allocated in one span and had the same fate.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// Whose they are: the stack of a row,
     pub stack: u32,
     /// and its thread.
     pub thread: u32,
-    /// The span in which they were handed out.
+    /// The span in which they were allocated.
     pub birth: u8,
     /// What became of them.
     pub fate: Fate,
@@ -43,15 +43,15 @@ pub struct Cell {
 /// What became of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fate {
-    /// It is held.
+    /// The block is still in use.
     Held,
-    /// It was beyond what is held at once: nobody knows.
+    /// Not known: there were more blocks than are kept at once.
     Unknown,
-    /// It was given back.
+    /// The block was freed.
     Freed {
-        /// In this span.
+        /// The span in which it was freed.
         span: u8,
-        /// Very soon.
+        /// Whether it was freed very soon.
         is_soon: bool,
     },
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum ExitReport {
     /// By exit, with this status.
     Code(i32),
-    /// By this signal.
+    /// Killed by this signal.
     Signal(i32),
 }
 

@@ -18,7 +18,7 @@ pub struct Filter {
     pub modules: Vec<String>,
     /// Threads of such a name or number.
     pub threads: Vec<String>,
-    /// Stacks that ask for blocks of a size between these, by powers of two.
+    /// Stacks that allocate blocks of a size between these, by powers of two.
     pub sizes: Option<(u64, u64)>,
 }
 
@@ -50,7 +50,7 @@ impl Filter {
         ledger
     }
 
-    /// In words, for whoever looks at nothing else.
+    /// In words, for a reader who sees nothing else.
     fn words(&self) -> Vec<String> {
         let lists = [
             ("stacks with a function like", &self.functions),

@@ -22,13 +22,13 @@ pub struct Cut {
     pub why: &'static str,
 }
 
-/// What was lost, and what that means for the numbers: nothing was, only if this is empty.
+/// What was dropped, and what that means for the numbers: nothing was, only if this is empty.
 pub fn lost(loss: &Loss) -> Vec<String> {
     lost_beside(loss, None)
 }
 
 /// The same beside a heap of so many blocks, if that is shown: no more of them can have been freed
-/// unseen, whatever else the dropped records were about.
+/// unseen, even if more records of frees were dropped.
 pub fn lost_beside(loss: &Loss, shown: Option<f64>) -> Vec<String> {
     let in_use = format!(
         "records of freed blocks were dropped, as a ring was full: {}",

@@ -47,7 +47,7 @@ pub use heapattach_profile::Histogram;
 /// A finished profile.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    /// Whose, when, how.
+    /// Which process was recorded, when, and how.
     pub about: About,
     /// Files and other places of code.
     pub modules: Vec<Module>,
@@ -59,9 +59,9 @@ pub struct Ledger {
     pub stacks: Stacks,
     /// Threads; the first stands for those that are not told apart.
     pub threads: Vec<Thread>,
-    /// What each stack asked for, by thread. No two have the same stack and thread.
+    /// What each stack allocated, by thread. No two have the same stack and thread.
     pub rows: Vec<Row>,
-    /// What all of them asked for together; not more exact than the sum of the rows, but it also has
+    /// What all of them allocated together; not more exact than the sum of the rows, but it also has
     /// what found no place among them.
     pub total: Row,
     /// The most that was live at once. `peak` of the rows is what it was made of.
@@ -108,7 +108,7 @@ impl Ledger {
         self.calls(stack).nth(cause)
     }
 
-    /// Whether every index leads somewhere.
+    /// Whether every index is within its table.
     pub fn is_sound(&self) -> bool {
         let within = |index: u32, len: usize| (index as usize) < len;
         let modules = self.modules.len();

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A moment that somebody wanted to be kept.
+/// A moment that was kept on request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mark {
-    /// Since counting began.
+    /// Milliseconds since counting began.
     pub at_ms: u64,
-    /// Why.
+    /// Why it was marked.
     pub why: String,
 }

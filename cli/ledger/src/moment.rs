@@ -10,9 +10,9 @@ use heapattach_profile::{Bound, Estimate};
 pub struct Ends {
     /// Of the bytes that were live.
     pub live: [f64; 2],
-    /// Of the bytes handed out.
+    /// Of the bytes allocated.
     pub allocated: [f64; 2],
-    /// Of the blocks handed out.
+    /// Of the blocks allocated.
     pub blocks: [f64; 2],
 }
 
@@ -20,22 +20,22 @@ pub struct Ends {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Moment {
-    /// Since counting began.
+    /// Milliseconds since counting began.
     pub at_ms: u64,
     /// Bytes of recorded blocks that were live, estimated.
     pub live: f64,
-    /// Bytes handed out since counting began, estimated.
+    /// Bytes allocated since counting began, estimated.
     pub allocated: f64,
-    /// Blocks handed out since counting began, estimated.
+    /// Blocks allocated since counting began, estimated.
     pub blocks: f64,
     /// How sure these three are. `None` where every block is recorded, and in recordings that are
     /// older than this field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ends: Option<Ends>,
-    /// By class of size (`heapattach_abi::flow`): its number, blocks handed out since counting began,
-    /// and blocks given back, older ones too. Behind these, numbered from
+    /// By class of size (`heapattach_abi::flow`): its number, blocks allocated since counting began,
+    /// and blocks freed, older ones too. Behind these, numbered from
     /// `heapattach_abi::flow::CLASSES` on, for each class of requests the least size it led to, with
-    /// `heapattach_abi::flow::HAS_HEAD`, and the greatest. `None` where nobody counted.
+    /// `heapattach_abi::flow::HAS_HEAD`, and the greatest. `None` where it was not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flow: Option<Vec<[u64; 3]>>,
     /// Bytes of pages mapped by hooked calls since counting began, and still.
@@ -58,7 +58,7 @@ impl Moment {
         self.estimate(self.live, self.ends.map(|ends| ends.live), every)
     }
 
-    /// Bytes handed out since counting began.
+    /// Bytes allocated since counting began.
     pub fn asked(&self, every: u64) -> Estimate {
         self.estimate(self.allocated, self.ends.map(|ends| ends.allocated), every)
     }

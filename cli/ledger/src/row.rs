@@ -1,4 +1,4 @@
-//! What one stack asked for.
+//! What one stack allocated.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,19 +19,19 @@ pub struct Thread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
-    /// Held at the end
+    /// In use at the end
     Live,
-    /// Asked for since the attach
+    /// Allocated since the attach
     Allocated,
-    /// Given back since the attach
+    /// Freed since the attach
     Freed,
-    /// Held when most was held
+    /// In use when most was in use
     Peak,
-    /// Given back very soon
+    /// Freed very soon
     Temporary,
 }
 
-/// What one stack asked for in one thread.
+/// What one stack allocated in one thread.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// The stack.
@@ -44,11 +44,11 @@ pub struct Row {
     pub mapped: u64,
     /// Bytes of these that are still mapped.
     pub mapped_live: u64,
-    /// Blocks handed out by their size.
+    /// Blocks allocated by their size.
     pub sizes: Histogram,
-    /// Blocks given back by how long they lived, in microseconds.
+    /// Blocks freed by how long they lived, in microseconds.
     pub lifetimes: Histogram,
-    /// Of the blocks handed out, those that realloc gave for an older one, estimated.
+    /// Of the blocks allocated, those that realloc gave for an older one, estimated.
     pub reallocated: f64,
 }
 
@@ -57,7 +57,7 @@ impl Metric {
     pub const ALL: [Self; 5] =
         [Self::Live, Self::Allocated, Self::Freed, Self::Peak, Self::Temporary];
 
-    /// In one word.
+    /// The name of the metric, in one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -102,7 +102,7 @@ impl Row {
         self.heap.set(metric.into(), sum);
     }
 
-    /// Adds all that another asked for.
+    /// Adds all that another row allocated.
     pub fn merge(&mut self, other: &Self) {
         self.heap.merge(&other.heap);
         self.mapped = self.mapped.saturating_add(other.mapped);

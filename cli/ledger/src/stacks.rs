@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// The stacks, by number.
 #[derive(Clone, Debug, Default)]
 pub struct Stacks {
-    /// Shared with whoever read them.
+    /// Shared with the reader of the file.
     locations: Arc<Vec<u32>>,
     parts: Vec<Part>,
     /// Why stacks end; few different words.
@@ -51,7 +51,7 @@ impl Stacks {
         self.parts.get(stack as usize).map(|part| self.told(part))
     }
 
-    /// All of them.
+    /// All stacks, in the order of their numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Stack<'_>> {
         self.parts.iter().map(|part| self.told(part))
     }

@@ -30,8 +30,8 @@ impl Default for Trie {
 }
 
 impl Trie {
-    /// Where these steps lead to from the root. Of each that nobody has gone before it is told where
-    /// it begins, in the order of the numbers of those that it leads to.
+    /// Where these steps lead to from the root. Of each step that is taken for the first time it is
+    /// told where it begins, in the order of the numbers of those that it leads to.
     pub fn walk(
         &mut self,
         steps: impl Iterator<Item = u32>,

@@ -6,16 +6,16 @@ use heapattach_process::addr::RemoteAddr;
 
 use crate::tick::Tick;
 
-/// A row of the sheet, by its number; 0 is that of whatever has no other.
+/// A row of the sheet, by its number; 0 is the row of all that has no other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(pub u32);
 
 /// What blocks can have in common: their size, whose they are, and how they were sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kind {
-    /// Who asked.
+    /// The stack and thread that asked.
     pub row: RowId,
-    /// The bytes asked for.
+    /// The bytes requested.
     pub size: u64,
     interval: NonZeroU32,
 }
@@ -77,7 +77,7 @@ impl Block {
         Self { at, stamp: stamp & MASK | birth << BITS, kind }
     }
 
-    /// Where it begins.
+    /// The address of its first byte.
     pub fn at(&self) -> RemoteAddr {
         RemoteAddr::new(self.at & MASK)
     }

@@ -1,5 +1,5 @@
 //! Intervals of sums whose samples are not kept: never narrower than those that the samples would give
-//! but for roundings, and wider by as little as is known of them.
+//! except for roundings, and wider by as little as is known of them.
 //!
 //! Of a sum of blocks the value `N` is known, and that no block stands for more than `w`: the number
 //! that one of the smallest size stands for. Each sample adds `w(w-1)` to the variance and `w` to the
@@ -59,7 +59,7 @@ impl Bound {
         self.moments.iter_mut().zip(other.moments).for_each(|(sum, more)| *sum += more);
     }
 
-    /// With its interval.
+    /// The estimate with its interval.
     pub fn estimate(&self) -> Estimate {
         let Self { value, moments: [variance, covariance, third, spread], floor, weight } = *self;
         if value <= 0.0 {

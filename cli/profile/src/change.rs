@@ -9,34 +9,34 @@ use crate::{
 /// Something happened to blocks or pages of which we know whose they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A block was handed out.
+    /// A block was allocated.
     Allocated {
-        /// What block.
+        /// Size, row and sampling of the block.
         kind: Kind,
         /// Whether we will see it go.
         kept: bool,
         /// Whether `realloc` gave it for an older one.
         exchanged: bool,
     },
-    /// A block was given back.
+    /// A block was freed.
     Freed {
-        /// What block.
+        /// Size, row and sampling of the block.
         kind: Kind,
-        /// When it was handed out.
+        /// When it was allocated.
         birth: Tick,
     },
-    /// A block that was given back was not: the call failed.
+    /// A block that was reported as freed was not: the call failed.
     Restored {
-        /// What block.
+        /// Size, row and sampling of the block.
         kind: Kind,
-        /// When it was handed out.
+        /// When it was allocated.
         birth: Tick,
-        /// When it seemed to be given back.
+        /// When it seemed to be freed.
         death: Tick,
     },
     /// Pages were mapped.
     Mapped {
-        /// Who asked.
+        /// The stack and thread that asked.
         row: RowId,
         /// Their size.
         bytes: u64,
@@ -45,14 +45,14 @@ pub enum Change {
     },
     /// Pages were unmapped.
     Unmapped {
-        /// Who had asked.
+        /// The stack and thread that had mapped them.
         row: RowId,
         /// Their size.
         bytes: u64,
     },
     /// Pages that seemed to be unmapped are not.
     Remained {
-        /// Who had asked.
+        /// The stack and thread that had mapped them.
         row: RowId,
         /// Their size.
         bytes: u64,
@@ -60,7 +60,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whose they are.
+    /// The row of the block or pages.
     pub fn row(&self) -> RowId {
         match *self {
             Self::Allocated { kind, .. }
@@ -73,7 +73,7 @@ impl Change {
     }
 }
 
-/// Whoever wants to know of all changes.
+/// A receiver of all changes.
 pub trait Journal {
     /// The next one.
     fn note(&mut self, change: &Change);

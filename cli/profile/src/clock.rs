@@ -18,7 +18,7 @@ impl Clock {
         Self(Instant::now())
     }
 
-    /// Since then.
+    /// The time since counting began.
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }

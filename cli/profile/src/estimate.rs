@@ -58,9 +58,9 @@ pub struct Estimate {
 /// Bytes and number of some blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measure {
-    /// The bytes asked for.
+    /// The bytes requested.
     pub bytes: Estimate,
-    /// How many blocks.
+    /// The number of blocks.
     pub count: Estimate,
 }
 
@@ -208,7 +208,7 @@ impl Moments {
             return Estimate { value, low: value, high: value + unseen };
         }
         let slope = self.covariance.value() / variance;
-        // At least `slope` but for rounding: each sum is the middle one of three by Cauchy.
+        // At least `slope` except for rounding: each sum is the middle one of three by Cauchy.
         let steep = (self.spread.value() / self.covariance.value()).max(slope);
         let z = if is_open { self.lower_z() } else { Z };
         let shift = |z: f64| (z * z - 1.0) / 6.0 * self.third.value() / variance;

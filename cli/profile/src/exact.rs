@@ -5,18 +5,18 @@
 pub struct Exact {
     /// Their bytes.
     pub bytes: u64,
-    /// How many.
+    /// The number of blocks.
     pub count: u64,
 }
 
 impl Exact {
-    /// One block more.
+    /// Adds a block.
     pub fn add(&mut self, size: u64) {
         self.bytes = self.bytes.saturating_add(size);
         self.count = self.count.saturating_add(1);
     }
 
-    /// One block less.
+    /// Removes a block.
     pub fn remove(&mut self, size: u64) {
         self.bytes = self.bytes.saturating_sub(size);
         self.count = self.count.saturating_sub(1);

@@ -77,7 +77,7 @@ impl Histogram {
         all
     }
 
-    /// Out of a file: what is too long is cut, what is no number is none.
+    /// Out of a file: what is too long is cut, what is not a number is none.
     pub fn from_buckets(buckets: Vec<f64>) -> Self {
         let mut histogram = Self::default();
         let finite = buckets.into_iter().take(Self::BUCKETS).enumerate();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is added, in place or not: the same as in a plain list.
+        /// All that is added, in place or not, gives the same as in a plain list.
         #[test]
         fn small_ones_and_large_ones_are_equal(
             some in prop::collection::vec((0..65usize, 0..3u8, 0..300u16), 0..40),

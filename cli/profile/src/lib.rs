@@ -5,7 +5,7 @@
 //!        -> mappings (which pages)   ->         -> journal (a recording)
 //! ```
 //!
-//! No I/O, no clock, no symbols. Whatever the target writes, memory stays within [`Limits`], and
+//! No I/O, no clock, no symbols. No matter what the target writes, memory stays within [`Limits`], and
 //! what had to be left out is counted in [`Oddities`], `Mappings` and the unknown row.
 
 mod block;
@@ -67,17 +67,17 @@ pub struct Limits {
     pub rows: usize,
 }
 
-/// The threads that write records, by the number of their ring; 0 is everybody.
+/// The threads that write records, by the number of their ring; 0 is all threads together.
 pub type Writers = [u16; OWN_RINGS];
 
-/// A block that is held.
+/// A block that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveBlock {
-    /// Where it begins.
+    /// The address of its first byte.
     pub at: u64,
-    /// The bytes asked for.
+    /// The bytes requested.
     pub size: u64,
-    /// Who asked: the number of a stack.
+    /// The number of the stack that asked.
     pub stack: u32,
     /// When it was born.
     pub birth: Tick,
@@ -155,7 +155,7 @@ impl Profile {
         self.sheet.peak()
     }
 
-    /// What each stack asked for in all threads, those with the most bytes of this kind first.
+    /// What each stack allocated in all threads, those with the most bytes of this kind first.
     pub fn sites_by(&self, flow: Flow) -> Vec<Row> {
         let mut places: HashMap<StackId, usize> = HashMap::new();
         let mut sites: Vec<Row> = Vec::new();

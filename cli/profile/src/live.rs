@@ -1,7 +1,7 @@
-//! The live set: the recorded blocks that were handed out and not yet given back.
+//! The live set: the recorded blocks that were allocated and not yet freed.
 //!
-//! It is fed in the order of the stamps, and it believes the order: a block handed out where one
-//! lives says that the free of the other was missed. Memory is bounded whatever the target writes.
+//! It is fed in the order of the stamps, and it believes the order: a block allocated where one
+//! lives says that the free of the other was missed. Memory is bounded, no matter what the target writes.
 
 use heapattach_process::addr::RemoteAddr;
 
@@ -11,18 +11,18 @@ use crate::{block::Block, table::Table, tick::Tick};
 /// What did not add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Oddities {
-    /// Blocks that must have been freed unseen, since their address was handed out again.
+    /// Blocks that must have been freed unseen, since their address was allocated again.
     pub missed_frees: u64,
     /// Announced frees of an address that no live block has: blocks older than the session.
     pub frees_of_unknown: u64,
-    /// Announced frees that name an allocation which is not live: its record was lost, or it was
+    /// Announced frees that name an allocation which is not live: its record was dropped, or it was
     /// beyond the limit.
     pub frees_of_lost: u64,
     /// Blocks that found the set full. They are in no sum of live blocks.
     pub blocks_beyond_limit: u64,
 }
 
-/// What came of a block that was handed out.
+/// What came of a block that was allocated.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Whether it is now in the set.
@@ -66,7 +66,7 @@ impl LiveSet {
         self.oddities
     }
 
-    /// A block was handed out.
+    /// A block was allocated.
     pub fn allocated(&mut self, block: Block) -> Arrival {
         let Ok(missed) = self.table.insert(block) else {
             count(&mut self.oddities.blocks_beyond_limit);
@@ -78,7 +78,7 @@ impl LiveSet {
         Arrival { kept: true, missed }
     }
 
-    /// A free is about to give back the block at `at`, allocated with the stamp `name` if that is
+    /// A call is about to free the block at `at`, allocated with the stamp `name` if that is
     /// known. It may turn out not to have happened if it has a stamp. Returns the block that thereby
     /// left the set.
     pub fn freed(
@@ -111,7 +111,7 @@ impl LiveSet {
     /// it seemed to go.
     pub fn restored(&mut self, announced: u64) -> Option<(Block, Tick)> {
         let (block, death) = self.announced.give_back(announced)?;
-        // Whoever got the address in between got it from an allocator: the free did happen.
+        // If the address was allocated again in between, an allocator did that: the free did happen.
         if self.table.get(block.at()).is_some() {
             return None;
         }

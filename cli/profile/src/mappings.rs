@@ -1,4 +1,4 @@
-//! The pages that were mapped since the attach and are not unmapped yet, with who asked for them.
+//! The pages that were mapped since the attach and are not unmapped yet, with the stack that mapped them.
 //!
 //! Byte for byte what the kernel does: lengths count in whole pages, an unmapping may take a part
 //! of one mapping or many at once, a new mapping replaces what is in its place. Ranges with one
@@ -18,11 +18,11 @@ const REMEMBERED: usize = 65_536;
 /// A range of pages that changed hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it begins.
+    /// Its first address.
     pub start: u64,
-    /// Where it ends.
+    /// The address behind its last byte.
     pub end: u64,
-    /// Who had asked for it; `None` where it is older than the session, or was never mapped.
+    /// The stack that mapped it; `None` where it is older than the session, or was never mapped.
     pub row: Option<RowId>,
 }
 
@@ -79,7 +79,7 @@ impl Mappings {
         self.beyond_limit
     }
 
-    /// All ranges, ascending, with who asked for them.
+    /// All ranges, ascending, with the stack that mapped them.
     pub fn all(&self) -> impl Iterator<Item = (std::ops::Range<u64>, RowId)> {
         self.ranges.iter().map(|(&start, &(end, row))| (start..end, row))
     }

@@ -14,7 +14,7 @@ pub struct Announced {
     /// Ascending. Apart from the blocks, whose alignment would double the room for a stamp.
     stamps: VecDeque<u64>,
     deaths: VecDeque<Tick>,
-    /// `None` is settled: its block was given back.
+    /// `None` is settled: its block was freed.
     blocks: VecDeque<Option<Block>>,
 }
 

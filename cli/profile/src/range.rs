@@ -18,14 +18,14 @@ pub struct Range {
 /// Bytes and blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Amount {
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: Range,
     /// Blocks.
     pub blocks: Range,
 }
 
 impl Range {
-    /// What is known.
+    /// A number that is known exactly.
     pub fn exact(number: u64) -> Self {
         #[allow(clippy::cast_precision_loss)]
         let value = number as f64;

@@ -1,4 +1,4 @@
-//! A row of the sheet: everything that one call stack asked for in one thread.
+//! A row of the sheet: everything that one call stack allocated in one thread.
 
 use heapattach_process::event::StackId;
 
@@ -23,22 +23,22 @@ pub struct Tally {
     exact: [Exact; FLOWS],
     // Apart, so that a session which records every block finds a row in few cache lines.
     sampled: Option<Box<[Samples; FLOWS]>>,
-    /// Of each sum.
+    /// For each sum, what the samples may have missed.
     unseen: Unseen,
 }
 
 /// One of the sums of a [`Tally`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Handed out since the attach.
+    /// Allocated since the attach.
     Allocated = 0,
-    /// Given back since.
+    /// Freed since.
     Freed = 1,
-    /// Held now.
+    /// In use now.
     Live = 2,
-    /// Held when most was held.
+    /// In use when most was in use.
     Peak = 3,
-    /// Given back very soon.
+    /// Freed very soon.
     Temporary = 4,
 }
 
@@ -51,10 +51,10 @@ pub struct Pages {
     pub live: u64,
 }
 
-/// What one call stack asked for in one thread.
+/// What one call stack allocated in one thread.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Who asked.
+    /// The stack that asked.
     pub stack: StackId,
     /// In which thread; 0: not told apart.
     pub thread: u16,
@@ -66,11 +66,11 @@ pub struct Row {
     pub heap: Tally,
     /// Pages of its own.
     pub pages: Pages,
-    /// Blocks handed out by size.
+    /// Blocks allocated by size.
     pub sizes: Histogram,
-    /// Blocks given back by how long they lived, in microseconds.
+    /// Blocks freed by how long they lived, in microseconds.
     pub lifetimes: Histogram,
-    /// Blocks handed out by `realloc` for older ones.
+    /// Blocks allocated by `realloc` for older ones.
     pub exchanged: f64,
 }
 
@@ -163,7 +163,7 @@ impl Tally {
         self.exact[flow as usize].count.saturating_add(sampled)
     }
 
-    /// The bytes of one of the sums without the interval, for whoever asks at each event.
+    /// The bytes of one of the sums without the interval, for a caller that asks at each event.
     pub fn bytes(&self, flow: Flow) -> f64 {
         let sampled = self.sampled.as_ref().map_or(0.0, |sums| sums[flow as usize].bytes());
         float(self.exact[flow as usize].bytes) + sampled
@@ -191,12 +191,12 @@ impl Pages {
 }
 
 impl Row {
-    /// A row of what has asked for nothing yet.
+    /// A row that has allocated nothing yet.
     pub fn new(stack: StackId, thread: u16) -> Self {
         Self { stack, thread, ..Self::default() }
     }
 
-    /// Adds all that another row asked for; peaks must not be stale.
+    /// Adds all that another row allocated; peaks must not be stale.
     pub fn merge(&mut self, other: &Self) {
         self.heap.merge(&other.heap);
         self.pages.mapped = self.pages.mapped.saturating_add(other.pages.mapped);
@@ -212,7 +212,7 @@ impl Row {
         first.count ^ last.count ^ self.pages.mapped ^ u64::from(self.peaks)
     }
 
-    /// Whether it has asked for anything.
+    /// Whether it has allocated anything.
     pub fn is_known(&self) -> bool {
         self.pages.mapped > 0 || self.heap.samples(Flow::Allocated) > 0
     }

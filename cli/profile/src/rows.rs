@@ -10,7 +10,7 @@ const STACKS: usize = 1 << 22;
 /// There is no other row of that stack.
 const NONE: u32 = u32::MAX;
 
-/// The rows of a session; their number is bounded, whatever the target writes.
+/// The rows of a session; their number is bounded, no matter what the target writes.
 #[derive(Debug)]
 pub struct Rows {
     /// By the number of the stack: the row that was asked for last.

@@ -3,7 +3,7 @@
 //!
 //! # The peak
 //!
-//! What each row held when most was held is known at any time, at the cost of one comparison an
+//! What each row had in use when most was is known at any time, at the cost of one comparison an
 //! event: only the *number* of the peak is noted when one is passed; a row takes what it holds for
 //! its part of the last peak when it changes for the first time after that. This is exact in the
 //! order of the records, and for samples it is the peak of the estimate.
@@ -71,7 +71,7 @@ impl Sheet {
         }
     }
 
-    /// From now on only what is handed out from `since` on counts.
+    /// From now on only what is allocated from `since` on counts.
     pub fn begin_at(&mut self, since: Tick) {
         self.since = Some(since);
     }
@@ -115,7 +115,7 @@ impl Sheet {
         }
     }
 
-    /// What is live and what was allocated in all rows together, for whoever asks often.
+    /// What is live and what was allocated in all rows together, for a caller that asks often.
     pub fn heap(&self) -> &Tally {
         &self.total.heap
     }

@@ -130,7 +130,7 @@ pub struct Run {
     pub live: [Sums; 13],
     /// The numbers of blocks by the bucket of their size.
     pub sizes: Vec<Known>,
-    /// The numbers of blocks given back by the bucket of their lifetime; a step of the program is a tick.
+    /// The numbers of blocks freed by the bucket of their lifetime; a step of the program is a tick.
     pub lifetimes: Vec<Known>,
     /// Bytes live at some steps: what there were, and what was thought then.
     pub moments: Vec<(Known, Estimate)>,

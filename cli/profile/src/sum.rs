@@ -69,7 +69,7 @@ impl Sum {
         self.unseen = self.unseen.max(other.unseen);
     }
 
-    /// With its intervals.
+    /// The sum with its intervals.
     pub fn measure(&self) -> Measure {
         let nothing = Samples::default();
         self.exact.and(self.sampled.as_deref().unwrap_or(&nothing).measure(self.unseen))

@@ -27,7 +27,7 @@ pub struct Table {
     /// What a hash is shifted by to give the number of its home slot.
     shift: u32,
     blocks: Vec<Block>,
-    /// Places in `blocks` that nobody lives in.
+    /// Unused places in `blocks`.
     vacant: Vec<u32>,
     limit: usize,
     seed: u64,

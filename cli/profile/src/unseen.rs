@@ -28,7 +28,7 @@ pub struct Unseen {
 pub struct Facts {
     /// The largest mean distance between samples.
     pub every: u64,
-    /// Blocks that were handed out and their bytes, as the hooks counted them; no less than there were.
+    /// Blocks that were allocated and their bytes, as the hooks counted them; no less than there were.
     pub asked: Option<Exact>,
 }
 

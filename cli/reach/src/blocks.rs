@@ -20,18 +20,18 @@ pub const COOKIE: u64 = 8;
 /// A live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it begins.
+    /// The address of its first byte.
     pub at: u64,
-    /// The bytes asked for.
+    /// The bytes requested.
     pub size: u64,
-    /// Who asked: the number of a stack.
+    /// The number of the stack that asked.
     pub stack: u32,
 }
 
 /// A block that a word leads into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hit {
-    /// Its number.
+    /// The number of the block.
     pub block: u32,
     /// How far behind its beginning; cut off where that does not matter.
     pub offset: u32,
@@ -129,12 +129,12 @@ impl Blocks {
         self.clusters.push(Cluster { start, end, shift, table });
     }
 
-    /// All of them.
+    /// All blocks, by address.
     pub fn all(&self) -> &[Block] {
         &self.blocks
     }
 
-    /// One of them.
+    /// The block with this number.
     pub fn get(&self, block: u32) -> &Block {
         &self.blocks[block as usize]
     }

@@ -1,4 +1,4 @@
-//! What was found, by the stack that asked for it.
+//! What was found, by the stack that allocated it.
 
 use std::collections::HashMap;
 
@@ -12,39 +12,39 @@ use super::{
     {RootKind, RootSet},
 };
 
-/// How a block is lost.
+/// How a block is leaked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Nothing leads to it
     Direct,
-    /// Only lost blocks lead to it
+    /// Only leaked blocks lead to it
     Indirect,
     /// Only pointers to the inside of blocks lead to it
     Possible,
-    /// The program can get at it
+    /// The program can reach it
     Reachable,
 }
 
-/// How much.
+/// A number of blocks, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: u64,
     /// Blocks.
     pub blocks: u64,
 }
 
-/// Blocks of one kind that one stack asked for, and what is lost with them.
+/// Blocks of one kind that one stack allocated, and what is leaked with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Direct, possible or reachable; indirect where different lost blocks lead to them.
+    /// Direct, possible or reachable; indirect where different leaked blocks lead to them.
     pub kind: Kind,
     /// The stack.
     pub stack: u32,
     /// These blocks.
     pub own: Amount,
-    /// Lost blocks that only they lead to.
+    /// Leaked blocks that only they lead to.
     pub held: Amount,
 }
 
@@ -64,7 +64,7 @@ impl Kind {
     /// All of them, in the order of the sums.
     pub const ALL: [Self; 4] = [Self::Direct, Self::Indirect, Self::Possible, Self::Reachable];
 
-    /// In one word.
+    /// The name of the kind, in one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -86,7 +86,7 @@ impl Kind {
 }
 
 impl Amount {
-    /// Both together.
+    /// The sum of both amounts.
     pub fn and(mut self, more: Self) -> Self {
         self.merge(more);
         self
@@ -105,7 +105,7 @@ impl Amount {
 }
 
 impl Finding {
-    /// What is lost in all.
+    /// What is leaked in all.
     pub fn total(&self) -> Amount {
         let mut total = self.own;
         total.merge(self.held);
@@ -114,7 +114,7 @@ impl Finding {
 }
 
 impl Findings {
-    /// Adds up what was marked and folded, without what was kept quiet.
+    /// Adds up what was marked and folded, without what was suppressed.
     pub fn of(
         blocks: &Blocks,
         graph: &Graph,

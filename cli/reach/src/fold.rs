@@ -1,4 +1,4 @@
-//! What was lost together: a list or a tree that nobody holds is one finding, its first block, with
+//! What leaked together: a list or a tree that nothing points to is one finding, its first block, with
 //! all that only that one leads to.
 //!
 //! Blocks that lead to one another form a ring, and count as one. What is left has no cycles, so
@@ -12,25 +12,25 @@ const NONE: u32 = u32::MAX;
 /// Its holders belong to different findings.
 const SEVERAL: u32 = u32::MAX - 1;
 
-/// A lost block and the lost blocks that only it leads to.
+/// A leaked block and the leaked blocks that only it leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// The block: of a ring that nobody holds, the one with the lowest address.
+    /// The block: of a ring that nothing outside points to, the one with the lowest address.
     pub head: u32,
-    /// Whether other lost blocks lead to it, which belong to different groups.
+    /// Whether other leaked blocks lead to it, which belong to different groups.
     pub is_shared: bool,
 }
 
-/// The groups, and which each lost block belongs to.
+/// The groups, and which each leaked block belongs to.
 #[derive(Debug, Default)]
 pub struct Folded {
     /// Those that hold others come before them.
     pub groups: Vec<Group>,
-    /// By block: the number of its group; [`u32::MAX`] for blocks that are not lost.
+    /// By block: the number of its group; [`u32::MAX`] for blocks that are not leaked.
     pub group_of: Vec<u32>,
 }
 
-/// Folds what is lost.
+/// Folds what is leaked.
 pub fn fold(graph: &Graph, marks: &[Mark]) -> Folded {
     let rings = Rings::of(graph, marks);
     // By ring: the group it belongs to.
@@ -66,11 +66,11 @@ pub fn fold(graph: &Graph, marks: &[Mark]) -> Folded {
     Folded { groups, group_of: group_of.collect() }
 }
 
-/// The rings of lost blocks, found as Tarjan does it, with a list instead of recursion.
+/// The rings of leaked blocks, found as Tarjan does it, with a list instead of recursion.
 struct Rings {
-    /// By block.
+    /// By block: the number of its ring.
     ring_of: Vec<u32>,
-    /// The lost blocks, ring after ring.
+    /// The leaked blocks, ring after ring.
     order: Vec<u32>,
     /// By ring: its part of `order`.
     members: Vec<std::ops::Range<usize>>,

@@ -1,11 +1,12 @@
-//! Which blocks of the heap nobody can get at any more: a conservative check by reachability.
+//! Which blocks of the heap the program can no longer reach: a conservative check by reachability.
 //!
 //! ```text
 //! blocks, layout, memory -> graph (who holds whom) -> mark (held, possible, lost)
-//!                                                  -> fold (what was lost together) -> findings
+//!                                                  -> fold (what leaked together) -> findings
 //! ```
 //!
-//! Pure: memory that stands still is read through a trait. Every word may be a pointer; one that is
+//! Pure: memory that does not change meanwhile is read through a trait. Every word may be a pointer;
+//! one that is
 //! none can hide a leak, but never invents one. Memory is bounded by the number of blocks and of
 //! words that lead to them.
 
@@ -49,7 +50,7 @@ use mark::Mark;
 pub struct Checked {
     /// The findings.
     pub findings: Findings,
-    /// What was kept quiet.
+    /// What was suppressed.
     pub quiet: Amount,
     /// Words looked at.
     pub words: u64,
@@ -61,7 +62,7 @@ pub struct Checked {
     pub retained: Vec<Retained>,
 }
 
-/// What is kept quiet can lead to more of that kind; nobody needs more rounds.
+/// A suppressed block can lead to more suppressed ones; no program needs more rounds.
 const ROUNDS: usize = 8;
 
 /// What was seen in memory; nothing more is asked of it then.
@@ -103,7 +104,7 @@ impl Look {
         &self.retained
     }
 
-    /// What is lost, but for blocks that `is_quiet` says of that nobody wants to hear of them: they
+    /// What is leaked, without the blocks that are suppressed, as `is_quiet` says: they
     /// count as held, and so does what they lead to.
     pub fn conclude(self, blocks: &Blocks, is_quiet: &mut dyn FnMut(&Block) -> bool) -> Checked {
         let Self { graph, mut marks, meanings, retained } = self;

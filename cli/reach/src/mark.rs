@@ -1,7 +1,7 @@
 //! Which blocks the program can still get at.
 //!
 //! A pointer to the beginning of a block holds it, one to its inside may be chance: what only such
-//! pointers lead to is possibly lost. Marked with a list of what is still to be looked at, never by
+//! pointers lead to is possibly leaked. Marked with a list of what is still to be looked at, never by
 //! recursion.
 
 use super::{blocks::Hit, graph::Graph, inside::Meaning};
@@ -9,12 +9,12 @@ use super::{blocks::Hit, graph::Graph, inside::Meaning};
 /// What became of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mark {
-    /// Nothing that the program can get at leads to it.
+    /// Nothing that the program can reach leads to it.
     #[default]
     Lost,
     /// Something does, but on the way there is a pointer to the inside of a block.
     Possible,
-    /// The program can get at it.
+    /// The program can reach it.
     Held,
 }
 

@@ -1,4 +1,4 @@
-//! What the check asks of memory that stands still: bytes, and which ranges of it mean what.
+//! What the check asks of memory that does not change meanwhile: bytes, and which ranges of it mean what.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub trait Memory {
 /// A range that is looked through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where.
+    /// The addresses of the piece.
     pub range: Range<u64>,
     /// What a pointer in it is, unless it lies in a block; `None` holds nothing.
     pub root: Option<RootKind>,
@@ -27,7 +27,7 @@ pub struct Piece {
 /// A pointer that lies in no memory, or that is known to mean the whole block it leads into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointer {
-    /// Where it leads.
+    /// The address it points to.
     pub word: u64,
     /// Where it was found.
     pub root: RootKind,
@@ -35,7 +35,7 @@ pub struct Pointer {
     pub holds_whole: bool,
 }
 
-/// Where everything is.
+/// Which ranges of the memory mean what.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// What is looked through; sorted, no two overlap.

@@ -31,7 +31,7 @@ struct Heap {
 fn heaps() -> impl Strategy<Value = Heap> {
     (1..24_usize, 0..3_usize).prop_flat_map(|(blocks, density)| {
         let edge = (0..=blocks, 0..blocks, prop::bool::weighted(0.8));
-        // Roots are one in many, so that much is lost.
+        // Roots are one in many, so that much is leaked.
         prop::collection::vec(edge, 0..=blocks * density)
             .prop_map(move |edges| Heap { blocks, edges })
     })
@@ -116,7 +116,7 @@ proptest! {
         let is_quiet = |block: usize| quiet >> block & 1 == 1;
         let mut of_block = |block: &Block| is_quiet(block.stack as usize);
         let sums = looked.conclude(&blocks, &mut of_block).findings.sums;
-        // The quiet ones that are lost, or may be, are as good as roots; one after the other.
+        // The suppressed ones that are leaked, or may be, are as good as roots; one after the other.
         let mut roots = vec![heap.blocks];
         loop {
             let held = heap.reach(&roots, true, None);
@@ -137,7 +137,7 @@ proptest! {
         let mut image = heap.image();
         let blocks = Blocks::new(image.blocks.clone());
         let graph = Graph::of(&blocks, &layout(&heap), &mut image, false);
-        // Everything is lost, so that there is much to fold.
+        // Everything is leaked, so that there is much to fold.
         let folded = fold(&graph, &vec![Mark::Lost; heap.blocks]);
         let reach: Vec<_> = (0..heap.blocks).map(|b| heap.reach(&[b], false, None)).collect();
         let ring = |b: usize| -> Vec<usize> {
@@ -149,7 +149,7 @@ proptest! {
             !heap.reach(&sources, false, Some(&ring(a)))[b]
         };
         for block in 0..heap.blocks {
-            // Of those without which nobody leads to it, the one that is itself led to by others.
+            // Of the dominators of `block`, the one that no block outside its own ring dominates.
             let top = (0..heap.blocks)
                 .filter(|&a| dominates(a, block))
                 .find(|&a| (0..heap.blocks).all(|b| !dominates(b, a) || ring(a).contains(&b)));

@@ -1,5 +1,5 @@
 //! What glibc leaves over behind a large block. Such a block has pages of its own, and its chunk
-//! ends where they end; when it shrinks, what it held there stays, and belongs to nobody.
+//! ends where they end; when it shrinks, what it held there stays, and belongs to no block.
 
 use super::Block;
 

@@ -39,7 +39,7 @@ fn a_million_blocks_within_a_second() {
     let mut bytes = vec![0; usize::try_from(BLOCKS * STEP).unwrap()];
     for block in 0..BLOCKS {
         for word in 0..12 {
-            // A third leads somewhere in the heap, two of twelve to the beginning of a block.
+            // A third points to a random place in the heap, two of twelve to the beginning of a block.
             let place = usize::try_from(block * STEP + word * 8).unwrap();
             let value = match word {
                 0 | 5 => HEAP + random() % BLOCKS * STEP,

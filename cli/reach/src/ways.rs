@@ -1,4 +1,4 @@
-//! What holds a block that the program can get at: a shortest way from a root to it, from block to
+//! What holds a block that the program can reach: a shortest way from a root to it, from block to
 //! block. What is told is a site's: blocks whose ways lead through the same sites are one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,9 +20,9 @@ const ROOT: u32 = u32::MAX - 1;
 /// A block on the way; several in a row that come from one site are one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The stack that asked for it.
+    /// The stack that allocated it.
     pub stack: u32,
-    /// How many.
+    /// The number of blocks.
     pub blocks: u64,
     /// Where in the last of them the pointer to the next step lies.
     pub offset: Option<u64>,
@@ -46,7 +46,7 @@ pub struct Way {
 /// Who holds the blocks of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retained {
-    /// The stack that asked for them.
+    /// The stack that allocated them.
     pub stack: u32,
     /// All of them.
     pub all: Amount,
@@ -56,7 +56,7 @@ pub struct Retained {
     pub ways: Vec<Way>,
 }
 
-/// By block: who leads to it on a shortest way.
+/// By block: what points to it on a shortest path.
 struct Tree {
     parents: Vec<u32>,
 }

@@ -12,7 +12,7 @@ pub enum RecordingError {
         path: PathBuf,
         /// What was tried: opened, created, written, read.
         what: &'static str,
-        /// Why not.
+        /// The cause, as the system states it.
         #[source]
         source: io::Error,
     },

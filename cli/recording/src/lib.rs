@@ -7,7 +7,7 @@
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/samples/version1.heapattach");
 //! let recording = Recording::open(path.as_ref())?;
 //! let ledger = recording.ledger(None);
-//! // Each row is what one thread asked for by one stack.
+//! // Each row is what one thread allocated by one stack.
 //! for row in &ledger.rows {
 //!     let names: Vec<_> = ledger.calls(row.stack).map(|call| &call.function.name).collect();
 //!     let held = row.measure(heapattach_ledger::Metric::Live).bytes.value;
@@ -31,14 +31,14 @@
 //! # The file
 //!
 //! A line that names the format and its version, then blocks (`format::block`): kind, lengths, checksum,
-//! compressed content. Blocks are only ever appended, at least every second, so that whatever ends
-//! us leaves a file that is whole up to then; a reader takes the longest part that is. Once
+//! compressed content. Blocks are only ever appended, at least every second, so that any end of
+//! this process leaves a file that is whole up to then; a reader takes the longest part that is. Once
 //! `--max-size` is reached a new file with a snapshot in the place of what happened until then
 //! takes the place of the old one.
 //!
 //! Numbers of events and sums are packed (`coded_events`, `snapshot`, `rows`), all else is JSON. Where
 //! the disk takes nothing for a while, events of that time are left out and the heading says when;
-//! nobody waits longer than [`Patience`]. Memory of the target is never part of it, nor are the
+//! no thread waits longer than [`Patience`]. Memory of the target is never part of it, nor are the
 //! addresses of its blocks; its command line is, unless it was to be left out.
 //!
 //! # The promise

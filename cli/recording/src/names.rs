@@ -12,7 +12,7 @@ use heapattach_text::printable::printable;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Code {
-    /// The modules, in the order that whoever mapped them has; then one for what is in none.
+    /// The modules, in the order of the list they came from; then one for what is in none.
     pub modules: Vec<Module>,
     /// Functions.
     pub functions: Vec<Function>,
@@ -59,7 +59,7 @@ impl Code {
         location.is_some_and(|location| location.module as usize + 1 < self.modules.len())
     }
 
-    /// Whether a recording can say so: every index leads somewhere, and addresses ascend.
+    /// Whether a recording can say so: every index is within its table, and addresses ascend.
     pub fn is_sound(&self) -> bool {
         let within = |index: u32, len: usize| (index as usize) < len;
         self.functions.iter().all(|function| within(function.module, self.modules.len()))
@@ -215,7 +215,7 @@ mod tests {
         assert!(code.is_code(found) && !code.is_code(code.find(7).unwrap()));
         let module = &code.modules[location.module as usize];
         assert_eq!(location.address, module.bias + location.offset);
-        // Who has only what a recording keeps finds the same, if the build can be told.
+        // With only what a recording keeps the same is found, if the build is known.
         let mut elsewhere = Symbols::of(&symbols.known());
         let there = Code::of([here].into_iter(), &mut elsewhere);
         let name = &there.functions[0].name;

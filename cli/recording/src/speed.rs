@@ -30,7 +30,7 @@ pub fn program(changes: u64, mut tell: impl FnMut(u64, &Change)) {
     }
 }
 
-/// A program of two hundred places that nobody foresees: any size, any of 1,000 blocks goes.
+/// An unpredictable program of two hundred places: any size, any of 1,000 blocks is freed.
 pub fn chance(changes: u64, mut tell: impl FnMut(u64, &Change)) {
     let mut random = 1_u64;
     let mut held = vec![None; 1000];

@@ -17,13 +17,13 @@ use heapattach_files::artifact::{self, Readers};
 const ENDING: &str = "heapattach";
 /// Letters of a process's name that are taken over.
 const NAME_LIMIT: usize = 64;
-/// So many sessions with one process leave files behind before somebody cleans up.
+/// So many sessions with one process leave files behind before the user has to clean up.
 const SERIALS: u32 = 10_000;
 
 /// Where a session is written to.
 #[derive(Debug)]
 pub struct Store {
-    /// `None`: it is nobody's but ours, and gone with us.
+    /// `None`: only this process can open it, and it is gone with this process.
     pub path: Option<PathBuf>,
     /// What is written to.
     pub file: File,
@@ -53,7 +53,7 @@ impl Store {
         self.read_counting(&Arc::default())
     }
 
-    /// The same; the blocks that were read so far are counted, for whoever waits.
+    /// The same; the blocks that were read so far are counted, for a thread that waits.
     pub(crate) fn read_counting(&self, blocks: &Arc<AtomicU64>) -> Option<Recording> {
         match &self.path {
             // The file may have been replaced by a smaller one.
@@ -72,7 +72,7 @@ pub fn create(path: &Path) -> Result<File, RecordingError> {
         ErrorKind::AlreadyExists => RecordingError::Exists(path.to_owned()),
         _ => RecordingError::File { path: path.to_owned(), what: "created", source },
     })?;
-    // A disk that takes nothing is best noticed while nobody is attached.
+    // A disk that takes nothing is best noticed before the target is attached.
     file.write(&block::title(), 0).map_err(|source| {
         let _ = std::fs::remove_file(path);
         RecordingError::File { path: path.to_owned(), what: "written", source }
@@ -93,7 +93,7 @@ pub fn create_named(path: &Path, overwrites: bool) -> Result<File, RecordingErro
     create(path)
 }
 
-/// Creates a file beside `path` that is to take its place, with a name that nobody can foresee: who
+/// Creates a file beside `path` that is to take its place, with a name that other users cannot foresee: who
 /// may write to the folder could take a known one first.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! A check in the tracing process: of a process that runs, or of a program from its start through
-//! whatever it execs.
+//! A check in the tracing process: of a running process, or of a program from its start through
+//! all that it execs.
 
 use std::{ffi::OsString, os::unix::net::UnixStream};
 

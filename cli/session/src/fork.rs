@@ -39,7 +39,7 @@ pub enum Side {
 /// `EAGAIN`, `EMFILE`.
 pub fn fork_tracer() -> io::Result<Side> {
     let (ours, theirs) = UnixStream::pair()?;
-    // SAFETY: no other thread exists yet (see above).
+    // SAFETY: no other thread exists yet (`Safety` at the top).
     match unsafe { fork() }? {
         ForkResult::Parent { child } => {
             drop(theirs);
@@ -83,7 +83,7 @@ pub fn fork_program(command: &[OsString]) -> io::Result<Waiting> {
     let program = words.first().ok_or(Errno::EINVAL)?;
     let (gate_out, gate_in) = pipe2(OFlag::O_CLOEXEC)?;
     let (failure_out, failure_in) = pipe2(OFlag::O_CLOEXEC)?;
-    // SAFETY: no other thread exists yet (see above).
+    // SAFETY: no other thread exists yet (`Safety` at the top).
     match unsafe { fork() }? {
         ForkResult::Parent { child } => {
             Ok(Waiting { pid: child.as_raw(), gate: gate_in, failure: failure_out })
@@ -112,7 +112,7 @@ fn become_program(program: &CString, words: &[CString], gate: OwnedFd, failure: 
 /// How long it takes to clone this process, with the memory that it has now, and to end that.
 pub fn fork_time() -> Option<Duration> {
     let began = Instant::now();
-    // SAFETY: no other thread exists yet (see above), and the child does nothing but end.
+    // SAFETY: no other thread exists yet (`Safety` at the top), and the child does nothing but end.
     match unsafe { fork() } {
         Ok(ForkResult::Parent { child }) => {
             let took = began.elapsed();

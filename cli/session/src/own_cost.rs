@@ -17,7 +17,8 @@ pub fn own_cost() -> OwnCost {
     }
 }
 
-/// What `getrusage` says of memory is no good: it is handed on over an exec, from whoever started us.
+/// Not from `getrusage`: what it says of memory is kept over an exec, so it includes the process that
+/// started us.
 fn most_resident() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

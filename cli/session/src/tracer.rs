@@ -40,7 +40,7 @@ pub struct RunOptions {
     pub command: Vec<OsString>,
     /// Whether the programs that it execs are looked at, too.
     pub follow_execs: bool,
-    /// Of each session.
+    /// The options of each session.
     pub watch: WatchOptions,
 }
 

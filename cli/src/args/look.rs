@@ -1,4 +1,4 @@
-//! How somebody wants to look at a recording, or at two.
+//! How the user wants to look at a recording, or at two.
 
 use std::{ops::Range, path::PathBuf, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Leaks that somebody knows and does not want to hear of.
+//! Options that suppress leaks the user already knows.
 
 use std::path::PathBuf;
 

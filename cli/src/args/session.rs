@@ -1,4 +1,4 @@
-//! What a session is told, whoever begins it.
+//! The options that all sessions share, whichever subcommand begins them.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -212,7 +212,7 @@ impl SessionArgs {
         self
     }
 
-    /// Whether a file is to be left behind that nobody has named.
+    /// Whether to write a recording although the user has named no file.
     pub fn records_by_default(&self) -> bool {
         self.record.output.is_none()
             && !self.record.no_record

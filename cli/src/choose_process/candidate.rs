@@ -10,7 +10,7 @@ const COMMAND: usize = 60;
 /// A process.
 #[derive(Clone, Debug, Default)]
 pub struct Candidate {
-    /// Its number here.
+    /// Its process id in our pid namespace.
     pub pid: i32,
     /// Its parent.
     pub parent: i32,

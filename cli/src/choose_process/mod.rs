@@ -17,7 +17,7 @@ use candidate::Candidate;
 use heapattach_text::quantity::bytes;
 use wanted::Wanted;
 
-/// Longer lists help nobody.
+/// Longer lists do not help the user.
 const LISTED: usize = 12;
 
 /// What the user says of the process.
@@ -41,9 +41,9 @@ pub struct WhichArgs {
 /// Why no process could be chosen.
 #[derive(Debug)]
 pub struct Unclear {
-    /// What to say.
+    /// The message for the user.
     pub message: String,
-    /// How to end.
+    /// The exit status of the command.
     pub exit: Exit,
 }
 

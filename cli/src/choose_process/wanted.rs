@@ -6,7 +6,7 @@ use super::candidate::Candidate;
 
 /// The kernel cuts short names there.
 const SHORT_NAME: usize = 15;
-/// Fewer characters of an identifier could be anybody's.
+/// Fewer characters of an identifier could be those of many containers.
 const LEAST_OF_ID: usize = 4;
 /// Where control groups are usually seen.
 const MOUNT: &str = "/sys/fs/cgroup";
@@ -16,9 +16,9 @@ const MOUNT: &str = "/sys/fs/cgroup";
 pub enum Wanted<'a> {
     /// A program of that name.
     Name(&'a str),
-    /// Somebody in a control group, or below it.
+    /// A process in a control group, or below it.
     Cgroup(&'a str),
-    /// Somebody in a container.
+    /// A process in a container.
     Container(&'a str),
 }
 

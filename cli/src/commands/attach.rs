@@ -102,7 +102,7 @@ fn store(target: &Target, args: &AttachArgs) -> Result<Option<Store>, RecordingE
         let name = target.process.status().map(|status| status.name).unwrap_or_default();
         match heapattach_recording::create_for(&name, target.process.pid()) {
             Ok((path, file)) => return Ok(Some(Store { path: Some(path), file })),
-            // Nobody has asked for it.
+            // The user has not asked for this file: the session goes on without it.
             Err(error) => complain(&format!("no recording: {}", with_causes(&error))),
         }
     }
@@ -143,7 +143,7 @@ fn show(report: &Report, args: &AttachArgs, stacks: Option<&StackList>) -> Exit 
     }
 }
 
-/// The files that were named, but for the recording.
+/// The files that were named, except for the recording.
 fn write_files(
     report: &Report,
     args: &AttachArgs,

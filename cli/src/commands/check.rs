@@ -23,7 +23,7 @@ use heapattach_session::{
 /// What programs include to tell of themselves.
 const HEADER: &str = include_str!("../../include/heapattach.h");
 
-/// Has a process, or a program from its start, checked for lost blocks.
+/// Has a process, or a program from its start, checked for leaked blocks.
 pub fn check(args: &CheckArgs) -> Exit {
     if args.print_header {
         return print(HEADER.trim_end(), Exit::Done);

@@ -36,7 +36,7 @@ pub fn completions(args: &CompletionsArgs) -> Exit {
     print(text.trim_end(), Exit::Done)
 }
 
-/// The processes that somebody may want to attach to: pid, tab, command line.
+/// The processes that the user may want to attach to: pid, tab, command line.
 fn list() -> String {
     let mut lines = String::new();
     for (pid, command) in processes() {

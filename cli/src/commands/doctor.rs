@@ -40,7 +40,7 @@ struct Diagnosis {
     functions: Vec<Row>,
     blind: Vec<String>,
     threads: usize,
-    /// How long a stop is foreseen to take: what `--max-stop` is held against.
+    /// How long a stop is foreseen to take: what `--max-stop` is compared with.
     stop_ms: f64,
     modules: usize,
     reserved: u64,

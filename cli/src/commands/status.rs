@@ -11,7 +11,7 @@ struct Row {
     command: String,
     /// The tracing process, if the session is alive.
     session: Option<i32>,
-    /// Hooks that nobody owns any more.
+    /// Hooks that no session owns any more.
     leftover: bool,
     /// Pages of jumps that former sessions left on purpose.
     stub_pages: usize,

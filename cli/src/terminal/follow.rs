@@ -1,5 +1,5 @@
-//! `--follow`: who holds most, again and again, out of what was recorded until then. Done by the
-//! command, so that the tracing process has nothing to do with it.
+//! `--follow`: the places with most bytes in use, again and again, out of what was recorded until
+//! then. Done by the command, so that the tracing process has nothing to do with it.
 
 use std::{
     io::stdout,

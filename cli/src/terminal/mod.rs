@@ -1,5 +1,5 @@
-//! The terminal of whoever waits for a session: what is said, how it goes, and, with `--follow`, which
-//! places hold most.
+//! The user's terminal during a session: messages, progress, and, with `--follow`, which
+//! places have most bytes in use.
 
 mod follow;
 pub mod progress;
@@ -26,7 +26,7 @@ pub enum Verbosity {
     Silent,
 }
 
-/// The terminal, or whatever standard error is.
+/// Standard error: a terminal, or something else.
 #[derive(Debug)]
 pub struct Terminal {
     verbosity: Verbosity,

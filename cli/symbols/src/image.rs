@@ -120,7 +120,7 @@ fn variables(source: &Source, elf: &Elf<'_>, table: Table, around: &Surroundings
 
 impl Image {
     /// Reads the module in `file`, and the debug file it names, if that lies below a root.
-    /// `None` if it is no ELF file. What lies at `offsets` in it will be asked for.
+    /// `None` if it is not an ELF file. What lies at `offsets` in it will be asked for.
     pub fn read(file: File, around: &Surroundings, offsets: &[u64]) -> Option<Self> {
         let source = Source::new(file)?;
         let elf = source.elf()?;

@@ -32,7 +32,7 @@ pub struct Known {
     pub path: String,
     /// The identity of its build, in hexadecimal digits; empty if it has none.
     pub build_id: String,
-    /// Where.
+    /// The address ranges that it was mapped to.
     pub pieces: Vec<Piece>,
     /// The frames in it, if they are Python's.
     #[serde(skip_serializing_if = "Vec::is_empty")]

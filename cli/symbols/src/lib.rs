@@ -16,7 +16,7 @@
 //! python: address of a Python frame -> function, file, line
 //! ```
 //!
-//! Every file is the target's, hence hostile: whatever is wrong with one costs names, never the
+//! Every file is the target's, hence hostile: a damaged one costs names, never the
 //! report. Memory is bounded (`elf::Allowance`, `reader::Meter`), time is not: a file made for
 //! it can keep us busy, so this is to be called when the target has been left alone. Of a module's
 //! debug information all of it is read at the first address that needs it, unless a table tells what
@@ -220,7 +220,7 @@ impl Symbols {
 
     /// Before names of the callers at these return addresses are looked up: fetches debug information
     /// that their modules lack, from the servers that the user names. Waits for the network, with
-    /// timeouts, and until `watch`, who hears how it goes, wants no more of it.
+    /// timeouts, and until `watch`, which hears how it goes, wants no more of it.
     pub fn fetch_returns(
         &mut self,
         addresses: impl IntoIterator<Item = u64>,

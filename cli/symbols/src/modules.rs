@@ -301,7 +301,7 @@ impl Modules {
     }
 
     /// Fetches what the modules of these addresses lack, if there is a server to ask, until it is
-    /// told to stop by `watch`, who hears how it goes.
+    /// told to stop by `watch`, which hears how it goes.
     pub fn fetch(&mut self, addresses: &[u64], watch: &mut dyn FnMut(&str) -> bool) {
         if !self.around.debuginfod.is_in_use() {
             return;

@@ -1,6 +1,6 @@
 //! Names of generated code: what Java, Node.js, Python and others write to `/tmp/perf-PID.map`.
 //!
-//! It is in the target's own file tree and under its own number there. Anybody may put a file into
+//! It is in the target's own file tree and under its own number there. Any user may put a file into
 //! `/tmp`, so only one of the target's user or of root is read, as perf does.
 
 use std::{

@@ -1,4 +1,4 @@
-//! Names of Python frames, as the session found them: nobody can look them up again later.
+//! Names of Python frames, as the session found them: they cannot be looked up again later.
 
 use std::{ops::Range, sync::Arc};
 

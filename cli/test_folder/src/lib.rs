@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// Says loudly that a test could not run here; a failure where `CI` is set.
+/// Says in the output that a test could not run here; a failure where `CI` is set.
 ///
 /// # Panics
 /// Where `CI` is set.

@@ -33,7 +33,7 @@ pub fn audit(placed: &Placed) -> Vec<Record> {
 }
 
 /// The stamps and addresses of the samples that are still there, by the records alone; each is
-/// given back at most once.
+/// freed at most once.
 pub fn live_samples(records: &[Record]) -> BTreeMap<u64, u64> {
     let (mut live, mut announced) = (BTreeMap::new(), BTreeMap::new());
     for record in records {

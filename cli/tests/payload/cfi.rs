@@ -20,7 +20,7 @@ use proptest::prelude::*;
 // What the walk keeps beside it has room.
 const _: () = assert!(payload::FREE > 0);
 
-/// Bytes of memory that begin somewhere.
+/// Bytes of memory, and the address they begin at.
 struct Bytes {
     at: u64,
     bytes: Vec<u8>,
@@ -88,7 +88,7 @@ fn both_find_the_same_rules() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a module says, the search ends, and tells a rule or none.
+    /// With any contents of a module the search ends, and gives a rule or none.
     #[test]
     fn damaged_information_is_survived(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..200),

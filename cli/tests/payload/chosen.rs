@@ -1,4 +1,4 @@
-//! Functions that throw, and those whose arguments stand somewhere else.
+//! Functions that throw, and those whose arguments are in other places.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,7 +1,7 @@
 //! Blocks counted by size, with the allocator of glibc itself behind the hooks.
 //!
 //! # Safety
-//! Hooks are called as the functions they stand for, with blocks that they handed out.
+//! Hooks are called as the functions they stand for, with blocks that they allocated.
 #![cfg(target_env = "gnu")]
 #![allow(unsafe_code)]
 
@@ -48,7 +48,7 @@ fn placed(interval: u64) -> Placed {
 /// A block's class, from the word before it.
 fn class_of(block: u64) -> usize {
     let head = std::ptr::with_exposed_provenance::<u64>(index(block) - 8);
-    // SAFETY: a block of glibc's, which is not given back yet.
+    // SAFETY: a block of glibc's, which is not freed yet.
     class(unsafe { head.read_volatile() } & !15)
 }
 
@@ -57,7 +57,7 @@ fn in_turn(placed: &Placed, kind: HookKind, args: [u64; 4]) -> u64 {
     call(args[0], args[1], args[2], args[3])
 }
 
-/// One block handed out, and given back, of these classes.
+/// One block allocated, and freed, of these classes.
 fn expected(came: &[usize], went: &[usize]) -> BTreeMap<usize, [u64; 2]> {
     let mut flows: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
     came.iter().for_each(|class| flows.entry(*class).or_default()[0] += 1);
@@ -157,7 +157,7 @@ fn counting_by_size_takes_few_instructions() {
 /// The room in a block, as the allocator tells it.
 fn room(block: u64) -> u64 {
     let block = std::ptr::with_exposed_provenance_mut(index(block));
-    // SAFETY: a block of this process that is not given back yet.
+    // SAFETY: a block of this process that is not freed yet.
     unsafe { libc::malloc_usable_size(block) as u64 }
 }
 
@@ -259,7 +259,7 @@ extern "C" fn young(block: u64, _: u64, _: u64, _: u64) -> u64 {
     // SAFETY: the hook of malloc of a payload that lives as long as the test.
     let hook: Call = unsafe { std::mem::transmute::<*const (), Call>(hook) };
     let own = hook(8, 0, 0, 0);
-    // SAFETY: it was handed out just now.
+    // SAFETY: it was allocated just now.
     unsafe { libc::free(std::ptr::with_exposed_provenance_mut(index(own))) };
     room(block)
 }

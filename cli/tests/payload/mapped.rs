@@ -104,7 +104,7 @@ fn memory_file(len: usize) -> File {
     // SAFETY: the name is a C string.
     let fd = unsafe { libc::memfd_create(c"payload test".as_ptr(), libc::MFD_CLOEXEC) };
     assert!(fd >= 0, "{}", io::Error::last_os_error());
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: just made, and owned by nothing else.
     let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
     file.set_len(len as u64).unwrap();
     file

@@ -19,7 +19,7 @@ pub extern "C" fn sum(a: u64, b: u64, c: u64, _: u64) -> u64 {
     a.wrapping_add(b).wrapping_add(c)
 }
 
-/// A block that nobody had before.
+/// A block with an address that was never used before.
 pub extern "C" fn allocate(_: u64, _: u64, _: u64, _: u64) -> u64 {
     NEXT.fetch_add(STRIDE, Relaxed)
 }

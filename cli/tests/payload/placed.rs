@@ -295,7 +295,7 @@ impl Placed {
         counts
     }
 
-    /// Blocks handed out and given back, of each class of size that had any.
+    /// Blocks allocated and freed, of each class of size that had any.
     pub fn flows(&self) -> BTreeMap<usize, [u64; 2]> {
         let mut flows = BTreeMap::new();
         for (row, class) in self.rows().flat_map(|row| (0..flow::CLASSES).map(move |c| (row, c))) {
@@ -398,7 +398,7 @@ impl Placed {
         self.region.write(region::FILTER_AT, &[u8::MAX; samples::FILTER_BYTES]);
     }
 
-    /// As new, but for the filter of what is recorded by address; `records` are all that there were.
+    /// As new, except for the filter of what is recorded by address; `records` are all that there were.
     pub fn reset(&self, records: &[Record]) {
         let by_address = self.private.get(control::ENABLED) >> 32 != 0;
         self.region.wipe(region::ROWS_AT, self.rows().len() * ROW_BYTES);

@@ -162,7 +162,7 @@ impl Noise {
     }
 }
 
-/// Calls a hook with registers full of noise, but for sizes below `limit`, and compares.
+/// Calls a hook with registers full of noise, except for sizes below `limit`, and compares.
 fn check(placed: Option<&Placed>, hook: u64, kind: HookKind, limit: u64, noise: &mut Noise) -> Way {
     noise.fill(&GIVEN);
     noise.fill(&LEFT);
@@ -206,7 +206,7 @@ fn check(placed: Option<&Placed>, hook: u64, kind: HookKind, limit: u64, noise: 
             );
         }
     }
-    // Nobody may count on the other flags, but strings are copied upwards or downwards.
+    // A caller may not rely on the other flags, but strings are copied upwards or downwards.
     for (seen, given) in [(&SEEN, &GIVEN), (&GOT, &LEFT)] {
         let direction = word(seen, FLAGS) ^ word(given, FLAGS);
         assert_eq!(direction & DIRECTION, 0, "{kind:?}: direction");
@@ -277,7 +277,7 @@ fn original_and_caller_find_every_register_as_it_was() {
     counting.set_deadline(u64::MAX);
     let ticks = || counting.set_row(counting.own_row(), row::ROW_TICKS, 0);
     sweep(&counting, SMALL, noise, ticks, counted);
-    // Sizes nearly all of which are recorded, and such as nobody grants.
+    // Sizes nearly all of which are recorded, and sizes that no allocator grants.
     sweep(&counting, u64::MAX, noise, || (), |_| None);
     // No row left.
     counting.use_up_rows();
@@ -289,7 +289,7 @@ fn original_and_caller_find_every_register_as_it_was() {
     counting.wipe_private();
     sweep(&counting, u64::MAX, noise, || (), |_| Some(Jump));
 
-    // The build that counts blocks by size: what hands out blocks is called.
+    // The build that counts blocks by size: what allocates blocks is called.
     for interval in [NEVER, 1] {
         let sizes = lead(Placed::of_flow(interval, 4));
         let calls = |kind| match kind {

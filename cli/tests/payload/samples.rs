@@ -1,4 +1,4 @@
-//! Where samples are recorded: which blocks, and what is known of them until they are given back.
+//! Where samples are recorded: which blocks, and what is known of them until they are freed.
 
 use heapattach_abi::{
     kind::HookKind::{self, Calloc, Free, Malloc, Memalign, PosixMemalign, Realloc},
@@ -100,12 +100,12 @@ fn a_block_in_exchange_for_a_sample_is_announced_and_told() {
             (Kind::Reallocated, larger, 2 * INTERVAL),
         ]
     );
-    // To a size that is no sample: the sample is gone, and nothing else is told.
+    // To a size that is not a sample: the sample is gone, and nothing else is told.
     placed.set_row(placed.own_row(), row::COUNTDOWN, INTERVAL);
     let small = realloc(larger, 16, 0, 0);
     let records = audit(&placed);
     assert_eq!(kinds(&records)[3..], [(Kind::FreedSample, larger, 2)]);
-    // Of a block that is no sample to one that is.
+    // Of a block that is not a sample to one that is.
     let last = realloc(small, INTERVAL, 0, 0);
     let records = audit(&placed);
     assert_eq!(kinds(&records)[4..], [(Kind::Allocated, last, INTERVAL)]);
@@ -176,7 +176,7 @@ fn a_sample_without_room_in_the_table_leaves_an_empty_record() {
 fn many_threads_trade_samples_and_nothing_stays_behind() {
     let placed = Placed::new(1 << 8, 16);
     let [malloc, free, realloc] = [Malloc, Free, Realloc].map(|kind| placed.first(kind));
-    // What one thread got, another gives back.
+    // What one thread got, another frees.
     let (give, take) = std::sync::mpsc::channel::<u64>();
     let take = std::sync::Mutex::new(take);
     std::thread::scope(|scope| {

@@ -77,7 +77,7 @@ impl Scene<'_> {
     /// Runs the call, interrupted before an instruction if one is given, and checks everything.
     fn run(&self, stop: Option<Stop>, judge: &impl Fn(&[Record], bool)) -> Vec<Stop> {
         let placed = self.placed;
-        // A sample that the call may give back.
+        // A sample that the call may free.
         let block = placed.first(Malloc)(INTERVAL, 0, 0, 0);
         if self.before == Before::Unknown {
             placed.fill_index(0);
@@ -212,7 +212,7 @@ fn a_signal_between_any_two_instructions_loses_no_count_and_no_sample() {
                 // The block before, that of the call, and those of the handler.
                 let expected = 1 + usize::from(is_large) + if reached { 3 } else { 0 };
                 assert_eq!(large.count(), expected, "{scene:?}: {records:#x?}");
-                // Those that are given back; the small block of the handler may be a sample.
+                // Those that are freed; the small block of the handler may be a sample.
                 let freed = records.iter().filter(|r| r.kind == Kind::FreedSample).count();
                 let expected = usize::from(arguments[0] == BLOCK) + if reached { 2 } else { 0 };
                 let small = records.iter().filter(|r| r.size == 16 && r.kind == Kind::Allocated);

@@ -78,7 +78,7 @@ pub fn interrupt<F: Fn()>(
     between: &F,
 ) -> bool {
     let run_it = |data: *const ()| {
-        // SAFETY: the closure outlives the call below, and nobody runs it afterwards.
+        // SAFETY: the closure outlives the call below, and it is not run afterwards.
         let between = unsafe { &*data.cast::<F>() };
         between();
     };

@@ -165,7 +165,7 @@ fn a_wrong_row_is_noticed() {
     assert!(differences(&placed) > ROUNDS / 10, "nobody would notice a broken table");
 }
 
-/// Whatever is at the places of a thread's memo, of which a program that writes astray knows nothing.
+/// Arbitrary words in a thread's memo, as a program that writes out of bounds may leave them.
 #[test]
 fn a_memo_that_somebody_wrote_over_does_no_harm() {
     let placed = placed(8);

@@ -1,4 +1,4 @@
-//! Names of modules that are no files.
+//! Names of modules that are not files.
 
 /// Code that an interpreter of Python runs.
 pub const PYTHON: &str = "[python]";

@@ -1,6 +1,6 @@
 //! Text of the target, made fit for a terminal and for a table.
 
-/// Longer names are cut: they come from templates, or from somebody who wants our memory.
+/// Longer names are cut: they come from templates, or from a target that wants to use up our memory.
 pub const LENGTH_LIMIT: usize = 2048;
 
 /// `text` without anything that moves a cursor or turns the direction of writing, and not longer

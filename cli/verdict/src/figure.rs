@@ -15,7 +15,7 @@ const OPEN: f64 = 20.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
-    /// Bytes asked for.
+    /// Bytes requested.
     #[default]
     Bytes,
     /// Numbers of blocks.
@@ -23,7 +23,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Both.
+    /// Both units.
     pub const ALL: [Self; 2] = [Self::Bytes, Self::Blocks];
 
     /// Its name, as it is typed.
@@ -126,7 +126,7 @@ pub fn is_exact(estimate: Estimate) -> bool {
 /// The whole number next to it; what is none, or below nothing, is 0.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub fn whole(value: f64) -> u64 {
-    // The cast stays within its bounds by itself, and makes 0 of what is no number.
+    // The cast stays within its bounds by itself, and makes 0 of what is not a number.
     value.round() as u64
 }
 

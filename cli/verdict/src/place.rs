@@ -21,7 +21,7 @@ pub struct Place {
     /// Its source file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub file: String,
-    /// The line.
+    /// The line in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     #[serde(skip)]
@@ -37,7 +37,7 @@ pub struct Places {
 }
 
 impl Place {
-    /// Whoever is not known.
+    /// An unknown place.
     pub fn unknown() -> Self {
         Self { function: "[unknown]".to_owned(), ..Self::default() }
     }
@@ -79,7 +79,7 @@ impl Places {
         functions.map(place).collect()
     }
 
-    /// That of nobody.
+    /// The number of the unknown place.
     pub fn unknown(&mut self) -> u32 {
         self.number(Place::unknown())
     }
@@ -107,7 +107,7 @@ fn base(path: &str) -> &str {
 fn without_copy(name: &str) -> &str {
     let own = name.split(" [clone ").next().unwrap_or(name);
     let copy = COPIES.iter().filter_map(|copy| own.find(copy)).min();
-    // A name that begins so is no copy of anything.
+    // A name that begins so is not a copy of anything.
     copy.filter(|&at| at > 0).map_or(own, |at| &own[..at])
 }
 

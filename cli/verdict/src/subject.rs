@@ -21,10 +21,10 @@ pub struct Subject<'a> {
 /// Which end of the stacks comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// From `main` to who asked for memory.
+    /// From `main` to the allocating function.
     #[default]
     TopDown,
-    /// From who asked for memory to `main`.
+    /// From the allocating function to `main`.
     BottomUp,
 }
 
@@ -33,11 +33,11 @@ pub enum Order {
 pub struct Ask {
     /// What is measured.
     pub metric: Metric,
-    /// In what.
+    /// The unit: bytes or blocks.
     pub unit: Unit,
     /// Rows that are told.
     pub limit: usize,
-    /// Of trees.
+    /// The order of trees.
     pub order: Order,
 }
 
@@ -74,7 +74,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Whether anything of it is held, was asked for, or was mapped.
+    /// Whether anything of it is in use, was allocated, or was mapped.
     pub fn has_anything(&self) -> bool {
         let is_seen = self.weights.iter().any(|weight| weight.now.records() > 0);
         is_seen || self.mapped > 0 || self.mapped_live > 0

@@ -62,7 +62,7 @@ impl Weight {
         let value = |sum: &Sum| unit.of(&sum.measure()).value;
         let now = value(&self.now);
         let rank = if is_change { (now - value(&self.before)).abs() } else { now };
-        // Whatever is in a file, there is an order.
+        // There is an order for all numbers that a file may have.
         if rank.is_nan() { 0.0 } else { rank }
     }
 

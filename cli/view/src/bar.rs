@@ -33,7 +33,7 @@ pub fn sparkline(values: &[f64], columns: usize) -> String {
 /// A part between 0 and 1 in so many steps; what is none, is 0.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn step(part: f64, steps: usize) -> usize {
-    // The cast stays within its bounds by itself, and makes 0 of what is no number.
+    // The cast stays within its bounds by itself, and makes 0 of what is not a number.
     ((part.clamp(0.0, 1.0) * steps as f64).round() as usize).min(steps)
 }
 

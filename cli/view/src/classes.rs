@@ -24,9 +24,9 @@ const WIDE: usize = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measured {
-    /// The blocks handed out, by their size in bytes.
+    /// The blocks allocated, by their size in bytes.
     Size,
-    /// The blocks given back, by how many microseconds they lived.
+    /// The blocks freed, by how many microseconds they lived.
     Lifetime,
 }
 
@@ -54,7 +54,7 @@ pub struct Class {
     pub from: u64,
     /// The greatest that does.
     pub to: u64,
-    /// How many.
+    /// The number of blocks.
     pub blocks: f64,
     /// The lower end of the interval.
     pub low: f64,

@@ -1,5 +1,5 @@
 //! Pages that the program mapped by itself. Every such call is recorded, so the numbers are exact
-//! but for what was lost.
+//! except for dropped records.
 
 use serde::Serialize;
 
@@ -21,20 +21,20 @@ use heapattach_verdict::{
 /// Columns of a bar.
 const BAR: usize = 10;
 
-/// Who mapped pages.
+/// Which places mapped pages.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mmap {
     /// Bytes of pages mapped since the attach.
     pub mapped: u64,
     /// Bytes of these that are still mapped.
     pub mapped_live: u64,
-    /// Whoever has most of them still mapped comes first.
+    /// The place with most of them still mapped comes first.
     pub sites: Vec<MmapRow>,
     /// Sites that are not listed.
     pub more: usize,
 }
 
-/// One of them.
+/// One place that mapped pages.
 #[derive(Clone, Debug, Serialize)]
 pub struct MmapRow {
     /// In words.

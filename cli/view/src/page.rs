@@ -1,6 +1,6 @@
 //! Text on its way to a terminal, a pipe or a file.
 //!
-//! Whatever names a program has, nothing that a terminal obeys leaves this file but our own colours:
+//! Even with hostile names, nothing that a terminal obeys leaves this file but our own colours:
 //! every other control character is replaced, once and here.
 
 use std::{ffi::OsStr, io::IsTerminal};
@@ -27,7 +27,7 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// All of them.
+    /// All choices.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Always, Self::Never];
 
     /// Its name, as it is typed.

@@ -1,4 +1,4 @@
-//! What memory was made of when most of it was held.
+//! What memory was made of when most of it was in use.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use heapattach_verdict::{
     subject::{Ask, Subject},
 };
 
-/// The most that was held.
+/// The most that was in use.
 #[derive(Clone, Debug, Serialize)]
 pub struct Peak {
-    /// How much.
+    /// The bytes in use at the peak.
     pub peak: Range,
-    /// When about: at that one of the moments noted at which most was held.
+    /// When about: the noted moment with most bytes in use.
     pub near_ms: Option<u64>,
-    /// Who had asked for it.
+    /// The places that had allocated it.
     #[serde(flatten)]
     pub sites: Sites,
 }

@@ -1,4 +1,4 @@
-//! Who asked for memory: the view `sites`, and those of one measure, `peak` and `temporary`.
+//! What allocated memory: the view `sites`, and those of one measure, `peak` and `temporary`.
 
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ const CALLERS: usize = 8;
 /// Columns of a bar.
 const BAR: usize = 10;
 
-/// Who asked for memory.
+/// What allocated memory.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sites {
     /// What is measured.
@@ -45,10 +45,10 @@ pub struct SiteRow {
     /// As it is.
     #[serde(flatten)]
     pub place: Place,
-    /// How much.
+    /// The numbers of the place.
     #[serde(flatten)]
     pub figures: Figures,
-    /// What it asked for since the attach.
+    /// What it allocated since the attach.
     pub allocated: Amount,
     /// The calls behind it, innermost first, of its heaviest stack.
     pub callers: Vec<Place>,

@@ -22,7 +22,7 @@ const BLIND: usize = 4;
 /// Columns of a bar.
 const BAR: usize = 10;
 
-/// As text, but for what only the caller knows: files, and what to do next.
+/// As text, except for what only the caller knows: files, and what to do next.
 pub fn write(summary: &Summary, page: &mut Page) {
     page.prose("VERDICT", Ink::Bold, &summary.verdict.text);
     write_sums(summary, page);

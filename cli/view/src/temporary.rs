@@ -1,4 +1,4 @@
-//! Memory that is given back as soon as it was asked for: work for the allocator, and nothing else.
+//! Memory that is freed soon after it was allocated: work for the allocator, and nothing else.
 
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use heapattach_verdict::{
     weight::share,
 };
 
-/// Who asks for it.
+/// What allocates it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Temporary {
     /// Blocks that live shorter are meant.

@@ -1,4 +1,4 @@
-//! Which threads asked for memory.
+//! Which threads allocated memory.
 
 use std::collections::BTreeMap;
 
@@ -32,21 +32,21 @@ pub struct Threads {
     pub more: usize,
 }
 
-/// One of them.
+/// One thread.
 #[derive(Clone, Debug, Serialize)]
 pub struct ThreadRow {
     /// 0 stands for all that are not told apart.
     pub tid: i32,
     /// Its name.
     pub name: String,
-    /// How much.
+    /// The numbers of the thread.
     #[serde(flatten)]
     pub figures: Figures,
-    /// What it asked for since the attach.
+    /// What it allocated since the attach.
     pub allocated: Amount,
-    /// What was given back of that.
+    /// What was freed of that.
     pub freed: Amount,
-    /// What was given back very soon.
+    /// What was freed very soon.
     pub temporary: Amount,
 }
 

@@ -27,7 +27,7 @@ const RATES: usize = 60;
 /// The moments that were noted.
 #[derive(Clone, Debug, Serialize)]
 pub struct Timeline {
-    /// Whether what is held and asked for is estimated.
+    /// Whether what is in use and allocated is estimated.
     pub is_estimated: bool,
     /// In the order of time.
     pub moments: Vec<Noted>,
@@ -41,11 +41,11 @@ pub struct Timeline {
 pub struct Noted {
     /// Since counting began.
     pub at_ms: u64,
-    /// Bytes of blocks held.
+    /// Bytes of blocks in use.
     pub live: f64,
-    /// Bytes asked for since counting began.
+    /// Bytes requested since counting began.
     pub allocated: f64,
-    /// Blocks asked for since then.
+    /// Blocks allocated since then.
     pub blocks: f64,
     /// The ends of the interval of `live`, where it is estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,7 +171,7 @@ impl Timeline {
         ]
     }
 
-    /// What was asked for in each part of the time, by the second.
+    /// What was allocated in each part of the time, by the second.
     fn rates(&self) -> Vec<Estimate> {
         let steps = self.moments.len().saturating_sub(1);
         let step = steps.div_ceil(RATES).max(1);

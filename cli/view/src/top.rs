@@ -1,4 +1,4 @@
-//! Functions: what each asked for itself, and what everything did that it called.
+//! Functions: what each allocated itself, and what everything did that it called.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ pub struct Top {
     pub more: usize,
 }
 
-/// One of them.
+/// One function.
 #[derive(Clone, Debug, Serialize)]
 pub struct FunctionRow {
     /// In words.
@@ -53,7 +53,7 @@ struct Sums {
 }
 
 impl Top {
-    /// Of a subject. Those that asked for most themselves come first.
+    /// Of a subject. Those that allocated most themselves come first.
     pub fn new(subject: &Subject<'_>, ask: &Ask) -> Self {
         let mut places = Places::default();
         let mut sums: HashMap<u32, Sums> = HashMap::new();

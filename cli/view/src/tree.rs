@@ -1,4 +1,4 @@
-//! Stacks as a tree of calls: from `main` to who asked for memory, or the other way round.
+//! Stacks as a tree of calls: from `main` to the allocating function, or the other way round.
 
 use std::{
     cmp::Ordering,

@@ -28,7 +28,7 @@ pub enum View {
     Top,
     /// A tree of calls.
     Tree,
-    /// Who asked for memory, with callers.
+    /// What allocated memory, with callers.
     Sites,
     /// Which threads did.
     Threads,
@@ -36,11 +36,11 @@ pub enum View {
     Sizes,
     /// Blocks by how long they lived.
     Lifetimes,
-    /// Blocks given back very soon.
+    /// Blocks freed very soon.
     Temporary,
     /// The course of time.
     Timeline,
-    /// What memory was made of when most was held.
+    /// What memory was made of when most was in use.
     Peak,
     /// Pages that were mapped.
     Mmap,
@@ -64,14 +64,14 @@ struct Document<'a, V> {
 
 /// How a view is told.
 pub enum Form {
-    /// To a person.
+    /// Text for a reader.
     Text(Page),
-    /// To a script.
+    /// JSON for a script.
     Json,
 }
 
 impl View {
-    /// All of them.
+    /// All views.
     pub const ALL: [Self; 11] = [
         Self::Summary,
         Self::Top,

@@ -84,7 +84,7 @@ pub fn attach(pid: i32, options: &[&str]) -> Result {
 }
 
 impl Leaks {
-    /// Compiles them; `None` (said loudly) where there is no compiler.
+    /// Compiles them; `None` (reported as skipped) where there is no compiler.
     #[must_use]
     pub fn build() -> Option<Self> {
         let program = Source::new("leaks.c").build()?;
@@ -342,7 +342,7 @@ impl Result {
         ["direct", "indirect", "possible"].map(|kind| self.sum(kind))
     }
 
-    /// The names of the functions that asked for what was lost, so many calls above the cause.
+    /// The names of the functions that allocated what leaked, so many calls above the cause.
     #[must_use]
     pub fn causes(&self, above: usize) -> Vec<String> {
         let findings = self.check()["findings"].as_array().cloned().unwrap_or_default();

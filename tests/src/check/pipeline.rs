@@ -21,7 +21,7 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// With the program built with these flags; `None` (said loudly) where there is no compiler.
+    /// With the program built with these flags; `None` (reported as skipped) where there is no compiler.
     ///
     /// # Panics
     /// If there is no room for its files.
@@ -36,7 +36,7 @@ impl Pipeline {
         fs::create_dir_all(&folder).expect("the temporary folder is ours to write");
         // Two builds of one program have one name.
         let named = folder.join("several_leaks");
-        // By another process: a file that this one writes to can be inherited by whatever another test
+        // By another process: a file that this one writes to can be inherited by a process that another test
         // starts, and is not to be executed then.
         let copied = Command::new("cp").arg(&program).arg(&named).status();
         assert!(copied.is_ok_and(|status| status.success()), "no copy of our own file");

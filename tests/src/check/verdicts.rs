@@ -1,4 +1,4 @@
-//! What `heapattach check` exits with: every fixture that loses something, and every one that does
+//! What `heapattach check` exits with: every fixture that leaks something, and every one that does
 //! not, with the status that is to come out.
 
 use std::path::Path;

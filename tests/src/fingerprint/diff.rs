@@ -74,7 +74,7 @@ fn compare_maps(found: &mut Vec<String>, before: &Fingerprint, after: &Fingerpri
     };
     for (start, old) in &before.maps {
         let new = after.maps.get(start);
-        // One that became something to tell of is told of, whatever it was.
+        // A mapping that is to be reported now is reported, even if it was not before.
         if new == Some(old) || !told(old, &old_stubs) && new.is_none_or(|m| !told(m, &new_stubs)) {
             continue;
         }

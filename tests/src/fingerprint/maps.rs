@@ -30,7 +30,7 @@ impl Mapping {
         self.path.starts_with('/')
     }
 
-    /// Whether nobody but a patcher ever changes its bytes.
+    /// Whether only a patcher ever changes its bytes.
     pub fn is_immutable(&self) -> bool {
         let readable = self.access.starts_with('r');
         let writable = self.access.as_bytes().get(1) == Some(&b'w');

@@ -23,7 +23,7 @@ impl Memory {
         Some(u64::from_ne_bytes(word))
     }
 
-    /// A whole mapping; pages nobody can read (behind the end of a file) are zeros.
+    /// A whole mapping; pages that cannot be read (behind the end of a file) are zeros.
     pub(super) fn contents(&self, mapping: &Mapping) -> Vec<u8> {
         let length = usize::try_from(mapping.end - mapping.start).expect("mappings fit in memory");
         let mut bytes = vec![0; length];

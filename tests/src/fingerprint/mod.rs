@@ -36,7 +36,7 @@ pub const STUB_MAGIC: &[u8] = b"HEAPATTACHSTUB01";
 pub struct Fingerprint {
     /// By start address.
     pub maps: BTreeMap<u64, Mapping>,
-    /// Content of what nobody should write: executable mappings and read-only ones of files.
+    /// Content of what should not be written: executable mappings and read-only ones of files.
     pub bytes: BTreeMap<u64, Vec<u8>>,
     /// Every word a relocation with a symbol filled, by address.
     pub slots: BTreeMap<u64, Slot>,
@@ -81,7 +81,7 @@ impl Fingerprint {
         (address < mapping.end).then_some(mapping)
     }
 
-    /// The byte at `address`, if it is one that nobody should write.
+    /// The byte at `address`, if it is one that should not be written.
     pub fn byte_at(&self, address: u64) -> Option<u8> {
         let mapping = self.mapping_at(address)?;
         let offset = usize::try_from(address - mapping.start).ok()?;

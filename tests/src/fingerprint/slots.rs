@@ -79,7 +79,7 @@ fn module(task: &Path, load: &[&Mapping]) -> Option<Module> {
     Some(Module { path: first.path.clone(), bias, image, text })
 }
 
-/// The mapped file itself, whatever its path names by now.
+/// The mapped file itself, even if its path names another file by now.
 fn file_of(task: &Path, mapping: &Mapping) -> PathBuf {
     // `map_files` exists for processes only, not for each of their threads.
     let process = task.ancestors().nth(2).unwrap_or(task);

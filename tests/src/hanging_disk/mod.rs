@@ -1,9 +1,9 @@
-//! A disk that hangs while it is read, as one does whose network is gone: whoever wants bytes of it that
-//! are not in memory waits for ever.
+//! A disk that hangs while it is read, as one does whose network is gone: a process that wants bytes of
+//! it that are not in memory waits for ever.
 //!
 //! It is a file system in user space (FUSE), served by a thread of the test over `/dev/fuse`. It is
 //! mounted in a mount namespace that belongs to the thread of the test and to what that starts: with
-//! them the mount is gone, however the test ends. When the server ends, whoever waits for it gets an
+//! them the mount is gone, however the test ends. When the server ends, a process that waits for it gets an
 //! error.
 
 mod files;
@@ -125,7 +125,7 @@ impl HangingDisk {
         lock(&self.served.files).bytes(name).map(<[u8]>::to_vec)
     }
 
-    /// Drops what is in memory of a file: whoever needs it reads it again.
+    /// Drops what is in memory of a file: a process that needs it reads it again.
     ///
     /// # Panics
     /// If there is no such file, or the kernel does not take the notice.
@@ -142,12 +142,12 @@ impl HangingDisk {
         (&self.served.device).write_all(&wire::invalid(node, length)).expect("a notice");
     }
 
-    /// From now on nobody gets a byte.
+    /// From now on no read gets a byte.
     pub fn hang(&self) {
         self.served.hangs.store(true, Relaxed);
     }
 
-    /// Whoever waits gets what he wants, and so does everybody else.
+    /// Reads that wait are answered, and so are all others.
     pub fn thaw(&self) {
         self.served.hangs.store(false, Relaxed);
         let held = std::mem::take(&mut *lock(&self.served.held));
@@ -194,7 +194,7 @@ impl Served {
             return;
         }
         let content = lock(&self.files).answer(head, body);
-        // Who asked may be gone.
+        // The process that asked may be gone.
         let _ = (&self.device).write(&wire::answer(head.unique, content));
     }
 }

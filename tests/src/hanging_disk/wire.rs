@@ -30,7 +30,7 @@ pub enum Request {
     Init,
     /// What is answered by saying that it was done.
     Done,
-    /// What nobody waits for an answer to.
+    /// A request that gets no answer.
     Unanswered,
     /// What we do not know.
     Unknown,
@@ -55,7 +55,7 @@ const ANSWER: usize = 16;
 const BLOCK: u64 = 512;
 /// Version 7.31 of the protocol.
 const VERSION: [u32; 2] = [7, 31];
-/// Who reads waits for pages of memory, not for us, and so can be killed: as on other disks.
+/// A reader waits for pages of memory, not for us, and so can be killed: as on other disks.
 const ASYNC_READ: u32 = 1 << 0;
 /// Writes of more than a page are understood.
 const BIG_WRITES: u32 = 1 << 5;
@@ -147,12 +147,12 @@ impl Attributes {
         bytes
     }
 
-    /// As the answer to who asks for them; they hold for a second.
+    /// As the answer to a request for them; they hold for a second.
     pub fn told(self) -> Vec<u8> {
         [words(&[1]), halves(&[0, 0]), self.bytes()].concat()
     }
 
-    /// As the answer to who asks for the file by its name.
+    /// As the answer to a request for the file by its name.
     pub fn entry(self) -> Vec<u8> {
         [words(&[self.node, 0, 1, 1]), halves(&[0, 0]), self.bytes()].concat()
     }

@@ -22,7 +22,7 @@ const TURNS: &str = "5000";
 /// A program and its first arguments.
 type Words = Vec<PathBuf>;
 
-/// The program of a cell, with all that it is started with; `None` (said loudly) where something
+/// The program of a cell, with all that it is started with; `None` (reported as skipped) where something
 /// is missing.
 pub fn launch(cell: &Cell, seed: u64) -> Option<Launch> {
     let mut words = program(cell)?;

@@ -53,7 +53,7 @@ pub struct BusyRate {
     pub plain: Spread,
     /// With one that records them all.
     pub recorded: Spread,
-    /// Of a thousand events, those that were lost.
+    /// Of a thousand events, those that were dropped.
     pub lost_of_thousand: Spread,
 }
 
@@ -109,7 +109,7 @@ impl Ways {
         Turn { plain, attached, peer: self.peer.as_mut().map(|(fixture, _)| ns(fixture)) }
     }
 
-    /// Panics unless at least so many calls were recorded, and none lost.
+    /// Panics unless at least so many calls were recorded, and none dropped.
     fn end(self, calls: u64) {
         let report = self.attached.1.end();
         assert!(report.calls() >= calls, "{} of {calls} calls", report.calls());

@@ -1,6 +1,6 @@
 //! What heapattach costs, measured in pairs.
 //!
-//! Whatever is compared is measured in turns (A, B, A, B, ...) on the same machine in the same
+//! Two things that are compared are measured in turns (A, B, A, B, ...) on the same machine in the same
 //! minute, and told as median and quartiles: a number without its neighbour means little on a
 //! shared machine, a mean hides what one bad turn did. Times of code are processor time of the
 //! thread that runs it; times of stops are what the command states, checked from outside by how
@@ -31,7 +31,7 @@ pub struct Rounds(pub u32);
 /// All measurements of one run.
 #[derive(Debug, Default, Serialize)]
 pub struct Results {
-    /// How long a target stands still, by its number of threads.
+    /// How long a target is stopped, by its number of threads.
     pub stops: Vec<Stops>,
     /// What a pair of malloc and free costs in time.
     pub pairs: Vec<PairCost>,

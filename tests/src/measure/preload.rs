@@ -28,7 +28,7 @@ pub(super) struct Preload {
 }
 
 impl Preload {
-    /// `None` (said loudly) where it is not installed.
+    /// `None` (reported as skipped) where it is not installed.
     pub(super) fn new() -> Option<Self> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let library = PLACES.map(|place| Path::new(place).join("libheaptrack_preload.so"));

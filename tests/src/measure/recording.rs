@@ -24,7 +24,7 @@ pub struct Recording {
     pub pair_ns: Spread,
     /// Events recorded and read, in millions a second.
     pub million_events: Spread,
-    /// Events that were lost, of all sessions.
+    /// Events that were dropped, of all sessions.
     pub lost: u64,
     /// Memory the target has in use, over that before, in KiB.
     pub target_kib: Spread,

@@ -1,4 +1,4 @@
-//! How long a target stands still, by its number of threads.
+//! How long a target is stopped, by its number of threads.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct Stops {
     pub attach_us: Spread,
     /// Time stopped at detach.
     pub detach_us: Spread,
-    /// Time during which the death of the tracing process would have hurt.
+    /// Unsafe window: a SIGKILL of the tracing process then would crash the target.
     pub window_us: Spread,
 }
 

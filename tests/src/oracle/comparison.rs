@@ -1,7 +1,7 @@
 //! Call stacks as heapattach walked them, beside those of the oracle.
 //!
 //! A stack is right if it is one of the oracle's, frame by frame from the call of the allocator to
-//! the end of the thread. One that was cut short is wrong, whatever reason it names.
+//! the end of the thread. One that was cut short is wrong, even if it names a reason.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

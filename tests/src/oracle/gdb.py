@@ -21,7 +21,7 @@ def stack():
             frames.append(frame.pc())
         end, frame = frame.unwind_stop_reason(), frame.older()
     reason = "outermost" if end == gdb.FRAME_UNWIND_OUTERMOST else f"gdb-{end}"
-    # The first is the library's function itself, which nobody has called from.
+    # The first is the library's function itself: its address is no return address.
     return " ".join(["1", reason, *map(hex, frames[1:])])
 
 

@@ -1,7 +1,7 @@
 //! gdb as another witness, which unwinds by code of its own.
 //!
-//! Nobody traces the process in a session, so gdb can. It stops it wherever the oracle's library notes a
-//! stack, and walks that from frame to frame.
+//! heapattach traces the process only during its short stops, so gdb can trace it in between. It stops
+//! it wherever the oracle's library notes a stack, and walks that from frame to frame.
 
 use std::{
     fs,

@@ -46,7 +46,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Builds it; `None` (said loudly) where nothing can be compiled.
+    /// Builds it; `None` (reported as skipped) where nothing can be compiled.
     ///
     /// # Panics
     /// If there is no place for its tables.

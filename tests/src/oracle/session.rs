@@ -19,7 +19,7 @@ pub struct Session<'a> {
     pid: i32,
     attached: Attached,
     stacks: PathBuf,
-    /// Read when it was attached to: whatever is loaded later is not in it.
+    /// Read when it was attached to: modules loaded later are not in it.
     places: Places,
     /// What was noted before anything could be recorded, or, if the program was at work, since
     /// when everything certainly was.

@@ -44,7 +44,7 @@ pub type Counts = HashMap<Vec<u64>, u64>;
 /// What the library had noted at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// The library's own code: whoever watches the allocator sees frames of it first.
+    /// The library's own code: a watcher of the allocator sees frames of it first.
     pub own: Range<u64>,
     /// Every stack.
     pub counts: Counts,
@@ -57,7 +57,7 @@ impl Table {
     /// Reads the table of a process, which may be at work or gone.
     ///
     /// # Errors
-    /// Why it is no table.
+    /// Why it is not a table.
     pub fn read(path: &Path) -> Result<Self, String> {
         let say = |error: io::Error| format!("{}: {error}", path.display());
         let file = File::open(path).map_err(say)?;
@@ -113,7 +113,7 @@ impl Table {
 /// How many allocations have been noted so far; 0 as long as there is no table.
 ///
 /// # Errors
-/// If the file is there and is no table.
+/// If the file is there and is not a table.
 pub fn noted(path: &Path) -> io::Result<u64> {
     let Some(file) = begun(path)? else { return Ok(0) };
     word_at(&file, Field::Noted)
@@ -122,7 +122,7 @@ pub fn noted(path: &Path) -> io::Result<u64> {
 /// Whether the process waits in the library's constructor.
 ///
 /// # Errors
-/// If the file is there and is no table.
+/// If the file is there and is not a table.
 pub fn is_held(path: &Path) -> io::Result<bool> {
     let Some(file) = begun(path)? else { return Ok(false) };
     Ok(word_at(&file, Field::Held)? == 1)

@@ -11,7 +11,7 @@ const TOLD: usize = 300;
 /// # Errors
 /// Its error, or the message of its panic.
 pub(super) fn attempt<T>(action: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    // Whatever was half done is dropped with the row.
+    // What was half done is dropped with the row.
     let result = catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

@@ -68,7 +68,7 @@ impl Figure {
     pub(super) const WALL_TIMES: Self = Self::new("whole run over plain", "times");
     /// From the end of the program's work to its end.
     pub(super) const END: Self = Self::new("time to end", "ms");
-    /// Of what is lost.
+    /// The part of the leaked bytes that was found.
     pub(super) const FOUND: Self = Self::new("lost bytes found", "%");
     /// Processor time of the program, over that of the plain one.
     pub(super) const ADDED: Self = Self::new("processor time added", "% of one");

@@ -88,7 +88,7 @@ fn memory() -> String {
         .into()
 }
 
-/// Bytes that can be had without hurting anybody.
+/// Bytes that can be had without hurting other processes.
 pub(super) fn available_bytes() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

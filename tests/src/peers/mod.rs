@@ -11,7 +11,7 @@
 //! writes samples into the [`Book`], or why there are none. Everything that is told (medians, goals,
 //! agreement of two runs) is computed from the samples, so that who doubts it can do it again.
 //!
-//! Whatever fails becomes a row that says so, and the run goes on.
+//! A failure becomes a row that says so, and the run goes on.
 
 mod attempt;
 mod book;

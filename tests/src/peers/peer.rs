@@ -82,8 +82,8 @@ fn read(log: &Path) -> String {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // All of the group: what a script waits for does not end with it. Who has ended is reaped here
-        // only, so the number is still theirs.
+        // All of the group: what a script waits for does not end with it. A process that has
+        // ended is reaped here only, so the number is still theirs.
         let pid = self.child.id();
         let _ = killpg(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL);
         let _ = self.child.wait();

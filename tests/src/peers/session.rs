@@ -46,7 +46,7 @@ impl Session {
     }
 }
 
-/// Records a session lost.
+/// Records that a session dropped.
 #[expect(clippy::cast_precision_loss, reason = "some millions")]
 pub(super) fn lost(report: &Report) -> f64 {
     report.heap.lost.values().sum::<u64>() as f64

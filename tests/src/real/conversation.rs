@@ -17,7 +17,7 @@ use super::programs::Program;
 
 /// How long an answer may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// So often it is asked before anybody looks at it.
+/// So often it is asked before a session begins.
 const WARM: usize = 100;
 /// A program that has said nothing for so long has said all.
 const QUIET: Duration = Duration::from_millis(400);
@@ -50,7 +50,7 @@ impl Conversation {
         fcntl(&output, FcntlArg::F_SETFL(flags)).map_err(io::Error::from)?;
         let question = format!("{}\n", program.question).into_bytes();
         let mut this = Self { child, output, question, answer: Vec::new(), rest: Vec::new() };
-        // A greeting comes with the first answer, and is no part of the second.
+        // A greeting comes with the first answer, and is not part of the second.
         this.say()?;
         this.hear_until_quiet()?;
         this.say()?;
@@ -87,7 +87,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Lets it end, as it ends when nobody asks any more.
+    /// Lets it end, as it ends when no more requests come.
     ///
     /// # Errors
     /// If it does not.

@@ -32,7 +32,7 @@ impl Probe {
     /// Begins to ask.
     ///
     /// # Panics
-    /// If nobody listens.
+    /// If no server listens.
     #[must_use]
     pub fn start(socket: &Path) -> Self {
         let shared = Arc::new(Shared::default());

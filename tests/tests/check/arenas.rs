@@ -1,5 +1,5 @@
-//! Checks know the C library's heaps and its books whatever it was tuned to: words in memory that was given
-//! back hold nothing.
+//! Checks know the C library's heaps and their bookkeeping, with all tunables: words in freed memory
+//! hold nothing.
 
 use heapattach_tests::{check, compile::Source};
 

@@ -16,7 +16,7 @@ const CHECKS: u64 = 5;
 const LOST: u64 = 100;
 /// Beyond 31 threads rings are shared.
 const THREADS: [&str; 4] = ["2", "4", "16", "64"];
-/// As many arenas as threads: a thread whose dead variable still leads to what another one has lost since
+/// As many arenas as threads: a thread whose dead variable still leads to what another one has leaked since
 /// would hide that, as any such word does.
 const APART: (&str, &str) = ("MALLOC_ARENA_MAX", "256");
 const TOGETHER: (&str, &str) = ("MALLOC_ARENA_MAX", "1");
@@ -32,7 +32,7 @@ fn rounds(report: &Value) -> Vec<Value> {
     report["check"]["rounds"].as_array().cloned().unwrap_or_default()
 }
 
-/// Each check that the program asked for has a result, and it is what was lost by then.
+/// Each check that the program asked for has a result, and it is what was leaked by then.
 fn assert_asked(report: &Value, how: &str) {
     let all = rounds(report);
     let asked: Vec<&Value> = all.iter().filter(|round| round["name"] == "busy").collect();
@@ -138,7 +138,7 @@ fn nothing_is_concluded_once_the_hooks_have_switched_themselves_off() {
 #[test]
 fn a_check_that_was_asked_for_and_not_made_does_not_pass_for_clean() {
     let Some(program) = program() else { return };
-    // Nothing fits into such a pause, but the last check does, as nobody waits for that any more.
+    // Nothing fits into such a pause, but the last check does, as the program does not wait for that one.
     let result = check::run(&program, &["2", "1"], &[], &["--max-pause=1ms", "--max-leak=1MiB"]);
     assert!(rounds(&result.report)[0]["error"].is_string(), "{}", result.report);
     assert_eq!(result.code, Some(6), "{}", result.talk);

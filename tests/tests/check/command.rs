@@ -1,4 +1,4 @@
-//! `heapattach check` against programs that lose what is known to the byte.
+//! `heapattach check` against programs that leak what is known to the byte.
 
 use std::fs;
 
@@ -49,7 +49,7 @@ const HELD: [(&str, &[&str], u64); 13] = [
     ("shared", &["shared"], 504),
     ("epoll", &["kernel"], 505),
     ("timer", &["kernel"], 506),
-    // The loader asked for the memory that thread-local variables of late libraries are in.
+    // The loader allocated the memory that thread-local variables of late libraries are in.
     ("late_tls", &["tls", "loader"], 508),
     ("register", &["registers"], 509),
     ("xmm", &["registers"], 510),
@@ -89,7 +89,7 @@ fn what_the_loader_keeps_in_its_own_way_is_held() {
         let leaks = leaks.with_padding(padding);
         let all = leaks.check("late_tls", "return", &[]);
         assert_eq!(all.lost(), [(0, 0); 3], "{}", all.talk);
-        // Nobody is to keep it quiet either.
+        // No suppression is to hide it either.
         let options = [&all_but(&["loader"])[..], "--no-builtin-suppressions"];
         let without = leaks.check("late_tls", "return", &options);
         without.lost().iter().map(|sum| sum.1).sum::<u64>()

@@ -91,7 +91,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().expect("a number")
 }
 
-/// What was lost, by process, of those that nothing is doubtful of.
+/// What was leaked, by process, of those that nothing is doubtful of.
 fn found(report: &Value) -> BTreeMap<u64, Lost> {
     let is_sure = |one: &&Value| one["check"]["doubts"].as_array().is_some_and(Vec::is_empty);
     let checked = family(report).into_iter().filter(is_sure);
@@ -118,7 +118,7 @@ fn told(output: &str) -> BTreeMap<u64, (String, Lost)> {
     lines.map(one).collect()
 }
 
-/// Programs that are named because nobody has checked them.
+/// Programs that are named because they were not checked.
 fn unchecked(report: &Value) -> Vec<String> {
     let all = report["findings"]["unchecked"].as_array().cloned().unwrap_or_default();
     all.iter().filter_map(|one| Some(one["program"].as_str()?.to_owned())).collect()
@@ -168,7 +168,7 @@ fn the_status_is_the_commands_own_or_says_that_something_was_lost() {
     assert!(outcome.stderr.contains("cannot be executed"), "{}", outcome.stderr);
 }
 
-/// Twenty tests, three of which lose something.
+/// Twenty tests, three of which leak something.
 const MAKEFILE: &str = "\
 TESTS := $(shell seq 1 20)
 test: $(TESTS:%=test-%)
@@ -245,7 +245,7 @@ fn what_cannot_be_checked_does_not_pass_for_clean() {
     let clean = ["sh", "-c", "./bare lose 9; exit 0"];
     let (outcome, report) = suite.check(&[], &clean);
     assert_eq!((outcome.code(), unchecked(&report)), (Some(6), vec!["bare".to_owned()]));
-    // What is lost elsewhere is the worse news.
+    // What is leaked elsewhere is the worse news.
     let lossy = ["sh", "-c", "./bare lose 9; ./leaky_suite lose 8; exit 0"];
     let (outcome, report) = suite.check(&[], &lossy);
     assert_eq!((outcome.code(), unchecked(&report)), (Some(23), vec!["bare".to_owned()]));
@@ -288,7 +288,7 @@ fn children_that_are_killed_at_any_moment_hold_nobody_up() {
     let (outcome, report) = suite.check(&[], &["./leaky_suite", "storm", &rounds.to_string()]);
     assert_eq!(outcome.code(), Some(23), "{}", outcome.stderr);
     assert_eq!(outcome.stdout, "storm over\n");
-    // Those that nobody kills lose what they lose; others may have been in the middle of a call.
+    // Those that are not killed leak all that they leak; others may have been in the middle of a call.
     let whole = found(&report).values().filter(|lost| **lost == [33, 1, 0, 0, 0, 0]).count();
     assert_eq!(whole, rounds);
 }
@@ -419,7 +419,7 @@ fn a_family_runs_on_when_the_command_or_its_tracer_is_killed() {
             began |= is_left(&program);
             !is_left(&program)
         });
-        // Whoever was killed before the program began had nothing to be ended.
+        // If the kill came before the program began, there was nothing to end.
         let (output, talk) = (command.output(), command.talk());
         let is_whole = output.ends_with("storm over\n") || !began;
         assert!(is_whole, "turn {turn}, seed {seed}: {output}\n{talk}");

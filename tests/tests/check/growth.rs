@@ -137,7 +137,7 @@ fn what_is_lost_is_found_to_the_byte_while_blocks_are_counted_by_size() {
         let result = leaks.check(case, "return", &["--flow"]);
         assert_eq!(result.sum("direct"), direct, "{case}: {}", result.talk);
         assert!(result.check()["why_no_growth"].is_string(), "{case}: {}", result.report);
-        // Nobody limited it.
+        // No limit was set.
         assert_eq!(result.code, Some(if direct.1 > 0 { 23 } else { 0 }), "{case}");
     }
 }

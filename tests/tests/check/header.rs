@@ -1,5 +1,5 @@
-//! `heapattach.h`: what a program says of itself is heeded, to the byte, whoever compiled it; nobody
-//! waits for somebody who is not there, and the program is left as it was found.
+//! `heapattach.h`: what a program says of itself is heeded, to the byte, with all compilers; no thread
+//! waits for a session that is gone, and the program is left as it was found.
 
 use std::{
     path::PathBuf,
@@ -50,7 +50,7 @@ fn named(report: &Value) -> Vec<(String, u64)> {
     named.collect()
 }
 
-/// Bytes that are lost of what a function of the program asked for.
+/// Bytes that are leaked of what a function of the program asked for.
 fn lost(result: &Result, function: &str) -> u64 {
     let findings = result.check()["findings"].as_array().cloned().unwrap_or_default();
     let has = |finding: &&Value| finding["frames"].to_string().contains(&format!("\"{function}"));
@@ -167,7 +167,7 @@ fn nobody_waits_for_somebody_who_is_not_there() {
     // A child of the process that is watched.
     let result = run(&program, "lfl", &[]);
     assert_eq!(result.report["exit"]["code"], 0, "{}", result.report);
-    // Nobody at all.
+    // Without any session.
     let began = Instant::now();
     let status = Command::new(&program).arg("licrumof").status().expect("a program of ours");
     assert!(status.success() && began.elapsed() < Duration::from_secs(5), "{status}");

@@ -8,7 +8,7 @@ use heapattach_tests::{
     skip::skip,
 };
 
-/// A case, and what it loses: direct, indirect, possible.
+/// A case, and what it leaks: direct, indirect, possible.
 type Case = (&'static str, [Sum; 3]);
 
 const NOTHING: [Sum; 3] = [(0, 0); 3];

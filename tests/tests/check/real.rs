@@ -1,4 +1,4 @@
-//! `heapattach check` on programs that people run: nothing that they can get at is called lost.
+//! `heapattach check` on programs that people run: nothing that they can reach is called a leak.
 
 use std::{fs, path::Path, time::Duration};
 

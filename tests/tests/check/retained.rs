@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const SIGNAL: [&str; 4] = ["--at", "signal:USR2", "--max-pause", "5s"];
 
-/// Who asked for a block, what kind of root holds it, and in which words that is told.
+/// What allocated a block, what kind of root holds it, and in which words that is told.
 const HELD: [(&str, &str, &str); 4] = [
     ("by_list", "globals", "cache"),
     ("by_variable", "globals", "settings+16"),

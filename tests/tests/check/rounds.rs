@@ -23,7 +23,7 @@ const STEPS: u64 = 5;
 /// The machine may be slow; that is not what is tested.
 const ANY_PAUSE: &str = "--max-pause=60s";
 
-/// Bytes and blocks that are lost after so many steps.
+/// Bytes and blocks that are leaked after so many steps.
 fn truth(steps: u64) -> (u64, u64) {
     let late = steps.saturating_sub(2);
     match steps {
@@ -125,7 +125,7 @@ fn a_program_is_checked_on_its_way_and_at_its_end() {
     assert!(all.is_sorted() && all.iter().all(|one| is_between(one, &truths)), "{all:?}");
 }
 
-/// In the middle of a step a part of what it loses is lost.
+/// In the middle of a step a part of what it leaks is leaked.
 fn is_between(one: &(u64, u64), truths: &[(u64, u64)]) -> bool {
     one >= truths.first().expect("no step") && one <= truths.last().expect("all steps")
 }

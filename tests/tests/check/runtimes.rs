@@ -1,5 +1,5 @@
-//! Programs whose runtime does not free at exit: that is said in a line and left out, but for what their
-//! extensions lose.
+//! Programs whose runtime does not free at exit: that is said in a line and left out, except for what their
+//! extensions leak.
 
 use std::{path::Path, process::Command};
 

@@ -1,5 +1,5 @@
 //! What frames left behind holds nothing at the end of a program; what is in frames that were not left
-//! does, whatever compiler made them.
+//! does, with all compilers.
 
 use heapattach_tests::{check, compile::Source, sample::is_soak, seed::seed};
 
@@ -17,7 +17,7 @@ fn builds(file: &str) -> impl Iterator<Item = (String, std::path::PathBuf)> {
     })
 }
 
-/// Bytes and blocks that are lost, but for those the C library itself makes.
+/// Bytes and blocks that are leaked, without those of the C library itself.
 fn lost(result: &check::Result) -> (u64, u64) {
     let sums = result.lost();
     sums.iter().fold((0, 0), |all, sum| (all.0 + sum.0, all.1 + sum.1))

@@ -52,7 +52,7 @@ fn a_hardened_service(hooks: Hooks) {
 fn other_mounts_and_pids(hooks: Hooks) {
     let Some(launch) = Launch::new("confined.c") else { return };
     let Some(plugin) = Source::new("loop_plugin.c").build() else { return };
-    // Outside the target's mounts this path holds something that is no module at all.
+    // Outside the target's mounts this path holds something that is not a module at all.
     let name = format!("heapattach-elsewhere-{}-{}.so", std::process::id(), hooks.name());
     let place = std::env::temp_dir().join(name);
     fs::write(&place, "not what the target sees").expect("a temporary file");

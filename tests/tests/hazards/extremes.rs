@@ -73,7 +73,7 @@ fn forty_gibibytes_of_address_space() {
     look(fixture, "40 GiB and 20,000 mappings", 128 << 20);
 }
 
-/// A gibibyte of debug information that is nobody's: only what is needed is read.
+/// A gibibyte of debug information that no address needs: only what is needed is read.
 #[test]
 fn very_much_debug_information() {
     let Some(program) = Source::new("steady.c").flag("-g").build() else { return };

@@ -27,7 +27,7 @@ use nix::{
     unistd::Pid,
 };
 
-/// What one program asked for by its own code: calls of malloc and of free, and bytes.
+/// What one program allocated by its own code: calls of malloc and of free, and bytes.
 type Truth = (u64, u64, u64);
 
 fn family() -> Option<PathBuf> {
@@ -359,7 +359,7 @@ fn a_family_runs_on_when_the_command_or_its_tracer_is_killed() {
             began |= is_left(&path);
             !is_left(&path)
         });
-        // Whoever was killed before the program began had nothing to be ended.
+        // If the kill came before the program began, there was nothing to end.
         let output = command.output();
         let talk = command.talk();
         let is_whole = output.ends_with("storm over\n") || !began;

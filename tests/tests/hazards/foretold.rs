@@ -89,7 +89,7 @@ fn status(pid: i32) -> Option<Value> {
 }
 
 fn killed_tracer_left(fixture: &mut Fixture) -> bool {
-    // The call after which hooks are in, whatever their number: half way through.
+    // The call after which hooks are in, however many they are: half way through.
     let attach = |fault: &str| {
         Heapattach::attach(fixture.pid(), Duration::from_millis(10), Hooks::Auto).fault(fault).run()
     };

@@ -173,14 +173,14 @@ fn children_of_a_parent_that_is_killed_are_followed_to_their_own_end() {
     let child = i32::try_from(fixture.step(STAY, 0)).expect("a pid");
     let command = session.into_command();
     let seen = |fixture: &Fixture| fixture.page().get(Word::Seen);
-    // A new child stands still until it is taken in; one whose parent ends before that may be missed.
+    // A new child is stopped until it is taken in; one whose parent ends before that may be missed.
     let goal = seen(&fixture) + 50;
     wait_until("the child to be followed", PATIENCE, || seen(&fixture) >= goal);
     kill(Pid::from_raw(fixture.pid()), Signal::SIGKILL).expect("it runs");
     let goal = seen(&fixture) + 200;
     wait_until("the orphan to go on", PATIENCE, || seen(&fixture) >= goal);
     fixture.page().set(Word::Stop, 1);
-    // It ends when nobody is left.
+    // It ends when no process is left.
     let outcome = command.wait();
     let report = outcome.report();
     let one = report.family().into_iter().find(|one| one.pid == child);

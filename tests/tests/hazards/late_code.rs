@@ -1,4 +1,4 @@
-//! Code that was loaded a moment ago, and may be gone again before anybody has seen it: every record has
+//! Code that was loaded a moment ago, and may be gone again before the session has seen it: every record has
 //! its function, its line and its whole stack.
 
 use std::{fs, path::PathBuf, process::Command};
@@ -38,7 +38,7 @@ fn fixture(plugins: &[PathBuf]) -> Option<Fixture> {
     Some(plugins.iter().fold(launch, |launch, plugin| launch.arg(plugin)).start())
 }
 
-/// Where a function of a plugin asked for something.
+/// Where a function of a plugin allocated something.
 fn sites<'a>(report: &'a Report, name: &'a str) -> impl Iterator<Item = &'a Site> {
     let is_in = move |site: &&Site| site.frames.iter().any(|frame| frame.function == name);
     report.heap.sites.iter().filter(is_in)
@@ -80,7 +80,7 @@ fn by_run(options: &[&str], program: &[&str]) -> Report {
     })
 }
 
-/// The C++ library asks for memory when it is loaded, called from the start of the loader itself.
+/// The C++ library allocates memory when it is loaded, called from the start of the loader itself.
 #[test]
 fn plugins_that_are_closed_at_once_are_named_by_run() {
     let Some(plugins) = plugins(&[]) else { return };

@@ -36,7 +36,7 @@ fn a_program_of_each_release_is_attached_to_and_left_as_it_was() {
     }
 }
 
-/// Words in freed memory hold nothing, whatever the allocator was tuned to: who takes one release's
+/// Words in freed memory hold nothing, with all tunables: a check that takes one release's
 /// arenas or caches for another's finds less.
 #[test]
 fn what_is_unreachable_is_found_whatever_the_release_and_its_tuning() {

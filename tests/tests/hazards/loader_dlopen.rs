@@ -73,7 +73,7 @@ fn modules_loaded_and_unloaded_in_a_loop(hooks: Hooks) {
     let Some(launch) = Launch::new("dlopen_loop.c") else { return };
     let Some(plugin) = Source::new("loop_plugin.c").build() else { return };
     let launch = launch.arg(plugin).arg("libz.so.1").arg("libresolv.so.2").arg("libm.so.6");
-    // It spends nearly all its time in the loader, where nobody else may call it.
+    // It spends nearly all its time in the loader, where it may not be called by others.
     let hazard = hazard("dlopen/dlclose loop", launch.start(), hooks).warm_up(20);
     hazard.may_refuse(REFUSED, "in the loader").may_leave("in the loader at every look").run();
 }

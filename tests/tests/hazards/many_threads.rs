@@ -15,7 +15,7 @@ const REFUSED: i32 = 3;
 const FEW: u32 = 500;
 /// So many times as many threads.
 const TIMES: u32 = 8;
-/// Whatever the machine is busy with.
+/// No limit, as the machine may be busy.
 const ANY_STOP: &str = "--max-stop=1h";
 
 fn target(threads: u32) -> Option<Fixture> {

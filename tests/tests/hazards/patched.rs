@@ -1,4 +1,4 @@
-//! Attaching to a process that somebody else has patched: his bytes are his.
+//! Attaching to a process that another tool has patched: its bytes stay as they are.
 
 use std::{fs::OpenOptions, os::unix::fs::FileExt};
 
@@ -23,7 +23,7 @@ fn hammer() -> Option<Fixture> {
     Some(Launch::new("hammer.c")?.arg("2").arg("400").start())
 }
 
-/// Whoever was there first stays, and the report says what we did instead.
+/// An earlier patch stays, and the report says what we did instead.
 fn assert_left_alone(report: &Report, function: &str, hooks: Hooks) {
     let hooked = report.functions.iter().find(|f| f.function == function);
     let excused = report.not_hooked.iter().any(|f| f.function == function && !f.why.is_empty());

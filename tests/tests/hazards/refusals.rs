@@ -185,7 +185,7 @@ fn refuses_what_the_user_may_not_trace() {
 fn as_nobody(args: &[&str]) -> Output {
     static TURN: AtomicU32 = AtomicU32::new(0);
     let turn = TURN.fetch_add(1, Relaxed);
-    // A copy where everybody may read: the build folder may be root's own.
+    // A copy where all users may read: the build folder may be root's own.
     let name = format!("heapattach-nobody-{}-{turn}", std::process::id());
     let folder = std::env::temp_dir().join(name);
     fs::create_dir_all(&folder).expect("a folder for temporary files");

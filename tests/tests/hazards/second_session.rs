@@ -16,7 +16,7 @@ use heapattach_tests::{
 
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// A folder that is nobody else's business.
+/// A folder that no other test uses.
 struct Folder(PathBuf);
 
 impl Folder {

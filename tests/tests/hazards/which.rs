@@ -19,7 +19,7 @@ use heapattach_tests::{
 const REFUSED: i32 = 3;
 const USAGE: i32 = 2;
 
-/// A copy of a program under a name that nobody else has; removed with the test.
+/// A copy of a program under a name that no other process has; removed with the test.
 struct Copy(PathBuf);
 
 impl Copy {
@@ -44,7 +44,7 @@ impl Drop for Copy {
     }
 }
 
-/// A control group of ours; removed with the test, once nobody is in it.
+/// A control group of ours; removed with the test, once no process is in it.
 struct Group(PathBuf);
 
 impl Group {

@@ -1,4 +1,4 @@
-//! The disk that the recording goes to takes nothing any more, without a word: the target is let go
+//! The disk that the recording goes to takes nothing any more, without an error: the target is let go
 //! all the same, and we say what is missing.
 
 use std::{
@@ -68,7 +68,7 @@ impl Drop for Ice {
         if self.is_frozen {
             let _ = does("fsfreeze", &["-u", self.text()]);
         }
-        // Whoever was stuck in it has to come out first.
+        // A process that was stuck in it has to come out first.
         let _ = poll(PATIENCE, || does("umount", &[self.text()]).ok());
         let _ = fs::remove_dir(&self.folder);
     }

@@ -119,7 +119,7 @@ impl Cgroup {
         fs::write(self.folder.join("cgroup.procs"), pid.to_string()).ok()
     }
 
-    /// Starts a program in it that keeps in memory whatever it reads.
+    /// Starts a program in it that keeps in memory all that it reads.
     fn fill(&mut self) -> Option<()> {
         let mut command = Command::new("tail");
         let holder = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().ok()?;

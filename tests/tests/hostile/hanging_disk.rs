@@ -1,4 +1,4 @@
-//! A disk that gives nothing back, without a word: neither the recording on it nor the program that lies
+//! A disk that gives nothing back, without an error: neither the recording on it nor the program that lies
 //! there keeps the target, or us.
 
 use std::{
@@ -37,11 +37,11 @@ fn disk() -> Option<HangingDisk> {
     disk.map_err(|why| skip(&why, "load the kernel module fuse, and allow mounts")).ok()
 }
 
-/// Who reads a file of the disk waits until it gives something again.
+/// A reader of a file of the disk waits until the disk answers again.
 fn assert_hangs(disk: &HangingDisk, name: &str) {
     let mut cat = Command::new("cat");
     let mut cat = cat.arg(disk.path(name)).stdout(Stdio::null()).spawn().expect("cat runs");
-    // Whoever wants the same page as somebody before asks for nothing himself.
+    // A process that wants the same page as an earlier one sends no request of its own.
     wait_until("somebody to hang", PATIENCE, || disk.waiting() > 0);
     assert!(cat.try_wait().expect("a child of ours").is_none(), "it does not hang");
     disk.thaw();
@@ -106,7 +106,7 @@ fn a_recording_on_a_disk_that_gives_nothing_back_costs_nothing() {
     }
 }
 
-/// Whatever of the program's file is not in memory by then is not there for us: its head, its code, the
+/// Parts of the program's file that are not in memory by then cannot be read: its head, its code, the
 /// names at its end.
 #[test]
 fn a_program_on_a_disk_that_gives_nothing_more_runs_on_and_ctrl_c_ends_us() {

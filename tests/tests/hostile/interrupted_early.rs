@@ -1,4 +1,4 @@
-//! Ctrl-C before the target is stopped for the first time: the command ends at once, whatever its
+//! Ctrl-C before the target is stopped for the first time: the command ends at once, no matter what its
 //! tracing process is doing, and the target is not touched.
 
 use std::path::PathBuf;

@@ -50,7 +50,7 @@ fn calls_beside(fixture: &Fixture) -> Vec<String> {
     calls
 }
 
-/// Waits for the undo that somebody else does, and for his end.
+/// Waits until another process has undone the hooks, and for its end.
 fn assert_undone(fixture: &mut Fixture, before: &Before, when: &str) {
     let clean = poll(PATIENCE, || before.trace(fixture).is_empty().then_some(()));
     if clean.is_none() {

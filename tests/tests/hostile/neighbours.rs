@@ -76,7 +76,7 @@ fn meanwhile(fixture: &Fixture, call: u64, act: impl FnOnce()) -> (bool, Outcome
 fn send(signal: &str, pid: i32) {
     let mut command = Command::new("kill");
     let status = command.args([&format!("-{signal}"), &pid.to_string()]).uid(NOBODY).gid(NOBODY);
-    // One that has ended meanwhile is no failure of ours.
+    // One that has ended meanwhile is not a failure of ours.
     let _ = status.stderr(std::process::Stdio::null()).status().expect("there is kill");
 }
 

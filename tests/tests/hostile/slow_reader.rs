@@ -1,4 +1,4 @@
-//! Who reads the records is slow, or stands still: the target goes on, and the report says what is
+//! The reader of the records is slow, or is stopped: the target goes on, and the report says what is
 //! missing.
 
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn a_reader_that_stands_still_costs_records_and_nothing_else() {
     let attached = Attached::start(recording(&fixture, "4KiB"), &mut fixture);
     let tracer = attached.tracer();
     kill(tracer, Signal::SIGSTOP).expect("a child of our child");
-    // Many rings full; the target must not wait for anybody.
+    // Many rings full; the target must not wait for the reader.
     fixture.advance(20_000);
     kill(tracer, Signal::SIGCONT).expect("a child of our child");
     let report = attached.end();

@@ -61,7 +61,7 @@ fn survives(hooks: Hooks) {
     }
     fixture.finish();
     println!("ends of stacks: {ends:?}");
-    // Threads near the end of their own stack can be walked; code that nobody has tables for cannot.
+    // Threads near the end of their own stack can be walked; code without unwind tables cannot.
     let whole = ends.remove(OUTERMOST).unwrap_or(0);
     assert!(whole > 0 && !ends.is_empty(), "{whole} whole, the others {ends:?}");
     // All workers are threads that libc began at one place.

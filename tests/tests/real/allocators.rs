@@ -50,7 +50,7 @@ fn every_message_is_told(program: &str) {
     for _ in 0..2 {
         let attached = attach(server.pid());
         let sent = talk(&server);
-        // A message is given back after its answer was sent.
+        // A message is freed after its answer was sent.
         thread::sleep(Duration::from_millis(50));
         let report = attached.end();
         assert!(report.is_complete(), "lost {:?}", report.heap.lost);
@@ -103,7 +103,7 @@ fn what_redis_keeps_is_what_it_was_given() {
     stream.set_read_timeout(Some(PATIENCE)).expect("a time that is not zero");
     let mut stream = BufReader::new(stream);
     let value: String = (0..VALUE).map(|_| 'v').collect();
-    // Its buffers have grown, and nothing of a key's size is handed out for them any more.
+    // Its buffers have grown, and nothing of a key's size is allocated for them any more.
     wait_until("redis", PATIENCE, || ask(&mut stream, &["SET", "first", &value]) == "+OK");
     let attached = attach(server.pid());
     for key in 0..KEYS {
@@ -115,7 +115,7 @@ fn what_redis_keeps_is_what_it_was_given() {
     let report = attached.end();
     assert!(report.is_complete(), "lost {:?}", report.heap.lost);
     let kept = KEYS - KEYS / 2;
-    // Whoever holds most holds the values: one block each, and perhaps one for its key.
+    // The site that holds most holds the values: one block each, and perhaps one for its key.
     let site = report.heap.sites.first().expect("something was kept");
     let (blocks, bytes) = (whole(site.live.blocks.value), whole(site.live.bytes.value));
     // A value that is being replaced may be there, too.

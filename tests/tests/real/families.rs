@@ -110,7 +110,7 @@ fn watch(pid: i32, mut is_over: impl FnMut() -> bool) -> (usize, u64) {
     most
 }
 
-/// Descriptors of a session are a few dozens, whatever its program has become before.
+/// Descriptors of a session are a few dozens, no matter how often its program has execed before.
 const FILES: usize = 200;
 /// 400 MiB: what is known of a program that was is kept for the report.
 const PAGES: u64 = 100_000;

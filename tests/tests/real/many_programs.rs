@@ -31,7 +31,7 @@ use heapattach_tests::{
 const UNSUPPORTED: i32 = 4;
 /// Attached to, recorded and checked.
 const DONE: i32 = 0;
-/// A check may find what is lost, or that too much is not known to say so.
+/// A check may find leaks, or that too much is not known to say so.
 const CHECKED: [i32; 3] = [DONE, 6, 23];
 
 /// Asks on until `done`; what heapattach does meanwhile is not to be noticed.

@@ -1,5 +1,5 @@
-//! What is recorded is what happened: places, threads, moments; in all and in parts; and whatever
-//! ends a session leaves what was recorded until then.
+//! What is recorded is what happened: places, threads, moments; in all and in parts; and no matter what
+//! ends a session, the file has what was recorded until then.
 
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 

@@ -20,7 +20,7 @@ const SIZE: &str = "1050";
 /// Two hundred samples a second and more.
 const EVERY: &str = "--every=64KiB";
 const DURATION: &str = "2s";
-/// What nobody can know better than its interval says.
+/// The true share of a site; an estimate is only as close to it as its interval says.
 const HALF: f64 = 0.5;
 
 /// The demonstration, running until it is dropped.
@@ -77,7 +77,7 @@ fn row<'v>(list: &'v Value, name: &str) -> &'v Value {
     rows.iter().find(is_it).unwrap_or_else(|| panic!("no {name} in {list:#}"))
 }
 
-/// Asserts that an interval holds a number; half of all is held by each.
+/// Asserts that an interval holds a number; each has half of all bytes in use.
 fn holds(range: &Value, number: f64) {
     let end = |name: &str| range[name].as_f64().expect("a number");
     // 95 in 100 do; here the rest are given half as much again.
@@ -143,7 +143,7 @@ fn every_view_and_every_format_of_a_recording_can_be_had() {
     assert!(collapsed.lines().any(|line| line.contains(";func1;func2")));
 }
 
-/// What `go tool pprof` prints of a profile: all bytes held, and by function.
+/// What `go tool pprof` prints of a profile: all bytes in use, and by function.
 fn pprof(profile: &Recorded) -> Option<(u64, Vec<(String, u64)>)> {
     let arguments = ["tool", "pprof", "-top", "-unit=B", "-sample_index=inuse_space"];
     let output = Command::new("go").args(arguments).arg(path(profile)).output();

@@ -103,7 +103,7 @@ fn is_exact_from_an_attach_on(file: &str, hooks: Hooks) {
             fixture.assert_well();
             let what = format!("{file} {threads} {turns} {seed}, session {session}, {hooks:?}");
             assert_exact(&what, &report, &truth);
-            // Nothing else in the process asked for memory, but its C++ library for exceptions.
+            // Nothing else in the process allocated memory, but its C++ library for exceptions.
             let mine: u64 = truth.values().map(|account| account.blocks).sum();
             let thrown = report.heap.sites.iter().filter(|site| site.is_in(THROWS));
             let thrown: f64 = thrown.map(|site| site.allocated.blocks.value).sum();

@@ -1,4 +1,4 @@
-//! Mappings are exact whatever is done to them, and none that the allocator makes for itself counts.
+//! Mappings are exact after all kinds of calls, and none that the allocator makes for itself counts.
 
 use std::process::Command;
 
@@ -86,7 +86,7 @@ fn number_of(output: &str, name: &str) -> u64 {
 fn mappings_that_come_fast_are_all_told_without_being_asked_for() {
     let Some(program) = Source::new("map_pairs.c").build() else { return };
     for threads in ["1", "4", "16"] {
-        // Once is enough to see what is lost; the best of some to see what it costs.
+        // Once is enough to see what is dropped; the best of some to see what it costs.
         let (mut plain, mut watched) = (u64::MAX, u64::MAX);
         for _ in 0..3 {
             let words = [threads, "40000"];

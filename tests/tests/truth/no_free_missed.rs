@@ -1,6 +1,6 @@
 //! Every call is counted, and no call twice.
 //!
-//! The fixture sleeps but for the steps it is told to do, so the counts of a session are those of
+//! The fixture sleeps except for the steps it is told to do, so the counts of a session are those of
 //! its steps: exactly.
 
 use std::{collections::BTreeMap, path::Path};
@@ -16,7 +16,7 @@ use heapattach_tests::{
 
 const PAGE: u64 = 4096;
 
-/// One turn of a step of `explicit_calls.c`: each call it makes, and the bytes asked for.
+/// One turn of a step of `explicit_calls.c`: each call it makes, and the bytes requested.
 struct Step {
     number: u64,
     name: &'static str,
@@ -299,7 +299,7 @@ fn a_libc_that_comes_in_mid_session_is_hooked_before_long() {
         let Some(mut fixture) = namespaces() else { return };
         let attached = Attached::recording_all(&mut fixture, hooks);
         fixture.step(LOAD_NAMESPACE, 0);
-        // The loader tells nobody outside; a poll of the link map must find it meanwhile.
+        // The loader tells no other process; a poll of the link map must find it meanwhile.
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(3);
         let mut calls = 0;
         while std::time::Instant::now() < patience {

@@ -1,4 +1,4 @@
-//! Python functions that ask for memory are named, in every version that we can read, with the exact
+//! Python functions that allocate memory are named, in every version that we can read, with the exact
 //! number of bytes; and nothing that Python does to its own frames does harm.
 
 use std::{collections::BTreeMap, path::PathBuf, process::Command, time::Duration};

@@ -18,7 +18,7 @@ use heapattach_tests::{
 
 const EVERY: &str = "4KiB";
 const INTERVAL: f64 = 4096.0;
-/// Beyond so many standard deviations it is no accident: one in 1.7 million, for a normal law.
+/// Beyond so many standard deviations it is not chance: one in 1.7 million, for a normal law.
 const FAR: f64 = 5.0;
 
 /// What an estimate is of, and how far it may lie off.
@@ -145,7 +145,7 @@ fn a_sampled_session_estimates_the_truth_and_tells_how_closely() {
         let what = format!("seed {number}");
         assert_sites(&what, &report, &truth);
 
-        // Nothing else asks for memory, so the whole is known as well, and the calls exactly.
+        // Nothing else allocates memory, so the whole is known as well, and the calls exactly.
         let all = expected(truth.iter().map(|s| (s.size, s.blocks)));
         let live = expected(truth.iter().map(|s| (s.size, s.live)));
         let freed = expected(truth.iter().map(|s| (s.size, s.blocks - s.live)));
@@ -173,7 +173,7 @@ fn a_sampled_session_estimates_the_truth_and_tells_how_closely() {
         fixture.finish();
     }
     println!("of {asked} intervals of 95 %, {inside:?} of blocks and of bytes hold the truth");
-    // All three of a cycle go together, so this is no binomial law; but most must be right.
+    // All three of a cycle go together, so this is not a binomial law; but most must be right.
     let enough = if is_soak() { 82 } else { 60 };
     assert!(inside.iter().all(|n| n * 100 >= asked * enough), "only {inside:?} of {asked}");
 }

@@ -1,5 +1,5 @@
 //! Allocators that are made of another one: what the program asks for is one allocation each, by the
-//! place in the program, whatever else runs for it. What a wrapper keeps for itself is its own.
+//! place in the program, no matter what else runs for it. What a wrapper keeps for itself is its own.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -175,7 +175,7 @@ fn wrappers_of_wrappers_count_once() {
         let blocks = whole(report.heap.allocated.blocks.value);
         let (handed_out, _) = calls(&report);
         assert_eq!(handed_out, blocks, "{}: {report:#?}", wrapped.what);
-        // Besides its own, the program has asked for no more than what its output and threads take.
+        // Besides its own, the program has allocated no more than what its output and threads take.
         let own: u64 = truth.values().map(|account| account.blocks).sum();
         assert!(blocks - own < 20, "{}: {blocks} blocks, {own} its own", wrapped.what);
     }

@@ -21,7 +21,7 @@ pub struct Tables<'a> {
     frames: Vec<u32>,
     /// Calls: which frame.
     calls: Vec<u32>,
-    /// And who called.
+    /// By call: the number of its caller, if it has one.
     callers: Vec<Option<u32>>,
     paths: Trie,
 }
@@ -92,7 +92,7 @@ impl<'a> Tables<'a> {
         call.checked_sub(1)
     }
 
-    /// All of them.
+    /// The tables in the form of the file.
     pub fn shared(mut self) -> Shared {
         let (frames, functions) = (self.frame_table(), self.function_table());
         let modules = &self.ledger.modules;

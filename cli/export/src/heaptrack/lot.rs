@@ -3,18 +3,18 @@
 use crate::sample::{Amount, Sample};
 use heapattach_ledger::Metric;
 
-/// How long the blocks of a lot are held.
+/// How long the blocks of a lot are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// From before the peak to the end.
     Held,
-    /// At the peak, and given back after it.
+    /// At the peak, and freed after it.
     Peak,
-    /// Asked for after the peak, and held to the end.
+    /// Allocated after the peak, and in use until the end.
     Late,
-    /// Given back at once.
+    /// Freed at once.
     Temporary,
-    /// Given back before anything else is asked for, which need not have been at once.
+    /// Freed before the next allocation, which need not have been at once.
     Short,
 }
 
@@ -26,11 +26,11 @@ impl Fate {
 /// Blocks of one size and one fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lot {
-    /// How long they are held.
+    /// How long they are in use.
     pub fate: Fate,
-    /// Of each.
+    /// The size of each block in bytes.
     pub size: u64,
-    /// How many.
+    /// The number of blocks.
     pub blocks: u64,
 }
 
@@ -75,7 +75,7 @@ fn split(fate: Fate, amount: Amount) -> impl Iterator<Item = Lot> {
 }
 
 /// Fewer and larger blocks, if there are more than `limit`; how many times fewer. Bytes stay the
-/// same but for what a division leaves.
+/// same except for what a division leaves.
 pub fn shorten(lots: &mut [Lot], limit: u64) -> u64 {
     let blocks = |lots: &[Lot]| lots.iter().fold(0_u64, |sum, lot| sum.saturating_add(lot.blocks));
     let times = blocks(lots).div_ceil(limit.max(1)).max(1);

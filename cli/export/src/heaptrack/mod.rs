@@ -2,7 +2,7 @@
 //! `heaptrack_gui` and `heaptrack_print` read.
 //!
 //! *Temporary* are blocks that lived shortly, as everywhere here, and the file says how shortly.
-//! heaptrack's own recordings mean those that the next event of the process gives back: whatever a
+//! heaptrack's own recordings mean those that the next event of the process frees: anything a
 //! second thread does in between makes them count as lasting, and a ledger does not know.
 //!
 //! The format knows events only, and blocks without weight: see [`story`]. Two numbers of the
@@ -106,7 +106,7 @@ impl Writer<'_, '_> {
         for note in notes::all(&self.ledger.about) {
             self.line(format_args!("# {}", harmless::line(&note)))?;
         }
-        // heaptrack itself means blocks that the very next event gives back.
+        // heaptrack itself means blocks that the very next event frees.
         let soon = self.ledger.about.temporary_ms;
         self.line(format_args!("# temporary: blocks that lived for less than {soon} ms"))?;
         self.line("A")

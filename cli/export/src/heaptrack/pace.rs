@@ -10,7 +10,7 @@ const MOMENTS: usize = 64;
 pub struct Pace {
     /// When, and what else was measured.
     pub moment: Moment,
-    /// Of what is held at the peak.
+    /// Of what is in use at the peak.
     pub risen: f64,
     /// Of the way from the peak to the end.
     pub fallen: f64,

@@ -1,8 +1,8 @@
 //! A course of events that ends with a ledger's numbers, for formats that know events only.
 //!
 //! A ledger does not tell when each block came and went. The story has what it does tell right: what
-//! each stack asked for, what of that was temporary, what it held when most was held, and what it
-//! held at the end. Between those moments the total follows the measured one as far as it rises,
+//! each stack allocated, what of that was temporary, its bytes when most was in use, and its
+//! bytes at the end. Between those moments the total follows the measured one as far as it rises,
 //! and blocks come as fast as they did; which stack's were first is made up.
 
 use std::io;
@@ -13,14 +13,14 @@ use super::{
 };
 use heapattach_ledger::Moment;
 
-/// What happens.
+/// An event of the story.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// Time goes on, and what else was measured then.
     Moment(Moment),
-    /// A block of the lot with this number is asked for.
+    /// A block of the lot with this number is allocated.
     Add(usize),
-    /// One of it is given back.
+    /// One of it is freed.
     Remove(usize),
 }
 
@@ -224,7 +224,7 @@ mod tests {
         ledger.rows[0].set_sums([60, 110, 50, 50, 0].map(|bytes| Sum::exact(bytes, 1)));
         ledger.rows[0].add(Metric::Allocated, &Sum::exact(0, 1));
         ledger.total = ledger.rows[0].clone();
-        // What is held at the end is more than the peak was: then that is the peak.
+        // What is in use at the end is more than the peak was: then that is the peak.
         assert_eq!(outcome(&ledger), [60, 60, 2, 0]);
     }
 

@@ -22,7 +22,7 @@ pub struct Whose {
     /// `null`: it does not say.
     outcome: Option<String>,
     temporary_ms: u64,
-    /// What was lost, and what that means for the numbers. Nothing was, only if this is empty.
+    /// Which records were dropped, and what that means for the numbers. None were, only if this is empty.
     missing: Vec<String>,
     unseen: Vec<String>,
     missing_symbols: Vec<String>,

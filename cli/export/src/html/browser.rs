@@ -211,7 +211,7 @@ impl Browser {
         decoded(told["data"].as_str().unwrap_or_default())
     }
 
-    /// Puts a picture where whoever wants to look at it asked for it.
+    /// Saves a picture in the folder that the user named in `HEAPATTACH_PICTURES`, if any.
     pub fn keep_picture(&mut self, name: &str, is_whole: bool) -> usize {
         self.tell("scrollTo(0, 0)");
         let picture = self.picture(is_whole);

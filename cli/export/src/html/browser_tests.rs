@@ -26,7 +26,7 @@ fn a_click_zooms_in_and_the_crumbs_lead_back() {
     }
     browser.click("#crumbs li:first-child button");
     assert_eq!(crumbs(&mut browser), "All");
-    // Callers of whoever asked, and malloc itself.
+    // Callers of the function that allocated, and malloc itself.
     browser.click("#toolbar [data-value=up]");
     click_frame(&mut browser, "make_node");
     assert_eq!(crumbs(&mut browser), "All > make_node");

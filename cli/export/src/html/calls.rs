@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use heapattach_ledger::{Ledger, Line, Stack, gaps::WHOLE, trie::Trie};
 
-/// Calls of one stack; who has more is cut at the outer end, and it is said.
+/// Calls of one stack; deeper stacks are cut at the outer end, and the page says so.
 const DEPTH: usize = 1000;
 
 /// Calls, and the tree that they make. What is in it refers by index to what is before it.

@@ -1,4 +1,4 @@
-//! Names, numbers and sizes that nobody would wish for, in a real browser.
+//! Hostile names, numbers and sizes, in a real browser.
 
 use super::{
     program,

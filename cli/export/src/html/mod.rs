@@ -1,11 +1,11 @@
 //! The report as one HTML file: it opens in any browser, asks no network for anything, and can be
-//! mailed to somebody who has none of the recording's files.
+//! mailed to a reader who has none of the recording's files.
 //!
 //! ```text
 //! ledger (and the one before) -> data: calls, sums, moments -> escaped -> page.html + style + script
 //! ```
 //!
-//! Whatever names the target has, the page is safe: its policy admits one script and one style, both
+//! The page is safe with any names of the target: its policy admits one script and one style, both
 //! by their hash; names travel as JSON in which no `<` is left, and the script makes text of them,
 //! never markup. The script adds sums up by itself, exactly as [`heapattach_profile`] does, so that every
 //! number on the page has its interval: that of a frame, of a search, of a thread, of a window of time.

@@ -10,7 +10,7 @@ const WHOLE: f64 = 9_007_199_254_740_992.0;
 const MOST: f64 = 1e100;
 
 /// Six digits of what is estimated - more would be noise, and room - and all of what is whole. What
-/// is no number is 0.
+/// is not a number is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Number(f64);
 

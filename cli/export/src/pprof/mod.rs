@@ -324,7 +324,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// 0 is no identity.
+/// 0 is not an identity.
 fn id(index: usize) -> u64 {
     index as u64 + 1
 }

@@ -1,7 +1,7 @@
 //! Files that a command line names, found without trusting the folders on the way: in a folder that
 //! others may write to, a link leads to where they want us to read or write.
 //!
-//! Nothing is opened here but for its path (`O_PATH`), so that no name pipe is waited for and no
+//! Nothing is opened here except for its path (`O_PATH`), so that no name pipe is waited for and no
 //! device does anything. What may be done with what was found is decided by [`crate::artifact`]
 //! (writing) and [`crate::input`] (reading).
 

@@ -121,7 +121,7 @@ fn kind(stat: &FileStat) -> u32 {
     stat.st_mode & S_IFMT
 }
 
-/// Whoever can write to the folder can have put the link there, and exchanges it at will.
+/// A user who can write to the folder may have put the link there, and can exchange it at any time.
 fn trust(link: &FileStat, folder: &FileStat, purpose: Use) -> io::Result<()> {
     let is_ours = link.st_uid == Uid::effective().as_raw() || link.st_uid == 0;
     if is_ours || (purpose == Use::Read && !is_shared(folder)) {

@@ -1,6 +1,7 @@
 //! Which frames to look past: allocators, and what merely passes a request on to one.
 //!
-//! A report that leads with `operator new` helps nobody. No frame is taken out of a stack here: only
+//! A report that begins with `operator new` does not help the user. No frame is taken out of a stack
+//! here: only
 //! which of them *caused* the allocation is told.
 
 mod path;
@@ -39,7 +40,7 @@ pub fn cause(mut parts: impl Iterator<Item = Part>) -> usize {
 pub struct Search {
     /// How many frames were looked at.
     seen: usize,
-    /// The first one of an interpreter: until its code is met, nobody knows whether to look past it.
+    /// The first one of an interpreter: until its code is met, it is not known whether to look past it.
     interpreter: Option<usize>,
     /// The first one behind that which is neither.
     other: Option<usize>,
@@ -96,7 +97,7 @@ impl Hidden {
     }
 
     /// Which of `frames`, innermost first, caused the allocation: the first that is not hidden. If
-    /// all are, the outermost: it is nearest to whoever is to blame. 0 if there is none.
+    /// all are, the outermost: it is nearest to the code that is to blame. 0 if there is none.
     pub fn cause(&self, frames: &[FrameReport]) -> usize {
         cause(frames.iter().map(|frame| self.part(frame)))
     }

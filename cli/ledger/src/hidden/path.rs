@@ -135,7 +135,7 @@ fn after(text: &str, open: char, close: char) -> Option<&str> {
     let mut depth = 1_usize;
     let mut before = ' ';
     for (at, c) in text.char_indices() {
-        // The arrow of a function's type is no bracket.
+        // The arrow of a function's type is not a bracket.
         if c == close && !(close == '>' && before == '-') {
             depth -= 1;
             if depth == 0 {

@@ -1,4 +1,4 @@
-//! Whatever the target writes: no panic, and no more memory than was allowed.
+//! Hostile records cause no panic, and use no more memory than was allowed.
 
 use heapattach_process::{
     addr::RemoteAddr,

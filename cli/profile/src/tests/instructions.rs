@@ -16,7 +16,7 @@ use heapattach_instruction_count::assert_few;
 const BITS: u32 = 11;
 const RECORDS: u64 = 800;
 
-/// Two threads that hand out blocks, of twenty sizes and stacks, and give them back soon after.
+/// Two threads that allocate blocks, of twenty sizes and stacks, and free them soon after.
 fn records() -> impl Iterator<Item = (usize, [u64; 3], u32)> {
     (0..RECORDS).map(|stamp| {
         let (turn, ring) = (stamp / 8, 1 + usize::from(stamp % 3 == 0));

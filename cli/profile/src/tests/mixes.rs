@@ -1,4 +1,4 @@
-//! Do the intervals hold the truth whatever a site mixes? Made-up sites of known blocks tell, each
+//! Do the intervals hold the truth for all mixes of sizes? Made-up sites of known blocks tell, each
 //! sampled some thousand times, and differently in each run of the tests.
 
 use crate::{
@@ -20,7 +20,7 @@ const fn lot(blocks: u64, size: u64) -> Lot {
     Lot { blocks, size }
 }
 
-/// What a site asks for; half of it, by chance, is given back.
+/// What a site asks for; half of it, by chance, is freed.
 struct Mix {
     name: &'static str,
     lots: &'static [Lot],

@@ -65,7 +65,7 @@ fn score(run: &Run, scores: &mut [Score; 10]) {
         for site in run.profile.sites_by(flow) {
             let index = site.stack.0 as usize - 1;
             let truth = known[index].bytes.truth;
-            // Those that are truly on top: whoever chooses by the estimate chooses the lucky ones.
+            // Those that are truly the largest: chosen by the estimate, they would be overestimated.
             if known[..12].iter().filter(|other| other.bytes.truth > truth).count() < 10 {
                 let measure = site.heap.measure(flow);
                 scores[2].add(measure.bytes, &known[index].bytes);
@@ -135,7 +135,7 @@ fn intervals_of_moments_hold_the_truth_as_often_as_they_say() {
     assert!(coverage >= 95.0 && width <= 2.0, "{coverage:.2} % {width:.3}");
 }
 
-/// More cases than anyone waits for at each commit, to see past the noise of a thousand.
+/// More cases than a developer waits for at each commit, to see past the noise of a thousand.
 #[test]
 #[ignore = "takes minutes: cargo test --release -p heapattach-profile --lib truth -- --ignored --nocapture"]
 fn intervals_hold_the_truth_over_many_more_runs() {

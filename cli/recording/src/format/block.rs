@@ -1,6 +1,6 @@
 //! The file as a row of blocks: a head with kind, lengths and checksum, then the compressed content.
 //!
-//! A block stands for itself. What is whole is what comes before the first block that is not; nobody
+//! A block stands for itself. What is whole is what comes before the first block that is not; no reader
 //! looks for more behind it.
 
 use std::io::{self, Read};
@@ -148,7 +148,7 @@ fn as_it_is(bytes: &[u8]) -> Vec<u8> {
     block
 }
 
-/// Of head and stored content, but for the checksum itself.
+/// Of head and stored content, except for the checksum itself.
 fn checksum(block: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&block[..12]);

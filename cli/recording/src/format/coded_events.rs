@@ -2,8 +2,8 @@
 //! itself: what a [`Model`] foresees takes nothing but the word that it was right.
 //!
 //! What was learned in one block of changes is used in the next, so that they have to be read in
-//! their order. Addresses are not kept: which block it was that was given back is known by then, and
-//! what is told of it is when it was handed out.
+//! their order. Addresses are not kept: which block it was that was freed is known by then, and
+//! what is told of it is when it was allocated.
 //!
 //! Where more happens than can be foreseen in time, a block of changes is plain (`plain_events`); nothing is
 //! learned of that.

@@ -16,7 +16,7 @@ const NARROW: u32 = 1 << 24;
 /// More bits at once would not leave enough of the range.
 const AT_ONCE: u32 = 16;
 
-/// No decision takes less than one part of a byte in so many: who claims more lies.
+/// No decision takes less than one part of a byte in so many: a file that claims more is damaged.
 pub const MOST_IN_A_BYTE: u64 = 768;
 
 impl Default for Odds {
@@ -26,7 +26,7 @@ impl Default for Odds {
 }
 
 impl Odds {
-    /// Without a branch: of what nobody foresees the processor does not know which it would be.
+    /// Without a branch: the processor could not predict a decision that the model does not predict.
     #[inline]
     fn learn(&mut self, decided: bool) {
         let yes = u16::from(decided).wrapping_neg();
@@ -42,7 +42,7 @@ impl Odds {
 }
 
 /// Both directions: what goes in to be written comes out as it is, and what is read comes out
-/// whatever goes in.
+/// regardless of what goes in.
 pub trait Coder {
     /// A decision.
     fn decide(&mut self, odds: &mut Odds, is: bool) -> bool;
@@ -57,7 +57,7 @@ pub struct Pen {
     out: Vec<u8>,
     low: u64,
     range: u32,
-    /// The last byte that is certain but for a carry, and how many of 255 came after it.
+    /// The last byte that is certain except for a carry, and how many of 255 came after it.
     held: u8,
     run: usize,
     has_begun: bool,
@@ -140,7 +140,7 @@ impl Coder for Pen {
 }
 
 impl<'a> Eye<'a> {
-    /// Of bytes that a [`Pen`] has written, or anybody; behind their end are zeros.
+    /// Of bytes that a [`Pen`] has written, or any others; behind their end are zeros.
     pub fn new(bytes: &'a [u8]) -> Self {
         let mut eye = Self { rest: bytes, code: 0, range: u32::MAX };
         (0..4).for_each(|_| eye.shift());

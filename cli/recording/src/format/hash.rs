@@ -1,4 +1,4 @@
-//! A hash for numbers out of files: quick, and nobody outside can foresee it.
+//! A hash for numbers out of files: quick, and the writer of a file cannot foresee it.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

@@ -16,7 +16,7 @@ pub const IN_SUMS: &str = "what came and went is in the sums alone";
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Heading {
-    /// Whose, when, how.
+    /// Which process was recorded, when, and how.
     pub about: About,
     /// Which frames the user looks past.
     pub hide_frames: Vec<String>,

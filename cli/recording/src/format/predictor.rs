@@ -3,9 +3,9 @@
 //!
 //! Most programs repeat themselves. What a block is (whose, of what size) and what becomes of it is
 //! a *symbol*; the next is guessed from the last seven, else from the last three, else from the last
-//! alone. Where no guess is right it may be that blocks are given back in the order in which they
-//! were handed out, or in the opposite one. Else the stack is told, and of that stack the size, or
-//! which of the blocks it asked for lately is given back.
+//! alone. Where no guess is right it may be that blocks are freed in the order in which they
+//! were allocated, or in the opposite one. Else the stack is told, and of that stack the size, or
+//! which of the blocks it asked for lately is freed.
 
 use crate::format::{
     coder::{Coder, Odds, choose},
@@ -21,17 +21,17 @@ pub struct Event {
     pub what: usize,
     /// To whose block, by the number of the row.
     pub row: u32,
-    /// Of what size.
+    /// The block's size.
     pub size: u64,
-    /// When it was handed out, if it is given back.
+    /// When it was allocated, if it is freed.
     pub birth: u32,
 }
 
-/// A block is handed out.
+/// A block is allocated.
 pub const ALLOCATED: usize = 0;
 /// The same, for an older one.
 pub const EXCHANGED: usize = 1;
-/// A block is given back.
+/// A block is freed.
 pub const FREED: usize = 2;
 
 const WHATS: usize = 16;
@@ -61,7 +61,7 @@ pub struct Model {
     course: usize,
     hits: Vec<[Odds; GUESSERS]>,
     recent: Recent,
-    /// Which neighbours were given back of late.
+    /// Which neighbours were freed of late.
     nearness: usize,
     neighbours: Vec<[Odds; 2]>,
     whats: [[Odds; WHATS]; WHATS],
@@ -216,7 +216,7 @@ impl Model {
         Event { what, row, size, birth }
     }
 
-    /// Whether it is given back what was handed out just before or after what was given back last.
+    /// Whether the block was allocated just before or after the one that was freed last.
     fn neighbour(&mut self, coder: &mut impl Coder, event: Event) -> Option<Event> {
         for side in Side::BOTH {
             let Some((number, block)) = self.recent.neighbour(side) else { continue };
@@ -237,7 +237,7 @@ impl Model {
         None
     }
 
-    /// What nobody foresaw.
+    /// An event that no model predicted.
     fn told(&mut self, coder: &mut impl Coder, event: Event, now: u32) -> Event {
         let what = choose(coder, &mut self.whats[self.what], event.what);
         self.what = what;
@@ -268,7 +268,7 @@ impl Model {
         Event { what, row, size, birth: self.birth(coder, row, small, event.birth) }
     }
 
-    /// When the block was handed out that is given back: most often it is the youngest of its size,
+    /// When the block that is freed was allocated: most often it is the youngest of its size,
     /// or as old as the one before.
     fn birth(&mut self, coder: &mut impl Coder, row: u32, size: u32, birth: u32) -> u32 {
         let shelf = shelf(&mut self.shelves, row);

@@ -1,4 +1,4 @@
-//! The last blocks that were handed out, in their order: many are given back in the same order, or
+//! The last blocks that were allocated, in their order: many are freed in the same order, or
 //! in the opposite one.
 
 use std::collections::VecDeque;
@@ -16,11 +16,11 @@ const SEARCHED: u32 = 64;
 /// A block, as it is remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Whose.
+    /// The row of the block.
     pub row: u32,
-    /// Of what size.
+    /// The block's size.
     pub size: u32,
-    /// When it was handed out.
+    /// When it was allocated.
     pub birth: u32,
     is_gone: bool,
 }
@@ -28,27 +28,27 @@ pub struct Known {
 /// The blocks, by their numbers.
 #[derive(Debug, Default)]
 pub struct Recent {
-    /// Memory is taken as it is needed: most processes of a family hand out few blocks.
+    /// Memory is taken as it is needed: most processes of a family allocate few blocks.
     blocks: Vec<Known>,
-    /// Every time at which some were handed out, and the number of the first of these: there are
+    /// Every time at which some were allocated, and the number of the first of these: there are
     /// few, where there are many blocks.
     times: VecDeque<(u32, u32)>,
     next: u32,
-    /// The last that was given back.
+    /// The last that was freed.
     freed: u32,
 }
 
-/// Where to look from the last one that was given back.
+/// Where to look from the last one that was freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What was handed out after it.
+    /// What was allocated after it.
     Younger = 0,
-    /// What was handed out before it.
+    /// What was allocated before it.
     Older = 1,
 }
 
 impl Side {
-    /// Both.
+    /// Both sides.
     pub const BOTH: [Self; 2] = [Self::Younger, Self::Older];
 }
 
@@ -65,7 +65,7 @@ impl Recent {
         if self.times.back().is_none_or(|&(last, _)| last != birth) {
             self.times.push_back((birth, number));
         }
-        // The oldest may have been handed out before the first that is still known.
+        // The oldest may have been allocated before the first that is still known.
         while self.times.get(1).is_some_and(|&(_, second)| self.is_beyond(second)) {
             self.times.pop_front();
         }
@@ -87,7 +87,7 @@ impl Recent {
         }
     }
 
-    /// The next to the last one that was given back, on one side.
+    /// The next to the last one that was freed, on one side.
     pub fn neighbour(&self, side: Side) -> Option<(u32, Known)> {
         let step = if side == Side::Younger { 1 } else { u32::MAX };
         let mut number = self.freed;

@@ -1,4 +1,4 @@
-//! Blocks that one stack asked for lately, and that are not given back.
+//! Blocks that one stack allocated lately, and that are not freed.
 
 /// So many are remembered; with them a shelf is a cache line.
 pub const BLOCKS: usize = 4;
@@ -8,7 +8,7 @@ pub const BLOCKS: usize = 4;
 pub struct Remembered {
     /// Its size.
     pub size: u32,
-    /// When it was handed out.
+    /// When it was allocated.
     pub birth: u32,
     /// Its number among all.
     pub number: u32,
@@ -20,11 +20,11 @@ pub struct Remembered {
 pub struct Shelf {
     blocks: [Remembered; BLOCKS],
     count: u8,
-    /// What the last ones were that were given back, two bits each: see `Model::birth`.
+    /// What the last ones were that were freed, two bits each: see `Model::birth`.
     pub course: u8,
     /// The size of the last one that was put here.
     pub last: u32,
-    /// When the last one was handed out that was given back.
+    /// When the last one that was freed was allocated.
     pub freed: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Numbers as bytes: small ones take few. What is read was written by anybody, so nothing is there
+//! Numbers as bytes: small ones take few. What is read may come from an attacker, so nothing is there
 //! until it is proved to be.
 
 /// Bytes on their way out.
@@ -49,7 +49,7 @@ impl<'a> In<'a> {
         self.0.is_empty()
     }
 
-    /// Whatever is left.
+    /// The bytes that are left.
     pub fn rest(&self) -> &'a [u8] {
         self.0
     }

@@ -1,7 +1,7 @@
 //! What happened, as files of version 1 tell it; none are written any more.
 //!
 //! Blocks of one size, stack and thread are a *kind*, defined where it first occurs. What happens is
-//! a sequence of symbols (a kind was handed out, a kind was given back), and what comes next is
+//! a sequence of symbols (a kind was allocated, a kind was freed), and what comes next is
 //! guessed from the last seven of them, else from the last three, else from the last one. Two bits
 //! tell which guess is right. What was learned in one block is used in the next.
 

@@ -5,8 +5,8 @@ use std::{sync::mpsc::sync_channel, thread};
 /// So many pieces wait at most.
 const WAITING: usize = 4;
 
-/// Hands each piece that `read` gives to `take`, in their order, on a thread of its own. Who takes
-/// answers whether more is wanted, who reads hears that answer.
+/// Hands each piece that `read` gives to `take`, in their order, on a thread of its own. `take`
+/// answers whether more is wanted, and `read` gets that answer.
 pub fn each<T: Send>(
     mut read: impl FnMut(&mut dyn FnMut(T) -> bool) + Send,
     mut take: impl FnMut(T) -> bool,
@@ -15,7 +15,7 @@ pub fn each<T: Send>(
         let (sender, receiver) = sync_channel(WAITING);
         let feed = || read(&mut move |piece| sender.send(piece).is_ok());
         let has_reader = thread::Builder::new().spawn_scoped(scope, feed).is_ok();
-        // Whoever has enough drops the receiver, which ends the reader.
+        // A caller that has enough drops the receiver, which ends the reader.
         let _ = receiver.into_iter().all(&mut take);
         has_reader
     });

@@ -1,5 +1,5 @@
-//! The course of a session for pictures: in which span of the time blocks were handed out, and in
-//! which they were given back.
+//! The course of a session for pictures: in which span of the time blocks were allocated, and in
+//! which they were freed.
 //!
 //! Memory is bounded: where there are too many cells, spans are put together by two.
 
@@ -38,7 +38,7 @@ struct Loom {
     begins: Vec<u64>,
     cells: HashMap<Key, Blocks>,
     limit: usize,
-    /// What lives shorter is given back soon.
+    /// What lives shorter is freed soon.
     soon: u32,
 }
 
@@ -161,7 +161,7 @@ impl Loom {
         }
     }
 
-    /// A block that is held was given back, or the other way round.
+    /// A live block was freed, or (`is_freed` is false) a freed one is live again.
     fn moved(&mut self, kind: &Kind, birth: u64, death: u64, is_freed: bool) {
         let lifetime = Tick::of(death).since(Tick::of(birth));
         let freed = Fate::Freed { span: self.span(death), is_soon: lifetime < self.soon };

@@ -46,7 +46,7 @@ use context::{Context, millis};
 use course::Places;
 use part::Part;
 
-/// No session has more moments: who keeps them for [`Context::moments`] leaves out what comes then.
+/// No session has more moments: a caller that keeps them for [`Context::moments`] leaves out later ones.
 pub const MOMENTS: usize = 1 << 20;
 /// Names of functions, and addresses.
 const NAMES: usize = 1 << 22;
@@ -65,7 +65,7 @@ pub struct Recording {
     pub(crate) course: Vec<(u64, Place)>,
     damage: Option<String>,
     budget: Budget,
-    /// For whoever waits for it to be read.
+    /// For a thread that waits for it to be read.
     blocks_read: Arc<AtomicU64>,
 }
 
@@ -203,7 +203,7 @@ impl Recording {
         &self.context.moments
     }
 
-    /// Moments that somebody wanted to be kept.
+    /// Moments that were kept on request.
     pub fn marks(&self) -> &[Mark] {
         &self.marks
     }

@@ -1,10 +1,10 @@
 //! The part of a session that is asked for: what happened in a window of time, and of that the blocks
 //! of some age.
 //!
-//! The age of a block is how long before the end of the window it was handed out. So blocks of some
-//! age are those that were born in some time, and whatever is told of them - that they were handed
-//! out, that they were given back by now - is that of a program which asked for nothing else. Pages
-//! have no age: nobody is told which of them an `munmap` takes away.
+//! The age of a block is how long before the end of the window it was allocated. So blocks of some
+//! age are those that were born in some time, and all that is told of them - that they were
+//! allocated, that they were freed by now - is that of a program which asked for nothing else. Pages
+//! have no age: it is not known which of them an `munmap` takes away.
 
 use std::{ops::Range, time::Duration};
 
@@ -15,7 +15,7 @@ use heapattach_text::quantity;
 /// What is asked for; nothing of it, and it is all of the session.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
-    /// What happened then; blocks handed out earlier are left out.
+    /// What happened then; blocks allocated earlier are left out.
     pub window: Option<Range<Duration>>,
     /// Only blocks at least and less than so old at its end.
     pub ages: Option<Range<Duration>>,
@@ -28,7 +28,7 @@ pub struct Part {
 pub struct Births(Range<u64>);
 
 impl Part {
-    /// When its blocks were born, if that is all the same but for the window; `end` is the end of
+    /// When its blocks were born, if that is all the same except for the window; `end` is the end of
     /// the time that is looked at.
     pub fn births(&self, end: u64) -> Option<Births> {
         let Range { start: least, end: most } = self.ages.clone()?;
@@ -40,7 +40,7 @@ impl Part {
         Some(Births(from..to))
     }
 
-    /// In words, for whoever looks at nothing else.
+    /// In words, for a reader who sees nothing else.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         let longest = Duration::from_secs(u64::from(u32::MAX));
@@ -109,7 +109,7 @@ impl Births {
     }
 }
 
-/// When the block of a change was handed out; `None` if it is of pages.
+/// When the block of a change was allocated; `None` if it is of pages.
 pub fn birth(now: u64, change: &Change) -> Option<u64> {
     match *change {
         Change::Allocated { .. } => Some(now),

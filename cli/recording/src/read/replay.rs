@@ -1,5 +1,5 @@
 //! How the sums of a session came about that has just ended, read back from its file: growth is judged
-//! by that. The disk may give nothing back; nobody waits for it longer than [`PATIENCE`].
+//! by that. The disk may give nothing back; no thread waits for it longer than [`PATIENCE`].
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ use heapattach_text::quantity;
 
 /// So long may the next block of the file take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// So often somebody is asked whether it is worth the time.
+/// So often the caller is asked whether it still wants to wait.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Knows which row of the file is which of the ledger.
@@ -52,10 +52,10 @@ impl Replay {
         let counted = Arc::clone(&blocks);
         let read = move || {
             let course = open(&counted).map(|file| file.course_of(&self.places));
-            // Nobody may want it any more.
+            // The receiver may be gone by now.
             let _ = give.send(course);
         };
-        // Nobody joins it: it may never come back from the disk.
+        // No thread joins it: it may never come back from the disk.
         let begun = thread::Builder::new().name("replay".to_owned()).spawn(read);
         begun.map_err(|error| format!("no thread to read the recording back: {error}"))?;
         let (mut seen, mut since) = (0, Instant::now());

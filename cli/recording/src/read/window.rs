@@ -35,7 +35,7 @@ impl Recording {
         let known_from = logged_from.unwrap_or_else(|| self.length());
         let (births, note) = births.map(|births| births.beyond(known_from)).unzip();
         let mut notes: Vec<String> = note.flatten().into_iter().collect();
-        // What is given back was born in this time, too: the sheet sees to it.
+        // What is freed was born in this time, too: the sheet sees to it.
         let is_meant = |now: u64, change: &Change| {
             births.as_ref().is_none_or(|births| births.contain(now, change))
         };
@@ -147,7 +147,7 @@ impl Recording {
     }
 }
 
-/// Whether a block that a model has made small was made smaller still. Nobody of ours does that: there
+/// Whether a block that a model has made small was made smaller still. Our writer never does that: there
 /// is nothing to be found in it. A byte of the file would stand for a million changes.
 fn is_folded_twice(place: &Place, content: &[u8]) -> bool {
     !coded_events::is_plain(content) && place.stored < place.length

@@ -74,7 +74,7 @@ fn a_recording_with_any_byte_changed_is_what_came_before() {
     }
 }
 
-/// Whoever can compute a checksum can write anything.
+/// A writer that can compute a checksum can write anything.
 #[test]
 fn nonsense_in_blocks_that_are_whole_is_survived() {
     let folder = Folder::new("nonsense");

@@ -13,7 +13,7 @@ use crate::{Patience, Recording, WriteQueue, create};
 use heapattach_ledger::{Loss, Metric};
 use heapattach_test_folder::Folder;
 
-/// A disk that takes nothing while it is locked: who writes to it hangs.
+/// A disk that takes nothing while it is locked: a thread that writes to it hangs.
 #[derive(Debug)]
 struct Frozen(Arc<Mutex<()>>, fs::File);
 

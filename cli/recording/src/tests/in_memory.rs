@@ -17,7 +17,7 @@ use heapattach_test_folder::Folder;
 
 /// Where code of the program is.
 const PROGRAM: u64 = 0x10_0000;
-/// Where nothing is.
+/// An address at which nothing is mapped.
 const NOWHERE: u64 = 0x7000_0000;
 
 /// All that is in a ledger.

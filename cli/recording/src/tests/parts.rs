@@ -44,7 +44,7 @@ fn blocks_of_an_age_are_those_of_their_births() {
         assert!(ledger.is_sound() && ledger.moments.is_empty());
         [Metric::Live, Metric::Allocated].map(|metric| blocks(&ledger, metric))
     };
-    // Four a second, just after it begins; the first of each is given back a second later.
+    // Four a second, just after it begins; the first of each is freed a second later.
     assert_eq!(told(seconds(0)..Duration::MAX, None), [31.0, 40.0]);
     assert_eq!(told(seconds(0)..seconds(3), None), [10.0, 12.0]);
     assert_eq!(told(seconds(3)..Duration::MAX, None), [21.0, 28.0]);

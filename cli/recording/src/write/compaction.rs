@@ -170,7 +170,7 @@ fn json<T: DeserializeOwned>(disk: &dyn Disk, place: &Place) -> io::Result<Vec<T
     Ok(serde_json::from_slice(&read(disk, place)?)?)
 }
 
-/// Somebody else writes to the file.
+/// Another process writes to the file.
 fn nonsense() -> io::Error {
     io::Error::other("what was written there is not there any more")
 }

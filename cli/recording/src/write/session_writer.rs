@@ -24,7 +24,7 @@ use std::time::Duration;
 const FLUSH: Duration = Duration::from_secs(1);
 /// What happens is told as it is for so long after it was too much to be foreseen in time.
 const PLAIN: Duration = Duration::from_secs(1);
-/// JSON of one block, but for its last item.
+/// JSON of one block, except for its last item.
 const TEXT: usize = 4 << 20;
 /// Moments and marks that wait for a disk that takes nothing.
 const NOTES: usize = 4096;
@@ -122,7 +122,7 @@ impl SessionWriter {
         }
     }
 
-    /// For somebody who will have no time to wait for the disk.
+    /// For a user who will have no time to wait for the disk.
     pub fn haste(&self) -> Haste {
         self.write_queue.haste()
     }
@@ -186,7 +186,7 @@ impl SessionWriter {
         }
     }
 
-    /// Has everything until now on disk, for somebody who wants to look at it.
+    /// Has everything until now on disk, for a user who wants to look at it.
     pub fn settle_mark(&mut self, now: u64, profile: &mut Profile, stacks: &impl StackSource) {
         if self.hole.is_some() {
             return;
@@ -243,7 +243,7 @@ impl SessionWriter {
         self.write_queue.is_full()
     }
 
-    /// What happens from now on is not kept, but for sums.
+    /// What happens from now on is not kept, except for sums.
     fn fall_behind(&mut self, now: u64) {
         self.hole.get_or_insert(now);
         self.changes = None;

@@ -1,8 +1,9 @@
 //! The writing end of a file, in a thread of its own: compression takes longer than rings wait, and
 //! a disk can take longer still, or for ever.
 //!
-//! Nobody waits for the disk for longer than [`Patience`] says, and nobody who has the target
-//! attached waits at all once he is in a hurry. What was passed on is kept until it is written.
+//! No thread waits for the disk for longer than [`Patience`] says, and a thread that has the target
+//! attached does not wait at all once [`Haste`] asks for that. What was passed on is kept until it is
+//! written.
 
 use std::{
     collections::VecDeque,
@@ -22,7 +23,7 @@ use crate::{
     write::writer::Writer,
 };
 
-/// Blocks that may wait to be written. Who has more waits, and rings fill meanwhile.
+/// Blocks that may wait to be written. With more the producer waits, and rings fill meanwhile.
 const WAITING: usize = 16;
 
 /// How long the disk may take.
@@ -47,7 +48,7 @@ pub struct WriteQueue {
     patience: Patience,
 }
 
-/// Has whoever waits for the disk wait no longer.
+/// Ends the wait of a thread that waits for the disk.
 #[derive(Clone, Debug)]
 pub struct Haste(Arc<State>);
 
@@ -71,7 +72,7 @@ pub struct State {
 #[derive(Debug, Default)]
 struct Queue {
     blocks: VecDeque<(Content, Vec<u8>)>,
-    /// Somebody has waited for room in vain.
+    /// A thread has waited for room in vain.
     is_stalled: bool,
     /// Nothing more will come.
     is_closed: bool,
@@ -95,7 +96,7 @@ impl WriteQueue {
     ) -> io::Result<Self> {
         let state = Arc::new(State::default());
         let mut writer = Writer::new(Box::new(disk), path, limit, state.clone());
-        // Nobody joins it: it may never come back from the disk.
+        // No thread joins it: it may never come back from the disk.
         thread::Builder::new().name("recording".to_owned()).spawn(move || writer.work())?;
         Ok(Self { state, patience })
     }
@@ -108,7 +109,7 @@ impl WriteQueue {
             queue.blocks.push_back((content, bytes));
             self.state.added.notify_one();
         }
-        // Who has waited in vain once does not wait again before something has moved.
+        // A thread that has waited in vain once does not wait again before something has moved.
         if !queue.is_stalled || queue.blocks.len() < WAITING {
             queue = self.wait(queue, |state, queue| {
                 queue.blocks.len() < WAITING || state.hurries.load(Relaxed)
@@ -143,7 +144,7 @@ impl WriteQueue {
         self.state.is_crowded.load(Relaxed)
     }
 
-    /// For somebody who will have no time.
+    /// For a user who will have no time.
     pub fn haste(&self) -> Haste {
         Haste(self.state.clone())
     }
@@ -218,7 +219,7 @@ impl Haste {
     /// From now on, or until further notice.
     pub fn set(&self, hurries: bool) {
         self.0.hurries.store(hurries, Relaxed);
-        // Whoever has looked before, and is about to wait, holds the lock.
+        // A thread that has looked before, and is about to wait, holds the lock.
         drop(self.0.lock());
         self.0.moved.notify_all();
     }

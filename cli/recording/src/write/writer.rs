@@ -18,7 +18,7 @@ use crate::{
     write::{compaction::compact, write_queue::State},
 };
 
-/// From so many blocks that wait on, whoever makes them is more important than their size.
+/// From so many waiting blocks on, speed is more important than the size of the blocks.
 const BEHIND: usize = 2;
 
 /// The thread's side of a write_queue.
@@ -51,7 +51,7 @@ impl Writer {
             if let Err(error) = self.put(content, &bytes, behind) {
                 // Half a block is of no use, and takes room that others may need.
                 let _ = self.disk.cut(self.end);
-                // Nothing finds room any more; nobody is to make snapshots for it.
+                // There is no room any more: no further snapshots are to be made for it.
                 self.state.is_crowded.store(true, Relaxed);
                 self.state.is_full.store(false, Relaxed);
                 return self.state.end(Some(error), self.began.elapsed());
@@ -68,7 +68,7 @@ impl Writer {
             Content::Changes if !coded_events::is_plain(bytes) => Effort::None,
             Content::Changes if behind >= BEHIND => Effort::None,
             Content::Changes => Effort::Little,
-            // One that nobody keeps: it is read once, by us. What is told in words is little.
+            // A file without a path: it is read once, by us. What is told in words is little.
             _ if self.path.is_none() => Effort::None,
             _ if behind >= BEHIND => Effort::Little,
             _ => Effort::Usual,
@@ -97,7 +97,7 @@ impl Writer {
     /// Leaves out what happened before the last snapshot, and more: a new file takes the place of
     /// this one.
     fn make_smaller(&mut self) -> io::Result<()> {
-        // A file without a name is nobody's to look at before the end; it cannot be replaced.
+        // No other process can look at a file without a name before the end; it cannot be replaced.
         let Some(path) = self.path.clone() else { return Ok(()) };
         let (name, file) = store::create_spare(&path)?;
         let copied = compact(&*self.disk, &self.places, &file, self.limit).and_then(|done| {

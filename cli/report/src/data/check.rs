@@ -56,9 +56,9 @@ pub struct CheckReport {
     pub schema: String,
     /// When it was made.
     pub at: CheckMoment,
-    /// Whether every block since the start is known; else older ones hold whatever they hold.
+    /// Whether every block since the start is known; else older ones may hold blocks unseen.
     pub is_complete: bool,
-    /// What is lost, and what may be: those with most bytes of a kind first.
+    /// What is leaked, and what may be: those with most bytes of a kind first.
     pub findings: Vec<FindingReport>,
     /// Findings that found no room in the list.
     pub more_findings: usize,
@@ -66,7 +66,7 @@ pub struct CheckReport {
     pub sums: Sums,
     /// What each kind of root holds directly.
     pub roots: BTreeMap<RootKind, Amount>,
-    /// What is lost by the module that caused it.
+    /// What is leaked by the module that caused it.
     pub modules: BTreeMap<String, Amount>,
     /// Who holds what is reachable, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -88,13 +88,13 @@ pub struct CheckReport {
     /// What found no room in the list, of the kinds that are listed.
     #[serde(default)]
     pub more: Amount,
-    /// What rules kept quiet, and what that alone led to.
+    /// What rules suppressed, and what that alone led to.
     #[serde(default)]
     pub suppressed: Amount,
     /// What was there before the end of the warm-up, and is not judged.
     #[serde(default)]
     pub warm: Amount,
-    /// Every rule, and what it kept quiet.
+    /// Every rule, and what it suppressed.
     #[serde(default)]
     pub rules: Vec<Quiet>,
     /// The heap as a whole.
@@ -115,14 +115,14 @@ pub struct CheckReport {
     pub blind: Vec<String>,
 }
 
-/// A rule, and what it kept quiet.
+/// A rule, and what it suppressed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quiet {
     /// As it was written.
     pub rule: String,
-    /// By whom.
+    /// Where the rule comes from.
     pub source: String,
-    /// What it kept quiet.
+    /// What it suppressed.
     pub amount: Amount,
     /// Whether the user wrote it, and can do something about it.
     pub is_users: bool,
@@ -131,11 +131,11 @@ pub struct Quiet {
 /// The heap as a whole, since the start or the attach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heap {
-    /// Bytes held at once at most.
+    /// Bytes in use at once at most.
     pub peak: u64,
-    /// Bytes held at the check.
+    /// Bytes in use at the check.
     pub live: u64,
-    /// Calls that asked for memory.
+    /// Calls that allocated memory.
     pub allocations: u64,
 }
 
@@ -144,11 +144,11 @@ pub struct Heap {
 pub struct Sums {
     /// Nothing leads to them.
     pub direct: Amount,
-    /// Only lost blocks lead to them.
+    /// Only leaked blocks lead to them.
     pub indirect: Amount,
     /// Only pointers to the inside of blocks lead to them.
     pub possible: Amount,
-    /// The program can get at them.
+    /// The program can reach them.
     pub reachable: Amount,
 }
 
@@ -162,11 +162,11 @@ pub struct FindingReport {
     pub stack: u32,
     /// These blocks.
     pub own: Amount,
-    /// Lost blocks that only they lead to.
+    /// Leaked blocks that only they lead to.
     pub held: Amount,
     /// Which of the frames caused it: those before are allocators.
     pub cause: usize,
-    /// What its stack had lost in each of several checks that had a result.
+    /// What its stack had leaked in each of several checks that had a result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub course: Vec<Amount>,
     /// The calls that led to it, the innermost first.
@@ -207,7 +207,7 @@ impl Sums {
     }
 }
 
-/// In microseconds.
+/// A duration in microseconds.
 pub fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }

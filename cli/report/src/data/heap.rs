@@ -1,4 +1,4 @@
-//! What the heap holds and who asked for it.
+//! What the heap holds and what allocated it.
 
 use heapattach_ledger::{Call, FrameReport, Ledger, Loss, Metric};
 use heapattach_profile::{Amount, Flow, Range};
@@ -13,38 +13,38 @@ const SITES: usize = 1000;
 pub struct HeapReport {
     /// Mean bytes between samples; 1: everything is recorded.
     pub every: u64,
-    /// Handed out.
+    /// Allocated.
     pub allocated: Amount,
-    /// Of those, given back.
+    /// Of those, freed.
     pub freed: Amount,
-    /// Of those, held at the end.
+    /// Of those, in use at the end.
     pub live: Amount,
-    /// The most that was held at once.
+    /// The most that was in use at one time.
     pub peak_bytes: Range,
-    /// Bytes of pages that were mapped. Every call is recorded: exact unless something was lost.
+    /// Bytes of pages that were mapped. Every call is recorded: exact unless records were dropped.
     pub mapped: u64,
     /// Bytes of these pages that are still mapped, as exact.
     pub mapped_live: u64,
     /// Records behind all this.
     pub records: u64,
-    /// What is missing.
+    /// The records that were dropped, and what else is missing.
     pub lost: Loss,
-    /// Who asked, those that hold most first.
+    /// The places that allocated, those that hold most first.
     pub sites: Vec<SiteReport>,
     /// Sites that are not listed.
     pub more_sites: usize,
 }
 
-/// One place that asks for memory.
+/// One place that allocates memory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SiteReport {
     /// The frame that caused the allocations, in words.
     pub place: String,
     /// Which of `frames` that is: those before it are allocators and the like.
     pub cause: usize,
-    /// What it holds.
+    /// What it has in use.
     pub live: Amount,
-    /// What it asked for since the attach.
+    /// What it allocated since the attach.
     pub allocated: Amount,
     /// Bytes of pages it mapped.
     pub mapped: u64,

@@ -28,7 +28,7 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// For people.
+    /// The holder in words, for text reports.
     pub fn words(&self) -> String {
         match self {
             Self::Variable { name, offset: 0 } => name.clone(),

@@ -19,7 +19,7 @@ pub struct FunctionReport {
     pub slots: usize,
     /// Calls counted.
     pub calls: u64,
-    /// Bytes they asked for.
+    /// Bytes they requested.
     pub bytes: u64,
     /// By module of the caller, most calls first; only where every call is recorded.
     pub callers: Vec<CallerReport>,
@@ -43,6 +43,6 @@ pub struct NotHooked {
     pub function: String,
     /// Its module.
     pub module: String,
-    /// Why.
+    /// Why it is not hooked.
     pub why: String,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// As long as asked for, or until somebody had enough: the target runs on.
+    /// The time was over, or the user ended the session: the target runs on.
     Detached,
     /// With the target.
     Exited,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// What was taken, by one process or by several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnCost {
-    /// Bytes in memory, at most; 0 where that could not be asked for.
+    /// Bytes in memory, at most; 0 where the kernel did not tell it.
     pub memory: u64,
     /// Processor time.
     pub cpu_us: u64,

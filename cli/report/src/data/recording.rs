@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The file of a session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RecordingReport {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
     /// How large it is.
     pub bytes: u64,
@@ -24,6 +24,6 @@ pub struct CutReport {
     /// Nothing was written any more from so long after its beginning on, as far as that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_ms: Option<u64>,
-    /// Why not.
+    /// Why nothing more was written.
     pub why: String,
 }

@@ -12,7 +12,7 @@ use super::holder::Holder;
 /// A site, and who holds its blocks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RetainedReport {
-    /// Who asked for the blocks.
+    /// What allocated the blocks.
     pub place: String,
     /// All of them.
     pub all: Amount,
@@ -44,7 +44,7 @@ pub struct WayReport {
 /// Blocks of one site on a way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StepReport {
-    /// Who asked for them.
+    /// What allocated them.
     pub place: String,
     /// How many follow one another.
     pub blocks: u64,
@@ -53,7 +53,7 @@ pub struct StepReport {
 }
 
 impl RetainedReport {
-    /// For people.
+    /// The report as text.
     pub fn text(&self) -> String {
         let Amount { bytes: size, blocks } = self.all;
         let mut out =

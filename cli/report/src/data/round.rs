@@ -13,22 +13,22 @@ use heapattach_text::quantity::{bytes, count, time};
 pub struct RoundReport {
     /// The first is 1.
     pub number: u64,
-    /// Since the attach.
+    /// Milliseconds since the attach.
     pub at_ms: u64,
     /// What the program calls the moment, if it asked for the check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What was lost by then, direct and indirect.
+    /// What was leaked by then, direct and indirect.
     pub lost: Amount,
     /// What may have been.
     pub possible: Amount,
-    /// Stacks that lost something for the first time.
+    /// Stacks that leaked for the first time.
     pub new_stacks: u64,
-    /// Stacks that lost more than before.
+    /// Stacks that leaked more than before.
     pub grown_stacks: u64,
-    /// Bytes that more were lost than before; of the first check all.
+    /// Bytes leaked in addition to those of the check before; of the first check all.
     pub more_bytes: i64,
-    /// How long the target stood still for it.
+    /// How long the target was stopped for it.
     pub paused_us: f64,
     /// How memory was kept.
     pub method: String,

@@ -43,7 +43,7 @@ pub struct Report {
     /// What can be said of the heap, on one screen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// What the heap holds, and who asked for it.
+    /// What the heap holds, and what allocated it.
     pub heap: HeapReport,
     /// How well stacks could be followed.
     pub stacks: StacksReport,

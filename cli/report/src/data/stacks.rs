@@ -31,7 +31,7 @@ pub struct StacksReport {
 }
 
 impl StacksReport {
-    /// As a person reads it, but for why stacks are cut: that belongs to what was recorded.
+    /// As a person reads it, except for why stacks are cut: that belongs to what was recorded.
     pub fn words(&self) -> Vec<String> {
         if self.distinct == 0 {
             return Vec::new();

@@ -14,12 +14,12 @@ const SHOWN: usize = 8;
 /// A file with more leaks is not honest.
 const MOST: usize = 1_000_000;
 
-/// Why a file is no baseline.
+/// Why a file is not a baseline.
 #[derive(Debug)]
 pub enum BaselineError {
     /// Not JSON of this shape.
     Shape(serde_json::Error),
-    /// Of another version.
+    /// The file has another version of the format.
     Version(String),
     /// Too many entries.
     Size(usize),
@@ -45,7 +45,7 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// What was found now; what the program can get at is no leak.
+    /// What was found now; what the program can reach is not a leak.
     pub fn of(findings: &Findings) -> Self {
         let leaks = findings.leaks.iter().filter(|leak| leak.kind != Kind::Reachable);
         let mut leaks: Vec<_> = leaks.map(Known::of).collect();

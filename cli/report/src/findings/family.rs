@@ -13,7 +13,7 @@ pub const LISTED: usize = 20;
 const PROGRAMS: usize = 12;
 
 impl Findings {
-    /// The programs and processes that lost it, where there is more than one that may have.
+    /// The programs and processes that leaked it, where there is more than one that may have.
     pub fn place_of(&self, leak: &Leak) -> Option<String> {
         if self.programs.len() < 2 {
             return None;

@@ -92,7 +92,7 @@ fn inline(text: &str) -> String {
     text.chars().map(clean).collect::<String>().replace('|', "\\|")
 }
 
-/// Text that is no Markdown.
+/// Text that is not Markdown.
 fn plain(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || " ,;:()/-+=%'_".contains(c);
     text.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect()

@@ -1,5 +1,5 @@
 //! JUnit's XML, which every system of continuous integration shows: one test case a leak, with the
-//! program that lost it as its class; one for each program that should have been checked, and one
+//! program that leaked it as its class; one for each program that should have been checked, and one
 //! for each limit that was passed by all leaks together, or is not about leaks.
 
 use std::fmt::Write;
@@ -21,7 +21,7 @@ enum Outcome {
     Failed(String, String),
     /// Why nothing can be said.
     Broken(String),
-    /// Why nobody had to.
+    /// Why no check was needed.
     Skipped(String),
 }
 
@@ -113,7 +113,7 @@ fn of_leak(findings: &Findings, leak: &Leak) -> Case {
         Some(key) => *key == leak.key,
         None => breach.limit == "--max-leak" && leak.kind != Kind::Possible,
     });
-    // Of several programs, the first that lost it.
+    // Of several programs, the first that leaked it.
     let program = leak.processes.first().and_then(|pid| findings.programs.get(pid));
     let program = program.unwrap_or(&findings.program).clone();
     let outcome = match is_failure {

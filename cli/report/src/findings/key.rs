@@ -14,7 +14,7 @@ const SUFFIXES: [&str; 7] =
 
 /// The key of a leak, in hexadecimal digits.
 pub fn of(kind: Kind, frames: &[Frame]) -> String {
-    // Direct or indirect: that changes with who else was lost.
+    // Direct or indirect: that changes with which other blocks leaked.
     let kind = if kind == Kind::Indirect { Kind::Direct } else { kind };
     let mut hash = write(BASIS, kind.name());
     // What leads to `main` is the business of the C library, which is another one elsewhere.

@@ -12,7 +12,7 @@ use heapattach_reach::{Amount, Kind};
 /// One call.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Frame {
-    /// Who.
+    /// The function's name.
     pub function: String,
     /// The source file; empty if that is unknown.
     pub file: String,
@@ -27,7 +27,7 @@ pub struct Frame {
 /// A leak.
 #[derive(Clone, Debug, Serialize)]
 pub struct Leak {
-    /// How.
+    /// How the blocks are leaked.
     pub kind: Kind,
     /// The blocks themselves.
     pub own: Amount,
@@ -35,13 +35,13 @@ pub struct Leak {
     pub held: Amount,
     /// The same in every build and run, as long as the functions have the same names.
     pub key: String,
-    /// Which of the calls asked for the memory: those before are allocators.
+    /// Which of the calls allocated the memory: those before are allocators.
     pub cause: usize,
     /// The innermost first.
     pub frames: Vec<Frame>,
     /// The processes that it was found in.
     pub processes: Vec<i32>,
-    /// What its stack had lost in each of several checks, the last at the end.
+    /// What its stack had leaked in each of several checks, the last at the end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub course: Vec<Amount>,
 }
@@ -61,7 +61,7 @@ impl Leak {
         Self { processes: vec![pid], course: finding.course.clone(), ..leak }
     }
 
-    /// Adds what another stack of the same calls lost, or another process.
+    /// Adds what another stack of the same calls leaked, or another process.
     pub fn join(&mut self, other: &Self) {
         self.own.merge(other.own);
         self.held.merge(other.held);
@@ -78,7 +78,7 @@ impl Leak {
         }
     }
 
-    /// What is lost in all.
+    /// What is leaked in all.
     pub fn total(&self) -> Amount {
         self.own.and(self.held)
     }

@@ -1,45 +1,45 @@
-//! How much may be lost or held, and what passed it.
+//! How much may be leaked or in use, and what passed the limit.
 
 use serde::Serialize;
 
 use super::Findings;
 use heapattach_reach::Kind;
 
-/// What the user allows. What is not named is not limited, but for leaks: they may not be at all.
+/// What the user allows. What is not named is not limited, except for leaks: they may not be at all.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes lost in all, of the kinds that count; `None`: none, unless stacks have a limit.
+    /// Bytes leaked in all, of the kinds that count; `None`: none, unless stacks have a limit.
     pub leak: Option<u64>,
-    /// Bytes lost by one stack.
+    /// Bytes leaked by one stack.
     pub leak_per_stack: Option<u64>,
     /// Bytes a minute by which the heap may grow.
     pub growth: Option<u64>,
     /// Whether no stack may make it grow as a leak does.
     pub no_growing: bool,
-    /// Bytes held at once.
+    /// Bytes in use at once.
     pub peak: Option<u64>,
-    /// Bytes held at the end.
+    /// Bytes in use at the end.
     pub live: Option<u64>,
-    /// Calls that ask for memory.
+    /// Calls that allocate memory.
     pub allocations: Option<u64>,
     /// The kinds that count.
     pub kinds: Vec<Kind>,
-    /// Whether rules that keep nothing quiet are a failure.
+    /// Whether rules that suppress nothing are a failure.
     pub unused_rules: bool,
 }
 
-/// What is held against limits that are not about leaks.
+/// What is compared with limits that are not about leaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
     /// Bytes a minute by which the heap is certain to grow, where that could be judged.
     pub growth: Option<f64>,
     /// The same of the stacks that make it grow as a leak does.
     pub growing: Option<f64>,
-    /// Bytes held at once at most.
+    /// Bytes in use at once at most.
     pub peak: u64,
-    /// Bytes held at the end.
+    /// Bytes in use at the end.
     pub live: u64,
-    /// Calls that asked for memory.
+    /// Calls that allocated memory.
     pub allocations: u64,
 }
 
@@ -103,7 +103,7 @@ impl Limits {
         };
         // Told leaks are what the baseline and the rules have left.
         let total = findings.leaks.iter().map(size).fold(findings.more.bytes, u64::saturating_add);
-        // A lost block of no bytes is a leak too.
+        // A leaked block of no bytes is a leak too.
         let is_any = findings.leaks.iter().any(|leak| self.kinds.contains(&leak.kind));
         let limit = match (self.leak, self.leak_per_stack) {
             (None, Some(_)) => None,

@@ -44,9 +44,9 @@ use heapattach_reach::{Amount, Kind};
 pub struct Findings {
     /// The program's file name.
     pub program: String,
-    /// Its number.
+    /// The process id.
     pub pid: i32,
-    /// All blocks by kind; what was kept quiet is in none.
+    /// All blocks by kind; what was suppressed is in none.
     pub sums: Sums,
     /// The leaks that are told, the worst first.
     pub leaks: Vec<Leak>,
@@ -54,9 +54,9 @@ pub struct Findings {
     pub more: Amount,
     /// Rules that kept leaks quiet.
     pub used: Vec<Quiet>,
-    /// Rules of the user that kept nothing quiet, in no process.
+    /// Rules of the user that suppressed nothing, in no process.
     pub unused: Vec<Quiet>,
-    /// What all rules kept quiet, and what that alone led to.
+    /// What all rules suppressed, and what that alone led to.
     pub suppressed: Amount,
     /// What was there before the end of the warm-up, and is not judged.
     pub warm: Amount,
@@ -83,7 +83,7 @@ pub struct Findings {
     pub unjudged: Vec<String>,
     /// Limits that were passed.
     pub breaches: Vec<Breach>,
-    /// What the limits that are not about leaks are held against: the sum of all processes.
+    /// What the limits that are not about leaks are compared with: the sum of all processes.
     pub measured: Measured,
 }
 
@@ -190,9 +190,9 @@ impl Findings {
 /// Nothing was checked.
 #[derive(Clone, Debug, Serialize)]
 pub struct NoCheck {
-    /// Why.
+    /// Why there is no check.
     pub why: String,
-    /// Whether that is as it should be: somebody else does it.
+    /// Whether that is as it should be: the target's own checker checks it.
     pub is_fine: bool,
 }
 

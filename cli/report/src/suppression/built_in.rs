@@ -1,7 +1,7 @@
-//! Leaks of the C library and of others that nobody means to mend: memory kept for the life of the
-//! process, whose only pointer is encoded, or in a place nobody can look.
+//! Leaks of the C library and of others that are not going to be fixed: memory kept for the life of the
+//! process, whose only pointer is encoded, or in a place that cannot be read.
 
-/// Patterns, each with what it keeps quiet.
+/// Patterns, each with what it suppresses.
 pub const LEAKS: [&str; 6] = [
     // Exit handlers: their pointers are encoded.
     "^__new_exitfn$",
@@ -14,7 +14,7 @@ pub const LEAKS: [&str; 6] = [
     "^tzset_internal$",
 ];
 
-/// What the loader itself asked for while it loaded a library later, and keeps; but not what the
+/// What the loader itself allocated while it loaded a library later, and keeps; but not what the
 /// library's constructors did, which it calls.
 pub const LOADER: &str = "^dl_open_worker";
 

@@ -1,4 +1,4 @@
-//! Leaks that somebody knows and does not want to hear of.
+//! Suppressions: leaks that are known and not to be reported.
 //!
 //! ```text
 //! files, the target's own list, the built-in list -> rules
@@ -62,11 +62,11 @@ enum Shape {
 pub struct Rule {
     /// As it was written.
     pub text: String,
-    /// By whom.
+    /// Where the rule comes from.
     pub source: Source,
-    /// Bytes it kept quiet.
+    /// Bytes it suppressed.
     pub bytes: u64,
-    /// Blocks it kept quiet.
+    /// Blocks it suppressed.
     pub blocks: u64,
     shape: Shape,
 }
@@ -91,7 +91,7 @@ impl Suppressions {
         self.add(shape, format!("leak:{} by the loader", built_in::LOADER), Source::BuiltIn);
     }
 
-    /// Adds what a runtime of the target loses alone, or notes only that it is there.
+    /// Adds what a runtime of the target leaks alone, or notes only that it is there.
     pub fn add_runtime(&mut self, runtime: Runtime, is_quiet: bool) {
         if is_quiet {
             self.add(Shape::Runtime(runtime.clone()), runtime.rule(), Source::BuiltIn);
@@ -153,7 +153,7 @@ impl Suppressions {
         self.rules.iter().position(|rule| rule.fits(stack))
     }
 
-    /// Counts what a rule kept quiet.
+    /// Counts what a rule suppressed.
     pub fn count(&mut self, rule: usize, bytes: u64, blocks: u64) {
         if let Some(rule) = self.rules.get_mut(rule) {
             rule.bytes = rule.bytes.saturating_add(bytes);
@@ -161,12 +161,12 @@ impl Suppressions {
         }
     }
 
-    /// The rules that kept something quiet.
+    /// The rules that suppressed something.
     pub fn used(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().filter(|rule| rule.blocks > 0)
     }
 
-    /// The rules of the user that kept nothing quiet; nobody can do anything about the others.
+    /// The user's rules that suppressed nothing; the user cannot change the other rules.
     pub fn unused(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().filter(|rule| rule.is_users() && rule.blocks == 0)
     }

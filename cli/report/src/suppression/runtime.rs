@@ -1,6 +1,6 @@
-//! Runtimes that keep what they have asked for until the process is gone, and forget where it is: to give
-//! it back at the end would only take time. What they lose alone is kept quiet; what an extension asked for,
-//! or the program itself, is not. Pure: who looks at the process says what it has.
+//! Runtimes that keep what they have allocated until the process is gone, and forget where it is: to give
+//! it back at the end would only take time. What they leak alone is suppressed; what an extension allocated,
+//! or the program itself, is not. Pure: the caller looks at the process and says what it has.
 
 use super::built_in::is_loaders;
 
@@ -38,7 +38,7 @@ pub const KINDS: [Kind; 5] = [
     },
 ];
 
-/// What a runtime calls that asks for memory in its name: the file names of libraries begin so.
+/// What a runtime calls that allocates memory in its name: the file names of libraries begin so.
 const HELPERS: [&str; 8] = [
     "libm.so",
     "libpthread.so",
@@ -87,7 +87,7 @@ impl Runtime {
         format!("runtime:{}", self.name)
     }
 
-    /// The line that says so; with what was kept quiet, if anything may be.
+    /// The line that says so; with what was suppressed, if anything may be.
     pub fn text(&self, quiet: Option<(u64, u64)>) -> String {
         let name = self.name;
         let head = format!("{name} does not free at exit what it allocated itself");
@@ -123,7 +123,7 @@ mod tests {
         assert!(!is_alone(&[libc, own, extension, own, program]));
         assert!(!is_alone(&[libc, extension, own, program]));
         assert!(!is_alone(&[libc, "/home/me/libruby-3.1.so.3.1"]));
-        // A program that has a runtime in it, and loses something itself.
+        // A program that has a runtime in it, and leaks something itself.
         assert!(!is_alone(&[libc, program, own, program]));
         assert!(!is_alone(&[libc, program]));
         // Nothing says that it is the runtime's.

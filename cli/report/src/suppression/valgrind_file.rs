@@ -35,7 +35,7 @@ pub enum Frame {
 pub struct Entry {
     /// What it is called.
     pub name: String,
-    /// Where it begins.
+    /// The line at which it begins.
     pub line: usize,
     /// The innermost first.
     pub frames: Vec<Frame>,
@@ -92,7 +92,7 @@ fn frame(line: &str) -> Option<Frame> {
     }
     let (kind, pattern) = line.split_once(':')?;
     match kind {
-        // Written as the linker calls it, unless somebody asked for more.
+        // valgrind writes mangled names, unless the user asked for demangled ones.
         "fun" if pattern.starts_with("_Z") => {
             Some(Frame::Function(bare(&demangle(pattern.as_bytes())).to_owned()))
         }

@@ -1,5 +1,5 @@
 //! The memory that allocators mapped for themselves: blocks, and their books between them. A library
-//! that hands out blocks and is not the C library is such an allocator; what it maps is its own.
+//! that allocates blocks and is not the C library is such an allocator; what it maps is its own.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -15,10 +15,10 @@ use heapattach_process::{
 
 use super::live_heap::LiveHeap;
 
-/// What of the C library hardly anybody calls, and never through a pointer.
+/// Functions of the C library that programs hardly ever call, and never through a pointer.
 const RARE: [&str; 3] = ["valloc", "pvalloc", "cfree"];
 
-/// Whether a function that hands out or takes back blocks is hooked so that no call is missed, or
+/// Whether a function that allocates or frees blocks is hooked so that no call is missed, or
 /// is one of which there are none.
 pub fn is_sure(hook: &ActiveHook) -> bool {
     let is_rare = |name: &str, allocator: &str| !allocator.is_empty() || RARE.contains(&name);
@@ -40,7 +40,7 @@ pub fn ranges(session: &Session<'_>, heap: &LiveHeap) -> Vec<Range<u64>> {
     ranges.map(|(range, _)| range.clone()).collect()
 }
 
-/// Libraries that define functions which hand out blocks, and none which map pages.
+/// Libraries that define functions which allocate blocks, and none which map pages.
 fn allocators<'s>(session: &'s Session<'_>) -> Vec<&'s Link> {
     let definers = |family: Family| {
         let hooks = session.patches.hooks.iter().map(|hook| &hook.planned);

@@ -80,7 +80,7 @@ impl Inspection<'_> {
     }
 }
 
-/// What records are missing, in words: what was lost by the end, or by the moment itself.
+/// What records are missing, in words: those dropped by the end, or by the moment itself.
 pub(super) fn missing(heap: &LiveHeap, lost: Option<Lost>) -> Vec<String> {
     let odd = heap.oddities;
     let lost = lost.unwrap_or(heap.lost);

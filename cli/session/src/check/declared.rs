@@ -1,4 +1,4 @@
-//! Blocks that the program says are not lost (`heapattach.h`). Pure.
+//! Blocks that the program says are no leaks (`heapattach.h`). Pure.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use heapattach_reach::{Block, Pointer, RootKind};
 /// Something the program said, and when that was first seen.
 pub type Heard = (Said, Tick);
 
-/// A block is known so long after it was handed out: the reader of the records may have been kept
+/// A block is known so long after it was allocated: the reader of the records may have been kept
 /// waiting.
 const LATE: std::time::Duration = std::time::Duration::from_secs(2);
 

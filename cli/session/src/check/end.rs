@@ -15,7 +15,7 @@ pub enum End {
     Signalled,
     /// As long as asked for.
     Over,
-    /// Somebody pressed Ctrl-C, or the command is gone.
+    /// The user pressed Ctrl-C, or the command is gone.
     Asked,
     /// The target became another program.
     Execed,

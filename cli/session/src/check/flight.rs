@@ -1,5 +1,5 @@
-//! What is on its way at the moment: a thread that stands inside a `realloc` has announced that the old
-//! block goes, and nobody knows of the new one yet. What was in the block lies at either place, and
+//! Blocks that are being moved: a thread that is stopped inside a `realloc` has announced that the old
+//! block is freed, and has not recorded the new one yet. The content is at one of the two places, and
 //! holds what it leads to.
 
 use std::{collections::HashMap, ops::Range};

@@ -33,7 +33,7 @@ pub(super) struct Gauge<'a> {
 }
 
 impl<'a> Gauge<'a> {
-    /// Begins now; who writes down what happens comes along.
+    /// Begins now; also returns the writer of what happens.
     pub(super) fn begin(
         inspection: &Inspection<'_>,
         session: &Session<'_>,
@@ -64,7 +64,7 @@ impl<'a> Gauge<'a> {
 
     /// Looks, if it is time.
     pub(super) fn look(&mut self, session: &Session<'_>) {
-        // Nobody asked for marks.
+        // The marks are not shown: the user did not ask for any.
         let _ = self.watchman.look(session);
     }
 

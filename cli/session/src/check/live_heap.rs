@@ -16,7 +16,7 @@ use super::named;
 /// The blocks and mappings that live, and what was found wrong with the records of them.
 #[derive(Debug, Default)]
 pub struct LiveHeap {
-    /// The blocks that live, and when each was handed out.
+    /// The blocks that live, and when each was allocated.
     pub blocks: Vec<(Block, Tick)>,
     /// Pages that live, and who mapped them: the address that the call returned to.
     pub ranges: Vec<(Range<u64>, Option<u64>)>,

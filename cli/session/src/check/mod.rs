@@ -1,5 +1,5 @@
 //! A check in the tracing process: every block is recorded from the attach on, and at the moment
-//! that was asked for the target stands still, everything recorded is taken in, and its memory is
+//! that was asked for the target is stopped, everything recorded is taken in, and its memory is
 //! looked through. Before that, moments of it may be looked through while it goes on.
 //!
 //! ```text
@@ -81,7 +81,7 @@ pub(crate) struct Inspection<'a> {
     rules: Suppressions,
     /// What is to be said besides.
     notes: Vec<String>,
-    /// Whoever looks wants names, too.
+    /// Every look at the heap needs names, too.
     symbols: Arc<Mutex<Symbols>>,
     /// How often modules came or went when they were last noted.
     changes: u64,
@@ -202,7 +202,7 @@ impl<'a> Inspection<'a> {
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         let mut mail = Mail::default();
         thread::scope(|scope| {
-            // It ends whatever becomes of us: the scope waits for it.
+            // It must end even if this thread panics: the scope waits for it.
             let reading = Reading::begin(scope, recorder, memory, &desk, &is_over)?;
             let mut rounds = Rounds::new(scope, clock, self.options.every, self.options.warmup);
             let mut beside = Beside {

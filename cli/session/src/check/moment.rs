@@ -1,4 +1,4 @@
-//! One moment of the target: taken while it stands still, and looked through then or later, by any
+//! One moment of the target: taken while it is stopped, and looked through then or later, by any
 //! thread.
 
 use std::{
@@ -78,7 +78,7 @@ pub(super) struct Held<'t> {
     kept: Kept<'t>,
     /// The stop, if nothing but the target itself keeps the moment, and since when.
     stop: Option<(Stopped<'t>, Instant)>,
-    /// How long it stood still for that.
+    /// How long it was stopped for that.
     paused: Duration,
 }
 
@@ -104,7 +104,7 @@ pub(super) struct Tools<'a> {
     pub(super) symbols: Arc<Mutex<Symbols>>,
 }
 
-/// What was seen.
+/// The result of a look at the target.
 pub(super) struct Seen {
     pub(super) checked: Checked,
     /// What lies where the ways begin.
@@ -144,7 +144,7 @@ impl Inspection<'_> {
         Ok((recorder, seen))
     }
 
-    /// The moment at the end of a program: nobody waits for it any more.
+    /// The moment at the end of a program: no thread of the program waits for it any more.
     fn last_sight<'t>(
         &self,
         session: &Session<'t>,
@@ -213,7 +213,7 @@ impl Inspection<'_> {
 
     fn choose_way(&self, session: &Session<'_>, way: Snapshot) -> Result<Choice, String> {
         let load = Load::of(&session.target().process).with_page_cost(self.page_cost);
-        // A clone is made by whoever traces the target: of a family, that is another thread.
+        // Only the thread that traces the target can make a clone; with children, that is another one.
         let can_clone = !self.options.follow_forks;
         snapshot_choice::choose(way, &load, self.options.max_pause, can_clone)
     }
@@ -371,7 +371,7 @@ impl Sight<'_> {
 }
 
 impl Looked {
-    /// Says what is lost, but for what nobody wants to hear of. That takes names, and time.
+    /// Reports the leaks that are not suppressed. That takes names, and time.
     pub(super) fn conclude(self, tools: Tools<'_>) -> Seen {
         let Self {
             look,
@@ -418,18 +418,18 @@ impl Held<'_> {
         self.kept.abandon();
     }
 
-    /// Whether the target stands still for it.
+    /// Whether the target is stopped for it.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_some()
     }
 }
 
-/// The names, whoever failed with them.
+/// The names, even if another thread panicked while it held the lock.
 pub(super) fn lock(symbols: &Mutex<Symbols>) -> std::sync::MutexGuard<'_, Symbols> {
     symbols.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets the target go on; how long it stood still.
+/// Lets the target go on; how long it was stopped.
 fn pause_of(stop: Stopped<'_>, since: Instant) -> Duration {
     stop.finish().stopped.max(since.elapsed())
 }

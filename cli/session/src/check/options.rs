@@ -1,4 +1,4 @@
-//! What a check is told, whoever began it: plain values.
+//! The options of a check: plain values, which know no command line.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ pub enum When {
 pub enum Snapshot {
     /// What is small is copied, what is large is cloned.
     Auto,
-    /// It is looked at while the process stands still.
+    /// It is looked at while the process is stopped.
     Stop,
     /// It is copied, and looked at then.
     Copy,

@@ -65,7 +65,7 @@ impl Mail {
         self.overflow = overflow;
     }
 
-    /// What the program says of its memory at this moment, in which it stands still.
+    /// What the program says of its memory at this moment, in which it is stopped.
     pub(super) fn heard(&mut self, session: &Session<'_>, elapsed: Duration) -> Vec<Heard> {
         if !session.mailboxes.is_empty() {
             self.hear(session, elapsed);
@@ -73,7 +73,7 @@ impl Mail {
         self.heard.iter().map(|(entry, seen)| (entry.said, *seen)).collect()
     }
 
-    /// Whether somebody waits for a check.
+    /// Whether a thread of the program waits for a check.
     pub(super) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -14,9 +14,9 @@ const MOST_STACKS: usize = 2000;
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     rounds: Vec<RoundReport>,
-    /// By stack: what it lost, in the order of the rounds.
+    /// By stack: what it leaked, in the order of the rounds.
     lost: HashMap<u32, Vec<Amount>>,
-    /// By stack: what it lost in the last check that had a result.
+    /// By stack: what it leaked in the last check that had a result.
     last: HashMap<u32, Amount>,
     last_lost: Amount,
     count: u64,
@@ -93,7 +93,7 @@ impl Tally {
     }
 }
 
-/// What each stack lost, with what that alone led to.
+/// What each stack leaked, with what that alone led to.
 fn by_stack(findings: &Findings) -> HashMap<u32, Amount> {
     let mut all: HashMap<u32, Amount> = HashMap::new();
     let lost = findings.all.iter().filter(|f| matches!(f.kind, Kind::Direct | Kind::Indirect));

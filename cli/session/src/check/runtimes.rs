@@ -10,7 +10,7 @@ use heapattach_report::suppression::runtime::{KINDS, Runtime, Sign};
 const MOST_READ: u64 = 16 << 20;
 const WINDOW: usize = 1 << 20;
 
-/// All of them.
+/// All runtimes that the target has loaded.
 pub(super) fn of(target: &Target) -> Vec<Runtime> {
     let text = target.process.read("maps").unwrap_or_default();
     let maps = maps::parse(&text).unwrap_or_default();

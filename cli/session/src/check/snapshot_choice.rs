@@ -16,7 +16,7 @@ const COPIED: u64 = 1300;
 /// and counts one more user of it. A huge one has one entry.
 const PAGE_CLONED: u64 = 250;
 const HUGE_PAGE_CLONED: u64 = 10_000;
-/// And a mapping, and a page of page tables, whatever is in use of it.
+/// The same for a mapping, and for a page of page tables, however much of it is in use.
 const MAPPING_CLONED: u64 = 3000;
 const TABLE_CLONED: u64 = 1500;
 /// What each way costs at least: to stop the threads and take in the last records; a clone has
@@ -134,7 +134,7 @@ impl Load {
     }
 }
 
-/// The way to go, and what it is expected to cost; `can_clone` says whether whoever asks could make
+/// The kind of snapshot, and what it is expected to cost; `can_clone` says whether the caller could make
 /// a clone.
 ///
 /// # Errors

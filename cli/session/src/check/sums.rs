@@ -46,7 +46,7 @@ impl Inspection<'_> {
         let Left { ended, until, session_writer, threads, moments } = recorder.leave();
         let symbols = &mut *lock(&self.symbols);
         let code = Code::of(ended.addresses().iter().copied(), symbols);
-        // Nobody else reads it: names are known here.
+        // No other process reads this file: names are known here.
         let written = store.map(|store| written(session_writer, &heading).map(|()| store));
         let (mut ledger, replay) = ended.ledger(Context { heading, code, threads, moments }, until);
         let growth = written.map(|store| growth(&mut ledger, store?, replay));

@@ -1,4 +1,4 @@
-//! Which lost blocks nobody wants to hear of: those whose calls fit a rule, and those that were
+//! Which leaked blocks are not reported: those whose call path fits a rule, and those that were
 //! there before the warm-up was over.
 
 use std::{
@@ -16,7 +16,7 @@ use heapattach_symbols::Symbols;
 
 use super::{live_heap::LiveHeap, named::calls};
 
-/// Asked about every lost block; counts what it kept quiet.
+/// Asked about every leaked block; counts what it suppressed.
 #[derive(Debug)]
 pub struct Suppressed {
     rules: Suppressions,
@@ -42,7 +42,7 @@ impl Suppressed {
         Self { rules, known, warm, warm_sum: Amount::default() }
     }
 
-    /// Whether it is to be kept quiet; then it counts.
+    /// Whether it is to be suppressed; then it counts.
     pub fn keeps(&mut self, block: &Block, heap: &LiveHeap, symbols: &mut Symbols) -> bool {
         if self.warm.contains(&block.at) {
             self.warm_sum.add(block.size);
@@ -69,7 +69,7 @@ impl Suppressed {
         &self.known
     }
 
-    /// Writes down what it kept quiet; `quiet` is that with all that it alone led to.
+    /// Writes down what it suppressed; `quiet` is that with all that it alone led to.
     pub fn tell(self, quiet: Amount, check: &mut CheckReport) {
         let Amount { bytes, blocks } = self.warm_sum;
         check.warm = self.warm_sum;

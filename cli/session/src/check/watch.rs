@@ -108,7 +108,7 @@ impl<'a> Inspection<'a> {
     pub(super) fn follow(&mut self, session: &mut Session<'_>) {
         session.note_generations();
         let is_busy = || self.symbols.try_lock().is_err();
-        // Nobody waits for a look at names that somebody else is just reading.
+        // While another thread reads names this one does not wait for them.
         if is_busy() {
             return;
         }

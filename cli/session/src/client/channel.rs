@@ -1,5 +1,5 @@
-//! A session's line to whoever wants to know of it: the command, or the tracing thread that passes
-//! on what the sessions of a whole family say.
+//! How a session speaks to the command, or to the tracing thread that passes on what the sessions of a
+//! whole family say.
 
 use std::{
     io::{Read, Write},
@@ -19,7 +19,7 @@ use nix::{
 
 use crate::client::message::{Message, Request};
 
-/// The line.
+/// The connection of one session: requests come in, messages go out.
 #[derive(Debug)]
 pub struct Line {
     ear: UnixStream,
@@ -29,11 +29,11 @@ pub struct Line {
 /// Where a session of a family speaks.
 #[derive(Clone, Debug)]
 pub struct Mouth {
-    /// Who speaks.
+    /// The number of the session that sends.
     pub member: usize,
-    /// To whom.
+    /// The queue to the tracing thread.
     pub desk: Sender<(usize, Message)>,
-    /// Wakes them.
+    /// Wakes that thread.
     pub bell: Arc<EventFd>,
 }
 
@@ -116,13 +116,13 @@ impl AsFd for Line {
     }
 }
 
-/// What was said.
+/// A request from the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// The session is to end.
     Detach,
     /// This moment is to be marked.
     Mark,
-    /// Nobody wants to know any more.
+    /// The other end is closed.
     Gone,
 }

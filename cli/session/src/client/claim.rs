@@ -1,6 +1,6 @@
 //! Who comes first: Ctrl-C, or the first stop of the target. The command and the tracing process share
 //! a pipe with one byte in it, and the kernel gives that byte to one of them: if the command has it,
-//! the target is never touched, whatever the tracing process is doing just then.
+//! the target is never touched, no matter what the tracing process is doing then.
 
 use std::{
     io::Read,
@@ -22,7 +22,7 @@ use nix::{
 pub struct Claim(OwnedFd);
 
 impl Claim {
-    /// That nobody has yet.
+    /// A byte that neither process has taken yet.
     ///
     /// # Errors
     /// `EMFILE`, `ENFILE`.
@@ -45,7 +45,7 @@ impl Claim {
     }
 }
 
-/// Whether nobody is at the other end any more.
+/// Whether the other end is closed.
 fn is_gone(line: &UnixStream) -> bool {
     let mut fds = [PollFd::new(line.as_fd(), PollFlags::empty())];
     let _ = poll(&mut fds, PollTimeout::ZERO);

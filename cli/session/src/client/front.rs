@@ -62,7 +62,7 @@ pub fn follow(
         let _ = kill(tracer, Signal::SIGKILL);
     }
     let deadline = Instant::now() + GOING;
-    // Whoever stops it by a signal must not stop us as well.
+    // If the user stops the tracing process by a signal, the command must not hang with it.
     while waitpid(tracer, Some(WaitPidFlag::WNOHANG)) == Ok(WaitStatus::StillAlive)
         && Instant::now() < deadline
     {
@@ -138,7 +138,7 @@ struct Front<'a> {
 enum Told {
     /// The session is over before the target was ever stopped.
     NeverBegun,
-    /// Whoever it is for knows.
+    /// It was passed on to the process that it is for.
     PassedOn,
 }
 
@@ -168,7 +168,7 @@ impl Front<'_> {
             Message::Checked(round) => self.talk.say(&round.text()),
             Message::Detached => self.talk.say("detached; the program runs on"),
             Message::Remain(others) => {
-                // Nobody is left for whom the signals could be meant.
+                // The program is gone: signals can no longer be meant for it.
                 (self.program, self.mode) = (None, Mode::Attach);
                 let others = match others {
                     1 => "a process that it forked goes on".to_owned(),
@@ -182,7 +182,7 @@ impl Front<'_> {
         None
     }
 
-    /// A moment was marked: whoever follows wants to see it, others want to know where.
+    /// A moment was marked: with `--follow` it is shown, else the user is told where it is.
     fn marked(&mut self, mark: &Mark) {
         if self.talk.show(self.file.as_deref(), mark) {
             return;

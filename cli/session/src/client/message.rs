@@ -33,7 +33,7 @@ pub enum Message {
     Progress {
         /// Calls.
         calls: u64,
-        /// Bytes asked for.
+        /// Bytes requested.
         bytes: u64,
     },
     /// Detached; names for the report are on their way over the network, so far.

@@ -1,10 +1,10 @@
-//! What the user is told while a session lasts, whoever shows it to him.
+//! What the user is told during a session, independent of what shows it.
 
 use std::path::Path;
 
 use heapattach_ledger::Mark;
 
-/// Shows the user what happens. Whatever is left out is not shown.
+/// Shows the user what happens. A method that is not implemented shows nothing.
 pub trait Talk {
     /// The session begins: what shows something from now on may start threads, and its signals wait
     /// for the session already.

@@ -197,7 +197,7 @@ impl Check {
     }
 }
 
-/// Whether a process is at its end, or gone: whoever is killed may be seen to fail a little before.
+/// Whether a process is ending, or gone: calls on a killed process may fail a little before it ends.
 fn is_over(ward: &mut Ward<'_>, target: &Target) -> bool {
     let deadline = Instant::now() + DYING;
     loop {

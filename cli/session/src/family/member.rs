@@ -1,4 +1,4 @@
-//! One process of a family, in a thread of its own: from the moment it is handed out, stopped, to
+//! One process of a family, in a thread of its own: from the moment it is passed on, stopped, to
 //! the report of what was done with it. Another program in the same process is another member.
 
 use heapattach_injector::{
@@ -25,9 +25,9 @@ use heapattach_report::{Outcome, Report};
 pub enum Cause {
     /// It became a program; must it be looked at, or not run at all?
     Execed { is_required: bool },
-    /// It was born.
+    /// The process was forked.
     Born,
-    /// It ran already.
+    /// The process ran already.
     Found,
 }
 
@@ -42,7 +42,7 @@ pub trait Business: Send + 'static {
 pub struct Standing<'t> {
     /// Its threads.
     pub lease: &'t Lease,
-    /// Why now.
+    /// Why this process is looked at: it was forked, execed, or ran already.
     pub cause: Cause,
     /// The process.
     pub target: &'t Target,
@@ -55,9 +55,9 @@ pub struct Standing<'t> {
 pub struct Member<B> {
     /// Its threads.
     pub lease: Lease,
-    /// Why now.
+    /// Why this process is looked at: it was forked, execed, or ran already.
     pub cause: Cause,
-    /// What.
+    /// What its session does.
     pub business: B,
     /// What it has from its parent.
     pub estate: Option<Arc<Estate>>,

@@ -52,19 +52,19 @@ pub use watching::{attach, run as watch};
 /// How long at most until the command is listened to again.
 const TURN: Duration = Duration::from_millis(100);
 
-/// What a household does with its members.
+/// What is done with each process of a followed family.
 trait Trade {
     /// For one of them.
     type Business: Business;
 
-    /// Who is followed.
+    /// Which processes are followed.
     fn scope(&self) -> Scope;
 
     /// How long it goes on, if not until the end.
     fn duration(&self) -> Option<Duration>;
 
     /// What is done with the next process, for so long; `is_own`: it is the first one, or what that
-    /// became. The estate is that of the parent's session, if it was forked from a process that has
+    /// became. `estate` is what the parent's session left, if it was forked from a process that has
     /// one.
     fn business(
         &mut self,
@@ -363,7 +363,7 @@ impl<'a, T: Trade> Household<'a, T> {
     }
 }
 
-/// Children that nobody asked to look at.
+/// Children that the user did not ask to follow.
 pub fn not_followed(came: &Offspring) -> NotLookedAt {
     let time = quantity::time(came.time);
     let living = match came.living {

@@ -18,7 +18,7 @@ use heapattach_report::{Outcome, Report, Status, TargetState};
 pub enum End {
     /// As long as asked for.
     Over,
-    /// Somebody pressed Ctrl-C, or the command is gone.
+    /// The user pressed Ctrl-C, or the command is gone.
     Asked,
     /// A guard rail.
     Objection(String),

@@ -1,4 +1,4 @@
-//! The session itself: the target runs, and somebody looks after it until it is over.
+//! The session itself: the target runs, and this thread attends to it until the session is over.
 
 use std::time::{Duration, Instant};
 

@@ -16,7 +16,7 @@ use heapattach_text::quantity;
 
 /// Who writes the session down.
 pub fn session_writer(store: Store, options: &WatchOptions) -> std::io::Result<SessionWriter> {
-    // What nobody can look at later is only asked for its sums.
+    // A recording without a path cannot be opened later: only its sums are needed.
     // Growth is judged by what happened, too.
     let logs = store.path.is_some() || options.flow;
     Ok(SessionWriter::new(

@@ -93,7 +93,7 @@ pub fn add_window(report: &mut Report, exposed: Exposure) {
     }
 }
 
-/// Blocks that were handed out, and their bytes, as the hooks counted them. No less than there were:
+/// Blocks that were allocated, and their bytes, as the hooks counted them. No less than there were:
 /// of functions that do more than that every call counts.
 pub fn asked(session: &Session<'_>, counts: &Counts) -> [u64; 2] {
     let hooks = session.patches.hooks.iter().filter(|hook| {

@@ -37,7 +37,8 @@ const BUSY: u64 = 256;
 /// New Python names are on disk after so long, or later if many come.
 const PYTHON_PAUSE: Duration = Duration::from_secs(1);
 
-/// Hooks that one call stack is told apart by; a stack leads to one hook, if nobody lies.
+/// Hooks that one call stack is told apart by; a stack leads to one hook, unless the target writes
+/// false records.
 const HOOKS_OF_A_STACK: usize = 64;
 
 /// Calls of one hook from one stack.
@@ -47,7 +48,7 @@ pub struct Caller {
     pub hook: usize,
     /// Calls.
     pub calls: u64,
-    /// Bytes they asked for.
+    /// Bytes they requested.
     pub bytes: u64,
 }
 
@@ -237,13 +238,13 @@ impl Recorder {
     }
 
     /// What is known at the end besides the records: how rarely was sampled, and how many blocks were
-    /// handed out and bytes, as the hooks counted them.
+    /// allocated and bytes, as the hooks counted them.
     pub fn know(&mut self, every: u64, asked: [u64; 2]) {
         let [count, bytes] = asked;
         self.intake.profile.know(Facts { every, asked: Some(Exact { bytes, count }) });
     }
 
-    /// Writes down how it ended. Nobody is attached any more: the disk may take its time.
+    /// Writes down how it ended. The target is detached by then: the disk may take its time.
     pub fn conclude(&mut self, desk: &Desk) {
         desk.pulse.set(self.intake.profile.sheet());
         self.write_notes(desk, true);
@@ -371,7 +372,7 @@ impl Recorder {
     }
 }
 
-/// The number of a stack, or 0 for one that nobody of ours has handed out.
+/// The number of a stack, or 0 for one that the payload has not assigned.
 fn index(stack: StackId) -> usize {
     usize::try_from(stack.0).ok().filter(|&number| number <= STACKS).unwrap_or(0)
 }

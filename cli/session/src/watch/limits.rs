@@ -12,7 +12,7 @@ use heapattach_process::proc::{Process, status::stat_field};
 /// What a counted call costs, from the measurements in the README; only an estimate is made of it.
 const NANOSECONDS_A_CALL: f64 = 4.0;
 
-/// A cgroup this full is about to have somebody killed.
+/// In a cgroup this full the kernel is about to kill a process.
 const NEARLY_FULL: f64 = 0.98;
 
 /// The limits of one session.

@@ -1,4 +1,4 @@
-//! How much of a process's address space is of which kind, to say what grew besides what was asked for by
+//! How much of a process's address space is of which kind, to say what grew besides what was allocated by
 //! hooked functions.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub fn grown(before: &Spread, after: &Spread) -> Spread {
 
 fn spread(text: &[u8]) -> Spread {
     let mut all = Spread::new();
-    // What is no map at all, as of a process that has ended, says nothing.
+    // What is not a map at all, as of a process that has ended, says nothing.
     let Ok(maps) = maps::parse(text) else { return all };
     let counts = |mapping: &&maps::Mapping<'_>| {
         let is_ours = mapping.label().as_encoded_bytes().starts_with(OURS);

@@ -89,7 +89,7 @@ impl Timeline {
     }
 }
 
-/// With the memory that a process has now, whatever it takes.
+/// With the memory that a process has now, however long reading that takes.
 pub fn with_memory(process: &impl Told, moment: Moment) -> Moment {
     let mut moment = with_numbers(process, moment);
     walk(process, &mut moment);

@@ -1,5 +1,5 @@
 //! Names of code at the end of a session. They are looked for in files, and a disk may give nothing any
-//! more: the target is let go by then, and whoever wants the result without them says so.
+//! more: the target is detached by then, and the user can ask for the result without names.
 
 use std::{
     sync::mpsc::{RecvTimeoutError, channel},
@@ -10,10 +10,10 @@ use std::{
 use heapattach_recording::names::Code;
 use heapattach_symbols::Symbols;
 
-/// Between two questions whether somebody still waits.
+/// Between two questions whether the user still waits.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is said of names that nobody waited for.
+/// What is said of names that the user did not wait for.
 pub const NOT_AWAITED: &str = "names of functions: the files that they are in gave nothing, and were not \
                                waited for any longer";
 
@@ -29,7 +29,7 @@ pub fn look_up(
     let (answer, told) = channel();
     let look = move || {
         let code = Code::of(addresses.into_iter(), &mut own);
-        // Who asked may be gone.
+        // The thread that asked may be gone.
         let _ = answer.send((code, own));
     };
     thread::Builder::new().name("names".to_owned()).spawn(look).ok()?;

@@ -12,10 +12,10 @@ use heapattach_ledger::{Ends, Mark, Moment};
 use heapattach_profile::{Flow, Sheet};
 use heapattach_symbols::Known;
 
-/// The table that both sit at.
+/// What both threads share.
 #[derive(Debug, Default)]
 pub struct Desk {
-    /// Who writes records.
+    /// The threads that write records.
     pub roster: Roster,
     /// How much there is.
     pub pulse: Pulse,
@@ -25,7 +25,7 @@ pub struct Desk {
 /// Something to be written down.
 #[derive(Debug)]
 pub enum Note {
-    /// How things were.
+    /// The numbers at a moment.
     Moment(Moment),
     /// How things were at the end; what is known from records comes to it when all are in.
     Last(Moment),
@@ -98,7 +98,7 @@ impl Pulse {
         is_estimated.then_some(Ends { live: [a, b], allocated: [c, d], blocks: [e, f] })
     }
 
-    /// Bytes that are held.
+    /// Bytes that are in use.
     pub fn live(&self) -> f64 {
         read(&self.live)
     }

@@ -166,7 +166,7 @@ impl Record {
         let recorder = Recorder::new(records, options.is_exact(), clock, session_writer, has_names);
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         thread::scope(|scope| {
-            // The reader ends whatever becomes of us: the scope waits for it.
+            // The reader must end even if this thread panics: the scope waits for it.
             let _over = Over(&is_over);
             let read = || recorder.follow(memory, &desk, &is_over);
             let reading = match thread::Builder::new().spawn_scoped(scope, read) {
@@ -226,7 +226,7 @@ impl Record {
             heading.about.asked = Some(asked);
             heading.about.grown = grown;
             let left = recorder.leave();
-            // Nobody waits for us any more but the command, which may have no patience. What it said
+            // Only the command still waits, and the user may want to end that. What it said
             // until now was meant for the session.
             while matches!(line.hear(), Some(Heard::Detach | Heard::Mark)) {}
             let addresses = || left.ended.addresses().iter().copied();

@@ -1,4 +1,4 @@
-//! What a session is told, whoever began it: plain values.
+//! The options of a session: plain values, which know no command line.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -65,7 +65,7 @@ pub struct HookOptions {
     pub asked: Vec<Function>,
     /// Frames of a stack that are recorded.
     pub max_depth: u32,
-    /// Names that are looked past for who asked for memory.
+    /// Names that are looked past when looking for the function that allocated.
     pub hide_frames: Vec<String>,
     /// Whether what was found out about builds of modules is used and kept.
     pub cache: bool,

@@ -24,7 +24,7 @@ pub struct Written {
 
 impl Written {
     /// Writes the recording to its end, and tells what the session found. `goes_on` is asked whether
-    /// somebody wants to wait for what takes long.
+    /// the user still wants to wait for what takes long.
     pub fn finish(
         self,
         left: Left,

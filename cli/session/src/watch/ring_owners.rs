@@ -57,7 +57,7 @@ impl Roster {
         self.current.each_ref().map(|thread| thread.load(Relaxed))
     }
 
-    /// A ring is written to that nobody was found for yet; answers the number its writer has.
+    /// A ring is written to whose thread is not known yet; answers the number its writer has.
     pub fn announce(&self, ring: usize) -> u16 {
         let mut found = self.lock();
         match self.current.get(ring) {

@@ -1,5 +1,5 @@
 //! Looks, while a session lasts, whether it is time for something to be written down: a moment, a
-//! mark because so much was asked for, the names of threads.
+//! mark because of the time, growth or a new peak, the names of threads.
 
 use std::time::{Duration, Instant};
 
@@ -76,7 +76,7 @@ impl<'a> Watchman<'a> {
         self.desk
     }
 
-    /// When something is due next, but for what depends on memory.
+    /// When something is due next, except for what depends on memory.
     pub fn next(&self) -> Instant {
         let mark = self.next_mark.map(|(next, _)| next);
         mark.into_iter().chain([self.timeline.next()]).min().unwrap_or(self.next_names)
@@ -115,7 +115,7 @@ impl<'a> Watchman<'a> {
         marks.into_iter().map(|why| self.mark(why)).collect()
     }
 
-    /// Blocks by size, where they are counted, but for sizes that nobody asked for.
+    /// Blocks by size, where they are counted, without sizes that the program never asked for.
     fn flow(&self, session: &Session<'_>) -> Option<Vec<[u64; 3]>> {
         if !self.counts {
             return None;

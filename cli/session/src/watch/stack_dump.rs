@@ -1,8 +1,8 @@
-//! Every distinct stack of allocations as bare addresses, for whoever wants to look at stacks
+//! Every distinct stack of allocations as bare addresses, for users who want to look at stacks
 //! themselves: `--stacks FILE`.
 //!
 //! The tracing process writes them where the command can read them; only that writes the file, so
-//! that nobody who traces waits for what may never be ready.
+//! that no tracing process waits for a file that may never be ready.
 
 use std::{
     collections::BTreeMap,
@@ -85,7 +85,7 @@ impl StackList {
 /// A line a stack: allocations recorded, why it ends, and return addresses, innermost first.
 fn tell(file: &mut impl Write, recorder: &Recorder) -> io::Result<()> {
     writeln!(file, "{TITLE}")?;
-    // Python frames have no addresses that anybody else could make sense of.
+    // Python frames have no addresses that another program could resolve.
     let mut native: BTreeMap<StackId, u64> = BTreeMap::new();
     for site in recorder.profile().sites_by(Flow::Allocated) {
         let stack = recorder.records.stack(site.stack).and_then(|stack| stack.native);

@@ -44,9 +44,9 @@ pub struct Call {
 /// The texts of one module's calls.
 #[derive(Debug, Default)]
 pub struct CallNames {
-    /// By mangled name.
+    /// Function names, mangled.
     pub functions: Names,
-    /// By path.
+    /// Paths of source files.
     pub files: Names,
 }
 

@@ -1,4 +1,4 @@
-//! Bytes of DWARF, handed out by measure.
+//! Bytes of DWARF, read within a budget.
 //!
 //! gimli and addr2line are safe with hostile input but do as it says: a few kilobytes can ask for
 //! gigabytes of file names (each entry repeats its folder), a million units can share one line
@@ -139,7 +139,7 @@ impl gimli::Reader for Reader {
         self.start.saturating_sub(base.start)
     }
 
-    // Only for messages that nobody reads.
+    // Only for messages, which are never shown.
     fn offset_id(&self) -> ReaderOffsetId {
         ReaderOffsetId(0)
     }

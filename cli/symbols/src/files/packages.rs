@@ -50,7 +50,7 @@ struct Known {
 }
 
 impl Packages {
-    /// Looks for the packages that `files` came with, but for those that were looked for before.
+    /// Looks for the packages that `files` came with, except for those that were looked for before.
     pub fn of(root: Option<&Root>, files: &[&Path], found: &Found) -> Self {
         let Some(root) = root else { return Self { kind: Kind::Other, by_file: HashMap::new() } };
         let mut known = found.0.lock().unwrap_or_else(PoisonError::into_inner);

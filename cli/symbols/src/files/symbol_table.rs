@@ -203,7 +203,7 @@ impl<'a> Raw<'a> {
         Some(Self { table, strings: own.link(endian) })
     }
 
-    /// The functions, or variables, whatever they are called.
+    /// The functions, or variables, with any names.
     fn symbols(&self, elf: &Elf<'_>, named: Named) -> impl Iterator<Item = Symbol> {
         let (endian, sections) = (elf.endian(), elf.elf_section_table());
         self.table.enumerate().take(SYMBOLS_LIMIT).filter_map(move |(index, symbol)| {

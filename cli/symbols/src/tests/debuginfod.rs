@@ -130,7 +130,7 @@ fn another_build_is_never_taken() {
     assert_ne!(module.id, other.id);
     let why = format!("of another build ({})", other.id);
     module.assert_refused(Answer::file(&other.debug), LARGEST, &why);
-    // Nor if somebody put it into the cache; then it is asked for.
+    // Nor if another program put it into the cache; then it is asked for.
     let place = module.cache().join(&module.id);
     fs::create_dir_all(&place).unwrap();
     fs::write(place.join("debuginfo"), &other.debug).unwrap();

@@ -1,4 +1,4 @@
-//! Files made to hurt: whatever they say, there is an answer.
+//! Hostile files: there is an answer for each of them.
 
 use std::{
     fs::File,

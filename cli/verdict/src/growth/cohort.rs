@@ -1,4 +1,4 @@
-//! The blocks that one stack asked for within the window: when they were born, and when they died, if
+//! The blocks that one stack allocated within the window: when they were born, and when they died, if
 //! they did. Spans of equal length are the clock; a block may stand for many.
 
 /// How old a block must be to be asked whether its kind still dies, in parts of the window.
@@ -7,7 +7,7 @@ const AGES: [f64; 4] = [1.0 / 8.0, 1.0 / 4.0, 1.0 / 2.0, 2.0 / 3.0];
 const ONE_SIDED: f64 = 1.645;
 const TWO_SIDED: f64 = 1.96;
 
-/// Blocks born in the same span that died in the same one, or are held.
+/// Blocks born in the same span that died in the same one, or are in use.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
     /// The span of birth.
@@ -22,7 +22,7 @@ pub struct Cell {
     pub bytes: f64,
 }
 
-/// All of them.
+/// The blocks of a stack, by the spans of their birth and death.
 #[derive(Clone, Debug)]
 pub struct Cohort {
     spans: usize,
@@ -34,7 +34,7 @@ pub struct Cohort {
 pub struct Survival {
     /// The age, as a part of the window.
     pub age: f64,
-    /// Bytes of those held at the end.
+    /// Bytes of those in use at the end.
     pub bytes: f64,
     /// How many records say so.
     pub records: f64,
@@ -42,7 +42,7 @@ pub struct Survival {
     pub hazard: f64,
 }
 
-/// How much more was asked for in the last third than in the first: the ratio with its interval.
+/// How much more was allocated in the last third than in the first: the ratio with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// The ratio.
@@ -72,14 +72,14 @@ impl Cohort {
         all.into_iter().min_by(|a, b| a.hazard.total_cmp(&b.hazard)).unwrap_or_default()
     }
 
-    /// Bytes held at the end that are older than a part of the window.
+    /// Bytes in use at the end that are older than a part of the window.
     pub fn held(&self, age: f64) -> f64 {
         let after = age * self.spans as f64;
         let old = self.cells.iter().filter(|cell| self.held_beyond(cell, after) > 0.0);
         old.map(|cell| cell.bytes).sum()
     }
 
-    /// How the load of the window changed; `None` if too little was asked for.
+    /// How the load of the window changed; `None` if too little was allocated.
     pub fn load(&self) -> Option<Load> {
         let mut births = vec![[0.0; 2]; self.spans];
         for cell in &self.cells {
@@ -98,7 +98,7 @@ impl Cohort {
         Some(Load { ratio, low: ratio / factor, high: ratio * factor })
     }
 
-    /// Spans that a held block has lived beyond some age.
+    /// Spans that a live block has lived beyond some age.
     fn held_beyond(&self, cell: &Cell, after: f64) -> f64 {
         let age = (self.spans - cell.birth) as f64 - 0.5;
         if cell.death.is_none() { (age - after).max(0.0) } else { 0.0 }

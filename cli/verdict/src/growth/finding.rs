@@ -183,7 +183,7 @@ fn squares(sum: &Sum) -> f64 {
     sum.measure().count.value + variance.max(0.0)
 }
 
-/// The classes of what a stack asks for: one, if it always asks for the same.
+/// The classes of what a stack allocates: one, if it always asks for the same.
 fn classes(sizes: &Sizes, ledger: &Ledger, stack: u32, own: &Own) -> Classes {
     let (low, high) = own.sizes.unwrap_or_default();
     let rows = ledger.rows.iter().filter(|row| row.stack == stack);

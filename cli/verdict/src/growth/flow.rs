@@ -19,14 +19,14 @@ pub struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    /// Out of these; `None` if nobody counted.
+    /// Out of these; `None` if it was not counted.
     pub fn of(moments: &'a [Moment]) -> Option<Self> {
         let last = moments.iter().rev().find_map(|moment| moment.flow.as_ref())?;
         Some(Self { moments: moments.into(), sizes: Sizes::of(last) })
     }
 
     /// Of a program that was recorded from its first block on: there is no older one whose going could
-    /// be missed, so records tell what counts would, whatever allocator it has.
+    /// be missed, so records tell what counts would, with any allocator.
     pub fn of_records(course: &Course) -> Self {
         let sizes = Sizes::default();
         let spans = course.bounds_ms.len().saturating_sub(1);

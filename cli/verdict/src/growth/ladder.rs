@@ -1,5 +1,5 @@
 //! One block that is ever larger: a container that grows by asking for a larger block, copying, and
-//! giving the old one back. Each block dies young, and yet nothing is given back.
+//! freeing the old one. Each block dies young, and yet the memory stays in use.
 
 use super::Cell;
 

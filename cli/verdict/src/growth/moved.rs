@@ -1,9 +1,9 @@
-//! Blocks that `realloc` moves on, as a vector that grows has it: each is given back when the next comes,
-//! and yet nothing is given back.
+//! Blocks that `realloc` moves on, as those of a vector that grows: each is freed when the next comes,
+//! and yet the memory stays in use.
 //!
 //! Followed block by block such a stack has nothing that gets old. So it is followed by what is added:
 //! a step that makes a block larger is a birth of the bytes it adds, and these die when the block
-//! is really given back, or shrinks.
+//! is really freed, or shrinks.
 
 use super::Cell;
 
@@ -101,7 +101,7 @@ mod tests {
 
     const SPANS: usize = 64;
 
-    /// A buffer of each span that grows in ten steps; after `lives` spans it is given back and begins
+    /// A buffer of each span that grows in ten steps; after `lives` spans it is freed and begins
     /// anew.
     fn buffer(lives: usize) -> Vec<Cell> {
         let mut cells = Vec::new();

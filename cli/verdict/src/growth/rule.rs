@@ -8,7 +8,7 @@ use super::{
 
 /// No shorter window tells a leak from what is kept for some minutes.
 pub const LONG_ENOUGH: f64 = 600.0;
-/// Growth that is less than this, or than this part of what was asked for, is nobody's business.
+/// Growth that is less than this, or than this part of what was allocated, is not reported.
 const LEAST_BYTES: f64 = 65_536.0;
 const LEAST_PART: f64 = 0.03;
 /// Blocks that would die less often than this in a window do not die.
@@ -44,11 +44,11 @@ pub enum Kind {
     Steady,
     /// Blocks are kept for long, but as many go as come.
     Turnover,
-    /// It grows, but asks for less and less.
+    /// It grows, but allocates less and less.
     Warming,
     /// It grows; that may be the load, its youth, or the window is too short to say more.
     Growing,
-    /// It grows by blocks that nobody gives back, however old they are.
+    /// It grows by blocks that are not freed, however old they are.
     Leaking,
 }
 
@@ -59,12 +59,12 @@ pub struct Case<'a> {
     pub cohort: &'a Cohort,
     /// If these are one block at a time, ever larger.
     pub ladder: Option<Ladder>,
-    /// Bytes held of the sizes that it asks for, by whomever, since before the window: at times in
+    /// Bytes in use of the sizes that it allocates, by all stacks, since before the window: at times in
     /// seconds from 0 on.
     pub net: &'a [(f64, f64)],
-    /// Bytes of these sizes that were asked for in the window.
+    /// Bytes of these sizes that were allocated in the window.
     pub asked: f64,
-    /// Bytes of these sizes that are held at the end and are older than a part of the window, of
+    /// Bytes of these sizes that are in use at the end and are older than a part of the window, of
     /// all stacks.
     pub old: &'a dyn Fn(f64) -> f64,
     /// Seconds.
@@ -97,7 +97,7 @@ pub struct Judgement {
 pub enum Excuse {
     /// Its load went up or down.
     Load,
-    /// It asked for nothing in a third of the window: whether its load changed is not known.
+    /// It allocated nothing in a third of the window: whether its load changed is not known.
     Unknown,
     /// What gets old still dies, or too few are known to be old.
     Mortal,

@@ -6,7 +6,7 @@ use heapattach_profile::simulation::Random;
 
 /// Spans of a window, as recordings are told in.
 const SPANS: usize = 64;
-/// How long most programs have been running when somebody looks, in seconds.
+/// How long most programs have been running when the user looks, in seconds.
 pub const UPTIME: f64 = 6000.0;
 /// Bytes of a block where every one is recorded, and where few are: those between so many bytes.
 const SMALL: f64 = 1024.0;
@@ -21,7 +21,7 @@ pub const EVER: f64 = f64::INFINITY;
 /// When blocks come and go, in seconds since the start of the process.
 pub type Lives = Vec<(f64, f64)>;
 
-/// Blocks of a stack, and those of the same size that others ask for.
+/// Blocks of a stack, and those of the same size that others allocate.
 pub struct Program {
     /// Its own.
     pub own: Lives,
@@ -156,7 +156,7 @@ pub fn cache(random: &mut Random, window: f64, rate: f64, capacity: usize) -> Pr
     program
 }
 
-/// Blocks are held until all are given back together.
+/// Blocks are in use until all are freed together.
 pub fn batches(random: &mut Random, window: f64, rate: f64, period: f64) -> Program {
     let phase = random.unit() * period;
     let time = [UPTIME - 2.0 * period, UPTIME + window];
@@ -165,7 +165,7 @@ pub fn batches(random: &mut Random, window: f64, rate: f64, period: f64) -> Prog
     Program { own, others: Lives::new(), attach: UPTIME }
 }
 
-/// Blocks of which some are never given back.
+/// Blocks of which some are never freed.
 pub fn leaking(random: &mut Random, window: f64, rate: f64, part: f64, mean: f64) -> Program {
     flat(random, window, rate, 10.0 * mean, |random| {
         if random.unit() < part { EVER } else { random.exponential(mean) }
@@ -249,7 +249,7 @@ fn a_minute_is_never_enough_for_the_word() {
     for (name, _, make) in LEAKS {
         let words = tally(make, 60.0, Records::All, 1);
         assert_eq!(words[LEAK], 0, "{name}: {words:?}");
-        // One in 5 s is less than anybody wants to hear of.
+        // One in 5 s is too little to report.
         assert!(words[GROWS] >= 35 || name == "one in 5 s", "{name}: {words:?}");
     }
 }

@@ -27,9 +27,9 @@ pub struct Growth {
     pub bytes_per_minute: Range,
     /// Whether that is certain to be growth.
     pub is_significant: bool,
-    /// Resident memory grew, and what is held did not: the allocator keeps it.
+    /// Resident memory grew, and the bytes in use did not: the allocator keeps it.
     pub is_retained: bool,
-    /// Stacks that grow, or keep what they ask for; the worst first.
+    /// Stacks that grow, or keep what they allocate; the worst first.
     pub stacks: Vec<GrowingStack>,
     /// The first sentence: the word of the rule.
     #[serde(default)]
@@ -51,7 +51,7 @@ pub struct GrowingStack {
     pub held: u64,
     /// How fast its sizes grow, per minute.
     pub bytes_per_minute: Range,
-    /// Records of blocks older than `older_than` that are held at the end.
+    /// Records of blocks older than `older_than` that are in use at the end.
     pub survivors: f64,
     /// In seconds.
     pub older_than: f64,
@@ -60,7 +60,7 @@ pub struct GrowingStack {
     pub dying: Option<f64>,
     /// Which part of what all stacks keep of its sizes the heap grew by.
     pub accounted: f64,
-    /// What was asked for in the last third, by the first.
+    /// What was allocated in the last third, by the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<Range>,
     /// It holds one block at a time, ever larger.
@@ -398,7 +398,7 @@ mod tests {
     fn a_vector_that_grows_by_new_and_copy_is_a_leak_like_any_other() {
         let mut copied = vector();
         copied.rows[0].reallocated = 0.0;
-        // One a span; all within a span are given back in it.
+        // One a span; all within a span are freed in it.
         let growing = growth(&copied);
         assert_eq!(growing.kind, Kind::Leaking, "{}", growing.text);
         assert!(growing.text.contains("one block at a time, ever larger"), "{}", growing.text);

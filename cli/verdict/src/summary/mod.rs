@@ -25,13 +25,13 @@ pub const COURSE: usize = 60;
 pub struct Summary {
     /// What can be said for certain.
     pub verdict: Verdict,
-    /// Asked for since the attach.
+    /// Allocated since the attach.
     pub allocated: Amount,
-    /// Given back of that.
+    /// Freed of that.
     pub freed: Amount,
-    /// Held of that.
+    /// In use of that.
     pub live: Amount,
-    /// The most bytes that were held at once.
+    /// The most bytes that were in use at once.
     pub peak: Range,
     /// Bytes of pages mapped since the attach.
     pub mapped: u64,
@@ -45,9 +45,9 @@ pub struct Summary {
     pub temporary: Range,
     /// What lived for less than so long is temporary.
     pub temporary_ms: u64,
-    /// Whoever asked for most of these, in words; empty if nobody did.
+    /// The place that allocated most of these, in words; empty if there is none.
     pub temporary_by: String,
-    /// Bytes held in the course of time.
+    /// Bytes in use in the course of time.
     pub course: Vec<f64>,
     /// What is missing.
     pub lost: Vec<String>,
@@ -57,7 +57,7 @@ pub struct Summary {
     pub accuracy: String,
 }
 
-/// One place that asks for memory.
+/// One place that allocates memory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SummarySite {
     /// In words.
@@ -66,9 +66,9 @@ pub struct SummarySite {
     pub callers: Vec<String>,
     /// What it holds.
     pub live: Amount,
-    /// Its part of all bytes held.
+    /// Its part of all bytes in use.
     pub share: Range,
-    /// What it asked for since the attach.
+    /// What it allocated since the attach.
     pub allocated: Amount,
 }
 

@@ -9,7 +9,7 @@ use heapattach_text::quantity;
 /// Less than this, and than this part of the growth, is not worth a word.
 const LEAST: f64 = 1_048_576.0;
 const PART: f64 = 0.25;
-/// What a heap takes in pages, by what is asked for: at most, in words of this kind.
+/// What a heap takes in pages, by what is allocated: at most, in words of this kind.
 const OVERHEAD: f64 = 1.25;
 
 /// Of a session in which no block was recorded.

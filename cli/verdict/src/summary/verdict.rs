@@ -1,11 +1,11 @@
 //! What can be said for certain about a session, in a few sentences.
 //!
 //! Of what is seen since the attach alone it never says *leak*: what is held longer than the session
-//! lasted looks the same from here. It says what was asked for and not given back, and whether that
+//! lasted looks the same from here. It says what was allocated and not freed, and whether that
 //! went on. Where blocks were counted by size, [`Growth`] knows more.
 //!
 //! Whether it went on is seen by the second half of the session: what was held in the middle is
-//! compared with what was held at the end. Of blocks seen since the attach more and more are held in
+//! compared with what was in use at the end. Of blocks seen since the attach more and more are held in
 //! every process, until as many of them die as come; that the process grew is said only if its memory
 //! in pages did, too. Where blocks were counted by size, the word is that of the rule.
 
@@ -32,24 +32,24 @@ const MOST: f64 = 0.8;
 /// Memory in pages grew, too, if it grew by this part of what blocks did.
 const CARRIED: f64 = 0.25;
 
-/// What became of the memory that was asked for.
+/// What became of the memory that was allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// No block was recorded.
     #[default]
     Idle,
-    /// All of it was given back.
+    /// All of it was freed.
     Returned,
-    /// Some is held, and in the second half more became so, and more pages; or the rule says that the
+    /// Some is in use, and in the second half more became so, and more pages; or the rule says that the
     /// heap grows.
     Grew,
-    /// Some is held; that more became so in the second half may be chance.
+    /// Some is in use; that more became so in the second half may be chance.
     Steady,
-    /// Some is held; whether that is growth is not known: the session was too short, a part of it was
-    /// asked for, or blocks seen may replace older ones.
+    /// Some is in use; whether that is growth is not known: the session was too short, the user asked for a
+    /// part of it, or blocks seen may replace older ones.
     Held,
-    /// What was given back is not known: nothing is certain.
+    /// What was freed is not known: nothing is certain.
     Incomplete,
 }
 
@@ -60,7 +60,7 @@ pub struct Verdict {
     pub kind: Kind,
     /// In sentences.
     pub text: String,
-    /// Bytes still held in the end that were not in the middle.
+    /// Bytes still in use in the end that were not in the middle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second_half: Option<Range>,
     /// How many sites hold `share`.
@@ -95,7 +95,7 @@ impl Verdict {
 
     fn sentences(&self, ledger: &Ledger, live: Estimate, allocated: Estimate) -> Vec<String> {
         let time = clock(Duration::from_millis(ledger.about.lasted_ms));
-        // What is told of some blocks alone may have been asked for in less than all of the time.
+        // What is told of some blocks alone may have been allocated in less than all of the time.
         let is_all = ledger.about.part.is_empty();
         let when = if is_all { format!("in {time}") } else { "in this part".to_owned() };
         let asked = format!("{} asked for {when}", bytes(allocated));
@@ -203,7 +203,7 @@ fn is_carried(ledger: &Ledger, change: Estimate) -> bool {
     then.zip(last).is_some_and(|(then, last)| last - then >= CARRIED * change.low)
 }
 
-/// What is held more at the end than in the middle.
+/// Bytes in use at the end beyond those in the middle.
 fn second_half(ledger: &Ledger, live: Estimate) -> Option<Estimate> {
     Some(difference(live, middle(ledger)?.held(ledger.about.every)))
 }
@@ -238,7 +238,7 @@ fn first_sites(held_by: &[&Sum], live: Estimate) -> (usize, Estimate) {
     first
 }
 
-/// Who asks for memory by this stack.
+/// What allocates memory by this stack.
 pub fn place(ledger: &Ledger, stack: u32) -> String {
     ledger.cause(stack).map_or_else(Place::unknown, |call| Place::of(&call)).words()
 }

@@ -19,9 +19,9 @@ use crate::peers::{
 use crate::{command::binary, compile::Source};
 
 const PART: &str = "checks";
-/// Pairs of malloc and free, blocks held at the end, blocks lost.
+/// Pairs of malloc and free, blocks in use at the end, blocks leaked.
 const SUITES: [(u64, u64, u64); 2] = [(5_000_000, 1000, 100), (500_000, 500_000, 1000)];
-/// The program's blocks that are lost are so large.
+/// The program's blocks that leak are so large.
 const LOST_BYTES: u64 = 100;
 /// What makes the program slower by an order of magnitude.
 const SLOW_ROUNDS: u32 = 2;
@@ -169,7 +169,7 @@ fn number_line(log: &str) -> String {
     log.lines().find_map(|line| line.split_once("definitely lost: ")).map_or("", |l| l.1).to_owned()
 }
 
-/// The number in front of these words, whatever stands between its digits.
+/// The number in front of these words, without the separators between its digits.
 fn number_before(text: &str, words: &str) -> Option<u64> {
     let before = text.split(words).next().filter(|before| before.len() < text.len())?;
     before.rsplit(' ').next()?.replace(',', "").parse().ok()

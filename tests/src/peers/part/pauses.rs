@@ -30,7 +30,7 @@ const HEAPS: [(u64, u64); 7] = [
     (1024, MIB),
     (8192, MIB),
 ];
-/// What is not looked at of these: a copy of so much takes long, and is not what anyone would ask for.
+/// What is not looked at of these: a copy of so much takes long, and no user would ask for it.
 const MOST_COPIED: u64 = 512 * MIB;
 /// A check keeps books of each block, and a clone has entries for each page.
 const BESIDES: u64 = 4;
@@ -82,7 +82,7 @@ fn name(blocks: u64, size: u64) -> String {
     format!("{grouped} blocks of {size}")
 }
 
-/// A process of its own each time: a fork leaves pages that are dearer the next time.
+/// A process of its own each time: a fork leaves pages that cost more the next time.
 fn once(
     run: &mut Run<'_>,
     (blocks, size): (u64, u64),

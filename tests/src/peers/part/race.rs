@@ -132,7 +132,7 @@ impl Runner {
         match self.tool.way {
             Way::Session(session) => {
                 let (without, with);
-                // Whoever goes second finds the caches warmer.
+                // The second one finds the caches warmer.
                 if round.is_multiple_of(2) {
                     without = self.warm(work, operations)?;
                     with = self.in_session(work, session, operations, place, round, book)?;

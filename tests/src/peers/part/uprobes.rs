@@ -82,7 +82,7 @@ impl Probes {
         if ready == Some(true) { Ok(probes) } else { Err(format!("no probes: {}", read())) }
     }
 
-    /// As by Ctrl-C: whoever kills it may leave its probes in.
+    /// As by Ctrl-C: a SIGKILL may leave its probes in.
     fn end(mut self) -> Result<(), String> {
         let pid = Pid::from_raw(self.child.id().cast_signed());
         kill(pid, Signal::SIGINT).map_err(|error| error.to_string())?;

@@ -6,7 +6,7 @@ use crate::peers::dress::Dress;
 /// Pairs of one measurement.
 const PAIRS: u64 = 600_000;
 
-/// Pairs of malloc and free from stacks of some depth, of one of many blocks held.
+/// Pairs of malloc and free from stacks of some depth, of one of many blocks in use.
 #[derive(Debug)]
 pub(in super::super) struct Churn {
     threads: u32,

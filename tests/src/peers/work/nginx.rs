@@ -13,7 +13,7 @@ use crate::{
     real::Server,
 };
 
-/// One process that serves a page, compressed anew for everyone: what asks for memory there.
+/// One process that serves a page, compressed anew for each request, which allocates.
 #[derive(Debug)]
 pub(in super::super) struct Nginx;
 

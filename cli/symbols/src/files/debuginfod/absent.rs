@@ -4,7 +4,7 @@ use std::fs::File;
 
 use heapattach_process::proc::build_id::BuildId;
 
-/// Nobody to ask.
+/// No servers: heapattach was built without debuginfod.
 #[derive(Clone, Debug, Default)]
 pub struct Debuginfod {
     is_missed: bool,
@@ -17,7 +17,7 @@ impl Debuginfod {
         Self { is_missed }
     }
 
-    /// Whether there is anybody to ask.
+    /// Whether there is a server to ask.
     pub fn is_in_use(&self) -> bool {
         false
     }
@@ -30,7 +30,7 @@ impl Debuginfod {
         None
     }
 
-    /// Why it is of no use, if somebody thinks it is.
+    /// Why it is of no use, if the user expects it to be.
     pub fn remark(&self, _id: Option<&BuildId>) -> Option<String> {
         let why = "DEBUGINFOD_URLS needs a heapattach built with --features debuginfod";
         self.is_missed.then(|| why.to_owned())

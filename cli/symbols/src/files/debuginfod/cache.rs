@@ -1,6 +1,6 @@
 //! The folder in which all debuginfod clients of a user keep what they fetched.
 //!
-//! Whoever wrote there, nothing is taken out of it but a regular file of the build asked for.
+//! Other processes write there, so only a regular file of the build asked for is taken out of it.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
@@ -68,13 +68,13 @@ const NAME: &str = "debuginfo";
 fn may_begin(folder: &Path) -> io::Result<()> {
     let mut all = folder.ancestors().filter(|path| !path.as_os_str().is_empty());
     let Some(there) = all.find(|path| path.symlink_metadata().is_ok()) else { return Ok(()) };
-    // In a folder for all, nobody can take the place of what we make.
+    // In a sticky folder another user cannot replace what we make.
     let is_sticky = fs::metadata(there)?.permissions().mode() & 0o1000 != 0;
     if there != folder && is_sticky { find(there, Use::Write).map(|_| ()) } else { is_ours(there) }
 }
 
-/// Whether nobody but us (or root) decides what is in this folder, and where its name leads. Names of
-/// code would be what another user says, and files would be written where he wants them.
+/// Whether only we (or root) decide what is in this folder, and where its name leads. Names of
+/// code would be what another user says, and files would be written where that user wants them.
 fn is_ours(folder: &Path) -> io::Result<()> {
     let refuse = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     let folder_stat = match find(folder, Use::Write)? {
@@ -211,7 +211,7 @@ mod tests {
         drop(cache.begin(&id).unwrap());
         assert_eq!(fs::read_dir(cache.path().join(id.to_string())).unwrap().count(), 1);
 
-        // Another build's file, a link that leads out, and a pipe that nobody writes to.
+        // Another build's file, a link that leads out, and a pipe that no process writes to.
         let name = cache.path().join(other.to_string());
         fs::create_dir(&name).unwrap();
         for make in ["cp -f", "ln -sf", "mkfifo"] {

@@ -1,6 +1,6 @@
 //! Debug information from servers, for builds of which nothing is found here.
 //!
-//! Nobody is asked unless `DEBUGINFOD_URLS` says so: build ids tell what runs here. Servers are
+//! No server is asked unless `DEBUGINFOD_URLS` says so: build ids tell what runs here. Servers are
 //! believed as little as the target: what they send is bounded in time and size, and taken only if
 //! it is of the very build. It goes through the cache that all debuginfod clients of a user share;
 //! what was not had is remembered for the session only.
@@ -42,7 +42,7 @@ const MOST_FETCHED: u64 = 4 << 30;
 /// How often it is told how it goes.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// Whom to ask; nobody, if the user names none.
+/// Which servers to ask; none, if the user names none.
 #[derive(Clone, Debug, Default)]
 pub struct Debuginfod(Option<Arc<Client>>);
 
@@ -57,13 +57,13 @@ impl Debuginfod {
         Self(settings.map(|settings| Arc::new(Client::new(&settings))))
     }
 
-    /// Whether there is anybody to ask.
+    /// Whether there is a server to ask.
     pub fn is_in_use(&self) -> bool {
         self.0.is_some()
     }
 
     /// Fetches debug information, several files at once, each unless that was tried before. Returns
-    /// when all was had or not, or when `watch`, who hears how it goes, wants no more of it.
+    /// when all was had or not, or when `watch`, which hears how it goes, wants no more of it.
     pub fn fetch(&self, wanted: Vec<BuildId>, watch: &mut dyn FnMut(&str) -> bool) {
         if let Some(client) = &self.0 {
             client.fetch(wanted, watch);
@@ -145,7 +145,7 @@ impl Client {
         for _ in 0..AT_ONCE.min(all) {
             let (client, queue, sender) = (Arc::clone(self), Arc::clone(&queue), sender.clone());
             // Not joined: one that waits for a silent server ends at its timeout, or with us. Where
-            // no thread can be had others do it, or nobody.
+            // no thread can be had the others do its part; without any, nothing is fetched.
             let _ = thread::Builder::new().spawn(move || client.work(&queue, &sender));
         }
         drop(sender);

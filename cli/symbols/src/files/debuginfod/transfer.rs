@@ -41,7 +41,7 @@ pub enum TransferError {
     /// It does next to nothing.
     #[error("it sent less than {} kB in {}", LEAST >> 10, seconds(*.0))]
     Stalled(Duration),
-    /// It is slow.
+    /// The server or the network is slow.
     #[error("it took longer than {} (DEBUGINFOD_MAXTIME)", seconds(*.0))]
     TooLong(Duration),
     /// There is no end to it.
@@ -50,7 +50,7 @@ pub enum TransferError {
     /// The connection broke.
     #[error("its file ended after {got} of {announced} bytes")]
     Truncated { got: u64, announced: u64 },
-    /// It may be a message for somebody else.
+    /// It may be a web page, meant for a browser.
     #[error("what it sent is no whole ELF file")]
     NoElf,
     /// Wrong names are worse than none.
@@ -83,7 +83,7 @@ fn seconds(time: Duration) -> String {
 pub struct Progress {
     /// Bytes that came.
     pub bytes: AtomicU64,
-    /// Nobody wants more of them.
+    /// No more files are wanted.
     pub is_over: AtomicBool,
     /// What may still come.
     pub allowance: Allowance,
@@ -125,7 +125,7 @@ impl Connection {
     /// Brings the debug information of a build into the cache.
     ///
     /// # Errors
-    /// Whatever is wrong with the server or its file; then the cache is as before.
+    /// If anything is wrong with the server or its file; then the cache is as before.
     pub fn fetch(
         &self,
         id: &BuildId,
