@@ -143,18 +143,26 @@ impl<'t> Session<'t> {
         [self.changes, header.modules, header.changes, self.tables.generation()]
     }
 
+    /// Whether the program that was attached to is over, and by what.
+    pub fn is_over(&self) -> Option<Watch> {
+        if Home::open(&self.target.memory, self.patches.home.at()).is_ok() {
+            return None;
+        }
+        // A process on its way out has no memory left, though it may still be listed. The next program
+        // may be at its end by now, too: whoever traced the exec knows of it.
+        let has_memory = || self.target.process.read("maps").is_ok_and(|maps| !maps.is_empty());
+        let has_execed = self.target.tracer().has_execed() || has_memory();
+        Some(if has_execed { Watch::Execed } else { Watch::Ended })
+    }
+
     /// Looks whether the target still runs, and whether it loaded something. A module that cannot
     /// be hooked does not end the session; it is noted in [`Session::missed`].
     pub fn watch(&mut self) -> Watch {
         self.target.release_late();
-        let memory = &self.target.memory;
-        if Home::open(memory, self.patches.home.at()).is_err() {
-            // A process on its way out has no memory left, though it may still be listed. The next program
-            // may be at its end by now, too: whoever traced the exec knows of it.
-            let has_memory = || self.target.process.read("maps").is_ok_and(|maps| !maps.is_empty());
-            let has_execed = self.target.tracer().has_execed() || has_memory();
-            return if has_execed { Watch::Execed } else { Watch::Ended };
+        if let Some(over) = self.is_over() {
+            return over;
         }
+        let memory = &self.target.memory;
         self.look_at_filter();
         let seen = self.loads.as_mut().and_then(|loads| loads.now(memory));
         let has_loaded = self.seen != seen;

@@ -51,7 +51,7 @@ pub fn watch(
         let now = Instant::now();
         if deadline.is_some_and(|deadline| now >= deadline) {
             watchman.end(session);
-            return (End::Over, began.elapsed());
+            return (unless_over(session, End::Over), began.elapsed());
         }
         for mark in watchman.look(session) {
             line.send(&Message::Marked(mark));
@@ -91,7 +91,7 @@ pub fn watch(
             line.send(&Message::Progress { calls, bytes });
             let memory = session.patches.home.used() + session.stream.memory().unwrap_or(0);
             if let Some(objection) = guard.objection(&target.process, calls, memory) {
-                return (End::Objection(objection), began.elapsed());
+                return (unless_over(session, End::Objection(objection)), began.elapsed());
             }
             next_progress = now + PROGRESS;
         }
@@ -111,8 +111,17 @@ pub fn watch(
             }
             Some(Heard::Detach | Heard::Gone) => {
                 watchman.end(session);
-                return (End::Asked, began.elapsed());
+                return (unless_over(session, End::Asked), began.elapsed());
             }
         }
+    }
+}
+
+/// Nothing is detached from a program that ended before; the last look may have been too early to see that.
+fn unless_over(session: &Session<'_>, end: End) -> End {
+    match session.is_over() {
+        Some(Watch::Execed) => End::Execed,
+        Some(Watch::Ended) => End::Ended,
+        Some(Watch::Runs) | None => end,
     }
 }
