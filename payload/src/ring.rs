@@ -72,6 +72,7 @@ fn is_of_mappings(hook: usize) -> bool {
 }
 
 /// The ring that a thread writes to.
+#[derive(Clone, Copy)]
 pub(crate) struct Ring {
     pub region: Place,
     number: usize,

@@ -58,6 +58,8 @@ pub(crate) fn reserve(cells: &Cells, row: &Row, need: Need) -> Option<Reserved> 
 #[cold]
 #[inline(never)]
 fn reserve_patiently(cells: &Cells, row: &Row, ring: &Ring, need: Need) -> Option<Reserved> {
+    // A copy stays in registers from look to look.
+    let ring = *ring;
     let mut patience = Patience::new(cells, need);
     let mut tries = TRIES;
     while tries > 0 {

@@ -221,7 +221,7 @@ fn who_waits_for_room_lets_others_run_and_gives_up_when_nobody_reads() {
             steps.iter().map(|step| usize::try_from(step.address() - placed.code().start).unwrap());
         let calls = offsets.filter(|&at| code[at..].starts_with(&SYSCALL)).count();
         assert_eq!(placed.total(row::DROPPED_FREES), 1);
-        // A thousand looks are some 40,000 instructions; whether the heartbeat goes on is asked at
+        // A thousand looks are some 70,000 instructions; whether the heartbeat goes on is asked at
         // each 128th.
         (calls, steps.len() > 10_000)
     };

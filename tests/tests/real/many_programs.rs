@@ -56,13 +56,28 @@ where
     })
 }
 
-fn settled(pid: i32) -> Fingerprint {
+fn now(pid: i32) -> Fingerprint {
     Fingerprint::of(pid).expect("a living process can be read")
+}
+
+/// When the program waits for the next question: just after an answer a shell has signals blocked that it
+/// allows a little later.
+fn settled(pid: i32) -> Fingerprint {
+    let mut last = now(pid);
+    let same = poll(PATIENCE, || {
+        thread::sleep(Duration::from_millis(20));
+        let print = now(pid);
+        let has_changed = !diff_within(&last, &print, Scope::Loose).is_empty();
+        last = print;
+        (!has_changed).then_some(())
+    });
+    assert!(same.is_some(), "process {pid} does not come to rest");
+    last
 }
 
 fn assert_as_before(pid: i32, before: &Fingerprint, is_own: impl Fn(&str) -> bool) {
     let trace = || {
-        let mut trace = diff_within(before, &settled(pid), Scope::Loose);
+        let mut trace = diff_within(before, &now(pid), Scope::Loose);
         trace.retain(|line| !is_own(line));
         trace
     };

@@ -38,9 +38,10 @@ fn collect(value: &Value, place: &str, schema: &mut Schema) {
             "a list".to_owned()
         }
         Value::Object(fields) => {
-            // The ends of stacks are counted by their names.
+            // Ends of stacks and modules are counted by their names.
+            let is_name = |field: &str| last == "ends" || field.starts_with('/');
             let name =
-                |name: &str| if last == "ends" { "NAME".to_owned() } else { name.to_owned() };
+                |field: &str| if is_name(field) { "NAME".to_owned() } else { field.to_owned() };
             for (field, value) in fields {
                 collect(value, &format!("{place}.{}", name(field)), schema);
             }

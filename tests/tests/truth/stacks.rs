@@ -8,7 +8,7 @@ use std::{
 };
 
 use heapattach_tests::{
-    compile::{Source, fixture, is_there},
+    compile::{Source, fixture, folder, is_there},
     deadline::{PATIENCE, poll, wait_until},
     fixture::{Fixture, Launch},
     oracle::{Oracle, Session},
@@ -226,7 +226,8 @@ impl Compilation {
         }
         let source: PathBuf = fixture("truth.cpp");
         let mut command = Command::new("g++");
-        command.args(["-wrapper", &wrapper, "-fsyntax-only", "-O2", "-std=c++17"]).arg(source);
+        command.args(["-wrapper", &wrapper, "-fsyntax-only", "-O2", "-std=c++17", "-I"]);
+        command.arg(folder()).arg(source);
         command.stdin(Stdio::null());
         Self(command.spawn().expect("g++, which ran a moment ago"))
     }
