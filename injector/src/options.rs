@@ -27,9 +27,9 @@ pub enum Loader {
 /// What is done with requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// Nothing: nobody reads them.
+    /// Nothing: they are not read.
     None,
-    /// Marks are taken; nobody waits.
+    /// Marks are taken; no thread waits.
     Marks,
     /// Checks are made when they are asked for.
     Checks,
@@ -56,7 +56,7 @@ pub struct Options {
     pub tables: bool,
     /// Frames of a stack that are recorded.
     pub most_frames: u32,
-    /// Have stacks that nobody knows copied by the kernel: a system call of the target's.
+    /// Have stacks of unknown bounds copied by the kernel: a system call of the target's.
     pub copies: bool,
     /// Of so many stacks one is walked twice, to verify what makes walks fast; 0: none.
     pub verify: u32,

@@ -1,4 +1,4 @@
-//! Which memory is the stack that a thread stands on: only that may be read without asking anybody,
+//! Which memory is the stack that a thread stands on: only that may be read without asking the kernel,
 //! from the stack pointer upwards.
 //!
 //! # Safety
@@ -14,8 +14,8 @@ const PAGE: u64 = 4096;
 /// No thread is given more.
 const LARGEST: u64 = 1 << 36;
 
-/// The end of the stack that `pointer`, the stack pointer of this thread, points into; if nobody
-/// knows, that of its page, which is mapped since the thread stands on it. And whether it is known.
+/// The end of the stack that `pointer`, the stack pointer of this thread, points into; if that is not
+/// known, that of its page, which is mapped since the thread stands on it. And whether it is known.
 #[inline(always)]
 pub(crate) fn end_of_stack(region: Place, row: &Row, pointer: u64) -> (u64, bool) {
     let first = region.at(region::FIRST_STACK).get()..region.at(region::FIRST_STACK_END).get();

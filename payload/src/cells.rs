@@ -97,7 +97,7 @@ impl Cells {
         self.control().at(control::ENABLED).half().load(Ordering::Acquire) != 0
     }
 
-    /// Whether nobody has set the deadline forward for long: who reads is gone.
+    /// Whether the deadline has not been set forward for long: the reader is gone.
     pub(crate) fn is_overdue(&self) -> bool {
         let deadline = self.region().at(region::DEADLINE_TSC).get();
         deadline != 0 && arch::time_stamp() > deadline
@@ -126,7 +126,7 @@ impl Cells {
         self.control().at(control::BY_ADDRESS).half().load(Ordering::Relaxed)
     }
 
-    /// Where the original returns to, if the slow path has called it: no frame of anybody else's.
+    /// Where the original returns to, if the slow path has called it: no other code has a frame there.
     pub(crate) fn own_return(&self) -> u64 {
         (core::ptr::from_ref(self).addr() as u64).wrapping_sub(self.returns)
     }

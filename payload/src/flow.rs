@@ -1,5 +1,5 @@
 //! Counting blocks by their size, where the payload was built for it: in a build of its own, so that
-//! nobody else pays for the question.
+//! other builds do not pay for the question.
 //!
 //! The size is what the allocator of glibc wrote before the block, or what another allocator answers
 //! that is asked for the size of its own block: after it was handed out, before it is given back. The
@@ -80,7 +80,7 @@ fn size_of(frame: &Frame, cells: &Cells, row: &Row, block: u64) -> Option<u64> {
 /// block is not asked about, else there would be no end to it.
 fn asked(row: &Row, block: u64, sizer: u64, owner: u64) -> u64 {
     let sizing = row.field(row::SIZING);
-    // Everybody's row does not tell whose call it is; by then there are so many threads that the
+    // The shared row does not tell whose call it is; by then there are so many threads that the
     // allocator is not young.
     if !row.is_shared() {
         if sizing.get() != 0 {

@@ -187,7 +187,7 @@ fn count(frame: &Frame, cells: &Cells, row: &Row, size: u64) -> u64 {
     if is_sample { RECORDS } else { 0 }
 }
 
-/// Says that a block is about to be given back, if anybody knows of it.
+/// Says that a block is about to be given back, if it was recorded.
 #[inline(never)]
 fn give_back(frame: &mut Frame, cells: &Cells, row: &Row, block: u64) -> u64 {
     if block == 0 || nest::gives_back_the_same(frame, cells, row, block) {

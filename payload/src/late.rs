@@ -69,7 +69,7 @@ pub(crate) struct Late {
 
 /// The number of the module.
 const NUMBER: u32 = 32;
-/// Nobody could look.
+/// It could not be read.
 const BLIND: u64 = 1 << 63;
 
 impl Late {
@@ -91,7 +91,7 @@ impl Late {
         (self.known & !BLIND) >> NUMBER
     }
 
-    /// Whether nobody could look what was there.
+    /// Whether it could not be read what was there.
     pub(crate) fn is_blind(&self) -> bool {
         self.known & BLIND != 0
     }

@@ -1,4 +1,4 @@
-//! The code that runs inside somebody else's process.
+//! The code that runs inside another process.
 //!
 //! Nothing here is linked into the target: the injector maps the bytes of one section
 //! ([`heapattach_abi::image`]), writes a few addresses into its cells and leads the allocation

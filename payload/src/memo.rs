@@ -165,7 +165,7 @@ impl Memo {
 
     #[inline(always)]
     fn is_unchanged(&self, number: usize, span: &Span) -> bool {
-        // Whoever wrote over the memo may have put anything there: no further than the words go.
+        // A program that wrote over the memo may have put anything there: no further than the words go.
         let first = ((self.frame(number, memo::Part::First) >> 1) as usize).min(self.words);
         let (mut word, end) = (self.word(first), self.word(self.words).address());
         while word.address() < end {
@@ -265,7 +265,7 @@ impl Memo {
             }
         };
         let words = notes.words;
-        // Of an end that is not a proper one nobody knows what it depends on.
+        // Of an end that is not a proper one it is not known what it depends on.
         if !matches!(end, End::Outermost | End::Full) {
             return;
         }
@@ -284,7 +284,7 @@ impl Memo {
     }
 
     /// From the outermost frame down: where the frame pointer matters, and the hashes of what lies
-    /// above. A saved frame pointer that nobody uses is any word of the program's, and changes at
+    /// above. A saved frame pointer that no function uses is any word of the program's, and changes at
     /// every call: it is not to be compared.
     fn look_back(&self, frames: usize, words: usize) {
         let (mut hash, mut power, mut matters) = (0_u64, 1_u64, false);

@@ -84,7 +84,7 @@ impl Level {
 pub(crate) fn begin(frame: &mut Frame, cells: &Cells, row: &Row) -> u64 {
     let level = Level::of(frame);
     let is_looked_at = if level.is_of_maps { cells.nests_maps() } else { cells.nests() };
-    // Everybody's row does not tell whose call it is.
+    // The shared row does not tell whose call it is.
     if is_looked_at && !row.is_shared() { enter(frame, cells, row, level) } else { 0 }
 }
 

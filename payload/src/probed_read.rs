@@ -1,4 +1,4 @@
-//! Memory of the target's own that nobody knows to be mapped: read through the kernel, which says so
+//! Memory of the target's own that may not be mapped: read through the kernel, which says so
 //! instead of faulting. A page at a time, and never many of them.
 
 use core::sync::atomic::Ordering::Release;
@@ -70,8 +70,8 @@ impl Far {
         Some(self.copy.at(WORDS).get())
     }
 
-    /// Looks at two words, and in the same look at the page that will be asked for next, if somebody
-    /// knows.
+    /// Looks at two words, and in the same look at the page that will be asked for next, if that
+    /// is known.
     #[inline(never)]
     pub(crate) fn load_both(&mut self, first: u64, second: u64, page: u64) -> Option<()> {
         self.forget();

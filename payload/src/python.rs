@@ -208,7 +208,7 @@ impl Python {
                     entry.at(8).word().store(copy + 1, Release);
                     return copy;
                 }
-                // One that somebody is just copying is told without.
+                // One that another thread is just copying is told without.
                 Err(known) if known == hash => {
                     return entry.at(8).word().load(Acquire).saturating_sub(1);
                 }

@@ -117,7 +117,7 @@ impl Drop for Reach {
     }
 }
 
-/// A buffer that nobody uses; none if there is none.
+/// A buffer that no thread uses; none if there is none.
 #[cold]
 #[inline(never)]
 pub(crate) fn claim(region: Place) -> Option<Place> {

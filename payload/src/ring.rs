@@ -96,7 +96,7 @@ impl Ring {
         1 << self.bits
     }
 
-    /// The next slot, if nobody else writes to the ring and it has one.
+    /// The next slot, if no other thread writes to the ring and it has one.
     #[inline(always)]
     pub(crate) fn reserve_own(&self, record_is_urgent: bool) -> Option<Reserved> {
         if !ring::is_own(self.number) {
@@ -107,7 +107,7 @@ impl Ring {
         reserved.ok().map(|position| self.reserved(position))
     }
 
-    /// The next slot, whoever writes to the ring.
+    /// The next slot, whether one thread writes to the ring or many.
     #[inline(always)]
     pub(crate) fn reserve(&self, record_is_urgent: bool) -> Result<Reserved, NoSlot> {
         let (head, capacity) = (self.head(), self.capacity());
@@ -164,7 +164,7 @@ impl Reserved {
     }
 }
 
-/// A ring that only this thread writes to: a signal handler may come in between, but nobody beside.
+/// A ring that only this thread writes to: a signal handler may come in between, but no other thread beside.
 struct Own(Place);
 
 impl Words for Own {

@@ -10,12 +10,12 @@ use crate::{arch, cells::Cells, sampling, shared_word::Place};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     place: Place,
-    /// It is everybody's: whatever changes it must do so at once.
+    /// It is shared by all threads without a row: each change of it must be one instruction.
     is_shared: bool,
 }
 
 impl Row {
-    /// The row of this thread, made if it has none; everybody's, if there is no room for another.
+    /// The row of this thread, made if it has none; the shared one, if there is no room for another.
     /// `pointer` is its stack pointer.
     #[cold]
     #[inline(never)]
@@ -54,7 +54,7 @@ impl Row {
     }
 
     /// The row with an address from the index or kept by the slow path. The index may have been wiped
-    /// since its key was read, by a signal handler that forked: then everybody's will do.
+    /// since its key was read, by a signal handler that forked: then the shared one will do.
     pub(crate) fn known(cells: &Cells, address: u64) -> Self {
         let everybodys = everybodys(cells);
         let offset = address.wrapping_sub(everybodys.address()) as usize;
@@ -86,7 +86,7 @@ impl Row {
         self.take_interval(cells);
     }
 
-    /// Whether it is everybody's.
+    /// Whether it is the shared one.
     pub(crate) fn is_shared(&self) -> bool {
         self.is_shared
     }
@@ -112,7 +112,7 @@ impl Row {
     /// Counts, or takes away, a block of this chunk, with its other word if it is given back.
     pub(crate) fn count_chunk(&self, cells: &Cells, chunk: u64, is_freed: bool, more: u64) {
         let own = match self.place.at(row::FLOW).get() {
-            // Everybody's, and what is not told.
+            // The shared one's, and what is not told.
             0 => cells.region().at(region::FLOWS_AT),
             _ => cells.region().at(region::FLOWS_AT + self.number(cells) * flow::FLOW_BYTES),
         };
@@ -141,7 +141,7 @@ impl Row {
         self.add(at + 8, bytes);
     }
 
-    /// Whether everybody's row was ever prepared; a thread's own always is.
+    /// Whether the shared row was ever prepared; a thread's own always is.
     fn is_prepared(&self) -> bool {
         !self.is_shared || self.place.at(row::RANDOM).get() != 0
     }
@@ -211,7 +211,7 @@ impl Row {
     /// A random distance to the next sample.
     fn distance(&self) -> u64 {
         let random = self.place.at(row::RANDOM);
-        // In a row that is everybody's two threads may draw the same number, which does no harm.
+        // In the shared row two threads may draw the same number, which does no harm.
         let state = sampling::advance(random.get());
         random.set(state);
         let (interval, _) = split_interval(self.place.at(row::INTERVAL).get());
@@ -238,7 +238,7 @@ impl Row {
         }
         let control = cells.control();
         if cells.is_overdue() {
-            // First: whoever ends the session shall know why.
+            // First: the reader shall know why.
             control.at(control::EXPIRED).half().store(1, Release);
             control.at(control::ENABLED).half().store(0, Release);
         }

@@ -21,7 +21,7 @@ pub(crate) fn number(region: Place, hash: u64, store: impl FnOnce(Place, Place))
             Err(known)
         };
         match exchanged {
-            // One that somebody is still storing is stored once more: whoever reads a record shall
+            // One that another thread is still storing is stored once more: the reader of a record shall
             // find its stack whole, and who stores it may be a thread that this one interrupted.
             Err(known) if known == hash && entry.at(8).word().load(Acquire) != 0 => return number,
             Err(_) => {}

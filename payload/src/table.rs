@@ -42,7 +42,7 @@ fn entries(cells: &Cells, address: u64) -> impl Iterator<Item = Place> {
 
 fn count_in_filter(cells: &Cells, address: u64) {
     let byte = cells.filter().at(samples::filter_index(address)).byte();
-    // A counter that is full stays full, since nobody knows any more how often it was counted up.
+    // A counter that is full stays full, since it is not known any more how often it was counted up.
     let _ = byte.fetch_update(Relaxed, Relaxed, |n| n.checked_add(1));
 }
 

@@ -27,7 +27,7 @@ struct Way {
 /// Follows every way from `entry` until all flags are written over.
 ///
 /// # Errors
-/// The first instruction that may read a flag of the caller, or leads where nobody can follow.
+/// The first instruction that may read a flag of the caller, or leads where it cannot be followed.
 pub(super) fn written_over(image: &Image<'_>, entry: u64) -> Result<(), Refusal> {
     let mut ways = vec![Way { at: entry, kept: ARITHMETIC }];
     let mut looks = 0..LOOKS;

@@ -95,7 +95,7 @@ proptest! {
     #[test]
     fn a_small_file_with_changed_headers_and_tables(changes in changes(12), at in any::<u64>()) {
         let mut file = model();
-        // The gap between the headers and the code is nobody's.
+        // The gap between the headers and the code is unused.
         let (head, rest) = file.split_at_mut(0x1000);
         let half = changes.len() / 2;
         mutate(&mut head[..176], &changes[..half]);

@@ -1,4 +1,4 @@
-//! Functions that the user names: of pools and allocators that nobody else knows.
+//! Functions that the user names: of pools and allocators that are not known here.
 
 use heapattach_abi::{
     form::{Form, LAST_ARGUMENT},
@@ -128,7 +128,7 @@ impl UserHooks {
         })
     }
 
-    /// The function that a symbol names: one asked for, else one that everybody knows.
+    /// The function that a symbol names: one asked for, else one that every program has.
     pub fn find(self, symbol: &[u8]) -> Option<FunctionRef> {
         self.functions
             .iter()

@@ -112,7 +112,7 @@ fn can_move(instruction: &Instruction) -> bool {
             true
         }
         // A call leaves the trampoline's address on the stack; a syscall stops there; the others are
-        // somebody's trap.
+        // a debugger's trap.
         _ => false,
     }
 }

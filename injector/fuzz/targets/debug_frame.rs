@@ -1,4 +1,4 @@
-//! Files of a module that somebody made who wishes us ill.
+//! Files of a module that an attacker made.
 #![no_main]
 
 use std::{

@@ -1,4 +1,4 @@
-//! Unwind information made by somebody who wishes us ill.
+//! Unwind information that an attacker made.
 #![no_main]
 
 use heapattach_process::{addr::{Bias, RemoteAddr}, image::Image};

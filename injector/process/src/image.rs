@@ -2,7 +2,7 @@
 //! unwind information that is mapped with it.
 //!
 //! All of it is read from memory: the file may be gone, or another by now, and the vDSO has none. Only
-//! what is never mapped is read from the file, by whoever needs it.
+//! what is never mapped is read from the file, by the caller that needs it.
 
 use std::{fs::File, ops::Range, os::unix::fs::FileExt};
 
@@ -60,7 +60,7 @@ pub fn images(memory: &Memory, maps: &[Mapping<'_>]) -> Vec<Image> {
     let found = starts.filter_map(|mapping| image(memory, mapping));
     let mut left = CODE;
     let executable = |image: Image| {
-        // Somebody may have mapped a file only to read it, and a header may say anything.
+        // The program may have mapped a file only to read it, and a header may say anything.
         let code = || maps.iter().filter(|m| m.executable);
         code().find(|m| m.range.contains(&image.code.start))?;
         let end = code().filter(|m| m.range.start < image.code.end).map(|m| m.range.end).max()?;

@@ -77,7 +77,7 @@ pub enum LinkError {
 pub struct Rendezvous(RemoteAddr);
 
 impl Rendezvous {
-    /// The address of the record, found by whoever starts the program.
+    /// The address of the record, found by the starter of the program.
     pub fn at(address: RemoteAddr) -> Self {
         Self(address)
     }

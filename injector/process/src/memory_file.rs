@@ -116,7 +116,7 @@ impl MemoryFile {
         self.0
     }
 
-    /// Gives it its size, and forbids everybody to change that: a mapping of it would end us by
+    /// Gives it its size, and forbids every process to change that: a mapping of it would end us by
     /// SIGBUS if it shrank. Believed only after it was asked again.
     ///
     /// # Errors

@@ -133,7 +133,7 @@ impl Shared {
         }
     }
 
-    /// Writes words from `offset` on, which nobody reads yet.
+    /// Writes words from `offset` on, which no thread reads yet.
     ///
     /// # Errors
     /// When the target is gone, or the range is outside.
@@ -153,7 +153,7 @@ impl Shared {
         }
     }
 
-    /// Writes a word; whoever reads it by an acquire sees all that we did before.
+    /// Writes a word; a thread that reads it by an acquire sees all that we did before.
     ///
     /// # Errors
     /// When the target is gone, or the offset is outside.

@@ -1,5 +1,5 @@
 //! Where the words of an errand lie, and what they say: for the code that runs in the target, and for
-//! whoever reads and writes them from outside (`shared_object::Block`).
+//! the code that reads and writes them from outside (`shared_object::Block`).
 
 use heapattach_abi::control::{CONTROL_BYTES, Control};
 
@@ -53,9 +53,9 @@ const _: () = assert!(AT + MESSAGE + MESSAGE_BYTES <= CONTROL_BYTES);
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nobody wants one.
+    /// None is wanted.
     Idle = 0,
-    /// Whoever comes first shall claim it. Ours to write.
+    /// The first thread to come shall claim it. Ours to write.
     Wanted = 1,
     /// A thread has claimed it.
     Claimed = 2,

@@ -233,7 +233,7 @@ pub fn call_result(registers: &Registers) -> Result<u64, Errno> {
 /// The signal frame that puts `saved`, `mask` and the vector state back when the kernel returns
 /// from it; it lies at `at`, which is also the stack pointer to make the call with.
 ///
-/// It is used only if our tracing process dies in the middle, when nobody is left to let the
+/// It is used only if our tracing process dies in the middle, when no process is left to let the
 /// kernel restart the interrupted call: so it is restarted by hand, and a call with a restart
 /// block (sigreturn forgets those) ends with EINTR.
 pub fn rescue_frame(

@@ -76,7 +76,7 @@ impl Cache {
             is_ours(&fstat(&found).ok()?, Mode::S_IWGRP | Mode::S_IWOTH)?;
             folder = found;
         }
-        // The last one is nobody else's business at all.
+        // The last one is closed to all other users.
         is_ours(&fstat(&folder).ok()?, Mode::S_IRWXG | Mode::S_IRWXO)?;
         Some(Self { folder, most: MOST_BYTES, has_grown: AtomicBool::new(false) })
     }

@@ -1,5 +1,5 @@
 //! What a file of the cache is about: a hash of all that it was made from, so that only the same
-//! comes to be found by it, whoever made up the rest.
+//! comes to be found by it, even if the rest was made up.
 
 use std::fmt;
 

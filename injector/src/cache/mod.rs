@@ -11,7 +11,7 @@
 //!
 //! Whatever is not as it should be (a folder that others may write to or that belongs to another
 //! user, a link, a file that is too large) means that there is no cache: a session never fails by it
-//! and says nothing of it. What is read here is not believed; whoever asked for it checks each part.
+//! and says nothing of it. What is read here is not believed; the caller checks each part.
 
 mod folder;
 mod identity;

@@ -23,7 +23,7 @@ pub enum ChangeKind {
     Entry,
     /// The target of a branch inside the allocator.
     Bypass,
-    /// The word by which a mailbox tells its program that somebody watches: of its new value only
+    /// The word by which a mailbox tells its program that a session watches: of its new value only
     /// the upper half stays the same.
     Watch,
 }

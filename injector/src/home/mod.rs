@@ -1,5 +1,5 @@
 //! Our home in the target: one reserved range that holds the payload's code and everything needed
-//! to undo the session, so that whoever comes after a killed heapattach finds it by its first bytes
+//! to undo the session, so that the next heapattach after a killed one finds it by its first bytes
 //! and cleans up. It is made by one call and unmapped by one, so nothing of it can be forgotten.
 //!
 //! ```text

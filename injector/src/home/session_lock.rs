@@ -6,7 +6,7 @@
 //! Such a lock belongs to the process that asked for it: it is not inherited by fork, cannot be
 //! passed on with the descriptor, and goes when the process ends, however it ends.
 //!
-//! The file is readable by everybody, so that everybody can ask. Others can lock it too, but only as
+//! Every user can read the file, so that every user can ask. Others can lock it too, but only as
 //! we do, shared, and then the list of all locks tells who holds what.
 
 use std::{

@@ -1,5 +1,5 @@
 //! The one page that may stay in the target: slots are led to it, and a slot's value may have been
-//! copied into the program's own data (curl, gnutls and libsystemd keep such pointers), so nobody
+//! copied into the program's own data (curl, gnutls and libsystemd keep such pointers), so no one
 //! can prove that it is not used. After detach each stub is one jump to the function itself.
 //!
 //! A session that hooks by entries alone has no stub page and leaves nothing.

@@ -1,4 +1,4 @@
-//! A `syscall` instruction that every process has, in code that nobody patches.
+//! A `syscall` instruction that every process has, in code that no tool patches.
 
 use nix::errno::Errno;
 

@@ -94,7 +94,7 @@ impl Survey {
 enum Lists {
     /// The dynamic loader.
     Loader(Rendezvous),
-    /// Nobody, since it is this program and nothing else.
+    /// None, since it is this program and nothing else.
     Static(Link),
 }
 

@@ -380,7 +380,7 @@ impl<'s, 't> Carrier<'s, 't> {
 
 impl Drop for Carrier<'_, '_> {
     fn drop(&mut self) {
-        // The seat belt; errors have nobody to go to.
+        // The seat belt; there is no caller to tell errors to.
         let _ = self.restore();
         if let Some(shelter) = self.shelter.take() {
             shelter.leave(&self.stop.target().memory);

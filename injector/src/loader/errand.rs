@@ -49,7 +49,7 @@ use heapattach_process::{
     proc::maps::{self, Mapping},
 };
 
-/// How often we look whether somebody has come.
+/// How often we look whether a thread has come.
 const LOOK: Duration = Duration::from_micros(200);
 
 /// After a thread that came where no program may call its loader, others get a chance.
@@ -67,7 +67,7 @@ const ATTEMPTS: usize = 30;
 /// Why an errand was not run, or did not help.
 #[derive(Debug, thiserror::Error)]
 pub enum ErrandError {
-    /// Nobody came to a place where a program may call its loader.
+    /// No thread came to a place where a program may call its loader.
     #[error("no thread of the target came to a place where it may call its loader within {waited:.0?}{}",
         why.map(|why| format!(" ({why})")).unwrap_or_default())]
     NobodyCame {

@@ -19,7 +19,7 @@ use heapattach_process::{
     proc::maps::Mapping,
 };
 
-/// Whoever is in one of these holds the loader's locks, or will.
+/// A thread in one of these holds the loader's locks, or will.
 const LOADING: [&[u8]; 10] = [
     b"dlopen",
     b"dlmopen",

@@ -2,10 +2,10 @@
 //! allocation function. Judged with everything stopped:
 //!
 //! - the loader's lists are not being changed;
-//! - no thread is in the loader, or returns to it: whoever is holds its locks, and may want one
+//! - no thread is in the loader, or returns to it: one that is holds its locks, and may want one
 //!   that the waiting thread holds;
 //! - the waiting thread is not in a signal handler, and has stack enough;
-//! - nobody who only shares the memory runs beside (vfork).
+//! - no process that only shares the memory runs beside (vfork).
 //!
 //! What the tables do not tell is taken for the worse: a word on a stack that leads into the loader.
 

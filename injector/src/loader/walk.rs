@@ -63,7 +63,7 @@ pub struct Frame {
 pub enum End {
     /// At the first function of the thread.
     Bottom,
-    /// Nobody knows what lies above this address.
+    /// It is not known what lies above this address.
     Unknown(u64),
     /// The visitor has seen enough.
     Enough,
@@ -106,7 +106,7 @@ impl<'m> Walker<'m> {
                 return End::Enough;
             }
             match step {
-                // Stacks grow down: whoever goes the other way goes in circles.
+                // Stacks grow down: a walk the other way goes in circles.
                 Some(Step::Caller(caller)) if caller.sp > frame.sp => frame = caller,
                 Some(Step::Bottom) => return End::Bottom,
                 _ => break,
@@ -115,7 +115,7 @@ impl<'m> Walker<'m> {
         End::Unknown(frame.sp)
     }
 
-    /// What called `frame`; `None` if nobody knows.
+    /// What called `frame`; `None` if that is not known.
     fn step(&mut self, stack: &Stack, frame: &Frame) -> Option<Step> {
         // A return address may lie behind the end of its function.
         let at = if frame.is_exact { frame.pc } else { frame.pc.checked_sub(1)? };

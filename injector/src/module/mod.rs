@@ -167,7 +167,7 @@ impl Module {
         }
     }
 
-    /// Adds a function that nobody else can call by its name.
+    /// Adds a function that no other module can call by its name.
     pub fn add(&mut self, definition: Definition) {
         let is_same = |d: &Definition| d.at == definition.at && d.function == definition.function;
         if self.definitions.len() < FINDS_LIMIT && !self.definitions.iter().any(is_same) {

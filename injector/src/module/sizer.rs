@@ -76,7 +76,7 @@ pub fn of(module: &Module, names: &[FunctionRef]) -> Option<Sizer> {
     Some(Sizer { sizer: sized(module, known.sizer)?, owner })
 }
 
-/// Whether what everybody calls `malloc` is this allocator's.
+/// Whether the program's `malloc` is this allocator's.
 fn is_the_usual(module: &Module, known: &Known) -> bool {
     let own = defines(module, &format!("{}malloc", known.prefix));
     own.is_some() && own == defines(module, "malloc")

@@ -30,7 +30,7 @@ use heapattach_process::{
 const STT_NOTYPE: u8 = goblin::elf::sym::STT_NOTYPE;
 const STT_FUNC: u8 = goblin::elf::sym::STT_FUNC;
 const STT_GNU_IFUNC: u8 = goblin::elf::sym::STT_GNU_IFUNC;
-/// Mangled names are long; longer ones are nobody's to type.
+/// Mangled names are long; longer ones no user would type.
 const NAME_LIMIT: usize = 4096;
 /// What unpacking may take.
 const UNPACK_MEMORY_KIB: u32 = 128 << 10;

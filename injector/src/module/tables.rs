@@ -101,7 +101,7 @@ impl<'m> Tables<'m> {
         let Some(at) = self.address(tag).filter(|_| length > 0) else { return Ok(Vec::new()) };
         self.spend(length)?;
         let length = usize::try_from(length).map_err(|_| Errno::EFBIG)?;
-        // Zero pages that nobody has touched: a length that a hostile section claims costs nothing
+        // Zero pages that were never touched: a length that a hostile section claims costs nothing
         // before there is memory behind it.
         let (mut bytes, mut done) = (vec![0; length.min(AT_FIRST)], 0);
         while done < length {

@@ -1,4 +1,4 @@
-//! Why the kernel does not let us trace a process, in the words of whoever forbids it.
+//! Why the kernel does not let us trace a process, in the words of what forbids it.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ pub(crate) struct Facts {
     owner: u32,
     /// Who we are.
     own: u32,
-    /// Whether we may trace everybody in the first user namespace.
+    /// Whether we may trace every process in the first user namespace.
     may_trace_all: bool,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn explain(pid: i32, facts: &Facts, errno: Errno) -> Refusal {
             need,
             format!("try `sudo heapattach -p {pid}`"),
         ),
-        // Nobody else has anything against it.
+        // Nothing else forbids it.
         _ if facts.enforces && facts.may_trace_all && errno == Errno::EACCES => Refusal::denied(
             format!("SELinux does not allow to trace process {pid} ({})", facts.context),
             "the permission ptrace for that domain",

@@ -47,7 +47,7 @@ pub struct CodeLayout {
 /// Why there is no layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutError {
-    /// Nobody has told us of this version.
+    /// This version is not known here.
     Unknown,
     /// The table is not what it should be.
     Nonsense,

@@ -111,7 +111,7 @@ impl Counts {
     }
 }
 
-/// Blocks handed out and given back since the attach, by class of size; all 0 where nobody counts.
+/// Blocks handed out and given back since the attach, by class of size; all 0 where that is not counted.
 ///
 /// # Errors
 /// When the target is gone and the rows with it.
@@ -137,7 +137,7 @@ pub fn sizes(shared: &Shared, memory: &Memory) -> Result<Vec<u64>, Errno> {
     Ok(words.to_vec())
 }
 
-/// The number of rows that threads own; row 0 is everybody's and not among them.
+/// The number of rows that threads own; row 0 is shared by the others and not among them.
 pub fn rows(shared: &Shared, memory: &Memory) -> Result<usize, Errno> {
     let taken = shared.word(memory, region::ROWS_TAKEN)?;
     Ok(usize::try_from(taken).unwrap_or(usize::MAX).min(row::ROWS - 1))

@@ -1,5 +1,5 @@
-//! The hooks switch themselves off when nobody has set their deadline forward for a while: should
-//! this process die, the target does not pay for counts that nobody reads.
+//! The hooks switch themselves off when their deadline has not been set forward for a while: should
+//! this process die, the target does not pay for counts that are not read.
 
 use std::time::{Duration, Instant};
 

@@ -176,8 +176,8 @@ impl Reader {
     }
 
     /// Everything up to a moment in which no thread of the target runs. A thread that stands in the
-    /// middle of a record has not given its block back yet, or nobody knows of the block that it was
-    /// given: nothing that others have recorded can depend on that. So it is passed over, and told when it
+    /// middle of a record has not given its block back yet, or the block that it was given is not known
+    /// to others: nothing that others have recorded can depend on that. So it is passed over, and told when it
     /// is finished.
     ///
     /// # Errors
@@ -348,7 +348,7 @@ impl Reader {
                 },
             }
             tail = tail.wrapping_add(1);
-            // Whoever waits for room is not to wait until all of a full ring was read.
+            // A thread that waits for room is not to wait until all of a full ring was read.
             if tail.wrapping_sub(self.tails[number]) >= Bounds::NEAR.most {
                 self.give_room(reach, number, tail);
             }
@@ -366,7 +366,7 @@ impl Reader {
         self.show(reach);
     }
 
-    /// Tells threads that wait for room that somebody is at it: one that gave up speaks for the others
+    /// Tells threads that wait for room that the reader is at it: one that gave up speaks for the others
     /// only as long as the reader stands still.
     fn show(&mut self, reach: &Reach<'_>) {
         self.looked = self.looked.wrapping_add(1);

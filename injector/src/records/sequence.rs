@@ -47,7 +47,7 @@ pub struct Sequence {
 /// When a stamp's turn is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Now, and nobody else has the same.
+    /// Now, and no other has the same.
     Now,
     /// After so many others.
     Later(u64),
@@ -66,7 +66,7 @@ impl Default for Sequence {
 }
 
 impl Sequence {
-    /// Whether somebody waits for a stamp that is missing.
+    /// Whether a record waits for a stamp that is missing.
     pub fn waits(&self) -> bool {
         self.next < self.end || !self.far.is_empty()
     }

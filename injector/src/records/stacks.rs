@@ -34,9 +34,9 @@ pub struct Stacks {
     pub python: Frames,
     /// Whose code addresses were when.
     pub generations: Arc<Generations>,
-    /// Where frames are ours, of calls that others are a part of: nobody asked for those.
+    /// Where frames are ours, of calls that others are a part of: those were not asked for.
     own_code: Range<RemoteAddr>,
-    /// Words that were read: each is a part of one stack only, if nobody lies.
+    /// Words that were read: each is a part of one stack only, if the target does not lie.
     words: usize,
     /// Frames of all stacks that are known.
     frames: usize,
@@ -59,7 +59,7 @@ impl Stacks {
         if self.is_known(id) {
             return;
         }
-        // A stack is whole before a record names it; only somebody who lies names another.
+        // A stack is whole before a record names it; only a target that lies names another.
         let Some(words) = self.read(shared, memory, id) else { return };
         let stack = match (words.end, &words.words[..], interpreter.get()) {
             (END | END_CUT, [native, frames @ ..], Some(interpreter)) => {

@@ -93,7 +93,7 @@ struct Installed {
     first_stack: Range<RemoteAddr>,
 }
 
-/// Attaches. `held` is a stop made by whoever started the target.
+/// Attaches. `held` is a stop made when the target was started.
 ///
 /// # Errors
 /// With the target as it was, or a list of what is left.
@@ -400,7 +400,7 @@ fn first_stack(maps: &[Mapping<'_>]) -> Range<RemoteAddr> {
     RemoteAddr::new(below.max(end.get().saturating_sub(MOST)))..end
 }
 
-/// Somebody else may have attached between our look and our stop.
+/// Another process may have attached between our look and our stop.
 fn refuse_company(
     target: &Target,
     maps: &[Mapping<'_>],

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Every call is made at the place of rescue that the inherited home has, so that the child survives
-//! the end of this process at every step: with its hooks switched off, as children that nobody
+//! the end of this process at every step: with its hooks switched off, as children that no session
 //! follows.
 
 use std::{ops::Range, sync::Arc};

@@ -149,7 +149,7 @@ impl<'t> Session<'t> {
             return None;
         }
         // A process on its way out has no memory left, though it may still be listed. The next program
-        // may be at its end by now, too: whoever traced the exec knows of it.
+        // may be at its end by now, too: the tracer of the exec knows of it.
         let has_memory = || self.target.process.read("maps").is_ok_and(|maps| !maps.is_empty());
         let has_execed = self.target.tracer().has_execed() || has_memory();
         Some(if has_execed { Watch::Execed } else { Watch::Ended })
@@ -365,7 +365,7 @@ impl<'t> Session<'t> {
     }
 
     /// Has the hooks record nothing from now on. To be called while the target stands still, before
-    /// nobody reads any more: a thread that finds its ring full may wait for room.
+    /// no process reads any more: a thread that finds its ring full may wait for room.
     ///
     /// # Errors
     /// When the target cannot be written to.

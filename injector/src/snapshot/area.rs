@@ -161,12 +161,12 @@ fn paint_stacks(areas: &mut Vec<Area>, first: usize, mapping: &Mapping<'_>, know
     let start = mapping.range.start.get();
     match here.map(|thread| thread.alive_from).min() {
         Some(lowest) if is_whole_stack => paint(areas, first, &(start..lowest), None),
-        // Nobody runs on it just now: all of it may mean something.
+        // No thread runs on it just now: all of it may mean something.
         _ => {}
     }
 }
 
-/// Gives a part of the areas from `first` on to another holder, or to nobody.
+/// Gives a part of the areas from `first` on to another holder, or to none.
 fn paint(areas: &mut Vec<Area>, first: usize, part: &Range<u64>, holder: Option<RootKind>) {
     let old: Vec<Area> = areas.drain(first..).collect();
     for area in old {

@@ -145,7 +145,7 @@ impl<'t> Clone<'t> {
         self.end();
         let stop = match Stopped::all(self.target) {
             Ok(stop) => stop,
-            // Whoever inherits its children takes them in.
+            // The process that inherits its children takes them in.
             Err(StopError::Gone) => return Ok(Duration::ZERO),
             Err(error) => return Err(error.into()),
         };
@@ -180,7 +180,7 @@ impl<'t> Clone<'t> {
         let call = carrier.call("wait4", libc::SYS_wait4, [self.inner, 0, flags, 0, 0, 0]);
         carrier.finish()?;
         match call {
-            // Somebody has waited for all children.
+            // Another thread has waited for all children.
             Ok(_) | Err(CarrierError::Refused { source: Errno::ECHILD, .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -37,7 +37,7 @@ pub struct Exits(Vec<u64>);
 /// A thread that ends its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exiting {
-    /// From here on its stack belongs to whoever has called `exit`,
+    /// From here on its stack belongs to the function that has called `exit`,
     pub(super) alive_from: u64,
     /// who had these values in the registers that calls keep.
     pub(super) kept: [u64; 6],

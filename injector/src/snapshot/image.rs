@@ -163,7 +163,7 @@ impl<'t> Image<'t> {
         self.memory
     }
 
-    /// Whether it is still what was taken: a clone can be killed by somebody else.
+    /// Whether it is still what was taken: a clone can be killed by another process.
     pub fn is_whole(&self, scene: &Scene) -> bool {
         let first = scene.areas.first().map_or(0, |area| area.range.start);
         !self.is_clone || self.read_some(first, &mut [0]) != Err(Errno::ESRCH)

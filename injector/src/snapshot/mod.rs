@@ -1,4 +1,4 @@
-//! The memory of a stopped target, for whoever asks what leads where: which ranges mean what, the
+//! The memory of a stopped target, for the question what leads where: which ranges mean what, the
 //! pointers that lie in no memory, and the bytes.
 //!
 //! ```text

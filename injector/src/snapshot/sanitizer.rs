@@ -1,5 +1,5 @@
 //! Whether a program checks itself for leaks: built with a sanitizer, which has an allocator of its
-//! own, and a check that nobody else may be the tracer for.
+//! own, and a check for which no other process may be the tracer.
 
 use crate::module::{find_symbols, symbol_file::SymbolFile, tables::Budget};
 use crate::{hook::survey::first_mapping_of, trace::target::Target};

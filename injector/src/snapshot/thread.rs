@@ -58,7 +58,7 @@ pub fn pointers_in(registers: &Registers, words: impl Iterator<Item = u64>) -> V
     let held = words.filter(|&word| word != 0);
     let mut pointers: Vec<Pointer> =
         held.map(|word| Pointer { word, holder: RootKind::Registers, is_whole: false }).collect();
-    // A stack that was allocated belongs to whoever runs on it.
+    // A stack that was allocated belongs to the thread that runs on it.
     let word = arch::stack_pointer(registers).get();
     pointers.push(Pointer { word, holder: RootKind::Stacks, is_whole: true });
     pointers

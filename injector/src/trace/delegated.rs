@@ -3,7 +3,7 @@
 //! kernel lets a child be born traced only by the tracer of its parent, while every process has a
 //! session in a thread of its own.
 //!
-//! Whoever opens a target with the tracer of a lease ([`Lease::tracer`]) makes its ptrace requests as
+//! A session that opens a target with the tracer of a lease ([`Lease::tracer`]) makes its ptrace requests as
 //! ever; here they are handed to the tracing thread, which makes them in its place, and what traced
 //! threads do is handed back. To seize is then to borrow, and to detach is to give back.
 
@@ -75,7 +75,7 @@ pub(crate) enum Task {
 pub(crate) enum Fate {
     /// It is at its end, where these threads stand.
     Ends(Vec<i32>),
-    /// It became another program, which somebody else has a lease on.
+    /// It became another program, which another session has a lease on.
     Execs,
     /// It is gone.
     Gone,
@@ -289,7 +289,7 @@ impl Holding {
     ) -> Result<T, Errno> {
         let (answer, told) = sync_channel(1);
         let request = move |permit: Result<(), Errno>| {
-            // Whoever asked may have given up.
+            // The session that asked may have given up.
             let _ = answer.send(permit.and_then(|()| request()));
         };
         self.send(Task::Ask { tid, request: Box::new(request) });

@@ -25,7 +25,7 @@ impl Sign {
         match call {
             _ if by_signal => Self::Whole,
             Ok(Some(libc::SYS_exit_group)) => Self::Whole,
-            // Whoever ends alone says so; others were doing something else.
+            // A thread that ends alone says so; others were doing something else.
             Ok(Some(libc::SYS_exit)) if is_last() => Self::Whole,
             Ok(Some(libc::SYS_exit)) => Self::Alone,
             _ => Self::Unclear,

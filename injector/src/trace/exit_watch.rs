@@ -2,7 +2,7 @@
 //! once more while all of memory is still there.
 //!
 //! The program notices nothing: signals are passed on, a stop of the whole process stays one, new
-//! threads go on at once, children of the program are nobody's business. Without a stop of ours it
+//! threads go on at once, children of the program are left alone. Without a stop of ours it
 //! runs at full speed.
 
 use std::{
@@ -50,7 +50,7 @@ pub enum Event {
     Signalled,
     /// The first thread came to the mark.
     Reached,
-    /// It is gone; nobody met it at its end.
+    /// It is gone; it was not met at its end.
     Gone,
 }
 

@@ -48,7 +48,7 @@ impl<'t> Attendant<'t> for Ward<'t> {
 
     fn end(&self) -> Result<Stopped<'t>, StopError> {
         for &tid in &self.stand {
-            // Whoever was killed meanwhile does not stand there any more.
+            // A thread that was killed meanwhile is not stopped there any more.
             let _ = insist(|| self.target.tracer().seize(tid, self.target.options));
         }
         self.target.threads.take_at_end();

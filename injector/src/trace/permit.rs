@@ -1,5 +1,5 @@
 //! Whether a target may be stopped at all: asked once, right before the first stop. Until then nothing
-//! of it has been touched, so that a session nobody wants any more need not begin.
+//! of it has been touched, so that a session that the user gave up need not begin.
 
 use std::{cell::RefCell, fmt};
 

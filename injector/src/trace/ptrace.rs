@@ -49,7 +49,7 @@ impl Tracer {
         self.tell(tid, Effect::Interrupts, move || ptrace::interrupt(Pid::from_raw(tid)))
     }
 
-    /// `PTRACE_DETACH`: let it run, with nobody watching.
+    /// `PTRACE_DETACH`: let it run, untraced.
     ///
     /// # Errors
     /// `ESRCH` if it is gone or not stopped.

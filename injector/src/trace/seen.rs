@@ -1,4 +1,4 @@
-//! What a thread was seen to do, whoever looked.
+//! What a thread was seen to do.
 
 /// What a thread was seen to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

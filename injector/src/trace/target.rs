@@ -80,7 +80,7 @@ impl Target {
         if !self.threads.is_kept(tid) {
             return insist(|| self.tracer().detach(tid, signal));
         }
-        // Its end is for whoever keeps it.
+        // Its end is for the keeper.
         if self.threads.is_at_end(tid) {
             return Ok(());
         }

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | late | it was told to stop and did not come: the kernel holds it (a vfork), or the stop was given up | it is seen to come, or to end; the next stop tells it again |
 //! | held | it came late, and stands for the next stop | that takes it, or it is let go |
-//! | at its end | it came there, and somebody wants to meet it | it is let go to its end |
+//! | at its end | it came there, and a keeper wants to meet it | it is let go to its end |
 //! | kept | a keeper ([`crate::trace::exit_watch`]) has it stay traced | it is let go to its end, or kept no more |
 //!
 //! Late and held exclude each other. One that is kept may be each of the others, too; and one at its
@@ -15,7 +15,7 @@
 use std::{cell::RefCell, collections::HashSet};
 
 /// The threads of a target that are in a state. Stops, keepers and sessions share a target, so each
-/// answer is of the moment: nothing is borrowed by whoever asks.
+/// answer is of the moment: the caller borrows nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Threads(RefCell<State>);
 
@@ -27,11 +27,11 @@ struct State {
     /// In the order in which they came.
     at_end: Vec<i32>,
     kept: HashSet<i32>,
-    /// Whether somebody meets the threads at their ends without keeping them
+    /// Whether the threads are met at their ends without keeping them
     /// ([`crate::trace::member_exit_watch`]).
     are_met: bool,
     /// Whether the process became another program in a stop of ours: it stands before its first
-    /// instruction, for whoever keeps it.
+    /// instruction, for the keeper.
     has_execed: bool,
 }
 
@@ -98,7 +98,7 @@ impl Threads {
         std::mem::take(&mut self.0.borrow_mut().kept)
     }
 
-    /// Somebody meets them at their ends, or nobody does any more.
+    /// They are met at their ends, or are not any more.
     pub(crate) fn meet_ends(&self, are_met: bool) {
         self.0.borrow_mut().are_met = are_met;
     }
@@ -144,7 +144,7 @@ impl Threads {
         self.0.borrow().has_execed
     }
 
-    /// The same, for whoever sees to it.
+    /// The same, for the one who sees to it.
     pub(crate) fn take_execed(&self) -> bool {
         std::mem::take(&mut self.0.borrow_mut().has_execed)
     }

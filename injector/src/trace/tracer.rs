@@ -21,7 +21,7 @@ use crate::trace::{
 pub enum Tracer {
     /// The thread that asks.
     Own,
-    /// The tracing thread of a family, on behalf of whoever has this lease.
+    /// The tracing thread of a family, on behalf of the thread that has this lease.
     Lent(Arc<Holding>),
 }
 
@@ -48,7 +48,7 @@ impl Tracer {
     }
 
     /// What a thread did, without waiting. The end of a thread is only looked at, not consumed: it
-    /// belongs to whoever wants the exit status.
+    /// belongs to the one that wants the exit status.
     pub(crate) fn look(&self, tid: i32) -> Seen {
         match self {
             Self::Own => wait::look(tid),
@@ -89,11 +89,11 @@ impl Tracer {
         }
     }
 
-    /// Makes a request that only the tracer itself has use for: nobody else makes it.
+    /// Makes a request that only the tracer itself has use for: no other thread makes it.
     pub(super) fn alone<T>(&self, request: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
         match self {
             Self::Own => request(),
-            // What the kernel tells whoever is not the tracer.
+            // What the kernel tells a thread that is not the tracer.
             Self::Lent(_) => Err(Errno::ESRCH),
         }
     }

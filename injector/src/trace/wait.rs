@@ -66,7 +66,7 @@ impl Waiter {
         &self.changes
     }
 
-    /// Forgets the changes announced so far: whoever calls this looks at all of them next.
+    /// Forgets the changes announced so far: the caller looks at all of them next.
     pub fn clear(&self) {
         // They are the tracing thread's.
         if self.tracer.is_lent() {
@@ -157,7 +157,7 @@ pub(crate) enum Change {
     Stopped(i32),
 }
 
-/// What any thread or child did that nobody has been told yet; its end is consumed.
+/// What any thread or child did that was not told yet; its end is consumed.
 pub(crate) fn next() -> Option<(i32, Change)> {
     let flags = libc::WSTOPPED | libc::WEXITED;
     let (tid, code, status) = wait_id(libc::P_ALL, 0, flags).ok()??;

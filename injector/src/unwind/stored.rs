@@ -148,7 +148,7 @@ mod tests {
             prop_assert_eq!(decode(&bytes, &some_key(), LENGTH), None);
         }
 
-        /// Whoever can write to the folder can make up the sum, too.
+        /// A user who can write to the folder can make up the sum, too.
         #[test]
         fn made_up_rows_lead_nowhere_but_into_the_code(
             words in prop::collection::vec(any::<u64>(), 0..50),

@@ -1,4 +1,4 @@
-//! A shared region that nobody's hooks write to, for the tests and the fuzzer of its reader.
+//! A shared region that no hooks write to, for the tests and the fuzzer of its reader.
 
 use std::{
     fs::File,
@@ -33,7 +33,7 @@ pub struct Region {
     pub shared: Shared,
     /// Binary logarithm of the slots of its rings.
     bits: u32,
-    /// Of nobody.
+    /// Of no process.
     pub memory: Memory,
 }
 

@@ -29,7 +29,7 @@ pub struct Control {
     pub most_frames: u32,
     /// Of so many stacks one is walked again without the help of memos, to compare; 0: none.
     pub verify: u32,
-    /// 1: memory of stacks that nobody knows may be copied by the kernel, which is a system call.
+    /// 1: memory of stacks that are not known may be copied by the kernel, which is a system call.
     pub may_copy: u32,
     /// Where none of these bits is set in the number of its looks, a thread that waits for room in a
     /// full ring lets others have its processor, or sleeps, which is a system call; 0: never.

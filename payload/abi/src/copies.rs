@@ -1,4 +1,4 @@
-//! Buffers for copies of stacks that nobody knows the bounds of: a coroutine's, a signal handler's.
+//! Buffers for copies of stacks whose bounds are not known: a coroutine's, a signal handler's.
 
 /// Buffers; a walk that finds none free does without.
 pub const COPIES: usize = 64;
@@ -16,7 +16,7 @@ pub const VECTOR_COUNT: usize = 5;
 pub const WORDS: usize = VECTORS + VECTOR_COUNT * 16;
 /// Offset of the bytes.
 pub const DATA: usize = 128;
-/// Offset of words that whoever uses the buffer puts aside.
+/// Offset of words that the thread which uses the buffer puts aside.
 pub const ASIDE: usize = DATA + 4096;
 /// How many there is room for.
 pub const ASIDE_COUNT: usize = 32;

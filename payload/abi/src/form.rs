@@ -1,4 +1,4 @@
-//! Where the arguments of a function stand that nobody but its user knows.
+//! Where the arguments stand of a function that only the user knows.
 
 /// The last argument that comes in a register.
 pub const LAST_ARGUMENT: u8 = 6;

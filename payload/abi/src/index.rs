@@ -15,7 +15,7 @@ pub struct Entry {
     pub row: u64,
 }
 
-/// The key of an entry that somebody is just filling in. No thread pointer is odd.
+/// The key of an entry that a thread is just filling in. No thread pointer is odd.
 pub const CLAIMED: u64 = 1;
 /// Binary logarithm of [`BUCKETS`].
 pub const BUCKET_BITS: u32 = 12;

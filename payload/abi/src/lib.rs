@@ -1,4 +1,4 @@
-//! The contract between the payload, which runs inside somebody else's process, and the injector,
+//! The contract between the payload, which runs inside another process, and the injector,
 //! which puts it there.
 //!
 //! ```text

@@ -14,7 +14,7 @@ pub trait Words {
     fn set(&self, at: usize, value: u64);
     /// Loads; what was stored before the release that it sees is seen by later loads.
     fn acquire(&self, at: usize) -> u64;
-    /// Stores; whoever acquires it sees all that was stored before.
+    /// Stores; a thread that acquires it sees all that was stored before.
     fn release(&self, at: usize, value: u64);
     /// Stores `new` if `old` is there; acquires and releases.
     fn exchange(&self, at: usize, old: u64, new: u64) -> bool;
@@ -25,7 +25,7 @@ pub trait Words {
 pub enum NoSlot {
     /// The reader is a ring behind.
     Full,
-    /// Somebody else took it in the same moment.
+    /// Another thread took it in the same moment.
     Contended,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A stack that leads through Python has an entry of its own in the table of stacks: its words are
 //! the number of the native stack, then one word a Python frame, the innermost first. The code of a
-//! function may be gone before anybody reads that, so what is to be known of it is copied, once, and
+//! function may be gone before the reader comes to that, so what is to be known of it is copied, once, and
 //! the word of a frame says where to.
 
 use core::mem::offset_of;

@@ -75,7 +75,7 @@ pub const NO_MODULE_LOADS: usize = 600;
 /// Offset of the number of times that the reader has looked at the rings.
 pub const LOOKED: usize = 640;
 /// Offset of one more than that number when a thread last waited for the reader in vain: until it looks
-/// again nobody waits.
+/// again no thread waits.
 pub const GAVE_UP: usize = 648;
 
 /// From here on addresses are not a program's.

@@ -1,7 +1,7 @@
 //! What the hooks keep for one thread, in memory shared with the reader.
 //!
 //! A thread changes its own row with plain single instructions, which a signal handler of the same
-//! thread cannot tear. Row 0 is everybody's who found no other; it is changed with locked ones.
+//! thread cannot tear. Row 0 is shared by all threads that found no other; it is changed with locked ones.
 //! Nothing is ever taken away: a row outlives its thread, and a later thread with the same thread
 //! pointer goes on with it.
 
@@ -62,7 +62,7 @@ pub struct Row {
     /// One more than the tail of the ring when the thread last waited for room in vain: while the
     /// reader has not moved, it does not wait again.
     pub gave_up_at: u64,
-    /// How far from the thread pointer the words are that tell where its stack is; 0: nobody has
+    /// How far from the thread pointer the words are that tell where its stack is; 0: no thread has
     /// looked yet; [`NO_PROOF`]: there are none, and `stack_start` and `stack_end` count.
     pub stack_proof: u64,
     /// The last caller that was told on its own, and the number of its stack ([`pack_caller`]).
@@ -122,7 +122,7 @@ pub const NO_PROOF: u64 = 1;
 pub const ROW_BYTES: usize = size_of::<Row>();
 /// Size of a [`Count`].
 pub const COUNT_BYTES: usize = size_of::<Count>();
-/// All rows: everybody's, and those of threads.
+/// All rows: the shared one, and those of threads.
 pub const ROWS: usize = 2048;
 /// A thread looks at the heartbeat once in so many slow paths.
 pub const TICKS: u64 = 1024;

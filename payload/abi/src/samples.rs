@@ -17,7 +17,7 @@ pub const WAYS: usize = 8;
 pub const ENTRY_BYTES: usize = 16;
 /// Size of the table.
 pub const TABLE_BYTES: usize = BUCKETS * WAYS * ENTRY_BYTES;
-/// The address in an entry that somebody is just filling in.
+/// The address in an entry that a thread is just filling in.
 pub const CLAIMED: u64 = 1;
 /// 2^64 divided by the golden ratio.
 pub const HASH_MUL: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -19,7 +19,7 @@ pub const STACK_WORDS: usize = 1 << 24;
 pub const STACK_WORDS_BYTES: usize = STACK_WORDS * 8;
 /// Frames of one stack at most.
 pub const MAX_FRAMES: usize = 255;
-/// The same, if nobody says otherwise.
+/// The same, unless the user says otherwise.
 pub const USUAL_FRAMES: u32 = 128;
 
 /// Why a stack ends where it does.
@@ -30,7 +30,7 @@ pub enum End {
     Outermost = 1,
     /// As many frames were found as are recorded at most.
     Full = 2,
-    /// The stack goes on in memory that nobody knows to be a stack: a coroutine's, or that of a
+    /// The stack goes on in memory that is not known to be a stack: a coroutine's, or that of a
     /// signal handler.
     Unbounded = 3,
     /// Code that no table describes, and that has no frame pointer either.

@@ -46,7 +46,7 @@ pub(crate) fn process() -> u64 {
     result
 }
 
-/// Lets whoever waits for this processor have it.
+/// Lets another thread that waits for this processor have it.
 #[cold]
 #[inline(never)]
 pub(crate) fn yield_processor() {

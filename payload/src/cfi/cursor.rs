@@ -1,6 +1,6 @@
 //! Bytes of unwind information, read from the front.
 
-/// Bytes of somebody's memory.
+/// Bytes of the target's memory.
 pub(crate) trait Source {
     /// One of them.
     fn byte(&mut self, at: u64) -> Option<u8>;

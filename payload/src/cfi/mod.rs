@@ -17,7 +17,7 @@ use state::{
     set_kind,
 };
 
-/// Words that whoever asks may put aside meanwhile begin here.
+/// Words that the caller may put aside meanwhile begin here.
 pub(crate) const FREE: usize = state::WORDS;
 
 /// Functions of a module at most.

@@ -23,7 +23,7 @@ pub struct Function {
     pub nothrow: Option<String>,
     /// It gives memory back: missing a call would invent a leak.
     pub frees: bool,
-    /// Whose function it is: the prefix of its name, empty for the one that everybody calls.
+    /// Whose function it is: the prefix of its name, empty for the usual one.
     pub allocator: &'static str,
     /// The user named it.
     pub is_asked: bool,
@@ -42,7 +42,7 @@ static ALL: LazyLock<Vec<Function>> = LazyLock::new(known::functions);
 static BY_NAME: LazyLock<HashMap<&'static [u8], FunctionRef>> =
     LazyLock::new(|| ALL.iter().map(|function| (function.name.as_bytes(), function)).collect());
 
-/// All of them; the ones that everybody knows come first.
+/// All of them; the usual ones come first.
 pub fn all() -> &'static [Function] {
     &ALL
 }

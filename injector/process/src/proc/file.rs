@@ -68,7 +68,7 @@ fn is_mapped(file: &File, mapping: &Mapping<'_>) -> Result<bool, Errno> {
 }
 
 /// The same, but for the numbers of file systems without a device: btrfs and overlayfs have others in
-/// the memory map than for whoever asks for the file.
+/// the memory map than for one that asks for the file.
 fn is_likely_mapped(file: &File, mapping: &Mapping<'_>) -> Result<bool, Errno> {
     let found = file.metadata().map_err(errno_of)?;
     let are_without_device = mapping.device.0 == 0 && major(found.dev()) == 0;

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! Each call passes numbers only, or a buffer that outlives it; a descriptor that the kernel
-//! returns is new and owned by nobody else.
+//! returns is new and not owned by other code.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -1,7 +1,7 @@
 //! Opening a regular file that another process has named.
 //!
-//! Whoever names a file can exchange it at any time, and to open some files does things: a FIFO
-//! waits, a watchdog reboots the machine, a write_queue rewinds. So a file is first taken hold of by O_PATH,
+//! The process that names a file can exchange it at any time, and to open some files does things: a FIFO
+//! waits, a watchdog reboots the machine, a tape rewinds. So a file is first taken hold of by O_PATH,
 //! which opens nothing, then looked at, then opened through what is held: it is the very same.
 
 use std::{

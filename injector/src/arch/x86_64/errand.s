@@ -1,8 +1,8 @@
 # The errand: what a thread of the target does for us at the entry of an allocation function.
 #
 # It comes from a gate, in place of the function, with r10 and r11 as every hook keeps them; r11
-# leads to the cell that says where to go on, r10 to the control page. If nobody wants an errand,
-# nothing happens. If somebody does, the first to come claims it, and waits, for a short while,
+# leads to the cell that says where to go on, r10 to the control page. If no errand is wanted,
+# nothing happens. If one is, the first thread to come claims it, and waits, for a short while,
 # whether we grant it: whether this is a place where a program may call its loader cannot be told
 # from here. Whatever becomes of us meanwhile, it goes on to the function in the end, with every
 # register and errno as they were.
@@ -59,7 +59,7 @@ heapattach_errand:
     pause
     dec r14
     jg 2b
-    mov eax, {PARKED}                   # nobody answers
+    mov eax, {PARKED}                   # no answer comes
     xor ecx, ecx
     lock cmpxchg [rbx + {STATE}], ecx
     jne 2b

@@ -189,7 +189,7 @@ impl Patches {
         number
     }
 
-    /// Turns an entry to slots if somebody has patched it since it was planned.
+    /// Turns an entry to slots if another tool has patched it since it was planned.
     fn check_entry(&self, stop: &Stopped<'_>, maps: &[Mapping<'_>], planned: &mut PlannedHook) {
         if let Way::Entry(parts) = &planned.way
             && let Some(why) = differs_from_file(stop.target(), maps, parts)

@@ -359,7 +359,7 @@ fn entry_parts(
     Ok(EntryParts { plan, analysis: Arc::clone(analysis), bias })
 }
 
-/// Somebody else's patch must be left alone.
+/// Another tool's patch must be left alone.
 pub fn differs_from_file(
     target: &Target,
     maps: &[Mapping<'_>],

@@ -78,7 +78,7 @@ fn sizes(target: &Target, survey: &Survey, hook: &PlannedHook) -> Sizes {
     sizer.map_or(Sizes::Unknown, Sizes::Asked)
 }
 
-/// Whether a function that nobody has named is the allocator of glibc: in a file of that name that
+/// Whether a function that the user has not named is the allocator of glibc: in a file of that name that
 /// says so itself, as no other C library does.
 fn is_glibc(target: &Target, link: &Link, function: FunctionRef) -> bool {
     let own = |name: &[u8]| find_symbol(&target.memory, link, name).is_ok_and(|at| at.is_some());

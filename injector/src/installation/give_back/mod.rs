@@ -1,5 +1,5 @@
-//! Giving words back, and unmapping: from what is written in a home alone, whoever made it. What the
-//! target's own loader has loaded is unloaded by [`crate::session::undo`], which is the way out for all.
+//! Giving words back, and unmapping: from what is written in a home alone, of this session or
+//! another. What the target's own loader has loaded is unloaded by [`crate::session::undo`], which is the way out for all.
 
 mod unmap;
 
@@ -104,7 +104,7 @@ pub struct Undone {
     pub stops: Vec<StopCost>,
     /// How long the borrowed thread would not have survived our death.
     pub exposed: Exposure,
-    /// Words that somebody else has changed since, which were left alone.
+    /// Words that others have changed since, which were left alone.
     pub foreign: Vec<RemoteAddr>,
     /// The stub page stays at this address.
     pub stub_page: Option<RemoteAddr>,
@@ -193,7 +193,7 @@ fn attempt(
     result
 }
 
-/// The same within a stop that somebody else made.
+/// The same within a stop that the caller made.
 fn attempt_stopped(
     stop: &Stopped<'_>,
     home: &Home,
@@ -275,7 +275,7 @@ fn disable(target: &Target, home: &Home, maps: &[Mapping<'_>]) -> Result<(), Giv
     let zero = 0_u32.to_le_bytes();
     let write = |source| GiveBackError::Write { at, source };
     insist(|| target.memory.write(at, &zero)).map_err(write)?;
-    // Nobody is to begin an errand either; one that waits for an answer goes on.
+    // No thread is to begin an errand either; one that waits for an answer goes on.
     let block = Block::of(&target.memory, home);
     if matches!(block.state(), Some(State::Wanted | State::Parked)) {
         insist(|| block.set_state(State::Idle)).map_err(write)?;

@@ -50,7 +50,7 @@ pub(super) fn unmap(
     let mut end = home.end();
     if let Some(page) = keep {
         let behind = page.offset(crate::home::PAGE);
-        // If we died between the two calls, the second part may be somebody else's by now.
+        // If we died between the two calls, the second part may be mapped anew by now.
         if is_ours_behind(maps, home) {
             call_unmap(&mut carrier, behind, end)?;
         }

@@ -1,5 +1,5 @@
 //! The words by which an errand is agreed on, between us and the thread that runs it. They lie on
-//! the control page, so that they read zero in a forked child: nobody wants an errand there.
+//! the control page, so that they read zero in a forked child: no errand is wanted there.
 
 use nix::errno::Errno;
 

@@ -199,7 +199,7 @@ fn create_in(process: &Process, path: &Path, bytes: &[u8]) -> Result<NamedFile, 
         .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS);
     let file = openat2(&opened, name.as_os_str(), how).map_err(said)?;
     let named = NamedFile { folder: opened, path: path.join(&name), name };
-    // The target must be able to read it, and nobody else need.
+    // The target must be able to read it, and no other process need.
     fchown(&file, Some(Uid::from_raw(status.uid)), None).map_err(said)?;
     File::from(file).write_all(bytes).map_err(|e| e.to_string())?;
     Ok(named)
@@ -252,7 +252,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Finds it by the name of its mappings and in the loader's lists, whoever had it loaded.
+    /// Finds it by the name of its mappings and in the loader's lists: this session had it loaded, or another.
     pub fn find(memory: &Memory, maps: &[Mapping<'_>], lists: Rendezvous) -> Option<Self> {
         let base = maps.iter().find(|m| m.file_offset == 0 && is_ours(m))?.range.start;
         Some(Self { handle: lists.entry_at(memory, base)?, base, end: end(memory, base)? })

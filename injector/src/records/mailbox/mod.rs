@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The watch word has the number of the process in its upper half, so that forked children know that
-//! nobody watches them; a bit that says somebody does, one that says whether checks are made, and the
+//! no session watches them; a bit that says that one does, one that says whether checks are made, and the
 //! number of the last request that was answered. Everything read here is hostile.
 
 mod letter;
@@ -44,7 +44,7 @@ const MOST: usize = 256;
 /// What is heeded of all their entries.
 const MOST_ENTRIES: usize = 1 << 14;
 
-/// Somebody watches.
+/// A session watches.
 const WATCHED: u64 = 1;
 /// And makes checks.
 const CHECKS: u64 = 2;
@@ -94,7 +94,7 @@ impl Mailboxes {
         Self { word, known: Vec::new(), lost: 0, failed: None }
     }
 
-    /// Looks for mailboxes of modules that came, and says there that somebody watches.
+    /// Looks for mailboxes of modules that came, and says there that a session watches.
     pub fn look(&mut self, target: &Target, home: &mut Home) {
         if self.word != 0 {
             self.failed = self.failed.take().or(self.open(target, home).err());
@@ -151,7 +151,7 @@ impl Mailboxes {
         all
     }
 
-    /// Lets go on whoever waits for this request, or for an earlier one. Best while the target stands
+    /// Lets a thread go on that waits for this request, or for an earlier one. Best while the target stands
     /// still.
     pub fn answer(&mut self, memory: &Memory, request: &Request) {
         if let Some(mailbox) = self.known.get_mut(request.mailbox) {
@@ -161,7 +161,7 @@ impl Mailboxes {
     }
 
     /// What the program says of its memory, and how much of that found no room. Read from where
-    /// nobody watches, too.
+    /// no session watches, too.
     pub fn entries(&self, memory: &Memory) -> (Vec<Entry>, u64) {
         let (mut all, mut overflow) = (Vec::new(), 0_u64);
         for mailbox in &self.known {

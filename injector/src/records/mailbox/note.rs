@@ -78,7 +78,7 @@ fn of_module(memory: &Memory, maps: &[Mapping<'_>], first: &Mapping<'_>) -> Opti
                 RemoteAddr::new(own.wrapping_add(words[index]))
             };
             let place = Place { base, headers: headers_at, mailbox: part(0), entries: part(1) };
-            // Where a file is only looked at its notes lead to somebody else's memory.
+            // Where a file is only looked at its notes lead to other memory.
             let is_writable =
                 |at| maps::covering(maps, at).is_some_and(|m| m.writable && !m.shared);
             if is_writable(place.mailbox) && is_writable(place.entries) {

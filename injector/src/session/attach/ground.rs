@@ -192,7 +192,7 @@ pub(super) fn check_reach(hooks: &[PlannedHook], asked: UserHooks) -> Result<(),
     })
 }
 
-/// The error of an installation, in the words of whoever forbade it.
+/// The error of an installation, in the words of what forbade it.
 fn named(pid: i32, error: InstallError) -> AttachError {
     match error {
         InstallError::Carrier(CarrierError::Refused { call: install::CODE, source }) => {

@@ -1,6 +1,6 @@
 //! Processes that are met at their ends: each of their threads stands still once more, with all of
-//! memory there, until whoever holds the lease lets them go. A thread that ends alone is nobody's
-//! business.
+//! memory there, until the holder of the lease lets them go. A thread that
+//! ends alone is not held.
 //!
 //! Threads that end because another one execs stand here only until that is known: it waits for
 //! them.
@@ -31,7 +31,7 @@ pub(super) enum Progress {
     Unclear(Instant),
     /// It ends; not all threads are there.
     Ends(Instant),
-    /// They are, and whoever holds the lease knows.
+    /// They are, and the holder of the lease knows.
     Told,
 }
 
@@ -65,7 +65,7 @@ impl Family {
         true
     }
 
-    /// The process may have come to its end before anybody wanted to meet it there.
+    /// The process may have come to its end before a session wanted to meet it there.
     pub(super) fn find_end(&mut self, number: u64) {
         let Some(rented) = self.rented.get_mut(&number) else { return };
         let pid = rented.pid;

@@ -82,7 +82,7 @@ impl Family {
         }
     }
 
-    /// Whoever borrows a thread may have it make system calls that a filter forbids.
+    /// A session that borrows a thread may have it make system calls that a filter forbids.
     pub(super) fn lift_filter(&mut self, tid: i32) {
         if !self.may_suspend {
             return;
@@ -136,7 +136,7 @@ impl Family {
         }
     }
 
-    /// Whether there is room for one more; if not, somebody is not looked at.
+    /// Whether there is room for one more; if not, a process is not looked at.
     pub(super) fn is_welcome(&mut self) -> bool {
         let is_room = self.followed < self.scope.limit();
         self.not_looked_at += u64::from(!is_room && !self.is_closing);
@@ -202,7 +202,7 @@ impl Family {
         self.occurrences.push(Occurrence::Ended(tid, status));
     }
 
-    /// Lets a thread run on as if nobody had stopped it.
+    /// Lets a thread run on as if it had not been stopped.
     pub(super) fn run_on(&mut self, tid: i32) {
         if self.is_held_at_end(tid) {
             return;
@@ -212,7 +212,7 @@ impl Family {
             let _ = set_options(tid, self.options);
         }
         tracee.is_kept = false;
-        // Whoever is gone meanwhile needs nothing.
+        // A thread that is gone meanwhile needs nothing.
         let _ = match tracee.halt.take() {
             None => Ok(()),
             Some(Halt::Group) => insist(|| Tracer::Own.listen(tid)),
@@ -221,7 +221,7 @@ impl Family {
         };
     }
 
-    /// The same, and nobody traces it any more.
+    /// The same, and it is not traced any more.
     pub(super) fn detach(&mut self, tid: i32) {
         let Some(tracee) = self.tracees.remove(&tid) else { return };
         let signal = if let Some(Halt::Signal(signal)) = tracee.halt { signal } else { 0 };

@@ -79,7 +79,7 @@ impl Scope {
     }
 }
 
-/// What happened that is of interest to whoever looks into processes.
+/// What happened that a session of a process must know.
 #[derive(Debug)]
 pub enum Occurrence {
     /// A process became a program; it stands before the first instruction. If nothing was said of
@@ -117,7 +117,7 @@ struct Tracee {
 /// How much is known of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nobody has told yet how it was born.
+    /// It was not told yet how it was born.
     Nameless(Instant),
     /// It runs in the memory of its parent, until it execs.
     Borrowing,
@@ -265,7 +265,7 @@ impl Family {
         self.is_closing
     }
 
-    /// Nobody is followed any more but those who have a session until it ends.
+    /// Only processes that have a session are followed from here on, until it ends.
     pub fn close(&mut self) {
         self.is_closing = true;
         let has_lease = |pid| self.rented.values().any(|rented| rented.pid == pid);
@@ -275,7 +275,7 @@ impl Family {
     }
 
     /// Serves for a while: until something of interest happens, `other` is readable, the bell is
-    /// rung by somebody else, or `patience` is over.
+    /// rung by another thread, or `patience` is over.
     pub fn turn(&mut self, other: BorrowedFd<'_>, patience: Duration) -> Vec<Occurrence> {
         let deadline = Instant::now() + patience;
         let mut idle = Instant::now();
@@ -368,7 +368,7 @@ impl Family {
     }
 }
 
-/// Whether a thread that nobody may seize is traced by this process.
+/// Whether a thread that cannot be seized is traced by this process.
 fn is_ours(tid: i32) -> bool {
     let status = Process::open(tid).and_then(|process| process.status());
     status.is_ok_and(|status| status.tracer == std::process::id().cast_signed())

@@ -92,7 +92,7 @@ impl Family {
                 self.post(number, tid, Seen::Event(libc::PTRACE_EVENT_EXIT));
                 Ok(())
             }
-            // It goes no further: whoever borrowed it for a call is to give up.
+            // It goes no further: the session that borrowed it for a call is to give up.
             Effect::Runs if stands => Err(Errno::ESRCH),
             Effect::Interrupts if tracee.is_kept => {
                 self.post(number, tid, Seen::Interrupted);

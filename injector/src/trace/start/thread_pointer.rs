@@ -1,5 +1,5 @@
 //! The thread pointer, by which the hooks know a thread: without one they would fault. A dynamic
-//! loader sets it before anybody can call a hooked function; a static program does so itself, in its
+//! loader sets it before a hooked function can be called; a static program does so itself, in its
 //! first steps.
 
 use std::time::{Duration, Instant};

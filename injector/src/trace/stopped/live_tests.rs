@@ -32,7 +32,7 @@ fn tracer_of(target: &Target) -> i32 {
     target.process.status().unwrap().tracer
 }
 
-/// Stops it and lets it go, after which nobody traces it.
+/// Stops it and lets it go, after which it is not traced.
 fn assert_stops(target: &Target) {
     let stop = Stopped::all(target).unwrap();
     assert_eq!(stop.threads().len(), 1);

@@ -131,7 +131,7 @@ impl<'t> Stopped<'t> {
 
     fn within(target: &'t Target, mut deadline: Instant) -> Result<Self, StopError> {
         if target.threads.has_execed() {
-            // It stands already, for somebody else.
+            // It is stopped already, by another tracer.
             return Err(StopError::Gone);
         }
         let mut stop = Self::begin(target);
@@ -153,7 +153,7 @@ impl<'t> Stopped<'t> {
             }
             let fresh = stop.seize(&fresh)?;
             if stop.threads.is_empty() {
-                // Seizing disturbs nobody: the target stands still from here on.
+                // Seizing disturbs no thread: the target is stopped from here on.
                 stop.since = Instant::now();
             }
             stop.interrupt(&fresh)?;
@@ -258,7 +258,7 @@ impl<'t> Stopped<'t> {
                 // The kernel says EPERM of the dead, too.
                 Err(source) => match self.target.process.thread_state(tid) {
                     None | Some('Z' | 'X') => {}
-                    // It was born traced and nobody has looked since, or it was given up while it
+                    // It was born traced and no one has looked since, or it was given up while it
                     // did not answer: the kernel lets no thread be seized twice.
                     Some(_) if source == Errno::EPERM && self.target.traces(tid) => {
                         if self.target.threads.has_kept() {
@@ -324,12 +324,12 @@ impl<'t> Stopped<'t> {
                 // It met a signal first: let it take that. Any stop makes the kernel forget that
                 // another was asked for, so it is asked for again before the thread runs on.
                 Seen::Signal(signal) => self.interrupt_next(tid, signal)?,
-                // It goes no further than its end, and whoever keeps it wants to know.
+                // It goes no further than its end, and the keeper wants to know.
                 Seen::Event(libc::PTRACE_EVENT_EXIT) if self.target.threads.stands_at_end() => {
                     self.target.threads.add_at_end(tid);
                     return self.push(tid);
                 }
-                // What was to be stopped is gone; what it became is for whoever keeps it.
+                // What was to be stopped is gone; what it became is for the keeper.
                 Seen::Event(libc::PTRACE_EVENT_EXEC) if self.target.threads.has_kept() => {
                     self.target.threads.set_execed();
                     return Err(StopError::Gone);

@@ -8,7 +8,7 @@
 # caller counts.
 #
 # A hook keeps what it borrows in the 128 bytes below the stack pointer, which signal handlers
-# leave alone and which nobody can use at a function's entry. So the stack pointer does not move,
+# leave alone and which no code can use at a function's entry. So the stack pointer does not move,
 # and an unwinder finds the return address where it is at any entry.
 #
 #   rsp-24 r10    rsp-32 r11
@@ -177,7 +177,7 @@
 .endif
 .endm
 
-# What the slow path does for whoever asks seldom.
+# What the slow path does for threads that come seldom.
 .macro flow_slow otherwise
 .if {IS_FLOW}
     cmp qword ptr [rip + .Lsecond + 8 * .Lhook], {FLOW_COUNTS}
