@@ -107,7 +107,7 @@ impl Cells {
         self.looks() & control::EVERY_ADDRESS != 0
     }
 
-    /// Whether every block given back is recorded by its address, and no call is a part of another.
+    /// Whether every block freed is recorded by its address, and no call is a part of another.
     pub(crate) fn is_plainly_by_address(&self) -> bool {
         self.looks() & (control::EVERY_ADDRESS | control::NESTS) == control::EVERY_ADDRESS
     }

@@ -2,7 +2,7 @@
 //! other builds do not pay for the question.
 //!
 //! The size is what the allocator of glibc wrote before the block, or what another allocator answers
-//! that is asked for the size of its own block: after it was handed out, before it is given back. The
+//! that is asked for the size of its own block: after it was allocated, before it is freed. The
 //! injector says of which functions either is known to hold; blocks of others are none of ours.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -39,7 +39,7 @@ fn has_head(frame: &Frame, cells: &Cells) -> bool {
     ) && cells.second(frame.hook()) == flow::COUNTS
 }
 
-/// A block was handed out for a request of so many bytes, if one was.
+/// A block was allocated for a request of so many bytes, if one was.
 pub(crate) fn came(frame: &Frame, cells: &Cells, row: &Row, block: u64, request: u64) {
     let Some(size) = size_of(frame, cells, row, block) else { return };
     row.count_chunk(cells, size, false, 1);
@@ -49,14 +49,14 @@ pub(crate) fn came(frame: &Frame, cells: &Cells, row: &Row, block: u64, request:
     }
 }
 
-/// A block is about to be given back; answers its size, for [`stayed`].
+/// A block is about to be freed; answers its size, for [`stayed`].
 pub(crate) fn goes(frame: &Frame, cells: &Cells, row: &Row, block: u64) -> u64 {
     let Some(size) = size_of(frame, cells, row, block) else { return 0 };
     row.count_chunk(cells, size, true, 1);
     size
 }
 
-/// It was not given back after all.
+/// It was not freed after all.
 pub(crate) fn stayed(cells: &Cells, row: &Row, size: u64) {
     if size != 0 {
         row.count_chunk(cells, size, true, 1_u64.wrapping_neg());

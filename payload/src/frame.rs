@@ -25,12 +25,12 @@ pub(crate) struct Frame {
     pub arguments: [u64; 3],
     /// The stamp of what was announced.
     pub announced: u64,
-    /// The stamp of the sample that was announced to be given back.
+    /// The stamp of the sample that was announced to be freed.
     pub sample: u64,
     /// The call that this one came into the middle of: its stack pointer, and above that the pending
     /// blocks that are not this call's ([`crate::nest`]).
     pub outer: u64,
-    /// The block, or the pages, that it gives back.
+    /// The block, or the pages, that it frees.
     pub outer_given: u64,
     /// The arithmetic flags of the call, as `lahf` and `seto` tell them, of hooks that keep them.
     pub flags: u64,

@@ -14,15 +14,15 @@ use crate::{
     stack, table,
 };
 
-/// The block or mapping in the first argument was announced to be given back.
+/// The block or mapping in the first argument was announced to be freed.
 const ANNOUNCED: u64 = 1;
-/// What the original hands out is to be recorded.
+/// What the original allocates is to be recorded.
 const RECORDS: u64 = 2;
 /// The announced block was a sample.
 const WAS_SAMPLE: u64 = 4;
 /// Blocks are counted by size.
 const FLOWS: u64 = 16;
-/// Nothing is handed out, whatever is returned.
+/// Nothing is allocated, whatever is returned.
 const TAKES_ONLY: u64 = 128;
 
 const MREMAP_DONTUNMAP: u64 = 4;
@@ -68,7 +68,7 @@ fn enter_any(frame: &mut Frame, cells: &Cells) -> u32 {
     1
 }
 
-/// Accounts for the call, announces what it gives back, and decides whether it is a sample.
+/// Accounts for the call, announces what it frees, and decides whether it is a sample.
 fn begin(frame: &mut Frame, cells: &Cells, row: &Row, hook: usize) -> u64 {
     let (first, second, third) = (frame.rdi, frame.rsi, frame.rdx);
     match frame.kind() {
@@ -115,7 +115,7 @@ fn count_pages(frame: &Frame, row: &Row, length: u64) {
     }
 }
 
-/// Says that pages are about to be given back.
+/// Says that pages are about to be freed.
 fn unmap(frame: &mut Frame, cells: &Cells, row: &Row, at: u64, length: u64) -> u64 {
     if nest::unmaps_the_same(frame, cells, row, at, length) {
         return 0;
@@ -187,7 +187,7 @@ fn count(frame: &Frame, cells: &Cells, row: &Row, size: u64) -> u64 {
     if is_sample { RECORDS } else { 0 }
 }
 
-/// Says that a block is about to be given back, if it was recorded.
+/// Says that a block is about to be freed, if it was recorded.
 #[inline(never)]
 fn give_back(frame: &mut Frame, cells: &Cells, row: &Row, block: u64) -> u64 {
     if block == 0 || nest::gives_back_the_same(frame, cells, row, block) {
@@ -219,7 +219,7 @@ fn announce(frame: &mut Frame, cells: &Cells, row: &Row, record: &Record) -> u64
 }
 
 /// After the original: what it handed out, or that it failed. 0: return; 1: jump to the original, since
-/// what was called in its place had nothing to hand out.
+/// what was called in its place had nothing to allocate.
 pub(crate) extern "C" fn leave(frame: &mut Frame, cells: &Cells) -> u32 {
     if frame.begun == fast_path::USUAL {
         fast_path::finish(frame, cells);
@@ -271,7 +271,7 @@ fn leave_any(frame: &Frame, cells: &Cells) {
 fn finish(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Kind) {
     let [block, wanted, _] = frame.arguments;
     let is_realloc = matches!(frame.kind(), Some(HookKind::Realloc | HookKind::Chosen));
-    // realloc(p, 0) gives p back and answers null.
+    // realloc(p, 0) frees p and answers null.
     let has_failed = got == 0 && !(is_realloc && wanted == 0);
     if has_failed && frame.begun & ANNOUNCED != 0 {
         room::push(
@@ -294,7 +294,7 @@ fn finish(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
     }
 }
 
-/// Records what was handed out.
+/// Records what was allocated.
 fn record(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Kind) {
     if kind == Kind::Nothing {
         return;

@@ -47,7 +47,7 @@ impl Level {
         row.field(if self.is_of_maps { row::MAP_NEST_POINTER } else { row::NEST_POINTER })
     }
 
-    /// What that call gives back.
+    /// What that call frees.
     fn given(self, row: &Row) -> Place {
         row.field(if self.is_of_maps { row::MAP_NEST_PAGES } else { row::NEST_BLOCK })
     }
@@ -108,7 +108,7 @@ fn enter(frame: &mut Frame, cells: &Cells, row: &Row, level: Level) -> u64 {
     if is_inner { OUTER | INNER } else { OUTER }
 }
 
-/// Before a block is given back: whether that is a part of what the outer call does anyway.
+/// Before a block is freed: whether that is a part of what the outer call does anyway.
 #[inline(always)]
 pub(crate) fn gives_back_the_same(frame: &Frame, cells: &Cells, row: &Row, block: u64) -> bool {
     frame.begun & OUTER != 0 && goes(frame, cells, row, block)
@@ -120,7 +120,7 @@ fn goes(frame: &Frame, cells: &Cells, row: &Row, block: u64) -> bool {
     if frame.begun & INNER == 0 {
         return false;
     }
-    // One that goes again in the middle of the same call was never a part of what that hands out.
+    // One that goes again in the middle of the same call was never a part of what that allocates.
     for number in 0..row.field(row::NEST_COUNT).get() {
         let entry = BLOCKS.entry(row, number);
         let packed = entry.get();
@@ -132,7 +132,7 @@ fn goes(frame: &Frame, cells: &Cells, row: &Row, block: u64) -> bool {
 }
 
 /// The same of pages: whether the outer call unmaps any of them anyway. What it unmaps besides lies
-/// around the pages that it handed out, and was never counted.
+/// around the pages that it allocated, and was never counted.
 #[inline(never)]
 pub(crate) fn unmaps_the_same(
     frame: &Frame,
@@ -162,7 +162,7 @@ pub(crate) fn unmaps_the_same(
     nest::share_pages(pages, frame.outer_given)
 }
 
-/// After the original: what was handed out in the middle of the call, of which so many bytes at this
+/// After the original: what was allocated in the middle of the call, of which so many bytes at this
 /// place were handed on.
 #[inline(always)]
 pub(crate) fn end(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64) {
@@ -179,7 +179,7 @@ fn leave(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64) {
     level.pointer(row).set(frame.outer & ((1 << POINTER_BITS) - 1));
 }
 
-/// A block or a mapping was handed out in the middle of another call: it is pending, with its record if
+/// A block or a mapping was allocated in the middle of another call: it is pending, with its record if
 /// that has a place. Where there is no room, it is one of its own.
 pub(crate) fn came(
     frame: &Frame,

@@ -1,6 +1,6 @@
 //! Who asked, where that was Python code: the frames of the interpreter that this thread is in.
 //!
-//! The thread stands still, so what its state leads to is whole; but nothing of it is believed. It is
+//! The thread is in this call, so what its state leads to is whole; but nothing of it is believed. It is
 //! read as far memory ([`crate::probed_read`]), by offsets that the injector found out, and only so far.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};

@@ -31,7 +31,7 @@ const NAP_WORTH: u32 = 1 << 13;
 /// the reader no processor.
 const LONGER_NAPS: u32 = 6;
 
-/// How often a thread is as patient as it is with a reader that stands still, if the reader does not: that
+/// How often a thread is as patient as with a reader that makes no progress, if the reader goes on: that
 /// is minutes, in which it makes room for millions of records.
 const EVER: u32 = 16;
 
@@ -87,7 +87,7 @@ fn reserve_patiently(cells: &Cells, row: &Row, ring: &Ring, need: Need) -> Optio
 }
 
 /// How much longer a thread waits for room: as long as the reader is at work, since others may take the
-/// room that it makes; and only so long once that stands still.
+/// room that it makes; and only so long once that makes no progress.
 struct Patience {
     /// All of it, what is left of it since the reader was last seen at work, and what there is in any case.
     whole: u32,
@@ -122,7 +122,7 @@ impl Patience {
 
     /// Waits for a moment; `false` if that has no use any more.
     fn wait(&mut self, cells: &Cells, region: Place) -> bool {
-        // If the reader has stood still since another thread gave up, each would wait as long in turn.
+        // If the reader has made no progress since another thread gave up, each would wait as long in turn.
         let looked = region.at(region::LOOKED).get().wrapping_add(1);
         if self.left == 0 || region.at(region::GAVE_UP).get() == looked {
             return false;

@@ -109,7 +109,7 @@ impl Row {
         }
     }
 
-    /// Counts, or takes away, a block of this chunk, with its other word if it is given back.
+    /// Counts, or takes away, a block of this chunk, with its other word if it is freed.
     pub(crate) fn count_chunk(&self, cells: &Cells, chunk: u64, is_freed: bool, more: u64) {
         let own = match self.place.at(row::FLOW).get() {
             // The shared one's, and what is not told.

@@ -85,13 +85,13 @@ pub struct Hooked<'a> {
     pub address: ImageAddr,
     /// How long it is, if a symbol says so; else 0.
     pub size: u64,
-    /// What it hands out.
+    /// What it allocates.
     pub family: Family,
     /// Its hook keeps the arithmetic flags; else it must write over them.
     pub keeps_flags: bool,
 }
 
-/// What a hooked function hands out.
+/// What a hooked function allocates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     /// Blocks of a heap: malloc, free and their kin.

@@ -33,7 +33,7 @@ pub struct Event {
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A block of the heap was handed out. Its stamp is its name from here on.
+    /// A block of the heap was allocated. Its stamp is its name from here on.
     Allocated {
         /// Where it begins.
         at: RemoteAddr,
@@ -46,7 +46,7 @@ pub enum What {
         /// 0 and 1 mean that every block is.
         interval: u64,
     },
-    /// A block is about to be given back.
+    /// A block is about to be freed.
     Freed {
         /// Where it begins.
         at: RemoteAddr,

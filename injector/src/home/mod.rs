@@ -64,7 +64,7 @@ const CHANGE_BYTES: u64 = 40;
 const SIZE_LIMIT: u64 = 1 << 30;
 
 /// A journal never has room for more modules, nor for more changes: each is looked at while the target
-/// stands still, and a hostile target may have written as many as it likes.
+/// is stopped, and a hostile target may have written as many as it likes.
 pub const MOST_MODULES: u64 = 1 << 16;
 /// Nor for more changes than so many.
 pub const MOST_CHANGES: u64 = 1 << 18;

@@ -1,4 +1,4 @@
-//! Whether hooked functions call other hooked functions, by what they hand out.
+//! Whether hooked functions call other hooked functions, by what they allocate.
 
 use heapattach_abi::control;
 

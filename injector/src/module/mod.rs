@@ -37,7 +37,7 @@ use heapattach_process::{
 };
 
 /// No honest module has more slots or definitions that concern us: every one is looked at while
-/// the target stands still.
+/// the target is stopped.
 const FINDS_LIMIT: usize = 1 << 16;
 
 /// What asks the loader for addresses of functions.

@@ -1,7 +1,7 @@
 //! Functions that tell how large a block is: of allocators that do not write it before the block, so
 //! that blocks older than the attach can be counted by size when they go.
 //!
-//! Called in the target, on the thread that has just got the block or is about to give it back
+//! Called in the target, on the thread that has just got the block or is about to free it
 //! (`payload/src/flow.rs`): so only functions that take no lock, of allocators whose own functions got
 //! the call. A pointer that is not their block would make them crash, but it goes to their own `free`
 //! at once, which would crash as well; but for tcmalloc's emergency blocks, of which it is asked first.

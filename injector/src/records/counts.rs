@@ -35,9 +35,9 @@ pub struct Counts {
 /// Records that the target could not write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Of blocks and mappings handed out: the ring was full.
+    /// Of blocks and mappings allocated: the ring was full.
     pub blocks: u64,
-    /// Of blocks and mappings given back: some that are shown as live are not.
+    /// Of blocks and mappings freed: some that are shown as live are not.
     pub frees: u64,
     /// Samples that the target had no room to remember.
     pub samples: u64,
@@ -111,7 +111,7 @@ impl Counts {
     }
 }
 
-/// Blocks handed out and given back since the attach, by class of size; all 0 where that is not counted.
+/// Blocks allocated and freed since the attach, by class of size; all 0 where that is not counted.
 ///
 /// # Errors
 /// When the target is gone and the rows with it.

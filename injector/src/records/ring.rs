@@ -367,7 +367,7 @@ impl Reader {
     }
 
     /// Tells threads that wait for room that the reader is at it: one that gave up speaks for the others
-    /// only as long as the reader stands still.
+    /// only as long as the reader makes no progress.
     fn show(&mut self, reach: &Reach<'_>) {
         self.looked = self.looked.wrapping_add(1);
         reach.set(region::LOOKED, self.looked);

@@ -89,7 +89,7 @@ impl Stream {
         matches!(*self.shared, Shared::Private(_))
     }
 
-    /// Blocks handed out and given back by class of size.
+    /// Blocks allocated and freed by class of size.
     ///
     /// # Errors
     /// When the target is gone and the rows with it.

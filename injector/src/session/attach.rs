@@ -293,7 +293,7 @@ impl<'t> Attach<'t> {
             orders(self.target, &self.options, &self.heartbeat, session, first_stack(maps));
         orders.nests = prepared.nests;
         // What is exact is so from the first call on; samples can do without for a moment, and the
-        // target stands still meanwhile.
+        // target is stopped meanwhile.
         if self.options.tables && self.options.interval <= 1 {
             let range = tables_at(self.options.ring_bits)
                 ..usize::try_from(home.header().region).unwrap_or(0);

@@ -364,7 +364,7 @@ impl<'t> Session<'t> {
         Stopped::all(self.target)
     }
 
-    /// Has the hooks record nothing from now on. To be called while the target stands still, before
+    /// Has the hooks record nothing from now on. To be called while the target is stopped, before
     /// no process reads any more: a thread that finds its ring full may wait for room.
     ///
     /// # Errors

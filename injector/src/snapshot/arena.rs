@@ -1,4 +1,4 @@
-//! Where glibc's allocator keeps its books, and which memory it hands out blocks of: a pointer in the
+//! Where glibc's allocator keeps its books, and which memory it allocates blocks from: a pointer in the
 //! books is no pointer of the program's. Found by their shape, since release builds name none of it, and
 //! every release has another one. Pure, but for what it is given to read with.
 

@@ -22,7 +22,7 @@ const WINDOW: usize = 64 << 10;
 /// All of it.
 #[derive(Debug, Default)]
 pub struct Arenas {
-    /// What blocks are handed out of, besides the memory up to the program's break.
+    /// What blocks are allocated from, besides the memory up to the program's break.
     pub heaps: Vec<Range<u64>>,
     /// What is the allocator's own.
     pub books: Vec<Range<u64>>,

@@ -140,7 +140,7 @@ impl<'t> Clone<'t> {
         all
     }
 
-    /// Ends it, and has the target take in its end; answers how long the target stood still.
+    /// Ends it, and has the target take in its end; answers how long the target was stopped.
     pub fn finish(mut self) -> Result<Duration, CloneError> {
         self.end();
         let stop = match Stopped::all(self.target) {
@@ -157,7 +157,7 @@ impl<'t> Clone<'t> {
         result.map(|()| cost.stopped)
     }
 
-    /// Ends it while the target stands still, and has its end taken in.
+    /// Ends it while the target is stopped, and has its end taken in.
     pub fn discard(mut self, stop: &Stopped<'t>) -> Result<(), CloneError> {
         self.end();
         self.take_in(stop)

@@ -24,9 +24,9 @@ const PIECE: usize = 256 << 10;
 /// How the moment is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Not at all: everything is read while the target stands still.
+    /// Not at all: everything is read while the target is stopped.
     Stop,
-    /// Copied while it stands still.
+    /// Copied while it is stopped.
     Copy,
     /// By a clone of the target that never runs.
     Fork,
@@ -48,7 +48,7 @@ pub enum SnapshotError {
         /// What this machine has.
         available: u64,
     },
-    /// The target would stand still for longer than it may.
+    /// The target would be stopped for longer than it may.
     #[error(
         "keeping the moment took longer than the process may be stopped: given up {beyond:?} later"
     )]
@@ -152,7 +152,7 @@ impl<'t> Image<'t> {
         Err(SnapshotError::OutOfTime { beyond })
     }
 
-    /// Whether the target stands still for it and should not any more: what is read from now on says
+    /// Whether the target is stopped for it and should not any more: what is read from now on says
     /// nothing.
     pub fn is_late(&self) -> bool {
         self.is_late
@@ -280,7 +280,7 @@ impl<'t> Image<'t> {
 }
 
 impl Kept<'_> {
-    /// Lets go of a clone; answers how long the target stood still for that.
+    /// Lets go of a clone; answers how long the target was stopped for that.
     ///
     /// # Errors
     /// When its end could not be taken in: what is left is a zombie.

@@ -1,5 +1,5 @@
 //! Which pages of an area have anything in them: reading one that has nothing would cost the target
-//! memory, and time that it stands still.
+//! memory, and time that it is stopped.
 
 use std::{cell::Cell, fs::File, ops::Range, os::unix::fs::FileExt, time::Instant};
 

@@ -1,4 +1,4 @@
-//! A thread that stands still, and whose function a place on its stack belongs to.
+//! A thread that is stopped, and whose function a place on its stack belongs to.
 
 use crate::{
     arch::{self, Registers},
@@ -11,7 +11,7 @@ use heapattach_process::{
 
 use heapattach_abi::unwind::Rule;
 
-/// A deeper stack is not followed to its end: a target may stand still for it, many times.
+/// A deeper stack is not followed to its end: a target may be stopped for it, many times.
 const DEEPEST: usize = 1000;
 
 /// A thread.

@@ -60,7 +60,7 @@ pub(crate) enum Task {
     Ask { tid: i32, request: Box<dyn FnOnce(Result<(), Errno>) + Send> },
     /// The process may run on whenever it is given back.
     LetGo,
-    /// The process is to stand still at its end.
+    /// The process is to be stopped at its end.
     MeetEnd,
     /// It may end.
     LetEnd,
@@ -190,7 +190,7 @@ impl Lease {
         self.0.send(Task::LetGo);
     }
 
-    /// Has the process stand still at its end, until [`Lease::let_end`].
+    /// Has the process stop at its end, until [`Lease::let_end`].
     pub(crate) fn meet_end(&self) {
         self.0.send(Task::MeetEnd);
     }

@@ -22,7 +22,7 @@ pub struct Ward<'t> {
 }
 
 impl<'t> Ward<'t> {
-    /// Has the process of a lease, opened with its tracer, stand still at its end.
+    /// Has the process of a lease, opened with its tracer, stop at its end.
     pub fn begin(target: &'t Target, lease: &'t Lease) -> Self {
         target.threads.meet_ends(true);
         lease.meet_end();

@@ -80,7 +80,7 @@ impl Waiter {
         if let Tracer::Lent(holding) = &self.tracer {
             return holding.wait(tid, deadline);
         }
-        // Most stops come at once: sleeping would make the target stand still for longer.
+        // Most stops come at once: sleeping would keep the target stopped for longer.
         for _ in 0..SPINS {
             let seen = look(tid);
             if seen != Seen::Nothing {

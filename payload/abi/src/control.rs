@@ -46,7 +46,7 @@ pub struct Control {
     pub map_patience: u32,
 }
 
-/// In [`Control::by_address`]: every block given back is recorded by its address; the table of samples
+/// In [`Control::by_address`]: every block freed is recorded by its address; the table of samples
 /// is not used.
 pub const EVERY_ADDRESS: u32 = 1;
 /// In [`Control::by_address`]: some hooked functions call others ([`crate::nest`]), so that every call

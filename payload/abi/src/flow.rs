@@ -11,7 +11,7 @@ pub const STEP: u64 = 16;
 pub const FINE: u64 = 1024;
 /// How many classes there are; the last one has all that is larger.
 pub const CLASSES: usize = 192;
-/// For each class: blocks handed out, then blocks given back.
+/// For each class: blocks allocated, then blocks freed.
 pub const CLASS_BYTES: usize = 16;
 /// What belongs to a row.
 pub const FLOW_BYTES: usize = CLASSES * CLASS_BYTES;

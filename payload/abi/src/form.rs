@@ -6,7 +6,7 @@ pub const LAST_ARGUMENT: u8 = 6;
 /// Which argument is what; counted from 1, and 0 for none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Form {
-    /// The block that is given back, or exchanged.
+    /// The block that is freed, or exchanged.
     pub block: u8,
     /// How many bytes are asked for.
     pub size: u8,
@@ -26,7 +26,7 @@ impl Form {
         Self { block, size, times }
     }
 
-    /// Whether the function hands out a block.
+    /// Whether the function allocates a block.
     pub const fn hands_out(self) -> bool {
         self.size != 0
     }

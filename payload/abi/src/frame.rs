@@ -7,7 +7,7 @@ use crate::kind::HookKind;
 pub const RDI: usize = 24;
 /// Offset of the word that says which call it is ([`exchanges`]).
 pub const CALL: usize = 56;
-/// Offset of the block that the call gives back, once that is announced.
+/// Offset of the block that the call frees, once that is announced.
 pub const BLOCK: usize = 80;
 
 /// Whether [`CALL`] is that of a call that exchanges a block for another, or may.

@@ -26,7 +26,7 @@ pub enum HookKind {
     Unmap = 7,
     /// Moves or resizes a mapping: `mremap`.
     Remap = 8,
-    /// As `malloc`, but throws where there is none: C++'s `operator new`. What it hands out is recorded
+    /// As `malloc`, but throws where there is none: C++'s `operator new`. What it allocates is recorded
     /// by calling, in its place, a function that answers null instead; only then it is its turn.
     New = 9,
     /// Hands out a block, takes one, or exchanges one for another; its arguments are where the hook's

@@ -1,18 +1,18 @@
 //! Calls of hooked functions by hooked functions: a `malloc` of the program's own that asks the C
 //! library's. What a row remembers of the call that its thread is in the middle of.
 //!
-//! A block that a call hands out is a part of the enclosing call's if that one hands out the same
+//! A block that a call allocates is a part of the enclosing call's if that one allocates the same
 //! block, or a part of it: then it is one allocation, the outer one. Which it is shows only when the
 //! enclosing call returns. Until then the block is *pending*: its record has a place in the ring, but
 //! is not written.
 //!
-//! The same holds for an `mmap` that asks another one, which may map more than it hands out and unmap
+//! The same holds for an `mmap` that asks another one, which may map more than it allocates and unmap
 //! what is too much: a mapping is a part of the enclosing call's if any page of it is. Calls of blocks
 //! and calls of pages are told apart: what an allocator maps in the middle of a `malloc` is its own.
 
 use core::mem::offset_of;
 
-/// A block handed out in the middle of another call.
+/// A block allocated in the middle of another call.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pending {
@@ -36,7 +36,7 @@ pub const PENDING: usize = 8;
 pub const PENDING_BYTES: usize = size_of::<Pending>();
 /// A call that is further down than this is on another stack, or the outer one has long been left.
 pub const REACH: u64 = 1 << 20;
-/// Number of the interval in the record of a block that is given back in the middle of another call:
+/// Number of the interval in the record of a block that is freed in the middle of another call:
 /// it counts as no call.
 pub const INNER: u8 = 1;
 

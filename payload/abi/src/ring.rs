@@ -32,7 +32,7 @@ pub const RING_HEAD_BYTES: usize = 128;
 pub const HEAD: usize = 0;
 /// Offset in it of the next position to be read; on another cache line.
 pub const TAIL: usize = 64;
-/// The last so many slots are kept for blocks given back: a missed one would look like a leak.
+/// The last so many slots are kept for blocks freed: a missed one would look like a leak.
 pub const RESERVE_SHIFT: u32 = 3;
 
 /// One record.
@@ -53,11 +53,11 @@ pub struct Slot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// A block was handed out.
+    /// A block was allocated.
     Allocated = 1,
-    /// A block is about to be given back; its stamp is known.
+    /// A block is about to be freed; its stamp is known.
     FreedSample = 2,
-    /// A block is about to be given back, and everything is recorded.
+    /// A block is about to be freed, and everything is recorded.
     Freed = 3,
     /// Pages were mapped.
     Mapped = 4,
@@ -67,7 +67,7 @@ pub enum Kind {
     Restored = 6,
     /// A stamp was taken and nothing came of it.
     Nothing = 7,
-    /// A block was handed out in exchange for one that was announced.
+    /// A block was allocated in exchange for one that was announced.
     Reallocated = 8,
     /// Pages were mapped in exchange for some that were announced.
     Remapped = 9,

@@ -53,7 +53,7 @@ pub struct Row {
     pub stack_end: u64,
     /// Records of blocks that found no room in the ring.
     pub dropped_blocks: u64,
-    /// Records of blocks given back that found no room in the ring.
+    /// Records of blocks freed that found no room in the ring.
     pub dropped_frees: u64,
     /// Samples that found no room in the table of samples.
     pub dropped_samples: u64,
@@ -77,13 +77,13 @@ pub struct Row {
     pub flow: u64,
     /// The stack pointer at the call that the thread is in the middle of ([`crate::nest`]); 0: none.
     pub nest_pointer: u64,
-    /// The block that this call gives back.
+    /// The block that this call frees.
     pub nest_block: u64,
     /// How many of `pending` are in use.
     pub nest_count: u64,
     /// Per hook.
     pub counts: [Count; MAX_HOOKS],
-    /// Blocks handed out in the middle of that call.
+    /// Blocks allocated in the middle of that call.
     pub pending: [Pending; PENDING],
     /// Records that waited for room in the ring.
     pub waited: u64,
@@ -91,7 +91,7 @@ pub struct Row {
     pub sizing: u64,
     /// As `nest_pointer`, of calls that map and unmap.
     pub map_nest_pointer: u64,
-    /// The pages that this call gives back ([`crate::nest::pack_pages`]).
+    /// The pages that this call frees ([`crate::nest::pack_pages`]).
     pub map_nest_pages: u64,
     /// How many of `map_pending` are in use.
     pub map_nest_count: u64,

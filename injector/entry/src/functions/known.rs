@@ -73,7 +73,7 @@ const OTHERS: &[(&str, HookKind)] = &[
     ("scalable_aligned_free", HookKind::Free),
 ];
 
-/// C++'s operators that hand out blocks: those that throw, and what is put behind a name for the one
+/// C++'s operators that allocate blocks: those that throw, and what is put behind a name for the one
 /// that does not.
 const NEW: &[&str] = &["_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t"];
 const NOTHROW: &str = "RKSt9nothrow_t";

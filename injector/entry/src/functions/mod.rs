@@ -13,7 +13,7 @@ mod known;
 pub struct Function {
     /// Its symbol.
     pub name: String,
-    /// What it hands out.
+    /// What it allocates.
     pub family: Family,
     /// What its hook has to do.
     pub kind: HookKind,
@@ -21,7 +21,7 @@ pub struct Function {
     pub form: Form,
     /// What asks for the same, in the same module, and answers null where this one throws.
     pub nothrow: Option<String>,
-    /// It gives memory back: missing a call would invent a leak.
+    /// It frees memory: missing a call would invent a leak.
     pub frees: bool,
     /// Whose function it is: the prefix of its name, empty for the usual one.
     pub allocator: &'static str,

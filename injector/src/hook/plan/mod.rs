@@ -150,7 +150,7 @@ impl PlannedHook {
 
     /// Whether there is a hook for it that keeps the arithmetic flags. It is slower: so only where
     /// there is no other way, where slots would count what it calls a second time, or where they would
-    /// miss blocks that are given back, as a program calls its own functions without slots.
+    /// miss blocks that are freed, as a program calls its own functions without slots.
     fn may_keep_flags(&self, is_wrapper: bool) -> bool {
         let kinds = [HookKind::PosixMemalign, HookKind::New];
         let function = self.function();
@@ -186,7 +186,7 @@ impl PlannedHook {
         matches!(self.way, Way::Entry(_) | Way::Slots { .. })
     }
 
-    /// Blocks of the same allocator may be handed out by one and given back by the other.
+    /// Blocks of the same allocator may be allocated by one and freed by the other.
     fn is_kin(&self, other: &Self) -> bool {
         let (own, others) = (self.function(), other.function());
         self.definer == other.definer
@@ -247,7 +247,7 @@ fn look_past(target: &Target, maps: &[Mapping<'_>], hooks: &mut [PlannedHook]) {
     }
 }
 
-/// Where what gives blocks back cannot be hooked, what hands them out must not be: all its blocks
+/// Where what frees blocks cannot be hooked, what allocates them must not be: all its blocks
 /// would look like leaks.
 pub fn settle(hooks: &mut [PlannedHook]) {
     let is_missed = |hook: &&PlannedHook| {

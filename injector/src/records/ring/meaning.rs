@@ -27,7 +27,7 @@ const FREES: Range<usize> =
 pub struct Call {
     /// The hook.
     pub hook: usize,
-    /// Who called; of what is given back, only where everything is recorded.
+    /// Who called; of what is freed, only where everything is recorded.
     pub stack: StackId,
 }
 

@@ -130,7 +130,7 @@ impl Attach<'_> {
         Ok(())
     }
 
-    /// A plan made while the modules stand still.
+    /// A plan made while the target is stopped.
     fn prepare(&mut self) -> Result<Prepared, Failure> {
         for _ in 0..REPLANS {
             match prepare(self.target, &mut self.surveyor, &self.options) {

@@ -1,4 +1,4 @@
-//! Processes that are met at their ends: each of their threads stands still once more, with all of
+//! Processes that are met at their ends: each of their threads is stopped once more, with all of
 //! memory there, until the holder of the lease lets them go. A thread that
 //! ends alone is not held.
 //!

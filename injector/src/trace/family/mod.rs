@@ -91,7 +91,7 @@ pub enum Occurrence {
     Ended(i32, i32),
 }
 
-/// How a thread came to stand still.
+/// How a thread came to be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Halt {
     /// With its process, by a signal.
@@ -350,7 +350,7 @@ impl Family {
         self.tracees.entry(tid).or_insert(tracee);
     }
 
-    /// A lease on `pid`, whose threads that stand still are lent already.
+    /// A lease on `pid`, whose threads that are stopped are lent already.
     fn rent(&mut self, pid: i32) -> Lease {
         self.leases += 1;
         let number = self.leases;

@@ -50,7 +50,7 @@ impl Family {
         }
     }
 
-    /// Takes threads back, and lets those that stand still run.
+    /// Takes threads back, and lets those that are stopped run.
     pub(super) fn free(&mut self, number: u64, which: impl Fn(&Tracee) -> bool) {
         let own = self.tracees.iter().filter(|(_, t)| t.lease == Some(number) && which(t));
         let own: Vec<i32> = own.map(|(&tid, _)| tid).collect();
