@@ -18,7 +18,7 @@ use crate::{
 use heapattach_files::artifact::{self, Readers};
 use heapattach_ledger::Ledger;
 use heapattach_recording::{Part, Recording, RecordingError};
-use heapattach_session::watch::with_causes;
+use heapattach_text::error_chain::with_causes;
 use heapattach_text::quantity;
 
 /// What is a file and what is a moment in `FILE@TIME`.

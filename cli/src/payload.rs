@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use heapattach_injector::home::payload_image::PayloadImage;
+use heapattach_injector::attach::PayloadImage;
 
 static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/payload.so"));
 static BYTES_OF_FLOW: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/payload_flow.so"));
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn the_embedded_payload_has_a_lure_with_a_gate_for_every_hook() {
         let image = super::image();
-        let lure = heapattach_injector::loader::lure(image).unwrap();
+        let lure = heapattach_injector::attach::lure(image).unwrap();
         assert_eq!(lure.orig_cell(3), image.orig_cell(3));
         for hook in 0..heapattach_abi::kind::MAX_HOOKS {
             let at = image.hook_offset(hook).unwrap();

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use heapattach_injector::home::payload_image::PayloadImage;
+use heapattach_injector::attach::PayloadImage;
 
 const BUILT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/payload.so"));
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use heapattach_abi::unwind::{self, Rule};
-use heapattach_injector::unwind::{compile_debug_frame, section};
+use heapattach_injector::inside::{compile_debug_frame, section};
 use heapattach_process::{
     addr::{Bias, RemoteAddr},
     image::Image,

@@ -7,7 +7,7 @@ mod region;
 use std::{sync::Arc, thread, time::Duration};
 
 use heapattach_abi::ring::{self, Kind};
-use heapattach_injector::records::ring::{Intervals, Reader};
+use heapattach_injector::watch::{Intervals, Reader};
 use heapattach_process::event::{StackId, What};
 use proptest::prelude::*;
 use region::{Region, reader};

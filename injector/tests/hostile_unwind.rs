@@ -3,7 +3,7 @@
 use heapattach_abi::unwind::{self, Rule};
 use std::sync::atomic::AtomicU64;
 
-use heapattach_injector::unwind::{Compiled, compile_bytes, compile_debug_frame, information};
+use heapattach_injector::inside::{Compiled, compile_bytes, compile_debug_frame, information};
 use heapattach_process::{
     addr::{Bias, RemoteAddr},
     image::{Image, images},

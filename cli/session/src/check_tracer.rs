@@ -4,14 +4,10 @@
 use std::{ffi::OsString, os::unix::net::UnixStream};
 
 use heapattach_injector::{
-    home::payload_image::PayloadImage,
-    snapshot::sanitizer,
-    trace::{
-        exit_watch::{Attendant, Keeper},
-        start,
-        stopped::Stopped,
-        target::Target,
-    },
+    attach::PayloadImage,
+    family::{Attendant, Keeper},
+    moment::sanitizer,
+    target::{Stopped, Target, start},
 };
 use heapattach_process::fault;
 
@@ -24,9 +20,10 @@ use crate::{
     client::{channel::Line, message::Message},
     family,
     fork::{self, exec_status},
-    watch::{hook_counts::with_causes, session_start},
+    watch::session_start,
 };
 use heapattach_report::{Report, Status, suppression::Suppressions};
+use heapattach_text::error_chain::with_causes;
 
 /// So many programs that a process becomes one after the other are checked.
 const EXECS: usize = 100;

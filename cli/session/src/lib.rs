@@ -2,7 +2,7 @@
 //! half that talks with it, and what is made of what they see.
 //!
 //! ```no_run
-//! use heapattach_injector::{home::payload_image::PayloadImage, trace::target::Target};
+//! use heapattach_injector::{attach::PayloadImage, target::Target};
 //! use heapattach_report::Report;
 //! use heapattach_session::{
 //!     client::{front, talk::Talk},

@@ -4,12 +4,8 @@
 use std::{ffi::OsString, os::unix::net::UnixStream, time::Instant};
 
 use heapattach_injector::{
-    home::payload_image::PayloadImage,
-    session::{
-        attach::{self},
-        failure::Failure,
-    },
-    trace::{start, target::Target},
+    attach::{self, Failure, PayloadImage},
+    target::{Target, start},
 };
 use heapattach_process::{fault, offspring::Offspring};
 
@@ -21,7 +17,6 @@ use crate::{
     watch::{
         end::End,
         files::Files,
-        hook_counts::with_causes,
         limits,
         observation::Record,
         options::WatchOptions,
@@ -32,6 +27,7 @@ use crate::{
 };
 use heapattach_recording::Store;
 use heapattach_report::{Outcome, Report, Status};
+use heapattach_text::error_chain::with_causes;
 
 /// What `run` is told.
 #[derive(Clone, Debug)]

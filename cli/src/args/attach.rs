@@ -1,7 +1,7 @@
 //! `heapattach -p PID`.
 
 use clap::{Args, ValueEnum};
-use heapattach_injector::options::Loader;
+use heapattach_injector::attach::Loader;
 
 use super::session::SessionArgs;
 use crate::choose_process::WhichArgs;

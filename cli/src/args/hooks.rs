@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use heapattach_abi::stacks::USUAL_FRAMES;
 use heapattach_entry::{functions::Function, user_hooks};
-use heapattach_injector::hook::plan::HookMode;
+use heapattach_injector::attach::HookMode;
 
 use heapattach_session::watch::options::HookOptions;
 

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use heapattach_abi::ring::SLOT_BYTES;
-use heapattach_injector::{options::Loader, python::Wish};
+use heapattach_injector::attach::{Loader, Wish};
 
 use super::{
     hooks::HookArgs,

@@ -1,6 +1,9 @@
 //! `heapattach -p PID`.
 
-use heapattach_injector::{preflight, refusal::Refusal, trace::target::Target};
+use heapattach_injector::{
+    attach::{self, Refusal},
+    target::Target,
+};
 
 use crate::{
     args::{AttachArgs, LoaderArg, json},
@@ -20,8 +23,9 @@ use heapattach_session::{
     fork::{self, Side},
     own_cost::own_cost,
     tracer,
-    watch::{self, Files, StackList, with_causes},
+    watch::{self, Files, StackList},
 };
+use heapattach_text::error_chain::with_causes;
 use heapattach_view::{Colour, Page, session};
 
 /// Attaches, counts, detaches, reports.
@@ -31,7 +35,7 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
         complain("--loader dlopen cannot follow forks; use --loader map, which is the default");
         return Exit::Usage;
     }
-    let target = match preflight::open(pid, args.force) {
+    let target = match attach::open(pid, args.force) {
         Ok(target) => target,
         Err(refusal) => return refuse(pid, args, &refusal),
     };

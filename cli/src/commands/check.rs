@@ -1,6 +1,6 @@
 //! `heapattach check`.
 
-use heapattach_injector::{preflight, snapshot::sanitizer};
+use heapattach_injector::{attach, moment::sanitizer};
 
 use crate::{
     args::CheckArgs,
@@ -50,7 +50,7 @@ pub fn check(args: &CheckArgs) -> Exit {
 }
 
 fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
-    let target = match preflight::open(pid, args.force) {
+    let target = match attach::open(pid, args.force) {
         Ok(target) => target,
         Err(refusal) => {
             let exit = if refusal.unsupported { Exit::Unsupported } else { Exit::Refused };

@@ -1,12 +1,9 @@
 //! `heapattach detach -p PID`: cleans up what a killed heapattach left.
 
 use heapattach_injector::{
-    home::{Home, stub_page::StubPage},
-    installation::shelter,
-    preflight::{self, Sessions},
-    refusal::Refusal,
-    session::undo::undo,
-    trace::{stopped::StopCost, target::Target},
+    attach::{self, Refusal, Sessions},
+    detach::{self, Home, StubPage, undo},
+    target::{StopCost, Target},
 };
 use heapattach_process::{addr::RemoteAddr, proc::maps};
 
@@ -16,7 +13,7 @@ use crate::{
     output::{complain, print},
     terminal::{Terminal, Verbosity},
 };
-use heapattach_report::{Outcome, Report, Status, StopReport, TargetState};
+use heapattach_report::{Outcome, Report, Status, StopReport, StoppedFor, TargetState};
 use heapattach_session::{
     client::{
         front::{self, Mode},
@@ -24,8 +21,9 @@ use heapattach_session::{
     },
     fork::{self, Side},
     own_cost::own_cost,
-    watch::{add_window, with_causes},
+    watch::add_window,
 };
+use heapattach_text::error_chain::with_causes;
 
 /// Gives everything back that is found in the process.
 pub fn detach(args: &DetachArgs) -> Exit {
@@ -68,7 +66,7 @@ pub fn detach(args: &DetachArgs) -> Exit {
 
 fn open(args: &DetachArgs) -> Result<Target, Refusal> {
     let sessions = if args.force { Sessions::None } else { Sessions::All };
-    preflight::open_with(args.pid, true, sessions)
+    attach::open_with(args.pid, true, sessions)
 }
 
 fn homes(target: &Target) -> Vec<Home> {
@@ -107,7 +105,7 @@ fn clean(target: &Target) -> Report {
         }
     }
     if report.status == Status::Done {
-        give_back_frames(target, &mut report);
+        undo_frames(target, &mut report);
     }
     if is_without && report.target != TargetState::Restored {
         let page = stub_page(target);
@@ -125,8 +123,8 @@ fn clean(target: &Target) -> Report {
 }
 
 /// What was written behind the program's code, where a heapattach was killed just then.
-fn give_back_frames(target: &Target, report: &mut Report) {
-    let Ok((given, cost)) = shelter::give_back(target) else { return };
+fn undo_frames(target: &Target, report: &mut Report) {
+    let Ok((given, cost)) = detach::undo_frames(target) else { return };
     report.stops.extend(cost.iter().map(stop_report));
     if given > 0 {
         report.target = TargetState::Restored;
@@ -135,7 +133,7 @@ fn give_back_frames(target: &Target, report: &mut Report) {
 
 fn stop_report(cost: &StopCost) -> StopReport {
     StopReport {
-        why: "detach".to_owned(),
+        why: StoppedFor::Detach,
         threads: cost.threads,
         stopped_us: cost.stopped.as_secs_f64() * 1e6,
     }

@@ -4,11 +4,8 @@ use std::fmt::Write;
 
 use heapattach_entry::user_hooks::UserHooks;
 use heapattach_injector::{
-    hook::plan::{PlannedHook, Way},
-    options::Options,
-    preflight::{self, foreseen},
-    session::forecast::{Forecast, forecast},
-    trace::target::{Target, may_suspend_seccomp},
+    attach::{self, Forecast, Options, PlannedHook, Way, forecast, foreseen},
+    target::{Target, may_suspend_seccomp},
 };
 use serde::Serialize;
 
@@ -18,8 +15,10 @@ use crate::{
     output::{complain, print},
     payload,
 };
-use heapattach_session::watch::{module_name, with_causes};
+use heapattach_report::HookedBy;
+use heapattach_session::watch::module_name;
 use heapattach_symbols::demangle;
+use heapattach_text::error_chain::with_causes;
 use heapattach_text::quantity;
 
 #[derive(Serialize)]
@@ -52,8 +51,7 @@ struct Row {
     function: String,
     aliases: Vec<String>,
     module: String,
-    /// `entry`, `slots` or `not`.
-    via: &'static str,
+    via: HookedBy,
     why: Option<String>,
     slots: usize,
 }
@@ -81,7 +79,7 @@ pub fn doctor(args: &DoctorArgs) -> Exit {
     };
     let mut exit = Exit::Done;
     if let Some(pid) = pid {
-        match preflight::open(pid, false) {
+        match attach::open(pid, false) {
             Ok(target) => exit = examine(&target, args, &mut diagnosis),
             Err(refusal) => {
                 exit = if refusal.unsupported { Exit::Unsupported } else { Exit::Refused };
@@ -143,10 +141,12 @@ fn fill(target: &Target, forecast: &Forecast, diagnosis: &mut Diagnosis) {
 
 fn row(target: &Target, forecast: &Forecast, hook: &PlannedHook) -> Row {
     let (via, why) = match &hook.way {
-        Way::Entry(_) => ("entry", None),
-        Way::Slots { why } => ("slots", (!why.is_empty()).then(|| why.clone())),
-        Way::Within { callee } => ("not", Some(format!("it does nothing but call {callee}"))),
-        Way::Not { why } => ("not", Some(why.clone())),
+        Way::Entry(_) => (HookedBy::Entry, None),
+        Way::Slots { why } => (HookedBy::Slots, (!why.is_empty()).then(|| why.clone())),
+        Way::Within { callee } => {
+            (HookedBy::Not, Some(format!("it does nothing but call {callee}")))
+        }
+        Way::Not { why } => (HookedBy::Not, Some(why.clone())),
     };
     Row {
         function: hook.name().to_owned(),
@@ -199,8 +199,10 @@ fn write_text(out: &mut String, diagnosis: &Diagnosis) -> std::fmt::Result {
     for row in &diagnosis.functions {
         let names = std::iter::once(&row.function).chain(&row.aliases).cloned();
         let names = names.collect::<Vec<_>>().join(", ");
-        let via =
-            if row.via == "slots" { format!("{} slots", row.slots) } else { row.via.to_owned() };
+        let via = match row.via {
+            HookedBy::Slots => format!("{} slots", row.slots),
+            via => via.to_string(),
+        };
         write!(out, "  {via:<9} {names} in {}", row.module)?;
         writeln!(out, "{}", row.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default())?;
     }

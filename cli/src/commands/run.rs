@@ -17,8 +17,9 @@ use heapattach_session::{
     fork::{self, Side},
     own_cost::own_cost,
     tracer,
-    watch::{self, Files, StackList, with_causes},
+    watch::{self, Files, StackList},
 };
+use heapattach_text::error_chain::with_causes;
 use heapattach_view::{Colour, Page, session};
 
 /// Starts the program, counts, and ends as it ends.

@@ -1,6 +1,6 @@
 //! `heapattach status`: sessions, and what killed ones left.
 
-use heapattach_injector::session::leftovers::{Found, look_everywhere};
+use heapattach_injector::detach::leftovers::{Found, look_everywhere};
 use serde::Serialize;
 
 use crate::{args::StatusArgs, exit_status::Exit, output::print};

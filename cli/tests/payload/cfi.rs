@@ -8,7 +8,7 @@ mod payload;
 use std::{collections::HashMap, sync::atomic::AtomicU64};
 
 use heapattach_abi::unwind::{NONE, Rule};
-use heapattach_injector::unwind::{compile_bytes, information};
+use heapattach_injector::inside::{compile_bytes, information};
 use heapattach_process::{
     image::{Image, Mapped, images},
     memory::Memory,

@@ -16,7 +16,7 @@ use heapattach_abi::{
     row::{self, Count, ROW_BYTES, ROWS},
     samples, stacks,
 };
-use heapattach_injector::home::payload_image::PayloadImage;
+use heapattach_injector::attach::PayloadImage;
 
 use crate::{
     mapped::Mapped,

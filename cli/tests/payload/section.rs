@@ -2,7 +2,7 @@
 //! touch.
 
 use heapattach_abi::{image::Image, kind::MAX_HOOKS};
-use heapattach_injector::home::payload_image::PayloadImage;
+use heapattach_injector::attach::PayloadImage;
 use iced_x86::{
     CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
     Mnemonic, OpKind, Register,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use heapattach_abi::{kind::HookKind, memo, region, stacks::End, unwind};
-use heapattach_injector::unwind::Tables;
+use heapattach_injector::inside::Tables;
 use heapattach_process::{
     addr::RemoteAddr,
     memory::Memory,

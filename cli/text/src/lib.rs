@@ -1,7 +1,8 @@
-//! Numbers, names and patterns as people read and type them.
+//! Numbers, names, patterns and errors as people read and type them.
 //!
 //! Knows no process, no file and no clock.
 
+pub mod error_chain;
 pub mod glob;
 pub mod module_name;
 pub mod printable;

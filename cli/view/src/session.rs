@@ -9,7 +9,7 @@ use crate::{
     page::{Ink, Page},
     summary,
 };
-use heapattach_report::{FunctionReport, InterpreterReport, Report, TargetState};
+use heapattach_report::{FunctionReport, HookedBy, InterpreterReport, Report, TargetState};
 use heapattach_text::quantity::{bytes, count, time};
 
 /// Functions that are not hooked, modules without names: told shortly, --json has them all.
@@ -38,7 +38,7 @@ pub fn report(report: &Report, mut page: Page) -> String {
 }
 
 fn write_hooked(page: &mut Page, report: &Report) {
-    let way = |via: &'static str| {
+    let way = |via: HookedBy| {
         let names = report.functions.iter().filter(move |row| row.via == via);
         let names = names.flat_map(|row| std::iter::once(&row.function).chain(&row.aliases));
         let mut names: Vec<&str> = names.map(String::as_str).collect();
@@ -47,7 +47,8 @@ fn write_hooked(page: &mut Page, report: &Report) {
     };
     let calls = report.functions.iter().map(|row: &FunctionReport| row.calls);
     let calls = calls.fold(0, u64::saturating_add);
-    let ways: Vec<String> = ["entry", "slots"].into_iter().filter_map(way).collect();
+    let ways: Vec<String> =
+        [HookedBy::Entry, HookedBy::Slots].into_iter().filter_map(way).collect();
     if ways.is_empty() {
         return page.prose("HOOKED", Ink::Warning, "no function was hooked");
     }
@@ -169,13 +170,13 @@ mod tests {
 
     use super::*;
     use heapattach_ledger::sample;
-    use heapattach_report::{NotHooked, RecordingReport, StopReport};
+    use heapattach_report::{NotHooked, RecordingReport, StopReport, StoppedFor};
 
-    fn row(function: &str, via: &str) -> FunctionReport {
+    fn row(function: &str, via: HookedBy) -> FunctionReport {
         FunctionReport {
             function: function.to_owned(),
             module: "libc.so.6".to_owned(),
-            via: via.to_owned(),
+            via,
             calls: 617,
             ..FunctionReport::default()
         }
@@ -185,14 +186,13 @@ mod tests {
     fn a_report_tells_the_heap_the_hooks_the_cost_and_what_stays() {
         let mut report = Report::new(7, "app".to_owned());
         report.counted_ms = 20_000;
-        report.functions = vec![row("malloc", "entry"), row("free", "slots")];
+        report.functions = vec![row("malloc", HookedBy::Entry), row("free", HookedBy::Slots)];
         report.not_hooked = vec![NotHooked {
             function: "valloc".to_owned(),
             module: "libx.so".to_owned(),
             why: "its first bytes were changed".to_owned(),
         }];
-        report.stops =
-            vec![StopReport { why: "attach".to_owned(), threads: 5, stopped_us: 1250.0 }];
+        report.stops = vec![StopReport { why: StoppedFor::Attach, threads: 5, stopped_us: 1250.0 }];
         report.target = TargetState::Restored;
         report.summary = Some(Summary::new(&sample::ledger()));
         let path = "app.7.heapattach".into();

@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use heapattach_injector::unwind::section;
+use heapattach_injector::inside::section;
 use libfuzzer_sys::fuzz_target;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 

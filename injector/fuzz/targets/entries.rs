@@ -14,7 +14,9 @@ fuzz_target!(|input: ([u64; 4], &[u8])| {
             name: "f",
             // Half of them where small files have their code.
             address: ImageAddr::new(if i % 2 == 0 { at % 0x4000 } else { at }),
+            size: if i == 1 { 40 } else { 0 },
             family: if i == 3 { Family::Map } else { Family::Heap },
+            keeps_flags: i == 3,
         })
         .collect();
     let (bias, to) = (Bias::new(0x7f12_3456_7000), RemoteAddr::new(0x7f12_3000_0000));

@@ -1,7 +1,7 @@
 //! Any bytes as the payload's file.
 #![no_main]
 
-use heapattach_injector::payload_image::PayloadImage;
+use heapattach_injector::attach::PayloadImage;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use heapattach_process::{addr::{Bias, RemoteAddr}, image::Image};
-use heapattach_injector::unwind::{Compiled, compile_bytes, compile_debug_frame};
+use heapattach_injector::inside::{Compiled, compile_bytes, compile_debug_frame};
 use libfuzzer_sys::fuzz_target;
 
 fn check(compiled: &Compiled, bytes: &[u8]) {

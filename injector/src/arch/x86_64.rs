@@ -23,7 +23,7 @@ pub use aside::{LEAVE_AND_RETURN, WAY_BACK, aside};
 pub use dwarf::{
     DWARF_FRAME_POINTER, DWARF_KEPT, DWARF_RETURN_ADDRESS, DWARF_STACK_POINTER, linkage,
 };
-pub use errand::{PARKED, Parked, errand_code, gate, vector_room};
+pub use errand::{PARKED, errand_code, gate, vector_room};
 pub use leads::{LONGEST_LEAD, leads_to};
 pub use requests::{VECTOR_STATE, VECTOR_STATE_LIMIT, breakpoint};
 

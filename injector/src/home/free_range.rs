@@ -36,7 +36,7 @@ pub fn places(
     let edges = free(maps).flat_map(|(start, end)| {
         // A heap that has no page yet will grow up from its start.
         match heap.filter(|heap| (start..end).contains(heap)) {
-            Some(heap) => [(start, heap - MARGIN), (heap.saturating_add(HEAP), end)],
+            Some(heap) => [(start, heap.saturating_sub(MARGIN)), (heap.saturating_add(HEAP), end)],
             None => [(start, end), (0, 0)],
         }
     });

@@ -297,7 +297,7 @@ impl Home {
         self.at.offset(GADGET)
     }
 
-    /// Where a thread stands that is about to be borrowed, or to be given back ([`arch::aside`]).
+    /// Where a thread stands that is about to be borrowed, or to be given back (`arch::aside`).
     pub fn way_back(&self) -> RemoteAddr {
         self.at.offset(WAY_BACK)
     }

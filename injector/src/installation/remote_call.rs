@@ -245,11 +245,6 @@ impl<'s, 't> Carrier<'s, 't> {
         });
     }
 
-    /// How long the thread would not have survived the death of this process.
-    pub fn exposed(&self) -> Exposure {
-        self.exposed
-    }
-
     /// Makes the target call `number`.
     ///
     /// # Errors

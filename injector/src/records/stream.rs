@@ -97,7 +97,7 @@ impl Stream {
         counts::flows(&self.shared, memory)
     }
 
-    /// Which sizes requests led to, by class of request; see [`counts::sizes`].
+    /// Which sizes requests led to, by class of request; see `counts::sizes`.
     ///
     /// # Errors
     /// When the target is gone and the rows with it.

@@ -54,7 +54,7 @@ pub(crate) fn clean_up_before(target: &Target) -> Result<(), Failure> {
         }
         undo(target, &home).map_err(|left| Failure::left(AttachError::Leftovers, Some(left)))?;
         // Where this fails, it is done when the place is needed.
-        let _ = shelter::give_back(target);
+        let _ = shelter::undo_frames(target);
     }
     Ok(())
 }

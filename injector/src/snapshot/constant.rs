@@ -1,7 +1,7 @@
 //! What a function answers that always answers the same: read from its code, which is not run.
 //!
 //! Such functions are how programs carry settings for a library that may be linked into them. What
-//! their instructions do, the processor's file knows ([`arch::answer_step`]), which has the tests, too.
+//! their instructions do, the processor's file knows (`arch::answer_step`), which has the tests, too.
 
 use nix::errno::Errno;
 

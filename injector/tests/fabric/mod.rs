@@ -4,10 +4,9 @@
 use std::{fs::File, os::unix::fs::FileExt};
 
 use heapattach_entry::user_hooks::UserHooks;
-use heapattach_injector::home::stub_page::StubPage;
 use heapattach_injector::{
-    home::{Change, ChangeKind, Header, Home, ModuleRecord},
-    module::{Module, find_symbol, identity_at, tables::Budget},
+    detach::{Home, StubPage},
+    inside::{Budget, Change, ChangeKind, Header, Module, ModuleRecord, find_symbol, identity_at},
 };
 use heapattach_process::{
     addr::RemoteAddr,

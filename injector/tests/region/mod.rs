@@ -11,10 +11,9 @@ use heapattach_abi::{
     ring::{self, RING_HEAD_BYTES, RINGS, SLOT_BYTES},
     row, stacks,
 };
-use heapattach_injector::records::{
-    counts::Counts,
-    ring::{Intervals, Reader},
-    stacks::Stacks,
+use heapattach_injector::{
+    inside::Stacks,
+    watch::{Counts, Intervals, Reader},
 };
 use heapattach_process::{
     event::{StackId, What},

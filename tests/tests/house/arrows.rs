@@ -251,6 +251,24 @@ fn only_the_tracing_process_holds_a_session() {
     assert!(!holds.is_empty() && outside.is_empty(), "{holds:?}");
 }
 
+#[test]
+fn the_engine_shows_what_it_does_and_hides_its_rooms() {
+    let text = fs::read_to_string(root().join("injector/src/lib.rs")).expect("the engine");
+    let shown: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("pub ")).collect();
+    let modules = ["attach", "detach", "family", "inside", "moment", "target", "watch"];
+    assert_eq!(shown, modules.map(|name| format!("mod {name};")));
+    // This one is for tests and fuzzers.
+    assert!(text.contains("#[doc(hidden)]\npub mod inside;"));
+    let names_it = |text: &str| {
+        let uses = text.split("heapattach_injector::").skip(1);
+        uses.filter_map(|all| all.split(';').next()).any(|all| all.contains("inside"))
+    };
+    let users = sources("cli").into_iter().filter(|(_, text)| names_it(text));
+    let outside: Vec<String> =
+        users.map(|(name, _)| name).filter(|name| !name.contains("/tests/")).collect();
+    assert!(outside.is_empty(), "{outside:?}");
+}
+
 /// What only code for one processor names: crates, constants and modules,
 const OF_A_PROCESSOR: [&str; 6] =
     ["iced_x86", "X86", "arch::x86", "x86_64::", "target_arch", "user_regs"];

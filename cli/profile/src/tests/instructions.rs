@@ -6,7 +6,7 @@ use heapattach_abi::{
     region,
     ring::{self, Kind, RING_HEAD_BYTES, SLOT_BYTES},
 };
-use heapattach_injector::records::ring::{Intervals, Reader};
+use heapattach_injector::watch::{Intervals, Reader};
 use heapattach_process::{event::Event, memory::Memory, memory_file::MemoryFile, shared::Shared};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 

@@ -8,7 +8,7 @@ use heapattach_ledger::{FrameReport, Mark};
 use heapattach_reach::{Amount, Kind, RootKind};
 use heapattach_verdict::growth::Growth;
 
-use super::{retained::RetainedReport, round::RoundReport};
+use super::{look_method::LookMethod, retained::RetainedReport, round::RoundReport};
 
 /// Raised whenever a field changes its meaning or goes away; new fields may come.
 pub const CHECK_SCHEMA: &str = "heapattach/check/1";
@@ -176,8 +176,8 @@ pub struct FindingReport {
 /// How memory was looked at.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LookReport {
-    /// `stop`, `copy` or `fork`.
-    pub method: String,
+    /// How memory was kept.
+    pub method: LookMethod,
     /// Why not otherwise, where that would have been better.
     pub why: Option<String>,
     /// How long the target was expected to stand still; 0 where it did not matter.

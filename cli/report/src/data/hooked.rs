@@ -1,6 +1,31 @@
 //! The functions that were hooked, and those that were not.
 
+use std::fmt::{self, Display, Formatter};
+
 use serde::{Deserialize, Serialize};
+
+/// How calls of a function are seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HookedBy {
+    /// At its first instructions.
+    Entry,
+    /// In every module's word for it.
+    Slots,
+    /// Not at all.
+    #[default]
+    Not,
+}
+
+impl Display for HookedBy {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Entry => "entry",
+            Self::Slots => "slots",
+            Self::Not => "not",
+        })
+    }
+}
 
 /// One hooked function.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -11,8 +36,8 @@ pub struct FunctionReport {
     pub aliases: Vec<String>,
     /// The module it is in.
     pub module: String,
-    /// `entry` or `slots`.
-    pub via: String,
+    /// How its calls are seen.
+    pub via: HookedBy,
     /// Why not by its entry, if that was asked for.
     pub why_slots: Option<String>,
     /// How many slots lead to it.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::look_method::LookMethod;
 use heapattach_reach::Amount;
 use heapattach_text::quantity::{bytes, count, time};
 
@@ -31,7 +32,7 @@ pub struct RoundReport {
     /// How long the target was stopped for it.
     pub paused_us: f64,
     /// How memory was kept.
-    pub method: String,
+    pub method: LookMethod,
     /// What makes the result less than certain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,

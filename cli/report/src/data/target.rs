@@ -34,11 +34,24 @@ impl Display for TargetState {
     }
 }
 
+/// What the target was stopped for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoppedFor {
+    /// To put the hooks in.
+    #[default]
+    Attach,
+    /// A new module came.
+    Module,
+    /// To undo everything.
+    Detach,
+}
+
 /// One stop of the target.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StopReport {
-    /// `attach`, `module` or `detach`.
-    pub why: String,
+    /// What for.
+    pub why: StoppedFor,
     /// Threads stopped.
     pub threads: usize,
     /// From the first interruption to the last release.

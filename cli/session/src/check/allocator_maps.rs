@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, ops::Range};
 
 use heapattach_entry::Family;
 use heapattach_injector::{
-    hook::{patch::ActiveHook, plan::Way},
-    session::Session,
+    attach::Way,
+    watch::{ActiveHook, Session},
 };
 use heapattach_process::{
     linker::Link,

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use heapattach_injector::{
-    records::counts::{Counts, Lost},
-    session::Session,
-};
+use heapattach_injector::watch::{Counts, Lost, Session};
 
 use crate::watch::{hook_counts::compose, intake::Recorder, stacks::stacks_report};
 use heapattach_ledger::hidden::Hidden;

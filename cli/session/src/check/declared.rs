@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use heapattach_injector::records::mailbox::Said;
+use heapattach_injector::watch::mailbox::Said;
 
 use heapattach_profile::{Tick, ticks};
 use heapattach_reach::{Block, Pointer, RootKind};

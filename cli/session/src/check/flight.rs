@@ -4,7 +4,7 @@
 
 use std::{collections::HashMap, ops::Range};
 
-use heapattach_injector::installation::in_call::InCall;
+use heapattach_injector::moment::InCall;
 
 use heapattach_profile::Profile;
 use heapattach_reach::{Block, Piece, RootKind};

@@ -4,7 +4,7 @@
 use heapattach_ledger::Ledger;
 use std::time::{Duration, Instant};
 
-use heapattach_injector::session::Session;
+use heapattach_injector::watch::Session;
 use heapattach_verdict::{growth::Growth, summary};
 
 use crate::watch::{

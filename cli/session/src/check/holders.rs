@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use heapattach_injector::snapshot::{Image, Rules, Scene, Standing};
+use heapattach_injector::moment::{Image, Rules, Scene, Standing};
 use heapattach_process::{
     addr::RemoteAddr,
     proc::{

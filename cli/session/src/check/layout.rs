@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use heapattach_injector::snapshot::{self, Area, Image, Scene};
+use heapattach_injector::moment::{self, Area, Image, Scene};
 
 use heapattach_reach::{Block, Layout, Memory, Piece, Pointer, RootKind, RootSet};
 
@@ -61,7 +61,7 @@ pub fn layout(
         let parts = divide(&area.range, books).into_iter();
         parts.map(move |(range, is_book)| Piece { range, root: root.filter(|_| !is_book) })
     };
-    let pointer = |pointer: &snapshot::Pointer| {
+    let pointer = |pointer: &moment::Pointer| {
         let root = root(pointer.holder)?;
         Some(Pointer { word: pointer.word, root, holds_whole: pointer.is_whole })
     };

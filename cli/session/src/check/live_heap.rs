@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, ops::Range};
 
-use heapattach_injector::records::counts::Lost;
+use heapattach_injector::watch::Lost;
 use heapattach_process::event::StackId;
 
 use crate::watch::intake::Recorder;

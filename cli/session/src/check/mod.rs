@@ -37,19 +37,17 @@ use std::{
 };
 
 use heapattach_injector::{
-    session::Session,
-    snapshot::{constant, sanitizer},
-    trace::{
-        exit_watch::{Attendant, Event},
-        target::Target,
-    },
+    family::{Attendant, Event},
+    moment::{constant, sanitizer},
+    target::Target,
+    watch::Session,
 };
 use heapattach_process::proc::maps;
 
 use crate::{
     client::channel::Line,
     watch::{
-        hook_counts::{add_detach, add_window, blind_spots, stops, with_causes},
+        hook_counts::{add_detach, add_window, blind_spots, stops},
         inheritance::Will,
         intake::Recorder,
         notes::Desk,
@@ -58,6 +56,7 @@ use crate::{
 use heapattach_profile::clock::Clock;
 use heapattach_report::{Report, TargetState, suppression::Suppressions};
 use heapattach_symbols::Symbols;
+use heapattach_text::error_chain::with_causes;
 use heapattach_text::printable::printable;
 
 pub(crate) use end::{End, note_end, step_aside};

@@ -8,22 +8,24 @@ use std::{
 };
 
 use heapattach_injector::{
-    hook::plan::{Unseen, unseen},
-    session::Session,
-    snapshot::{Exits, Image, Kept, Method, Scene, SnapshotError},
-    trace::{exit_watch::Attendant, stopped::Stopped},
+    attach::{Unseen, unseen},
+    family::Attendant,
+    moment::{Exits, Image, Kept, Method, Scene, SnapshotError},
+    target::Stopped,
+    watch::Session,
 };
 
 use crate::{
     check::snapshot_choice::{self, Choice, Load},
     watch::{
-        hook_counts::{counted_twice, module_name, with_causes},
+        hook_counts::{counted_twice, module_name},
         intake::Recorder,
     },
 };
 use heapattach_reach::{Block, Blocks, Checked, Look, RootKind};
-use heapattach_report::{LookReport, micros, suppression::Suppressions};
+use heapattach_report::{LookMethod, LookReport, micros, suppression::Suppressions};
 use heapattach_symbols::Symbols;
+use heapattach_text::error_chain::with_causes;
 
 use super::{
     Inspection, allocator_maps,
@@ -268,7 +270,7 @@ impl Inspection<'_> {
         let books =
             if is_complete { allocator_maps::ranges(session, &live_heap) } else { Vec::new() };
         let look = LookReport {
-            method: name(choice.method).to_owned(),
+            method: told(choice.method),
             expected_us: micros(choice.expected),
             why: choice.why,
             paused_us: micros(paused),
@@ -434,10 +436,10 @@ fn pause_of(stop: Stopped<'_>, since: Instant) -> Duration {
     stop.finish().stopped.max(since.elapsed())
 }
 
-fn name(method: Method) -> &'static str {
+fn told(method: Method) -> LookMethod {
     match method {
-        Method::Stop => "stop",
-        Method::Copy => "copy",
-        Method::Fork => "fork",
+        Method::Stop => LookMethod::Stop,
+        Method::Copy => LookMethod::Copy,
+        Method::Fork => LookMethod::Fork,
     }
 }

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use heapattach_injector::{
-    options::{Loader, Options, Service, WAITS},
-    python::Wish,
-};
+use heapattach_injector::attach::{Loader, Options, Service, WAITS, Wish};
 use heapattach_reach::{Kind, RootSet};
 
 use crate::watch::options::HookOptions;

@@ -5,15 +5,15 @@ use std::{
     time::Duration,
 };
 
-use heapattach_injector::{
-    records::mailbox::{Entry, Mailboxes, Request, Wish},
-    session::Session,
+use heapattach_injector::watch::{
+    Session,
+    mailbox::{Entry, Mailboxes, Request, Wish},
 };
 
-use crate::watch::hook_counts::with_causes;
 use heapattach_ledger::Mark;
 use heapattach_profile::Tick;
 use heapattach_report::CheckReport;
+use heapattach_text::error_chain::with_causes;
 use heapattach_text::printable::printable;
 
 use super::declared::Heard;

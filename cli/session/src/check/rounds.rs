@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use heapattach_injector::{records::heartbeat, session::Session};
+use heapattach_injector::watch::{Session, heartbeat};
 
 use crate::client::{channel::Line, message::Message};
 use heapattach_profile::clock::Clock;
@@ -265,7 +265,7 @@ fn round(at_ms: u64, seen: &Seen) -> RoundReport {
     RoundReport {
         at_ms,
         paused_us: seen.look.paused_us,
-        method: seen.look.method.clone(),
+        method: seen.look.method,
         doubts: seen.doubts.iter().cloned().chain(missing(&seen.live_heap, None)).collect(),
         ..RoundReport::default()
     }

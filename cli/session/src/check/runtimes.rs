@@ -1,7 +1,7 @@
 //! Which runtimes a process has, by what its modules export, or by name and text where they export
 //! nothing.
 
-use heapattach_injector::{snapshot::sanitizer, trace::target::Target};
+use heapattach_injector::{moment::sanitizer, target::Target};
 use heapattach_process::proc::maps::{self, Mapping};
 
 use heapattach_report::suppression::runtime::{KINDS, Runtime, Sign};

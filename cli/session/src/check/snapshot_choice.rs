@@ -3,7 +3,7 @@
 
 use std::{fs, time::Duration};
 
-use heapattach_injector::snapshot::Method;
+use heapattach_injector::moment::Method;
 use heapattach_process::proc::Process;
 
 use crate::{check::options::Snapshot, watch::limits::cgroup_memory};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use heapattach_injector::{records::counts::Lost, session::Session};
+use heapattach_injector::watch::{Lost, Session};
 
 use crate::watch::intake::{Left, Recorder};
 use heapattach_ledger::Ledger;

@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use heapattach_injector::{
-    records::heartbeat,
-    session::{Session, Watch},
-    trace::exit_watch::{Attendant, Event},
+    family::{Attendant, Event},
+    watch::{Session, Watch, heartbeat},
 };
 
 use crate::{

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use heapattach_injector::trace::target::Target;
+use heapattach_injector::target::Target;
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::eventfd::EventFd,

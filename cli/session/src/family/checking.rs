@@ -9,13 +9,11 @@ use std::{
 };
 
 use heapattach_injector::{
-    home::payload_image::PayloadImage,
-    session::{Session, failure::Failure, heir},
-    snapshot::sanitizer,
-    trace::{
-        delegated::Lease, exit_watch::Attendant, family::Scope, member_exit_watch::Ward,
-        start::StartError, target::Target,
-    },
+    attach::{Failure, PayloadImage, heir},
+    family::{Attendant, Lease, Scope, Ward},
+    moment::sanitizer,
+    target::{Target, start::StartError},
+    watch::Session,
 };
 
 use super::Trade;

@@ -2,8 +2,9 @@
 //! the report of what was done with it. Another program in the same process is another member.
 
 use heapattach_injector::{
-    session::leftovers,
-    trace::{delegated::Lease, start, stopped::Stopped, target::Target},
+    detach::leftovers,
+    family::Lease,
+    target::{Stopped, Target, start},
 };
 use heapattach_process::proc::Process;
 
@@ -16,9 +17,10 @@ use nix::{
 
 use crate::{
     client::{channel::Line, message::Message},
-    watch::{hook_counts::with_causes, inheritance::Estate},
+    watch::inheritance::Estate,
 };
 use heapattach_report::{Outcome, Report};
+use heapattach_text::error_chain::with_causes;
 
 /// How it comes that the process is looked at now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

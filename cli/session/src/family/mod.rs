@@ -18,10 +18,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use heapattach_injector::trace::{
-    delegated::Lease,
-    family::{Family, Occurrence, Scope},
-    start::StartError,
+use heapattach_injector::{
+    family::{Family, Lease, Occurrence, Scope},
+    target::start::StartError,
 };
 use heapattach_process::offspring::Offspring;
 use nix::{
@@ -38,12 +37,12 @@ use crate::{
     fork::Waiting,
     watch::{
         end,
-        hook_counts::with_causes,
         inheritance::{Estate, Estates},
     },
 };
 use heapattach_ledger::ExitReport;
 use heapattach_report::{NotLookedAt, Outcome, Report};
+use heapattach_text::error_chain::with_causes;
 use heapattach_text::quantity;
 
 pub use checking::run as check;

@@ -10,17 +10,10 @@ use std::{
 };
 
 use heapattach_injector::{
-    home::payload_image::PayloadImage,
-    preflight::foreseen,
-    refusal::Refusal,
-    session::{
-        Session, attach,
-        failure::{AttachError, Failure},
-        heir,
-    },
-    trace::{
-        delegated::Lease, family::Scope, start::StartError, stopped::StopError, target::Target,
-    },
+    attach::{self, AttachError, Failure, PayloadImage, Refusal, foreseen, heir},
+    family::{Lease, Scope},
+    target::{StopError, Target, start::StartError},
+    watch::Session,
 };
 
 use super::{Household, Trade};

@@ -2,10 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use heapattach_injector::{
-    session::{Detached, Session},
-    trace::target::Target,
-};
+use heapattach_injector::{detach::Detached, target::Target, watch::Session};
 use heapattach_process::proc::pidfd;
 use nix::sys::signal::Signal;
 

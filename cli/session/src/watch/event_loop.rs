@@ -2,10 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use heapattach_injector::{
-    records::heartbeat,
-    session::{Session, Watch},
-};
+use heapattach_injector::watch::{Session, Watch, heartbeat};
 
 use crate::{
     client::{

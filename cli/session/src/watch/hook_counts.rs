@@ -7,24 +7,18 @@ use heapattach_abi::{
     row::{self, Count},
 };
 use heapattach_injector::{
-    hook::{
-        patch::ActiveHook,
-        plan::{Unseen, Way, unseen},
-    },
-    installation::shelter::Exposure,
-    records::counts::Counts,
-    session::{
-        Detached, Session,
-        stop_record::{StopReason, StopRecord},
-    },
+    attach::{Unseen, Way, unseen},
+    detach::Detached,
+    watch::{ActiveHook, Counts, Exposure, Session, StopReason, StopRecord},
 };
 use heapattach_process::{addr::RemoteAddr, linker::Link, proc::Process};
 
 use crate::watch::intake::{Caller, Recorder};
 use heapattach_report::{
-    CallerReport, ChildReport, FunctionReport, MemoryReport, NotHooked, Report, StopReport,
-    TargetState,
+    CallerReport, ChildReport, FunctionReport, HookedBy, MemoryReport, NotHooked, Report,
+    StopReport, StoppedFor, TargetState,
 };
+use heapattach_text::error_chain::with_causes;
 
 /// What a person would call the module.
 pub fn module_name(process: &Process, link: &Link) -> String {
@@ -110,11 +104,10 @@ pub fn asked(session: &Session<'_>, counts: &Counts) -> [u64; 2] {
 pub fn stops(session: &Session<'_>) -> Vec<StopReport> {
     let stop = |stop: &StopRecord| StopReport {
         why: match stop.reason {
-            StopReason::Attach => "attach",
-            StopReason::Module => "module",
-            StopReason::Detach => "detach",
-        }
-        .to_owned(),
+            StopReason::Attach => StoppedFor::Attach,
+            StopReason::Module => StoppedFor::Module,
+            StopReason::Detach => StoppedFor::Detach,
+        },
         threads: stop.cost.threads,
         stopped_us: stop.cost.stopped.as_secs_f64() * 1e6,
     };
@@ -146,16 +139,16 @@ fn function_row(
     let mut callers: Vec<CallerReport> = named.collect();
     callers.sort_by_key(|row| std::cmp::Reverse(row.calls));
     let (via, why_slots) = match &hook.planned.way {
-        Way::Entry(_) => ("entry", None),
-        Way::Slots { why } => ("slots", (!why.is_empty()).then(|| why.clone())),
-        Way::Within { .. } | Way::Not { .. } => ("not", None),
+        Way::Entry(_) => (HookedBy::Entry, None),
+        Way::Slots { why } => (HookedBy::Slots, (!why.is_empty()).then(|| why.clone())),
+        Way::Within { .. } | Way::Not { .. } => (HookedBy::Not, None),
     };
     let aliases = hook.planned.names.iter().skip(1).map(|function| function.name.clone());
     FunctionReport {
         function: hook.planned.name().to_owned(),
         aliases: aliases.collect(),
         module,
-        via: via.to_owned(),
+        via,
         why_slots,
         slots: hook.slots,
         calls,
@@ -225,16 +218,4 @@ pub fn add_detach(report: &mut Report, detached: &Detached) {
         }
         report.children.push(ChildReport { pid: child.pid, left });
     }
-}
-
-/// An error with everything that led to it.
-pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

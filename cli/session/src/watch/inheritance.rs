@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use heapattach_injector::session::{Session, heir::Heritage};
+use heapattach_injector::{attach::heir::Heritage, watch::Session};
 use heapattach_process::proc::Process;
 
 use heapattach_report::suppression::Suppressions;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use heapattach_abi::stacks::STACKS;
-use heapattach_injector::records::{counts::Lost, ring::Call, stream::Records};
+use heapattach_injector::watch::{Call, Lost, Records};
 use heapattach_process::{
     event::{Event, StackId, What},
     memory::Memory,

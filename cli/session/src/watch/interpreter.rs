@@ -1,9 +1,6 @@
 //! What is known of an interpreter in the target, and which switch would tell more.
 
-use heapattach_injector::{
-    python::{Python, Unreadable},
-    session::Session,
-};
+use heapattach_injector::watch::{Python, Session, Unreadable};
 use heapattach_process::{addr::RemoteAddr, proc::Process};
 use heapattach_report::InterpreterReport;
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use heapattach_injector::refusal::Refusal;
+use heapattach_injector::attach::Refusal;
 use heapattach_process::proc::{Process, status::stat_field};
 
 /// What a counted call costs, from the measurements in the README; only an estimate is made of it.

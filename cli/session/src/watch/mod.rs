@@ -24,5 +24,5 @@ pub(crate) mod stack_dump;
 pub(crate) mod stacks;
 
 pub use files::{Files, deliver};
-pub use hook_counts::{add_window, module_name, with_causes};
+pub use hook_counts::{add_window, module_name};
 pub use stack_dump::StackList;

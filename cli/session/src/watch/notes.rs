@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use heapattach_injector::records::counts::Lost;
+use heapattach_injector::watch::Lost;
 
 use crate::watch::ring_owners::Roster;
 use heapattach_ledger::{Ends, Mark, Moment};

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use heapattach_injector::{session::Session, trace::target::Target};
+use heapattach_injector::{target::Target, watch::Session};
 use heapattach_process::proc::maps;
 
 use crate::{

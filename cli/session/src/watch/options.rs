@@ -3,11 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use heapattach_entry::{functions::Function, user_hooks::UserHooks};
-use heapattach_injector::{
-    hook::plan::HookMode,
-    options::{Loader, Options, Service, WAITS},
-    python::Wish,
-};
+use heapattach_injector::attach::{HookMode, Loader, Options, Service, WAITS, Wish};
 use heapattach_symbols::demangle;
 
 /// Binary logarithm of the slots of a ring that takes every block.

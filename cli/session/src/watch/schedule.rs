@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use heapattach_abi::flow;
-use heapattach_injector::session::Session;
+use heapattach_injector::watch::Session;
 
 use crate::watch::{
     memory_course::{Timeline, with_memory},

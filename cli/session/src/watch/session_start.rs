@@ -4,18 +4,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use heapattach_injector::{
-    options::Options,
-    session::{
-        Session,
-        attach::{self},
-        failure::{AttachError, Failure},
-    },
-    trace::{
-        start,
-        stopped::{StopError, Stopped},
-        target::Target,
-        wait::reap,
-    },
+    attach::{self, AttachError, Failure, Options},
+    target::{StopError, Stopped, Target, reap, start},
+    watch::Session,
 };
 
 use crate::{
@@ -24,16 +15,16 @@ use crate::{
         message::Message,
     },
     fork,
-    watch::{hook_counts::with_causes, limits},
+    watch::limits,
 };
 use heapattach_ledger::ExitReport;
 use heapattach_recording::Store;
 use heapattach_report::{Outcome, Report, Status, TargetState};
+use heapattach_text::error_chain::with_causes;
 
 /// Lets the forked child exec, under our eyes.
 pub fn bring_up(program: &fork::Waiting) -> Result<Target, start::StartError> {
-    let waiter =
-        heapattach_injector::trace::wait::Waiter::new().map_err(start::StartError::Request)?;
+    let waiter = heapattach_injector::target::Waiter::new().map_err(start::StartError::Request)?;
     start::seize(program.pid)?;
     program.go().map_err(|_| start::StartError::Ended)?;
     start::wait_for_exec(program.pid, &waiter)?;
@@ -46,7 +37,7 @@ pub fn bring_up(program: &fork::Waiting) -> Result<Target, start::StartError> {
 /// As [`attach::attach`].
 pub fn begin<'t>(
     target: &'t Target,
-    image: &'t heapattach_injector::home::payload_image::PayloadImage,
+    image: &'t heapattach_injector::attach::PayloadImage,
     options: Options,
     held: Option<Stopped<'t>>,
 ) -> Result<Session<'t>, Failure> {

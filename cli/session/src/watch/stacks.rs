@@ -1,6 +1,6 @@
 //! How well stacks could be followed: what they were followed by, and why they end.
 
-use heapattach_injector::{records::counts::Verified, unwind::Totals};
+use heapattach_injector::watch::{Totals, Verified};
 use heapattach_process::stack::StackEnd;
 use heapattach_report::StacksReport;
 

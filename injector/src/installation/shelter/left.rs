@@ -90,7 +90,7 @@ fn is_used(stop: &Stopped<'_>, maps: &[Mapping<'_>], frame: &Range<RemoteAddr>) 
 ///
 /// # Errors
 /// When the target cannot be stopped.
-pub fn give_back(target: &Target) -> Result<(usize, Option<StopCost>), StopError> {
+pub fn undo_frames(target: &Target) -> Result<(usize, Option<StopCost>), StopError> {
     let text = target.process.read("maps").unwrap_or_default();
     if find(&target.memory, &maps::parse(&text).unwrap_or_default()).is_empty() {
         return Ok((0, None));

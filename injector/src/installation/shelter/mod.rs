@@ -27,7 +27,7 @@ use heapattach_process::{
 };
 
 pub(crate) use gadget::Gadget;
-pub use left::give_back;
+pub use left::undo_frames;
 pub(crate) use room::{Room, find as room};
 
 /// Threads that are asked whether their stack has room.

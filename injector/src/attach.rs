@@ -1,0 +1,21 @@
+//! Attaching: may we, what would be done, and doing it.
+//!
+//! [`open`] takes hold of a process if it can be attached to, [`forecast`] and [`foreseen`] tell what it would
+//! cost, [`attach`] does it. Whatever fails after the first change is undone before the error is told: a
+//! [`Failure`] says whether the process was touched, and what is left in it.
+
+pub use crate::{
+    home::payload_image::PayloadImage,
+    hook::plan::{HookMode, PlannedHook, Unseen, Way, unseen},
+    loader::lure,
+    options::{Loader, Options, Service, WAITS},
+    preflight::{Sessions, foreseen, open, open_with},
+    python::Wish,
+    refusal::Refusal,
+    session::{
+        attach::attach,
+        failure::{AttachError, Failure},
+        forecast::{Forecast, forecast},
+        heir,
+    },
+};

@@ -1,0 +1,9 @@
+//! Several processes at once: children that are forked, programs that are execed, and threads that are
+//! watched up to their end.
+
+pub use crate::trace::{
+    delegated::{Holding, Lease},
+    exit_watch::{Attendant, Event, Keeper},
+    family::{Family, Occurrence, Scope},
+    member_exit_watch::Ward,
+};
