@@ -4,6 +4,7 @@ pub mod counts;
 pub mod heartbeat;
 pub(crate) mod loads;
 pub mod mailbox;
+pub(crate) mod patience;
 pub mod places;
 pub mod ring;
 pub(crate) mod sequence;

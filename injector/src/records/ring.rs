@@ -11,10 +11,7 @@ mod holes;
 mod intervals;
 mod meaning;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use heapattach_abi::{
     protocol::{self, Words as _},
@@ -23,7 +20,10 @@ use heapattach_abi::{
 };
 use nix::errno::Errno;
 
-use crate::records::sequence::{Sequence, Slot, Turn};
+use crate::records::{
+    patience::Since,
+    sequence::{Sequence, Slot, Turn},
+};
 use heapattach_process::{
     event::Event,
     memory::Memory,
@@ -81,7 +81,7 @@ pub struct Reader {
     holes: Vec<Hole>,
     sequence: Sequence,
     /// Since when nothing could be told although something waits.
-    stuck: Option<Instant>,
+    stuck: Option<Since>,
     /// Slots that the fullest ring had when it was last read.
     fullest: u64,
     /// How often it has looked: threads that wait for it know by this that it is there.
@@ -131,12 +131,12 @@ impl Reader {
         mut tell: impl FnMut(Event, Call),
     ) -> Result<(), Errno> {
         self.intervals.copy_to(&mut self.known);
-        let given_up = self.stuck.is_some_and(|since| since.elapsed() > self.patience);
+        let given_up = self.stuck.is_some_and(|since| since.is_over(self.patience));
         let before = self.told;
         let reach = Reach::new(shared, memory);
         self.show(&reach);
         reach.check()?;
-        self.fill_holes(&reach, Some(Instant::now()), &mut tell);
+        self.fill_holes(&reach, true, &mut tell);
         let waiting = self.waiting(&reach);
         let slots = |&(number, head): &(usize, u64)| head.wrapping_sub(self.tails[number]);
         self.fullest = waiting.iter().map(slots).max().unwrap_or(0);
@@ -147,9 +147,8 @@ impl Reader {
         }
         self.read(&reach, &waiting, unfinished, &mut tell)?;
         self.stuck = match (self.sequence.waits(), self.told == before) {
-            (false, _) => None,
-            (true, true) => self.stuck.or_else(|| Some(Instant::now())),
-            (true, false) => Some(Instant::now()),
+            (true, true) => self.stuck.or_else(|| Some(Since::now())),
+            _ => None,
         };
         Ok(())
     }
@@ -209,7 +208,7 @@ impl Reader {
     ) -> Reach<'r> {
         self.intervals.copy_to(&mut self.known);
         let reach = Reach::new(shared, memory);
-        self.fill_holes(&reach, None, tell);
+        self.fill_holes(&reach, false, tell);
         reach
     }
 

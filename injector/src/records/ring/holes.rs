@@ -1,15 +1,16 @@
 //! Records that were begun and not finished when their place in the ring was read: they are told when
 //! they come, or given up.
 
-use std::time::{Duration, Instant};
-
 use heapattach_abi::{
     protocol, region,
     ring::{RINGS, SLOT_BYTES},
 };
 
 use super::{Call, Reader, head_at, meaning};
-use crate::records::sequence::{Sequence, Turn};
+use crate::records::{
+    patience::Since,
+    sequence::{Sequence, Turn},
+};
 use heapattach_process::{event::Event, shared::Reach};
 
 /// A slot that was passed over.
@@ -18,30 +19,35 @@ pub(super) struct Hole {
     pub(super) ring: usize,
     pub(super) position: u64,
     /// When it was looked for first since the last moment: before that no thread ran.
-    pub(super) since: Option<Instant>,
+    pub(super) since: Option<Since>,
 }
 
 impl Reader {
-    /// Tells what was passed over and is here now. If threads run, it is also noted for how long each was
-    /// waited for by `now`.
+    /// Tells what was passed over and is here now. If threads run, what is not there is waited for.
     pub(super) fn fill_holes(
         &mut self,
         reach: &Reach<'_>,
-        now: Option<Instant>,
+        threads_run: bool,
         tell: &mut impl FnMut(Event, Call),
     ) {
         if self.holes.is_empty() {
             return;
         }
         let (mut open, mut touched) = (Vec::new(), [false; RINGS]);
-        let waited = |hole: &Hole| hole.since.zip(now).map_or(Duration::ZERO, |(a, b)| b - a);
+        let patience = threads_run.then_some(self.patience);
+        let is_given_up = |hole: &Hole| {
+            hole.since.zip(patience).is_some_and(|(since, patience)| since.is_over(patience))
+        };
         for hole in std::mem::take(&mut self.holes) {
             if let Some(slot) = protocol::read(reach, self.slot_at(&hole), hole.position) {
                 self.take_in(hole.ring, slot, tell);
-            } else if waited(&hole) > self.patience {
+            } else if is_given_up(&hole) {
                 self.torn = self.torn.saturating_add(1);
             } else {
-                open.push(Hole { since: hole.since.or(now), ..hole });
+                open.push(Hole {
+                    since: hole.since.or_else(|| threads_run.then(Since::now)),
+                    ..hole
+                });
                 continue;
             }
             touched[hole.ring] = true;
