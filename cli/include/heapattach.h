@@ -1,16 +1,17 @@
 /*
  * heapattach.h: what a program can tell `heapattach check` about itself. Nothing to link.
  *
- *   HEAPATTACH_CHECK("name")       check here and now, if somebody watches, and wait until the moment
- *                                  is taken: 10 s at most, and if nobody answered, not again
- *   HEAPATTACH_MARK("name")        call this moment so in reports; waits for nobody
+ *   HEAPATTACH_CHECK("name")       check here and now, if heapattach watches, and wait until the moment
+ *                                  is taken: HEAPATTACH_PATIENCE milliseconds at most (define it
+ *                                  before; 10000), and if no answer came, not again
+ *   HEAPATTACH_MARK("name")        call this moment so in reports; does not wait
  *   HEAPATTACH_IGNORE(block)       this block, and what it leads to, is not lost, whatever holds it
  *   HEAPATTACH_ROOT(start, bytes)  what is kept there leads to blocks that are not lost
  *   HEAPATTACH_UNROOT(start)       no more
  *
- * While nobody watches, CHECK and MARK are a load and a branch. IGNORE and ROOT are noted always, in a
+ * While no heapattach watches, CHECK and MARK are a load and a branch. IGNORE and ROOT are noted always, in a
  * table of 1024 places for each program or library; what finds no room there is told by the check. A
- * block that is given back is ignored no more.
+ * block that is freed is ignored no more.
  *
  * For gcc and clang on x86-64 Linux; elsewhere, and where HEAPATTACH_DISABLE is defined, all of it is
  * nothing. C89 or C++98 will do.
@@ -20,6 +21,10 @@
 
 #if defined(__linux__) && defined(__x86_64__) && defined(__LP64__) && defined(__GNUC__) \
     && !defined(HEAPATTACH_DISABLE)
+
+#ifndef HEAPATTACH_PATIENCE
+#define HEAPATTACH_PATIENCE 10000
+#endif
 
 #include <errno.h>
 #include <poll.h>
@@ -118,15 +123,15 @@ __attribute__((unused, noinline, cold)) static void heapattach_post(unsigned kin
     __sync_synchronize();
     request->number = number;
     if (kind != 1 || !(watch & 2)) return;
-    for (waited = 0; waited < 10000; waited++) {
+    for (waited = 0; waited < (unsigned)(HEAPATTACH_PATIENCE); waited++) {
         watch = box->watch;
         /* Its number, cut to the bits that there are, is reached or passed. */
         if (!heapattach_is_watched(watch)) break;
         if ((((unsigned)watch >> 2) - number) % 0x40000000u < 0x20000000u) break;
         poll(0, 0, 1);
     }
-    /* Who does not answer was killed, perhaps: nobody is to wait for it again until it says more. */
-    if (waited == 10000) __sync_bool_compare_and_swap(&box->watch, watch, watch & ~2ul);
+    /* What does not answer was killed, perhaps: no thread is to wait for it again until it says more. */
+    if (waited == (unsigned)(HEAPATTACH_PATIENCE)) __sync_bool_compare_and_swap(&box->watch, watch, watch & ~2ul);
     errno = error;
 }
 
