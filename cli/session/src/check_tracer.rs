@@ -40,11 +40,11 @@ pub fn attach(
     let mut line = Line::new(line);
     let mut report = Report::new(target.process.pid(), target.process.command());
     let page_cost = fork::fork_time().and_then(snapshot_choice::page_cost);
+    // What it reads of files comes from a disk, which is waited for while nothing is attached to.
+    let mut inspection = Inspection::new(options, rules, target, false).with_page_cost(page_cost);
     match session_start::begin(target, image, options.for_engine(), None) {
         Ok(mut session) => {
             session_start::announce(&mut line, &session, &report, None);
-            let mut inspection =
-                Inspection::new(options, rules, target, false).with_page_cost(page_cost);
             match inspection.run(&mut line, &mut session, None, &mut report) {
                 Some(End::Gone) => report.status = Status::TargetDied,
                 Some(End::Execed) => report.why = Some(EXECED.to_owned()),

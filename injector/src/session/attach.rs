@@ -11,6 +11,7 @@ use std::{
 
 use heapattach_abi::region::tables_at;
 
+use crate::snapshot::StaticTls;
 use crate::{
     cache::Cache,
     home::Home,
@@ -348,6 +349,7 @@ impl<'t> Attach<'t> {
             clockless: is_clockless(self.target),
             own_start: own_start_time(),
             rechecks: [200, 20].map(|ms| now + Duration::from_millis(ms)).to_vec(),
+            static_tls: StaticTls::default(),
             changes: 0,
             first_stack: installed.first_stack,
             python: None,

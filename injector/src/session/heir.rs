@@ -19,6 +19,7 @@ use std::{ops::Range, sync::Arc};
 
 use heapattach_abi::{control::ENABLED, region::tables_at};
 
+use crate::snapshot::StaticTls;
 use crate::{
     arch,
     home::{Home, HomeError},
@@ -179,6 +180,7 @@ pub fn inherit<'t>(
         clockless: false,
         own_start: own_start_time(),
         rechecks: Vec::new(),
+        static_tls: StaticTls::default(),
         changes: 0,
         missed: Vec::new(),
         first_stack: heritage.first_stack.clone(),

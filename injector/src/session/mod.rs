@@ -15,6 +15,7 @@ use std::{ops::Range, time::Instant};
 use heapattach_abi::{control::ENABLED, region::tables_at};
 use nix::errno::Errno;
 
+use crate::snapshot::StaticTls;
 use crate::{
     home::Home,
     options::Options,
@@ -101,6 +102,8 @@ pub struct Session<'t> {
     pub(crate) own_start: u64,
     /// Looks that are due because a slot may be bound behind our back.
     pub(crate) rechecks: Vec<Instant>,
+    /// What threads have of thread-local variables, if that was asked for.
+    pub(crate) static_tls: StaticTls,
     /// How often modules came or went.
     pub changes: u64,
     /// What could not be hooked in mid-session, for the report.
@@ -216,6 +219,16 @@ impl<'t> Session<'t> {
         if self.loads.is_some() && !self.is_confined && self.target.is_confined() {
             self.is_confined = Loads::forbid(self.target, &self.patches.home).is_ok();
         }
+    }
+
+    /// Notes what modules have of thread-local variables, for a moment that comes later.
+    pub fn note_static_tls(&mut self) {
+        self.static_tls.follow(&self.target.process, &self.target.memory, &self.links);
+    }
+
+    /// So many bytes below each thread pointer, as far as it was noted.
+    pub fn static_tls(&self) -> u64 {
+        self.static_tls.bytes()
     }
 
     /// How much the target's loader has loaded, where that is known: what changes it changes the map.

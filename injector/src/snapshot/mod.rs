@@ -21,6 +21,7 @@ mod robust;
 pub mod sanitizer;
 mod scene;
 mod standing;
+mod static_tls;
 mod thread;
 
 pub use area::{Area, Pointer};
@@ -28,3 +29,4 @@ pub use exiting::Exits;
 pub use image::{Image, Kept, Method, SnapshotError};
 pub use scene::Scene;
 pub use standing::{Rules, Standing};
+pub use static_tls::StaticTls;

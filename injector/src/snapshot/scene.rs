@@ -6,8 +6,6 @@ use crate::home::Home;
 use crate::trace::{insist::insist, ptrace::robust_list, stopped::Stopped};
 use heapattach_process::{
     addr::RemoteAddr,
-    linker::{Link, Rendezvous},
-    little_endian::{u32_at, u64_at},
     memory::Memory,
     proc::{
         Process,
@@ -29,12 +27,6 @@ use super::{
 
 /// Shared files that are looked through, at most.
 const FILE_LIMIT: u64 = 64 << 20;
-
-const PT_TLS: u32 = goblin::elf::program_header::PT_TLS;
-const HEADER_BYTES: u64 = 56;
-const HEADER_LIMIT: u64 = 512;
-/// Thread-local variables of all modules together, at most.
-const TLS_LIMIT: u64 = 1 << 20;
 
 /// A stopped target.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +52,8 @@ pub struct Scene {
 
 impl Scene {
     /// Looks at a stopped target; the homes are left out, and in the ranges that it `announced`
-    /// pointers count. Of threads that are in one of the `exits` the frames of these do not.
+    /// pointers count. Of threads that are in one of the `exits` the frames of these do not. Below the
+    /// thread pointers there are so many bytes `tls` of thread-local variables.
     ///
     /// # Errors
     /// When its memory map cannot be read.
@@ -69,6 +62,7 @@ impl Scene {
         homes: &[Home],
         announced: &[Range<u64>],
         exits: &Exits,
+        tls: u64,
     ) -> Result<Self, nix::errno::Errno> {
         let target = stop.target();
         let (process, memory) = (&target.process, &target.memory);
@@ -109,7 +103,7 @@ impl Scene {
             heaps: &arenas.heaps,
             announced,
             hidden: &hidden,
-            tls: tls_bytes(process, memory, &maps),
+            tls,
         };
         let mut areas = areas(&maps, &known);
         scene.leave_out_large_files(process, &mut areas);
@@ -207,30 +201,4 @@ fn loader<'m, 'a>(
     let own = base.and_then(|base| maps::covering(maps, base));
     let own = own.map(|own| (own.device, own.inode)).filter(|(_, inode)| *inode != 0);
     maps.iter().filter(move |m| own == Some((m.device, m.inode)))
-}
-
-/// The most that thread-local variables take below the thread pointer: all modules have theirs
-/// there, but for those that came too late.
-fn tls_bytes(process: &Process, memory: &Memory, maps: &[Mapping<'_>]) -> u64 {
-    let Ok(auxv) = process.auxv() else { return 0 };
-    let links = Rendezvous::find(memory, &auxv, maps).and_then(|lists| lists.modules(memory));
-    let own = auxv.phdr.map(|at| (at, auxv.phnum));
-    let of_link = |link: &Link| {
-        let base = RemoteAddr::new(link.base);
-        let header = memory.read_vec(base, 64).ok().filter(|h| h.starts_with(b"\x7fELF"))?;
-        let count = u64::from(u16::from_le_bytes(*header.get(56..)?.first_chunk()?));
-        Some((base.checked_add(u64_at(&header, 32)?)?, count))
-    };
-    let links = links.unwrap_or_default();
-    let headers = links.iter().filter(|link| !link.is_executable()).filter_map(of_link).chain(own);
-    let tls = |(at, count): (RemoteAddr, u64)| {
-        let length = usize::try_from(count.min(HEADER_LIMIT) * HEADER_BYTES).ok()?;
-        let headers = memory.read_vec(at, length).ok()?;
-        let (headers, _) = headers.as_chunks::<56>();
-        let header = headers.iter().find(|header| u32_at(*header, 0) == Some(PT_TLS))?;
-        let align = u64_at(header, 48)?.clamp(1, 1 << 16);
-        u64_at(header, 40)?.min(TLS_LIMIT).checked_next_multiple_of(align)
-    };
-    let sum: u64 = headers.filter_map(tls).sum();
-    sum.min(TLS_LIMIT).next_multiple_of(64)
 }

@@ -10,7 +10,8 @@ use std::{
 
 use heapattach_tests::{
     attached::{Attached, INTERRUPTED},
-    command::{Heapattach, Hooks},
+    check::Stepping,
+    command::{Heapattach, Hooks, Running},
     compile::Source,
     deadline::{PATIENCE, poll, wait_until},
     fixture::Launch,
@@ -24,6 +25,9 @@ use serde_json::Value;
 
 /// What takes longer waits for the disk: a session needs a second for its end, on a busy machine some more.
 const NORMAL: Duration = Duration::from_secs(60);
+
+/// The exit status of a check without a verdict.
+const NOTHING_CONCLUDED: i32 = 6;
 
 /// Of memory, and of what is read at once.
 const PAGE: u64 = 4096;
@@ -42,7 +46,7 @@ fn assert_hangs(disk: &HangingDisk, name: &str) {
     let mut cat = Command::new("cat");
     let mut cat = cat.arg(disk.path(name)).stdout(Stdio::null()).spawn().expect("cat runs");
     // A process that wants the same page as an earlier one sends no request of its own.
-    wait_until("somebody to hang", PATIENCE, || disk.waiting() > 0);
+    wait_until("a reader to hang", PATIENCE, || disk.waiting() > 0);
     assert!(cat.try_wait().expect("a child of ours").is_none(), "it does not hang");
     disk.thaw();
     assert!(cat.wait().expect("a child of ours").success());
@@ -176,4 +180,69 @@ fn a_disk_that_hangs_in_mid_session_keeps_nobody_who_presses_ctrl_c_again() {
     disk.thaw();
     before.assert_equal(&mut fixture, "after a disk that hung in mid-session");
     fixture.finish();
+}
+
+/// A program that leaks with each line that it reads, on a disk that will hang: what it runs is in memory,
+/// but not what its functions are called.
+fn leaking(disk: &HangingDisk) -> Option<Stepping> {
+    let built = Source::new("leaking_steps.c").flag("-Wl,-z,now").build()?;
+    let program = disk.put("leaking", &built);
+    let mut first = Stepping::start(&program, &[]);
+    first.step();
+    Some(first)
+}
+
+/// Nothing is read of the program's file from now on, but what another process of it has just run.
+fn hang_under(disk: &HangingDisk) {
+    disk.forget("leaking");
+    let mut other = Stepping::start(&disk.path("leaking"), &[]);
+    other.step();
+    assert_eq!(other.end(), Some(0));
+    disk.hang();
+    disk.forget_start("leaking", PAGE);
+}
+
+/// Asks for the end until the command has heard it; what it has to say then.
+fn interrupted(mut command: Running, program: &Stepping) -> Value {
+    command.signal(Signal::SIGINT);
+    let gone = poll(PATIENCE, || (!is_mapped(program.pid())).then_some(()));
+    assert!(gone.is_some(), "the target is not let go: {}", command.talk());
+    // Until it looks for names, to ask again changes nothing.
+    wait_until("it not to wait for names", PATIENCE, || {
+        command.signal(Signal::SIGINT);
+        let mut is_heard = || command.talk().contains("reporting without") || !command.is_running();
+        poll(Duration::from_millis(500), || is_heard().then_some(())).is_some()
+    });
+    let outcome = command.wait().expect(NOTHING_CONCLUDED);
+    serde_json::from_str(&outcome.stdout).expect("JSON")
+}
+
+/// Which leaks are suppressed is told by names: without them there is no verdict.
+#[test]
+fn a_check_whose_names_cannot_be_read_lets_the_target_go_and_says_so() {
+    for rounds in [false, true] {
+        let Some(disk) = disk() else { return };
+        let Some(mut program) = leaking(&disk) else { return };
+        let pid = program.pid().to_string();
+        let command = Heapattach::new(["check", "-p", &pid, "--json", "--max-pause=60s"]);
+        let command = if rounds { command.arg("--every").arg("100ms") } else { command };
+        let mut command = command.start();
+        let said = poll(PATIENCE, || {
+            let talk = command.talk();
+            (talk.contains("attached to") || !command.is_running()).then_some(talk)
+        });
+        assert!(said.as_ref().is_some_and(|talk| talk.contains("attached to")), "{said:?}");
+        hang_under(&disk);
+        program.step();
+        if rounds {
+            wait_until("a check to want names", PATIENCE, || disk.waiting() > 0);
+        }
+        program.step();
+        let report = interrupted(command, &program);
+        assert!(report["error"].to_string().contains("were not waited for"), "{report}");
+        assert_eq!(report["target"], "restored", "{report}");
+        program.step();
+        disk.thaw();
+        assert_eq!(program.end(), Some(0));
+    }
 }

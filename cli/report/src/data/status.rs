@@ -17,7 +17,7 @@ pub enum Status {
     Unsupported,
     /// The target ended in mid-session.
     TargetDied,
-    /// Records are missing: nothing is concluded.
+    /// Records are missing, or names that take part in the result: nothing is concluded.
     Incomplete,
     /// Something of heapattach is still in the target.
     Left,

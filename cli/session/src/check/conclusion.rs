@@ -1,35 +1,56 @@
 //! From what was seen to the report.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use heapattach_injector::watch::{Counts, Lost, Session};
 
-use crate::watch::{hook_counts::compose, intake::Recorder, stacks::stacks_report};
+use crate::watch::{
+    hook_counts::compose,
+    intake::Recorder,
+    names::{Job, NOT_AWAITED},
+    stacks::stacks_report,
+};
 use heapattach_ledger::hidden::Hidden;
 use heapattach_report::{CheckMoment, Report, Status, TargetState};
 
 use super::{
     Inspection,
     live_heap::LiveHeap,
-    moment::{Seen, lock},
-    named, retained_sites,
+    looked::{Seen, lock},
+    named,
+    patience::Patience,
+    retained_sites,
     rounds_told::Tally,
 };
 
 impl Inspection<'_> {
-    /// Writes down what was found at this moment.
+    /// Writes down what was found at this moment, if names can be had for it.
     pub(super) fn conclude(
         &mut self,
         at: CheckMoment,
         seen: Seen,
-        tally: Tally,
-        lost: Lost,
+        (tally, lost): (Tally, Lost),
+        patience: &mut Patience<'_>,
         report: &mut Report,
-    ) {
+    ) -> Result<(), &'static str> {
+        let symbols = Arc::clone(&self.symbols);
+        let (told, wanted) = (self.options.told.clone(), self.options.retained_by.clone());
         let hidden = Hidden::new(&self.options.hooks.hide_frames);
+        let name = move || {
+            let symbols = &mut *lock(&symbols);
+            let heap = &seen.live_heap;
+            let mut check = named::report(&seen.checked, heap, symbols, &hidden, &told);
+            if let Some(wanted) = wanted {
+                let names = (&mut *symbols, &hidden);
+                let (sites, holders) = (&seen.checked.retained, &seen.holders);
+                check.retained = retained_sites::of(sites, &wanted, heap, holders, names);
+            }
+            (check, seen, symbols.missing())
+        };
+        let named = Job::begin(name).and_then(|job| job.wait(&mut || patience.goes_on()));
+        let (mut check, seen, missing_symbols) = named.ok_or(NOT_AWAITED)?;
+        report.missing_symbols = missing_symbols;
         let heap = &seen.live_heap;
-        let symbols = &mut *lock(&self.symbols);
-        let mut check = named::report(&seen.checked, heap, symbols, &hidden, &self.options.told);
         seen.suppressed.tell(seen.checked.quiet, &mut check);
         check.notes.append(&mut self.notes);
         check.at = at;
@@ -46,17 +67,12 @@ impl Inspection<'_> {
             let many = check.look.unreadable_pages;
             check.blind.push(format!("{many} pages could not be read"));
         }
-        if let Some(wanted) = &self.options.retained_by {
-            let names = (&mut *symbols, &hidden);
-            check.retained =
-                retained_sites::of(&seen.checked.retained, wanted, heap, &seen.holders, names);
-        }
         tally.tell(&mut check);
-        report.missing_symbols = symbols.missing();
         if report.target == TargetState::Altered {
             report.status = Status::Left;
         }
         report.check = Some(check);
+        Ok(())
     }
 }
 

@@ -17,9 +17,11 @@ mod growth_watch;
 mod holders;
 mod layout;
 mod live_heap;
+mod looked;
 mod moment;
 mod named;
 pub mod options;
+mod patience;
 mod program_mail;
 mod reading;
 mod retained_sites;
@@ -50,6 +52,7 @@ use crate::{
         hook_counts::{add_detach, add_window, blind_spots, stops},
         inheritance::Will,
         intake::Recorder,
+        names::{Job, NOT_AWAITED},
         notes::Desk,
     },
 };
@@ -61,8 +64,9 @@ use heapattach_text::printable::printable;
 
 pub(crate) use end::{End, note_end, step_aside};
 use growth_watch::Gauge;
-use moment::lock;
+use looked::{Looked, free, lock};
 use options::CheckOptions;
+use patience::Patience;
 use program_mail::Mail;
 use reading::Reading;
 use rounds::Rounds;
@@ -70,6 +74,9 @@ use watch::Beside;
 
 /// The function by which a program tells which of its leaks are known.
 const RULES_OF_TARGET: &str = "__lsan_default_suppressions";
+
+/// What the last look at the target gave: nothing of its own if another program is there by now.
+type LookedAt = Option<Result<(Recorder, Option<Looked>), String>>;
 
 /// A check under way.
 #[derive(Debug)]
@@ -111,7 +118,9 @@ impl<'a> Inspection<'a> {
             symbols.with_variables();
         }
         let symbols = Arc::new(Mutex::new(symbols));
-        let (changes, page_cost, will) = Default::default();
+        let (page_cost, will) = Default::default();
+        // The first look in the session notes what came meanwhile.
+        let changes = u64::MAX;
         let mut inspection =
             Self { options, is_from_start, rules, notes, symbols, changes, page_cost, will };
         inspection.note(target);
@@ -168,10 +177,12 @@ impl<'a> Inspection<'a> {
         }
     }
 
+    /// Notes what is loaded. While another thread reads names, which may take as long as a disk likes, what
+    /// came since stays without them.
     fn note(&self, target: &Target) {
         let text = target.process.read("maps").unwrap_or_default();
-        if let Ok(maps) = maps::parse(&text) {
-            lock(&self.symbols).note(&target.process, &maps);
+        if let (Ok(maps), Some(mut symbols)) = (maps::parse(&text), free(&self.symbols)) {
+            symbols.note(&target.process, &maps);
         }
     }
 
@@ -184,6 +195,7 @@ impl<'a> Inspection<'a> {
         report: &mut Report,
     ) -> Option<End> {
         let target = session.target();
+        session.note_static_tls();
         let records = session.stream.take_records()?;
         lock(&self.symbols).follow(records.generations());
         let desk = Desk::default();
@@ -217,33 +229,25 @@ impl<'a> Inspection<'a> {
             gauge.iter().for_each(|gauge| gauge.end(session));
             rounds.end(session, end, line);
             self.follow(session);
-            let found = match end {
+            let looked_at = match end {
                 // What was seen last is what is known.
-                End::Execed | End::Gone => reading.pause().zip(rounds.take_last()).map(Ok),
+                End::Execed | End::Gone => reading.pause().map(|recorder| Ok((recorder, None))),
                 _ => {
-                    let (keeper, known) = (keeper.as_deref(), rounds.known());
                     let heard = mail.heard(session, clock.elapsed());
-                    let said = (known, heard);
-                    let found = self.look(session, keeper, end, said, &reading);
-                    if let Ok((_, seen)) = &found {
-                        rounds.add_last(seen, mail.left());
-                    }
-                    Some(found)
+                    let looked = self.look(session, keeper.as_deref(), end, heard, &reading);
+                    Some(looked.map(|(recorder, looked)| (recorder, Some(looked))))
                 }
             };
-            rounds.fail_last(&mail.left(), line);
             // It may have become another program just when it was to be looked at.
             let has_execed =
                 |keeper: &mut (dyn Attendant<'_> + '_)| keeper.attend() == Some(Event::Execs);
-            let found = match found {
+            let looked_at: LookedAt = match looked_at {
                 Some(Err(_)) if keeper.as_deref_mut().is_some_and(has_execed) => {
                     end = End::Execed;
-                    reading.pause().zip(rounds.take_last()).map(Ok)
+                    reading.pause().map(|recorder| Ok((recorder, None)))
                 }
-                found => found,
+                looked_at => looked_at,
             };
-            let tally = std::mem::take(&mut rounds.tally);
-            let unmade = std::mem::take(&mut rounds.unmade);
             let counts = session.stream.counts(memory).unwrap_or_default();
             let blind = blind_spots(session, &counts);
             // What ends takes everything of ours along.
@@ -261,23 +265,46 @@ impl<'a> Inspection<'a> {
             report.stops = stops(session);
             add_window(report, session.exposed);
             report.blind = blind;
+            let mut patience = Patience::new(line, target);
+            let known = rounds.finish(&mut patience);
+            let found = match looked_at {
+                Some(Ok((recorder, Some(looked)))) => {
+                    let tools = self.tools(known);
+                    let job = Job::begin(move || looked.conclude(tools));
+                    let seen = job.and_then(|job| job.wait(&mut || patience.goes_on()));
+                    if let Some(seen) = &seen {
+                        rounds.add_last(seen, mail.left());
+                    }
+                    Some(seen.map(|seen| (recorder, seen)).ok_or_else(|| NOT_AWAITED.to_owned()))
+                }
+                Some(Ok((recorder, None))) => rounds.take_last().map(|seen| Ok((recorder, seen))),
+                Some(Err(error)) => Some(Err(error)),
+                None => None,
+            };
+            rounds.fail_last(&mail.left(), patience.line);
+            let tally = std::mem::take(&mut rounds.tally);
+            let unmade = std::mem::take(&mut rounds.unmade);
             match found {
                 None => {}
-                Some(Err(error)) => {
-                    report.error = Some(error);
-                    report.status = report.status.or_failed();
-                }
+                Some(Err(error)) => patience.tell(error, report),
                 Some(Ok((recorder, seen))) => {
                     if self.options.functions {
                         self.tell_functions(session, &recorder, &counts, counted, report);
                     }
-                    self.conclude(end.moment(), seen, tally, counts.lost, report);
+                    let found = (tally, counts.lost);
+                    if let Err(why) =
+                        self.conclude(end.moment(), seen, found, &mut patience, report)
+                    {
+                        patience.tell(why.to_owned(), report);
+                        return Some(end);
+                    }
                     if let Some(check) = &mut report.check {
                         check.unmade = unmade;
                         mail.tell(&session.mailboxes, check);
                         check.why_no_growth = why_no_growth;
                     }
-                    self.tell_sums(session, recorder, (gauge, counted), counts.lost, report);
+                    let growth = (gauge, counted);
+                    self.tell_sums(session, recorder, growth, counts.lost, &mut patience, report);
                 }
             }
             Some(end)

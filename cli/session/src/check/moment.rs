@@ -1,11 +1,7 @@
 //! One moment of the target: taken while it is stopped, and looked through then or later, by any
 //! thread.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use heapattach_injector::{
     attach::{Unseen, unseen},
@@ -22,9 +18,8 @@ use crate::{
         intake::Recorder,
     },
 };
-use heapattach_reach::{Block, Blocks, Checked, Look, RootKind};
-use heapattach_report::{LookMethod, LookReport, micros, suppression::Suppressions};
-use heapattach_symbols::Symbols;
+use heapattach_reach::{Block, Blocks, RootKind};
+use heapattach_report::{LookMethod, LookReport, micros};
 use heapattach_text::error_chain::with_causes;
 
 use super::{
@@ -35,9 +30,9 @@ use super::{
     holders::Holders,
     layout::{Picture, layout},
     live_heap::LiveHeap,
+    looked::{Looked, free},
     options::{CheckOptions, Snapshot},
     reading::Reading,
-    suppressed::Suppressed,
 };
 
 /// Sites of most bytes whose holders are looked for, if they are asked for.
@@ -84,66 +79,24 @@ pub(super) struct Held<'t> {
     paused: Duration,
 }
 
-/// A moment that was looked through: memory is not asked any more.
-pub(super) struct Looked {
-    look: Look,
-    holders: Holders,
-    blocks: Blocks,
-    scene: Scene,
-    live_heap: LiveHeap,
-    is_complete: bool,
-    report: LookReport,
-    began: Instant,
-    doubts: Vec<String>,
-}
-
-/// What else it takes to look.
-pub(super) struct Tools<'a> {
-    pub(super) options: &'a CheckOptions,
-    pub(super) rules: Suppressions,
-    /// By stack: the rule that fits.
-    pub(super) known: HashMap<u32, Option<usize>>,
-    pub(super) symbols: Arc<Mutex<Symbols>>,
-}
-
-/// The result of a look at the target.
-pub(super) struct Seen {
-    pub(super) checked: Checked,
-    /// What lies where the ways begin.
-    pub(super) holders: Holders,
-    pub(super) suppressed: Suppressed,
-    pub(super) scene: Scene,
-    pub(super) live_heap: LiveHeap,
-    pub(super) is_complete: bool,
-    pub(super) look: LookReport,
-    pub(super) doubts: Vec<String>,
-}
-
 impl Inspection<'_> {
-    /// Has the target stand still at its last moment that counts, and looks.
+    /// Has the target stand still at its last moment that counts, and looks. Names are not needed yet.
     pub(super) fn look<'t>(
         &mut self,
         session: &Session<'t>,
         keeper: Option<&dyn Attendant<'t>>,
         end: End,
-        (known, heard): (HashMap<u32, Option<usize>>, Vec<Heard>),
+        heard: Vec<Heard>,
         reading: &Reading<'_>,
-    ) -> Result<(Recorder, Seen), String> {
-        let (recorder, sight, mut held) = if matches!(end, End::Ends | End::Begins | End::Becomes) {
+    ) -> Result<(Recorder, Looked), String> {
+        let (recorder, sight, held) = if matches!(end, End::Ends | End::Begins | End::Becomes) {
             self.last_sight(session, keeper.filter(|_| end == End::Ends), heard, reading)?
         } else {
             self.sight(session, heard, reading, true)?
         };
-        let looked = sight.look(self.options);
-        held.let_go();
-        let mut seen = looked.conclude(Tools {
-            options: self.options,
-            rules: self.rules.clone(),
-            known,
-            symbols: Arc::clone(&self.symbols),
-        });
-        held.finish(&mut seen);
-        Ok((recorder, seen))
+        let mut looked = sight.look(self.options);
+        held.finish(&mut looked);
+        Ok((recorder, looked))
     }
 
     /// The moment at the end of a program: no thread of the program waits for it any more.
@@ -235,8 +188,9 @@ impl Inspection<'_> {
         let flight = Flight::of(calls, recorder.profile());
         let counts = session.stream.counts(&session.target().memory);
         let roots = declared::roots(&heard);
-        let mut scene = Scene::of(&stop, std::slice::from_ref(home), &roots, &exits)
-            .map_err(|errno| format!("the memory map cannot be read: {}", errno.desc()))?;
+        let mut scene =
+            Scene::of(&stop, std::slice::from_ref(home), &roots, &exits, session.static_tls())
+                .map_err(|errno| format!("the memory map cannot be read: {}", errno.desc()))?;
         let (image, kept) = Image::take(&stop, &mut scene, choice.method, Some(home), until)
             .map_err(|error| NoMoment {
                 is_late: matches!(error, SnapshotError::OutOfTime { .. }),
@@ -265,7 +219,10 @@ impl Inspection<'_> {
         }
         doubts.extend(unseen);
         doubts.extend(session.has_expired().then(|| EXPIRED.to_owned()));
-        lock(&self.symbols).note_python(recorder.records.python_frames());
+        // While another thread reads names, nobody waits for it here.
+        if let Some(mut symbols) = free(&self.symbols) {
+            symbols.note_python(recorder.records.python_frames());
+        }
         let is_complete = self.is_complete(session);
         let books =
             if is_complete { allocator_maps::ranges(session, &live_heap) } else { Vec::new() };
@@ -372,31 +329,6 @@ impl Sight<'_> {
     }
 }
 
-impl Looked {
-    /// Reports the leaks that are not suppressed. That takes names, and time.
-    pub(super) fn conclude(self, tools: Tools<'_>) -> Seen {
-        let Self {
-            look,
-            holders,
-            blocks,
-            scene,
-            live_heap,
-            is_complete,
-            mut report,
-            began,
-            doubts,
-        } = self;
-        let Tools { options, rules, known, symbols } = tools;
-        let mut suppressed = Suppressed::new(rules, known, options.warmup, &live_heap.blocks);
-        lock(&symbols).note_generated();
-        let mut is_quiet = |block: &Block| suppressed.keeps(block, &live_heap, &mut lock(&symbols));
-        let checked = look.conclude(&blocks, &mut is_quiet);
-        report.took_us = micros(began.elapsed());
-        report.words = checked.words;
-        Seen { checked, holders, suppressed, scene, live_heap, is_complete, look: report, doubts }
-    }
-}
-
 impl Held<'_> {
     /// Lets the target go on: its memory was looked at.
     pub(super) fn let_go(&mut self) {
@@ -406,12 +338,12 @@ impl Held<'_> {
     }
 
     /// Lets go of the rest, and notes what that cost the target.
-    pub(super) fn finish(mut self, seen: &mut Seen) {
+    pub(super) fn finish(mut self, looked: &mut Looked) {
         self.let_go();
-        seen.look.paused_us += micros(self.paused);
+        looked.report.paused_us += micros(self.paused);
         match self.kept.finish() {
-            Ok(again) => seen.look.paused_us += micros(again),
-            Err(error) => seen.doubts.push(with_causes(&error)),
+            Ok(again) => looked.report.paused_us += micros(again),
+            Err(error) => looked.doubts.push(with_causes(&error)),
         }
     }
 
@@ -424,11 +356,6 @@ impl Held<'_> {
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_some()
     }
-}
-
-/// The names, even if another thread panicked while it held the lock.
-pub(super) fn lock(symbols: &Mutex<Symbols>) -> std::sync::MutexGuard<'_, Symbols> {
-    symbols.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Lets the target go on; how long it was stopped.

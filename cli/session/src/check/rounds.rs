@@ -3,17 +3,16 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
     thread::{Builder, Scope, ScopedJoinHandle},
     time::{Duration, Instant},
 };
 
 use heapattach_injector::watch::{Session, heartbeat};
 
-use crate::client::{channel::Line, message::Message};
+use crate::{
+    client::{channel::Line, message::Message},
+    watch::names::{Job, NOT_AWAITED},
+};
 use heapattach_profile::clock::Clock;
 use heapattach_report::RoundReport;
 
@@ -21,7 +20,9 @@ use super::{
     Inspection,
     conclusion::missing,
     end::End,
-    moment::{Held, Seen, Tools},
+    looked::{Looked, Seen, Tools},
+    moment::Held,
+    patience::Patience,
     program_mail::Mail,
     reading::Reading,
     rounds_told::Tally,
@@ -32,6 +33,8 @@ const AGAIN: Duration = Duration::from_millis(10);
 
 /// So many checks that have no result are told one by one.
 const MOST_UNMADE: usize = 64;
+
+const FAILED: &str = "the thread that looked failed";
 
 /// All rounds of one inspection.
 pub(super) struct Rounds<'scope, 'env: 'scope, 't> {
@@ -52,12 +55,42 @@ pub(super) struct Rounds<'scope, 'env: 'scope, 't> {
     last: Option<Seen>,
 }
 
-/// A round that is being looked through.
+/// A round that has no result yet.
 struct Running<'scope, 't> {
     at_ms: u64,
     name: Option<String>,
-    handle: ScopedJoinHandle<'scope, Seen>,
+    stage: Stage<'scope, 't>,
+}
+
+enum Stage<'scope, 't> {
+    /// Its memory is looked through.
+    Looking(Box<Looking<'scope, 't>>),
+    /// Names are looked for. It needs nothing of the target.
+    Naming(Job<Seen>),
+}
+
+struct Looking<'scope, 't> {
+    handle: ScopedJoinHandle<'scope, Looked>,
     held: Held<'t>,
+    tools: Tools,
+}
+
+impl Looking<'_, '_> {
+    /// Its memory was looked through: nothing is held any more, if the target is not gone with it, and names
+    /// are looked for.
+    fn name(self, is_gone: bool) -> Result<Job<Seen>, &'static str> {
+        let Self { handle, held, tools } = self;
+        let Ok(mut looked) = handle.join() else {
+            held.abandon();
+            return Err(FAILED);
+        };
+        if is_gone {
+            held.abandon()
+        } else {
+            held.finish(&mut looked)
+        }
+        Job::begin(move || looked.conclude(tools)).ok_or("there can be no thread to look for names")
+    }
 }
 
 impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
@@ -94,9 +127,7 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
         (reading, mail): (&Reading<'_>, &mut Mail),
         line: &mut Line,
     ) {
-        if self.running.as_ref().is_some_and(|running| running.handle.is_finished()) {
-            self.conclude(line);
-        }
+        self.advance(false, line);
         let now = Instant::now();
         let is_asked = mail.is_waiting() && self.asked.is_none_or(|asked| now >= asked);
         let is_due = self.due.is_some_and(|due| now >= due);
@@ -138,39 +169,39 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
         let (recorder, sight, mut held) = inspection.sight(session, heard, reading, false)?;
         let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
         reading.resume(recorder);
-        let tools = Tools {
-            options: inspection.options,
-            rules: inspection.rules.clone(),
-            known: std::mem::take(&mut self.known),
-            symbols: Arc::clone(&inspection.symbols),
-        };
-        let looked = Arc::new(AtomicBool::new(false));
-        let is_looked = Arc::clone(&looked);
-        let look = move || {
-            let seen = sight.look(tools.options);
-            is_looked.store(true, Relaxed);
-            seen.conclude(tools)
-        };
-        let handle = Builder::new().spawn_scoped(self.scope, look);
+        let tools = inspection.tools(std::mem::take(&mut self.known));
+        let options = inspection.options;
+        let handle = Builder::new().spawn_scoped(self.scope, move || sight.look(options));
         let handle = handle.map_err(|error| format!("no thread to look with: {error}"))?;
         if held.is_stopped() {
-            wait(session, || looked.load(Relaxed) || handle.is_finished());
+            wait(session, || handle.is_finished());
             held.let_go();
         }
-        let name = name.map(str::to_owned);
-        self.running = Some(Running { at_ms, name, handle, held });
+        let stage = Stage::Looking(Box::new(Looking { handle, held, tools }));
+        self.running = Some(Running { at_ms, name: name.map(str::to_owned), stage });
         Ok(())
     }
 
-    /// Takes over what a round saw.
-    fn conclude(&mut self, line: &mut Line) {
-        let Some(Running { at_ms, name, handle, held }) = self.running.take() else { return };
-        let Ok(mut seen) = handle.join() else {
-            held.abandon();
-            return self.fail("the thread that looked failed", name.as_deref(), line);
+    /// Takes a round further, if it is done with what it does: from memory to names, and to its result.
+    fn advance(&mut self, is_gone: bool, line: &mut Line) {
+        let Some(Running { at_ms, name, stage }) = self.running.take() else { return };
+        let stage = match stage {
+            Stage::Looking(looking) if looking.handle.is_finished() => {
+                match looking.name(is_gone) {
+                    Ok(job) => Stage::Naming(job),
+                    Err(why) => return self.fail(why, name.as_deref(), line),
+                }
+            }
+            stage => stage,
         };
-        held.finish(&mut seen);
-        self.add((at_ms, name), seen, line);
+        if let Stage::Naming(job) = &stage {
+            match job.poll() {
+                Ok(Some(seen)) => return self.add((at_ms, name), seen, line),
+                Ok(None) => {}
+                Err(_) => return self.fail(FAILED, name.as_deref(), line),
+            }
+        }
+        self.running = Some(Running { at_ms, name, stage });
     }
 
     fn add(&mut self, (at_ms, name): (u64, Option<String>), seen: Seen, line: &mut Line) {
@@ -201,25 +232,23 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
         line.send(&Message::Checked(round));
     }
 
-    /// Ends a round that is still looked through.
+    /// Nothing of the target is needed any more for a round that has no result yet.
     pub(super) fn end(&mut self, session: &Session<'_>, end: End, line: &mut Line) {
         self.due = None;
-        if let Some(running) = &self.running {
-            wait(session, || running.handle.is_finished());
+        if let Some(Running { stage: Stage::Looking(looking), .. }) = &self.running {
+            wait(session, || looking.handle.is_finished());
         }
-        if matches!(end, End::Execed | End::Gone) {
-            let Some(Running { at_ms, name, handle, held }) = self.running.take() else { return };
-            held.abandon();
-            if let Ok(seen) = handle.join() {
-                self.add((at_ms, name), seen, line);
-            }
-        } else {
-            self.conclude(line);
-        }
+        self.advance(matches!(end, End::Execed | End::Gone), line);
     }
 
-    /// Which rules are known to fit which stacks.
-    pub(super) fn known(&mut self) -> HashMap<u32, Option<usize>> {
+    /// Waits for the names of a round that has none yet; which rules are known to fit which stacks.
+    pub(super) fn finish(&mut self, patience: &mut Patience<'_>) -> HashMap<u32, Option<usize>> {
+        if let Some(Running { at_ms, name, stage: Stage::Naming(job) }) = self.running.take() {
+            match job.wait(&mut || patience.goes_on()) {
+                Some(seen) => self.add((at_ms, name), seen, patience.line),
+                None => self.fail(NOT_AWAITED, name.as_deref(), patience.line),
+            }
+        }
         std::mem::take(&mut self.known)
     }
 

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use heapattach_injector::watch::{Lost, Session};
 
-use crate::watch::intake::{Left, Recorder};
+use crate::watch::{
+    intake::{Left, Recorder},
+    names,
+};
 use heapattach_ledger::Ledger;
 use heapattach_recording::names::Code;
 use heapattach_recording::{Context, Heading, Replay, SessionWriter, Store};
@@ -14,7 +17,8 @@ use heapattach_verdict::growth::Growth;
 use super::{
     Inspection,
     growth_watch::{self, Gauge},
-    moment::lock,
+    looked::lock,
+    patience::Patience,
 };
 
 impl Inspection<'_> {
@@ -25,6 +29,7 @@ impl Inspection<'_> {
         mut recorder: Recorder,
         (gauge, counted): (Option<Gauge<'_>>, Duration),
         lost: Lost,
+        patience: &mut Patience<'_>,
         report: &mut Report,
     ) {
         let is_told = self.options.functions;
@@ -45,7 +50,12 @@ impl Inspection<'_> {
         heading.hide_frames.clone_from(&self.options.hooks.hide_frames);
         let Left { ended, until, session_writer, threads, moments } = recorder.leave();
         let symbols = &mut *lock(&self.symbols);
-        let code = Code::of(ended.addresses().iter().copied(), symbols);
+        let (known, addresses) = (symbols.known(), ended.addresses().to_vec());
+        let code = names::look_up(symbols, addresses, || patience.goes_on());
+        let code = code.unwrap_or_else(|| {
+            report.blind.push(names::NOT_AWAITED.to_owned());
+            Code::without_names(&known)
+        });
         // No other process reads this file: names are known here.
         let written = store.map(|store| written(session_writer, &heading).map(|()| store));
         let (mut ledger, replay) = ended.ledger(Context { heading, code, threads, moments }, until);

@@ -13,7 +13,7 @@ use crate::{
 };
 
 use super::{
-    Inspection, end::End, growth_watch::Gauge, moment::lock, options::When, program_mail::Mail,
+    Inspection, end::End, growth_watch::Gauge, looked::lock, options::When, program_mail::Mail,
     reading::Reading, rounds::Rounds,
 };
 
@@ -106,6 +106,9 @@ impl<'a> Inspection<'a> {
     /// Notes new modules, for their symbols.
     pub(super) fn follow(&mut self, session: &mut Session<'_>) {
         session.note_generations();
+        if session.changes != self.changes {
+            session.note_static_tls();
+        }
         let is_busy = || self.symbols.try_lock().is_err();
         // While another thread reads names this one does not wait for them.
         if is_busy() {

@@ -148,6 +148,7 @@ impl Front<'_> {
             Message::Started(pid) => self.program = Some(pid),
             Message::Attached { pid, command, functions, stopped_us, recording } => {
                 self.file = recording;
+                self.fetching = false;
                 let stopped = quantity::time(Duration::from_secs_f64(stopped_us / 1e6));
                 let ends = if self.mode == Mode::Attach { "; Ctrl-C detaches" } else { "" };
                 self.talk.say(&format!(

@@ -2,7 +2,7 @@
 //! more: the target is detached by then, and the user can ask for the result without names.
 
 use std::{
-    sync::mpsc::{RecvTimeoutError, channel},
+    sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel},
     thread,
     time::Duration,
 };
@@ -24,23 +24,50 @@ pub fn look_up(
     addresses: Vec<u64>,
     mut goes_on: impl FnMut() -> bool,
 ) -> Option<Code> {
-    // A thread that waits for a disk cannot be ended: it keeps what it works on.
     let mut own = std::mem::take(symbols);
-    let (answer, told) = channel();
-    let look = move || {
-        let code = Code::of(addresses.into_iter(), &mut own);
-        // The thread that asked may be gone.
-        let _ = answer.send((code, own));
-    };
-    thread::Builder::new().name("names".to_owned()).spawn(look).ok()?;
-    loop {
-        match told.recv_timeout(PAUSE) {
-            Ok((code, own)) => {
-                *symbols = own;
-                return Some(code);
+    let look = move || (Code::of(addresses.into_iter(), &mut own), own);
+    let (code, own) = Job::begin(look)?.wait(&mut goes_on)?;
+    *symbols = own;
+    Some(code)
+}
+
+/// Work that reads files for names. A thread that waits for a disk cannot be ended: it keeps what it works
+/// on, and nothing else waits for it.
+#[derive(Debug)]
+pub struct Job<T>(Receiver<T>);
+
+impl<T: Send + 'static> Job<T> {
+    /// Begins with it; `None` if there can be no thread.
+    pub fn begin(work: impl FnOnce() -> T + Send + 'static) -> Option<Self> {
+        let (answer, told) = channel();
+        let work = move || {
+            // The thread that asked may be gone.
+            let _ = answer.send(work());
+        };
+        thread::Builder::new().name("names".to_owned()).spawn(work).ok()?;
+        Some(Self(told))
+    }
+
+    /// What came of it, if it is done; `Err` if its thread failed.
+    ///
+    /// # Errors
+    /// The thread failed.
+    pub fn poll(&self) -> Result<Option<T>, RecvTimeoutError> {
+        match self.0.try_recv() {
+            Ok(done) => Ok(Some(done)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(RecvTimeoutError::Disconnected),
+        }
+    }
+
+    /// Waits for it, as long as `goes_on`, which is asked now and then, does not deny.
+    pub fn wait(self, goes_on: &mut dyn FnMut() -> bool) -> Option<T> {
+        loop {
+            match self.0.recv_timeout(PAUSE) {
+                Ok(done) => return Some(done),
+                Err(RecvTimeoutError::Timeout) if goes_on() => {}
+                Err(_) => return None,
             }
-            Err(RecvTimeoutError::Timeout) if goes_on() => {}
-            Err(_) => return None,
         }
     }
 }
