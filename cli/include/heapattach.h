@@ -46,7 +46,7 @@ struct heapattach_request {
 
 struct heapattach_mailbox {
     char magic[16];
-    volatile unsigned long watch; /* 0: nobody; else written by heapattach */
+    volatile unsigned long watch; /* 0: no session; else written by heapattach */
     volatile unsigned head;       /* requests so far */
     volatile unsigned overflow;   /* entries that found no room */
     volatile unsigned stamp;      /* changes of the entries so far */
@@ -101,7 +101,7 @@ extern struct heapattach_mailbox heapattach_mailbox_v1 __attribute__((visibility
 extern struct heapattach_entry heapattach_entries_v1[HEAPATTACH_ENTRIES]
     __attribute__((visibility("hidden")));
 
-/* Children that are forked inherit the word, but nobody who answers. */
+/* Children that are forked inherit the word, but no session that answers. */
 static __inline__ int heapattach_is_watched(unsigned long watch) {
     return watch != 0 && (unsigned)(watch >> 32) == (unsigned)getpid();
 }

@@ -8,7 +8,10 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use heapattach_abi::{
     control,
     copies::{ASIDE, ASIDE_COUNT},
-    late::{BUILD_AT, BUILD_BYTES, ENTRY_BYTES, LATE, NAME_AT, NAME_BYTES, NOBODY, Part, identify},
+    late::{
+        BUILD_AT, BUILD_BYTES, ENTRY_BYTES, IDENTITY_START, LATE, NAME_AT, NAME_BYTES, Part,
+        identify,
+    },
     region, unwind,
 };
 
@@ -278,7 +281,7 @@ fn module(far: &mut Bytes, bias: u64, link: u64) -> Option<()> {
         return None;
     }
     let end = table + count * HEADER_BYTES;
-    let (mut start, mut stop, mut identity, mut unwinding) = (u64::MAX, 0, NOBODY, 0);
+    let (mut start, mut stop, mut identity, mut unwinding) = (u64::MAX, 0, IDENTITY_START, 0);
     far.tell(Told::Build, 0);
     far.tell(Told::BuildLength, 0);
     let mut header = table;

@@ -43,31 +43,31 @@ impl Row {
             }
             entry = entry.at(index::ENTRY_BYTES);
         }
-        Self::known(cells, everybodys(cells).address())
+        Self::known(cells, shared_row(cells).address())
     }
 
     /// The row that the hook has found for its thread.
     pub(crate) fn own(cells: &Cells, address: u64) -> Self {
-        let everybodys = everybodys(cells);
-        let place = everybodys.at(address.wrapping_sub(everybodys.address()) as usize);
+        let shared_row = shared_row(cells);
+        let place = shared_row.at(address.wrapping_sub(shared_row.address()) as usize);
         Self { place, is_shared: false }
     }
 
     /// The row with an address from the index or kept by the slow path. The index may have been wiped
     /// since its key was read, by a signal handler that forked: then the shared one will do.
     pub(crate) fn known(cells: &Cells, address: u64) -> Self {
-        let everybodys = everybodys(cells);
-        let offset = address.wrapping_sub(everybodys.address()) as usize;
+        let shared_row = shared_row(cells);
+        let offset = address.wrapping_sub(shared_row.address()) as usize;
         let offset = if offset < row::ROWS * row::ROW_BYTES { offset } else { 0 };
-        Self { place: everybodys.at(offset), is_shared: offset == 0 }
+        Self { place: shared_row.at(offset), is_shared: offset == 0 }
     }
 
     fn new(cells: &Cells, thread: u64, pointer: u64) -> Self {
         let number = cells.region().at(region::ROWS_TAKEN).word().fetch_add(1, Relaxed) + 1;
         if number >= row::ROWS as u64 {
-            return Self::known(cells, everybodys(cells).address());
+            return Self::known(cells, shared_row(cells).address());
         }
-        let place = everybodys(cells).at(number as usize * row::ROW_BYTES);
+        let place = shared_row(cells).at(number as usize * row::ROW_BYTES);
         let new = Self { place, is_shared: false };
         new.place.at(row::RING).set(ring::ring_of(number as usize) as u64);
         let flow = cells.region().at(region::FLOWS_AT + number as usize * flow::FLOW_BYTES);
@@ -125,7 +125,7 @@ impl Row {
     }
 
     fn number(&self, cells: &Cells) -> usize {
-        let offset = self.place.address().wrapping_sub(everybodys(cells).address());
+        let offset = self.place.address().wrapping_sub(shared_row(cells).address());
         (offset as usize / row::ROW_BYTES) % row::ROWS
     }
 
@@ -254,6 +254,6 @@ fn wanted_interval(cells: &Cells) -> u64 {
     cells.region().at(region::INTERVAL).get()
 }
 
-fn everybodys(cells: &Cells) -> Place {
+fn shared_row(cells: &Cells) -> Place {
     cells.region().at(region::ROWS_AT)
 }

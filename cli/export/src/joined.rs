@@ -26,11 +26,11 @@ pub fn joined(now: &Ledger, base: &Ledger) -> (Ledger, u32) {
         all.stacks.push(&moved, stack.end, stack.cause);
     }
     // Threads of another process have nothing to do with those of this one.
-    let nobody = u32::try_from(all.threads.len()).unwrap_or(u32::MAX);
+    let no_thread = u32::try_from(all.threads.len()).unwrap_or(u32::MAX);
     all.threads.push(Thread::default());
     for row in &base.rows {
         let heap = row.heap.clone();
-        let row = Row { stack: row.stack + stacks, thread: nobody, heap, ..Row::default() };
+        let row = Row { stack: row.stack + stacks, thread: no_thread, heap, ..Row::default() };
         all.total.merge(&row);
         all.rows.push(row);
     }

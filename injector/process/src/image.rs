@@ -7,7 +7,7 @@
 use std::{fs::File, ops::Range, os::unix::fs::FileExt};
 
 use goblin::elf::program_header::{PF_X, PT_GNU_EH_FRAME, PT_LOAD};
-use heapattach_abi::late::{NAME_BYTES, NOBODY, identify};
+use heapattach_abi::late::{IDENTITY_START, NAME_BYTES, identify};
 
 use crate::{
     addr::{Bias, ImageAddr, RemoteAddr},
@@ -118,7 +118,7 @@ fn image(memory: &Memory, mapping: &Mapping<'_>) -> Option<Image> {
 /// the table of the unwind information begins, and of the path.
 fn identity(table: &[u8], build: Option<&BuildId>, head: &[u8], path: &[u8]) -> u64 {
     let words = table.chunks_exact(8).filter_map(|word| u64_at(word, 0));
-    let identity = words.fold(NOBODY, identify);
+    let identity = words.fold(IDENTITY_START, identify);
     let path = &path[..path.len().min(NAME_BYTES)];
     let bytes = build.map_or([head, path], |build| [build.bytes(), &[]]);
     bytes.into_iter().flatten().fold(identity, |identity, &byte| identify(identity, byte.into()))

@@ -66,7 +66,7 @@ pub const fn unpack(word: u64) -> (u64, u64) {
 }
 
 /// An identity before anything was looked at.
-pub const NOBODY: u64 = 0xcbf2_9ce4_8422_2325;
+pub const IDENTITY_START: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// An identity with one more word.
 pub const fn identify(identity: u64, word: u64) -> u64 {
@@ -84,6 +84,9 @@ mod tests {
     fn a_frame_keeps_its_address_and_its_module() {
         assert_eq!(unpack(pack(0x7fff_ffff_f123, 0)), (0x7fff_ffff_f123, 0));
         assert_eq!(unpack(pack(0x7fff_ffff_f123, NUMBERS - 1)), (0x7fff_ffff_f123, NUMBERS - 1));
-        assert_ne!(identify(identify(NOBODY, 1), 2), identify(identify(NOBODY, 2), 1));
+        assert_ne!(
+            identify(identify(IDENTITY_START, 1), 2),
+            identify(identify(IDENTITY_START, 2), 1)
+        );
     }
 }

@@ -219,7 +219,7 @@ impl Inspection<'_> {
         }
         doubts.extend(unseen);
         doubts.extend(session.has_expired().then(|| EXPIRED.to_owned()));
-        // While another thread reads names, nobody waits for it here.
+        // While another thread reads names, this one does not wait for it.
         if let Some(mut symbols) = free(&self.symbols) {
             symbols.note_python(recorder.records.python_frames());
         }

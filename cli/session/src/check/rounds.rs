@@ -34,6 +34,9 @@ const AGAIN: Duration = Duration::from_millis(10);
 /// So many checks that have no result are told one by one.
 const MOST_UNMADE: usize = 64;
 
+/// So long the names of a round are waited for before the last check.
+const NAMES: Duration = Duration::from_secs(2);
+
 const FAILED: &str = "the thread that looked failed";
 
 /// All rounds of one inspection.
@@ -238,7 +241,16 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
         if let Some(Running { stage: Stage::Looking(looking), .. }) = &self.running {
             wait(session, || looking.handle.is_finished());
         }
-        self.advance(matches!(end, End::Execed | End::Gone), line);
+        // What is noted for the last check is noted while no other thread reads names; but those may take
+        // as long as a disk likes.
+        let until = Instant::now() + NAMES;
+        let is_gone = matches!(end, End::Execed | End::Gone);
+        self.advance(is_gone, line);
+        while self.running.is_some() && Instant::now() < until {
+            session.beat();
+            std::thread::sleep(Duration::from_millis(1));
+            self.advance(is_gone, line);
+        }
     }
 
     /// Waits for the names of a round that has none yet; which rules are known to fit which stacks.

@@ -78,7 +78,7 @@ impl Finding {
         let window = seconds(last.saturating_sub(*first));
         let spans = bounds.len() - 1;
         let all = by_stack(&flow.sizes, &ledger.course.cells);
-        let everybody: Vec<(usize, Cohort)> = by_class(&flow.sizes, &ledger.course.cells)
+        let all_cohorts: Vec<(usize, Cohort)> = by_class(&flow.sizes, &ledger.course.cells)
             .into_iter()
             .map(|(class, cells)| (class, Cohort::new(spans, cells)))
             .collect();
@@ -94,7 +94,7 @@ impl Finding {
                 false => Cohort::new(spans, own.cells.iter().copied()),
             };
             let old = |age| {
-                let same = everybody.iter().filter(|(class, _)| classes.contains(class));
+                let same = all_cohorts.iter().filter(|(class, _)| classes.contains(class));
                 same.map(|(_, cohort)| cohort.held(age)).sum()
             };
             let net =
