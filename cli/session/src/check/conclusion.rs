@@ -20,7 +20,7 @@ use super::{
     named,
     patience::Patience,
     retained_sites,
-    rounds_told::Tally,
+    rounds::told::Tally,
 };
 
 impl Inspection<'_> {

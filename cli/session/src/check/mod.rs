@@ -26,7 +26,6 @@ mod program_mail;
 mod reading;
 mod retained_sites;
 mod rounds;
-mod rounds_told;
 mod runtimes;
 pub mod snapshot_choice;
 mod sums;
@@ -42,7 +41,7 @@ use heapattach_injector::{
     family::{Attendant, Event},
     moment::{constant, sanitizer},
     target::Target,
-    watch::Session,
+    watch::{Session, Watch},
 };
 use heapattach_process::proc::maps;
 
@@ -70,7 +69,7 @@ use patience::Patience;
 use program_mail::Mail;
 use reading::Reading;
 use rounds::Rounds;
-use watch::Beside;
+use watch::{Beside, meet_exec};
 
 /// The function by which a program tells which of its leaks are known.
 const RULES_OF_TARGET: &str = "__lsan_default_suppressions";
@@ -239,8 +238,10 @@ impl<'a> Inspection<'a> {
                 }
             };
             // It may have become another program just when it was to be looked at.
-            let has_execed =
-                |keeper: &mut (dyn Attendant<'_> + '_)| keeper.attend() == Some(Event::Execs);
+            let mut has_execed = |keeper: &mut (dyn Attendant<'t> + 't)| match session.is_over() {
+                Some(Watch::Execed) => meet_exec(keeper, session, line) == End::Execed,
+                _ => keeper.attend() == Some(Event::Execs),
+            };
             let looked_at: LookedAt = match looked_at {
                 Some(Err(_)) if keeper.as_deref_mut().is_some_and(has_execed) => {
                     end = End::Execed;

@@ -19,6 +19,8 @@ use super::{
 
 /// The link map is looked at so often.
 const WATCH: Duration = Duration::from_millis(40);
+/// No exec takes longer, unless the disk hangs.
+const EXEC: Duration = Duration::from_secs(30);
 /// How often new threads are looked for.
 const THREADS: Duration = Duration::from_millis(20);
 
@@ -29,6 +31,35 @@ pub(super) struct Beside<'b, 'c, 'scope, 'env, 't> {
     pub(super) rounds: &'b mut Rounds<'scope, 'env, 't>,
     pub(super) gauge: &'b mut Option<Gauge<'c>>,
     pub(super) mail: &'b mut Mail,
+}
+
+/// Waits for a process whose memory is another program's already until it stands before that program's first
+/// instruction: only there it can be taken over. To get there takes as long as its loader's file takes to be
+/// read.
+pub(super) fn meet_exec<'t>(
+    keeper: &mut (dyn Attendant<'t> + 't),
+    session: &Session<'t>,
+    line: &mut Line,
+) -> End {
+    let began = Instant::now();
+    loop {
+        match keeper.attend() {
+            Some(Event::Gone | Event::Ends) => return End::Gone,
+            Some(Event::Execs) => return End::Execed,
+            Some(Event::Signalled | Event::Reached) | None => {}
+        }
+        if session.is_over() == Some(Watch::Ended) {
+            return End::Gone;
+        }
+        if began.elapsed() > EXEC {
+            return End::Execed;
+        }
+        // What the command asks for now comes too late.
+        match keeper.changes() {
+            Some(changes) => line.listen_beside(changes, WATCH),
+            None => line.listen(session.target(), WATCH),
+        };
+    }
 }
 
 impl<'a> Inspection<'a> {
@@ -67,7 +98,10 @@ impl<'a> Inspection<'a> {
             if now >= next_look {
                 match session.watch() {
                     Watch::Runs => {}
-                    Watch::Execed => return End::Execed,
+                    Watch::Execed => {
+                        let met = keeper.map(|keeper| meet_exec(keeper, session, line));
+                        return met.unwrap_or(End::Execed);
+                    }
                     Watch::Ended => return End::Gone,
                 }
                 self.follow(session);

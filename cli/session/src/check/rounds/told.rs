@@ -12,7 +12,7 @@ const MOST_STACKS: usize = 2000;
 
 /// All checks so far.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     rounds: Vec<RoundReport>,
     /// By stack: what it leaked, in the order of the rounds.
     lost: HashMap<u32, Vec<Amount>>,
@@ -24,12 +24,12 @@ pub(super) struct Tally {
 
 impl Tally {
     /// How many checks there were.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// Adds what a check found; answers it with its number and what is new in it.
-    pub(super) fn add(&mut self, findings: &Findings, round: RoundReport) -> RoundReport {
+    pub(crate) fn add(&mut self, findings: &Findings, round: RoundReport) -> RoundReport {
         let now = by_stack(findings);
         let lost = findings.sum(Kind::Direct).and(findings.sum(Kind::Indirect));
         let known = |stack: &u32| self.last.get(stack).copied();
@@ -60,7 +60,7 @@ impl Tally {
     }
 
     /// Adds one without a result.
-    pub(super) fn push(&mut self, mut round: RoundReport) -> RoundReport {
+    pub(crate) fn push(&mut self, mut round: RoundReport) -> RoundReport {
         self.count += 1;
         round.number = self.count;
         self.rounds.push(round.clone());
@@ -75,7 +75,7 @@ impl Tally {
     }
 
     /// Writes down all of them; nothing if there was only one.
-    pub(super) fn tell(self, check: &mut CheckReport) {
+    pub(crate) fn tell(self, check: &mut CheckReport) {
         if self.count < 2 {
             return;
         }

@@ -1,6 +1,8 @@
 //! Checks of a process that goes on: each takes a moment, lets the target run, and looks through the
 //! moment in a thread of its own.
 
+pub(crate) mod told;
+
 use std::{
     collections::HashMap,
     thread::{Builder, Scope, ScopedJoinHandle},
@@ -25,8 +27,9 @@ use super::{
     patience::Patience,
     program_mail::Mail,
     reading::Reading,
-    rounds_told::Tally,
 };
+
+use told::Tally;
 
 /// If another check is not done, it is tried again after so long.
 const AGAIN: Duration = Duration::from_millis(10);
