@@ -238,7 +238,7 @@ impl<'a> Inspection<'a> {
                 }
             };
             // It may have become another program just when it was to be looked at.
-            let mut has_execed = |keeper: &mut (dyn Attendant<'t> + 't)| match session.is_over() {
+            let has_execed = |keeper: &mut (dyn Attendant<'t> + 't)| match session.is_over() {
                 Some(Watch::Execed) => meet_exec(keeper, session, line) == End::Execed,
                 _ => keeper.attend() == Some(Event::Execs),
             };
