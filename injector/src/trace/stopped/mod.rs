@@ -347,7 +347,20 @@ impl<'t> Stopped<'t> {
                     let state = self.target.process.thread_state(tid).unwrap_or('?');
                     return Err(StopError::Deadline { tid, state, waited: self.since.elapsed() });
                 }
-                Seen::Nothing => {}
+                Seen::Nothing => self.reap_others(tid),
+            }
+        }
+    }
+
+    /// A thread that execs cannot stop before all others are gone: of a dead one that we trace the kernel
+    /// waits for us to take its end in.
+    fn reap_others(&self, tid: i32) {
+        if self.target.process.thread_state(tid) != Some('D') {
+            return;
+        }
+        for other in self.target.process.threads().unwrap_or_default() {
+            if other != tid && self.target.process.thread_state(other) == Some('Z') {
+                self.target.reap_thread(other);
             }
         }
     }
