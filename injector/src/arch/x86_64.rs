@@ -6,6 +6,7 @@
 
 mod answer;
 mod aside;
+mod brief_call;
 mod dwarf;
 mod errand;
 mod leads;
@@ -20,6 +21,7 @@ use heapattach_process::addr::RemoteAddr;
 
 pub use answer::{Step, answer_step};
 pub use aside::{LEAVE_AND_RETURN, WAY_BACK, aside};
+pub use brief_call::{end_brief_call, seize_briefly};
 pub use dwarf::{
     DWARF_FRAME_POINTER, DWARF_KEPT, DWARF_RETURN_ADDRESS, DWARF_STACK_POINTER, linkage,
 };

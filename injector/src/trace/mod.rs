@@ -1,6 +1,7 @@
 //! Stopping a target, and holding its threads: requests of ptrace, who waits for their answers, all threads
 //! stopped at once, whole families of processes, and threads that are watched up to their end.
 
+mod brief_seize;
 pub mod delegated;
 pub(crate) mod exit_sign;
 pub mod exit_watch;

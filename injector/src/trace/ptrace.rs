@@ -18,7 +18,7 @@ use nix::{
 };
 
 use crate::arch::{self, Registers, SignalMask};
-use crate::trace::{delegated::Effect, tracer::Tracer};
+use crate::trace::{brief_seize, delegated::Effect, tracer::Tracer};
 use heapattach_process::{addr::RemoteAddr, fault::point};
 
 /// How the C library has a request; they disagree on its sign.
@@ -34,10 +34,11 @@ impl Tracer {
     /// `PTRACE_SEIZE`: trace without stopping.
     ///
     /// # Errors
-    /// `EPERM` if it may not be traced, or is traced already.
+    /// `EPERM` if it may not be traced, or is traced already; `EINTR` if it becomes another program, or if
+    /// it took too long.
     pub fn seize(&self, tid: i32, options: Options) -> Result<(), Errno> {
         point("PTRACE_SEIZE")?;
-        self.tell(tid, Effect::Lends, move || ptrace::seize(Pid::from_raw(tid), options))
+        self.tell(tid, Effect::Lends, move || brief_seize::seize(tid, options))
     }
 
     /// `PTRACE_INTERRUPT`: stop it soon, without a signal.

@@ -35,11 +35,16 @@ const REPLACED: u64 = 1;
 const NOT_ALLOWED: u64 = 77;
 
 fn target() -> Option<Fixture> {
+    target_of("first")
+}
+
+/// One that can become another program, by its first or its last thread.
+fn target_of(thread: &str) -> Option<Fixture> {
     if !nix::unistd::geteuid().is_root() {
         skip("only root can be attacked by another user", "run the tests as root");
         return None;
     }
-    Launch::new("hostile_target.c")?.arg("meddled").start_if_allowed()
+    Launch::new("hostile_target.c")?.arg("meddled").arg(thread).start_if_allowed()
 }
 
 fn attach(fixture: &Fixture, fault: &str) -> Heapattach {
@@ -153,6 +158,65 @@ fn a_target_that_becomes_another_program_at_any_step_is_that_program() {
     println!("begun anew at {held} of {calls} calls, exit codes {outcomes:?}, seed {seed}");
     assert_mostly(held, &outcomes);
     fixture.finish();
+}
+
+/// The calls by which an attach and a detach seize threads.
+fn seizures(fixture: &Fixture) -> Vec<u64> {
+    let outcome = attach(fixture, "trace").run().expect(DONE);
+    let calls = outcome.stderr.lines().filter_map(|line| {
+        let (call, name) = line.strip_prefix("heapattach: faults: call ")?.split_once(" is ")?;
+        (name == "PTRACE_SEIZE").then(|| call.parse().ok()).flatten()
+    });
+    calls.collect()
+}
+
+/// A thread that execs waits until the others are gone. Of one that was seized and is dead the tracer has to
+/// take the end in, while it seizes the next: which waits for the exec.
+#[test]
+fn a_thread_that_execs_between_two_seizures_of_others_is_waited_for_and_waits_for_nothing() {
+    let Some(mut fixture) = target_of("last") else { return };
+    let seizures = seizures(&fixture);
+    assert!(seizures.len() >= 6, "an attach and a detach of three threads: {seizures:?}");
+    let (mut held, mut outcomes) = (0, BTreeMap::<_, u32>::new());
+    for call in seizures {
+        let (pid, begun) = (fixture.pid(), fixture.page().get(Word::Seen));
+        let (is_held, outcome) = meanwhile(&fixture, call, || {
+            send("USR1", pid);
+            wait_until("the exec", PATIENCE, || {
+                let page = fixture.page();
+                page.get(Word::Seen) > begun
+                    && (page.get(Word::Ready) != 0
+                        || is_execing(pid)
+                        || status(pid, "Threads") == "1")
+            });
+        });
+        let when = format!("begun anew by the last thread at call {call}");
+        assert_sound(&outcome, &when);
+        *outcomes.entry(outcome.code()).or_default() += 1;
+        println!("{when}: {}", outcome.stderr);
+        held += u32::from(is_held);
+        if is_held {
+            fixture.wait_for("it to begin anew", |f| {
+                f.page().get(Word::Seen) > begun && f.page().get(Word::Ready) != 0
+            });
+        }
+        fixture.advance(1);
+        fixture.assert_well();
+        assert!(!has_ours(pid) && status(pid, "TracerPid") == "0", "{when}");
+    }
+    println!("begun anew at {held} seizures, exit codes {outcomes:?}");
+    assert_mostly(held, &outcomes);
+    fixture.finish();
+}
+
+/// Whether a thread of it waits in an exec for others to be gone.
+fn is_execing(pid: i32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let waits = |thread: fs::DirEntry| {
+        let text = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        text.lines().any(|line| line.starts_with("State:\tD"))
+    };
+    threads.into_iter().any(waits)
 }
 
 /// Another process in the place of the target, as it is then; `None` where the kernel does not allow it.

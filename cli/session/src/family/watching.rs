@@ -16,6 +16,8 @@ use heapattach_injector::{
     watch::Session,
 };
 
+use nix::errno::Errno;
+
 use super::{Household, Trade};
 use crate::{
     client::channel::Line,
@@ -88,6 +90,16 @@ pub fn attach(
             household.house(lease, Cause::Found);
             household.follow(false);
             household.conclude()
+        }
+        Err(Errno::EINTR) => {
+            let refusal = Refusal {
+                value: format!("process {pid} is becoming another program"),
+                need: "a program that has begun".to_owned(),
+                cure: "try again".to_owned(),
+                unsupported: false,
+            };
+            refuse(&mut report, &Failure::clean(refusal, false));
+            report
         }
         Err(errno) => {
             let refusal = Refusal {

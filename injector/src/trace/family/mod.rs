@@ -30,6 +30,7 @@ use nix::{
 
 use crate::trace::{
     delegated::{Lease, Mailbox, Order},
+    insist::insist,
     target::may_suspend_seccomp,
     tracer::Tracer,
     wait::{self, Change, Waiter},
@@ -198,7 +199,7 @@ impl Family {
     /// # Errors
     /// What ptrace says.
     pub fn seize(&mut self, pid: i32) -> Result<(), Errno> {
-        Tracer::Own.seize(pid, self.options)?;
+        insist(|| Tracer::Own.seize(pid, self.options))?;
         self.admit(pid, Stage::Followed);
         self.insert(pid, pid);
         Ok(())
@@ -207,7 +208,7 @@ impl Family {
     /// Traces a process that runs, all of its threads.
     ///
     /// # Errors
-    /// What ptrace says; then it is not traced.
+    /// What ptrace says; then it is not traced. `EINTR` says that it is becoming another program.
     pub fn join(&mut self, process: &Process) -> Result<Lease, Errno> {
         let pid = process.pid();
         loop {
@@ -218,7 +219,7 @@ impl Family {
                 break;
             }
             for tid in fresh {
-                match Tracer::Own.seize(tid, self.options) {
+                match insist(|| Tracer::Own.seize(tid, self.options)) {
                     Ok(()) => self.insert(tid, pid),
                     Err(Errno::ESRCH) => {}
                     // Born traced, by a thread that was ours already.

@@ -57,7 +57,7 @@ pub enum StartError {
 /// What ptrace says.
 pub fn seize(pid: i32) -> Result<(), StartError> {
     let options = Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_TRACESYSGOOD;
-    Tracer::Own.seize(pid, options).map_err(StartError::Request)
+    insist(|| Tracer::Own.seize(pid, options)).map_err(StartError::Request)
 }
 
 /// Waits until the child has become the program; signals it gets meanwhile reach it.

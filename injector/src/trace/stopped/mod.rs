@@ -151,7 +151,7 @@ impl<'t> Stopped<'t> {
                 stop.dismiss_strangers(&listed);
                 break;
             }
-            let fresh = stop.seize(&fresh)?;
+            let fresh = stop.seize(&fresh, deadline)?;
             if stop.threads.is_empty() {
                 // Seizing disturbs no thread: the target is stopped from here on.
                 stop.since = Instant::now();
@@ -244,7 +244,7 @@ impl<'t> Stopped<'t> {
     }
 
     /// Seizes; answers those that are now ours.
-    fn seize(&self, tids: &[i32]) -> Result<Vec<i32>, StopError> {
+    fn seize(&self, tids: &[i32], deadline: Instant) -> Result<Vec<i32>, StopError> {
         let mut seized = Vec::with_capacity(tids.len());
         for &tid in tids {
             let threads = &self.target.threads;
@@ -252,9 +252,18 @@ impl<'t> Stopped<'t> {
                 seized.push(tid);
                 continue;
             }
-            match self.tracer().seize(tid, self.target.options) {
+            let mut answer = self.tracer().seize(tid, self.target.options);
+            while answer == Err(Errno::EINTR) && Instant::now() < deadline {
+                self.reap_others(tid);
+                answer = self.tracer().seize(tid, self.target.options);
+            }
+            match answer {
                 Ok(()) => seized.push(tid),
                 Err(Errno::ESRCH) => {}
+                Err(Errno::EINTR) => {
+                    self.abandon(&seized);
+                    return Err(self.late(tid));
+                }
                 // The kernel says EPERM of the dead, too.
                 Err(source) => match self.target.process.thread_state(tid) {
                     None | Some('Z' | 'X') => {}
@@ -343,21 +352,24 @@ impl<'t> Stopped<'t> {
                     self.vforking.push(tid);
                     return Ok(());
                 }
-                Seen::Nothing if Instant::now() >= deadline => {
-                    let state = self.target.process.thread_state(tid).unwrap_or('?');
-                    return Err(StopError::Deadline { tid, state, waited: self.since.elapsed() });
+                Seen::Nothing if Instant::now() >= deadline => return Err(self.late(tid)),
+                Seen::Nothing if self.target.process.thread_state(tid) == Some('D') => {
+                    self.reap_others(tid);
                 }
-                Seen::Nothing => self.reap_others(tid),
+                Seen::Nothing => {}
             }
         }
     }
 
-    /// A thread that execs cannot stop before all others are gone: of a dead one that we trace the kernel
-    /// waits for us to take its end in.
+    /// It did not stop in time.
+    fn late(&self, tid: i32) -> StopError {
+        let state = self.target.process.thread_state(tid).unwrap_or('?');
+        StopError::Deadline { tid, state, waited: self.since.elapsed() }
+    }
+
+    /// A thread that execs does nothing else before all others are gone: of a dead one that we trace the
+    /// kernel waits for us to take its end in.
     fn reap_others(&self, tid: i32) {
-        if self.target.process.thread_state(tid) != Some('D') {
-            return;
-        }
         for other in self.target.process.threads().unwrap_or_default() {
             if other != tid && self.target.process.thread_state(other) == Some('Z') {
                 self.target.reap_thread(other);
