@@ -7,21 +7,17 @@
 //! The handler that is installed is made for it, and calls nothing.
 #![allow(unsafe_code)]
 
-use std::{cell::RefCell, sync::OnceLock, time::Duration};
+use std::{sync::OnceLock, time::Duration};
 
 use nix::{
     errno::Errno,
     sys::{
         ptrace::Options,
-        signal::{
-            SaFlags, SigAction, SigEvent, SigHandler, SigSet, SigevNotify, Signal, sigaction,
-        },
-        time::TimeSpec,
-        timer::{Expiration, Timer, TimerSetTimeFlags},
+        signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction},
     },
-    time::ClockId,
 };
 
+use super::thread_timer::ThreadTimer;
 use crate::arch;
 
 /// How long it waits at most, and how long until it is told again to end: it may not have begun.
@@ -31,29 +27,23 @@ const PATIENCE: Duration = Duration::from_millis(5);
 const SIGNAL: Signal = Signal::SIGURG;
 
 thread_local! {
-    static ALARM: RefCell<Option<Timer>> = RefCell::new(alarm());
+    static ALARM: Option<ThreadTimer> = alarm();
 }
 
 /// Seizes; `EINTR` says that it was waited for too long.
 pub(super) fn seize(tid: i32, options: Options) -> Result<(), Errno> {
-    ALARM.with_borrow_mut(|alarm| {
-        set(alarm, Expiration::IntervalDelayed(TimeSpec::from(PATIENCE), TimeSpec::from(PATIENCE)));
+    ALARM.with(|alarm| {
+        let set = |interval| alarm.iter().for_each(|alarm| alarm.every(interval));
+        set(PATIENCE);
         let seized = arch::seize_briefly(tid, options.bits());
-        set(alarm, Expiration::OneShot(TimeSpec::from(Duration::ZERO)));
+        set(Duration::ZERO);
         seized
     })
 }
 
-fn set(alarm: &mut Option<Timer>, expiration: Expiration) {
-    if let Some(alarm) = alarm {
-        // A timer that exists can be set.
-        let _ = alarm.set(expiration, TimerSetTimeFlags::empty());
-    }
-}
-
 /// The timer of this thread; none where the signal is another's, or there are no more timers: then it waits
 /// as the kernel has it.
-fn alarm() -> Option<Timer> {
+fn alarm() -> Option<ThreadTimer> {
     static IS_OURS: OnceLock<bool> = OnceLock::new();
     if !*IS_OURS.get_or_init(install) {
         return None;
@@ -61,12 +51,7 @@ fn alarm() -> Option<Timer> {
     let mut mask = SigSet::empty();
     mask.add(SIGNAL);
     mask.thread_unblock().ok()?;
-    let notify = SigevNotify::SigevThreadId {
-        signal: SIGNAL,
-        thread_id: nix::unistd::gettid().as_raw(),
-        si_value: 0,
-    };
-    Timer::new(ClockId::CLOCK_MONOTONIC, SigEvent::new(notify)).ok()
+    ThreadTimer::new(SIGNAL).ok()
 }
 
 /// Has the signal handled, if nobody has yet.

@@ -14,6 +14,7 @@ pub mod seen;
 pub mod start;
 pub mod stopped;
 pub mod target;
+mod thread_timer;
 pub(crate) mod threads;
 pub mod tracer;
 pub mod wait;
