@@ -4,11 +4,11 @@
 #[path = "region/mod.rs"]
 mod region;
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, thread, time::Duration};
 
 use heapattach_abi::ring::{self, Kind};
 use heapattach_injector::watch::{Intervals, Reader};
-use heapattach_process::event::{StackId, What};
+use heapattach_process::event::{Event, StackId, What};
 use proptest::prelude::*;
 use region::{Region, reader};
 
@@ -103,6 +103,26 @@ fn the_time_that_a_target_is_kept_stopped_is_none_that_its_threads_had_to_finish
     assert_eq!((reader.unfinished(), reader.torn), (0, 1), "it has had its time");
 }
 
+#[test]
+fn a_record_may_name_an_interval_that_is_newer_than_the_reading() {
+    let region = Region::new();
+    let intervals = Arc::new(Intervals::new(512));
+    let mut reader = Reader::new(region::BITS, Arc::clone(&intervals));
+    region.write(1, 0, record(0));
+    region.write(1, 1, [ring::pack(0x2000, Kind::Allocated, 3, 1), 64, 1]);
+    let mut told = Vec::new();
+    let tell = |event: Event, _| {
+        if told.is_empty() {
+            assert_eq!(intervals.add(1024), Some(1));
+        }
+        if let What::Allocated { interval, .. } = event.what {
+            told.push(interval);
+        }
+    };
+    reader.drain(&region.shared, &region.memory, tell).unwrap();
+    assert_eq!((told, reader.torn), (vec![512, 1024], 0));
+}
+
 /// So many threads filled their rings, which together hold more than may wait, but for some records.
 const WRITERS: u64 = 12;
 const RING: u64 = 1 << 17;
@@ -141,6 +161,29 @@ fn who_waits_for_room_hears_of_the_reader_while_it_is_at_one_reading() {
     let looked = region.shared.word(&region.memory, heapattach_abi::region::LOOKED).unwrap();
     // About a million slots were taken in, and each thousand of them said so.
     assert!(looked > 500, "{looked}");
+}
+
+/// What waits for one record is told at once when that is there, and takes long.
+#[test]
+fn who_waits_for_room_hears_of_the_reader_while_it_tells_what_waited() {
+    let (region, mut reader) = full_but_for(|stamp| stamp >= RECORDS / 2);
+    // The last ring has the very first number; all others are one higher than they were.
+    let late = usize::try_from(1 + WRITERS).unwrap();
+    for stamp in 0..RECORDS / 2 {
+        let number = usize::try_from(1 + stamp % WRITERS).unwrap();
+        region.fill(number, stamp / WRITERS, record(stamp + 1));
+    }
+    assert!(stamps(&mut reader, &region).is_empty());
+    region.write(late, 0, record(0));
+    let looked = || region.shared.word(&region.memory, heapattach_abi::region::LOOKED).unwrap();
+    let (mut shown, mut told) = (BTreeSet::new(), 0);
+    let tell = |_, _| {
+        shown.insert(looked());
+        told += 1;
+    };
+    reader.drain(&region.shared, &region.memory, tell).unwrap();
+    assert_eq!(told, 1 + RECORDS / 2);
+    assert!(shown.len() > 100, "{}", shown.len());
 }
 
 #[test]

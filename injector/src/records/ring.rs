@@ -38,6 +38,9 @@ use holes::Hole;
 /// A thread has this long to finish a record: it may not get a processor.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Events told until threads that wait for room are shown again that the reader is at work.
+const SHOWN_EVERY: u64 = 1 << 12;
+
 /// How much of a ring is read at once.
 #[derive(Clone, Copy)]
 struct Bounds {
@@ -269,7 +272,7 @@ impl Reader {
             for &ring in waiting {
                 self.read_ring(reach, ring, Bounds::NEAR, tell);
             }
-            self.tell_ready(tell);
+            self.tell_ready(reach, tell);
             reach.check()?;
             if self.tails == before {
                 break;
@@ -279,7 +282,7 @@ impl Reader {
         for &ring in waiting {
             is_left |= self.read_ring(reach, ring, Bounds::all(unfinished), tell);
         }
-        self.tell_ready(tell);
+        self.tell_ready(reach, tell);
         reach.check().map(|()| is_left)
     }
 
@@ -372,10 +375,15 @@ impl Reader {
         reach.set(region::LOOKED, self.looked);
     }
 
-    fn tell_ready(&mut self, tell: &mut impl FnMut(Event, Call)) {
+    /// Tells what nothing is missing before any more. That can be all that ever waits, and take long while
+    /// the rings are full: the reader is at work meanwhile.
+    fn tell_ready(&mut self, reach: &Reach<'_>, tell: &mut impl FnMut(Event, Call)) {
         loop {
             while let Some(slot) = self.sequence.take() {
                 self.tell_one(slot, tell);
+                if self.told.is_multiple_of(SHOWN_EVERY) {
+                    self.show(reach);
+                }
             }
             if !self.sequence.admit() {
                 return;
@@ -385,7 +393,7 @@ impl Reader {
 
     #[inline]
     fn tell_one(&mut self, slot: Slot, tell: &mut impl FnMut(Event, Call)) {
-        match meaning::event(slot, &self.known) {
+        match meaning::event(slot, &self.known).or_else(|| self.event_of_now(slot)) {
             Some(Some((event, call))) => {
                 self.told += 1;
                 tell(event, call);
@@ -393,6 +401,13 @@ impl Reader {
             Some(None) => {}
             None => self.torn = self.torn.saturating_add(1),
         }
+    }
+
+    /// What a slot says that may name an interval which is newer than this reading.
+    #[cold]
+    fn event_of_now(&mut self, slot: Slot) -> Option<Option<(Event, Call)>> {
+        self.intervals.copy_to(&mut self.known);
+        meaning::event(slot, &self.known)
     }
 }
 

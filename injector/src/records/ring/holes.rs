@@ -40,7 +40,7 @@ impl Reader {
         };
         for hole in std::mem::take(&mut self.holes) {
             if let Some(slot) = protocol::read(reach, self.slot_at(&hole), hole.position) {
-                self.take_in(hole.ring, slot, tell);
+                self.take_in(reach, hole.ring, slot, tell);
             } else if is_given_up(&hole) {
                 self.torn = self.torn.saturating_add(1);
             } else {
@@ -62,7 +62,13 @@ impl Reader {
     }
 
     /// Takes in a slot that was passed over.
-    fn take_in(&mut self, ring: usize, slot: [u64; 4], tell: &mut impl FnMut(Event, Call)) {
+    fn take_in(
+        &mut self,
+        reach: &Reach<'_>,
+        ring: usize,
+        slot: [u64; 4],
+        tell: &mut impl FnMut(Event, Call),
+    ) {
         let stamp = slot[3];
         let slot = meaning::kept(meaning::writer(ring), slot);
         match self.sequence.turn(stamp) {
@@ -76,7 +82,7 @@ impl Reader {
             }
             Turn::Now | Turn::Later(_) => {
                 self.sequence.keep(slot);
-                self.tell_ready(tell);
+                self.tell_ready(reach, tell);
             }
             Turn::Never => self.torn = self.torn.saturating_add(1),
         }
