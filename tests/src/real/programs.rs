@@ -60,6 +60,19 @@ fn is_code_that_grew(difference: &str) -> bool {
     rest == "rwxp 0 anonymous" && (start, rest) == (after.0, after.2) && end < after.1
 }
 
+/// What a compiler in a program has asked for meanwhile: room for code, written and run, of whole steps.
+fn is_new_room_for_code(difference: &str) -> bool {
+    const STEP: u64 = 64 << 10;
+    let Some(text) = difference.strip_prefix("mapping ") else { return false };
+    let Some(range) = text.strip_suffix(" rwxp 0 anonymous is new") else { return false };
+    let ends = range.split_once('-').map(|(start, end)| [start, end]);
+    let Some([Ok(start), Ok(end)]) = ends.map(|ends| ends.map(|end| u64::from_str_radix(end, 16)))
+    else {
+        return false;
+    };
+    end > start && (end - start).is_multiple_of(STEP)
+}
+
 impl Program {
     /// Whether a difference of its fingerprint is its own doing, with or without us.
     #[must_use]
@@ -67,6 +80,9 @@ impl Program {
         // Its collector takes the right to write from pages of its image, and gives it back.
         (self.name == "sbcl" && difference.contains("sbcl.core"))
             || (self.name == "java" && is_code_that_grew(difference))
+            // Its compiler begins with the code that has been run often enough.
+            || (self.name == "guile"
+                && (is_new_room_for_code(difference) || is_code_that_grew(difference)))
     }
 
     /// A word of its command, with the file that it stands for in place.
@@ -370,7 +386,7 @@ m/s"#,
 
 #[cfg(test)]
 mod tests {
-    use super::is_code_that_grew;
+    use super::{is_code_that_grew, is_new_room_for_code};
 
     #[test]
     fn only_code_that_goes_on_behind_its_end_has_grown() {
@@ -382,5 +398,14 @@ mod tests {
         assert!(!became("7000-7800 rwxp 0 anonymous"));
         assert!(!became("7000-9000 r-xp 0 anonymous"));
         assert!(!is_code_that_grew("mapping 7000-8000 rwxp 0 anonymous is new"));
+    }
+
+    #[test]
+    fn only_large_room_that_is_written_and_run_is_room_for_code() {
+        let is_room = |text: &str| is_new_room_for_code(&format!("mapping {text} is new"));
+        assert!(is_room("7f0000000000-7f0000040000 rwxp 0 anonymous"));
+        assert!(!is_room("7f0000000000-7f0000001000 rwxp 0 anonymous"));
+        assert!(!is_room("7f0000000000-7f0000040000 r-xp 0 anonymous"));
+        assert!(!is_room("7f0000000000 rwxp 0 anonymous"));
     }
 }
