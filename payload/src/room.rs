@@ -27,9 +27,10 @@ const LOOKS_AWAKE: u32 = 4096;
 const NAP: u64 = 200_000;
 /// How many looks it stands for.
 const NAP_WORTH: u32 = 1 << 13;
-/// Each is twice as long as the one before, so often: hundreds of threads that wake up all the time leave
-/// the reader no processor.
-const LONGER_NAPS: u32 = 6;
+/// Each is twice as long as the one before, so often: hundreds of threads that wake up ten thousand times a
+/// second leave the reader no processor. On Linux 6.18 not even where it is of another session, which has a
+/// share of its own: each waking forgives the session of the target what it had too much.
+const LONGER_NAPS: u32 = 9;
 
 /// How often a thread is as patient as with a reader that makes no progress, if the reader goes on: that
 /// is minutes, in which it makes room for millions of records.

@@ -36,7 +36,7 @@ pub fn attach(
     rules: &Suppressions,
     image: &'static PayloadImage,
 ) {
-    fork::leave_group();
+    fork::leave_session();
     let mut line = Line::new(line);
     let mut report = Report::new(target.process.pid(), target.process.command());
     let page_cost = fork::fork_time().and_then(snapshot_choice::page_cost);
@@ -72,7 +72,7 @@ pub fn run(
     report.status = Status::RunFailed;
     match fork::fork_program(command) {
         Ok(program) => {
-            fork::leave_group();
+            fork::leave_session();
             report.pid = program.pid;
             line.send(&Message::Started(program.pid));
             if options.follow_forks {

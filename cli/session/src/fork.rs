@@ -21,7 +21,7 @@ use nix::{
     fcntl::OFlag,
     poll::{PollFd, PollFlags, poll},
     sys::signal::{SigHandler, Signal, signal},
-    unistd::{ForkResult, Pid, fork, pipe2, setpgid},
+    unistd::{ForkResult, Pid, fork, pipe2, setsid},
 };
 
 /// Which side of a fork we are on.
@@ -33,7 +33,7 @@ pub enum Side {
     Tracer(UnixStream),
 }
 
-/// Forks the tracing process. It stays in our group until [`leave_group`].
+/// Forks the tracing process. It stays in our session until [`leave_session`].
 ///
 /// # Errors
 /// `EAGAIN`, `EMFILE`.
@@ -52,12 +52,10 @@ pub fn fork_tracer() -> io::Result<Side> {
     }
 }
 
-/// Makes the tracing process one that no terminal signal reaches: a group of its own. Not a session of its
-/// own: the kernel shares the processors out among sessions, and one whose threads wait for another
-/// session's, hundreds of them, was seen to get none for many seconds (Linux 6.18).
-pub fn leave_group() {
-    // Fails only for a leader of a session, which a forked process is not.
-    let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
+/// Makes the tracing process one that no terminal signal reaches.
+pub fn leave_session() {
+    // Fails only for a leader of its group, which a forked process is not.
+    let _ = setsid();
     // Nothing but SIGKILL ends it; the command tells it when to stop by closing the line.
     let _ = nix::sys::signal::SigSet::all().thread_block();
 }

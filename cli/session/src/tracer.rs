@@ -51,7 +51,7 @@ pub fn attach(
     files: Files,
     image: &'static PayloadImage,
 ) {
-    fork::leave_group();
+    fork::leave_session();
     let mut line = Line::new(line);
     let mut report = if options.follow_forks {
         family::attach(&mut line, target, options, files, image)
@@ -143,7 +143,7 @@ pub fn run(line: UnixStream, options: &RunOptions, files: Files, image: &'static
             return;
         }
     };
-    fork::leave_group();
+    fork::leave_session();
     report.pid = program.pid;
     line.send(&Message::Started(program.pid));
     let ended = if !options.follow_execs {

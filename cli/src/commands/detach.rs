@@ -37,7 +37,7 @@ pub fn detach(args: &DetachArgs) -> Exit {
     // In a process of its own, as attach does, so that killing this one cannot cut it short.
     match fork::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            fork::leave_group();
+            fork::leave_session();
             let report = clean(&target);
             heapattach_process::fault::summary();
             let message = Message::Finished(Box::new(report));
