@@ -4,34 +4,30 @@
 //! wanted, and read when the first name is. An open file also keeps its inode number from being
 //! given to another.
 
+mod generations;
+mod recorded;
+
 use std::{
     collections::HashMap,
     ffi::OsString,
     fs::File,
-    os::{
-        fd::AsRawFd,
-        unix::{ffi::OsStrExt, fs::MetadataExt},
-    },
+    os::{fd::AsRawFd, unix::ffi::OsStrExt},
     path::PathBuf,
     sync::Arc,
 };
 
 use heapattach_process::{
-    generations::{Generation, Generations},
-    image::{identity_in, images, offset_in},
+    generations::Generations,
+    image::images,
     memory::Memory,
     proc::{Process, build_id::BuildId, maps::Mapping},
 };
-use nix::sys::{
-    resource::{Resource, getrlimit},
-    stat::{major, minor},
-};
+use nix::sys::resource::{Resource, getrlimit};
 
 use crate::files::debuginfod::Debuginfod;
 use crate::files::surroundings::Surroundings;
 use crate::{
     Frame,
-    known::{Known, Piece},
     latest::Latest,
     module::Module,
     printable::printable,
@@ -147,105 +143,6 @@ impl Modules {
         let mut modules = self.clone();
         modules.modules.iter_mut().for_each(|module| module.asked = 0);
         modules
-    }
-
-    /// From now on code comes and goes like this.
-    pub fn follow(&mut self, generations: &Arc<Generations>) {
-        self.generations = Arc::clone(generations);
-        self.follows_generations = true;
-    }
-
-    /// Notes modules that may be gone again, by the path that they were loaded from; whether anything
-    /// of it was new.
-    pub fn note_generations(&mut self) -> bool {
-        let news = self.generations.since(self.noted);
-        self.noted += news.len();
-        let mut is_new = false;
-        for known in news {
-            let range = known.range().start.get()..known.range().end.get();
-            if self.places.find(range.start).is_some() || self.places.len() >= PLACES_LIMIT {
-                continue;
-            }
-            let Some((module, file_offset)) = self.module_of_generation(&known) else { continue };
-            self.places.insert(range.clone(), Place { start: range.start, file_offset, module });
-            is_new = true;
-        }
-        is_new
-    }
-
-    /// The module, and where in its file its code begins.
-    fn module_of_generation(&mut self, known: &Generation) -> Option<(usize, u64)> {
-        let folder = self.working_folder.clone().unwrap_or_default();
-        let path = folder.join(&known.path);
-        let root = self.target_root.as_deref().filter(|_| self.open_files < files_limit());
-        let file = root.and_then(|root| root.open(&path));
-        // Without a build id more of it must be the same.
-        let file = file.filter(|file| match &known.build {
-            Some(build) => mapped_file::is_build(file, Some(build)),
-            None => identity_in(file, known.path.as_bytes()) == Some(known.identity),
-        });
-        let start = known.code.start.wrapping_sub(known.bias);
-        let file_offset = file.as_ref().and_then(|file| offset_in(file, start)).unwrap_or(start);
-        let (mut device, mut inode) = ((0, 0), 0);
-        let mut real = path.clone();
-        if let Some(found) = file.as_ref().and_then(|file| file.metadata().ok()) {
-            let number = |number: u64| u32::try_from(number).unwrap_or(0);
-            device = (number(major(found.dev())), number(minor(found.dev())));
-            inode = found.ino();
-            real = file.as_ref().and_then(own_path).unwrap_or(real);
-        }
-        let build_id = known.build.clone();
-        let identity = Identity { path: real.clone().into(), device, inode, build_id };
-        if let Some(&module) = self.known.get(&identity) {
-            return Some((module, file_offset));
-        }
-        if self.modules.len() >= MODULES_LIMIT {
-            return None;
-        }
-        self.open_files += u64::from(file.is_some());
-        let name = printable(&real.to_string_lossy());
-        self.modules.push(Module::new(&name, real, known.build.clone(), file));
-        self.known.insert(identity, self.modules.len() - 1);
-        Some((self.modules.len() - 1, file_offset))
-    }
-
-    /// Of a recording; names are looked for in the files here.
-    pub fn of(known: &[Known]) -> Self {
-        let mut modules = Self::default();
-        modules.prepare_roots();
-        let root = modules.around.roots.first().cloned();
-        for one in known.iter().filter(|one| !one.is_python()).take(MODULES_LIMIT) {
-            let module = modules.modules.len();
-            let may_open = modules.open_files < files_limit();
-            modules.modules.push(one.module(root.as_ref().filter(|_| may_open)));
-            modules.open_files += u64::from(modules.modules[module].is_open());
-            for piece in &one.pieces {
-                let place = Place { start: piece.start, file_offset: piece.file_offset, module };
-                if modules.places.len() < PLACES_LIMIT {
-                    modules.places.insert(piece.start..piece.end, place);
-                }
-            }
-        }
-        modules
-    }
-
-    /// For a recording.
-    pub fn known(&self) -> Vec<Known> {
-        let known = |module: &Module| Known {
-            path: module.name.to_string(),
-            build_id: module.build_id.as_ref().map(ToString::to_string).unwrap_or_default(),
-            pieces: Vec::new(),
-            python: Vec::new(),
-        };
-        let mut all: Vec<Known> = self.modules.iter().map(known).collect();
-        for (range, place) in self.places.iter() {
-            // What is left of a piece that was partly covered begins later.
-            let file_offset = place.file_offset.saturating_add(range.start - place.start);
-            if let Some(module) = all.get_mut(place.module) {
-                module.pieces.push(Piece { start: range.start, end: range.end, file_offset });
-            }
-        }
-        all
     }
 
     /// The number of the module of an address.

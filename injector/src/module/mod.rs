@@ -1,8 +1,11 @@
 //! What one loaded module means to us: which allocation functions it defines, and which of its
 //! words hold the address of one. Read from the target's memory, since the file may be gone.
 
+mod identity;
 pub(crate) mod known_symbols;
+mod lookup;
 pub mod python_marks;
+mod relocations;
 pub mod sizer;
 pub mod symbol_file;
 mod symbol_hash;
@@ -18,10 +21,12 @@ use nix::errno::Errno;
 use crate::{
     arch::{RELOCATION_ADDRESS, RELOCATION_GLOB_DAT, RELOCATION_JUMP_SLOT},
     module::{
+        identity::identity,
         python_marks::Marks,
+        relocations::{Relocation, relocations_of},
         symbol_file::Symbol,
         symbol_hash::{Numbered, SymbolHash},
-        tables::{Budget, RELOCATION_SIZE, SYMBOL_SIZE, Tables, name_at},
+        tables::{Budget, SYMBOL_SIZE, Tables, name_at},
     },
 };
 use heapattach_entry::{
@@ -35,6 +40,9 @@ use heapattach_process::{
     little_endian::{u32_at, u64_at},
     memory::Memory,
 };
+
+pub use identity::identity_at;
+pub use lookup::{find_symbol, find_symbols};
 
 /// No honest module has more slots or definitions that concern us: every one is looked at while
 /// the target is stopped.
@@ -302,206 +310,5 @@ impl Module {
     }
 }
 
-struct Relocation {
-    at: ImageAddr,
-    kind: u32,
-    symbol: u32,
-    addend: u64,
-}
-
-/// The relocations that name a symbol. Nearly all do not, and are not ours.
-fn relocations_of(bytes: &[u8]) -> impl Iterator<Item = Relocation> {
-    bytes.chunks_exact(RELOCATION_SIZE).filter_map(|r| {
-        let info = u64_at(r, 8)?;
-        let symbol = u32::try_from(info >> 32).ok().filter(|&s| s != 0)?;
-        let kind = u32::try_from(info & 0xffff_ffff).ok()?;
-        Some(Relocation { at: ImageAddr::new(u64_at(r, 0)?), kind, symbol, addend: u64_at(r, 16)? })
-    })
-}
-
-/// Where the symbol `name` of `link` lies, if it has it.
-///
-/// # Errors
-/// As [`Module::read`].
-pub fn find_symbol(memory: &Memory, link: &Link, name: &[u8]) -> Result<Option<RemoteAddr>, Errno> {
-    Ok(find_symbols(memory, link, &[name])?.into_iter().next().flatten())
-}
-
-/// The same for several of them.
-///
-/// # Errors
-/// As [`find_symbol`].
-pub fn find_symbols(
-    memory: &Memory,
-    link: &Link,
-    names: &[&[u8]],
-) -> Result<Vec<Option<RemoteAddr>>, Errno> {
-    let entries = dynamic_entries(memory, link.dynamic)?;
-    let mut budget = Budget::default();
-    let mut tables = Tables::new(memory, link.base, &entries, &mut budget);
-    let mut found = vec![None; names.len()];
-    if let Some(hash) = SymbolHash::of(&mut tables) {
-        for (found, name) in found.iter_mut().zip(names) {
-            let all = hash.find(&mut tables, name);
-            let first = all.iter().filter_map(|one| {
-                Some((one.number, u64_at(&one.symbol, 8).filter(|&value| value != 0)?))
-            });
-            let value = first.min().map(|(_, value)| value);
-            *found = value.map(|value| link.bias().place(ImageAddr::new(value)));
-        }
-        return if tables.is_over() { Err(Errno::EFBIG) } else { Ok(found) };
-    }
-    let strings = tables.bytes(DT_STRTAB, tables.number(DT_STRSZ))?;
-    let count = tables.symbol_count()?;
-    let symbols = tables.bytes(DT_SYMTAB, count * SYMBOL_SIZE as u64)?;
-    for symbol in symbols.chunks_exact(SYMBOL_SIZE) {
-        let Some(name) = name_at(&strings, u32_at(symbol, 0)) else { continue };
-        let Some(number) = names.iter().position(|wanted| *wanted == name) else { continue };
-        if let Some(value) = u64_at(symbol, 8).filter(|&value| value != 0) {
-            found[number] = found[number].or(Some(link.bias().place(ImageAddr::new(value))));
-        }
-    }
-    Ok(found)
-}
-
-/// A hash of the dynamic section but for the word the loader keeps changing (FNV-1a).
-fn identity(entries: &[(u64, u64)]) -> u64 {
-    const DT_DEBUG: u64 = goblin::elf::dynamic::DT_DEBUG;
-    let words = entries.iter().filter(|(tag, _)| *tag != DT_DEBUG).flat_map(|e| [e.0, e.1]);
-    words.fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ word).wrapping_mul(0x100_0000_01b3))
-}
-
-/// The identity of the module at `link`, as [`Module::identity`], without reading its tables.
-///
-/// # Errors
-/// When it is gone.
-pub fn identity_at(memory: &Memory, dynamic: RemoteAddr) -> Result<u64, Errno> {
-    dynamic_entries(memory, dynamic).map(|entries| identity(&entries))
-}
-
 #[cfg(test)]
-mod tests {
-    use std::{
-        path::PathBuf,
-        process::{Child, Command},
-    };
-
-    use super::*;
-    use heapattach_entry::user_hooks::parse;
-    use heapattach_process::{
-        linker::Rendezvous,
-        proc::{Process, maps},
-    };
-
-    /// The modules of this very process.
-    fn own() -> (Memory, Vec<Link>) {
-        let process = Process::open(std::process::id().cast_signed()).unwrap();
-        let text = process.read("maps").unwrap();
-        let maps = maps::parse(&text).unwrap();
-        let memory = Memory::open(&process).unwrap();
-        let lists = Rendezvous::find(&memory, &process.auxv().unwrap(), &maps).unwrap();
-        let links = lists.modules(&memory).unwrap();
-        (memory, links)
-    }
-
-    /// Where the user names a function all symbols are looked at.
-    fn thorough() -> UserHooks {
-        UserHooks::new(vec![parse("no_such_function=malloc").unwrap()], |name| {
-            String::from_utf8_lossy(name).into_owned()
-        })
-    }
-
-    #[test]
-    fn what_is_found_by_name_is_what_is_found_among_all_symbols() {
-        let (memory, links) = own();
-        assert!(links.iter().any(|link| link.name.ends_with(b"libc.so.6")));
-        for link in &links {
-            let read = |asked| Module::read(&memory, link, asked, &mut Budget::default()).unwrap();
-            let name = String::from_utf8_lossy(&link.name);
-            assert_eq!(read(UserHooks::default()), read(thorough()), "{name}");
-        }
-        let libc = links.iter().find(|link| link.name.ends_with(b"libc.so.6")).unwrap();
-        let module =
-            Module::read(&memory, libc, UserHooks::default(), &mut Budget::default()).unwrap();
-        assert!(module.definitions.iter().any(|found| found.function.name == "malloc"));
-        let names: [&[u8]; 3] = [b"malloc", b"no_such_function", b"free"];
-        let found = find_symbols(&memory, libc, &names).unwrap();
-        assert!(found[0].is_some() && found[1].is_none() && found[2].is_some());
-    }
-
-    /// However slow the machine is.
-    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
-
-    /// Another process, with a library of many functions in it.
-    struct Large {
-        child: Child,
-        folder: PathBuf,
-    }
-
-    impl Large {
-        fn new() -> Self {
-            let folder =
-                std::env::temp_dir().join(format!("heapattach-large-{}", std::process::id()));
-            std::fs::create_dir_all(&folder).unwrap();
-            let function =
-                |n| format!(".globl number_{n}\n.type number_{n},@function\nnumber_{n}: ret\n");
-            let source: String = (0..20_000).map(function).collect();
-            std::fs::write(folder.join("large.s"), source).unwrap();
-            let mut cc = Command::new("cc");
-            let cc =
-                cc.current_dir(&folder).args(["-shared", "-nostdlib", "-o", "large.so", "large.s"]);
-            assert!(cc.status().expect("there is a C compiler").success());
-            let mut sleep = Command::new("sleep");
-            let child =
-                sleep.arg("1000").env("LD_PRELOAD", folder.join("large.so")).spawn().unwrap();
-            Self { child, folder }
-        }
-
-        /// The library, as soon as it is loaded.
-        fn library(&self) -> (Memory, Link) {
-            let began = std::time::Instant::now();
-            while began.elapsed() < PATIENCE {
-                if let Some(found) = self.loaded() {
-                    return found;
-                }
-                std::thread::yield_now();
-            }
-            panic!("it was not loaded within {PATIENCE:?}");
-        }
-
-        fn loaded(&self) -> Option<(Memory, Link)> {
-            let process = Process::open(self.child.id().cast_signed()).ok()?;
-            let text = process.read("maps").ok()?;
-            let memory = Memory::open(&process).ok()?;
-            let lists = Rendezvous::find(&memory, &process.auxv().ok()?, &maps::parse(&text).ok()?);
-            let links = lists.ok()?.modules(&memory).ok()?;
-            let link = links.into_iter().find(|link| link.name.ends_with(b"large.so"))?;
-            // The loader makes the addresses of its tables whole before it says that it is done.
-            Module::read(&memory, &link, thorough(), &mut Budget::default()).ok()?;
-            find_symbol(&memory, &link, b"number_1").ok()??;
-            Some((memory, link))
-        }
-    }
-
-    impl Drop for Large {
-        fn drop(&mut self) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-            let _ = std::fs::remove_dir_all(&self.folder);
-        }
-    }
-
-    #[test]
-    fn of_a_large_module_few_pages_are_read() {
-        let large = Large::new();
-        let (memory, link) = large.library();
-        let spent = |asked| {
-            let mut budget = Budget::default();
-            Module::read(&memory, &link, asked, &mut budget).unwrap();
-            budget.spent()
-        };
-        let (by_name, among_all) = (spent(UserHooks::default()), spent(thorough()));
-        assert!(among_all > 500_000, "{among_all}");
-        assert!(by_name < among_all / 2, "{by_name} of {among_all} bytes");
-    }
-}
+mod tests;

@@ -89,6 +89,18 @@ pub fn shorten(lots: &mut [Lot], limit: u64) -> u64 {
     times
 }
 
+/// Makes no block that goes at once larger than the peak. It never was; but what a stack allocated, held
+/// at the peak and holds in the end are sums, and what is left of them can be more than there was.
+pub fn keep_below_peak(lots: &mut [Lot]) {
+    let is_there = |lot: &&Lot| matches!(lot.fate, Fate::Held | Fate::Peak);
+    let bytes = |lot: &Lot| lot.size.saturating_mul(lot.blocks);
+    let peak = lots.iter().filter(is_there).fold(0_u64, |sum, lot| sum.saturating_add(bytes(lot)));
+    for lot in lots.iter_mut().filter(|lot| matches!(lot.fate, Fate::Temporary | Fate::Short)) {
+        // Where nothing was in use at the peak, that is not known.
+        lot.size = if peak == 0 { lot.size } else { lot.size.min(peak) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,5 +115,16 @@ mod tests {
         assert_eq!(lots[0].blocks, 1000);
         assert_eq!(lots[0].size * lots[0].blocks, 8_000_000);
         assert_eq!((lots[1].blocks, lots[1].size), (1, 300));
+    }
+
+    #[test]
+    fn what_goes_at_once_is_never_larger_than_the_peak() {
+        let lot = |fate, size, blocks| Lot { fate, size, blocks };
+        let mut lots = [lot(Fate::Held, 30, 2), lot(Fate::Peak, 40, 1), lot(Fate::Short, 101, 7)];
+        keep_below_peak(&mut lots);
+        assert_eq!(lots[2], lot(Fate::Short, 100, 7));
+        let mut lots = [lot(Fate::Late, 30, 2), lot(Fate::Temporary, 101, 7)];
+        keep_below_peak(&mut lots);
+        assert_eq!(lots[1].size, 101);
     }
 }

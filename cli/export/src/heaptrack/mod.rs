@@ -65,9 +65,11 @@ pub fn write(ledger: &Ledger, packing: Packing, out: &mut dyn Write) -> io::Resu
         owners.resize(lots.len(), trace);
     }
     let fewer = lot::shorten(&mut lots, EVENTS);
+    lot::keep_below_peak(&mut lots);
     if fewer > 1 {
-        writer
-            .line(format_args!("# 1 of {fewer} allocations is written, with the bytes of all"))?;
+        writer.line(format_args!(
+            "# 1 of {fewer} allocations is written, with the bytes of all that do not exceed the peak"
+        ))?;
     }
     writer.kinds(&lots, &owners)?;
     writer.line("c 0")?;

@@ -166,13 +166,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{heaptrack::lot::lots, sample::by_stack};
+    use crate::{
+        heaptrack::lot::{keep_below_peak, lots},
+        sample::by_stack,
+    };
     use heapattach_ledger::{Ledger, Metric, Row, sample};
     use heapattach_profile::Sum;
 
     /// Tells the story of a ledger; the peak, the end, blocks, and temporary ones.
     fn outcome(ledger: &Ledger) -> [u64; 4] {
-        let lots: Vec<Lot> = by_stack(ledger).iter().flat_map(lots).collect();
+        let mut lots: Vec<Lot> = by_stack(ledger).iter().flat_map(lots).collect();
+        keep_below_peak(&mut lots);
         let (mut live, mut peak, mut blocks, mut temporary) = (0, 0, 0, 0);
         tell(&lots, &ledger.moments, &mut |event| {
             match event {
@@ -246,6 +250,17 @@ mod tests {
         ledger.total = Row::default();
         ledger.rows.iter().for_each(|row| ledger.total.merge(row));
         ledger
+    }
+
+    #[test]
+    fn sums_that_leave_more_than_there_was_make_no_higher_peak() {
+        let blocks = [
+            (2, 0, true, true, false),
+            (2, 96, false, true, false),
+            (2, 4107, true, false, false),
+            (2, 4012, false, false, false),
+        ];
+        assert_eq!(outcome(&ledger_of(&blocks))[..2], [4107, 96]);
     }
 
     proptest! {
