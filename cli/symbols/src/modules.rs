@@ -26,12 +26,7 @@ use nix::sys::resource::{Resource, getrlimit};
 
 use crate::files::debuginfod::Debuginfod;
 use crate::files::surroundings::Surroundings;
-use crate::{
-    Frame,
-    latest::Latest,
-    module::Module,
-    printable::printable,
-};
+use crate::{Frame, latest::Latest, module::Module, printable::printable};
 use crate::{
     files::{mapped_file, packages::Found, root::Root},
     parallel::{self, Named, Task},

@@ -40,8 +40,7 @@ fn what_is_found_by_name_is_what_is_found_among_all_symbols() {
         assert_eq!(read(UserHooks::default()), read(thorough()), "{name}");
     }
     let libc = links.iter().find(|link| link.name.ends_with(b"libc.so.6")).unwrap();
-    let module =
-        Module::read(&memory, libc, UserHooks::default(), &mut Budget::default()).unwrap();
+    let module = Module::read(&memory, libc, UserHooks::default(), &mut Budget::default()).unwrap();
     assert!(module.definitions.iter().any(|found| found.function.name == "malloc"));
     let names: [&[u8]; 3] = [b"malloc", b"no_such_function", b"free"];
     let found = find_symbols(&memory, libc, &names).unwrap();
@@ -59,8 +58,7 @@ struct Large {
 
 impl Large {
     fn new() -> Self {
-        let folder =
-            std::env::temp_dir().join(format!("heapattach-large-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("heapattach-large-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let function =
             |n| format!(".globl number_{n}\n.type number_{n},@function\nnumber_{n}: ret\n");
@@ -71,8 +69,7 @@ impl Large {
             cc.current_dir(&folder).args(["-shared", "-nostdlib", "-o", "large.so", "large.s"]);
         assert!(cc.status().expect("there is a C compiler").success());
         let mut sleep = Command::new("sleep");
-        let child =
-            sleep.arg("1000").env("LD_PRELOAD", folder.join("large.so")).spawn().unwrap();
+        let child = sleep.arg("1000").env("LD_PRELOAD", folder.join("large.so")).spawn().unwrap();
         Self { child, folder }
     }
 

@@ -22,8 +22,7 @@ fn leaking() -> Ledger {
         .collect();
     ledger.rows.iter_mut().for_each(|row| row.sizes = heapattach_ledger::Histogram::default());
     for birth in 0..SPANS {
-        let cell =
-            |stack, fate| Cell { stack, thread: 0, birth, fate, sum: Sum::exact(4000, 10) };
+        let cell = |stack, fate| Cell { stack, thread: 0, birth, fate, sum: Sum::exact(4000, 10) };
         ledger.course.cells.push(cell(0, Fate::Held));
         ledger.course.cells.push(cell(2, Fate::Freed { span: birth, is_soon: true }));
     }
@@ -106,9 +105,7 @@ fn vector() -> Ledger {
         }
         ledger.moments.push(heapattach_ledger::Moment {
             at_ms: 10_000 * (u64::from(span) + 1),
-            flow: Some(
-                flow.iter().map(|(class, [came, went])| [*class, *came, *went]).collect(),
-            ),
+            flow: Some(flow.iter().map(|(class, [came, went])| [*class, *came, *went]).collect()),
             ..heapattach_ledger::Moment::default()
         });
     }
@@ -159,10 +156,7 @@ fn the_headline_neither_claims_nor_denies_more_than_its_interval() {
     let grows = told(Kind::Growing, 1.6, 7.0, true);
     assert!(grows.starts_with("Grows: the heap grows by 4 B a minute"), "{grows}");
     let places = told(Kind::Growing, -1.0, 7.0, false);
-    assert!(
-        places.starts_with("Grows in places, but the heap as a whole does not"),
-        "{places}"
-    );
+    assert!(places.starts_with("Grows in places, but the heap as a whole does not"), "{places}");
     assert!(told(Kind::Leaking, 1.0, 7.0, true).starts_with("Leaks: "));
     assert!(told(Kind::Turnover, -7.0, -1.0, false).contains("shrinks"));
 }
