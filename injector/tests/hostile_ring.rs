@@ -123,6 +123,21 @@ fn a_record_may_name_an_interval_that_is_newer_than_the_reading() {
     assert_eq!((told, reader.torn), (vec![512, 1024], 0));
 }
 
+#[test]
+fn what_makes_no_sense_is_told_apart_from_what_was_never_finished() {
+    let region = Region::new();
+    let mut reader = reader();
+    region.write(1, 0, record(0));
+    region.write(1, 1, record(0));
+    region.write(1, 2, [0x1000, 64, 1]);
+    region.write(1, 3, record(3));
+    assert_eq!(stamps(&mut reader, &region), [0]);
+    assert_eq!((reader.torn, reader.absurd), (2, 2), "a number twice, and no kind at all");
+    let mut told = Vec::new();
+    reader.finish(&region.shared, &region.memory, |event, _| told.push(event.stamp)).unwrap();
+    assert_eq!((told, reader.torn, reader.absurd), (vec![3], 3, 2), "the second is missing");
+}
+
 /// So many threads filled their rings, which together hold more than may wait, but for some records.
 const WRITERS: u64 = 12;
 const RING: u64 = 1 << 17;

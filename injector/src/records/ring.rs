@@ -94,6 +94,8 @@ pub struct Reader {
     known: Vec<u64>,
     /// Records that were never finished, or make no sense.
     pub torn: u64,
+    /// Those of them that make none, or came after their turn.
+    pub absurd: u64,
     /// Events told so far.
     pub told: u64,
 }
@@ -113,6 +115,7 @@ impl Reader {
             intervals,
             known: Vec::new(),
             torn: 0,
+            absurd: 0,
             told: 0,
         }
     }
@@ -242,15 +245,14 @@ impl Reader {
         let heads = (0..RINGS).map(|number| (number, reach.acquire(head_at(number) + ring::HEAD)));
         let mut waiting = Vec::new();
         for (number, head) in heads {
-            let tail = &mut self.tails[number];
-            if head.wrapping_sub(*tail) > capacity {
+            if head.wrapping_sub(self.tails[number]) > capacity {
                 // No writer of ours goes further than a ring.
-                self.torn = self.torn.saturating_add(1);
-                *tail = head;
+                self.refuse();
+                self.tails[number] = head;
                 self.holes.retain(|hole| hole.ring != number);
                 protocol::advance(reach, head_at(number), head);
             }
-            if head != *tail {
+            if head != self.tails[number] {
                 waiting.push((number, head));
             }
         }
@@ -305,6 +307,12 @@ impl Reader {
         }
     }
 
+    /// Leaves out a record that no honest thread writes.
+    fn refuse(&mut self) {
+        self.torn = self.torn.saturating_add(1);
+        self.absurd = self.absurd.saturating_add(1);
+    }
+
     /// Answers whether there was no room for a slot that makes sense.
     fn read_ring(
         &mut self,
@@ -338,7 +346,7 @@ impl Reader {
                             is_left = true;
                             break;
                         }
-                        Turn::Late | Turn::Never => self.torn = self.torn.saturating_add(1),
+                        Turn::Late | Turn::Never => self.refuse(),
                     }
                 }
                 None => match bounds.unfinished {
@@ -399,7 +407,7 @@ impl Reader {
                 tell(event, call);
             }
             Some(None) => {}
-            None => self.torn = self.torn.saturating_add(1),
+            None => self.refuse(),
         }
     }
 

@@ -288,4 +288,9 @@ impl Records {
     pub fn torn(&self) -> u64 {
         self.reader.torn
     }
+
+    /// Those of them that make none.
+    pub fn absurd(&self) -> u64 {
+        self.reader.absurd
+    }
 }

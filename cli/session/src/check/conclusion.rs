@@ -100,7 +100,8 @@ pub(super) fn missing(heap: &LiveHeap, lost: Option<Lost>) -> Vec<String> {
     let numbers = [
         (lost.blocks, "blocks were not recorded: their rings were full"),
         (lost.frees, "frees were not recorded: their rings were full"),
-        (heap.torn, "records were never finished"),
+        (heap.unfinished, "records were never finished"),
+        (heap.absurd, "records make no sense"),
         (odd.missed_frees, "frees were missed"),
         (odd.blocks_beyond_limit, "blocks found no room"),
     ];

@@ -25,7 +25,9 @@ pub struct LiveHeap {
     /// What did not add up.
     pub oddities: Oddities,
     /// Records that were never finished.
-    pub torn: u64,
+    pub unfinished: u64,
+    /// Records that make no sense.
+    pub absurd: u64,
     /// What found no room in rings by then, if that was asked for.
     pub lost: Lost,
     /// Return addresses, the innermost first.
@@ -54,7 +56,8 @@ impl LiveHeap {
             ranges: ranges.collect(),
             heap: named::heap(recorder),
             oddities: profile.oddities(),
-            torn: recorder.records.torn(),
+            unfinished: recorder.records.torn().saturating_sub(recorder.records.absurd()),
+            absurd: recorder.records.absurd(),
             lost: Lost::default(),
             blocks,
             stacks,

@@ -77,14 +77,15 @@ impl Reader {
                 self.tell_one(slot, tell);
             }
             Turn::Later(later) if !Sequence::has_room(later) => {
-                let is_kept = self.sequence.keep_far(ring, slot);
-                self.torn = self.torn.saturating_add(u64::from(!is_kept));
+                if !self.sequence.keep_far(ring, slot) {
+                    self.refuse();
+                }
             }
             Turn::Now | Turn::Later(_) => {
                 self.sequence.keep(slot);
                 self.tell_ready(reach, tell);
             }
-            Turn::Never => self.torn = self.torn.saturating_add(1),
+            Turn::Never => self.refuse(),
         }
     }
 
