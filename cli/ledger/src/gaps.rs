@@ -90,7 +90,7 @@ pub fn nameless(about: &About) -> impl Iterator<Item = String> {
 fn why(end: &str) -> &'static str {
     match end {
         "depth" => "deeper than --max-depth",
-        "off-stack" => "on a stack that nobody knows (a coroutine's, a signal handler's)",
+        "off-stack" => "on a stack that is not known (a coroutine's, a signal handler's)",
         "no-table" => "in code without unwind information",
         "just-loaded" => "in code that was loaded a moment ago and could not be looked at",
         "no-rule" => "in code whose unwind information cannot be followed",

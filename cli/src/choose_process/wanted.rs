@@ -71,7 +71,9 @@ impl Display for Wanted<'_> {
 pub fn parse_cgroup(text: &str) -> Result<String, String> {
     let path = text.strip_prefix(MOUNT).unwrap_or(text);
     if parts(path).next().is_none() {
-        return Err(format!("`{text}` is the group of everybody; name one below it"));
+        return Err(format!(
+            "`{text}` is the root, the group of all processes; name a group below it"
+        ));
     }
     Ok(path.to_owned())
 }

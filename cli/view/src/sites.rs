@@ -85,7 +85,7 @@ impl Sites {
         write_total(page, self.metric, &self.total, self.unit);
         page.gap();
         if self.sites.is_empty() {
-            return page.line(["nobody".into()]);
+            return page.line(["none".into()]);
         }
         let mut table = Table::new(columns(self.metric, self.total.change.is_some()));
         for (number, site) in self.sites.iter().enumerate() {

@@ -34,7 +34,7 @@ pub enum PayloadImageError {
     #[error("the payload is not a shared object for {}", arch::MACHINE)]
     Machine,
     /// It could not be mapped as it is.
-    #[error("the payload needs {0}, which nobody in the target provides")]
+    #[error("the payload needs {0}, which no module of the target provides")]
     Needs(&'static str),
     /// It would be seen, or was built from something else.
     #[error("the payload exports more than {}", image::SYMBOL)]

@@ -340,6 +340,6 @@ fn a_signal_marks_a_moment_and_so_does_growth() {
     running.wait().expect(INTERRUPTED);
     let marks = marks.unwrap_or_else(|| panic!("{:?}\n{talk}", file.open().marks()));
     assert!(marks.is_sorted_by_key(|mark| mark.at_ms), "{marks:?}");
-    assert!(talk.contains("marked ") && talk.contains("somebody asked for it"), "{talk}");
+    assert!(talk.contains("marked ") && talk.contains("asked for by SIGUSR1"), "{talk}");
     fixture.finish();
 }

@@ -63,7 +63,7 @@ fn rule(kind: Kind) -> Value {
     let text = match kind {
         Kind::Direct => "Memory that nothing leads to any more",
         Kind::Indirect => "Memory that only lost memory leads to",
-        Kind::Possible => "Memory of which only the inside is known to somebody",
+        Kind::Possible => "Memory that pointers into its middle lead to, and none to its start",
         Kind::Reachable => "Memory that is still held",
     };
     json!({ "id": id(kind), "shortDescription": { "text": text } })

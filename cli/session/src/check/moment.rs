@@ -322,7 +322,7 @@ impl Sight<'_> {
             ));
         }
         if !image.is_whole(&scene) {
-            doubts.push("somebody killed the clone that was looked at".to_owned());
+            doubts.push("the clone that was looked at was killed from outside".to_owned());
         }
         report.unreadable_pages = image.unreadable;
         Looked { look, holders, blocks, scene, live_heap, is_complete, report, began, doubts }

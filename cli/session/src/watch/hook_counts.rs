@@ -201,7 +201,7 @@ pub fn add_detach(report: &mut Report, detached: &Detached) {
             report.stub_page = undone.stub_page.map(|at| at.to_string());
             let foreign = undone.foreign.iter();
             report.left.extend(
-                foreign.map(|at| format!("{at} was changed by somebody else and left alone")),
+                foreign.map(|at| format!("{at} was changed by another tool and left alone")),
             );
         }
         Err(left) => {
