@@ -4,6 +4,7 @@
 pub mod give_back;
 pub mod in_call;
 pub mod install;
+pub mod orders;
 pub mod remote_call;
 pub(crate) mod shared_object;
 pub mod shelter;

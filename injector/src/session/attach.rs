@@ -31,7 +31,7 @@ use crate::{
         survey::{SurveyError, Surveyor},
     },
     installation::{
-        install::{self, Orders},
+        orders::{self, Orders},
         shelter::{self, Exposure},
     },
     preflight::foreseen,
@@ -310,7 +310,7 @@ impl<'t> Attach<'t> {
         // A program that begins may ask for something at once.
         let mut mailboxes = Mailboxes::new(self.target, self.options.service);
         mailboxes.look(self.target, &mut patches.home);
-        install::enable(stop, &home, &orders).map_err(|e| failed(AttachError::Enable(e)))?;
+        orders::enable(stop, &home, &orders).map_err(|e| failed(AttachError::Enable(e)))?;
         let places = Places::default();
         let first_stack = orders.first_stack;
         Ok(Installed { patches, mailboxes, shared, sorted, places, exposed, first_stack })

@@ -32,7 +32,8 @@ use crate::{
     home::{payload_image::PayloadImage, session_lock::SessionLock},
     hook::{nests::Nests, patch::Patches, quiet, slots::Sorted, survey::Surveyor},
     installation::{
-        install::{self, InstallError, share_over},
+        install::{InstallError, share_over},
+        orders,
         remote_call::Carrier,
         shelter::Exposure,
     },
@@ -236,7 +237,7 @@ fn switch_on(
     let first_stack = heritage.first_stack.clone();
     let mut orders = orders(target, options, heartbeat, session, first_stack);
     orders.nests = heritage.nests;
-    install::enable(stop, &patches.home, &orders).map_err(AttachError::Enable)
+    orders::enable(stop, &patches.home, &orders).map_err(AttachError::Enable)
 }
 
 /// Whether the thread that forked may have been in our code, or called from it: only a handler of a

@@ -35,7 +35,7 @@ use crate::{
     installation::{
         give_back::{self, Undone},
         in_call::InCall,
-        install,
+        orders,
         shelter::Exposure,
     },
     records::{
@@ -337,7 +337,7 @@ impl<'t> Session<'t> {
         let stop = Stopped::all(target)?;
         let mut result = self.extend_stopped(&stop, &survey, hooks);
         if result.is_ok() && nests != self.nests {
-            result = install::nest(&stop, &self.patches.home, nests).map_err(AttachError::Enable);
+            result = orders::nest(&stop, &self.patches.home, nests).map_err(AttachError::Enable);
             if result.is_ok() {
                 self.nests = nests;
             }

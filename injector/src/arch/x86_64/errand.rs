@@ -10,7 +10,7 @@ use std::{
     slice,
 };
 
-use super::{TILES, vector_state_size};
+use super::rescue_frame::{TILES, vector_state_size};
 use crate::arch::errand_words::{self as block, State};
 
 global_asm!(
