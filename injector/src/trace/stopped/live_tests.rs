@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::*;
+use crate::trace::seen::Seen;
 use heapattach_process::proc::Process;
 
 const PATIENCE: Duration = Duration::from_secs(60);
