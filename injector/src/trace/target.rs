@@ -92,28 +92,21 @@ impl Target {
     pub fn hold_late(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         while self.threads.has_late() && Instant::now() < deadline {
-            self.threads.look_at_late(|tid| match self.tracer().look(tid) {
-                Seen::Nothing => true,
-                Seen::Ended => {
-                    self.reap_thread(tid);
-                    false
+            self.threads.look_at_late(|tid| match self.look_at_late(tid) {
+                Late::Waits => true,
+                Late::Over => false,
+                Late::Stands(Seen::Signal(signal)) => {
+                    self.tracer().interrupt_next(tid, signal).is_ok()
                 }
-                Seen::Signal(signal) => self.tracer().interrupt_next(tid, signal).is_ok(),
-                Seen::Interrupted => {
+                Late::Stands(Seen::Interrupted) => {
                     self.threads.hold([tid]);
                     false
                 }
-                // As in a stop.
-                Seen::Event(libc::PTRACE_EVENT_EXIT) if self.threads.stands_at_end() => {
-                    self.threads.add_at_end(tid);
+                Late::Stands(_) => self.tracer().interrupt_next(tid, 0).is_ok(),
+                Late::AtEnd => {
                     self.threads.hold([tid]);
                     false
                 }
-                Seen::Event(libc::PTRACE_EVENT_EXEC) if self.threads.has_kept() => {
-                    self.threads.set_execed();
-                    false
-                }
-                Seen::Call | Seen::Event(_) => self.tracer().interrupt_next(tid, 0).is_ok(),
             });
             self.waiter.clear();
             if self.threads.has_late() {
@@ -132,15 +125,34 @@ impl Target {
         for tid in self.threads.take_held() {
             let _ = self.let_go(tid, 0);
         }
-        self.threads.look_at_late(|tid| match self.tracer().look(tid) {
-            Seen::Nothing => true,
+        self.threads.look_at_late(|tid| match self.look_at_late(tid) {
+            Late::Waits => true,
+            Late::Over => false,
+            Late::Stands(Seen::Signal(signal)) => self.let_go(tid, signal).is_err(),
+            // One at its end stays there if a keeper has it.
+            Late::Stands(_) | Late::AtEnd => self.let_go(tid, 0).is_err(),
+        });
+    }
+
+    /// What became of a late thread. Its end, and what its process became, are the keeper's as they are in
+    /// a stop: if it did not hear of them, an exec would wait for the thread to be taken in, for ever.
+    fn look_at_late(&self, tid: i32) -> Late {
+        match self.tracer().look(tid) {
+            Seen::Nothing => Late::Waits,
             Seen::Ended => {
                 self.reap_thread(tid);
-                false
+                Late::Over
             }
-            Seen::Signal(signal) => self.let_go(tid, signal).is_err(),
-            _ => self.let_go(tid, 0).is_err(),
-        });
+            Seen::Event(libc::PTRACE_EVENT_EXIT) if self.threads.stands_at_end() => {
+                self.threads.add_at_end(tid);
+                Late::AtEnd
+            }
+            Seen::Event(libc::PTRACE_EVENT_EXEC) if self.threads.has_kept() => {
+                self.threads.set_execed();
+                Late::Over
+            }
+            seen => Late::Stands(seen),
+        }
     }
 
     /// Consumes the end of a thread, but never that of the process: its status is for the session.
@@ -149,6 +161,18 @@ impl Target {
             self.tracer().reap(tid);
         }
     }
+}
+
+/// What became of a thread that was told to stop and did not come in time.
+enum Late {
+    /// It still does not come.
+    Waits,
+    /// It is none any more.
+    Over,
+    /// It stands at its end, for the keeper.
+    AtEnd,
+    /// It stands.
+    Stands(Seen),
 }
 
 /// Whether this process could switch off the seccomp filters of a tracee.
