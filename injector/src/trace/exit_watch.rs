@@ -19,7 +19,7 @@ use crate::trace::{
     stopped::{StopError, Stopped},
     target::Target,
     tracer::Tracer,
-    wait::look_at_any,
+    wait::{look_at_any, look_at_any_end},
 };
 use crate::{arch, module::find_symbol};
 use heapattach_process::{addr::RemoteAddr, linker::Rendezvous, proc::maps};
@@ -214,7 +214,22 @@ impl<'t> Keeper<'t> {
 
     fn let_go(&self, tid: i32, signal: i32) {
         // Killed meanwhile is as good.
-        let _ = insist(|| self.tracer().resume(tid, signal));
+        let _ = self.target.let_go_kept(tid, signal);
+    }
+
+    /// Takes in the ends of threads that were not met there: one that is let go in the very moment in which
+    /// another execs goes on from its end, and the exec waits for its end to be taken in.
+    fn take_in_ends(&self) {
+        let (pid, mut last) = (self.target.process.pid(), 0);
+        while let Some(tid) = look_at_any_end().filter(|tid| ![pid, last].contains(tid)) {
+            if self.target.process.thread_state(tid).is_none() {
+                // A child of ours, which is seen to elsewhere.
+                return;
+            }
+            self.target.reap_thread(tid);
+            self.target.threads.forget(tid);
+            last = tid;
+        }
     }
 }
 
@@ -272,6 +287,7 @@ impl<'t> Attendant<'t> for Keeper<'t> {
                 Seen::Call | Seen::Event(_) | Seen::Ended | Seen::Nothing => self.let_go(tid, 0),
             }
         }
+        self.take_in_ends();
         None
     }
 

@@ -80,8 +80,17 @@ impl Target {
         if !self.threads.is_kept(tid) {
             return insist(|| self.tracer().detach(tid, signal));
         }
-        // Its end is for the keeper.
+        self.let_go_kept(tid, signal)
+    }
+
+    /// The same of one that is kept. Its end is for the keeper; and it stands there by now, unseen, if its
+    /// process began to end, or another of its threads to exec, after it was seen to stand elsewhere.
+    pub(super) fn let_go_kept(&self, tid: i32, signal: i32) -> Result<(), Errno> {
         if self.threads.is_at_end(tid) {
+            return Ok(());
+        }
+        if self.tracer().look(tid) == Seen::Event(libc::PTRACE_EVENT_EXIT) {
+            self.threads.add_at_end(tid);
             return Ok(());
         }
         insist(|| self.tracer().resume(tid, signal))

@@ -132,6 +132,14 @@ pub fn look_at_any() -> Option<(i32, Seen)> {
     Some((tid, meaning(status)))
 }
 
+/// A thread that we trace and that has ended, or a child of ours; its end is not consumed.
+pub(super) fn look_at_any_end() -> Option<i32> {
+    let flags = libc::WEXITED | libc::WNOWAIT;
+    let (tid, code, _) = wait_id(libc::P_ALL, 0, flags).ok()??;
+    // Stops are told, too, and are looked at elsewhere.
+    (!matches!(code, libc::CLD_TRAPPED | libc::CLD_STOPPED)).then_some(tid)
+}
+
 /// Consumes the end of a thread that was traced, so that its process can end too; tells how a
 /// child ended, as wait(2) encodes it.
 pub fn reap(tid: i32) -> Option<i32> {
