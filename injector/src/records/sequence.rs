@@ -139,6 +139,11 @@ impl Sequence {
         self.far.keep(ring, slot)
     }
 
+    /// The same of a slot that was passed over: what waits of its ring leaves room for such.
+    pub fn keep_far_late(&mut self, ring: usize, slot: Slot) -> bool {
+        self.far.keep_late(ring, slot)
+    }
+
     /// Takes in what there is room for by now; answers whether that was something.
     pub fn admit(&mut self) -> bool {
         let mut has_come = false;

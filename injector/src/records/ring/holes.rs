@@ -77,7 +77,7 @@ impl Reader {
                 self.tell_one(slot, tell);
             }
             Turn::Later(later) if !Sequence::has_room(later) => {
-                if !self.sequence.keep_far(ring, slot) {
+                if !self.sequence.keep_far_late(ring, slot) {
                     self.refuse();
                 }
             }

@@ -12,6 +12,10 @@ use super::Slot;
 /// ring.
 const MOST: u16 = 1024;
 
+/// With those that were passed over when their ring was read, which can stay there no longer: no more than
+/// there are threads of a ring either.
+const MOST_WITH_LATE: u16 = 2 * MOST;
+
 /// The slots, each with its ring.
 #[derive(Debug)]
 pub struct Far {
@@ -28,7 +32,16 @@ impl Default for Far {
 impl Far {
     /// Keeps a slot of a ring, if there is room and no other with its stamp.
     pub fn keep(&mut self, ring: usize, slot: Slot) -> bool {
-        let Some(count) = self.counts.get_mut(ring).filter(|count| **count < MOST) else {
+        self.keep_among(MOST, ring, slot)
+    }
+
+    /// The same of a slot that was passed over before.
+    pub fn keep_late(&mut self, ring: usize, slot: Slot) -> bool {
+        self.keep_among(MOST_WITH_LATE, ring, slot)
+    }
+
+    fn keep_among(&mut self, most: u16, ring: usize, slot: Slot) -> bool {
+        let Some(count) = self.counts.get_mut(ring).filter(|count| **count < most) else {
             return false;
         };
         let is_new = !self.slots.contains_key(&slot[3]);
@@ -79,6 +92,10 @@ mod tests {
         assert_eq!(far.take_before(1100), Some(slot(3)));
         assert_eq!(far.take_before(1100), Some(slot(10 + u64::from(MOST))));
         assert!(far.keep(40, slot(7)), "there is room again");
-        assert_eq!((far.forget(), far.is_empty()), (u64::from(MOST), true));
+        assert!(
+            !far.keep(40, slot(8)) && far.keep_late(40, slot(8)),
+            "of one that was passed over"
+        );
+        assert_eq!((far.forget(), far.is_empty()), (1 + u64::from(MOST), true));
     }
 }
