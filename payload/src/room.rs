@@ -157,7 +157,9 @@ impl Patience {
             arch::yield_processor();
             return 1;
         }
-        let longer = self.naps.min(LONGER_NAPS);
+        // Once the hooks are off a detach waits for every thread to leave them.
+        let longest = if cells.is_enabled() { LONGER_NAPS } else { 0 };
+        let longer = self.naps.min(longest);
         self.naps = longer + 1;
         arch::sleep(NAP << longer);
         NAP_WORTH << longer

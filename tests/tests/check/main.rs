@@ -4,6 +4,7 @@
 mod arenas;
 mod busy;
 mod command;
+mod exec_meanwhile;
 mod families;
 mod faults;
 mod growth;

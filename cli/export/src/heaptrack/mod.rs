@@ -68,7 +68,7 @@ pub fn write(ledger: &Ledger, packing: Packing, out: &mut dyn Write) -> io::Resu
     lot::keep_below_peak(&mut lots);
     if fewer > 1 {
         writer.line(format_args!(
-            "# 1 of {fewer} allocations is written, with the bytes of all that do not exceed the peak"
+            "# 1 of {fewer} allocations is written, with the bytes of all, but never more than the peak"
         ))?;
     }
     writer.kinds(&lots, &owners)?;

@@ -104,7 +104,7 @@ pub fn watch(
         match heard {
             None => {}
             Some(Heard::Mark) => {
-                line.send(&Message::Marked(watchman.mark("asked for by SIGUSR1".to_owned())));
+                line.send(&Message::Marked(watchman.mark("by SIGUSR1".to_owned())));
             }
             Some(Heard::Detach | Heard::Gone) => {
                 watchman.end(session);
