@@ -10,11 +10,13 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    args::{CheckArgs, GithubArg, json},
+    args::{CheckArgs, FileFormat, GithubArg, json},
     exit_status::Exit,
+    next_command,
     output::{complain, print},
     terminal::Verbosity,
 };
+use heapattach_export::Format;
 use heapattach_files::{
     artifact::{self, Readers},
     input,
@@ -73,7 +75,7 @@ impl<'a> Gate<'a> {
         let baseline = match &limits.baseline {
             Some(path) if !limits.update_baseline => {
                 let text = input::text(path, MOST_KNOWN).map_err(|error| {
-                    format!("{error}; make it with --update-baseline, from what is lost now")
+                    format!("{error}; make it with --update-baseline, from what leaks now")
                 })?;
                 let parsed = Baseline::parse(&text);
                 Some(parsed.map_err(|error| format!("{}: {error}", path.display()))?)
@@ -239,7 +241,13 @@ impl<'a> Gate<'a> {
             let written = heapattach_export::write_retained(sites)
                 .map_err(|error| error.to_string())
                 .and_then(|profile| artifact::write(path, profile, Readers::Owner));
-            failures.extend(written.err());
+            match written {
+                Ok(()) if self.verbosity() == Verbosity::Usual => {
+                    complain(&next_command::written(path, FileFormat::Export(Format::Pprof)));
+                }
+                Ok(()) => {}
+                Err(error) => failures.push(error),
+            }
         }
         if is_on_github(outlet.github) {
             // The program's output is read for them as well as its errors.

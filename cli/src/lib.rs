@@ -13,6 +13,8 @@
 //! | `choose_process` | which process is meant |
 //! | `terminal` | what is shown while a session lasts |
 //! | `open_recording`, `check_result` | recordings and the results of checks on their way to the user |
+//! | `guide` | chapters for the terminal, `man` and the web |
+//! | `next_command` | what opens a file that was written |
 //! | `payload` | what is put into targets, built with this command |
 //!
 //! Everything that is done with a process, and what is known of it and told, lies in crates below this
@@ -24,6 +26,8 @@ mod check_result;
 mod choose_process;
 mod commands;
 mod exit_status;
+mod guide;
+mod next_command;
 mod open_recording;
 mod output;
 mod payload;
@@ -63,6 +67,7 @@ pub fn main() -> ExitCode {
         (Some(Command::Report(args)), _) => commands::report::report(args),
         (Some(Command::Diff(args)), _) => commands::diff::diff(args),
         (Some(Command::Completions(args)), _) => commands::completions::completions(args),
+        (Some(Command::Help(args)), _) => commands::help::help(args),
         (Some(Command::Man(args)), _) => commands::man::man(args),
         (Some(Command::Doctor(args)), _) => commands::doctor::doctor(args),
         (Some(Command::Status(args)), _) => commands::status::status(args),
@@ -70,7 +75,8 @@ pub fn main() -> ExitCode {
         (None, Some(pid)) => commands::attach::attach(pid, &cli.attach),
         (None, None) => {
             let mut command = Cli::command();
-            let what = "give a process with -p PID (--name, --cgroup, --container), or a command";
+            let what = "give a process (heapattach PID, heapattach NAME, --cgroup, --container), or a command; \
+                        `heapattach -h` lists them";
             let _ = command.error(ErrorKind::MissingRequiredArgument, what).print();
             Exit::Usage
         }

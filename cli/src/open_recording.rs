@@ -12,6 +12,7 @@ use heapattach_verdict::subject::Subject;
 use crate::{
     args::{FileFormat, LookArgs},
     exit_status::Exit,
+    next_command,
     output::complain,
     terminal::progress::spinner,
 };
@@ -89,8 +90,8 @@ pub fn write_file(subject: &Subject<'_>, format: FileFormat, name: &Path, look: 
     };
     let Some(path) = target else { return write_to_stdout(|out| write(None, out)) };
     let exit = save(&path, |out| write(Some(&path), out));
-    if exit == Exit::Done && look.output.is_none() {
-        complain(&format!("written to {}", path.display()));
+    if exit == Exit::Done {
+        complain(&next_command::written(&path, format));
     }
     exit
 }

@@ -273,6 +273,20 @@ impl Outcome {
         self
     }
 
+    /// The calls of the engine that `HEAPATTACH_FAULT=trace` tells of, by name; the first is number 1.
+    pub fn calls(&self) -> Vec<String> {
+        let calls = self.stderr.lines().filter_map(|line| {
+            let (_, call) = line.strip_prefix("heapattach: faults: call ")?.split_once(" is ")?;
+            Some(call.to_owned())
+        });
+        calls.collect()
+    }
+
+    /// The numbers of those with this name.
+    pub fn calls_named(&self, name: &str) -> Vec<u64> {
+        (1..).zip(self.calls()).filter(|(_, call)| call == name).map(|(number, _)| number).collect()
+    }
+
     /// The report on its stdout.
     ///
     /// # Panics

@@ -29,7 +29,8 @@ pub fn folder() -> PathBuf {
 }
 
 /// The folders of the themes. No name is in two of them.
-const THEMES: [&str; 7] = ["check", "hazards", "hostile", "peers", "scripts", "stacks", "truth"];
+const THEMES: [&str; 8] =
+    ["check", "first_answer", "hazards", "hostile", "peers", "scripts", "stacks", "truth"];
 
 /// The fixture of this name, whatever its theme is.
 ///

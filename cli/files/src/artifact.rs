@@ -145,7 +145,7 @@ fn open(path: &Path, readers: Readers, old: Old) -> io::Result<(File, bool)> {
             file => return Ok((file?, false)),
         }
     }
-    Err(io::Error::other("others put files there and take them away again"))
+    Err(io::Error::other("other users can create and remove files there"))
 }
 
 fn create(found: &Found, access: OFlag, readers: Readers) -> Result<File, Errno> {

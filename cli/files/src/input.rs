@@ -48,7 +48,7 @@ pub fn regular(path: &Path) -> io::Result<File> {
 
 fn too_large(limit: u64) -> io::Error {
     let most = quantity::bytes(limit);
-    io::Error::other(format!("it is larger than {most}; no such file needs to be"))
+    io::Error::other(format!("it is larger than {most}, the limit for such a file"))
 }
 
 fn open(path: &Path) -> io::Result<(File, FileStat)> {

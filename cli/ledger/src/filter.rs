@@ -65,7 +65,7 @@ impl Filter {
             let (least, most) = (quantity::bytes(least), (most < u64::MAX).then_some(most));
             let most =
                 most.map_or("or more".to_owned(), |most| format!("to {}", quantity::bytes(most)));
-            format!("stacks that ask for blocks of {least} {most}")
+            format!("stacks that allocate blocks of {least} {most}")
         }));
         words
     }
@@ -141,7 +141,7 @@ mod tests {
         let filter = Filter { functions: list("f*"), sizes: Some((64, 100)), ..Filter::default() };
         let words = filter.part_of(sample::ledger()).about.part;
         let expected =
-            ["stacks with a function like f*", "stacks that ask for blocks of 64 B to 100 B"];
+            ["stacks with a function like f*", "stacks that allocate blocks of 64 B to 100 B"];
         assert_eq!(words, expected);
     }
 

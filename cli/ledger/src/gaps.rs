@@ -7,7 +7,7 @@ use heapattach_text::quantity::count;
 /// The end of a stack that was followed as far as there is one.
 pub const WHOLE: &str = "outermost";
 /// True of every session.
-pub const OLDER: &str = "blocks older than the attach are not seen, nor that they are given back";
+pub const OLDER: &str = "blocks older than the attach are not seen, nor that they are freed";
 
 /// Stacks that end too early, all for the same reason.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +44,7 @@ pub fn lost_beside(loss: &Loss, shown: Option<f64>) -> Vec<String> {
         (frees, &in_use),
         (missed_frees, "blocks were freed unseen; until then they were shown as in use"),
         (samples, "samples found no room in the table of the target: they are in no number"),
-        (beyond_limit, "blocks are beyond what is held at once, and not shown as held"),
+        (beyond_limit, "blocks are beyond the number that can be shown as in use, and not shown"),
         (stacks, "call stacks found no room: their blocks count as of an unknown place"),
         (torn, "records were never finished, or make no sense"),
     ];

@@ -41,6 +41,7 @@ pub use moment::{Ends, Moment};
 pub use row::{Metric, Row, Thread};
 pub use stacks::{Stack, Stacks};
 
+pub use heapattach_profile::Births;
 use heapattach_profile::Estimate;
 pub use heapattach_profile::Histogram;
 
@@ -68,6 +69,9 @@ pub struct Ledger {
     pub peak: Estimate,
     /// In the order of time.
     pub moments: Vec<Moment>,
+    /// When the blocks in use were allocated, by stack: of the stacks that have most in use. Nothing
+    /// is known of parts of a session.
+    pub births: Vec<(u32, Births)>,
     /// How the sums came about, if that was asked for.
     pub course: Course,
 }

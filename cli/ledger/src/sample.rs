@@ -1,6 +1,6 @@
 //! A small ledger for tests: numbers that are easy to add up.
 
-use super::{Function, Ledger, Line, Location, Metric, Module, Moment, Row, Thread};
+use super::{Births, Function, Ledger, Line, Location, Metric, Module, Moment, Row, Thread};
 use heapattach_profile::{Estimate, Sum};
 
 /// Two stacks below `main`, and one of another thread; every block is known.
@@ -74,6 +74,12 @@ pub fn ledger() -> Ledger {
         ledger.total.merge(&row);
         ledger.rows.push(row);
     }
+    // The first goes on coming; the second came in the beginning.
+    let (all, first) = ([125; 8], [10, 0, 0, 0, 0, 0, 0, 0]);
+    ledger.births = vec![
+        (0, Births { records: all, bytes: all.map(|blocks| u64::from(blocks) * 64) }),
+        (1, Births { records: first, bytes: first.map(|blocks| u64::from(blocks) * 4096) }),
+    ];
     ledger.rows[1].mapped = 1 << 20;
     ledger.rows[1].mapped_live = 1 << 19;
     ledger.total.mapped = 1 << 20;

@@ -8,6 +8,7 @@
 //! No I/O, no clock, no symbols. No matter what the target writes, memory stays within [`Limits`], and
 //! what had to be left out is counted in [`Oddities`], `Mappings` and the unknown row.
 
+mod births;
 mod block;
 mod bound;
 mod change;
@@ -33,6 +34,7 @@ pub mod simulation;
 #[cfg(test)]
 mod tests;
 
+pub use births::{Births, SPANS};
 pub use block::{Kind, RowId};
 pub use bound::Bound;
 pub use change::{Change, Journal};

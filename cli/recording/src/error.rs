@@ -20,7 +20,7 @@ pub enum RecordingError {
     #[error("{0} is there already; give another name, or --force to write over it")]
     Exists(PathBuf),
     /// Another kind of file.
-    #[error("{0} is no recording of heapattach")]
+    #[error("{0} is not a valid recording of heapattach")]
     Alien(PathBuf),
     /// Made by a later heapattach.
     #[error(

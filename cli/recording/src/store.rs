@@ -104,7 +104,7 @@ pub fn create_spare(path: &Path) -> io::Result<(PathBuf, File)> {
     let name = path.with_file_name(format!(".{:032x}.new", u128::from_ne_bytes(random)));
     let error = |error| match error {
         RecordingError::File { what, source, .. } => {
-            let what = format!("the file that is to take its place cannot be {what}: {source}");
+            let what = format!("the file that replaces it cannot be {what}: {source}");
             io::Error::new(source.kind(), what)
         }
         other => io::Error::other(other.to_string()),

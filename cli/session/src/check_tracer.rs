@@ -204,7 +204,7 @@ impl Course<'_> {
                 report.status = Status::Done;
                 let end = inspection.run(self.line, &mut session, Some(Box::new(keeper)), report);
                 if let (Err(why), Some(check)) = (marked, &mut report.check) {
-                    let what = format!("not checked when it was to be, but at its end: {why}");
+                    let what = format!("checked at its end, not when it was to be: {why}");
                     check.blind.push(what);
                 }
                 note_end(end, report);

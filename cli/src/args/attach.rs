@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use heapattach_injector::attach::Loader;
 
-use super::session::SessionArgs;
+use super::{EXPERT, session::SessionArgs};
 use crate::choose_process::WhichArgs;
 use heapattach_session::watch::options::WatchOptions;
 
@@ -16,13 +16,13 @@ pub struct AttachArgs {
     /// How it is done.
     #[command(flatten)]
     pub session: SessionArgs,
-    /// How the hooks get into the process: `map` is the default because a thread that is made to
-    /// load a library may stand where that is a deadlock; `dlopen` waits for one that does not
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    /// How the hooks get into the process. `map` needs no code of the process. A forced dlopen can
+    /// deadlock, depending on where the thread is; `dlopen` waits for a thread at a safe place
+    #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
     pub loader: LoaderArg,
-    /// Attach although a seccomp filter cannot be suspended, or binds the process's own loader, or
-    /// another version of heapattach left hooks; and write over the file of -o, if it is there
-    #[arg(long)]
+    /// Attach even if a seccomp filter cannot be suspended or applies to the process's own loader, or
+    /// if another version of heapattach left hooks; and overwrite the file of -o
+    #[arg(help_heading = EXPERT, hide_short_help = true, long)]
     pub force: bool,
 }
 

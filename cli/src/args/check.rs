@@ -5,31 +5,37 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 
 use super::{
-    hooks::HookArgs, limits::LimitArgs, moment, outlet::OutletArgs, quiet::QuietArgs, roots,
-    session::parse_processes,
+    EXPERT, hooks::HookArgs, limits::LimitArgs, moment, outlet::OutletArgs, quiet::QuietArgs,
+    roots, session::parse_processes,
 };
 use heapattach_reach::{Kind, RootKind, RootSet};
 use heapattach_session::check::options::{CheckOptions, Snapshot, When};
 use heapattach_text::quantity::parse_duration;
 
+const SHORT: &str = "\
+Examples:
+  heapattach check -- ./tests                    at its end; exits with 23 if blocks are leaked
+  heapattach check --follow-forks -- make test   every program of a test suite
+  heapattach check -p 4711 --duration 60s        what a running process allocates meanwhile";
+
 const CHECK: &str = "\
 Examples:
-  heapattach check -- ./tests                    at its end; exits with 23 if something is lost
+  heapattach check -- ./tests                    at its end; exits with 23 if blocks are leaked
   heapattach check --suppressions known.supp --junit leaks.xml -- ./tests
-  heapattach check --baseline leaks.json --update-baseline -- ./tests    what is lost now is known;
+  heapattach check --baseline leaks.json --update-baseline -- ./tests    accept what leaks now;
   heapattach check --baseline leaks.json -- ./tests                      only more than that fails
-  heapattach check --max-leak 64KiB --max-peak 1GiB -- ./tests           so much may be
-  heapattach check --gen-suppressions -- ./tests lines to keep these leaks quiet
+  heapattach check --max-leak 64KiB --max-peak 1GiB -- ./tests           limits
+  heapattach check --gen-suppressions -- ./tests lines that suppress these leaks
   heapattach check --follow-forks -- make -j4 test    every program of the suite, each at its end
   heapattach check --at signal:USR2 -- ./server  when it gets this signal
-  heapattach check -p 4711 --every 10m           what is lost by now, and what grows from check to check
-  heapattach check -p 4711 --duration 60s --warmup 10s     what was allocated in 50 s, and lost";
+  heapattach check -p 4711 --every 10m           what is leaked by now, and what grows
+  heapattach check -p 4711 --duration 60s --warmup 10s     what was allocated in 50 s, and leaked";
 
 /// `heapattach check`.
 #[derive(Clone, Debug, Args)]
-#[command(before_help = CHECK)]
+#[command(before_help = SHORT, before_long_help = CHECK)]
 pub struct CheckArgs {
-    /// The process to check: of its blocks, those that it allocates from now on
+    /// Check this running process: the blocks that it allocates from now on
     #[arg(
         short,
         long,
@@ -41,24 +47,24 @@ pub struct CheckArgs {
     /// How long to record before the check: 300ms, 5s, 10m, 1h [default: until Ctrl-C, or the end]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
     pub duration: Option<Duration>,
-    /// Check now and then as well, before the last check: 30s, 10m. The result is told at once, and
-    /// at the end what grew from check to check
+    /// Check every TIME as well, before the last check: 30s, 10m. Each result is printed at once, and at
+    /// the end what grew from check to check
     #[arg(long, value_name = "TIME", value_parser = parse_period, allow_hyphen_values = true)]
     pub every: Option<Duration>,
-    /// Do not judge what was allocated before so much time was over
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
+    /// Do not judge blocks that were allocated in the first TIME
+    #[arg(hide_short_help = true, long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
     pub warmup: Option<Duration>,
-    /// When to check a program that is started: at its `exit`, when all is done; at `exit-start`,
-    /// before what is left to exit is done; at `exec`, when it asks to become another one, or at its
-    /// end if it never does; or at a `signal`, which it does not see: signal:USR2
-    #[arg(long, value_name = "WHEN", default_value = "exit", value_parser = moment::parse)]
+    /// When to check a program that is started: `exit`, after all exit handlers; `exit-start`, before
+    /// them; `exec`, when it execs another program, or else at its end; signal:USR2, at this signal,
+    /// which it does not see
+    #[arg(hide_short_help = true, long, value_name = "WHEN", default_value = "exit", value_parser = moment::parse)]
     pub at: When,
-    /// Check every process that is forked, too, and the programs they become, each at its end
+    /// Check every forked process, too, and the programs they exec, each at its end
     #[arg(long, conflicts_with = "pid")]
     pub follow_forks: bool,
-    /// Look at no more processes than this; if there are more, that is said, and nothing passes for
-    /// clean
+    /// Check at most N processes; if there are more, the result says so and is not clean
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "N",
         default_value_t = 4096,
@@ -67,16 +73,17 @@ pub struct CheckArgs {
         allow_hyphen_values = true
     )]
     pub max_processes: usize,
-    /// With --follow-forks: let programs of this name run unchecked, and their forked children; as
-    /// often as you like: --skip '*sh' --skip python3
-    #[arg(long, value_name = "NAME", requires = "follow_forks")]
+    /// With --follow-forks: do not check programs of this name, nor their forked children; can be given
+    /// again: --skip '*sh' --skip python3
+    #[arg(hide_short_help = true, long, value_name = "NAME", requires = "follow_forks")]
     pub skip: Vec<String>,
-    /// How memory is kept as it was: read while the process stands still, copied meanwhile, or kept
-    /// by a clone of the process
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    /// How memory is read at one moment: during a stop, copied during a stop, or by a clone of the
+    /// process
+    #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
     pub snapshot: SnapshotArg,
-    /// How long the check may stop a process that is to go on
+    /// How long the check may stop a process that goes on
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "TIME",
         default_value = "250ms",
@@ -84,9 +91,11 @@ pub struct CheckArgs {
         allow_hyphen_values = true
     )]
     pub max_pause: Duration,
-    /// How long stopping all threads to attach may take, as foreseen from their number and the load;
-    /// beyond that attaching is refused. What follows is not: what was begun is undone
+    /// Refuse to attach if stopping all threads is expected to take longer, by their number and the
+    /// load. Later stops are not refused: what was begun is undone
     #[arg(
+        help_heading = EXPERT,
+        hide_short_help = true,
         long,
         value_name = "TIME",
         default_value = "1s",
@@ -94,27 +103,27 @@ pub struct CheckArgs {
         allow_hyphen_values = true
     )]
     pub max_stop: Duration,
-    /// Tell whether the heap grows, by which stack, and whether that is a leak. Limits on growth ask
-    /// for it, too
-    #[arg(long)]
+    /// Tell whether the heap grows, by which stack, and whether that is a leak; limits on growth switch
+    /// it on, too
+    #[arg(hide_short_help = true, long)]
     pub flow: bool,
-    /// Where pointers count [default: everywhere]
-    #[arg(long, value_parser = roots::parser(), value_name = "KIND", value_delimiter = ',')]
+    /// Where pointers to blocks count [default: everywhere]
+    #[arg(help_heading = EXPERT, hide_short_help = true, long, value_parser = roots::parser(), value_name = "KIND", value_delimiter = ',')]
     pub roots: Vec<RootKind>,
-    /// Tell who holds what is large and reachable: the way from a root to the blocks of a FUNCTION,
-    /// or to those of most bytes: `top`
-    #[arg(long, value_name = "FUNCTION|top")]
+    /// Tell which pointers keep large reachable blocks: the path from a root to the blocks of FUNCTION,
+    /// or to the largest: `top`
+    #[arg(hide_short_help = true, long, value_name = "FUNCTION|top")]
     pub retained_by: Option<String>,
-    /// Write these ways there for `go tool pprof`, too: its frames are the blocks on the way
-    #[arg(long, value_name = "FILE", requires = "retained_by")]
+    /// Write these paths to FILE for `go tool pprof`, too: its frames are the blocks on the path
+    #[arg(hide_short_help = true, long, value_name = "FILE", requires = "retained_by")]
     pub retained_pprof: Option<PathBuf>,
     /// Where it is hooked, and what is told of a call.
     #[command(flatten)]
     pub hooks: HookArgs,
-    /// The exit status if a limit is passed and the program itself ends with 0
-    #[arg(long, value_name = "STATUS", default_value_t = 23)]
+    /// The exit status if a limit is exceeded and the program itself ends with 0
+    #[arg(hide_short_help = true, long, value_name = "STATUS", default_value_t = 23)]
     pub error_exitcode: u8,
-    /// What may be lost.
+    /// What may leak.
     #[command(flatten)]
     pub limits: LimitArgs,
     /// What is not told.
@@ -123,29 +132,28 @@ pub struct CheckArgs {
     /// How the rest is.
     #[command(flatten)]
     pub outlet: OutletArgs,
-    /// Attach although a seccomp filter cannot be suspended, or another version of heapattach left
-    /// hooks
-    #[arg(long)]
+    /// Attach even if a seccomp filter cannot be suspended, or another version of heapattach left hooks
+    #[arg(help_heading = EXPERT, hide_short_help = true, long)]
     pub force: bool,
-    /// Print heapattach.h, by which a program says when to check it, and what is not lost
-    #[arg(long, exclusive = true)]
+    /// Print heapattach.h, by which a program says when to check it, and what is not leaked
+    #[arg(hide_short_help = true, long, exclusive = true)]
     pub print_header: bool,
     /// The program and its arguments
-    #[arg(required_unless_present_any = ["pid", "print_header"], trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,
 }
 
 /// The value of `--snapshot`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SnapshotArg {
-    /// Copy what is small, clone what is large
+    /// Copy small processes, clone large ones
     #[default]
     Auto,
-    /// Look while it stands still
+    /// Read during the stop
     Stop,
-    /// Copy, and look then
+    /// Copy during the stop, and read the copy
     Copy,
-    /// Clone, and look at the clone
+    /// Clone during the stop, and read the clone
     Fork,
 }
 
@@ -160,7 +168,7 @@ impl From<SnapshotArg> for Snapshot {
     }
 }
 
-/// A check stops the process: more often is no use.
+/// A check stops the process: more often only costs time.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
 
 fn parse_period(text: &str) -> Result<Duration, String> {
@@ -172,7 +180,7 @@ fn parse_period(text: &str) -> Result<Duration, String> {
 }
 
 impl CheckArgs {
-    /// What cannot be done together, in words, if it was asked for.
+    /// What cannot be done together, in words, if it was given.
     pub fn refusal(&self) -> Option<String> {
         let option = match (self.at, self.snapshot) {
             _ if !self.follow_forks => return None,
@@ -183,8 +191,8 @@ impl CheckArgs {
             (When::Exit, _) => return None,
         };
         Some(format!(
-            "{option} is for one process: with --follow-forks every program is checked at its end, \
-             where it stands; leave one of the two out"
+            "{option} is for one process: with --follow-forks every program is checked at its end; \
+             leave one of the two out"
         ))
     }
 

@@ -5,7 +5,7 @@ use clap::Args;
 const DETACH: &str = "\
 Examples:
   heapattach detach -p 4711
-  heapattach detach -p 4711 --force     # although a session that does not end says it is alive";
+  heapattach detach -p 4711 --force     # even if a session says that it is alive";
 
 /// `heapattach detach`.
 #[derive(Clone, Debug, Args)]

@@ -7,7 +7,7 @@ use super::look::LookArgs;
 
 const EXAMPLES: &str = "\
 Examples:
-  heapattach diff before.heapattach after.heapattach      what became more, what became less
+  heapattach diff before.heapattach after.heapattach      what grew, what shrank
   heapattach diff FILE@10s FILE@60s                       two moments of one recording
   heapattach diff A B --view tree --metric allocated
   heapattach diff A B --format html -o diff.html
@@ -18,9 +18,9 @@ Stacks are matched by the names of functions and modules: a rebuild or a restart
 #[derive(Clone, Debug, Args)]
 #[command(before_help = EXAMPLES)]
 pub struct DiffArgs {
-    /// What it was: a recording, or a moment of one as FILE@TIME
+    /// Before: a recording, or a moment of one as FILE@TIME
     pub before: String,
-    /// What it became
+    /// After
     pub after: String,
     /// How to look at it
     #[arg(long, default_value = "sites", value_parser = comparing_view, conflicts_with = "format")]

@@ -3,7 +3,7 @@
 use clap::Args;
 use heapattach_entry::{functions::Function, user_hooks};
 
-use super::hooks::HookArg;
+use super::{EXPERT, hooks::HookArg};
 use crate::choose_process::WhichArgs;
 
 const DOCTOR: &str = "\
@@ -19,10 +19,10 @@ pub struct DoctorArgs {
     #[command(flatten)]
     pub which: WhichArgs,
     /// How it would be hooked
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
     pub hooks: HookArg,
     /// Functions of the program's own, as for `-p`
-    #[arg(long, value_name = "FUNCTION=FORM", value_parser = user_hooks::parse)]
+    #[arg(help_heading = EXPERT, hide_short_help = true, long, value_name = "FUNCTION=FORM", value_parser = user_hooks::parse)]
     pub hook: Vec<Function>,
     /// Print as JSON
     #[arg(long)]

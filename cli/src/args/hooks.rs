@@ -5,22 +5,24 @@ use heapattach_abi::stacks::USUAL_FRAMES;
 use heapattach_entry::{functions::Function, user_hooks};
 use heapattach_injector::attach::HookMode;
 
+use super::EXPERT;
 use heapattach_session::watch::options::HookOptions;
 
 /// How functions are hooked, and what is told of their callers.
 #[derive(Clone, Debug, Args)]
 pub struct HookArgs {
-    /// Where to hook: `entry` changes the first bytes of functions and misses no caller, `slots`
-    /// changes only the words that modules call through
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    /// Where to hook: `entry` changes the first bytes of functions and misses no caller; `slots` changes
+    /// only pointers in the tables of modules
+    #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
     pub hooks: HookArg,
-    /// Hook a function of the program's own: its symbol, its name in the source, or its address in the
-    /// program's file; FORM is malloc, calloc, realloc, memalign, free, alloc:size=argN,
+    /// Hook a function of your own: a symbol, a name in the source, or an address in the program's file; FORM is malloc, calloc, realloc, memalign, free, alloc:size=argN,
     /// alloc:size=argN*argM, realloc:ptr=argN,size=argM or free:ptr=argN. It must not throw
-    #[arg(long, value_name = "FUNCTION=FORM", value_parser = user_hooks::parse)]
+    #[arg(hide_short_help = true, long, value_name = "FUNCTION=FORM", value_parser = user_hooks::parse)]
     pub hook: Vec<Function>,
-    /// Frames of a stack that are recorded, at most 255
+    /// Record at most so many frames of a stack (1 to 255)
     #[arg(
+        help_heading = EXPERT,
+        hide_short_help = true,
         long,
         value_name = "FRAMES",
         default_value_t = USUAL_FRAMES,
@@ -28,13 +30,12 @@ pub struct HookArgs {
         allow_hyphen_values = true
     )]
     pub max_depth: u32,
-    /// Look past functions with such names for who asked for memory, `*` being any text; adds to
-    /// the built-in list of allocators, which `none` switches off
-    #[arg(long, value_name = "GLOB", value_delimiter = ',')]
+    /// Functions that are not named as the cause of an allocation, `*` for any text; adds to the built-in
+    /// list of allocators, which `none` switches off
+    #[arg(hide_short_help = true, long, value_name = "GLOB", value_delimiter = ',')]
     pub hide_frames: Vec<String>,
-    /// Neither use nor keep what was found out about the same builds of modules before
-    /// (~/.cache/heapattach)
-    #[arg(long)]
+    /// Do not use or write the cache of what is known of modules (~/.cache/heapattach)
+    #[arg(help_heading = EXPERT, hide_short_help = true, long)]
     pub no_cache: bool,
 }
 
@@ -46,7 +47,7 @@ pub enum HookArg {
     Auto,
     /// Slots only: no code is changed
     Slots,
-    /// Entries only: what cannot be patched safely is not hooked
+    /// Entries only: functions that cannot be patched safely are not hooked
     Entry,
 }
 

@@ -11,26 +11,25 @@ use heapattach_text::quantity::parse_size;
 /// What passes a limit makes the check fail.
 #[derive(Clone, Debug, Args)]
 pub struct LimitArgs {
-    /// Bytes that may be lost in all [default: none, unless --max-leak-per-stack is given]
+    /// How much may leak in all [default: nothing, unless --max-leak-per-stack is given]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub max_leak: Option<u64>,
-    /// Bytes that may be lost by one stack
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
+    /// How much may leak by one stack
+    #[arg(hide_short_help = true, long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub max_leak_per_stack: Option<u64>,
-    /// How fast the heap may grow: 64KiB/min. If that cannot be judged, the check fails with status
-    /// 6
-    #[arg(long, value_name = "SIZE/min", value_parser = parse_pace, allow_hyphen_values = true)]
+    /// How fast the heap may grow: 64KiB/min. If that cannot be judged, the exit status is 6
+    #[arg(hide_short_help = true, long, value_name = "SIZE/min", value_parser = parse_pace, allow_hyphen_values = true)]
     pub max_growth: Option<u64>,
-    /// Bytes that may be held at once; of several processes, the sum of their peaks counts
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
+    /// How much may be in use at once; of several processes, the sum of their peaks counts
+    #[arg(hide_short_help = true, long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub max_peak: Option<u64>,
-    /// Bytes that may be held when the check is made
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
+    /// How much may be in use when the check is made
+    #[arg(hide_short_help = true, long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub max_live: Option<u64>,
-    /// Calls that may ask for memory
-    #[arg(long, value_name = "CALLS")]
+    /// How many allocating calls there may be
+    #[arg(hide_short_help = true, long, value_name = "CALLS")]
     pub max_allocs: Option<u64>,
-    /// What counts as lost
+    /// What counts as leaked
     #[arg(
         long,
         value_enum,
@@ -39,10 +38,10 @@ pub struct LimitArgs {
         default_value = "direct,indirect"
     )]
     pub fail_on: Vec<FailOn>,
-    /// Compare with an earlier check: only stacks that are new, or lose more than they did, count
+    /// Compare with an earlier check: only new stacks, or stacks that leak more than then, count
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
-    /// Write what is lost now to the file of --baseline, and do not fail for it
+    /// Write what leaks now to the file of --baseline, and do not fail for it
     #[arg(long, requires = "baseline")]
     pub update_baseline: bool,
 }
@@ -53,11 +52,11 @@ pub enum FailOn {
     /// Blocks that nothing leads to
     #[value(alias = "definite")]
     Direct,
-    /// Blocks that only lost blocks lead to
+    /// Blocks that only leaked blocks lead to
     Indirect,
     /// Blocks that only pointers to the inside of blocks lead to
     Possible,
-    /// A heap that grows, by a stack whose blocks are never given back
+    /// A heap that grows, by a stack whose blocks are never freed
     Growing,
 }
 
@@ -78,7 +77,7 @@ impl LimitArgs {
         self.max_growth.is_some() || self.fail_on.contains(&FailOn::Growing)
     }
 
-    /// What may be lost or held.
+    /// What may leak, and what may be in use.
     pub fn limits(&self, unused_rules: bool) -> Limits {
         Limits {
             leak: self.max_leak,

@@ -16,45 +16,45 @@ use super::{choice::choice, file_format::FileFormat};
 /// What is asked of one ledger or of two.
 #[derive(Clone, Debug, Args)]
 pub struct LookArgs {
-    /// What is measured
+    /// What to measure
     #[arg(long, default_value = "live", value_parser = choice(Metric::ALL, Metric::name, about_metric))]
     pub metric: Metric,
-    /// In what
-    #[arg(long, default_value = "bytes", value_parser = choice(Unit::ALL, Unit::name, about_unit))]
+    /// In which unit
+    #[arg(hide_short_help = true, long, default_value = "bytes", value_parser = choice(Unit::ALL, Unit::name, about_unit))]
     pub unit: Unit,
-    /// Rows, or nodes of a tree, that are shown
+    /// Rows, or nodes of a tree, to show
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub limit: usize,
-    /// Trees: from `main` to who asked for memory (that is the default)
-    #[arg(long, conflicts_with = "bottom_up")]
+    /// Trees: from `main` to the allocation (the default)
+    #[arg(hide_short_help = true, long, conflicts_with = "bottom_up")]
     pub top_down: bool,
-    /// Trees: from who asked for memory to `main`
-    #[arg(long)]
+    /// Trees: from the allocation to `main`
+    #[arg(hide_short_help = true, long)]
     pub bottom_up: bool,
-    /// Only stacks with such a function, `*` being any text
+    /// Only stacks with a function of this name, `*` for any text
     #[arg(long, value_name = "GLOB")]
     pub function: Vec<String>,
-    /// Only stacks with a function of such a module
-    #[arg(long, value_name = "GLOB")]
+    /// Only stacks with a function of this module
+    #[arg(hide_short_help = true, long, value_name = "GLOB")]
     pub module: Vec<String>,
-    /// Only stacks with a function of such a source file
-    #[arg(long = "file", value_name = "GLOB")]
+    /// Only stacks with a function of this source file
+    #[arg(hide_short_help = true, long = "file", value_name = "GLOB")]
     pub source: Vec<String>,
-    /// Only threads of such a name, or of this number
-    #[arg(long, value_name = "GLOB")]
+    /// Only threads of this name or number
+    #[arg(hide_short_help = true, long, value_name = "GLOB")]
     pub thread: Vec<String>,
-    /// Only stacks that ask for blocks of such sizes, by powers of two: 64, 4KiB.., 1KiB..1MiB
-    #[arg(long, value_name = "SIZES", value_parser = parse_sizes)]
+    /// Only stacks that allocate blocks of these sizes, by powers of two: 64, 4KiB.., 1KiB..1MiB
+    #[arg(hide_short_help = true, long, value_name = "SIZES", value_parser = parse_sizes)]
     pub size: Option<(u64, u64)>,
-    /// Only blocks that were handed out so long before the end (of the recording, or --until): 30s..
-    /// for 30 s and longer, ..1m for less than a minute, 10s..1m
+    /// Only blocks of this age at the end (of the recording, or at --until): 30s.. for 30 s and older,
+    /// ..1m for younger than a minute, 10s..1m
     #[arg(long, value_name = "AGES", value_parser = parse_ages)]
     pub age: Option<Range<Duration>>,
     /// Write a file for another program instead
     #[arg(long, value_parser = choice(FileFormat::ALL, FileFormat::name, FileFormat::about))]
     pub format: Option<FileFormat>,
-    /// Where to; `-` is standard output; heaptrack's is compressed if it is called .gz [default for --format: standard output, or on a terminal a
-    /// file named after the recording]
+    /// Write to OUT; `-` is standard output; heaptrack's is compressed if it ends in .gz [default: standard
+    /// output; on a terminal, with --format, a file named after the recording]
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
     /// Print the view as JSON
@@ -62,6 +62,7 @@ pub struct LookArgs {
     pub json: bool,
     /// Whether to use colour
     #[arg(
+        hide_short_help = true,
         long,
         default_value = "auto",
         value_parser = choice(Colour::ALL, Colour::name, about_colour),
@@ -92,18 +93,18 @@ impl LookArgs {
 /// What is said of a metric.
 fn about_metric(metric: Metric) -> &'static str {
     match metric {
-        Metric::Live => "Held at the end",
-        Metric::Allocated => "Asked for since the attach",
-        Metric::Freed => "Given back since the attach",
-        Metric::Peak => "Held when most was held",
-        Metric::Temporary => "Given back very soon",
+        Metric::Live => "In use at the end",
+        Metric::Allocated => "Allocated since the attach",
+        Metric::Freed => "Freed since the attach",
+        Metric::Peak => "In use when most was in use",
+        Metric::Temporary => "Freed very soon",
     }
 }
 
 /// What is said of a unit.
 fn about_unit(unit: Unit) -> &'static str {
     match unit {
-        Unit::Bytes => "Bytes asked for",
+        Unit::Bytes => "Requested bytes",
         Unit::Blocks => "Numbers of blocks",
     }
 }

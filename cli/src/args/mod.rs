@@ -8,6 +8,7 @@ mod detach;
 mod diff;
 mod doctor;
 mod file_format;
+mod help;
 mod hooks;
 pub mod json;
 mod limits;
@@ -30,6 +31,7 @@ pub use detach::DetachArgs;
 pub use diff::DiffArgs;
 pub use doctor::DoctorArgs;
 pub use file_format::FileFormat;
+pub use help::HelpArgs;
 pub use look::LookArgs;
 pub use man::ManArgs;
 pub use outlet::GithubArg;
@@ -39,26 +41,47 @@ pub use status::StatusArgs;
 
 use clap::{Parser, Subcommand};
 
+/// The heading of options that few need.
+const EXPERT: &str = "Expert options";
+
+const SHORT: &str = "\
+Examples:
+  heapattach redis-server --duration 60s   which code holds the memory of this process?
+  heapattach -p 4711 --flow --duration 10m does it grow, does it leak, how sure is that?
+  heapattach check -- ./tests              which blocks are leaked at the end? 23 if any
+  heapattach report FILE --format html     a recording as a page for any browser";
+
+const MORE: &str = "\
+`heapattach --help` lists all options, `heapattach help` the chapters of the guide.";
+
 const EXAMPLES: &str = "\
 Examples:
-  heapattach -p 4711 --duration 60s      who holds the memory of a running process? for a minute
+  heapattach -p 4711 --duration 60s      which code holds the memory of this process? for a minute
   heapattach -p 4711                     the same until Ctrl-C
-  heapattach -p 4711 --follow            who holds most, every five seconds; SIGUSR1 marks a moment
-  heapattach --name redis-server         also --cgroup redis.service, --container 4f1c8a2b
+  heapattach -p 4711 --follow            the largest sites, every five seconds; SIGUSR1 marks a moment
+  heapattach redis-server                by name; also --cgroup redis.service, --container 4f1c8a2b
   heapattach run -- ./server --port 80   from the first instruction on
-  heapattach check -- ./tests            which blocks does it lose? 23 if any
-  heapattach report FILE                 look at a recording again: trees, pictures, other tools
-  heapattach diff A B                    what became different between two of them
+  heapattach check -- ./tests            which blocks are leaked at its end? 23 if any
+  heapattach report FILE                 a recording again: trees, pictures, other tools
+  heapattach diff A B                    the difference between two of them
   heapattach doctor -p 4711              what would be done to it; touches nothing
   heapattach status                      sessions, and what killed ones left
   heapattach detach -p 4711              clean up what a killed one left
 
 The hooks are mapped from outside, not loaded with dlopen: a remote dlopen can deadlock the target.
-For those who want them to be a shared object all the same, there is --loader dlopen.";
+For those who want them to be a shared object all the same: --loader dlopen --hooks slots.";
 
 /// Tells what the memory of a live process is doing, and leaves the process as it was.
 #[derive(Debug, Parser)]
-#[command(name = "heapattach", version, before_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(
+    name = "heapattach",
+    version,
+    before_help = SHORT,
+    before_long_help = EXAMPLES,
+    after_help = MORE,
+    disable_help_subcommand = true,
+    args_conflicts_with_subcommands = true
+)]
 pub struct Cli {
     /// Attach to a process.
     #[command(flatten)]
@@ -71,13 +94,13 @@ pub struct Cli {
 /// The commands with a name.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Start a program and count from its first instruction
+    /// Start a program and record from its first instruction
     Run(Box<RunArgs>),
-    /// Find blocks that nobody can get at any more
+    /// Find leaked blocks: those that no pointer leads to any more
     Check(Box<CheckArgs>),
     /// Show a recording, or write it for another program
     Report(Box<ReportArgs>),
-    /// Show what became different between two recordings, or two moments of one
+    /// Show the difference between two recordings, or two moments of one
     Diff(Box<DiffArgs>),
     /// Say what would be done to a process, without touching it
     Doctor(DoctorArgs),
@@ -85,9 +108,11 @@ pub enum Command {
     Status(StatusArgs),
     /// Clean up what a killed heapattach left in a process
     Detach(DetachArgs),
-    /// Print what a shell needs to complete command lines
+    /// Print all options of a command, or a chapter of the guide
+    Help(HelpArgs),
+    /// Print the completion script of a shell
     Completions(CompletionsArgs),
-    /// Print the manual page, or write those of all commands into a folder
+    /// Print the manual page, or write all pages into a folder
     Man(ManArgs),
 }
 
@@ -100,5 +125,43 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    /// A usual terminal that was made a little higher.
+    const SCREEN: usize = 42;
+
+    #[test]
+    fn the_short_help_of_every_command_is_one_screen_and_the_long_one_has_all() {
+        let mut command = Cli::command();
+        command.build();
+        let mut commands: Vec<_> = command.get_subcommands().cloned().collect();
+        commands.push(command);
+        for mut command in commands {
+            let short = command.render_help().to_string();
+            let long = command.render_long_help().to_string();
+            let name = command.get_name();
+            assert!(short.lines().count() <= SCREEN, "{name}: {short}");
+            assert!(!short.contains(EXPERT), "{name}: {short}");
+            let options = command.get_arguments().filter_map(clap::Arg::get_long);
+            let missing: Vec<_> =
+                options.filter(|option| !long.contains(&format!("--{option}"))).collect();
+            assert!(missing.is_empty(), "{name}: {missing:?}");
+        }
+        let long = Cli::command().render_long_help().to_string();
+        let (usual, expert) = long.split_once("\nExpert options:\n").unwrap();
+        assert!(usual.contains("--duration") && !usual.contains("--unwind"), "{usual}");
+        assert!(expert.contains("--unwind <HOW>") && expert.contains("--loader <HOW>"), "{expert}");
+    }
+
+    #[test]
+    fn a_process_is_given_by_a_bare_pid_or_name() {
+        let word = |line: &[&str]| Cli::try_parse_from(line).map(|cli| cli.attach.which.word);
+        assert_eq!(word(&["heapattach", "4711"]).unwrap().as_deref(), Some("4711"));
+        assert_eq!(
+            word(&["heapattach", "redis-server", "--all"]).unwrap().as_deref(),
+            Some("redis-server")
+        );
+        assert!(word(&["heapattach", "4711", "-p", "4712"]).is_err());
+        assert_eq!(word(&["heapattach", "status"]).unwrap(), None);
     }
 }

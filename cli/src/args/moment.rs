@@ -17,7 +17,7 @@ pub fn parse(text: &str) -> Result<When, String> {
         "signal" => {
             let signal: Signal = format!("SIG{}", name.trim_start_matches("SIG"))
                 .parse()
-                .map_err(|_| format!("`{name}` is no signal"))?;
+                .map_err(|_| format!("`{name}` is not a signal"))?;
             Ok(When::Signal(signal as i32))
         }
         _ => Err(format!("`{text}` is not exit, exit-start, exec or signal")),

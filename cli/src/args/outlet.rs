@@ -10,9 +10,9 @@ use heapattach_reach::Kind;
 /// Forms, and where to write them.
 #[derive(Clone, Debug, Args)]
 pub struct OutletArgs {
-    /// Print the result as JSON: of a program that is started, whose standard output is its own, to
-    /// standard error, where nothing else of ours goes then, or to --report; or write it to FILE
-    /// beside the text
+    /// Print the result as JSON, or write it to FILE beside the text
+    ///
+    /// With CMD JSON goes to standard error (alone), or to --report.
     #[arg(
         long,
         value_name = "FILE",
@@ -22,21 +22,23 @@ pub struct OutletArgs {
         value_parser = JsonArg::parser()
     )]
     pub json: Option<JsonArg>,
-    /// Write the result there; as for all files that are written, `-` is standard output, a shell's
-    /// >(...) and /dev/fd/N are taken, and named pipes and links of other users are refused
+    /// Write the result to FILE
+    ///
+    /// As for all files: `-` is standard output, >(...) and /dev/fd/N work, named pipes and links of
+    /// other users are refused.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Write the result there as JUnit's XML, too
+    /// Write the result to FILE as JUnit's XML, too
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// Write the result there as SARIF 2.1.0, too
-    #[arg(long, value_name = "FILE")]
+    /// Write the result to FILE as SARIF 2.1.0, too
+    #[arg(hide_short_help = true, long, value_name = "FILE")]
     pub sarif: Option<PathBuf>,
-    /// Annotate the sources on GitHub, and add to the page of the step
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    /// Annotate the sources on GitHub, and add to the summary of the step
+    #[arg(hide_short_help = true, long, value_enum, default_value_t, value_name = "WHEN")]
     pub github: GithubArg,
-    /// Tell one by one what is not lost for certain, too
-    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    /// List what is not certainly leaked, too
+    #[arg(hide_short_help = true, long, value_enum, value_name = "KIND", value_delimiter = ',')]
     pub show: Vec<ShowArg>,
 }
 
@@ -46,18 +48,18 @@ pub enum GithubArg {
     /// In a workflow of GitHub
     #[default]
     Auto,
-    /// In any case
+    /// Always
     On,
-    /// No
+    /// Never
     Off,
 }
 
 /// A value of `--show`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ShowArg {
-    /// What the program can still get at
+    /// Blocks that pointers lead to
     Reachable,
-    /// What only pointers to the inside of blocks lead to
+    /// Blocks that only pointers to their inside lead to
     Possible,
 }
 

@@ -4,28 +4,31 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::EXPERT;
+
 /// Where rules come from, and what is told of them.
 #[derive(Clone, Debug, Args)]
 pub struct QuietArgs {
-    /// Leave leaks out that a file names: lines `leak:PATTERN` as LeakSanitizer has them, matched
-    /// against function, file and module of every call, or entries of valgrind. Can be given again
+    /// Suppress the leaks that FILE names, as LeakSanitizer or valgrind do
+    ///
+    /// Lines `leak:PATTERN` are matched against function, file and module of every call; entries of
+    /// valgrind are `Memcheck:Leak`. Can be given again.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Vec<PathBuf>,
-    /// Tell of what the C library keeps for ever, too, and of what runtimes do not free at exit (Ruby,
+    /// Report what the C library keeps for ever, too, and what runtimes do not free at exit (Ruby,
     /// Java's launcher, Emacs, rsync, collect2)
-    #[arg(long)]
+    #[arg(help_heading = EXPERT, hide_short_help = true, long)]
     pub no_builtin_suppressions: bool,
-    /// Do not look for the list that a program may have been built with, in its function
-    /// __lsan_default_suppressions
-    #[arg(long)]
+    /// Do not use the list that may be built into the program (__lsan_default_suppressions)
+    #[arg(help_heading = EXPERT, hide_short_help = true, long)]
     pub no_embedded_suppressions: bool,
     /// Print which suppressions were used, and for how much
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     pub print_suppressions: bool,
-    /// Print the lines that would leave these leaks out
-    #[arg(long)]
+    /// Print the lines that would suppress these leaks
+    #[arg(hide_short_help = true, long)]
     pub gen_suppressions: bool,
-    /// Fail if a line of --suppressions left nothing out
-    #[arg(long)]
+    /// Fail if a line of --suppressions suppressed nothing
+    #[arg(hide_short_help = true, long)]
     pub fail_on_unused_suppressions: bool,
 }

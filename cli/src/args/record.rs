@@ -10,20 +10,23 @@ use heapattach_text::quantity::{parse_duration, parse_size};
 /// How a session is written down.
 #[derive(Clone, Debug, Args)]
 pub struct RecordArgs {
-    /// Record the session into this file, a new one unless --force is given [default: NAME.PID.heapattach here; none with --json]
+    /// Write the recording to FILE [default: NAME.PID.heapattach]
+    ///
+    /// An existing FILE is overwritten only with --force. With --json there is no default.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Leave no file behind
-    #[arg(long, conflicts_with = "output")]
+    /// Write no recording
+    #[arg(hide_short_help = true, long, conflicts_with = "output")]
     pub no_record: bool,
     /// Leave the command line of the process out of the recording
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     pub redact: bool,
-    /// Leave names out of the recording: who reads it needs the files of the same builds
-    #[arg(long)]
+    /// Leave names out of the recording: a reader then needs files of the same builds
+    #[arg(hide_short_help = true, long)]
     pub no_symbols: bool,
-    /// About how large the file may become; then sums take the place of what happened until then
+    /// About how large the recording may become; beyond that, sums replace older events
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "SIZE",
         default_value = "256MiB",
@@ -31,16 +34,16 @@ pub struct RecordArgs {
         allow_hyphen_values = true
     )]
     pub max_size: u64,
-    /// Mark a moment in the recording so often, to look at or to compare later
-    #[arg(long, value_name = "TIME", value_parser = parse_period, allow_hyphen_values = true)]
+    /// Mark a moment in the recording every TIME, to report or to compare later
+    #[arg(hide_short_help = true, long, value_name = "TIME", value_parser = parse_period, allow_hyphen_values = true)]
     pub snapshot_every: Option<Duration>,
-    /// Mark a moment whenever so much more is held than at the last of these
-    #[arg(long, value_name = "SIZE", value_parser = parse_growth, allow_hyphen_values = true)]
+    /// Mark a moment whenever SIZE more is in use than at the last of these
+    #[arg(hide_short_help = true, long, value_name = "SIZE", value_parser = parse_growth, allow_hyphen_values = true)]
     pub dump_on_growth: Option<u64>,
-    /// Mark a moment whenever more is held than ever before, by a tenth
-    #[arg(long)]
+    /// Mark a moment whenever a tenth more is in use than ever before
+    #[arg(hide_short_help = true, long)]
     pub dump_on_peak: bool,
-    /// Print who holds most again and again while counting goes on [default: every 5s]
+    /// Print the largest sites every TIME while recording [default: every 5s]
     #[arg(
         long,
         value_name = "TIME",
@@ -72,7 +75,7 @@ impl RecordArgs {
 /// A smaller file could not even hold what there is to say of a session without events.
 const LEAST_FILE: u64 = 1 << 20;
 
-/// More often is no moment to look at.
+/// More often would only fill the recording.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
 
 fn parse_file_size(text: &str) -> Result<u64, String> {
@@ -87,5 +90,7 @@ fn parse_period(text: &str) -> Result<Duration, String> {
 
 fn parse_growth(text: &str) -> Result<u64, String> {
     let size = parse_size(text)?;
-    (size > 0).then_some(size).ok_or_else(|| format!("`{text}` is no growth"))
+    (size > 0)
+        .then_some(size)
+        .ok_or_else(|| format!("`{text}` is not a growth; need 1 byte or more"))
 }

@@ -10,12 +10,12 @@ use super::{choice::choice, look::LookArgs};
 
 const EXAMPLES: &str = "\
 Examples:
-  heapattach report FILE                              what can be said, on one screen
-  heapattach report FILE --view tree --bottom-up      who asked for memory, and who called them
-  heapattach report FILE --view sites --metric peak   what memory was made of at its peak
+  heapattach report FILE                              the summary, on one screen
+  heapattach report FILE --view tree --bottom-up      which code allocated, and what called it
+  heapattach report FILE --view sites --metric peak   what was in use at the peak
   heapattach report FILE --function 'parse_*' --since 10s --until 20s
-  heapattach report FILE --age 10m..                  what has been held for ten minutes and longer
-  heapattach report FILE --format html -o heap.html   a picture, for any browser
+  heapattach report FILE --age 10m..                  in use for ten minutes and longer
+  heapattach report FILE --format html -o heap.html   a page for any browser
   heapattach report FILE --format pprof -o heap.pb.gz && go tool pprof -http=: heap.pb.gz";
 
 /// `heapattach report`.
@@ -32,11 +32,10 @@ pub struct ReportArgs {
         conflicts_with = "format"
     )]
     pub view: View,
-    /// The part of the time that begins so long after the attach: blocks handed out earlier are left
-    /// out
+    /// Only the time from TIME after the attach: blocks allocated earlier are left out
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub since: Option<Duration>,
-    /// The part of the time that ends so long after the attach
+    /// Only the time until TIME after the attach
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub until: Option<Duration>,
     /// What is asked.
@@ -47,18 +46,16 @@ pub struct ReportArgs {
 /// What is said of a view.
 fn about_view(view: View) -> &'static str {
     match view {
-        View::Summary => {
-            "One screen: what can be said, who holds memory, and how much of it to believe"
-        }
+        View::Summary => "One screen: the verdict, the largest sites, and how sure they are",
         View::Top => "Functions: their own memory, and that of everything they called",
         View::Tree => "A tree of calls",
-        View::Sites => "Who asked for memory, with callers",
-        View::Threads => "Which threads did",
+        View::Sites => "Functions that allocated, with callers",
+        View::Threads => "Threads",
         View::Sizes => "Blocks by their size",
         View::Lifetimes => "Blocks by how long they lived",
-        View::Temporary => "Blocks given back very soon",
-        View::Timeline => "The course of time",
-        View::Peak => "What memory was made of when most was held",
+        View::Temporary => "Blocks freed very soon",
+        View::Timeline => "Memory over time",
+        View::Peak => "Memory when most was in use",
         View::Mmap => "Pages that were mapped",
     }
 }

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 
-use super::session::SessionArgs;
+use super::{EXPERT, session::SessionArgs};
 use heapattach_session::tracer::RunOptions;
 
 const RUN: &str = "\
@@ -20,16 +20,17 @@ pub struct RunArgs {
     /// How it is done.
     #[command(flatten)]
     pub session: SessionArgs,
-    /// Stop looking when the program execs another, and do not trace it while it runs: a debugger
-    /// can be attached to it then
-    #[arg(long, conflicts_with = "follow_forks")]
+    /// End the session when the program execs another one, and do not trace it: a debugger can then be
+    /// attached to it
+    #[arg(help_heading = EXPERT, hide_short_help = true, long, conflicts_with = "follow_forks")]
     pub no_follow_exec: bool,
-    /// Write over the file of -o, if it is there
-    #[arg(long, requires = "output")]
+    /// Overwrite the file of -o
+    #[arg(hide_short_help = true, long, requires = "output")]
     pub force: bool,
-    /// Write the report there instead of to standard error; as for all files that are written, `-` is
-    /// standard output, a shell's >(...) and /dev/fd/N are taken, and named pipes and links of other
-    /// users are refused
+    /// Write the report to FILE, not to standard error
+    ///
+    /// As for all files: `-` is standard output, >(...) and /dev/fd/N work, named pipes and links of
+    /// other users are refused.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// The program and its arguments

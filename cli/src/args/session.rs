@@ -7,6 +7,7 @@ use heapattach_abi::ring::SLOT_BYTES;
 use heapattach_injector::attach::{Loader, Wish};
 
 use super::{
+    EXPERT,
     hooks::HookArgs,
     json::{self, JsonArg},
     record::RecordArgs,
@@ -17,13 +18,13 @@ use heapattach_text::quantity::{parse_duration, parse_size};
 /// What a session is told.
 #[derive(Clone, Debug, Args)]
 pub struct SessionArgs {
-    /// How long to count: 300ms, 5s, 10m, 1h [default: until Ctrl-C]
+    /// How long to record: 300ms, 5s, 10m, 1h [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
     pub duration: Option<Duration>,
     /// Where it is hooked, and what is told of a call.
     #[command(flatten)]
     pub hooks: HookArgs,
-    /// Record a sample in so many bytes on average; blocks of that size are always recorded
+    /// Record one sample per SIZE bytes on average; larger blocks are always recorded
     #[arg(
         long,
         value_name = "SIZE",
@@ -32,45 +33,47 @@ pub struct SessionArgs {
         allow_hyphen_values = true
     )]
     pub every: u64,
-    /// Record every block; exact, and dearer
+    /// Record every block: exact, at a higher overhead
     #[arg(long, conflicts_with = "every")]
     pub all: bool,
-    /// Count blocks by size, older ones too when they go, to tell what grows from what comes and goes;
-    /// only glibc's allocator can be asked
+    /// Tell whether the heap grows, and whether that is a leak
+    ///
+    /// Counts blocks by size, also those from before the attach when they are freed (glibc, jemalloc,
+    /// tcmalloc, mimalloc).
     #[arg(long)]
     pub flow: bool,
-    /// Leave mmap, munmap and mremap alone
-    #[arg(long)]
+    /// Do not hook mmap, munmap and mremap
+    #[arg(help_heading = EXPERT, hide_short_help = true, long)]
     pub no_mmap: bool,
-    /// What a thread does that finds its ring full: `drop` the record and count the loss, `slow`
-    /// down by sampling less, or `wait` for a while [default: drop, wait with run --all]. Records of
-    /// mmap and its family always wait
-    #[arg(long, value_enum, value_name = "WHAT")]
+    /// What a thread does if its ring is full: `drop` the record and count it, `slow` down by sampling
+    /// less, or `wait` for some seconds at most [default: drop, wait with run --all]. Records of mmap
+    /// and its family always wait
+    #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, value_name = "WHAT")]
     pub on_full: Option<OnFullArg>,
-    /// Size of a ring; there are 64, and only what is used takes memory [default: 64KiB, 1MiB with
+    /// Size of a ring; there are 64, only used parts take memory [default: 64KiB, 1MiB with
     /// --all]
-    #[arg(long, value_name = "SIZE", value_parser = parse_ring, allow_hyphen_values = true)]
+    #[arg(help_heading = EXPERT, hide_short_help = true, long, value_name = "SIZE", value_parser = parse_ring, allow_hyphen_values = true)]
     pub ring: Option<u32>,
-    /// How stacks are followed
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    /// How call stacks are unwound
+    #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
     pub unwind: UnwindArg,
-    /// Of so many stacks one is followed twice, to verify what makes it fast; the report says how
-    /// many differed
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    /// Unwind one stack in N twice, with and without caches; the report says how many differed
+    #[arg(help_heading = EXPERT, hide_short_help = true, long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub verify: u32,
-    /// Whether to find out which Python functions (CPython 3.11 and later) ask for memory: `auto`
-    /// does not where system calls are filtered, as it makes one or two at each recorded allocation
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    /// Whether to name Python functions (CPython 3.11 and later) in stacks. This makes one or two
+    /// system calls at each recorded allocation: `auto` leaves it out if system calls are filtered
+    #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "WHEN")]
     pub python: PythonArg,
-    /// Write every distinct stack of allocations there, as bare addresses; those of what the process
-    /// was last
-    #[arg(long, value_name = "FILE")]
+    /// Write every distinct call stack of allocations to FILE, as bare addresses; after an exec, those
+    /// of the last program
+    #[arg(help_heading = EXPERT, hide_short_help = true, long, value_name = "FILE")]
     pub stacks: Option<PathBuf>,
     /// How it is written down.
     #[command(flatten)]
     pub record: RecordArgs,
-    /// Print the report as JSON: of `run`, whose standard output is the program's, to standard error,
-    /// where nothing else of ours goes then, or to --report; or write it to FILE beside the text
+    /// Print the report as JSON, or write it to FILE beside the text
+    ///
+    /// With `run` JSON goes to standard error (alone), or to --report.
     #[arg(
         long,
         value_name = "FILE",
@@ -80,15 +83,17 @@ pub struct SessionArgs {
         value_parser = JsonArg::parser()
     )]
     pub json: Option<JsonArg>,
-    /// Detach when counting takes more of the target's CPU time than this many percent (estimated)
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
+    /// Detach when recording takes more than PERCENT of the target's CPU time (estimated)
+    #[arg(hide_short_help = true, long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
     pub max_overhead: Option<f64>,
-    /// Add no more memory to the target than this
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
+    /// Add no more than SIZE of memory to the target
+    #[arg(hide_short_help = true, long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub max_memory: Option<u64>,
-    /// How long stopping all threads to attach may take, as foreseen from their number and the load;
-    /// beyond that attaching is refused. What follows is not: what was begun is undone
+    /// Refuse to attach if stopping all threads is expected to take longer, by their number and the
+    /// load. Later stops are not refused: what was begun is undone
     #[arg(
+        help_heading = EXPERT,
+        hide_short_help = true,
         long,
         value_name = "TIME",
         default_value = "1s",
@@ -96,12 +101,14 @@ pub struct SessionArgs {
         allow_hyphen_values = true
     )]
     pub max_stop: Duration,
-    /// Look at every process that is forked meanwhile, too, and at the programs they become. They
-    /// are traced for as long as that lasts: signals, threads and forks cost them more
+    /// Attach to every process that it forks, too, and to the programs they exec
+    ///
+    /// They are traced meanwhile: signals, threads and forks cost them more.
     #[arg(long)]
     pub follow_forks: bool,
-    /// Look at no more processes than this; those that come later are only counted
+    /// Attach to at most N processes; later ones are only counted
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "N",
         default_value_t = 256,
@@ -115,7 +122,7 @@ pub struct SessionArgs {
 /// The value of `--on-full`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnFullArg {
-    /// Drop and count
+    /// Drop the record and count it
     Drop,
     /// Sample less
     Slow,
@@ -126,13 +133,13 @@ pub enum OnFullArg {
 /// The value of `--unwind`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum UnwindArg {
-    /// By tables, and by frame pointers where there are none
+    /// By unwind tables, and by frame pointers where there are none
     #[default]
     Auto,
     /// By frame pointers: for code without unwind information
     FramePointer,
-    /// By tables, and stacks of coroutines and signal handlers too, which the kernel copies: a system
-    /// call of the program's own, so not for one that forbids itself some of them
+    /// By unwind tables, and stacks of coroutines and signal handlers, too. It makes a system call in
+    /// the program: not for programs with a seccomp filter
     Copy,
 }
 
@@ -142,9 +149,9 @@ pub enum PythonArg {
     /// Unless system calls are filtered
     #[default]
     Auto,
-    /// In any case
+    /// Always
     On,
-    /// No
+    /// Never
     Off,
 }
 
@@ -247,5 +254,5 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim_end_matches('%').parse::<f64>().ok();
     number
         .filter(|n| n.is_finite() && (0.0..=100.0).contains(n))
-        .ok_or_else(|| format!("`{text}` is not a percentage"))
+        .ok_or_else(|| format!("`{text}` is not a percentage; need 0 to 100"))
 }

@@ -1,7 +1,7 @@
-//! Which process is meant: by its number, its name, its control group or its container.
+//! Which process is meant: by its number, its name (with an option or alone), its control group or its container.
 //!
 //! ```text
-//! --name, --cgroup, --container -> wanted (pure) -> candidates of /proc -> one pid, or a list to choose from
+//! NAME, --name, --cgroup, --container -> wanted (pure) -> candidates of /proc -> one pid, or a list to choose from
 //! ```
 //!
 //! Nothing is guessed: where several processes answer to what was typed, they are listed with what
@@ -24,17 +24,20 @@ const LISTED: usize = 12;
 #[derive(Clone, Debug, Default, Args)]
 #[group(multiple = false)]
 pub struct WhichArgs {
+    /// The process, by its number or by the name of its program
+    #[arg(value_name = "PID|NAME", value_parser = wanted::parse_word)]
+    pub word: Option<String>,
     /// The process, by its number
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
     /// The process, by the name of its program
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(long, hide_short_help = true, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub name: Option<String>,
     /// The process, by its control group or one above it: `redis.service`
-    #[arg(long, value_name = "PATH", value_parser = wanted::parse_cgroup)]
+    #[arg(hide_short_help = true, long, value_name = "PATH", value_parser = wanted::parse_cgroup)]
     pub cgroup: Option<String>,
     /// The process, by the identifier of its container, or how that begins
-    #[arg(long, value_name = "ID", value_parser = wanted::parse_container)]
+    #[arg(hide_short_help = true, long, value_name = "ID", value_parser = wanted::parse_container)]
     pub container: Option<String>,
 }
 
@@ -53,8 +56,9 @@ impl WhichArgs {
     /// # Errors
     /// When none or several answer to it.
     pub fn pid(&self) -> Result<Option<i32>, Unclear> {
-        if self.pid.is_some() {
-            return Ok(self.pid);
+        let number = self.word.as_ref().and_then(|word| word.parse().ok());
+        if let Some(pid) = self.pid.or(number) {
+            return Ok(Some(pid));
         }
         let Some(wanted) = self.wanted() else { return Ok(None) };
         let own = std::process::id().try_into().unwrap_or(0);
@@ -63,10 +67,11 @@ impl WhichArgs {
     }
 
     fn wanted(&self) -> Option<Wanted<'_>> {
-        let name = self.name.as_deref().map(Wanted::Name);
+        let word = self.word.as_deref().map(Wanted::Word);
+        let name = || self.name.as_deref().map(Wanted::Name);
         let cgroup = || self.cgroup.as_deref().map(Wanted::Cgroup);
         let container = || self.container.as_deref().map(Wanted::Container);
-        name.or_else(cgroup).or_else(container)
+        word.or_else(name).or_else(cgroup).or_else(container)
     }
 }
 
@@ -74,7 +79,10 @@ fn choose(wanted: &Wanted<'_>, mut found: Vec<Candidate>) -> Result<i32, Unclear
     match &found[..] {
         [] => {
             let message = format!("no process {wanted} is there; {}", wanted.advice());
-            Err(Unclear { message, exit: Exit::Refused })
+            // It may as well be a mistyped command.
+            let is_word = matches!(wanted, Wanted::Word(_));
+            let exit = if is_word { Exit::Usage } else { Exit::Refused };
+            Err(Unclear { message, exit })
         }
         [one] => Ok(one.pid),
         _ => {
@@ -85,7 +93,8 @@ fn choose(wanted: &Wanted<'_>, mut found: Vec<Candidate>) -> Result<i32, Unclear
 }
 
 fn list(wanted: &Wanted<'_>, found: &[Candidate]) -> String {
-    let mut message = format!("{} processes {wanted} are there; choose one with -p:", found.len());
+    let mut message =
+        format!("{} processes {wanted} are there, and nothing was done; choose one:", found.len());
     for one in found.iter().take(LISTED) {
         message += &format!(
             "\n  -p {:<8} {:>10}  child of {:<8} {}{}",

@@ -11,11 +11,13 @@ const LEAST_OF_ID: usize = 4;
 /// Where control groups are usually seen.
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// What was asked for.
+/// What the user typed.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted<'a> {
     /// A program of that name.
     Name(&'a str),
+    /// The same, typed without an option: where a command could stand.
+    Word(&'a str),
     /// A process in a control group, or below it.
     Cgroup(&'a str),
     /// A process in a container.
@@ -26,7 +28,7 @@ impl Wanted<'_> {
     /// Whether this process is it.
     pub fn is(&self, one: &Candidate) -> bool {
         match self {
-            Self::Name(name) => {
+            Self::Name(name) | Self::Word(name) => {
                 let short =
                     name.char_indices().nth(SHORT_NAME).map_or(*name, |(at, _)| &name[..at]);
                 one.short_name == short || one.names.iter().any(|own| own == name)
@@ -48,6 +50,10 @@ impl Wanted<'_> {
     pub fn advice(&self) -> &'static str {
         match self {
             Self::Name(_) => "`heapattach completions --pids` lists what runs",
+            Self::Word(_) => {
+                "nor is it a command: `heapattach help` lists commands, \
+                 `heapattach completions --pids` what runs"
+            }
             Self::Cgroup(_) => "`systemd-cgls` or /proc/PID/cgroup shows the groups",
             Self::Container(_) => {
                 "names are known to the container engine alone: `docker inspect -f '{{.Id}}' NAME`, \
@@ -60,11 +66,21 @@ impl Wanted<'_> {
 impl Display for Wanted<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Name(name) => write!(f, "named `{name}`"),
+            Self::Name(name) | Self::Word(name) => write!(f, "named `{name}`"),
             Self::Cgroup(path) => write!(f, "in control group `{path}`"),
             Self::Container(id) => write!(f, "in container `{id}`"),
         }
     }
+}
+
+/// A process without an option: a pid, or a name.
+pub fn parse_word(text: &str) -> Result<String, String> {
+    let is_number =
+        text.strip_prefix(['-', '+']).unwrap_or(text).bytes().all(|b| b.is_ascii_digit());
+    if is_number && !text.parse::<i32>().is_ok_and(|pid| pid > 0) {
+        return Err(format!("`{text}` is not a pid; need a number of 1 or more, or a name"));
+    }
+    Ok(text.to_owned())
 }
 
 /// The value of `--cgroup`: a path below the mount, or its end.
@@ -130,6 +146,13 @@ mod tests {
         assert!(Wanted::Name("server.bin").is(&one));
         assert!(!Wanted::Name("server").is(&one));
         assert!(!Wanted::Name("").is(&one));
+    }
+
+    #[test]
+    fn a_word_is_a_pid_or_a_name() {
+        assert!(parse_word("4711").is_ok() && parse_word("redis-server").is_ok());
+        assert!(parse_word("0").is_err() && parse_word("").is_err());
+        assert!(parse_word("99999999999").is_err());
     }
 
     #[test]

@@ -23,10 +23,21 @@ use heapattach_session::{
 /// What programs include to tell of themselves.
 const HEADER: &str = include_str!("../../include/heapattach.h");
 
+/// What is said to a check of nothing.
+const NOTHING_TO_CHECK: &str = "\
+a check needs a program or a process:
+  heapattach check -- CMD ARGS              a program, from its start to its end
+  heapattach check -p PID --duration 60s    a running process: what it allocates meanwhile
+`heapattach check -h` has more";
+
 /// Has a process, or a program from its start, checked for leaked blocks.
 pub fn check(args: &CheckArgs) -> Exit {
     if args.print_header {
         return print(HEADER.trim_end(), Exit::Done);
+    }
+    if args.pid.is_none() && args.command.is_empty() {
+        complain(NOTHING_TO_CHECK);
+        return Exit::Usage;
     }
     if let Some(refusal) = args.refusal() {
         complain(&refusal);

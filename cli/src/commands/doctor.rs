@@ -135,7 +135,7 @@ fn fill(target: &Target, forecast: &Forecast, diagnosis: &mut Diagnosis) {
     }
     for ((_, function), slots) in &forecast.sorted.foreign {
         let name = &function.name;
-        blind.push(format!("{slots} slots for {name} that hold something else"));
+        blind.push(format!("{slots} slots for {name} that contain something else"));
     }
 }
 
@@ -208,8 +208,8 @@ fn write_text(out: &mut String, diagnosis: &Diagnosis) -> std::fmt::Result {
     }
     writeln!(
         out,
-        "  {} threads would be stopped twice, for about {:.1} ms each time (--max-stop is held \
-         against that); {} modules, looked at in {:.0} ms",
+        "  {} threads would be stopped twice, for about {:.1} ms each time (compare \
+         --max-stop); {} modules, examined in {:.0} ms",
         diagnosis.threads, diagnosis.stop_ms, diagnosis.modules, diagnosis.look_ms
     )?;
     writeln!(

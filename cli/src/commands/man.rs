@@ -1,6 +1,10 @@
-//! `heapattach man`: the manual pages, made of the same words as `--help`.
+//! `heapattach man`: the manual pages of the commands, made of the same words as `--help`, and those
+//! of the guide.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
@@ -8,6 +12,7 @@ use clap_mangen::Man;
 use crate::{
     args::{Cli, ManArgs},
     exit_status::Exit,
+    guide::CHAPTERS,
     output::{complain, print},
 };
 use heapattach_files::artifact::{self, Readers};
@@ -28,14 +33,26 @@ pub fn man(args: &ManArgs) -> Exit {
 
 fn write(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let mut command = Cli::command().disable_help_subcommand(true);
+    let mut command = Cli::command();
     command.build();
     let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
     for own in shown.cloned() {
         let name = format!("heapattach-{}.1", own.get_name());
         put(&folder.join(name), &page(own))?;
     }
-    put(&folder.join("heapattach.1"), &page(Cli::command()))
+    put(&folder.join("heapattach.1"), &page(Cli::command()))?;
+    let guide = folder_of_guide(folder);
+    fs::create_dir_all(&guide)?;
+    CHAPTERS.iter().try_for_each(|chapter| {
+        let name = format!("heapattach-{}.7", chapter.topic);
+        put(&guide.join(name), &chapter.manual_page())
+    })
+}
+
+/// `man` looks for section 7 in a folder beside that of section 1.
+fn folder_of_guide(folder: &Path) -> PathBuf {
+    let is_section = folder.file_name().is_some_and(|name| name == "man1");
+    if is_section { folder.with_file_name("man7") } else { folder.to_owned() }
 }
 
 fn put(path: &Path, page: &str) -> io::Result<()> {
@@ -44,7 +61,10 @@ fn put(path: &Path, page: &str) -> io::Result<()> {
 
 /// One page; its examples stand before the options, where the eye falls.
 fn page(command: Command) -> String {
-    let examples = command.get_before_help().map_or(String::new(), ToString::to_string);
+    let examples = command
+        .get_before_long_help()
+        .or(command.get_before_help())
+        .map_or(String::new(), ToString::to_string);
     let (has_commands, mut out) = (command.has_subcommands(), Vec::new());
     let man = Man::new(command).source(format!("heapattach {}", env!("CARGO_PKG_VERSION")));
     // Writing into memory cannot fail.
@@ -73,6 +93,13 @@ fn verbatim(examples: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_guide_lies_where_man_looks() {
+        let folder = |path: &str| folder_of_guide(Path::new(path));
+        assert_eq!(folder("/usr/share/man/man1"), Path::new("/usr/share/man/man7"));
+        assert_eq!(folder("/tmp/pages"), Path::new("/tmp/pages"));
+    }
 
     #[test]
     fn the_page_has_examples_and_every_command_that_is_shown() {

@@ -33,7 +33,7 @@ pub fn report(args: &ReportArgs) -> Exit {
     let mut text = args.view.tell(&subject, &look.ask(), Form::Text(page()));
     if args.view == View::Summary {
         let mut more = page();
-        write_next(&mut more, &args.file);
+        write_next(&mut more, &[], Some(&args.file));
         text.push_str(&more.finish());
     }
     write_text(&text, look)

@@ -24,7 +24,7 @@ pub fn status(args: &StatusArgs) -> Exit {
         return print(&serde_json::to_string_pretty(&rows).unwrap_or_default(), Exit::Done);
     }
     if rows.is_empty() {
-        let nothing = "no session, and nothing left, in any process we may look into";
+        let nothing = "no session, and nothing left behind, in any process that you may examine";
         return print(nothing, Exit::Done);
     }
     let lines = rows.into_iter().map(|row| {

@@ -73,12 +73,12 @@ mod tests {
         let text = text(&sample::ledger(), &mark, Page::new(None, false));
         let expected = "\
 after 1.5 s
-ALL       still held: 102.5 KiB in 1 010 blocks
+ALL       in use: 102.5 KiB in 1 010 blocks
 
-still held  part           allocated  who
-  62.5 KiB  61 %  ██████▏   93.8 KiB  make_node (list.c:12)
-                                      from grow_list (list.c:40) < main (main.c:7)
-  40.0 KiB  39 %  ███▉      40.0 KiB  main (main.c:7)
+  in use  part           allocated  freed  where
+62.5 KiB  61 %  ██████▏   93.8 KiB   33 %  make_node (list.c:12)
+                                           from grow_list (list.c:40) < main (main.c:7)
+40.0 KiB  39 %  ███▉      40.0 KiB  never  main (main.c:7)
 ";
         assert_eq!(text, expected);
     }

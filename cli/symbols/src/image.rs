@@ -160,7 +160,7 @@ impl Image {
         match (&self.dwarf, self.tables.has_all) {
             (Some(_), _) => None,
             (None, true) => Some("no source lines, no inlined calls"),
-            (None, false) => Some("no names but of what it exports"),
+            (None, false) => Some("no debug symbols"),
         }
     }
 

@@ -115,6 +115,6 @@ impl Module {
 
     /// What its names lack, if they do.
     pub fn lacks(&self) -> Option<&'static str> {
-        self.content().image.as_ref().map_or(Some("its file cannot be had"), Image::lacks)
+        self.content().image.as_ref().map_or(Some("its file cannot be read"), Image::lacks)
     }
 }

@@ -85,7 +85,7 @@ impl PerfMap {
             let earlier = quantity::time(earlier);
             let note = format!(
                 "names of generated code: {path} was last written {earlier} before the process \
-                 began, so it is another one's and not used"
+                 began, so it is of an earlier process and not used"
             );
             return Self { note: Some(note), ..Self::default() };
         }

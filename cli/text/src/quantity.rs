@@ -17,7 +17,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "m" | "min" => 60.0,
         "h" => 3600.0,
         "d" => 86400.0,
-        _ => return Err(format!("`{unit}` is no unit of time; use ms, s, m, h or d")),
+        _ => return Err(format!("`{unit}` is not a unit of time; use ms, s, m, h or d")),
     };
     let seconds = parse_number(number)? * scale;
     if seconds > LONGEST {
@@ -41,7 +41,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
         "t" | "tb" | "tib" => 40,
-        _ => return Err(format!("`{unit}` is no unit of size; use KiB, MiB, GiB or TiB")),
+        _ => return Err(format!("`{unit}` is not a unit of size; use KiB, MiB, GiB or TiB")),
     };
     let bytes = parse_number(number)?
         * f64::from(1_u32 << (scale % 30))

@@ -67,7 +67,7 @@ impl Unit {
 
     fn scale(self, estimate: Estimate) -> Scale {
         match self {
-            Self::Bytes => Scale::bytes(estimate.value),
+            Self::Bytes => Scale::bytes_of(estimate),
             Self::Blocks if is_exact(estimate) => Scale::whole(),
             Self::Blocks => Scale::decimal(estimate.value),
         }
@@ -76,12 +76,21 @@ impl Unit {
 
 /// `12.4 MiB (11.0 to 13.6)`.
 pub fn bytes(estimate: Estimate) -> String {
-    show(estimate, Scale::bytes(estimate.value))
+    show(estimate, Scale::bytes_of(estimate))
+}
+
+/// `1.2 MiB/s (1.1 to 1.4)` of so many bytes in so many seconds.
+pub fn bytes_a_second(bytes: Estimate, seconds: f64) -> String {
+    let Estimate { value, low, high } = bytes;
+    let [value, low, high] = [value, low, high].map(|end| end / seconds.max(0.001));
+    let scale = Scale::bytes_of(Estimate { value, low, high });
+    let number = |value: f64| scale.number(value.max(0.0));
+    with_interval(Estimate { value, low, high }, number, &format!("{}/s", scale.name))
 }
 
 /// `11.0 to 13.6`: both ends, in the unit that the value is told in; nothing of what is known.
 pub fn ends_of_bytes(estimate: Estimate) -> String {
-    let scale = Scale::bytes(estimate.value);
+    let scale = Scale::bytes_of(estimate);
     let end = |value: f64| scale.number(value.max(0.0));
     match is_exact(estimate) {
         true => String::new(),
@@ -138,7 +147,17 @@ struct Scale {
     is_whole: bool,
 }
 
+/// A number and the ends of its interval have one unit; where an end had more digits than this in the unit
+/// of the number, it is that of the end.
+const DIGITS: f64 = 10_000.0;
+
 impl Scale {
+    fn bytes_of(estimate: Estimate) -> Self {
+        let own = Self::bytes(estimate.value);
+        let end = estimate.low.abs().max(estimate.high.abs());
+        if end / own.by >= DIGITS && end.is_finite() { Self::bytes(end) } else { own }
+    }
+
     fn bytes(value: f64) -> Self {
         let units = [" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"];
         Self::of(value, 1024.0, &units)
@@ -185,7 +204,7 @@ fn with_interval(estimate: Estimate, number: impl Fn(f64) -> String, unit: &str)
     match is_exact(estimate) {
         true => shown,
         // Tiny blocks that no sample fell on have no bound that is worth a name.
-        false if value > 0.0 && high > OPEN * value => {
+        false if value > 0.0 && low >= 0.0 && high > OPEN * value => {
             format!("{shown} (at least {})", number(low))
         }
         false => format!("{shown} ({} to {})", number(low), number(high)),
@@ -213,6 +232,9 @@ mod tests {
         let mebi = f64::from(1 << 20);
         assert_eq!(bytes(range(12.4 * mebi, 11.0 * mebi, 13.6 * mebi)), "12.4 MiB (11.0 to 13.6)");
         assert_eq!(bytes(range(700.0, 0.0, 2000.0)), "700 B (0 to 2 000)");
+        assert_eq!(bytes(range(0.0, 0.0, 1_934_035.0)), "0.0 MiB (0.0 to 1.8)");
+        let change = range(0.0, -3_973_150.0, 0.0);
+        assert_eq!(Unit::Bytes.show_change(change), "0.0 MiB (-3.8 to 0.0)");
         assert_eq!(blocks(range(12_400.0, 900.0, 13_600.0)), "12.4 k (0.9 to 13.6)");
         assert_eq!(blocks(range(20.0, 10.0, 30.0)), "20 (10 to 30)");
         assert_eq!(blocks(range(20.0, 10.0, 2e6)), "20 (at least 10)");

@@ -11,7 +11,7 @@
 //! let ledger = heapattach_ledger::sample::ledger();
 //! let summary = Summary::new(&ledger);
 //! assert_eq!(summary.verdict.kind, Kind::Grew);
-//! assert!(summary.verdict.text.starts_with("Grew: of 1.2 MiB asked for in 20.0 s"));
+//! assert!(summary.verdict.text.starts_with("Grows by 3.1 KiB/s, all of it by make_node"));
 //! assert_eq!(summary.sites[0].place, "make_node (list.c:12)");
 //! assert_eq!(summary.sites[0].callers, ["grow_list (list.c:40)", "main (main.c:7)"]);
 //! ```
@@ -20,6 +20,8 @@
 
 pub mod figure;
 pub mod growth;
+pub mod keeping;
+pub mod paths;
 pub mod place;
 pub mod subject;
 pub mod summary;

@@ -7,7 +7,7 @@ use crate::{
     place::{Place, Places},
     weight::{Side, Weight},
 };
-use heapattach_ledger::{Call, Ledger, Metric};
+use heapattach_ledger::{Births, Call, Ledger, Metric};
 
 /// A ledger, and perhaps the one it is compared with.
 #[derive(Clone, Copy, Debug)]
@@ -68,12 +68,21 @@ pub struct Site {
     pub mapped: u64,
     /// Bytes of these that are still mapped.
     pub mapped_live: u64,
+    /// When its blocks in use were allocated, as far as that is known.
+    pub births: Births,
+    /// Its stacks in the ledger that is looked at.
+    pub stacks: Vec<u32>,
     /// The calls behind the cause, innermost first, of its heaviest stack.
     pub callers: Vec<Place>,
     heaviest: (f64, Option<(Side, u32)>),
 }
 
 impl Site {
+    /// Nothing yet, at a place.
+    pub fn at(place: Place) -> Self {
+        Self { place, ..Self::default() }
+    }
+
     /// Whether anything of it is in use, was allocated, or was mapped.
     pub fn has_anything(&self) -> bool {
         let is_seen = self.weights.iter().any(|weight| weight.now.records() > 0);
@@ -113,6 +122,14 @@ impl<'a> Subject<'a> {
             let stacks = (0_u32..).take(ledger.stacks.count());
             let keys: Vec<_> =
                 stacks.map(|stack| self.key(ledger, stack, &numbers, unknown)).collect();
+            for (stack, births) in ledger.births.iter().filter(|_| side == Side::Now) {
+                if let Some(key) = keys.get(*stack as usize) {
+                    sites.entry(*key).or_default().births.merge(births);
+                }
+            }
+            for (stack, key) in (0_u32..).zip(&keys).filter(|_| side == Side::Now) {
+                sites.entry(*key).or_default().stacks.push(stack);
+            }
             for row in &ledger.rows {
                 let key = keys[row.stack as usize];
                 let site = sites.entry(key).or_default();

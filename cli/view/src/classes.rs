@@ -87,13 +87,13 @@ impl Classes {
     /// As text.
     pub fn write(&self, page: &mut Page) {
         let what = match self.by {
-            Measured::Size => "blocks asked for since the attach, by their size",
-            Measured::Lifetime => "blocks given back, by how long they lived",
+            Measured::Size => "blocks allocated since the attach, by their size",
+            Measured::Lifetime => "blocks freed, by how long they lived",
         };
         let all = Estimate { value: self.blocks, low: self.low, high: self.high };
         page.prose("ALL", Ink::Plain, &format!("{} {what}", blocks(all)));
         if self.is_estimated {
-            let text = "in brackets 95 % intervals, those of classes rather too wide";
+            let text = "in parentheses: 95 % CI, those of classes rather too wide";
             page.prose("", Ink::Dim, text);
         }
         page.gap();
@@ -206,6 +206,6 @@ mod tests {
         let classes = Classes::new(&Ledger::default(), Measured::Lifetime);
         classes.write(&mut page);
         assert!(classes.classes.is_empty());
-        assert!(page.finish().starts_with("ALL       0 blocks given back"));
+        assert!(page.finish().starts_with("ALL       0 blocks freed"));
     }
 }

@@ -21,8 +21,8 @@ pub fn write(page: &mut Page, report: &Report) {
         let calls = calls.fold(0, u64::saturating_add);
         let live: f64 = all.iter().map(|report| report.heap.live.bytes.value).sum();
         let text = format!(
-            "{} processes, {} programs looked at; {} calls, {} held in all; what is said here \
-             beside is of process {}",
+            "{} processes, {} programs looked at; {} calls, {} in use in all; all else here \
+             is of process {}",
             rows.len(),
             all.len(),
             count(calls),
@@ -87,7 +87,7 @@ fn line(report: &Report, earlier: usize) -> String {
     let Some(summary) = &report.summary else { return format!("{name}: {how}") };
     let kind = format!("{:?}", summary.verdict.kind).to_lowercase();
     let held = [summary.live.bytes.value, summary.peak.value].map(whole);
-    format!("{name}: {kind}, {} held, {} at the peak; {how}", held[0], held[1])
+    format!("{name}: {kind}, {} in use, {} at the peak; {how}", held[0], held[1])
 }
 
 fn short(command: &str) -> String {
@@ -126,8 +126,8 @@ mod tests {
         write(&mut page, &report);
         let text = page.finish();
         for line in [
-            "FAMILY    2 processes, 3 programs looked at; 0 calls, 0 B held in all; what is said \
-             here beside is of process 7",
+            "FAMILY    2 processes, 3 programs looked at; 0 calls, 0 B in use in all; all else here \
+             is of process 7",
             "          8 cc a.c (another program before): exit status 1",
             "          7 sh -c make: signal 9",
             "          3 of its processes were not looked at: too many",

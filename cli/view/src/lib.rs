@@ -43,7 +43,7 @@ mod top;
 mod tree;
 mod view;
 
-pub use next::write_next;
-pub use page::{Colour, Ink, Page, Span, knows_colours};
+pub use next::{quoted, write_next};
+pub use page::{Colour, Ink, Page, Span, columns, knows_colours};
 pub use sites::Sites;
 pub use view::{Form, View};

@@ -1,25 +1,40 @@
-//! What can be done with a recording, as it is typed.
+//! What to do next, as it is typed: what the finding calls for first, then ways to look at the recording.
 
 use std::path::Path;
 
-use super::page::{LABEL, Page, columns};
+use heapattach_verdict::summary::Advice;
+
+use super::page::{Ink, LABEL, Page, columns};
 
 /// Writes the next commands.
-pub fn write_next(page: &mut Page, file: &Path) {
-    let file = quoted(&file.to_string_lossy());
-    let commands = [
-        (format!("heapattach report {file} --view tree"), "or sites, top, peak, timeline, ..."),
-        (format!("heapattach report {file} --format html"), "or pprof, flamegraph, heaptrack, ..."),
-    ];
-    for (number, (command, others)) in commands.into_iter().enumerate() {
-        let told = format!("{command}   # {others}");
+pub fn write_next(page: &mut Page, advice: &[Advice], file: Option<&Path>) {
+    let mut told: Vec<(String, String)> =
+        advice.iter().map(|one| (one.command.clone(), one.why.clone())).collect();
+    if let Some(file) = file {
+        let file = quoted(&file.to_string_lossy());
+        told.push((
+            format!("heapattach report {file} --view tree"),
+            "or sites, top, peak, timeline, ...".to_owned(),
+        ));
+        told.push((
+            format!("heapattach report {file} --format html"),
+            "or pprof, flamegraph, heaptrack, ...".to_owned(),
+        ));
+    }
+    for (number, (command, why)) in told.into_iter().enumerate() {
+        let label = if number == 0 { "NEXT" } else { "" };
+        if command.is_empty() {
+            page.prose(label, Ink::Plain, &why);
+            continue;
+        }
+        let told = format!("{command}   # {why}");
         let fits = page.width().is_none_or(|width| LABEL + columns(&told) <= width);
-        page.command(if number == 0 { "NEXT" } else { "" }, if fits { &told } else { &command });
+        page.command(label, if fits { &told } else { &command });
     }
 }
 
 /// As a shell takes it for one word.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+./,:@%=".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {
         true => text.to_owned(),
@@ -34,7 +49,7 @@ mod tests {
     #[test]
     fn a_command_is_whole_however_narrow_the_page() {
         let mut page = Page::new(Some(40), false);
-        write_next(&mut page, Path::new("a-rather-long-name.4711.heapattach"));
+        write_next(&mut page, &[], Some(Path::new("a-rather-long-name.4711.heapattach")));
         let text = page.finish();
         let command = "heapattach report a-rather-long-name.4711.heapattach --view tree";
         assert_eq!(text.lines().next(), Some(&*format!("NEXT      {command}")));

@@ -43,7 +43,7 @@ impl Peak {
     pub fn write(&self, page: &mut Page) {
         let when = self.near_ms.map(|at| clock(Duration::from_millis(at)));
         let when = when.map_or(String::new(), |at| format!(", about {at} after the attach"));
-        let text = format!("at most {} were held at once{when}", bytes(self.peak.into()));
+        let text = format!("at most {} were in use at once{when}", bytes(self.peak.into()));
         page.prose("PEAK", Ink::Plain, &text);
         self.sites.write(page);
     }
@@ -61,7 +61,7 @@ mod tests {
         Peak::new(&Subject::of(&ledger), &Ask::default()).write(&mut page);
         let text = page.finish();
         let first =
-            "PEAK      at most 115.8 KiB were held at once, about 20.0 s after the attach\n";
+            "PEAK      at most 115.8 KiB were in use at once, about 20.0 s after the attach\n";
         assert!(text.starts_with(first), "{text}");
         assert!(text.contains("   75.0 KiB   65 %  ██████▌   93.8 KiB  make_node"), "{text}");
     }

@@ -26,14 +26,16 @@ pub fn report(report: &Report, mut page: Page) -> String {
     page.gap();
     match &report.summary {
         Some(summary) => summary::write(summary, &mut page),
-        None => page.prose("HEAP", Ink::Warning, "nothing is known: nothing was written down"),
+        None => page.prose("HEAP", Ink::Warning, "nothing is known: nothing was recorded"),
     }
     family::write(&mut page, report);
     write_hooked(&mut page, report);
     write_interpreter(&mut page, report);
     write_cost(&mut page, report);
     write_state(&mut page, report);
+    let next = report.summary.as_ref().map_or(&[][..], |summary| &summary.next);
     write_files(&mut page, report);
+    write_next(&mut page, next, report.recording.as_ref().map(|recording| &*recording.path));
     page.finish()
 }
 
@@ -148,7 +150,6 @@ fn write_files(page: &mut Page, report: &Report) {
         let text = format!("it ends{}: {}", after.unwrap_or_default(), cut.why);
         page.prose("", Ink::Warning, &text);
     }
-    write_next(page, &recording.path);
 }
 
 fn write_list(
@@ -208,7 +209,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|told| told == line), "{line}\n{text}");
         }
-        assert!(text.contains("\nVERDICT   Grew: "), "{text}");
+        assert!(text.contains("\nVERDICT   Grows by "), "{text}");
         assert!(text.lines().count() <= 40, "more than a screen:\n{text}");
     }
 

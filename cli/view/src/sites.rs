@@ -11,6 +11,7 @@ use heapattach_ledger::Metric;
 use heapattach_profile::Amount;
 use heapattach_verdict::{
     figure::{Unit, blocks, bytes, percent},
+    keeping::Keeping,
     place::Place,
     subject::{Ask, Subject},
     weight::{Figures, Weight},
@@ -50,6 +51,8 @@ pub struct SiteRow {
     pub figures: Figures,
     /// What it allocated since the attach.
     pub allocated: Amount,
+    /// What became of that.
+    pub keeping: Keeping,
     /// The calls behind it, innermost first, of its heaviest stack.
     pub callers: Vec<Place>,
 }
@@ -68,6 +71,7 @@ impl Sites {
             words: site.place.words(),
             figures: told(&site.weights[ask.metric as usize]),
             allocated: site.weights[Metric::Allocated as usize].now.measure().into(),
+            keeping: Keeping::of(&site),
             place: site.place,
             callers: site.callers,
         });
@@ -105,6 +109,9 @@ impl Sites {
         if self.metric != Metric::Allocated && site.figures.change.is_none() {
             cells.push(self.unit.show(self.unit.of_amount(&site.allocated)).into());
         }
+        if tells_freed(self.metric, site.figures.change.is_some()) {
+            cells.push(site.keeping.words().into());
+        }
         cells.push(Span::new(Ink::Bold, &site.words));
         cells
     }
@@ -113,9 +120,9 @@ impl Sites {
 /// What a metric is called at the head of a column.
 pub fn title(metric: Metric) -> &'static str {
     match metric {
-        Metric::Live => "still held",
+        Metric::Live => "in use",
         Metric::Allocated => "allocated",
-        Metric::Freed => "given back",
+        Metric::Freed => "freed",
         Metric::Peak => "at the peak",
         Metric::Temporary => "temporary",
     }
@@ -179,12 +186,20 @@ pub fn figure_columns(metric: Metric, is_change: bool) -> Vec<Column> {
     vec![Column::right(title(metric)), Column::right("part"), Column::left("").spare()]
 }
 
+/// Whether there is a word on how much of it was freed.
+fn tells_freed(metric: Metric, is_change: bool) -> bool {
+    matches!(metric, Metric::Live | Metric::Allocated) && !is_change
+}
+
 fn columns(metric: Metric, is_change: bool) -> Vec<Column> {
     let mut columns = figure_columns(metric, is_change);
     if metric != Metric::Allocated && !is_change {
         columns.push(Column::right(title(Metric::Allocated)).spare());
     }
-    columns.push(Column::left("who"));
+    if tells_freed(metric, is_change) {
+        columns.push(Column::right("freed"));
+    }
+    columns.push(Column::left("where"));
     columns
 }
 
@@ -204,12 +219,12 @@ mod tests {
     fn sites_are_told_with_their_part_and_their_callers() {
         let ledger = sample::ledger();
         let expected = "\
-ALL       still held: 102.5 KiB in 1 010 blocks
+ALL       in use: 102.5 KiB in 1 010 blocks
 
-still held  part           allocated  who
-  62.5 KiB  61 %  ██████▏   93.8 KiB  make_node (list.c:12)
-                                      from grow_list (list.c:40) < main (main.c:7)
-  40.0 KiB  39 %  ███▉      40.0 KiB  main (main.c:7)
+  in use  part           allocated  freed  where
+62.5 KiB  61 %  ██████▏   93.8 KiB   33 %  make_node (list.c:12)
+                                           from grow_list (list.c:40) < main (main.c:7)
+40.0 KiB  39 %  ███▉      40.0 KiB  never  main (main.c:7)
 ";
         assert_eq!(text(&Subject::of(&ledger), &Ask::default(), None), expected);
     }
@@ -225,12 +240,12 @@ still held  part           allocated  who
         }
         let told = text(&Subject::of(&ledger), &Ask::default(), Some(100));
         let expected = "\
-ALL       still held: 431.4 KiB (355.7 to 518.6) in 6 902 (5 691 to 8 297) blocks
+ALL       in use: 431.4 KiB (355.7 to 518.6) in 6 902 (5 691 to 8 297) blocks
 
-                still held             part              allocated  who
-403.1 KiB (330.1 to 487.7)  93 % (87 to 98)  █████████▍   93.8 KiB  make_node (list.c:12)
-                                                                    from grow_list (list.c:40) < ...
-   28.2 KiB (11.9 to 56.1)    7 % (2 to 15)  ▋            40.0 KiB  main (main.c:7)
+                    in use             part              allocated  freed  where
+403.1 KiB (330.1 to 487.7)  93 % (87 to 98)  █████████▍   93.8 KiB   33 %  make_node (list.c:12)
+                                                                           from grow_list (…0) < ...
+   28.2 KiB (11.9 to 56.1)    7 % (2 to 15)  ▋            40.0 KiB  never  main (main.c:7)
 ";
         assert_eq!(told, expected);
     }

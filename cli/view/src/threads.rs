@@ -139,9 +139,9 @@ mod tests {
         let expected = "\
 ALL       allocated: 1.2 MiB in 71 510 blocks
 
-allocated  part             given back   temporary  thread
-  1.1 MiB  89 %  ████████▉     1.1 MiB  1015.6 KiB  worker (4711)
-133.8 KiB  11 %  █▏           31.2 KiB     6.2 KiB  [threads that are not told apart]
+allocated  part                freed   temporary  thread
+  1.1 MiB  89 %  ████████▉   1.1 MiB  1015.6 KiB  worker (4711)
+133.8 KiB  11 %  █▏         31.2 KiB     6.2 KiB  [threads that are not told apart]
 ";
         assert_eq!(page.finish(), expected);
     }

@@ -120,7 +120,7 @@ impl Timeline {
         let number = self.moments.len();
         page.prose("TIME", Ink::Plain, &format!("{} in {number} moments", clock(span)));
         if self.is_estimated {
-            let text = "what is held and asked for is estimated; below it 95 % intervals";
+            let text = "memory in use and the allocation rate are estimated; below them: 95 % CI";
             page.prose("", Ink::Dim, text);
         }
         page.gap();
@@ -161,8 +161,8 @@ impl Timeline {
         let mapped = known(|moment| Some(moment.mapped));
         let has_mapped = mapped.iter().any(|bytes| bytes.value > 0.0);
         vec![
-            ("still held", self.moments.iter().map(Noted::held).collect()),
-            ("asked for a second", self.rates()),
+            ("in use", self.moments.iter().map(Noted::held).collect()),
+            ("allocated a second", self.rates()),
             ("mapped", if has_mapped { mapped } else { Vec::new() }),
             ("resident", known(|moment| moment.rss)),
             ("its part of it", known(|moment| moment.pss)),
@@ -204,8 +204,8 @@ mod tests {
 TIME      20.0 s in 21 moments
 
                        first       last       most  course, drawn from 0
-still held               0 B  102.5 KiB  102.5 KiB  ▁▁▁▁▂▂▂▃▃▄▄▄▅▅▆▆▆▇▇█
-asked for a second  58.6 KiB   58.6 KiB   58.6 KiB  ████████████████████
+in use                   0 B  102.5 KiB  102.5 KiB  ▁▁▁▁▂▂▂▃▃▄▄▄▅▅▆▆▆▇▇█
+allocated a second  58.6 KiB   58.6 KiB   58.6 KiB  ████████████████████
 resident             9.5 MiB    9.7 MiB    9.7 MiB  ████████████████████
 ";
         assert_eq!(page.finish(), expected);
@@ -219,7 +219,7 @@ resident             9.5 MiB    9.7 MiB    9.7 MiB  █████████�
         Timeline::new(&ledger).write(&mut page);
         let text = page.finish();
         let lines: Vec<_> = text.lines().collect();
-        let held = lines.iter().position(|line| line.starts_with("still held")).unwrap();
+        let held = lines.iter().position(|line| line.starts_with("in use")).unwrap();
         assert!(lines[held + 1].contains("67.9 to 148.7"), "{text}");
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
         let resident = lines.iter().position(|line| line.starts_with("resident")).unwrap();

@@ -136,12 +136,12 @@ mod tests {
         let mut page = Page::new(None, false);
         Top::new(&Subject::of(&ledger), &Ask::default()).write(&mut page);
         let expected = "\
-ALL       still held: 102.5 KiB in 1 010 blocks
+ALL       in use: 102.5 KiB in 1 010 blocks
 
-still held  part           with calls   part  function
-  62.5 KiB  61 %  ██████▏    62.5 KiB   61 %  make_node (list.c)
-  40.0 KiB  39 %  ███▉      102.5 KiB  100 %  main (main.c)
-       0 B   0 %             62.5 KiB   61 %  grow_list (list.c)
+  in use  part           with calls   part  function
+62.5 KiB  61 %  ██████▏    62.5 KiB   61 %  make_node (list.c)
+40.0 KiB  39 %  ███▉      102.5 KiB  100 %  main (main.c)
+     0 B   0 %             62.5 KiB   61 %  grow_list (list.c)
 ";
         assert_eq!(page.finish(), expected);
     }

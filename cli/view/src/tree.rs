@@ -249,12 +249,12 @@ mod tests {
     #[test]
     fn a_tree_goes_from_main_to_who_asked() {
         let expected = "\
-ALL       still held: 102.5 KiB in 1 010 blocks
+ALL       in use: 102.5 KiB in 1 010 blocks
 
-still held   part              call
- 102.5 KiB  100 %  ██████████  main (main.c)
-  62.5 KiB   61 %  ██████▏     grow_list (list.c)
-  62.5 KiB   61 %  ██████▏     make_node (list.c)
+   in use   part              call
+102.5 KiB  100 %  ██████████  main (main.c)
+ 62.5 KiB   61 %  ██████▏     grow_list (list.c)
+ 62.5 KiB   61 %  ██████▏     make_node (list.c)
 ";
         assert_eq!(text(&Ask::default()), expected);
     }

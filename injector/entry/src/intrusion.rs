@@ -55,7 +55,7 @@ pub(super) fn by_table(drafts: &mut Drafts, image: &Image<'_>, functions: &Funct
 }
 
 /// Refuses every function that a short branch of its surroundings enters past its start; and every
-/// one that a short branch `of_ours` leads to the start of, since that cannot be led past the hook.
+/// one that a short branch `of_ours` leads to the start of, since that cannot be made to bypass the hook.
 pub(super) fn by_short_branch(
     drafts: &mut Drafts,
     image: &Image<'_>,

@@ -27,7 +27,7 @@ pub enum Refusal {
     #[error("what lies at {:#x} leads into the first instructions", .0.get())]
     EnteredInside(ImageAddr),
     /// A two-byte branch of the allocator itself to the entry, which cannot lead past the hook.
-    #[error("the short branch at {:#x} cannot be led past the hook", .0.get())]
+    #[error("the short branch at {:#x} cannot be made to bypass the hook", .0.get())]
     ShortBranch(ImageAddr),
     /// A way through the function that leaves some of the caller's flags as they are, or reads them.
     #[error("the instruction at {:#x} may still need the caller's flags", .0.get())]

@@ -23,7 +23,7 @@ pub enum RootKind {
     Heap,
     /// What the kernel keeps: epoll, timers.
     Kernel,
-    /// What the dynamic loader asked for: it has its own ways of keeping it.
+    /// What the dynamic loader allocated: it has its own ways of keeping it.
     Loader,
     /// What the program said is not lost.
     Announced,
@@ -56,9 +56,11 @@ impl RootKind {
             Self::Heap => ("heap", "Memory of the heap that nothing is known of"),
             Self::Kernel => ("kernel", "What the kernel keeps for it: epoll, timers"),
             Self::Loader => {
-                ("loader", "What the dynamic loader asked for: it has its own ways of keeping it")
+                ("loader", "What the dynamic loader allocated: it has its own ways of keeping it")
             }
-            Self::Announced => ("announced", "What the program said is not lost (heapattach.h)"),
+            Self::Announced => {
+                ("announced", "What the program declared as not leaked (heapattach.h)")
+            }
         }
     }
 

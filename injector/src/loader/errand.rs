@@ -89,7 +89,7 @@ pub enum ErrandError {
     #[error("the memory map of the target cannot be read")]
     Maps,
     /// Nothing is hooked that a thread could come by.
-    #[error("no allocation function can be led to our code")]
+    #[error("no allocation function can be redirected to our code")]
     NoFunction,
     /// The target cannot be stopped.
     #[error(transparent)]

@@ -84,7 +84,7 @@ pub enum LoadError {
 
 /// The way around.
 pub(crate) const CURE: &str =
-    "use `--loader map`, which is the default and asks nothing of the target";
+    "use `--loader map`, which is the default and needs nothing of the target";
 
 /// Refuses what cannot work, before the target is touched.
 ///

@@ -43,7 +43,7 @@ pub enum Unsafe {
     #[error("the thread that came went on before it was looked at")]
     Gone,
     /// It shares the memory, but is no thread of the process, or has jumped away.
-    #[error("who came is no thread of the process any more")]
+    #[error("the thread that came is not one of the process any more")]
     Stranger,
     /// The lists are being changed.
     #[error("the loader was at work at every look")]
@@ -52,13 +52,10 @@ pub enum Unsafe {
     #[error("thread {0} was in the loader at every look")]
     InLoader(i32),
     /// In a handler.
-    #[error("memory was asked for in signal handlers only")]
+    #[error("memory was allocated in signal handlers only")]
     Handler,
     /// Too little room, or a stack that is not the thread's own.
-    #[error(
-        "no thread that asked for memory had {} bytes of a stack of its own left",
-        STACK_WANTED
-    )]
+    #[error("no thread that allocated had {} bytes of a stack of its own left", STACK_WANTED)]
     Stack,
     /// A vfork child runs.
     #[error("a vfork child ran in the same memory at every look")]

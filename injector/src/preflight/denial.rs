@@ -81,12 +81,12 @@ pub(crate) fn explain(pid: i32, facts: &Facts, errno: Errno) -> Refusal {
         ),
         // Nothing else forbids it.
         _ if facts.enforces && facts.may_trace_all && errno == Errno::EACCES => Refusal::denied(
-            format!("SELinux does not allow to trace process {pid} ({})", facts.context),
+            format!("SELinux does not allow tracing process {pid} ({})", facts.context),
             "the permission ptrace for that domain",
             "try `setsebool deny_ptrace off`; `ausearch -m avc -ts recent` names the rule",
         ),
         _ => Refusal::denied(
-            format!("the kernel does not allow to trace process {pid} ({})", errno.desc()),
+            format!("the kernel does not allow tracing process {pid} ({})", errno.desc()),
             "CAP_SYS_PTRACE in its user namespace (it may have made itself undumpable)",
             format!("try `sudo heapattach -p {pid}`, outside of any container"),
         ),

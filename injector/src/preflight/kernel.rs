@@ -22,9 +22,9 @@ pub(crate) fn check() -> Result<(), Refusal> {
 fn judge(release: &str, build: &str) -> Result<(), Refusal> {
     if release.contains("gvisor") || build == GVISOR_BUILD {
         return Err(Refusal::unsupported(
-            format!("this is a gVisor sandbox, whose kernel says to be Linux {release}"),
+            format!("this is a gVisor sandbox, whose kernel claims to be Linux {release}"),
             "Linux itself, for the details of ptrace and of /proc",
-            "run the program in an ordinary container (runc) to look at it",
+            "run the program in an ordinary container (runc) to attach to it",
         ));
     }
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
@@ -50,8 +50,8 @@ pub(crate) fn check_sandbox(pid: i32, name: &str) -> Result<(), Refusal> {
     }
     Err(Refusal::unsupported(
         format!("process {pid} ({name}) is the kernel of a gVisor sandbox"),
-        "a process of this machine: what runs in a sandbox is none",
-        "run the program in an ordinary container (runc) to look at it",
+        "a process of this machine, which those in a sandbox are not",
+        "run the program in an ordinary container (runc) to attach to it",
     ))
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn check(head: &[u8; HEAD]) -> Result<(), Refusal> {
     Err(Refusal::unsupported(
         format!("the program is a {bits}-bit one for {} (ELF machine {machine})", name(machine)),
         &format!("a 64-bit {} program", arch::MACHINE),
-        "there is no heapattach for this kind of program yet",
+        "heapattach does not support this kind of program yet",
     ))
 }
 

@@ -51,7 +51,7 @@ pub fn open_with(pid: i32, force: bool, sessions: Sessions) -> Result<Target, Re
         return Err(Refusal::denied(
             format!("process {pid} is heapattach itself"),
             "another process",
-            "give the pid of the program to look at",
+            "give the pid of the program to attach to",
         ));
     }
     let process = Process::open(pid).map_err(|_| no_process(pid))?;
@@ -95,7 +95,7 @@ fn check_kind(process: &Process, status: &Status) -> Result<(), Refusal> {
         return Err(Refusal::denied(
             format!("process {pid} ({}) has ended and waits for its parent (zombie)", status.name),
             "a running process",
-            format!("look at its parent, process {}", status.parent),
+            format!("attach to its parent, process {}", status.parent),
         ));
     }
     let has_memory = process

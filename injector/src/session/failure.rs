@@ -38,13 +38,13 @@ pub enum AttachError {
     #[error("the hooks could not be switched on")]
     Enable(#[source] Errno),
     /// Others could not see that there is a session.
-    #[error("the lock by which others know of this session cannot be had")]
+    #[error("the lock of this session cannot be taken")]
     Lock(#[source] Errno),
     /// The kernel does not tell.
     #[error("the memory map of the target cannot be read")]
     Maps,
     /// A heapattach that was killed left hooks that cannot be taken out.
-    #[error("what a former heapattach left could not be undone")]
+    #[error("what an earlier heapattach left could not be undone")]
     Leftovers,
     /// It changes faster than we can look.
     #[error("the modules of the target changed during each of {0} looks")]
@@ -57,8 +57,8 @@ impl AttachError {
         match error {
             LoadError::Errand(error @ ErrandError::NobodyCame { .. }) => refused(
                 error.to_string(),
-                "one that asks for memory or gives some back, outside of signal handlers and of \
-                 the loader itself",
+                "a thread that allocates or frees, outside of signal handlers and of the \
+                 loader itself",
             )
             .into(),
             LoadError::File(error @ FileError::NoFolder { .. }) => {

@@ -54,7 +54,7 @@ use crate::{
         target::Target,
     },
 };
-use heapattach_process::{addr::RemoteAddr, image::images, linker::Link, proc::maps};
+use heapattach_process::{addr::RemoteAddr, fault, image::images, linker::Link, proc::maps};
 
 /// So many failures are told one by one.
 const MISSED_LIMIT: usize = 20;
@@ -406,6 +406,7 @@ impl<'t> Session<'t> {
                 undone.stops.iter().map(|&cost| StopRecord { reason: StopReason::Detach, cost });
             self.stops.extend(records);
         }
+        fault::hold("detached");
         // Every process of the machine is looked at for that: not where there can be no child.
         let children = if self.target.tracer().may_have_forked() {
             clean_children(self.target, &home, self.own_start)

@@ -143,6 +143,19 @@ impl Target {
         });
     }
 
+    /// Waits for late threads to come or to end. The kernel keeps an exec waiting until the end of each
+    /// other thread is taken in: it must not wait for as long as this process happens to have other work.
+    pub(crate) fn see_off(&self, tids: &[i32], patience: Duration) {
+        let deadline = Instant::now() + patience;
+        while tids.iter().any(|&tid| self.threads.is_late(tid)) && Instant::now() < deadline {
+            self.release_late();
+            self.waiter.clear();
+            if tids.iter().any(|&tid| self.threads.is_late(tid)) {
+                self.waiter.sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
     /// What became of a late thread. Its end, and what its process became, are the keeper's as they are in
     /// a stop: if it did not hear of them, an exec would wait for the thread to be taken in, for ever.
     fn look_at_late(&self, tid: i32) -> Late {

@@ -1,4 +1,4 @@
-//! Measures heapattach beside its peers: `tests/src/peers/` tells how, the README what came out.
+//! Measures heapattach beside its peers: `tests/src/peers/` tells how, `heapattach help peers` what came out.
 //!
 //! ```text
 //! cargo run --release -p heapattach-tests --bin peers -- --out DIR

@@ -30,7 +30,7 @@ pub enum Expected {
     Exact,
     /// The numbers in all are: the places ask through operators that are the allocator's own.
     ExactInAll,
-    /// A refusal that is a row of the README.
+    /// A refusal that is a row of the guide.
     Refused(&'static str),
 }
 

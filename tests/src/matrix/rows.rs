@@ -1,4 +1,4 @@
-//! The README's table of what can be attached to: the promises, and what proves each.
+//! The guide's table of what can be attached to: the promises, and what proves each.
 //!
 //! The table is read by people, this list by tests: both must have the same rows. What the command
 //! says where it refuses stands in the table, too.
@@ -19,8 +19,8 @@ pub const DLOPEN_FILTERED: &str = "`--loader dlopen`: programs under seccomp";
 /// A refused target.
 pub const NO_LIBC: &str = "Go without cgo";
 
-/// The heading of the table in the README.
-const HEADING: &str = "## What heapattach can and cannot attach to, and why";
+/// The chapter of the guide with the table.
+const CHAPTER: &str = "cli/guide/targets.md";
 
 /// What comes of an attach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ pub fn rows() -> Vec<Row> {
         row(
             "threads under syscall user dispatch (Wine, recorders)",
             Unsupported,
-            &["given back to the program"],
+            &["returned to the program"],
             Test(REFUSALS, "refuses_a_thread_that_has_its_system_calls_given_back"),
         ),
         row(
@@ -234,7 +234,7 @@ pub fn rows() -> Vec<Row> {
             Test(REFUSALS, "refuses_itself"),
         ),
         row(
-            "a thread that is no process",
+            "a thread, not a process",
             Refused,
             &["is a thread of process"],
             Test(REFUSALS, "refuses_a_thread_and_names_its_process"),
@@ -247,15 +247,13 @@ fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The columns of each row of the README's table.
+/// The columns of each row of the guide's table.
 ///
 /// # Panics
 /// If there is no such table.
 pub fn table() -> Vec<[String; 3]> {
-    let text = fs::read_to_string(root().join("README.md")).expect("the README is there");
-    let (_, section) = text.split_once(HEADING).expect("the README has the table");
-    let section = section.split("\n## ").next().unwrap_or_default();
-    let lines = section.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    let text = fs::read_to_string(root().join(CHAPTER)).expect("the chapter is there");
+    let lines = text.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
     // The first line of a table names its columns.
     let rows = lines.skip(1).map(|line| {
         let mut columns = line.split(" | ").map(|column| column.trim().to_owned());
@@ -264,20 +262,20 @@ pub fn table() -> Vec<[String; 3]> {
     rows.collect()
 }
 
-/// What one has and the other has not: the list, and the README.
+/// What one has and the other has not: the list, and the guide.
 pub fn differences() -> Vec<String> {
     let table = table();
     let told: BTreeSet<_> =
         table.iter().map(|[target, outcome, _]| (&**target, &**outcome)).collect();
     let rows = rows();
     let known: BTreeSet<_> = rows.iter().map(|row| (row.target, row.outcome.label())).collect();
-    let missing = known.difference(&told).map(|row| format!("the README has no {row:?}"));
+    let missing = known.difference(&told).map(|row| format!("the guide has no {row:?}"));
     let extra = told.difference(&known).map(|row| format!("nothing proves {row:?}"));
     let unsaid = rows.iter().flat_map(|row| {
         let why =
             table.iter().find(|[target, ..]| target == row.target).map_or("", |[.., why]| why);
         let unsaid = row.says.iter().filter(|words| !why.contains(**words));
-        unsaid.map(|words| format!("the README does not say {words:?} of {:?}", row.target))
+        unsaid.map(|words| format!("the guide does not say {words:?} of {:?}", row.target))
     });
     missing.chain(extra).chain(unsaid).collect()
 }

@@ -145,5 +145,5 @@ fn a_check_that_was_asked_for_and_not_made_does_not_pass_for_clean() {
     assert!(rounds(&result.report)[0]["error"].is_string(), "{}", result.report);
     assert_eq!(result.code, Some(6), "{}", result.talk);
     let unmade = result.check()["unmade"].to_string();
-    assert!(unmade.contains("the check `busy` that the program asked for"), "{unmade}");
+    assert!(unmade.contains("the check `busy` that the program requested"), "{unmade}");
 }

@@ -26,11 +26,7 @@ fn state(pid: i32) -> Option<char> {
 fn a_thread_that_is_let_go_just_when_another_one_execs_is_taken_in() {
     let Some(program) = Source::new("leaky_suite.c").build() else { return };
     let traced = check_of_an_exec(&program, "trace").run().expect(LEAKY);
-    let calls = traced.stderr.lines().filter_map(|line| {
-        let (call, name) = line.strip_prefix("heapattach: faults: call ")?.split_once(" is ")?;
-        (name == "PTRACE_CONT").then(|| call.parse::<u64>().ok()).flatten()
-    });
-    let mut calls: Vec<u64> = calls.collect();
+    let mut calls = traced.calls_named("PTRACE_CONT");
     calls.reverse();
     let mut execed = 0;
     for call in calls.into_iter().take(16) {

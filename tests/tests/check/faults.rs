@@ -39,11 +39,7 @@ fn calls(way: Use) -> Option<(Vec<String>, u64)> {
     assert_eq!(outcome.stdout.contains("given up"), way == Use::Discarded, "{}", outcome.stdout);
     fixture.resume();
     fixture.finish();
-    let calls = outcome.stderr.lines().filter_map(|line| {
-        let (_, call) = line.strip_prefix("heapattach: faults: call ")?.split_once(" is ")?;
-        Some(call.to_owned())
-    });
-    let calls: Vec<_> = calls.collect();
+    let calls = outcome.calls();
     let cloned = (1..).zip(&calls).find(|(_, call)| *call == "clone").map(|(number, _)| number);
     Some((calls, cloned.unwrap_or_else(|| panic!("no clone in {}", outcome.stderr))))
 }

@@ -81,7 +81,7 @@ Direct leak of 33 byte(s) in 1 object(s) allocated from:
     #0 0x? in fresh several_leaks.c:50
     #1 0x? in main several_leaks.c:71
 
-LOST BY   several_leaks: 137 B in 3 blocks
+LEAKED BY several_leaks: 137 B in 3 blocks
 DIRECT    97 B in 2 blocks
 INDIRECT  40 B in 1 block
 POSSIBLE  0 B in 0 blocks

@@ -108,7 +108,7 @@ fn a_file_of_rules_that_is_none_is_refused_before_anything_runs() {
     let Some(pipeline) = Pipeline::build(&[]) else { return };
     let file = pipeline.file("odd.supp", "leak:a\nrace:b\n");
     for (path, said) in [
-        (file.as_str(), "odd.supp: line 2 is no `leak:PATTERN`: `race:b`"),
+        (file.as_str(), "odd.supp: line 2 is not a `leak:PATTERN`: `race:b`"),
         ("/nowhere/x.supp", "/nowhere/x.supp cannot be read: No such file"),
     ] {
         let outcome = pipeline.check(&["--suppressions", path], &["k"]);

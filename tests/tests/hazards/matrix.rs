@@ -1,4 +1,4 @@
-//! Every kind of target, and what the README promises of each.
+//! Every kind of target, and what the guide promises of each.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

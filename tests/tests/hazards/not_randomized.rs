@@ -114,18 +114,12 @@ fn where_one_place_is_refused_the_next_is_tried() {
         let attach = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).fault(fault);
         let outcome = attach.run().expect(DONE);
         fixture.resume();
-        outcome.stderr
+        outcome
     };
     let traced = attach(&mut fixture, "trace");
-    let places = |told: &str| {
-        let calls = told.lines().filter_map(|line| {
-            let (_, call) = line.split_once("faults: call ")?;
-            call.strip_suffix(" is mmap home")?.parse::<u64>().ok()
-        });
-        calls.collect::<Vec<_>>()
-    };
-    let [first] = places(&traced)[..] else { panic!("one place is asked for: {traced}") };
-    let told = attach(&mut fixture, &format!("refuse:{first}"));
+    let places = traced.calls_named("mmap home");
+    let [first] = places[..] else { panic!("one place is asked for: {places:?}") };
+    let told = attach(&mut fixture, &format!("refuse:{first}")).stderr;
     assert!(told.contains(&format!("call {first} is mmap home")), "another was refused: {told}");
     before.assert_equal(&mut fixture, "after it had to be another place");
     fixture.finish();

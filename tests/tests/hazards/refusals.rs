@@ -251,7 +251,7 @@ fn refuses_a_thread_that_has_its_system_calls_given_back() {
         let outcome = attach(fixture.pid()).expect(UNSUPPORTED);
         let report = outcome.report();
         assert_eq!((&*report.outcome, &*report.target), ("refused", "restored"), "{report:?}");
-        assert!(outcome.stderr.contains("given back to the program"), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("returned to the program"), "{}", outcome.stderr);
         fixture.advance(10);
     }
     before.assert_equal(&mut fixture, "after refusals");

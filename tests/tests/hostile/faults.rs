@@ -38,11 +38,7 @@ fn calls(hooks: Hooks) -> Option<Vec<String>> {
     let outcome = attach(&fixture, hooks, "trace").expect(DONE);
     fixture.resume();
     fixture.finish();
-    let calls = outcome.stderr.lines().filter_map(|line| {
-        let (_, call) = line.strip_prefix("heapattach: faults: call ")?.split_once(" is ")?;
-        Some(call.to_owned())
-    });
-    let calls: Vec<_> = calls.collect();
+    let calls = outcome.calls();
     assert!(!calls.is_empty(), "no calls in {:?}", outcome.stderr);
     Some(calls)
 }

@@ -226,5 +226,5 @@ fn no_input_is_larger_than_it_needs_to_be() {
         assert!(outcome.stderr.contains("it is larger than 16"), "{option}: {}", outcome.stderr);
     }
     let outcome = Heapattach::new(["report", &large]).run().expect(FAILED);
-    assert!(outcome.stderr.contains("no recording"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("not a valid recording"), "{}", outcome.stderr);
 }

@@ -114,7 +114,7 @@ fn a_disk_that_hangs_does_not_keep_the_target() {
     let outcome = command.wait().expect(INTERRUPTED);
     let report = outcome.report();
     let error = report.error.unwrap_or_default();
-    assert!(error.contains("the disk has taken nothing for"), "{error}");
+    assert!(error.contains("the disk has accepted nothing for"), "{error}");
     assert!(report.heap.allocated.bytes.value > 0.0, "what happened is reported");
     before.assert_equal(&mut fixture, "after a disk that hangs");
     fixture.finish();

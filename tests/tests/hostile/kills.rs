@@ -41,11 +41,7 @@ fn calls(fixture: &mut Fixture) -> Vec<String> {
 fn calls_beside(fixture: &Fixture) -> Vec<String> {
     let attach = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto);
     let outcome = attach.fault("trace").run().expect(DONE);
-    let calls = outcome.stderr.lines().filter_map(|line| {
-        let (_, call) = line.strip_prefix("heapattach: faults: call ")?.split_once(" is ")?;
-        Some(call.to_owned())
-    });
-    let calls: Vec<_> = calls.collect();
+    let calls = outcome.calls();
     assert!(!calls.is_empty(), "no calls in {:?}", outcome.stderr);
     calls
 }

@@ -160,14 +160,9 @@ fn a_target_that_becomes_another_program_at_any_step_is_that_program() {
     fixture.finish();
 }
 
-/// The calls by which an attach and a detach seize threads.
-fn seizures(fixture: &Fixture) -> Vec<u64> {
-    let outcome = attach(fixture, "trace").run().expect(DONE);
-    let calls = outcome.stderr.lines().filter_map(|line| {
-        let (call, name) = line.strip_prefix("heapattach: faults: call ")?.split_once(" is ")?;
-        (name == "PTRACE_SEIZE").then(|| call.parse().ok()).flatten()
-    });
-    calls.collect()
+/// The numbers of all calls with this name that an attach and a detach make.
+fn calls_named(fixture: &Fixture, name: &str) -> Vec<u64> {
+    attach(fixture, "trace").run().expect(DONE).calls_named(name)
 }
 
 /// A thread that execs waits until the others are gone. Of one that was seized and is dead the tracer has to
@@ -175,7 +170,7 @@ fn seizures(fixture: &Fixture) -> Vec<u64> {
 #[test]
 fn a_thread_that_execs_between_two_seizures_of_others_is_waited_for_and_waits_for_nothing() {
     let Some(mut fixture) = target_of("last") else { return };
-    let seizures = seizures(&fixture);
+    let seizures = calls_named(&fixture, "PTRACE_SEIZE");
     assert!(seizures.len() >= 6, "an attach and a detach of three threads: {seizures:?}");
     let (mut held, mut outcomes) = (0, BTreeMap::<_, u32>::new());
     for call in seizures {
@@ -203,6 +198,44 @@ fn a_thread_that_execs_between_two_seizures_of_others_is_waited_for_and_waits_fo
     }
     println!("begun anew at {held} seizures, exit codes {outcomes:?}");
     assert_mostly(held, &outcomes);
+    fixture.finish();
+}
+
+/// A thread still stands for us when another one, let go before, execs: the kernel ends it, and the exec
+/// waits until its end is taken in, which must not be when the command has come to its own end.
+#[test]
+fn a_thread_that_execs_while_others_are_let_go_waits_for_no_more_than_that() {
+    let Some(mut fixture) = target_of("first") else { return };
+    let releases = calls_named(&fixture, "PTRACE_DETACH");
+    let mut execed = 0;
+    for call in releases.into_iter().rev().take(12) {
+        let (pid, begun) = (fixture.pid(), fixture.page().get(Word::Seen));
+        let hold = Hold::at(&["call", "detached"]);
+        let command = hold.start(attach(&fixture, &format!("hold:{call}")));
+        let held = poll(PATIENCE, || {
+            let is_held = command.talk().contains("held at call");
+            (is_held || command.talk().contains("held at detached")).then_some(is_held)
+        });
+        if held.expect("it comes to neither") {
+            send("USR1", pid);
+            let has_execed = || is_execing(pid) || status(pid, "State").starts_with('t');
+            wait_until("the exec, or what keeps it", PATIENCE, has_execed);
+            execed += u32::from(is_execing(pid));
+            hold.let_go("call");
+            // The command is held at its last place at most.
+            fixture.wait_for("it to begin anew", |f| {
+                f.page().get(Word::Seen) > begun && f.page().get(Word::Ready) != 0
+            });
+        }
+        hold.let_go("call");
+        hold.let_go("detached");
+        assert_sound(&command.wait(), &format!("begun anew at call {call}"));
+        fixture.advance(1);
+        fixture.assert_well();
+        assert!(!has_ours(pid) && status(pid, "TracerPid") == "0", "call {call}");
+    }
+    println!("begun anew while {execed} others were about to be let go");
+    assert!(execed > 0, "no thread was let go while another one execed");
     fixture.finish();
 }
 

@@ -119,8 +119,12 @@ fn the_command_has_the_payload_for_its_build_only() {
 
 #[test]
 fn the_map_of_the_code_names_what_is_there() {
-    let readme = fs::read_to_string(root().join("README.md")).expect("the README");
-    let named = readme.split('`').skip(1).step_by(2);
+    let guide = fs::read_dir(root().join("cli/guide")).expect("the guide").flatten();
+    let texts = guide.map(|chapter| chapter.path()).chain([root().join("README.md")]);
+    let texts = texts.map(|path| fs::read_to_string(path).expect("a text of ours"));
+    // Fences hold three of the marks that are counted in pairs here.
+    let texts: String = texts.map(|text| text.replace("```", "") + "\n").collect();
+    let named = texts.split('`').skip(1).step_by(2);
     let places = named.filter(|name| {
         let starts = ["cli/", "injector/", "payload/", "tests/", "fixtures/"];
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/_.-".contains(c);
@@ -131,9 +135,9 @@ fn the_map_of_the_code_names_what_is_there() {
     assert!(places.len() > 20 && missing.is_empty(), "{missing:?}");
 }
 
-/// The crates from elsewhere, and places of their use, as the README has them.
-fn crates_from_elsewhere(readme: &str) -> Vec<(Vec<&str>, Vec<&str>)> {
-    let table = readme.split("| crate | used for | for example in |").nth(1).unwrap_or_default();
+/// The crates from elsewhere, and places of their use, as the guide has them.
+fn crates_from_elsewhere(chapter: &str) -> Vec<(Vec<&str>, Vec<&str>)> {
+    let table = chapter.split("| crate | used for | for example in |").nth(1).unwrap_or_default();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     rows.map(|row| {
         let mut cells = row.trim_matches('|').split(" | ");
@@ -147,13 +151,13 @@ fn crates_from_elsewhere(readme: &str) -> Vec<(Vec<&str>, Vec<&str>)> {
 
 #[test]
 fn each_crate_from_elsewhere_has_a_job_and_is_used_where_that_is_said() {
-    let readme = fs::read_to_string(root().join("README.md")).expect("the README");
+    let chapter = fs::read_to_string(root().join("cli/guide/crates.md")).expect("the chapter");
     let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace's");
     let all = workspace.split("[workspace.dependencies]").nth(1).unwrap_or_default();
     let all = all.split("\n[").next().unwrap_or_default().lines();
     let names = all.filter_map(|line| Some(line.split_once(" = ")?.0));
     let names: BTreeSet<&str> = names.filter(|name| !name.starts_with("heapattach")).collect();
-    let table = crates_from_elsewhere(&readme);
+    let table = crates_from_elsewhere(&chapter);
     let told: BTreeSet<&str> = table.iter().flat_map(|(names, _)| names.iter().copied()).collect();
     assert_eq!(told, names);
     for (names, places) in table {

@@ -2,8 +2,10 @@
 //! process.
 
 mod fingerprint;
+mod first_answer;
 mod golden;
 mod growth;
+mod guide;
 mod live_golden;
 mod no_trace;
 mod outputs;

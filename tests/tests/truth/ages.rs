@@ -82,7 +82,7 @@ fn blocks_of_either_age_are_those_that_the_program_says() {
         let folded = run(&["report", path(&file), "--format", "collapsed", "--age", age]).stdout;
         assert!(folded.contains(name) && !folded.contains(other), "{folded}");
         let text = run(&["report", path(&file), "--age", age]).stdout;
-        assert!(text.contains("ONLY      blocks handed out "), "{text}");
+        assert!(text.contains("ONLY      blocks allocated "), "{text}");
     }
     let both_of =
         |options: &[&str]| number(&view(&file, "sites", options)["total"]["bytes"]["value"]);

@@ -78,7 +78,7 @@ fn calls_too_few_to_be_sampled_are_not_nothing() {
     let Some(mut program) = Program::start("few") else { return };
     let report = report(&mut program, &["--every", "1G"]);
     let text = verdict(&report);
-    assert!(text.starts_with("270 calls asked for 10.5 KiB in "), "{text}");
+    assert!(text.starts_with("270 calls allocated 10.5 KiB in "), "{text}");
     assert!(text.contains("fewer than can be sampled"), "{text}");
 }
 

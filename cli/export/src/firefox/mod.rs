@@ -206,7 +206,7 @@ fn counters(ledger: &Ledger) -> Value {
     #[allow(clippy::cast_precision_loss)]
     let rss = ledger.moments.iter().filter_map(|m| m.rss.map(|rss| (m.at_ms, rss as f64)));
     json!([
-        counter("live", "Held in blocks asked for since the attach", live),
+        counter("live", "In use, of blocks allocated since the attach", live),
         counter("RSS", "Memory of the process in pages", rss.collect()),
     ])
 }

@@ -15,7 +15,7 @@ fn a_click_zooms_in_and_the_crumbs_lead_back() {
     let Some(mut browser) = showing("zoom", &sample::ledger(), None) else { return };
     assert_eq!(
         browser.text("#headline"),
-        "make_node (list.c:12) comes first: 62.5 KiB, 61 % of what is live."
+        "make_node (list.c:12) is the largest: 62.5 KiB, 61 % of what is live."
     );
     assert_eq!(crumbs(&mut browser), "All");
     click_frame(&mut browser, "grow_list");
@@ -82,7 +82,7 @@ fn a_search_marks_what_matches_and_tells_what_it_holds() {
     browser.click("#search-clear");
     assert_eq!((browser.text("#matched").as_str(), browser.tell(marked)), ("", json!(false)));
     for (query, told) in
-        [("/^(main|work)/", "100 %"), ("main.c", "11 %"), ("/(/", "no regular expression")]
+        [("/^(main|work)/", "100 %"), ("main.c", "11 %"), ("/(/", "not a valid regular expression")]
     {
         browser.write(query);
         browser.until("byId('matched').textContent !== ''");
@@ -129,7 +129,9 @@ fn a_window_of_time_is_dragged_open_moved_by_keys_and_cleared() {
     let (x, y) = browser.middle(".catch");
     browser.mouse("mouseMoved", (x, y));
     assert!(
-        browser.text("#moment").starts_with("10 s: held by recorded blocks 51.3 KiB, RSS 9.63 MiB")
+        browser
+            .text("#moment")
+            .starts_with("10 s: in use by recorded blocks 51.3 KiB, RSS 9.63 MiB")
     );
     browser.mouse("mousePressed", (x, y));
     browser.mouse("mouseMoved", (x + 100.0, y));
@@ -249,6 +251,6 @@ fn a_comparison_shows_what_became_different_and_what_may_be_chance() {
     assert!(browser.keep_picture("diff", true) > 20_000);
     assert_eq!(browser.complaints(), Vec::<String>::new());
     browser.open(&page(&base, Some(&base)));
-    assert_eq!(browser.text("#headline"), "Nothing became different by this measure.");
+    assert_eq!(browser.text("#headline"), "Nothing changed by this measure.");
     assert_eq!(browser.tell("byId('flame').hidden"), true);
 }

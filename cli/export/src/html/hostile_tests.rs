@@ -88,13 +88,13 @@ fn the_policy_admits_no_other_script_style_or_request() {
 fn what_is_lost_is_said_first() {
     let mut ledger = sample::ledger();
     let Some(mut browser) = showing("loss", &ledger, None) else { return };
-    assert_eq!(browser.text("#loss"), "nothing was lost");
+    assert_eq!(browser.text("#loss"), "no records dropped");
     ledger.about.outcome.clear();
     browser.open(&page(&ledger, None));
-    assert_eq!(browser.text("#loss"), "nothing was lost so far");
+    assert_eq!(browser.text("#loss"), "no records dropped so far");
     ledger.about.loss.frees = 12;
     browser.open(&page(&ledger, None));
-    assert_eq!(browser.text("#loss"), "something is missing");
+    assert_eq!(browser.text("#loss"), "records are missing");
     let about = browser.text("#about-list");
     assert!(about.contains("12 records of freed blocks were dropped"), "{about}");
     let nothing = Ledger::default();

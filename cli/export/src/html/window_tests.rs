@@ -103,7 +103,7 @@ fn a_brushed_window_is_told_on_the_whole_page_and_can_be_typed() {
     let bounds = &ledger.course.bounds_ms;
     let typed = format!("--since {}ms --until {}ms", bounds[at(0)], bounds[at(1)]);
     assert!(browser.text("#window-same").ends_with(&typed), "{}", browser.text("#window-same"));
-    assert!(browser.text(".windowed").starts_with("handed out 30 s"));
+    assert!(browser.text(".windowed").starts_with("allocated 30 s"));
     browser.tell("document.querySelectorAll('.handle')[1].focus()");
     browser.key("ArrowRight");
     assert_eq!(browser.tell("state.window[1]"), at(1) + 1);

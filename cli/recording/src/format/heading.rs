@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use heapattach_ledger::About;
-use heapattach_profile::ticks;
+use heapattach_profile::{Births, ticks};
 use heapattach_text::{printable::printable, quantity::time};
 
 /// What is known of a time in which the disk took nothing, if it is within what is told.
@@ -23,6 +23,10 @@ pub struct Heading {
     /// When the disk took nothing, in milliseconds since counting began: of these times there are no
     /// events, only sums at the end of each.
     pub holes: Vec<[u64; 2]>,
+    /// Of the rows that have most in use at the end, by their numbers, when these blocks were allocated.
+    /// Only at the end of a whole session.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub births: Vec<(u32, Births)>,
     /// Whether it came to its end.
     pub is_final: bool,
 }
@@ -53,5 +57,5 @@ impl Heading {
 /// What is to be said of a time in which the disk took nothing, of which `told` says what is known.
 pub fn note_on_hole(hole: [u64; 2], told: &str) -> String {
     let [from, to] = hole.map(|at| time(Duration::from_millis(at)));
-    format!("the disk took nothing from {from} to {to}: {told}")
+    format!("the disk accepted nothing from {from} to {to}: {told}")
 }

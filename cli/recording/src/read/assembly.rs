@@ -43,6 +43,7 @@ pub fn assemble(parts: Parts<'_>) -> Ledger {
         stacks: Stacks::of(table.frames.clone()),
         ..Ledger::default()
     };
+    let mut births = heading.births;
     let parts = parts_of_lines(&code, &hidden);
     let (code, sites) = arranged(code, &table.addresses);
     let mut allocations = [0_u64; ENDS.len()];
@@ -78,6 +79,13 @@ pub fn assemble(parts: Parts<'_>) -> Ledger {
             "in the place of the other"
         )
     };
+    births.retain_mut(|(row, _)| {
+        let stack =
+            table.rows.get(*row as usize).and_then(|&(stack, _)| numbers.get(stack as usize));
+        let stack = stack.copied().filter(|&stack| stack != NONE);
+        stack.map(|stack| *row = stack).is_some()
+    });
+    ledger.births = births;
     let ends = ENDS.map(str::to_owned).into_iter().zip(allocations);
     ledger.about.ends = ends.filter(|(_, allocations)| *allocations > 0).collect();
     ledger.total = total;

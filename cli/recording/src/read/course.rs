@@ -79,7 +79,7 @@ impl Recording {
         births: Option<&Births>,
     ) -> Course {
         let Some(logged_from) = self.logged_from() else {
-            return Course::none("what happened had to make room for sums (--max-size)");
+            return Course::none("events were replaced by sums (--max-size)");
         };
         let bounds_ms = bounds(millis_up(time.start.max(logged_from)), millis_up(end));
         if bounds_ms.len() < 3 {

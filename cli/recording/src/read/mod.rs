@@ -175,6 +175,9 @@ impl Recording {
         heading.about.blind.extend(notes);
         heading.about.blind.extend(births.iter().filter_map(|births| births.note(end)));
         heading.about.blind.extend(self.damage.clone());
+        if course.is_some() || births.is_some() {
+            heading.births.clear();
+        }
         if course.is_some() {
             let range = millis(begin)..=millis(end);
             context.moments.retain(|moment| range.contains(&moment.at_ms));

@@ -47,10 +47,10 @@ impl Part {
         if let Some(Range { start, end }) = &self.window {
             let from = quantity::clock(*start);
             words.push(match (start.is_zero(), *end >= longest) {
-                (_, true) => format!("from {from} after the attach: blocks handed out since then"),
+                (_, true) => format!("from {from} after the attach: blocks allocated since then"),
                 (true, _) => format!("until {} after the attach", quantity::clock(*end)),
                 _ => format!(
-                    "from {from} to {} after the attach: blocks handed out in that time",
+                    "from {from} to {} after the attach: blocks allocated in that time",
                     quantity::clock(*end)
                 ),
             });
@@ -59,13 +59,13 @@ impl Part {
             let (least, most) = (quantity::clock(*start), quantity::clock(*end));
             words.push(match (start.is_zero(), *end == Duration::MAX) {
                 (_, true) => {
-                    format!("blocks handed out {least} or longer before the end; pages have no age")
+                    format!("blocks allocated {least} or longer before the end; pages have no age")
                 }
                 (true, _) => {
-                    format!("blocks handed out less than {most} before the end; pages have no age")
+                    format!("blocks allocated less than {most} before the end; pages have no age")
                 }
                 _ => {
-                    format!("blocks handed out {least} to {most} before the end; pages have no age")
+                    format!("blocks allocated {least} to {most} before the end; pages have no age")
                 }
             });
         }
@@ -185,7 +185,7 @@ mod tests {
     fn a_part_is_told_in_words() {
         assert_eq!(
             part(30, 90).words(),
-            ["blocks handed out 30.0 s to 90.0 s before the end; pages have no age"]
+            ["blocks allocated 30.0 s to 90.0 s before the end; pages have no age"]
         );
         assert!(Part::default().words().is_empty());
     }

@@ -73,7 +73,7 @@ impl Replay {
             }
             if since.elapsed() >= patience {
                 let time = quantity::time(patience);
-                return Err(format!("the disk of the recording has given nothing for {time}"));
+                return Err(format!("the disk of the recording has not answered for {time}"));
             }
             if !goes_on() {
                 return Err("the recording was still being read back".to_owned());
@@ -117,7 +117,7 @@ mod tests {
             store.read_counting(blocks)
         };
         let error = replay.course_of(hang, IMPATIENT, || true).unwrap_err();
-        assert!(error.contains("has given nothing for 300"), "{error}");
+        assert!(error.contains("has not answered for 300"), "{error}");
         drop(thaw);
     }
 

@@ -68,7 +68,7 @@ fn a_disk_that_hangs_for_a_while_costs_what_happens_meanwhile_and_it_is_said() {
     let whole = recording.ledger(None);
     assert_eq!(told(&in_memory), told(&whole));
     assert_eq!(blocks(&whole, Metric::Allocated), 700.0);
-    assert!(whole.about.blind.iter().any(|what| what.contains("took nothing")), "{whole:?}");
+    assert!(whole.about.blind.iter().any(|what| what.contains("accepted nothing")), "{whole:?}");
     let after = recording.ledger(window(5, 6));
     assert_eq!(blocks(&after, Metric::Allocated), 100.0, "after it every event is known again");
     assert!(after.about.blind.is_empty(), "{:?}", after.about.blind);

@@ -107,5 +107,5 @@ fn a_recording_that_cannot_make_room_says_where_it_ends() {
     fill(&mut session);
     let cut = session.conclude().unwrap_err();
     assert!(cut.bytes > 1 << 15 && cut.after.is_some(), "{cut:?}");
-    assert!(cut.to_string().contains("take its place"), "{cut}");
+    assert!(cut.to_string().contains("replaces it"), "{cut}");
 }

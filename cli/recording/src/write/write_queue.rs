@@ -178,7 +178,7 @@ impl WriteQueue {
                 (seen, deadline) = (now, Instant::now() + self.patience.end);
             } else if left.is_zero() {
                 let what = format!(
-                    "the disk has taken nothing for {} s, {} blocks wait",
+                    "the disk has accepted nothing for {} s, {} blocks wait",
                     self.patience.end.as_secs(),
                     queue.blocks.len() + 1
                 );

@@ -40,11 +40,11 @@ impl CheckMoment {
         match self {
             Self::Exit => "at its end",
             Self::ExitStart => "when it began to end",
-            Self::Exec => "when it asked to become another program",
+            Self::Exec => "at its exec of another program",
             Self::Signal => "at the signal",
-            Self::Asked => "when asked for",
+            Self::Asked => "when requested",
             Self::Time => "when its time was over",
-            Self::Round => "for the last time before it was gone",
+            Self::Round => "for the last time before it ended",
         }
     }
 }

@@ -46,6 +46,9 @@ pub struct SiteReport {
     pub live: Amount,
     /// What it allocated since the attach.
     pub allocated: Amount,
+    /// Freed of that.
+    #[serde(default)]
+    pub freed: Amount,
     /// Bytes of pages it mapped.
     pub mapped: u64,
     /// Bytes of these that are still mapped.
@@ -90,6 +93,7 @@ impl SiteReport {
             cause: stack.map_or(0, |stack| stack.cause as usize),
             live: amount(Metric::Live),
             allocated: amount(Metric::Allocated),
+            freed: amount(Metric::Freed),
             mapped: site.mapped,
             mapped_live: site.mapped_live,
             samples: site.weights[Metric::Allocated as usize].now.records(),

@@ -56,7 +56,8 @@ impl RoundReport {
         let paused = time(Duration::from_secs_f64(self.paused_us.max(0.0) / 1e6));
         let blocks = count(self.lost.blocks);
         let plural = if self.lost.blocks == 1 { "" } else { "s" };
-        let mut line = format!("{head}: {} lost in {blocks} block{plural}", bytes(self.lost.bytes));
+        let mut line =
+            format!("{head}: {} leaked in {blocks} block{plural}", bytes(self.lost.bytes));
         let change = self.more_bytes.unsigned_abs();
         if self.number > 1 && change > 0 {
             let than = if self.more_bytes > 0 { "more" } else { "less" };
@@ -90,7 +91,7 @@ mod tests {
             paused_us: 3000.0,
             ..RoundReport::default()
         };
-        let line = "check 1 after 30.0 s: 2.0 KiB lost in 1 block; stopped for 3.00 ms";
+        let line = "check 1 after 30.0 s: 2.0 KiB leaked in 1 block; stopped for 3.00 ms";
         assert_eq!(first.text(), line);
         let next = RoundReport {
             number: 2,
@@ -102,7 +103,7 @@ mod tests {
         };
         let text = next.text();
         assert!(
-            text.starts_with("check 2 `idle` after 30.0 s: 4.0 KiB lost in 3 blocks"),
+            text.starts_with("check 2 `idle` after 30.0 s: 4.0 KiB leaked in 3 blocks"),
             "{text}"
         );
         let change = "2.0 KiB more than before, 1 new stack, 2 stacks that grew;";

@@ -122,7 +122,7 @@ impl Known {
 impl std::fmt::Display for BaselineError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Shape(error) => write!(f, "it is no baseline: {error}"),
+            Self::Shape(error) => write!(f, "it is not a valid baseline: {error}"),
             Self::Version(found) => {
                 let shown: String = found.chars().take(40).filter(|c| !c.is_control()).collect();
                 write!(

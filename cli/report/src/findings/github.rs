@@ -55,8 +55,8 @@ pub fn step_summary(findings: &Findings) -> String {
     if findings.leaks.iter().all(|leak| leak.kind == Kind::Reachable) {
         out += "No leaks.\n";
     } else {
-        let _ = writeln!(out, "{} bytes lost in {} blocks.\n", lost.bytes, lost.blocks);
-        out += "| kind | bytes | blocks | asked for by |\n|---|---:|---:|---|\n";
+        let _ = writeln!(out, "{} bytes leaked in {} blocks.\n", lost.bytes, lost.blocks);
+        out += "| kind | bytes | blocks | allocated by |\n|---|---:|---:|---|\n";
         for leak in findings.leaks.iter().filter(|leak| leak.kind != Kind::Reachable).take(ROWS) {
             let place = leak.cause().map(ToString::to_string).unwrap_or_default();
             let total = leak.total();

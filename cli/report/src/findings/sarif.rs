@@ -62,9 +62,9 @@ fn growth(findings: &Findings) -> Option<Value> {
 fn rule(kind: Kind) -> Value {
     let text = match kind {
         Kind::Direct => "Memory that nothing leads to any more",
-        Kind::Indirect => "Memory that only lost memory leads to",
+        Kind::Indirect => "Memory that only leaked memory leads to",
         Kind::Possible => "Memory that pointers into its middle lead to, and none to its start",
-        Kind::Reachable => "Memory that is still held",
+        Kind::Reachable => "Memory that is still reachable",
     };
     json!({ "id": id(kind), "shortDescription": { "text": text } })
 }
@@ -93,7 +93,7 @@ fn result(leak: &Leak) -> Value {
 
 fn message(leak: &Leak) -> String {
     let place = leak.cause().map_or("an unknown place", |frame| &frame.function);
-    format!("{}, asked for by {place}", leak.headline())
+    format!("{}, allocated by {place}", leak.headline())
 }
 
 /// The call that is shown: of those from the cause outwards the first with a source file.

@@ -163,7 +163,7 @@ fn write_check(out: &mut String, report: &Report, check: &CheckReport) {
         let _ = writeln!(out, "MARK      {at}: {}", mark.why);
     }
     for (module, amount) in &check.modules {
-        let _ = writeln!(out, "LOST BY   {module}: {}", told(*amount));
+        let _ = writeln!(out, "LEAKED BY {module}: {}", told(*amount));
     }
     let sums = &check.sums;
     for (label, sum) in [

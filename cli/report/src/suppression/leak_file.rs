@@ -19,7 +19,7 @@ pub fn parse(text: &str) -> (Vec<(usize, &str)>, Vec<String>) {
             }
             _ if complaints.len() < MOST_COMPLAINTS => {
                 let shown: String = line.chars().take(60).map(harmless).collect();
-                complaints.push(format!("line {number} is no `leak:PATTERN`: `{shown}`"));
+                complaints.push(format!("line {number} is not a `leak:PATTERN`: `{shown}`"));
             }
             _ => {}
         }

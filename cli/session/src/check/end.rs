@@ -57,6 +57,6 @@ pub fn step_aside(name: &str, report: &mut Report) {
 /// Why there is no check at this end of it, if so.
 pub fn note_end(end: Option<End>, report: &mut Report) {
     if end == Some(End::Gone) {
-        report.why = Some("it was gone before it could be".to_owned());
+        report.why = Some("it ended before it could be".to_owned());
     }
 }

@@ -114,7 +114,7 @@ mod tests {
         flight.hold(live, &mut pieces);
         assert!(pieces.is_sorted_by(|a, b| a.range.end <= b.range.start), "{pieces:?}");
         let bytes: u64 = pieces.iter().map(|piece| piece.range.end - piece.range.start).sum();
-        assert_eq!(bytes, 0x9000, "nothing was lost: {pieces:?}");
+        assert_eq!(bytes, 0x9000, "no piece is missing: {pieces:?}");
         let held = pieces.into_iter().filter(|piece| piece.root == Some(RootKind::Registers));
         held.map(|piece| piece.range).collect()
     }

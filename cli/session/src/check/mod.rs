@@ -205,7 +205,7 @@ impl<'a> Inspection<'a> {
         };
         let (begun, why_no_growth) = match begun {
             Ok(begun) => (begun, None),
-            Err(error) => (None, Some(format!("what happens cannot be written down: {error}"))),
+            Err(error) => (None, Some(format!("events cannot be recorded: {error}"))),
         };
         let (mut gauge, session_writer) = begun.unzip();
         let recorder = Recorder::new(records, true, clock, session_writer, true);

@@ -276,7 +276,7 @@ impl From<String> for NoMoment {
 /// What is to be doubted if more records are not finished than threads stand in calls.
 fn beyond(unfinished: usize, calls: usize) -> Vec<String> {
     let beyond = unfinished.saturating_sub(calls);
-    let doubt = || format!("{beyond} records were never finished, and no thread is at them");
+    let doubt = || format!("{beyond} records were never finished, and no thread is writing them");
     (beyond > 0).then(doubt).into_iter().collect()
 }
 

@@ -67,7 +67,9 @@ pub fn report(
     }
     if checked.beyond_limit > 0 {
         let many = checked.beyond_limit;
-        report.blind.push(format!("{many} pointers found no room; what they lead to is held"));
+        report
+            .blind
+            .push(format!("{many} pointers found no room; what they lead to counts as reachable"));
     }
     report
 }

@@ -103,7 +103,7 @@ impl Mail {
             let many = self.refused;
             check
                 .unmade
-                .push(format!("{many} checks that the program asked for: too many at once"));
+                .push(format!("{many} checks that the program requested: too many at once"));
         }
         let dropped = self.dropped.saturating_add(mailboxes.lost);
         if dropped > 0 {

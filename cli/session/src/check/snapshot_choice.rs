@@ -153,7 +153,7 @@ pub fn choose(
         Snapshot::Auto => best(load, limit),
     };
     if let Some(objection) = load.objection(method) {
-        return Err(format!("{objection}: free some, or have it checked with --snapshot stop"));
+        return Err(format!("{objection}: free some, or use --snapshot stop"));
     }
     let expected = load.estimate(method);
     if expected <= limit {
@@ -162,7 +162,7 @@ pub fn choose(
     let cure = match (method, &why) {
         (Method::Fork, _) | (_, Some(_)) => "",
         _ if !can_clone => "",
-        _ => ", or have it cloned with --snapshot fork",
+        _ => ", or use --snapshot fork",
     };
     let why = why.map_or(String::new(), |why| format!(" ({why})"));
     Err(format!(

@@ -48,7 +48,8 @@ impl Inspection<'_> {
         heading.about.every = session.stream.interval;
         heading.about.loss = recorder.loss(lost);
         heading.hide_frames.clone_from(&self.options.hooks.hide_frames);
-        let Left { ended, until, session_writer, threads, moments } = recorder.leave();
+        let Left { ended, births, until, session_writer, threads, moments } = recorder.leave();
+        heading.births = births;
         let symbols = &mut *lock(&self.symbols);
         let (known, addresses) = (symbols.known(), ended.addresses().to_vec());
         let code = names::look_up(symbols, addresses, || patience.goes_on());
@@ -75,9 +76,9 @@ impl Inspection<'_> {
 
 /// Writes what happened to its end.
 fn written(session_writer: Option<SessionWriter>, heading: &Heading) -> Result<(), String> {
-    let session_writer = session_writer.ok_or("nothing was written down")?;
+    let session_writer = session_writer.ok_or("nothing was recorded")?;
     let written = session_writer.finish(heading, None);
-    let told = |error| format!("what happened could not be written down: {error}");
+    let told = |error| format!("events could not be recorded: {error}");
     written.map(|_| ()).map_err(told)
 }
 

@@ -157,7 +157,7 @@ impl Front<'_> {
                 ));
             }
             Message::Progress { calls, bytes } => self.talk.go_on(format!(
-                "{} calls, {} asked for",
+                "{} calls, {} allocated",
                 quantity::count(calls),
                 quantity::bytes(bytes)
             )),

@@ -75,8 +75,7 @@ fn words(exit: Option<ExitReport>, stops: usize) -> String {
 fn signal_name(number: i32) -> String {
     match Signal::try_from(number) {
         Ok(Signal::SIGKILL) => {
-            "signal 9 (SIGKILL: sent by a process, or by the kernel where memory ran out)"
-                .to_owned()
+            "signal 9 (SIGKILL: sent by a process, or by the kernel when memory ran out)".to_owned()
         }
         Ok(signal) => format!("signal {number} ({signal})"),
         Err(_) => format!("signal {number}"),

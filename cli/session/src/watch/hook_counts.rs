@@ -169,7 +169,7 @@ pub fn blind_spots(session: &Session<'_>, counts: &Counts) -> Vec<String> {
     }
     for ((_, function), slots) in &session.sorted.foreign {
         let name = &function.name;
-        blind.push(format!("{slots} slots for {name} hold something else and were left alone"));
+        blind.push(format!("{slots} slots for {name} contain something else and were left alone"));
     }
     blind.extend(session.missed.iter().cloned());
     if session.has_expired() {

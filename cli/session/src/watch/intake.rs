@@ -18,10 +18,13 @@ use heapattach_process::{
 use crate::watch::notes::{Desk, Note};
 use heapattach_ledger::{Loss, Moment, Thread};
 use heapattach_profile::{
-    Exact, Facts, Limits, Oddities, Profile, Tick, Writers, clock::Clock, ticks,
+    Births, Exact, Facts, Limits, Oddities, Profile, Tick, Writers, clock::Clock, ticks,
 };
 use heapattach_recording::{Ended, MOMENTS, SessionWriter, StackSource};
 use heapattach_symbols::{Known, python::known_of_session};
+
+/// Rows of which it is told when their blocks in use were allocated: those that have most.
+const ROWS: usize = 512;
 
 /// Events that are taken in together.
 const BATCH: usize = 4096;
@@ -81,6 +84,8 @@ pub struct Recorder {
 pub struct Left {
     /// The sums.
     pub ended: Ended,
+    /// When the blocks in use were allocated, by row.
+    pub births: Vec<(u32, Births)>,
     /// When they were complete, in ticks.
     pub until: u64,
     /// What writes the session down; it has everything but names and the end.
@@ -259,8 +264,9 @@ impl Recorder {
     pub fn leave(self) -> Left {
         let Self { records, intake, threads, moments, until, .. } = self;
         let Intake { session_writer, profile, .. } = intake;
+        let births = profile.births(until, ROWS);
         let ended = Ended::of(profile.into_sheet(), &Seen(&records));
-        Left { ended, until, session_writer, threads, moments }
+        Left { ended, births, until, session_writer, threads, moments }
     }
 
     /// What is missing, of which this much found no room in rings.

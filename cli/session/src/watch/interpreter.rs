@@ -78,7 +78,7 @@ fn of_python(
     if !has_no_arenas {
         report.notes.push(format!(
             "objects of up to 512 bytes are not seen one by one: they lie in arenas, of which {} \
-             were mapped meanwhile, {} of them still; for who asks for them: \
+             were mapped meanwhile, {} of them still; for which code allocates them: \
              PYTHONMALLOC=malloc heapattach run -- python3 ...",
             bytes(report.arenas),
             bytes(report.arenas_live)

@@ -9,7 +9,7 @@ use std::{
 use heapattach_injector::attach::Refusal;
 use heapattach_process::proc::{Process, status::stat_field};
 
-/// What a counted call costs, from the measurements in the README; only an estimate is made of it.
+/// What a counted call costs, as measured (`cli/guide/measured.md`); only an estimate is made of it.
 const NANOSECONDS_A_CALL: f64 = 4.0;
 
 /// In a cgroup this full the kernel is about to kill a process.

@@ -33,8 +33,9 @@ impl Written {
         report: &mut Report,
         goes_on: impl FnMut() -> bool,
     ) {
-        let Left { ended, until, session_writer, threads, moments } = left;
+        let Left { ended, births, until, session_writer, threads, moments } = left;
         heading.is_final = true;
+        heading.births = births;
         let mut is_whole = false;
         if let Some(session_writer) = session_writer {
             heading.holes = session_writer.holes().to_vec();
@@ -65,7 +66,7 @@ fn tell_course(
         None => Err("the recording ends too early".to_owned()),
     };
     ledger.course = course.unwrap_or_else(|why| {
-        let blind = format!("when what is held came about, by which growth is judged: {why}");
+        let blind = format!("the course of memory in use, by which growth is judged: {why}");
         ledger.about.blind.push(blind.clone());
         report.blind.push(blind);
         Course::none(&why)

@@ -106,11 +106,11 @@ impl<'a> Watchman<'a> {
         let (live, peak) = (self.desk.pulse.live(), self.desk.pulse.peak());
         if self.growth.is_some_and(|growth| live >= self.live + growth) {
             self.live = live;
-            marks.push("what is held has grown".to_owned());
+            marks.push("memory in use has grown".to_owned());
         }
         if self.on_peak && peak >= (self.peak * HIGHER).max(self.peak + HIGHER_BYTES) {
             self.peak = peak;
-            marks.push("more is held than ever before".to_owned());
+            marks.push("more is in use than ever before".to_owned());
         }
         marks.into_iter().map(|why| self.mark(why)).collect()
     }

@@ -155,8 +155,8 @@ fn half_a_file_is_refused() {
     let Answer::Send(mut whole) = Answer::file(&module.debug) else { unreachable!() };
     whole.truncate(whole.len() - half.len());
     module.assert_refused(Answer::Send(whole), LARGEST, "its file ended after");
-    module.assert_refused(Answer::unsized_file(half), LARGEST, "no whole ELF file");
-    module.assert_refused(Answer::file(b"<html>please log in</html>"), LARGEST, "no whole ELF");
+    module.assert_refused(Answer::unsized_file(half), LARGEST, "not a whole ELF file");
+    module.assert_refused(Answer::file(b"<html>please log in</html>"), LARGEST, "not a whole ELF");
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn what_has_no_debug_information_is_named_with_its_build() {
     assert!(id.len() == 40 && told.cure.contains(id), "{told:?}");
     folder.run("strip --strip-all zoo.so");
     let [told] = &missing(&mut folder.mapped("zoo.so"))[..] else { panic!("one module") };
-    assert_eq!(told.why, "no names but of what it exports");
+    assert_eq!(told.why, "no debug symbols");
 
     let folder = compiled("not-missing", "-g -O2");
     let mut symbols = folder.mapped("zoo.so");

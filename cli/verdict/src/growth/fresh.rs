@@ -1,5 +1,5 @@
 //! Programs that the rule has never seen: they were written when it was finished, and it was not
-//! changed for them. What it makes of them is told in the README, wrong words included.
+//! changed for them. What it makes of them is told in `cli/guide/growth.md`, wrong words included.
 
 use super::{
     Kind,

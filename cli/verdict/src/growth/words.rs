@@ -148,12 +148,12 @@ impl Growth {
         let kept = self.stacks.iter().filter(|stack| stack.kind == Kind::Turnover).count();
         if kept > 0 && self.kind <= Kind::Turnover {
             let who = if kept == 1 { "One place keeps" } else { "Some places keep" };
-            let what = "blocks for long, but as much goes elsewhere as comes: turnover.";
+            let what = "blocks for long, but as much is freed elsewhere as is allocated: turnover.";
             sentences.push(format!("{who} {what}"));
         }
         if self.is_retained {
             let advice = "the allocator keeps it, or it was never malloc's.";
-            sentences.push(format!("Resident memory grew, what is held did not: {advice}"));
+            sentences.push(format!("Resident memory grew, memory in use did not: {advice}"));
         }
         if !found.why_none.is_empty() {
             sentences.push(format!("No place could be judged: {}.", found.why_none));

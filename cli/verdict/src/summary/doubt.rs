@@ -29,9 +29,7 @@ pub fn accuracy(ledger: &Ledger) -> String {
             } else {
                 ", but for the records that are missing"
             };
-            format!(
-                "{records} samples, one in {every} on average; in brackets 95 % intervals{beyond}"
-            )
+            format!("{records} samples, one in {every} on average; in parentheses: 95 % CI{beyond}")
         }
     }
 }

@@ -1,14 +1,18 @@
 //! What can be said of a ledger on one screen, as data: what is certain, who holds memory, and how much
 //! of it to believe. How it is drawn is not known here.
 
+mod advice;
 mod doubt;
 mod outside;
+mod sentences;
 mod verdict;
 
 use serde::{Deserialize, Serialize};
 
+pub use advice::Advice;
 pub use verdict::{Kind, Verdict, place};
 
+use crate::keeping::Keeping;
 use crate::subject::{Ask, Site, Subject};
 use crate::weight::share;
 use heapattach_ledger::{Ledger, Metric, gaps};
@@ -55,6 +59,9 @@ pub struct Summary {
     pub blind: Vec<String>,
     /// How exact the numbers are.
     pub accuracy: String,
+    /// What to type next.
+    #[serde(default)]
+    pub next: Vec<Advice>,
 }
 
 /// One place that allocates memory.
@@ -70,6 +77,9 @@ pub struct SummarySite {
     pub share: Range,
     /// What it allocated since the attach.
     pub allocated: Amount,
+    /// What became of that.
+    #[serde(default)]
+    pub keeping: Keeping,
 }
 
 impl Summary {
@@ -87,9 +97,8 @@ impl Summary {
             .filter(|site| sum(site, Metric::Temporary).records() > 0)
             .map_or(String::new(), |site| site.place.words());
         sites.retain(|site| sum(site, Metric::Live).records() > 0);
-        let held: Vec<&Sum> =
-            sites.iter().map(|site| &site.weights[Metric::Live as usize].now).collect();
-        let verdict = Verdict::new(ledger, &held);
+        let verdict = Verdict::new(ledger, &sites);
+        let next = advice::advice(&verdict, ledger, &sites);
         let measure = |metric| ledger.total.measure(metric);
         let live = measure(Metric::Live);
         let rows = sites.iter().take(SITES).map(|site| SummarySite {
@@ -98,6 +107,7 @@ impl Summary {
             share: share(sum(site, Metric::Live).measure().bytes, live.bytes).into(),
             live: sum(site, Metric::Live).measure().into(),
             allocated: sum(site, Metric::Allocated).measure().into(),
+            keeping: Keeping::of(site),
         });
         Self {
             verdict,
@@ -117,6 +127,7 @@ impl Summary {
             lost: gaps::lost_beside(&ledger.about.loss, Some(live.count.value)),
             blind: doubt::blind(&ledger.about),
             accuracy: doubt::accuracy(ledger),
+            next,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What is said of memory that no sample tells of: calls too few to be sampled, pages, a runtime with a heap
 //! of its own, and resident memory that came by no hooked function.
 
-use crate::figure::clock;
+use crate::figure::{clock, whole};
 use heapattach_ledger::{About, Ledger, Metric, Moment};
 use heapattach_profile::Estimate;
 use heapattach_text::quantity;
@@ -9,6 +9,8 @@ use heapattach_text::quantity;
 /// Less than this, and than this part of the growth, is not worth a word.
 const LEAST: f64 = 1_048_576.0;
 const PART: f64 = 0.25;
+/// And freed memory that stays resident is, if it is this part of the growth.
+const RETAINED: f64 = 0.5;
 /// What a heap takes in pages, by what is allocated: at most, in words of this kind.
 const OVERHEAD: f64 = 1.25;
 
@@ -28,11 +30,11 @@ pub fn idle(ledger: &Ledger, when: &str) -> Vec<String> {
                     quantity::bytes(every)
                 ),
             };
-            told.push(format!("{calls} calls asked for {bytes} {when} (exact), {why}."));
+            told.push(format!("{calls} calls allocated {bytes} {when} (exact), {why}."));
         }
         Some(_) if mapped == 0 => told.push(format!("No hooked function was called {when}.")),
         None if mapped == 0 => told.push(format!("No allocation was recorded {when}.")),
-        Some(_) => told.push(format!("No block was asked for {when}.")),
+        Some(_) => told.push(format!("No block was allocated {when}.")),
         None => told.push(format!("No block was recorded {when}.")),
     }
     if mapped > 0 {
@@ -54,9 +56,22 @@ pub fn unaccounted(ledger: &Ledger) -> Option<String> {
         Some((kind, bytes)) => format!("{kind} grew by {}", quantity::bytes(*bytes)),
         None => "pages that were mapped before were touched".to_owned(),
     };
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-    let missing = quantity::bytes(missing as u64);
+    let missing = quantity::bytes(whole(missing));
     Some(format!("In these {time} {missing} came by no hooked function: {kind}."))
+}
+
+/// Resident memory that blocks had which were freed, by what blocks have that are in use; and by how much
+/// all of it grew. The allocator keeps it.
+pub fn retained(ledger: &Ledger) -> Option<[u64; 2]> {
+    let pages = |moment: &Moment| moment.anonymous;
+    let mut known = ledger.moments.iter().filter_map(pages);
+    let then = ledger.about.before.map(|before| before[1]).or_else(|| known.next())?;
+    let growth = known.next_back()?.checked_sub(then)? as f64;
+    let live = ledger.total.measure(Metric::Live).bytes.high;
+    let free = growth - live * OVERHEAD - ledger.total.mapped_live as f64;
+    // It was in use at one time, and it is not there for another reason.
+    let is_it = free >= LEAST && free >= RETAINED * growth && ledger.peak.low >= free / 2.0;
+    (is_it && missing(ledger).is_none()).then(|| [free, growth].map(whole))
 }
 
 /// Bytes by which resident memory grew beyond what blocks and pages can have taken.
@@ -104,7 +119,7 @@ mod tests {
         ledger.about.every = 524_288;
         ledger.about.asked = Some([270, 12_000]);
         let told = idle(&ledger, "in 5.0 s").join(" ");
-        assert!(told.starts_with("270 calls asked for 11.7 KiB in 5.0 s (exact), fewer"), "{told}");
+        assert!(told.starts_with("270 calls allocated 11.7 KiB in 5.0 s (exact), fewer"), "{told}");
         ledger.about.asked = Some([0, 0]);
         assert_eq!(idle(&ledger, "in 5.0 s"), ["No hooked function was called in 5.0 s."]);
         ledger.total = Row { mapped: 45 << 20, mapped_live: 5 << 20, ..Row::default() };
@@ -112,6 +127,18 @@ mod tests {
         assert!(told.ends_with("45.0 MiB of pages were mapped, 5.0 MiB of them still."), "{told}");
         ledger.about.runtime = "this is Go: its heap".to_owned();
         assert!(idle(&ledger, "").join(" ").ends_with("This is Go: its heap."));
+    }
+
+    #[test]
+    fn freed_memory_that_stays_resident_is_told() {
+        let mut ledger = Ledger { moments: moments([4 << 20, 104 << 20]), ..Ledger::default() };
+        let [live, peak] = [4.0, 50.0].map(|mebi| mebi * f64::from(1 << 20));
+        ledger.peak = Estimate { value: peak, low: peak, high: peak };
+        assert_eq!(retained(&ledger), Some([50 << 20, 50 << 20]));
+        ledger.total.set(Metric::Live, &heapattach_profile::Sum::exact(4 << 20, 1));
+        assert_eq!(retained(&ledger).map(|[free, _]| free), Some(whole(peak - live * OVERHEAD)));
+        ledger.total.set(Metric::Live, &heapattach_profile::Sum::exact(30 << 20, 1));
+        assert_eq!(retained(&ledger), None, "most of it is in use");
     }
 
     #[test]

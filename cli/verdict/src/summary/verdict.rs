@@ -9,20 +9,17 @@
 //! every process, until as many of them die as come; that the process grew is said only if its memory
 //! in pages did, too. Where blocks were counted by size, the word is that of the rule.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
-use super::outside;
+use super::sentences;
 use crate::growth::{self, Growth};
 use crate::{
-    figure::{Unit, bytes, clock, percent},
     place::Place,
+    subject::Site,
     weight::{difference, share},
 };
 use heapattach_ledger::{Ledger, Metric, Moment};
 use heapattach_profile::{Estimate, Range, Sum};
-use heapattach_text::quantity;
 
 /// With fewer moments there is no middle.
 const MOMENTS: usize = 4;
@@ -73,103 +70,24 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Of a ledger, and what its sites hold, those that hold most first.
-    pub fn new(ledger: &Ledger, held_by: &[&Sum]) -> Self {
+    /// Of a ledger, and of its places that have something in use, those with most first.
+    pub fn new(ledger: &Ledger, sites: &[Site]) -> Self {
         let measure = |metric| ledger.total.measure(metric).bytes;
         let (live, allocated) = (measure(Metric::Live), measure(Metric::Allocated));
         let second_half = second_half(ledger, live);
         let growth = Growth::of(ledger, |stack| place(ledger, stack));
         let kind = kind(ledger, live, allocated, second_half, growth.as_ref());
-        let (sites, part) = first_sites(held_by, live);
+        let (first, part) = first_sites(sites, live);
         let mut verdict = Self {
             kind,
             text: String::new(),
             second_half: second_half.map(Range::from),
-            sites,
+            sites: first,
             share: part.into(),
             growth,
         };
-        verdict.text = verdict.sentences(ledger, live, allocated).join(" ");
+        verdict.text = sentences::of(&verdict, ledger, sites).join(" ");
         verdict
-    }
-
-    fn sentences(&self, ledger: &Ledger, live: Estimate, allocated: Estimate) -> Vec<String> {
-        let time = clock(Duration::from_millis(ledger.about.lasted_ms));
-        // What is told of some blocks alone may have been allocated in less than all of the time.
-        let is_all = ledger.about.part.is_empty();
-        let when = if is_all { format!("in {time}") } else { "in this part".to_owned() };
-        let asked = format!("{} asked for {when}", bytes(allocated));
-        let held = bytes(live);
-        let first = match self.kind {
-            Kind::Idle => outside::idle(ledger, &when).join(" "),
-            Kind::Returned if live.high > 0.0 => {
-                let most = quantity::bytes(most(live.high));
-                format!("Of {asked}, no block that was sampled is still held: at most {most}.")
-            }
-            Kind::Returned => format!("All of {asked} was given back."),
-            Kind::Incomplete => format!(
-                "Uncertain: records of what was given back were lost. Of {asked}, at most {held} \
-                 are still held."
-            ),
-            Kind::Grew if self.growth.is_none() => {
-                format!("Grew: of {asked}, {held} are still held{}.", self.later())
-            }
-            Kind::Grew | Kind::Steady | Kind::Held => {
-                format!("Of {asked}, {held} are still held{}.", self.later())
-            }
-        };
-        let word = self.growth.as_ref().filter(|_| self.kind != Kind::Incomplete);
-        let mut sentences: Vec<String> =
-            word.map(|growth| growth.headline.clone()).into_iter().chain([first]).collect();
-        let is_held = !matches!(self.kind, Kind::Idle | Kind::Returned);
-        if is_held && self.sites > 0 {
-            let who = match self.sites {
-                1 => "One place holds".to_owned(),
-                n => format!("The first {n} places hold"),
-            };
-            sentences.push(format!("{who} {} of it.", percent(self.share.into())));
-        }
-        sentences.extend(resident(ledger));
-        if is_all {
-            sentences.extend(outside::unaccounted(ledger));
-        }
-        if let Some(growth) = &self.growth {
-            let told = word.map_or("", |growth| growth.headline.as_str());
-            let rest = growth.text.strip_prefix(told).unwrap_or(&growth.text).trim_start();
-            sentences.extend((!rest.is_empty()).then(|| rest.to_owned()));
-            return sentences;
-        }
-        if ledger.moments.iter().any(|moment| moment.flow.is_some()) && is_all {
-            let why = "most blocks are not of glibc's allocator, which alone tells their sizes, \
-                       and those older than the attach are not known otherwise (heapattach run \
-                       --flow knows all)";
-            sentences.push(format!("Growth is not judged: {why}."));
-        }
-        if self.kind == Kind::Grew {
-            sentences.push(format!("What is kept for longer than {time} looks the same."));
-        }
-        if self.kind == Kind::Held && self.second_half.is_some_and(|change| change.low > 0.0) {
-            sentences.push(
-                "Older blocks that these may replace are not seen: --flow tells whether the heap \
-                 grows."
-                    .to_owned(),
-            );
-        }
-        sentences
-    }
-
-    /// What came of it in the second half.
-    fn later(&self) -> String {
-        let Some(change) = self.second_half else { return String::new() };
-        let told = Unit::Bytes.show_change(change.into());
-        match change {
-            Range { low, high, .. } if low == 0.0 && high == 0.0 => {
-                "; none of it came in the second half".to_owned()
-            }
-            Range { low, .. } if low > 0.0 => format!("; {told} came in the second half"),
-            Range { high, .. } if high < 0.0 => format!("; {told} in the second half"),
-            _ => format!("; {told} in the second half, which may be chance"),
-        }
     }
 }
 
@@ -222,11 +140,11 @@ fn middle(ledger: &Ledger) -> Option<&Moment> {
 
 /// The fewest of the first sites that hold most, and which part that is. If these are many, the part
 /// of the first.
-fn first_sites(held_by: &[&Sum], live: Estimate) -> (usize, Estimate) {
+fn first_sites(sites: &[Site], live: Estimate) -> (usize, Estimate) {
     let mut sum = Sum::default();
     let mut first = (0, Estimate::default());
-    for (number, site) in held_by.iter().take(3).enumerate() {
-        sum.merge(site);
+    for (number, site) in sites.iter().take(3).enumerate() {
+        sum.merge(&site.weights[Metric::Live as usize].now);
         let part = share(sum.measure().bytes, live);
         if number == 0 || part.value >= MOST {
             first = (number + 1, part);
@@ -243,46 +161,29 @@ pub fn place(ledger: &Ledger, stack: u32) -> String {
     ledger.cause(stack).map_or_else(Place::unknown, |call| Place::of(&call)).words()
 }
 
-fn most(number: f64) -> u64 {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-    let most = number.ceil() as u64;
-    most
-}
-
-/// What the kernel says, exactly.
-fn resident(ledger: &Ledger) -> Option<String> {
-    let known: Vec<u64> = ledger.moments.iter().filter_map(|moment| moment.rss).collect();
-    let (first, last) = (*known.first()?, *known.last()?);
-    let what = match last.cmp(&first) {
-        std::cmp::Ordering::Greater => "grew by",
-        std::cmp::Ordering::Less => "shrank by",
-        std::cmp::Ordering::Equal => {
-            return Some(format!("Resident memory stayed at {}.", quantity::bytes(last)));
-        }
-    };
-    let change = quantity::bytes(last.abs_diff(first));
-    Some(format!("Resident memory {what} {change} to {}.", quantity::bytes(last)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::{Ask, Subject};
     use heapattach_ledger::sample;
 
     fn verdict(ledger: &Ledger) -> Verdict {
-        let mut rows: Vec<_> = ledger.rows.iter().map(|row| row.sum(Metric::Live)).collect();
-        rows.sort_by_key(|sum| std::cmp::Reverse(sum.parts().0.bytes));
-        Verdict::new(ledger, &rows.iter().collect::<Vec<_>>())
+        let mut sites = Subject::of(ledger).sites(&Ask::default());
+        sites.retain(|site| site.weights[Metric::Live as usize].now.records() > 0);
+        Verdict::new(ledger, &sites)
     }
 
     #[test]
     fn what_grew_is_said_to_have_grown_and_not_to_be_a_leak() {
         let verdict = verdict(&sample::ledger());
         assert_eq!(verdict.kind, Kind::Grew);
-        let expected = "Grew: of 1.2 MiB asked for in 20.0 s, 102.5 KiB are still held; \
-                        +51.2 KiB came in the second half. The first 2 places hold 100 % of it. \
-                        Resident memory grew by 195.3 KiB to 9.7 MiB. What is kept for longer than \
-                        20.0 s looks the same.";
+        let expected = "Grows by 3.1 KiB/s, all of it by make_node (list.c:12), called from grow_list \
+                        (list.c:40); 33 % of what was allocated there was freed. Of 1.2 MiB allocated in 20.0 s, 102.5 KiB are in \
+                        use; +51.2 KiB came in the second half. Resident memory grew by 195.3 KiB to \
+                        9.7 MiB. main (main.c:7) only holds: 40.0 KiB in 10 blocks, of the first \
+                        half. work<int>(std::string const&) (work.cc:99) allocates most, 54.7 \
+                        KiB/s, and all of it was freed. Blocks that live for longer than 20.0 s \
+                        look the same.";
         assert_eq!(verdict.text, expected);
         assert!(!verdict.text.contains("leak"));
     }
@@ -301,7 +202,7 @@ mod tests {
         ledger.moments.iter_mut().for_each(|moment| moment.rss = Some(10_000_000));
         let verdict = verdict(&ledger);
         assert_eq!(verdict.kind, Kind::Held, "{}", verdict.text);
-        assert!(verdict.text.starts_with("Of 1.2 MiB asked for in 20.0 s, 102.5"), "{verdict:?}");
+        assert!(verdict.text.starts_with("Of 1.2 MiB allocated in 20.0 s, 102.5"), "{verdict:?}");
         assert!(verdict.text.contains("+51.2 KiB came in the second half"), "{}", verdict.text);
         assert!(!verdict.text.contains("rew"), "{}", verdict.text);
     }
@@ -334,7 +235,7 @@ mod tests {
             let said = super::kind(&ledger, live, allocated, second_half, Some(&growth));
             assert_eq!(said, if is_growth { Kind::Grew } else { Kind::Steady });
             let verdict = Verdict { kind: said, growth: Some(growth), ..self::verdict(&ledger) };
-            let text = verdict.sentences(&ledger, live, allocated).join(" ");
+            let text = sentences::of(&verdict, &ledger, &[]).join(" ");
             assert!(text.starts_with(&headline) && !text.contains("Grew"), "{text}");
             assert_eq!(text.matches(&headline).count(), 1, "{text}");
         }

@@ -43,7 +43,7 @@ pub(super) fn left_out(
     let why = match &entry.plan {
         _ if hook.function().kind == HookKind::New => match hook.nothrow.map(|at| bias.unplace(at))
         {
-            None => "it throws, and there is no form of it that does not".to_owned(),
+            None => "it throws, and has no form that does not".to_owned(),
             Some(at) if find(at).is_some_and(|other| matches!(other.way, Way::Within { .. })) => {
                 "it throws, and the form of it that does not may call it".to_owned()
             }

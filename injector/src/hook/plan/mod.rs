@@ -257,8 +257,7 @@ pub fn settle(hooks: &mut [PlannedHook]) {
     for hook in hooks.iter_mut().filter(|hook| matches!(hook.way, Way::Entry(_))) {
         if let Some(kin) = missed.iter().find(|missed| missed.is_kin(hook)) {
             let Way::Not { why } = &kin.way else { continue };
-            let why =
-                format!("{}, which may give its blocks back, is not hooked: {why}", kin.name());
+            let why = format!("{}, which may free its blocks, is not hooked: {why}", kin.name());
             hook.leave_entry(why, HookMode::Entry);
         }
     }

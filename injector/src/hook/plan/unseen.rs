@@ -30,7 +30,7 @@ fn why_unseen(hook: &PlannedHook) -> Option<String> {
     match &hook.way {
         // A program calls its own functions directly, and slots are for what others define.
         Way::Slots { why } if hook.definer.is_executable() || hook.is_called_past => {
-            let why = if why.is_empty() { "slots were asked for" } else { why };
+            let why = if why.is_empty() { "--hooks slots was given" } else { why };
             let whose = if hook.definer.is_executable() { "program" } else { "library" };
             Some(format!("the {whose}'s own calls are not seen, as its entry is not hooked: {why}"))
         }

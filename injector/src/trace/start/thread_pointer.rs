@@ -57,7 +57,7 @@ pub(crate) fn check(stop: &Stopped<'_>) -> Result<(), Refusal> {
         Err(Refusal::unsupported(
             format!("thread {} has no thread pointer", thread.tid),
             "a program with a C library, which gives one to every thread",
-            "there is no heapattach for this kind of program yet",
+            "heapattach does not support this kind of program yet",
         ))
     })
 }

@@ -23,6 +23,9 @@ const PATIENCE_A_THREAD: Duration = Duration::from_micros(100);
 /// How long the missing are waited for while the others run.
 const BETWEEN_TRIES: Duration = Duration::from_secs(2);
 
+/// How long those are waited for, after a stop, that could not be let go in it. All others run by then.
+const SEEN_OFF: Duration = Duration::from_millis(100);
+
 /// A stopped thread.
 #[derive(Debug)]
 pub struct StoppedThread {
@@ -245,12 +248,15 @@ impl<'t> Stopped<'t> {
         if std::mem::replace(&mut self.released, true) {
             return;
         }
+        let mut missing = Vec::new();
         for thread in &self.threads {
             match self.target.let_go(thread.tid, 0) {
                 Ok(()) => {}
-                // Borrowed, and not back yet: it is let go when it stops.
+                // Borrowed, and not back yet: it is let go when it stops. Or it comes to its end, since
+                // another one, let go before it, execs.
                 Err(Errno::ESRCH) if self.target.traces(thread.tid) => {
                     self.abandon(&[thread.tid]);
+                    missing.push(thread.tid);
                 }
                 // Killed while it was stopped.
                 Err(Errno::ESRCH) => self.target.reap_thread(thread.tid),
@@ -260,6 +266,7 @@ impl<'t> Stopped<'t> {
             }
         }
         self.target.threads.add_late(self.vforking.drain(..));
+        self.target.see_off(&missing, SEEN_OFF);
     }
 }
 

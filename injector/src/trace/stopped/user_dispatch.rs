@@ -20,10 +20,10 @@ pub(crate) fn check(stop: &Stopped<'_>) -> Result<(), Refusal> {
     };
     Err(Refusal::unsupported(
         format!(
-            "thread {} has its system calls given back to the program (syscall user dispatch)",
+            "thread {} has its system calls returned to the program (syscall user dispatch)",
             thread.tid
         ),
         "a program whose system calls go to the kernel",
-        "look at it by its own means: Wine and recorders of system calls work like this",
+        "use its own tools: Wine and recorders of system calls work like this",
     ))
 }

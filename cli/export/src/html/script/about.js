@@ -11,7 +11,7 @@ function started(about) {
 
 function precision(about) {
   return about.every <= 1 ? 'every block is recorded'
-    : `one sample per ${bytes(about.every)}, 95 % intervals`;
+    : `one sample per ${bytes(about.every)}, 95 % CI`;
 }
 
 function showAbout() {
@@ -25,7 +25,7 @@ function showAbout() {
     + about.part.map((part) => `; only ${part}`).join('');
   const isWhole = sides.every((side) => side.about.missing.length === 0);
   const badge = byId('loss');
-  badge.textContent = isWhole ? 'nothing was lost' : 'something is missing';
+  badge.textContent = isWhole ? 'no records dropped' : 'records are missing';
   if (isWhole && about.outcome === null) badge.textContent += ' so far';
   badge.classList.add(isWhole ? 'good' : 'bad');
   byId('accuracy').textContent = precision(about);
@@ -38,7 +38,7 @@ function aboutSide(about, index) {
     ['Counted', `from ${started(about)} for ${duration(about.lasted_ms)}`],
     ['Ended', about.outcome || 'not told: it goes on, or the recording breaks off'],
     ['Accuracy', precision(about)],
-    ['Temporary', `given back within ${duration(about.temporary_ms)}`],
+    ['Temporary', `freed within ${duration(about.temporary_ms)}`],
     ...about.part.map((part) => ['Only', part]),
     ['Recorded by', `heapattach ${about.version}`],
   ];
@@ -46,7 +46,7 @@ function aboutSide(about, index) {
   for (const [name, text] of facts) list.append(make('dt', {}, name), make('dd', {}, text));
   const title = isDiff ? make('h3', {}, ['Now', 'Before'][index]) : '';
   return make('div.about', {}, title, list,
-    paragraphs('What is missing', about.missing.length > 0 ? about.missing : ['nothing was lost']),
+    paragraphs('What is missing', about.missing.length > 0 ? about.missing : ['no records dropped']),
     paragraphs('What cannot be seen', about.unseen),
     paragraphs('Stacks that are not whole', about.cuts),
     paragraphs('Code without names', about.missing_symbols));

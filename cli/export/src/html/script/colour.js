@@ -2,7 +2,7 @@
 
 const HUES = [32, 176, 212, 348, 142, 268, 16, 196, 60, 310];
 
-/** Modules by what was asked for in them; the first have colours of their own. */
+/** Modules by what was allocated in them; the first have colours of their own. */
 const rankedModules = (() => {
   const weight = new Float64Array(tree.modules.length);
   for (let row = 0; row < rows.length; row++) {

@@ -1,4 +1,4 @@
-// One sentence: who asked for most, or what changed most.
+// One sentence: what allocated most, or what changed most.
 
 function showHeadline() {
   watch(['metric', 'unit', 'thread', 'window'], () => {
@@ -11,17 +11,17 @@ function showHeadline() {
     const all = known.reduce((sum, { size }) => sum + size, 0), text = byId('headline');
     text.replaceChildren();
     if (all === 0) {
-      text.append(`Nothing ${isDiff ? 'became different' : 'was found'} by this measure.`);
+      text.append(`Nothing ${isDiff ? 'changed' : 'was found'} by this measure.`);
       return;
     }
     const { call, estimate, size } = known.reduce((most, each) => (each.size > most.size ? each : most));
     const where = place(call) === '' ? '' : ` (${place(call)})`, write = isDiff ? signed : quantity;
-    text.append(make('strong', {}, functionOf(call)[0]), `${where} ${isDiff ? 'changed most' : 'comes first'}: `,
+    text.append(make('strong', {}, functionOf(call)[0]), `${where} ${isDiff ? 'changed most' : 'is the largest'}: `,
       make('strong', {}, `${write(estimate.value, by)}${by === 1 ? ' blocks' : ''}`),
       `, ${percent(size, all)} of ${isDiff ? 'all change of ' : ''}${METRICS[state.metric].is}`,
       state.window ? ' in the window' : '',
       `${error(estimate, by, write)}.`);
-    if (isDiff && isNoise(estimate)) text.append(' It may as well be chance.');
+    if (isDiff && isNoise(estimate)) text.append(' This may be chance.');
   });
 }
 

@@ -27,7 +27,7 @@ function showHistogram(id, name, title, perBlock) {
     });
     const [value, low, high] = all[0][bucket] || [0, 0, 0], estimate = { value, low, high };
     const number = make('td', {}, value > 0 ? count(value) : '\u2013');
-    const title = 'the truth lies in here in 95 % of all cases or more';
+    const title = '95 % CI or wider';
     const interval = make('td.error', { title }, high > low ? range(estimate, 1) : '');
     lines.push(make('tr', {}, make('th', { scope: 'row' },
       bucket === 0 && isFinite(next) && next > 0 ? `< ${name(2 ** (next - 1))}` : bucketName(bucket, name)),

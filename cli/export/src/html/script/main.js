@@ -7,8 +7,8 @@ function showToolbar() {
     watch([name], () => press(state[name]));
   };
   add('Direction', 'direction', [
-    ['down', 'Top-down', 'from the outermost call to what asked'],
-    ['up', 'Bottom-up', 'from what asked to its callers'],
+    ['down', 'Top-down', 'from the outermost call to the allocation'],
+    ['up', 'Bottom-up', 'from the allocation to its callers'],
   ], { path: [] });
   add('Shape', 'shape', [
     ['icicle', 'Icicle', 'the root is at the top'],

@@ -2,11 +2,11 @@
 
 /** `pages`: bytes of pages, every one of them known, and without a number of blocks. */
 const METRICS = [
-  { name: 'Live', what: 'held at the end', is: 'what is live' },
-  { name: 'Allocated', what: 'asked for', is: 'what was allocated' },
-  { name: 'Freed', what: 'given back', is: 'what was freed' },
-  { name: 'Peak', what: 'when most was held', is: 'the peak' },
-  { name: 'Temporary', what: 'given back soon', is: 'what was temporary' },
+  { name: 'Live', what: 'in use at the end', is: 'what is live' },
+  { name: 'Allocated', what: 'since the attach', is: 'what was allocated' },
+  { name: 'Freed', what: 'since the attach', is: 'what was freed' },
+  { name: 'Peak', what: 'when most was in use', is: 'the peak' },
+  { name: 'Temporary', what: 'freed soon', is: 'what was temporary' },
   { name: 'Mapped', what: 'pages still mapped', is: 'the pages still mapped', pages: true },
 ];
 

@@ -57,7 +57,7 @@ function tellMatched() {
   if (input.value.trim() !== state.query.trim()) input.value = state.query;
   byId('search-clear').hidden = state.query === '';
   input.setAttribute('aria-invalid', String(search.isWrong));
-  told.textContent = search.isWrong ? 'this is no regular expression' : '';
+  told.textContent = search.isWrong ? 'not a valid regular expression' : '';
   if (!search.isOn) return;
   const shown = Array.from(rows.node.keys()).filter(isShown);
   const list = shown.filter((row) => search.rows[row]), by = unit();

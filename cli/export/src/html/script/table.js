@@ -66,7 +66,7 @@ function sortedSites(columns) {
 
 function drawTable() {
   const columns = columnsShown(), list = sortedSites(columns);
-  byId('sites-head').replaceChildren(make('tr', {}, header('site', 'Place that asked'),
+  byId('sites-head').replaceChildren(make('tr', {}, header('site', 'Allocating function'),
     ...columns.map(({ id, name }) => header(id, name))));
   const whole = columns.map((column) => sum(list, column));
   const lines = [];
@@ -127,7 +127,7 @@ function cell(site, column, whole) {
     make('span.number', {}, isNone ? '\u2013' : write(estimate.value, by)));
   if (isChange && !isNone) box.classList.add(isNoise(estimate) ? 'noise' : estimate.value > 0 ? 'grew' : 'shrank');
   if (!isExact(estimate)) {
-    const title = 'the truth lies in here in 95 % of all cases';
+    const title = '95 % CI';
     box.append(make('span.error', { title }, range(estimate, by, write)));
   }
   if (isChosen(column.id) && !isChange && whole > 0 && !isNone) {
@@ -135,6 +135,10 @@ function cell(site, column, whole) {
     bar.style.width = `${Math.min(100, 100 * estimate.value / whole)}%`;
     box.prepend(make('span.share', {}, percent(estimate.value, whole)));
     box.append(bar);
+  }
+  if (column.metric === FREED && !isChosen(column.id) && !isChange) {
+    const all = cellOf(site, { metric: ALLOCATED, part: column.part }).value;
+    if (all > 0) box.prepend(make('span.share', {}, isNone ? 'never' : percent(estimate.value, all)));
   }
   return box;
 }

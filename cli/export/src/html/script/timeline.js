@@ -1,7 +1,7 @@
 // Time: what blocks held, and what the process had, one above the other.
 
 const SERIES = [
-  { panel: 0, name: 'live', title: 'held by recorded blocks', fills: true },
+  { panel: 0, name: 'live', title: 'in use by recorded blocks', fills: true },
   { panel: 1, name: 'rss', title: 'RSS', fills: true },
   { panel: 1, name: 'pss', title: 'PSS' },
   { panel: 1, name: 'anonymous', title: 'anonymous' },
@@ -86,7 +86,7 @@ function drawPanel(panel, series, top) {
   const names = makeSvg('text.names', { x: MARGIN.left, y: top - 8 });
   for (const each of series) {
     const isFar = isFarLimit(each, series), name = `${each.name}${each.isBefore ? '-before' : ''}`;
-    const sure = name === 'live' && band ? ', with its 95 % interval' : '';
+    const sure = name === 'live' && band ? ', with its 95 % CI' : '';
     names.append(makeSvg(`tspan.of-${name}`, { dx: names.childNodes.length > 0 ? 14 : 0 },
       `\u25cf ${each.title}${sure}${isFar ? `: ${bytes(each.points.at(-1)[1])}, far above` : ''}`));
     if (isFar) continue;

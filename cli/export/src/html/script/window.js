@@ -1,5 +1,5 @@
 // What happened in a window of time, by stack. The page knows of each block in which span of the time
-// it was handed out and what became of it; all that a window says of its own is sums of these.
+// it was allocated and what became of it; all that a window says of its own is sums of these.
 
 const spans = data.windows.bounds;
 const hasWindows = spans.length > 1;
@@ -68,7 +68,7 @@ function optionsOf([from, to]) {
 function showWindowed() {
   watch(['window'], () => {
     const ends = (state.window || []).map((at) => duration(spans[at]));
-    const text = state.window === null ? '' : `handed out ${ends.join(' \u2013 ')}`;
+    const text = state.window === null ? '' : `allocated ${ends.join(' \u2013 ')}`;
     for (const badge of document.querySelectorAll('.windowed')) {
       badge.textContent = text;
       badge.hidden = text === '';
@@ -83,7 +83,7 @@ function windowNote() {
   const because = why === '' ? '.' : `: ${why}.`;
   if (!hasWindows) return `${how} Sums, stacks and places stay those of the whole session${because}`;
   const step = duration((spans.at(-1) - spans[0]) / (spans.length - 1));
-  return `${how} Sums, stacks and places are then of the blocks handed out in it, and of what became of them `
+  return `${how} Sums, stacks and places are then of the blocks allocated in it, and of what became of them `
     + `by its end. It begins and ends at one of ${spans.length} moments, ${step} apart`
     + (spans[0] > 0 ? `, and not before ${duration(spans[0])}.` : '.');
 }

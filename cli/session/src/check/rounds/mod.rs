@@ -40,7 +40,7 @@ const MOST_UNMADE: usize = 64;
 /// So long the names of a round are waited for before the last check.
 const NAMES: Duration = Duration::from_secs(2);
 
-const FAILED: &str = "the thread that looked failed";
+const FAILED: &str = "the thread of the check failed";
 
 /// All rounds of one inspection.
 pub(super) struct Rounds<'scope, 'env: 'scope, 't> {
@@ -95,7 +95,8 @@ impl Looking<'_, '_> {
         } else {
             held.finish(&mut looked)
         }
-        Job::begin(move || looked.conclude(tools)).ok_or("there can be no thread to look for names")
+        Job::begin(move || looked.conclude(tools))
+            .ok_or("no thread could be started to look for names")
     }
 }
 
@@ -178,7 +179,8 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
         let tools = inspection.tools(std::mem::take(&mut self.known));
         let options = inspection.options;
         let handle = Builder::new().spawn_scoped(self.scope, move || sight.look(options));
-        let handle = handle.map_err(|error| format!("no thread to look with: {error}"))?;
+        let handle =
+            handle.map_err(|error| format!("no thread could be started for the check: {error}"))?;
         if held.is_stopped() {
             wait(session, || handle.is_finished());
             held.let_go();
@@ -225,7 +227,7 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
         if let Some(name) = name
             && self.unmade.len() < MOST_UNMADE
         {
-            self.unmade.push(format!("the check `{name}` that the program asked for: {why}"));
+            self.unmade.push(format!("the check `{name}` that the program requested: {why}"));
         }
     }
 
@@ -284,7 +286,7 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
 
     /// There was no last check, and none of these names.
     pub(super) fn fail_last(&mut self, names: &[String], line: &mut Line) {
-        names.iter().for_each(|name| self.fail("the process was gone before it", Some(name), line));
+        names.iter().for_each(|name| self.fail("the process ended before it", Some(name), line));
     }
 
     /// What the last round saw.

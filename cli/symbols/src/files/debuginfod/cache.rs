@@ -86,7 +86,7 @@ fn is_ours(folder: &Path) -> io::Result<()> {
         return refuse(format!("it is a folder of user {}, not of yours", stat.st_uid));
     }
     if is_shared(&stat) {
-        return refuse("all may write to it".to_owned());
+        return refuse("all users can write to it".to_owned());
     }
     Ok(())
 }
@@ -158,7 +158,7 @@ mod tests {
         assert!(Cache::at(ours.clone()).begin(&id).is_err(), "a link of another user");
         fs::remove_file(&below).unwrap();
         fs::set_permissions(&ours, Permissions::from_mode(0o777)).unwrap();
-        assert!(Cache::at(ours.clone()).begin(&id).is_err(), "all may write to it");
+        assert!(Cache::at(ours.clone()).begin(&id).is_err(), "all users can write to it");
         fs::set_permissions(&ours, Permissions::from_mode(0o755)).unwrap();
         assert!(Cache::at(ours).begin(&id).is_ok());
     }

@@ -33,7 +33,7 @@ pub enum TransferError {
     #[error("{}", match .0 { 404 => "it has none of this build (404)".to_owned(), n => format!("status {n}") })]
     Status(u16),
     /// It is not repeated: some hold passwords.
-    #[error("its name is no URL of http or https")]
+    #[error("its name is not a URL of http or https")]
     BadUrl,
     /// The server cannot be talked with.
     #[error("{0}")]
@@ -51,13 +51,13 @@ pub enum TransferError {
     #[error("its file ended after {got} of {announced} bytes")]
     Truncated { got: u64, announced: u64 },
     /// It may be a web page, meant for a browser.
-    #[error("what it sent is no whole ELF file")]
+    #[error("what it sent is not a whole ELF file")]
     NoElf,
     /// Wrong names are worse than none.
     #[error("what it sent is of another build ({0})")]
     OtherBuild(String),
     /// All files together.
-    #[error("so much was fetched already that it was not asked")]
+    #[error("it was not tried, as so much was fetched already")]
     Enough,
     /// The user has no more patience.
     #[error("interrupted")]

@@ -1,0 +1,121 @@
+//! What to type next, by what was found.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Kind, Verdict};
+use crate::{
+    figure::clock,
+    keeping::{Habit, Keeping},
+    subject::Site,
+};
+use heapattach_ledger::{Ledger, Metric};
+use heapattach_text::quantity::count;
+
+/// With fewer samples every block had better be recorded.
+const FEW: u64 = 30;
+/// So much of what is in use is worth a check.
+const NOTABLE: f64 = 0.1;
+
+/// A command that tells more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Advice {
+    /// As it is typed; empty if there is nothing to do.
+    pub command: String,
+    /// What it would tell.
+    pub why: String,
+}
+
+/// What follows from a verdict on a whole session; the most useful first.
+pub fn advice(verdict: &Verdict, ledger: &Ledger, sites: &[Site]) -> Vec<Advice> {
+    let about = &ledger.about;
+    if !about.part.is_empty() || about.outcome.is_empty() {
+        return Vec::new();
+    }
+    let is_alive = about.outcome == "detached";
+    let pid = about.pid;
+    let told = |command: String, why: &str| Advice { command, why: why.to_owned() };
+    let mut all = Vec::new();
+    if is_suspect(verdict, ledger, sites) {
+        let command = match is_alive {
+            true => format!("heapattach check -p {pid} --duration 10s"),
+            false => "heapattach check -- CMD".to_owned(),
+        };
+        all.push(told(command, "which of this is unreachable?"));
+    }
+    let records = ledger.total.sum(Metric::Allocated).records();
+    let is_called = about.asked.is_none_or(|[calls, _]| calls > 0);
+    if about.every > 1 && records < FEW && is_called && verdict.kind != Kind::Incomplete {
+        let why = match records {
+            0 => "no sample was taken: this records every block".to_owned(),
+            1 => "only 1 sample was taken: this records every block".to_owned(),
+            n => format!("only {} samples were taken: this records every block", count(n)),
+        };
+        let command = match is_alive {
+            true => format!("heapattach -p {pid} --all --duration 10s"),
+            false => "heapattach run --all -- CMD".to_owned(),
+        };
+        all.push(Advice { command, why });
+    }
+    if all.is_empty() && verdict.growth.is_none() {
+        let time = clock(Duration::from_millis(about.lasted_ms));
+        let why = format!("nothing that grows was seen in {time}; this looks for longer");
+        let command = if is_alive {
+            format!("heapattach -p {pid} --flow --duration 10m")
+        } else {
+            String::new()
+        };
+        all.push(Advice { command, why });
+    }
+    all
+}
+
+/// Whether something grows, or is never freed and makes up a good part.
+fn is_suspect(verdict: &Verdict, ledger: &Ledger, sites: &[Site]) -> bool {
+    let all = ledger.total.measure(Metric::Live).bytes.value;
+    verdict.kind == Kind::Grew
+        || sites.iter().any(|site| {
+            let live = site.weights[Metric::Live as usize].now.measure().bytes.value;
+            let keeping = Keeping::of(site);
+            keeping.habit == Habit::Keeps && keeping.is_never_freed && live >= NOTABLE * all
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::Summary;
+    use heapattach_ledger::sample;
+
+    #[test]
+    fn what_grows_is_to_be_checked_while_it_lives() {
+        let mut ledger = sample::ledger();
+        let next = Summary::new(&ledger).next;
+        assert_eq!(next.len(), 1, "{next:?}");
+        assert_eq!(next[0].command, "heapattach check -p 4242 --duration 10s");
+        ledger.about.outcome = "exited".to_owned();
+        assert_eq!(Summary::new(&ledger).next[0].command, "heapattach check -- CMD");
+        ledger.about.part = vec!["a part".to_owned()];
+        assert_eq!(Summary::new(&ledger).next, []);
+    }
+
+    #[test]
+    fn few_samples_call_for_every_block() {
+        let mut ledger = Ledger::default();
+        ledger.about.outcome = "detached".to_owned();
+        ledger.about.every = 524_288;
+        let next = Summary::new(&ledger).next;
+        assert!(next[0].why.starts_with("no sample was taken"), "{next:?}");
+    }
+
+    #[test]
+    fn nothing_found_is_said() {
+        let mut ledger = Ledger::default();
+        ledger.about.outcome = "detached".to_owned();
+        ledger.about.every = 1;
+        let next = Summary::new(&ledger).next;
+        assert!(next[0].why.starts_with("nothing that grows was seen in 0"), "{next:?}");
+        assert!(next[0].command.ends_with("--flow --duration 10m"), "{next:?}");
+    }
+}
