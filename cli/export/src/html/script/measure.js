@@ -10,7 +10,7 @@ const METRICS = [
   { name: 'Mapped', what: 'pages still mapped', is: 'the pages still mapped', pages: true },
 ];
 
-const PEAK = 3;
+const ALLOCATED = 1, FREED = 2, PEAK = 3;
 
 const stride = data.sums.stride;
 const sums = Float64Array.from(data.sums.numbers);

@@ -4,9 +4,9 @@
 const spans = data.windows.bounds;
 const hasWindows = spans.length > 1;
 
-const HELD = 0, FREED = 2;
+const HELD = 0, FREED_IN = 2;
 
-/** Cells: row, span of birth, fate, number of a sum. From `FREED` on a fate is a span, doubled, and
+/** Cells: row, span of birth, fate, number of a sum. From `FREED_IN` on a fate is a span, doubled, and
     one more if it was very soon. */
 const cells = (() => {
   const flat = data.windows.cells, number = flat.length / 4;
@@ -28,11 +28,11 @@ function inWindow([from, to]) {
   for (let i = 0; i < cells.number; i++) {
     if (cells.birth[i] < from || cells.birth[i] >= to) continue;
     const at = cells.row[i] * stride, of = cells.sum[i] * stride, fate = cells.fate[i];
-    const isFreed = fate >= FREED && (fate - FREED) >> 1 < to;
+    const isFreed = fate >= FREED_IN && (fate - FREED_IN) >> 1 < to;
     const all = [allocated];
     if (isFreed) all.push(freed);
-    if (isFreed && (fate - FREED) % 2 === 1) all.push(temporary);
-    if (!isFreed && (fate === HELD || fate >= FREED)) all.push(live);
+    if (isFreed && (fate - FREED_IN) % 2 === 1) all.push(temporary);
+    if (!isFreed && (fate === HELD || fate >= FREED_IN)) all.push(live);
     for (const sum of all) for (let n = 0; n < stride; n++) sum[at + n] += sums[of + n];
   }
   // In the order of the metrics; nobody knows of the others.
