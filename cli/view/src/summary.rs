@@ -47,7 +47,7 @@ pub fn write(summary: &Summary, page: &mut Page) {
         page.prose("TEMPORARY", Ink::Plain, &text);
     }
     for (number, lost) in summary.lost.iter().enumerate() {
-        page.prose(if number == 0 { "LOST" } else { "" }, Ink::Warning, lost);
+        page.prose(if number == 0 { "DROPPED" } else { "" }, Ink::Warning, lost);
     }
     for (number, blind) in summary.blind.iter().take(BLIND).enumerate() {
         page.prose(if number == 0 { "NOT SEEN" } else { "" }, Ink::Plain, blind);

@@ -78,7 +78,11 @@ fn what_is_known_or_suppressed_does_not_fail_a_living_process() {
     let baseline = living.path("known.json");
     let made = ["--baseline", &baseline, "--update-baseline"];
     let outcome = living.check(&made).expect(0);
-    assert!(outcome.stdout.contains("Known to the baseline: 5400 byte(s)"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("KNOWN     5 400 B by the baseline, new 0 B"),
+        "{}",
+        outcome.stdout
+    );
     // The second step loses no more of what is known.
     living.check(&["--baseline", &baseline]).expect(0);
     // The third loses at a new place, too.

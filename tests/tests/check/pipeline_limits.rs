@@ -72,11 +72,13 @@ fn the_result_reads_as_sanitizers_have_it() {
 =================================================================
 ==PID==ERROR: heapattach: detected memory leaks
 
+make_holder (several_leaks.c:33): 104 B in 2 blocks
 Direct leak of 64 byte(s) in 1 object(s), which alone lead to 40 byte(s) in 1 object(s) allocated from:
     #0 0x? in make_holder several_leaks.c:33
     #1 0x? in known several_leaks.c:45
     #2 0x? in main several_leaks.c:70
 
+fresh (several_leaks.c:50): 33 B in 1 block
 Direct leak of 33 byte(s) in 1 object(s) allocated from:
     #0 0x? in fresh several_leaks.c:50
     #1 0x? in main several_leaks.c:71
@@ -126,7 +128,7 @@ fn a_baseline_survives_other_builds_and_only_more_than_that_fails() {
         let Some(other) = Pipeline::build(flags) else { return };
         let same = other.check(&options, &["kf"]);
         assert_eq!(same.status.code(), Some(0), "{flags:?}: {}", same.stderr);
-        let said = "Known to the baseline: 137 byte(s) in 3 object(s)";
+        let said = "KNOWN     137 B by the baseline, new 0 B";
         assert!(same.stderr.contains(said), "{flags:?}: {}", same.stderr);
     }
     let grown = first.check(&options, &["kff"]);

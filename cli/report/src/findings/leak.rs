@@ -8,6 +8,7 @@ use super::key;
 use crate::FindingReport;
 use heapattach_ledger::FrameReport;
 use heapattach_reach::{Amount, Kind};
+use heapattach_text::quantity::count;
 
 /// One call.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -103,7 +104,22 @@ impl Leak {
         self.frames.get(self.cause)
     }
 
-    /// In a few words.
+    /// Whose it is and how much, at a glance: `insert (cache.c:42): 1 000 B in 10 blocks`.
+    pub fn told(&self) -> String {
+        let Amount { bytes, blocks } = self.total();
+        let plural = if blocks == 1 { "" } else { "s" };
+        let amount = format!("{} B in {} block{plural}", count(bytes), count(blocks));
+        let Some(frame) = self.cause() else { return amount };
+        let file = frame.file.rsplit('/').next().unwrap_or_default();
+        let place = match (file.is_empty(), frame.line) {
+            (false, Some(line)) => format!(" ({file}:{line})"),
+            (false, None) => format!(" ({file})"),
+            (true, _) => String::new(),
+        };
+        format!("{}{place}: {amount}", frame.function)
+    }
+
+    /// As sanitizers say it.
     pub fn headline(&self) -> String {
         let Amount { bytes, blocks } = self.own;
         let mut line = format!("{} of {bytes} byte(s) in {blocks} object(s)", self.kind.title());

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{Findings, Leak, checked, family};
 use crate::{CheckReport, Quiet, Report, suppression};
 use heapattach_reach::{Amount, Kind};
-use heapattach_text::quantity::{bytes, time};
+use heapattach_text::quantity::{bytes, count, time};
 
 /// The line that begins a block of its own.
 const RULE: &str = "=================================================================";
@@ -61,6 +61,11 @@ pub fn text(findings: &Findings, report: &Report, wanted: Wanted) -> String {
     for line in &findings.unjudged {
         let _ = writeln!(out, "LIMIT     {line}");
     }
+    if findings.known.blocks > 0 {
+        let new = findings.told(&[Kind::Direct, Kind::Indirect, Kind::Possible]);
+        let (known, new) = (count(findings.known.bytes), count(new.bytes));
+        let _ = writeln!(out, "KNOWN     {known} B by the baseline, new {new} B");
+    }
     out += &summary(findings);
     out
 }
@@ -87,7 +92,8 @@ fn write_processes(out: &mut String, report: &Report) {
 
 fn write_leak(out: &mut String, leak: &Leak, place: Option<String>) {
     let place = place.map(|place| format!(", in {place},")).unwrap_or_default();
-    let _ = writeln!(out, "\n{}{place} allocated from:", leak.headline());
+    let _ = writeln!(out, "\n{}", leak.told());
+    let _ = writeln!(out, "{}{place} allocated from:", leak.headline());
     if leak.course.len() > 1 {
         let from = leak.course.len().saturating_sub(STEPS);
         let before = if from > 0 { "... " } else { "" };
@@ -110,9 +116,14 @@ fn write_leak(out: &mut String, leak: &Leak, place: Option<String>) {
 
 fn write_rules(out: &mut String, findings: &Findings, wanted: Wanted) {
     if wanted.rules {
-        write_table(out, "Suppressions used:", &findings.used);
+        write_used(out, &findings.used);
     }
-    write_table(out, "Suppressions that kept nothing quiet:", &findings.unused);
+    if !findings.unused.is_empty() {
+        let _ = writeln!(out, "\nSuppressions that match no leak, and can be removed:");
+    }
+    for Quiet { rule, source, .. } in &findings.unused {
+        let _ = writeln!(out, "    {rule} ({source})");
+    }
     if wanted.new_rules && findings.leaks.iter().any(|leak| leak.kind != Kind::Reachable) {
         let _ = writeln!(out, "\n# Suppressions for these leaks:");
         let mut lines: Vec<String> = Vec::new();
@@ -126,7 +137,6 @@ fn write_rules(out: &mut String, findings: &Findings, wanted: Wanted) {
     }
     let amounts = [
         ("Suppressed", findings.suppressed),
-        ("Known to the baseline", findings.known),
         ("From before the end of the warm-up", findings.warm),
     ];
     for (what, Amount { bytes, blocks }) in amounts {
@@ -136,11 +146,11 @@ fn write_rules(out: &mut String, findings: &Findings, wanted: Wanted) {
     }
 }
 
-fn write_table(out: &mut String, title: &str, rules: &[Quiet]) {
+fn write_used(out: &mut String, rules: &[Quiet]) {
     if rules.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\n{title}\n  count      bytes template");
+    let _ = writeln!(out, "\nSuppressions used:\n  count      bytes template");
     for quiet in rules {
         let Amount { bytes, blocks } = quiet.amount;
         let _ = writeln!(out, "{blocks:>7} {bytes:>10} {} ({})", quiet.rule, quiet.source);
@@ -220,7 +230,7 @@ fn write_check(out: &mut String, report: &Report, check: &CheckReport) {
 
 fn told(amount: Amount) -> String {
     let plural = if amount.blocks == 1 { "" } else { "s" };
-    let blocks = heapattach_text::quantity::count(amount.blocks);
+    let blocks = count(amount.blocks);
     format!("{} in {blocks} block{plural}", bytes(amount.bytes))
 }
 
@@ -260,7 +270,8 @@ mod tests {
     fn it_reads_as_sanitizers_do() {
         let text = of(&findings(), Wanted { rules: true, new_rules: false });
         assert!(text.contains("==4711==ERROR: heapattach: detected memory leaks"));
-        assert!(text.contains("Direct leak of 1000 byte(s) in 10 object(s)"));
+        let begins = "\ninsert (cache file.c:42): 1 500 B in 15 blocks\nDirect leak of 1000 byte(s) in 10 object(s)";
+        assert!(text.contains(begins), "{text}");
         assert!(text.contains("    #1 0x2000 in insert src/cache file.c:42"), "{text}");
         assert!(text.contains("      3         30 leak:known (x.supp:1)"), "{text}");
         let last = text.lines().last().unwrap();
@@ -273,8 +284,21 @@ mod tests {
     fn rules_are_told_where_that_is_asked_for_and_unused_ones_always() {
         let text = of(&findings(), Wanted { rules: false, new_rules: true });
         assert!(!text.contains("leak:known"), "{text}");
-        assert!(text.contains("kept nothing quiet:"), "{text}");
+        let unused =
+            "\nSuppressions that match no leak, and can be removed:\n    leak:nothing (x.supp:2)\n";
+        assert!(text.contains(unused), "{text}");
         assert!(text.contains("these leaks:\nleak:insert\nleak:share\nleak:array\n"), "{text}");
+    }
+
+    #[test]
+    fn what_the_baseline_knows_is_told_beside_what_is_new() {
+        let mut some = findings();
+        some.known = Amount { bytes: 192, blocks: 2 };
+        let text = of(&some, Wanted::default());
+        assert!(text.contains("\nKNOWN     192 B by the baseline, new 1 588 B\nSUMMARY"), "{text}");
+        some.leaks.clear();
+        let text = of(&some, Wanted::default());
+        assert!(text.contains("\nKNOWN     192 B by the baseline, new 0 B\nSUMMARY"), "{text}");
     }
 
     #[test]
