@@ -198,7 +198,7 @@ fn a_server_that_is_not_there_is_told_without_its_password() {
     let (_, missing) = module.ask("http://me:secret@127.0.0.1:1/ nonsense", LARGEST);
     let why = &missing[0].why;
     assert!(why.contains("127.0.0.1:1: io: ") && !why.contains("secret"), "{why}");
-    assert!(why.contains("nonsense: its name is no URL"), "{why}");
+    assert!(why.contains("nonsense: its name is not a URL"), "{why}");
 }
 
 #[test]
