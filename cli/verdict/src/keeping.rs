@@ -1,4 +1,4 @@
-//! What becomes of what a place allocates: more and more of it is kept, some of it is held, or it is freed.
+//! What becomes of what a place allocates: more and more of it stays in use, some of it does, or it is freed.
 //!
 //! That more and more is kept is told by when the blocks in use were allocated: at several times, in both
 //! halves of the session. What was allocated at one time and is kept holds memory; it does not grow. It is said of

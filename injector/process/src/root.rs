@@ -25,7 +25,7 @@ pub enum RootKind {
     Kernel,
     /// What the dynamic loader allocated: it has its own ways of keeping it.
     Loader,
-    /// What the program said is not lost.
+    /// What the program declared as not leaked.
     Announced,
 }
 

@@ -105,7 +105,8 @@ impl<'a> Telling<'a> {
             false => path.keeping.recent.unwrap_or_default() as f64,
         };
         all.sort_by(|a, b| weigh(b).total_cmp(&weigh(a)));
-        let whole: f64 = all.iter().map(|path| weigh(path)).sum();
+        // Records of a damaged file may have no bytes at all.
+        let whole = all.iter().map(|path| weigh(path)).sum::<f64>().max(1.0);
         let part = |path: &Path| weigh(path) / whole;
         let mut sum = 0.0;
         all.retain(|path| {
