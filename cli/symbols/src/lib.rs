@@ -109,9 +109,13 @@ impl Default for Symbols {
 impl Symbols {
     /// Nothing known yet.
     pub fn new() -> Self {
+        Self::with(Modules::default(), None)
+    }
+
+    fn with(modules: Modules, generated_at: Option<Place>) -> Self {
         Self {
-            modules: Modules::default(),
-            generated_at: None,
+            modules,
+            generated_at,
             generated: PerfMap::default(),
             python: PythonNames::default(),
             remembered: HashMap::new(),
@@ -123,8 +127,7 @@ impl Symbols {
     /// For a process that was forked from this one's: its modules are the same, and their files are
     /// read once for both.
     pub fn inherited_by(&self, process: &Process) -> Self {
-        let (modules, generated_at) = (self.modules.unasked(), Place::of(process));
-        Self { modules, generated_at, ..Self::new() }
+        Self::with(self.modules.unasked(), Place::of(process))
     }
 
     /// From now on [`Self::fetch_returns`] asks the servers that the environment names.
@@ -144,7 +147,7 @@ impl Symbols {
 
     /// Of the modules in a recording.
     pub fn of(known: &[Known]) -> Self {
-        Self { modules: Modules::of(known), python: PythonNames::of(known), ..Self::new() }
+        Self { python: PythonNames::of(known), ..Self::with(Modules::of(known), None) }
     }
 
     /// The modules, for a recording.

@@ -21,6 +21,7 @@ use crate::{
         insist::insist,
         seen::Seen,
         stopped::{Stopped, StoppedThread, rseq},
+        walk::Step,
     },
 };
 use heapattach_process::{addr::RemoteAddr, fault, proc::maps::Mapping};
@@ -267,10 +268,11 @@ impl<'s, 't> Carrier<'s, 't> {
             None => (self.gadget, None),
         };
         let registers = arch::call_registers(&self.saved, gadget, stack, number, arguments);
-        self.set_registers(&registers)?;
-        self.run_to_call(call)?;
-        self.run_to_call(call)?;
-        let after = insist(|| self.stop.tracer().registers(tid)).map_err(request)?;
+        let steps = [Step::Registers(registers), Step::ToCall, Step::ToCall];
+        let after = match self.make(&steps, call)? {
+            Some(after) => after,
+            None => insist(|| self.stop.tracer().registers(tid)).map_err(request)?,
+        };
         arch::call_result(&after).map_err(|source| CarrierError::Refused { call, source })
     }
 
@@ -280,17 +282,31 @@ impl<'s, 't> Carrier<'s, 't> {
         if std::mem::replace(&mut self.borrowed, true) {
             return Ok(());
         }
-        let tid = self.tid;
-        let request = |source| CarrierError::Request { tid, source };
-        if let Some(rescue) = &self.rescue {
-            let Rescue { gadget, stack, aside } = *rescue;
+        let first = self.rescue.map(|Rescue { gadget, stack, aside }| {
             let Undoing { number, arguments } = UNDONE;
             let waits =
                 || arch::call_registers(&self.saved, gadget, Some(stack), number, arguments);
-            let first = aside.unwrap_or_else(waits);
-            self.stop.tracer().set_registers(tid, &first).map_err(request)?;
+            Step::Registers(aside.unwrap_or_else(waits))
+        });
+        let steps = first.into_iter().chain([Step::Mask(SignalMask::MAX)]);
+        self.make(&steps.collect::<Vec<_>>(), "borrow").map(drop)
+    }
+
+    /// Makes these steps: the tracing thread in one go, as far as nothing else happens, or each by
+    /// itself. The registers after them, if they are known.
+    fn make(&self, steps: &[Step], call: &'static str) -> Result<Option<Registers>, CarrierError> {
+        let (tid, tracer) = (self.tid, self.stop.tracer());
+        let request = |source| CarrierError::Request { tid, source };
+        let walk = tracer.walk(tid, steps).map_err(request)?;
+        for (number, step) in steps.iter().enumerate().skip(walk.done) {
+            let is_begun = walk.runs && number == walk.done;
+            match step {
+                Step::Registers(_) | Step::Mask(_) => tracer.write(tid, step).map_err(request)?,
+                Step::ToCall => self.run_to_call(call, is_begun)?,
+                Step::ToInterrupt => self.run_to_interrupt(call, is_begun)?,
+            }
         }
-        self.stop.tracer().set_signal_mask(tid, SignalMask::MAX).map_err(request)
+        Ok(walk.registers)
     }
 
     /// Gives the thread back as it was found.
@@ -302,14 +318,17 @@ impl<'s, 't> Carrier<'s, 't> {
         Ok(self.exposed)
     }
 
-    fn run_to_call(&self, call: &'static str) -> Result<(), CarrierError> {
+    /// `is_begun`: it runs already.
+    fn run_to_call(&self, call: &'static str, is_begun: bool) -> Result<(), CarrierError> {
         let tid = self.tid;
         let deadline = Instant::now() + CALL_PATIENCE;
         let mut signal = 0;
-        for _ in 0..OTHER_STOPS {
+        for stops in 0..OTHER_STOPS {
             let taken = std::mem::take(&mut signal);
-            insist(|| self.stop.tracer().resume_to_syscall(tid, taken))
-                .map_err(|source| CarrierError::Request { tid, source })?;
+            if stops > 0 || !is_begun {
+                insist(|| self.stop.tracer().resume_to_syscall(tid, taken))
+                    .map_err(|source| CarrierError::Request { tid, source })?;
+            }
             match self.stop.target().waiter.wait(tid, deadline) {
                 Seen::Call => return Ok(()),
                 // The one signal that cannot be blocked, sent since the stop: taken here it stops the
@@ -338,32 +357,34 @@ impl<'s, 't> Carrier<'s, 't> {
     }
 
     fn bring_back(&mut self) -> Result<(), CarrierError> {
+        let aside = self.rescue.as_ref().and_then(|rescue| rescue.aside).map(Step::Registers);
+        // The mask before its own registers: a thread with everything blocked would be worse than one
+        // that still stands in our rescue place.
+        let own = [Step::Mask(self.mask), Step::Registers(self.saved)];
+        let steps = std::iter::once(Step::ToInterrupt).chain(aside).chain(own);
+        self.make(&steps.collect::<Vec<_>>(), "restore")?;
+        self.covered();
+        Ok(())
+    }
+
+    /// `is_begun`: it runs already.
+    fn run_to_interrupt(&self, call: &'static str, is_begun: bool) -> Result<(), CarrierError> {
         let tid = self.tid;
         let request = |source| CarrierError::Request { tid, source };
         let deadline = Instant::now() + CALL_PATIENCE;
-        let mut stops = 0;
-        loop {
-            insist(|| self.stop.tracer().interrupt(tid)).map_err(request)?;
-            insist(|| self.stop.tracer().resume(tid, 0)).map_err(request)?;
+        for stops in 0..=OTHER_STOPS {
+            if stops > 0 || !is_begun {
+                insist(|| self.stop.tracer().interrupt(tid)).map_err(request)?;
+                insist(|| self.stop.tracer().resume(tid, 0)).map_err(request)?;
+            }
             match self.stop.target().waiter.wait(tid, deadline) {
-                Seen::Interrupted => break,
-                Seen::Ended => return Err(CarrierError::Ended { tid, call: "restore" }),
-                Seen::Nothing => return Err(CarrierError::Lost { tid, call: "restore" }),
-                _ if stops > OTHER_STOPS => {
-                    return Err(CarrierError::Lost { tid, call: "restore" });
-                }
-                _ => stops += 1,
+                Seen::Interrupted => return Ok(()),
+                Seen::Ended => return Err(CarrierError::Ended { tid, call }),
+                Seen::Nothing => break,
+                Seen::Call | Seen::Signal(_) | Seen::Event(_) => {}
             }
         }
-        if let Some(aside) = self.rescue.as_ref().and_then(|rescue| rescue.aside) {
-            insist(|| self.stop.tracer().set_registers(tid, &aside)).map_err(request)?;
-        }
-        // Before its own registers: a thread with everything blocked would be worse than one that
-        // still stands in our rescue place.
-        insist(|| self.stop.tracer().set_signal_mask(tid, self.mask)).map_err(request)?;
-        insist(|| self.stop.tracer().set_registers(tid, &self.saved)).map_err(request)?;
-        self.covered();
-        Ok(())
+        Err(CarrierError::Lost { tid, call })
     }
 
     fn covered(&mut self) {

@@ -46,7 +46,7 @@ use crate::{
         stop_record::{StopReason, StopRecord},
     },
     trace::{
-        stopped::{Stopped, user_dispatch},
+        stopped::{StopError, Stopped, user_dispatch},
         target::Target,
     },
 };
@@ -137,9 +137,14 @@ pub fn inherit<'t>(
     if is_filtered || !heritage.is_of(target) {
         return Ok(None);
     }
-    let stop = Stopped::all(target).map_err(|error| Failure::clean(error, false))?;
-    let is_alone = stop.threads().len() == 1 && !stop.has_vfork_child();
-    if !is_alone || user_dispatch::check(&stop).is_err() || may_be_in_hook(&stop, heritage) {
+    if !target.permit.is_granted() {
+        return Err(Failure::clean(StopError::Unwanted, false));
+    }
+    // It has one thread, which stands: there is nothing to seize, to interrupt or to wait for.
+    let stop = Stopped::adopt(target, target.process.pid());
+    let stop = stop.map_err(|error| Failure::clean(error, false))?;
+    let is_gone = stop.threads().is_empty();
+    if is_gone || user_dispatch::check(&stop).is_err() || may_be_in_hook(&stop, heritage) {
         return Ok(None);
     }
     let mut patches = heritage.patches.clone();

@@ -23,7 +23,11 @@ use nix::{
     sys::eventfd::{EfdFlags, EventFd},
 };
 
-use crate::trace::{seen::Seen, tracer::Tracer};
+use crate::trace::{
+    seen::Seen,
+    tracer::Tracer,
+    walk::{Step, Walk},
+};
 
 /// How long an answer is looked for before we sleep: it mostly comes at once.
 const SPIN: Duration = Duration::from_micros(20);
@@ -58,6 +62,8 @@ pub(crate) enum Task {
     },
     /// A request that only asks, or writes registers; it is told why if it may not be made.
     Ask { tid: i32, request: Box<dyn FnOnce(Result<(), Errno>) + Send> },
+    /// Several requests, one after the other.
+    Walk { tid: i32, steps: Vec<Step>, answer: SyncSender<Result<Walk, Errno>> },
     /// The process may run on whenever it is given back.
     LetGo,
     /// The process is to be stopped at its end.
@@ -278,6 +284,13 @@ impl Holding {
     ) -> Result<(), Errno> {
         let (answer, told) = sync_channel(1);
         self.send(Task::Tell { tid, effect, request: Box::new(request), answer });
+        receive(&told)
+    }
+
+    /// Has several requests made, one after the other.
+    pub(super) fn walk(&self, tid: i32, steps: Vec<Step>) -> Result<Walk, Errno> {
+        let (answer, told) = sync_channel(1);
+        self.send(Task::Walk { tid, steps, answer });
         receive(&told)
     }
 

@@ -18,3 +18,4 @@ mod thread_timer;
 pub(crate) mod threads;
 pub mod tracer;
 pub mod wait;
+pub(crate) mod walk;

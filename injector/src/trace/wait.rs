@@ -176,6 +176,11 @@ pub(crate) fn next() -> Option<(i32, Change)> {
     Some((tid, change))
 }
 
+/// The stop of a thread that was not told yet: the signal and, above it, the event.
+pub(super) fn next_stop(tid: i32) -> Option<i32> {
+    wait_for(tid, libc::WSTOPPED).ok()?.map(|(_, status)| status)
+}
+
 /// The code and status of a change of `tid`, if there is one.
 fn wait_for(tid: i32, flags: i32) -> Result<Option<(i32, i32)>, Errno> {
     let change = wait_id(libc::P_PID, tid.unsigned_abs(), flags)?;

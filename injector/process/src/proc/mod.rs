@@ -82,7 +82,7 @@ impl Process {
         let pidfd = pidfd::open(pid).ok();
         let process = Self { pid, directory, pidfd, voice: AtomicI32::new(pid) };
         // Both are of the same process if the first is still there after the second was made.
-        process.read_path("stat")?;
+        process.read_piece("stat")?;
         process.find_voice();
         Ok(process)
     }
@@ -156,6 +156,25 @@ impl Process {
         let mut bytes = Vec::with_capacity(PROC_FILE_ROOM);
         File::from(fd).take(PROC_FILE_LIMIT).read_to_end(&mut bytes).map_err(errno_of)?;
         if bytes.len() as u64 == PROC_FILE_LIMIT { Err(Errno::EFBIG) } else { Ok(bytes) }
+    }
+
+    /// The same for a file that the kernel makes up as one piece, which one read has then: of other
+    /// files the end is known only from a second one.
+    fn read_piece(&self, path: &str) -> Result<Vec<u8>, Errno> {
+        let fd = openat(&self.directory, path, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())
+            .map_err(gone)?;
+        let mut bytes = vec![0; PROC_FILE_ROOM];
+        let read = loop {
+            match nix::unistd::read(&fd, &mut bytes) {
+                Err(Errno::EINTR) => {}
+                read => break read.map_err(gone)?,
+            }
+        };
+        if read == bytes.len() {
+            return self.read_path(path);
+        }
+        bytes.truncate(read);
+        Ok(bytes)
     }
 
     /// Opens the memory of the target; it stays the same memory after an exec, when it reads empty.
@@ -239,7 +258,7 @@ impl Process {
     /// # Errors
     /// `ESRCH` once the process is gone.
     pub fn status(&self) -> Result<Status, Errno> {
-        self.read_path("status").map(|text| Status::parse(&text))
+        self.read_piece("status").map(|text| Status::parse(&text))
     }
 
     /// The status of one of its threads.
@@ -247,12 +266,12 @@ impl Process {
     /// # Errors
     /// `ESRCH` once the thread is gone.
     pub fn thread_status(&self, tid: i32) -> Result<Status, Errno> {
-        self.read_thread(tid, "status").map(|text| Status::parse(&text))
+        self.read_piece(&format!("task/{tid}/status")).map(|text| Status::parse(&text))
     }
 
     /// The state letter of one thread, cheaper than the whole status.
     pub fn thread_state(&self, tid: i32) -> Option<char> {
-        let stat = self.read_thread(tid, "stat").ok()?;
+        let stat = self.read_piece(&format!("task/{tid}/stat")).ok()?;
         stat_field(&stat, 3)?.chars().next()
     }
 
@@ -266,7 +285,7 @@ impl Process {
 
     /// When it was started, in clock ticks since boot: with the pid, a name for ever.
     pub fn start_time(&self) -> Option<u64> {
-        stat_field(&self.read_path("stat").ok()?, 22)?.parse().ok()
+        stat_field(&self.read_piece("stat").ok()?, 22)?.parse().ok()
     }
 
     /// How long it has been running.

@@ -8,6 +8,7 @@
 mod ends;
 mod happenings;
 mod orders;
+mod walks;
 
 use std::{
     collections::HashMap,
@@ -290,7 +291,7 @@ impl Family {
             if !self.occurrences.is_empty() || now >= deadline {
                 return std::mem::take(&mut self.occurrences);
             }
-            if !self.rented.is_empty() && idle.elapsed() < SPIN {
+            if self.is_borrowed() && idle.elapsed() < SPIN {
                 std::hint::spin_loop();
                 continue;
             }
@@ -314,6 +315,11 @@ impl Family {
             }
             idle = Instant::now();
         }
+    }
+
+    /// Whether a session has a thread just now.
+    fn is_borrowed(&self) -> bool {
+        self.tracees.values().any(|tracee| tracee.lease.is_some())
     }
 
     /// Does what there is to do; answers whether there was something.

@@ -18,6 +18,9 @@ impl Family {
                 let _ = answer.send(self.tell(number, tid, effect, request));
             }
             Task::Ask { tid, request } => request(self.permit(number, tid)),
+            Task::Walk { tid, steps, answer } => {
+                let _ = answer.send(Ok(self.walk(number, tid, &steps)));
+            }
             Task::LetGo => {
                 if let Some(rented) = self.rented.get_mut(&number) {
                     rented.keeps = false;
