@@ -268,7 +268,7 @@ impl<'s, 't> Carrier<'s, 't> {
             None => (self.gadget, None),
         };
         let registers = arch::call_registers(&self.saved, gadget, stack, number, arguments);
-        let steps = [Step::Registers(registers), Step::ToCall, Step::ToCall];
+        let steps = [Step::Registers(Box::new(registers)), Step::ToCall, Step::ToCall];
         let after = match self.make(&steps, call)? {
             Some(after) => after,
             None => insist(|| self.stop.tracer().registers(tid)).map_err(request)?,
@@ -286,7 +286,7 @@ impl<'s, 't> Carrier<'s, 't> {
             let Undoing { number, arguments } = UNDONE;
             let waits =
                 || arch::call_registers(&self.saved, gadget, Some(stack), number, arguments);
-            Step::Registers(aside.unwrap_or_else(waits))
+            Step::Registers(Box::new(aside.unwrap_or_else(waits)))
         });
         let steps = first.into_iter().chain([Step::Mask(SignalMask::MAX)]);
         self.make(&steps.collect::<Vec<_>>(), "borrow").map(drop)
@@ -357,11 +357,13 @@ impl<'s, 't> Carrier<'s, 't> {
     }
 
     fn bring_back(&mut self) -> Result<(), CarrierError> {
-        let aside = self.rescue.as_ref().and_then(|rescue| rescue.aside).map(Step::Registers);
+        let aside = self.rescue.as_ref().and_then(|rescue| rescue.aside);
         // The mask before its own registers: a thread with everything blocked would be worse than one
         // that still stands in our rescue place.
-        let own = [Step::Mask(self.mask), Step::Registers(self.saved)];
-        let steps = std::iter::once(Step::ToInterrupt).chain(aside).chain(own);
+        let own = [Step::Mask(self.mask), Step::Registers(Box::new(self.saved))];
+        let steps = std::iter::once(Step::ToInterrupt)
+            .chain(aside.map(Box::new).map(Step::Registers))
+            .chain(own);
         self.make(&steps.collect::<Vec<_>>(), "restore")?;
         self.covered();
         Ok(())

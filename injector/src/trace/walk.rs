@@ -10,10 +10,10 @@ use crate::arch::{Registers, SignalMask};
 use crate::trace::{insist::insist, tracer::Tracer};
 
 /// One request, or those that lead to a stop.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// `PTRACE_SETREGS`.
-    Registers(Registers),
+    Registers(Box<Registers>),
     /// `PTRACE_SETSIGMASK`.
     Mask(SignalMask),
     /// On to the next entry into a system call, or to the return from it.
