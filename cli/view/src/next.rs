@@ -8,10 +8,16 @@ use super::page::{Ink, LABEL, Page, columns};
 
 /// Writes the next commands.
 pub fn write_next(page: &mut Page, advice: &[Advice], file: Option<&Path>) {
-    let mut told: Vec<(String, String)> =
-        advice.iter().map(|one| (one.command.clone(), one.why.clone())).collect();
-    if let Some(file) = file {
-        let file = quoted(&file.to_string_lossy());
+    let named = file.map(|file| quoted(&file.to_string_lossy()));
+    let typed = |one: &Advice| match (one.view.as_str(), &named) {
+        ("", _) => Some(one.command.clone()),
+        (view, Some(file)) => Some(format!("heapattach report {file} --view {view}")),
+        // Nothing was written that could be viewed.
+        (_, None) => None,
+    };
+    let told = advice.iter().filter_map(|one| Some((typed(one)?, one.why.clone())));
+    let mut told: Vec<(String, String)> = told.collect();
+    if let Some(file) = &named {
         told.push((
             format!("heapattach report {file} --view tree"),
             "or sites, top, peak, timeline, ...".to_owned(),
@@ -53,6 +59,22 @@ mod tests {
         let text = page.finish();
         let command = "heapattach report a-rather-long-name.4711.heapattach --view tree";
         assert_eq!(text.lines().next(), Some(&*format!("NEXT      {command}")));
+    }
+
+    #[test]
+    fn a_view_is_of_the_recording_or_left_out() {
+        let advice = Advice { view: "mmap".into(), why: "why".into(), ..Advice::default() };
+        let text = |file| {
+            let mut page = Page::new(None, false);
+            write_next(&mut page, std::slice::from_ref(&advice), file);
+            page.finish()
+        };
+        let told = text(Some(Path::new("a b")));
+        assert!(
+            told.starts_with("NEXT      heapattach report 'a b' --view mmap   # why\n"),
+            "{told}"
+        );
+        assert_eq!(text(None), "");
     }
 
     #[test]

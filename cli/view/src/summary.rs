@@ -36,6 +36,7 @@ pub fn write(summary: &Summary, page: &mut Page) {
     }
     page.gap();
     write_sites(summary, page);
+    write_mapped(summary, page);
     page.gap();
     if !summary.temporary_by.is_empty() {
         let text = format!(
@@ -116,6 +117,33 @@ fn write_sites(summary: &Summary, page: &mut Page) {
     }
 }
 
+/// The places that mapped what is still mapped.
+fn write_mapped(summary: &Summary, page: &mut Page) {
+    let live = || summary.mapped_sites.iter().filter(|site| site.live > 0);
+    if live().next().is_none() {
+        return;
+    }
+    page.gap();
+    let mut table = Table::new([
+        Column::right("still mapped"),
+        Column::right("mapped").spare(),
+        Column::right("unmapped"),
+        Column::left("where"),
+    ]);
+    for (number, site) in live().enumerate() {
+        table.row([
+            quantity::bytes(site.live).into(),
+            quantity::bytes(site.mapped).into(),
+            site.unmapped().into(),
+            Span::new(Ink::Bold, &site.place),
+        ]);
+        if number == 0 && !site.callers.is_empty() {
+            table.callers(site.callers.iter().cloned());
+        }
+    }
+    table.write(page);
+}
+
 /// Whose memory it is.
 pub fn write_title(page: &mut Page, ledger: &Ledger) {
     let about = &ledger.about;
@@ -150,6 +178,9 @@ COURSE    ▁▁▁▁▂▂▂▃▃▄▄▄▅▅▆▆▆▇▇██ in use
 62.5 KiB  61 %  ██████▏   93.8 KiB   33 %  make_node (list.c:12)
                                            from grow_list (list.c:40) < main (main.c:7)
 40.0 KiB  39 %  ███▉      40.0 KiB  never  main (main.c:7)
+
+still mapped   mapped  unmapped  where
+   512.0 KiB  1.0 MiB      50 %  main (main.c:7)
 
 TEMPORARY 91 % of all blocks lived for less than 1 ms; most of these: work<int>(std::string const&) (work.cc:99)
 NOT SEEN  blocks older than the attach are not seen, nor that they are freed

@@ -10,6 +10,7 @@ use std::{
 };
 
 use heapattach_tests::{
+    Folder,
     command::Heapattach,
     compile::{Source, fixture, is_there},
     hazard::cycles,
@@ -49,8 +50,9 @@ impl Patient {
     /// The first sentence, and the whole page.
     fn verdict(&self, duration: &str) -> (String, String) {
         let pid = self.pid.as_str();
-        let arguments = ["-p", pid, "--duration", duration, "--every", "16KiB", "--no-record"];
-        let page = Heapattach::new(arguments).run().expect(0).stdout;
+        let folder = Folder::new(&format!("first-answer-{pid}"));
+        let arguments = ["-p", pid, "--duration", duration, "--every", "16KiB"];
+        let page = Heapattach::new(arguments).folder(&folder.0).run().expect(0).stdout;
         let line = page.lines().find_map(|line| line.strip_prefix("VERDICT"));
         let line = line.unwrap_or_else(|| panic!("no verdict: {page}")).trim();
         // A sentence ends before a word, not within a number.
@@ -90,6 +92,12 @@ fn defects() -> Option<Vec<Defect>> {
         in_c("a leak beside a busy cache", "cache", "Grows by", &["forget_key (sick.c:"]),
         in_c("connections never closed", "connections", "Grows by", &["open_connection (sick.c:"]),
         in_c("a worker that leaks", "worker", "Grows by", &["serve_job (sick.c:"]),
+        in_c(
+            "buffers that are mapped and never unmapped",
+            "maps",
+            "Mapped memory grows by",
+            &["map_buffer (sick.c:", "called from serve_client (sick.c:", "was unmapped"],
+        ),
         in_c("churn", "churn", "", &["parse_request (sick.c:", "/s", "of it was freed"]),
         in_c(
             "fragmentation",
@@ -168,6 +176,9 @@ fn the_first_screen_names_the_line_that_has_the_defect() {
             assert!(told.contains(name), "{}: no {name} in {told}\n{page}", defect.what);
         }
         let next = page.lines().find(|line| line.starts_with("NEXT")).expect("what to do next");
+        if defect.begins.starts_with("Mapped") {
+            assert!(next.contains("--view mmap"), "{}: {next}", defect.what);
+        }
         if defect.begins == "Grows by" {
             let check = format!("heapattach check -p {} --duration 10s", patient.pid);
             assert!(next.contains(&check), "{}: {next}", defect.what);
@@ -202,7 +213,7 @@ fn a_healthy_program_is_not_accused() {
     each(&habits, |habit| {
         let patient = Patient::start(Command::new(&program).arg(habit));
         let (first, page) = patient.verdict("4s");
-        for word in ["Grows", "Leaks", "leak", "never freed"] {
+        for word in ["Grows", "grows", "Leaks", "leak", "never freed", "never unmapped"] {
             assert!(!first.contains(word), "{habit} is accused: {first}\n{page}");
         }
     });

@@ -23,19 +23,23 @@ const NOTABLE: f64 = 0.1;
 pub struct Advice {
     /// As it is typed; empty if there is nothing to do.
     pub command: String,
+    /// Or the view of this recording that tells more.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub view: String,
     /// What it would tell.
     pub why: String,
 }
 
-/// What follows from a verdict on a whole session; the most useful first.
-pub fn advice(verdict: &Verdict, ledger: &Ledger, sites: &[Site]) -> Vec<Advice> {
+/// What follows from a verdict on a whole session; the most useful first. `maps_more`: mapped memory grows.
+pub fn advice(verdict: &Verdict, ledger: &Ledger, sites: &[Site], maps_more: bool) -> Vec<Advice> {
     let about = &ledger.about;
     if !about.part.is_empty() || about.outcome.is_empty() {
         return Vec::new();
     }
     let is_alive = about.outcome == "detached";
     let pid = about.pid;
-    let told = |command: String, why: &str| Advice { command, why: why.to_owned() };
+    let told =
+        |command: String, why: &str| Advice { command, why: why.to_owned(), ..Advice::default() };
     let mut all = Vec::new();
     if is_suspect(verdict, ledger, sites) {
         let command = match is_alive {
@@ -44,9 +48,18 @@ pub fn advice(verdict: &Verdict, ledger: &Ledger, sites: &[Site]) -> Vec<Advice>
         };
         all.push(told(command, "which of this is unreachable?"));
     }
+    if maps_more {
+        let (view, why) = ("mmap".to_owned(), "all code that maps memory".to_owned());
+        all.push(Advice { view, why, ..Advice::default() });
+    }
     let records = ledger.total.sum(Metric::Allocated).records();
     let is_called = about.asked.is_none_or(|[calls, _]| calls > 0);
-    if about.every > 1 && records < FEW && is_called && verdict.kind != Kind::Incomplete {
+    if about.every > 1
+        && records < FEW
+        && is_called
+        && !maps_more
+        && verdict.kind != Kind::Incomplete
+    {
         let why = match records {
             0 => "no sample was taken: this records every block".to_owned(),
             1 => "only 1 sample was taken: this records every block".to_owned(),
@@ -56,7 +69,7 @@ pub fn advice(verdict: &Verdict, ledger: &Ledger, sites: &[Site]) -> Vec<Advice>
             true => format!("heapattach -p {pid} --all --duration 10s"),
             false => "heapattach run --all -- CMD".to_owned(),
         };
-        all.push(Advice { command, why });
+        all.push(Advice { command, why, ..Advice::default() });
     }
     if all.is_empty() && verdict.growth.is_none() {
         let time = clock(Duration::from_millis(about.lasted_ms));
@@ -66,7 +79,7 @@ pub fn advice(verdict: &Verdict, ledger: &Ledger, sites: &[Site]) -> Vec<Advice>
         } else {
             String::new()
         };
-        all.push(Advice { command, why });
+        all.push(Advice { command, why, ..Advice::default() });
     }
     all
 }

@@ -3,6 +3,7 @@
 
 mod advice;
 mod doubt;
+mod mapped;
 mod outside;
 mod sentences;
 mod verdict;
@@ -10,6 +11,7 @@ mod verdict;
 use serde::{Deserialize, Serialize};
 
 pub use advice::Advice;
+pub use mapped::MappedSite;
 pub use verdict::{Kind, Verdict, place};
 
 use crate::keeping::Keeping;
@@ -41,6 +43,9 @@ pub struct Summary {
     pub mapped: u64,
     /// Bytes of these that are still mapped.
     pub mapped_live: u64,
+    /// Those that mapped most of that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mapped_sites: Vec<MappedSite>,
     /// Those that hold most.
     pub sites: Vec<SummarySite>,
     /// Sites that are not listed.
@@ -97,8 +102,9 @@ impl Summary {
             .filter(|site| sum(site, Metric::Temporary).records() > 0)
             .map_or(String::new(), |site| site.place.words());
         sites.retain(|site| sum(site, Metric::Live).records() > 0);
-        let verdict = Verdict::new(ledger, &sites);
-        let next = advice::advice(&verdict, ledger, &sites);
+        let mapped_sites = mapped::sites(ledger);
+        let verdict = Verdict::new(ledger, &sites, &mapped_sites);
+        let next = advice::advice(&verdict, ledger, &sites, mapped::has_grown(ledger));
         let measure = |metric| ledger.total.measure(metric);
         let live = measure(Metric::Live);
         let rows = sites.iter().take(SITES).map(|site| SummarySite {
@@ -117,6 +123,7 @@ impl Summary {
             peak: ledger.peak.into(),
             mapped: ledger.total.mapped,
             mapped_live: ledger.total.mapped_live,
+            mapped_sites,
             more_sites: sites.len().saturating_sub(SITES),
             sites: rows.collect(),
             temporary: share(measure(Metric::Temporary).count, measure(Metric::Allocated).count)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Kind, Verdict, outside};
+use super::{Kind, MappedSite, Verdict, mapped, outside};
 use crate::{
     figure::{Unit, bytes, bytes_a_second, clock, percent},
     keeping::{Habit, Keeping, goes_on},
@@ -29,8 +29,13 @@ const LOOKED_AT: usize = 64;
 const TURNOVER: f64 = 0.9;
 
 /// All of them.
-pub fn of(verdict: &Verdict, ledger: &Ledger, sites: &[Site]) -> Vec<String> {
-    Telling::new(verdict, ledger, sites).sentences()
+pub fn of(
+    verdict: &Verdict,
+    ledger: &Ledger,
+    sites: &[Site],
+    mapped: &[MappedSite],
+) -> Vec<String> {
+    Telling::new(verdict, ledger, sites).sentences(mapped)
 }
 
 struct Telling<'a> {
@@ -63,7 +68,7 @@ impl<'a> Telling<'a> {
         }
     }
 
-    fn sentences(&self) -> Vec<String> {
+    fn sentences(&self, mapped: &[MappedSite]) -> Vec<String> {
         let Self { verdict, ledger, is_all, .. } = self;
         let word = verdict.growth.as_ref().filter(|_| verdict.kind != Kind::Incomplete);
         // The rule knows older blocks, too: what it says goes first.
@@ -72,6 +77,9 @@ impl<'a> Telling<'a> {
             if word.is_some() { None } else { self.growing().or_else(|| self.retained()) };
         let is_named = growing.is_some();
         told.extend(growing);
+        if *is_all && verdict.kind != Kind::Incomplete {
+            told.extend(mapped::growing(ledger, mapped));
+        }
         told.push(self.sums(is_named));
         if !is_named {
             told.extend(self.holders());

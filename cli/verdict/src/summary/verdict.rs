@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::sentences;
+use super::{MappedSite, sentences};
 use crate::growth::{self, Growth};
 use crate::{
     place::Place,
@@ -70,8 +70,9 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Of a ledger, and of its places that have something in use, those with most first.
-    pub fn new(ledger: &Ledger, sites: &[Site]) -> Self {
+    /// Of a ledger, of its places that have something in use, those with most first, and of those that have
+    /// mapped something.
+    pub fn new(ledger: &Ledger, sites: &[Site], mapped: &[MappedSite]) -> Self {
         let measure = |metric| ledger.total.measure(metric).bytes;
         let (live, allocated) = (measure(Metric::Live), measure(Metric::Allocated));
         let second_half = second_half(ledger, live);
@@ -86,7 +87,7 @@ impl Verdict {
             share: part.into(),
             growth,
         };
-        verdict.text = sentences::of(&verdict, ledger, sites).join(" ");
+        verdict.text = sentences::of(&verdict, ledger, sites, mapped).join(" ");
         verdict
     }
 }
@@ -170,7 +171,7 @@ mod tests {
     fn verdict(ledger: &Ledger) -> Verdict {
         let mut sites = Subject::of(ledger).sites(&Ask::default());
         sites.retain(|site| site.weights[Metric::Live as usize].now.records() > 0);
-        Verdict::new(ledger, &sites)
+        Verdict::new(ledger, &sites, &[])
     }
 
     #[test]
@@ -235,7 +236,7 @@ mod tests {
             let said = super::kind(&ledger, live, allocated, second_half, Some(&growth));
             assert_eq!(said, if is_growth { Kind::Grew } else { Kind::Steady });
             let verdict = Verdict { kind: said, growth: Some(growth), ..self::verdict(&ledger) };
-            let text = sentences::of(&verdict, &ledger, &[]).join(" ");
+            let text = sentences::of(&verdict, &ledger, &[], &[]).join(" ");
             assert!(text.starts_with(&headline) && !text.contains("Grew"), "{text}");
             assert_eq!(text.matches(&headline).count(), 1, "{text}");
         }
