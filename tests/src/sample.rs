@@ -7,7 +7,7 @@ use crate::{hazard::cycles, seed::Random};
 /// From this many cycles on a run is a soak.
 const SOAK: u64 = 100;
 /// How long the points of one test may take in all, unless it is a soak.
-const BUDGET: Duration = Duration::from_secs(25);
+const BUDGET: Duration = Duration::from_secs(12);
 
 /// Whether this run is to leave nothing out.
 ///
