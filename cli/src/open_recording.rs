@@ -1,9 +1,11 @@
 //! Recordings on their way to the user: read, narrowed down, and written where the user wants them.
 
 use std::{
+    fs,
     io::{self, BufWriter, ErrorKind, IsTerminal, Write},
     ops::Range,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -14,7 +16,7 @@ use crate::{
     exit_status::Exit,
     next_command,
     output::complain,
-    terminal::progress::spinner,
+    terminal::progress::{of_reading, of_writing},
 };
 use heapattach_files::artifact::{self, Readers};
 use heapattach_ledger::Ledger;
@@ -35,8 +37,12 @@ pub fn read(
     look: &LookArgs,
     with_course: bool,
 ) -> Result<Ledger, RecordingError> {
-    let bar = spinner(&format!("reading {}", path.display()));
-    let recording = Recording::open(path).inspect_err(|_| bar.finish_and_clear())?;
+    let bytes_read = Arc::default();
+    // It is looked through once, and what happened is added up then.
+    let all = fs::metadata(path).map_or(0, |file| file.len().saturating_mul(2));
+    let bar = of_reading(&format!("reading {}", path.display()), &bytes_read, all);
+    let recording =
+        Recording::open_counting(path, &bytes_read).inspect_err(|_| bar.finish_and_clear())?;
     bar.set_message("adding up, and looking for names");
     let part = Part { window, ages: look.age.clone(), with_course };
     let ledger = look.filter().part_of(recording.part(&part));
@@ -128,7 +134,10 @@ fn write_to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Exit
 
 /// Names and arguments of a program are for the owner of the file alone.
 fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Exit {
-    match artifact::write_with(path, Readers::Owner, write) {
+    let bar = of_writing(&format!("writing {}", path.display()));
+    let written = artifact::write_with(path, Readers::Owner, |out| write(&mut bar.wrap_write(out)));
+    bar.finish_and_clear();
+    match written {
         Ok(()) => Exit::Done,
         Err(error) => {
             complain(&error);

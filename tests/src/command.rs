@@ -3,7 +3,7 @@
 use std::{
     ffi::{OsStr, OsString},
     fs::{self, File},
-    os::unix::process::ExitStatusExt,
+    os::{fd::OwnedFd, unix::process::ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
@@ -50,6 +50,7 @@ pub struct Heapattach {
     limit: Duration,
     target: Option<i32>,
     stdout: Option<PathBuf>,
+    terminal: Option<OwnedFd>,
 }
 
 /// The command, running.
@@ -92,7 +93,7 @@ impl Heapattach {
     pub fn new<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Self {
         let mut command = Command::new(binary());
         command.args(args).stdin(Stdio::null()).env_remove("HEAPATTACH_FAULT");
-        Self { command, limit: HANG, target: None, stdout: None }
+        Self { command, limit: HANG, target: None, stdout: None, terminal: None }
     }
 
     /// `-p pid --duration <window> --hooks <hooks> --json`.
@@ -161,6 +162,13 @@ impl Heapattach {
         self
     }
 
+    /// Has it talk to a terminal instead of where [`Outcome::stderr`] reads it.
+    #[must_use]
+    pub fn terminal(mut self, terminal: OwnedFd) -> Self {
+        self.terminal = Some(terminal);
+        self.env("TERM", "xterm")
+    }
+
     /// Starts it.
     ///
     /// # Panics
@@ -176,6 +184,9 @@ impl Heapattach {
         let stdout = self.stdout.as_ref().unwrap_or(&output);
         self.command.stdout(File::create(stdout).expect("a file to write to"));
         self.command.stderr(File::create(&talk).expect("a temporary file"));
+        if let Some(terminal) = self.terminal {
+            self.command.stderr(terminal);
+        }
         let child = self.command.spawn().expect("the command under test runs");
         let (limit, target) = (self.limit, self.target);
         Running { child, began: Instant::now(), limit, target, output, talk }

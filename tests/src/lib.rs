@@ -48,6 +48,7 @@ pub mod measure;
 pub mod oracle;
 pub mod page;
 pub mod peers;
+pub mod pty;
 pub mod real;
 pub mod recorded;
 pub mod report;

@@ -23,6 +23,10 @@ pub struct Report {
     pub command: String,
     /// `detached`, `exited` or `refused`.
     pub outcome: String,
+    /// Why it ended, if not as asked.
+    pub why: Option<String>,
+    /// What was waited for, and came.
+    pub trigger: Option<serde_json::Value>,
     /// `untouched`, `restored` or `altered`.
     pub target: String,
     /// What was hooked, and what was counted.

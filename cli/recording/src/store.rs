@@ -53,12 +53,12 @@ impl Store {
         self.read_counting(&Arc::default())
     }
 
-    /// The same; the blocks that were read so far are counted, for a thread that waits.
-    pub(crate) fn read_counting(&self, blocks: &Arc<AtomicU64>) -> Option<Recording> {
+    /// The same; the bytes that were read so far are counted, for a thread that waits.
+    pub(crate) fn read_counting(&self, bytes_read: &Arc<AtomicU64>) -> Option<Recording> {
         match &self.path {
             // The file may have been replaced by a smaller one.
-            Some(path) => Recording::open_counting(path, blocks).ok(),
-            None => Recording::of(self.file.try_clone().ok()?, blocks),
+            Some(path) => Recording::open_counting(path, bytes_read).ok(),
+            None => Recording::of(self.file.try_clone().ok()?, bytes_read),
         }
     }
 }

@@ -9,19 +9,22 @@ const EXAMPLES: &str = "\
 Examples:
   heapattach diff before.heapattach after.heapattach      what grew, what shrank
   heapattach diff FILE@10s FILE@60s                       two moments of one recording
+  heapattach diff A B C D                                 what grew each time
   heapattach diff A B --view tree --metric allocated
   heapattach diff A B --format html -o diff.html
 
 Stacks are matched by the names of functions and modules: a rebuild or a restart changes nothing.";
 
+/// Each is read on its own, and has a column.
+const MOST: usize = 20;
+
 /// `heapattach diff`.
 #[derive(Clone, Debug, Args)]
 #[command(before_help = EXAMPLES)]
 pub struct DiffArgs {
-    /// Before: a recording, or a moment of one as FILE@TIME
-    pub before: String,
-    /// After
-    pub after: String,
+    /// Recordings, or moments of one as FILE@TIME, the earliest first: two, or up to 20
+    #[arg(required = true, num_args = 2..=MOST, value_names = ["BEFORE", "AFTER"])]
+    pub moments: Vec<String>,
     /// How to look at it
     #[arg(long, default_value = "sites", value_parser = comparing_view, conflicts_with = "format")]
     pub view: View,

@@ -23,6 +23,7 @@ mod roots;
 mod run;
 mod session;
 mod status;
+mod triggers;
 
 pub use attach::{AttachArgs, LoaderArg};
 pub use check::CheckArgs;

@@ -43,6 +43,9 @@ pub struct RecordArgs {
     /// Mark a moment whenever a tenth more is in use than ever before
     #[arg(hide_short_help = true, long)]
     pub dump_on_peak: bool,
+    /// Mark a moment each time SIZE more was allocated, freed or not
+    #[arg(hide_short_help = true, long, value_name = "SIZE", value_parser = parse_growth, allow_hyphen_values = true)]
+    pub dump_every_allocated: Option<u64>,
     /// Print the largest sites every TIME while recording [default: every 5s]
     #[arg(
         long,
@@ -68,6 +71,7 @@ impl RecordArgs {
             mark_every: self.snapshot_every.into_iter().chain(self.follow).min(),
             mark_on_growth: self.dump_on_growth,
             mark_on_peak: self.dump_on_peak,
+            mark_every_allocated: self.dump_every_allocated,
         }
     }
 }

@@ -11,6 +11,7 @@ use super::{
     hooks::HookArgs,
     json::{self, JsonArg},
     record::RecordArgs,
+    triggers::TriggerArgs,
 };
 use heapattach_session::watch::options::{OnFull, Unwind, WatchOptions};
 use heapattach_text::quantity::{parse_duration, parse_size};
@@ -71,6 +72,9 @@ pub struct SessionArgs {
     /// How it is written down.
     #[command(flatten)]
     pub record: RecordArgs,
+    /// What it waits for.
+    #[command(flatten)]
+    pub triggers: TriggerArgs,
     /// Print the report as JSON, or write it to FILE beside the text
     ///
     /// With `run` JSON goes to standard error (alone), or to --report.
@@ -188,11 +192,12 @@ impl From<PythonArg> for Wish {
 impl SessionArgs {
     /// What a session is told.
     pub fn watch_options(&self) -> WatchOptions {
+        let triggers = self.triggers.options();
         WatchOptions {
             duration: self.duration,
             hooks: self.hooks.options(),
             interval: if self.all { 1 } else { self.every },
-            flow: self.flow,
+            flow: self.flow || triggers.growth.is_some(),
             pages: !self.no_mmap,
             on_full: self.on_full.map_or(OnFull::Drop, OnFull::from),
             ring_bits: self.ring,
@@ -200,6 +205,7 @@ impl SessionArgs {
             verify: self.verify,
             python: self.python.into(),
             record: self.record.options(self.records_by_default()),
+            triggers,
             max_overhead: self.max_overhead,
             max_memory: self.max_memory,
             max_stop: self.max_stop,

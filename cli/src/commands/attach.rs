@@ -63,7 +63,9 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             let follow = args.session.record.follow;
             let shared = store.as_ref().and_then(|store| store.share().ok());
             let follower = follow.map(|_| Follower::new(shared));
-            let mut terminal = Terminal::new(Verbosity::Usual, follower);
+            let session = &args.session;
+            let mut terminal = Terminal::new(Verbosity::Usual, follower, session.duration)
+                .with(session.triggers.on_growth());
             match front::follow(line, tracer, Mode::Attach, &mut terminal, claim) {
                 Some(report) if report.is_untouched_by_wish() => {
                     // Nothing was recorded.
@@ -73,7 +75,9 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
                 }
                 Some(mut report) => {
                     report.expense = report.expense.and(own_cost());
-                    show(&report, args, stacks.as_ref())
+                    let exit = show(&report, args, stacks.as_ref());
+                    terminal.finish(&report);
+                    exit
                 }
                 None => abandoned(pid),
             }

@@ -93,7 +93,7 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
-            let mut terminal = Terminal::new(Verbosity::Usual, None);
+            let mut terminal = Terminal::new(Verbosity::Usual, None, args.duration);
             match front::follow(line, tracer, Mode::Attach, &mut terminal, claim) {
                 Some(report) if report.is_untouched_by_wish() => {
                     let why = "interrupted before the target was stopped (target: untouched)";
@@ -125,7 +125,7 @@ fn run(args: &CheckArgs, gate: &Gate<'_>) -> Exit {
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
-            let mut terminal = Terminal::new(gate.verbosity(), None);
+            let mut terminal = Terminal::new(gate.verbosity(), None, args.duration);
             match front::follow(line, tracer, Mode::Run, &mut terminal, None) {
                 Some(report) => gate.conclude(report),
                 None => {

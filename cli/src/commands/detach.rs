@@ -48,7 +48,7 @@ pub fn detach(args: &DetachArgs) -> Exit {
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
-            let mut terminal = Terminal::new(Verbosity::Usual, None);
+            let mut terminal = Terminal::new(Verbosity::Usual, None, None);
             match front::follow(line, tracer, Mode::Attach, &mut terminal, None) {
                 Some(report) => conclude(&report, args),
                 None => {

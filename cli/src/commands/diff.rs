@@ -1,4 +1,4 @@
-//! `heapattach diff A B`.
+//! `heapattach diff A B ...`.
 
 use std::time::Duration;
 
@@ -12,32 +12,53 @@ use crate::{
 };
 use heapattach_ledger::Ledger;
 use heapattach_recording::RecordingError;
-use heapattach_view::{Form, Page};
+use heapattach_view::{Form, Page, View, tell_moments};
 
 /// Shows what became different.
 pub fn diff(args: &DiffArgs) -> Exit {
-    let look = &args.look;
-    if let Some(format) = look.format.filter(|format| !format.can_compare()) {
-        let name = format.name();
-        complain(&format!("{name} cannot show two recordings; use html, pprof or collapsed"));
+    if let Err(error) = look_at_form(args) {
+        complain(&error);
         return Exit::Usage;
     }
-    let ledgers =
-        open(&args.before, look).and_then(|before| Ok((before, open(&args.after, look)?)));
-    let (base, now) = match ledgers {
+    let look = &args.look;
+    let ledgers: Result<Vec<_>, _> = args.moments.iter().map(|text| open(text, look)).collect();
+    let ledgers = match ledgers {
         Ok(ledgers) => ledgers,
         Err(error) => return refuse(&error),
     };
-    let subject = Subject { now: &now, base: Some(&base) };
-    if let Some(format) = look.format {
-        return write_file(&subject, format, moment(&args.after).0.as_path(), look);
-    }
-    let form = if look.json {
-        Form::Json
-    } else {
-        Form::Text(Page::for_stream(look.color, &std::io::stdout()))
+    let form = || match look.json {
+        true => Form::Json,
+        false => Form::Text(Page::for_stream(look.color, &std::io::stdout())),
     };
-    write_text(&args.view.tell(&subject, &look.ask(), form), look)
+    let ([base, now], [_, after]) = (&ledgers[..], &args.moments[..]) else {
+        let text = tell_moments(&ledgers, &args.moments, &look.ask(), form());
+        return write_text(&text, look);
+    };
+    let subject = Subject { now, base: Some(base) };
+    if let Some(format) = look.format {
+        return write_file(&subject, format, moment(after).0.as_path(), look);
+    }
+    write_text(&args.view.tell(&subject, &look.ask(), form()), look)
+}
+
+/// Whether so many can be shown in the form that was chosen.
+fn look_at_form(args: &DiffArgs) -> Result<(), String> {
+    let is_two = args.moments.len() == 2;
+    match args.look.format {
+        Some(format) if !format.can_compare() => {
+            let name = format.name();
+            Err(format!("{name} cannot show two recordings; use html, pprof or collapsed"))
+        }
+        Some(format) if !is_two => {
+            let name = format.name();
+            Err(format!("{name} cannot show more than two recordings; leave out --format"))
+        }
+        _ if !is_two && args.view != View::Sites => {
+            let name = args.view.name();
+            Err(format!("`{name}` cannot show more than two recordings; use sites"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn open(text: &str, look: &LookArgs) -> Result<Ledger, RecordingError> {

@@ -42,11 +42,15 @@ pub fn run(args: &RunArgs) -> Exit {
             let Files { store, stacks } = files;
             let shared = store.as_ref().and_then(|store| store.share().ok());
             let follower = args.session.record.follow.map(|_| Follower::new(shared));
-            let mut terminal = Terminal::new(verbosity(args), follower);
+            let session = &args.session;
+            let mut terminal = Terminal::new(verbosity(args), follower, session.duration)
+                .with(session.triggers.on_growth());
             match front::follow(line, tracer, Mode::Run, &mut terminal, None) {
                 Some(mut report) => {
                     report.expense = report.expense.and(own_cost());
-                    conclude(report, args, stacks.as_ref())
+                    let exit = conclude(&mut report, args, stacks.as_ref());
+                    terminal.finish(&report);
+                    exit
                 }
                 None => {
                     complain("the tracing process died; the program, if it was started, runs on");
@@ -90,13 +94,13 @@ fn verbosity(args: &RunArgs) -> Verbosity {
     if is_json { Verbosity::Silent } else { Verbosity::Usual }
 }
 
-fn conclude(mut report: Report, args: &RunArgs, stacks: Option<&StackList>) -> Exit {
+fn conclude(report: &mut Report, args: &RunArgs, stacks: Option<&StackList>) -> Exit {
     front::let_signals_end_us();
     let mut failures = Vec::new();
     failures.extend(watch::deliver(stacks, args.session.stacks.as_deref()).err());
-    failures.extend(write(&report, args).err());
+    failures.extend(write(report, args).err());
     if verbosity(args) != Verbosity::Silent {
-        complain_of_unwatched(&report);
+        complain_of_unwatched(report);
     }
     failures.iter().for_each(|failure| complain(failure));
     if !failures.is_empty() && report.status == Status::Done {

@@ -34,22 +34,27 @@ impl Follower {
 
     /// How things were when this was marked.
     pub fn look(&mut self, file: Option<&Path>, mark: &Mark) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let recording = match (file, &self.store) {
-                (Some(file), _) => Recording::open(file).ok(),
-                (None, store) => store.as_ref().and_then(Store::read),
-            };
-            let is_there = |recording: &Recording| recording.marks().contains(mark);
-            match recording {
-                Some(recording) if is_there(&recording) || Instant::now() > deadline => {
-                    let page = Page::for_stream(Colour::Auto, &stdout());
-                    return text(&recording.ledger(None), mark, page);
-                }
-                None if Instant::now() > deadline => return "nothing is recorded yet".to_owned(),
-                _ => thread::sleep(Duration::from_millis(5)),
-            }
+        let recording = wait_for_mark(mark, || match (file, &self.store) {
+            (Some(file), _) => Recording::open(file).ok(),
+            (None, store) => store.as_ref().and_then(Store::read),
+        });
+        let page = || Page::for_stream(Colour::Auto, &stdout());
+        recording.map_or("nothing is recorded yet".to_owned(), |recording| {
+            text(&recording.ledger(None), mark, page())
+        })
+    }
+}
+
+/// A recording that has this mark; without it, if the disk takes too long.
+pub fn wait_for_mark(mark: &Mark, open: impl Fn() -> Option<Recording>) -> Option<Recording> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let recording = open();
+        let is_there = recording.as_ref().is_some_and(|recording| recording.marks().contains(mark));
+        if is_there || Instant::now() > deadline {
+            return recording;
         }
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -1,21 +1,23 @@
 //! The user's terminal during a session: messages, progress, and, with `--follow`, which
-//! places have most bytes in use.
+//! places have most bytes in use; and the command that the user wants run when memory grows.
 
 mod follow;
+mod on_growth;
 pub mod progress;
+mod screen;
 
-use std::path::Path;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use heapattach_ledger::Mark;
-use indicatif::ProgressBar;
-
-use crate::{
-    exit_status::Exit,
-    output::{complain, print},
-};
-use heapattach_session::client::talk::Talk;
+use heapattach_report::Report;
+use heapattach_session::client::{message::Growing, talk::Talk};
 
 pub use follow::Follower;
+pub use on_growth::OnGrowth;
+use screen::Screen;
 
 /// What is said while a session lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,41 +33,81 @@ pub enum Verbosity {
 pub struct Terminal {
     verbosity: Verbosity,
     follower: Option<Follower>,
-    bar: ProgressBar,
+    follows: bool,
+    duration: Option<Duration>,
+    on_growth: Option<OnGrowth>,
+    screen: Screen,
 }
 
 impl Terminal {
-    /// Shows so much; places that hold most only with a `follower`.
-    pub fn new(verbosity: Verbosity, follower: Option<Follower>) -> Self {
-        Self { verbosity, follower, bar: ProgressBar::hidden() }
+    /// Shows so much; places that hold most only with a `follower`, and what is left of the time where
+    /// there is a `duration`.
+    pub fn new(
+        verbosity: Verbosity,
+        follower: Option<Follower>,
+        duration: Option<Duration>,
+    ) -> Self {
+        let (follows, on_growth) = (follower.is_some(), None);
+        Self { verbosity, follower, follows, duration, on_growth, screen: Screen::default() }
+    }
+
+    /// The same, with what is run when memory grows.
+    #[must_use]
+    pub fn with(self, on_growth: Option<OnGrowth>) -> Self {
+        Self { on_growth, ..self }
+    }
+
+    /// What was to be run when memory grew is run to its end; the target was released before.
+    pub fn finish(self, report: &Report) {
+        if let Some(on_growth) = self.on_growth {
+            on_growth.finish(report, self.verbosity);
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        self.verbosity == Verbosity::Silent
     }
 }
 
 impl Talk for Terminal {
     fn begin(&mut self) {
-        if self.verbosity == Verbosity::Usual {
-            self.bar = progress::spinner("attaching");
+        if !self.is_silent() {
+            self.screen.start(self.duration, self.follower.take());
+        }
+    }
+
+    fn attached(&mut self) {
+        if !self.is_silent() {
+            self.screen.begun();
         }
     }
 
     fn say(&mut self, text: &str) {
-        if self.verbosity == Verbosity::Usual {
-            self.bar.suspend(|| complain(text));
+        if !self.is_silent() {
+            self.screen.line(text.to_owned());
         }
     }
 
     fn go_on(&mut self, how: String) {
-        self.bar.set_message(how);
+        self.screen.go_on(how);
     }
 
     fn show(&mut self, file: Option<&Path>, mark: &Mark) -> bool {
-        let Some(follower) = &mut self.follower else { return false };
-        let text = follower.look(file, mark);
-        self.bar.suspend(|| print(&text, Exit::Done));
-        true
+        if self.follows {
+            self.screen.places(file.map(PathBuf::from), mark.clone());
+        }
+        self.follows
+    }
+
+    fn grows(&mut self, growing: Growing) {
+        if let Some(on_growth) = &mut self.on_growth {
+            on_growth.found(growing, &self.screen);
+        }
     }
 
     fn end(&mut self) {
-        self.bar.finish_and_clear();
+        if !self.is_silent() {
+            self.screen.end();
+        }
     }
 }

@@ -53,6 +53,23 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
+/// Parses `64KiB/min`, `1MiB/s`, `2G/h`: bytes a minute.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    let (size, unit) = text
+        .rsplit_once('/')
+        .ok_or_else(|| format!("`{text}` is not SIZE/min, SIZE/s or SIZE/h"))?;
+    let size = parse_size(size)?;
+    match unit.trim() {
+        "s" => Ok(size.saturating_mul(60)),
+        "m" | "min" => Ok(size),
+        "h" => Ok(size / 60),
+        unit => Err(format!("`{unit}` is not a unit of time for a rate; use s, min or h")),
+    }
+}
+
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     (text[..end].trim(), text[end..].trim())
@@ -124,6 +141,9 @@ mod tests {
         assert_eq!(parse_size("64MiB"), Ok(64 << 20));
         assert_eq!(parse_size("1.5G"), Ok(3 << 29));
         assert_eq!(parse_size("2T"), Ok(2 << 40));
+        assert_eq!(parse_rate("64KiB/min"), Ok(65_536));
+        assert_eq!(parse_rate("1K / s"), Ok(61_440));
+        assert_eq!(parse_rate("60/h"), Ok(1));
     }
 
     #[test]
@@ -133,6 +153,9 @@ mod tests {
         }
         for text in ["", "-1", "1X", "99999999999T"] {
             assert!(parse_size(text).is_err(), "{text}");
+        }
+        for text in ["", "1", "1MiB", "/min", "1/d", "-1/min", "1//min"] {
+            assert!(parse_rate(text).is_err(), "{text}");
         }
     }
 

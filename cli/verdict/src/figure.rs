@@ -83,9 +83,18 @@ pub fn bytes(estimate: Estimate) -> String {
 pub fn bytes_a_second(bytes: Estimate, seconds: f64) -> String {
     let Estimate { value, low, high } = bytes;
     let [value, low, high] = [value, low, high].map(|end| end / seconds.max(0.001));
-    let scale = Scale::bytes_of(Estimate { value, low, high });
+    rate(Estimate { value, low, high }, "s")
+}
+
+/// `1.2 MiB/min (1.1 to 1.4)`.
+pub fn bytes_a_minute(estimate: Estimate) -> String {
+    rate(estimate, "min")
+}
+
+fn rate(estimate: Estimate, time: &str) -> String {
+    let scale = Scale::bytes_of(estimate);
     let number = |value: f64| scale.number(value.max(0.0));
-    with_interval(Estimate { value, low, high }, number, &format!("{}/s", scale.name))
+    with_interval(estimate, number, &format!("{}/{time}", scale.name))
 }
 
 /// `11.0 to 13.6`: both ends, in the unit that the value is told in; nothing of what is known.

@@ -21,6 +21,7 @@
 pub mod figure;
 pub mod growth;
 pub mod keeping;
+pub mod moments;
 pub mod paths;
 pub mod place;
 pub mod subject;

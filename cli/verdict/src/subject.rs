@@ -49,12 +49,21 @@ impl Default for Ask {
 
 /// The place that a stack is summed up under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
+pub(crate) struct Key {
     place: u32,
     /// The function that has the place's code, if it was inlined into one.
     body: u32,
     /// Lines move from build to build: not where two of them are compared.
     line: Option<u32>,
+}
+
+impl Key {
+    /// The place itself.
+    pub(crate) fn place(&self, places: &Places) -> Place {
+        let mut place = places.get(self.place).clone();
+        place.line = self.line;
+        place
+    }
 }
 
 /// All stacks with one cause.
@@ -120,8 +129,9 @@ impl<'a> Subject<'a> {
         for (side, ledger) in self.sides() {
             let (numbers, unknown) = (places.of(ledger), places.unknown());
             let stacks = (0_u32..).take(ledger.stacks.count());
+            let has_lines = self.base.is_none();
             let keys: Vec<_> =
-                stacks.map(|stack| self.key(ledger, stack, &numbers, unknown)).collect();
+                stacks.map(|stack| key(ledger, stack, &numbers, unknown, has_lines)).collect();
             for (stack, births) in ledger.births.iter().filter(|_| side == Side::Now) {
                 if let Some(key) = keys.get(*stack as usize) {
                     sites.entry(*key).or_default().births.merge(births);
@@ -147,8 +157,7 @@ impl<'a> Subject<'a> {
             }
         }
         let told = sites.into_iter().map(|(key, mut site)| {
-            site.place = places.get(key.place).clone();
-            site.place.line = key.line;
+            site.place = key.place(&places);
             site
         });
         let mut sites: Vec<_> = told.collect();
@@ -159,24 +168,34 @@ impl<'a> Subject<'a> {
         sites
     }
 
-    fn key(&self, ledger: &Ledger, stack: u32, numbers: &[u32], unknown: u32) -> Key {
-        let mut calls = own_calls(ledger, stack);
-        let Some((function, call)) = calls.next() else {
-            return Key { place: unknown, body: unknown, line: None };
-        };
-        let place = numbers[function as usize];
-        let body = if call.is_inlined { calls.find(|(_, c)| !c.is_inlined) } else { None };
-        let body = body.map_or(place, |(function, _)| numbers[function as usize]);
-        let line = if self.base.is_some() { None } else { call.line };
-        Key { place, body, line }
-    }
-
     fn callers(&self, site: &Site) -> Vec<Place> {
         let Some((side, stack)) = site.heaviest.1 else { return Vec::new() };
         let ledger = if side == Side::Now { Some(self.now) } else { self.base };
-        let calls = ledger.into_iter().flat_map(|ledger| own_calls(ledger, stack));
-        calls.skip(1).map(|(_, call)| Place::of(&call)).collect()
+        ledger.map_or(Vec::new(), |ledger| callers(ledger, stack))
     }
+}
+
+/// The place that a stack of a ledger is summed up under; `numbers` are those of its functions' places.
+pub(crate) fn key(
+    ledger: &Ledger,
+    stack: u32,
+    numbers: &[u32],
+    unknown: u32,
+    has_line: bool,
+) -> Key {
+    let mut calls = own_calls(ledger, stack);
+    let Some((function, call)) = calls.next() else {
+        return Key { place: unknown, body: unknown, line: None };
+    };
+    let place = numbers[function as usize];
+    let body = if call.is_inlined { calls.find(|(_, c)| !c.is_inlined) } else { None };
+    let body = body.map_or(place, |(function, _)| numbers[function as usize]);
+    Key { place, body, line: call.line.filter(|_| has_line) }
+}
+
+/// The calls behind the cause of a stack, innermost first.
+pub(crate) fn callers(ledger: &Ledger, stack: u32) -> Vec<Place> {
+    own_calls(ledger, stack).skip(1).map(|(_, call)| Place::of(&call)).collect()
 }
 
 /// The calls of a stack from its cause outwards, each with the number of its function.

@@ -29,6 +29,7 @@ mod bar;
 mod classes;
 mod family;
 mod mmap;
+mod moments;
 mod next;
 mod page;
 mod peak;
@@ -43,6 +44,8 @@ mod top;
 mod tree;
 mod view;
 
+pub use bar::bar;
+pub use moments::tell_moments;
 pub use next::{quoted, write_next};
 pub use page::{Colour, Ink, Page, Span, columns, knows_colours};
 pub use sites::Sites;

@@ -9,6 +9,8 @@ mod guide;
 mod live_golden;
 mod no_trace;
 mod outputs;
+mod progress;
 mod recording;
 mod reports;
 mod run;
+mod triggers;

@@ -65,8 +65,8 @@ pub struct Recording {
     pub(crate) course: Vec<(u64, Place)>,
     damage: Option<String>,
     budget: Budget,
-    /// For a thread that waits for it to be read.
-    blocks_read: Arc<AtomicU64>,
+    /// For whoever waits for it to be read.
+    bytes_read: Arc<AtomicU64>,
 }
 
 impl Recording {
@@ -78,11 +78,12 @@ impl Recording {
         Self::open_counting(path, &Arc::default())
     }
 
-    /// The same; the blocks that were read so far are counted.
-    pub(crate) fn open_counting(
-        path: &Path,
-        blocks: &Arc<AtomicU64>,
-    ) -> Result<Self, RecordingError> {
+    /// The same; the bytes that were looked at so far are counted. Opening it looks at all of the file, and
+    /// what is asked of it then looks at parts of it once more.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_counting(path: &Path, bytes_read: &Arc<AtomicU64>) -> Result<Self, RecordingError> {
         let failed =
             |what| move |source| RecordingError::File { path: path.to_owned(), what, source };
         let mut file = input::regular(path).map_err(failed("opened"))?;
@@ -90,17 +91,17 @@ impl Recording {
         let longest = block::title().len() as u64 + 10;
         Read::by_ref(&mut file).take(longest).read_to_end(&mut title).map_err(failed("read"))?;
         let (version, begin) = version(&title, path)?;
-        Self::read(file, version, begin, blocks)
+        Self::read(file, version, begin, bytes_read)
             .ok_or_else(|| RecordingError::Empty(path.to_owned()))
     }
 
     /// Of a file that this heapattach writes, or has written.
-    pub(crate) fn of(file: File, blocks: &Arc<AtomicU64>) -> Option<Self> {
-        Self::read(file, block::VERSION, block::title().len() as u64, blocks)
+    pub(crate) fn of(file: File, bytes_read: &Arc<AtomicU64>) -> Option<Self> {
+        Self::read(file, block::VERSION, block::title().len() as u64, bytes_read)
     }
 
     /// Of a file whose first block is there.
-    fn read(file: File, version: u32, begin: u64, blocks: &Arc<AtomicU64>) -> Option<Self> {
+    fn read(file: File, version: u32, begin: u64, bytes_read: &Arc<AtomicU64>) -> Option<Self> {
         let mut recording = Self {
             file,
             version,
@@ -111,7 +112,7 @@ impl Recording {
             course: Vec::new(),
             damage: None,
             budget: Budget::default(),
-            blocks_read: Arc::clone(blocks),
+            bytes_read: Arc::clone(bytes_read),
         };
         let length = recording.file.metadata().ok()?.len();
         let file = recording.file.try_clone().ok()?;
@@ -124,8 +125,8 @@ impl Recording {
                 Content::Changes | Content::Snapshot => block::read_head(&file, &place),
                 _ => block::read(&file, &place),
             };
+            bytes_read.fetch_add(place.end().saturating_sub(at), Relaxed);
             at = place.end();
-            blocks.fetch_add(1, Relaxed);
             content.map(|content| (place, content))
         };
         let read = |give: &mut dyn FnMut((Place, Vec<u8>)) -> bool| {

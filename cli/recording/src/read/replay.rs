@@ -38,7 +38,7 @@ impl Replay {
     /// # Errors
     /// In words, why it is not known.
     pub fn course(self, store: Store, goes_on: impl FnMut() -> bool) -> Result<Course, String> {
-        self.course_of(move |blocks| store.read_counting(blocks), PATIENCE, goes_on)
+        self.course_of(move |bytes_read| store.read_counting(bytes_read), PATIENCE, goes_on)
     }
 
     fn course_of(
@@ -47,9 +47,9 @@ impl Replay {
         patience: Duration,
         mut goes_on: impl FnMut() -> bool,
     ) -> Result<Course, String> {
-        let blocks = Arc::new(AtomicU64::new(0));
+        let bytes_read = Arc::new(AtomicU64::new(0));
         let (give, take) = mpsc::channel();
-        let counted = Arc::clone(&blocks);
+        let counted = Arc::clone(&bytes_read);
         let read = move || {
             let course = open(&counted).map(|file| file.course_of(&self.places));
             // The receiver may be gone by now.
@@ -67,7 +67,7 @@ impl Replay {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            let now = blocks.load(Relaxed);
+            let now = bytes_read.load(Relaxed);
             if now != seen {
                 (seen, since) = (now, Instant::now());
             }
@@ -112,9 +112,9 @@ mod tests {
         let folder = Folder::new("replay-hangs");
         let (store, replay) = session(&folder);
         let (thaw, frozen) = mpsc::channel::<()>();
-        let hang = move |blocks: &Arc<AtomicU64>| {
+        let hang = move |bytes_read: &Arc<AtomicU64>| {
             let _ = frozen.recv();
-            store.read_counting(blocks)
+            store.read_counting(bytes_read)
         };
         let error = replay.course_of(hang, IMPATIENT, || true).unwrap_err();
         assert!(error.contains("has not answered for 300"), "{error}");
@@ -126,12 +126,12 @@ mod tests {
         for is_wanted in [true, false] {
             let folder = Folder::new(&format!("replay-{is_wanted}"));
             let (store, replay) = session(&folder);
-            let slow = move |blocks: &Arc<AtomicU64>| {
+            let slow = move |bytes_read: &Arc<AtomicU64>| {
                 for _ in 0..12 {
                     thread::sleep(IMPATIENT / 6);
-                    blocks.fetch_add(1, Relaxed);
+                    bytes_read.fetch_add(1, Relaxed);
                 }
-                store.read_counting(blocks)
+                store.read_counting(bytes_read)
             };
             let course = replay.course_of(slow, IMPATIENT, || is_wanted);
             assert_eq!(course.is_ok(), is_wanted, "{course:?}");

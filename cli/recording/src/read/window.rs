@@ -123,7 +123,7 @@ impl Recording {
             let mut changes = Vec::with_capacity(TOGETHER);
             for (_, place) in log.clone() {
                 let Some(content) = block::read(&self.file, place) else { break };
-                self.blocks_read.fetch_add(1, Relaxed);
+                self.bytes_read.fetch_add(u64::from(place.stored), Relaxed);
                 if self.version > 1 && is_folded_twice(place, &content) {
                     break;
                 }

@@ -16,6 +16,7 @@ use super::{
     stacks::StacksReport,
     status::Status,
     target::{ChildReport, MemoryReport, StopReport, TargetState},
+    trigger::Trigger,
 };
 
 /// Raised whenever a field changes its meaning or goes away; new fields may come.
@@ -34,6 +35,9 @@ pub struct Report {
     pub outcome: Outcome,
     /// Why it ended, if not as asked: a guard rail, a signal.
     pub why: Option<String>,
+    /// What the user had it watched for, if that came: the session ended with it, or went on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Trigger>,
     /// How the target is left.
     pub target: TargetState,
     /// How long was counted.

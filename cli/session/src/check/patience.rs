@@ -20,7 +20,7 @@ pub(super) struct Patience<'l> {
 impl<'l> Patience<'l> {
     /// What the command said until now was meant for the session.
     pub(super) fn new(line: &'l mut Line, target: &'l Target) -> Self {
-        while matches!(line.hear(), Some(Heard::Detach | Heard::Mark)) {}
+        while matches!(line.hear(), Some(Heard::Detach | Heard::Mark | Heard::Over)) {}
         Self { line, target, is_over: false }
     }
 

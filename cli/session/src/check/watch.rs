@@ -132,7 +132,7 @@ impl<'a> Inspection<'a> {
             };
             match heard {
                 Some(Heard::Detach | Heard::Gone) => return End::Asked,
-                Some(Heard::Mark) | None => {}
+                Some(Heard::Mark | Heard::Over) | None => {}
             }
         }
     }

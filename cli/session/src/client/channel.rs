@@ -4,7 +4,7 @@
 use std::{
     io::{Read, Write},
     os::{
-        fd::{AsFd, BorrowedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd},
         unix::net::UnixStream,
     },
     sync::{Arc, mpsc::Sender},
@@ -13,17 +13,28 @@ use std::{
 
 use heapattach_injector::target::Target;
 use nix::{
+    errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::eventfd::EventFd,
+    sys::{
+        eventfd::EventFd,
+        socket::{MsgFlags, send},
+    },
 };
 
 use crate::client::message::{Message, Request};
 
+/// What waits for a command that does not listen; beyond that messages are left out.
+const MOST_UNSENT: usize = 1 << 20;
+
 /// The connection of one session: requests come in, messages go out.
+///
+/// A command may be suspended, or its terminal may take nothing more. What it is told waits here then:
+/// until the target is released nothing waits for the command.
 #[derive(Debug)]
 pub struct Line {
     ear: UnixStream,
     mouth: Option<Mouth>,
+    unsent: Vec<u8>,
 }
 
 /// Where a session of a family speaks.
@@ -40,12 +51,12 @@ pub struct Mouth {
 impl Line {
     /// Over this connection.
     pub fn new(stream: UnixStream) -> Self {
-        Self { ear: stream, mouth: None }
+        Self { ear: stream, mouth: None, unsent: Vec::new() }
     }
 
     /// Within this process; requests come over a connection all the same.
     pub fn within(ear: UnixStream, mouth: Mouth) -> Self {
-        Self { ear, mouth: Some(mouth) }
+        Self { ear, mouth: Some(mouth), unsent: Vec::new() }
     }
 
     /// Tells something.
@@ -56,10 +67,35 @@ impl Line {
             let _ = mouth.bell.write(1);
             return;
         }
-        // A command that is gone hears nothing; its end is noticed by the poll.
-        if let Ok(mut text) = serde_json::to_vec(message) {
-            text.push(b'\n');
-            let _ = self.ear.write_all(&text);
+        self.send_rest();
+        let is_late = !self.unsent.is_empty();
+        let is_last = matches!(message, Message::Finished(_));
+        let is_passing = matches!(message, Message::Progress { .. } | Message::Fetching(_));
+        if !is_last && is_late && (is_passing || self.unsent.len() > MOST_UNSENT) {
+            return;
+        }
+        if let Ok(text) = serde_json::to_vec(message) {
+            self.unsent.extend(text);
+            self.unsent.push(b'\n');
+        }
+        if is_last {
+            // A command that is gone hears nothing; its end is noticed by the poll.
+            let _ = self.ear.write_all(&std::mem::take(&mut self.unsent));
+        } else {
+            self.send_rest();
+        }
+    }
+
+    /// Sends what finds room now.
+    fn send_rest(&mut self) {
+        while !self.unsent.is_empty() {
+            let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+            match send(self.ear.as_raw_fd(), &self.unsent, flags) {
+                Ok(sent) => drop(self.unsent.drain(..sent)),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return,
+                Err(_) => self.unsent.clear(),
+            }
         }
     }
 
@@ -79,6 +115,7 @@ impl Line {
 
     /// The same, and whether the target has ended: from then on there is nothing to wait for.
     pub fn listen_for_end(&mut self, target: &Target, time: Duration) -> (Option<Heard>, bool) {
+        self.send_rest();
         let mut fds = vec![PollFd::new(self.ear.as_fd(), PollFlags::POLLIN)];
         if let Some(pidfd) = target.process.pidfd() {
             fds.push(PollFd::new(pidfd.as_fd(), PollFlags::POLLIN));
@@ -94,6 +131,7 @@ impl Line {
 
     /// What was said meanwhile, if anything.
     pub fn hear(&mut self) -> Option<Heard> {
+        self.send_rest();
         let mut fds = [PollFd::new(self.ear.as_fd(), PollFlags::POLLIN)];
         let _ = poll(&mut fds, PollTimeout::ZERO);
         let spoke = fds[0].revents().is_some_and(|events| !events.is_empty());
@@ -104,6 +142,7 @@ impl Line {
         let mut word = [0];
         match self.ear.read(&mut word) {
             Ok(1..) if word[0] == Request::Mark as u8 => Some(Heard::Mark),
+            Ok(1..) if word[0] == Request::Over as u8 => Some(Heard::Over),
             Ok(1..) => Some(Heard::Detach),
             Ok(0) | Err(_) => Some(Heard::Gone),
         }
@@ -123,6 +162,44 @@ pub enum Heard {
     Detach,
     /// This moment is to be marked.
     Mark,
+    /// The session is to end, as if its time were over.
+    Over,
     /// The other end is closed.
     Gone,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+
+    use super::*;
+    use heapattach_ledger::Mark;
+    use heapattach_report::Report;
+
+    #[test]
+    fn a_command_that_does_not_listen_is_not_waited_for() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut line = Line::new(ours);
+        let mark = |at_ms| Mark { at_ms, why: "x".repeat(1000) };
+        // Much more than a socket holds.
+        for at_ms in 0..2000 {
+            line.send(&Message::Marked(mark(at_ms)));
+            line.send(&Message::Progress { calls: at_ms, bytes: 0 });
+        }
+        assert!(line.unsent.len() > 4096 && line.unsent.len() < MOST_UNSENT + 4096);
+        let reader = std::thread::spawn(move || {
+            let lines = BufReader::new(theirs).lines().map(Result::unwrap);
+            lines.map(|text| serde_json::from_str(&text).unwrap()).collect::<Vec<Message>>()
+        });
+        line.send(&Message::Finished(Box::new(Report::new(7, String::new()))));
+        drop(line);
+        let heard = reader.join().unwrap();
+        let marks = heard.iter().filter_map(|message| match message {
+            Message::Marked(mark) => Some(mark.at_ms),
+            _ => None,
+        });
+        // All that waited came whole and in its order.
+        assert!(marks.clone().eq(0..marks.clone().count() as u64) && marks.count() > 500);
+        assert!(matches!(heard.last(), Some(Message::Finished(report)) if report.pid == 7));
+    }
 }

@@ -24,7 +24,7 @@ use crate::client::{
     talk::Talk,
 };
 use heapattach_ledger::Mark;
-use heapattach_report::Report;
+use heapattach_report::{Report, Trigger};
 use heapattach_text::quantity;
 
 /// What the user's signals mean.
@@ -148,6 +148,7 @@ impl Front<'_> {
             Message::Started(pid) => self.program = Some(pid),
             Message::Attached { pid, command, functions, stopped_us, recording } => {
                 self.file = recording;
+                self.talk.attached();
                 self.fetching = false;
                 let stopped = quantity::time(Duration::from_secs_f64(stopped_us / 1e6));
                 let ends = if self.mode == Mode::Attach { "; Ctrl-C detaches" } else { "" };
@@ -166,6 +167,17 @@ impl Front<'_> {
                 self.talk.go_on(progress);
             }
             Message::Marked(mark) => self.marked(&mark),
+            Message::Grows(growing) => {
+                self.talk.say(&format!("process {}: {}", growing.pid, growing.trigger));
+                self.talk.grows(growing);
+            }
+            Message::Reached { pid, trigger } => match trigger {
+                Trigger::Rss { .. } => {
+                    self.talk.say(&format!("process {pid}: {trigger}; detaching"));
+                }
+                // That was said.
+                Trigger::Growth { .. } => self.talk.say("detaching"),
+            },
             Message::Checked(round) => self.talk.say(&round.text()),
             Message::Detached => self.talk.say("detached; the program runs on"),
             Message::Remain(others) => {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use heapattach_ledger::Mark;
-use heapattach_report::{Report, RoundReport};
+use heapattach_report::{Report, RoundReport, Trigger};
 
 /// A line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,6 +27,15 @@ pub enum Message {
     },
     /// A moment is marked in the recording.
     Marked(Mark),
+    /// Memory of a process certainly grows.
+    Grows(Growing),
+    /// What was waited for came, and the session ends with it.
+    Reached {
+        /// The process.
+        pid: i32,
+        /// What came.
+        trigger: Trigger,
+    },
     /// One of several checks is made.
     Checked(RoundReport),
     /// Counted so far.
@@ -46,6 +55,19 @@ pub enum Message {
     Finished(Box<Report>),
 }
 
+/// A process whose memory certainly grows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Growing {
+    /// The process.
+    pub pid: i32,
+    /// How it grows.
+    pub trigger: Trigger,
+    /// The moment, which is marked in the recording.
+    pub mark: Mark,
+    /// The file of that, if it has a name.
+    pub recording: Option<PathBuf>,
+}
+
 /// What the command asks of the tracing process; one byte each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -54,4 +76,6 @@ pub enum Request {
     Detach = b'd',
     /// Mark this moment.
     Mark = b'm',
+    /// The time is over, as that of the whole family is.
+    Over = b'o',
 }

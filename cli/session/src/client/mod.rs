@@ -3,5 +3,6 @@
 pub(crate) mod channel;
 pub mod claim;
 pub mod front;
+pub mod growth_command;
 pub mod message;
 pub mod talk;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::client::message::Growing;
 use heapattach_ledger::Mark;
 
 /// Shows the user what happens. A method that is not implemented shows nothing.
@@ -9,6 +10,9 @@ pub trait Talk {
     /// The session begins: what shows something from now on may start threads, and its signals wait
     /// for the session already.
     fn begin(&mut self) {}
+
+    /// The session with the target has begun; with that of the next program it does again.
+    fn attached(&mut self) {}
 
     /// Something happened.
     fn say(&mut self, _text: &str) {}
@@ -20,6 +24,9 @@ pub trait Talk {
     fn show(&mut self, _file: Option<&Path>, _mark: &Mark) -> bool {
         false
     }
+
+    /// Memory certainly grows; that was said.
+    fn grows(&mut self, _growing: Growing) {}
 
     /// Nothing of [`Talk::go_on`] is to stay.
     fn end(&mut self) {}

@@ -91,6 +91,14 @@ struct Inmate {
     exit: Option<ExitReport>,
 }
 
+impl Inmate {
+    fn ask(&self, request: Request) {
+        if let Some(ear) = &self.ear {
+            let _ = io::Write::write_all(&mut &*ear, &[request as u8]);
+        }
+    }
+}
+
 /// All of them, and what is known of those that are over.
 #[derive(Debug)]
 struct Household<'a, T> {
@@ -282,6 +290,11 @@ impl<'a, T: Trade> Household<'a, T> {
                 });
                 self.line.send(&Message::Progress { calls, bytes });
             }
+            Message::Reached { .. } => {
+                self.line.send(&message);
+                self.end_others(number);
+            }
+            Message::Grows(_) => self.line.send(&message),
             // One process is talked of; the others are in the report.
             other if is_first => self.line.send(&other),
             _ => {}
@@ -312,6 +325,7 @@ impl<'a, T: Trade> Household<'a, T> {
         let request = match heard {
             Heard::Mark => Request::Mark,
             Heard::Detach => Request::Detach,
+            Heard::Over => Request::Over,
             Heard::Gone => {
                 self.is_gone = true;
                 self.family.close();
@@ -322,11 +336,14 @@ impl<'a, T: Trade> Household<'a, T> {
         if request == Request::Detach {
             self.family.close();
         }
-        for inmate in self.inmates.values() {
-            if let Some(ear) = &inmate.ear {
-                let _ = io::Write::write_all(&mut &*ear, &[request as u8]);
-            }
-        }
+        self.inmates.values().for_each(|inmate| inmate.ask(request));
+    }
+
+    /// What one process is waited for ends the session of all.
+    fn end_others(&mut self, number: usize) {
+        self.family.close();
+        let others = self.inmates.iter().filter(|(other, _)| **other != number);
+        others.for_each(|(_, inmate)| inmate.ask(Request::Over));
     }
 
     fn numbers(&self, which: impl Fn(&Report) -> bool) -> Vec<usize> {
@@ -345,6 +362,7 @@ impl<'a, T: Trade> Household<'a, T> {
         let main = last.and_then(|number| self.reports.remove(&number));
         let mut main = main.unwrap_or_default();
         main.processes = self.reports.into_values().collect();
+        tell_trigger(&mut main);
         let count = self.family.not_looked_at() + self.left_out;
         if count > 0 {
             let why = match self.scope {
@@ -359,6 +377,20 @@ impl<'a, T: Trade> Household<'a, T> {
             main.not_looked_at = came.map(|came| not_followed(&came));
         }
         main
+    }
+}
+
+/// What a child was waited for is why all ended.
+fn tell_trigger(main: &mut Report) {
+    if main.trigger.is_some() {
+        return;
+    }
+    let came = main.processes.iter().find_map(|one| Some((one.pid, one.trigger?)));
+    if let Some((pid, trigger)) = came {
+        main.trigger = Some(trigger);
+        if main.outcome == Outcome::Detached && main.why.is_none() {
+            main.why = Some(format!("{trigger}, in process {pid}"));
+        }
     }
 }
 

@@ -8,10 +8,10 @@ use nix::sys::signal::Signal;
 
 use crate::watch::hook_counts::add_detach;
 use heapattach_ledger::ExitReport;
-use heapattach_report::{Outcome, Report, Status, TargetState};
+use heapattach_report::{Outcome, Report, Status, TargetState, Trigger};
 
 /// Why a session ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum End {
     /// As long as asked for.
     Over,
@@ -19,6 +19,8 @@ pub enum End {
     Asked,
     /// A guard rail.
     Objection(String),
+    /// What was waited for came.
+    Reached(Trigger),
     /// The target became another program.
     Execed,
     /// The target ended.
@@ -32,6 +34,7 @@ pub fn conclude(session: &Session<'_>, ending: &End, report: &mut Report) {
         End::Over => (Outcome::Detached, None, Status::Done),
         End::Asked => (Outcome::Detached, Some("interrupted".to_owned()), Status::Interrupted),
         End::Objection(why) => (Outcome::Detached, Some(why.clone()), Status::Done),
+        End::Reached(trigger) => (Outcome::Detached, Some(trigger.to_string()), Status::Done),
         End::Execed => {
             (Outcome::Execed, Some("the target became another program".to_owned()), Status::Done)
         }

@@ -7,7 +7,7 @@ use heapattach_injector::watch::{Session, Watch, heartbeat};
 use crate::{
     client::{
         channel::{Heard, Line},
-        message::Message,
+        message::{Growing, Message},
     },
     watch::{
         end::End,
@@ -15,8 +15,10 @@ use crate::{
         notes::{Desk, Note},
         options::{OnFull, WatchOptions},
         schedule::Watchman,
+        triggers::{Came, Triggers},
     },
 };
+use heapattach_report::Trigger;
 use heapattach_text::printable::printable;
 
 /// The link map is looked at so often, unless looking takes long itself.
@@ -35,6 +37,7 @@ pub fn watch(
     session: &mut Session<'_>,
     options: &WatchOptions,
     mut watchman: Watchman<'_>,
+    triggers: &mut Triggers,
     mut follow: impl FnMut(&mut Session<'_>, &Desk),
 ) -> (End, Duration) {
     let target = session.target();
@@ -52,6 +55,18 @@ pub fn watch(
         }
         for mark in watchman.look(session) {
             line.send(&Message::Marked(mark));
+        }
+        match triggers.look(session, &watchman) {
+            None => {}
+            Some(Came::Last(trigger)) => {
+                tell_growth(line, session, &watchman, triggers, trigger);
+                line.send(&Message::Reached { pid: target.process.pid(), trigger });
+                watchman.end(session);
+                return (unless_over(session, End::Reached(trigger)), began.elapsed());
+            }
+            Some(Came::Once(trigger)) => {
+                tell_growth(line, session, &watchman, triggers, trigger);
+            }
         }
         if now >= next_look {
             match session.watch() {
@@ -110,7 +125,26 @@ pub fn watch(
                 watchman.end(session);
                 return (unless_over(session, End::Asked), began.elapsed());
             }
+            Some(Heard::Over) => {
+                watchman.end(session);
+                return (unless_over(session, End::Over), began.elapsed());
+            }
         }
+    }
+}
+
+/// Growth is told when it is found, and what led to it can be read then.
+fn tell_growth(
+    line: &mut Line,
+    session: &Session<'_>,
+    watchman: &Watchman<'_>,
+    triggers: &Triggers,
+    trigger: Trigger,
+) {
+    if matches!(trigger, Trigger::Growth { .. }) {
+        let (pid, mark) = (session.target().process.pid(), watchman.mark(trigger.to_string()));
+        let recording = triggers.recording().cloned();
+        line.send(&Message::Grows(Growing { pid, trigger, mark, recording }));
     }
 }
 

@@ -98,6 +98,14 @@ pub fn with_memory(process: &impl Told, moment: Moment) -> Moment {
 
 /// With what the kernel keeps as a number.
 pub fn with_numbers(process: &impl Told, moment: Moment) -> Moment {
+    let (rss, anonymous) = resident(process);
+    let (cgroup, cgroup_limit) = process.cgroup().unzip();
+    let cgroup_limit = cgroup_limit.filter(|&limit| limit < NO_LIMIT);
+    Moment { rss, anonymous, cgroup, cgroup_limit, ..moment }
+}
+
+/// Bytes that are resident, and of these the ones that no file and no shared memory is behind.
+pub fn resident(process: &impl Told) -> (Option<u64>, Option<u64>) {
     let (text, _) = process.file("statm");
     let text = String::from_utf8_lossy(&text);
     let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().and_then(|size| size.try_into().ok());
@@ -105,13 +113,9 @@ pub fn with_numbers(process: &impl Told, moment: Moment) -> Moment {
     let mut pages = text.split_ascii_whitespace().skip(1).map(|number| number.parse::<u64>().ok());
     // One that has ended has none.
     let (resident, shared) = (pages.next().flatten().filter(|n| *n > 0), pages.next().flatten());
-    let rss = resident.and_then(|pages| pages.checked_mul(page));
-    // What is not of a file and not shared memory.
     let own = resident.zip(shared).map(|(resident, shared)| resident.saturating_sub(shared));
-    let anonymous = own.and_then(|pages| pages.checked_mul(page));
-    let (cgroup, cgroup_limit) = process.cgroup().unzip();
-    let cgroup_limit = cgroup_limit.filter(|&limit| limit < NO_LIMIT);
-    Moment { rss, anonymous, cgroup, cgroup_limit, ..moment }
+    let bytes = |pages: Option<u64>| pages.and_then(|pages| pages.checked_mul(page));
+    (bytes(resident), bytes(own))
 }
 
 /// With its part of shared pages. Answers how long that took.

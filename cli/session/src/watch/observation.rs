@@ -32,6 +32,7 @@ use crate::{
         schedule::Watchman,
         stack_dump::StackList,
         stacks::stacks_report,
+        triggers::Triggers,
     },
 };
 use heapattach_ledger::Moment;
@@ -40,6 +41,7 @@ use heapattach_recording::names::Code;
 use heapattach_recording::{SessionWriter, Store};
 use heapattach_report::Report;
 use heapattach_symbols::Symbols;
+use heapattach_text::quantity;
 
 /// What is made of a session.
 #[derive(Debug)]
@@ -160,6 +162,7 @@ impl Record {
         heading.about.before = before.rss.zip(before.anonymous).map(|(rss, own)| [rss, own]);
         let desk = Desk::default();
         let watchman = Watchman::new(&desk, clock, options);
+        let mut triggers = Triggers::new(&options.triggers, self.is_from_start, path.clone());
         let haste = session_writer.as_ref().map(SessionWriter::haste);
         desk.leave(Note::Modules(modules));
         let has_names = options.record.names || path.is_none();
@@ -177,10 +180,16 @@ impl Record {
                     return End::Over;
                 }
             };
-            let (ending, counted) =
-                event_loop::watch(line, session, options, watchman, |session, desk| {
+            let (ending, counted) = event_loop::watch(
+                line,
+                session,
+                options,
+                watchman,
+                &mut triggers,
+                |session, desk| {
                     self.follow(session, desk);
-                });
+                },
+            );
             self.follow(session, &desk);
             let rss = self.rss.zip(resident(target)).map(|(before, after)| [before, after]);
             let grown = mapping_growth::grown(&mappings, &mapping_growth::of(&target.process));
@@ -215,6 +224,7 @@ impl Record {
             let (pid, command) = (report.pid, std::mem::take(&mut report.command));
             *report = compose(session, &counts, &recorder, counted);
             (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
+            report.trigger = triggers.came();
             self.symbols.note_generated();
             self.symbols.note_python(recorder.records.python_frames());
             report.interpreter =
@@ -228,16 +238,18 @@ impl Record {
             let left = recorder.leave();
             // Only the command still waits, and the user may want to end that. What it said
             // until now was meant for the session.
-            while matches!(line.hear(), Some(Heard::Detach | Heard::Mark)) {}
+            while matches!(line.hear(), Some(Heard::Detach | Heard::Mark | Heard::Over)) {}
             let addresses = || left.ended.addresses().iter().copied();
             self.symbols.fetch_returns(addresses(), &mut |progress| {
                 line.send(&Message::Fetching(progress.to_owned()));
-                line.listen(target, Duration::ZERO).is_none()
+                !ends_waiting(line.listen(target, Duration::ZERO))
             });
             let known = self.symbols.known();
-            let all = addresses().collect();
+            let all: Vec<u64> = addresses().collect();
+            let looking =
+                format!("looking for names of {} addresses", quantity::count(all.len() as u64));
             let code = names::look_up(&mut self.symbols, all, || {
-                line.send(&Message::Fetching("looking for names".to_owned()));
+                line.send(&Message::Fetching(looking.clone()));
                 line.listen(target, Duration::ZERO) != Some(Heard::Detach)
             });
             let code = code.unwrap_or_else(|| {
@@ -249,7 +261,7 @@ impl Record {
             add_detach(report, &detached);
             conclude(session, &ending, report);
             fill(&mut heading.about, report, counted);
-            let goes_on = || line.listen(target, Duration::ZERO).is_none();
+            let goes_on = || !ends_waiting(line.listen(target, Duration::ZERO));
             Written { path, store: copy, has_names }.finish(left, heading, code, report, goes_on);
             if let Some(Err(error)) = listed {
                 report.error = Some(format!("the stacks cannot be written: {error}"));
@@ -274,6 +286,12 @@ impl Record {
         }
         self.renew_will(session);
     }
+}
+
+/// Whether names, or what else takes long, are not to be waited for. What was meant for the session, which
+/// is over, does not say so.
+fn ends_waiting(heard: Option<Heard>) -> bool {
+    matches!(heard, Some(Heard::Detach | Heard::Gone))
 }
 
 /// Says at its end that a session is over.

@@ -36,6 +36,8 @@ pub struct WatchOptions {
     pub python: Wish,
     /// How it is written down.
     pub record: RecordOptions,
+    /// What it waits for.
+    pub triggers: TriggerOptions,
     /// Percent of the target's processor time that counting may take.
     pub max_overhead: Option<f64>,
     /// Bytes that may be added to the target.
@@ -86,6 +88,28 @@ pub struct RecordOptions {
     pub mark_on_growth: Option<u64>,
     /// Or when more is in use than ever before.
     pub mark_on_peak: bool,
+    /// Or each time so much was allocated.
+    pub mark_every_allocated: Option<u64>,
+}
+
+/// What a session waits for, besides its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TriggerOptions {
+    /// It ends when so much memory is resident.
+    pub until_rss: Option<u64>,
+    /// Growth of memory.
+    pub growth: Option<GrowthOptions>,
+}
+
+/// Growth that is told when it is certain.
+#[derive(Clone, Copy, Debug)]
+pub struct GrowthOptions {
+    /// So many bytes a minute, or more.
+    pub rate: u64,
+    /// Over so long.
+    pub window: Duration,
+    /// Whether the session ends with it.
+    pub ends: bool,
 }
 
 /// What a thread does that finds its ring full.

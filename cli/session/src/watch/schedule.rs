@@ -13,6 +13,7 @@ use crate::watch::{
 };
 use heapattach_ledger::{Mark, Moment};
 use heapattach_profile::clock::Clock;
+use heapattach_text::quantity;
 
 /// How often the names of threads that are known are asked for again.
 const NAMES: Duration = Duration::from_secs(1);
@@ -37,6 +38,8 @@ pub struct Watchman<'a> {
     counted_ms: u64,
     growth: Option<f64>,
     on_peak: bool,
+    /// A moment is marked each time so much was allocated, and when the next is due.
+    allocated: Option<(u64, u64)>,
     /// What was live, and the peak, when a moment was marked because of them.
     live: f64,
     peak: f64,
@@ -50,7 +53,8 @@ impl<'a> Watchman<'a> {
         let growth = record.mark_on_growth.map(|bytes| bytes as f64);
         let next_mark = record.mark_every.map(|period| (Instant::now() + period, period));
         let on_peak = record.mark_on_peak;
-        Self { next_mark, counts, growth, on_peak, ..Self::counting(desk, clock) }
+        let allocated = record.mark_every_allocated.map(|bytes| (bytes, bytes));
+        Self { next_mark, counts, growth, on_peak, allocated, ..Self::counting(desk, clock) }
     }
 
     /// Of one that is only asked for what comes and goes.
@@ -66,6 +70,7 @@ impl<'a> Watchman<'a> {
             counted_ms: 0,
             growth: None,
             on_peak: false,
+            allocated: None,
             live: 0.0,
             peak: 0.0,
         }
@@ -85,7 +90,7 @@ impl<'a> Watchman<'a> {
     /// Has written down what is due; answers the moments that were marked.
     pub fn look(&mut self, session: &Session<'_>) -> Vec<Mark> {
         let process = &session.target().process;
-        let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let at_ms = self.at_ms();
         let moment = || self.desk.pulse.complete(Moment { at_ms, ..Moment::default() });
         if let Some(mut moment) = self.timeline.look(Instant::now(), process, moment) {
             if at_ms >= self.counted_ms.saturating_add(self.counted_ms / PARTS) {
@@ -112,11 +117,28 @@ impl<'a> Watchman<'a> {
             self.peak = peak;
             marks.push("more is in use than ever before".to_owned());
         }
+        marks.extend(self.look_at_allocated(session));
         marks.into_iter().map(|why| self.mark(why)).collect()
     }
 
+    /// Whether so much was allocated again; told once, however often it happened since the last look.
+    fn look_at_allocated(&mut self, session: &Session<'_>) -> Option<String> {
+        let (step, due) = self.allocated.as_mut()?;
+        let (_, bytes) = session.stream.counts(&session.target().memory).ok()?.totals();
+        if bytes < *due {
+            return None;
+        }
+        *due = (bytes - bytes % *step).saturating_add(*step);
+        Some(format!("{} allocated by now", quantity::bytes(bytes)))
+    }
+
+    /// Milliseconds since counting began.
+    pub fn at_ms(&self) -> u64 {
+        u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Blocks by size, where they are counted, without sizes that the program never asked for.
-    fn flow(&self, session: &Session<'_>) -> Option<Vec<[u64; 3]>> {
+    pub fn flow(&self, session: &Session<'_>) -> Option<Vec<[u64; 3]>> {
         if !self.counts {
             return None;
         }
@@ -146,16 +168,14 @@ impl<'a> Watchman<'a> {
 
     /// Marks this moment.
     pub fn mark(&self, why: String) -> Mark {
-        let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let mark = Mark { at_ms, why };
+        let mark = Mark { at_ms: self.at_ms(), why };
         self.desk.leave(Note::Mark(mark.clone()));
         mark
     }
 
     /// The last moment.
     pub fn end(&self, session: &Session<'_>) {
-        let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let moment = Moment { at_ms, flow: self.flow(session), ..Moment::default() };
+        let moment = Moment { at_ms: self.at_ms(), flow: self.flow(session), ..Moment::default() };
         self.desk.leave(Note::Last(with_memory(&session.target().process, moment)));
     }
 }

@@ -12,8 +12,11 @@
 //! dying, if the growth is as large as what they hold, and if neither the load nor the youth of the
 //! process explains it.
 //!
+//! While a process is watched, [`Alarm`] asks of one value whether it grows by now.
+//!
 //! No I/O, no clock. What comes out of a file is hostile: numbers may mean nothing.
 
+mod alarm;
 mod cohort;
 mod finding;
 mod flow;
@@ -25,6 +28,8 @@ mod trend;
 mod words;
 
 #[cfg(test)]
+mod alarm_simulation;
+#[cfg(test)]
 mod fresh;
 #[cfg(test)]
 mod simulation;
@@ -35,5 +40,6 @@ use ladder::Ladder;
 use rule::{Case, Excuse, Judgement, LONG_ENOUGH, judge};
 use trend::Trend;
 
+pub use alarm::{Alarm, Pace, net};
 pub use rule::Kind;
 pub use words::Growth;
