@@ -62,7 +62,8 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             let Files { store, stacks } = files;
             let follow = args.session.record.follow;
             let shared = store.as_ref().and_then(|store| store.share().ok());
-            let follower = follow.map(|_| Follower::new(shared));
+            let full_names = args.session.hooks.full_names;
+            let follower = follow.map(|_| Follower::new(shared, full_names));
             let mut terminal = Terminal::new(Verbosity::Usual, follower);
             match front::follow(line, tracer, Mode::Attach, &mut terminal, claim) {
                 Some(report) if report.is_untouched_by_wish() => {

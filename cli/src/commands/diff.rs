@@ -12,7 +12,7 @@ use crate::{
 };
 use heapattach_ledger::Ledger;
 use heapattach_recording::RecordingError;
-use heapattach_view::{Form, Page};
+use heapattach_view::Form;
 
 /// Shows what became different.
 pub fn diff(args: &DiffArgs) -> Exit {
@@ -32,11 +32,7 @@ pub fn diff(args: &DiffArgs) -> Exit {
     if let Some(format) = look.format {
         return write_file(&subject, format, moment(&args.after).0.as_path(), look);
     }
-    let form = if look.json {
-        Form::Json
-    } else {
-        Form::Text(Page::for_stream(look.color, &std::io::stdout()))
-    };
+    let form = if look.json { Form::Json } else { Form::Text(look.page()) };
     write_text(&args.view.tell(&subject, &look.ask(), form), look)
 }
 

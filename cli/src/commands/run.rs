@@ -41,7 +41,8 @@ pub fn run(args: &RunArgs) -> Exit {
         Ok(Side::Front(line, tracer)) => {
             let Files { store, stacks } = files;
             let shared = store.as_ref().and_then(|store| store.share().ok());
-            let follower = args.session.record.follow.map(|_| Follower::new(shared));
+            let full_names = args.session.hooks.full_names;
+            let follower = args.session.record.follow.map(|_| Follower::new(shared, full_names));
             let mut terminal = Terminal::new(verbosity(args), follower);
             match front::follow(line, tracer, Mode::Run, &mut terminal, None) {
                 Some(mut report) => {

@@ -29,6 +29,7 @@ mod bar;
 mod classes;
 mod family;
 mod mmap;
+mod name;
 mod next;
 mod page;
 mod peak;
