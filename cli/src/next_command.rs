@@ -19,7 +19,12 @@ pub fn written(path: &Path, format: FileFormat) -> String {
 
 fn command(file: &str, format: FileFormat) -> String {
     match format {
-        FileFormat::Html | FileFormat::Export(Format::Flamegraph) => format!("xdg-open {file}"),
+        FileFormat::Html | FileFormat::Export(Format::Flamegraph | Format::Callgraph) => {
+            format!("xdg-open {file}")
+        }
+        FileFormat::Export(Format::Massif) => {
+            format!("ms_print {file}   # or massif-visualizer {file}")
+        }
         FileFormat::Export(Format::Pprof) => format!("go tool pprof -http=: {file}"),
         FileFormat::Export(Format::Collapsed) => {
             format!("flamegraph.pl {file} > flame.svg   # or speedscope {file}")

@@ -45,7 +45,10 @@ pub fn read(
         Recording::open_counting(path, &bytes_read).inspect_err(|_| bar.finish_and_clear())?;
     bar.set_message("adding up, and looking for names");
     let part = Part { window, ages: look.age.clone(), with_course };
-    let ledger = look.filter().part_of(recording.part(&part));
+    let mut ledger = look.filter().part_of(recording.part(&part));
+    if !look.full_names {
+        ledger.shorten_names();
+    }
     bar.finish_and_clear();
     if let Some(damage) = recording.damage() {
         complain(&format!("{}: {damage}; what is before is whole", path.display()));

@@ -72,7 +72,7 @@ fn function(number: u32, source: &str) -> Function {
         n if n % 6 == 5 => String::new(),
         n => format!("/src/crowd {}.cc", n % 11),
     };
-    Function { name, file, module: number % 4, is_named: number % 6 != 5 }
+    Function { name, file, module: number % 4, is_named: number % 6 != 5, ..Function::default() }
 }
 
 fn location(number: u32, dice: &mut Dice) -> Location {

@@ -6,7 +6,8 @@ use std::{
 };
 
 use crate::{
-    collapsed, dhat, firefox, flamegraph, heapprofile, heaptrack, json, packing::Packing, pprof,
+    callgraph, collapsed, dhat, firefox, flamegraph, heapprofile, heaptrack, json, massif,
+    packing::Packing, pprof,
 };
 use heapattach_ledger::{Ledger, Metric};
 
@@ -27,13 +28,17 @@ pub enum Format {
     Firefox,
     /// For jeprof and google-pprof.
     Heapprofile,
+    /// A picture of who called whom.
+    Callgraph,
+    /// For `ms_print`.
+    Massif,
     /// Everything, for scripts.
     Json,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Pprof,
         Self::Collapsed,
         Self::Flamegraph,
@@ -41,6 +46,8 @@ impl Format {
         Self::Dhat,
         Self::Firefox,
         Self::Heapprofile,
+        Self::Callgraph,
+        Self::Massif,
         Self::Json,
     ];
 
@@ -54,6 +61,8 @@ impl Format {
             Self::Dhat => "dhat",
             Self::Firefox => "firefox",
             Self::Heapprofile => "heapprofile",
+            Self::Callgraph => "callgraph",
+            Self::Massif => "massif",
             Self::Json => "json",
         }
     }
@@ -73,6 +82,8 @@ impl Format {
             Self::Dhat => "dhat.json",
             Self::Firefox => "firefox.json.gz",
             Self::Heapprofile => "heap",
+            Self::Callgraph => "callgraph.svg",
+            Self::Massif => "massif",
             Self::Json => "json",
         }
     }
@@ -97,6 +108,8 @@ pub fn write(
         Format::Dhat => dhat::write(ledger, out),
         Format::Firefox => firefox::write(ledger, metric, out),
         Format::Heapprofile => heapprofile::write(ledger, out),
+        Format::Callgraph => callgraph::write(ledger, metric, out),
+        Format::Massif => massif::write(ledger, out),
         Format::Json => json::write(ledger, out),
     }
 }

@@ -24,6 +24,7 @@
 //! Knows no process, no clock and no command line; of files only that they can be written to.
 
 mod apportion;
+mod callgraph;
 mod collapsed;
 #[cfg(test)]
 mod crowd;
@@ -37,6 +38,7 @@ mod heaptrack;
 pub mod html;
 mod joined;
 mod json;
+mod massif;
 mod notes;
 mod packing;
 mod pprof;

@@ -160,3 +160,26 @@ fn google_pprof_and_jeprof_tell_our_totals_and_functions() {
         }
     }
 }
+
+#[test]
+fn ms_print_tells_our_peak_and_what_it_was_made_of() {
+    let shelf = Shelf::new("massif");
+    let file = shelf.put(Format::Massif, Metric::Live);
+    let Some(told) = shelf.ask("ms_print", &file.display().to_string(), "apt-get install valgrind")
+    else {
+        return;
+    };
+    let (peak, _) = shelf.total(Metric::Peak);
+    let numbers: Vec<u64> = told
+        .lines()
+        .filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()))
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .filter(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+        .map(number)
+        .collect();
+    assert_eq!(numbers.iter().copied().max(), Some(peak), "{told}");
+    assert!(told.contains("(peak)"), "{told}");
+    let tree = "(heap allocation functions) malloc/new/new[], --alloc-fns, etc.";
+    assert_eq!(told.matches(tree).count(), 2, "{told}");
+    assert!(told.contains("->") && told.contains(PLAIN), "{told}");
+}

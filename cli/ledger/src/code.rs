@@ -39,6 +39,16 @@ pub struct Function {
     pub module: u32,
     /// Whether `name` is one of the program's, not made of an address.
     pub is_named: bool,
+    /// The name as it is shown; empty: as it is. It is never written down.
+    #[serde(skip)]
+    pub short: String,
+}
+
+impl Function {
+    /// The name for a reader.
+    pub fn shown(&self) -> &str {
+        if self.short.is_empty() { &self.name } else { &self.short }
+    }
 }
 
 /// An address that a call returns to.

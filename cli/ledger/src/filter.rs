@@ -5,7 +5,7 @@
 
 use crate::{Call, Histogram, Ledger, Metric, Row, Thread};
 use heapattach_profile::Estimate;
-use heapattach_text::{glob::matches, quantity};
+use heapattach_text::{glob::matches, quantity, short_name::short_name};
 
 /// What is asked for; empty lists ask for everything.
 #[derive(Clone, Debug, Default)]
@@ -71,16 +71,17 @@ impl Filter {
     }
 
     fn wants_stack(&self, ledger: &Ledger, stack: u32) -> bool {
-        let wants = |globs: &[String], text: fn(&Call<'_>) -> [String; 2]| {
+        let wants = |globs: &[String], text: fn(&Call<'_>) -> Vec<String>| {
             globs.is_empty()
                 || ledger.calls(stack).any(|call| {
                     text(&call).iter().any(|text| globs.iter().any(|glob| matches(glob, text)))
                 })
         };
-        // A name with and without its arguments; a path, whole and by its last part.
+        // A name as it is, without its arguments, and as it is shown; a path, whole and by its last part.
         wants(&self.functions, |call| {
             let name = &call.function.name;
-            [name.clone(), name.split('(').next().unwrap_or(name).to_owned()]
+            let without = name.split('(').next().unwrap_or(name).to_owned();
+            vec![name.clone(), without, short_name(name).into_owned()]
         }) && wants(&self.files, |call| whole_and_base(&call.function.file))
             && wants(&self.modules, |call| whole_and_base(&call.module.path))
     }
@@ -100,8 +101,8 @@ impl Filter {
     }
 }
 
-fn whole_and_base(path: &str) -> [String; 2] {
-    [path.to_owned(), path.rsplit('/').next().unwrap_or(path).to_owned()]
+fn whole_and_base(path: &str) -> Vec<String> {
+    vec![path.to_owned(), path.rsplit('/').next().unwrap_or(path).to_owned()]
 }
 
 #[cfg(test)]

@@ -42,8 +42,11 @@ pub use row::{Metric, Row, Thread};
 pub use stacks::{Stack, Stacks};
 
 pub use heapattach_profile::Births;
+use std::borrow::Cow;
+
 use heapattach_profile::Estimate;
 pub use heapattach_profile::Histogram;
+use heapattach_text::{module_name::PYTHON, short_name::short_name};
 
 /// A finished profile.
 #[derive(Clone, Debug, Default)]
@@ -112,6 +115,19 @@ impl Ledger {
         self.calls(stack).nth(cause)
     }
 
+    /// Has readers see names as people write them (`short_name`); what names are compared and
+    /// exported by stays whole.
+    pub fn shorten_names(&mut self) {
+        for function in self.functions.iter_mut().filter(|function| function.is_named) {
+            let module = self.modules.get(function.module as usize);
+            if module.is_none_or(|module| module.path != PYTHON)
+                && let Cow::Owned(short) = short_name(&function.name)
+            {
+                function.short = short;
+            }
+        }
+    }
+
     /// Whether every index is within its table.
     pub fn is_sound(&self) -> bool {
         let within = |index: u32, len: usize| (index as usize) < len;
@@ -145,6 +161,17 @@ mod tests {
         assert_eq!(ledger.cause(0).map(|call| call.function.name.as_str()), Some("make_node"));
         let inlined: Vec<_> = ledger.calls(0).map(|call| call.is_inlined).collect();
         assert_eq!(inlined, [false, true, false, false]);
+    }
+
+    #[test]
+    fn names_are_shown_short_and_stay_whole() {
+        let mut ledger = sample::ledger();
+        ledger.functions[4].name = "void work<int>(std::string const&)".to_owned();
+        ledger.shorten_names();
+        let function = &ledger.functions[4];
+        assert_eq!(function.shown(), "work<int>");
+        assert_eq!(function.name, "void work<int>(std::string const&)");
+        assert_eq!(ledger.functions[1].shown(), "make_node");
     }
 
     #[test]

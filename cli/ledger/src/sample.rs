@@ -18,6 +18,7 @@ pub fn ledger() -> Ledger {
         file: file.to_owned(),
         module,
         is_named: true,
+        ..Function::default()
     };
     let location = |address: u64, module: u32, lines: &[(u32, u32)]| Location {
         address,

@@ -117,7 +117,7 @@ impl Naming<'_> {
                 format!("{file}+{:#x}", call.offset)
             });
             let file = call.file.as_ref().map(|file| printable(file)).unwrap_or_default();
-            (Function { name, file, module, is_named }, call.line)
+            (Function { name, file, module, is_named, ..Function::default() }, call.line)
         });
         let lines: Vec<_> = lines.collect();
         let lines = lines.into_iter().map(|(function, line)| {

@@ -44,6 +44,8 @@ impl FileFormat {
             Self::Export(Format::Dhat) => "For valgrind's `dh_view.html`",
             Self::Export(Format::Firefox) => "For profiler.firefox.com",
             Self::Export(Format::Heapprofile) => "For jeprof and google-pprof",
+            Self::Export(Format::Callgraph) => "A picture of functions and who called them",
+            Self::Export(Format::Massif) => "For `ms_print` and massif-visualizer",
             Self::Export(Format::Json) => "Everything, for scripts",
         }
     }

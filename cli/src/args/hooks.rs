@@ -34,6 +34,9 @@ pub struct HookArgs {
     /// list of allocators, which `none` switches off
     #[arg(hide_short_help = true, long, value_name = "GLOB", value_delimiter = ',')]
     pub hide_frames: Vec<String>,
+    /// Show functions with parameters and all arguments of templates
+    #[arg(hide_short_help = true, long)]
+    pub full_names: bool,
     /// Do not use or write the cache of what is known of modules (~/.cache/heapattach)
     #[arg(help_heading = EXPERT, hide_short_help = true, long)]
     pub no_cache: bool,
@@ -59,6 +62,7 @@ impl HookArgs {
             asked: self.hook.clone(),
             max_depth: self.max_depth,
             hide_frames: self.hide_frames.clone(),
+            full_names: self.full_names,
             cache: !self.no_cache,
         }
     }

@@ -9,7 +9,7 @@ use heapattach_verdict::{
     figure::Unit,
     subject::{Ask, Order},
 };
-use heapattach_view::Colour;
+use heapattach_view::{Colour, Page};
 
 use super::{choice::choice, file_format::FileFormat};
 
@@ -31,6 +31,9 @@ pub struct LookArgs {
     /// Trees: from the allocation to `main`
     #[arg(hide_short_help = true, long)]
     pub bottom_up: bool,
+    /// Functions: by what they have with all that they called (cum), not by their own (flat)
+    #[arg(hide_short_help = true, long)]
+    pub cum: bool,
     /// Only stacks with a function of this name, `*` for any text
     #[arg(long, value_name = "GLOB")]
     pub function: Vec<String>,
@@ -60,6 +63,12 @@ pub struct LookArgs {
     /// Print the view as JSON
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
+    /// Show functions with parameters and all arguments of templates
+    #[arg(hide_short_help = true, long, conflicts_with = "format")]
+    pub full_names: bool,
+    /// So many columns of text, of the terminal or as many as it takes if not given
+    #[arg(hide_short_help = true, long, value_name = "COLUMNS", conflicts_with_all = ["format", "json"])]
+    pub width: Option<u16>,
     /// Whether to use colour
     #[arg(
         hide_short_help = true,
@@ -72,10 +81,18 @@ pub struct LookArgs {
 }
 
 impl LookArgs {
+    /// Where text goes.
+    pub fn page(&self) -> Page {
+        match self.width {
+            None => Page::for_stream(self.color, &std::io::stdout()),
+            Some(columns) => Page::for_width(self.color, &std::io::stdout(), columns.into()),
+        }
+    }
+
     /// What a view is asked.
     pub fn ask(&self) -> Ask {
         let order = if self.bottom_up { Order::BottomUp } else { Order::TopDown };
-        Ask { metric: self.metric, unit: self.unit, limit: self.limit, order }
+        Ask { metric: self.metric, unit: self.unit, limit: self.limit, order, cum: self.cum }
     }
 
     /// Of which part.

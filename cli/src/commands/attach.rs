@@ -62,8 +62,9 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             let Files { store, stacks } = files;
             let follow = args.session.record.follow;
             let shared = store.as_ref().and_then(|store| store.share().ok());
-            let follower = follow.map(|_| Follower::new(shared));
             let session = &args.session;
+            let full_names = session.hooks.full_names;
+            let follower = follow.map(|_| Follower::new(shared, full_names));
             let mut terminal = Terminal::new(Verbosity::Usual, follower, session.duration)
                 .with(session.triggers.on_growth());
             match front::follow(line, tracer, Mode::Attach, &mut terminal, claim) {

@@ -12,7 +12,7 @@ use crate::{
 };
 use heapattach_ledger::Ledger;
 use heapattach_recording::RecordingError;
-use heapattach_view::{Form, Page, View, tell_moments};
+use heapattach_view::{Form, View, tell_moments};
 
 /// Shows what became different.
 pub fn diff(args: &DiffArgs) -> Exit {
@@ -28,7 +28,7 @@ pub fn diff(args: &DiffArgs) -> Exit {
     };
     let form = || match look.json {
         true => Form::Json,
-        false => Form::Text(Page::for_stream(look.color, &std::io::stdout())),
+        false => Form::Text(look.page()),
     };
     let ([base, now], [_, after]) = (&ledgers[..], &args.moments[..]) else {
         let text = tell_moments(&ledgers, &args.moments, &look.ask(), form());

@@ -8,7 +8,7 @@ use crate::{
     open_recording::{read, refuse, window, write_file, write_text},
     output::complain,
 };
-use heapattach_view::{Form, Page, View, write_next};
+use heapattach_view::{Form, View, write_next};
 
 /// Shows a recording, or writes it in another format.
 pub fn report(args: &ReportArgs) -> Exit {
@@ -29,10 +29,9 @@ pub fn report(args: &ReportArgs) -> Exit {
     if look.json {
         return write_text(&args.view.tell(&subject, &look.ask(), Form::Json), look);
     }
-    let page = || Page::for_stream(look.color, &std::io::stdout());
-    let mut text = args.view.tell(&subject, &look.ask(), Form::Text(page()));
+    let mut text = args.view.tell(&subject, &look.ask(), Form::Text(look.page()));
     if args.view == View::Summary {
-        let mut more = page();
+        let mut more = look.page();
         write_next(&mut more, &[], Some(&args.file));
         text.push_str(&more.finish());
     }

@@ -41,8 +41,9 @@ pub fn run(args: &RunArgs) -> Exit {
         Ok(Side::Front(line, tracer)) => {
             let Files { store, stacks } = files;
             let shared = store.as_ref().and_then(|store| store.share().ok());
-            let follower = args.session.record.follow.map(|_| Follower::new(shared));
             let session = &args.session;
+            let full_names = session.hooks.full_names;
+            let follower = session.record.follow.map(|_| Follower::new(shared, full_names));
             let mut terminal = Terminal::new(verbosity(args), follower, session.duration)
                 .with(session.triggers.on_growth());
             match front::follow(line, tracer, Mode::Run, &mut terminal, None) {

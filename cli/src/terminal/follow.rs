@@ -24,12 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Follower {
     store: Option<Store>,
+    full_names: bool,
 }
 
 impl Follower {
-    /// Where the session is written to, unless it is said later.
-    pub fn new(store: Option<Store>) -> Self {
-        Self { store }
+    /// Where the session is written to, unless it is said later, and whether names are shown whole.
+    pub fn new(store: Option<Store>, full_names: bool) -> Self {
+        Self { store, full_names }
     }
 
     /// How things were when this was marked.
@@ -40,7 +41,11 @@ impl Follower {
         });
         let page = || Page::for_stream(Colour::Auto, &stdout());
         recording.map_or("nothing is recorded yet".to_owned(), |recording| {
-            text(&recording.ledger(None), mark, page())
+            let mut ledger = recording.ledger(None);
+            if !self.full_names {
+                ledger.shorten_names();
+            }
+            text(&ledger, mark, page())
         })
     }
 }

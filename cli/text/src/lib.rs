@@ -8,3 +8,4 @@ pub mod glob;
 pub mod module_name;
 pub mod printable;
 pub mod quantity;
+pub mod short_name;

@@ -1,6 +1,9 @@
 //! Numbers as people read them: with their interval wherever they are estimated.
 
-use std::time::Duration;
+use std::{
+    fmt::{self, Display, Formatter},
+    time::Duration,
+};
 
 use serde::Serialize;
 
@@ -51,18 +54,22 @@ impl Unit {
     }
 
     /// With its interval.
-    pub fn show(self, estimate: Estimate) -> String {
-        match self {
-            Self::Bytes => bytes(estimate),
-            Self::Blocks => blocks(estimate),
-        }
+    pub fn show(self, estimate: Estimate) -> Figure {
+        without_tenths(show(estimate, self.scale(estimate)), estimate, self.smallest())
     }
 
     /// With its sign, and its interval.
-    pub fn show_change(self, change: Estimate) -> String {
+    pub fn show_change(self, change: Estimate) -> Figure {
         let scale = self.scale(change);
         let signed = |value: f64| format!("{}{}", sign(value), scale.number(value.abs()));
-        with_interval(change, signed, scale.name)
+        without_tenths(with_interval(change, signed, scale.name), change, self.smallest())
+    }
+
+    fn smallest(self) -> &'static str {
+        match self {
+            Self::Bytes => " B",
+            Self::Blocks => "",
+        }
     }
 
     fn scale(self, estimate: Estimate) -> Scale {
@@ -74,12 +81,28 @@ impl Unit {
     }
 }
 
-/// `12.4 MiB (11.0 to 13.6)`.
-pub fn bytes(estimate: Estimate) -> String {
-    show(estimate, Scale::bytes_of(estimate))
+/// A number in words, and its interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figure {
+    /// `12.4 MiB`.
+    pub value: String,
+    /// `11.0 to 13.6 MiB`; empty of what is known.
+    pub interval: String,
 }
 
-/// `1.2 MiB/s (1.1 to 1.4)` of so many bytes in so many seconds.
+impl Display for Figure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.value)?;
+        if self.interval.is_empty() { Ok(()) } else { write!(f, " ({})", self.interval) }
+    }
+}
+
+/// `12.4 MiB (11.0 to 13.6 MiB)`.
+pub fn bytes(estimate: Estimate) -> String {
+    Unit::Bytes.show(estimate).to_string()
+}
+
+/// `1.2 MiB/s (1.1 to 1.4 MiB/s)` of so many bytes in so many seconds.
 pub fn bytes_a_second(bytes: Estimate, seconds: f64) -> String {
     let Estimate { value, low, high } = bytes;
     let [value, low, high] = [value, low, high].map(|end| end / seconds.max(0.001));
@@ -94,27 +117,21 @@ pub fn bytes_a_minute(estimate: Estimate) -> String {
 fn rate(estimate: Estimate, time: &str) -> String {
     let scale = Scale::bytes_of(estimate);
     let number = |value: f64| scale.number(value.max(0.0));
-    with_interval(estimate, number, &format!("{}/{time}", scale.name))
+    with_interval(estimate, number, &format!("{}/{time}", scale.name)).to_string()
 }
 
-/// `11.0 to 13.6`: both ends, in the unit that the value is told in; nothing of what is known.
-pub fn ends_of_bytes(estimate: Estimate) -> String {
-    let scale = Scale::bytes_of(estimate);
-    let end = |value: f64| scale.number(value.max(0.0));
-    match is_exact(estimate) {
-        true => String::new(),
-        false => format!("{} to {}", end(estimate.low), end(estimate.high)),
-    }
-}
-
-/// `1 234`, or `12.4 k (11.0 to 13.6)` of samples.
+/// `1 234`, or `12.4 k (11.0 to 13.6 k)` of samples.
 pub fn blocks(estimate: Estimate) -> String {
-    let is_exact = is_exact(estimate);
-    show(estimate, if is_exact { Scale::whole() } else { Scale::decimal(estimate.value) })
+    Unit::Blocks.show(estimate).to_string()
 }
 
-/// `96 % (90 to 98)` of a part between 0 and 1.
+/// `96 % (90 to 98 %)` of a part between 0 and 1.
 pub fn percent(part: Estimate) -> String {
+    percentage(part).to_string()
+}
+
+/// The same, apart from its interval.
+pub fn percentage(part: Estimate) -> Figure {
     let number = |value: f64| {
         let percent = 100.0 * value;
         // Neither nothing nor all of it, where that is not so.
@@ -203,21 +220,30 @@ impl Scale {
     }
 }
 
-fn show(estimate: Estimate, scale: Scale) -> String {
+fn show(estimate: Estimate, scale: Scale) -> Figure {
     with_interval(estimate, |value| scale.number(value.max(0.0)), scale.name)
 }
 
-fn with_interval(estimate: Estimate, number: impl Fn(f64) -> String, unit: &str) -> String {
+/// Both have the unit: an interval is read, and copied, without its number, too.
+fn with_interval(estimate: Estimate, number: impl Fn(f64) -> String, unit: &str) -> Figure {
     let Estimate { value, low, high } = estimate;
-    let shown = format!("{}{unit}", number(value));
-    match is_exact(estimate) {
-        true => shown,
+    let interval = match is_exact(estimate) {
+        true => String::new(),
         // Tiny blocks that no sample fell on have no bound that is worth a name.
         false if value > 0.0 && low >= 0.0 && high > OPEN * value => {
-            format!("{shown} (at least {})", number(low))
+            format!("at least {}{unit}", number(low))
         }
-        false => format!("{shown} ({} to {})", number(low), number(high)),
+        false => format!("{} to {}{unit}", number(low), number(high)),
+    };
+    Figure { value: format!("{}{unit}", number(value)), interval }
+}
+
+/// What is nothing is not so many tenths of the unit that its interval needs.
+fn without_tenths(mut figure: Figure, estimate: Estimate, unit: &str) -> Figure {
+    if estimate.value == 0.0 {
+        figure.value = format!("0{unit}");
     }
+    figure
 }
 
 fn sign(value: f64) -> &'static str {
@@ -239,12 +265,15 @@ mod tests {
     #[test]
     fn an_estimate_has_its_interval_in_the_same_unit() {
         let mebi = f64::from(1 << 20);
-        assert_eq!(bytes(range(12.4 * mebi, 11.0 * mebi, 13.6 * mebi)), "12.4 MiB (11.0 to 13.6)");
-        assert_eq!(bytes(range(700.0, 0.0, 2000.0)), "700 B (0 to 2 000)");
-        assert_eq!(bytes(range(0.0, 0.0, 1_934_035.0)), "0.0 MiB (0.0 to 1.8)");
+        assert_eq!(
+            bytes(range(12.4 * mebi, 11.0 * mebi, 13.6 * mebi)),
+            "12.4 MiB (11.0 to 13.6 MiB)"
+        );
+        assert_eq!(bytes(range(700.0, 0.0, 2000.0)), "700 B (0 to 2 000 B)");
+        assert_eq!(bytes(range(0.0, 0.0, 1_934_035.0)), "0 B (0.0 to 1.8 MiB)");
         let change = range(0.0, -3_973_150.0, 0.0);
-        assert_eq!(Unit::Bytes.show_change(change), "0.0 MiB (-3.8 to 0.0)");
-        assert_eq!(blocks(range(12_400.0, 900.0, 13_600.0)), "12.4 k (0.9 to 13.6)");
+        assert_eq!(Unit::Bytes.show_change(change).to_string(), "0 B (-3.8 to 0.0 MiB)");
+        assert_eq!(blocks(range(12_400.0, 900.0, 13_600.0)), "12.4 k (0.9 to 13.6 k)");
         assert_eq!(blocks(range(20.0, 10.0, 30.0)), "20 (10 to 30)");
         assert_eq!(blocks(range(20.0, 10.0, 2e6)), "20 (at least 10)");
     }
@@ -259,9 +288,10 @@ mod tests {
     #[test]
     fn a_change_has_a_sign() {
         let change = range(2048.0, -1024.0, 4096.0);
-        assert_eq!(Unit::Bytes.show_change(change), "+2.0 KiB (-1.0 to +4.0)");
-        assert_eq!(Unit::Blocks.show_change(range(-5.0, -5.0, -5.0)), "-5");
-        assert_eq!(Unit::Blocks.show_change(range(0.0, 0.0, 0.0)), "0");
+        let told = |unit: Unit, change| unit.show_change(change).to_string();
+        assert_eq!(told(Unit::Bytes, change), "+2.0 KiB (-1.0 to +4.0 KiB)");
+        assert_eq!(told(Unit::Blocks, range(-5.0, -5.0, -5.0)), "-5");
+        assert_eq!(told(Unit::Blocks, range(0.0, 0.0, 0.0)), "0");
     }
 
     #[test]
@@ -269,7 +299,7 @@ mod tests {
         let exact = |part| percent(range(part, part, part));
         let told = [0.0, 0.0001, 0.009, 0.5, 0.9999, 1.0].map(exact);
         assert_eq!(told, ["0 %", "<0.1 %", "0.9 %", "50 %", "99.9 %", "100 %"]);
-        assert_eq!(percent(range(0.96, 0.9, 0.98)), "96 % (90 to 98)");
+        assert_eq!(percent(range(0.96, 0.9, 0.98)), "96 % (90 to 98 %)");
     }
 
     #[test]

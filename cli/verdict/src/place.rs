@@ -26,6 +26,9 @@ pub struct Place {
     pub line: Option<u32>,
     #[serde(skip)]
     is_named: bool,
+    /// The name for a reader, where that is another one.
+    #[serde(skip)]
+    short: String,
 }
 
 /// The functions of one or two ledgers, each once.
@@ -54,17 +57,24 @@ impl Place {
             file: function.file.clone(),
             line: None,
             is_named: function.is_named,
+            short: function.short.clone(),
         }
     }
 
     /// `make_node (list.c:12)`, or `make_node in list`.
     pub fn words(&self) -> String {
+        let name = self.name();
         match (self.is_named, self.file.is_empty(), self.line) {
-            (true, false, Some(line)) => format!("{} ({}:{line})", self.function, base(&self.file)),
-            (true, false, None) => format!("{} ({})", self.function, base(&self.file)),
-            (true, true, _) => format!("{} in {}", self.function, self.module),
-            (false, ..) => self.function.clone(),
+            (true, false, Some(line)) => format!("{name} ({}:{line})", base(&self.file)),
+            (true, false, None) => format!("{name} ({})", base(&self.file)),
+            (true, true, _) => format!("{name} in {}", self.module),
+            (false, ..) => name.to_owned(),
         }
+    }
+
+    /// The function, as it is shown.
+    pub fn name(&self) -> &str {
+        if self.short.is_empty() { &self.function } else { &self.short }
     }
 }
 

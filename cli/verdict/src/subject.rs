@@ -39,11 +39,19 @@ pub struct Ask {
     pub limit: usize,
     /// The order of trees.
     pub order: Order,
+    /// Whether functions are in the order of what they have with all that they called.
+    pub cum: bool,
 }
 
 impl Default for Ask {
     fn default() -> Self {
-        Self { metric: Metric::Live, unit: Unit::Bytes, limit: 20, order: Order::TopDown }
+        Self {
+            metric: Metric::Live,
+            unit: Unit::Bytes,
+            limit: 20,
+            order: Order::TopDown,
+            cum: false,
+        }
     }
 }
 

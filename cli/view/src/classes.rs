@@ -5,13 +5,13 @@ use serde::Serialize;
 use super::{
     bar::bar,
     page::{Ink, Page, Span},
-    table::{Column, Table},
+    table::{Cell, Column, Table},
 };
 use heapattach_ledger::{Histogram, Ledger, Metric};
 use heapattach_profile::Estimate;
 use heapattach_text::quantity;
 use heapattach_verdict::{
-    figure::{blocks, is_exact, microseconds, percent},
+    figure::{Unit, blocks, is_exact, microseconds, percentage},
     weight::share,
 };
 
@@ -109,21 +109,22 @@ impl Classes {
         ]);
         for class in &self.classes {
             let number = Estimate { value: class.blocks, low: class.low, high: class.high };
-            table.row([
+            let cells: [Cell; 5] = [
                 self.measure(class.from).into(),
                 self.measure(class.to).into(),
-                self.number(number).into(),
-                percent(share(number, all)).into(),
-                Span::new(Ink::More, bar(class.blocks / most, columns)),
-            ]);
+                self.number(number),
+                percentage(share(number, all)).into(),
+                Span::new(Ink::More, bar(class.blocks / most, columns)).into(),
+            ];
+            table.row(cells);
         }
         table.write(page);
     }
 
     /// What no sample tells of may be there.
-    fn number(&self, number: Estimate) -> String {
+    fn number(&self, number: Estimate) -> Cell {
         let is_unknown = self.is_estimated && number.value == 0.0 && is_exact(number);
-        if is_unknown { "-".to_owned() } else { blocks(number) }
+        if is_unknown { "-".into() } else { Unit::Blocks.show(number).into() }
     }
 
     fn measure(&self, number: u64) -> String {
@@ -183,8 +184,8 @@ mod tests {
         let mut page = Page::new(Some(80), false);
         Classes::new(&ledger, Measured::Size).write(&mut page);
         let text = page.finish();
-        assert!(text.contains("   16 B     31 B  70.0 k (62.1 to 78.7)"), "{text}");
-        assert!(text.contains("   32 B     63 B           0 (0 to 474)"), "{text}");
+        assert!(text.contains("   16 B     31 B  70.0 k (62.1 to 78.7 k)"), "{text}");
+        assert!(text.contains("   32 B     63 B             0 (0 to 474)"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 

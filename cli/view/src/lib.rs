@@ -30,6 +30,7 @@ mod classes;
 mod family;
 mod mmap;
 mod moments;
+mod name;
 mod next;
 mod page;
 mod peak;

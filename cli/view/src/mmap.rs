@@ -80,7 +80,7 @@ impl Mmap {
         let mut table = Table::new([
             Column::right("still mapped"),
             Column::right("part"),
-            Column::left("").spare(),
+            Column::drawing(),
             Column::right("mapped"),
             Column::left("who"),
         ]);

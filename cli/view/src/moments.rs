@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{
     page::{Ink, Page, Span},
     sites::{title, write_more},
-    table::{Column, Table},
+    table::{Cell, Column, Table},
     view::Form,
 };
 use heapattach_ledger::{Ledger, Metric};
@@ -139,7 +139,7 @@ impl Document {
     fn write_total(&self, page: &mut Page) {
         let amounts = self.total.amounts.iter();
         let amounts: Vec<_> =
-            amounts.map(|amount| self.unit.show(self.unit.of_amount(amount))).collect();
+            amounts.map(|amount| self.unit.show(self.unit.of_amount(amount)).to_string()).collect();
         let text = format!("{}: {}", title(self.metric), amounts.join(", then "));
         page.prose("ALL", Ink::Plain, &text);
         let steady = self.sites.iter().filter(|site| site.steps.growth == Steadiness::EveryStep);
@@ -160,7 +160,7 @@ impl Document {
         columns
     }
 
-    fn cells(&self, site: &SiteRow) -> Vec<Span> {
+    fn cells(&self, site: &SiteRow) -> Vec<Cell> {
         let unit = self.unit;
         let (ink, grew) = match site.steps.growth {
             Steadiness::EveryStep => (Ink::More, "every step"),
@@ -169,8 +169,8 @@ impl Document {
             Steadiness::No => (Ink::Less, "no"),
         };
         let mut cells = vec![
-            Span::new(ink, unit.show_change(unit.of_amount(&site.steps.change))),
-            Span::new(ink, grew),
+            Cell::figure(ink, unit.show_change(unit.of_amount(&site.steps.change))),
+            Span::new(ink, grew).into(),
         ];
         for step in &site.steps.steps {
             let Estimate { value, .. } = unit.of_amount(&step.change);
@@ -179,8 +179,13 @@ impl Document {
             cells.push(format!("{told}{doubt}").into());
         }
         let last = site.steps.amounts.last();
-        cells.push(last.map_or(String::new(), |last| unit.show(unit.of_amount(last))).into());
-        cells.push(Span::new(Ink::Bold, &site.words));
+        cells.push(
+            last.map_or_else(
+                || String::new().into(),
+                |last| unit.show(unit.of_amount(last)).into(),
+            ),
+        );
+        cells.push(Span::new(Ink::Bold, &site.words).into());
         cells
     }
 }

@@ -11,6 +11,9 @@ use heapattach_text::printable::printable;
 
 /// Terminals that are narrower are taken for this wide: nothing of use fits into less.
 const NARROWEST: usize = 40;
+/// What stands behind a number and belongs to it.
+const UNITS: [&str; 14] =
+    ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "%", "k", "M", "s", "ms", "us", "min", "h"];
 /// Where a label ends and its text begins.
 pub const LABEL: usize = 10;
 
@@ -36,6 +39,20 @@ impl Colour {
             Self::Auto => "auto",
             Self::Always => "always",
             Self::Never => "never",
+        }
+    }
+
+    /// Whether it is, on this stream.
+    fn is_used(self, stream: &impl IsTerminal) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            // https://no-color.org: set to anything but nothing.
+            Self::Auto => {
+                stream.is_terminal()
+                    && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+                    && knows_colours(std::env::var_os("TERM").as_deref())
+            }
         }
     }
 }
@@ -99,21 +116,16 @@ impl Page {
         Self { text: String::new(), width: width.map(|w| w.max(NARROWEST)), is_coloured }
     }
 
-    /// For standard output, or the error output of `run`.
+    /// For standard output, or the error output of `run`: as wide as the terminal.
     pub fn for_stream(colour: Colour, stream: &impl IsTerminal) -> Self {
-        let is_terminal = stream.is_terminal();
-        let is_coloured = match colour {
-            Colour::Always => true,
-            Colour::Never => false,
-            // https://no-color.org: set to anything but nothing.
-            Colour::Auto => {
-                is_terminal
-                    && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
-                    && knows_colours(std::env::var_os("TERM").as_deref())
-            }
-        };
         let wide = || terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
-        Self::new(is_terminal.then(wide), is_coloured)
+        let width = stream.is_terminal().then(wide);
+        Self::new(width, colour.is_used(stream))
+    }
+
+    /// The same, so many columns wide wherever it goes.
+    pub fn for_width(colour: Colour, stream: &impl IsTerminal, width: usize) -> Self {
+        Self::new(Some(width), colour.is_used(stream))
     }
 
     /// The columns there are.
@@ -212,7 +224,7 @@ fn taken(chars: impl Iterator<Item = char>, room: usize) -> String {
 /// Lines of whole words.
 fn broken(text: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
-    for word in text.split(' ') {
+    for word in words(text) {
         let line = lines.last_mut().expect("there is always a last line");
         let (used, more) = (columns(line), columns(word));
         if used > 0 && used.saturating_add(more).saturating_add(1) > room {
@@ -225,9 +237,40 @@ fn broken(text: &str, room: usize) -> Vec<String> {
     lines
 }
 
+/// What is read as one: `1 442`, `12.3 MiB/s`, `95 %`.
+fn words(text: &str) -> Vec<&str> {
+    let mut words: Vec<&str> = Vec::new();
+    let mut from = 0;
+    for word in text.split(' ') {
+        let end = from + word.len();
+        let is_after_number =
+            words.last().is_some_and(|last| last.ends_with(|c: char| c.is_ascii_digit()));
+        let bare = word.trim_end_matches(|c: char| ",.;:)".contains(c));
+        let is_digits = bare.len() == 3 && bare.bytes().all(|byte| byte.is_ascii_digit());
+        let is_unit = UNITS.contains(&bare.trim_end_matches("/s"));
+        match words.last_mut() {
+            Some(last) if is_after_number && (is_digits || is_unit) => {
+                *last = &text[from - 1 - last.len()..end];
+            }
+            _ => words.push(word),
+        }
+        from = end + 1;
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_is_not_broken_from_its_unit() {
+        let text = "of 1 442 (961 to 3 873) blocks, 12.3 MiB/s; 95 % of 7 x";
+        let told = words(text);
+        assert_eq!(told.join(" "), text);
+        assert!(told.contains(&"1 442") && told.contains(&"3 873)"), "{told:?}");
+        assert!(told.contains(&"12.3 MiB/s;") && told.contains(&"95 %"), "{told:?}");
+    }
 
     #[test]
     fn a_terminal_that_says_what_it_is_has_colours_unless_it_is_dumb() {

@@ -5,12 +5,12 @@ use serde::Serialize;
 use super::{
     bar::bar,
     page::{Ink, Page, Span},
-    table::{Column, Table},
+    table::{Cell, Column, Table},
 };
 use heapattach_ledger::Metric;
 use heapattach_profile::Amount;
 use heapattach_verdict::{
-    figure::{Unit, blocks, bytes, percent},
+    figure::{Unit, blocks, bytes, percentage},
     keeping::Keeping,
     place::Place,
     subject::{Ask, Subject},
@@ -104,15 +104,15 @@ impl Sites {
         write_more(page, self.more, "places");
     }
 
-    fn cells(&self, site: &SiteRow) -> Vec<Span> {
+    fn cells(&self, site: &SiteRow) -> Vec<Cell> {
         let mut cells = figure_cells(&site.figures, self.unit);
         if self.metric != Metric::Allocated && site.figures.change.is_none() {
             cells.push(self.unit.show(self.unit.of_amount(&site.allocated)).into());
         }
         if tells_freed(self.metric, site.figures.change.is_some()) {
-            cells.push(site.keeping.words().into());
+            cells.push(Span::from(site.keeping.words()).into());
         }
-        cells.push(Span::new(Ink::Bold, &site.words));
+        cells.push(Span::new(Ink::Bold, &site.words).into());
         cells
     }
 }
@@ -153,12 +153,13 @@ pub fn write_more(page: &mut Page, more: usize, what: &str) {
 }
 
 /// The numbers of a row; [`columns`] are their titles.
-pub fn figure_cells(figures: &Figures, unit: Unit) -> Vec<Span> {
+pub fn figure_cells(figures: &Figures, unit: Unit) -> Vec<Cell> {
     let now = unit.show(unit.of_amount(&figures.amount));
     let Some(change) = &figures.change else {
         let share = figures.share;
         let drawn = bar(share.value, BAR);
-        return vec![now.into(), percent(share.into()).into(), Span::new(Ink::More, drawn)];
+        let drawn = Span::new(Ink::More, drawn);
+        return vec![now.into(), percentage(share.into()).into(), drawn.into()];
     };
     let estimate = unit.of_amount(&change.change);
     let (ink, note) = match (change.is_significant, estimate.value > 0.0) {
@@ -169,9 +170,9 @@ pub fn figure_cells(figures: &Figures, unit: Unit) -> Vec<Span> {
     let relative =
         change.relative.map_or("new".to_owned(), |part| format!("{:+.0} %", part * 100.0));
     vec![
-        Span::new(ink, unit.show_change(estimate)),
-        Span::new(ink, if estimate.value == 0.0 { String::new() } else { relative }),
-        Span::new(ink, if estimate.value == 0.0 { "same" } else { note }),
+        Cell::figure(ink, unit.show_change(estimate)),
+        Span::new(ink, if estimate.value == 0.0 { String::new() } else { relative }).into(),
+        Span::new(ink, if estimate.value == 0.0 { "same" } else { note }).into(),
         unit.show(unit.of_amount(&change.before)).into(),
         now.into(),
     ]
@@ -183,7 +184,7 @@ pub fn figure_columns(metric: Metric, is_change: bool) -> Vec<Column> {
         let (before, now) = (Column::right("before").spare(), Column::right("now").spare());
         return vec![Column::right("change"), Column::right("by"), Column::left(""), before, now];
     }
-    vec![Column::right(title(metric)), Column::right("part"), Column::left("").spare()]
+    vec![Column::right(title(metric)), Column::right("part"), Column::drawing()]
 }
 
 /// Whether there is a word on how much of it was freed.
@@ -240,12 +241,12 @@ ALL       in use: 102.5 KiB in 1 010 blocks
         }
         let told = text(&Subject::of(&ledger), &Ask::default(), Some(100));
         let expected = "\
-ALL       in use: 431.4 KiB (355.7 to 518.6) in 6 902 (5 691 to 8 297) blocks
+ALL       in use: 431.4 KiB (355.7 to 518.6 KiB) in 6 902 (5 691 to 8 297) blocks
 
-                    in use             part              allocated  freed  where
-403.1 KiB (330.1 to 487.7)  93 % (87 to 98)  █████████▍   93.8 KiB   33 %  make_node (list.c:12)
-                                                                           from grow_list (…0) < ...
-   28.2 KiB (11.9 to 56.1)    7 % (2 to 15)  ▋            40.0 KiB  never  main (main.c:7)
+                        in use               part  allocated  freed  where
+403.1 KiB (330.1 to 487.7 KiB)  93 % (87 to 98 %)   93.8 KiB   33 %  make_node (list.c:12)
+                                                                     from grow_list < ...
+   28.2 KiB (11.9 to 56.1 KiB)    7 % (2 to 15 %)   40.0 KiB  never  main (main.c:7)
 ";
         assert_eq!(told, expected);
     }

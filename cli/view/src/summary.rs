@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use heapattach_verdict::{
-    figure::{blocks, bytes, clock, percent},
+    figure::{Unit, blocks, bytes, clock, percent, percentage},
     summary::{COURSE, Summary},
 };
 
 use super::{
     bar::{bar, sparkline},
     page::{Ink, Page, Span},
-    table::{Column, Table},
+    table::{Cell, Column, Table},
 };
 use heapattach_ledger::Ledger;
-use heapattach_profile::{Amount, Estimate, Range};
+use heapattach_profile::Amount;
 use heapattach_text::quantity;
 
 /// Sites that are told with callers; blind spots are told shortly, too.
@@ -21,8 +21,6 @@ const WITH_CALLERS: usize = 3;
 const BLIND: usize = 4;
 /// Columns of a bar.
 const BAR: usize = 10;
-/// On a page of fewer columns parts have no interval.
-const WIDE: usize = 100;
 
 /// As text, except for what only the caller knows: files, and what to do next.
 pub fn write(summary: &Summary, page: &mut Page) {
@@ -85,26 +83,21 @@ fn write_sites(summary: &Summary, page: &mut Page) {
     let mut table = Table::new([
         Column::right("in use"),
         Column::right("part"),
-        Column::left("").spare(),
+        Column::drawing(),
         Column::right("allocated").spare(),
         Column::right("freed"),
         Column::left("where"),
     ]);
-    // A name says more than the interval of a part.
-    let is_narrow = page.width().is_some_and(|width| width < WIDE);
-    let part = |share: Range| match is_narrow {
-        true => percent(Estimate { value: share.value, low: share.value, high: share.value }),
-        false => percent(share.into()),
-    };
     for (number, site) in summary.sites.iter().enumerate() {
-        table.row([
-            bytes(site.live.bytes.into()).into(),
-            part(site.share).into(),
-            Span::new(Ink::More, bar(site.share.value, BAR)),
-            bytes(site.allocated.bytes.into()).into(),
+        let cells: [Cell; 6] = [
+            Unit::Bytes.show(site.live.bytes.into()).into(),
+            percentage(site.share.into()).into(),
+            Span::new(Ink::More, bar(site.share.value, BAR)).into(),
+            Unit::Bytes.show(site.allocated.bytes.into()).into(),
             site.keeping.words().into(),
-            Span::new(Ink::Bold, &site.place),
-        ]);
+            Span::new(Ink::Bold, &site.place).into(),
+        ];
+        table.row(cells);
         if number < WITH_CALLERS && !site.callers.is_empty() {
             table.callers(site.callers.iter().cloned());
         }

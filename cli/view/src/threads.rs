@@ -108,7 +108,7 @@ impl Threads {
                 };
                 self.unit.show(self.unit.of_amount(amount)).into()
             }));
-            cells.push(Span::new(Ink::Bold, name(row.tid, &row.name)));
+            cells.push(Span::new(Ink::Bold, name(row.tid, &row.name)).into());
             table.row(cells);
         }
         table.write(page);

@@ -12,13 +12,15 @@ use super::{
 use heapattach_ledger::{Ledger, Moment};
 use heapattach_profile::{Bound, Estimate};
 use heapattach_text::quantity;
-use heapattach_verdict::figure::{clock, ends_of_bytes, is_exact, whole};
+use heapattach_verdict::figure::{Unit, clock, is_exact, whole};
 
 /// The widest drawing.
 const DRAWN: usize = 60;
 /// What stands beside it, and what does with intervals.
 const BESIDE: usize = 52;
-const BESIDE_ENDS: usize = 68;
+const BESIDE_ENDS: usize = 80;
+/// On a page of fewer columns there are none.
+const ENDS_FROM: usize = 100;
 /// Above a course of so many columns it is said where it is drawn from.
 const WIDE: usize = 20;
 /// Points of a rate: between two moments there are too few samples.
@@ -119,12 +121,17 @@ impl Timeline {
         let span = Duration::from_millis(last.at_ms.saturating_sub(first.at_ms));
         let number = self.moments.len();
         page.prose("TIME", Ink::Plain, &format!("{} in {number} moments", clock(span)));
+        let has_ends = self.is_estimated && page.width().is_none_or(|width| width >= ENDS_FROM);
         if self.is_estimated {
-            let text = "memory in use and the allocation rate are estimated; below them: 95 % CI";
-            page.prose("", Ink::Dim, text);
+            let ends = match has_ends {
+                true => "below them: 95 % CI",
+                false => "95 % CIs are left out for want of room (--json has them)",
+            };
+            let text = format!("memory in use and the allocation rate are estimated; {ends}");
+            page.prose("", Ink::Dim, &text);
         }
         page.gap();
-        let beside = if self.is_estimated { BESIDE_ENDS } else { BESIDE };
+        let beside = if has_ends { BESIDE_ENDS } else { BESIDE };
         let room = page.width().map_or(DRAWN, |width| width.saturating_sub(beside).clamp(8, DRAWN));
         let mut table = Table::new([
             Column::left(""),
@@ -140,8 +147,9 @@ impl Timeline {
             let [a, b, c] = told.map(|estimate| quantity::bytes(whole(estimate.value)).into());
             let values: Vec<f64> = course.iter().map(|estimate| estimate.value).collect();
             table.row([name.into(), a, b, c, Span::new(Ink::More, sparkline(&values, room))]);
-            if told.iter().any(|estimate| !is_exact(*estimate)) {
-                let [a, b, c] = told.map(|estimate| Span::new(Ink::Dim, ends_of_bytes(estimate)));
+            if has_ends && told.iter().any(|estimate| !is_exact(*estimate)) {
+                let [a, b, c] =
+                    told.map(|estimate| Span::new(Ink::Dim, Unit::Bytes.show(estimate).interval));
                 table.row(["".into(), a, b, c, "".into()]);
             }
         }
@@ -215,13 +223,18 @@ resident             9.5 MiB    9.7 MiB    9.7 MiB  █████████�
     fn moments_of_samples_have_their_intervals_below() {
         let mut ledger = sample::ledger();
         ledger.about.every = 4096;
-        let mut page = Page::new(Some(80), false);
-        Timeline::new(&ledger).write(&mut page);
-        let text = page.finish();
+        let at_width = |width| {
+            let mut page = Page::new(Some(width), false);
+            Timeline::new(&ledger).write(&mut page);
+            let text = page.finish();
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            text
+        };
+        assert!(at_width(80).contains("95 % CIs are left"), "{}", at_width(80));
+        let text = at_width(100);
         let lines: Vec<_> = text.lines().collect();
         let held = lines.iter().position(|line| line.starts_with("in use")).unwrap();
-        assert!(lines[held + 1].contains("67.9 to 148.7"), "{text}");
-        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(lines[held + 1].contains("67.9 to 148.7 KiB"), "{text}");
         let resident = lines.iter().position(|line| line.starts_with("resident")).unwrap();
         assert_eq!(resident + 1, lines.len(), "what is counted has none: {text}");
     }

@@ -1,4 +1,4 @@
-//! Functions: what each allocated itself, and what everything did that it called.
+//! Functions: what each allocated itself (flat), and what everything did that it called (cum).
 
 use std::collections::HashMap;
 
@@ -7,11 +7,12 @@ use serde::Serialize;
 use super::{
     page::{Ink, Page, Span},
     sites::{figure_cells, figure_columns, write_more, write_total},
-    table::{Column, Table},
+    table::{Cell, Column, Table},
 };
 use heapattach_ledger::Metric;
+use heapattach_profile::Estimate;
 use heapattach_verdict::{
-    figure::{Unit, percent},
+    figure::{Unit, percentage},
     place::{Place, Places},
     subject::{Ask, Subject, own_calls},
     weight::{Figures, Weight},
@@ -44,6 +45,8 @@ pub struct FunctionRow {
     pub with_calls: Figures,
     /// What it caused itself.
     pub own: Figures,
+    /// The part of all that it and those before it caused themselves.
+    pub sum: f64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -53,7 +56,7 @@ struct Sums {
 }
 
 impl Top {
-    /// Of a subject. Those that allocated most themselves come first.
+    /// Of a subject. Those that allocated most themselves come first, or with all that they called.
     pub fn new(subject: &Subject<'_>, ask: &Ask) -> Self {
         let mut places = Places::default();
         let mut sums: HashMap<u32, Sums> = HashMap::new();
@@ -81,17 +84,21 @@ impl Top {
             sums.into_iter().filter(|(_, sums)| !sums.all.is_nothing()).collect();
         rows.sort_by(|(a, one), (b, other)| {
             let (one, other) = (rank(one), rank(other));
-            let by_own = other.0.total_cmp(&one.0).then(other.1.total_cmp(&one.1));
-            by_own.then_with(|| places.get(*a).cmp(places.get(*b)))
+            let by_own = other.0.total_cmp(&one.0);
+            let by_all = other.1.total_cmp(&one.1);
+            let by_both = if ask.cum { by_all.then(by_own) } else { by_own.then(by_all) };
+            by_both.then_with(|| places.get(*a).cmp(places.get(*b)))
         });
         let more = rows.len().saturating_sub(ask.limit);
         rows.truncate(ask.limit);
         let total = subject.total(ask.metric);
         let told = |weight: &Weight| weight.figures(&total, ask.unit, is_change);
+        let mut sum = 0.0;
         let functions = rows.into_iter().map(|(at, sums)| {
             let place = places.get(at).clone();
             let (with_calls, own) = (told(&sums.all), told(&sums.own));
-            FunctionRow { words: place.words(), place, with_calls, own }
+            sum += own.share.value;
+            FunctionRow { words: place.words(), place, with_calls, own, sum: sum.min(1.0) }
         });
         let functions = functions.collect();
         Self { metric: ask.metric, unit: ask.unit, total: told(&total), functions, more }
@@ -102,26 +109,41 @@ impl Top {
         write_total(page, self.metric, &self.total, self.unit);
         page.gap();
         let is_change = self.total.change.is_some();
-        let mut columns = figure_columns(self.metric, is_change);
-        if !is_change {
-            // Two numbers with intervals leave little room.
-            columns[1] = columns[1].spare();
-            columns.extend([Column::right("with calls"), Column::right("part").spare()]);
-        }
+        let mut columns = match is_change {
+            true => figure_columns(self.metric, is_change),
+            // As pprof has them.
+            false => vec![
+                Column::right("flat"),
+                Column::right("flat%"),
+                Column::right("sum%"),
+                Column::right("cum"),
+                Column::right("cum%"),
+            ],
+        };
         columns.push(Column::left("function"));
         let mut table = Table::new(columns);
         for row in &self.functions {
-            let mut cells = figure_cells(&row.own, self.unit);
-            if !is_change {
-                let all = self.unit.of_amount(&row.with_calls.amount);
-                cells.push(self.unit.show(all).into());
-                cells.push(percent(row.with_calls.share.into()).into());
-            }
-            cells.push(Span::new(Ink::Bold, &row.words));
+            let mut cells = match is_change {
+                true => figure_cells(&row.own, self.unit),
+                false => self.cells(row),
+            };
+            cells.push(Span::new(Ink::Bold, &row.words).into());
             table.row(cells);
         }
         table.write(page);
         write_more(page, self.more, "functions");
+    }
+
+    fn cells(&self, row: &FunctionRow) -> Vec<Cell> {
+        let figure = |figures: &Figures| self.unit.show(self.unit.of_amount(&figures.amount));
+        let sum = Estimate { value: row.sum, low: row.sum, high: row.sum };
+        vec![
+            figure(&row.own).into(),
+            percentage(row.own.share.into()).into(),
+            percentage(sum).into(),
+            figure(&row.with_calls).into(),
+            percentage(row.with_calls.share.into()).into(),
+        ]
     }
 }
 
@@ -138,10 +160,10 @@ mod tests {
         let expected = "\
 ALL       in use: 102.5 KiB in 1 010 blocks
 
-  in use  part           with calls   part  function
-62.5 KiB  61 %  ██████▏    62.5 KiB   61 %  make_node (list.c)
-40.0 KiB  39 %  ███▉      102.5 KiB  100 %  main (main.c)
-     0 B   0 %             62.5 KiB   61 %  grow_list (list.c)
+    flat  flat%   sum%        cum   cum%  function
+62.5 KiB   61 %   61 %   62.5 KiB   61 %  make_node (list.c)
+40.0 KiB   39 %  100 %  102.5 KiB  100 %  main (main.c)
+     0 B    0 %  100 %   62.5 KiB   61 %  grow_list (list.c)
 ";
         assert_eq!(page.finish(), expected);
     }

@@ -8,7 +8,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    page::{Ink, Page, Span},
+    page::Page,
     sites::{figure_cells, figure_columns, write_more, write_total},
     table::{Column, Table},
 };
@@ -205,7 +205,7 @@ impl Tree {
                 (_, false) => "  ",
             };
             let mut cells = figure_cells(&node.figures, self.unit);
-            cells.push(Span::new(Ink::Plain, format!("{indent}{mark}{}", node.words)));
+            cells.push(format!("{indent}{mark}{}", node.words).into());
             table.row(cells);
         }
         table.write(page);

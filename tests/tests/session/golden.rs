@@ -45,7 +45,7 @@ const QUESTIONS: [(&str, &[&str]); 9] = [
     ("files", &["--view", "top", "--file", "*.cpp", "--metric", "allocated"]),
 ];
 /// Files for other programs; those that are compressed are compared as what is in them.
-const FORMATS: [(&str, bool); 8] = [
+const FORMATS: [(&str, bool); 10] = [
     ("pprof", true),
     ("collapsed", false),
     ("flamegraph", false),
@@ -53,8 +53,13 @@ const FORMATS: [(&str, bool); 8] = [
     ("dhat", false),
     ("firefox", true),
     ("heapprofile", false),
+    ("callgraph", false),
+    ("massif", false),
     ("json", false),
 ];
+
+/// Columns of a terminal as it comes, and of a wide one.
+const WIDTHS: [usize; 2] = [80, 200];
 
 /// How the line begins that tells the page its data.
 const PAGE_DATA: &[u8] = b"<script type=\"application/json\"";
@@ -78,6 +83,21 @@ fn shown(words: &[&str], is_packed: bool) -> Vec<u8> {
     let _ = fs::remove_file(&file);
     assert!(!written.is_empty(), "{words:?} shows nothing");
     written
+}
+
+/// Text at each width, all of whose lines are as narrow as that, but for commands, which are copied.
+fn compare_widths(name: &str, words: &[&str], differing: &mut Vec<String>) {
+    for width in WIDTHS {
+        let columns = width.to_string();
+        let words = [words, &["--width", &columns]].concat();
+        let text = shown(&words, false);
+        let is_command = |line: &&str| line.contains("heapattach report ");
+        let told = String::from_utf8_lossy(&text);
+        for line in told.lines().filter(|line| !is_command(line)) {
+            assert!(line.chars().count() <= width, "{words:?}: {line}");
+        }
+        compare(&format!("{name}.{width}.txt"), &text, differing);
+    }
 }
 
 /// Compares with the file of this name, or writes it.
@@ -126,9 +146,30 @@ fn reports_in_text_and_json_are_what_they_were() {
         for view in VIEWS {
             ask(&format!("view-{view}"), &["--view", view]);
         }
+        ask("ask-cum", &["--view", "top", "--cum", "--metric", "allocated"]);
+        ask("ask-full-names", &["--full-names", "--view", "top", "--metric", "allocated"]);
         for (name, options) in QUESTIONS {
             ask(&format!("ask-{name}"), options);
         }
+    }
+    assert_none(&differing);
+}
+
+#[test]
+fn text_has_room_on_narrow_and_on_wide_pages() {
+    let mut differing = Vec::new();
+    for recording in RECORDINGS {
+        let file = format!("{recording}.heapattach");
+        for view in VIEWS {
+            let name = format!("{recording}/view-{view}");
+            compare_widths(&name, &["report", &file, "--view", view], &mut differing);
+        }
+        let words = ["report", &file, "--view", "sites", "--metric", "allocated"];
+        compare_widths(&format!("{recording}/ask-allocated"), &words, &mut differing);
+    }
+    for view in ["sites", "top", "tree"] {
+        let words = ["diff", "before.heapattach", "after.heapattach", "--view", view];
+        compare_widths(&format!("diff-runs/{view}-live"), &words, &mut differing);
     }
     assert_none(&differing);
 }

@@ -183,7 +183,7 @@ fn moment(second: u32, dice: &mut Dice) -> Moment {
 fn add_function(ledger: &mut Ledger, name: &str, file: &str, module: u32, lines: &[u32]) {
     let function = u32::try_from(ledger.functions.len()).unwrap();
     let (name, file) = (name.to_owned(), file.to_owned());
-    ledger.functions.push(Function { name, file, module, is_named: true });
+    ledger.functions.push(Function { name, file, module, is_named: true, ..Function::default() });
     for &line in lines {
         let line = Line { function, line: Some(line).filter(|&line| line > 0) };
         ledger.locations.push(Location { address: 0, module, offset: 0, lines: vec![line] });

@@ -8,7 +8,7 @@ use super::key;
 use crate::FindingReport;
 use heapattach_ledger::FrameReport;
 use heapattach_reach::{Amount, Kind};
-use heapattach_text::quantity::count;
+use heapattach_text::{quantity::count, short_name::short_name};
 
 /// One call.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -116,7 +116,7 @@ impl Leak {
             (false, None) => format!(" ({file})"),
             (true, _) => String::new(),
         };
-        format!("{}{place}: {amount}", frame.function)
+        format!("{}{place}: {amount}", short_name(&frame.function))
     }
 
     /// As sanitizers say it.

@@ -262,7 +262,9 @@ impl Record {
             conclude(session, &ending, report);
             fill(&mut heading.about, report, counted);
             let goes_on = || !ends_waiting(line.listen(target, Duration::ZERO));
-            Written { path, store: copy, has_names }.finish(left, heading, code, report, goes_on);
+            let full_names = options.hooks.full_names;
+            let written = Written { path, store: copy, has_names, full_names };
+            written.finish(left, heading, code, report, goes_on);
             if let Some(Err(error)) = listed {
                 report.error = Some(format!("the stacks cannot be written: {error}"));
                 report.status = report.status.or_failed();

@@ -65,6 +65,8 @@ pub struct HookOptions {
     pub max_depth: u32,
     /// Names that are looked past when looking for the function that allocated.
     pub hide_frames: Vec<String>,
+    /// Whether functions are shown with their whole names.
+    pub full_names: bool,
     /// Whether what was found out about builds of modules is used and kept.
     pub cache: bool,
 }

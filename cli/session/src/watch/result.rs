@@ -20,6 +20,8 @@ pub struct Written {
     pub store: Option<Store>,
     /// Whether the names of its code are in it.
     pub has_names: bool,
+    /// Whether functions are shown with their whole names.
+    pub full_names: bool,
 }
 
 impl Written {
@@ -47,6 +49,9 @@ impl Written {
         if let Some(replay) = replay {
             let store = self.store.filter(|_| is_whole);
             tell_course(replay, store, &mut ledger, report, goes_on);
+        }
+        if !self.full_names {
+            ledger.shorten_names();
         }
         report.heap = HeapReport::of(&ledger);
         report.summary = Some(Summary::new(&ledger));

@@ -11,4 +11,5 @@ mod hostile;
 mod instructions;
 pub mod live;
 mod peers;
+mod short_names;
 mod speed;

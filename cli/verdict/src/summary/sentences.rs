@@ -245,7 +245,7 @@ impl<'a> Telling<'a> {
     /// What of it came in the second half.
     fn later(&self) -> String {
         let Some(change) = self.verdict.second_half else { return String::new() };
-        let told = Unit::Bytes.show_change(change.into());
+        let told = Unit::Bytes.show_change(change.into()).to_string();
         match change {
             Range { low, high, .. } if low == 0.0 && high == 0.0 => {
                 "; none of it came in the second half".to_owned()
