@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use heapattach_ledger::{Call, Function, Ledger};
+use heapattach_text::module_name::is_generated;
 
 /// What compilers append to the names of copies they made of a function; which ones they make
 /// changes from build to build.
@@ -62,6 +63,7 @@ impl Place {
         match (self.is_named, self.file.is_empty(), self.line) {
             (true, false, Some(line)) => format!("{} ({}:{line})", self.function, base(&self.file)),
             (true, false, None) => format!("{} ({})", self.function, base(&self.file)),
+            (true, true, _) if is_generated(&self.module) => self.function.clone(),
             (true, true, _) => format!("{} in {}", self.function, self.module),
             (false, ..) => self.function.clone(),
         }

@@ -4,6 +4,7 @@
 mod advice;
 mod doubt;
 mod outside;
+mod pools;
 mod sentences;
 mod verdict;
 
@@ -125,7 +126,7 @@ impl Summary {
             temporary_by,
             course: course(ledger),
             lost: gaps::lost_beside(&ledger.about.loss, Some(live.count.value)),
-            blind: doubt::blind(&ledger.about),
+            blind: doubt::blind(&ledger.about).into_iter().chain(pools::told(ledger)).collect(),
             accuracy: doubt::accuracy(ledger),
             next,
         }
