@@ -10,6 +10,7 @@ pub use crate::{
         slots::Sorted,
     },
     installation::shelter::Exposure,
+    module::exporters::{Exporter, Exporters},
     python::{Interpreter, Python, Unreadable},
     records::{
         counts::{Counts, Lost, Verified},

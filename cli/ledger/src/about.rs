@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ExitReport;
+use crate::{ExitReport, Runtime};
 use heapattach_profile::{Exact, Facts};
 
 /// Which process was recorded, when, and how.
@@ -41,9 +41,9 @@ pub struct About {
     pub loss: Loss,
     /// What could not be seen: modules, functions that are not hooked.
     pub blind: Vec<String>,
-    /// What manages memory of its own in this process, and what is seen of that; empty if nothing does.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub runtime: String,
+    /// Runtimes of languages in this process, and what is seen of their memory.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub runtimes: Vec<Runtime>,
     /// Its memory in pages before the attach, and of that what no file is behind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<[u64; 2]>,

@@ -1,5 +1,6 @@
 //! A call of a stack with its names, as it is told.
 
+use heapattach_text::module_name::is_generated;
 use serde::{Deserialize, Serialize};
 
 /// One frame.
@@ -29,6 +30,7 @@ impl FrameReport {
         let module = self.module.rsplit('/').next().unwrap_or(&self.module);
         match (&self.function, &self.file, self.line) {
             (Some(function), Some(file), Some(line)) => format!("{function} ({file}:{line})"),
+            (Some(function), ..) if is_generated(&self.module) => function.clone(),
             (Some(function), ..) => format!("{function} in {module}"),
             _ => format!("{module}+{:#x}", self.offset),
         }

@@ -24,6 +24,7 @@ pub mod hidden;
 mod mark;
 mod moment;
 mod row;
+mod runtime;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 mod stacks;
@@ -39,6 +40,7 @@ pub use frame::FrameReport;
 pub use mark::Mark;
 pub use moment::{Ends, Moment};
 pub use row::{Metric, Row, Thread};
+pub use runtime::Runtime;
 pub use stacks::{Stack, Stacks};
 
 pub use heapattach_profile::Births;

@@ -53,10 +53,13 @@ impl Code {
         u32::try_from(index).ok()
     }
 
-    /// Whether the byte before an address, where the call must be, is in a module.
+    /// Whether the byte before an address, where the call must be, is in a module, or in code that was
+    /// generated where no module was when they were last looked at.
     pub fn is_code(&self, location: u32) -> bool {
-        let location = self.locations.get(location as usize);
-        location.is_some_and(|location| location.module as usize + 1 < self.modules.len())
+        let Some(location) = self.locations.get(location as usize) else { return false };
+        let function = |line: &Line| self.functions.get(line.function as usize);
+        location.module as usize + 1 < self.modules.len()
+            || location.lines.iter().filter_map(function).any(|function| function.is_named)
     }
 
     /// Whether a recording can say so: every index is within its table, and addresses ascend.

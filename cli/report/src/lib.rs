@@ -28,8 +28,8 @@ pub mod suppression;
 
 pub use data::{
     CHECK_SCHEMA, CallerReport, CheckMoment, CheckReport, ChildReport, CutReport, FindingReport,
-    FunctionReport, Heap, HeapReport, Holder, HookedBy, InterpreterReport, LookMethod, LookReport,
-    Measured, MemoryReport, NotHooked, NotLookedAt, Outcome, OwnCost, Quiet, RecordingReport,
-    Report, RetainedReport, RoundReport, SCHEMA, SiteReport, StacksReport, Status, StepReport,
-    StopReport, StoppedFor, Sums, TargetState, Trigger, WayReport, micros,
+    FunctionReport, Heap, HeapReport, Holder, HookedBy, LookMethod, LookReport, Measured,
+    MemoryReport, NotHooked, NotLookedAt, Outcome, OwnCost, Quiet, RecordingReport, Report,
+    RetainedReport, RoundReport, SCHEMA, SiteReport, StacksReport, Status, StepReport, StopReport,
+    StoppedFor, Sums, TargetState, Trigger, WayReport, micros,
 };

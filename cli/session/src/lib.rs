@@ -51,6 +51,7 @@
 //! | [`watch`] | one session, from the attach to its result |
 //! | [`check`] | checks: what is reachable at one moment, and what is told of it |
 //! | `family` | several processes at once |
+//! | `runtimes` | runtimes of languages in the target, and what is seen of their memory |
 //! | [`own_cost`] | what heapattach itself takes |
 //!
 //! Knows no command line, no exit status, no page and no picture, and carries no payload: what it is to
@@ -63,5 +64,6 @@ pub mod client;
 mod family;
 pub mod fork;
 pub mod own_cost;
+mod runtimes;
 pub mod tracer;
 pub mod watch;

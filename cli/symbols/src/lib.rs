@@ -12,7 +12,7 @@
 //!             |      debug_data: packed
 //!             +-> debuginfod   -> debug files of servers, if the user names some
 //!             +-> missing        -> what would make it better (packages)
-//! perf_map: address -> function, of generated code
+//! perf_map: address -> name, of generated code; generated_name: function, file, line
 //! python: address of a Python frame -> function, file, line
 //! ```
 //!
@@ -25,6 +25,7 @@
 pub mod demangle;
 mod dwarf;
 mod files;
+mod generated_name;
 mod image;
 mod known;
 mod latest;
@@ -50,6 +51,7 @@ use heapattach_process::{
 #[cfg(test)]
 pub use crate::tests::folder::skip;
 use files::debuginfod::Debuginfod;
+use generated_name::GeneratedName;
 pub use known::Known;
 pub use missing::Missing;
 use modules::Modules;
@@ -57,7 +59,7 @@ use perf_map::{PerfMap, Place};
 use python::PythonNames;
 
 /// The name of what is in no module.
-pub const UNKNOWN: &str = "[unknown]";
+pub use heapattach_text::module_name::UNKNOWN;
 
 /// So many remembered frames are some eighty megabytes, without their names.
 const REMEMBERED_LIMIT: usize = 1 << 20;
@@ -74,7 +76,7 @@ pub struct Frame {
     pub function: Option<Arc<str>>,
     /// The source file, as the compiler was told it.
     pub file: Option<Arc<str>>,
-    /// The line of the call.
+    /// The line of the call; of generated code that on which the function begins.
     pub line: Option<u32>,
     /// Whether it has no stack frame of its own: the next one of the list called it.
     pub inlined: bool,
@@ -301,8 +303,11 @@ impl Symbols {
         let mut frames = frames.unwrap_or_else(|| vec![Frame::unnamed(&self.unknown, pc)]);
         if let [frame] = &mut frames[..]
             && frame.function.is_none()
+            && let Some(name) = self.generated.name(pc)
         {
-            frame.function = self.generated.name(pc).map(Into::into);
+            let GeneratedName { function, file, line } = generated_name::read(&name);
+            frame.function = Some(function.into());
+            (frame.file, frame.line) = (file.map(Into::into), line);
         }
         frames
     }

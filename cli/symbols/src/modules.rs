@@ -22,6 +22,7 @@ use heapattach_process::{
     memory::Memory,
     proc::{Process, build_id::BuildId, maps::Mapping},
 };
+use heapattach_text::module_name::ANONYMOUS;
 use nix::sys::resource::{Resource, getrlimit};
 
 use crate::files::debuginfod::Debuginfod;
@@ -273,8 +274,7 @@ impl Modules {
         });
         self.open_files += u64::from(file.is_some());
         let label = mapping.label().as_bytes();
-        let name =
-            if label.is_empty() { "[anonymous]".into() } else { String::from_utf8_lossy(label) };
+        let name = if label.is_empty() { ANONYMOUS.into() } else { String::from_utf8_lossy(label) };
         let path = PathBuf::from(path);
         let build_id = identity.build_id.clone();
         self.modules.push(Module::new(&printable(&name), path, build_id, file));

@@ -2,3 +2,33 @@
 
 /// Code that an interpreter of Python runs.
 pub const PYTHON: &str = "[python]";
+
+/// Memory without a file, as it is named here and by the kernel.
+pub const ANONYMOUS: &str = "[anonymous]";
+const NAMED: &str = "[anon:";
+/// What is in no module.
+pub const UNKNOWN: &str = "[unknown]";
+/// Where .NET has its generated code, to be able to map it twice.
+const DOUBLE: &str = "/memfd:doublemapper";
+
+/// Whether code of a module of this name was generated at run time.
+pub fn is_generated(module: &str) -> bool {
+    [ANONYMOUS, UNKNOWN].contains(&module)
+        || module.starts_with(NAMED)
+        || module.starts_with(DOUBLE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_code_is_in_no_file() {
+        for module in ["[anonymous]", "[anon:v8]", "[unknown]", "/memfd:doublemapper (deleted)"] {
+            assert!(is_generated(module), "{module}");
+        }
+        for module in ["[python]", "[vdso]", "/usr/lib/libc.so.6", "/memfd:mine", ""] {
+            assert!(!is_generated(module), "{module}");
+        }
+    }
+}

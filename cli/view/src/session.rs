@@ -9,7 +9,8 @@ use crate::{
     page::{Ink, Page},
     summary,
 };
-use heapattach_report::{FunctionReport, HookedBy, InterpreterReport, Report, TargetState};
+use heapattach_ledger::Runtime;
+use heapattach_report::{FunctionReport, HookedBy, Report, TargetState};
 use heapattach_text::quantity::{bytes, count, time};
 
 /// Functions that are not hooked, modules without names: told shortly, --json has them all.
@@ -30,7 +31,7 @@ pub fn report(report: &Report, mut page: Page) -> String {
     }
     family::write(&mut page, report);
     write_hooked(&mut page, report);
-    write_interpreter(&mut page, report);
+    write_runtimes(&mut page, report);
     write_cost(&mut page, report);
     write_state(&mut page, report);
     let next = report.summary.as_ref().map_or(&[][..], |summary| &summary.next);
@@ -65,8 +66,8 @@ fn write_hooked(page: &mut Page, report: &Report) {
     report.stacks.words().iter().for_each(|text| page.prose("", Ink::Plain, text));
 }
 
-fn write_interpreter(page: &mut Page, report: &Report) {
-    let told = report.interpreter.iter().flat_map(InterpreterReport::words);
+fn write_runtimes(page: &mut Page, report: &Report) {
+    let told = report.runtimes.iter().map(Runtime::title);
     for (number, text) in told.enumerate() {
         page.prose(if number == 0 { "RUNS" } else { "" }, Ink::Plain, &text);
     }

@@ -12,6 +12,7 @@ mod maps;
 mod no_free_missed;
 mod oracle;
 mod python;
+mod runtimes;
 mod sampled;
 mod stacks;
 mod stacks_by_gdb;

@@ -8,7 +8,10 @@ mod path;
 #[rustfmt::skip]
 mod rules;
 
-use heapattach_text::{glob, module_name::PYTHON};
+use heapattach_text::{
+    glob,
+    module_name::{PYTHON, is_generated},
+};
 
 use crate::FrameReport;
 
@@ -22,8 +25,8 @@ pub enum Part {
     Hidden,
     /// It is an interpreter's: it passes the request on, if the code that it interprets is known.
     Interpreter,
-    /// It is code that is interpreted.
-    Python,
+    /// It is code of a script: interpreted, or generated from one.
+    Script,
     /// It is code of the program.
     Other,
 }
@@ -56,7 +59,7 @@ impl Search {
             Part::Interpreter => self.interpreter = self.interpreter.or(Some(at)),
             Part::Other if self.interpreter.is_none() => return Some(at),
             Part::Other => self.other = self.other.or(Some(at)),
-            Part::Python => return self.other.or(Some(at)),
+            Part::Script => return self.other.or(Some(at)),
         }
         None
     }
@@ -106,18 +109,36 @@ impl Hidden {
     pub fn part(&self, frame: &FrameReport) -> Part {
         let module = frame.module.rsplit('/').next().unwrap_or_default();
         let is_interpreter = || self.interpreters.iter().any(|rule| glob::matches(rule, module));
-        match frame.module == PYTHON {
-            _ if self.hides(frame) => Part::Hidden,
-            true => Part::Python,
-            false if is_interpreter() => Part::Interpreter,
-            false => Part::Other,
+        match () {
+            () if self.hides(frame) => Part::Hidden,
+            () if frame.module == PYTHON => Part::Script,
+            () if is_generated(&frame.module) => self.part_of_generated(frame),
+            () if is_interpreter() => Part::Interpreter,
+            () => Part::Other,
+        }
+    }
+
+    /// The same of generated code: of what has no name nothing more is known than of an interpreter's own.
+    fn part_of_generated(&self, frame: &FrameReport) -> Part {
+        if self.interpreters.is_empty() {
+            return Part::Other;
+        }
+        let is_any = |rules: &[&str], text: &str| rules.iter().any(|r| glob::matches(r, text));
+        let is_engines = |name: &String| is_any(rules::ENGINES, name);
+        let is_languages = |name: &String| is_any(rules::OF_LANGUAGES, name);
+        let of_language = |file: &String| is_any(rules::SOURCES_OF_LANGUAGES, file);
+        match &frame.function {
+            None => Part::Interpreter,
+            Some(name) if is_engines(name) || is_languages(name) => Part::Interpreter,
+            Some(_) if frame.file.as_ref().is_some_and(of_language) => Part::Interpreter,
+            Some(_) => Part::Script,
         }
     }
 
     /// Whether to look past a frame.
     pub fn hides(&self, frame: &FrameReport) -> bool {
         let module = frame.module.rsplit('/').next().unwrap_or_default();
-        if frame.module == PYTHON {
+        if frame.module == PYTHON || is_generated(&frame.module) {
             // Their names are none of the functions that the rules are made for.
             let name = frame.function.as_deref().unwrap_or_default();
             return self.globs.iter().any(|own| glob::matches(own, name));
@@ -216,7 +237,7 @@ mod tests {
             super::cause(text.chars().map(|letter| match letter {
                 'h' => Part::Hidden,
                 'i' => Part::Interpreter,
-                'p' => Part::Python,
+                'p' => Part::Script,
                 _ => Part::Other,
             }))
         };
@@ -250,6 +271,32 @@ mod tests {
         ] {
             assert_eq!(Hidden::default().part(&of(module)), part, "{module}");
         }
+    }
+
+    #[test]
+    fn generated_code_is_looked_past_up_to_the_function_of_the_program() {
+        let part = |function: Option<&str>, file: Option<&str>| {
+            Hidden::default().part(&FrameReport {
+                module: "[anonymous]".to_owned(),
+                function: function.map(str::to_owned),
+                file: file.map(str::to_owned),
+                ..FrameReport::default()
+            })
+        };
+        for (function, file, expected) in [
+            (Some("holdBuffers"), Some("/srv/a.js"), Part::Script),
+            (Some("malloc"), Some("/srv/a.js"), Part::Script),
+            (Some("allocUnsafeSlow"), Some("node:buffer"), Part::Interpreter),
+            (Some("Builtin:ArrayPush"), None, Part::Interpreter),
+            (Some("app.Leak.inner()"), None, Part::Script),
+            (Some("java.util.HashMap.put(java.lang.Object)"), None, Part::Interpreter),
+            (Some("I2C/C2I adapters"), None, Part::Interpreter),
+            (None, None, Part::Interpreter),
+        ] {
+            assert_eq!(part(function, file), expected, "{function:?}");
+        }
+        let nothing = FrameReport { module: "[anon:v8]".to_owned(), ..FrameReport::default() };
+        assert_eq!(Hidden::new(&["none".to_owned()]).part(&nothing), Part::Other);
     }
 
     #[test]

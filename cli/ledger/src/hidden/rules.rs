@@ -65,7 +65,10 @@ pub const FUNCTIONS: &[&str] = &[
     "_PyObject_Malloc*", "_PyObject_Calloc", "_PyObject_Realloc", "pymalloc_alloc", "new_arena",
     "allocate_from_new_pool", "_PyObject_Arena*", "_PyObject_New*", "_PyObject_GC_*", "gc_alloc",
     "PyType_GenericAlloc", "_PyType_AllocNoTrack", "PyType_GenericNew", "PyObject_GC_*",
-    // SQLite, OpenSSL, zlib, Ruby, PHP, Perl, V8, the JVM.
+    // talloc, jansson, zlib's streams.
+    "talloc_*", "_talloc*", "__talloc*", "jsonp_malloc", "jsonp_strdup", "jsonp_strndup",
+    "deflateInit*", "inflateInit*",
+    // SQLite, OpenSSL, zlib, Ruby, PHP, Perl, Lua, V8, the JVM.
     "sqlite3MemMalloc", "sqlite3MemRealloc", "sqlite3Malloc*", "mallocWithAlarm", "sqlite3Realloc*",
     "sqlite3_malloc*", "sqlite3_realloc*", "sqlite3_mprintf", "sqlite3_vmprintf", "sqlite3MPrintf",
     "sqlite3VMPrintf", "sqlite3Db*alloc*", "dbMallocRawFinish", "dbReallocFinish",
@@ -74,7 +77,9 @@ pub const FUNCTIONS: &[&str] = &[
     "CRYPTO_aligned_alloc*", "BUF_MEM_grow*", "zcalloc", "ruby_xmalloc*", "ruby_xcalloc*",
     "ruby_xrealloc*", "objspace_xmalloc*", "objspace_xcalloc*", "rb_gc_impl_*alloc*", "_emalloc*",
     "_ecalloc", "_erealloc*", "_estrdup", "_estrndup", "__zend_malloc", "zend_mm_*",
-    "Perl_safesys*", "Perl_sv_grow", "Perl_savepv*", "v8::internal::AllocWithRetry",
+    "_safe_emalloc", "_safe_malloc", "_safe_realloc", "_safe_erealloc", "Perl_safesys*",
+    "Perl_sv_grow*", "Perl_savepv*", "Perl_more_bodies", "Perl_more_sv", "l_alloc",
+    "v8::internal::AllocWithRetry",
     "v8::internal::Malloced::operator new", "os::malloc", "os::realloc", "AllocateHeap",
     "ReallocateHeap", "Chunk::operator new", "Arena::grow", "ChunkPool::*",
 ];
@@ -96,8 +101,26 @@ pub const FILES: &[&str] = &[
 ];
 
 /// Modules of interpreters: their functions are hidden where the functions that they interpret are
-/// known.
-pub const INTERPRETERS: &[&str] = &["python", "python3*", "libpython3*"];
+/// known. Those of a Java virtual machine have libraries of their own, without versions in their names.
+pub const INTERPRETERS: &[&str] = &[
+    "python", "python3*", "libpython3*", "node", "nodejs", "libnode.so*", "libv8*.so*", "libjvm.so",
+    "libjava.so", "libzip.so", "libnio.so", "libnet.so", "libjimage.so", "libverify.so",
+    "libextnet.so", "libinstrument.so", "libmanagement*.so",
+];
+
+/// Generated code that is the engine's own: of V8, and of Java's virtual machine.
+pub const ENGINES: &[&str] = &[
+    "Builtin:*", "BytecodeHandler:*", "Stub:*", "RegExp:*", "Interpreter", "I2C/C2I adapters",
+    "StubRoutines*", "MethodHandlesAdapterBlob*", "native nmethod*", "native signature handlers",
+    "vtable chunks", "itable stub*", "vtable stub*", "RuntimeStub*", "* Runtime1 stub", "*_stub",
+    "resolve_*_call", "jni_fast_*", "*Blob", "*Blob (*", "flush_icache*",
+];
+
+/// Functions that come with a language: what its libraries allocate, their callers wanted.
+pub const OF_LANGUAGES: &[&str] = &["java.*", "javax.*", "jdk.*", "sun.*"];
+
+/// Source files that come with it.
+pub const SOURCES_OF_LANGUAGES: &[&str] = &["node:*"];
 
 /// Modules whose functions are hidden when they have no name: a stripped library's own insides.
 pub const MODULES: &[&str] = &[

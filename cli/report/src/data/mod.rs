@@ -4,7 +4,6 @@ mod check;
 mod heap;
 mod holder;
 mod hooked;
-mod interpreter;
 mod look_method;
 mod outcome;
 mod own_cost;
@@ -23,7 +22,6 @@ pub use check::{
 pub use heap::{HeapReport, SiteReport};
 pub use holder::Holder;
 pub use hooked::{CallerReport, FunctionReport, HookedBy, NotHooked};
-pub use interpreter::InterpreterReport;
 pub use look_method::LookMethod;
 pub use outcome::Outcome;
 pub use own_cost::OwnCost;

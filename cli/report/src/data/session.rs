@@ -1,6 +1,6 @@
 //! What a session found, as data: the JSON report, and what the text is made of.
 
-use heapattach_ledger::ExitReport;
+use heapattach_ledger::{ExitReport, Runtime};
 use heapattach_symbols::Missing;
 use heapattach_verdict::summary::Summary;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,6 @@ use super::{
     check::CheckReport,
     heap::HeapReport,
     hooked::{FunctionReport, NotHooked},
-    interpreter::InterpreterReport,
     outcome::Outcome,
     own_cost::OwnCost,
     recording::RecordingReport,
@@ -51,9 +50,9 @@ pub struct Report {
     pub heap: HeapReport,
     /// How well stacks could be followed.
     pub stacks: StacksReport,
-    /// The interpreter in it, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interpreter: Option<InterpreterReport>,
+    /// Runtimes of languages in it, and what is seen of their memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runtimes: Vec<Runtime>,
     /// Memory of the target in pages of its own, when the session began and when it ended.
     pub rss: Option<[u64; 2]>,
     /// What could not be hooked.

@@ -11,7 +11,14 @@ pub enum Sign {
     Exports(&'static str),
     /// The program's file has this name, and this text in its constants.
     Text(&'static str, &'static str),
+    /// A module begins with the note of Go's linker.
+    GoNote,
 }
+
+/// Ruby's.
+pub const RUBY: Sign = Sign::Exports("ruby_sysinit");
+/// Emacs exports nothing of its own.
+pub const EMACS: Sign = Sign::Text("emacs", "GNU Emacs");
 
 /// A kind of runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +34,9 @@ pub struct Kind {
 /// All that are known.
 pub const KINDS: [Kind; 5] = [
     // Its standard library, by version; gems are elsewhere.
-    Kind { name: "Ruby", sign: Sign::Exports("ruby_sysinit"), bundled: Some("ruby/3.") },
+    Kind { name: "Ruby", sign: RUBY, bundled: Some("ruby/3.") },
     Kind { name: "Java's launcher", sign: Sign::Exports("JLI_Launch"), bundled: Some("") },
-    Kind { name: "Emacs", sign: Sign::Text("emacs", "GNU Emacs"), bundled: None },
+    Kind { name: "Emacs", sign: EMACS, bundled: None },
     Kind { name: "rsync", sign: Sign::Text("rsync", "rsync error: %s"), bundled: None },
     Kind {
         name: "gcc's collect2",

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::watch::options::WatchOptions;
-use heapattach_ledger::About;
+use heapattach_ledger::{About, Runtime};
 use heapattach_process::proc::Process;
 use heapattach_profile::clock::TEMPORARY;
 use heapattach_recording::{Cut, Heading, Patience, SessionWriter, Store, WriteQueue};
@@ -56,11 +56,8 @@ pub fn fill(about: &mut About, report: &Report, counted: Duration) {
     about.outcome = report.outcome.to_string();
     about.exit = report.exit;
     about.blind.clone_from(&report.blind);
-    about.blind.extend((!about.runtime.is_empty()).then(|| about.runtime.clone()));
-    let interpreter = report.interpreter.iter();
-    about.blind.extend(
-        interpreter.flat_map(|one| one.notes.iter().map(|note| format!("{}: {note}", one.name))),
-    );
+    about.runtimes.clone_from(&report.runtimes);
+    about.blind.extend(report.runtimes.iter().flat_map(Runtime::gaps));
     let not_hooked = report.not_hooked.iter();
     about.blind.extend(not_hooked.map(|n| format!("{} of {}: {}", n.function, n.module, n.why)));
     let missing = report.missing_symbols.iter();

@@ -14,6 +14,7 @@ use crate::{
         channel::{Heard, Line},
         message::Message,
     },
+    runtimes::{Runtimes, runtime_reports},
     watch::{
         end::{End, conclude, fail},
         event_loop,
@@ -21,14 +22,12 @@ use crate::{
         hook_counts::{add_detach, asked, blind_spots, compose},
         inheritance::Will,
         intake::Recorder,
-        interpreter::{Circumstances, interpreter_report},
         mapping_growth::{self, Spread},
         memory_course::with_numbers,
         names,
         notes::{Desk, Note},
         options::WatchOptions,
         result::Written,
-        runtime::Runtime,
         schedule::Watchman,
         stack_dump::StackList,
         stacks::stacks_report,
@@ -52,9 +51,8 @@ pub struct Record {
     /// How often modules came or went when they were last noted.
     changes: u64,
     rss: Option<u64>,
-    circumstances: Circumstances,
     will: Option<Will>,
-    runtime: Option<Runtime>,
+    runtimes: Runtimes,
     /// Whether the program is seen from its first block on.
     is_from_start: bool,
     /// Its memory and its mappings, of before the attach.
@@ -85,9 +83,8 @@ impl Record {
             symbols,
             changes: 0,
             rss: resident(target),
-            circumstances: Circumstances::of(&target.process),
             will: None,
-            runtime: Runtime::of(&target.process),
+            runtimes: Runtimes::of(target),
             is_from_start: false,
             before: (
                 with_numbers(&target.process, Moment::default()),
@@ -156,8 +153,6 @@ impl Record {
             session_writer.modules(&modules);
         }
         heading.about.from_start = self.is_from_start;
-        heading.about.runtime =
-            self.runtime.map_or_else(String::new, |runtime| runtime.words().to_owned());
         let (before, mappings) = std::mem::take(&mut self.before);
         heading.about.before = before.rss.zip(before.anonymous).map(|(rss, own)| [rss, own]);
         let desk = Desk::default();
@@ -227,8 +222,8 @@ impl Record {
             report.trigger = triggers.came();
             self.symbols.note_generated();
             self.symbols.note_python(recorder.records.python_frames());
-            report.interpreter =
-                interpreter_report(session, &recorder, &self.symbols, &self.circumstances);
+            report.runtimes =
+                runtime_reports(&self.runtimes, session, &recorder, &self.symbols, pid);
             report.stacks = stacks_report(session.tables.totals(), &recorder, counts.verified);
             let listed = self.stacks.as_ref().map(|stacks| stacks.write(&recorder));
             heading.about.every = session.stream.interval;
@@ -281,6 +276,7 @@ impl Record {
             changes != self.changes && self.note(session.target(), || session.loaded());
         if has_changed {
             self.changes = changes;
+            self.runtimes.look(session.target());
         }
         session.note_generations();
         if self.symbols.note_generations() || has_changed {

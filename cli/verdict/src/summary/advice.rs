@@ -10,13 +10,15 @@ use crate::{
     keeping::{Habit, Keeping},
     subject::Site,
 };
-use heapattach_ledger::{Ledger, Metric};
-use heapattach_text::quantity::count;
+use heapattach_ledger::{Ledger, Metric, Runtime};
+use heapattach_text::quantity::{bytes, count};
 
 /// With fewer samples every block had better be recorded.
 const FEW: u64 = 30;
 /// So much of what is in use is worth a check.
 const NOTABLE: f64 = 0.1;
+/// So many bytes that a runtime has mapped for itself are.
+const LEAST: u64 = 1 << 20;
 
 /// A command that tells more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +54,7 @@ pub fn advice(verdict: &Verdict, ledger: &Ledger, sites: &[Site], maps_more: boo
         let (view, why) = ("mmap".to_owned(), "all code that maps memory".to_owned());
         all.push(Advice { view, why, ..Advice::default() });
     }
+    all.extend(grown_runtime(ledger));
     let records = ledger.total.sum(Metric::Allocated).records();
     let is_called = about.asked.is_none_or(|[calls, _]| calls > 0);
     if about.every > 1
@@ -82,6 +85,23 @@ pub fn advice(verdict: &Verdict, ledger: &Ledger, sites: &[Site], maps_more: boo
         all.push(Advice { command, why, ..Advice::default() });
     }
     all
+}
+
+/// What shows the memory of a runtime, if that mapped more for itself than blocks hold, and keeps most of it.
+fn grown_runtime(ledger: &Ledger) -> Option<Advice> {
+    let live = ledger.total.measure(Metric::Live).bytes.value;
+    let is_it = |runtime: &&Runtime| {
+        let (mapped, kept) = (runtime.mapped, runtime.mapped_live);
+        !runtime.more.is_empty() && kept >= LEAST && kept >= mapped / 2 && kept as f64 > live
+    };
+    let runtimes = ledger.about.runtimes.iter().filter(is_it);
+    let runtime = runtimes.max_by_key(|runtime| runtime.mapped_live)?;
+    let [mapped, kept] = [runtime.mapped, runtime.mapped_live].map(bytes);
+    let why = format!(
+        "{} mapped {mapped} for objects of its own and keeps {kept}: this shows which",
+        runtime.name
+    );
+    Some(Advice { command: runtime.more.clone(), why, ..Advice::default() })
 }
 
 /// Whether something grows, or is never freed and makes up a good part.
@@ -120,6 +140,23 @@ mod tests {
         ledger.about.every = 524_288;
         let next = Summary::new(&ledger).next;
         assert!(next[0].why.starts_with("no sample was taken"), "{next:?}");
+    }
+
+    #[test]
+    fn a_runtime_that_keeps_what_it_maps_is_to_be_looked_into() {
+        let mut ledger = Ledger::default();
+        ledger.about.outcome = "detached".to_owned();
+        ledger.about.every = 1;
+        let (name, more) = ("PHP".to_owned(), "USE_ZEND_ALLOC=0 ...".to_owned());
+        let (mapped, mapped_live) = (24 << 20, 20 << 20);
+        let runtime = Runtime { name, more, mapped, mapped_live, ..Runtime::default() };
+        ledger.about.runtimes = vec![runtime];
+        let next = Summary::new(&ledger).next;
+        assert_eq!(next.len(), 1, "{next:?}");
+        assert_eq!(next[0].command, "USE_ZEND_ALLOC=0 ...");
+        assert!(next[0].why.starts_with("PHP mapped 24.0 MiB for objects"), "{next:?}");
+        ledger.about.runtimes[0].mapped_live = 2 << 20;
+        assert!(Summary::new(&ledger).next[0].why.starts_with("nothing that grows"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod advice;
 mod doubt;
 mod mapped;
 mod outside;
+mod pools;
 mod sentences;
 mod verdict;
 
@@ -132,7 +133,7 @@ impl Summary {
             temporary_by,
             course: course(ledger),
             lost: gaps::lost_beside(&ledger.about.loss, Some(live.count.value)),
-            blind: doubt::blind(&ledger.about),
+            blind: doubt::blind(&ledger.about).into_iter().chain(pools::told(ledger)).collect(),
             accuracy: doubt::accuracy(ledger),
             next,
         }

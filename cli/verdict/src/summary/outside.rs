@@ -16,7 +16,7 @@ const OVERHEAD: f64 = 1.25;
 
 /// Of a session in which no block was recorded.
 pub fn idle(ledger: &Ledger, when: &str) -> Vec<String> {
-    let About { every, asked, runtime, .. } = &ledger.about;
+    let About { every, asked, runtimes, .. } = &ledger.about;
     let (mapped, live) = (ledger.total.mapped, ledger.total.mapped_live);
     let mut told = Vec::new();
     match *asked {
@@ -41,9 +41,7 @@ pub fn idle(ledger: &Ledger, when: &str) -> Vec<String> {
         let [mapped, live] = [mapped, live].map(quantity::bytes);
         told.push(format!("{mapped} of pages were mapped, {live} of them still."));
     }
-    if !runtime.is_empty() {
-        told.push(sentence(runtime));
-    }
+    told.extend(runtimes.iter().filter_map(|runtime| Some(sentence(&runtime.unseen()?))));
     told
 }
 
@@ -101,7 +99,7 @@ fn sentence(words: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heapattach_ledger::Row;
+    use heapattach_ledger::{Row, Runtime};
 
     fn moments(rss: [u64; 2]) -> Vec<Moment> {
         let moment = |(at_ms, bytes): (u64, u64)| Moment {
@@ -125,8 +123,10 @@ mod tests {
         ledger.total = Row { mapped: 45 << 20, mapped_live: 5 << 20, ..Row::default() };
         let told = idle(&ledger, "in 5.0 s").join(" ");
         assert!(told.ends_with("45.0 MiB of pages were mapped, 5.0 MiB of them still."), "{told}");
-        ledger.about.runtime = "this is Go: its heap".to_owned();
-        assert!(idle(&ledger, "").join(" ").ends_with("This is Go: its heap."));
+        let (name, seen) = ("the virtual machine".to_owned(), "its heap is not seen".to_owned());
+        ledger.about.runtimes = vec![Runtime { name, seen, ..Runtime::default() }];
+        let told = idle(&ledger, "").join(" ");
+        assert!(told.ends_with("The virtual machine: its heap is not seen."), "{told}");
     }
 
     #[test]

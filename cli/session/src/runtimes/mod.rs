@@ -1,0 +1,106 @@
+//! Which runtimes of languages a target has, by what its modules export, by a note in them, or by name and text
+//! where they have neither; and what the hooks see of their memory. Never by the name of the process.
+
+mod kinds;
+mod report;
+mod signs;
+
+use heapattach_injector::target::Target;
+
+pub use kinds::Kind;
+pub use report::runtime_reports;
+pub use signs::Signs;
+
+use kinds::KINDS;
+
+/// A runtime in the target.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Which.
+    pub kind: &'static Kind,
+    /// The path of the module that it is in.
+    pub module: String,
+}
+
+/// The runtimes of one target; those that it loads later, too.
+#[derive(Clone, Debug)]
+pub struct Runtimes {
+    signs: Signs,
+    environment: Vec<u8>,
+    found: Vec<Found>,
+}
+
+impl Runtimes {
+    /// Those that are there now.
+    pub fn of(target: &Target) -> Self {
+        let environment = target.process.read("environ").unwrap_or_default();
+        let signs = Signs::new(KINDS.iter().map(|kind| kind.sign));
+        let mut runtimes = Self { signs, environment, found: Vec::new() };
+        runtimes.look(target);
+        runtimes
+    }
+
+    /// Looks at modules that are new.
+    pub fn look(&mut self, target: &Target) {
+        for (number, module) in self.signs.look(target) {
+            let kind = &KINDS[number];
+            // One that is made of another has its functions, too, and comes first.
+            let is_part = |other: &Found| {
+                other.module == module && (other.kind.includes == Some(kind.name))
+                    || other.kind.name == kind.name
+            };
+            if !self.found.iter().any(is_part) {
+                self.found.push(Found { kind, module });
+            }
+        }
+    }
+
+    /// All that were found.
+    pub fn found(&self) -> &[Found] {
+        &self.found
+    }
+
+    /// The setting of its environment that has a runtime allocate each block by malloc.
+    pub fn setting(&self, kind: &Kind) -> Option<&'static str> {
+        let is_set = |setting: &&&'static str| {
+            self.environment.split(|&byte| byte == 0).any(|one| one == setting.as_bytes())
+        };
+        kind.settings.iter().find(is_set).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heapattach_injector::target::Tracer;
+    use heapattach_process::proc::Process;
+
+    use super::*;
+
+    #[test]
+    fn a_setting_counts_if_it_is_whole() {
+        let php = KINDS.iter().find(|kind| kind.name == "PHP").unwrap();
+        let with = |environment: &[u8]| {
+            let (signs, environment) = (Signs::new([]), environment.to_vec());
+            Runtimes { signs, environment, found: Vec::new() }.setting(php)
+        };
+        assert_eq!(with(b"A=1\0USE_ZEND_ALLOC=0\0"), Some("USE_ZEND_ALLOC=0"));
+        assert_eq!(with(b"USE_ZEND_ALLOC=01\0"), None);
+        assert_eq!(with(b""), None);
+    }
+
+    #[test]
+    fn what_includes_another_comes_before_it() {
+        for (number, kind) in KINDS.iter().enumerate() {
+            let Some(part) = kind.includes else { continue };
+            let behind = KINDS.iter().position(|other| other.name == part);
+            assert!(behind.is_some_and(|behind| behind > number), "{}", kind.name);
+        }
+    }
+
+    #[test]
+    fn this_program_has_none() {
+        let own = Process::open(std::process::id().cast_signed()).unwrap();
+        let own = Target::open(own, Tracer::Own).unwrap();
+        assert!(Runtimes::of(&own).found().is_empty());
+    }
+}

@@ -1,0 +1,173 @@
+//! Allocators of libraries that take memory from malloc by the chunk, and whose blocks are freed together: by the
+//! end of a request, of a transaction, of a list. No function is called for each of these blocks, so they are
+//! not counted; what the chunks hold is told by the name of the allocator.
+//!
+//! Pure: an allocator is known by its functions in the stacks, between malloc and the code that wanted memory.
+
+use heapattach_ledger::{Ledger, Metric};
+use heapattach_profile::Sum;
+use heapattach_text::glob;
+
+use crate::figure::bytes;
+
+/// One of them.
+struct Pool {
+    /// What it is called.
+    name: &'static str,
+    /// Its functions that take memory.
+    functions: &'static [&'static str],
+    /// Functions that these call for a single block, which is freed as one, and so counted rightly.
+    single: &'static [&'static str],
+    /// How blocks are freed.
+    freed: &'static str,
+    /// What shows each of them; empty if nothing does.
+    more: &'static str,
+}
+
+const POOLS: [Pool; 6] = [
+    // Until 2.74: `g_list_free` frees a whole list by one call, whose links are in the blocks. Since 2.76 a
+    // slice is a block of g_malloc.
+    Pool {
+        name: "GLib's slices",
+        functions: &["g_slice_alloc*", "g_slice_copy"],
+        single: &["g_malloc*", "g_try_malloc*"],
+        freed: "one by one or by the list",
+        more: "G_SLICE=always-malloc heapattach run -- CMD",
+    },
+    // Cleared pools keep their chunks for the next ones.
+    Pool {
+        name: "APR's pools",
+        functions: &["apr_palloc*", "apr_pcalloc*", "apr_pool_create*", "apr_allocator_alloc"],
+        single: &[],
+        freed: "by the pool",
+        more: "",
+    },
+    // Without a pool each of talloc's blocks is malloc's, and freeing a tree calls free for each.
+    Pool {
+        name: "talloc's pools",
+        functions: &["talloc_pool", "_talloc_pooled_object"],
+        single: &[],
+        freed: "by the pool",
+        more: "",
+    },
+    Pool {
+        name: "nginx's pools",
+        functions: &["ngx_palloc*", "ngx_pnalloc", "ngx_pcalloc", "ngx_create_pool"],
+        single: &["ngx_palloc_large"],
+        freed: "by the pool",
+        more: "",
+    },
+    Pool {
+        name: "PostgreSQL's memory contexts",
+        functions: &["AllocSetAlloc*", "AllocSetContextCreate*", "GenerationAlloc*", "SlabAlloc*"],
+        single: &["AllocSetAllocLarge"],
+        freed: "by the context",
+        more: "",
+    },
+    Pool {
+        name: "obstacks",
+        functions: &["_obstack_newchunk", "_obstack_begin*", "__obstack_newchunk"],
+        single: &[],
+        freed: "by the stack of objects",
+        more: "",
+    },
+];
+
+/// What of the memory in use is chunks of such allocators: a line for each.
+pub fn told(ledger: &Ledger) -> Vec<String> {
+    let of_stack: Vec<Option<usize>> =
+        (0..).take(ledger.stacks.count()).map(|stack| pool_of(ledger, stack)).collect();
+    let mut sums: [Sum; POOLS.len()] = Default::default();
+    for row in &ledger.rows {
+        if let Some(Some(pool)) = of_stack.get(row.stack as usize) {
+            sums[*pool].merge(&row.sum(Metric::Live));
+        }
+    }
+    let held = POOLS.iter().zip(&sums).filter(|(_, sum)| sum.records() > 0);
+    let line = |(pool, sum): (&Pool, &Sum)| {
+        let more = match pool.more {
+            "" => String::new(),
+            more => format!("; to see them: {more}"),
+        };
+        format!(
+            "{}: {} of what is in use are chunks of theirs, whose blocks are not seen one by one: they \
+             are freed {}{more}",
+            pool.name,
+            bytes(sum.measure().bytes),
+            pool.freed
+        )
+    };
+    held.map(line).collect()
+}
+
+/// Through which of them a stack leads to malloc, before the code that wanted memory.
+fn pool_of(ledger: &Ledger, stack: u32) -> Option<usize> {
+    let cause = ledger.stacks.get(stack)?.cause as usize;
+    let is_any = |rules: &[&str], name: &str| rules.iter().any(|rule| glob::matches(rule, name));
+    let names = || ledger.calls(stack).take(cause).map(|call| call.function.name.as_str());
+    let of = |pool: &Pool| {
+        let at = names().position(|name| is_any(pool.functions, name))?;
+        let is_single = names().take(at + 1).any(|name| is_any(pool.single, name));
+        (!is_single).then_some(())
+    };
+    POOLS.iter().position(|pool| of(pool).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use heapattach_ledger::{Function, Line, Location, Row, Stacks, sample};
+
+    /// A stack of these functions, the innermost first, whose last one is the cause; its one row has this
+    /// much in use.
+    fn ledger(names: &[&str], live: u64) -> Ledger {
+        let number = |at: usize| u32::try_from(at).unwrap();
+        let mut ledger = sample::ledger();
+        ledger.functions = names
+            .iter()
+            .map(|name| Function {
+                name: (*name).to_owned(),
+                is_named: true,
+                ..Function::default()
+            })
+            .collect();
+        let location = |at: usize| Location {
+            lines: vec![Line { function: number(at), line: None }],
+            ..Location::default()
+        };
+        ledger.locations = (0..names.len()).map(location).collect();
+        ledger.stacks = Stacks::of(Arc::new((0..names.len()).map(number).collect()));
+        ledger.stacks.push_part(0, names.len(), "outermost", number(names.len() - 1));
+        let mut row = Row::default();
+        row.set(Metric::Live, &Sum::exact(live, 1));
+        ledger.rows = vec![row];
+        ledger
+    }
+
+    #[test]
+    fn what_chunks_hold_is_told_by_the_name_of_the_allocator() {
+        let told = told(&ledger(&["malloc", "allocator_alloc", "apr_palloc", "handle"], 81_920));
+        assert_eq!(
+            told,
+            [
+                "APR's pools: 80.0 KiB of what is in use are chunks of theirs, whose blocks are not seen \
+              one by one: they are freed by the pool"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_single_block_is_counted_as_one() {
+        assert!(told(&ledger(&["malloc", "g_malloc", "g_slice_alloc", "handle"], 1)).is_empty());
+        let slab = told(&ledger(&["posix_memalign", "add_slab", "g_slice_alloc", "handle"], 4096));
+        assert!(slab[0].ends_with("G_SLICE=always-malloc heapattach run -- CMD"), "{slab:?}");
+        assert!(told(&ledger(&["malloc", "ruby_xmalloc", "handle"], 1)).is_empty());
+    }
+
+    #[test]
+    fn what_calls_the_cause_is_no_allocator_of_it() {
+        assert!(told(&ledger(&["malloc", "apr_palloc"], 1)).is_empty(), "it is the cause itself");
+    }
+}
