@@ -18,6 +18,7 @@ mod moments;
 mod number;
 mod page;
 mod sums;
+mod verdict;
 mod windows;
 
 #[cfg(test)]
