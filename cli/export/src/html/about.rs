@@ -81,8 +81,7 @@ mod tests {
         let ends = [("outermost", 98), ("no-table", 2)];
         let ends = ends.map(|(end, number)| (end.to_owned(), number)).into();
         let cuts = cuts(&About { ends, ..About::default() });
-        let told =
-            "[cut: no unwind table]: 2 of the allocations recorded, 2.00 %: in code without unwind \
+        let told = "[cut: no unwind table]: 2 of the allocations recorded, 2.00 %: in code without unwind \
              information";
         assert_eq!(cuts, [told]);
     }

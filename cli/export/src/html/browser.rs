@@ -91,10 +91,18 @@ impl Browser {
 
     /// Opens a page, and waits until its script has run. Gives the time that took.
     pub fn open(&mut self, page: &[u8]) -> Duration {
+        self.open_at(page, "")
+    }
+
+    /// The same with what stands behind its address, from `#` on.
+    pub fn open_at(&mut self, page: &[u8], hash: &str) -> Duration {
         let path = self.folder.join("page.html");
         fs::write(&path, page).unwrap();
+        // Else another hash is another place in the page that is there.
+        self.ask("Page.navigate", json!({ "url": "about:blank" }));
+        self.until("location.href === 'about:blank'");
         let began = Instant::now();
-        self.ask("Page.navigate", json!({ "url": format!("file://{}", path.display()) }));
+        self.ask("Page.navigate", json!({ "url": format!("file://{}{hash}", path.display()) }));
         self.until("document.documentElement?.dataset.ready === 'true'");
         began.elapsed()
     }
@@ -117,6 +125,10 @@ impl Browser {
     pub fn until(&mut self, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
         while self.tell(expression) != json!(true) {
+            // A script that breaks off makes nothing true any more.
+            let broken = |event: &Value| event["method"] == "Runtime.exceptionThrown";
+            let is_broken = self.events.iter().any(broken);
+            assert!(!is_broken, "not {expression}: {:?}", self.complaints());
             assert!(Instant::now() < deadline, "never: {expression}; {:?}", self.complaints());
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -194,10 +206,9 @@ impl Browser {
                 // Below errors there is advice on speed.
                 "Log.entryAdded" => parameters["entry"]["level"] == "error",
                 "Runtime.consoleAPICalled" => parameters["type"] != "log",
-                "Network.requestWillBeSent" => !parameters["request"]["url"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .ends_with("/page.html"),
+                "Network.requestWillBeSent" => !["/page.html", "about:blank"].iter().any(|known| {
+                    parameters["request"]["url"].as_str().unwrap_or_default().ends_with(known)
+                }),
                 _ => false,
             }
         };

@@ -91,8 +91,12 @@ impl Calls {
         let calls: Vec<u32> = known.copied().take(DEPTH + 1).collect();
         let is_too_deep = calls.len() > DEPTH;
         let mark = match (stack.end, is_too_deep) {
-            (_, true) => Some(("[cut: deeper than this page]", "after 1000 calls, all that a page shows")),
-            ("" | WHOLE, _) if calls.is_empty() => Some(("[no stack]", "where no call was recorded")),
+            (_, true) => {
+                Some(("[cut: deeper than this page]", "after 1000 calls, all that a page shows"))
+            }
+            ("" | WHOLE, _) if calls.is_empty() => {
+                Some(("[no stack]", "where no call was recorded"))
+            }
             (end, _) => cut(end).map(|name| (name, why(end))),
         };
         let mark = mark.map(|(name, why)| self.mark(name, why));

@@ -33,7 +33,9 @@ mod tests {
     #[test]
     fn the_first_sentence_names_what_grows_and_is_not_said_twice() {
         let verdict = Verdict::new(&sample::ledger());
-        assert!(verdict.first.starts_with("Grows by 3.1 KiB/s, all of it by make_node (list.c:12)"));
+        assert!(
+            verdict.first.starts_with("Grows by 3.1 KiB/s, all of it by make_node (list.c:12)")
+        );
         assert!(verdict.rest.starts_with("Of 1.2 MiB allocated in 20.0 s"), "{verdict:?}");
         assert_eq!(verdict.next[0].command, "heapattach check -p 4242 --duration 10s");
     }
