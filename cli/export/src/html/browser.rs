@@ -162,8 +162,11 @@ impl Browser {
     /// Presses a key by its name.
     pub fn key(&mut self, key: &str) {
         let code = match key {
+            "Tab" => 9,
             "Enter" => 13,
             "Escape" => 27,
+            "End" => 35,
+            "Home" => 36,
             "ArrowLeft" => 37,
             "ArrowUp" => 38,
             "ArrowRight" => 39,
@@ -171,8 +174,12 @@ impl Browser {
             _ => 0,
         };
         for what in ["keyDown", "keyUp"] {
-            let pressed =
+            let mut pressed =
                 json!({ "type": what, "key": key, "code": key, "windowsVirtualKeyCode": code });
+            // Without this a button does not take it for a click.
+            if (key, what) == ("Enter", "keyDown") {
+                pressed["text"] = json!("\r");
+            }
             self.ask("Input.dispatchKeyEvent", pressed);
         }
     }

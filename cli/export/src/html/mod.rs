@@ -32,6 +32,8 @@ mod committed_tests;
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
+mod keyboard_tests;
+#[cfg(test)]
 mod link_tests;
 #[cfg(test)]
 mod program;

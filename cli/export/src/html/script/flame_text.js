@@ -32,8 +32,11 @@ function drawFlameText(parent) {
   });
   const caption = `The ${count(lines.length)} widest frames, each below what called it; sums of ${metric} with all that is called`;
   const heads = ['Function', METRICS[state.metric].name, ...(isDiff ? ['Change'] : []), 'Part of all'];
+  const hadFocus = parent.querySelector('table')?.contains(document.activeElement);
   parent.replaceChildren(parent.firstElementChild, make('table.told', {}, make('caption.dim', {}, caption),
     make('thead', {}, make('tr', {}, ...heads.map((text) => make('th', { scope: 'col' }, text)))),
     make('tbody', {}, ...lines)));
+  // The button that zoomed is no more.
+  if (hadFocus) parent.querySelector('tbody button')?.focus();
 }
 
