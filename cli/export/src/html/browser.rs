@@ -89,6 +89,11 @@ impl Browser {
         }
     }
 
+    /// Opens a page whose script may not run.
+    pub fn show(&mut self, page: &[u8]) {
+        self.load(page, "");
+    }
+
     /// Opens a page, and waits until its script has run. Gives the time that took.
     pub fn open(&mut self, page: &[u8]) -> Duration {
         self.open_at(page, "")
@@ -96,6 +101,12 @@ impl Browser {
 
     /// The same with what stands behind its address, from `#` on.
     pub fn open_at(&mut self, page: &[u8], hash: &str) -> Duration {
+        let began = self.load(page, hash);
+        self.until("document.documentElement?.dataset.ready === 'true'");
+        began.elapsed()
+    }
+
+    fn load(&mut self, page: &[u8], hash: &str) -> Instant {
         let path = self.folder.join("page.html");
         fs::write(&path, page).unwrap();
         // Else another hash is another place in the page that is there.
@@ -103,8 +114,7 @@ impl Browser {
         self.until("location.href === 'about:blank'");
         let began = Instant::now();
         self.ask("Page.navigate", json!({ "url": format!("file://{}{hash}", path.display()) }));
-        self.until("document.documentElement?.dataset.ready === 'true'");
-        began.elapsed()
+        began
     }
 
     /// What an expression says in the page.

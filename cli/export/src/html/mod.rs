@@ -40,6 +40,8 @@ mod program;
 #[cfg(test)]
 mod reader;
 #[cfg(test)]
+mod size_tests;
+#[cfg(test)]
 mod window_tests;
 
 use std::io::{self, Write};

@@ -24,6 +24,6 @@
   } else {
     const packed = Uint8Array.from(atob(data.textContent), (letter) => letter.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
-    new Response(stream).text().then(start, () => fail('the file is damaged'));
+    new Response(stream).text().then(start).catch(() => fail('the file is damaged'));
   }
 })();

@@ -65,4 +65,5 @@ showThemes();
 showHelp();
 showLink();
 byId('window-clear').addEventListener('click', clearWindow);
+performance.mark('drawn');
 document.documentElement.dataset.ready = 'true';
