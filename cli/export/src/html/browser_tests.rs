@@ -191,6 +191,12 @@ fn colours_follow_the_system_the_switch_and_the_paper() {
         browser.until("Math.abs(graph.picture.width - byId('flame').clientWidth) <= 1");
     }
     browser.size(500, 900);
+    // A stack that is shown leaves the names their room.
+    let name = "document.querySelector('#sites tr:first-child th').clientWidth";
+    let closed = browser.tell(name);
+    browser.click("#sites tr:first-child button");
+    assert_eq!(browser.tell(name), closed);
+    assert!(closed.as_u64() > Some(200), "{closed}");
     assert!(browser.keep_picture("narrow", true) > 20_000);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

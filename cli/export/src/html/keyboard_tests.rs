@@ -117,6 +117,9 @@ fn calls_of_an_interpreter_are_left_out_where_its_code_is_known() {
     let (shown, more) = (browser.tell(names), browser.tell(frames).as_u64().unwrap());
     assert!(more > number && shown.as_str().unwrap().contains("PyEval_EvalCode"), "{shown}");
     assert!(!hidden.as_str().unwrap().contains("PyEval_EvalCode"), "{hidden}");
+    let roots =
+        "graph.sorted.children(graph.sorted.root()).map((f) => nameOf(graph.sorted, f)).join()";
+    assert_eq!(browser.tell(roots), "_start", "where a program begins is no interpreter's");
     // The sums are the same: frames are left out, not stacks.
     let weight = "rowWeights().reduce((a, b) => a + b, 0)";
     let all = browser.tell(weight);

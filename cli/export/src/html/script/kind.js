@@ -3,11 +3,14 @@
 
 const OTHER = 0, INTERPRETER = 1, SCRIPT = 2;
 
+/** Where any program begins: it belongs to no interpreter, though it is in its file. */
+const ENTRIES = ['_start', 'main'];
+
 const kinds = (() => {
   const interpreters = new Set(tree.interpreters), scripts = new Set(tree.scripts);
   return Uint8Array.from(tree.calls, ([number]) => {
-    const module = tree.functions[number][2];
-    return interpreters.has(module) ? INTERPRETER : scripts.has(module) ? SCRIPT : OTHER;
+    const [name, , module] = tree.functions[number];
+    return interpreters.has(module) && !ENTRIES.includes(name) ? INTERPRETER : scripts.has(module) ? SCRIPT : OTHER;
   });
 })();
 

@@ -2,6 +2,9 @@
 
 const FIRST = 25, MORE = 200;
 
+/** Narrow windows show one column of numbers; `style.css` has the same width. */
+const isNarrow = matchMedia('(max-width: 860px)');
+
 const table = { shown: FIRST };
 
 /** Rows by the call that caused them. */
@@ -35,6 +38,7 @@ function showTable() {
     drawTable();
   });
   watch(['sort', 'ascending', 'open'], drawTable);
+  isNarrow.addEventListener('change', drawTable);
   byId('more').addEventListener('click', () => { table.shown += MORE; drawTable(); });
 }
 
@@ -83,7 +87,7 @@ function drawTable() {
   const lines = [];
   for (const site of list.slice(0, table.shown)) {
     lines.push(siteRow(site, columns, whole));
-    if (state.open === site.call) lines.push(openRow(site, columns.length + 1));
+    if (state.open === site.call) lines.push(openRow(site, isNarrow.matches ? 2 : columns.length + 1));
   }
   byId('sites').replaceChildren(...lines);
   const rest = list.length - table.shown;
@@ -114,7 +118,7 @@ function header(id, name, by) {
   }, make('button', { onclick: sort }, name, make('span.arrow', { 'aria-hidden': 'true' }, arrow)));
 }
 
-/** Narrow windows show one column of numbers. */
+/** That column. */
 function isChosen(id) {
   return id === (isDiff ? 'change' : String(state.metric));
 }
