@@ -128,7 +128,7 @@ fn put_in_order<const N: usize>(nodes: &mut [Node<N>]) -> Vec<u32> {
 }
 
 /// What to say of a stack that ends too early.
-fn cut(end: &str) -> Option<&'static str> {
+pub fn cut(end: &str) -> Option<&'static str> {
     if matches!(end, "" | "outermost") {
         return None;
     }

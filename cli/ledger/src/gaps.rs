@@ -87,7 +87,8 @@ pub fn nameless(about: &About) -> impl Iterator<Item = String> {
     about.missing_symbols.iter().map(|missing| format!("without names: {missing}"))
 }
 
-fn why(end: &str) -> &'static str {
+/// Where a stack ends that ends so.
+pub fn why(end: &str) -> &'static str {
     match end {
         "depth" => "deeper than --max-depth",
         "off-stack" => "on a stack that is not known (a coroutine's, a signal handler's)",

@@ -61,7 +61,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
         ],
     ),
     ("view", &["ledger", "profile", "report", "text", "verdict"]),
-    ("export", &["ledger", "profile", "report", "text"]),
+    ("export", &["ledger", "profile", "report", "text", "verdict"]),
     // Only tests are built with these.
     ("instruction-count", &[]),
     ("test-folder", &[]),

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::tree::cut;
 use heapattach_ledger::{
     About, ExitReport,
     gaps::{self, Cut},
@@ -65,7 +66,8 @@ impl Whose {
 fn cuts(about: &About) -> Vec<String> {
     let told = gaps::cuts(about).into_iter().map(|Cut { end, allocations, part, why }| {
         let (number, percent) = (count(allocations), 100.0 * part);
-        format!("[{end}]: {number} of the allocations recorded, {percent:.2} %: {why}")
+        let name = cut(&end).unwrap_or("[cut]");
+        format!("{name}: {number} of the allocations recorded, {percent:.2} %: {why}")
     });
     told.collect()
 }
@@ -79,8 +81,8 @@ mod tests {
         let ends = [("outermost", 98), ("no-table", 2)];
         let ends = ends.map(|(end, number)| (end.to_owned(), number)).into();
         let cuts = cuts(&About { ends, ..About::default() });
-        let told =
-            "[no-table]: 2 of the allocations recorded, 2.00 %: in code without unwind information";
+        let told = "[cut: no unwind table]: 2 of the allocations recorded, 2.00 %: in code without unwind \
+             information";
         assert_eq!(cuts, [told]);
     }
 }

@@ -89,14 +89,32 @@ impl Browser {
         }
     }
 
+    /// Opens a page whose script may not run.
+    pub fn show(&mut self, page: &[u8]) {
+        self.load(page, "");
+    }
+
     /// Opens a page, and waits until its script has run. Gives the time that took.
     pub fn open(&mut self, page: &[u8]) -> Duration {
-        let path = self.folder.join("page.html");
-        fs::write(&path, page).unwrap();
-        let began = Instant::now();
-        self.ask("Page.navigate", json!({ "url": format!("file://{}", path.display()) }));
+        self.open_at(page, "")
+    }
+
+    /// The same with what stands behind its address, from `#` on.
+    pub fn open_at(&mut self, page: &[u8], hash: &str) -> Duration {
+        let began = self.load(page, hash);
         self.until("document.documentElement?.dataset.ready === 'true'");
         began.elapsed()
+    }
+
+    fn load(&mut self, page: &[u8], hash: &str) -> Instant {
+        let path = self.folder.join("page.html");
+        fs::write(&path, page).unwrap();
+        // Else another hash is another place in the page that is there.
+        self.ask("Page.navigate", json!({ "url": "about:blank" }));
+        self.until("location.href === 'about:blank'");
+        let began = Instant::now();
+        self.ask("Page.navigate", json!({ "url": format!("file://{}{hash}", path.display()) }));
+        began
     }
 
     /// What an expression says in the page.
@@ -117,6 +135,10 @@ impl Browser {
     pub fn until(&mut self, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
         while self.tell(expression) != json!(true) {
+            // A script that breaks off makes nothing true any more.
+            let broken = |event: &Value| event["method"] == "Runtime.exceptionThrown";
+            let is_broken = self.events.iter().any(broken);
+            assert!(!is_broken, "not {expression}: {:?}", self.complaints());
             assert!(Instant::now() < deadline, "never: {expression}; {:?}", self.complaints());
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -150,8 +172,11 @@ impl Browser {
     /// Presses a key by its name.
     pub fn key(&mut self, key: &str) {
         let code = match key {
+            "Tab" => 9,
             "Enter" => 13,
             "Escape" => 27,
+            "End" => 35,
+            "Home" => 36,
             "ArrowLeft" => 37,
             "ArrowUp" => 38,
             "ArrowRight" => 39,
@@ -159,8 +184,12 @@ impl Browser {
             _ => 0,
         };
         for what in ["keyDown", "keyUp"] {
-            let pressed =
+            let mut pressed =
                 json!({ "type": what, "key": key, "code": key, "windowsVirtualKeyCode": code });
+            // Without this a button does not take it for a click.
+            if (key, what) == ("Enter", "keyDown") {
+                pressed["text"] = json!("\r");
+            }
             self.ask("Input.dispatchKeyEvent", pressed);
         }
     }
@@ -194,10 +223,9 @@ impl Browser {
                 // Below errors there is advice on speed.
                 "Log.entryAdded" => parameters["entry"]["level"] == "error",
                 "Runtime.consoleAPICalled" => parameters["type"] != "log",
-                "Network.requestWillBeSent" => !parameters["request"]["url"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .ends_with("/page.html"),
+                "Network.requestWillBeSent" => !["/page.html", "about:blank"].iter().any(|known| {
+                    parameters["request"]["url"].as_str().unwrap_or_default().ends_with(known)
+                }),
                 _ => false,
             }
         };

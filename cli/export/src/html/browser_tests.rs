@@ -109,12 +109,12 @@ fn the_measure_and_the_order_of_the_table_can_be_chosen() {
     assert_eq!(browser.tell("document.querySelector('[aria-sort=ascending]').dataset.column"), "0");
     browser.click("#sites-head [data-column=site] button");
     assert_eq!(browser.tell(names), "main,make_node,work<int>(std::string const&)");
-    browser.click("#filters [data-value='1']");
+    browser.click("#toolbar [data-value='1']");
     assert_eq!(
         browser.tell(tiles),
         "1\u{202f}010,71\u{202f}510,70\u{202f}500,1\u{202f}260,65\u{202f}100,512 KiB"
     );
-    browser.click("#sites tr:nth-child(1) button");
+    browser.click("#sites tr:nth-child(3) button");
     let stack = browser.text("#sites .open ol");
     assert!(stack.contains("work<int>(std::string const&)work.cc:99 \u{b7} list"), "{stack}");
     browser.click("#sites .open button");
@@ -191,6 +191,12 @@ fn colours_follow_the_system_the_switch_and_the_paper() {
         browser.until("Math.abs(graph.picture.width - byId('flame').clientWidth) <= 1");
     }
     browser.size(500, 900);
+    // A stack that is shown leaves the names their room.
+    let name = "document.querySelector('#sites tr:first-child th').clientWidth";
+    let closed = browser.tell(name);
+    browser.click("#sites tr:first-child button");
+    assert_eq!(browser.tell(name), closed);
+    assert!(closed.as_u64() > Some(200), "{closed}");
     assert!(browser.keep_picture("narrow", true) > 20_000);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

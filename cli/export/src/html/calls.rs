@@ -10,7 +10,13 @@ use std::{
 
 use serde::Serialize;
 
-use heapattach_ledger::{Ledger, Line, Stack, gaps::WHOLE, trie::Trie};
+use crate::tree::cut;
+use heapattach_ledger::{
+    FrameReport, Ledger, Line, Stack,
+    gaps::{WHOLE, why},
+    hidden::{Hidden, Part},
+    trie::Trie,
+};
 
 /// Calls of one stack; deeper stacks are cut at the outer end, and the page says so.
 const DEPTH: usize = 1000;
@@ -22,6 +28,11 @@ pub struct Calls {
     modules: Vec<String>,
     /// Name, source file, module.
     functions: Vec<(String, String, u32)>,
+    /// Functions that are none, but why a stack is not known further out, each with the reason.
+    marks: Vec<(u32, &'static str)>,
+    /// Modules that interpret code of other modules, and those that are such code.
+    interpreters: Vec<u32>,
+    scripts: Vec<u32>,
     /// A function and a line of it, or 0.
     calls: Vec<(u32, u32)>,
     /// Of each node how many nodes before it the one outside is. Node 0 is the root, and not listed.
@@ -31,6 +42,9 @@ pub struct Calls {
     nodes: Vec<u32>,
     #[serde(skip)]
     known: Known,
+    /// Which modules are interpreters.
+    #[serde(skip)]
+    hidden: Hidden,
     /// Whether two profiles are told about.
     #[serde(skip)]
     is_compared: bool,
@@ -76,14 +90,16 @@ impl Calls {
         let known = stack.locations.iter().filter_map(|&at| places.0.get(at as usize)).flatten();
         let calls: Vec<u32> = known.copied().take(DEPTH + 1).collect();
         let is_too_deep = calls.len() > DEPTH;
-        let mut mark = None;
-        if is_too_deep || calls.is_empty() || !matches!(stack.end, "" | WHOLE) {
-            mark = Some(self.mark(match (stack.end, is_too_deep) {
-                (_, true) => "too deep for this page",
-                ("" | WHOLE, _) => "no stack",
-                (end, _) => end,
-            }));
-        }
+        let mark = match (stack.end, is_too_deep) {
+            (_, true) => {
+                Some(("[cut: deeper than this page]", "after 1000 calls, all that a page shows"))
+            }
+            ("" | WHOLE, _) if calls.is_empty() => {
+                Some(("[no stack]", "where no call was recorded"))
+            }
+            (end, _) => cut(end).map(|name| (name, why(end))),
+        };
+        let mark = mark.map(|(name, why)| self.mark(name, why));
         let shown = mark.into_iter().chain(calls.iter().copied().take(DEPTH).rev());
         let Self { known, parents, nodes, .. } = self;
         let node = known.nodes.walk(shown, |parent, call| {
@@ -96,10 +112,10 @@ impl Calls {
     }
 
     /// The place of a call that is none: further out nothing is known.
-    fn mark(&mut self, why: &str) -> u32 {
-        let name = format!("[{why}]");
-        let function = intern(&mut self.known.functions, (name.clone(), 0), || {
-            self.functions.push((name, String::new(), 0));
+    fn mark(&mut self, name: &str, why: &'static str) -> u32 {
+        let function = intern(&mut self.known.functions, (name.to_owned(), 0), || {
+            self.marks.push((u32::try_from(self.functions.len()).unwrap_or(u32::MAX), why));
+            self.functions.push((name.to_owned(), String::new(), 0));
         });
         self.line(function, 0)
     }
@@ -121,7 +137,16 @@ impl Calls {
     }
 
     fn module(&mut self, path: &str) -> u32 {
-        intern(&mut self.known.modules, path.to_owned(), || self.modules.push(path.to_owned()))
+        intern(&mut self.known.modules, path.to_owned(), || {
+            let number = u32::try_from(self.modules.len()).unwrap_or(u32::MAX);
+            let frame = FrameReport { module: path.to_owned(), ..FrameReport::default() };
+            match self.hidden.part(&frame) {
+                Part::Interpreter => self.interpreters.push(number),
+                Part::Python => self.scripts.push(number),
+                Part::Hidden | Part::Other => {}
+            }
+            self.modules.push(path.to_owned());
+        })
     }
 
     fn line(&mut self, function: u32, line: u32) -> u32 {
@@ -142,6 +167,7 @@ fn intern<K: Hash + Eq>(known: &mut HashMap<K, u32>, key: K, add: impl FnOnce())
 mod tests {
     use super::*;
     use heapattach_ledger::sample;
+    use heapattach_text::module_name::PYTHON;
 
     #[test]
     fn what_stacks_have_in_common_is_one_node() {
@@ -162,8 +188,30 @@ mod tests {
         let places = calls.places(&ledger);
         let (node, _) = calls.stack(&places, &ledger.stacks.get(2).unwrap());
         let outermost = calls.calls[calls.nodes[node as usize - 3] as usize].0;
-        assert_eq!(calls.functions[outermost as usize].0, "[no-table]");
+        let why = "in code without unwind information";
+        assert_eq!(calls.functions[outermost as usize].0, "[cut: no unwind table]");
+        assert_eq!(calls.marks, [(outermost, why)]);
         assert_eq!(calls.parents, [1, 1, 1]);
+    }
+
+    #[test]
+    fn interpreters_and_their_code_are_known_by_their_modules() {
+        let mut ledger = sample::ledger();
+        ledger.modules[1].path = "/usr/bin/python3.11".to_owned();
+        let calls = |ledger: &Ledger| {
+            let mut calls = Calls::new(ledger, None);
+            calls.places(ledger);
+            calls
+        };
+        let told = calls(&ledger);
+        let names = |numbers: &[u32], calls: &Calls| -> Vec<String> {
+            numbers.iter().map(|at| calls.modules[*at as usize].clone()).collect()
+        };
+        assert_eq!(names(&told.interpreters, &told), ["/usr/bin/python3.11"]);
+        assert_eq!(told.scripts, [0; 0]);
+        ledger.modules[0].path = PYTHON.to_owned();
+        let told = calls(&ledger);
+        assert_eq!(names(&told.scripts, &told), [PYTHON]);
     }
 
     #[test]

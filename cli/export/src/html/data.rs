@@ -5,7 +5,8 @@ use std::{borrow::Cow, collections::HashMap};
 use serde::Serialize;
 
 use super::{
-    about::Whose, calls::Calls, moments::Moments, number::Number, sums::Sums, windows::Windows,
+    about::Whose, calls::Calls, moments::Moments, number::Number, sums::Sums, verdict::Verdict,
+    windows::Windows,
 };
 use heapattach_ledger::{Ledger, Metric, Row};
 use heapattach_profile::{Estimate, Unseen};
@@ -16,6 +17,8 @@ pub struct Data {
     now: Side,
     /// What `now` is compared with.
     base: Option<Side>,
+    /// Of `now`; none of a comparison.
+    verdict: Option<Verdict>,
     tree: Calls,
     threads: Vec<String>,
     sums: Sums,
@@ -93,7 +96,8 @@ impl Data {
         let rows = rows.collect();
         let now = Side::new(ledger, &mut sums);
         let base = base.map(|base| Side::new(base, &mut sums));
-        Self { now, base, tree, threads: threads.names, sums, rows, windows }
+        let verdict = if base.is_none() { Some(Verdict::new(ledger)) } else { None };
+        Self { now, base, verdict, tree, threads: threads.names, sums, rows, windows }
     }
 }
 

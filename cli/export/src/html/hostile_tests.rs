@@ -64,7 +64,7 @@ fn hostile_names_are_text_everywhere() {
             browser.tell("document.querySelectorAll('img, iframe, object, link').length"),
             0
         );
-        assert_eq!(browser.tell("document.scripts.length"), 2);
+        assert_eq!(browser.tell("document.scripts.length"), 3);
         assert_ne!(browser.tell("document.title"), "owned");
         assert_eq!(browser.complaints(), Vec::<String>::new());
     }

@@ -11,13 +11,16 @@
 //! number on the page has its interval: that of a frame, of a search, of a thread, of a window of time.
 
 mod about;
+mod base64;
 mod calls;
 mod data;
 mod escaped;
 mod moments;
 mod number;
+mod packed;
 mod page;
 mod sums;
+mod verdict;
 mod windows;
 
 #[cfg(test)]
@@ -25,11 +28,19 @@ mod browser;
 #[cfg(test)]
 mod browser_tests;
 #[cfg(test)]
+mod committed_tests;
+#[cfg(test)]
 mod hostile_tests;
+#[cfg(test)]
+mod keyboard_tests;
+#[cfg(test)]
+mod link_tests;
 #[cfg(test)]
 mod program;
 #[cfg(test)]
 mod reader;
+#[cfg(test)]
+mod size_tests;
 #[cfg(test)]
 mod window_tests;
 
@@ -86,6 +97,6 @@ mod tests {
 
     #[test]
     fn the_script_is_small() {
-        assert!(page::SCRIPT.len() < 72 << 10, "{}", page::SCRIPT.len());
+        assert!(page::SCRIPT.len() < 96 << 10, "{}", page::SCRIPT.len());
     }
 }

@@ -1,14 +1,17 @@
 //! The page around the data: markup, style, script, and the policy that admits nothing else.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::escaped::Escaped;
+use super::{base64::base64, packed};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
+
+/// Starts the script, when the data are unpacked.
+const LOADER: &str = include_str!("script/loader.js");
 
 /// All of the script: each file may use those before it when it is loaded, and all of them later.
 pub const SCRIPT: &str = concat!(
@@ -17,6 +20,7 @@ pub const SCRIPT: &str = concat!(
     include_str!("script/element.js"),
     include_str!("script/interval.js"),
     include_str!("script/data.js"),
+    include_str!("script/kind.js"),
     include_str!("script/measure.js"),
     include_str!("script/window.js"),
     include_str!("script/stacks.js"),
@@ -26,12 +30,18 @@ pub const SCRIPT: &str = concat!(
     include_str!("script/tiles.js"),
     include_str!("script/flame.js"),
     include_str!("script/graph.js"),
+    include_str!("script/graph_keys.js"),
+    include_str!("script/legend.js"),
+    include_str!("script/flame_text.js"),
     include_str!("script/search.js"),
     include_str!("script/timeline.js"),
     include_str!("script/brush.js"),
     include_str!("script/table.js"),
+    include_str!("script/table_keys.js"),
     include_str!("script/headline.js"),
     include_str!("script/histogram.js"),
+    include_str!("script/help.js"),
+    include_str!("script/link.js"),
     include_str!("script/main.js"),
 );
 
@@ -45,12 +55,8 @@ pub fn write(data: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
             "policy" => out.write_all(policy().as_bytes())?,
             "style" => out.write_all(STYLE.as_bytes())?,
             "script" => out.write_all(SCRIPT.as_bytes())?,
-            _ => {
-                // JSON comes in pieces of a few bytes.
-                let mut data_out = BufWriter::new(Escaped::new(out));
-                serde_json::to_writer(&mut data_out, data)?;
-                data_out.flush()?;
-            }
+            "loader" => out.write_all(LOADER.as_bytes())?,
+            _ => packed::write(data, out)?,
         }
         rest = after;
     }
@@ -58,11 +64,11 @@ pub fn write(data: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-/// One script, one style, and nothing from anywhere.
+/// One script and what starts it, one style, and nothing from anywhere.
 fn policy() -> String {
-    let (script, style) = (hash(SCRIPT), hash(STYLE));
+    let (loader, script, style) = (hash(LOADER), hash(SCRIPT), hash(STYLE));
     format!(
-        "default-src 'none'; script-src {script}; style-src {style}; \
+        "default-src 'none'; script-src {loader} {script}; style-src {style}; \
          base-uri 'none'; form-action 'none'"
     )
 }
@@ -72,31 +78,35 @@ fn hash(text: &str) -> String {
     format!("'sha256-{}'", base64(&Sha256::digest(text)))
 }
 
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for three in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(three.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for digit in 0..4 {
-            let value = (bits >> (18 - 6 * digit)) & 63;
-            let is_there = digit <= three.len();
-            text.push(if is_there { char::from(DIGITS[value as usize]) } else { '=' });
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     #[test]
-    fn base64_is_that_of_its_standard() {
-        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v")] {
-            assert_eq!(base64(bytes.as_bytes()), text);
+    fn no_two_things_of_the_script_have_one_name() {
+        // Of two constants of one name the browser refuses all of the script, of two functions it takes one.
+        let mut known: HashMap<&str, usize> = HashMap::new();
+        for line in SCRIPT.lines() {
+            let words = ["const ", "let ", "function ", "class "];
+            let Some(rest) = words.iter().find_map(|word| line.strip_prefix(word)) else {
+                continue;
+            };
+            let names = match line.starts_with("const ") {
+                // `const A = 0, B = 1;`
+                true => rest.split(", ").filter_map(|one| Some(one.split_once(" = ")?.0)).collect(),
+                false => {
+                    vec![rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap()]
+                }
+            };
+            names
+                .into_iter()
+                .filter(|name| !name.contains(|c: char| "({[`' ".contains(c)))
+                .for_each(|name| *known.entry(name).or_default() += 1);
         }
-        assert_eq!(base64(b"foobar?>"), "Zm9vYmFyPz4=");
+        let twice: Vec<_> = known.iter().filter(|(_, number)| **number > 1).collect();
+        assert!(known.len() > 100 && twice.is_empty(), "{twice:?} of {}", known.len());
     }
 
     #[test]
@@ -110,6 +120,8 @@ mod tests {
         };
         let policy = page.split("content=\"").nth(1).unwrap().split('"').next().unwrap();
         assert!(policy.contains(&between("<script>", "</script>")), "{policy}");
+        let main = "<script type=\"text/plain\" id=\"main\">";
+        assert!(policy.contains(&between(main, "</script>")), "{policy}");
         assert!(policy.contains(&between("<style>", "</style>")), "{policy}");
         assert!(page.contains(r#"<script type="application/json" id="data">"data"</script>"#));
     }

@@ -97,8 +97,13 @@ pub fn server(leak: u64, every: u64) -> Ledger {
     ledger
 }
 
-/// So many distinct stacks, each some 25 calls deep.
+/// So many distinct stacks, each some 25 calls deep, of few blocks.
 pub fn large(stacks: usize, every: u64) -> Ledger {
+    many(stacks, every, 1)
+}
+
+/// The same, of so many more blocks.
+pub fn many(stacks: usize, every: u64, times: u64) -> Ledger {
     let mut ledger =
         begun(&["/opt/app/bin/app", "/usr/lib/libc.so.6", "/opt/app/lib/libcore.so"], every);
     add_function(&mut ledger, "malloc", "malloc.c", 1, &[0]);
@@ -123,7 +128,7 @@ pub fn large(stacks: usize, every: u64) -> Ledger {
                 .unwrap();
         }
         locations.insert(0, 0);
-        let blocks = 1 + dice.of(3) as u64;
+        let blocks = (1 + dice.of(3) as u64) * times;
         let live = blocks * (dice.of(2) as u64);
         let size = [32, 128, 1000, 5000][dice.of(4)];
         add_stack(

@@ -74,11 +74,11 @@ fn a_window_says_of_sums_stacks_and_places_what_a_part_of_the_recording_says() {
         let (_folder, recording, ledger) = recorded(&format!("window-{interval}"), interval);
         let Some(mut browser) = showing("window", &ledger, None) else { return };
         for window in [(0, 64), (0, 1), (13, 14), (10, 40), (32, 64)] {
-            browser.tell(&format!("setWindow([{}, {}])", window.0, window.1));
+            browser.tell(&format!("setTime([spans[{}], spans[{}]])", window.0, window.1));
             let part = part(&recording, &ledger, window);
             assert_tells(&mut browser, &part, &format!("{interval} {window:?}"));
         }
-        browser.tell("setWindow(null)");
+        browser.tell("setTime(null)");
         assert_tells(&mut browser, &ledger, "whole");
         assert_eq!(browser.complaints(), Vec::<String>::new());
     }
@@ -126,7 +126,7 @@ fn a_part_of_a_recording_has_windows_of_its_own() {
     let whole = filter.part_of(whole);
     assert_eq!(whole.course.bounds_ms.first(), Some(&20_000));
     let Some(mut browser) = showing("window-of-part", &whole, None) else { return };
-    browser.tell("setWindow([16, 48])");
+    browser.tell("setTime([spans[16], spans[48]])");
     assert_tells(&mut browser, &filter.part_of(part(&recording, &whole, (16, 48))), "part");
     let process = browser.text("#process");
     assert!(process.contains("only from 20.0 s to 40.0 s after the attach"), "{process}");

@@ -57,6 +57,9 @@ pub struct Verdict {
     pub kind: Kind,
     /// In sentences.
     pub text: String,
+    /// The first of them: what grows, or that nothing does.
+    #[serde(skip)]
+    pub first: String,
     /// Bytes still in use in the end that were not in the middle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second_half: Option<Range>,
@@ -82,12 +85,18 @@ impl Verdict {
         let mut verdict = Self {
             kind,
             text: String::new(),
+            first: String::new(),
             second_half: second_half.map(Range::from),
             sites: first,
             share: part.into(),
             growth,
         };
-        verdict.text = sentences::of(&verdict, ledger, sites, mapped).join(" ");
+        let told = sentences::of(&verdict, ledger, sites, mapped);
+        verdict.text = told.join(" ");
+        // The rule on growth says several at once, and heads them itself.
+        let headline = verdict.growth.as_ref().map(|growth| growth.headline.clone());
+        let headline = headline.filter(|headline| verdict.text.starts_with(headline));
+        verdict.first = headline.or_else(|| told.into_iter().next()).unwrap_or_default();
         verdict
     }
 }
@@ -187,6 +196,8 @@ mod tests {
                         look the same.";
         assert_eq!(verdict.text, expected);
         assert!(!verdict.text.contains("leak"));
+        assert!(verdict.first.ends_with("of what was allocated there was freed."), "{verdict:?}");
+        assert!(verdict.text.starts_with(&verdict.first));
     }
 
     #[test]

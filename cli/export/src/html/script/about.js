@@ -30,6 +30,7 @@ function showAbout() {
   badge.classList.add(isWhole ? 'good' : 'bad');
   byId('accuracy').textContent = precision(about);
   sides.forEach((side, i) => byId('about-list').append(aboutSide(side.about, i)));
+  byId('about-list').append(aboutNames());
 }
 
 function aboutSide(about, index) {
@@ -50,6 +51,21 @@ function aboutSide(about, index) {
     paragraphs('What cannot be seen', about.unseen),
     paragraphs('Stacks that are not whole', about.cuts),
     paragraphs('Code without names', about.missing_symbols));
+}
+
+/** Names in the picture that are not those of functions. */
+function aboutNames() {
+  const lines = tree.marks.map(([number, why]) => `${tree.functions[number][0]}: stacks cut ${why}; what called is not known`);
+  if (tree.functions.some(([name]) => /\+0x[0-9a-f]+$/.test(name))) {
+    lines.push('module+0x123: a function without debug symbols, by its offset in the module');
+  }
+  if (tree.modules.includes('[anonymous]')) lines.push('[anonymous]: code made at run time, in no file');
+  if (hasInterpreted) {
+    lines.push(`${tree.scripts.map((module) => tree.modules[module]).join(', ')}: functions that an interpreter runs; `
+      + 'the interpreter\'s own calls between them are left out, unless the switch "Interpreter" is on');
+  }
+  lines.push('N narrower frames: side by side, each less than 2 pixels wide; zoom in to see them');
+  return paragraphs('Names in the picture that are not functions', lines);
 }
 
 function paragraphs(title, lines) {

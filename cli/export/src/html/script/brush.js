@@ -50,7 +50,7 @@ function drag(event, on, end) {
 
 /** What the page is of: while a window moves that may cost too much. */
 function applyWindow() {
-  if (hasWindows) setWindow(timeline.window && spansOf(timeline.window));
+  setTime(timeline.window);
   showWindow();
 }
 
@@ -130,6 +130,7 @@ function windowFacts(from, to) {
   for (const [name, title] of [['live', 'live'], ['rss', 'RSS'], ['pss', 'PSS'],
     ['anonymous', 'anonymous'], ['mapped', 'mapped'], ['cgroup', 'control group']]) {
     const by = change(name);
+    if (name === 'cgroup' && !state.group) continue;
     if (by === null || all[name][last] === null || (by === 0 && name === 'mapped')) continue;
     const live = name !== 'live' ? null : difference(heldAt(last), heldAt(first));
     facts.push(fact(title, signed(by, 0) + (live ? error(live, 0, signed) : ''),
@@ -153,7 +154,7 @@ function cross(event, svg) {
   const x = timeline.x(all.at_ms[index]);
   for (const name of ['x1', 'x2']) brush.cross.setAttribute(name, x);
   brush.cross.setAttribute('visibility', 'visible');
-  const parts = SERIES.filter(({ name, isLimit }) => !isLimit && all[name][index] !== null)
+  const parts = SERIES.filter(({ name, panel, isLimit }) => !isLimit && isPanelShown(panel) && all[name][index] !== null)
     .map(({ name, title }) => `${title} ${bytes(all[name][index])}`
       + (name === 'live' ? error(heldAt(index), 0) : ''));
   byId('moment').textContent = `${duration(all.at_ms[index])}: ${parts.join(', ')}`;

@@ -34,6 +34,11 @@ function frameColour(call, isDark) {
     : `hsl(${hue + 22 * by - 11} ${50 + 14 * by}% ${71 + 12 * by}%)`;
 }
 
+/** Of what is no function, but why a stack is cut. */
+function markColour(isDark) {
+  return isDark ? 'hsl(48 30% 34%)' : 'hsl(48 62% 80%)';
+}
+
 /** Red grew, blue shrank; the stronger, the more of it is new or gone. */
 function changeColour(now, before, isDark) {
   const share = (now - before) / Math.max(now, before, 1e-9);

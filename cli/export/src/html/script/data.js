@@ -1,6 +1,6 @@
 // The tables that the page was made with.
 
-const data = JSON.parse(byId('data').textContent);
+const data = globalThis.recorded;
 
 const isDiff = data.base !== null;
 const sides = isDiff ? [data.now, data.base] : [data.now];

@@ -25,6 +25,13 @@ function fill(element, tag, attributes, children) {
   return element;
 }
 
+/** A switch for a choice that is on or off. */
+function addSwitch(parent, name, text, title, also = {}) {
+  const box = make('input', { type: 'checkbox', id: name, onchange: () => update({ [name]: box.checked, ...also }) });
+  parent.append(make('label', { title }, box, text));
+  watch([name], () => { box.checked = state[name]; });
+}
+
 /** A row of buttons of which one is pressed. Gives the function that presses one. */
 function choice(parent, label, options, pick) {
   const buttons = options.map(([value, text, title]) => make('button', {

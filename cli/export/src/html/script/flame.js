@@ -34,9 +34,7 @@ function layOut(sorted, zoomed, weights, width) {
 
 /** A call that a frame stands for: of a function, any of its lines. */
 function callOf(sorted, frame) {
-  const row = sorted.order[frame.start], at = frame.depth - 1;
-  const from = stacks.starts[row], to = stacks.starts[row + 1] - (state.allocators ? 0 : rows.cause[row]);
-  return stacks.calls[state.direction === 'down' ? from + at : to - 1 - at];
+  return sorted.calls[sorted.starts[sorted.order[frame.start]] + frame.depth - 1];
 }
 
 function nameOf(sorted, frame) {

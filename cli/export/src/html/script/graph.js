@@ -1,14 +1,15 @@
 // The graph as the reader moves in it: pointer, keys, zoom, and what is said about a frame.
 
+/** What the picture depends on. */
+const GRAPH_CHOICES = ['direction', 'lines', 'allocators', 'interpreters', 'metric', 'unit', 'thread', 'width',
+  'shape', 'path', 'window'];
+
 const graph = { sorted: null, picture: null, cursor: null, known: new Map() };
 
 /** The order of stacks that the choices ask for; each is made once. */
 function sortedStacks() {
-  const name = [state.direction, state.lines, state.allocators].join();
-  if (!graph.known.has(name)) {
-    const keyOf = state.lines ? (call) => call : (call) => tree.calls[call][0];
-    graph.known.set(name, new Stacks(state.direction === 'down', keyOf, !state.allocators));
-  }
+  const name = [state.direction, state.lines, state.allocators, state.interpreters].join();
+  if (!graph.known.has(name)) graph.known.set(name, new Stacks());
   return graph.known.get(name);
 }
 
@@ -27,7 +28,7 @@ function isSame(a, b) {
 
 function showGraph() {
   const canvas = byId('flame');
-  watch(['direction', 'lines', 'allocators', 'metric', 'unit', 'thread', 'width', 'shape', 'path', 'window'], drawGraph);
+  watch(GRAPH_CHOICES, drawGraph);
   watch(['query'], paintGraph);
   new ResizeObserver(() => {
     if (Math.abs(canvas.parentElement.clientWidth - graph.picture.width) > 1) drawGraph();
@@ -80,7 +81,8 @@ function paintGraph() {
 function frameFill(frame, isDark) {
   if (!isDiff) {
     if (!frame.parent) return isDark ? '#34373c' : '#dfe0e3';
-    return frameColour(callOf(graph.sorted, frame), isDark);
+    const call = callOf(graph.sorted, frame);
+    return isMark(call) ? markColour(isDark) : frameColour(call, isDark);
   }
   let now = 0, before = 0;
   for (const row of graph.sorted.rowsOf(frame)) {
@@ -133,13 +135,14 @@ function describe(rectangle) {
   if (frame.parent) {
     const call = callOf(graph.sorted, frame), file = functionOf(call)[1];
     lines.push(state.lines ? whereabouts(call) : dotted(file, moduleOf(call)));
+    if (explained(call) !== '') lines.push(explained(call));
   }
   const metric = METRICS[state.metric].name.toLowerCase();
   lines.push(`${amountText(amount.now, by)} ${metric}`
     + (whole.now.value > 0 ? `, ${percent(amount.now.value, whole.now.value)}` : ''));
   if (isDiff) lines.push(`before ${quantity(amount.before.value, by)}: ${changeText(amount.change, by)}`);
   lines.push(stacksText(list));
-  return lines;
+  return lines.filter((line) => line !== '');
 }
 
 function amountText(now, by) {
@@ -169,50 +172,5 @@ function point(event) {
   const below = event.clientY + 18;
   const isLow = below + tip.offsetHeight > window.innerHeight;
   tip.style.top = `${isLow ? event.clientY - tip.offsetHeight - 12 : below}px`;
-}
-
-/** Moves the cursor of the keyboard, and says where it is. */
-function moveTo(rectangle) {
-  if (!rectangle) return;
-  graph.cursor = rectangle;
-  byId('spoken').textContent = describe(rectangle).join(', ');
-  paintGraph();
-}
-
-function onKey(event) {
-  const [inner, outer] = state.shape === 'icicle' ? ['ArrowDown', 'ArrowUp'] : ['ArrowUp', 'ArrowDown'];
-  const at = graph.cursor || rectangleOf(graph.zoomed);
-  const all = graph.picture.rectangles.filter((each) => !each.rest);
-  const actions = {
-    [inner]: () => moveTo(all.find((each) => isSame(each.frame.parent, at.frame))),
-    [outer]: () => moveTo(all.find((each) => isSame(each.frame, at.frame.parent))),
-    ArrowRight: () => moveTo(beside(all, at, 1)),
-    ArrowLeft: () => moveTo(beside(all, at, -1)),
-    Home: () => moveTo(rectangleOf(graph.zoomed)),
-    Enter: () => zoom(at.frame),
-    Escape: () => zoom(graph.zoomed.parent || graph.zoomed),
-  };
-  if (!at || !actions[event.key]) return;
-  event.preventDefault();
-  actions[event.key]();
-}
-
-function beside(all, at, by) {
-  const level = all.filter((each) => each.level === at.level).sort((a, b) => a.x - b.x);
-  return level[level.findIndex((each) => isSame(each.frame, at.frame)) + by];
-}
-
-/** Which colour is which module, or which change. */
-function showLegend() {
-  const parent = byId('legend');
-  if (isDiff) {
-    parent.append(...['grew', 'unchanged', 'shrank'].map((name) => make(`span.key.${name}`, {}, name)));
-    return;
-  }
-  for (const module of rankedModules.slice(0, HUES.length)) {
-    const swatch = make('i.swatch');
-    swatch.style.background = `hsl(${hueOf.get(module)} 60% 62%)`;
-    parent.append(make('span.key', { title: tree.modules[module] }, swatch, base(tree.modules[module])));
-  }
 }
 

@@ -1,4 +1,19 @@
-// One sentence: what allocated most, or what changed most.
+// What was found: the verdict on the whole session, as every report has it, and by the measure chosen what
+// allocated most, or what changed most.
+
+function showVerdict() {
+  const parent = byId('verdict'), { verdict } = data;
+  if (verdict === null) return;
+  const more = make('div', { id: 'verdict-rest', hidden: true }, verdict.rest === '' ? '' : make('p', {}, verdict.rest));
+  const next = verdict.next.filter(({ command }) => command !== '').map(({ command, why }) => (
+    make('p.next', {}, 'Next: ', make('code', {}, command), `\u2002# ${why}`)));
+  const open = make('button', { 'aria-expanded': 'false', 'aria-controls': 'verdict-rest', onclick: () => {
+    more.hidden = !more.hidden;
+    open.setAttribute('aria-expanded', String(!more.hidden));
+    open.textContent = more.hidden ? 'More' : 'Less';
+  } }, 'More');
+  parent.append(make('p.first', {}, make('strong', {}, verdict.first), ' ', verdict.rest === '' ? '' : open), more, ...next);
+}
 
 function showHeadline() {
   watch(['metric', 'unit', 'thread', 'window'], () => {

@@ -34,7 +34,10 @@ function showHistogram(id, name, title, perBlock) {
       make('td.bars', { 'aria-hidden': 'true' }, ...bars),
       number, interval, make('td.dim', {}, value > 0 ? percent(value, sum) : '')));
   }
-  parent.append(make('table.histogram', {}, make('tbody', {}, ...lines)));
+  const heads = [perBlock === 'sizes' ? 'Size' : 'Lifetime', '', 'Blocks', '95 % CI', 'Part']
+    .map((text) => (text === '' ? make('td', {}) : make('th', { scope: 'col' }, text)));
+  parent.append(make('table.histogram', { 'aria-labelledby': `${id}-title` },
+    make('thead.hidden', {}, make('tr', {}, ...heads)), make('tbody', {}, ...lines)));
 }
 
 function lifetime(us) {

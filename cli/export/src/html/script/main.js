@@ -19,14 +19,13 @@ function showToolbar() {
       ['now', 'Now', 'wide is what is large now'],
       ['before', 'Before', 'wide is what was large before']], { path: [] });
   }
-  const check = (name, text, title) => {
-    const change = () => update({ [name]: box.checked, path: [] });
-    const box = make('input', { type: 'checkbox', id: name, onchange: change });
-    parent.append(make('label', { title }, box, text));
-    watch([name], () => { box.checked = state[name]; });
-  };
-  check('lines', 'Lines', 'tell the lines of a function apart');
-  check('allocators', 'Allocators', 'show the calls inside malloc, new and the like, too');
+  const onPath = { path: [] };
+  addSwitch(parent, 'lines', 'Lines', 'tell the lines of a function apart', onPath);
+  addSwitch(parent, 'allocators', 'Allocators', 'show the calls inside malloc, new and the like, too', onPath);
+  if (hasInterpreted) {
+    addSwitch(parent, 'interpreters', 'Interpreter', "show the interpreter's own calls between the functions that it runs, too", onPath);
+  }
+  showFilters(parent);
 }
 
 function showThemes() {
@@ -46,19 +45,25 @@ function showThemes() {
 }
 
 document.documentElement.classList.toggle('diff', isDiff);
+Object.assign(state, linkedChoices());
 showAbout();
+showVerdict();
 showTiles();
-showFilters();
 showHeadline();
 showSearch();
 showToolbar();
 showLegend();
 showGraph();
+showFlameText();
 showWindowed();
 showTimeline();
 showTable();
+showTableKeys();
 showHistogram('sizes', bytes, 'sizes', 'sizes');
 showHistogram('lifetimes', lifetime, 'lifetimes', 'lifetimes');
 showThemes();
+showHelp();
+showLink();
 byId('window-clear').addEventListener('click', clearWindow);
+performance.mark('drawn');
 document.documentElement.dataset.ready = 'true';

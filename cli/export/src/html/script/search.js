@@ -28,7 +28,8 @@ function find() {
   for (let row = 0; row < rows.length; row++) {
     const end = stacks.starts[row + 1] - (state.allocators ? 0 : rows.cause[row]);
     for (let at = stacks.starts[row]; at < end && !search.rows[row]; at++) {
-      search.rows[row] = search.calls[stacks.calls[at]];
+      const call = stacks.calls[at];
+      if (!isLeftOut(row, call)) search.rows[row] = search.calls[call];
     }
   }
 }
@@ -42,14 +43,8 @@ function showSearch() {
   });
   input.addEventListener('keydown', (event) => { if (event.key === 'Escape') update({ query: '' }); });
   clear.addEventListener('click', () => { update({ query: '' }); input.focus(); });
-  document.addEventListener('keydown', (event) => {
-    const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
-    if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    input.focus();
-  });
-  watch(['query', 'allocators'], find);
-  watch(['query', 'allocators', 'metric', 'unit', 'thread', 'window'], tellMatched);
+  watch(['query', 'allocators', 'interpreters'], find);
+  watch(['query', 'allocators', 'interpreters', 'metric', 'unit', 'thread', 'window'], tellMatched);
 }
 
 function tellMatched() {

@@ -2,18 +2,20 @@
 // them, and no tree is ever built.
 
 class Stacks {
-  /** `down`: from the outermost call on; else from the cause on. `keyOf`: what calls are told apart by. */
-  constructor(down, keyOf, hidesAllocators) {
-    const { starts, calls } = stacks;
+  /** In the direction that the reader chose, of the calls that are shown; by line or by function. */
+  constructor() {
+    const { starts, calls } = stacks, isDown = state.direction === 'down';
     this.starts = new Int32Array(rows.length + 1);
-    this.keys = new Int32Array(calls.length);
+    this.calls = new Int32Array(calls.length);
     let at = 0;
+    const add = (row, call) => { if (!isLeftOut(row, call)) this.calls[at++] = call; };
     for (let row = 0; row < rows.length; row++) {
-      const end = starts[row + 1] - (hidesAllocators ? rows.cause[row] : 0);
-      if (down) for (let i = starts[row]; i < end; i++) this.keys[at++] = keyOf(calls[i]);
-      else for (let i = end - 1; i >= starts[row]; i--) this.keys[at++] = keyOf(calls[i]);
+      const end = starts[row + 1] - (state.allocators ? 0 : rows.cause[row]);
+      if (isDown) for (let i = starts[row]; i < end; i++) add(row, calls[i]);
+      else for (let i = end - 1; i >= starts[row]; i--) add(row, calls[i]);
       this.starts[row + 1] = at;
     }
+    this.keys = state.lines ? this.calls : this.calls.map((call) => tree.calls[call][0]);
     this.order = Int32Array.from({ length: rows.length }, (_, row) => row)
       .sort((a, b) => this.compare(a, b));
     this.common = this.order.map((row, i) => (i === 0 ? 0 : this.shared(this.order[i - 1], row)));

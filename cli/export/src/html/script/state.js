@@ -1,19 +1,31 @@
-// What the reader chose, and who wants to know.
+// What the reader chose, and what shows it.
 
-const state = {
+const INITIAL = {
   metric: 0,
   unit: 0,
   thread: -1,
-  /** Spans: from one to before another; `null`: the whole session. */
+  /** In milliseconds from one to another; `null`: the whole session. */
+  time: null,
+  /** The same in spans, where sums of windows are known: from one to before another. */
   window: null,
   direction: 'down',
   shape: 'icicle',
   width: isDiff ? 'change' : 'now',
   lines: false,
   allocators: false,
+  interpreters: false,
+  /** Whether the timeline shows the control group. */
+  group: false,
   query: '',
   path: [],
+  /** The column that places are sorted by; `null`: that of the measure. */
+  sort: null,
+  ascending: false,
+  /** The place whose stack is shown. */
+  open: null,
 };
+
+const state = { ...INITIAL };
 
 const watchers = [];
 
@@ -23,8 +35,12 @@ function watch(names, render) {
   render();
 }
 
+function isSameChoice(a, b) {
+  return a === b || (Array.isArray(a) && Array.isArray(b) && String(a) === String(b));
+}
+
 function update(changes) {
-  const changed = Object.keys(changes).filter((name) => state[name] !== changes[name]);
+  const changed = Object.keys(changes).filter((name) => !isSameChoice(state[name], changes[name]));
   Object.assign(state, changes);
   for (const { names, render } of watchers) {
     if (names.some((name) => changed.includes(name))) render();

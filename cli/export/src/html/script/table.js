@@ -2,7 +2,10 @@
 
 const FIRST = 25, MORE = 200;
 
-const table = { sort: null, isAscending: false, shown: FIRST, open: null };
+/** Narrow windows show one column of numbers; `style.css` has the same width. */
+const isNarrow = matchMedia('(max-width: 860px)');
+
+const table = { shown: FIRST };
 
 /** Rows by the call that caused them. */
 const sites = (() => {
@@ -30,19 +33,30 @@ function cellOf(site, column) {
 }
 
 function showTable() {
-  watch(['metric', 'thread', 'query', 'unit', 'window'], () => {
-    table.sort = isDiff ? 'change' : String(state.metric);
-    table.isAscending = false;
+  watch(['metric', 'thread', 'query', 'unit', 'window', 'interpreters', 'allocators'], () => {
     table.shown = FIRST;
     drawTable();
   });
+  watch(['sort', 'ascending', 'open'], drawTable);
+  isNarrow.addEventListener('change', drawTable);
   byId('more').addEventListener('click', () => { table.shown += MORE; drawTable(); });
 }
 
+/** The column that places are sorted by: that of the measure, if the reader chose none that is there. */
+function sortedBy(columns) {
+  const isThere = state.sort === 'site' || columns.some(({ id }) => id === state.sort);
+  return isThere ? state.sort : isDiff ? 'change' : String(state.metric);
+}
+
 function sortBy(id) {
-  table.isAscending = table.sort === id ? !table.isAscending : id === 'site';
-  table.sort = id;
-  drawTable();
+  const isSame = sortedBy(columnsShown()) === id;
+  update({ sort: id, ascending: isSame ? !state.ascending : id === 'site' });
+}
+
+/** Shows the stack of a place, or of none; the focus stays where it is. */
+function openSite(call, focused) {
+  update({ open: call });
+  byId('sites').querySelector(`[data-call="${focused}"] button`)?.focus();
 }
 
 function sortedSites(columns) {
@@ -51,7 +65,7 @@ function sortedSites(columns) {
     site.shown = site.rows.filter((row) => isShown(row) && (!search.isOn || search.rows[row]));
     if (site.shown.length > 0) list.push(site);
   }
-  const column = columns.find(({ id }) => id === table.sort);
+  const by = sortedBy(columns), column = columns.find(({ id }) => id === by);
   const name = (site) => functionOf(site.call)[0];
   // What changed most comes first, in whichever direction.
   if (windowed.sums) {
@@ -61,18 +75,19 @@ function sortedSites(columns) {
   for (const site of list) site.weight = column ? Math.abs(cellOf(site, column).value) : 0;
   list.sort((a, b) => b.weight - a.weight || (name(a) < name(b) ? -1 : name(a) > name(b) ? 1 : 0));
   // By name the order of the alphabet is the ascending one.
-  return table.isAscending === (table.sort !== 'site') ? list.reverse() : list;
+  return state.ascending === (by !== 'site') ? list.reverse() : list;
 }
 
 function drawTable() {
   const columns = columnsShown(), list = sortedSites(columns);
-  byId('sites-head').replaceChildren(make('tr', {}, header('site', 'Allocating function'),
-    ...columns.map(({ id, name }) => header(id, name))));
+  const by = sortedBy(columns);
+  byId('sites-head').replaceChildren(make('tr', {}, header('site', 'Allocating function', by),
+    ...columns.map(({ id, name }) => header(id, name, by))));
   const whole = columns.map((column) => sum(list, column));
   const lines = [];
   for (const site of list.slice(0, table.shown)) {
     lines.push(siteRow(site, columns, whole));
-    if (table.open === site.call) lines.push(openRow(site, columns.length + 1));
+    if (state.open === site.call) lines.push(openRow(site, isNarrow.matches ? 2 : columns.length + 1));
   }
   byId('sites').replaceChildren(...lines);
   const rest = list.length - table.shown;
@@ -90,9 +105,9 @@ function sum(list, column) {
   return all;
 }
 
-function header(id, name) {
-  const isSorted = table.sort === id;
-  const order = isSorted ? (table.isAscending ? 'ascending' : 'descending') : 'none';
+function header(id, name, by) {
+  const isSorted = by === id;
+  const order = isSorted ? (state.ascending ? 'ascending' : 'descending') : 'none';
   const arrow = { none: '', ascending: '\u2191', descending: '\u2193' }[order];
   const sort = () => {
     sortBy(id);
@@ -103,18 +118,16 @@ function header(id, name) {
   }, make('button', { onclick: sort }, name, make('span.arrow', { 'aria-hidden': 'true' }, arrow)));
 }
 
-/** Narrow windows show one column of numbers. */
+/** That column. */
 function isChosen(id) {
   return id === (isDiff ? 'change' : String(state.metric));
 }
 
 function siteRow(site, columns, whole) {
-  const isOpen = table.open === site.call;
-  const name = make('button', { 'aria-expanded': String(isOpen), onclick: () => {
-    table.open = isOpen ? null : site.call;
-    drawTable();
-    byId('sites').querySelector(`[data-call="${site.call}"] button`)?.focus();
-  } }, functionOf(site.call)[0]);
+  const isOpen = state.open === site.call;
+  const name = make('button', {
+    'aria-expanded': String(isOpen), onclick: () => openSite(isOpen ? null : site.call, site.call),
+  }, functionOf(site.call)[0]);
   return make('tr', { 'data-call': site.call },
     make('th', { scope: 'row' }, name, make('span.where', {}, whereabouts(site.call))),
     ...columns.map((column, i) => cell(site, column, whole[i])));

@@ -13,8 +13,8 @@ function showTiles() {
     if (metric.pages && !hasPages) return;
     const value = make('span.value'), detail = make('span.detail');
     const tile = make('button.tile', {
-      'data-metric': index, onclick: () => update({ metric: index }),
-    }, make('span.name', {}, metric.name, make('span.what', {}, metric.what)), value, detail);
+      'data-metric': index, title: metric.what, onclick: () => update({ metric: index, sort: null, ascending: false }),
+    }, make('span.name', {}, metric.name), value, make('span.hidden', {}, metric.what), detail);
     parent.append(tile);
     watch(['unit', 'thread', 'metric', 'window'], () => {
       const by = unitOf(index), now = shownTotal(0, index, by);
@@ -37,8 +37,8 @@ function tileDetail(now, metric, by) {
   return by === 0 ? `${count(other.value)} blocks` : bytes(other.value);
 }
 
-function showFilters() {
-  const parent = byId('filters');
+/** What is counted, and of whom. */
+function showFilters(parent) {
   const press = choice(parent, 'Count', [[0, 'Bytes'], [1, 'Blocks']], (value) => update({ unit: value }));
   watch(['unit'], () => press(state.unit));
   if (data.threads.length < 2) return;

@@ -5,11 +5,16 @@ const SERIES = [
   { panel: 1, name: 'rss', title: 'RSS', fills: true },
   { panel: 1, name: 'pss', title: 'PSS' },
   { panel: 1, name: 'anonymous', title: 'anonymous' },
-  { panel: 1, name: 'cgroup', title: 'control group' },
-  { panel: 1, name: 'cgroup_limit', title: 'its limit', isLimit: true },
+  { panel: 2, name: 'cgroup', title: 'control group, with all its processes', fills: true },
+  { panel: 2, name: 'cgroup_limit', title: 'its limit', isLimit: true },
 ];
 
-const PANELS = [{ title: 'Blocks', height: 118 }, { title: 'Process', height: 118 }];
+/** The control group has other processes and the page cache in it, so that its numbers are of another size. */
+const PANELS = [
+  { title: 'Blocks', height: 118 },
+  { title: 'Process', height: 118 },
+  { title: 'Control group', height: 100, isOptional: true },
+];
 const MARGIN = { left: 70, right: 14, top: 20, gap: 30, bottom: 24 };
 
 const timeline = { moments: data.now.moments, window: null };
@@ -31,9 +36,18 @@ function seriesOf(panel) {
   return all;
 }
 
+function isPanelShown(panel) {
+  return !PANELS[panel].isOptional || state.group;
+}
+
+/** When the last thing that is known happened. */
+function timeEnd() {
+  return Math.max(...sides.map((side) => side.moments.at_ms.at(-1) || 0), spans.at(-1) || 0);
+}
+
 function showTimeline() {
   const parent = byId('timeline');
-  timeline.last = Math.max(...sides.map((side) => side.moments.at_ms.at(-1) || 0), spans.at(-1) || 0);
+  timeline.last = timeEnd();
   if (timeline.moments.at_ms.length < 2) {
     parent.replaceChildren(make('p.dim', {}, 'No moments were recorded.'));
     byId('window').hidden = true;
@@ -41,7 +55,14 @@ function showTimeline() {
     return;
   }
   byId('window-note').textContent = windowNote();
-  drawTimeline();
+  if (seriesOf(2).length > 0) {
+    addSwitch(byId('panels'), 'group', 'Control group', 'show the memory of the control group (cgroup), on an axis of its own');
+  }
+  watch(['group'], drawTimeline);
+  watch(['time'], () => {
+    timeline.window = state.time;
+    showWindow();
+  });
   new ResizeObserver(() => {
     if (Math.abs(parent.clientWidth - timeline.width) > 1) drawTimeline();
   }).observe(parent);
@@ -56,17 +77,28 @@ function drawTimeline() {
   const drawn = [];
   let top = MARGIN.top;
   PANELS.forEach((panel, index) => {
-    const series = seriesOf(index);
+    const series = isPanelShown(index) ? seriesOf(index) : [];
     if (series.length === 0) return;
     drawn.push(drawPanel(panel, series, top));
     top += panel.height + MARGIN.gap;
   });
   timeline.bottom = top - MARGIN.gap;
   const height = timeline.bottom + MARGIN.bottom;
-  const svg = makeSvg('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'img',
-    'aria-label': `Memory over ${duration(timeline.last)}` }, ...drawn, timeAxis());
+  const svg = makeSvg('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'group',
+    'aria-label': courseInWords() }, ...drawn, timeAxis());
   parent.replaceChildren(svg);
   drawBrush(parent, svg);
+}
+
+/** What the picture shows, for those who cannot see it. */
+function courseInWords() {
+  const told = SERIES.filter(({ panel, isLimit }) => !isLimit && isPanelShown(panel)).map(({ name, title }) => {
+    const values = pointsOf(timeline.moments, name).map(([, value]) => value);
+    if (values.length < 2 || values.every((value) => value === 0)) return '';
+    const most = values.reduce((a, b) => Math.max(a, b));
+    return `${title}: ${bytes(values[0])} at the beginning, ${bytes(values.at(-1))} at the end, at most ${bytes(most)}`;
+  });
+  return [`Memory over ${duration(timeline.last)}`, ...told.filter((text) => text !== '')].join('; ');
 }
 
 function drawPanel(panel, series, top) {

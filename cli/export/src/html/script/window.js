@@ -43,11 +43,16 @@ function isKnown(metric) {
   return windowed.sums === null || windowed.sums[metric] !== null;
 }
 
-/** From one span to before another, or `null`: the whole session. */
-function setWindow(window) {
-  if (String(window) === String(state.window)) return;
-  windowed.sums = window === null ? null : inWindow(window);
-  update(isKnown(state.metric) ? { window } : { window, metric: 0 });
+/** What changes with a window of time, or with none: the sums, and the measure if it is not known of one. */
+function changesOfWindow(time, metric = state.metric) {
+  const window = time !== null && hasWindows ? spansOf(time) : null;
+  if (String(window) !== String(state.window)) windowed.sums = window === null ? null : inWindow(window);
+  return { time, window, metric: isKnown(metric) ? metric : 0 };
+}
+
+/** Of the session from one moment to another in milliseconds, or of all of it: `null`. */
+function setTime(time) {
+  update(changesOfWindow(time));
 }
 
 /** The spans that the reader means by a part of the time: whole ones, and at least one. */
