@@ -31,5 +31,5 @@ pub use data::{
     FunctionReport, Heap, HeapReport, Holder, HookedBy, InterpreterReport, LookMethod, LookReport,
     MemoryReport, NotHooked, NotLookedAt, Outcome, OwnCost, Quiet, RecordingReport, Report,
     RetainedReport, RoundReport, SCHEMA, SiteReport, StacksReport, Status, StepReport, StopReport,
-    StoppedFor, Sums, TargetState, WayReport, micros,
+    StoppedFor, Sums, TargetState, TogetherReport, WayReport, micros, together,
 };

@@ -10,7 +10,7 @@ use crate::{
     exit_status::Exit,
     output::{complain, print},
     payload,
-    terminal::{Follower, Terminal, Verbosity},
+    terminal::{Follower, Terminal},
 };
 use heapattach_files::artifact::{self, Readers};
 use heapattach_recording::{RecordingError, Store};
@@ -26,7 +26,7 @@ use heapattach_session::{
     watch::{self, Files, StackList},
 };
 use heapattach_text::error_chain::with_causes;
-use heapattach_view::{Colour, Page, session};
+use heapattach_view::{Colour, Page};
 
 /// Attaches, counts, detaches, reports.
 pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
@@ -63,7 +63,7 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             let follow = args.session.record.follow;
             let shared = store.as_ref().and_then(|store| store.share().ok());
             let follower = follow.map(|_| Follower::new(shared));
-            let mut terminal = Terminal::new(Verbosity::Usual, follower);
+            let mut terminal = Terminal::new(args.session.verbosity(), follower);
             match front::follow(line, tracer, Mode::Attach, &mut terminal, claim) {
                 Some(report) if report.is_untouched_by_wish() => {
                     // Nothing was recorded.
@@ -141,7 +141,7 @@ fn show(report: &Report, args: &AttachArgs, stacks: Option<&StackList>) -> Exit 
         print(&serde_json::to_string_pretty(report).unwrap_or_default(), exit)
     } else if is_told {
         let page = Page::for_stream(Colour::Auto, &std::io::stdout());
-        print(session::report(report, page).trim_end(), exit)
+        print(args.session.tell(report, page).trim_end(), exit)
     } else {
         exit
     }

@@ -20,7 +20,7 @@ use heapattach_session::{
     watch::{self, Files, StackList},
 };
 use heapattach_text::error_chain::with_causes;
-use heapattach_view::{Colour, Page, session};
+use heapattach_view::{Colour, Page};
 
 /// Starts the program, counts, and ends as it ends.
 pub fn run(args: &RunArgs) -> Exit {
@@ -42,7 +42,7 @@ pub fn run(args: &RunArgs) -> Exit {
             let Files { store, stacks } = files;
             let shared = store.as_ref().and_then(|store| store.share().ok());
             let follower = args.session.record.follow.map(|_| Follower::new(shared));
-            let mut terminal = Terminal::new(verbosity(args), follower);
+            let mut terminal = Terminal::new(args.verbosity(), follower);
             match front::follow(line, tracer, Mode::Run, &mut terminal, None) {
                 Some(mut report) => {
                     report.expense = report.expense.and(own_cost());
@@ -84,18 +84,12 @@ fn store(args: &RunArgs) -> Result<Option<Store>, RecordingError> {
     }
 }
 
-/// Where JSON goes to standard error nothing else does.
-fn verbosity(args: &RunArgs) -> Verbosity {
-    let is_json = json::is_instead(args.session.json.as_ref()) && args.report.is_none();
-    if is_json { Verbosity::Silent } else { Verbosity::Usual }
-}
-
 fn conclude(mut report: Report, args: &RunArgs, stacks: Option<&StackList>) -> Exit {
     front::let_signals_end_us();
     let mut failures = Vec::new();
     failures.extend(watch::deliver(stacks, args.session.stacks.as_deref()).err());
     failures.extend(write(&report, args).err());
-    if verbosity(args) != Verbosity::Silent {
+    if args.verbosity() != Verbosity::Silent {
         complain_of_unwatched(&report);
     }
     failures.iter().for_each(|failure| complain(failure));
@@ -127,7 +121,7 @@ fn write(report: &Report, args: &RunArgs) -> Result<(), String> {
     }
     let is_json = json::is_instead(args.session.json.as_ref());
     let has_something = report.error.is_none() || !report.functions.is_empty();
-    let text = |page| if is_json { as_json() } else { session::report(report, page) };
+    let text = |page| if is_json { as_json() } else { args.session.tell(report, page) };
     match &args.report {
         Some(path) => put(path, text(Page::new(None, false))),
         // Standard output is the program's.

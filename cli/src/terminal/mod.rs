@@ -22,6 +22,8 @@ pub use follow::Follower;
 pub enum Verbosity {
     /// What happens, and on a terminal how it goes.
     Usual,
+    /// Only what goes wrong.
+    Errors,
     /// Nothing: data alone go where it would be said.
     Silent,
 }

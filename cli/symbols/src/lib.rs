@@ -24,6 +24,7 @@
 
 pub mod demangle;
 mod dwarf;
+mod file_cache;
 mod files;
 mod image;
 mod known;
@@ -49,6 +50,7 @@ use heapattach_process::{
 
 #[cfg(test)]
 pub use crate::tests::folder::skip;
+pub use file_cache::FileCache;
 use files::debuginfod::Debuginfod;
 pub use known::Known;
 pub use missing::Missing;
@@ -125,6 +127,11 @@ impl Symbols {
     pub fn inherited_by(&self, process: &Process) -> Self {
         let (modules, generated_at) = (self.modules.unasked(), Place::of(process));
         Self { modules, generated_at, ..Self::new() }
+    }
+
+    /// Files are from now on read once for all who have the same cache.
+    pub fn read_through(&mut self, cache: FileCache) {
+        self.modules.read_through(cache);
     }
 
     /// From now on [`Self::fetch_returns`] asks the servers that the environment names.

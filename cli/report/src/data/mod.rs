@@ -15,6 +15,7 @@ mod session;
 mod stacks;
 mod status;
 mod target;
+mod together;
 
 pub use check::{
     CHECK_SCHEMA, CheckMoment, CheckReport, FindingReport, Heap, LookReport, Quiet, Sums, micros,
@@ -33,3 +34,4 @@ pub use session::{NotLookedAt, Report, SCHEMA};
 pub use stacks::StacksReport;
 pub use status::Status;
 pub use target::{ChildReport, MemoryReport, StopReport, StoppedFor, TargetState};
+pub use together::{TogetherReport, together};

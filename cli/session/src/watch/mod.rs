@@ -22,6 +22,7 @@ pub(crate) mod schedule;
 pub(crate) mod session_start;
 pub(crate) mod stack_dump;
 pub(crate) mod stacks;
+pub(crate) mod title;
 
 pub use files::{Files, deliver};
 pub use hook_counts::{add_window, module_name};
