@@ -98,22 +98,22 @@ impl<'a> Gate<'a> {
         named.chain(json).try_for_each(artifact::look_at)
     }
 
-    /// Where JSON goes to standard error nothing else does.
+    /// How much is said besides the result.
     pub fn verbosity(&self) -> Verbosity {
-        let outlet = &self.args.outlet;
-        let is_json = json::is_instead(outlet.json.as_ref());
-        let is_there = is_json && self.args.pid.is_none() && outlet.report.is_none();
-        if is_there { Verbosity::Silent } else { Verbosity::Usual }
+        self.args.verbosity()
     }
 
     /// Judges the result, writes it, and answers how to end.
     pub fn conclude(&self, mut report: Report) -> Exit {
         front::let_signals_end_us();
-        if let Some(error) = report.error.as_ref().filter(|_| self.verbosity() == Verbosity::Usual)
+        if let Some(error) = report.error.as_ref().filter(|_| self.verbosity() != Verbosity::Silent)
         {
             complain(&format!("{error} (target: {})", report.target));
         }
         let mut found = Findings::of(&report);
+        if self.args.outlet.full_stacks {
+            found.unfold();
+        }
         let is_checked = findings::checked(&report).next().is_some();
         let mut failures = Vec::new();
         if is_checked {
@@ -135,7 +135,7 @@ impl<'a> Gate<'a> {
 
     /// Nothing was done at all, for this reason.
     pub fn refuse(&self, pid: i32, why: &str, exit: Exit) -> Exit {
-        if self.verbosity() == Verbosity::Usual {
+        if self.verbosity() != Verbosity::Silent {
             complain(why);
         }
         let error = Some(why.to_owned());
@@ -207,6 +207,7 @@ impl<'a> Gate<'a> {
                 (Some(path), _) => {
                     failures.extend(artifact::write(path, &text, Readers::Owner).err());
                 }
+                _ if text.is_empty() => {}
                 (None, Some(_)) if print(text.trim_end(), Exit::Done) != Exit::Done => {
                     failures.push("the result is not complete".to_owned());
                 }
@@ -253,7 +254,9 @@ impl<'a> Gate<'a> {
             // The program's output is read for them as well as its errors.
             let text = findings::annotations(&near);
             let _ = match self.verbosity() {
-                Verbosity::Usual => std::io::stderr().write_all(text.as_bytes()),
+                Verbosity::Usual | Verbosity::Errors => {
+                    std::io::stderr().write_all(text.as_bytes())
+                }
                 Verbosity::Silent => std::io::stdout().write_all(text.as_bytes()),
             };
             if let Some(path) = env::var_os("GITHUB_STEP_SUMMARY") {
@@ -273,7 +276,11 @@ impl<'a> Gate<'a> {
             return Some(format!("heapattach: not checked: {why}\n"));
         }
         let quiet = &self.args.quiet;
-        let wanted = Wanted { rules: quiet.print_suppressions, new_rules: quiet.gen_suppressions };
+        let wanted = Wanted {
+            rules: quiet.print_suppressions,
+            new_rules: quiet.gen_suppressions,
+            only_findings: self.args.outlet.quiet,
+        };
         Some(findings::text(found, report, wanted))
     }
 }

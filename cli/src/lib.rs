@@ -10,10 +10,12 @@
 //! | room | what it does |
 //! |---|---|
 //! | `args`, `commands` | what is typed, and what each command does |
+//! | `config_file` | options of heapattach.toml, which go before those that are typed |
 //! | `choose_process` | which process is meant |
 //! | `terminal` | what is shown while a session lasts |
 //! | `open_recording`, `check_result` | recordings and the results of checks on their way to the user |
 //! | `guide` | chapters for the terminal, `man` and the web |
+//! | `json_schema` | what the JSON of each command looks like |
 //! | `next_command` | what opens a file that was written |
 //! | `payload` | what is put into targets, built with this command |
 //!
@@ -25,31 +27,55 @@ mod args;
 mod check_result;
 mod choose_process;
 mod commands;
+mod config_file;
 mod exit_status;
 mod guide;
+mod json_schema;
 mod next_command;
 mod open_recording;
 mod output;
 mod payload;
 mod terminal;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use crate::exit_status::Exit;
 use args::{Cli, Command};
+use config_file::Configured;
 use output::complain;
+use terminal::Verbosity;
+
+/// What was typed, with the options of a file before it.
+fn parse(words: Vec<OsString>) -> Result<Cli, Exit> {
+    let told = |error: &clap::Error| {
+        let _ = error.print();
+        if error.use_stderr() { Exit::Usage } else { Exit::Done }
+    };
+    let mut command = Cli::command();
+    command.build();
+    let matches = command.clone().try_get_matches_from(&words).map_err(|error| told(&error))?;
+    let configured = config_file::configure(&command, &matches, words).map_err(|error| {
+        complain(&error);
+        Exit::Usage
+    })?;
+    let Configured { words, told: file } = configured;
+    let cli = Cli::try_parse_from(words).map_err(|error| {
+        file.iter().for_each(|file| complain(file));
+        told(&error)
+    })?;
+    if let Some(file) = file.filter(|_| cli.verbosity() == Verbosity::Usual) {
+        complain(&file);
+    }
+    Ok(cli)
+}
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse(std::env::args_os().collect()) {
         Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            let asked = !error.use_stderr();
-            return if asked { Exit::Done } else { Exit::Usage }.into();
-        }
+        Err(exit) => return exit.into(),
     };
     let pid = match &cli.command {
         Some(_) => None,
@@ -68,6 +94,7 @@ pub fn main() -> ExitCode {
         (Some(Command::Diff(args)), _) => commands::diff::diff(args),
         (Some(Command::Completions(args)), _) => commands::completions::completions(args),
         (Some(Command::Help(args)), _) => commands::help::help(args),
+        (Some(Command::Schema(args)), _) => commands::schema::schema(args),
         (Some(Command::Man(args)), _) => commands::man::man(args),
         (Some(Command::Doctor(args)), _) => commands::doctor::doctor(args),
         (Some(Command::Status(args)), _) => commands::status::status(args),

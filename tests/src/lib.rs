@@ -42,6 +42,7 @@ pub mod hang;
 pub mod hanging_disk;
 pub mod hazard;
 pub mod hold;
+pub mod json_schema;
 pub mod libc_release;
 pub mod matrix;
 pub mod measure;

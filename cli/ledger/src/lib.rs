@@ -34,7 +34,7 @@ pub use about::{About, Loss};
 pub use classes::{lifetimes, sizes};
 pub use code::{Call, Function, Line, Location, Module};
 pub use course::{Cell, Course, Fate};
-pub use exit::ExitReport;
+pub use exit::{ExitReport, signal_name};
 pub use filter::Filter;
 pub use frame::FrameReport;
 pub use mark::Mark;

@@ -31,5 +31,5 @@ pub use data::{
     FunctionReport, Heap, HeapReport, Holder, HookedBy, LookMethod, LookReport, Measured,
     MemoryReport, NotHooked, NotLookedAt, Outcome, OwnCost, Quiet, RecordingReport, Report,
     RetainedReport, RoundReport, SCHEMA, SiteReport, StacksReport, Status, StepReport, StopReport,
-    StoppedFor, Sums, TargetState, Trigger, WayReport, micros,
+    StoppedFor, Sums, TargetState, TogetherReport, Trigger, WayReport, micros, together,
 };

@@ -23,6 +23,7 @@ use crate::{
     watch::session_start,
 };
 use heapattach_report::{Report, Status, suppression::Suppressions};
+use heapattach_symbols::FileCache;
 use heapattach_text::error_chain::with_causes;
 
 /// So many programs that a process becomes one after the other are checked.
@@ -41,7 +42,8 @@ pub fn attach(
     let mut report = Report::new(target.process.pid(), target.process.command());
     let page_cost = fork::fork_time().and_then(snapshot_choice::page_cost);
     // What it reads of files comes from a disk, which is waited for while nothing is attached to.
-    let mut inspection = Inspection::new(options, rules, target, false).with_page_cost(page_cost);
+    let mut inspection = Inspection::new(options, rules, (target, FileCache::default()), false)
+        .with_page_cost(page_cost);
     match session_start::begin(target, image, options.for_engine(), None) {
         Ok(mut session) => {
             session_start::announce(&mut line, &session, &report, None);
@@ -86,7 +88,9 @@ pub fn run(
             }
             match session_start::bring_up(&program) {
                 Ok(target) => {
-                    report = Course { line: &mut line, options, rules, image }.run(target, report)
+                    let files = FileCache::default();
+                    let course = Course { line: &mut line, options, rules, image, files };
+                    report = course.run(target, report);
                 }
                 Err(error) => {
                     report.error = Some(with_causes(&error));
@@ -116,6 +120,8 @@ struct Course<'a> {
     options: &'a CheckOptions,
     rules: &'a Suppressions,
     image: &'static PayloadImage,
+    /// What was read of the files of all programs.
+    files: FileCache,
 }
 
 /// What becomes of a program that was looked at.
@@ -149,10 +155,9 @@ impl Course<'_> {
             next = self.look(&target, false, &mut report);
         }
         if next != Next::Ended
-            && let Some(exit) = session_start::wait_for_end(self.line, &target)
+            && let Some(status) = session_start::wait_for_end(self.line, &target)
         {
-            report.exit = Some(exit);
-            report.status = Status::from(exit.shell_code());
+            report.status = Status::from(report.note_exit(status).shell_code());
         }
         report.processes = earlier;
         report
@@ -197,7 +202,8 @@ impl Course<'_> {
             When::Exec => keeper.mark("execve"),
             _ => Ok(()),
         };
-        let mut inspection = Inspection::new(self.options, self.rules, target, true);
+        let mut inspection =
+            Inspection::new(self.options, self.rules, (target, self.files.clone()), true);
         match session_start::begin(target, self.image, self.options.for_engine(), Some(held)) {
             Ok(mut session) => {
                 session_start::announce(self.line, &session, report, None);

@@ -197,10 +197,9 @@ fn run_target(
         Ok(held) => held,
         Err(start::StartError::Ended) => {
             // It ended by itself before its first instruction: that is its own status.
-            report.exit = wait_for_end(line, target);
+            let exit = wait_for_end(line, target).map(|status| report.note_exit(status));
             report.outcome = Outcome::Exited;
-            report.status =
-                report.exit.map_or(Status::RunFailed, |exit| Status::from(exit.shell_code()));
+            report.status = exit.map_or(Status::RunFailed, |exit| Status::from(exit.shell_code()));
             return;
         }
         Err(error) => {
@@ -220,8 +219,8 @@ fn run_target(
             if ending != End::Ended {
                 line.send(&Message::Detached);
             }
-            if let Some(exit) = wait_for_end(line, target) {
-                report.exit = Some(exit);
+            if let Some(status) = wait_for_end(line, target) {
+                let exit = report.note_exit(status);
                 report.status = report.status_of_run(exit);
                 if ending == End::Ended {
                     report.why = None;

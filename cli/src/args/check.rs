@@ -5,9 +5,10 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 
 use super::{
-    EXPERT, hooks::HookArgs, limits::LimitArgs, moment, outlet::OutletArgs, quiet::QuietArgs,
-    roots, session::parse_processes,
+    EXPERT, config::ConfigArgs, hooks::HookArgs, json, limits::LimitArgs, moment,
+    outlet::OutletArgs, quiet::QuietArgs, roots, session::parse_processes,
 };
+use crate::terminal::Verbosity;
 use heapattach_reach::{Kind, RootKind, RootSet};
 use heapattach_session::check::options::{CheckOptions, Snapshot, When};
 use heapattach_text::quantity::parse_duration;
@@ -132,6 +133,9 @@ pub struct CheckArgs {
     /// How the rest is.
     #[command(flatten)]
     pub outlet: OutletArgs,
+    /// Options of a file.
+    #[command(flatten)]
+    pub config: ConfigArgs,
     /// Attach even if a seccomp filter cannot be suspended, or another version of heapattach left hooks
     #[arg(help_heading = EXPERT, hide_short_help = true, long)]
     pub force: bool,
@@ -194,6 +198,17 @@ impl CheckArgs {
             "{option} is for one process: with --follow-forks every program is checked at its end; \
              leave one of the two out"
         ))
+    }
+
+    /// How much is said while the check lasts: where JSON goes to standard error nothing else does.
+    pub fn verbosity(&self) -> Verbosity {
+        let outlet = &self.outlet;
+        let is_json = json::is_instead(outlet.json.as_ref());
+        match is_json && self.pid.is_none() && outlet.report.is_none() {
+            true => Verbosity::Silent,
+            false if outlet.quiet => Verbosity::Errors,
+            false => Verbosity::Usual,
+        }
     }
 
     /// What the check is told.

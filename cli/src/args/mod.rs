@@ -4,6 +4,7 @@ mod attach;
 mod check;
 mod choice;
 mod completions;
+mod config;
 mod detach;
 mod diff;
 mod doctor;
@@ -21,6 +22,7 @@ mod record;
 mod report;
 mod roots;
 mod run;
+mod schema;
 mod session;
 mod status;
 mod triggers;
@@ -38,9 +40,12 @@ pub use man::ManArgs;
 pub use outlet::GithubArg;
 pub use report::ReportArgs;
 pub use run::RunArgs;
+pub use schema::SchemaArgs;
 pub use status::StatusArgs;
 
 use clap::{Parser, Subcommand};
+
+use crate::terminal::Verbosity;
 
 /// The heading of options that few need.
 const EXPERT: &str = "Expert options";
@@ -111,10 +116,24 @@ pub enum Command {
     Detach(DetachArgs),
     /// Print all options of a command, or a chapter of the guide
     Help(HelpArgs),
+    /// Print the JSON Schema of what --json and --format json write
+    Schema(SchemaArgs),
     /// Print the completion script of a shell
     Completions(CompletionsArgs),
     /// Print the manual page, or write all pages into a folder
     Man(ManArgs),
+}
+
+impl Cli {
+    /// How much is said besides the result.
+    pub fn verbosity(&self) -> Verbosity {
+        match &self.command {
+            None => self.attach.session.verbosity(),
+            Some(Command::Run(args)) => args.verbosity(),
+            Some(Command::Check(args)) => args.verbosity(),
+            Some(_) => Verbosity::Usual,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -37,6 +37,12 @@ pub struct OutletArgs {
     /// Annotate the sources on GitHub, and add to the summary of the step
     #[arg(hide_short_help = true, long, value_enum, default_value_t, value_name = "WHEN")]
     pub github: GithubArg,
+    /// Print only leaks and errors: nothing of a program that leaks nothing
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Show all calls of a stack, those of the runtime before `main`, a thread or a test, too
+    #[arg(hide_short_help = true, long)]
+    pub full_stacks: bool,
     /// List what is not certainly leaked, too
     #[arg(hide_short_help = true, long, value_enum, value_name = "KIND", value_delimiter = ',')]
     pub show: Vec<ShowArg>,

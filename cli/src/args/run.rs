@@ -4,7 +4,8 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 
-use super::{EXPERT, session::SessionArgs};
+use super::{EXPERT, json, session::SessionArgs};
+use crate::terminal::Verbosity;
 use heapattach_session::tracer::RunOptions;
 
 const RUN: &str = "\
@@ -39,6 +40,12 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// How much is said: where JSON goes to standard error nothing else does.
+    pub fn verbosity(&self) -> Verbosity {
+        let is_json = json::is_instead(self.session.json.as_ref()) && self.report.is_none();
+        if is_json { Verbosity::Silent } else { self.session.verbosity() }
+    }
+
     /// What the tracing process is told.
     pub fn options(&self) -> RunOptions {
         RunOptions {

@@ -8,13 +8,17 @@ use heapattach_injector::attach::{Loader, Wish};
 
 use super::{
     EXPERT,
+    config::ConfigArgs,
     hooks::HookArgs,
     json::{self, JsonArg},
     record::RecordArgs,
     triggers::TriggerArgs,
 };
+use crate::terminal::Verbosity;
+use heapattach_report::Report;
 use heapattach_session::watch::options::{OnFull, Unwind, WatchOptions};
 use heapattach_text::quantity::{parse_duration, parse_size};
+use heapattach_view::{Page, session};
 
 /// What a session is told.
 #[derive(Clone, Debug, Args)]
@@ -87,6 +91,9 @@ pub struct SessionArgs {
         value_parser = JsonArg::parser()
     )]
     pub json: Option<JsonArg>,
+    /// Print only the verdict, and errors
+    #[arg(short, long)]
+    pub quiet: bool,
     /// Detach when recording takes more than PERCENT of the target's CPU time (estimated)
     #[arg(hide_short_help = true, long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
     pub max_overhead: Option<f64>,
@@ -105,6 +112,9 @@ pub struct SessionArgs {
         allow_hyphen_values = true
     )]
     pub max_stop: Duration,
+    /// Options of a file.
+    #[command(flatten)]
+    pub config: ConfigArgs,
     /// Attach to every process that it forks, too, and to the programs they exec
     ///
     /// They are traced meanwhile: signals, threads and forks cost them more.
@@ -214,6 +224,16 @@ impl SessionArgs {
             loader: Loader::Map,
             force: false,
         }
+    }
+
+    /// How much is said while the session lasts.
+    pub fn verbosity(&self) -> Verbosity {
+        if self.quiet { Verbosity::Errors } else { Verbosity::Usual }
+    }
+
+    /// The end of the session, as it is asked for.
+    pub fn tell(&self, report: &Report, page: Page) -> String {
+        if self.quiet { session::verdict(report, page) } else { session::report(report, page) }
     }
 
     /// The same session of a program that is started for it: what is to be exact may take its time.

@@ -10,7 +10,7 @@ use crate::{
     exit_status::Exit,
     output::{complain, print},
     payload,
-    terminal::{Follower, Terminal, Verbosity},
+    terminal::{Follower, Terminal},
 };
 use heapattach_files::artifact::{self, Readers};
 use heapattach_recording::{RecordingError, Store};
@@ -26,7 +26,7 @@ use heapattach_session::{
     watch::{self, Files, StackList},
 };
 use heapattach_text::error_chain::with_causes;
-use heapattach_view::{Colour, Page, session};
+use heapattach_view::{Colour, Page};
 
 /// Attaches, counts, detaches, reports.
 pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
@@ -65,7 +65,7 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             let session = &args.session;
             let full_names = session.hooks.full_names;
             let follower = follow.map(|_| Follower::new(shared, full_names));
-            let mut terminal = Terminal::new(Verbosity::Usual, follower, session.duration)
+            let mut terminal = Terminal::new(session.verbosity(), follower, session.duration)
                 .with(session.triggers.on_growth());
             match front::follow(line, tracer, Mode::Attach, &mut terminal, claim) {
                 Some(report) if report.is_untouched_by_wish() => {
@@ -146,7 +146,7 @@ fn show(report: &Report, args: &AttachArgs, stacks: Option<&StackList>) -> Exit 
         print(&serde_json::to_string_pretty(report).unwrap_or_default(), exit)
     } else if is_told {
         let page = Page::for_stream(Colour::Auto, &std::io::stdout());
-        print(session::report(report, page).trim_end(), exit)
+        print(args.session.tell(report, page).trim_end(), exit)
     } else {
         exit
     }

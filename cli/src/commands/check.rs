@@ -8,7 +8,7 @@ use crate::{
     exit_status::Exit,
     output::{complain, print},
     payload,
-    terminal::{Terminal, Verbosity},
+    terminal::Terminal,
 };
 use heapattach_session::{
     check::snapshot_choice::{self, Load},
@@ -93,7 +93,7 @@ fn attach(pid: i32, args: &CheckArgs, gate: &Gate<'_>) -> Exit {
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
-            let mut terminal = Terminal::new(Verbosity::Usual, None, args.duration);
+            let mut terminal = Terminal::new(gate.verbosity(), None, args.duration);
             match front::follow(line, tracer, Mode::Attach, &mut terminal, claim) {
                 Some(report) if report.is_untouched_by_wish() => {
                     let why = "interrupted before the target was stopped (target: untouched)";

@@ -10,4 +10,5 @@ pub mod help;
 pub mod man;
 pub mod report;
 pub mod run;
+pub mod schema;
 pub mod status;

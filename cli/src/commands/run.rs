@@ -20,7 +20,7 @@ use heapattach_session::{
     watch::{self, Files, StackList},
 };
 use heapattach_text::error_chain::with_causes;
-use heapattach_view::{Colour, Page, session};
+use heapattach_view::{Colour, Page};
 
 /// Starts the program, counts, and ends as it ends.
 pub fn run(args: &RunArgs) -> Exit {
@@ -44,7 +44,7 @@ pub fn run(args: &RunArgs) -> Exit {
             let session = &args.session;
             let full_names = session.hooks.full_names;
             let follower = session.record.follow.map(|_| Follower::new(shared, full_names));
-            let mut terminal = Terminal::new(verbosity(args), follower, session.duration)
+            let mut terminal = Terminal::new(args.verbosity(), follower, session.duration)
                 .with(session.triggers.on_growth());
             match front::follow(line, tracer, Mode::Run, &mut terminal, None) {
                 Some(mut report) => {
@@ -89,18 +89,12 @@ fn store(args: &RunArgs) -> Result<Option<Store>, RecordingError> {
     }
 }
 
-/// Where JSON goes to standard error nothing else does.
-fn verbosity(args: &RunArgs) -> Verbosity {
-    let is_json = json::is_instead(args.session.json.as_ref()) && args.report.is_none();
-    if is_json { Verbosity::Silent } else { Verbosity::Usual }
-}
-
 fn conclude(report: &mut Report, args: &RunArgs, stacks: Option<&StackList>) -> Exit {
     front::let_signals_end_us();
     let mut failures = Vec::new();
     failures.extend(watch::deliver(stacks, args.session.stacks.as_deref()).err());
     failures.extend(write(report, args).err());
-    if verbosity(args) != Verbosity::Silent {
+    if args.verbosity() != Verbosity::Silent {
         complain_of_unwatched(report);
     }
     failures.iter().for_each(|failure| complain(failure));
@@ -132,7 +126,7 @@ fn write(report: &Report, args: &RunArgs) -> Result<(), String> {
     }
     let is_json = json::is_instead(args.session.json.as_ref());
     let has_something = report.error.is_none() || !report.functions.is_empty();
-    let text = |page| if is_json { as_json() } else { session::report(report, page) };
+    let text = |page| if is_json { as_json() } else { args.session.tell(report, page) };
     match &args.report {
         Some(path) => put(path, text(Page::new(None, false))),
         // Standard output is the program's.

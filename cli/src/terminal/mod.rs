@@ -24,6 +24,8 @@ use screen::Screen;
 pub enum Verbosity {
     /// What happens, and on a terminal how it goes.
     Usual,
+    /// Only what goes wrong.
+    Errors,
     /// Nothing: data alone go where it would be said.
     Silent,
 }

@@ -126,11 +126,17 @@ impl Image {
         let elf = source.elf()?;
         let segments = elf::segments(&elf);
         let addresses = offsets.iter().filter_map(|&at| address_of(&segments, at));
-        let mut addresses: Vec<u64> = addresses.collect();
+        Self::read_near(&source, around, addresses.collect())
+    }
+
+    /// The same for these addresses.
+    fn read_near(source: &Source, around: &Surroundings, mut addresses: Vec<u64>) -> Option<Self> {
+        let elf = source.elf()?;
+        let segments = elf::segments(&elf);
         addresses.sort_unstable();
         addresses.dedup();
-        let mut dwarf = Dwarf::read(&source, &elf, around, &addresses);
-        let mut tables = Tables::of_file(&source, &elf, around, &addresses);
+        let mut dwarf = Dwarf::read(source, &elf, around, &addresses);
+        let mut tables = Tables::of_file(source, &elf, around, &addresses);
         if (dwarf.is_none() || tables.symbols.is_empty())
             && let Some(debug) = debug_file::find(&elf, around)
             && let Some(elf) = debug.elf()
@@ -140,7 +146,7 @@ impl Image {
                 tables = Tables::of_file(&debug, &elf, around, &addresses);
             }
         }
-        tables.complete(&source, &elf, around, &addresses);
+        tables.complete(source, &elf, around, &addresses);
         let build_id = BuildId::new(elf.build_id().ok().flatten().unwrap_or_default());
         drop(elf);
         let part = match tables.are_whole {
@@ -148,6 +154,25 @@ impl Image {
             false => Some(Part { addresses, file: source.file(), around: around.clone() }),
         };
         Some(Self { segments, tables, part, dwarf, build_id, names: CallNames::default() })
+    }
+
+    /// Reads it anew, with what is at these places too, if only a part was read and they are not in it.
+    /// Whether that was so.
+    pub fn extend(&mut self, offsets: &[u64]) -> bool {
+        let part = self.part.as_ref().map(|part| (&part.file, &part.around, &part.addresses));
+        let part = part.or_else(|| self.dwarf.as_ref()?.part());
+        let Some((file, around, known)) = part else { return false };
+        let addresses = offsets.iter().filter_map(|&at| self.address_of(at));
+        let mut addresses: Vec<u64> =
+            addresses.filter(|address| known.binary_search(address).is_err()).collect();
+        if addresses.is_empty() {
+            return false;
+        }
+        addresses.extend(known);
+        let Some(source) = Source::again(file) else { return false };
+        let Some(more) = Self::read_near(&source, around, addresses) else { return false };
+        *self = more;
+        true
     }
 
     /// The identity of its build.

@@ -24,6 +24,7 @@
 
 pub mod demangle;
 mod dwarf;
+mod file_cache;
 mod files;
 mod generated_name;
 mod image;
@@ -50,6 +51,7 @@ use heapattach_process::{
 
 #[cfg(test)]
 pub use crate::tests::folder::skip;
+pub use file_cache::FileCache;
 use files::debuginfod::Debuginfod;
 use generated_name::GeneratedName;
 pub use known::Known;
@@ -130,6 +132,11 @@ impl Symbols {
     /// read once for both.
     pub fn inherited_by(&self, process: &Process) -> Self {
         Self::with(self.modules.unasked(), Place::of(process))
+    }
+
+    /// Files are from now on read once for all who have the same cache.
+    pub fn read_through(&mut self, cache: FileCache) {
+        self.modules.read_through(cache);
     }
 
     /// From now on [`Self::fetch_returns`] asks the servers that the environment names.

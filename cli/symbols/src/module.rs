@@ -3,13 +3,17 @@
 use std::{
     fs::File,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use heapattach_process::proc::build_id::BuildId;
 
 use crate::files::surroundings::Surroundings;
-use crate::files::{debug_file, elf::Source, mapped_file};
+use crate::files::{
+    debug_file,
+    elf::{Allowance, Source},
+    mapped_file,
+};
 use crate::{Frame, image::Image};
 
 /// One module. Clones read its file only once: the processes of a family have the same modules.
@@ -23,7 +27,15 @@ pub struct Module {
     pub path: PathBuf,
     /// How many addresses in it were looked up.
     pub asked: usize,
-    content: Arc<Mutex<Content>>,
+    shared: Arc<Shared>,
+}
+
+/// A file and what was read of it, for all modules that are this file.
+#[derive(Debug)]
+pub struct Shared {
+    content: Mutex<Content>,
+    /// What the names of it take, once they are read.
+    allowance: OnceLock<Allowance>,
 }
 
 /// What is in its file.
@@ -32,17 +44,43 @@ struct Content {
     /// Until it is read.
     file: Option<File>,
     image: Option<Image>,
+    /// How often a part of it may be read anew, with more in it, before all of it is.
+    parts_left: u32,
+}
+
+/// Parts of one file that several processes ask for: a part is read faster than the whole.
+const PARTS: u32 = 8;
+
+impl Shared {
+    fn new(file: Option<File>, parts_left: u32) -> Self {
+        let content = Mutex::new(Content { file, image: None, parts_left });
+        Self { content, allowance: OnceLock::new() }
+    }
+
+    /// A file of several processes, which may ask for different parts of it.
+    pub fn for_several(file: File) -> Self {
+        Self::new(Some(file), PARTS)
+    }
+
+    /// Bytes of memory, or nearly so.
+    pub fn taken(&self) -> u64 {
+        self.allowance.get().map_or(0, Allowance::taken)
+    }
 }
 
 impl Module {
     /// One whose file is not read yet.
     pub fn new(name: &str, path: PathBuf, build_id: Option<BuildId>, file: Option<File>) -> Self {
-        let content = Arc::new(Mutex::new(Content { file, image: None }));
-        Self { name: name.into(), build_id, path, asked: 0, content }
+        Self::of(name, path, build_id, Arc::new(Shared::new(file, 0)))
+    }
+
+    /// One whose file others may have read.
+    pub fn of(name: &str, path: PathBuf, build_id: Option<BuildId>, shared: Arc<Shared>) -> Self {
+        Self { name: name.into(), build_id, path, asked: 0, shared }
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a file of it is still open.
@@ -59,12 +97,25 @@ impl Module {
             if !mapped_file::is_build(&file, self.build_id.as_ref()) {
                 return;
             }
-            content.image = Image::read(file, &self.surroundings(around), offsets);
+            let around = self.surroundings(around);
+            content.image = Image::read(file, &around, offsets);
+            let _ = self.shared.allowance.set(around.allowance);
         }
         if self.build_id.is_none() {
             let found = content.image.as_ref().and_then(|image| image.build_id().cloned());
             drop(content);
             self.build_id = found;
+        }
+    }
+
+    /// Reads what is needed for these places as well, if another process had only others read.
+    pub fn extend(&mut self, offsets: &[u64]) {
+        let content = &mut *self.content();
+        if content.parts_left > 0
+            && let Some(image) = &mut content.image
+            && image.extend(offsets)
+        {
+            content.parts_left -= 1;
         }
     }
 
@@ -79,7 +130,8 @@ impl Module {
     }
 
     fn surroundings(&self, around: &Surroundings) -> Surroundings {
-        Surroundings { path: self.path.clone(), ..around.clone() }
+        let (path, allowance) = (self.path.clone(), around.allowance.metered());
+        Surroundings { path, allowance, ..around.clone() }
     }
 
     /// The calls at a place in its file, the innermost first. Never empty.

@@ -25,6 +25,7 @@ use heapattach_process::{
 use heapattach_text::module_name::ANONYMOUS;
 use nix::sys::resource::{Resource, getrlimit};
 
+use crate::file_cache::{FileCache, Key};
 use crate::files::debuginfod::Debuginfod;
 use crate::files::surroundings::Surroundings;
 use crate::{Frame, latest::Latest, module::Module, printable::printable};
@@ -59,6 +60,8 @@ pub struct Modules {
     around: Surroundings,
     /// What is known of the packages that the files came with.
     packages: Found,
+    /// Where other sessions of this command leave what they read.
+    cache: Option<FileCache>,
 }
 
 /// What tells two modules apart: a deleted file keeps its path here, and the path of a replaced one
@@ -139,6 +142,11 @@ impl Modules {
         let mut modules = self.clone();
         modules.modules.iter_mut().for_each(|module| module.asked = 0);
         modules
+    }
+
+    /// Files are from now on read once for all who have the same cache.
+    pub fn read_through(&mut self, cache: FileCache) {
+        self.cache = Some(cache);
     }
 
     /// The number of the module of an address.
@@ -275,9 +283,18 @@ impl Modules {
         self.open_files += u64::from(file.is_some());
         let label = mapping.label().as_bytes();
         let name = if label.is_empty() { ANONYMOUS.into() } else { String::from_utf8_lossy(label) };
-        let path = PathBuf::from(path);
+        let (name, path) = (printable(&name), PathBuf::from(path));
         let build_id = identity.build_id.clone();
-        self.modules.push(Module::new(&printable(&name), path, build_id, file));
+        let has_variables = self.around.has_variables;
+        let key = |file| Key::of(file, build_id.as_ref(), &path, root, has_variables);
+        let cached = self.cache.as_ref().zip(file.as_ref().and_then(key));
+        let module = match (cached, file) {
+            (Some((cache, key)), Some(file)) => {
+                Module::of(&name, path, build_id, cache.of(key, file))
+            }
+            (_, file) => Module::new(&name, path, build_id, file),
+        };
+        self.modules.push(module);
         let module = self.modules.len() - 1;
         self.known.insert(identity, module);
         Some(module)

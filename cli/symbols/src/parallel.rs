@@ -58,6 +58,7 @@ pub fn work(mut tasks: Vec<Task<'_>>, around: &Surroundings, limit: usize) -> Na
 fn name(task: Task<'_>, around: &Surroundings, room: &AtomicUsize, named: &mut Named) {
     let offsets: Vec<u64> = task.wanted.iter().map(|wanted| wanted.1).collect();
     task.module.load(around, &offsets);
+    task.module.extend(&offsets);
     for (address, at) in task.wanted {
         let frames = task.module.frames(at);
         let take = |left: usize| left.checked_sub(frames.len());

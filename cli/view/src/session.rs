@@ -10,7 +10,7 @@ use crate::{
     summary,
 };
 use heapattach_ledger::Runtime;
-use heapattach_report::{FunctionReport, HookedBy, Report, TargetState};
+use heapattach_report::{FunctionReport, HookedBy, OwnCost, Report, TargetState};
 use heapattach_text::quantity::{bytes, count, time};
 
 /// Functions that are not hooked, modules without names: told shortly, --json has them all.
@@ -18,6 +18,8 @@ const LISTED: usize = 3;
 
 /// Writes the whole report.
 pub fn report(report: &Report, mut page: Page) -> String {
+    // Of a family, what is largest is what the user looks for.
+    let (all, report) = (report, family::lead(report));
     let counted = time(Duration::from_millis(report.counted_ms));
     let title = format!("process {} ({}), looked at for {counted}", report.pid, report.command);
     page.line([title.into()]);
@@ -29,14 +31,32 @@ pub fn report(report: &Report, mut page: Page) -> String {
         Some(summary) => summary::write(summary, &mut page),
         None => page.prose("HEAP", Ink::Warning, "nothing is known: nothing was recorded"),
     }
-    family::write(&mut page, report);
+    family::write(&mut page, all, report);
     write_hooked(&mut page, report);
     write_runtimes(&mut page, report);
-    write_cost(&mut page, report);
+    write_cost(&mut page, report, &all.expense);
     write_state(&mut page, report);
     let next = report.summary.as_ref().map_or(&[][..], |summary| &summary.next);
     write_files(&mut page, report);
+    family::write_rest(&mut page, all, report);
     write_next(&mut page, next, report.recording.as_ref().map(|recording| &*recording.path));
+    page.finish()
+}
+
+/// Writes only the verdict, and what stands against believing it.
+pub fn verdict(report: &Report, mut page: Page) -> String {
+    match &family::lead(report).summary {
+        Some(summary) => {
+            page.prose("VERDICT", Ink::Bold, &summary.verdict.text);
+            for lost in &summary.lost {
+                page.prose("DROPPED", Ink::Warning, lost);
+            }
+        }
+        None => page.prose("HEAP", Ink::Warning, "nothing is known: nothing was recorded"),
+    }
+    if report.target == TargetState::Altered {
+        write_state(&mut page, report);
+    }
     page.finish()
 }
 
@@ -73,7 +93,7 @@ fn write_runtimes(page: &mut Page, report: &Report) {
     }
 }
 
-fn write_cost(page: &mut Page, report: &Report) {
+fn write_cost(page: &mut Page, report: &Report, own: &OwnCost) {
     let micros = |us: f64| time(Duration::from_secs_f64(us.max(0.0) / 1e6));
     let stops = &report.stops;
     if !stops.is_empty() {
@@ -99,8 +119,8 @@ fn write_cost(page: &mut Page, report: &Report) {
     page.prose(if stops.is_empty() { "COST" } else { "" }, Ink::Plain, &text);
     let text = format!(
         "heapattach itself: {} of processor time, at most {} of memory",
-        time(report.expense.cpu()),
-        bytes(report.expense.memory)
+        time(own.cpu()),
+        bytes(own.memory)
     );
     page.prose("", Ink::Plain, &text);
 }
@@ -212,6 +232,18 @@ mod tests {
         }
         assert!(text.contains("\nVERDICT   Grows by "), "{text}");
         assert!(text.lines().count() <= 40, "more than a screen:\n{text}");
+    }
+
+    #[test]
+    fn a_quiet_session_tells_its_verdict_and_a_target_that_is_not_as_it_was() {
+        let mut report = Report::new(7, "app".to_owned());
+        report.target = TargetState::Restored;
+        report.summary = Some(Summary::new(&sample::ledger()));
+        let text = super::verdict(&report, Page::new(None, false));
+        assert!(text.starts_with("VERDICT   Grows by ") && text.lines().count() == 1, "{text}");
+        report.target = TargetState::Altered;
+        let text = super::verdict(&report, Page::new(None, false));
+        assert!(text.contains("\nTARGET    altered\n"), "{text}");
     }
 
     #[test]

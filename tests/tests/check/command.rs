@@ -4,6 +4,7 @@ use std::fs;
 
 use heapattach_tests::{
     check::{self, Leaks},
+    command::Heapattach,
     compile::Source,
 };
 
@@ -95,6 +96,32 @@ fn what_the_loader_keeps_in_its_own_way_is_held() {
         without.lost().iter().map(|sum| sum.1).sum::<u64>()
     });
     assert!(lost_without.iter().any(|&blocks| blocks > 0), "{lost_without:?}");
+}
+
+#[test]
+fn the_runtimes_calls_are_told_where_that_is_asked_for() {
+    let Some(program) = Source::new("leaky_suite.c").build() else { return };
+    let talk = |options: &[&str]| {
+        let mut command = Heapattach::new(["check"]);
+        for word in options {
+            command = command.arg(*word);
+        }
+        command.arg("--").arg(&program).arg("lose").arg("7").run().stderr
+    };
+    let (short, long) = (talk(&[]), talk(&["--full-stacks"]));
+    assert!(short.contains(" in main "), "{short}");
+    assert!(!short.contains("libc_start") && long.contains("libc_start"), "{short}\n{long}");
+}
+
+#[test]
+fn a_quiet_check_says_nothing_of_what_is_clean() {
+    let outcome = Heapattach::new(["check", "--quiet", "--", "true"]).run().expect(0);
+    assert_eq!((&*outcome.stdout, &*outcome.stderr), ("", ""));
+    let Some(program) = Source::new("leaky_suite.c").build() else { return };
+    let talk =
+        Heapattach::new(["check", "-q", "--"]).arg(&program).arg("lose").arg("7").run().stderr;
+    assert!(talk.contains("SUMMARY: heapattach: "), "{talk}");
+    assert!(!talk.contains("attached to") && !talk.contains("CHECKED"), "{talk}");
 }
 
 #[test]

@@ -232,8 +232,38 @@ fn the_text_tells_of_each_that_loses_something_and_counts_the_others() {
     let talk = Heapattach::new(words).folder(&suite.0).run().expect(23).stderr;
     assert!(talk.contains("Direct leak of 7 byte(s) in 1 object(s), in leaky_suite ("), "{talk}");
     assert_eq!(talk.matches("CHECKED ").count(), 1, "{talk}");
-    assert!(talk.contains("\nCLEAN     3 processes: leaky_suite x 2, sh\n"), "{talk}");
+    assert!(talk.contains("\nCLEAN     3 processes: 2 x leaky_suite, sh\n"), "{talk}");
     assert!(talk.contains("SUMMARY: heapattach: 7 byte(s) leaked in 1 allocation(s).\n"), "{talk}");
+}
+
+#[test]
+fn processes_that_leak_the_same_are_told_once_and_those_that_crash_by_their_signal() {
+    let Some(suite) = Suite::build() else { return };
+    let script = "for i in 1 2 3 4; do ./leaky_suite lose 200; done; ./leaky_suite lose 300; \
+                  sh -c 'kill -SEGV $$'; kill -ABRT $$";
+    let junit = suite.path("leaks.xml");
+    let words = ["check", "--follow-forks", "--junit", &junit, "--github", "on", "--"];
+    let command = Heapattach::new(words.iter().chain(&["sh", "-c", script])).folder(&suite.0);
+    let talk = command.run().expect(128 + 6).stderr;
+    for line in
+        ["CHECKED   4 x leaky_suite, at their ends: 200 B each", "CLEAN     2 processes: 2 x sh"]
+    {
+        assert!(talk.lines().any(|told| told == line), "{line}\n{talk}");
+    }
+    assert_eq!(talk.matches("CHECKED ").count(), 2, "{talk}");
+    let ended: Vec<&str> = talk.lines().filter(|line| line.starts_with("ENDED ")).collect();
+    let [first, other] = ended[..] else { panic!("two: {talk}") };
+    assert!(first.contains("): killed by SIGABRT"), "{talk}");
+    assert!(other.contains("): killed by SIGSEGV"), "{talk}");
+    assert!(talk.contains("\n::error title=Ended by a signal::"), "{talk}");
+    assert!(talk.contains("\n::warning title=Ended by a signal::"), "{talk}");
+    let cases = suite.read("leaks.xml");
+    assert!(cases.contains("<error message=\"killed by SIGABRT"), "{cases}");
+    assert!(cases.contains("<skipped message=\"killed by SIGSEGV"), "{cases}");
+    assert!(
+        cases.contains("in 5 processes") || cases.contains("leaky_suite (5 processes)"),
+        "{cases}"
+    );
 }
 
 #[test]

@@ -38,9 +38,10 @@ fn junit_can_be_read_and_has_a_case_for_each_leak() {
     };
     let leaks = "\
 testsuites 3 3
-several_leaks | Direct leak at make_holder | Direct leak of 64 byte(s) in 1 object(s), which alone \
-                 lead to 40 byte(s) in 1 object(s) | several_leaks.c:33
-several_leaks | Direct leak at fresh | Direct leak of 33 byte(s) in 1 object(s) | several_leaks.c:50
+several_leaks | Direct leak at make_holder | make_holder (several_leaks.c:33): 104 B in 2 blocks | \
+                 Direct leak of 64 byte(s) in 1 object(s), which alone lead to 40 byte(s) in 1 object(s)
+several_leaks | Direct leak at fresh | fresh (several_leaks.c:50): 33 B in 1 block | \
+                 Direct leak of 33 byte(s) in 1 object(s)
 several_leaks | --max-leak | --max-leak allows 0, found 137 |\x20
 ";
     assert_eq!(read(&["kf"], &[]), leaks);
@@ -90,11 +91,11 @@ fn github_is_told_where_in_the_sources_and_gets_a_page() {
             .collect::<Vec<_>>()
     };
     let expected = [
-        "::error title=Direct leak of 104 bytes,file=several_leaks.c,line=33::Direct leak of 64 \
-         byte(s) in 1 object(s), which alone lead to 40 byte(s) in 1 object(s)%0Amake_holder \
+        "::error title=make_holder (several_leaks.c%3A33)%3A 104 B in 2 blocks,\
+         file=several_leaks.c,line=33::Direct leak of 64 byte(s) in 1 object(s), which alone lead to 40 byte(s) in 1 object(s)%0Amake_holder \
          several_leaks.c:33",
-        "::error title=Direct leak of 33 bytes,file=several_leaks.c,line=50::Direct leak of 33 \
-         byte(s) in 1 object(s)%0Afresh several_leaks.c:50",
+        "::error title=fresh (several_leaks.c%3A50)%3A 33 B in 1 block,\
+         file=several_leaks.c,line=50::Direct leak of 33 byte(s) in 1 object(s)%0Afresh several_leaks.c:50",
     ];
     assert_eq!(lines(&pipeline.check(&["--github", "on"], &["kf"]).stderr), expected);
     assert_eq!(lines(&pipeline.check(&[], &["kf"]).stderr), [""; 0], "no workflow of GitHub");

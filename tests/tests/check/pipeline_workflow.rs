@@ -51,7 +51,10 @@ fn the_example_passes_with_known_leaks_and_fails_with_more() {
     let talk = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(23), "{talk}");
     assert!(
-        talk.contains("\n::error title=Direct leak of 22 bytes,file=tests.c,line=55::"),
+        talk.contains(
+            "\n::error title=cache_internal (tests.c%3A55)%3A 22 B in 1 block,\
+             file=tests.c,line=55::"
+        ),
         "{talk}"
     );
     assert!(pipeline.read("leaks.xml").contains("Direct leak at cache_internal"));

@@ -321,6 +321,58 @@ fn a_server_and_its_workers_are_followed_and_left_as_they_were() {
     }
 }
 
+#[test]
+fn the_report_of_a_family_is_about_its_largest_process_and_has_all_by_their_titles() {
+    let Some(program) = Source::new("titled_family.c").build() else { return };
+    let folder = Folder::new("titles");
+    let [begin, end, output] = ["begin", "end", "output"].map(|name| folder.0.join(name));
+    let mut family = Command::new(&program)
+        .args([&begin, &end])
+        .arg("room for the titles")
+        .stdout(fs::File::create(&output).expect("a folder of ours"))
+        .spawn()
+        .expect("it runs");
+    let json = format!("--json={}", folder.0.join("report.json").display());
+    let command = Heapattach::new(["-p", &family.id().to_string(), "--all", "--follow-forks"]);
+    let running = command.arg(json).folder(&folder.0).start();
+    wait_until("the attach", PATIENCE, || running.talk().contains("attached to "));
+    fs::write(&begin, "").expect("a folder of ours");
+    wait_until("the titles", PATIENCE, || fs::read(&output).is_ok_and(|text| !text.is_empty()));
+    // Titles are asked for once more when the processes are left.
+    running.signal(Signal::SIGINT);
+    let outcome = running.wait();
+    fs::write(&end, "").expect("a folder of ours");
+    assert!(family.wait().expect("a child of ours").success());
+    let text = outcome.stdout;
+    let line = |start: &str| text.lines().find(|line| line.contains(start)).unwrap_or_default();
+    assert!(
+        line("process ").contains(" (served: alice), looked at for "),
+        "{text}{}",
+        outcome.stderr
+    );
+    for (name, held) in [("alice", "4.8 MiB"), ("bob", "488.3 KiB"), ("carol", "488.3 KiB")] {
+        let told = format!(" served: {name}: ");
+        assert!(line(&told).contains(&format!(", {held} in use, ")), "{name}: {text}");
+    }
+    assert!(text.contains("\n          7 x titled_family: 1000 B in use, "), "{text}");
+    // What all have in use by one place, to the byte.
+    let sums: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(folder.0.join("report.json")).expect("a report"))
+            .expect("JSON");
+    let make = &sums["together"][0];
+    assert!(
+        make["place"].as_str().is_some_and(|place| place.starts_with("make (titled_family.c:"))
+    );
+    assert_eq!(make["live"]["bytes"]["value"].as_f64(), Some(60.0 * 100_000.0 + 1000.0), "{make}");
+    assert_eq!(make["processes"], 4);
+    // Every recording is named.
+    let files = fs::read_dir(&folder.0).expect("a folder of ours").flatten();
+    let files = files.filter_map(|file| file.file_name().into_string().ok());
+    let recordings: Vec<_> = files.filter(|name| name.ends_with(".heapattach")).collect();
+    assert_eq!(recordings.len(), 10, "{recordings:?}");
+    assert!(recordings.iter().all(|name| text.contains(name.as_str())), "{text}");
+}
+
 /// Whether a process of this command line is left.
 fn is_left(marker: &str) -> bool {
     let pids = fs::read_dir("/proc").expect("procfs").filter_map(Result::ok);

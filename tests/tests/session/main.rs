@@ -1,6 +1,7 @@
 //! A session from its beginning to what it leaves: `run`, recordings, reports, outputs, and no trace in the
 //! process.
 
+mod config_file;
 mod fingerprint;
 mod first_answer;
 mod golden;
@@ -13,4 +14,5 @@ mod progress;
 mod recording;
 mod reports;
 mod run;
+mod schemas;
 mod triggers;

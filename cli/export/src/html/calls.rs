@@ -142,7 +142,7 @@ impl Calls {
             let frame = FrameReport { module: path.to_owned(), ..FrameReport::default() };
             match self.hidden.part(&frame) {
                 Part::Interpreter => self.interpreters.push(number),
-                Part::Python => self.scripts.push(number),
+                Part::Script => self.scripts.push(number),
                 Part::Hidden | Part::Other => {}
             }
             self.modules.push(path.to_owned());

@@ -49,6 +49,20 @@ impl CheckMoment {
     }
 }
 
+impl CheckMoment {
+    /// The same of several processes.
+    pub fn words_of_several(self) -> &'static str {
+        match self {
+            Self::Exit => "at their ends",
+            Self::ExitStart => "when they began to end",
+            Self::Exec => "at their execs of other programs",
+            Self::Time => "when their time was over",
+            Self::Round => "for the last time before they ended",
+            Self::Signal | Self::Asked => self.words(),
+        }
+    }
+}
+
 /// The result of a check.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CheckReport {

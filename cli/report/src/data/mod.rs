@@ -14,6 +14,7 @@ mod session;
 mod stacks;
 mod status;
 mod target;
+mod together;
 mod trigger;
 
 pub use check::{
@@ -32,4 +33,5 @@ pub use session::{NotLookedAt, Report, SCHEMA};
 pub use stacks::StacksReport;
 pub use status::Status;
 pub use target::{ChildReport, MemoryReport, StopReport, StoppedFor, TargetState};
+pub use together::{TogetherReport, together};
 pub use trigger::{Measured, Trigger};

@@ -15,6 +15,7 @@ use super::{
     stacks::StacksReport,
     status::Status,
     target::{ChildReport, MemoryReport, StopReport, TargetState},
+    together::TogetherReport,
     trigger::Trigger,
 };
 
@@ -82,6 +83,9 @@ pub struct Report {
     /// What else was looked at: programs that the process was before, processes that it forked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Report>,
+    /// What places have in use in all processes, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<TogetherReport>,
     /// Processes that were not looked at, as far as that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_looked_at: Option<NotLookedAt>,
@@ -104,6 +108,9 @@ pub struct Report {
     /// `run` only, or a process that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitReport>,
+    /// Whether it was killed, and wrote a core file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub core_dumped: bool,
     /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -143,6 +150,12 @@ impl Report {
             status: Status::Interrupted,
             ..Self::new(0, String::new())
         }
+    }
+
+    /// Writes down how the process ended, as wait(2) says.
+    pub fn note_exit(&mut self, status: i32) -> ExitReport {
+        self.core_dumped = ExitReport::has_dumped(status);
+        *self.exit.insert(ExitReport::from_wait(status))
     }
 
     /// Whether it is one of those.

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{Findings, Leak};
+use super::{
+    Findings,
+    alike::{alike, who},
+};
 use heapattach_reach::Kind;
 
 /// More annotations of a step are not shown there.
@@ -17,28 +20,30 @@ pub fn annotations(findings: &Findings) -> String {
     for why in broken.map(|no_check| &no_check.why).chain(&findings.doubts) {
         let _ = writeln!(out, "::error title=Not checked::{}", data(why));
     }
+    for group in alike(&findings.killed, |one| (&one.program, one.words(), one.is_first)) {
+        let (one, number) = (group[0], group.len());
+        let level = if one.is_first { "error" } else { "warning" };
+        let text = format!("{}: {}", who(one.pid, &one.program, number), one.words());
+        let _ = writeln!(out, "::{level} title=Ended by a signal::{}", data(&text));
+    }
     let leaks = findings.leaks.iter().filter(|leak| leak.kind != Kind::Reachable);
     for leak in leaks.take(MOST) {
         let level = if leak.kind == Kind::Possible { "warning" } else { "error" };
-        let calls = leak.frames.get(leak.cause..).unwrap_or_default();
-        let mut properties = format!("title={}", property(&title(leak)));
-        if let Some(frame) = calls.iter().find(|frame| !frame.file.is_empty()) {
+        let calls: Vec<_> = leak.told_calls().filter(|(call, _)| *call >= leak.cause).collect();
+        let mut properties = format!("title={}", property(&leak.title()));
+        if let Some(frame) = calls.iter().map(|(_, frame)| frame).find(|f| !f.file.is_empty()) {
             let _ = write!(properties, ",file={}", property(&frame.file));
             if let Some(line) = frame.line {
                 let _ = write!(properties, ",line={line}");
             }
         }
-        let stack: Vec<_> = calls.iter().map(ToString::to_string).collect();
+        let stack: Vec<_> = calls.iter().map(|(_, frame)| frame.to_string()).collect();
         let place = findings.place_of(leak).map(|place| format!(", in {place}"));
         let place = place.unwrap_or_default();
         let message = format!("{}{place}\n{}", leak.headline(), stack.join("\n"));
         let _ = writeln!(out, "::{level} {properties}::{}", data(&message));
     }
     out
-}
-
-fn title(leak: &Leak) -> String {
-    format!("{} of {} bytes", leak.kind.title(), leak.total().bytes)
 }
 
 /// The page of the step, in Markdown.
@@ -70,8 +75,14 @@ pub fn step_summary(findings: &Findings) -> String {
             );
         }
     }
-    for one in &findings.unchecked {
-        let _ = writeln!(out, "\n`{}` was not checked: {}.", inline(&one.program), plain(&one.why));
+    for one in findings.killed.iter().filter(|one| one.is_first) {
+        let _ = writeln!(out, "\n`{}` was {}.", inline(&one.program), one.words());
+    }
+    for group in alike(&findings.unchecked, |one| (&one.program, &one.why)) {
+        let (one, times) = (group[0], group.len());
+        let times = if times > 1 { format!(" ({times} processes)") } else { String::new() };
+        let (program, why) = (inline(&one.program), plain(&one.why));
+        let _ = writeln!(out, "\n`{program}`{times} was not checked: {why}.");
     }
     for breach in &findings.breaches {
         let _ = writeln!(
@@ -116,7 +127,7 @@ mod tests {
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         assert!(lines[0].starts_with(
-            "::error title=Direct leak of 1500 bytes,file=src/cache file.c,line=42::"
+            "::error title=insert (cache file.c%3A42)%3A 1 500 B in 15 blocks,file=src/cache file.c,line=42::"
         ));
         assert!(lines[0].contains("%0A"));
         assert!(lines[2].starts_with("::warning "));

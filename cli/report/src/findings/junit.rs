@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::{Findings, Leak, NoCheck, xml::Escaped};
+use super::{Findings, Leak, NoCheck, alike::alike, xml::Escaped};
 use heapattach_reach::Kind;
 
 /// A line of the list of tests.
@@ -66,7 +66,8 @@ fn cases(findings: &Findings) -> Vec<Case> {
     if let Some(NoCheck { why, is_fine }) = &findings.no_check {
         let of = if *is_fine { Outcome::Skipped } else { Outcome::Broken };
         let (program, name) = (program.clone(), "check".to_owned());
-        return vec![Case { program, name, outcome: of(why.clone()) }];
+        let case = Case { program, name, outcome: of(why.clone()) };
+        return std::iter::once(case).chain(ends(findings)).collect();
     }
     let leaks = findings.leaks.iter().filter(|leak| leak.kind != Kind::Reachable);
     let mut cases: Vec<_> = leaks.map(|leak| of_leak(findings, leak)).collect();
@@ -78,11 +79,13 @@ fn cases(findings: &Findings) -> Vec<Case> {
         let (program, name) = (program.clone(), breach.limit.to_owned());
         Case { program, name, outcome: Outcome::Failed(what, more) }
     }));
-    cases.extend(findings.unchecked.iter().map(|one| Case {
-        program: one.program.clone(),
-        name: "not checked".to_owned(),
-        outcome: Outcome::Broken(one.why.clone()),
+    let unchecked = alike(&findings.unchecked, |one| (&one.program, &one.why));
+    cases.extend(unchecked.iter().map(|group| Case {
+        program: group[0].program.clone(),
+        name: format!("not checked{}", times(group.len())),
+        outcome: Outcome::Broken(group[0].why.clone()),
     }));
+    cases.extend(ends(findings));
     let unclear = findings.unjudged.iter().map(|what| ("growth", what));
     let unclear = unclear.chain(findings.doubts.iter().map(|what| ("check", what)));
     cases.extend(unclear.map(|(name, what)| Case {
@@ -98,14 +101,33 @@ fn cases(findings: &Findings) -> Vec<Case> {
     cases
 }
 
+/// How the program ended, if a signal killed it; a crash of a child may be what is tested.
+fn ends(findings: &Findings) -> impl Iterator<Item = Case> {
+    let alike = alike(&findings.killed, |one| (&one.program, one.words(), one.is_first));
+    alike.into_iter().map(|group| {
+        let one = group[0];
+        let name = format!("end{}", times(group.len()));
+        let outcome = match one.is_first {
+            true => Outcome::Broken(one.words()),
+            false => Outcome::Skipped(one.words()),
+        };
+        Case { program: one.program.clone(), name, outcome }
+    })
+}
+
+fn times(number: usize) -> String {
+    if number > 1 { format!(" ({number} processes)") } else { String::new() }
+}
+
 fn of_leak(findings: &Findings, leak: &Leak) -> Case {
     let place = leak.cause().map_or("an unknown place", |frame| &frame.function);
     let name = format!("{} at {place} [{}]", leak.kind.title(), leak.key);
-    let mut stack = String::new();
+    let mut stack = leak.headline();
     if let Some(place) = findings.place_of(leak) {
-        let _ = writeln!(stack, "in {place}");
+        let _ = write!(stack, ", in {place}");
     }
-    for (number, frame) in leak.frames.iter().enumerate() {
+    stack.push('\n');
+    for (number, frame) in leak.told_calls() {
         let _ = writeln!(stack, "#{number} {frame}");
     }
     // A passed limit that names no leak is one of all of them.
@@ -117,7 +139,7 @@ fn of_leak(findings: &Findings, leak: &Leak) -> Case {
     let program = leak.processes.first().and_then(|pid| findings.programs.get(pid));
     let program = program.unwrap_or(&findings.program).clone();
     let outcome = match is_failure {
-        true => Outcome::Failed(leak.headline(), stack),
+        true => Outcome::Failed(leak.title(), stack),
         false => Outcome::Passed,
     };
     Case { program, name, outcome }

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::Serialize;
 
-use super::key;
+use super::{key, runtime_calls};
 use crate::FindingReport;
 use heapattach_ledger::FrameReport;
 use heapattach_reach::{Amount, Kind};
@@ -40,8 +40,14 @@ pub struct Leak {
     pub cause: usize,
     /// The innermost first.
     pub frames: Vec<Frame>,
+    /// The numbers of the calls that people are told.
+    #[serde(skip)]
+    pub told: Vec<usize>,
     /// The processes that it was found in.
     pub processes: Vec<i32>,
+    /// What it leaked in each of them.
+    #[serde(skip)]
+    pub shares: Vec<Amount>,
     /// What its stack had leaked in each of several checks, the last at the end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub course: Vec<Amount>,
@@ -52,14 +58,31 @@ impl Leak {
     pub fn new(kind: Kind, own: Amount, held: Amount, frames: Vec<Frame>, cause: usize) -> Self {
         let cause = cause.min(frames.len().saturating_sub(1));
         let key = key::of(kind, &frames);
-        Self { kind, own, held, key, cause, frames, processes: Vec::new(), course: Vec::new() }
+        let told = runtime_calls::told(&frames, cause);
+        let (processes, shares, course) = Default::default();
+        Self { kind, own, held, key, cause, frames, told, processes, shares, course }
+    }
+
+    /// With all of its calls told.
+    pub fn unfold(&mut self) {
+        self.told = (0..self.frames.len()).collect();
+    }
+
+    /// The calls that people are told, with their numbers.
+    pub fn told_calls(&self) -> impl ExactSizeIterator<Item = (usize, &Frame)> {
+        self.told
+            .iter()
+            .filter_map(|&call| Some((call, self.frames.get(call)?)))
+            .collect::<Vec<_>>()
+            .into_iter()
     }
 
     /// As it was found in a process.
     pub fn found(finding: &FindingReport, pid: i32) -> Self {
         let frames = finding.frames.iter().map(Frame::from).collect();
         let leak = Self::new(finding.kind, finding.own, finding.held, frames, finding.cause);
-        Self { processes: vec![pid], course: finding.course.clone(), ..leak }
+        let shares = vec![leak.total()];
+        Self { processes: vec![pid], shares, course: finding.course.clone(), ..leak }
     }
 
     /// Adds what another stack of the same calls leaked, or another process.
@@ -72,9 +95,13 @@ impl Leak {
             // Checks of different processes are made at different times.
             self.course.clear();
         }
-        for pid in &other.processes {
-            if !self.processes.contains(pid) {
-                self.processes.push(*pid);
+        for (pid, share) in other.processes.iter().zip(&other.shares) {
+            match self.processes.iter().position(|known| known == pid) {
+                Some(at) => self.shares[at].merge(*share),
+                None => {
+                    self.processes.push(*pid);
+                    self.shares.push(*share);
+                }
             }
         }
     }
@@ -105,7 +132,7 @@ impl Leak {
     }
 
     /// Whose it is and how much, at a glance: `insert (cache.c:42): 1 000 B in 10 blocks`.
-    pub fn told(&self) -> String {
+    pub fn title(&self) -> String {
         let Amount { bytes, blocks } = self.total();
         let plural = if blocks == 1 { "" } else { "s" };
         let amount = format!("{} B in {} block{plural}", count(bytes), count(blocks));
@@ -126,9 +153,6 @@ impl Leak {
         if self.held.blocks > 0 {
             let Amount { bytes, blocks } = self.held;
             line += &format!(", which alone lead to {bytes} byte(s) in {blocks} object(s)");
-        }
-        if self.processes.len() > 1 {
-            line += &format!(", in {} processes", self.processes.len());
         }
         line
     }

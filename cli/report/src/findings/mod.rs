@@ -7,13 +7,16 @@
 //!
 //! Pure. Names are printable by the time they come here; each form escapes what it must.
 
+mod alike;
 mod baseline;
 mod family;
 mod github;
 mod junit;
 mod key;
+mod killed;
 mod leak;
 mod limits;
+mod runtime_calls;
 mod sarif;
 mod text;
 mod unchecked;
@@ -22,6 +25,7 @@ mod xml;
 pub use baseline::Baseline;
 pub use github::{annotations, step_summary};
 pub use junit::junit;
+pub use killed::{Killed, killed};
 pub use leak::{Frame, Leak};
 pub use limits::{Breach, Limits, Measured};
 pub use sarif::sarif;
@@ -66,6 +70,9 @@ pub struct Findings {
     pub doubts: Vec<String>,
     /// Programs that should have been checked.
     pub unchecked: Vec<Unchecked>,
+    /// Processes that a signal ended: the first by any, others by those of crashes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub killed: Vec<Killed>,
     /// The program of every process that was checked, by its file name.
     #[serde(skip)]
     pub programs: BTreeMap<i32, String>,
@@ -94,6 +101,7 @@ impl Findings {
             program: program(report),
             pid: report.pid,
             unchecked: unchecked(report),
+            killed: killed(report),
             programs: checked(report).map(|one| (one.pid, program(one))).collect(),
             ..Self::default()
         };
@@ -178,6 +186,11 @@ impl Findings {
             }
         }
         near
+    }
+
+    /// With all calls of stacks told, those of runtimes, too.
+    pub fn unfold(&mut self) {
+        self.leaks.iter_mut().for_each(Leak::unfold);
     }
 
     /// What the told leaks of these kinds come to.

@@ -92,8 +92,11 @@ fn result(leak: &Leak) -> Value {
 }
 
 fn message(leak: &Leak) -> String {
-    let place = leak.cause().map_or("an unknown place", |frame| &frame.function);
-    format!("{}, allocated by {place}", leak.headline())
+    let processes = match leak.processes.len() {
+        0 | 1 => String::new(),
+        number => format!(", in {number} processes"),
+    };
+    format!("{}. {}{processes}", leak.title(), leak.headline())
 }
 
 /// The call that is shown: of those from the cause outwards the first with a source file.

@@ -24,6 +24,8 @@ pub struct Wanted {
     pub rules: bool,
     /// Rules that would keep these leaks quiet.
     pub new_rules: bool,
+    /// Leaks and what went wrong, and nothing if there is neither.
+    pub only_findings: bool,
 }
 
 /// The block; leaks that can be reached are told where they are among the findings.
@@ -31,6 +33,9 @@ pub fn text(findings: &Findings, report: &Report, wanted: Wanted) -> String {
     let mut out = String::new();
     let has_leak = findings.leaks.iter().any(|leak| leak.kind != Kind::Reachable);
     let is_whole = findings.unchecked.is_empty();
+    if wanted.only_findings && !is_bad(findings) {
+        return out;
+    }
     // Writing into a string cannot fail.
     let _ = writeln!(out, "{RULE}");
     let pid = findings.pid;
@@ -51,7 +56,13 @@ pub fn text(findings: &Findings, report: &Report, wanted: Wanted) -> String {
     }
     write_rules(&mut out, findings, wanted);
     out.push('\n');
-    write_processes(&mut out, report);
+    if !wanted.only_findings {
+        write_processes(&mut out, report);
+    }
+    for doubt in findings.doubts.iter().filter(|_| wanted.only_findings) {
+        let _ = writeln!(out, "DOUBT     {doubt}");
+    }
+    family::write_killed(&mut out, &findings.killed);
     family::write_unchecked(&mut out, &findings.unchecked);
     for breach in &findings.breaches {
         let of = breach.leak.as_ref().map(|key| format!(" by leak {key}")).unwrap_or_default();
@@ -70,17 +81,27 @@ pub fn text(findings: &Findings, report: &Report, wanted: Wanted) -> String {
     out
 }
 
+/// Whether there is anything that has to be told.
+fn is_bad(findings: &Findings) -> bool {
+    let Findings { leaks, doubts, unchecked, killed, unjudged, breaches, .. } = findings;
+    !(leaks.is_empty() && doubts.is_empty() && unchecked.is_empty())
+        || !(killed.is_empty() && unjudged.is_empty() && breaches.is_empty())
+}
+
 /// One in full; of several, those that there is something to be said of.
 fn write_processes(out: &mut String, report: &Report) {
     let all = checked(report).filter_map(|report| Some((report, report.check.as_ref()?)));
     let all: Vec<_> = all.collect();
     let is_alone = all.len() == 1;
     let told = all.into_iter().filter(|(_, check)| is_alone || !family::is_clean(check));
-    let told: Vec<_> = told.collect();
-    for (report, check) in told.iter().take(family::LISTED) {
-        write_check(out, report, check);
+    let told = family::same(told.collect());
+    for group in told.iter().take(family::LISTED) {
+        match group[..] {
+            [(report, check)] => write_check(out, report, check),
+            _ => family::write_alike(out, group),
+        }
     }
-    let more = told.len().saturating_sub(family::LISTED);
+    let more: usize = told.iter().skip(family::LISTED).map(Vec::len).sum();
     if more > 0 {
         let _ = writeln!(out, "          and {more} more (--json has them)");
     }
@@ -92,7 +113,7 @@ fn write_processes(out: &mut String, report: &Report) {
 
 fn write_leak(out: &mut String, leak: &Leak, place: Option<String>) {
     let place = place.map(|place| format!(", in {place},")).unwrap_or_default();
-    let _ = writeln!(out, "\n{}", leak.told());
+    let _ = writeln!(out, "\n{}", leak.title());
     let _ = writeln!(out, "{}{place} allocated from:", leak.headline());
     if leak.course.len() > 1 {
         let from = leak.course.len().saturating_sub(STEPS);
@@ -105,10 +126,11 @@ fn write_leak(out: &mut String, leak: &Leak, place: Option<String>) {
             told.join(" ")
         );
     }
-    for (number, frame) in leak.frames.iter().take(CALLS).enumerate() {
+    let calls = leak.told_calls();
+    let more = calls.len().saturating_sub(CALLS);
+    for (number, frame) in calls.take(CALLS) {
         let _ = writeln!(out, "    #{number} {:#x} in {frame}", frame.offset);
     }
-    let more = leak.frames.len().saturating_sub(CALLS);
     if more > 0 {
         let _ = writeln!(out, "    and {more} more");
     }
@@ -268,7 +290,7 @@ mod tests {
 
     #[test]
     fn it_reads_as_sanitizers_do() {
-        let text = of(&findings(), Wanted { rules: true, new_rules: false });
+        let text = of(&findings(), Wanted { rules: true, ..Wanted::default() });
         assert!(text.contains("==4711==ERROR: heapattach: detected memory leaks"));
         let begins = "\ninsert (cache file.c:42): 1 500 B in 15 blocks\nDirect leak of 1000 byte(s) in 10 object(s)";
         assert!(text.contains(begins), "{text}");
@@ -282,12 +304,25 @@ mod tests {
 
     #[test]
     fn rules_are_told_where_that_is_asked_for_and_unused_ones_always() {
-        let text = of(&findings(), Wanted { rules: false, new_rules: true });
+        let text = of(&findings(), Wanted { new_rules: true, ..Wanted::default() });
         assert!(!text.contains("leak:known"), "{text}");
         let unused =
             "\nSuppressions that match no leak, and can be removed:\n    leak:nothing (x.supp:2)\n";
         assert!(text.contains(unused), "{text}");
         assert!(text.contains("these leaks:\nleak:insert\nleak:share\nleak:array\n"), "{text}");
+    }
+
+    #[test]
+    fn a_quiet_check_tells_leaks_and_what_went_wrong_and_nothing_else() {
+        let quiet = Wanted { only_findings: true, ..Wanted::default() };
+        let mut some = findings();
+        let text = of(&some, quiet);
+        assert!(text.contains("\ninsert (cache file.c:42): 1 500 B in 15 blocks\n"), "{text}");
+        assert!(text.contains("\nSUMMARY: ") && !text.contains("CHECKED"), "{text}");
+        some.leaks.clear();
+        assert_eq!(of(&some, quiet), "");
+        some.doubts.push("3 frees".to_owned());
+        assert!(of(&some, quiet).contains("\nDOUBT     3 frees\n"));
     }
 
     #[test]

@@ -50,10 +50,10 @@ fn is_open(report: &Report) -> bool {
     report.check.is_none() && is_meant
 }
 
-/// The file name of its program.
+/// The file name of its program, or what its title begins with.
 pub fn program(report: &Report) -> String {
     let program = report.command.split(' ').next().unwrap_or_default();
-    program.rsplit('/').next().unwrap_or_default().to_owned()
+    program.rsplit('/').next().unwrap_or_default().trim_end_matches(':').to_owned()
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod valgrind_file;
 
 use std::fmt::{self, Display, Formatter};
 
+pub use built_in::is_loaders;
 use pattern::Pattern;
 use runtime::Runtime;
 

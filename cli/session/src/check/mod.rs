@@ -57,7 +57,7 @@ use crate::{
 };
 use heapattach_profile::clock::Clock;
 use heapattach_report::{Report, TargetState, suppression::Suppressions};
-use heapattach_symbols::Symbols;
+use heapattach_symbols::{FileCache, Symbols};
 use heapattach_text::error_chain::with_causes;
 use heapattach_text::printable::printable;
 
@@ -107,12 +107,13 @@ impl<'a> Inspection<'a> {
     pub fn new(
         options: &'a CheckOptions,
         rules: &Suppressions,
-        target: &Target,
+        (target, files): (&Target, FileCache),
         is_from_start: bool,
     ) -> Self {
         let rules = rules.clone();
         let (mut symbols, notes) = (Symbols::new(), Vec::new());
         symbols.ask_servers();
+        symbols.read_through(files);
         if options.retained_by.is_some() {
             symbols.with_variables();
         }
@@ -225,6 +226,11 @@ impl<'a> Inspection<'a> {
             let mut end = self.watch(line, session, &mut beside, keeper.as_deref_mut());
             let counted = clock.elapsed();
             mail.look(session, counted);
+            if self.will.is_some()
+                && let Some(title) = target.process.title()
+            {
+                report.command = title;
+            }
             gauge.iter().for_each(|gauge| gauge.end(session));
             rounds.end(session, end, line);
             self.follow(session);

@@ -133,7 +133,9 @@ impl Business for Check {
             }
         }
         let is_from_start = matches!(cause, Cause::Execed { .. });
-        let inspection = Inspection::new(&self.options, &self.rules, target, is_from_start);
+        let files = self.estates.files.clone();
+        let inspection =
+            Inspection::new(&self.options, &self.rules, (target, files), is_from_start);
         match session_start::begin(target, self.image, self.options.for_engine(), held) {
             Ok(session) => self.inspect(lease, (session, inspection), ward, line, report),
             // Nothing of its own has run.

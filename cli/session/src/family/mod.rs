@@ -88,7 +88,8 @@ struct Inmate {
     parent: i32,
     ear: Option<UnixStream>,
     counts: (u64, u64),
-    exit: Option<ExitReport>,
+    /// How it ended, as wait(2) says.
+    exit: Option<i32>,
 }
 
 impl Inmate {
@@ -118,8 +119,8 @@ struct Household<'a, T> {
     talk: Receiver<(usize, Message)>,
     /// Processes that no thread could be had for.
     left_out: u64,
-    /// How the first process ended.
-    exit: Option<ExitReport>,
+    /// How the first process ended, as wait(2) says.
+    exit: Option<i32>,
     is_gone: bool,
     is_told: bool,
 }
@@ -149,7 +150,7 @@ fn run(
     }
     *report = household.conclude();
     end::correct(report, exit);
-    Ok(exit)
+    Ok(exit.map(ExitReport::from_wait))
 }
 
 impl<'a, T: Trade> Household<'a, T> {
@@ -228,18 +229,17 @@ impl<'a, T: Trade> Household<'a, T> {
     }
 
     fn ended(&mut self, pid: i32, status: i32) {
-        let exit = ExitReport::from_wait(status);
         if pid == self.pid {
-            self.exit = Some(exit);
+            self.exit = Some(status);
         }
         self.parents.remove(&pid);
         let own = self.inmates.values_mut().filter(|inmate| inmate.pid == pid);
-        own.for_each(|inmate| inmate.exit = Some(exit));
+        own.for_each(|inmate| inmate.exit = Some(status));
         let last = self.reports.values_mut().rev().find(|report| report.pid == pid);
         let is_its_end =
             |report: &&mut Report| report.exit.is_none() && report.outcome != Outcome::Execed;
         if let Some(report) = last.filter(is_its_end) {
-            end::correct(report, Some(exit));
+            end::correct(report, Some(status));
         }
         if pid == self.pid && self.scope != Scope::Execs && self.family.size() > 0 && !self.is_told
         {
@@ -363,6 +363,7 @@ impl<'a, T: Trade> Household<'a, T> {
         let mut main = main.unwrap_or_default();
         main.processes = self.reports.into_values().collect();
         tell_trigger(&mut main);
+        main.together = heapattach_report::together(&main);
         let count = self.family.not_looked_at() + self.left_out;
         if count > 0 {
             let why = match self.scope {

@@ -271,7 +271,9 @@ impl Business for Watch {
         let store = self.store.open(target);
         let path = store.as_ref().and_then(|store| store.path.clone());
         let stacks = self.stacks.take();
-        let mut record = Record::new(target, store, stacks).leaving(self.will(lease));
+        let files = self.estates.as_ref().map(|estates| estates.files.clone());
+        let record = Record::through(files, target, store, stacks);
+        let mut record = record.leaving(self.will(lease));
         match self.attach(standing) {
             Ok(session) => {
                 record.renew_will(&session);

@@ -61,7 +61,9 @@ pub fn fail(report: &mut Report, detached: &Detached, why: &str) {
 /// How the target ended, and whether we were near.
 fn last_words(target: &Target, session: &Session<'_>, report: &mut Report) -> String {
     let status = target.process.pidfd().and_then(|fd| pidfd::exit_status(fd.as_fd()).ok());
-    report.exit = report.exit.or(status.map(ExitReport::from_wait));
+    if let (None, Some(status)) = (report.exit, status) {
+        report.note_exit(status);
+    }
     words(report.exit, session.stops.len())
 }
 
@@ -85,16 +87,14 @@ fn signal_name(number: i32) -> String {
     }
 }
 
-/// A parent knows how the process ended, which nothing told when its session did.
-pub fn correct(report: &mut Report, exit: Option<ExitReport>) {
-    if exit.is_some()
-        && exit != report.exit
-        && report.outcome == Outcome::Exited
-        && report.why.is_some()
-    {
+/// A parent knows how the process ended, by wait(2), which nothing told when its session did.
+pub fn correct(report: &mut Report, status: Option<i32>) {
+    let Some(status) = status else { return };
+    let before = report.exit;
+    let exit = Some(report.note_exit(status));
+    if exit != before && report.outcome == Outcome::Exited && report.why.is_some() {
         report.why = Some(words(exit, report.stops.len()));
     }
-    report.exit = exit.or(report.exit);
 }
 
 #[cfg(test)]
@@ -105,12 +105,14 @@ mod tests {
     fn an_end_that_becomes_known_later_is_told_as_it_was() {
         let why = Some(words(None, 2));
         let mut report = Report { outcome: Outcome::Exited, why, ..Report::default() };
-        correct(&mut report, Some(ExitReport::Signal(11)));
+        correct(&mut report, Some(11 | 0x80));
         let told = report.why.clone().unwrap();
         assert!(told.starts_with("signal 11 (SIGSEGV) ended it; "), "{told}");
         correct(&mut report, None);
         assert_eq!(report.exit, Some(ExitReport::Signal(11)));
-        correct(&mut report, Some(ExitReport::Code(3)));
+        assert!(report.core_dumped);
+        correct(&mut report, Some(3 << 8));
+        assert!(!report.core_dumped);
         let told = report.why.unwrap();
         assert!(told.starts_with("it exited with status 3; "), "{told}");
     }

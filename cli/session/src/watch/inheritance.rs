@@ -9,7 +9,7 @@ use heapattach_injector::{attach::heir::Heritage, watch::Session};
 use heapattach_process::proc::Process;
 
 use heapattach_report::suppression::Suppressions;
-use heapattach_symbols::Symbols;
+use heapattach_symbols::{FileCache, Symbols};
 
 /// What one session has that its process's children have, too.
 #[derive(Debug)]
@@ -31,11 +31,15 @@ impl Estate {
 
 /// All of them.
 #[derive(Clone, Debug, Default)]
-pub struct Estates(Arc<Mutex<HashMap<i32, Arc<Estate>>>>);
+pub struct Estates {
+    by_process: Arc<Mutex<HashMap<i32, Arc<Estate>>>>,
+    /// What was read of the files of all processes.
+    pub files: FileCache,
+}
 
 impl Estates {
     fn open(&self) -> MutexGuard<'_, HashMap<i32, Arc<Estate>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Of this process, if it has a session that has something to leave.

@@ -20,6 +20,7 @@ pub(crate) mod schedule;
 pub(crate) mod session_start;
 pub(crate) mod stack_dump;
 pub(crate) mod stacks;
+pub(crate) mod title;
 pub(crate) mod triggers;
 
 pub use files::{Files, deliver};

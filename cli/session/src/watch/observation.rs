@@ -31,6 +31,7 @@ use crate::{
         schedule::Watchman,
         stack_dump::StackList,
         stacks::stacks_report,
+        title::Title,
         triggers::Triggers,
     },
 };
@@ -39,7 +40,7 @@ use heapattach_profile::clock::Clock;
 use heapattach_recording::names::Code;
 use heapattach_recording::{SessionWriter, Store};
 use heapattach_report::Report;
-use heapattach_symbols::Symbols;
+use heapattach_symbols::{FileCache, Symbols};
 use heapattach_text::quantity;
 
 /// What is made of a session.
@@ -52,6 +53,8 @@ pub struct Record {
     changes: u64,
     rss: Option<u64>,
     will: Option<Will>,
+    /// Of a process of a family.
+    title: Title,
     runtimes: Runtimes,
     /// Whether the program is seen from its first block on.
     is_from_start: bool,
@@ -62,8 +65,21 @@ pub struct Record {
 impl Record {
     /// Begun before the attach: a short program may have ended by its end.
     pub fn new(target: &Target, store: Option<Store>, stacks: Option<StackList>) -> Self {
+        Self::through(None, target, store, stacks)
+    }
+
+    /// The same beside others that read the same files.
+    pub fn through(
+        files: Option<FileCache>,
+        target: &Target,
+        store: Option<Store>,
+        stacks: Option<StackList>,
+    ) -> Self {
         let mut symbols = Symbols::new();
         symbols.ask_servers();
+        if let Some(files) = files {
+            symbols.read_through(files);
+        }
         let mut record = Self::with(target, store, stacks, symbols);
         // What it has loaded is not counted yet; what comes to a place later takes it over.
         record.note(target, || None);
@@ -84,6 +100,7 @@ impl Record {
             changes: 0,
             rss: resident(target),
             will: None,
+            title: Title::new(),
             runtimes: Runtimes::of(target),
             is_from_start: false,
             before: (
@@ -216,7 +233,12 @@ impl Record {
             let asked = asked(session, &counts);
             recorder.know(session.stream.interval, asked);
             recorder.conclude(&desk);
-            let (pid, command) = (report.pid, std::mem::take(&mut report.command));
+            let (pid, mut command) = (report.pid, std::mem::take(&mut report.command));
+            if self.will.is_some()
+                && let Some(title) = self.title.last(&target.process)
+            {
+                command.clone_from(title);
+            }
             *report = compose(session, &counts, &recorder, counted);
             (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
             report.trigger = triggers.came();
@@ -283,6 +305,9 @@ impl Record {
             desk.leave(Note::Modules(self.symbols.known()));
         }
         self.renew_will(session);
+        if self.will.is_some() {
+            self.title.look(&session.target().process);
+        }
     }
 }
 

@@ -17,7 +17,6 @@ use crate::{
     fork,
     watch::limits,
 };
-use heapattach_ledger::ExitReport;
 use heapattach_recording::Store;
 use heapattach_report::{Outcome, Report, Status, TargetState};
 use heapattach_text::error_chain::with_causes;
@@ -62,12 +61,12 @@ pub fn reap_soon(pid: i32) {
     }
 }
 
-/// How the program ended; `None` if the command is gone first.
-pub fn wait_for_end(line: &mut Line, target: &Target) -> Option<ExitReport> {
+/// How the program ended, as wait(2) says; `None` if the command is gone first.
+pub fn wait_for_end(line: &mut Line, target: &Target) -> Option<i32> {
     loop {
         target.release_late();
         if let Some(status) = reap(target.process.pid()) {
-            return Some(ExitReport::from_wait(status));
+            return Some(status);
         }
         if line.listen(target, Duration::from_millis(50)) == Some(Heard::Gone) {
             return None;

@@ -136,6 +136,11 @@ impl Dwarf {
         Some(Self { context, split, meter, part: None })
     }
 
+    /// Where only a part was read: its file, what is around it, and the addresses in it.
+    pub fn part(&self) -> Option<(&Arc<File>, &Surroundings, &Vec<u64>)> {
+        self.part.as_ref().map(|part| (&part.file, &part.around, &part.addresses))
+    }
+
     /// Whether its file may still be needed.
     pub fn holds_file(&self) -> bool {
         self.part.is_some()

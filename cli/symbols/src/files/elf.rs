@@ -44,7 +44,11 @@ const WORK_LIMIT: u64 = 4 << 30;
 
 /// How many bytes of section contents all modules together may still take.
 #[derive(Clone, Debug)]
-pub struct Allowance(Arc<Left>);
+pub struct Allowance {
+    left: Arc<Left>,
+    /// What was taken by this one and its clones.
+    taken: Arc<AtomicU64>,
+}
 
 #[derive(Debug)]
 struct Left {
@@ -69,17 +73,31 @@ fn memory_left() -> Option<u64> {
 impl Allowance {
     /// So many bytes.
     pub fn of(bytes: u64) -> Self {
-        Self(Arc::new(Left { memory: bytes.into(), work: WORK_LIMIT.into() }))
+        let left = Arc::new(Left { memory: bytes.into(), work: WORK_LIMIT.into() });
+        Self { left, taken: Arc::default() }
     }
 
     /// `bytes` less of it, if there is so much.
     pub fn take(&self, bytes: u64) -> Option<()> {
-        take(&self.0.memory, bytes)
+        take(&self.left.memory, bytes)?;
+        self.taken.fetch_add(bytes, Relaxed);
+        Some(())
+    }
+
+    /// The same, counting from now on by itself what it takes.
+    #[must_use]
+    pub fn metered(&self) -> Self {
+        Self { left: Arc::clone(&self.left), taken: Arc::default() }
+    }
+
+    /// What was taken of it since.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Relaxed)
     }
 
     /// The same for what does not stay in memory.
     fn pass(&self, bytes: u64) -> Option<()> {
-        take(&self.0.work, bytes)
+        take(&self.left.work, bytes)
     }
 }
 
@@ -304,5 +322,8 @@ mod tests {
         assert!(one.take(60).is_some() && one.clone().take(60).is_none());
         assert!(same.pass(WORK_LIMIT).is_some() && same.pass(1).is_none());
         assert!(same.take(100).is_some(), "what does not stay takes no memory");
+        let metered = one.metered();
+        assert!(metered.take(41).is_none() && metered.clone().take(30).is_some());
+        assert_eq!((metered.taken(), one.taken()), (30, 60));
     }
 }

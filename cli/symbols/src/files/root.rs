@@ -11,7 +11,7 @@ use heapattach_process::proc::{Process, file, regular};
 use nix::{
     dir::Dir,
     fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2},
-    sys::stat::Mode,
+    sys::stat::{Mode, fstat},
 };
 
 /// Larger folders are read in part.
@@ -33,6 +33,11 @@ impl Root {
     pub fn at(folder: &Path) -> Option<Self> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         open(folder, flags, Mode::empty()).ok().map(|directory| Self { directory })
+    }
+
+    /// Which folder it is.
+    pub fn identity(&self) -> Option<(u64, u64)> {
+        fstat(&self.directory).ok().map(|stat| (stat.st_dev, stat.st_ino))
     }
 
     /// The tree `process` sees.

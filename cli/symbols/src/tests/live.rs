@@ -5,7 +5,7 @@ use std::fs;
 use heapattach_process::proc::{Process, maps};
 
 use crate::tests::folder::{self, Folder, Mapped};
-use crate::{Frame, Symbols, UNKNOWN};
+use crate::{FileCache, Frame, Symbols, UNKNOWN};
 
 fn of_this_process() -> Symbols {
     let process = Process::open(std::process::id().cast_signed()).unwrap();
@@ -29,6 +29,29 @@ fn a_function_of_ours_has_its_name_its_file_and_its_line() {
     assert_eq!(*outermost.module, *std::env::current_exe().unwrap().to_str().unwrap());
     assert_eq!(symbols.symbolize_return(address + 1), frames);
     assert_eq!(symbols.symbolize(address), frames, "again, as remembered");
+}
+
+#[test]
+fn what_one_process_had_read_is_read_for_others_too_and_what_they_ask_besides() {
+    let cache = FileCache::default();
+    let process = Process::open(std::process::id().cast_signed()).unwrap();
+    let text = process.read("maps").unwrap();
+    let of_one = || {
+        let mut symbols = Symbols::new();
+        symbols.read_through(cache.clone());
+        symbols.note(&process, &maps::parse(&text).unwrap());
+        symbols
+    };
+    let [first, second] =
+        [of_this_process as *const (), compiled as *const ()].map(|at| at.addr() as u64);
+    let mut alone = of_this_process();
+    for addresses in [vec![first], vec![second], vec![first, second]] {
+        let mut symbols = of_one();
+        symbols.prepare(addresses.iter().copied());
+        for address in addresses {
+            assert_eq!(symbols.symbolize(address), alone.symbolize(address));
+        }
+    }
 }
 
 #[test]

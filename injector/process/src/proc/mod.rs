@@ -302,15 +302,23 @@ impl Process {
         stat_field(&self.read_path("stat").ok()?, 47)?.parse().ok()
     }
 
-    /// The command line, printable and bounded.
+    /// The command line, printable and bounded; the name where there is none.
     pub fn command(&self) -> String {
+        self.title().unwrap_or_else(|| {
+            let name = self.status().map(|status| status.name).unwrap_or_default();
+            name.chars().take(200).collect()
+        })
+    }
+
+    /// The command line as the process shows it now, printable and bounded; none at its end.
+    pub fn title(&self) -> Option<String> {
         let bytes = self.read_path("cmdline").unwrap_or_default();
         let words = bytes.split(|&b| b == 0).filter(|w| !w.is_empty());
         let text: Vec<String> =
             words.map(|w| String::from_utf8_lossy(w).escape_debug().to_string()).collect();
-        let name = || self.status().map(|s| s.name).unwrap_or_default();
-        let line = if text.is_empty() { name() } else { text.join(" ") };
-        line.chars().take(200).collect()
+        let line: String = text.join(" ").chars().take(200).collect();
+        let line = line.trim_end();
+        (!line.is_empty()).then(|| line.to_owned())
     }
 
     /// Whether it still runs (a zombie without living threads does not).

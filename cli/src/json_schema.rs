@@ -1,0 +1,65 @@
+//! What the JSON of each command looks like, as JSON Schema (draft 2020-12): files beside this source.
+
+/// A kind of document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schema {
+    /// Of a session.
+    Report,
+    /// Of a check.
+    Check,
+    /// Of a view of a recording, or of two.
+    View,
+    /// Of a whole recording.
+    Ledger,
+}
+
+impl Schema {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Report, Self::Check, Self::View, Self::Ledger];
+
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Report => "report",
+            Self::Check => "check",
+            Self::View => "view",
+            Self::Ledger => "ledger",
+        }
+    }
+
+    /// Which commands write it.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Report => "heapattach -p PID --json, heapattach run --json",
+            Self::Check => "heapattach check --json",
+            Self::View => "heapattach report FILE --json, heapattach diff A B --json",
+            Self::Ledger => "heapattach report FILE --format json",
+        }
+    }
+
+    /// The schema.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Report => include_str!("../schemas/report.json"),
+            Self::Check => include_str!("../schemas/check.json"),
+            Self::View => include_str!("../schemas/view.json"),
+            Self::Ledger => include_str!("../schemas/ledger.json"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn every_schema_is_json_and_says_of_what() {
+        for schema in Schema::ALL {
+            let document: Value = serde_json::from_str(schema.text()).unwrap();
+            assert_eq!(document["$schema"], "https://json-schema.org/draft/2020-12/schema");
+            assert!(document["title"].is_string(), "{}", schema.name());
+        }
+    }
+}
