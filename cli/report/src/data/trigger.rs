@@ -81,7 +81,10 @@ mod tests {
     #[test]
     fn what_came_is_told_with_its_interval() {
         let told = growth(Measured::Heap).to_string();
-        assert_eq!(told, "memory in use grows by 2.0 MiB/min (1.8 to 2.2), seen over 60.0 s");
+        assert_eq!(
+            told,
+            "memory in use grows by 2.0 MiB/min (1.8 to 2.2 MiB/min), seen over 60.0 s"
+        );
         let rss = Trigger::Rss { at_ms: 5, bytes: 3 << 20, limit: 2 << 20 };
         assert_eq!(rss.to_string(), "resident memory is 3.0 MiB, the limit 2.0 MiB");
     }
