@@ -219,9 +219,9 @@ mod tests {
         let text =
             told(&ledgers(|blocks| Sum::exact(64, blocks)), Form::Text(Page::new(None, false)));
         let expected = "\
-1         A: process 4711, 20.0 s
-2         B: process 4711, 20.0 s
-3         C: process 4711, 20.0 s
+1         A: process 4242, 20.0 s
+2         B: process 4242, 20.0 s
+3         C: process 4242, 20.0 s
 
 ALL       in use: 71.2 KiB, then 83.8 KiB, then 102.5 KiB
           1 place grew in every step
