@@ -106,7 +106,7 @@ pub enum Command {
     Check(Box<CheckArgs>),
     /// Show a recording, or write it for another program
     Report(Box<ReportArgs>),
-    /// Show the difference between two recordings, or two moments of one
+    /// Show the difference between recordings, or moments of one
     Diff(Box<DiffArgs>),
     /// Say what would be done to a process, without touching it
     Doctor(DoctorArgs),

@@ -29,7 +29,9 @@ pub struct SessionArgs {
     /// Where it is hooked, and what is told of a call.
     #[command(flatten)]
     pub hooks: HookArgs,
-    /// Record one sample per SIZE bytes on average; larger blocks are always recorded
+    /// Sample one block per SIZE bytes; larger ones always
+    ///
+    /// On average: the distances between samples are random.
     #[arg(
         long,
         value_name = "SIZE",
@@ -115,7 +117,7 @@ pub struct SessionArgs {
     /// Options of a file.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// Attach to every process that it forks, too, and to the programs they exec
+    /// Attach to every process that it forks, too, and to what these exec
     ///
     /// They are traced meanwhile: signals, threads and forks cost them more.
     #[arg(long)]

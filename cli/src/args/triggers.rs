@@ -22,9 +22,9 @@ pub struct TriggerArgs {
     /// Detach and report when SIZE of the process is resident
     #[arg(hide_short_help = true, long, value_name = "SIZE", value_parser = parse_limit, allow_hyphen_values = true)]
     pub until_rss: Option<u64>,
-    /// Detach and report when memory certainly grows at RATE or faster: 1MiB/min
+    /// Detach when memory grows so fast: 1MiB/min (or --until-rss SIZE)
     ///
-    /// Implies --flow. What counts is memory in use, blocks older than the attach included, or resident
+    /// It must be certain. Implies --flow. What counts is memory in use, blocks older than the attach included, or resident
     /// memory, over the time of --growth-window.
     #[arg(hide_short_help = true, long, value_name = "RATE", value_parser = parse_growth_rate, allow_hyphen_values = true)]
     pub until_growth: Option<u64>,

@@ -158,11 +158,12 @@ impl Steps {
         Self { steps: steps.collect(), amounts, change: all.into(), growth }
     }
 
-    /// How much became different.
+    /// How much became different, in all or in one step.
     fn size(&self, unit: Unit) -> f64 {
-        let size = unit.of_amount(&self.change).value.abs();
-        // There is an order for all numbers that a file may have.
-        if size.is_nan() { 0.0 } else { size }
+        let steps = self.steps.iter().map(|step| &step.change);
+        let sizes = steps.chain([&self.change]).map(|change| unit.of_amount(change).value.abs());
+        // What is not a number is passed over.
+        sizes.fold(0.0, f64::max)
     }
 }
 

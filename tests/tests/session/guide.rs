@@ -128,3 +128,32 @@ fn after_an_export_comes_the_command_that_opens_it() {
     }
     fs::remove_dir_all(&folder).expect("a folder of ours");
 }
+
+#[test]
+fn more_than_two_moments_are_compared_step_by_step() {
+    let golden = |name: &str| {
+        root().join("fixtures/golden").join(name).to_str().expect("a path of ours").to_owned()
+    };
+    let (before, after) = (golden("before.heapattach"), golden("after.heapattach"));
+    let text = run(&["diff", &before, &after, &before]).stdout;
+    assert!(text.contains("no place certainly grew in every step"), "{text}");
+    let json = run(&["diff", &format!("{before}@1ms"), &before, &after, "--json"]).stdout;
+    let told: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(told["schema"], "heapattach/view/moments/1");
+    assert_eq!(told["moments"][1]["name"], before.as_str());
+    let sites = told["sites"].as_array().expect("a list");
+    assert!(!sites.is_empty());
+    for site in sites {
+        let amount = |at: usize| site["amounts"][at]["bytes"]["value"].as_f64().expect("a number");
+        let step = |at: usize| site["steps"][at]["bytes"]["value"].as_f64().expect("a number");
+        assert_eq!([step(0), step(1)], [amount(1) - amount(0), amount(2) - amount(1)], "{site}");
+        assert_eq!(site["growth"] == "every_step", step(0) > 0.0 && step(1) > 0.0, "{site}");
+    }
+    let grew = |site: &&serde_json::Value| site["growth"] == "every_step";
+    assert_eq!(sites.iter().take_while(grew).count(), sites.iter().filter(grew).count());
+    for options in [["--view", "tree"], ["--format", "html"]] {
+        let line = [&["diff", &before, &after, &before], &options[..]].concat();
+        let refused = Heapattach::new(line).run().expect(USAGE);
+        assert!(refused.stderr.contains("more than two recordings"), "{}", refused.stderr);
+    }
+}
