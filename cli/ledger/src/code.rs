@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use heapattach_text::{glob::matches, short_name::short_name};
+
 /// A file of code, or what the kernel calls it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -45,6 +47,14 @@ pub struct Function {
 }
 
 impl Function {
+    /// Whether its name fits a pattern: as it is, without its arguments, or as it is shown.
+    pub fn is_like(&self, glob: &str) -> bool {
+        let without = self.name.split('(').next().unwrap_or(&self.name);
+        matches(glob, &self.name)
+            || matches(glob, without)
+            || matches(glob, &short_name(&self.name))
+    }
+
     /// The name for a reader.
     pub fn shown(&self) -> &str {
         if self.short.is_empty() { &self.name } else { &self.short }

@@ -3,9 +3,9 @@
 //! What a view or an export says of the part is what it would say of a program that did nothing
 //! else. The moments are of all of it, and go.
 
-use crate::{Call, Histogram, Ledger, Metric, Row, Thread};
+use crate::{Call, Function, Histogram, Ledger, Metric, Row, Thread};
 use heapattach_profile::Estimate;
-use heapattach_text::{glob::matches, quantity, short_name::short_name};
+use heapattach_text::{glob::matches, quantity};
 
 /// What is asked for; empty lists ask for everything.
 #[derive(Clone, Debug, Default)]
@@ -34,9 +34,15 @@ impl Filter {
         if self.is_all() {
             return ledger;
         }
+        // Each function once: there are more stacks than functions.
+        let is_like =
+            |function: &Function| self.functions.iter().any(|glob| function.is_like(glob));
+        let likes: Vec<bool> = ledger.functions.iter().map(is_like).collect();
         let numbers = 0..ledger.stacks.count();
         let stacks: Vec<bool> = numbers
-            .map(|stack| u32::try_from(stack).is_ok_and(|stack| self.wants_stack(&ledger, stack)))
+            .map(|stack| {
+                u32::try_from(stack).is_ok_and(|stack| self.wants_stack(&ledger, stack, &likes))
+            })
             .collect();
         let threads: Vec<bool> = ledger.threads.iter().map(|t| self.wants_thread(t)).collect();
         ledger.rows.retain(|row| {
@@ -70,20 +76,19 @@ impl Filter {
         words
     }
 
-    fn wants_stack(&self, ledger: &Ledger, stack: u32) -> bool {
-        let wants = |globs: &[String], text: fn(&Call<'_>) -> Vec<String>| {
+    /// `likes` tells of each function whether it is one of those that are asked for.
+    fn wants_stack(&self, ledger: &Ledger, stack: u32, likes: &[bool]) -> bool {
+        let wants = |globs: &[String], path: fn(&Call<'_>) -> String| {
             globs.is_empty()
                 || ledger.calls(stack).any(|call| {
-                    text(&call).iter().any(|text| globs.iter().any(|glob| matches(glob, text)))
+                    let path = path(&call);
+                    globs.iter().any(|glob| is_path(glob, &path))
                 })
         };
-        // A name as it is, without its arguments, and as it is shown; a path, whole and by its last part.
-        wants(&self.functions, |call| {
-            let name = &call.function.name;
-            let without = name.split('(').next().unwrap_or(name).to_owned();
-            vec![name.clone(), without, short_name(name).into_owned()]
-        }) && wants(&self.files, |call| whole_and_base(&call.function.file))
-            && wants(&self.modules, |call| whole_and_base(&call.module.path))
+        let is_asked = || ledger.functions_of(stack).any(|function| likes[function as usize]);
+        (self.functions.is_empty() || is_asked())
+            && wants(&self.files, |call| call.function.file.clone())
+            && wants(&self.modules, |call| call.module.path.clone())
     }
 
     fn wants_thread(&self, thread: &Thread) -> bool {
@@ -101,8 +106,9 @@ impl Filter {
     }
 }
 
-fn whole_and_base(path: &str) -> Vec<String> {
-    vec![path.to_owned(), path.rsplit('/').next().unwrap_or(path).to_owned()]
+/// Whether a pattern fits a path, whole or by its last part.
+fn is_path(glob: &str, path: &str) -> bool {
+    matches(glob, path) || matches(glob, path.rsplit('/').next().unwrap_or(path))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ Examples:
   heapattach report FILE                              the summary, on one screen
   heapattach report FILE --view tree --bottom-up      which code allocated, and what called it
   heapattach report FILE --view sites --metric peak   what was in use at the peak
+  heapattach report FILE --view source parse_line     lines of source, with bytes beside them
   heapattach report FILE --function 'parse_*' --since 10s --until 20s
   heapattach report FILE --age 10m..                  in use for ten minutes and longer
   heapattach report FILE --format html -o heap.html   a page for any browser
@@ -24,6 +25,9 @@ Examples:
 pub struct ReportArgs {
     /// The recording
     pub file: PathBuf,
+    /// With `--view source`: the function, `*` for any text [default: the largest three]
+    #[arg(value_name = "FUNCTION")]
+    pub source_of: Option<String>,
     /// How to look at it
     #[arg(
         long,
@@ -47,7 +51,7 @@ pub struct ReportArgs {
 fn about_view(view: View) -> &'static str {
     match view {
         View::Summary => "One screen: the verdict, the largest sites, and how sure they are",
-        View::Top => "Functions: their own memory, and that of everything they called",
+        View::Top => "Functions: their own memory (flat), and with all that they called (cum)",
         View::Tree => "A tree of calls",
         View::Sites => "Functions that allocated, with callers",
         View::Threads => "Threads",
@@ -57,6 +61,7 @@ fn about_view(view: View) -> &'static str {
         View::Timeline => "Memory over time",
         View::Peak => "Memory when most was in use",
         View::Mmap => "Pages that were mapped",
+        View::Source => "Lines of source, with bytes beside them",
     }
 }
 

@@ -1,5 +1,11 @@
 //! `heapattach report FILE`.
 
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, UNIX_EPOCH},
+};
+
 use heapattach_verdict::subject::Subject;
 
 use crate::{
@@ -8,7 +14,12 @@ use crate::{
     open_recording::{read, refuse, window, write_file, write_text},
     output::complain,
 };
-use heapattach_view::{Form, View, write_next};
+use heapattach_files::input;
+use heapattach_ledger::About;
+use heapattach_view::{Form, SourceText, View, tell_source, write_next};
+
+/// A file of source is not larger.
+const SOURCE: u64 = 16 << 20;
 
 /// Shows a recording, or writes it in another format.
 pub fn report(args: &ReportArgs) -> Exit {
@@ -18,6 +29,11 @@ pub fn report(args: &ReportArgs) -> Exit {
         return Exit::Usage;
     }
     let look = &args.look;
+    let is_source = args.view == View::Source && look.format.is_none();
+    if let Some(function) = args.source_of.as_deref().filter(|_| !is_source) {
+        complain(&format!("`{function}` is a function to list; type --view source {function}"));
+        return Exit::Usage;
+    }
     let ledger = match read(&args.file, window, look, look.format == Some(FileFormat::Html)) {
         Ok(ledger) => ledger,
         Err(error) => return refuse(&error),
@@ -26,14 +42,35 @@ pub fn report(args: &ReportArgs) -> Exit {
     if let Some(format) = look.format {
         return write_file(&subject, format, &args.file, look);
     }
+    let tell = |form| match args.view {
+        View::Source => {
+            let of = args.source_of.as_deref();
+            tell_source(&subject, &look.ask(), form, of, |path| source_text(path, &ledger.about))
+        }
+        view => view.tell(&subject, &look.ask(), form),
+    };
     if look.json {
-        return write_text(&args.view.tell(&subject, &look.ask(), Form::Json), look);
+        return write_text(&tell(Form::Json), look);
     }
-    let mut text = args.view.tell(&subject, &look.ask(), Form::Text(look.page()));
+    let mut text = tell(Form::Text(look.page()));
     if args.view == View::Summary {
         let mut more = look.page();
         write_next(&mut more, &[], Some(&args.file));
         text.push_str(&more.finish());
     }
     write_text(&text, look)
+}
+
+/// A file of source, as it is here and now.
+fn source_text(path: &str, about: &About) -> Result<SourceText, String> {
+    let file = Path::new(path);
+    if !file.is_absolute() {
+        return Err(format!("{path} cannot be read: the compiler did not note its folder"));
+    }
+    let text = input::text(file, SOURCE)?;
+    let end = UNIX_EPOCH
+        .checked_add(Duration::from_secs(about.began))
+        .and_then(|began| began.checked_add(Duration::from_millis(about.lasted_ms)));
+    let changed = fs::metadata(file).and_then(|data| data.modified());
+    Ok(SourceText { text, is_newer: changed.is_ok_and(|at| end.is_some_and(|end| at > end)) })
 }

@@ -24,6 +24,8 @@ pub struct Column {
     title: &'static str,
     is_left: bool,
     need: Need,
+    /// Whether it is cut at its end, and is no name.
+    is_code: bool,
 }
 
 /// What goes first where the page is narrow.
@@ -69,17 +71,22 @@ struct Layout {
 impl Column {
     /// For numbers.
     pub const fn right(title: &'static str) -> Self {
-        Self { title, is_left: false, need: Need::Always }
+        Self { title, is_left: false, need: Need::Always, is_code: false }
     }
 
     /// For words.
     pub const fn left(title: &'static str) -> Self {
-        Self { title, is_left: true, need: Need::Always }
+        Self { title, is_left: true, need: Need::Always, is_code: false }
+    }
+
+    /// For lines of source, as the last column.
+    pub const fn code(title: &'static str) -> Self {
+        Self { is_code: true, ..Self::left(title) }
     }
 
     /// For what is drawn, and told by another column, too.
     pub const fn drawing() -> Self {
-        Self { title: "", is_left: true, need: Need::Drawing }
+        Self { need: Need::Drawing, ..Self::left("") }
     }
 
     /// The same, for what a narrow page does without.
@@ -203,6 +210,9 @@ impl Table {
             Row::Cells(cells) => cells.get(last),
             Row::Callers(_) => None,
         });
+        if self.columns[last].is_code {
+            return self.width(last, false).min(NAME);
+        }
         let own = cells.map(|cell| least(&cell.span.text)).max().unwrap_or(0);
         self.width(last, false).min(NAME).max(own)
     }
@@ -220,7 +230,11 @@ impl Table {
             let Some(cell) = cells.get(at) else { continue };
             let is_last = at + 1 == self.columns.len();
             let text = cell.text(layout.intervals[at]);
-            let text = if is_last { fitted(&text, room) } else { text };
+            let text = match (is_last, self.columns[at].is_code) {
+                (false, _) => text,
+                (true, false) => fitted(&text, room),
+                (true, true) => cut(&text, room),
+            };
             let missing = layout.widths[at].saturating_sub(columns(&text));
             let (before, after) =
                 if self.columns[at].is_left { (0, missing) } else { (missing, 0) };
@@ -253,6 +267,13 @@ impl Layout {
     fn tells(&self, at: usize) -> bool {
         self.intervals[at] || !self.shown.contains(&at)
     }
+}
+
+/// As much of it as there is room for.
+fn cut(text: &str, room: usize) -> String {
+    let fits = |(at, _): &(usize, char)| columns(&text[..*at]) <= room;
+    let end = text.char_indices().take_while(fits).last().map_or(0, |(at, _)| at);
+    if columns(text) <= room { text.to_owned() } else { text[..end].to_owned() }
 }
 
 /// Names from the nearest on; those that find no room are a few dots.

@@ -10,6 +10,7 @@ use crate::{
     page::Page,
     peak::Peak,
     sites::Sites,
+    source::{Source, SourceText},
     summary,
     temporary::Temporary,
     threads::Threads,
@@ -44,6 +45,8 @@ pub enum View {
     Peak,
     /// Pages that were mapped.
     Mmap,
+    /// Lines of source.
+    Source,
 }
 
 /// What is told of every view beside itself.
@@ -72,7 +75,7 @@ pub enum Form {
 
 impl View {
     /// All views.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Summary,
         Self::Top,
         Self::Tree,
@@ -84,6 +87,7 @@ impl View {
         Self::Timeline,
         Self::Peak,
         Self::Mmap,
+        Self::Source,
     ];
 
     /// Its name, as it is typed.
@@ -100,6 +104,7 @@ impl View {
             Self::Timeline => "timeline",
             Self::Peak => "peak",
             Self::Mmap => "mmap",
+            Self::Source => "source",
         }
     }
 
@@ -126,8 +131,22 @@ impl View {
             Self::Timeline => telling.tell(&Timeline::new(ledger), Timeline::write),
             Self::Peak => telling.tell(&Peak::new(subject, ask), Peak::write),
             Self::Mmap => telling.tell(&Mmap::new(subject, ask), Mmap::write),
+            Self::Source => telling.tell(&Source::new(subject, ask, None), Source::write),
         }
     }
+}
+
+/// The view `source` of the functions of this name, or of the largest, with the text of their files.
+pub fn tell_source(
+    subject: &Subject<'_>,
+    ask: &Ask,
+    form: Form,
+    of: Option<&str>,
+    read: impl FnMut(&str) -> Result<SourceText, String>,
+) -> String {
+    let mut source = Source::new(subject, ask, of);
+    source.read(read);
+    Telling { view: View::Source, subject, form }.tell(&source, Source::write)
 }
 
 /// One view on its way out.
