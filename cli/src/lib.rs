@@ -16,6 +16,7 @@
 //! | `guide` | chapters for the terminal, `man` and the web |
 //! | `next_command` | what opens a file that was written |
 //! | `payload` | what is put into targets, built with this command |
+//! | `version` | which build this is, of which source |
 //!
 //! Everything that is done with a process, and what is known of it and told, lies in crates below this
 //! one, each of which knows less: `session`, `view`, `export`, and those that they are made of. Only here
@@ -32,6 +33,7 @@ mod open_recording;
 mod output;
 mod payload;
 mod terminal;
+mod version;
 
 use std::process::ExitCode;
 

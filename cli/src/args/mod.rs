@@ -41,6 +41,8 @@ pub use status::StatusArgs;
 
 use clap::{Parser, Subcommand};
 
+use crate::version;
+
 /// The heading of options that few need.
 const EXPERT: &str = "Expert options";
 
@@ -76,6 +78,7 @@ For those who want them to be a shared object all the same: --loader dlopen --ho
 #[command(
     name = "heapattach",
     version,
+    long_version = version::LONG.as_str(),
     before_help = SHORT,
     before_long_help = EXAMPLES,
     after_help = MORE,
