@@ -7,6 +7,9 @@
 //! the same bytes every time. The sources are those of the build-dependency, wherever cargo has
 //! put it, so this works from a package too.
 
+#[path = "build/origin.rs"]
+mod origin;
+
 use std::{
     env, io,
     path::{Path, PathBuf},
@@ -95,6 +98,9 @@ const STRANGERS: [&str; 14] = [
 fn main() {
     let out_dir = PathBuf::from(variable("OUT_DIR"));
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build");
+    println!("cargo::rustc-env=HEAPATTACH_BUILD_TARGET={}", variable("TARGET"));
+    origin::tell(Path::new(&variable("RUSTC")));
     for dir in [heapattach_payload::SOURCE_DIR, heapattach_payload::ABI_SOURCE_DIR] {
         println!("cargo::rerun-if-changed={dir}/src");
     }
@@ -114,7 +120,6 @@ fn main() {
         // For the test that runs this script again.
         println!("cargo::rustc-env=HEAPATTACH_BUILD_{name}={}", value.display());
     }
-    println!("cargo::rustc-env=HEAPATTACH_BUILD_TARGET={}", toolchain.target);
     if let Err(error) = compile(&toolchain, &out_dir) {
         println!("cargo::error=the payload was not built: {error}");
     }

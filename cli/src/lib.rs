@@ -18,6 +18,7 @@
 //! | `json_schema` | what the JSON of each command looks like |
 //! | `next_command` | what opens a file that was written |
 //! | `payload` | what is put into targets, built with this command |
+//! | `version` | which build this is, of which source |
 //!
 //! Everything that is done with a process, and what is known of it and told, lies in crates below this
 //! one, each of which knows less: `session`, `view`, `export`, and those that they are made of. Only here
@@ -36,6 +37,7 @@ mod open_recording;
 mod output;
 mod payload;
 mod terminal;
+mod version;
 
 use std::{ffi::OsString, process::ExitCode};
 

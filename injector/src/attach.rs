@@ -9,7 +9,7 @@ pub use crate::{
     hook::plan::{HookMode, PlannedHook, Unseen, Way, unseen},
     loader::lure,
     options::{Loader, Options, Service, WAITS},
-    preflight::{Sessions, foreseen, open, open_with},
+    preflight::{OLDEST_KERNEL, Sessions, foreseen, open, open_with},
     python::Wish,
     refusal::Refusal,
     session::{

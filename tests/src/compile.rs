@@ -29,8 +29,17 @@ pub fn folder() -> PathBuf {
 }
 
 /// The folders of the themes. No name is in two of them.
-const THEMES: [&str; 8] =
-    ["check", "first_answer", "hazards", "hostile", "peers", "scripts", "stacks", "truth"];
+const THEMES: [&str; 9] = [
+    "check",
+    "first_answer",
+    "hazards",
+    "hostile",
+    "peers",
+    "release",
+    "scripts",
+    "stacks",
+    "truth",
+];
 
 /// The fixture of this name, whatever its theme is.
 ///

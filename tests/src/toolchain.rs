@@ -89,3 +89,20 @@ pub fn go(file: &str) -> Option<PathBuf> {
     assert!(output.status.success(), "{command:?} failed:\n{complaint}");
     Some(target)
 }
+
+/// A Python that has this module; `None` (reported as skipped) where none has it.
+pub fn python_with(module: &str, package: &str) -> Option<PathBuf> {
+    let readers = folder().join("../target/readers/bin/python3");
+    let has = |python: &PathBuf| {
+        let output = Command::new(python).args(["-c", &format!("import {module}")]).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let found = [PathBuf::from("python3"), readers].into_iter().find(has);
+    if found.is_none() {
+        skip(
+            &format!("no Python with {module} here"),
+            &format!("pip install '{package}', into target/readers or the path"),
+        );
+    }
+    found
+}

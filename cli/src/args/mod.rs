@@ -46,6 +46,7 @@ pub use status::StatusArgs;
 use clap::{Parser, Subcommand};
 
 use crate::terminal::Verbosity;
+use crate::version;
 
 /// The heading of options that few need.
 const EXPERT: &str = "Expert options";
@@ -82,6 +83,7 @@ For those who want them to be a shared object all the same: --loader dlopen --ho
 #[command(
     name = "heapattach",
     version,
+    long_version = version::LONG.as_str(),
     before_help = SHORT,
     before_long_help = EXAMPLES,
     after_help = MORE,

@@ -5,7 +5,7 @@ use nix::sys::utsname::uname;
 use crate::refusal::Refusal;
 
 /// openat2(2), with which a container's files are opened safely, came with this.
-const OLDEST: (u32, u32) = (5, 6);
+pub const OLDEST: (u32, u32) = (5, 6);
 
 /// gVisor's kernel calls itself by this build of Linux, in whatever release it claims to be.
 const GVISOR_BUILD: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
@@ -34,7 +34,7 @@ fn judge(release: &str, build: &str) -> Result<(), Refusal> {
     }
     Err(Refusal::unsupported(
         format!("the kernel is Linux {release}"),
-        "Linux 5.6 or later",
+        &format!("Linux {}.{} or later", OLDEST.0, OLDEST.1),
         "run heapattach on a newer kernel",
     ))
 }

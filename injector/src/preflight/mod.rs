@@ -6,6 +6,8 @@ pub mod foreseen;
 pub(crate) mod kernel;
 pub(crate) mod machine;
 
+pub use kernel::OLDEST as OLDEST_KERNEL;
+
 use std::io::Read;
 
 use crate::{
