@@ -6,11 +6,11 @@
 
 pub use crate::{
     hook::{
+        exporters::{Exporter, Exporters},
         patch::{ActiveHook, Patches},
         slots::Sorted,
     },
     installation::shelter::Exposure,
-    module::exporters::{Exporter, Exporters},
     python::{Interpreter, Python, Unreadable},
     records::{
         counts::{Counts, Lost, Verified},

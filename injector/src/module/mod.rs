@@ -1,7 +1,6 @@
 //! What one loaded module means to us: which allocation functions it defines, and which of its
 //! words hold the address of one. Read from the target's memory, since the file may be gone.
 
-pub mod exporters;
 mod identity;
 pub(crate) mod known_symbols;
 mod lookup;

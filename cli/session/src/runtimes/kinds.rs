@@ -51,7 +51,7 @@ const PLAIN: Kind = Kind {
 };
 
 /// All that are known.
-pub(super) const KINDS: [Kind; 12] = [
+pub const KINDS: [Kind; 12] = [
     Kind {
         name: "CPython",
         sign: Sign::Exports("Py_GetVersion"),

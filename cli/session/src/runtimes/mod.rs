@@ -2,16 +2,13 @@
 //! where they have neither; and what the hooks see of their memory. Never by the name of the process.
 
 mod kinds;
-mod report;
 mod signs;
 
 use heapattach_injector::target::Target;
 
-pub use kinds::Kind;
-pub use report::runtime_reports;
 pub use signs::Signs;
 
-use kinds::KINDS;
+pub use kinds::{KINDS, Kind};
 
 /// A runtime in the target.
 #[derive(Clone, Debug)]
@@ -60,6 +57,13 @@ impl Runtimes {
         &self.found
     }
 
+    /// Of none that is there, in this environment.
+    #[cfg(test)]
+    pub fn without(environment: &[u8]) -> Self {
+        let (signs, environment) = (Signs::new([]), environment.to_vec());
+        Self { signs, environment, found: Vec::new() }
+    }
+
     /// The setting of its environment that has a runtime allocate each block by malloc.
     pub fn setting(&self, kind: &Kind) -> Option<&'static str> {
         let is_set = |setting: &&&'static str| {
@@ -79,10 +83,7 @@ mod tests {
     #[test]
     fn a_setting_counts_if_it_is_whole() {
         let php = KINDS.iter().find(|kind| kind.name == "PHP").unwrap();
-        let with = |environment: &[u8]| {
-            let (signs, environment) = (Signs::new([]), environment.to_vec());
-            Runtimes { signs, environment, found: Vec::new() }.setting(php)
-        };
+        let with = |environment: &[u8]| Runtimes::without(environment).setting(php);
         assert_eq!(with(b"A=1\0USE_ZEND_ALLOC=0\0"), Some("USE_ZEND_ALLOC=0"));
         assert_eq!(with(b"USE_ZEND_ALLOC=01\0"), None);
         assert_eq!(with(b""), None);

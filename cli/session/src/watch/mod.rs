@@ -16,6 +16,7 @@ pub(crate) mod observation;
 pub mod options;
 pub(crate) mod result;
 pub(crate) mod ring_owners;
+pub(crate) mod runtime_reports;
 pub(crate) mod schedule;
 pub(crate) mod session_start;
 pub(crate) mod stack_dump;

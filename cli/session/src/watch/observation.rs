@@ -14,7 +14,7 @@ use crate::{
         channel::{Heard, Line},
         message::Message,
     },
-    runtimes::{Runtimes, runtime_reports},
+    runtimes::Runtimes,
     watch::{
         end::{End, conclude, fail},
         event_loop,
@@ -28,6 +28,7 @@ use crate::{
         notes::{Desk, Note},
         options::WatchOptions,
         result::Written,
+        runtime_reports::runtime_reports,
         schedule::Watchman,
         stack_dump::StackList,
         stacks::stacks_report,

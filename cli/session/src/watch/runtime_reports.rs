@@ -6,8 +6,10 @@ use heapattach_process::addr::RemoteAddr;
 use heapattach_profile::Flow;
 use heapattach_symbols::Symbols;
 
-use super::{Found, Runtimes};
-use crate::watch::intake::Recorder;
+use crate::{
+    runtimes::{Found, Runtimes},
+    watch::intake::Recorder,
+};
 
 /// The kind whose functions are named by walking its frames.
 const PYTHON: &str = "CPython";
@@ -118,12 +120,7 @@ impl Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtimes::{Signs, kinds::KINDS};
-
-    fn runtimes(environment: &[u8]) -> Runtimes {
-        let (signs, environment) = (Signs::new([]), environment.to_vec());
-        Runtimes { signs, environment, found: Vec::new() }
-    }
+    use crate::runtimes::KINDS;
 
     fn found(name: &str) -> Found {
         let kind = KINDS.iter().find(|kind| kind.name == name).unwrap();
@@ -133,20 +130,20 @@ mod tests {
     #[test]
     fn a_program_whose_generated_code_has_no_names_is_told_its_switch() {
         let (node, symbols) = (found("Node.js"), Symbols::new());
-        let mut report = base(&runtimes(b""), &node, 4711);
+        let mut report = base(&Runtimes::without(b""), &node, 4711);
         name_generated(&node, &symbols, 4711, &mut report);
         assert!(report.notes[0].contains("node --perf-basic-prof"), "{report:?}");
         let java = found("the Java virtual machine");
-        let report = base(&runtimes(b""), &java, 4711);
+        let report = base(&Runtimes::without(b""), &java, 4711);
         assert_eq!(report.more, "jcmd 4711 GC.class_histogram");
     }
 
     #[test]
     fn one_that_was_told_to_use_malloc_is_seen_whole() {
-        let report = base(&runtimes(b"USE_ZEND_ALLOC=0\0"), &found("PHP"), 1);
+        let report = base(&Runtimes::without(b"USE_ZEND_ALLOC=0\0"), &found("PHP"), 1);
         assert!(report.is_whole && report.blind().is_none() && report.more.is_empty());
         assert!(report.title().ends_with("(USE_ZEND_ALLOC=0)"), "{}", report.title());
-        let report = base(&runtimes(b"PYTHONMALLOC=pymalloc\0"), &found("CPython"), 1);
+        let report = base(&Runtimes::without(b"PYTHONMALLOC=pymalloc\0"), &found("CPython"), 1);
         assert!(report.blind().unwrap().contains("arenas"), "{report:?}");
     }
 
