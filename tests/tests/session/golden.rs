@@ -33,7 +33,8 @@ const VIEWS: [&str; 11] = [
     "mmap",
 ];
 /// What else a report may be asked.
-const QUESTIONS: [(&str, &[&str]); 9] = [
+const QUESTIONS: [(&str, &[&str]); 10] = [
+    ("source", &["story::serve", "--view", "source", "--metric", "allocated"]),
     ("bottom-up", &["--view", "tree", "--bottom-up"]),
     ("allocated", &["--view", "sites", "--metric", "allocated"]),
     ("peak-tree", &["--view", "tree", "--metric", "peak"]),

@@ -129,14 +129,14 @@ fn every_view_and_every_format_of_a_recording_can_be_had() {
     let file = Recorded::new();
     record(&program, path(&file), &["--all"]);
     let views = ["summary", "top", "tree", "sites", "threads", "sizes", "lifetimes", "temporary"];
-    for view in views.into_iter().chain(["timeline", "peak", "mmap"]) {
+    for view in views.into_iter().chain(["timeline", "peak", "mmap", "source"]) {
         let text = run(&["report", path(&file), "--view", view]).stdout;
         assert!(text.starts_with("process ") && !text.contains('\u{1b}'), "{view}: {text}");
         let schema = format!("heapattach/view/{view}/1");
         assert_eq!(json(&["report", path(&file), "--view", view])["schema"], schema);
     }
     let formats = ["html", "pprof", "collapsed", "flamegraph", "heaptrack", "dhat", "firefox"];
-    for format in formats.into_iter().chain(["heapprofile", "json"]) {
+    for format in formats.into_iter().chain(["heapprofile", "callgraph", "massif", "json"]) {
         let out = Recorded::new();
         let outcome = run(&["report", path(&file), "--format", format, "-o", path(&out)]);
         assert_eq!(outcome.stdout, "", "{format}");
@@ -188,6 +188,24 @@ fn go_tool_pprof_says_of_the_demonstration_what_we_say() {
             assert!(bytes * 10 > total * 4 && bytes * 10 < total * 6, "half of {total}: {bytes}");
         }
     }
+}
+
+#[test]
+fn lines_of_source_stand_beside_their_blocks() {
+    let Some(program) = Source::new("from_start.c").build() else { return };
+    let file = Recorded::new();
+    let command = Heapattach::new(["run", "--all", "-o", path(&file), "--"]).arg(&program);
+    command.run().expect(0);
+    let asked = ["--view", "source", "pairs", "--metric", "allocated", "--unit", "blocks"];
+    let told = run(&[&["report", path(&file)], &asked[..]].concat()).stdout;
+    // Called 1000, 50 and 200 times.
+    let line = told.lines().find(|line| line.ends_with("block = malloc(24);")).expect(&told);
+    assert!(line.trim_start().starts_with("1 250"), "{told}");
+    assert!(told.lines().any(|line| line.ends_with("free(block);")), "those around it: {told}");
+    let told = json(&[&["report", path(&file)], &asked[..]].concat());
+    assert_eq!(told["functions"][0]["own"]["blocks"]["value"], 1250.0, "{told}");
+    let refused = Heapattach::new(["report", path(&file), "pairs"]).run().expect(2);
+    assert!(refused.stderr.contains("type --view source pairs"), "{refused:?}");
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn notes_on(ledger: &Ledger, graph: &Graph) -> Vec<String> {
         ));
     }
     if graph.edges.iter().any(|edge| !edge.is_direct) {
-        notes.push("dashed: by way of functions that are not drawn".to_owned());
+        notes.push("dashed: functions between the two are not drawn".to_owned());
     }
     notes
 }
