@@ -47,7 +47,7 @@ fn steps(workflow: &Value) -> impl Iterator<Item = &Value> {
     jobs(workflow).flat_map(|job| job["steps"].as_array().expect("a list"))
 }
 
-/// Whether `.ci/run` runs this command: as a step of its own with whatever words, or as some of its jobs.
+/// Whether `.ci/run` runs this command: a script as a step of its own with whatever words, or some of its jobs.
 fn is_run(command: &str, script: &str) -> bool {
     let mut words = command.split_whitespace();
     let program = words.next().unwrap_or_default();
@@ -56,7 +56,9 @@ fn is_run(command: &str, script: &str) -> bool {
         let all: Vec<_> = list.expect("the list of all jobs").split(' ').collect();
         return words.all(|job| all.contains(&job) && script.contains(&format!("job_{job}() {{")));
     }
-    script.lines().any(|line| line.trim_start().starts_with(&format!("step {program}")))
+    let step = format!("step {program} ");
+    let mut lines = script.lines().map(|line| format!("{} ", line.trim()));
+    program.starts_with(".ci/") && lines.any(|line| line.starts_with(&step))
 }
 
 #[test]
