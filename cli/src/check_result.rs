@@ -273,7 +273,11 @@ impl<'a> Gate<'a> {
         }
         if !is_checked {
             let why = report.why.as_ref()?;
-            return Some(format!("heapattach: not checked: {why}\n"));
+            let mut text = format!("heapattach: not checked: {why}\n");
+            for one in &found.killed {
+                text += &format!("heapattach: {} ({}) was {}\n", one.pid, one.program, one.words());
+            }
+            return Some(text);
         }
         let quiet = &self.args.quiet;
         let wanted = Wanted {

@@ -55,7 +55,8 @@ fn parse(words: Vec<OsString>) -> Result<Cli, Exit> {
         let _ = error.print();
         if error.use_stderr() { Exit::Usage } else { Exit::Done }
     };
-    let mut command = Cli::command();
+    // What is missing may be in the file: what is wrong is told at the end.
+    let mut command = Cli::command().ignore_errors(true);
     command.build();
     let matches = command.clone().try_get_matches_from(&words).map_err(|error| told(&error))?;
     let configured = config_file::configure(&command, &matches, words).map_err(|error| {

@@ -20,7 +20,7 @@ use crate::{
     client::{channel::Line, message::Message},
     family,
     fork::{self, exec_status},
-    watch::session_start,
+    watch::{end, session_start},
 };
 use heapattach_report::{Report, Status, suppression::Suppressions};
 use heapattach_symbols::FileCache;
@@ -48,7 +48,12 @@ pub fn attach(
         Ok(mut session) => {
             session_start::announce(&mut line, &session, &report, None);
             match inspection.run(&mut line, &mut session, None, &mut report) {
-                Some(End::Gone) => report.status = Status::TargetDied,
+                Some(End::Gone) => {
+                    report.status = Status::TargetDied;
+                    if let Some(status) = end::last_status(target) {
+                        report.note_exit(status);
+                    }
+                }
                 Some(End::Execed) => report.why = Some(EXECED.to_owned()),
                 _ => {}
             }

@@ -5,10 +5,10 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 
 use super::{
-    EXPERT, config::ConfigArgs, hooks::HookArgs, json, limits::LimitArgs, moment,
-    outlet::OutletArgs, quiet::QuietArgs, roots, session::parse_processes,
+    EXPERT, hooks::HookArgs, json, limits::LimitArgs, moment, outlet::OutletArgs, quiet::QuietArgs,
+    roots, session::parse_processes,
 };
-use crate::terminal::Verbosity;
+use crate::{config_file::ConfigArgs, terminal::Verbosity};
 use heapattach_reach::{Kind, RootKind, RootSet};
 use heapattach_session::check::options::{CheckOptions, Snapshot, When};
 use heapattach_text::quantity::parse_duration;

@@ -4,7 +4,6 @@ mod attach;
 mod check;
 mod choice;
 mod completions;
-mod config;
 mod detach;
 mod diff;
 mod doctor;

@@ -8,13 +8,12 @@ use heapattach_injector::attach::{Loader, Wish};
 
 use super::{
     EXPERT,
-    config::ConfigArgs,
     hooks::HookArgs,
     json::{self, JsonArg},
     record::RecordArgs,
     triggers::TriggerArgs,
 };
-use crate::terminal::Verbosity;
+use crate::{config_file::ConfigArgs, terminal::Verbosity};
 use heapattach_report::Report;
 use heapattach_session::watch::options::{OnFull, Unwind, WatchOptions};
 use heapattach_text::quantity::{parse_duration, parse_size};
@@ -94,7 +93,7 @@ pub struct SessionArgs {
     )]
     pub json: Option<JsonArg>,
     /// Print only the verdict, and errors
-    #[arg(short, long)]
+    #[arg(hide_short_help = true, short, long)]
     pub quiet: bool,
     /// Detach when recording takes more than PERCENT of the target's CPU time (estimated)
     #[arg(hide_short_help = true, long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
@@ -233,7 +232,7 @@ impl SessionArgs {
         if self.quiet { Verbosity::Errors } else { Verbosity::Usual }
     }
 
-    /// The end of the session, as it is asked for.
+    /// The end of the session, as it is requested.
     pub fn tell(&self, report: &Report, page: Page) -> String {
         if self.quiet { session::verdict(report, page) } else { session::report(report, page) }
     }

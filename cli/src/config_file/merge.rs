@@ -49,13 +49,15 @@ pub fn merge(
         typed.iter().any(|other| own.iter().any(|one| one == other))
             || typed.iter().any(|o| theirs(&o))
     };
-    let has = |name: &str| {
-        asked.iter().any(|asked| asked.option == name) || find(name).is_some_and(is_given)
+    // What is left out cannot be what another one needs.
+    let counts = |name: &str| {
+        let is_asked = asked.iter().any(|asked| asked.option == name);
+        find(name).is_some_and(|arg| is_given(arg) || is_asked && !is_against(arg))
     };
     let mut merged = Merged::default();
     for Asked { option, values } in &asked {
         let Some(arg) = find(option) else { continue };
-        let is_useless = needs(option).is_some_and(|needed| !has(needed));
+        let is_useless = needs(option).is_some_and(|needed| !counts(needed));
         if is_given(arg) || is_against(arg) || is_useless {
             continue;
         }
@@ -108,7 +110,7 @@ mod tests {
     use heapattach_test_folder::Folder;
 
     fn merged(asked: &[(&str, &[&str])], line: &[&str]) -> Vec<String> {
-        let mut all = Cli::command();
+        let mut all = Cli::command().ignore_errors(true);
         all.build();
         let words = ["heapattach"].iter().chain(line);
         let matches = all.clone().try_get_matches_from(words).unwrap();

@@ -8,6 +8,7 @@
 //! The file may come with a repository of others. It has plain options only: nothing that is run, nothing
 //! that chooses a process, no file outside of its own folder.
 
+mod choice;
 mod find;
 mod merge;
 mod owner;
@@ -22,6 +23,7 @@ use std::{
 
 use clap::{ArgMatches, Command};
 
+pub use choice::ConfigArgs;
 use merge::Merged;
 use permitted::Section;
 

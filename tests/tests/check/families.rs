@@ -256,7 +256,7 @@ fn processes_that_leak_the_same_are_told_once_and_those_that_crash_by_their_sign
     assert!(first.contains("): killed by SIGABRT"), "{talk}");
     assert!(other.contains("): killed by SIGSEGV"), "{talk}");
     assert!(talk.contains("\n::error title=Ended by a signal::"), "{talk}");
-    assert!(talk.contains("\n::warning title=Ended by a signal::"), "{talk}");
+    assert!(talk.contains("\n::notice title=Ended by a signal::"), "{talk}");
     let cases = suite.read("leaks.xml");
     assert!(cases.contains("<error message=\"killed by SIGABRT"), "{cases}");
     assert!(cases.contains("<skipped message=\"killed by SIGSEGV"), "{cases}");

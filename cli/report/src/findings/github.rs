@@ -22,7 +22,7 @@ pub fn annotations(findings: &Findings) -> String {
     }
     for group in alike(&findings.killed, |one| (&one.program, one.words(), one.is_first)) {
         let (one, number) = (group[0], group.len());
-        let level = if one.is_first { "error" } else { "warning" };
+        let level = if one.is_first { "error" } else { "notice" };
         let text = format!("{}: {}", who(one.pid, &one.program, number), one.words());
         let _ = writeln!(out, "::{level} title=Ended by a signal::{}", data(&text));
     }

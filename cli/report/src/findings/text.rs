@@ -85,7 +85,9 @@ pub fn text(findings: &Findings, report: &Report, wanted: Wanted) -> String {
 fn is_bad(findings: &Findings) -> bool {
     let Findings { leaks, doubts, unchecked, killed, unjudged, breaches, .. } = findings;
     !(leaks.is_empty() && doubts.is_empty() && unchecked.is_empty())
-        || !(killed.is_empty() && unjudged.is_empty() && breaches.is_empty())
+        || !(unjudged.is_empty() && breaches.is_empty())
+        // A test may make a child crash on purpose.
+        || killed.iter().any(|one| one.is_first)
 }
 
 /// One in full; of several, those that there is something to be said of.

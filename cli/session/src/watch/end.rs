@@ -58,10 +58,14 @@ pub fn fail(report: &mut Report, detached: &Detached, why: &str) {
     report.status = if is_left { Status::Left } else { Status::Failed };
 }
 
+/// How a process ended that is no child of ours, as wait(2) would say; where the kernel tells it.
+pub fn last_status(target: &Target) -> Option<i32> {
+    target.process.pidfd().and_then(|fd| pidfd::exit_status(fd.as_fd()).ok())
+}
+
 /// How the target ended, and whether we were near.
 fn last_words(target: &Target, session: &Session<'_>, report: &mut Report) -> String {
-    let status = target.process.pidfd().and_then(|fd| pidfd::exit_status(fd.as_fd()).ok());
-    if let (None, Some(status)) = (report.exit, status) {
+    if let (None, Some(status)) = (report.exit, last_status(target)) {
         report.note_exit(status);
     }
     words(report.exit, session.stops.len())
