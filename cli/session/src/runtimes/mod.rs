@@ -6,9 +6,8 @@ mod signs;
 
 use heapattach_injector::target::Target;
 
-pub use signs::Signs;
-
 pub use kinds::{KINDS, Kind};
+pub use signs::Signs;
 
 /// A runtime in the target.
 #[derive(Clone, Debug)]
