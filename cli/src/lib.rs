@@ -14,6 +14,7 @@
 //! | `terminal` | what is shown while a session lasts |
 //! | `open_recording`, `check_result` | recordings and the results of checks on their way to the user |
 //! | `guide` | chapters for the terminal, `man` and the web |
+//! | `source_files` | lines of source for the page |
 //! | `next_command` | what opens a file that was written |
 //! | `payload` | what is put into targets, built with this command |
 //!
@@ -31,6 +32,7 @@ mod next_command;
 mod open_recording;
 mod output;
 mod payload;
+mod source_files;
 mod terminal;
 
 use std::process::ExitCode;

@@ -30,7 +30,7 @@ pub fn diff(args: &DiffArgs) -> Exit {
     };
     let subject = Subject { now: &now, base: Some(&base) };
     if let Some(format) = look.format {
-        return write_file(&subject, format, moment(&args.after).0.as_path(), look);
+        return write_file(&subject, format, moment(&args.after).0.as_path(), look, false);
     }
     let form = if look.json {
         Form::Json

@@ -24,7 +24,7 @@ pub fn report(args: &ReportArgs) -> Exit {
     };
     let subject = Subject::of(&ledger);
     if let Some(format) = look.format {
-        return write_file(&subject, format, &args.file, look);
+        return write_file(&subject, format, &args.file, look, !args.no_source);
     }
     if look.json {
         return write_text(&args.view.tell(&subject, &look.ask(), Form::Json), look);
