@@ -13,7 +13,7 @@ use std::{
 use serde_json::{Value, json};
 
 /// Nothing that is asked of a browser takes so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A browser with one page.
 pub struct Browser {
