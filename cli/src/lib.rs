@@ -16,6 +16,7 @@
 //! | `open_recording`, `check_result` | recordings and the results of checks on their way to the user |
 //! | `guide` | chapters for the terminal, `man` and the web |
 //! | `json_schema` | what the JSON of each command looks like |
+//! | `source_files` | lines of source for the page |
 //! | `next_command` | what opens a file that was written |
 //! | `payload` | what is put into targets, built with this command |
 //! | `version` | which build this is, of which source |
@@ -36,6 +37,7 @@ mod next_command;
 mod open_recording;
 mod output;
 mod payload;
+mod source_files;
 mod terminal;
 mod version;
 

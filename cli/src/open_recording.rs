@@ -16,6 +16,7 @@ use crate::{
     exit_status::Exit,
     next_command,
     output::complain,
+    source_files,
     terminal::progress::{of_reading, of_writing},
 };
 use heapattach_files::artifact::{self, Readers};
@@ -77,9 +78,20 @@ pub fn refuse(error: &RecordingError) -> Exit {
     Exit::Failed
 }
 
-/// Writes a subject for another program.
-pub fn write_file(subject: &Subject<'_>, format: FileFormat, name: &Path, look: &LookArgs) -> Exit {
+/// Writes a subject for another program; a page has lines of source if `has_source`.
+pub fn write_file(
+    subject: &Subject<'_>,
+    format: FileFormat,
+    name: &Path,
+    look: &LookArgs,
+    has_source: bool,
+) -> Exit {
     let write = |name: Option<&Path>, out: &mut dyn Write| match format {
+        FileFormat::Html if has_source && subject.base.is_none() => {
+            let began = subject.now.about.began;
+            let mut read = |file: &str| source_files::read(file, began);
+            heapattach_export::html::write_with_source(subject.now, &mut read, out)
+        }
         FileFormat::Html => heapattach_export::html::write(subject.now, subject.base, out),
         FileFormat::Export(format) => match (subject.base, name) {
             (None, None) => heapattach_export::write(subject.now, format, look.metric, out),

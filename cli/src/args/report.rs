@@ -42,6 +42,9 @@ pub struct ReportArgs {
     /// Only the time until TIME after the attach
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub until: Option<Duration>,
+    /// Leave lines of source files out of a page (--format html)
+    #[arg(hide_short_help = true, long)]
+    pub no_source: bool,
     /// What is asked.
     #[command(flatten)]
     pub look: LookArgs,

@@ -36,7 +36,7 @@ pub fn diff(args: &DiffArgs) -> Exit {
     };
     let subject = Subject { now, base: Some(base) };
     if let Some(format) = look.format {
-        return write_file(&subject, format, moment(after).0.as_path(), look);
+        return write_file(&subject, format, moment(after).0.as_path(), look, false);
     }
     write_text(&args.view.tell(&subject, &look.ask(), form()), look)
 }

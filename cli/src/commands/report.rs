@@ -40,7 +40,7 @@ pub fn report(args: &ReportArgs) -> Exit {
     };
     let subject = Subject::of(&ledger);
     if let Some(format) = look.format {
-        return write_file(&subject, format, &args.file, look);
+        return write_file(&subject, format, &args.file, look, !args.no_source);
     }
     let tell = |form| match args.view {
         View::Source => {

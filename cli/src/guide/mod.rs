@@ -41,7 +41,7 @@ chapters! {
     "verdict": "the first sentence: what grows, who only holds, what is turnover",
     "words": "the words of reports: in use, peak, 95 % CI, unsafe window",
     "recordings": "files of sessions: what is in them, how large they become",
-    "page": "the page for browsers: links, switches, keys, names in brackets",
+    "page": "the page for browsers: links, switches, keys, marks of cut stacks",
     "growth": "--flow: does it grow, does it leak, how sure is that",
     "checks": "leak checks: what is leaked, what is reachable, what is not seen",
     "suites": "leak checks of whole test suites",

@@ -4,15 +4,16 @@
 //! the same functions then, though they were loaded elsewhere or built anew.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     hash::Hash,
 };
 
 use serde::Serialize;
 
+use super::source::Candidate;
 use crate::tree::cut;
 use heapattach_ledger::{
-    FrameReport, Ledger, Line, Stack,
+    FrameReport, Ledger, Line, Metric, Stack,
     gaps::{WHOLE, why},
     hidden::{Hidden, Part},
     trie::Trie,
@@ -109,6 +110,36 @@ impl Calls {
         });
         let last = u32::try_from(calls.len().min(DEPTH).saturating_sub(1)).unwrap_or(u32::MAX);
         (node, stack.cause.min(last))
+    }
+
+    /// Functions with the lines of them that are in stacks, and their part of all bytes, by these rows.
+    pub fn candidates(&self, ledger: &Ledger, places: &Places) -> Vec<Candidate> {
+        const METRICS: [Metric; 2] = [Metric::Live, Metric::Allocated];
+        let all = METRICS.map(|metric| ledger.total.measure(metric).bytes.value);
+        let mut sums: HashMap<u32, [f64; 2]> = HashMap::new();
+        for row in &ledger.rows {
+            let Some(stack) = ledger.stacks.get(row.stack) else { continue };
+            let bytes = METRICS.map(|metric| row.measure(metric).bytes.value);
+            let known = stack.locations.iter().filter_map(|&at| places.0.get(at as usize));
+            // A function that calls itself has the row once.
+            let functions: HashSet<u32> =
+                known.flatten().map(|call| self.calls[*call as usize].0).collect();
+            for function in functions {
+                let sum = sums.entry(function).or_default();
+                sum.iter_mut().zip(bytes).for_each(|(sum, bytes)| *sum += bytes);
+            }
+        }
+        let mut lines: HashMap<u32, BTreeSet<u32>> = HashMap::new();
+        for (function, line) in self.calls.iter().filter(|(_, line)| *line > 0) {
+            lines.entry(*function).or_default().insert(*line);
+        }
+        let candidates = sums.into_iter().map(|(function, sum)| Candidate {
+            function,
+            file: self.functions[function as usize].1.clone(),
+            lines: lines.remove(&function).unwrap_or_default(),
+            part: sum.iter().zip(all).map(|(sum, all)| sum / all.max(1.0)).fold(0.0, f64::max),
+        });
+        candidates.collect()
     }
 
     /// The place of a call that is none: further out nothing is known.

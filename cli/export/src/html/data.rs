@@ -5,7 +5,13 @@ use std::{borrow::Cow, collections::HashMap};
 use serde::Serialize;
 
 use super::{
-    about::Whose, calls::Calls, moments::Moments, number::Number, sums::Sums, verdict::Verdict,
+    about::Whose,
+    calls::Calls,
+    moments::Moments,
+    number::Number,
+    source::{Excerpt, Reader, excerpts},
+    sums::Sums,
+    verdict::Verdict,
     windows::Windows,
 };
 use heapattach_ledger::{Ledger, Metric, Row};
@@ -25,6 +31,8 @@ pub struct Data {
     /// Innermost node, cause, thread; what `now` asked for, then what `base` did.
     rows: Vec<Vec<u64>>,
     windows: Windows,
+    /// Of functions that have much of the memory, as far as their files are there.
+    sources: Vec<Excerpt>,
 }
 
 /// What belongs to one of the profiles alone.
@@ -47,8 +55,8 @@ struct Side {
 type Key = (u32, u32, u32);
 
 impl Data {
-    /// Of a profile, and of the one it is compared with.
-    pub fn new(ledger: &Ledger, base: Option<&Ledger>) -> Self {
+    /// Of a profile, and of the one it is compared with; `read` reads source files.
+    pub fn new(ledger: &Ledger, base: Option<&Ledger>, read: Reader<'_>) -> Self {
         let sides: Vec<&Ledger> = std::iter::once(ledger).chain(base).collect();
         let mut rows = sides.iter().flat_map(|ledger| ledger.rows.iter().chain([&ledger.total]));
         // What is known block by block may have unknown neighbours.
@@ -58,9 +66,13 @@ impl Data {
         let mut tree = Calls::new(ledger, base);
         let mut threads = Threads::default();
         // By what tells them apart; those of this profile first, in their order.
+        let mut candidates = Vec::new();
         let mut keyed: Vec<(Key, usize, &Row)> = Vec::new();
         for (side, ledger) in sides.iter().enumerate() {
             let places = tree.places(ledger);
+            if side == 0 {
+                candidates = tree.candidates(ledger, &places);
+            }
             let mut known = HashMap::new();
             for row in &ledger.rows {
                 let Some(stack) = ledger.stacks.get(row.stack) else { continue };
@@ -97,7 +109,9 @@ impl Data {
         let now = Side::new(ledger, &mut sums);
         let base = base.map(|base| Side::new(base, &mut sums));
         let verdict = if base.is_none() { Some(Verdict::new(ledger)) } else { None };
-        Self { now, base, verdict, tree, threads: threads.names, sums, rows, windows }
+        // Lines of two builds are not those of one file.
+        let sources = if base.is_none() { excerpts(candidates, read) } else { Vec::new() };
+        Self { now, base, verdict, sources, tree, threads: threads.names, sums, rows, windows }
     }
 }
 
@@ -169,7 +183,7 @@ mod tests {
         let now = sample::ledger();
         let mut base = sample::ledger();
         base.rows.truncate(2);
-        let data = Data::new(&now, Some(&base));
+        let data = Data::new(&now, Some(&base), &mut |_| None);
         assert_eq!(data.rows.len(), 3);
         let (kept, fresh) = (&data.rows[0], &data.rows[2]);
         assert_eq!(kept[3..10], kept[10..17]);

@@ -111,12 +111,8 @@ fn a_hundred_thousand_stacks_open_and_zoom_at_once() {
     let page = page(&ledger, None);
     println!("written in {:?}", began.elapsed());
     let opened = browser.open(&page);
-    let timed = |what: &str| {
-        format!(
-            "(() => {{ const t = performance.now(); {what}; return performance.now() - t; }})()"
-        )
-    };
-    let mut worst = 0.0_f64;
+    let mut work = browser.work();
+    println!("opened: {work:.2} s of processor time");
     for (name, what) in [
         ("zoom", "zoom(graph.picture.rectangles[5].frame)"),
         ("turn", "update({ direction: 'up', path: [] })"),
@@ -125,13 +121,13 @@ fn a_hundred_thousand_stacks_open_and_zoom_at_once() {
         ("sort", "sortBy('2')"),
         ("describe", "describe(graph.picture.rectangles[0])"),
     ] {
-        let took = browser.tell(&timed(what)).as_f64().unwrap();
-        println!("{name}: {took:.0} ms");
-        worst = worst.max(took);
+        browser.tell(&format!("{what}; 0"));
+        let took = browser.work() - work;
+        println!("{name}: {took:.2} s");
+        assert!(took < 6.0, "{name}: {took} s");
+        work += took;
     }
     println!("{} bytes, open in {opened:?}", page.len());
     assert!(browser.keep_picture("large", false) > 20_000);
-    // Generous: other tests run beside this one.
-    assert!(opened.as_secs() < 30 && worst < 10_000.0, "{opened:?}, {worst} ms");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

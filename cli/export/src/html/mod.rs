@@ -19,6 +19,7 @@ mod moments;
 mod number;
 mod packed;
 mod page;
+mod source;
 mod sums;
 mod verdict;
 mod windows;
@@ -42,18 +43,35 @@ mod reader;
 #[cfg(test)]
 mod size_tests;
 #[cfg(test)]
+mod source_tests;
+#[cfg(test)]
 mod window_tests;
 
 use std::io::{self, Write};
 
 use heapattach_ledger::Ledger;
 
+pub use source::SourceFile;
+
 /// Writes the report of `ledger`; with a `base`, of what became different since then.
 ///
 /// # Errors
 /// When `out` cannot be written to.
 pub fn write(ledger: &Ledger, base: Option<&Ledger>, out: &mut dyn Write) -> io::Result<()> {
-    page::write(&data::Data::new(ledger, base), out)
+    page::write(&data::Data::new(ledger, base, &mut |_| None), out)
+}
+
+/// Writes the report of `ledger` with lines of source; `read` reads a file by the name that the compiler was
+/// told, if it can.
+///
+/// # Errors
+/// When `out` cannot be written to.
+pub fn write_with_source(
+    ledger: &Ledger,
+    read: &mut dyn FnMut(&str) -> Option<SourceFile>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    page::write(&data::Data::new(ledger, None, read), out)
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ pub const SCRIPT: &str = concat!(
     include_str!("script/graph.js"),
     include_str!("script/graph_keys.js"),
     include_str!("script/legend.js"),
+    include_str!("script/source.js"),
     include_str!("script/flame_text.js"),
     include_str!("script/search.js"),
     include_str!("script/timeline.js"),

@@ -46,10 +46,13 @@ fn a_session_of_a_million_blocks_is_a_page_of_less_than_three_megabytes() {
     for _ in 0..3 {
         let opened = browser.open(&page);
         let drawn = browser.tell(DRAWN).as_f64().unwrap();
-        println!("drawn after {drawn:.0} ms, seen by the test after {opened:?}");
-        // Two seconds on a machine that does nothing else: other tests run beside this one.
-        assert!(drawn < 30_000.0, "{drawn} ms");
+        let work = browser.work();
+        println!(
+            "drawn after {drawn:.0} ms, {work:.2} s of processor time; to the test {opened:?}"
+        );
     }
+    // All three. Less than a second each, where nothing else runs.
+    assert!(browser.work() < 15.0);
     assert!(browser.tell("graph.picture.rectangles.length").as_u64() > Some(100));
     browser.tell("setTime([spans[10], spans[20]])");
     assert_eq!(browser.complaints(), Vec::<String>::new());

@@ -54,6 +54,7 @@ showSearch();
 showToolbar();
 showLegend();
 showGraph();
+showSource();
 showFlameText();
 showWindowed();
 showTimeline();

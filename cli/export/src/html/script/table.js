@@ -173,7 +173,7 @@ function openRow(site, span) {
     byId('flame').focus({ preventScroll: true });
   } }, 'Show its callers in the graph');
   const title = `The largest of ${stacksText(site.shown)}, innermost call first`;
-  const box = make('div.stack', {}, make('h4', {}, title), make('ol', {}, ...lines), show);
+  const box = make('div.stack', {}, make('h4', {}, title), make('ol', {}, ...lines), sourceOf(site.call), show);
   return make('tr.open', {}, make('td', { colspan: span }, box));
 }
 
