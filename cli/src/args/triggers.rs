@@ -98,7 +98,7 @@ fn parse_growth_rate(text: &str) -> Result<u64, String> {
     (rate > 0).then_some(rate).ok_or_else(|| format!("`{text}` is not growth; need 1B/min or more"))
 }
 
-/// In less than the shortest every process that is asked for something grows.
+/// In less than the shortest every process that begins to work grows.
 const WINDOWS: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(7 * 86400)];
 
 fn parse_window(text: &str) -> Result<Duration, String> {

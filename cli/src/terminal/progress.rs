@@ -64,7 +64,7 @@ pub fn count_down(bar: &ProgressBar, duration: Duration) {
     let part = move || began.elapsed().as_secs_f64() / duration.as_secs_f64().max(f64::EPSILON);
     let left = move |_: &ProgressState, out: &mut dyn Write| {
         let left = duration.saturating_sub(began.elapsed());
-        let left = Duration::from_secs(left.as_secs_f64().ceil() as u64);
+        let left = Duration::from_secs(left.as_secs() + u64::from(left.subsec_nanos() > 0));
         let _ = write!(out, "{} left", clock(left).replace(".0 s", " s"));
     };
     let drawn = move |_: &ProgressState, out: &mut dyn Write| write_part(out, part());

@@ -29,16 +29,16 @@ impl Churn {
         mut life: impl FnMut(&mut Random) -> f64,
     ) -> Vec<(f64, f64)> {
         let period = Alarm::new(LIMIT, WINDOW).period();
-        let count = (2.0 * WATCHED / period) as usize;
+        let count = number(2.0 * WATCHED / period);
         let mut gains = vec![0.0; count + 1];
         let mut at = 0.0;
         loop {
             at += random.exponential(1.0 / self.rate);
-            let (birth, size) = ((at / period) as usize, random.exponential(self.size));
+            let (birth, size) = (number(at / period), random.exponential(self.size));
             let Some(gain) = gains.get_mut(birth) else { break };
             *gain += size;
             let is_leaked = random.unit() < self.leaked;
-            let death = ((at + life(random)) / period) as usize;
+            let death = number((at + life(random)) / period);
             if let Some(gain) = gains.get_mut(death).filter(|_| !is_leaked) {
                 *gain -= size;
             }
@@ -50,6 +50,12 @@ impl Churn {
         });
         sums.filter(|(at, _)| *at >= 0.0).collect()
     }
+}
+
+fn number(steps: f64) -> usize {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+    let number = steps as usize;
+    number
 }
 
 fn is_told(limit: f64, course: &[(f64, f64)]) -> bool {
@@ -84,7 +90,7 @@ fn blocks_that_come_and_go_are_never_called_growth() {
 #[test]
 fn noise_of_any_colour_is_never_called_growth() {
     let period = Alarm::new(LIMIT, WINDOW).period();
-    let times: Vec<f64> = (0..(WATCHED / period) as u32).map(|n| f64::from(n) * period).collect();
+    let times: Vec<f64> = (0..number(WATCHED / period)).map(|n| n as f64 * period).collect();
     let white = |random: &mut Random| times.iter().map(|&at| (at, 1e6 * random.normal())).collect();
     assert_eq!(told(LIMIT, white), 0, "white");
     let red = |random: &mut Random| {
