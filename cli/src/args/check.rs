@@ -5,8 +5,8 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 
 use super::{
-    EXPERT, hooks::HookArgs, json, limits::LimitArgs, moment, outlet::OutletArgs, quiet::QuietArgs,
-    roots, session::parse_processes,
+    EXPERT, json, limits::LimitArgs, moment, outlet::OutletArgs, quiet::QuietArgs, roots,
+    session::HookArgs, session::parse_processes,
 };
 use crate::{config_file::ConfigArgs, terminal::Verbosity};
 use heapattach_reach::{Kind, RootKind, RootSet};

@@ -3,7 +3,7 @@
 use clap::Args;
 use heapattach_entry::{functions::Function, user_hooks};
 
-use super::{EXPERT, hooks::HookArg};
+use super::{EXPERT, session::HookArg};
 use crate::choose_process::WhichArgs;
 
 const DOCTOR: &str = "\

@@ -7,7 +7,7 @@ use std::{
 };
 
 use heapattach_tests::{
-    release_files::{Release, TARGET, workspace},
+    release::files::{Release, TARGET, workspace},
     toolchain::python_with,
 };
 use serde_json::Value;

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, process::Command};
 
 use heapattach_tests::{
     command::Heapattach,
-    release_files::{Release, TARGET, workspace},
+    release::files::{Release, TARGET, workspace},
 };
 use object::{Object, ObjectSymbol, read::elf::ElfFile64};
 

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use heapattach_tests::{Folder, compile::is_there, release_files::Release, skip::skip};
+use heapattach_tests::{Folder, compile::is_there, release::files::Release, skip::skip};
 use nix::unistd::Uid;
 
 /// Some of its files; each is of another kind.

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-use heapattach_tests::{Folder, compile::is_there, release_files::workspace, skip::skip};
+use heapattach_tests::{Folder, compile::is_there, release::files::workspace, skip::skip};
 
 /// Stands for GitHub's own program: writes down its words.
 const GH: &str = "#!/bin/sh\nprintf '%s\\n' \"$@\" >\"$(dirname \"$0\")/words\"\n";

@@ -4,9 +4,9 @@ use std::{fs, path::PathBuf};
 
 use heapattach_tests::{
     compile::{Source, fixture},
-    release_files::Release,
+    release::files::Release,
+    release::root_fs::RootFs,
     report::Report,
-    root_fs::RootFs,
 };
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use heapattach_tests::{release_files::workspace, toolchain::python_with};
+use heapattach_tests::{release::files::workspace, toolchain::python_with};
 use serde_json::Value;
 
 const READ: &str = "\

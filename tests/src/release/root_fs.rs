@@ -15,7 +15,7 @@ use nix::{
     unistd::{Uid, mkfifo},
 };
 
-use crate::{Folder, compile::Source, release_files::workspace, skip::skip};
+use crate::{Folder, compile::Source, release::files::workspace, skip::skip};
 
 /// What is mounted before the first program runs; then its words are run.
 const MOUNT: &str = "mount -t proc proc \"$1/proc\" && mount --bind /dev/null \"$1/dev/null\" && \

@@ -1,23 +1,28 @@
 //! The options that all sessions share, whichever subcommand begins them.
 
+mod hooks;
+mod record;
+mod triggers;
+
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use heapattach_abi::ring::SLOT_BYTES;
 use heapattach_injector::attach::{Loader, Wish};
 
+pub use hooks::{HookArg, HookArgs};
+
 use super::{
     EXPERT,
-    hooks::HookArgs,
     json::{self, JsonArg},
-    record::RecordArgs,
-    triggers::TriggerArgs,
 };
 use crate::{config_file::ConfigArgs, terminal::Verbosity};
 use heapattach_report::Report;
 use heapattach_session::watch::options::{OnFull, Unwind, WatchOptions};
 use heapattach_text::quantity::{parse_duration, parse_size};
 use heapattach_view::{Page, session};
+use record::RecordArgs;
+use triggers::TriggerArgs;
 
 /// What a session is told.
 #[derive(Clone, Debug, Args)]

@@ -5,7 +5,7 @@ use heapattach_abi::stacks::USUAL_FRAMES;
 use heapattach_entry::{functions::Function, user_hooks};
 use heapattach_injector::attach::HookMode;
 
-use super::EXPERT;
+use super::super::EXPERT;
 use heapattach_session::watch::options::HookOptions;
 
 /// How functions are hooked, and what is told of their callers.

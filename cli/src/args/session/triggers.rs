@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 
-use super::EXPERT;
+use super::super::EXPERT;
 use crate::terminal::OnGrowth;
 use heapattach_session::watch::options::{GrowthOptions, TriggerOptions};
 use heapattach_text::{
