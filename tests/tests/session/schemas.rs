@@ -50,6 +50,16 @@ fn every_document_that_is_kept_is_as_its_schema_says() {
 }
 
 #[test]
+fn a_difference_of_several_moments_is_as_the_schema_says() {
+    let of = |name: &str| folder().join("golden").join(name).to_string_lossy().into_owned();
+    let [before, after] = ["before.heapattach", "after.heapattach"].map(of);
+    let told = Heapattach::new(["diff", &before, &after, &before, "--json"]).run().expect(0).stdout;
+    let document = parsed(&told);
+    assert_fits(&of_view(&schema("view"), &document), &document, "three moments");
+    assert!(document["sites"].as_array().is_some_and(|sites| !sites.is_empty()), "{document}");
+}
+
+#[test]
 fn what_sessions_write_is_as_the_schema_says() {
     let Some(program) = Source::new("from_start.c").build() else { return };
     let Some(suite) = Source::new("leaky_suite.c").build() else { return };
