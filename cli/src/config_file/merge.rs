@@ -44,8 +44,7 @@ pub fn merge(
     }
     let is_against = |arg: &Arg| {
         let own = command.get_arg_conflicts_with(arg);
-        let theirs =
-            |other: &&&Arg| command.get_arg_conflicts_with(other).iter().any(|one| *one == arg);
+        let theirs = |other: &&&Arg| command.get_arg_conflicts_with(other).contains(&arg);
         typed.iter().any(|other| own.iter().any(|one| one == other))
             || typed.iter().any(|o| theirs(&o))
     };

@@ -24,7 +24,7 @@ pub fn options(text: &str, section: Section, command: &Command) -> Result<Vec<As
     let names = Section::ALL.map(Section::name);
     for (key, value) in &file {
         let Some(other) = Section::ALL.into_iter().find(|section| section.name() == key) else {
-            let all: Vec<&str> = names.iter().copied().collect();
+            let all = names.to_vec();
             return Err(format!(
                 "`{key}` is not a table; need [check], [run] or [attach]{}",
                 near(key, &all)

@@ -31,8 +31,11 @@ pub fn kept(name: &str) -> Ledger {
     recording.part(&Part { with_course: true, ..Part::default() })
 }
 
+/// Names of pages, and what is in them.
+type Pages = Vec<(String, Vec<u8>)>;
+
 /// All pages that are looked at, by name; `None` if there is no browser.
-fn pages(name: &str) -> Option<(Browser, Vec<(String, Vec<u8>)>)> {
+fn pages(name: &str) -> Option<(Browser, Pages)> {
     let server = program::server(3, 65_536);
     let browser = showing(name, &server, None)?;
     let mut pages = vec![("server".to_owned(), page(&server, None))];
