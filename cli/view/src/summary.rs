@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use heapattach_verdict::{
     figure::{Unit, blocks, bytes, clock, percent, percentage},
-    summary::{COURSE, Summary},
+    summary::{COURSE, MappedSite, Summary},
 };
 
 use super::{
@@ -128,13 +128,17 @@ fn write_mapped(summary: &Summary, page: &mut Page) {
             quantity::bytes(site.live).into(),
             quantity::bytes(site.mapped).into(),
             site.unmapped().into(),
-            Span::new(Ink::Bold, &site.place),
+            Span::new(Ink::Bold, mapped_place(site)),
         ]);
         if number == 0 && !site.callers.is_empty() {
             table.callers(site.callers.iter().cloned());
         }
     }
     table.write(page);
+}
+
+fn mapped_place(site: &MappedSite) -> String {
+    if site.by.is_empty() { site.place.clone() } else { format!("{}, for {}", site.by, site.place) }
 }
 
 /// Whose memory it is.
@@ -173,7 +177,7 @@ COURSE    ▁▁▁▁▂▂▂▃▃▄▄▄▅▅▆▆▆▇▇██ in use
 40.0 KiB  39 %  ███▉      40.0 KiB  never  main (main.c:7)
 
 still mapped   mapped  unmapped  where
-   512.0 KiB  1.0 MiB      50 %  main (main.c:7)
+   512.0 KiB  1.0 MiB      50 %  libc.so.6, for main (main.c:7)
 
 TEMPORARY 91 % of all blocks lived for less than 1 ms; most of these: work<int>(std::string const&) (work.cc:99)
 NOT SEEN  blocks older than the attach are not seen, nor that they are freed

@@ -1,7 +1,10 @@
-//! Memory that the program maps by itself: which code maps it, how much of it was unmapped, and whether more
-//! and more of it stays. Every such call is recorded: nothing here is an estimate.
+//! Memory in pages: which code maps it, how much of it was unmapped, and whether more and more of it stays.
+//! Every such call is recorded: nothing here is an estimate.
+//!
+//! What an allocator or a runtime maps for its heap is told as theirs: the code that allocated just then made
+//! them do so, and its blocks are told elsewhere. It is never called growth of mapped memory.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +13,7 @@ use crate::{
     place::Place,
     subject::{Ask, Site, Subject, own_calls},
 };
-use heapattach_ledger::{Ledger, Moment};
+use heapattach_ledger::{Ledger, Moment, Row};
 use heapattach_text::quantity;
 
 /// Places that are told, and calls behind each of them.
@@ -19,6 +22,8 @@ const CALLERS: usize = 4;
 /// Parts of the session; in each of them so much of the growth must come, or it did not go on.
 const PARTS: usize = 4;
 const STEADY: f64 = 0.05;
+/// What has less of all that is mapped is not told as what grows.
+const PART: f64 = 0.25;
 /// Less is not worth a word.
 const LEAST: u64 = 256 << 10;
 
@@ -27,6 +32,10 @@ const LEAST: u64 = 256 << 10;
 pub struct MappedSite {
     /// In words.
     pub place: String,
+    /// The module that mapped it when this place called it: an allocator, a library or a runtime; left out
+    /// where the place itself did.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
     /// Who called, innermost first.
     pub callers: Vec<String>,
     /// Bytes mapped since the attach.
@@ -38,7 +47,6 @@ pub struct MappedSite {
 impl MappedSite {
     /// The part that was unmapped, in a word or two.
     pub fn unmapped(&self) -> String {
-        #[allow(clippy::cast_precision_loss)]
         let part = 100.0 * self.mapped.saturating_sub(self.live) as f64 / self.mapped.max(1) as f64;
         match self.live {
             0 => "all".to_owned(),
@@ -49,43 +57,59 @@ impl MappedSite {
     }
 }
 
-/// The places with most still mapped, of all that have any.
+/// The places with most still mapped, of all that have any; those first that map it themselves.
 pub fn sites(ledger: &Ledger) -> Vec<MappedSite> {
     if ledger.total.mapped == 0 {
         return Vec::new();
     }
-    let mut sites = Subject::of(ledger).sites(&Ask { limit: 0, ..Ask::default() });
-    sites.retain(|site| site.mapped > 0);
-    sites.sort_by(|a, b| {
-        let size = |site: &Site| (site.mapped_live, site.mapped);
-        size(b).cmp(&size(a)).then_with(|| a.place.cmp(&b.place))
+    let sites = Subject::of(ledger).sites(&Ask { limit: 0, ..Ask::default() });
+    let mapping = sites.iter().filter(|site| site.mapped > 0);
+    let mut told: Vec<MappedSite> = mapping.flat_map(|site| parts(ledger, site)).collect();
+    told.sort_by(|a, b| {
+        let size = |site: &MappedSite| (site.by.is_empty(), site.live, site.mapped);
+        size(b).cmp(&size(a)).then_with(|| (&a.place, &a.by).cmp(&(&b.place, &b.by)))
     });
-    sites.truncate(SITES);
-    let told = sites.into_iter().map(|site| MappedSite {
-        callers: callers(ledger, &site),
-        place: site.place.words(),
-        mapped: site.mapped,
-        live: site.mapped_live,
+    told.truncate(SITES);
+    told
+}
+
+/// What a place mapped itself, and what others did for it.
+fn parts(ledger: &Ledger, site: &Site) -> Vec<MappedSite> {
+    let mut parts: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
+    let own = ledger.rows.iter().filter(|row| row.mapped > 0 && site.stacks.contains(&row.stack));
+    for row in own {
+        parts.entry(through(ledger, row.stack)).or_default().push(row);
+    }
+    let told = parts.into_iter().filter_map(|(by, rows)| {
+        let most = rows.iter().max_by_key(|row| (row.mapped_live, row.mapped))?;
+        let calls = own_calls(ledger, most.stack).skip(1).take(CALLERS);
+        let sum = |of: fn(&Row) -> u64| rows.iter().map(|row| of(row)).fold(0, u64::saturating_add);
+        Some(MappedSite {
+            place: site.place.words(),
+            callers: calls.map(|(_, call)| Place::of(&call).words()).collect(),
+            mapped: sum(|row| row.mapped),
+            live: sum(|row| row.mapped_live),
+            by,
+        })
     });
     told.collect()
 }
 
-/// Of the stack by which most of it is still mapped.
-fn callers(ledger: &Ledger, site: &Site) -> Vec<String> {
-    let own = ledger.rows.iter().filter(|row| row.mapped > 0 && site.stacks.contains(&row.stack));
-    let Some(most) = own.max_by_key(|row| (row.mapped_live, row.mapped)) else { return Vec::new() };
-    let calls = own_calls(ledger, most.stack).skip(1).take(CALLERS);
-    calls.map(|(_, call)| Place::of(&call).words()).collect()
+/// The module that called mmap, if that is none of the place itself.
+fn through(ledger: &Ledger, stack: u32) -> String {
+    let cause = ledger.stacks.get(stack).map_or(0, |stack| stack.cause);
+    match (cause, ledger.calls(stack).next()) {
+        (0, _) | (_, None) => String::new(),
+        (_, Some(call)) => Place::of(&call).module,
+    }
 }
 
 /// That more and more stays mapped, how fast, and who maps it.
 pub fn growing(ledger: &Ledger, sites: &[MappedSite]) -> Option<String> {
     let grown = grown(&ledger.moments)?;
-    let first = sites.first().filter(|site| site.live > 0)?;
+    let first = sites.first().filter(|site| accounts_for(site, ledger, grown))?;
     let lasted = Duration::from_millis(ledger.about.lasted_ms);
-    #[allow(clippy::cast_precision_loss)]
     let rate = quantity::bytes(whole(grown as f64 / lasted.as_secs_f64().max(1e-3)));
-    #[allow(clippy::cast_precision_loss)]
     let part = first.live as f64 / ledger.total.mapped_live.max(1) as f64;
     let part = if part > 0.995 { "all".to_owned() } else { format!("{:.0} %", 100.0 * part) };
     let from = first.callers.first();
@@ -100,9 +124,17 @@ pub fn growing(ledger: &Ledger, sites: &[MappedSite]) -> Option<String> {
     ))
 }
 
-/// Whether more and more stays mapped.
-pub fn has_grown(ledger: &Ledger) -> bool {
-    grown(&ledger.moments).is_some()
+/// Whether more and more stays mapped, by these places.
+pub fn has_grown(ledger: &Ledger, sites: &[MappedSite]) -> bool {
+    let first = sites.first();
+    let is_it = |grown| first.is_some_and(|site| accounts_for(site, ledger, grown));
+    grown(&ledger.moments).is_some_and(is_it)
+}
+
+/// Whether a place maps memory itself, and so much that the growth may be its.
+fn accounts_for(site: &MappedSite, ledger: &Ledger, grown: u64) -> bool {
+    let all = ledger.total.mapped_live.max(1) as f64;
+    site.by.is_empty() && site.live >= grown / 2 && site.live as f64 >= PART * all
 }
 
 /// By how much there is more in the end, if it became more in each part of the session.
@@ -111,7 +143,6 @@ fn grown(moments: &[Moment]) -> Option<u64> {
     let marks: Option<Vec<u64>> = (0..=PARTS).map(|part| Some(at(part)?.mapped)).collect();
     let marks = marks.filter(|_| moments.len() > PARTS)?;
     let grown = marks.last()?.checked_sub(*marks.first()?).filter(|&grown| grown >= LEAST)?;
-    #[allow(clippy::cast_precision_loss)]
     let goes_on = |pair: &[u64]| pair[1].saturating_sub(pair[0]) as f64 >= STEADY * grown as f64;
     marks.windows(2).all(goes_on).then_some(grown)
 }
@@ -128,12 +159,23 @@ mod tests {
         (0..).zip(mapped).map(moment).collect()
     }
 
+    /// Without the allocator's frames before the cause of a row's stack.
+    fn calls_itself(ledger: &mut Ledger, row: usize) {
+        let stack = ledger.rows[row].stack;
+        ledger.stacks.edit(stack, |stack| {
+            let others = usize::try_from(stack.cause).unwrap();
+            stack.locations.drain(..others);
+            stack.cause = 0;
+        });
+    }
+
     #[test]
     fn what_goes_on_being_mapped_is_named_with_its_rate_and_caller() {
         let mut ledger = sample::ledger();
         ledger.moments = moments((0..=20_u64).map(|second| second << 20));
         ledger.rows[1].mapped = 200 << 20;
         ledger.rows[1].mapped_live = 20 << 20;
+        calls_itself(&mut ledger, 1);
         (ledger.total.mapped, ledger.total.mapped_live) = (200 << 20, 20 << 20);
         let sites = sites(&ledger);
         assert_eq!(sites.len(), 1);
@@ -145,6 +187,20 @@ mod tests {
         ledger.rows[1].mapped = 20 << 20;
         let told = growing(&ledger, &super::sites(&ledger)).unwrap();
         assert!(told.ends_with("main (main.c:7), never unmapped in these 20.0 s."), "{told}");
+    }
+
+    #[test]
+    fn what_an_allocator_maps_is_its_and_no_growth_of_mapped_memory() {
+        let mut ledger = sample::ledger();
+        ledger.moments = moments((0..=20).map(|second| second << 20));
+        (ledger.rows[1].mapped, ledger.rows[1].mapped_live) = (0, 0);
+        (ledger.rows[0].mapped, ledger.rows[0].mapped_live) = (20 << 20, 20 << 20);
+        (ledger.total.mapped, ledger.total.mapped_live) = (20 << 20, 20 << 20);
+        let told = sites(&ledger);
+        assert!(!told[0].by.is_empty(), "{told:?}");
+        assert!(!has_grown(&ledger, &told) && growing(&ledger, &told).is_none(), "{told:?}");
+        calls_itself(&mut ledger, 0);
+        assert!(has_grown(&ledger, &sites(&ledger)));
     }
 
     #[test]

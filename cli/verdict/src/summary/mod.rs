@@ -105,7 +105,8 @@ impl Summary {
         sites.retain(|site| sum(site, Metric::Live).records() > 0);
         let mapped_sites = mapped::sites(ledger);
         let verdict = Verdict::new(ledger, &sites, &mapped_sites);
-        let next = advice::advice(&verdict, ledger, &sites, mapped::has_grown(ledger));
+        let next =
+            advice::advice(&verdict, ledger, &sites, mapped::has_grown(ledger, &mapped_sites));
         let measure = |metric| ledger.total.measure(metric);
         let live = measure(Metric::Live);
         let rows = sites.iter().take(SITES).map(|site| SummarySite {
