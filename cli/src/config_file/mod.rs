@@ -52,7 +52,8 @@ pub fn configure(
     let section = Section::of(matches).filter(|_| words.len() > 1);
     let Some(section) = section else { return Ok(Configured { words, told: None }) };
     let given = Section::matches(matches);
-    if given.get_flag("no_config") {
+    // Where the command line is wrong, not even what is usual is there: that is told when all of it is.
+    if given.get_one::<bool>("no_config") == Some(&true) {
         return Ok(Configured { words, told: None });
     }
     let named = given.get_one::<PathBuf>("config");

@@ -66,26 +66,32 @@ impl Terminal {
         }
     }
 
-    fn is_silent(&self) -> bool {
-        self.verbosity == Verbosity::Silent
+    /// Whether there is a screen. Places are data: they are shown where nothing is said besides, too.
+    fn is_shown(&self) -> bool {
+        self.is_usual() || self.follows
+    }
+
+    /// Whether it is said what happens.
+    fn is_usual(&self) -> bool {
+        self.verbosity == Verbosity::Usual
     }
 }
 
 impl Talk for Terminal {
     fn begin(&mut self) {
-        if !self.is_silent() {
+        if self.is_shown() {
             self.screen.start(self.duration, self.follower.take());
         }
     }
 
     fn attached(&mut self) {
-        if !self.is_silent() {
+        if self.is_shown() {
             self.screen.begun();
         }
     }
 
     fn say(&mut self, text: &str) {
-        if !self.is_silent() {
+        if self.is_usual() {
             self.screen.line(text.to_owned());
         }
     }
@@ -108,7 +114,7 @@ impl Talk for Terminal {
     }
 
     fn end(&mut self) {
-        if !self.is_silent() {
+        if self.is_shown() {
             self.screen.end();
         }
     }
