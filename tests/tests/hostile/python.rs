@@ -43,10 +43,10 @@ fn forged_interpreters_cost_little_and_lead_nowhere() {
                 "{how} {all:?}: {} KiB, {} ms, {}",
                 expense.memory >> 10,
                 expense.cpu_us / 1000,
-                told["interpreter"]
+                told["runtimes"][0]
             );
-            let named = told["interpreter"]["is_named"].as_bool();
-            assert_eq!(named, Some(is_readable), "{how}: {}", told["interpreter"]);
+            let named = told["runtimes"][0]["is_named"].as_bool();
+            assert_eq!(named, Some(is_readable), "{how}: {}", told["runtimes"][0]);
             assert_eq!((&*report.target, report.left.len()), ("restored", 0), "{how}: {report:?}");
             assert!(expense.memory < MOST_MEMORY, "{how}: {} bytes", expense.memory);
             fixture.advance(10);
