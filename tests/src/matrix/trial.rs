@@ -141,7 +141,7 @@ fn options(cell: &Cell, mut command: Heapattach) -> Heapattach {
     if cell.namespace == Namespace::Container {
         // Where its system calls are filtered a thread that waits for room may not sleep, and so not for
         // long: all of a round has room.
-        command = command.arg("--ring=8MiB");
+        command = command.arg("--ring=4MiB");
     }
     if cell.allocator == Allocator::Pool {
         command = POOL.iter().fold(command, |command, option| command.arg(*option));
