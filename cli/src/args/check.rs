@@ -143,7 +143,7 @@ pub struct CheckArgs {
     #[arg(hide_short_help = true, long, exclusive = true)]
     pub print_header: bool,
     /// The program and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(trailing_var_arg = true)]
     pub command: Vec<OsString>,
 }
 

@@ -96,5 +96,6 @@ fn what_python_asks_c_for_and_forgets_is_told_with_the_python_function() {
     let found = findings.iter().find(|found| found["own"]["bytes"] == 43210);
     let found = found.unwrap_or_else(|| panic!("{}", result.talk));
     let frames = found["frames"].as_array().cloned().unwrap_or_default();
-    assert!(frames.iter().any(|frame| frame["function"] == "forgetful"), "{frames:?}");
+    let is_named = frames.iter().any(|frame| frame["function"] == "forgetful");
+    assert!(is_named, "{frames:?}: {}\n{}", result.talk, result.report["runtimes"]);
 }

@@ -10,6 +10,7 @@ use heapattach_tests::{
 };
 
 const USAGE: i32 = 2;
+const NOT_FOUND: i32 = 127;
 
 fn run(arguments: &[&str]) -> Outcome {
     Heapattach::new(arguments).run().expect(0)
@@ -105,6 +106,19 @@ fn a_process_is_found_by_a_bare_pid_or_name_and_several_are_listed() {
 fn a_check_of_nothing_says_what_can_be_checked() {
     let told = Heapattach::new(["check"]).run().expect(USAGE).stderr;
     assert!(told.contains("heapattach check -- CMD") && told.contains("check -p PID"), "{told}");
+}
+
+#[test]
+fn an_option_that_there_is_not_is_no_command() {
+    for of in ["run", "check"] {
+        let told = Heapattach::new([of, "--no-such-option", "--", "true"]).run().expect(USAGE);
+        assert!(told.stderr.contains("unexpected argument '--no-such-option'"), "{}", told.stderr);
+        // Behind `--`, or behind the program, it is the program's.
+        let told = Heapattach::new([of, "--", "--no-such-option"]).run().expect(NOT_FOUND);
+        assert!(told.stderr.contains("`--no-such-option`"), "{}", told.stderr);
+        let line = [of, "sh", "-c", "test \"$1\" = --quiet", "sh", "--quiet"];
+        Heapattach::new(line).run().expect(0);
+    }
 }
 
 #[test]
