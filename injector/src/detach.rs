@@ -6,6 +6,6 @@ pub use crate::{
     installation::{give_back::Undone, shelter::undo_frames},
     session::{
         Detached, leftovers,
-        undo::{Left, UndoError, undo},
+        undo::{Left, UndoError, undo_orphaned},
     },
 };

@@ -2,7 +2,7 @@
 
 use heapattach_injector::{
     attach::{self, Refusal, Sessions},
-    detach::{self, Home, StubPage, undo},
+    detach::{self, Home, StubPage, undo_orphaned},
     target::{StopCost, Target},
 };
 use heapattach_process::{addr::RemoteAddr, proc::maps};
@@ -89,7 +89,7 @@ fn clean(target: &Target) -> Report {
     let is_without = homes.is_empty();
     for home in homes {
         report.target = TargetState::Restored;
-        match undo(target, &home) {
+        match undo_orphaned(target, &home) {
             Ok(undone) => {
                 add_window(&mut report, undone.exposed);
                 report.stub_page = undone.stub_page.map(|at| at.to_string());

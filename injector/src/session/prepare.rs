@@ -18,7 +18,7 @@ use crate::{
     installation::shelter,
     session::{
         failure::{AttachError, Failure},
-        undo::undo,
+        undo::undo_orphaned,
     },
     trace::{stopped::StopError, target::Target},
 };
@@ -52,7 +52,8 @@ pub(crate) fn clean_up_before(target: &Target) -> Result<(), Failure> {
         if !target.permit.is_granted() {
             return Err(Failure::clean(StopError::Unwanted, false));
         }
-        undo(target, &home).map_err(|left| Failure::left(AttachError::Leftovers, Some(left)))?;
+        undo_orphaned(target, &home)
+            .map_err(|left| Failure::left(AttachError::Leftovers, Some(left)))?;
         // Where this fails, it is done when the place is needed.
         let _ = shelter::undo_frames(target);
     }

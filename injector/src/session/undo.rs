@@ -5,6 +5,8 @@ mod left;
 
 use std::time::Duration;
 
+use heapattach_abi::region;
+
 use crate::{
     arch::errand_words::State,
     installation::{
@@ -16,6 +18,7 @@ use crate::{
 use crate::{
     home::Home,
     loader::{self, LoadError},
+    preflight,
 };
 use heapattach_process::proc::maps;
 
@@ -45,6 +48,20 @@ pub enum UndoError {
 /// What is left, after every step was tried several times.
 pub fn undo(target: &Target, home: &Home) -> Result<Undone, Left> {
     undo_within(target, home, UNLOAD_PATIENCE)
+}
+
+/// Gives back what a heapattach left that is dead: nobody reads its rings.
+///
+/// # Errors
+/// As [`undo`].
+pub fn undo_orphaned(target: &Target, home: &Home) -> Result<Undone, Left> {
+    if preflight::busy(target.process.pid(), home).is_none() {
+        // A thread that waits for room in a ring would wait for as long as it may, and not leave our code:
+        // it drops its record once the reader's deadline is over.
+        let deadline = home.region().offset(region::DEADLINE_TSC as u64);
+        let _ = target.memory.write_word(deadline, 1);
+    }
+    undo(target, home)
 }
 
 /// The same, waiting no longer than `patience` for a thread that comes by to unload an object.
