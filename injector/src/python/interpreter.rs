@@ -60,7 +60,7 @@ impl Interpreter {
 }
 
 /// The interpreter that is loaded, if one is; of several the first.
-pub fn recognise(survey: &Survey, memory: &Memory) -> Option<Python> {
+pub(super) fn recognise(survey: &Survey, memory: &Memory) -> Option<Python> {
     let loaded = survey.loaded.iter().find(|loaded| loaded.module.python.runtime.is_some())?;
     let name = String::from_utf8_lossy(&loaded.link.name).escape_debug().to_string();
     Some(of_marks(&loaded.module.python, name, memory))

@@ -21,9 +21,9 @@ mod orders;
 mod text;
 
 pub use frames::Frames;
-pub use interpreter::{Interpreter, Python, Unreadable, recognise};
+pub use interpreter::{Interpreter, Python, Unreadable};
 pub use merge::merge;
-pub use orders::{Wish, tell};
+pub use orders::Wish;
 
 #[cfg(test)]
 pub(crate) mod tests {

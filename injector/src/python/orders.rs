@@ -3,8 +3,8 @@
 use heapattach_abi::python::{ORDERS, ORDERS_AT, Orders};
 use nix::errno::Errno;
 
-use super::interpreter::{Python, Unreadable};
-use crate::trace::target::Target;
+use super::interpreter::{Python, Unreadable, recognise};
+use crate::{hook::survey::Survey, trace::target::Target};
 use heapattach_process::{addr::RemoteAddr, memory::Memory};
 
 /// Whether Python frames are to be walked.
@@ -20,8 +20,31 @@ pub enum Wish {
 }
 
 impl Python {
+    /// The interpreter in a target whose frames are to be walked, if there is one.
+    pub(crate) fn wanted(target: &Target, survey: &Survey, wish: Wish) -> Option<Self> {
+        if wish == Wish::Off {
+            return None;
+        }
+        recognise(survey, &target.memory).map(|found| found.if_allowed(target, wish))
+    }
+
+    /// Has the payload of a target walk the frames, if we can read them.
+    ///
+    /// # Errors
+    /// When the target is gone.
+    pub(crate) fn tell(
+        &self,
+        target: &Target,
+        control: RemoteAddr,
+        is_exact: bool,
+    ) -> Result<(), Errno> {
+        let Self::Readable(interpreter) = self else { return Ok(()) };
+        let own = target.process.status().map_or(0, |status| status.own_tgid);
+        tell(&target.memory, control, &interpreter.orders(u64::from(own.unsigned_abs()), is_exact))
+    }
+
     /// The same, if the target may make the system calls that it takes.
-    pub(crate) fn if_allowed(self, target: &Target, wish: Wish) -> Self {
+    fn if_allowed(self, target: &Target, wish: Wish) -> Self {
         match self {
             Self::Readable(found) if wish == Wish::Auto && target.is_confined() => {
                 let why = "its system calls are filtered, and Python frames are read by \
@@ -38,7 +61,7 @@ impl Python {
 ///
 /// # Errors
 /// When the target is gone.
-pub fn tell(memory: &Memory, control: RemoteAddr, orders: &Orders) -> Result<(), Errno> {
+fn tell(memory: &Memory, control: RemoteAddr, orders: &Orders) -> Result<(), Errno> {
     let words = orders.words();
     let at = control.offset(ORDERS_AT as u64);
     for (number, &word) in (0..ORDERS as u64).zip(&words).skip(1) {

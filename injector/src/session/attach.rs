@@ -11,7 +11,6 @@ use std::{
 
 use heapattach_abi::region::tables_at;
 
-use crate::snapshot::StaticTls;
 use crate::{
     cache::Cache,
     home::Home,
@@ -53,6 +52,7 @@ use crate::{
         target::Target,
     },
 };
+use crate::{python::Python, snapshot::StaticTls};
 use heapattach_process::{
     addr::RemoteAddr,
     fault,
@@ -92,6 +92,7 @@ struct Installed {
     places: Places,
     exposed: Exposure,
     first_stack: Range<RemoteAddr>,
+    python: Option<Python>,
 }
 
 /// Attaches. `held` is a stop made when the target was started.
@@ -310,10 +311,16 @@ impl<'t> Attach<'t> {
         // A program that begins may ask for something at once.
         let mut mailboxes = Mailboxes::new(self.target, self.options.service);
         mailboxes.look(self.target, &mut patches.home);
+        let python = Python::wanted(self.target, &prepared.survey, self.options.python);
+        if let Some(python) = &python {
+            // Before the first call: a short program is over before it could be told later.
+            let told = python.tell(self.target, home.control(), self.options.interval <= 1);
+            told.map_err(|e| failed(AttachError::Enable(e)))?;
+        }
         orders::enable(stop, &home, &orders).map_err(|e| failed(AttachError::Enable(e)))?;
         let places = Places::default();
         let first_stack = orders.first_stack;
-        Ok(Installed { patches, mailboxes, shared, sorted, places, exposed, first_stack })
+        Ok(Installed { patches, mailboxes, shared, sorted, places, exposed, first_stack, python })
     }
 
     fn into_session(self, prepared: &Prepared, installed: Installed) -> Session<'t> {
@@ -360,7 +367,7 @@ impl<'t> Attach<'t> {
             },
         };
         session.publish_tables();
-        session.look_for_python(&prepared.survey);
+        session.take_python(installed.python);
         session
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     arch,
     home::{Home, HomeError},
     options::Options,
-    python::{self, Python},
+    python::Python,
     session::Session,
     unwind::Tables,
 };
@@ -157,7 +157,7 @@ pub fn inherit<'t>(
         return Ok(None);
     }
     let own_code = patches.body..patches.body.offset(image.text().len() as u64);
-    let session = Session {
+    let mut session = Session {
         target,
         image,
         options: heritage.options,
@@ -192,7 +192,8 @@ pub fn inherit<'t>(
         first_stack: heritage.first_stack.clone(),
         python: None,
     };
-    Ok(Some(session.with_python(heritage.python.as_ref())))
+    session.take_python(heritage.python.clone());
+    Ok(Some(session))
 }
 
 /// A region of its own, over the inherited one.
@@ -239,6 +240,11 @@ fn switch_on(
         loads.prepare(target, home).map_err(AttachError::Enable)?;
         loads.tell(seen, shared, memory, home.control()).map_err(AttachError::Enable)?;
     }
+    if let Some(python) = &heritage.python {
+        // The child only bears another number.
+        let told = python.tell(target, patches.home.control(), options.interval <= 1);
+        told.map_err(AttachError::Enable)?;
+    }
     let first_stack = heritage.first_stack.clone();
     let mut orders = orders(target, options, heartbeat, session, first_stack);
     orders.nests = heritage.nests;
@@ -266,20 +272,4 @@ fn may_be_in_hook(stop: &Stopped<'_>, heritage: &Heritage) -> bool {
         });
         is_both || in_code(arch::program_counter(&thread.registers).get())
     })
-}
-
-impl Session<'_> {
-    /// The interpreter that the parent has; the child only bears another number.
-    fn with_python(mut self, python: Option<&Python>) -> Self {
-        self.python = python.cloned();
-        if let Some(Python::Readable(interpreter)) = &self.python {
-            let own = self.target.process.status().map_or(0, |status| status.own_tgid);
-            let is_exact = self.options.interval <= 1;
-            let orders = interpreter.orders(u64::from(own.unsigned_abs()), is_exact);
-            self.stream.read_python(interpreter.as_ref().clone());
-            // The end of the target is noticed elsewhere.
-            let _ = python::tell(&self.target.memory, self.patches.home.control(), &orders);
-        }
-        self
-    }
 }

@@ -16,12 +16,7 @@ use heapattach_abi::{control::ENABLED, region::tables_at};
 use nix::errno::Errno;
 
 use crate::snapshot::StaticTls;
-use crate::{
-    home::Home,
-    options::Options,
-    python::{self, Python},
-    unwind::Tables,
-};
+use crate::{home::Home, options::Options, python::Python, unwind::Tables};
 use crate::{
     home::{payload_image::PayloadImage, session_lock::SessionLock},
     hook::{
@@ -196,22 +191,25 @@ impl<'t> Session<'t> {
         Watch::Runs
     }
 
-    /// Has the payload walk Python frames, if there is an interpreter that we can read.
-    pub(crate) fn look_for_python(&mut self, survey: &Survey) {
-        let Options { python, interval, .. } = self.options;
-        if self.python.is_some() || python == python::Wish::Off {
+    /// Has the payload walk Python frames, if there is an interpreter by now that we can read.
+    fn look_for_python(&mut self, survey: &Survey) {
+        if self.python.is_some() {
             return;
         }
-        let memory = &self.target.memory;
-        self.python =
-            python::recognise(survey, memory).map(|found| found.if_allowed(self.target, python));
-        if let Some(Python::Readable(interpreter)) = &self.python {
-            let own = self.target.process.status().map_or(0, |status| status.own_tgid);
-            let orders = interpreter.orders(u64::from(own.unsigned_abs()), interval <= 1);
+        let Options { python, interval, .. } = self.options;
+        let Some(found) = Python::wanted(self.target, survey, python) else { return };
+        let control = self.patches.home.control();
+        // The end of the target is noticed elsewhere.
+        let _ = found.tell(self.target, control, interval <= 1);
+        self.take_python(Some(found));
+    }
+
+    /// Has the frames read that the payload was told to walk.
+    fn take_python(&mut self, found: Option<Python>) {
+        if let Some(Python::Readable(interpreter)) = &found {
             self.stream.read_python(interpreter.as_ref().clone());
-            // The end of the target is noticed elsewhere.
-            let _ = python::tell(memory, self.patches.home.control(), &orders);
         }
+        self.python = found;
     }
 
     /// Once its system calls are filtered, none is made that it would not make itself.
