@@ -3,11 +3,13 @@
 //! Views and exports tell sums of blocks. Of mapped memory they tell the same sums: a page of 4 KiB stands
 //! where a block does, and each stack that mapped begins with a call that says so ([`MODULE`]). What an
 //! allocator maps holds blocks that are told already, and a stack of a thread is rarely used: both are
-//! among mapped memory, and never added to blocks.
+//! among mapped memory, as the allocator's and the thread's, since who called them is the trigger and not
+//! the cause; and neither is ever added to blocks.
 
 use std::collections::HashMap;
 
 use heapattach_profile::{Estimate, Exact, Sum};
+use serde::Serialize;
 
 use crate::{Function, Ledger, Line, Location, Metric, Module, Row};
 
@@ -20,7 +22,8 @@ const CALLS: [&str; 6] = ["mmap", "mmap64", "__mmap", "__mmap64", "mremap", "__m
 const OF_THREADS: [&str; 3] = ["pthread_create", "__pthread_create", "allocate_stack"];
 
 /// A kind of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Memory {
     /// Blocks of the heap.
     Heap,
@@ -212,7 +215,11 @@ impl Marks {
         let (cause, end) = told.map_or((0, String::new()), |s| (s.cause, s.end.to_owned()));
         let calls = told.map_or(&[][..], |stack| stack.locations);
         let locations: Vec<u32> = [location].iter().chain(calls).copied().collect();
-        ledger.stacks.push(&locations, &end, cause.saturating_add(1));
+        let cause = match mapper {
+            Mapper::Program => cause.saturating_add(1),
+            Mapper::Thread | Mapper::Module(_) => 0,
+        };
+        ledger.stacks.push(&locations, &end, cause);
         number(ledger.stacks.count().saturating_sub(1))
     }
 
@@ -307,6 +314,8 @@ mod tests {
         let mapped = plain.of(Memory::Mapped);
         assert_eq!(live(&mapped), (1 << 19, 128));
         assert_eq!(names(&mapped, 0), ["[mapped by libc.so.6]", "malloc", "main"]);
+        let cause = mapped.cause(mapped.rows[0].stack).unwrap();
+        assert_eq!(cause.function.name, "[mapped by libc.so.6]", "main is the trigger");
         assert!(mapped.is_sound() && mapped.rows.len() == 1);
     }
 
