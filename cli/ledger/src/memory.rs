@@ -129,6 +129,10 @@ impl Ledger {
             // It counts blocks.
             self.moments.iter_mut().for_each(|moment| moment.flow = None);
         }
+        if memory == Memory::Mapped {
+            // Every call is recorded, however rarely blocks are.
+            self.about.every = 1;
+        }
         self.rows.iter_mut().chain([&mut self.total]).for_each(|row| {
             (row.mapped, row.mapped_live) = (0, 0);
         });
@@ -158,6 +162,7 @@ impl Ledger {
 
     /// Adds rows for the pages of those mappers that are wanted.
     fn add_mapped(&mut self, wants: impl Fn(&Mapper) -> bool) {
+        let is_all = wants(&Mapper::Thread);
         let mut marks = Marks::default();
         let mut stacks: HashMap<u32, Option<u32>> = HashMap::new();
         let (mut more, mut all) = (Vec::new(), Row::default());
@@ -187,7 +192,8 @@ impl Ledger {
         self.peak = Estimate { value: value + peak, low: low + peak, high: high + peak };
         for moment in &mut self.moments {
             // In the course of time it is known in all only.
-            let mapped = whole(moment.mapped) * part.unwrap_or(0.0);
+            let own = moment.own_mapped.filter(|_| !is_all).map(whole);
+            let mapped = own.unwrap_or(whole(moment.mapped) * part.unwrap_or(0.0));
             moment.live += mapped;
             if let Some(ends) = &mut moment.ends {
                 ends.live.iter_mut().for_each(|end| *end += mapped);

@@ -28,9 +28,15 @@ pub fn write(summary: &Summary, page: &mut Page) {
     write_sums(summary, page);
     if !summary.course.is_empty() {
         let room = page.width().map_or(COURSE, |width| width / 2).min(COURSE);
-        let drawn = sparkline(&summary.course, room);
-        let label = Span::new(Ink::Bold, "COURSE    ");
-        page.line([label, Span::new(Ink::More, drawn), Span::new(Ink::Dim, " in use")]);
+        let mut draw = |label: &str, course: &[f64], what: &str| {
+            let drawn = Span::new(Ink::More, sparkline(course, room));
+            page.line([Span::new(Ink::Bold, label), drawn, Span::new(Ink::Dim, what)]);
+        };
+        draw("COURSE    ", &summary.course, " in use");
+        if !summary.mapped_course.is_empty() {
+            let mapped: Vec<f64> = summary.mapped_course.iter().map(|b| *b as f64).collect();
+            draw("          ", &mapped, " mapped");
+        }
     }
     page.gap();
     write_sites(summary, page);

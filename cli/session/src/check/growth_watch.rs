@@ -10,7 +10,7 @@ use heapattach_verdict::{growth::Growth, summary};
 use crate::watch::{
     heading,
     intake::Recorder,
-    notes::{Desk, Note},
+    notes::Desk,
     schedule::Watchman,
 };
 use heapattach_profile::clock::Clock;
@@ -53,7 +53,6 @@ impl<'a> Gauge<'a> {
         heading.about.from_start = inspection.is_from_start;
         let mut session_writer = SessionWriter::new(write_queue, true);
         session_writer.heading(&heading);
-        desk.leave(Note::Modules(super::lock(&inspection.symbols).known()));
         Ok((Self { watchman: Watchman::counting(desk, clock), store, heading }, session_writer))
     }
 

@@ -36,7 +36,8 @@ pub struct LiveHeap {
 
 impl LiveHeap {
     /// As it is now.
-    pub fn of(recorder: &Recorder) -> Self {
+    pub fn of(recorder: &mut Recorder) -> Self {
+        let heap = named::heap(recorder);
         let profile = recorder.profile();
         let frames = |stack: StackId| {
             let frames = &recorder.records.stack(stack)?.frames;
@@ -54,7 +55,7 @@ impl LiveHeap {
         let ranges = profile.live_ranges().map(|(range, stack)| (range, caller(stack)));
         Self {
             ranges: ranges.collect(),
-            heap: named::heap(recorder),
+            heap,
             oddities: profile.oddities(),
             unfinished: recorder.records.torn().saturating_sub(recorder.records.absurd()),
             absurd: recorder.records.absurd(),

@@ -52,7 +52,7 @@ use crate::{
         inheritance::Will,
         intake::Recorder,
         names::{Job, NOT_AWAITED},
-        notes::Desk,
+        notes::{Desk, Note},
     },
 };
 use heapattach_profile::clock::Clock;
@@ -204,6 +204,7 @@ impl<'a> Inspection<'a> {
             true => Gauge::begin(self, session, report, &desk, clock).map(Some),
             false => Ok(None),
         };
+        desk.leave(Note::Modules(lock(&self.symbols).known()));
         let (begun, why_no_growth) = match begun {
             Ok(begun) => (begun, None),
             Err(error) => (None, Some(format!("events cannot be recorded: {error}"))),

@@ -115,13 +115,13 @@ impl Inspection<'_> {
         };
         let stop = stop.map_err(|error| with_causes(&error))?;
         let since = Instant::now();
-        let recorder = reading.pause().ok_or(NO_READER)?;
+        let mut recorder = reading.pause().ok_or(NO_READER)?;
         // There is no other time: it takes its map along.
         self.note(session.target());
         let exits = Exits::of(session.target());
         let until = None;
         let moment = Moment { stop, began, since, choice, until, is_last: true, heard, exits };
-        let (sight, held) = self.take(session, moment, &recorder).map_err(|no| no.why)?;
+        let (sight, held) = self.take(session, moment, &mut recorder).map_err(|no| no.why)?;
         Ok((recorder, sight, held))
     }
 
@@ -139,14 +139,14 @@ impl Inspection<'_> {
             let began = Instant::now();
             let stop = session.stop().map_err(|error| with_causes(&error))?;
             let since = Instant::now();
-            let recorder = reading.pause().ok_or(NO_READER)?;
+            let mut recorder = reading.pause().ok_or(NO_READER)?;
             // Where processors are few all of this takes so long that the hooks might give us up.
             session.beat();
             let until = Some(began + self.options.max_pause);
             let (way, heard) = (choice.clone(), heard.clone());
             let exits = Exits::default();
             let moment = Moment { stop, began, since, choice: way, until, is_last, heard, exits };
-            let no = match self.take(session, moment, &recorder) {
+            let no = match self.take(session, moment, &mut recorder) {
                 Ok((sight, held)) => return Ok((recorder, sight, held)),
                 Err(no) => no,
             };
@@ -179,7 +179,7 @@ impl Inspection<'_> {
         &self,
         session: &Session<'t>,
         moment: Moment<'t>,
-        recorder: &Recorder,
+        recorder: &mut Recorder,
     ) -> Result<(Sight<'t>, Held<'t>), NoMoment> {
         let Moment { stop, began, since, choice, until, is_last, heard, exits } = moment;
         let home = &session.patches.home;

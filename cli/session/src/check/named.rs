@@ -74,8 +74,9 @@ pub fn report(
     report
 }
 
-/// The heap as a whole, as it is now.
-pub fn heap(recorder: &Recorder) -> Heap {
+/// The heap as a whole, as it is now, with what the program mapped itself.
+pub fn heap(recorder: &mut Recorder) -> Heap {
+    let (mapped, most) = recorder.own_mapped();
     let profile = recorder.profile();
     let heap = profile.heap();
     let whole = |number: f64| {
@@ -85,8 +86,9 @@ pub fn heap(recorder: &Recorder) -> Heap {
         whole
     };
     Heap {
-        peak: whole(profile.peak().value),
-        live: whole(heap.bytes(Flow::Live)),
+        peak: whole(profile.peak().value.max(most)),
+        live: whole(heap.bytes(Flow::Live)).saturating_add(mapped),
+        mapped,
         allocations: heap.samples(Flow::Allocated),
     }
 }
