@@ -58,7 +58,8 @@ fn go_tool_pprof_has_mapped_memory_beside_blocks() {
 fn heaptrack_print_has_mapped_memory_among_what_is_in_use() {
     let shelf = shelf("mapped-heaptrack");
     let file = shelf.put(Format::Heaptrack, Metric::Live);
-    let ask = format!("-f {} -F leaked --flamegraph-cost-type leaked -p 0 -a 0 -T 0", file.display());
+    let ask =
+        format!("-f {} -F leaked --flamegraph-cost-type leaked -p 0 -a 0 -T 0", file.display());
     if shelf.ask("heaptrack_print", &ask, "apt-get install heaptrack").is_none() {
         return;
     }
@@ -122,7 +123,10 @@ fn every_format_of_one_number_has_the_same_total() {
 
     let json = std::fs::read_to_string(shelf.put(Format::Json, Metric::Live)).unwrap();
     let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["total"]["mapped_live"], shelf.ledger.total.mapped_live, "exact, beside blocks");
+    assert_eq!(
+        json["total"]["mapped_live"], shelf.ledger.total.mapped_live,
+        "exact, beside blocks"
+    );
     let live = json["total"]["live"]["bytes"]["value"].as_f64().unwrap();
     #[allow(clippy::cast_precision_loss)]
     let blocks = shelf.total(Metric::Live).0 as f64;

@@ -24,6 +24,7 @@ pub mod hidden;
 mod mark;
 mod memory;
 mod moment;
+mod page_kinds;
 mod row;
 mod runtime;
 #[cfg(any(test, feature = "sample"))]
@@ -41,6 +42,7 @@ pub use frame::FrameReport;
 pub use mark::Mark;
 pub use memory::{MODULE as MAPPED_MODULE, Mapper, Memory};
 pub use moment::{Ends, Moment};
+pub use page_kinds::{ANONYMOUS, PageKinds, Pages};
 pub use row::{Metric, Row, Thread};
 pub use runtime::Runtime;
 pub use stacks::{Stack, Stacks};

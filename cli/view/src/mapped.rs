@@ -15,7 +15,8 @@ pub struct Mapped {
 impl Mapped {
     /// `None` if they are not to be told: the memory was chosen, or the program mapped none itself.
     pub fn beside(subject: &Subject<'_>, ask: &Ask) -> Option<Self> {
-        if ask.memory.is_some() || subject.sides().all(|(_, ledger)| ledger.own_mapped() == [0, 0]) {
+        if ask.memory.is_some() || subject.sides().all(|(_, ledger)| ledger.own_mapped() == [0, 0])
+        {
             return None;
         }
         let pages = |ledger: &Ledger| ledger.clone().of(Memory::Mapped);

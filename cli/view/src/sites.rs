@@ -81,7 +81,7 @@ impl Sites {
         });
         Self {
             metric: ask.metric,
-memory: ask.memory,
+            memory: ask.memory,
             unit: ask.unit,
             total: told(&total),
             sites: rows.collect(),
@@ -96,7 +96,8 @@ memory: ask.memory,
         if self.sites.is_empty() {
             return page.line(["none".into()]);
         }
-        let mut table = Table::new(columns((self.metric, self.memory), self.total.change.is_some()));
+        let mut table =
+            Table::new(columns((self.metric, self.memory), self.total.change.is_some()));
         for (number, site) in self.sites.iter().enumerate() {
             table.row(self.cells(site));
             if number < WITH_CALLERS && !site.callers.is_empty() {
@@ -156,12 +157,7 @@ fn noun(memory: Option<Memory>) -> &'static str {
 }
 
 /// What there is in all.
-pub fn write_total(
-    page: &mut Page,
-    of: (Metric, Option<Memory>),
-    total: &Figures,
-    unit: Unit,
-) {
+pub fn write_total(page: &mut Page, of: (Metric, Option<Memory>), total: &Figures, unit: Unit) {
     let words = |amount: &Amount| {
         let (size, number) = (bytes(amount.bytes.into()), blocks(amount.blocks.into()));
         format!("{size} in {number} {}", noun(of.1))

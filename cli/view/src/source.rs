@@ -174,7 +174,7 @@ impl Source {
         let functions = functions.collect();
         Self {
             metric: ask.metric,
-memory: ask.memory,
+            memory: ask.memory,
             unit: ask.unit,
             total: total.figures(&total, ask.unit, false),
             functions,

@@ -144,7 +144,10 @@ fn write_mapped(summary: &Summary, page: &mut Page) {
 }
 
 fn mapped_place(site: &MappedSite) -> String {
-    if site.by.is_empty() { site.place.clone() } else { format!("{}, for {}", site.by, site.place) }
+    let by = if site.by.is_empty() { String::new() } else { format!("{}, for ", site.by) };
+    let kinds = site.kinds.join(", ");
+    let kinds = if kinds.is_empty() { kinds } else { format!(" ({kinds})") };
+    format!("{by}{}{kinds}", site.place)
 }
 
 /// Whose memory it is.

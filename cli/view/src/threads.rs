@@ -84,7 +84,7 @@ impl Threads {
         });
         Self {
             metric: ask.metric,
-memory: ask.memory,
+            memory: ask.memory,
             unit: ask.unit,
             threads: threads.collect(),
             total: told(total.now.clone()),
@@ -99,7 +99,9 @@ memory: ask.memory,
         let mut columns = figure_columns((self.metric, self.memory), false);
         let others = [Metric::Allocated, Metric::Freed, Metric::Temporary];
         let others = others.into_iter().filter(|metric| *metric != self.metric);
-        columns.extend(others.clone().map(|metric| Column::right(title((metric, self.memory))).spare()));
+        columns.extend(
+            others.clone().map(|metric| Column::right(title((metric, self.memory))).spare()),
+        );
         columns.push(Column::left("thread"));
         let mut table = Table::new(columns);
         for row in &self.threads {

@@ -104,8 +104,14 @@ impl Top {
             FunctionRow { words: place.words(), place, with_calls, own, sum: sum.min(1.0) }
         });
         let functions = functions.collect();
-        Self { metric: ask.metric,
-memory: ask.memory, unit: ask.unit, total: told(&total), functions, more }
+        Self {
+            metric: ask.metric,
+            memory: ask.memory,
+            unit: ask.unit,
+            total: told(&total),
+            functions,
+            more,
+        }
     }
 
     /// As text.

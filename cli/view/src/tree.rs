@@ -185,7 +185,7 @@ impl Tree {
         }
         Self {
             metric: ask.metric,
-memory: ask.memory,
+            memory: ask.memory,
             unit: ask.unit,
             order: if ask.order == Order::TopDown { "top-down" } else { "bottom-up" },
             total: total.figures(&total, ask.unit, is_change),

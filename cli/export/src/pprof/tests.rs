@@ -55,8 +55,7 @@ fn mapped_memory_has_types_and_samples_of_its_own() {
     assert_eq!(names, ["[mapped by libc.so.6]", "malloc", "main"], "main is the trigger");
     assert_eq!(values, [0, 0, 0, 0, 1 << 20, 1 << 19]);
     let only = Decoded::new(&ledger.of(Memory::Mapped), Metric::Live);
-    let types =
-        ["mapped_objects", "mapped_space", "mapped_live_objects", "mapped_live_space"];
+    let types = ["mapped_objects", "mapped_space", "mapped_live_objects", "mapped_live_space"];
     assert_eq!(only.types(), types);
     assert_eq!(only.text(number(&only.profile, field::DEFAULT_SAMPLE_TYPE)), "mapped_live_space");
     assert_eq!(only.sample(0).1, [256, 1 << 20, 128, 1 << 19]);

@@ -7,12 +7,7 @@ use std::time::{Duration, Instant};
 use heapattach_injector::watch::Session;
 use heapattach_verdict::{growth::Growth, summary};
 
-use crate::watch::{
-    heading,
-    intake::Recorder,
-    notes::Desk,
-    schedule::Watchman,
-};
+use crate::watch::{heading, intake::Recorder, notes::Desk, schedule::Watchman};
 use heapattach_profile::clock::Clock;
 use heapattach_recording::{Heading, Patience, SessionWriter, Store, WriteQueue};
 use heapattach_report::Report;

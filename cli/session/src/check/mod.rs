@@ -18,6 +18,7 @@ mod holders;
 mod layout;
 mod live_heap;
 mod looked;
+mod mappings;
 mod moment;
 mod named;
 pub mod options;

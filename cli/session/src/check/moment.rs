@@ -31,6 +31,7 @@ use super::{
     layout::{Picture, layout},
     live_heap::LiveHeap,
     looked::{Looked, free},
+    mappings,
     options::{CheckOptions, Snapshot},
     reading::Reading,
 };
@@ -216,6 +217,7 @@ impl Inspection<'_> {
         if !unseen.is_empty() {
             // Any of them may have been freed long ago.
             live_heap.blocks.clear();
+            live_heap.mappings.clear();
         }
         doubts.extend(unseen);
         doubts.extend(session.has_expired().then(|| EXPIRED.to_owned()));
@@ -223,6 +225,8 @@ impl Inspection<'_> {
         if let Some(mut symbols) = free(&self.symbols) {
             symbols.note_python(recorder.records.python_frames());
         }
+        let unjudged = mappings::judge(session, &scene, &mut live_heap);
+        scene.blind.extend(unjudged);
         let is_complete = self.is_complete(session);
         let books =
             if is_complete { allocator_maps::ranges(session, &live_heap) } else { Vec::new() };
@@ -308,8 +312,10 @@ impl Sight<'_> {
         let mut layout = layout(&scene, options.roots, is_complete, &books, &live_heap, &blocks);
         if options.roots.has(RootKind::Announced) {
             layout.pointers.extend(declared::pointers(&heard, &live_heap.blocks));
+            layout.pointers.extend(declared::pointers(&heard, &live_heap.mappings));
         }
-        let blocks = Blocks::new(blocks);
+        let mappings: Vec<Block> = live_heap.mappings.iter().map(|(block, _)| *block).collect();
+        let blocks = Blocks::with_mappings(blocks, &mappings);
         if is_complete && options.roots.has(RootKind::Registers) {
             flight.hold(blocks.all(), &mut layout.pieces);
         }

@@ -4,7 +4,10 @@
 //! What an allocator or a runtime maps for its heap is told as theirs: the code that allocated just then made
 //! them do so, and its blocks are told elsewhere. It is never called growth of mapped memory.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +16,7 @@ use crate::{
     place::Place,
     subject::{Ask, Site, Subject, own_calls},
 };
-use heapattach_ledger::{Ledger, Mapper, Moment, Row};
+use heapattach_ledger::{Ledger, Mapper, Moment, PageKinds, Row};
 use heapattach_text::quantity;
 
 /// Places that are told, and calls behind each of them.
@@ -34,6 +37,9 @@ const LEAST: u64 = 256 << 10;
 pub struct MappedSite {
     /// In words.
     pub place: String,
+    /// As it is.
+    #[serde(skip)]
+    pub at: Place,
     /// What mapped it when this place called it: the module of an allocator, a library or a runtime, or
     /// `stacks of threads`; left out where the place itself did.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -44,6 +50,12 @@ pub struct MappedSite {
     pub mapped: u64,
     /// Bytes of these that are still mapped.
     pub live: u64,
+    /// Of these what was resident at the end, as far as the kernel told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident: Option<u64>,
+    /// What is unusual of these pages: `never touched`, `guard pages`, `huge pages`, `code`, files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
 }
 
 impl MappedSite {
@@ -61,6 +73,13 @@ impl MappedSite {
 
 /// The places with most still mapped, of all that have any; those first that map it themselves.
 pub fn sites(ledger: &Ledger) -> Vec<MappedSite> {
+    let mut told = all(ledger);
+    told.truncate(SITES);
+    told
+}
+
+/// All of them.
+pub fn all(ledger: &Ledger) -> Vec<MappedSite> {
     if ledger.total.mapped == 0 {
         return Vec::new();
     }
@@ -71,7 +90,6 @@ pub fn sites(ledger: &Ledger) -> Vec<MappedSite> {
         let size = |site: &MappedSite| (site.by.is_empty(), site.live, site.mapped);
         size(b).cmp(&size(a)).then_with(|| (&a.place, &a.by).cmp(&(&b.place, &b.by)))
     });
-    told.truncate(SITES);
     told
 }
 
@@ -86,8 +104,12 @@ fn parts(ledger: &Ledger, site: &Site) -> Vec<MappedSite> {
         let most = rows.iter().max_by_key(|row| (row.mapped_live, row.mapped))?;
         let calls = own_calls(ledger, most.stack).skip(1).take(CALLERS);
         let sum = |of: fn(&Row) -> u64| rows.iter().map(|row| of(row)).fold(0, u64::saturating_add);
+        let pages = pages(ledger, &rows);
         Some(MappedSite {
+            resident: pages.as_ref().map(|pages| pages.all().resident),
+            kinds: pages.map_or(Vec::new(), |pages| pages.words()),
             place: site.place.words(),
+            at: site.place.clone(),
             callers: calls.map(|(_, call)| Place::of(&call).words()).collect(),
             mapped: sum(|row| row.mapped),
             live: sum(|row| row.mapped_live),
@@ -95,6 +117,21 @@ fn parts(ledger: &Ledger, site: &Site) -> Vec<MappedSite> {
         })
     });
     told.collect()
+}
+
+/// What the pages of some rows are; `None` if that was not told.
+fn pages(ledger: &Ledger, rows: &[&Row]) -> Option<PageKinds> {
+    let first = |row: &&Row| {
+        let first = *ledger.stacks.get(row.stack)?.locations.first()?;
+        Some(ledger.locations.get(first as usize)?.address)
+    };
+    let live = rows.iter().filter(|row| row.mapped_live > 0);
+    let addresses: BTreeSet<u64> = live.filter_map(first).collect();
+    let mut all: Option<PageKinds> = None;
+    for one in ledger.about.pages.iter().filter(|one| addresses.contains(&one.address)) {
+        all.get_or_insert_default().merge(one);
+    }
+    all
 }
 
 /// What called mmap, if that is none of the place itself.

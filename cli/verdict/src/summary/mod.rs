@@ -12,7 +12,7 @@ mod verdict;
 use serde::{Deserialize, Serialize};
 
 pub use advice::Advice;
-pub use mapped::{MappedGrowth, MappedSite};
+pub use mapped::{MappedGrowth, MappedSite, all as mapped_sites};
 pub use verdict::{Kind, Verdict, place};
 
 use crate::keeping::Keeping;

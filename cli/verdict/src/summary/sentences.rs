@@ -29,11 +29,7 @@ const LOOKED_AT: usize = 64;
 const TURNOVER: f64 = 0.9;
 
 /// All of them.
-pub fn of(
-    verdict: &Verdict,
-    ledger: &Ledger,
-    sites: &[Site],
-) -> Vec<String> {
+pub fn of(verdict: &Verdict, ledger: &Ledger, sites: &[Site]) -> Vec<String> {
     Telling::new(verdict, ledger, sites).sentences()
 }
 
