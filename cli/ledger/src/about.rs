@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ExitReport, Runtime};
+use crate::{ExitReport, PageKinds, Runtime};
 use heapattach_profile::{Exact, Facts};
 
 /// Which process was recorded, when, and how.
@@ -50,6 +50,9 @@ pub struct About {
     /// By how many bytes its mappings grew since before the attach, by their kind.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub grown: BTreeMap<String, u64>,
+    /// What the pages that it mapped were at the end, by the address that the call returned to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pages: Vec<PageKinds>,
     /// Modules without names, with the way to get them.
     pub missing_symbols: Vec<String>,
     /// Why stacks end, in allocations recorded.

@@ -42,6 +42,7 @@ pub use estimate::{Estimate, Measure, SUMS, Samples};
 pub use exact::Exact;
 pub use histogram::Histogram;
 pub use live::Oddities;
+pub use mappings::Mapped;
 pub use range::{Amount, Range};
 pub use row::{Flow, Row, Tally};
 pub use sheet::{Sheet, Snapshot};
@@ -198,10 +199,10 @@ impl Profile {
     }
 
     /// The mapped ranges, ascending, with the stacks that asked for them.
-    pub fn live_ranges(&self) -> impl Iterator<Item = (std::ops::Range<u64>, StackId)> {
+    pub fn live_ranges(&self) -> impl Iterator<Item = (Mapped, StackId)> {
         let rows = self.sheet.rows.all();
         let stack = |row: RowId| rows.get(row.0 as usize).map(|row| row.stack);
-        self.mappings.all().filter_map(move |(range, row)| Some((range, stack(row)?)))
+        self.mappings.all().filter_map(move |mapped| Some((mapped.clone(), stack(mapped.row)?)))
     }
 
     /// What did not add up among the blocks.
@@ -239,7 +240,7 @@ impl Profile {
             }
             What::Mapped { at, length, stack } => {
                 let row = sheet.rows.of(stack, thread);
-                let placed = mappings.mapped(at, length, row);
+                let placed = mappings.mapped(at, length, row, now);
                 for piece in placed.replaced {
                     let row = piece.row.unwrap_or_default();
                     tell(sheet, Change::Unmapped { row, bytes: piece.bytes() });

@@ -28,6 +28,7 @@
 mod bar;
 mod classes;
 mod family;
+mod mapped;
 mod mmap;
 mod moments;
 mod name;
@@ -50,6 +51,6 @@ pub use bar::bar;
 pub use moments::tell_moments;
 pub use next::{quoted, write_next};
 pub use page::{Colour, Ink, Page, Span, columns, knows_colours};
-pub use sites::Sites;
+pub use sites::{Sites, write_sites};
 pub use source::SourceText;
 pub use view::{Form, View, tell_source};

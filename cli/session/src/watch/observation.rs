@@ -14,6 +14,7 @@ use crate::{
         channel::{Heard, Line},
         message::Message,
     },
+    page_kinds,
     runtimes::Runtimes,
     watch::{
         end::{End, conclude, fail},
@@ -253,6 +254,7 @@ impl Record {
             heading.about.loss = recorder.loss(counts.lost);
             heading.about.asked = Some(asked);
             heading.about.grown = grown;
+            heading.about.pages = page_kinds::look(&target.process, &recorder);
             let left = recorder.leave();
             // Only the command still waits, and the user may want to end that. What it said
             // until now was meant for the session.
