@@ -16,7 +16,6 @@ pub mod constant;
 mod exiting;
 mod image;
 mod kernel;
-mod presence;
 mod robust;
 pub mod sanitizer;
 mod scene;

@@ -27,7 +27,7 @@ fn members_used(package: &str, edges: &str) -> BTreeSet<String> {
 }
 
 /// Every member, and the members that it may use: what is not here, nothing depends on.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("abi", &[]),
     ("payload", &["abi"]),
     ("process", &["abi"]),
@@ -40,6 +40,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("symbols", &["files", "process", "text"]),
     ("recording", &["abi", "files", "ledger", "process", "profile", "symbols", "text"]),
     ("reach", &["process"]),
+    ("census", &["entry", "process", "reach", "symbols"]),
     ("verdict", &["abi", "ledger", "profile", "text"]),
     ("report", &["ledger", "profile", "reach", "symbols", "text", "verdict"]),
     (

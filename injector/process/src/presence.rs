@@ -3,8 +3,9 @@
 
 use std::{cell::Cell, fs::File, ops::Range, os::unix::fs::FileExt, time::Instant};
 
-use crate::home::PAGE;
-use heapattach_process::proc::Process;
+use crate::proc::Process;
+
+const PAGE: u64 = 4096;
 
 /// Pages that are asked about at once.
 const TOGETHER: u64 = 1 << 15;

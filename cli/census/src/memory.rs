@@ -1,0 +1,13 @@
+//! What a census asks of memory that does not change meanwhile.
+
+use std::ops::Range;
+
+/// Memory as it was at one moment.
+pub trait Memory {
+    /// Fills `buffer` from `at` as far as memory can be read there; answers how many bytes that are.
+    fn read(&self, at: u64, buffer: &mut [u8]) -> usize;
+
+    /// The parts of a range of private anonymous memory that have anything in them, present or swapped,
+    /// ascending; all else is zero, and reading it would cost the target page tables.
+    fn present(&self, range: &Range<u64>) -> Vec<Range<u64>>;
+}
