@@ -1,0 +1,4 @@
+//! Walks of live programs whose allocator is not the C library's, beside the programs' own tables.
+
+mod jemalloc;
+mod program;

@@ -1,0 +1,208 @@
+//! A program that keeps a table of its blocks, stopped, and the walk of its heap beside that table.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use heapattach_census::{Answer, Block, Live, Memory, Moment, State, Walk, Walker};
+use heapattach_process::proc::Process;
+use heapattach_test_folder::skip;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+/// Far more than any step here takes.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// The table's words for no block.
+const NONE: std::ops::RangeInclusive<u64> = 0..=1;
+
+/// A running program; it ends with this.
+#[derive(Debug)]
+pub struct Program {
+    child: Child,
+    table: (u64, usize),
+}
+
+/// What was found beside the table.
+#[derive(Debug)]
+pub struct Found {
+    pub walk: Walk,
+    pub blocks: Vec<Block>,
+    pub live: usize,
+    /// In the table, and no used block begins there (or reaches over it, where blocks can begin within).
+    pub missing: Vec<(u64, u64)>,
+    /// Used, and not in the table.
+    pub extra: Vec<Block>,
+    /// Used, and of another size.
+    pub wrong: Vec<(Block, u64)>,
+}
+
+/// The fixture of that name, built for this test with these flags.
+pub fn build(compiler: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
+    if Command::new(compiler).arg("--version").output().is_err() {
+        skip(&format!("no {compiler} here"), "apt-get install gcc musl-tools");
+        return None;
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/heaps");
+    let own: String =
+        flags.join("").chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    let own = &own[own.len().saturating_sub(60)..];
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let target = target.join(format!("{name}-{compiler}-{own}-{}", std::process::id()));
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-pthread"]);
+    command.arg("-o").arg(&target).arg(folder.join(name)).args(flags);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(target)
+}
+
+/// A library of the system; `None` (reported as skipped) where it is not there.
+pub fn library(name: &str, package: &str) -> Option<PathBuf> {
+    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    let found = folders.map(|folder| Path::new(folder).join(name)).into_iter().find(|p| p.exists());
+    if found.is_none() {
+        skip(&format!("no {name} here"), &format!("apt-get install {package}"));
+    }
+    found
+}
+
+impl Program {
+    /// Starts it and waits until it has its blocks.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let words: Vec<_> = line.split_whitespace().collect();
+        let ["table", at, slots] = words[..] else { panic!("{command:?} told {line:?}") };
+        let table = (u64::from_str_radix(at, 16).unwrap(), slots.parse().unwrap());
+        Self { child, table }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// Stops all of its threads.
+    pub fn stop(&self) {
+        kill(Pid::from_raw(self.pid()), Signal::SIGSTOP).unwrap();
+        let until = Instant::now() + DEADLINE;
+        let tasks = format!("/proc/{}/task", self.pid());
+        let is_stopped = |stat: PathBuf| {
+            // One that ended meanwhile is stopped enough.
+            let text = fs::read_to_string(stat).unwrap_or_else(|_| ") T".to_owned());
+            text.rsplit(')')
+                .next()
+                .is_some_and(|rest| rest.trim_start().starts_with(['T', 'Z', 'X']))
+        };
+        while !fs::read_dir(&tasks)
+            .unwrap()
+            .all(|task| is_stopped(task.unwrap().path().join("stat")))
+        {
+            assert!(Instant::now() < until, "it does not stop");
+            std::thread::yield_now();
+        }
+    }
+
+    pub fn go_on(&self) {
+        kill(Pid::from_raw(self.pid()), Signal::SIGCONT).unwrap();
+    }
+
+    /// The table: address and usable size of every block.
+    pub fn truth(&self, live: &Live) -> BTreeMap<u64, u64> {
+        let mut bytes = vec![0; self.table.1 * 16];
+        assert_eq!(live.read(self.table.0, &mut bytes), bytes.len());
+        let (words, _) = bytes.as_chunks::<8>();
+        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let (slots, _) = words.as_chunks::<2>();
+        let slots = slots.iter().filter(|slot| !NONE.contains(&slot[0]));
+        slots.map(|slot| (slot[0], slot[1])).collect()
+    }
+
+    /// Walks the heap of the stopped program. `is_within`: whether the table's block can begin within one.
+    pub fn walk(&self, walker: &dyn Walker, is_within: bool) -> Found {
+        let process = Process::open(self.pid()).unwrap();
+        let live = Live::open(&process).unwrap();
+        let moment = Moment::new(&live, Live::regions(&process).unwrap(), Vec::new());
+        let mut blocks = Vec::new();
+        let before = Instant::now();
+        let walk = match walker.walk(&moment, &mut blocks) {
+            Answer::Walked(walk) => walk,
+            other => panic!("{other:?}"),
+        };
+        eprintln!("{} blocks in {:?}: {}", blocks.len(), before.elapsed(), walk.layout);
+        let mut truth = self.truth(&live);
+        let live = truth.len();
+        let (mut extra, mut wrong) = (Vec::new(), Vec::new());
+        for block in blocks.iter().filter(|block| block.state == State::Used) {
+            let end = block.at + block.size;
+            let own = match truth.remove(&block.at) {
+                Some(size) => Some((block.at, size)),
+                None if is_within => {
+                    let first = truth.range(block.at..end).next().map(|(at, size)| (*at, *size));
+                    first.inspect(|(at, _)| assert!(truth.remove(at).is_some()))
+                }
+                None => None,
+            };
+            match own {
+                None => extra.push(*block),
+                Some((at, size)) if at + size != end => wrong.push((*block, size)),
+                Some(_) => {}
+            }
+        }
+        Found { walk, blocks, live, missing: truth.into_iter().collect(), extra, wrong }
+    }
+}
+
+impl Found {
+    /// Every block of the table, no other, of the right sizes, and all checks hold.
+    pub fn assert_exact(&self) {
+        let Self { walk, missing, extra, wrong, live, .. } = self;
+        let some = |count: usize| count.min(5);
+        let told = format!(
+            "of {live}: {} missing {:x?}, {} extra {:x?}, {} wrong {:x?}; {:#?}",
+            missing.len(),
+            &missing[..some(missing.len())],
+            extra.len(),
+            &extra[..some(extra.len())],
+            wrong.len(),
+            &wrong[..some(wrong.len())],
+            walk.trust,
+        );
+        eprintln!(
+            "{live} live, {} extra, {} missing, {} wrong",
+            extra.len(),
+            missing.len(),
+            wrong.len()
+        );
+        assert!(missing.is_empty() && extra.is_empty() && wrong.is_empty(), "{told}");
+        assert!(walk.is_exact() && !walk.checks.is_empty(), "{told}");
+        assert!(walk.checks.iter().all(heapattach_census::Check::holds), "{told}");
+        for arena in &walk.arenas {
+            assert_eq!(arena.system, Some(arena.bytes.all()), "{arena:?}");
+            assert!(arena.memory.is_sorted_by(|a, b| a.end <= b.start), "{}", arena.name);
+        }
+        let is_inside = |block: &Block| {
+            let memory = &walk.arenas[block.arena as usize].memory;
+            let place = memory.partition_point(|range| range.end <= block.at);
+            memory
+                .get(place)
+                .is_some_and(|range| range.start <= block.at && block.at + block.size <= range.end)
+        };
+        assert!(self.blocks.iter().all(is_inside), "a block outside of its arena");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
