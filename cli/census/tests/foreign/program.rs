@@ -9,11 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use heapattach_census::{Answer, Block, Live, Memory, Moment, State, Walk, Walker};
+use heapattach_census::{Answer, Block, Live, Memory, Moment, State, Thread, Walk, Walker};
 use heapattach_process::proc::Process;
 use heapattach_test_folder::skip;
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::{
+        ptrace,
+        signal::{Signal, kill},
+        wait::{WaitPidFlag, waitpid},
+    },
     unistd::Pid,
 };
 
@@ -74,6 +78,39 @@ pub fn library(name: &str, package: &str) -> Option<PathBuf> {
     found
 }
 
+/// An allocator built from its sources by `fixtures/heaps/allocators.sh`; `None` (reported as skipped) where
+/// that was not done.
+pub fn built_allocator(name: &str) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/allocators");
+    let found = Some(root.join(name)).filter(|path| path.exists());
+    if found.is_none() {
+        eprintln!(
+            "SKIPPED: no target/allocators/{name} here; fixtures/heaps/allocators.sh makes it"
+        );
+    }
+    found
+}
+
+/// A program of `fixtures/rust_allocators`; `None` (reported as skipped) where its crates are not to be had.
+pub fn rust(name: &str) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let target = root.join("target/rust_allocators");
+    let mut cargo = Command::new("cargo");
+    for variable in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
+        cargo.env_remove(variable);
+    }
+    cargo.args(["build", "--release", "--locked", "--quiet", "--bin", name, "--manifest-path"]);
+    cargo.arg(root.join("fixtures/rust_allocators/Cargo.toml")).arg("--target-dir").arg(&target);
+    let output = cargo.output().unwrap();
+    if !output.status.success() {
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!complaint.contains("could not compile"), "{complaint}");
+        skip("the crates of fixtures/rust_allocators cannot be fetched", "go online once");
+        return None;
+    }
+    Some(target.join("release").join(name))
+}
+
 impl Program {
     /// Starts it and waits until it has its blocks.
     pub fn start(command: &mut Command) -> Self {
@@ -115,6 +152,13 @@ impl Program {
         kill(Pid::from_raw(self.pid()), Signal::SIGCONT).unwrap();
     }
 
+    /// The threads of the stopped program.
+    fn threads(&self) -> Vec<Thread> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        let names = tasks.map(|task| task.unwrap().file_name().into_string().unwrap());
+        names.filter_map(|name| thread(name.parse().unwrap())).collect()
+    }
+
     /// The table: address and usable size of every block.
     pub fn truth(&self, live: &Live) -> BTreeMap<u64, u64> {
         let mut bytes = vec![0; self.table.1 * 16];
@@ -130,7 +174,7 @@ impl Program {
     pub fn walk(&self, walker: &dyn Walker, is_within: bool) -> Found {
         let process = Process::open(self.pid()).unwrap();
         let live = Live::open(&process).unwrap();
-        let moment = Moment::new(&live, Live::regions(&process).unwrap(), Vec::new());
+        let moment = Moment::new(&live, Live::regions(&process).unwrap(), self.threads());
         let mut blocks = Vec::new();
         let before = Instant::now();
         let walk = match walker.walk(&moment, &mut blocks) {
@@ -159,6 +203,23 @@ impl Program {
         }
         Found { walk, blocks, live, missing: truth.into_iter().collect(), extra, wrong }
     }
+}
+
+/// Its registers; `None` if it ended.
+fn thread(tid: i32) -> Option<Thread> {
+    let pid = Pid::from_raw(tid);
+    ptrace::seize(pid, ptrace::Options::empty()).ok()?;
+    ptrace::interrupt(pid).ok()?;
+    waitpid(pid, Some(WaitPidFlag::__WALL)).ok()?;
+    let registers = ptrace::getregs(pid).ok();
+    ptrace::detach(pid, None).ok()?;
+    registers.map(|own| Thread {
+        tid,
+        pointer: own.fs_base,
+        stack: own.rsp,
+        code: own.rip,
+        registers: Vec::new(),
+    })
 }
 
 impl Found {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::Moment;
 
 use super::{
+    bins::Bins,
     classes::Quantum,
     layout::{self, ALL, Layout},
     root::Root,
@@ -22,6 +23,8 @@ pub struct Arenas {
     pub layout: &'static Layout,
     /// Where each is.
     pub at: BTreeMap<u32, u64>,
+    /// The bins of each, if that table was found.
+    pub bins: Option<Bins>,
 }
 
 /// What an arena counts.
@@ -31,23 +34,27 @@ pub struct Books {
     pub active: u64,
     /// Pages of dirty, muzzy and retained extents.
     pub pages: [u64; 3],
-    /// Regions in use of all bins, or in thread caches; `None` where bins have several shards.
+    /// Regions in use of all bins, or in thread caches; `None` if it is not known how many bins there are.
     pub regions: Option<u64>,
     /// Large blocks in use, or in thread caches.
     pub large: u64,
+    /// Bytes of blocks that the allocator has itself: stacks of thread caches, its profiler's tables.
+    pub internal: u64,
     /// Requests that were ever counted: none if statistics were left out of the build.
     pub requests: u64,
     /// What its base has from the system, as it counts it itself.
     pub base_mapped: u64,
     /// The same, block by block.
     pub base: Vec<(u64, u64)>,
+    /// Threads of the program that use it.
+    pub threads: u64,
     /// Locks that are taken.
     pub taken: u64,
 }
 
 impl Arenas {
     /// The table of arenas in the module that has the root.
-    pub fn find(moment: &Moment<'_>, root: &Root) -> Option<Self> {
+    pub fn find(moment: &Moment<'_>, root: &Root, quantum: Quantum) -> Option<Self> {
         let image = moment.images().get(root.image)?;
         let emap = root.at - layout::EMAP_ROOT;
         // Words in that module that lead to an arena: by layout, by where the table would begin.
@@ -64,14 +71,16 @@ impl Arenas {
             }
         }
         let most = tables.into_iter().max_by_key(|(_, arenas)| arenas.len());
-        most.map(|((layout, _), at)| Self { layout: &ALL[layout], at })
+        let bins = Bins::find(moment, &image.data, quantum);
+        most.map(|((layout, _), at)| Self { layout: &ALL[layout], at, bins })
     }
 
     /// The books of one.
     pub fn books(&self, moment: &Moment<'_>, index: u32, quantum: Quantum) -> Option<Books> {
         let (at, layout) = (*self.at.get(&index)?, self.layout);
         let word = |offset: u64| moment.word(at.checked_add(offset)?);
-        let mut books = Books { active: word(layout.active)?, ..Books::default() };
+        let threads = word(0)? & 0xffff_ffff;
+        let mut books = Books { active: word(layout.active)?, threads, ..Books::default() };
         for (kind, pages) in (0..).zip(&mut books.pages) {
             let cache = layout.dirty + kind * layout::EXTENT_CACHE;
             let [plain, guarded] = layout::EXTENT_CACHE_PAGES;
@@ -79,14 +88,15 @@ impl Arenas {
             books.taken += lock(moment, at + cache + layout.locked);
         }
         let mut regions = 0_u64;
-        for bin in 0..u64::from(quantum.small()) {
+        let bins = self.bins.as_ref().map(|bins| bins.0.iter().sum());
+        for bin in 0..bins.unwrap_or_else(|| u64::from(quantum.small())) {
             let bin = layout.bins + bin * layout::BIN;
             let statistics = bin + layout::BIN_STATS;
             books.requests = books.requests.saturating_add(word(statistics)?);
             regions = regions.saturating_add(word(statistics + 24)?);
             books.taken += lock(moment, at + bin + layout::BIN_LOCK + layout.locked);
         }
-        books.regions = Some(regions);
+        books.regions = bins.map(|_| regions);
         for class in 0..u64::from(layout::LARGE_CLASSES) {
             let class = layout.large.0 + class * layout.large.1;
             let (more, less) = (word(class)?, word(class + 8)?);
@@ -96,6 +106,7 @@ impl Arenas {
         for own in [layout.large_lock, layout.caches_lock] {
             books.taken += lock(moment, at + own + layout.locked);
         }
+        books.internal = word(layout.internal)?;
         let base = word(layout.base)?;
         let shift = Layout::base_shift(quantum);
         books.base_mapped = moment.word(base.checked_add(layout.base_mapped + shift)?)?;

@@ -46,8 +46,6 @@ pub struct Extent {
     pub arena: u32,
     /// Its size class.
     pub class: u32,
-    /// Which of several bins of its class it belongs to.
-    pub shard: u32,
     /// Free regions, as it counts them itself.
     pub free: u32,
     /// Free regions: a bit set for each.
@@ -85,7 +83,6 @@ impl Extent {
             is_huge_part: field(14, 1) == 1,
             arena: field(0, 12),
             class: field(20, 8),
-            shard: field(38, 6),
             free: field(28, 10),
             bitmap: std::array::from_fn(|index| words[8 + index]),
         })

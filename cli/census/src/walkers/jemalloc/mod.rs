@@ -5,6 +5,7 @@
 //! release ([`layout`]). Only this last is a table; a walk without it says so.
 
 mod arena;
+mod bins;
 mod cache;
 mod classes;
 mod extent;

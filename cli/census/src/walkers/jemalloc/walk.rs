@@ -51,7 +51,8 @@ struct Found {
     retained: u64,
     regions: u64,
     large: u64,
-    has_shards: bool,
+    /// Bytes of blocks that are the allocator's own.
+    internal: u64,
 }
 
 impl Heap {
@@ -74,7 +75,7 @@ impl Heap {
                 eight.max(sixteen)
             ));
         }
-        let arenas = Arenas::find(moment, &root);
+        let arenas = Arenas::find(moment, &root, quantum);
         let caches = arenas.as_ref().map(|arenas| Caches::read(moment, arenas, quantum));
         let (pad, caches) = (pad(&extents, quantum), caches.unwrap_or_default());
         Ok(Self { root, extents, quantum, pad, arenas, caches, doubts })
@@ -183,7 +184,6 @@ impl Telling<'_> {
             }
             Use::Changing => self.walk.in_flight += 1,
         }
-        found.has_shards |= extent.is_slab && extent.shard > 0;
         let Some(&index) = self.index.get(&extent.arena) else { return };
         let Some(arena) = self.walk.arenas.get_mut(index as usize) else { return };
         add(&mut arena.memory, extent.pages());
@@ -218,11 +218,9 @@ impl Telling<'_> {
             if !is_free {
                 self.found.entry(extent.arena).or_default().regions += 1;
             }
-            self.block(
-                heap,
-                Block { at, size: bytes, state: State::Free, arena: index, class: extent.class },
-                is_free,
-            );
+            let (state, class) = (State::Free, extent.class);
+            let block = Block { at, size: bytes, state, arena: index, class };
+            self.block(heap, extent.arena, block, is_free);
         }
         self.books(index, extent.size - count * bytes);
     }
@@ -233,11 +231,11 @@ impl Telling<'_> {
         let size = heap.quantum.bytes(extent.class).map_or(most, |bytes| bytes.min(most));
         let block =
             Block { at: extent.at, size, state: State::Used, arena: index, class: extent.class };
-        self.block(heap, block, false);
+        self.block(heap, extent.arena, block, false);
         self.books(index, extent.size - size);
     }
 
-    fn block(&mut self, heap: &Heap, mut block: Block, is_free: bool) {
+    fn block(&mut self, heap: &Heap, arena: u32, mut block: Block, is_free: bool) {
         while self.cached.next_if(|(at, _)| *at < block.at).is_some() {
             self.strays += 1;
         }
@@ -250,6 +248,9 @@ impl Telling<'_> {
         block.state = match (is_free, times) {
             (true, _) => State::Free,
             (false, 0) if heap.caches.own.range(range).next().is_some() => {
+                if let Some(found) = self.found.get_mut(&arena) {
+                    found.internal += block.size;
+                }
                 return self.books(block.arena, block.size);
             }
             (false, 0) => State::Used,
@@ -310,9 +311,11 @@ impl Telling<'_> {
         ];
         let base: u64 = books.base.iter().map(|(_, size)| *size).fold(0, u64::saturating_add);
         if has_statistics {
+            let what = "bytes of blocks that the allocator has itself";
+            checks.push(check(what, found.internal, books.internal));
             checks.push(check("large blocks", found.large, books.large));
             checks.push(check("bytes of blocks of the base", base, books.base_mapped));
-            if let Some(regions) = books.regions.filter(|_| !found.has_shards) {
+            if let Some(regions) = books.regions {
                 checks.push(check("regions of slabs", found.regions, regions));
             }
         }
