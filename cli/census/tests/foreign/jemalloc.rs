@@ -1,10 +1,18 @@
 //! jemalloc: Debian's, redis's, of Rust.
 
-use std::process::Command;
+use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
+    process::{Command, Stdio},
+    time::Instant,
+};
 
-use heapattach_census::walkers::Jemalloc;
+use heapattach_census::{Answer, walkers::Jemalloc};
+use heapattach_test_folder::{Folder, skip};
 
-use crate::program::{Program, build, built_allocator, library, rust};
+use crate::program::{
+    DEADLINE, Program, Running, build, built_allocator, library, rust, stop, walk,
+};
 
 /// As Debian has it, with these settings.
 fn debians(settings: &str, arguments: &[&str]) -> Option<Command> {
@@ -84,12 +92,48 @@ fn every_block_of_the_build_within_redis_is_found() {
 #[test]
 fn every_block_of_5_3_1_is_found() {
     let Some(preload) = built_allocator("libjemalloc-5.3.1.so") else { return };
-    for settings in ["", "experimental_disable_large_size_classes:true", "tcache_max:32768"] {
+    let settings = ["", "disable_large_size_classes:true", "hpa:true", "cache_oblivious:false"];
+    for settings in settings {
         let Some(program) = build("cc", "heap_table.c", &[]) else { return };
         let mut command = Command::new(program);
         command.args(["4", "60000"]).env("LD_PRELOAD", &preload).env("MALLOC_CONF", settings);
         assert_exact(Some(command));
     }
+}
+
+#[test]
+fn the_books_of_a_real_server_agree() {
+    if Command::new("redis-server").arg("--version").output().is_err() {
+        return skip("no redis-server here", "apt-get install redis-server");
+    }
+    let folder = Folder::new("redis");
+    let socket = folder.0.join("socket");
+    let mut command = Command::new("redis-server");
+    command.args(["--port", "0", "--save", "", "--unixsocket"]).arg(&socket).stdout(Stdio::null());
+    let server = Running(command.current_dir(&folder.0).spawn().unwrap());
+    let until = Instant::now() + DEADLINE;
+    let mut client = loop {
+        match UnixStream::connect(&socket) {
+            Ok(client) => break client,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+    };
+    let sets = (0..20_000).map(|n| format!("SET key:{n} {}\r\n", "v".repeat(n % 900)));
+    client.write_all(format!("{}ECHO done\r\n", sets.collect::<String>()).as_bytes()).unwrap();
+    let mut answers = BufReader::new(client);
+    let mut line = String::new();
+    while !line.ends_with("done\r\n") {
+        assert!(answers.read_line(&mut line).unwrap() > 0);
+    }
+    let pid = server.0.id().cast_signed();
+    stop(pid);
+    let mut blocks = Vec::new();
+    let Answer::Walked(walk) = walk(pid, &Jemalloc, &mut blocks) else { panic!("no jemalloc") };
+    assert!(walk.is_exact(), "{:#?}", walk.trust);
+    let used = walk.bytes().used_blocks;
+    eprintln!("{used} blocks of {}", walk.layout);
+    // A key, its value and their entry.
+    assert!(used > 40_000, "{used}");
 }
 
 #[test]
@@ -110,4 +154,12 @@ fn under_load_at_most_one_block_of_a_thread_is_in_flight() {
         program.go_on();
     }
     eprintln!("{inexact} of 30 stops in the middle of a change");
+}
+
+#[test]
+fn a_walk_over_changed_books_ends() {
+    let Some(mut command) = debians("narenas:2", &["2", "3000"]) else { return };
+    let program = Program::start(&mut command);
+    program.stop();
+    program.assert_bounded(&Jemalloc);
 }

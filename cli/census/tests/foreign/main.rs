@@ -1,4 +1,5 @@
 //! Walks of live programs whose allocator is not the C library's, beside the programs' own tables.
 
+mod hostile;
 mod jemalloc;
 mod program;

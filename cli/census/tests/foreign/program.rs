@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use heapattach_census::{Answer, Block, Live, Memory, Moment, State, Thread, Walk, Walker};
+use heapattach_census::{Answer, Block, Live, Memory, Moment, Region, State, Thread, Walk, Walker};
 use heapattach_process::proc::Process;
 use heapattach_test_folder::skip;
 use nix::{
@@ -21,16 +21,22 @@ use nix::{
     unistd::Pid,
 };
 
+use crate::hostile::{self, Changed};
+
 /// Far more than any step here takes.
-const DEADLINE: Duration = Duration::from_secs(120);
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The table's words for no block.
 const NONE: std::ops::RangeInclusive<u64> = 0..=1;
 
 /// A running program; it ends with this.
 #[derive(Debug)]
+pub struct Running(pub Child);
+
+/// One that keeps a table.
+#[derive(Debug)]
 pub struct Program {
-    child: Child,
+    child: Running,
     table: (u64, usize),
 }
 
@@ -120,43 +126,19 @@ impl Program {
         let words: Vec<_> = line.split_whitespace().collect();
         let ["table", at, slots] = words[..] else { panic!("{command:?} told {line:?}") };
         let table = (u64::from_str_radix(at, 16).unwrap(), slots.parse().unwrap());
-        Self { child, table }
+        Self { child: Running(child), table }
     }
 
     pub fn pid(&self) -> i32 {
-        self.child.id().cast_signed()
+        self.child.0.id().cast_signed()
     }
 
-    /// Stops all of its threads.
     pub fn stop(&self) {
-        kill(Pid::from_raw(self.pid()), Signal::SIGSTOP).unwrap();
-        let until = Instant::now() + DEADLINE;
-        let tasks = format!("/proc/{}/task", self.pid());
-        let is_stopped = |stat: PathBuf| {
-            // One that ended meanwhile is stopped enough.
-            let text = fs::read_to_string(stat).unwrap_or_else(|_| ") T".to_owned());
-            text.rsplit(')')
-                .next()
-                .is_some_and(|rest| rest.trim_start().starts_with(['T', 'Z', 'X']))
-        };
-        while !fs::read_dir(&tasks)
-            .unwrap()
-            .all(|task| is_stopped(task.unwrap().path().join("stat")))
-        {
-            assert!(Instant::now() < until, "it does not stop");
-            std::thread::yield_now();
-        }
+        stop(self.pid());
     }
 
     pub fn go_on(&self) {
         kill(Pid::from_raw(self.pid()), Signal::SIGCONT).unwrap();
-    }
-
-    /// The threads of the stopped program.
-    fn threads(&self) -> Vec<Thread> {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
-        let names = tasks.map(|task| task.unwrap().file_name().into_string().unwrap());
-        names.filter_map(|name| thread(name.parse().unwrap())).collect()
     }
 
     /// The table: address and usable size of every block.
@@ -170,18 +152,28 @@ impl Program {
         slots.map(|slot| (slot[0], slot[1])).collect()
     }
 
-    /// Walks the heap of the stopped program. `is_within`: whether the table's block can begin within one.
-    pub fn walk(&self, walker: &dyn Walker, is_within: bool) -> Found {
+    /// Changes words of a copy of the stopped program's memory, and walks that.
+    pub fn assert_bounded(&self, walker: &dyn Walker) {
         let process = Process::open(self.pid()).unwrap();
         let live = Live::open(&process).unwrap();
-        let moment = Moment::new(&live, Live::regions(&process).unwrap(), self.threads());
+        let (regions, threads) = (Live::regions(&process).unwrap(), threads(self.pid()));
+        let table = self.table.0..self.table.0 + 1;
+        let is_table = |region: &Region| region.range.contains(&table.start);
+        let regions: Vec<_> = regions.into_iter().filter(|region| !is_table(region)).collect();
+        let changed = Changed::copy(&live, regions, threads);
+        let mut found = self.walk(walker, true);
+        found.blocks.sort_by_key(|block| block.at);
+        hostile::assert_bounded(changed, walker, &found.walk, &found.blocks);
+    }
+
+    /// Walks the heap of the stopped program. `is_within`: whether the table's block can begin within one.
+    pub fn walk(&self, walker: &dyn Walker, is_within: bool) -> Found {
         let mut blocks = Vec::new();
-        let before = Instant::now();
-        let walk = match walker.walk(&moment, &mut blocks) {
+        let walk = match walk(self.pid(), walker, &mut blocks) {
             Answer::Walked(walk) => walk,
             other => panic!("{other:?}"),
         };
-        eprintln!("{} blocks in {:?}: {}", blocks.len(), before.elapsed(), walk.layout);
+        let live = Live::open(&Process::open(self.pid()).unwrap()).unwrap();
         let mut truth = self.truth(&live);
         let live = truth.len();
         let (mut extra, mut wrong) = (Vec::new(), Vec::new());
@@ -203,6 +195,40 @@ impl Program {
         }
         Found { walk, blocks, live, missing: truth.into_iter().collect(), extra, wrong }
     }
+}
+
+/// Stops all of a process's threads.
+pub fn stop(pid: i32) {
+    kill(Pid::from_raw(pid), Signal::SIGSTOP).unwrap();
+    let until = Instant::now() + DEADLINE;
+    let tasks = format!("/proc/{}/task", pid);
+    let is_stopped = |stat: PathBuf| {
+        // One that ended meanwhile is stopped enough.
+        let text = fs::read_to_string(stat).unwrap_or_else(|_| ") T".to_owned());
+        text.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['T', 'Z', 'X']))
+    };
+    while !fs::read_dir(&tasks).unwrap().all(|task| is_stopped(task.unwrap().path().join("stat"))) {
+        assert!(Instant::now() < until, "it does not stop");
+        std::thread::yield_now();
+    }
+}
+
+/// Walks the heap of a stopped process.
+pub fn walk(pid: i32, walker: &dyn Walker, blocks: &mut Vec<Block>) -> Answer {
+    let process = Process::open(pid).unwrap();
+    let live = Live::open(&process).unwrap();
+    let moment = Moment::new(&live, Live::regions(&process).unwrap(), threads(pid));
+    let before = Instant::now();
+    let answer = walker.walk(&moment, blocks);
+    eprintln!("{} blocks in {:?}", blocks.len(), before.elapsed());
+    answer
+}
+
+/// The threads of the stopped process.
+fn threads(pid: i32) -> Vec<Thread> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", pid)).unwrap();
+    let names = tasks.map(|task| task.unwrap().file_name().into_string().unwrap());
+    names.filter_map(|name| thread(name.parse().unwrap())).collect()
 }
 
 /// Its registers; `None` if it ended.
@@ -261,9 +287,9 @@ impl Found {
     }
 }
 
-impl Drop for Program {
+impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

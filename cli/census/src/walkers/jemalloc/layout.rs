@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cd SOURCES_OF_JEMALLOC && ./configure && make include/jemalloc/jemalloc.h
-//! cc -std=gnu11 -Iinclude -D_GNU_SOURCE -DJEMALLOC_NO_PRIVATE_NAMESPACE \
+//! cc -std=gnu11 -O1 -w -Iinclude -D_GNU_SOURCE -DJEMALLOC_NO_PRIVATE_NAMESPACE \
 //!     fixtures/heaps/layout_jemalloc.c -o layout -lm -lpthread && ./layout
 //! ```
 //!

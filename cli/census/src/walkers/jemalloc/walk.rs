@@ -51,6 +51,8 @@ struct Found {
     retained: u64,
     regions: u64,
     large: u64,
+    /// Bytes of parts of huge pages that are kept for the next request.
+    aside: u64,
     /// Bytes of blocks that are the allocator's own.
     internal: u64,
 }
@@ -67,7 +69,9 @@ impl Heap {
         let sound = |quantum| extents.iter().filter(|extent| extent.adds_up(quantum)).count();
         let (eight, sixteen) = (sound(Quantum::Eight), sound(Quantum::Sixteen));
         let quantum = if eight > sixteen { Quantum::Eight } else { Quantum::Sixteen };
-        let is_slab = |extent: &&Extent| extent.is_slab && extent.used == Use::Active;
+        let is_slab = |extent: &&Extent| {
+            extent.is_slab && extent.used == Use::Active && extent.class < Quantum::Sixteen.small()
+        };
         let slabs = extents.iter().filter(is_slab).count();
         if eight.max(sixteen) < slabs - slabs / 4 || extents.is_empty() {
             return Err(format!(
@@ -174,7 +178,9 @@ impl Telling<'_> {
     fn extent(&mut self, heap: &Heap, extent: &Extent) {
         let found = self.found.entry(extent.arena).or_default();
         let pages = extent.size / PAGE;
+        let is_block = extent.class < heap.quantum.classes();
         match extent.used {
+            Use::Active if !is_block && extent.is_huge_part => found.aside += extent.size,
             Use::Active => found.pages[0] += pages,
             Use::Dirty => found.pages[1] += pages,
             Use::Muzzy => found.pages[2] += pages,
@@ -188,8 +194,8 @@ impl Telling<'_> {
         let Some(arena) = self.walk.arenas.get_mut(index as usize) else { return };
         add(&mut arena.memory, extent.pages());
         match extent.used {
-            Use::Active if extent.is_slab => self.slab(heap, extent, index),
-            Use::Active if extent.class < heap.quantum.classes() => self.large(heap, extent, index),
+            Use::Active if is_block && extent.is_slab => self.slab(heap, extent, index),
+            Use::Active if is_block => self.large(heap, extent, index),
             Use::Active => {
                 // On its way to or from a list of free ones.
                 self.walk.in_flight += u64::from(!extent.is_huge_part);
@@ -322,7 +328,8 @@ impl Telling<'_> {
         checks.into_iter().for_each(|check| self.walk.check(Some(place), check));
         let Some(arena) = self.walk.arenas.get_mut(place as usize) else { return };
         let pages = books.active.saturating_add(books.pages[0]).saturating_add(books.pages[1]);
-        arena.system = Some(pages.saturating_mul(PAGE).saturating_add(base));
+        let bytes = pages.saturating_mul(PAGE).saturating_add(found.aside);
+        arena.system = Some(bytes.saturating_add(base));
         arena.bytes.books = arena.bytes.books.saturating_add(base);
         arena.books = books.base.iter().map(|(at, size)| *at..*at + *size).collect();
         arena.books.sort_by_key(|range| range.start);
