@@ -2,4 +2,5 @@
 
 mod hostile;
 mod jemalloc;
+mod mimalloc;
 mod program;
