@@ -3,12 +3,15 @@
 mod glibc;
 mod jemalloc;
 mod mimalloc;
+mod page_tree;
+mod tcmalloc;
 
 pub use glibc::Glibc;
 pub use jemalloc::Jemalloc;
 pub use mimalloc::Mimalloc;
+pub use tcmalloc::Tcmalloc;
 
 use crate::Walker;
 
 /// All of them. A process can have several.
-pub const ALL: [&dyn Walker; 3] = [&Glibc, &Jemalloc, &Mimalloc];
+pub const ALL: [&dyn Walker; 4] = [&Glibc, &Jemalloc, &Mimalloc, &Tcmalloc];

@@ -4,3 +4,4 @@ mod hostile;
 mod jemalloc;
 mod mimalloc;
 mod program;
+mod tcmalloc;

@@ -249,6 +249,12 @@ fn thread(tid: i32) -> Option<Thread> {
 }
 
 impl Found {
+    /// How many of the first extra blocks can be objects that a library's own constructors made, past the
+    /// program's functions.
+    pub fn libraries(&self) -> usize {
+        self.extra.iter().take(3).take_while(|block| block.size <= 80).count()
+    }
+
     /// Every block of the table, no other, of the right sizes, and all checks hold.
     pub fn assert_exact(&self) {
         let Self { walk, missing, extra, wrong, live, .. } = self;

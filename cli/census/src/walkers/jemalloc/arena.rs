@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::Moment;
+use crate::{Moment, walkers::page_tree::Tree};
 
 use super::{
     bins::Bins,
     classes::Quantum,
     layout::{self, ALL, Layout},
-    root::Root,
 };
 
 /// Arenas have numbers below.
@@ -54,7 +53,7 @@ pub struct Books {
 
 impl Arenas {
     /// The table of arenas in the module that has the root.
-    pub fn find(moment: &Moment<'_>, root: &Root, quantum: Quantum) -> Option<Self> {
+    pub fn find(moment: &Moment<'_>, root: &Tree, quantum: Quantum) -> Option<Self> {
         let image = moment.images().get(root.image)?;
         let emap = root.at - layout::EMAP_ROOT;
         // Words in that module that lead to an arena: by layout, by where the table would begin.

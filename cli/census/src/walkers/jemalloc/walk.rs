@@ -2,14 +2,13 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use crate::{Block, Check, Moment, Sink, State, Walk};
+use crate::{Block, Check, Moment, Sink, State, Walk, walkers::page_tree::Tree};
 
 use super::{
     arena::{Arenas, Books},
     cache::Caches,
     classes::Quantum,
     extent::{Extent, Use},
-    root::Root,
 };
 
 const PAGE: u64 = 4096;
@@ -19,7 +18,7 @@ const NAMED: usize = 4;
 /// What is known of it before its blocks are told.
 #[derive(Debug)]
 pub struct Heap {
-    root: Root,
+    root: Tree,
     /// Ascending; none overlaps another.
     extents: Vec<Extent>,
     quantum: Quantum,
@@ -62,10 +61,10 @@ impl Heap {
     ///
     /// # Errors
     /// Why nothing can be said.
-    pub fn new(moment: &Moment<'_>, root: Root) -> Result<Self, String> {
+    pub fn new(moment: &Moment<'_>, root: Tree) -> Result<Self, String> {
         let mut doubts = Vec::new();
-        let entries = root.entries(moment).ok_or("the tables of pages overlap: corrupted?")?;
-        let extents = extents(moment, &entries, &mut doubts);
+        let extents = extents(moment, &root, &mut doubts);
+        let extents = extents.ok_or("the tables of pages overlap: corrupted?")?;
         let sound = |quantum| extents.iter().filter(|extent| extent.adds_up(quantum)).count();
         let (eight, sixteen) = (sound(Quantum::Eight), sound(Quantum::Sixteen));
         let quantum = if eight > sixteen { Quantum::Eight } else { Quantum::Sixteen };
@@ -134,31 +133,31 @@ impl Heap {
 }
 
 /// Those that begin where a page leads to them.
-fn extents(moment: &Moment<'_>, entries: &[(u64, u64)], doubts: &mut Vec<String>) -> Vec<Extent> {
+fn extents(moment: &Moment<'_>, root: &Tree, doubts: &mut Vec<String>) -> Option<Vec<Extent>> {
     let mut extents: Vec<Extent> = Vec::new();
-    let mut end = 0;
-    for (page, books) in entries {
-        let Some(extent) = Extent::read(moment, *books) else { continue };
-        let pages = extent.pages();
-        if pages.start != *page {
-            continue;
+    let (mut end, mut last) = (0, 0);
+    root.each(moment, &mut |page, books| {
+        if std::mem::replace(&mut last, books) == books {
+            return;
         }
-        if pages.start < end {
-            doubts.push(format!(
-                "the extent at {:#x} overlaps the one before: corrupted?",
-                extent.at
-            ));
-            continue;
-        }
+        let extent = Extent::read(moment, books).filter(|extent| extent.pages().start == page);
+        let Some(extent) = extent else { return };
+        let (at, pages) = (extent.at, extent.pages());
         let is_mapped = |at| moment.region(at).is_some();
-        if extent.used == Use::Active && !(is_mapped(pages.start) && is_mapped(pages.end - 1)) {
-            doubts.push(format!("the extent at {:#x} is not mapped: corrupted?", extent.at));
-            continue;
-        }
-        end = pages.end;
-        extents.push(extent);
-    }
-    extents
+        let why = if pages.start < end {
+            "overlaps the one before"
+        } else if extent.used == Use::Active
+            && !(is_mapped(pages.start) && is_mapped(pages.end - 1))
+        {
+            "is not mapped"
+        } else {
+            end = pages.end;
+            extents.push(extent);
+            return;
+        };
+        doubts.push(format!("the extent at {at:#x} {why}: corrupted?"));
+    })?;
+    Some(extents)
 }
 
 /// Large extents have a page more than their block, so that it can begin anywhere in the first; a build or a
