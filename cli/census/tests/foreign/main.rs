@@ -2,6 +2,7 @@
 
 mod hostile;
 mod jemalloc;
+mod mallocng;
 mod mimalloc;
 mod program;
 mod tcmalloc;
