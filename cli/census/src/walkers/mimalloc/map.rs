@@ -82,7 +82,10 @@ impl Map {
         {
             last.span.end = span.start;
         }
-        match Page::read(moment, books, &self.layout.page, span, owner & !FLAGS) {
+        let is_mapped = |at| moment.region(at).is_some();
+        let page = (is_mapped(span.start) && is_mapped(span.end - 1))
+            .then(|| Page::read(moment, books, &self.layout.page, span, owner & !FLAGS));
+        match page.flatten() {
             Some(page) => self.pages.push(page),
             None => self.broken += 1,
         }

@@ -61,6 +61,12 @@ impl Heap {
         };
         let unmapped = spans.iter().filter(|span| !is_mapped(span)).count() as u64;
         let spans: Vec<_> = spans.iter().filter(is_mapped).copied().collect();
+        // Blocks are counted by the bytes of their spans: more than there are would have no end.
+        let private = moment.regions().iter().filter(|region| region.is_private_memory());
+        let most = private.map(crate::Region::bytes).fold(0, u64::saturating_add);
+        if spans.iter().map(|span| span.size).fold(0, u64::saturating_add) > most {
+            return Err("its spans are larger than its memory: corrupted?".to_owned());
+        }
         let mut heap = Self {
             name: image.path.rsplit('/').next().unwrap_or_default().to_owned(),
             data: image.data.clone(),
