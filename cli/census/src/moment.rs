@@ -29,6 +29,8 @@ pub struct Thread {
     pub stack: u64,
     /// Where it goes on.
     pub code: u64,
+    /// The system call that it is in, if it is.
+    pub call: Option<u64>,
     /// General registers, in any order.
     pub registers: Vec<u64>,
 }

@@ -1,0 +1,3 @@
+//! The heap that was already there: every block of a process, beside programs that know.
+
+mod glibc;
