@@ -119,13 +119,15 @@ impl Walked {
     pub fn assert_exact(&self, what: &str) {
         let Difference { missing, extra, sizes } = self.difference();
         let counts = (missing.len(), extra.len(), sizes.len());
-        let some = (missing.first(), extra.first(), sizes.first());
+        let some = (&missing[..missing.len().min(4)], extra.first(), sizes.first());
         let walk = &self.walk;
         let truth = self.truth.len();
         assert!(
             counts == (0, 0, 0),
-            "{what}: of {truth} blocks {counts:?} are missing, too many, of wrong size: {some:x?}; {walk:#?}"
+            "{what}: of {truth} blocks {counts:?} are missing, too many, of wrong size: {some:x?}; {:?}, {:?}",
+            walk.trust,
+            walk.notes
         );
-        assert!(walk.is_exact(), "{what}: {walk:#?}");
+        assert!(walk.is_exact(), "{what}: {:?}, {:?}", walk.trust, walk.notes);
     }
 }

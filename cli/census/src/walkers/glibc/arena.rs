@@ -173,13 +173,16 @@ impl Found {
         starts.iter().map(books).collect()
     }
 
-    /// What the release is known by.
-    pub fn release(&self) -> &'static str {
-        match self.before {
-            0x68 => "before 2.27",
-            0x18 => "2.43 or later",
-            _ => "2.27 to 2.42",
-        }
+    /// What the release is known by: how far an arena begins before its bins, and whether links of short
+    /// lists are mangled.
+    pub fn layout(&self, is_mangled: bool) -> String {
+        let releases = match (self.before, is_mangled) {
+            (0x68, _) => "before 2.27",
+            (0x18, _) => "2.43 or later",
+            (_, true) => "2.32 to 2.42",
+            (_, false) => "2.27 to 2.31",
+        };
+        format!("malloc of glibc {releases}")
     }
 }
 

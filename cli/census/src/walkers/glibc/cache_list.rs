@@ -22,11 +22,12 @@ pub enum Counts {
     Slots,
 }
 
-/// Of the size of the chunk that a cache is, which form it has.
+/// Of the size of the chunk that a cache is, which form it has. A chunk can be larger by what is too small
+/// to be one.
 pub fn form(size: u64) -> Option<(usize, Counts)> {
     match size {
-        0x250 => Some((64, Counts::Bytes)),
-        0x290 => Some((64, Counts::Words)),
+        0x250 | 0x260 => Some((64, Counts::Bytes)),
+        0x290 | 0x2a0 => Some((64, Counts::Words)),
         0x300 | 0x310 => Some((76, Counts::Slots)),
         _ => None,
     }

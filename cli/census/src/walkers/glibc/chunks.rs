@@ -64,6 +64,8 @@ pub struct MappedChunk {
     pub base: u64,
     /// Its bytes.
     pub total: u64,
+    /// What it is: late releases keep some in caches of threads.
+    pub mark: Mark,
 }
 
 /// All of them.
@@ -77,9 +79,16 @@ pub struct Chunks {
 
 /// The place of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    segment: usize,
-    entry: usize,
+pub enum Place {
+    /// In a segment.
+    Segment {
+        /// Its number.
+        segment: usize,
+        /// The chunk's.
+        entry: usize,
+    },
+    /// In a mapping of its own.
+    Mapped(usize),
 }
 
 impl Segment {
@@ -132,16 +141,35 @@ impl Chunks {
     /// The chunk whose head is there.
     pub fn find(&self, at: u64) -> Option<(Place, Chunk)> {
         let segment = self.segments.partition_point(|segment| segment.range.end <= at);
-        let own = self.segments.get(segment).filter(|own| own.range.contains(&at))?;
+        let Some(own) = self.segments.get(segment).filter(|own| own.range.contains(&at)) else {
+            return self.find_mapped(at);
+        };
         let entry = own.entries.partition_point(|entry| entry & !BITS < at);
         let chunk = own.chunk(entry).filter(|chunk| chunk.at == at)?;
-        Some((Place { segment, entry }, chunk))
+        Some((Place::Segment { segment, entry }, chunk))
+    }
+
+    fn find_mapped(&self, at: u64) -> Option<(Place, Chunk)> {
+        let index = self.mapped.binary_search_by_key(&at, |mapped| mapped.at).ok()?;
+        let MappedChunk { usable, mark, .. } = self.mapped[index];
+        Some((Place::Mapped(index), Chunk { at, size: usable, mark }))
     }
 
     /// Changes what a chunk is.
     pub fn mark(&mut self, place: Place, mark: Mark) {
-        if let Some(entry) = self.segments[place.segment].entries.get_mut(place.entry) {
-            *entry = (*entry & !BITS) | mark as u64;
+        let (segments, mapped) = (&mut self.segments, &mut self.mapped);
+        match place {
+            Place::Segment { segment, entry } => {
+                let own = segments.get_mut(segment).and_then(|own| own.entries.get_mut(entry));
+                if let Some(entry) = own {
+                    *entry = (*entry & !BITS) | mark as u64;
+                }
+            }
+            Place::Mapped(index) => {
+                if let Some(chunk) = mapped.get_mut(index) {
+                    chunk.mark = mark;
+                }
+            }
         }
     }
 }

@@ -4,14 +4,19 @@ use std::ops::Range;
 
 use crate::{Check, Moment, RegionKind, Window};
 
-use super::{FLAGS, HEAD, Heap, MAPPED, PAGE, SMALLEST, chunks::MappedChunk};
+use super::{
+    FLAGS, HEAD, Heap, MAPPED, PAGE, SMALLEST,
+    chunks::{MappedChunk, Mark},
+    parameters::DRIFT,
+};
 
 /// So much is read at once.
 const WINDOW: usize = 1 << 16;
 /// What the size in a head leaves out of its mapping: nothing, or, in late releases, a head.
 const PADDING: [u64; 2] = [0, HEAD];
-/// Where in a page a head can be: at its start, or before a multiple of an alignment.
-const OFFSETS: [u64; 9] = [0, 16, 48, 112, 240, 496, 1008, 2032, 4080];
+/// So many pages behind the start of a mapping a head is looked for, before any of them: a block that grew may
+/// have moved, and is not aligned any more.
+const PAGES: u64 = 64;
 
 /// Adds them; the way of counting that adds up is the right one.
 pub fn add(moment: &Moment<'_>, heap: &mut Heap) {
@@ -22,7 +27,7 @@ pub fn add(moment: &Moment<'_>, heap: &mut Heap) {
     let mut best: Vec<MappedChunk> = Vec::new();
     for padding in PADDING {
         let found = find(moment, heap, padding, told);
-        let is_right = told == Some(sums(&found));
+        let is_right = adds_up(told, sums(&found));
         if is_right || sums(&found).1 > sums(&best).1 {
             best = found;
         }
@@ -37,10 +42,16 @@ pub fn add(moment: &Moment<'_>, heap: &mut Heap) {
         heap.walk.check(None, Check { what, found, told: count, slack });
         let what = "bytes of these mappings, and malloc's sum";
         // One that is made or unmapped just now may have any size.
-        let slack = if found == count { 0 } else { u64::MAX };
+        let slack = if found == count { DRIFT } else { u64::MAX };
         heap.walk.check(None, Check { what, found: found_bytes, told: bytes, slack });
     }
+    best.sort_by_key(|chunk| chunk.at);
     heap.chunks.mapped = best;
+}
+
+/// Whether what was found is what malloc tells.
+fn adds_up(told: Option<(u64, u64)>, (count, bytes): (u64, u64)) -> bool {
+    told.is_some_and(|told| told.0 == count && told.1.abs_diff(bytes) <= DRIFT)
 }
 
 fn sums(chunks: &[MappedChunk]) -> (u64, u64) {
@@ -66,7 +77,7 @@ fn find(
                     at = segment.end.next_multiple_of(PAGE).max(at + PAGE);
                     continue;
                 }
-                match look(moment, &mut window, at, &region.range, padding) {
+                match look(&mut window, at, &region.range, padding) {
                     Some(chunk) => {
                         sum = (sum.0 + 1, sum.1 + chunk.total);
                         at = chunk.base + chunk.total;
@@ -74,7 +85,7 @@ fn find(
                     }
                     None => at += PAGE,
                 }
-                if told == Some(sum) {
+                if adds_up(told, sum) {
                     return found;
                 }
             }
@@ -91,71 +102,65 @@ fn segment_at(heap: &Heap, at: u64) -> Option<Range<u64>> {
     (whole.start & !(PAGE - 1) <= at).then(|| whole.clone())
 }
 
-/// The chunk whose mapping begins at `at`, if there is one.
+/// The chunk whose mapping begins at `at`, if there is one. That of an aligned block leaves a head at the
+/// start, which keeps the size of its first day; its own is further in, before a multiple of its alignment.
 fn look(
-    moment: &Moment<'_>,
     window: &mut Window<'_, '_>,
     at: u64,
     region: &Range<u64>,
     padding: u64,
 ) -> Option<MappedChunk> {
-    let mut hit = None;
-    for offset in OFFSETS {
-        let head = at + offset;
-        let Some((before, size)) = window.pair(head) else { continue };
-        if size & FLAGS != MAPPED || before > head - region.start || (offset == 0) != (before == 0)
-        {
-            continue;
-        }
-        let size = size & !FLAGS;
-        let base = head - before;
-        let total = before.saturating_add(size).saturating_add(padding);
-        let is_sound = size >= SMALLEST
-            && size.is_multiple_of(HEAD)
-            && base == at
-            && total.is_multiple_of(PAGE)
-            && total <= region.end - base;
-        if is_sound {
-            let usable = usable(size, padding);
-            hit = Some(MappedChunk { at: head, usable, base, total });
-            if offset != 0 {
-                break;
-            }
-        }
+    let (before, first) = window.pair(at)?;
+    let size = first & !FLAGS;
+    if before != 0 || first & FLAGS != MAPPED || size < SMALLEST || !size.is_multiple_of(HEAD) {
+        return None;
     }
-    let hit = hit?;
-    Some(if hit.at == hit.base { aligned(moment, hit, padding) } else { hit })
-}
-
-/// An aligned block leaves the first head at the base; its own is further in, before a multiple of its
-/// alignment.
-fn aligned(moment: &Moment<'_>, hit: MappedChunk, padding: u64) -> MappedChunk {
-    let MappedChunk { base, total, .. } = hit;
+    let total = size.checked_add(padding).filter(|total| total.is_multiple_of(PAGE))?;
     let mut alignment = SMALLEST;
-    while alignment < total {
-        let mut block = (base + HEAD).next_multiple_of(alignment);
-        if block - HEAD != base && block - HEAD - base < SMALLEST {
-            block += alignment;
-        }
-        let head = block - HEAD;
-        if head > base
-            && head + SMALLEST < base + total
-            && let Some([before, size]) =
-                moment.words(head, 2).as_deref().and_then(|w| w.first_chunk())
-        {
-            let rest = (total - padding).checked_sub(*before);
-            if *before == head - base && rest.is_some_and(|rest| *size == rest | MAPPED) {
-                let usable = usable(*size & !FLAGS, padding);
-                return MappedChunk { at: head, usable, base, total };
+    while alignment < total && alignment < region.end - at {
+        // Some releases leave room for a chunk before it.
+        let block = (at + HEAD).next_multiple_of(alignment);
+        for block in [block, block + alignment] {
+            if let Some(chunk) = inner(window, at, block - HEAD, region, padding) {
+                return Some(chunk);
             }
         }
         alignment *= 2;
     }
-    hit
+    let pages = (total / PAGE).min(PAGES);
+    let heads = (1..pages).map(|page| at + page * PAGE - HEAD);
+    if let Some(chunk) = { heads }.find_map(|head| inner(window, at, head, region, padding)) {
+        return Some(chunk);
+    }
+    let own = mapped(at, size, padding, at, total);
+    (total <= region.end - at).then_some(own)
 }
 
-/// What of a mapped chunk of this size can be used: without its head, or, where the size leaves one out,
-/// without half of it.
-fn usable(size: u64, padding: u64) -> u64 {
-    size - HEAD + padding / 2
+/// The chunk whose head is at `head`, within the mapping that begins at `base`.
+fn inner(
+    window: &mut Window<'_, '_>,
+    base: u64,
+    head: u64,
+    region: &Range<u64>,
+    padding: u64,
+) -> Option<MappedChunk> {
+    if head <= base || head >= region.end {
+        return None;
+    }
+    let (before, size) = window.pair(head)?;
+    let (flags, size) = (size & FLAGS, size & !FLAGS);
+    let total = before.checked_add(size)?.checked_add(padding)?;
+    let is_sound = flags == MAPPED
+        && before == head - base
+        && size >= SMALLEST
+        && size.is_multiple_of(HEAD)
+        && total.is_multiple_of(PAGE)
+        && total <= region.end - base;
+    is_sound.then(|| mapped(head, size, padding, base, total))
+}
+
+/// What of it can be used is all but its head, or, where its size leaves one out, but half of it.
+fn mapped(at: u64, size: u64, padding: u64, base: u64, total: u64) -> MappedChunk {
+    let usable = size - HEAD + padding / 2;
+    MappedChunk { at, usable, base, total, mark: Mark::Used }
 }

@@ -77,8 +77,9 @@ impl Walker for Glibc {
         heap.check_links(moment);
         mapped::add(moment, &mut heap);
         let caches = thread_caches::mark(moment, &mut heap);
-        fast_bins::mark(moment, &mut heap, caches.is_mangled);
-        heap.tell(&caches, &found, sink);
+        let is_mangled = fast_bins::mark(moment, &mut heap, caches.is_mangled);
+        heap.walk.layout = found.layout(is_mangled);
+        heap.tell(&caches, sink);
         Answer::Walked(heap.walk)
     }
 }

@@ -22,8 +22,8 @@ pub struct Caches {
     pub count: usize,
     /// Of these, of threads that are no more.
     pub orphaned: usize,
-    /// Links in them, and in fast bins, are mangled by their place.
-    pub is_mangled: bool,
+    /// Whether links in them, and in fast bins, are mangled by their place; unknown if all are empty.
+    pub is_mangled: Option<bool>,
 }
 
 /// A cache, and where.
@@ -36,14 +36,25 @@ struct Found {
 
 /// Marks caches, and the blocks in them.
 pub fn mark(moment: &Moment<'_>, heap: &mut Heap) -> Caches {
-    let named: Vec<Found> =
-        moment.threads().iter().filter_map(|thread| of_thread(moment, heap, thread)).collect();
+    let mut named: Vec<Found> = Vec::new();
+    for thread in moment.threads() {
+        match of_thread(moment, heap, thread) {
+            Seen::Cache(found) => named.push(*found),
+            Seen::Nothing => {}
+            Seen::Broken(at) => {
+                let why = format!("the cache of thread {} at {at:#x} is not one", thread.tid);
+                heap.walk.doubt(None, why);
+            }
+        }
+    }
     let votes = |mangled: bool| {
         let those = named.iter().filter(|found| found.is_mangled == mangled);
         those.map(|found| found.cache.blocks.len()).sum::<usize>()
     };
-    let is_mangled = votes(true) >= votes(false);
-    let mut caches = Caches { is_mangled, ..Caches::default() };
+    let (for_it, against) = (votes(true), votes(false));
+    let is_mangled = for_it >= against;
+    let known = (for_it + against > 0).then_some(is_mangled);
+    let mut caches = Caches { is_mangled: known, ..Caches::default() };
     let key = named.iter().find_map(|found| found.cache.key);
     for found in named {
         // Two threads can not have one.
@@ -67,12 +78,22 @@ fn take(heap: &mut Heap, found: &Found) {
     }
 }
 
+/// What a thread's variables lead to.
+enum Seen {
+    /// Its cache.
+    Cache(Box<Found>),
+    /// A block of the size of a cache that is none.
+    Broken(u64),
+    /// No such block.
+    Nothing,
+}
+
 /// The cache of a thread, if it has one.
-fn of_thread(moment: &Moment<'_>, heap: &Heap, thread: &Thread) -> Option<Found> {
+fn of_thread(moment: &Moment<'_>, heap: &Heap, thread: &Thread) -> Seen {
     let words = tls::words(moment, thread.pointer);
     let mut seen = HashSet::new();
     let room = heap.parameters.map(|parameters| parameters.cache_count);
-    let mut empty = None;
+    let (mut empty, mut broken) = (None, None);
     for &word in words.iter().rev().filter(|word| word.is_multiple_of(HEAD) && **word > 0xffff) {
         if !seen.insert(word) {
             continue;
@@ -81,6 +102,7 @@ fn of_thread(moment: &Moment<'_>, heap: &Heap, thread: &Thread) -> Option<Found>
         if chunk.mark != Mark::Used || form(chunk.size).is_none() {
             continue;
         }
+        broken = broken.or(Some(word));
         for is_mangled in [true, false] {
             let Some(cache) =
                 cache_list::read(moment, &heap.chunks, word, chunk.size, is_mangled, room)
@@ -91,12 +113,16 @@ fn of_thread(moment: &Moment<'_>, heap: &Heap, thread: &Thread) -> Option<Found>
             match found.cache.blocks.is_empty() {
                 // Any block of zeroes looks like one that is empty.
                 true => empty = empty.or(Some(found)),
-                false => return Some(found),
+                false => return Seen::Cache(Box::new(found)),
             }
             break;
         }
     }
-    empty
+    match (empty, broken) {
+        (Some(found), _) => Seen::Cache(Box::new(found)),
+        (None, Some(at)) => Seen::Broken(at),
+        (None, None) => Seen::Nothing,
+    }
 }
 
 /// Those that no thread names. They are not empty, their counts are right, and their blocks have the key

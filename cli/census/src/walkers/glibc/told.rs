@@ -2,14 +2,14 @@
 
 use crate::{Arena, Block, Sink, State};
 
-use super::{HEAD, Heap, arena::Found, chunks::Mark, thread_caches::Caches};
+use super::{HEAD, Heap, chunks::Mark, thread_caches::Caches};
 
 /// What is a chunk's own of its bytes: its size. Of a block in use the word behind it is the block's.
 const OWN: u64 = 8;
 
 impl Heap {
     /// All blocks, in the order of addresses in each segment.
-    pub fn tell(&mut self, caches: &Caches, found: &Found, sink: &mut dyn Sink) {
+    pub fn tell(&mut self, caches: &Caches, sink: &mut dyn Sink) {
         let mut arenas: Vec<Arena> = self
             .arenas
             .iter()
@@ -28,13 +28,8 @@ impl Heap {
             };
             let mut told = 0;
             for chunk in segment.all() {
-                let state = match chunk.mark {
-                    Mark::Used => State::Used,
-                    Mark::Free | Mark::Fast => State::Free,
-                    Mark::Cached => State::Cached,
-                    // It is the allocator's.
-                    Mark::Cache => continue,
-                };
+                // A cache is the allocator's.
+                let Some(state) = state(chunk.mark) else { continue };
                 let size = chunk.size - OWN;
                 arena.bytes.add(state, size);
                 told += size;
@@ -53,7 +48,6 @@ impl Heap {
             arenas.push(self.tell_mapped(arenas.len(), sink));
         }
         self.walk.arenas = arenas;
-        self.walk.layout = format!("glibc {}", release(found, caches));
         if caches.orphaned > 0 {
             let note = format!("{} caches are of threads that are no more", caches.orphaned);
             self.walk.notes.push(note);
@@ -66,7 +60,8 @@ impl Heap {
         let mut arena = Arena { name: "mapped".to_owned(), ..Arena::default() };
         arena.system = self.parameters.map(|parameters| parameters.mapped_bytes);
         for chunk in &self.chunks.mapped {
-            let (at, size, state) = (chunk.at + HEAD, chunk.usable, State::Used);
+            let Some(state) = state(chunk.mark) else { continue };
+            let (at, size) = (chunk.at + HEAD, chunk.usable);
             arena.bytes.add(state, size);
             arena.bytes.books += chunk.total.saturating_sub(size);
             arena.memory.push(chunk.base..chunk.base + chunk.total);
@@ -76,7 +71,11 @@ impl Heap {
     }
 }
 
-fn release(found: &Found, caches: &Caches) -> String {
-    let lists = if caches.is_mangled { "links mangled" } else { "links plain" };
-    format!("{} (by its layout), {lists}", found.release())
+fn state(mark: Mark) -> Option<State> {
+    match mark {
+        Mark::Used => Some(State::Used),
+        Mark::Free | Mark::Fast => Some(State::Free),
+        Mark::Cached => Some(State::Cached),
+        Mark::Cache => None,
+    }
 }
