@@ -10,4 +10,9 @@ pub trait Memory {
     /// The parts of a range of private anonymous memory that have anything in them, present or swapped,
     /// ascending; all else is zero, and reading it would cost the target page tables.
     fn present(&self, range: &Range<u64>) -> Vec<Range<u64>>;
+
+    /// The parts of such a range that are in swap alone.
+    fn swapped(&self, _range: &Range<u64>) -> Vec<Range<u64>> {
+        Vec::new()
+    }
 }

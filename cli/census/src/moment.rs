@@ -133,6 +133,11 @@ impl<'m> Moment<'m> {
         })
     }
 
+    /// The parts of a range of private memory that are in swap alone.
+    pub fn swapped(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        self.memory.swapped(range)
+    }
+
     /// Fills `buffer` from `at`; what is mapped and was never touched is zero. Answers how many bytes are
     /// mapped from there on, and can be read.
     pub fn read(&self, at: u64, buffer: &mut [u8]) -> usize {

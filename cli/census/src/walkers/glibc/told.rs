@@ -39,7 +39,9 @@ impl Heap {
             arena.memory.push(segment.whole.clone());
             let index = usize::try_from(segment.arena).unwrap_or(0);
             let top = self.arenas[index].top.clone().filter(|top| top.start == segment.range.end);
-            let top = top.map_or(0, |top| top.end.min(segment.whole.end) - top.start);
+            let top = top.map(|top| top.start..top.end.min(segment.whole.end).max(top.start));
+            arena.top.extend(top.clone());
+            let top = top.map_or(0, |top| top.end - top.start);
             arena.bytes.top += top;
             let whole = segment.whole.end - segment.whole.start;
             arena.bytes.books += whole.saturating_sub(told + top);
