@@ -39,7 +39,7 @@ pub mod synthetic;
 pub use block::{Block, Sink, State};
 pub use census::{Allocator, Census};
 pub use live::Live;
-pub use memory::Memory;
+pub use memory::{Memory, NoMemory};
 pub use moment::{Image, Moment, Thread};
 pub use region::{Region, RegionKind, regions};
 pub use walk::{Answer, Arena, Bytes, Check, Doubt, Trust, Walk, Walker};

@@ -16,3 +16,17 @@ pub trait Memory {
         Vec::new()
     }
 }
+
+/// Nothing at all: where only the map is asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoMemory;
+
+impl Memory for NoMemory {
+    fn read(&self, _: u64, _: &mut [u8]) -> usize {
+        0
+    }
+
+    fn present(&self, _: &Range<u64>) -> Vec<Range<u64>> {
+        Vec::new()
+    }
+}

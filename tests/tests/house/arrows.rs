@@ -42,7 +42,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("reach", &["process"]),
     ("census", &["entry", "process", "reach", "symbols"]),
     ("verdict", &["abi", "census", "ledger", "profile", "text"]),
-    ("report", &["ledger", "profile", "reach", "symbols", "text", "verdict"]),
+    ("report", &["census", "ledger", "profile", "reach", "symbols", "text", "verdict"]),
     (
         "session",
         &[
