@@ -25,6 +25,9 @@ mod thread_caches;
 mod tls;
 mod told;
 
+#[cfg(test)]
+mod synthetic_tests;
+
 use arena::{Books, Found};
 use chunks::Chunks;
 use parameters::Parameters;
