@@ -23,10 +23,12 @@
 //! | [`Answer::Refused`] | it is there, and nothing can be said; no block was given to the sink |
 
 mod block;
+mod census;
 mod live;
 mod memory;
 mod moment;
 mod region;
+pub mod stats;
 mod walk;
 pub mod walkers;
 mod window;
@@ -35,8 +37,9 @@ mod window;
 pub mod synthetic;
 
 pub use block::{Block, Sink, State};
+pub use census::{Allocator, Census};
 pub use live::Live;
-pub use memory::Memory;
+pub use memory::{Memory, NoMemory};
 pub use moment::{Image, Moment, Thread};
 pub use region::{Region, RegionKind, regions};
 pub use walk::{Answer, Arena, Bytes, Check, Doubt, Trust, Walk, Walker};

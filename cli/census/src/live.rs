@@ -18,6 +18,7 @@ pub struct Live {
     pid: i32,
     memory: memory::Memory,
     presence: Presence,
+    has_swap: bool,
 }
 
 impl Live {
@@ -27,7 +28,14 @@ impl Live {
     /// Where ptrace would be refused too.
     pub fn open(process: &Process) -> Result<Self, Errno> {
         let memory = memory::Memory::open(process)?;
-        Ok(Self { pid: process.pid(), memory, presence: Presence::of(process) })
+        let presence = Presence::of(process);
+        Ok(Self { pid: process.pid(), memory, presence, has_swap: true })
+    }
+
+    /// The same of a process that has nothing in swap: it is not looked for there.
+    #[must_use]
+    pub fn without_swap(self) -> Self {
+        Self { has_swap: false, ..self }
     }
 
     /// Its map.
@@ -69,6 +77,10 @@ impl Memory for Live {
 
     fn present(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         self.presence.there(range)
+    }
+
+    fn swapped(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        if self.has_swap { self.presence.swapped(range) } else { Vec::new() }
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Thread {
     pub stack: u64,
     /// Where it goes on.
     pub code: u64,
+    /// The system call that it is in, if it is.
+    pub call: Option<u64>,
     /// General registers, in any order.
     pub registers: Vec<u64>,
 }
@@ -129,6 +131,11 @@ impl<'m> Moment<'m> {
             true if is_told(region) => self.memory.present(&region.range),
             true => vec![region.range.clone()],
         })
+    }
+
+    /// The parts of a range of private memory that are in swap alone.
+    pub fn swapped(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        self.memory.swapped(range)
     }
 
     /// Fills `buffer` from `at`; what is mapped and was never touched is zero. Answers how many bytes are

@@ -55,6 +55,9 @@ pub struct Arena {
     /// The memory that blocks are allocated from and that is its own; ascending.
     #[serde(skip)]
     pub memory: Vec<Range<u64>>,
+    /// The parts of it that were never cut into blocks.
+    #[serde(skip)]
+    pub top: Vec<Range<u64>>,
     /// Memory of its own that only has books.
     #[serde(skip)]
     pub books: Vec<Range<u64>>,

@@ -50,6 +50,14 @@ impl Presence {
         self.parts(range, |word| word & (PRESENT | SWAPPED) != 0)
     }
 
+    /// The parts of a range that are in swap alone.
+    pub fn swapped(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        match self.file {
+            Some(_) => self.parts(range, |word| word & (PRESENT | SWAPPED) == SWAPPED),
+            None => Vec::new(),
+        }
+    }
+
     /// The parts of a range of a file that the target has at hand.
     pub fn touched(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         self.parts(range, |word| word & PRESENT != 0)

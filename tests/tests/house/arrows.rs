@@ -41,12 +41,13 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("recording", &["abi", "files", "ledger", "process", "profile", "symbols", "text"]),
     ("reach", &["process"]),
     ("census", &["entry", "process", "reach", "symbols"]),
-    ("verdict", &["abi", "ledger", "profile", "text"]),
-    ("report", &["ledger", "profile", "reach", "symbols", "text", "verdict"]),
+    ("verdict", &["abi", "census", "ledger", "profile", "text"]),
+    ("report", &["census", "ledger", "profile", "reach", "symbols", "text", "verdict"]),
     (
         "session",
         &[
             "abi",
+            "census",
             "entry",
             "files",
             "injector",
