@@ -46,7 +46,8 @@ impl Census {
                 }
                 Answer::Walked(walk) => {
                     let kinds = tally.finish_walk(&walk);
-                    let memory = walk.arenas.iter().flat_map(|arena| &arena.memory);
+                    let memory = walk.arenas.iter();
+                    let memory = memory.flat_map(|arena| arena.memory.iter().chain(&arena.books));
                     memory.for_each(|range| own(moment, &mut tally, range, &mut owned));
                     allocators.push(Allocator { name, walk: Ok(walk), kinds });
                 }

@@ -36,7 +36,8 @@ impl Tally {
         all.resize(walk.arenas.len(), Kinds::default());
         for (kinds, arena) in all.iter_mut().zip(&walk.arenas) {
             let mut whole = Amount::default();
-            arena.memory.iter().for_each(|range| whole.add(self.resident.overlap(range)));
+            let all = arena.memory.iter().chain(&arena.books);
+            all.for_each(|range| whole.add(self.resident.overlap(range)));
             arena.top.iter().for_each(|range| kinds.top.add(self.resident.overlap(range)));
             kinds.books = Amount::default();
             kinds.books = whole.without(kinds.all());

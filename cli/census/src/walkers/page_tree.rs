@@ -164,7 +164,7 @@ impl<'a, 'm> Search<'a, 'm> {
                 self.left = self.left.checked_sub(1)?;
                 for (offset, word) in (0..).zip(words).filter(|(_, word)| *word != 0) {
                     let place = (piece + 8 * offset - at) / 8;
-                    if place % shape.words != 0 || (shape.is_cleared)(word) {
+                    if !place.is_multiple_of(shape.words) || (shape.is_cleared)(word) {
                         continue;
                     }
                     match self.leaf_of((shape.books)(word), place / shape.words, level) {
@@ -243,7 +243,8 @@ impl Reading<'_, '_> {
                 self.left = self.left.checked_sub(1)?;
                 for (offset, word) in (0..).zip(words).filter(|(_, word)| *word != 0) {
                     if shape.is_place(moment, word, level + 1) {
-                        let number = number << shape.bits[level] | (piece + 8 * offset - at) / 8;
+                        let index = (piece + 8 * offset - at) / 8;
+                        let number = (number << shape.bits[level]) | index;
                         self.node(word, level + 1, number)?;
                     }
                 }
@@ -260,8 +261,8 @@ impl Reading<'_, '_> {
                 for (offset, word) in (0..).zip(words) {
                     let place = (piece + 8 * offset - at) / 8;
                     let books = (shape.books)(word);
-                    if books != 0 && place % shape.words == 0 {
-                        let page = number << shape.bits[level] | place / shape.words;
+                    if books != 0 && place.is_multiple_of(shape.words) {
+                        let page = (number << shape.bits[level]) | (place / shape.words);
                         (self.each)(page << shape.page, books);
                     }
                 }

@@ -6,6 +6,7 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -66,6 +67,12 @@ pub fn build(compiler: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let own = &own[own.len().saturating_sub(60)..];
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let target = target.join(format!("{name}-{compiler}-{own}-{}", std::process::id()));
+    // Several tests want the same one.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if target.exists() {
+        return Some(target);
+    }
     let mut command = Command::new(compiler);
     command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-pthread"]);
     command.arg("-o").arg(&target).arg(folder.join(name)).args(flags);
@@ -244,7 +251,11 @@ fn thread(tid: i32) -> Option<Thread> {
         pointer: own.fs_base,
         stack: own.rsp,
         code: own.rip,
-        registers: Vec::new(),
+        registers: vec![
+            own.rax, own.rbx, own.rcx, own.rdx, own.rsi, own.rdi, own.rbp, own.r8, own.r9, own.r10,
+            own.r11, own.r12, own.r13, own.r14, own.r15,
+        ],
+        ..Thread::default()
     })
 }
 
@@ -281,6 +292,8 @@ impl Found {
         for arena in &walk.arenas {
             let (told, found) = (arena.system, arena.bytes.all());
             assert!(told.is_none_or(|told| told == found), "{}: {told:?}, {found}", arena.name);
+            let unused: u64 = arena.top.iter().map(|range| range.end - range.start).sum();
+            assert_eq!(unused, arena.bytes.top, "{}", arena.name);
             assert!(arena.memory.is_sorted_by(|a, b| a.end <= b.start), "{}", arena.name);
         }
         let is_inside = |block: &Block| {

@@ -116,7 +116,7 @@ impl Arenas {
 
 /// Which layout an arena at that address has, and its number.
 fn arena(moment: &Moment<'_>, at: u64, emap: u64) -> Option<(usize, u32)> {
-    let is_aligned = at >= 4096 && at < 1 << 47 && at.is_multiple_of(64);
+    let is_aligned = (4096..1 << 47).contains(&at) && at.is_multiple_of(64);
     if !is_aligned || !moment.region(at)?.is_private_memory() {
         return None;
     }

@@ -64,7 +64,7 @@ mod tests {
             let bytes = Quantum::Sixteen.bytes(class).unwrap();
             memory.write(at, bytes);
             memory.write(at + 8, 57344);
-            memory.write(at + 16, 57344 / bytes | u64::from(class % 2 + 1) << 32);
+            memory.write(at + 16, (57344 / bytes) | (u64::from(class % 2 + 1) << 32));
         }
         let moment = memory.moment();
         let bins = Bins::find(&moment, std::slice::from_ref(&(0x10000..0x20000)), Quantum::Sixteen);

@@ -199,8 +199,12 @@ impl Telling<'_> {
                 // On its way to or from a list of free ones.
                 self.walk.in_flight += u64::from(!extent.is_huge_part);
                 arena.bytes.top += extent.size;
+                add(&mut arena.top, extent.pages());
             }
-            _ => arena.bytes.top += extent.size,
+            _ => {
+                arena.bytes.top += extent.size;
+                add(&mut arena.top, extent.pages());
+            }
         }
     }
 

@@ -44,7 +44,7 @@ impl Map {
             let mut window = Window::new(moment, part.clone(), 1 << 16);
             part.step_by(8).find_map(|at| {
                 let map = window.word(at)?;
-                let is_place = map.is_multiple_of(PAGE) && map >= PAGE && map < 1 << 47;
+                let is_place = map.is_multiple_of(PAGE) && (PAGE..1 << 47).contains(&map);
                 let behind = is_place.then(|| moment.word(map))??.checked_sub(map)?;
                 let fits = behind.is_power_of_two() && SIZES.contains(&behind);
                 fits.then(|| Self::read(moment, map..map + behind))?

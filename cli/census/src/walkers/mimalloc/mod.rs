@@ -7,6 +7,7 @@ mod layout;
 mod map;
 mod page;
 mod segment;
+mod taken;
 mod walk;
 
 use crate::{Answer, Moment, Sink, Walker};

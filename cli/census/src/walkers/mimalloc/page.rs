@@ -131,7 +131,7 @@ impl Page {
     }
 
     /// Which block begins there.
-    fn index(&self, at: u64) -> Option<usize> {
+    pub fn index(&self, at: u64) -> Option<usize> {
         let offset = at.checked_sub(self.start)?;
         let is_start = offset.is_multiple_of(self.block);
         is_start.then(|| usize::try_from(offset / self.block).ok())?

@@ -1,10 +1,10 @@
 //! From pages to blocks, and what is compared.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use crate::{Arena, Block, Check, Moment, Sink, State, Walk};
 
-use super::{map::Map, page::Page, segment::Segments};
+use super::{map::Map, page::Page, segment::Segments, taken::taken};
 
 /// Doubts of one kind that are named one by one.
 const NAMED: u64 = 4;
@@ -38,14 +38,19 @@ pub fn segments(moment: &Moment<'_>, all: Segments, walk: &mut Walk, sink: &mut 
         arena.books.push(segment.range.start..segment.pages_from);
         arena.system = Some(arena.system.unwrap_or(0).saturating_add(bytes));
         arena.bytes.books += segment.pages_from - segment.range.start;
-        // What no page takes is added when all pages are known.
-        arena.bytes.top += segment.range.end - segment.pages_from;
         books.entry(segment.owner).or_default().0 += segment.used;
     }
-    for page in &all.pages {
-        if let Some(arena) = telling.arena(page.owner) {
-            arena.bytes.top = arena.bytes.top.saturating_sub(page.span.end - page.span.start);
+    for segment in &all.segments {
+        let first = all.pages.partition_point(|page| page.span.start < segment.range.start);
+        let own = all.pages[first..].iter().take_while(|page| page.span.start < segment.range.end);
+        let mut end = segment.pages_from;
+        for page in own {
+            telling.unused(segment.owner, end..page.span.start);
+            end = page.span.end;
         }
+        telling.unused(segment.owner, end..segment.range.end);
+    }
+    for page in &all.pages {
         books.entry(page.owner).or_default().1 += 1;
         telling.page(page);
     }
@@ -57,7 +62,7 @@ pub fn segments(moment: &Moment<'_>, all: Segments, walk: &mut Walk, sink: &mut 
         let why = format!("the books at {at:#x} are those of no page: corrupted?");
         telling.walk.doubt(None, why);
     }
-    telling.finish(all.broken, &heaps, all.layout.page.heap_pages);
+    telling.finish(&all.pages, all.broken, &heaps, all.layout.page.heap_pages);
 }
 
 /// Blocks of release 3.
@@ -72,7 +77,7 @@ pub fn map(moment: &Moment<'_>, all: Map, walk: &mut Walk, sink: &mut dyn Sink) 
         }
         telling.page(page);
     }
-    telling.finish(all.broken, &heaps, all.layout.page.heap_pages);
+    telling.finish(&all.pages, all.broken, &heaps, all.layout.page.heap_pages);
 }
 
 fn name(walk: &mut Walk, releases: &str) {
@@ -116,6 +121,14 @@ impl<'a, 'm> Telling<'a, 'm> {
         self.walk.arenas.get_mut(*self.index.get(&owner)? as usize)
     }
 
+    /// What no page takes.
+    fn unused(&mut self, owner: u64, range: Range<u64>) {
+        if let Some(arena) = self.arena(owner).filter(|_| range.start < range.end) {
+            arena.bytes.top += range.end - range.start;
+            arena.top.push(range);
+        }
+    }
+
     fn page(&mut self, page: &Page) {
         let Some(&index) = self.index.get(&page.owner) else { return };
         let free = page.free(self.moment, &self.delayed);
@@ -137,17 +150,27 @@ impl<'a, 'm> Telling<'a, 'm> {
             self.sink.block(Block { at, size: page.block, state, arena: index, class: 0 });
         }
         let blocks = page.block * page.reserved;
-        arena.bytes.top += page.block * (page.reserved - page.capacity);
+        let cut = page.start + page.block * page.capacity;
+        if page.capacity < page.reserved {
+            arena.bytes.top += page.start + blocks - cut;
+            arena.top.push(cut..page.start + blocks);
+        }
         arena.bytes.books += (page.span.end - page.span.start).saturating_sub(blocks);
     }
 
     /// Compares what was found with what the heaps count.
-    fn finish(self, broken: u64, heaps: &BTreeMap<u64, u64>, heap_pages: u64) {
+    fn finish(self, pages: &[Page], broken: u64, heaps: &BTreeMap<u64, u64>, heap_pages: u64) {
         let (moment, walk) = (self.moment, self.walk);
         if broken > 0 {
             walk.doubt(None, format!("the books of {broken} pages cannot be: corrupted?"));
         }
         let threads = moment.threads().len().max(1) as u64;
+        let taken = taken(moment, pages, &self.delayed);
+        if taken > 0 {
+            walk.in_flight += taken;
+            let why = "threads are freeing what others left them, which may count as used";
+            walk.doubt(None, format!("{taken} {why}"));
+        }
         let what = "blocks that pages count otherwise than their lists";
         walk.check(None, Check { what, found: self.differ, told: 0, slack: threads });
         walk.in_flight += self.differ.min(threads);

@@ -63,7 +63,7 @@ impl Sizes {
         let bytes = |index: u64| {
             let at = at + 4 * index;
             let word = moment.word(at & !7)?;
-            u32::try_from(if at % 8 == 0 { word & 0xffff_ffff } else { word >> 32 }).ok()
+            u32::try_from(if at.is_multiple_of(8) { word & 0xffff_ffff } else { word >> 32 }).ok()
         };
         if bytes(0)? != 0 || bytes(1)? != 8 || bytes(2)? != 16 {
             return None;

@@ -206,7 +206,10 @@ impl Heap {
                     arena.bytes.books += span.size - count * bytes;
                 }
                 (Use::Class(_), None) => arena.bytes.books += span.size,
-                (Use::Free, _) => arena.bytes.top += span.size,
+                (Use::Free, _) => {
+                    arena.bytes.top += span.size;
+                    arena.top.push(span.at..span.at + span.size);
+                }
                 (Use::Returned, _) => returned += span.size,
             }
         }
