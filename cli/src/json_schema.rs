@@ -7,6 +7,8 @@ pub enum Schema {
     Report,
     /// Of a check.
     Check,
+    /// Of a look at all memory of a process.
+    Heap,
     /// Of a view of a recording, or of two.
     View,
     /// Of a whole recording.
@@ -15,13 +17,14 @@ pub enum Schema {
 
 impl Schema {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Report, Self::Check, Self::View, Self::Ledger];
+    pub const ALL: [Self; 5] = [Self::Report, Self::Check, Self::Heap, Self::View, Self::Ledger];
 
     /// As it is typed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Report => "report",
             Self::Check => "check",
+            Self::Heap => "heap",
             Self::View => "view",
             Self::Ledger => "ledger",
         }
@@ -32,6 +35,7 @@ impl Schema {
         match self {
             Self::Report => "heapattach -p PID --json, heapattach run --json",
             Self::Check => "heapattach check --json",
+            Self::Heap => "heapattach heap --json",
             Self::View => "heapattach report FILE --json, heapattach diff A B --json",
             Self::Ledger => "heapattach report FILE --format json",
         }
@@ -42,6 +46,7 @@ impl Schema {
         match self {
             Self::Report => include_str!("../schemas/report.json"),
             Self::Check => include_str!("../schemas/check.json"),
+            Self::Heap => include_str!("../schemas/heap.json"),
             Self::View => include_str!("../schemas/view.json"),
             Self::Ledger => include_str!("../schemas/ledger.json"),
         }

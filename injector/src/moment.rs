@@ -1,8 +1,9 @@
 //! One moment of a stopped target, for the question what leads where: its memory, its threads' registers,
-//! and the calls that they are in the middle of.
+//! and the calls that they are in the middle of. Without a session, [`keep`] keeps one by a clone.
 
 pub use crate::{
     installation::in_call::InCall,
+    session::keep::{KeepError, Keeping, Moment, keep, stop},
     snapshot::{
         Area, Exits, Image, Kept, Method, Pointer, Rules, Scene, SnapshotError, Standing, constant,
         sanitizer,

@@ -29,7 +29,8 @@ pub fn folder() -> PathBuf {
 }
 
 /// The folders of the themes. No name is in two of them.
-const THEMES: [&str; 9] = [
+const THEMES: [&str; 10] = [
+    "census",
     "check",
     "first_answer",
     "hazards",

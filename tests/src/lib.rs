@@ -32,6 +32,7 @@
 
 pub mod attached;
 pub mod barrage;
+pub mod census;
 pub mod check;
 pub mod command;
 pub mod compile;

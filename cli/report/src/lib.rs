@@ -27,9 +27,11 @@ pub mod findings;
 pub mod suppression;
 
 pub use data::{
-    CHECK_SCHEMA, CallerReport, CheckMoment, CheckReport, ChildReport, CutReport, FindingReport,
-    FunctionReport, Heap, HeapReport, Holder, HookedBy, LookMethod, LookReport, Measured,
-    MemoryReport, NotHooked, NotLookedAt, Outcome, OwnCost, Quiet, RecordingReport, Report,
-    RetainedReport, RoundReport, SCHEMA, SiteReport, StacksReport, Status, StepReport, StopReport,
-    StoppedFor, Sums, TargetState, TogetherReport, Trigger, WayReport, micros, together,
+    AllocatorReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA, CallerReport, CensusReport,
+    CheckMoment, CheckReport, CheckedReport, ChildReport, CutReport, DoubtReport, FindingReport,
+    FunctionReport, Heap, HeapReport, Holder, HookedBy, LookMethod, LookReport, MappingReport,
+    Measured, MemoryReport, MomentReport, NotHooked, NotLookedAt, Outcome, OwnCost, Quiet,
+    RecordingReport, Report, RetainedReport, RoundReport, SCHEMA, SiteReport, StacksReport, Status,
+    StepReport, StopReport, StoppedFor, Sums, TargetState, TogetherReport, Trigger, WayReport,
+    micros, together,
 };

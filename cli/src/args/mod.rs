@@ -8,6 +8,7 @@ mod detach;
 mod diff;
 mod doctor;
 mod file_format;
+mod heap;
 mod help;
 pub mod json;
 mod limits;
@@ -30,6 +31,7 @@ pub use detach::DetachArgs;
 pub use diff::DiffArgs;
 pub use doctor::DoctorArgs;
 pub use file_format::FileFormat;
+pub use heap::HeapArgs;
 pub use help::HelpArgs;
 pub use look::LookArgs;
 pub use man::ManArgs;
@@ -65,6 +67,7 @@ Examples:
   heapattach redis-server                by name; also --cgroup redis.service, --container 4f1c8a2b
   heapattach run -- ./server --port 80   from the first instruction on
   heapattach check -- ./tests            which blocks are leaked at its end? 23 if any
+  heapattach heap -p 4711                what all its memory is now: in use, free, stacks, files
   heapattach report FILE                 a recording again: trees, pictures, other tools
   heapattach diff A B                    the difference between two of them
   heapattach doctor -p 4711              what would be done to it; touches nothing
@@ -102,6 +105,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Find leaked blocks: those that no pointer leads to any more
     Check(Box<CheckArgs>),
+    /// Tell what all memory of a process is now: blocks in use, free, stacks, files
+    Heap(Box<HeapArgs>),
     /// Show a recording, or write it for another program
     Report(Box<ReportArgs>),
     /// Show the difference between recordings, or moments of one

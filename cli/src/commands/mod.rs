@@ -6,6 +6,7 @@ pub mod completions;
 pub mod detach;
 pub mod diff;
 pub mod doctor;
+pub mod heap;
 pub mod help;
 pub mod man;
 pub mod report;

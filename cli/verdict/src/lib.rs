@@ -3,6 +3,7 @@
 //! ```text
 //! ledger (perhaps two) -> subject: sites with weights -> summary: verdict, doubts, sites
 //!                      -> growth: the course of each stack, judged -^
+//! census, figures of mappings -> reconcile: what all memory is, and what that means
 //! ```
 //!
 //! ```
@@ -24,6 +25,7 @@ pub mod keeping;
 pub mod moments;
 pub mod paths;
 pub mod place;
+pub mod reconcile;
 pub mod subject;
 pub mod summary;
 pub mod weight;

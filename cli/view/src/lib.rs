@@ -28,6 +28,7 @@
 mod bar;
 mod classes;
 mod family;
+mod heap;
 mod mapped;
 mod mmap;
 mod moments;
@@ -48,6 +49,7 @@ mod tree;
 mod view;
 
 pub use bar::bar;
+pub use heap::HeapView;
 pub use moments::tell_moments;
 pub use next::{quoted, write_next};
 pub use page::{Colour, Ink, Page, Span, columns, knows_colours};

@@ -27,6 +27,7 @@ pub mod little_endian;
 pub mod memory;
 pub mod memory_file;
 pub mod offspring;
+pub mod presence;
 pub mod proc;
 pub mod python_frame;
 pub mod root;

@@ -165,6 +165,50 @@ fn build_with(
     Ok(shared)
 }
 
+/// Builds a home without a payload: what calls are made at that survive our death, and nothing that a hook
+/// would need.
+pub fn build_bare(
+    stop: &Stopped<'_>,
+    maps: &[Mapping<'_>],
+    gadget: RemoteAddr,
+    session: u64,
+    started: u64,
+) -> (Option<Home>, Result<Exposure, InstallError>) {
+    let mut built = None;
+    let result = build_bare_with(stop, maps, gadget, (session, started), &mut built);
+    (built, result)
+}
+
+fn build_bare_with(
+    stop: &Stopped<'_>,
+    maps: &[Mapping<'_>],
+    gadget: RemoteAddr,
+    (session, owner_started): (u64, u64),
+    built: &mut Option<Home>,
+) -> Result<Exposure, InstallError> {
+    let region = PAGE;
+    let length = Home::length_for(0, 0, 0, region);
+    let near = gadget..gadget.offset(1);
+    let places = free_range::places(maps, &near, length, stop.target().process.heap_start());
+    if places.is_empty() {
+        return Err(InstallError::NoRoom { length, near: near.start });
+    }
+    let thread = choose_carrier(stop, maps).ok_or(InstallError::NoCarrier)?;
+    let mut carrier = Carrier::borrow(stop, thread, gadget)?;
+    let owner = std::process::id().into();
+    let header = Header { session, owner, owner_started, length, region, ..Header::default() };
+    let homes = places.into_iter().map(|at| Home::new(at, header));
+    let homes = homes
+        .map(|home| Ok((carrier.rescue_frame(home.frame())?, home)))
+        .collect::<Result<Vec<_>, CarrierError>>()?;
+    carrier.take_shelter(maps)?;
+    let frame = reserve_one(&mut carrier, homes, near.start, built)?;
+    let Some(home) = built else { return Err(InstallError::NoCarrier) };
+    home.write(&stop.target().memory, &frame)?;
+    carrier.rescue(home.gadget(), home)?;
+    Ok(carrier.finish()?)
+}
+
 /// Maps the first of these homes that the kernel has nothing against; answers the frame made for it.
 fn reserve_one(
     carrier: &mut Carrier<'_, '_>,

@@ -5,6 +5,7 @@ pub mod attach;
 pub mod failure;
 pub mod forecast;
 pub mod heir;
+pub mod keep;
 pub mod leftovers;
 pub(crate) mod prepare;
 pub mod stop_record;

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
-use heapattach_process::{addr::RemoteAddr, proc::maps::Mapping, root::RootKind};
+use heapattach_process::{
+    addr::RemoteAddr, presence::Presence, proc::maps::Mapping, root::RootKind,
+};
 
-use super::{presence::Presence, thread::Thread};
+use super::thread::Thread;
 
 /// A range of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,9 +14,11 @@ use nix::{
 
 use crate::home::{Home, PAGE};
 use crate::trace::stopped::Stopped;
-use heapattach_process::{addr::RemoteAddr, fault, memory::Memory, proc::Process, root::RootKind};
+use heapattach_process::{
+    addr::RemoteAddr, fault, memory::Memory, presence::Presence, proc::Process, root::RootKind,
+};
 
-use super::{area::Area, clone::Clone, presence::Presence, scene::Scene};
+use super::{area::Area, clone::Clone, scene::Scene};
 
 /// So much is copied at once, between two looks at the clock.
 const PIECE: usize = 256 << 10;

@@ -16,7 +16,6 @@ pub mod constant;
 mod exiting;
 mod image;
 mod kernel;
-mod presence;
 mod robust;
 pub mod sanitizer;
 mod scene;
@@ -25,6 +24,7 @@ mod static_tls;
 mod thread;
 
 pub use area::{Area, Pointer};
+pub(crate) use clone::{Clone, CloneError};
 pub use exiting::Exits;
 pub use image::{Image, Kept, Method, SnapshotError};
 pub use scene::Scene;

@@ -7,6 +7,7 @@ use crate::trace::{insist::insist, ptrace::robust_list, stopped::Stopped};
 use heapattach_process::{
     addr::RemoteAddr,
     memory::Memory,
+    presence::Presence,
     proc::{
         Process,
         maps::{self, Mapping},
@@ -18,9 +19,7 @@ use super::{
     area::{Area, Backing, Known, Pointer, areas},
     arenas::Arenas,
     exiting::{Exits, Stacks},
-    kernel,
-    presence::Presence,
-    robust,
+    kernel, robust,
     standing::Standing,
     thread::{self, Thread},
 };

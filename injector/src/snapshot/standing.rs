@@ -2,6 +2,7 @@
 
 use crate::{
     arch::{self, Registers},
+    trace::stopped::Stopped,
     unwind::Tables,
 };
 use heapattach_process::{
@@ -27,6 +28,10 @@ pub struct Standing {
     pub code: u64,
     /// Its frame pointer.
     pub frame: u64,
+    /// The system call that it is in, if it is.
+    pub call: Option<i64>,
+    /// The words of its general registers.
+    pub words: [u64; 16],
 }
 
 impl Standing {
@@ -38,7 +43,14 @@ impl Standing {
             stack: arch::stack_pointer(registers).get(),
             code: arch::program_counter(registers).get(),
             frame: arch::frame_pointer(registers),
+            call: arch::call_number(registers),
+            words: arch::words(registers),
         }
+    }
+
+    /// All threads of a stopped target.
+    pub fn all(stop: &Stopped<'_>) -> Vec<Self> {
+        stop.threads().iter().map(|thread| Self::of(thread.tid, &thread.registers)).collect()
     }
 
     /// An address within the function that the word at `place` on its stack belongs to, if all

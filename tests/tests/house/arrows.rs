@@ -27,7 +27,7 @@ fn members_used(package: &str, edges: &str) -> BTreeSet<String> {
 }
 
 /// Every member, and the members that it may use: what is not here, nothing depends on.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("abi", &[]),
     ("payload", &["abi"]),
     ("process", &["abi"]),
@@ -40,12 +40,14 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("symbols", &["files", "process", "text"]),
     ("recording", &["abi", "files", "ledger", "process", "profile", "symbols", "text"]),
     ("reach", &["process"]),
-    ("verdict", &["abi", "ledger", "profile", "text"]),
-    ("report", &["ledger", "profile", "reach", "symbols", "text", "verdict"]),
+    ("census", &["entry", "process", "reach", "symbols"]),
+    ("verdict", &["abi", "census", "ledger", "profile", "text"]),
+    ("report", &["census", "ledger", "profile", "reach", "symbols", "text", "verdict"]),
     (
         "session",
         &[
             "abi",
+            "census",
             "entry",
             "files",
             "injector",

@@ -1,5 +1,6 @@
 //! A file for each thing that a report tells of; the names of fields are those of the JSON.
 
+mod census;
 mod check;
 mod heap;
 mod holder;
@@ -17,6 +18,10 @@ mod target;
 mod together;
 mod trigger;
 
+pub use census::{
+    AllocatorReport, ArenaReport, CENSUS_SCHEMA, CensusReport, CheckedReport, DoubtReport,
+    MappingReport, MomentReport,
+};
 pub use check::{
     CHECK_SCHEMA, CheckMoment, CheckReport, FindingReport, Heap, LookReport, Quiet, Sums, micros,
 };

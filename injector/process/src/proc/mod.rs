@@ -32,6 +32,7 @@ pub mod maps;
 pub mod pidfd;
 pub mod regular;
 pub mod sections;
+pub mod smaps;
 pub mod status;
 
 use std::{

@@ -3,8 +3,9 @@
 
 use std::{cell::Cell, fs::File, ops::Range, os::unix::fs::FileExt, time::Instant};
 
-use crate::home::PAGE;
-use heapattach_process::proc::Process;
+use crate::proc::Process;
+
+const PAGE: u64 = 4096;
 
 /// Pages that are asked about at once.
 const TOGETHER: u64 = 1 << 15;
@@ -47,6 +48,14 @@ impl Presence {
     /// The parts of a range of any memory that have anything in them.
     pub fn there(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         self.parts(range, |word| word & (PRESENT | SWAPPED) != 0)
+    }
+
+    /// The parts of a range that are in swap alone.
+    pub fn swapped(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        match self.file {
+            Some(_) => self.parts(range, |word| word & (PRESENT | SWAPPED) == SWAPPED),
+            None => Vec::new(),
+        }
     }
 
     /// The parts of a range of a file that the target has at hand.

@@ -1,0 +1,46 @@
+//! The heap of a process at one moment: every block that its allocators know, in use or free.
+//!
+//! ```text
+//! memory, maps, threads -> moment -> walker (one a kind of allocator) -> blocks -> sink
+//!                                                                     -> walk: arenas, checks, trust
+//! ```
+//!
+//! It stops nothing, writes nothing and runs nothing in the target: memory that does not change
+//! meanwhile is read through a trait, be it that of a stopped process, of a clone, or bytes of a test.
+//! It needs no symbols and knows no table of versions: layouts are found by what must hold in them.
+//! Whatever is read is hostile: time and memory are bounded, and there is no panic.
+//!
+//! # A walker
+//!
+//! One folder in [`walkers`] a kind of allocator, one type in it that implements [`Walker`], and a line in
+//! [`walkers::ALL`]. It answers in one of four ways, and never guesses:
+//!
+//! | answer | when |
+//! |---|---|
+//! | [`Answer::Absent`] | the process has no such allocator |
+//! | [`Answer::Walked`], [`Trust::Exact`] | all checks hold |
+//! | [`Answer::Walked`], [`Trust::Inexact`] | what was told is certain but for the named arenas |
+//! | [`Answer::Refused`] | it is there, and nothing can be said; no block was given to the sink |
+
+mod block;
+mod census;
+mod live;
+mod memory;
+mod moment;
+mod region;
+pub mod stats;
+mod walk;
+pub mod walkers;
+mod window;
+
+#[doc(hidden)]
+pub mod synthetic;
+
+pub use block::{Block, Sink, State};
+pub use census::{Allocator, Census};
+pub use live::Live;
+pub use memory::{Memory, NoMemory};
+pub use moment::{Image, Moment, Thread};
+pub use region::{Region, RegionKind, regions};
+pub use walk::{Answer, Arena, Bytes, Check, Doubt, Trust, Walk, Walker};
+pub use window::Window;

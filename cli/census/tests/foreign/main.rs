@@ -1,0 +1,8 @@
+//! Walks of live programs whose allocator is not the C library's, beside the programs' own tables.
+
+mod hostile;
+mod jemalloc;
+mod mallocng;
+mod mimalloc;
+mod program;
+mod tcmalloc;

@@ -1,0 +1,178 @@
+//! `heapattach heap`: a moment of a process, and what all its memory is then.
+//!
+//! ```text
+//! stop: threads, map, resident bytes -> clone -> go on
+//! clone -> walkers, sums -> parts -> report; the clone ends, what it was made with is unmapped
+//! ```
+//!
+//! It runs in the tracing process. No hook is put in. Where there can be no clone the walk is made in the stop
+//! if it is expected to be short enough, else nothing is done.
+
+mod seen;
+
+use std::{
+    io::Write,
+    os::unix::net::UnixStream,
+    time::{Duration, Instant},
+};
+
+use heapattach_census::{Census, Live, NoMemory, walkers};
+use heapattach_injector::{
+    moment::{self, KeepError},
+    target::{StopError, Stopped, Target},
+};
+use heapattach_process::proc::Process;
+use heapattach_report::{CensusReport, LookMethod, Status, micros};
+use heapattach_text::{error_chain::with_causes, quantity};
+use heapattach_verdict::reconcile::reconcile;
+
+use crate::{check::options::Snapshot, fork};
+use seen::Seen;
+
+/// What a walk in a stop costs, in nanoseconds a KiB of the resident set.
+const WALK_COST: u64 = 400;
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct HeapOptions {
+    /// How the moment is kept.
+    pub snapshot: Snapshot,
+    /// How long the process may be stopped for a walk.
+    pub max_pause: Duration,
+}
+
+/// Takes the moment and tells the command.
+pub fn attach(mut line: UnixStream, target: &Target, options: HeapOptions) {
+    fork::leave_session();
+    let report = take(target, options);
+    heapattach_process::fault::summary();
+    let text = serde_json::to_vec(&report).unwrap_or_default();
+    // The command may be gone: what was to be undone is undone.
+    let _ = line.write_all(&text);
+}
+
+/// What all memory of a process is.
+pub fn take(target: &Target, options: HeapOptions) -> CensusReport {
+    let mut report = CensusReport::new(target.process.pid(), target.process.command());
+    let result = match options.snapshot {
+        Snapshot::Stop => in_a_stop(target, options, &mut report),
+        Snapshot::Auto | Snapshot::Copy | Snapshot::Fork => {
+            by_a_clone(target, options, &mut report)
+        }
+    };
+    match result {
+        Ok(()) => report,
+        Err((status, error)) => report.failed(status, error),
+    }
+}
+
+type Failed = (Status, String);
+
+/// The usual way.
+fn by_a_clone(
+    target: &Target,
+    options: HeapOptions,
+    report: &mut CensusReport,
+) -> Result<(), Failed> {
+    let instead = |_: &Stopped<'_>, seen: &Result<Seen, String>| match seen {
+        Ok(seen) => walk_in_stop(target, seen, options),
+        Err(error) => Err(error.clone()),
+    };
+    let taken = moment::keep(target, |stop| Seen::of(stop), instead).map_err(failed)?;
+    let seen = taken.seen.map_err(|error| (Status::Failed, error))?;
+    report.moment.stopped_us = micros(taken.stopped);
+    report.moment.threads = seen.threads.len() as u64;
+    match taken.kept {
+        Ok(keeping) => {
+            report.moment.method = Some(LookMethod::Fork);
+            let walked = walk_clone(keeping.pid(), &seen, report);
+            match keeping.finish() {
+                Ok(again) => report.moment.stopped_us += micros(again),
+                Err(left) => {
+                    let what = left.what.join("; ");
+                    return Err((Status::Left, format!("{} (target: {what})", left.error)));
+                }
+            }
+            walked.map_err(|error| (Status::Failed, error))
+        }
+        Err((why, walked)) => {
+            report.moment.method = Some(LookMethod::Stop);
+            report.moment.why = Some(with_causes(&why));
+            let (census, took) = walked.map_err(|error| (Status::Refused, error))?;
+            conclude(&seen, &census, took, report);
+            Ok(())
+        }
+    }
+}
+
+/// Without a change of anything.
+fn in_a_stop(
+    target: &Target,
+    options: HeapOptions,
+    report: &mut CensusReport,
+) -> Result<(), Failed> {
+    let look = |stop: &Stopped<'_>| {
+        let seen = Seen::of(stop)?;
+        let walked = walk_in_stop(target, &seen, options)?;
+        Ok((seen, walked))
+    };
+    let (looked, stopped) = moment::stop(target, look).map_err(|error| failed(error.into()))?;
+    report.moment.method = Some(LookMethod::Stop);
+    report.moment.stopped_us = micros(stopped);
+    let (seen, (census, took)) = looked.map_err(|error: String| (Status::Refused, error))?;
+    report.moment.threads = seen.threads.len() as u64;
+    conclude(&seen, &census, took, report);
+    Ok(())
+}
+
+fn walk_in_stop(
+    target: &Target,
+    seen: &Seen,
+    options: HeapOptions,
+) -> Result<(Census, Duration), String> {
+    let expected = Duration::from_nanos((seen.resident() >> 10).saturating_mul(WALK_COST));
+    if expected > options.max_pause {
+        return Err(format!(
+            "a walk is expected to stop the process for {}; --max-pause is {}; need a clone, or a longer \
+             --max-pause (target: untouched)",
+            quantity::time(expected),
+            quantity::time(options.max_pause)
+        ));
+    }
+    walk(&target.process, seen)
+}
+
+fn walk_clone(pid: i32, seen: &Seen, report: &mut CensusReport) -> Result<(), String> {
+    let process = Process::open(pid).map_err(|errno| format!("the clone: {}", errno.desc()))?;
+    let (census, took) = walk(&process, seen)?;
+    conclude(seen, &census, took, report);
+    Ok(())
+}
+
+fn walk(process: &Process, seen: &Seen) -> Result<(Census, Duration), String> {
+    let live = Live::open(process)
+        .map_err(|errno| format!("its memory cannot be read: {}", errno.desc()))?;
+    let live = if seen.has_swap() { live } else { live.without_swap() };
+    let began = Instant::now();
+    let moment = seen.moment(&live);
+    let census = Census::take(&moment, &walkers::ALL);
+    Ok((census, began.elapsed()))
+}
+
+fn conclude(seen: &Seen, census: &Census, took: Duration, report: &mut CensusReport) {
+    let parts = reconcile(&seen.moment(&NoMemory), census, &seen.figures);
+    report.mappings = seen.mappings(census);
+    report.fill(census, parts);
+    report.moment.walk_us = micros(took);
+}
+
+fn failed(error: KeepError) -> Failed {
+    let status = match &error {
+        KeepError::Stop(StopError::Gone) => Status::TargetDied,
+        KeepError::Stop(StopError::Unwanted) => Status::Interrupted,
+        KeepError::Stop(_) => Status::Refused,
+        KeepError::Leftovers(_) => Status::Left,
+        _ => Status::Failed,
+    };
+    (status, format!("{} (target: untouched)", with_causes(&error)))
+}

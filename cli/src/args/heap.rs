@@ -1,0 +1,85 @@
+//! `heapattach heap`.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{EXPERT, choice::choice, json::JsonArg};
+use crate::choose_process::WhichArgs;
+use heapattach_session::{check::options::Snapshot, heap::HeapOptions};
+use heapattach_text::quantity::parse_duration;
+use heapattach_view::{Colour, HeapView};
+
+const HEAP: &str = "\
+Examples:
+  heapattach heap -p 4711                 where did the memory go? as it is now, with what was there before
+  heapattach heap redis-server --view arenas       sizes, pages, mappings
+  heapattach heap -p 4711 --json | jq .memory";
+
+/// `heapattach heap`.
+#[derive(Clone, Debug, Args)]
+#[command(before_help = HEAP)]
+pub struct HeapArgs {
+    /// Of which.
+    #[command(flatten)]
+    pub which: WhichArgs,
+    /// What to show
+    #[arg(long, default_value = "summary", value_parser = choice(HeapView::ALL, HeapView::name, HeapView::about))]
+    pub view: HeapView,
+    /// Print JSON instead; =FILE: write it to FILE
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        value_parser = JsonArg::parser()
+    )]
+    pub json: Option<JsonArg>,
+    /// How memory is read at one moment: by a clone of the process, or during a stop
+    #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
+    pub snapshot: HeapSnapshotArg,
+    /// Where there can be no clone: how long the process may be stopped
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "TIME",
+        default_value = "250ms",
+        value_parser = parse_duration,
+        allow_hyphen_values = true
+    )]
+    pub max_pause: Duration,
+    /// Colours
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        value_parser = choice(Colour::ALL, Colour::name, |_| "")
+    )]
+    pub color: Colour,
+    /// Look even if a seccomp filter cannot be suspended, or another version of heapattach left hooks
+    #[arg(help_heading = EXPERT, hide_short_help = true, long)]
+    pub force: bool,
+}
+
+/// The value of `--snapshot`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum HeapSnapshotArg {
+    /// Clone during the stop, and read the clone; where that is not possible, read during the stop
+    #[default]
+    Fork,
+    /// Read during the stop
+    Stop,
+}
+
+impl HeapArgs {
+    /// What the look is told.
+    pub fn options(&self) -> HeapOptions {
+        let snapshot = match self.snapshot {
+            HeapSnapshotArg::Fork => Snapshot::Fork,
+            HeapSnapshotArg::Stop => Snapshot::Stop,
+        };
+        HeapOptions { snapshot, max_pause: self.max_pause }
+    }
+}

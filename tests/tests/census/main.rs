@@ -1,0 +1,6 @@
+//! The heap that was already there: every block of a process, beside programs that know; and that nothing of a
+//! look at it is left.
+
+mod command;
+mod glibc;
+mod kills;
