@@ -235,23 +235,30 @@ fn place(offset: u64) -> usize {
 /// Modules: mappings of one file that follow each other, and what is zero at first behind them.
 fn images(regions: &[Region]) -> Vec<Image> {
     let mut images: Vec<Image> = Vec::new();
+    // Whether the last one may go on. V8 maps a part of its program once more, far behind its heap.
+    let mut goes_on = false;
     for region in regions {
         let is_file = region.kind == RegionKind::File && !region.shared;
         let follows = images.last().is_some_and(|image| image.range.end == region.range.start);
         match images.last_mut() {
             // Also what its loader reserved between two segments.
-            Some(image) if is_file && image.path == region.label && region.file_offset > 0 => {
+            Some(image)
+                if goes_on && is_file && image.path == region.label && region.file_offset > 0 =>
+            {
                 image.range.end = region.range.end;
             }
             Some(image) if follows && is_bss(region) && !image.data.is_empty() => {
                 image.range.end = region.range.end;
             }
-            _ if is_file && !region.label.starts_with("/anon_hugepage") => images.push(Image {
-                path: region.label.clone(),
-                range: region.range.clone(),
-                data: Vec::new(),
-            }),
-            _ => continue,
+            _ if is_file && !region.label.starts_with("/anon_hugepage") => {
+                let (path, range) = (region.label.clone(), region.range.clone());
+                images.push(Image { path, range, data: Vec::new() });
+                goes_on = true;
+            }
+            _ => {
+                goes_on &= !region.readable && !region.writable && !region.executable;
+                continue;
+            }
         }
         if region.writable
             && region.readable
@@ -297,6 +304,19 @@ mod tests {
             (Vec::from_iter(Some(0x3000..0x6000)), Vec::from_iter(Some(0xa000..0xb000)));
         let expected = [image("/exe", 0x1000..0x6000, exe), image("/lib", 0x8000..0xb000, lib)];
         assert_eq!(moment.images(), expected);
+    }
+
+    #[test]
+    fn what_of_a_program_is_mapped_once_more_does_not_make_a_part_of_it_what_lies_between() {
+        let text = b"1000-2000 r-xp 1000 0:1 1 /exe\n\
+            2000-3000 ---p 0 0:0 0 \n\
+            3000-4000 rw-p 2000 0:1 1 /exe\n\
+            8000-9000 rw-p 0 0:0 0 \n\
+            a000-b000 r-xp 1000 0:1 1 /exe\n";
+        let memory = Synthetic::default();
+        let moment = Moment::new(&memory, regions(&parse(text).unwrap()), Vec::new());
+        let ranges: Vec<_> = moment.images().iter().map(|image| image.range.clone()).collect();
+        assert_eq!(ranges, [0x1000..0x4000, 0xa000..0xb000]);
     }
 
     #[test]
