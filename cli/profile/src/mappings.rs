@@ -12,6 +12,9 @@ use crate::block::RowId;
 
 const PAGE: u64 = 4096;
 
+/// No program has addresses beyond, on any processor of this kind.
+const ADDRESSES: u64 = 1 << 56;
+
 /// As many pieces of announced unmappings are remembered; the oldest is forgotten first.
 const REMEMBERED: usize = 65_536;
 
@@ -96,6 +99,11 @@ impl Mappings {
     /// The unmapping with this stamp is about to happen. Returns what is unmapped; pieces without
     /// an owner are counted already.
     pub fn unmapped(&mut self, stamp: u64, at: RemoteAddr, length: u64) -> &[Piece] {
+        // What the kernel always refuses is nothing to be undone later: what other threads unmap
+        // meanwhile would come back.
+        if !at.get().is_multiple_of(PAGE) || at.get().saturating_add(length) > ADDRESSES {
+            return &[];
+        }
         let (start, end) = pages(at, length);
         self.take(start, end);
         for &piece in &self.pieces {
@@ -255,6 +263,18 @@ mod tests {
         assert_eq!(mappings.restored(3), back);
         assert_eq!(mappings.older_bytes_unmapped(), 0);
         assert_eq!(mappings.restored(3), []);
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_brings_nothing_back_that_others_unmap_meanwhile() {
+        let mut mappings = Mappings::new(10);
+        mappings.mapped(page(8), 4 * PAGE, RowId(1));
+        assert_eq!(mappings.unmapped(3, page(4), 1 << 62), []);
+        assert_eq!(mappings.unmapped(4, RemoteAddr::new(8 * PAGE + 1), PAGE), []);
+        assert_eq!(mappings.unmapped(5, page(8), 4 * PAGE), [piece(8, 12, Some(1))]);
+        assert_eq!(mappings.restored(3), []);
+        assert_eq!(mappings.restored(4), []);
+        assert_eq!(mappings.len(), 0);
     }
 
     #[test]
