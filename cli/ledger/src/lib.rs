@@ -77,6 +77,8 @@ pub struct Ledger {
     /// When the blocks in use were allocated, by stack: of the stacks that have most in use. Nothing
     /// is known of parts of a session.
     pub births: Vec<(u32, Births)>,
+    /// The same of pages that are still mapped: when they were.
+    pub page_births: Vec<(u32, Births)>,
     /// How the sums came about, if that was asked for.
     pub course: Course,
 }

@@ -201,7 +201,7 @@ impl Profile {
     pub fn live_ranges(&self) -> impl Iterator<Item = (std::ops::Range<u64>, StackId)> {
         let rows = self.sheet.rows.all();
         let stack = |row: RowId| rows.get(row.0 as usize).map(|row| row.stack);
-        self.mappings.all().filter_map(move |(range, row)| Some((range, stack(row)?)))
+        self.mappings.all().filter_map(move |(range, row, _)| Some((range, stack(row)?)))
     }
 
     /// What did not add up among the blocks.
@@ -239,7 +239,7 @@ impl Profile {
             }
             What::Mapped { at, length, stack } => {
                 let row = sheet.rows.of(stack, thread);
-                let placed = mappings.mapped(at, length, row);
+                let placed = mappings.mapped(at, length, row, now);
                 for piece in placed.replaced {
                     let row = piece.row.unwrap_or_default();
                     tell(sheet, Change::Unmapped { row, bytes: piece.bytes() });

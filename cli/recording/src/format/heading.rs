@@ -27,6 +27,9 @@ pub struct Heading {
     /// Only at the end of a whole session.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub births: Vec<(u32, Births)>,
+    /// The same of those that have most still mapped: when these pages were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub page_births: Vec<(u32, Births)>,
     /// Whether it came to its end.
     pub is_final: bool,
 }

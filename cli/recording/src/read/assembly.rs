@@ -43,7 +43,7 @@ pub fn assemble(parts: Parts<'_>) -> Ledger {
         stacks: Stacks::of(table.frames.clone()),
         ..Ledger::default()
     };
-    let mut births = heading.births;
+    let (mut births, mut page_births) = (heading.births, heading.page_births);
     let parts = parts_of_lines(&code, &hidden);
     let (code, sites) = arranged(code, &table.addresses);
     let mut allocations = [0_u64; ENDS.len()];
@@ -79,13 +79,15 @@ pub fn assemble(parts: Parts<'_>) -> Ledger {
             "in the place of the other"
         )
     };
-    births.retain_mut(|(row, _)| {
-        let stack =
-            table.rows.get(*row as usize).and_then(|&(stack, _)| numbers.get(stack as usize));
-        let stack = stack.copied().filter(|&stack| stack != NONE);
-        stack.map(|stack| *row = stack).is_some()
-    });
-    ledger.births = births;
+    for all in [&mut births, &mut page_births] {
+        all.retain_mut(|(row, _)| {
+            let stack =
+                table.rows.get(*row as usize).and_then(|&(stack, _)| numbers.get(stack as usize));
+            let stack = stack.copied().filter(|&stack| stack != NONE);
+            stack.map(|stack| *row = stack).is_some()
+        });
+    }
+    (ledger.births, ledger.page_births) = (births, page_births);
     let ends = ENDS.map(str::to_owned).into_iter().zip(allocations);
     ledger.about.ends = ends.filter(|(_, allocations)| *allocations > 0).collect();
     ledger.total = total;

@@ -178,6 +178,7 @@ impl Recording {
         heading.about.blind.extend(self.damage.clone());
         if course.is_some() || births.is_some() {
             heading.births.clear();
+            heading.page_births.clear();
         }
         if course.is_some() {
             let range = millis(begin)..=millis(end);

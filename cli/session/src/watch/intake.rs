@@ -86,6 +86,8 @@ pub struct Left {
     pub ended: Ended,
     /// When the blocks in use were allocated, by row.
     pub births: Vec<(u32, Births)>,
+    /// The same of pages that are still mapped.
+    pub page_births: Vec<(u32, Births)>,
     /// When they were complete, in ticks.
     pub until: u64,
     /// What writes the session down; it has everything but names and the end.
@@ -265,8 +267,9 @@ impl Recorder {
         let Self { records, intake, threads, moments, until, .. } = self;
         let Intake { session_writer, profile, .. } = intake;
         let births = profile.births(until, ROWS);
+        let page_births = profile.page_births(until, ROWS);
         let ended = Ended::of(profile.into_sheet(), &Seen(&records));
-        Left { ended, births, until, session_writer, threads, moments }
+        Left { ended, births, page_births, until, session_writer, threads, moments }
     }
 
     /// What is missing, of which this much found no room in rings.
