@@ -28,6 +28,7 @@
 mod bar;
 mod classes;
 mod family;
+mod kernel;
 mod mmap;
 mod moments;
 mod name;

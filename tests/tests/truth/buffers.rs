@@ -53,7 +53,7 @@ fn forgotten_buffers_of_a_run_are_named_and_counted() {
     // `run` maps the hooks before the program's loader could bring them.
     for options in &WAYS[..2] {
         let file = fresh_file();
-        let command = Heapattach::new(["run", "--json", "--report"]).arg(&file);
+        let command = Heapattach::new(["run", "--json", "--no-record", "--report"]).arg(&file);
         let command = options.iter().fold(command, |command, option| command.arg(*option));
         let outcome = command.arg("--").arg(&program).arg(TURNS).run().expect(0);
         let text = std::fs::read_to_string(&file).expect("a report");
@@ -71,7 +71,7 @@ fn forgotten_buffers_of_a_running_server_are_named_and_counted() {
         server.advance(100);
         server.pause();
         server.step(MARK, 0);
-        let command = Heapattach::new(["-p", &server.pid().to_string(), "--json"]);
+        let command = Heapattach::new(["-p", &server.pid().to_string(), "--json", "--no-record"]);
         let command = options.iter().fold(command, |command, option| command.arg(*option));
         let attached = Attached::start(command, &mut server);
         server.resume();
@@ -92,7 +92,7 @@ fn forgotten_buffers_of_a_running_server_are_named_and_counted() {
 #[test]
 fn the_first_screen_names_what_forgets_buffers_in_its_first_lines() {
     let Some(program) = program() else { return };
-    let command = Heapattach::new(["run", "--"]).arg(&program).arg(TURNS);
+    let command = Heapattach::new(["run", "--no-record", "--"]).arg(&program).arg(TURNS);
     let outcome = command.run().expect(0);
     let lines: Vec<&str> = outcome.stderr.lines().filter(|line| !line.is_empty()).collect();
     let verdict = lines.iter().position(|line| line.starts_with("VERDICT"));

@@ -179,6 +179,7 @@ impl Recording {
         if course.is_some() || births.is_some() {
             heading.births.clear();
             heading.page_births.clear();
+            heading.kernel.clear();
         }
         if course.is_some() {
             let range = millis(begin)..=millis(end);

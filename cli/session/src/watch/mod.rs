@@ -8,6 +8,7 @@ pub(crate) mod hook_counts;
 pub(crate) mod inheritance;
 pub(crate) mod intake;
 pub(crate) mod limits;
+mod kernel_list;
 pub(crate) mod mapping_growth;
 pub(crate) mod memory_course;
 pub(crate) mod names;

@@ -22,6 +22,7 @@ use crate::{
         hook_counts::{add_detach, asked, blind_spots, compose},
         inheritance::Will,
         intake::Recorder,
+        kernel_list::{Comparison, KernelList},
         mapping_growth::{self, Spread},
         memory_course::with_numbers,
         names,
@@ -61,6 +62,8 @@ pub struct Record {
     is_from_start: bool,
     /// Its memory and its mappings, of before the attach.
     before: (Moment, Spread),
+    /// The kernel's list of these, and where the heap of brk ended.
+    list: (KernelList, Option<u64>),
 }
 
 impl Record {
@@ -108,6 +111,7 @@ impl Record {
                 with_numbers(&target.process, Moment::default()),
                 mapping_growth::of(&target.process),
             ),
+            list: (KernelList::of(&target.process), mapping_growth::heap_end(&target.process)),
         }
     }
 
@@ -179,7 +183,10 @@ impl Record {
         let haste = session_writer.as_ref().map(SessionWriter::haste);
         desk.leave(Note::Modules(modules));
         let has_names = options.record.names || path.is_none();
-        let recorder = Recorder::new(records, options.is_exact(), clock, session_writer, has_names);
+        let mut recorder =
+            Recorder::new(records, options.is_exact(), clock, session_writer, has_names);
+        let (list_before, heap_end) = std::mem::take(&mut self.list);
+        recorder.know_heap_end(heap_end);
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         thread::scope(|scope| {
             // The reader must end even if this thread panics: the scope waits for it.
@@ -206,6 +213,7 @@ impl Record {
             self.follow(session, &desk);
             let rss = self.rss.zip(resident(target)).map(|(before, after)| [before, after]);
             let grown = mapping_growth::grown(&mappings, &mapping_growth::of(&target.process));
+            let list = KernelList::of(&target.process);
             let counts = session.stream.counts(&target.memory).unwrap_or_default();
             let blind = blind_spots(session, &counts);
             let stop_reading = |session: &Session<'_>| {
@@ -229,6 +237,17 @@ impl Record {
                 fail(report, &detached, "the thread that reads the records failed");
                 return ending;
             };
+            let comparison = Comparison {
+                before: list_before,
+                during: list,
+                after: KernelList::of(&target.process),
+            };
+            if !matches!(ending, End::Execed | End::Ended) && comparison.is_sound() {
+                let live = recorder.live_ranges();
+                let (unhooked, unhooked_bytes) = comparison.mapped(&live, recorder.live_blocks());
+                (heading.about.unhooked, heading.about.unhooked_bytes) = (unhooked, unhooked_bytes);
+                heading.about.vanished = recorder.unmap(comparison.vanished(&live));
+            }
             // What was only met in the last records.
             self.follow(session, &desk);
             let asked = asked(session, &counts);
