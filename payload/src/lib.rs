@@ -42,7 +42,6 @@ mod fast_path;
 mod flow;
 mod frame;
 mod hooks;
-mod kernel;
 mod late;
 mod memo;
 mod nest;

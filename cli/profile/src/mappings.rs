@@ -316,7 +316,8 @@ mod tests {
         for (at, birth) in [(8, 1000), (7, 1010), (9, 1030), (10, 2000), (6, 1064)] {
             mappings.mapped(page(at), PAGE, RowId(1), Tick(birth));
         }
-        let all: Vec<_> = mappings.all().map(|(range, _, birth)| (range.start / PAGE, birth.0)).collect();
+        let all: Vec<_> =
+            mappings.all().map(|(range, _, birth)| (range.start / PAGE, birth.0)).collect();
         assert_eq!(all, [(6, 1000), (10, 2000)]);
     }
 

@@ -23,6 +23,9 @@ pub struct Kernel {
     pub total: KernelCalls,
     /// Bytes of pages that were mapped since the attach and unmapped again.
     pub unmapped: u64,
+    /// Whether that is known at all.
+    #[serde(skip)]
+    is_known: bool,
     /// The place that asked for most comes first.
     pub sites: Vec<KernelRow>,
     /// Sites that are not listed.
@@ -72,12 +75,18 @@ impl Kernel {
         let more = rows.len().saturating_sub(ask.limit);
         rows.truncate(ask.limit);
         let unmapped = ledger.total.mapped.saturating_sub(ledger.total.mapped_live);
-        Self { total, unmapped, sites: rows, more }
+        let is_known = !ledger.kernel.is_empty() || ledger.total.mapped == 0;
+        Self { total, unmapped, is_known, sites: rows, more }
     }
 
     /// As text.
     pub fn write(&self, page: &mut Page) {
         let Self { total, .. } = self;
+        if !self.is_known {
+            let text = "what was asked of the kernel is known of whole sessions, not of parts, and of \
+                        recordings of this version or a later one; --view mmap tells of mappings";
+            return page.prose("ALL", Ink::Plain, text);
+        }
         let bytes = quantity::bytes;
         let text = format!(
             "{} of pages mapped in {} calls, {} of pages unmapped; the heap of brk grew by {} in {} calls and \
@@ -97,7 +106,7 @@ impl Kernel {
         }
         page.gap();
         let mut table = Table::new([
-            Column::right("asked for"),
+            Column::right("requested"),
             Column::right("mmap"),
             Column::right("brk"),
             Column::right("madvise"),
@@ -134,7 +143,7 @@ mod tests {
 ALL       1.0 MiB of pages mapped in 2 calls, 512.0 KiB of pages unmapped; the heap of brk grew by 396.0 KiB \
 in 3 calls and shrank by 0 B; 4.0 KiB freed by madvise in 1
 
-asked for     mmap        brk  madvise  calls  who
+requested     mmap        brk  madvise  calls  who
   1.0 MiB  1.0 MiB             4.0 KiB      3  main (main.c:7)
 396.0 KiB           396.0 KiB               3  make_node (list.c:12)
 ";

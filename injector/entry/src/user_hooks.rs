@@ -202,11 +202,10 @@ mod tests {
         assert_eq!(kind("pool_get=alloc:size=arg1"), (HookKind::Malloc, none, false));
         assert_eq!(kind("pool_get=alloc:size=arg2"), (HookKind::Memalign, none, false));
         assert_eq!(kind("pool_put=free:ptr=arg1"), (HookKind::Free, none, true));
-        let chosen =
-            |block, size, times| {
-                let form = Form { block, size, times, ..Form::default() };
-                (HookKind::Chosen, form, block != 0)
-            };
+        let chosen = |block, size, times| {
+            let form = Form { block, size, times, ..Form::default() };
+            (HookKind::Chosen, form, block != 0)
+        };
         assert_eq!(kind("f=alloc:size=arg2*arg3"), chosen(0, 2, 3));
         assert_eq!(kind("f=free:ptr=arg2"), chosen(2, 0, 0));
         assert_eq!(kind("A::operator==(A)=realloc:ptr=arg2,size=arg3"), chosen(2, 3, 0));

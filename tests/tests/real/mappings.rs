@@ -67,7 +67,8 @@ fn new_bytes(before: &BTreeMap<u64, u64>, after: &BTreeMap<u64, u64>) -> u64 {
 
 fn list(pid: i32) -> BTreeMap<u64, u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/maps")).expect("it runs");
-    let ranges = text.lines().filter(|line| !line.ends_with("[heap]") && !line.contains("heapattach"));
+    let ranges =
+        text.lines().filter(|line| !line.ends_with("[heap]") && !line.contains("heapattach"));
     let range = |line: &str| {
         let (from, to) = line.split(' ').next()?.split_once('-')?;
         let [from, to] = [from, to].map(|text| u64::from_str_radix(text, 16).ok());

@@ -38,7 +38,8 @@ fn assert_named(what: &str, report: &Value, [mapped, live]: [u64; 2]) {
     let verdict = summary["verdict"]["text"].as_str().unwrap_or_else(|| panic!("{report:#}"));
     let first = verdict.split(". ").next().unwrap_or_default();
     let line = format!("{SITE}(unsigned long) (buffer.cpp:");
-    let is_named = [&line, &format!("{SITE} (buffer.cpp:")].iter().any(|name| first.contains(*name));
+    let is_named =
+        [&line, &format!("{SITE} (buffer.cpp:")].iter().any(|name| first.contains(*name));
     assert!(first.starts_with("Mapped memory grows by ") && is_named, "{what}: {verdict}");
     let sites = summary["mapped_sites"].as_array().unwrap_or_else(|| panic!("{report:#}"));
     let site = &sites[0];

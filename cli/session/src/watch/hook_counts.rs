@@ -6,12 +6,12 @@ use heapattach_abi::{
     kind::HookKind,
     row::{self, Count},
 };
+use heapattach_entry::Family;
 use heapattach_injector::{
     attach::{Unseen, Way, unseen},
     detach::Detached,
     watch::{ActiveHook, Counts, Exposure, Session, StopReason, StopRecord},
 };
-use heapattach_entry::Family;
 use heapattach_process::{addr::RemoteAddr, linker::Link, proc::Process};
 
 use crate::watch::intake::{Caller, Recorder};

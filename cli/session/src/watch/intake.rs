@@ -20,7 +20,8 @@ use heapattach_process::{
 use crate::watch::notes::{Desk, Note};
 use heapattach_ledger::{Loss, Moment, Thread};
 use heapattach_profile::{
-    Births, Exact, Facts, KernelCalls, Limits, Oddities, Profile, Tick, Writers, clock::Clock, ticks,
+    Births, Exact, Facts, KernelCalls, Limits, Oddities, Profile, Tick, Writers, clock::Clock,
+    ticks,
 };
 use heapattach_recording::{Ended, MOMENTS, SessionWriter, StackSource};
 use heapattach_symbols::{Known, python::known_of_session};

@@ -13,7 +13,7 @@
 use std::ops::Range;
 
 use heapattach_ledger::Unhooked;
-use heapattach_process::proc::{Process, maps};
+use heapattach_process::proc::maps;
 
 use crate::watch::mapping_growth::{OURS, kind};
 
@@ -35,15 +35,10 @@ pub struct KernelList {
 }
 
 impl KernelList {
-    /// Of a process as it is now; empty if it is gone.
-    pub fn of(process: &Process) -> Self {
-        Self::parse(&process.read("maps").unwrap_or_default())
-    }
-
-    fn parse(text: &[u8]) -> Self {
+    /// Out of the text of it; empty if the process is gone.
+    pub fn parse(text: &[u8]) -> Self {
         let Ok(maps) = maps::parse(text) else { return Self::default() };
-        let is_ours =
-            |map: &maps::Mapping<'_>| map.label().as_encoded_bytes().starts_with(OURS);
+        let is_ours = |map: &maps::Mapping<'_>| map.label().as_encoded_bytes().starts_with(OURS);
         let range = |map: &maps::Mapping<'_>| map.range.start.get()..map.range.end.get();
         let others = maps.iter().filter(|map| !is_ours(map) && (map.readable || map.writable));
         let ranges = others.map(|map| {
@@ -179,7 +174,10 @@ mod tests {
         let told: Vec<_> = told.iter().map(|one| (&*one.kind, one.start, one.bytes)).collect();
         assert_eq!(
             told,
-            [("anonymous mappings", 0x30_0000, 0x8_0000), ("rings of io_uring", 0x50_0000, 0x4_0000)]
+            [
+                ("anonymous mappings", 0x30_0000, 0x8_0000),
+                ("rings of io_uring", 0x50_0000, 0x4_0000)
+            ]
         );
         assert_eq!(bytes, 0xc_0000);
         // It went just then.

@@ -11,15 +11,9 @@ pub type Spread = BTreeMap<String, u64>;
 /// What we map ourselves.
 pub(super) const OURS: &[u8] = b"/memfd:heapattach";
 
-/// Of a process, as it is now; what cannot be touched does not count.
-pub fn of(process: &Process) -> Spread {
-    spread(&process.read("maps").unwrap_or_default())
-}
-
-/// Where the heap of brk ends, or would begin.
-pub fn heap_end(process: &Process) -> Option<u64> {
-    let text = process.read("maps").unwrap_or_default();
-    let maps = maps::parse(&text).unwrap_or_default();
+/// Where the heap of brk ends, in the kernel's list of a process, or would begin.
+pub fn heap_end(process: &Process, list: &[u8]) -> Option<u64> {
+    let maps = maps::parse(list).unwrap_or_default();
     let heap = maps.iter().rev().find(|mapping| mapping.label() == "[heap]");
     heap.map(|mapping| mapping.range.end.get()).or_else(|| process.heap_start())
 }
@@ -32,7 +26,8 @@ pub fn grown(before: &Spread, after: &Spread) -> Spread {
     more.filter(|(_, bytes)| *bytes > 0).collect()
 }
 
-fn spread(text: &[u8]) -> Spread {
+/// Of the kernel's list of a process; what cannot be touched does not count.
+pub fn spread(text: &[u8]) -> Spread {
     let mut all = Spread::new();
     // What is not a map at all, as of a process that has ended, says nothing.
     let Ok(maps) = maps::parse(text) else { return all };

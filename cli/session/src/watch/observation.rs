@@ -97,6 +97,7 @@ impl Record {
         stacks: Option<StackList>,
         symbols: Symbols,
     ) -> Self {
+        let list = listed(target);
         Self {
             store,
             stacks,
@@ -109,9 +110,9 @@ impl Record {
             is_from_start: false,
             before: (
                 with_numbers(&target.process, Moment::default()),
-                mapping_growth::of(&target.process),
+                mapping_growth::spread(&list),
             ),
-            list: (KernelList::of(&target.process), mapping_growth::heap_end(&target.process)),
+            list: (KernelList::parse(&list), mapping_growth::heap_end(&target.process, &list)),
         }
     }
 
@@ -212,8 +213,9 @@ impl Record {
             );
             self.follow(session, &desk);
             let rss = self.rss.zip(resident(target)).map(|(before, after)| [before, after]);
-            let grown = mapping_growth::grown(&mappings, &mapping_growth::of(&target.process));
-            let list = KernelList::of(&target.process);
+            let list = listed(target);
+            let grown = mapping_growth::grown(&mappings, &mapping_growth::spread(&list));
+            let list = KernelList::parse(&list);
             let counts = session.stream.counts(&target.memory).unwrap_or_default();
             let blind = blind_spots(session, &counts);
             let stop_reading = |session: &Session<'_>| {
@@ -240,7 +242,7 @@ impl Record {
             let comparison = Comparison {
                 before: list_before,
                 during: list,
-                after: KernelList::of(&target.process),
+                after: KernelList::parse(&listed(target)),
             };
             if !matches!(ending, End::Execed | End::Ended) && comparison.is_sound() {
                 let live = recorder.live_ranges();
@@ -344,6 +346,11 @@ impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
+}
+
+/// The kernel's list of the target's mappings; nothing if it is gone.
+fn listed(target: &Target) -> Vec<u8> {
+    target.process.read("maps").unwrap_or_default()
 }
 
 /// Bytes of memory that the target has in use.

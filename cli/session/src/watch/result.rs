@@ -35,7 +35,8 @@ impl Written {
         report: &mut Report,
         goes_on: impl FnMut() -> bool,
     ) {
-        let Left { ended, births, page_births, kernel, until, session_writer, threads, moments } = left;
+        let Left { ended, births, page_births, kernel, until, session_writer, threads, moments } =
+            left;
         heading.is_final = true;
         (heading.births, heading.page_births, heading.kernel) = (births, page_births, kernel);
         let mut is_whole = false;

@@ -93,8 +93,7 @@ pub fn sites(ledger: &Ledger) -> Vec<MappedSite> {
     let mapping = sites.iter().filter(|site| site.mapped > 0);
     let mut told: Vec<MappedSite> = mapping.flat_map(|site| parts(ledger, site)).collect();
     told.sort_by(|a, b| {
-        let size =
-            |site: &MappedSite| (site.goes_on(), site.by.is_empty(), site.live, site.mapped);
+        let size = |site: &MappedSite| (site.goes_on(), site.by.is_empty(), site.live, site.mapped);
         size(b).cmp(&size(a)).then_with(|| (&a.place, &a.by).cmp(&(&b.place, &b.by)))
     });
     told.truncate(SITES);

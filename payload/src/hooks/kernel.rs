@@ -13,11 +13,11 @@ use heapattach_abi::{
 use crate::{cells::Cells, frame::Frame};
 
 /// What the frame says of such a call.
-pub(crate) const ASKS: u64 = 256;
+pub(super) const ASKS: u64 = 256;
 
 /// Before the original: whether this is such a call.
 #[inline(always)]
-pub(crate) fn begin(frame: &mut Frame, cells: &Cells) -> bool {
+pub(super) fn begin(frame: &mut Frame, cells: &Cells) -> bool {
     let is_one = frame.kind() == Some(HookKind::Chosen)
         && Form::unpack(cells.second(frame.hook())).asks != Asks::Nothing;
     if is_one {
@@ -29,7 +29,7 @@ pub(crate) fn begin(frame: &mut Frame, cells: &Cells) -> bool {
 
 /// After it: what it did, with an address and a size.
 #[inline(never)]
-pub(crate) fn done(frame: &Frame, cells: &Cells) -> (Kind, u64, u64) {
+pub(super) fn done(frame: &Frame, cells: &Cells) -> (Kind, u64, u64) {
     let [first, length, advice] = frame.arguments;
     match Form::unpack(cells.second(frame.hook())).asks {
         // Of nothing at all, both only tell where the end is.

@@ -1,5 +1,7 @@
 //! What happens in a call that is not just counted.
 
+mod kernel;
+
 use heapattach_abi::{form::Form, kind::HookKind, nest::INNER, ring::Kind, row};
 
 use crate::{
@@ -7,7 +9,7 @@ use crate::{
     cells::Cells,
     fast_path, flow,
     frame::{Frame, Reason},
-    kernel, nest,
+    nest,
     ring::Record,
     room,
     row::{Row, sane},
