@@ -72,7 +72,7 @@ pub fn assemble(parts: Parts<'_>) -> Ledger {
             let cause = cause(&frames[..depth], &sites, &parts);
             ledger.stacks.push_part(told.range().start, depth, ENDS[end], cause);
         }
-        is_known.then(|| Row { stack: *number, ..row })
+        is_known.then_some(Row { stack: *number, ..row })
     });
     // They are no larger than those they are made of, and take their place: memory for both would
     // be half of all that is needed.
