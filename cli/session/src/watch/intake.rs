@@ -2,6 +2,7 @@
 //! since rings fill within milliseconds while other things take longer.
 
 use std::{
+    ops::Range,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::Duration,
@@ -312,6 +313,13 @@ impl Recorder {
     fn tell_pulse(&mut self, desk: &Desk) {
         let own = self.own_mapped();
         desk.pulse.set(self.intake.profile.sheet(), own);
+    }
+
+    /// The pages that are mapped, ascending, each with the address that the call which mapped it returned to.
+    pub fn live_ranges(&self) -> Vec<(Range<u64>, u64)> {
+        let call = |stack| Some(self.native_stack(stack)?.frames.first()?.get());
+        let ranges = self.profile().live_ranges();
+        ranges.filter_map(|(mapped, stack)| Some((mapped.range, call(stack)?))).collect()
     }
 
     fn keep_up(&mut self, desk: &Desk) {

@@ -254,7 +254,7 @@ impl Record {
             heading.about.loss = recorder.loss(counts.lost);
             heading.about.asked = Some(asked);
             heading.about.grown = grown;
-            heading.about.pages = page_kinds::look(&target.process, &recorder);
+            heading.about.pages = page_kinds::look(&target.process, &recorder.live_ranges());
             let left = recorder.leave();
             // Only the command still waits, and the user may want to end that. What it said
             // until now was meant for the session.

@@ -208,8 +208,8 @@ fn mapped(moment: &Moment) -> u64 {
 /// none of it.
 pub fn course(moments: &[Moment], most: usize) -> Vec<u64> {
     let columns = moments.len().min(most);
-    let course = (0..columns).map(|at| mapped(&moments[(at * moments.len()) / columns]));
-    let course: Vec<u64> = course.collect();
+    let course = (0..columns).map(|at| moments[(at * moments.len()) / columns].own_mapped);
+    let course: Vec<u64> = course.collect::<Option<_>>().unwrap_or_default();
     if course.iter().all(|bytes| *bytes == 0) { Vec::new() } else { course }
 }
 
