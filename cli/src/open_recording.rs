@@ -94,12 +94,12 @@ pub fn write_file(
         }
         FileFormat::Html => heapattach_export::html::write(subject.now, subject.base, out),
         FileFormat::Export(format) => match (subject.base, name) {
-            (None, None) => heapattach_export::write(subject.now, format, look.metric, out),
+            (None, None) => heapattach_export::write(subject.now, format, look.metric(), out),
             (None, Some(name)) => {
-                heapattach_export::write_named(subject.now, format, look.metric, name, out)
+                heapattach_export::write_named(subject.now, format, look.metric(), name, out)
             }
             (Some(base), _) => {
-                heapattach_export::write_difference(subject.now, base, format, look.metric, out)
+                heapattach_export::write_difference(subject.now, base, format, look.metric(), out)
             }
         },
     };

@@ -1,6 +1,7 @@
 //! The kinds of files, and which of them can tell what.
 
 use std::{
+    borrow::Cow,
     io::{self, Write},
     path::Path,
 };
@@ -9,7 +10,7 @@ use crate::{
     callgraph, collapsed, dhat, firefox, flamegraph, heapprofile, heaptrack, json, massif,
     packing::Packing, pprof,
 };
-use heapattach_ledger::{Ledger, Metric};
+use heapattach_ledger::{Ledger, Memory, Metric};
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,7 +91,8 @@ impl Format {
 }
 
 /// Writes a ledger in a format. `metric` is what a format tells that tells one thing only, and what
-/// pprof shows first.
+/// pprof shows first. What the program mapped itself is told beside its blocks, as [`Memory::All`] has it,
+/// where a format has no place of its own for it.
 ///
 /// # Errors
 /// Only those of `out`.
@@ -100,6 +102,7 @@ pub fn write(
     metric: Metric,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    let ledger = &*of_all(ledger, format);
     match format {
         Format::Pprof => pprof::write(ledger, metric, out),
         Format::Collapsed => collapsed::write(ledger, metric, out),
@@ -126,7 +129,7 @@ pub fn write_named(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     match format {
-        Format::Heaptrack => heaptrack::write(ledger, Packing::of(name)?, out),
+        Format::Heaptrack => heaptrack::write(&of_all(ledger, format), Packing::of(name)?, out),
         _ => write(ledger, format, metric, out),
     }
 }
@@ -142,10 +145,20 @@ pub fn write_difference(
     metric: Metric,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    let (now, base) = (&*of_all(now, format), &*of_all(base, format));
     match format {
         Format::Pprof => pprof::write_difference(now, base, metric, out),
         Format::Collapsed => collapsed::write_difference(now, base, metric, out),
         _ => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+/// With what the program mapped, if there is any and the format does not tell it anyway.
+fn of_all(ledger: &Ledger, format: Format) -> Cow<'_, Ledger> {
+    let tells_mapped = matches!(format, Format::Pprof | Format::Json);
+    match tells_mapped || ledger.own_mapped() == [0, 0] {
+        true => Cow::Borrowed(ledger),
+        false => Cow::Owned(ledger.clone().of(Memory::All)),
     }
 }
 

@@ -29,8 +29,9 @@ pub fn joined(now: &Ledger, base: &Ledger) -> (Ledger, u32) {
     let no_thread = u32::try_from(all.threads.len()).unwrap_or(u32::MAX);
     all.threads.push(Thread::default());
     for row in &base.rows {
-        let heap = row.heap.clone();
-        let row = Row { stack: row.stack + stacks, thread: no_thread, heap, ..Row::default() };
+        let Row { mapped, mapped_live, .. } = *row;
+        let (heap, stack) = (row.heap.clone(), row.stack + stacks);
+        let row = Row { stack, thread: no_thread, heap, mapped, mapped_live, ..Row::default() };
         all.total.merge(&row);
         all.rows.push(row);
     }

@@ -128,6 +128,7 @@ fn moments(ledger: &Ledger) -> impl Iterator<Item = Value> {
             "blocks": moment.blocks,
             "ends": moment.ends,
             "mapped": moment.mapped,
+            "own_mapped": moment.own_mapped,
             "rss": moment.rss,
             "pss": moment.pss,
             "anonymous": moment.anonymous,

@@ -38,6 +38,8 @@ mod heaptrack;
 pub mod html;
 mod joined;
 mod json;
+#[cfg(test)]
+mod mapped_reader_tests;
 mod massif;
 mod notes;
 mod packing;

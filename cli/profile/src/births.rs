@@ -67,12 +67,13 @@ impl Profile {
     pub fn page_births(&self, length: u64, rows: usize) -> Vec<(u32, Births)> {
         let now = Tick::of(length);
         let mut all = vec![Births::default(); self.sheet.rows.all().len()];
-        for (range, row, birth) in self.mappings.all() {
-            let age = u64::from(now.since(birth));
+        for mapped in self.mappings.all() {
+            let age = u64::from(now.since(mapped.birth));
             let span = span(length.saturating_sub(age), length);
-            if let Some(births) = all.get_mut(row.0 as usize) {
+            if let Some(births) = all.get_mut(mapped.row.0 as usize) {
+                let bytes = mapped.range.end - mapped.range.start;
                 births.records[span] = births.records[span].saturating_add(1);
-                births.bytes[span] = births.bytes[span].saturating_add(range.end - range.start);
+                births.bytes[span] = births.bytes[span].saturating_add(bytes);
             }
         }
         most(all, rows)

@@ -44,6 +44,7 @@ pub use exact::Exact;
 pub use histogram::Histogram;
 pub use kernel::{Calls, KernelCalls};
 pub use live::Oddities;
+pub use mappings::Mapped;
 pub use range::{Amount, Range};
 pub use row::{Flow, Row, Tally};
 pub use sheet::{Sheet, Snapshot};
@@ -203,10 +204,10 @@ impl Profile {
     }
 
     /// The mapped ranges, ascending, with the stacks that asked for them.
-    pub fn live_ranges(&self) -> impl Iterator<Item = (std::ops::Range<u64>, StackId)> {
+    pub fn live_ranges(&self) -> impl Iterator<Item = (Mapped, StackId)> {
         let rows = self.sheet.rows.all();
         let stack = |row: RowId| rows.get(row.0 as usize).map(|row| row.stack);
-        self.mappings.all().filter_map(move |(range, row, _)| Some((range, stack(row)?)))
+        self.mappings.all().filter_map(move |mapped| Some((mapped.clone(), stack(mapped.row)?)))
     }
 
     /// Where the heap of brk ends before the first event, if that is known.

@@ -1,8 +1,9 @@
 //! The pages that were mapped since the attach and are not unmapped yet, with the stack that mapped them.
 //!
 //! Byte for byte what the kernel does: lengths count in whole pages, an unmapping may take a part
-//! of one mapping or many at once, a new mapping replaces what is in its place. Ranges with one
-//! owner that touch are one, as in the kernel's own list, if they came at about the same time.
+//! of one mapping or many at once, a new mapping replaces what is in its place. Each mapping is a range of
+//! its own, until there are so many that those with one owner that touch are made one, as in the kernel's
+//! own list.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,9 +15,6 @@ const PAGE: u64 = 4096;
 
 /// No program has addresses beyond, on any processor of this kind.
 const ADDRESSES: u64 = 1 << 56;
-
-/// What came within this part of the time that had passed by then came at the same time.
-const SAME_TIME: u32 = 16;
 
 /// As many pieces of announced unmappings are remembered; the oldest is forgotten first.
 const REMEMBERED: usize = 65_536;
@@ -30,16 +28,6 @@ pub struct Piece {
     pub end: u64,
     /// The stack that mapped it; `None` where it is older than the session, or was never mapped.
     pub row: Option<RowId>,
-    /// When it was mapped, where it has an owner.
-    pub birth: Tick,
-}
-
-/// A range, by its beginning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Range {
-    end: u64,
-    row: RowId,
-    birth: Tick,
 }
 
 /// What became of a new mapping.
@@ -53,10 +41,33 @@ pub struct Placed<'a> {
     pub replaced: &'a [Piece],
 }
 
+/// A range that is mapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// Its addresses.
+    pub range: std::ops::Range<u64>,
+    /// The stack that mapped it.
+    pub row: RowId,
+    /// When it was mapped.
+    pub birth: Tick,
+    /// Whether it is one mapping, of which at most the ends were unmapped, and in the place of none.
+    pub is_whole: bool,
+}
+
+/// What is behind the beginning of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    end: u64,
+    row: RowId,
+    birth: Tick,
+    is_whole: bool,
+}
+
 /// The live mappings.
 #[derive(Debug)]
 pub struct Mappings {
-    ranges: BTreeMap<u64, Range>,
+    /// By their beginning.
+    ranges: BTreeMap<u64, Held>,
     limit: usize,
     /// The last unmappings, by their stamps, ascending.
     announced: VecDeque<(u64, Piece)>,
@@ -94,18 +105,22 @@ impl Mappings {
         self.beyond_limit
     }
 
-    /// All ranges, ascending, with the stack that mapped them and when it did.
-    pub fn all(&self) -> impl Iterator<Item = (std::ops::Range<u64>, RowId, Tick)> {
-        let all = self.ranges.iter();
-        all.map(|(&start, &Range { end, row, birth })| (start..end, row, birth))
+    /// All ranges, ascending.
+    pub fn all(&self) -> impl Iterator<Item = Mapped> {
+        self.ranges.iter().map(|(&start, &held)| {
+            let Held { end, row, birth, is_whole } = held;
+            Mapped { range: start..end, row, birth, is_whole }
+        })
     }
 
     /// A range was mapped.
-    pub fn mapped(&mut self, at: RemoteAddr, length: u64, row: RowId, birth: Tick) -> Placed<'_> {
+    pub fn mapped(&mut self, at: RemoteAddr, length: u64, row: RowId, now: Tick) -> Placed<'_> {
         let (start, end) = pages(at, length);
         self.take(start, end);
         self.pieces.retain(|piece| piece.row.is_some());
-        let kept = self.put(start, Range { end, row, birth });
+        // What takes the place of another is a part of what its owner divides by itself.
+        let is_whole = self.pieces.is_empty();
+        let kept = self.put(start, Held { end, row, birth: now, is_whole });
         Placed { bytes: end - start, kept, replaced: &self.pieces }
     }
 
@@ -140,9 +155,7 @@ impl Mappings {
         for (_, piece) in back {
             match piece.row {
                 None => self.older = self.older.saturating_sub(piece.bytes()),
-                Some(row) => {
-                    self.fill(piece.start, Range { end: piece.end, row, birth: piece.birth });
-                }
+                Some(row) => self.fill(piece.start, piece.end, row),
             }
         }
         &self.pieces
@@ -158,89 +171,90 @@ impl Mappings {
         if let Some((_, range)) = self.ranges.range_mut(..start).next_back()
             && range.end > start
         {
-            let whole = std::mem::replace(range, Range { end: start, ..*range });
-            at = self.cut(start, end, whole);
+            let is_split = range.end > end;
+            range.is_whole &= !is_split;
+            let held = std::mem::replace(range, Held { end: start, ..*range });
+            at = self.cut(start, end, held);
         }
         while at < end
-            && let Some((&from, &range)) = self.ranges.range(at..end).next()
+            && let Some((&from, &held)) = self.ranges.range(at..end).next()
         {
             self.ranges.remove(&from);
             self.gap(at, from);
-            at = self.cut(from, end, range);
+            at = self.cut(from, end, held);
         }
         self.gap(at, end);
     }
 
     /// Notes a range that begins at `from` as taken up to `end`; what lies behind stays. Returns
     /// how far it was taken.
-    fn cut(&mut self, from: u64, end: u64, range: Range) -> u64 {
-        let taken = range.end.min(end);
-        let piece = |start, end| Piece { start, end, row: Some(range.row), birth: range.birth };
-        self.pieces.push(piece(from, taken));
+    fn cut(&mut self, from: u64, end: u64, held: Held) -> u64 {
+        let taken = held.end.min(end);
+        let row = Some(held.row);
+        self.pieces.push(Piece { start: from, end: taken, row });
         // One range became two; if there is no room for the second, it goes as well.
-        if range.end > end && !self.put(end, range) {
-            self.pieces.push(piece(end, range.end));
+        if held.end > end && !self.put(end, held) {
+            self.pieces.push(Piece { start: end, end: held.end, row });
         }
         taken
     }
 
     fn gap(&mut self, start: u64, end: u64) {
         if start < end {
-            self.pieces.push(Piece { start, end, row: None, birth: Tick::default() });
+            self.pieces.push(Piece { start, end, row: None });
         }
     }
 
     /// Puts a range into a gap of the list; says whether there was room.
-    fn put(&mut self, mut start: u64, mut range: Range) -> bool {
-        if start >= range.end {
+    fn put(&mut self, start: u64, held: Held) -> bool {
+        if start >= held.end {
             return true;
         }
+        if self.ranges.len() < self.limit / 2 {
+            self.ranges.insert(start, held);
+            return true;
+        }
+        self.join(start, held)
+    }
+
+    /// The same, as one with those of the same owner that it touches.
+    fn join(&mut self, mut start: u64, held: Held) -> bool {
+        let Held { mut end, row, .. } = held;
+        let touches = |range: &Held| (range.end, range.row) == (start, row);
         let before = self.ranges.range(..start).next_back();
-        let before = before.filter(|(_, other)| other.end == start && other.is_as(&range));
-        let before = before.map(|(&from, other)| (from, other.birth));
-        let behind = self.ranges.get(&range.end).filter(|other| other.is_as(&range)).copied();
+        let before = before.filter(|(_, range)| touches(range)).map(|(&from, _)| from);
+        let behind = self.ranges.get(&end).filter(|range| range.row == row).map(|range| range.end);
         if before.is_none() && behind.is_none() && self.ranges.len() >= self.limit {
-            self.beyond_limit = self.beyond_limit.saturating_add(range.end - start);
+            self.beyond_limit = self.beyond_limit.saturating_add(end - start);
             return false;
         }
-        // The first one's time, or one that is older by ever more could grow together.
-        if let Some(behind) = behind {
-            self.ranges.remove(&range.end);
-            range = Range { end: behind.end, birth: behind.birth, ..range };
+        let is_whole = held.is_whole && before.is_none() && behind.is_none();
+        if let Some(range_end) = behind {
+            self.ranges.remove(&end);
+            end = range_end;
         }
-        if let Some((from, birth)) = before {
-            start = from;
-            range.birth = birth;
-        }
-        self.ranges.insert(start, range);
+        start = before.unwrap_or(start);
+        self.ranges.insert(start, Held { end, is_whole, ..held });
         true
     }
 
     /// Puts a range back where nothing newer is, and notes in `pieces` what is back.
-    fn fill(&mut self, start: u64, range: Range) {
+    fn fill(&mut self, start: u64, end: u64, row: RowId) {
         let mut at = start;
-        while at < range.end {
+        while at < end {
             if let Some((_, newer)) = self.ranges.range(..=at).next_back()
                 && newer.end > at
             {
                 at = newer.end;
                 continue;
             }
-            let stop = self.ranges.range(at..range.end).next().map_or(range.end, |(&from, _)| from);
-            if self.put(at, Range { end: stop, ..range }) {
-                let (row, birth) = (Some(range.row), range.birth);
-                self.pieces.push(Piece { start: at, end: stop, row, birth });
+            let stop = self.ranges.range(at..end).next().map_or(end, |(&from, _)| from);
+            let held = Held { end: stop, row, birth: Tick::default(), is_whole: false };
+            if self.join(at, held) {
+                self.pieces.push(Piece { start: at, end: stop, row: Some(row) });
             }
             at = stop;
         }
-    }
-}
-
-impl Range {
-    /// Whether they are one if they touch.
-    fn is_as(&self, other: &Self) -> bool {
-        let apart = self.birth.0.abs_diff(other.birth.0);
-        self.row == other.row && apart <= self.birth.0.max(other.birth.0) / SAME_TIME
     }
 }
 
@@ -256,11 +270,8 @@ fn pages(at: RemoteAddr, length: u64) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    const NOW: Tick = Tick(0);
-
     fn piece(start: u64, end: u64, row: Option<u32>) -> Piece {
-        let birth = Tick::default();
-        Piece { start: start * PAGE, end: end * PAGE, row: row.map(RowId), birth }
+        Piece { start: start * PAGE, end: end * PAGE, row: row.map(RowId) }
     }
 
     fn page(number: u64) -> RemoteAddr {
@@ -270,7 +281,10 @@ mod tests {
     #[test]
     fn lengths_count_in_whole_pages_and_a_part_can_go() {
         let mut mappings = Mappings::new(10);
-        assert_eq!(mappings.mapped(page(8), 3 * PAGE + 1, RowId(1), NOW).bytes, 4 * PAGE);
+        assert_eq!(
+            mappings.mapped(page(8), 3 * PAGE + 1, RowId(1), Tick::default()).bytes,
+            4 * PAGE
+        );
         assert_eq!(mappings.unmapped(5, page(9), 1), [piece(9, 10, Some(1))]);
         let rest = [piece(8, 9, Some(1)), piece(9, 10, None), piece(10, 12, Some(1))];
         assert_eq!(mappings.unmapped(6, page(8), 4 * PAGE), rest);
@@ -280,8 +294,8 @@ mod tests {
     #[test]
     fn a_mapping_takes_the_place_of_what_is_there() {
         let mut mappings = Mappings::new(10);
-        mappings.mapped(page(8), 4 * PAGE, RowId(1), NOW);
-        let placed = mappings.mapped(page(10), 4 * PAGE, RowId(2), NOW);
+        mappings.mapped(page(8), 4 * PAGE, RowId(1), Tick::default());
+        let placed = mappings.mapped(page(10), 4 * PAGE, RowId(2), Tick::default());
         assert_eq!(placed.replaced, [piece(10, 12, Some(1))]);
         assert_eq!(mappings.older_bytes_unmapped(), 0);
     }
@@ -289,9 +303,9 @@ mod tests {
     #[test]
     fn an_unmapping_that_failed_is_undone_but_for_what_is_newer() {
         let mut mappings = Mappings::new(10);
-        mappings.mapped(page(8), 4 * PAGE, RowId(1), NOW);
+        mappings.mapped(page(8), 4 * PAGE, RowId(1), Tick::default());
         mappings.unmapped(3, page(7), 5 * PAGE);
-        mappings.mapped(page(9), PAGE, RowId(2), NOW);
+        mappings.mapped(page(9), PAGE, RowId(2), Tick::default());
         let back = [piece(8, 9, Some(1)), piece(10, 12, Some(1))];
         assert_eq!(mappings.restored(3), back);
         assert_eq!(mappings.older_bytes_unmapped(), 0);
@@ -299,9 +313,30 @@ mod tests {
     }
 
     #[test]
+    fn a_mapping_is_whole_until_it_is_divided_or_in_the_place_of_another() {
+        let mut mappings = Mappings::new(10);
+        let map = |mappings: &mut Mappings, at, pages| {
+            mappings.mapped(page(at), pages * PAGE, RowId(1), Tick::of(at));
+        };
+        let told = |mappings: &Mappings| -> Vec<(u64, u64, bool)> {
+            let all = mappings.all();
+            all.map(|m| (m.range.start / PAGE, m.range.end / PAGE, m.is_whole)).collect()
+        };
+        (map(&mut mappings, 8, 4), map(&mut mappings, 12, 4));
+        assert_eq!(told(&mappings), [(8, 12, true), (12, 16, true)], "they touch");
+        mappings.unmapped(1, page(8), PAGE);
+        assert_eq!(told(&mappings)[0], (9, 12, true), "an end went");
+        mappings.unmapped(2, page(13), PAGE);
+        assert_eq!(told(&mappings)[1..], [(12, 13, false), (14, 16, false)]);
+        map(&mut mappings, 9, 1);
+        assert_eq!(told(&mappings)[..2], [(9, 10, false), (10, 12, true)]);
+        assert_eq!(mappings.all().next().map(|m| m.birth), Some(Tick::of(9)));
+    }
+
+    #[test]
     fn what_the_kernel_refuses_brings_nothing_back_that_others_unmap_meanwhile() {
         let mut mappings = Mappings::new(10);
-        mappings.mapped(page(8), 4 * PAGE, RowId(1), NOW);
+        mappings.mapped(page(8), 4 * PAGE, RowId(1), Tick::default());
         assert_eq!(mappings.unmapped(3, page(4), 1 << 62), []);
         assert_eq!(mappings.unmapped(4, RemoteAddr::new(8 * PAGE + 1), PAGE), []);
         assert_eq!(mappings.unmapped(5, page(8), 4 * PAGE), [piece(8, 12, Some(1))]);
@@ -311,21 +346,10 @@ mod tests {
     }
 
     #[test]
-    fn what_touches_is_one_if_it_came_at_about_the_same_time() {
-        let mut mappings = Mappings::new(10);
-        for (at, birth) in [(8, 1000), (7, 1010), (9, 1030), (10, 2000), (6, 1064)] {
-            mappings.mapped(page(at), PAGE, RowId(1), Tick(birth));
-        }
-        let all: Vec<_> =
-            mappings.all().map(|(range, _, birth)| (range.start / PAGE, birth.0)).collect();
-        assert_eq!(all, [(6, 1000), (10, 2000)]);
-    }
-
-    #[test]
     fn a_full_list_counts_what_it_cannot_hold() {
         let mut mappings = Mappings::new(1);
-        mappings.mapped(page(8), 4 * PAGE, RowId(1), NOW);
-        assert!(!mappings.mapped(page(20), PAGE, RowId(1), NOW).kept);
+        mappings.mapped(page(8), 4 * PAGE, RowId(1), Tick::default());
+        assert!(!mappings.mapped(page(20), PAGE, RowId(1), Tick::default()).kept);
         let gone = [piece(9, 10, Some(1)), piece(10, 12, Some(1))];
         assert_eq!(mappings.unmapped(3, page(9), PAGE), gone, "no room for the upper part");
         assert_eq!((mappings.len(), mappings.bytes_beyond_limit()), (1, 3 * PAGE));

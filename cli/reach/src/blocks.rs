@@ -5,6 +5,8 @@
 //! says at which block to begin. Memory is bounded by the number of blocks alone, wherever a
 //! hostile target says they are.
 
+use std::collections::HashSet;
+
 /// Blocks farther apart are in different clusters.
 const APART: u64 = 1 << 20;
 /// Granules a block, on average.
@@ -56,6 +58,8 @@ pub struct Blocks {
     clusters: Vec<Cluster>,
     /// By granule: the first block that ends behind its start.
     table: Vec<u32>,
+    /// Where mappings begin.
+    mappings: HashSet<u64>,
     /// Blocks that were cut off since another begins inside, or that cannot be.
     pub impossible: u64,
 }
@@ -78,6 +82,18 @@ impl Block {
 }
 
 impl Blocks {
+    /// With mappings, which any pointer holds that leads into them: where a program keeps what in its pages
+    /// is its own business. None overlaps a block.
+    pub fn with_mappings(blocks: Vec<Block>, mappings: &[Block]) -> Self {
+        let all = Self::new(blocks.into_iter().chain(mappings.iter().copied()).collect());
+        Self { mappings: mappings.iter().map(|mapping| mapping.at).collect(), ..all }
+    }
+
+    /// Whether it is a mapping.
+    pub fn is_mapping(&self, block: &Block) -> bool {
+        self.mappings.contains(&block.at)
+    }
+
     /// In any order; of blocks that overlap the lower ends where the upper begins.
     pub fn new(mut blocks: Vec<Block>) -> Self {
         let told = blocks.len();
@@ -95,7 +111,8 @@ impl Blocks {
                 impossible += 1;
             }
         }
-        let mut all = Self { blocks, clusters: Vec::new(), table: Vec::new(), impossible };
+        let (clusters, table, mappings) = Default::default();
+        let mut all = Self { blocks, clusters, table, mappings, impossible };
         let mut first = 0;
         for index in 1..=all.blocks.len() {
             let is_last = all

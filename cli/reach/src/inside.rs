@@ -42,6 +42,9 @@ impl<'a, M: Memory> Inside<'a, M> {
     /// What the pointer means.
     pub fn meaning(&mut self, hit: Hit) -> Meaning {
         let block = *self.blocks.get(hit.block);
+        if self.blocks.is_mapping(&block) {
+            return Meaning::Holds;
+        }
         let is_end = u64::from(hit.offset) == block.size;
         if self.looks >= MOST_LOOKS {
             return if is_end { Meaning::Nothing } else { Meaning::Doubtful };

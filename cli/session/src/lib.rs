@@ -64,6 +64,7 @@ pub mod client;
 mod family;
 pub mod fork;
 pub mod own_cost;
+mod page_kinds;
 mod runtimes;
 pub mod tracer;
 pub mod watch;

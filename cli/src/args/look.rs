@@ -3,7 +3,7 @@
 use std::{ops::Range, path::PathBuf, time::Duration};
 
 use clap::Args;
-use heapattach_ledger::{Filter, Metric};
+use heapattach_ledger::{Filter, Ledger, Memory, Metric};
 use heapattach_text::quantity::{parse_duration, parse_size};
 use heapattach_verdict::{
     figure::Unit,
@@ -16,9 +16,14 @@ use super::{choice::choice, file_format::FileFormat};
 /// What is asked of one ledger or of two.
 #[derive(Clone, Debug, Args)]
 pub struct LookArgs {
-    /// What to measure
-    #[arg(long, default_value = "live", value_parser = choice(Metric::ALL, Metric::name, about_metric))]
-    pub metric: Metric,
+    /// What to measure, and of which memory: peak; mapped; all,allocated
+    #[arg(
+        long,
+        default_value = "live",
+        value_delimiter = ',',
+        value_parser = choice(Measured::ALL, Measured::name, Measured::about)
+    )]
+    pub metric: Vec<Measured>,
     /// In which unit
     #[arg(hide_short_help = true, long, default_value = "bytes", value_parser = choice(Unit::ALL, Unit::name, about_unit))]
     pub unit: Unit,
@@ -81,6 +86,32 @@ pub struct LookArgs {
 }
 
 impl LookArgs {
+    /// What to measure.
+    pub fn metric(&self) -> Metric {
+        let sum = |measured: &Measured| match measured {
+            Measured::Sum(metric) => Some(*metric),
+            Measured::Of(_) => None,
+        };
+        self.metric.iter().filter_map(sum).next_back().unwrap_or(Metric::Live)
+    }
+
+    /// Of which memory, if that was chosen.
+    pub fn memory(&self) -> Option<Memory> {
+        let memory = |measured: &Measured| match measured {
+            Measured::Sum(_) => None,
+            Measured::Of(memory) => Some(*memory),
+        };
+        self.metric.iter().filter_map(memory).next_back()
+    }
+
+    /// A ledger as that of the memory that was chosen.
+    pub fn chosen(&self, ledger: Ledger) -> Ledger {
+        match self.memory() {
+            Some(memory) => ledger.of(memory),
+            None => ledger,
+        }
+    }
+
     /// Where text goes.
     pub fn page(&self) -> Page {
         match self.width {
@@ -92,7 +123,8 @@ impl LookArgs {
     /// What a view is asked.
     pub fn ask(&self) -> Ask {
         let order = if self.bottom_up { Order::BottomUp } else { Order::TopDown };
-        Ask { metric: self.metric, unit: self.unit, limit: self.limit, order, cum: self.cum }
+        let (metric, memory) = (self.metric(), self.memory());
+        Ask { metric, memory, unit: self.unit, limit: self.limit, order, cum: self.cum }
     }
 
     /// Of which part.
@@ -107,14 +139,50 @@ impl LookArgs {
     }
 }
 
-/// What is said of a metric.
-fn about_metric(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Live => "In use at the end",
-        Metric::Allocated => "Allocated since the attach",
-        Metric::Freed => "Freed since the attach",
-        Metric::Peak => "In use when most was in use",
-        Metric::Temporary => "Freed very soon",
+/// A word of `--metric`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measured {
+    /// One of the sums.
+    Sum(Metric),
+    /// One kind of memory.
+    Of(Memory),
+}
+
+impl Measured {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Sum(Metric::Live),
+        Self::Sum(Metric::Allocated),
+        Self::Sum(Metric::Freed),
+        Self::Sum(Metric::Peak),
+        Self::Sum(Metric::Temporary),
+        Self::Of(Memory::Heap),
+        Self::Of(Memory::Mapped),
+        Self::Of(Memory::Own),
+        Self::Of(Memory::All),
+    ];
+
+    /// Its name, as it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sum(metric) => metric.name(),
+            Self::Of(memory) => memory.name(),
+        }
+    }
+
+    /// What is said of it.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Sum(Metric::Live) => "In use at the end",
+            Self::Sum(Metric::Allocated) => "Allocated since the attach",
+            Self::Sum(Metric::Freed) => "Freed since the attach",
+            Self::Sum(Metric::Peak) => "In use when most was in use",
+            Self::Sum(Metric::Temporary) => "Freed very soon",
+            Self::Of(Memory::Heap) => "Blocks of the heap only",
+            Self::Of(Memory::Mapped) => "Mapped pages only, those of allocators and threads too",
+            Self::Of(Memory::Own) => "Pages that the program mapped itself",
+            Self::Of(Memory::All) => "Blocks, and pages that the program mapped itself, as one",
+        }
     }
 }
 

@@ -63,5 +63,5 @@ fn look_at_form(args: &DiffArgs) -> Result<(), String> {
 
 fn open(text: &str, look: &LookArgs) -> Result<Ledger, RecordingError> {
     let (path, until): (_, Option<Duration>) = moment(text);
-    read(&path, window(None, until), look, false)
+    read(&path, window(None, until), look, false).map(|ledger| look.chosen(ledger))
 }

@@ -35,7 +35,9 @@ pub fn report(args: &ReportArgs) -> Exit {
         return Exit::Usage;
     }
     let ledger = match read(&args.file, window, look, look.format == Some(FileFormat::Html)) {
-        Ok(ledger) => ledger,
+        // That view is of all mappings anyway.
+        Ok(ledger) if args.view == View::Mmap => ledger,
+        Ok(ledger) => look.chosen(ledger),
         Err(error) => return refuse(&error),
     };
     let subject = Subject::of(&ledger);

@@ -13,7 +13,7 @@ use heapattach_verdict::subject::{Ask, Subject};
 
 use heapattach_ledger::{Ledger, Mark};
 use heapattach_recording::{Recording, Store};
-use heapattach_view::{Colour, Ink, Page, Sites, Span};
+use heapattach_view::{Colour, Ink, Page, Span, write_sites};
 
 /// Places of one look.
 const LINES: usize = 10;
@@ -68,7 +68,7 @@ fn text(ledger: &Ledger, mark: &Mark, mut page: Page) -> String {
     let after = clock(Duration::from_millis(mark.at_ms));
     page.line([Span::new(Ink::Bold, format!("after {after}"))]);
     let ask = Ask { limit: LINES, ..Ask::default() };
-    Sites::new(&Subject::of(ledger), &ask).write(&mut page);
+    write_sites(&Subject::of(ledger), &ask, &mut page);
     page.finish()
 }
 

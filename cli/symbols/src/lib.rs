@@ -54,7 +54,7 @@ pub use crate::tests::folder::skip;
 pub use file_cache::FileCache;
 use files::debuginfod::Debuginfod;
 use generated_name::GeneratedName;
-pub use known::Known;
+pub use known::{Known, Piece};
 pub use missing::Missing;
 use modules::Modules;
 use perf_map::{PerfMap, Place};

@@ -7,7 +7,7 @@ use crate::{
     place::{Place, Places},
     weight::{Side, Weight},
 };
-use heapattach_ledger::{Births, Call, Ledger, Metric};
+use heapattach_ledger::{Births, Call, Ledger, Memory, Metric};
 
 /// A ledger, and perhaps the one it is compared with.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,8 @@ pub enum Order {
 pub struct Ask {
     /// What is measured.
     pub metric: Metric,
+    /// Of which memory the ledger is; if that was not chosen, of blocks, with mapped memory beside them.
+    pub memory: Option<Memory>,
     /// The unit: bytes or blocks.
     pub unit: Unit,
     /// Rows that are told.
@@ -47,6 +49,7 @@ impl Default for Ask {
     fn default() -> Self {
         Self {
             metric: Metric::Live,
+            memory: None,
             unit: Unit::Bytes,
             limit: 20,
             order: Order::TopDown,

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::{
     page::{Ink, Page, Span},
-    sites::{title, write_more},
+    sites::{by, title, write_more},
     table::{Cell, Column, Table},
     view::Form,
 };
-use heapattach_ledger::{Ledger, Metric};
+use heapattach_ledger::{Ledger, Memory, Metric};
 use heapattach_profile::Estimate;
 use heapattach_text::quantity::clock;
 use heapattach_verdict::{
@@ -30,9 +30,21 @@ const CALLERS: usize = 8;
 #[derive(Clone, Debug, Serialize)]
 struct Document {
     schema: &'static str,
-    metric: Metric,
-    unit: Unit,
     moments: Vec<MomentRow>,
+    #[serde(flatten)]
+    table: SiteTable,
+    /// The same of mapped memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mapped: Option<SiteTable>,
+}
+
+/// What became of one kind of memory.
+#[derive(Clone, Debug, Serialize)]
+struct SiteTable {
+    metric: Metric,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<Memory>,
+    unit: Unit,
     total: Steps,
     /// What grew in every step first.
     sites: Vec<SiteRow>,
@@ -64,8 +76,10 @@ struct SiteRow {
 }
 
 /// What became of each place from moment to moment; `names` are those of the moments.
+/// Of mapped memory the same is told below, if no memory was chosen and the program maps some itself.
 pub fn tell_moments(ledgers: &[Ledger], names: &[String], ask: &Ask, form: Form) -> String {
-    let document = Document::new(ledgers, names, ask);
+    let mut document = Document::new(ledgers, names, ask);
+    document.mapped = mapped(ledgers, ask);
     match form {
         Form::Json => serde_json::to_string_pretty(&document).unwrap_or_default() + "\n",
         Form::Text(mut page) => {
@@ -75,8 +89,44 @@ pub fn tell_moments(ledgers: &[Ledger], names: &[String], ask: &Ask, form: Form)
     }
 }
 
+fn mapped(ledgers: &[Ledger], ask: &Ask) -> Option<SiteTable> {
+    if ask.memory.is_some() || ledgers.iter().all(|ledger| ledger.own_mapped() == [0, 0]) {
+        return None;
+    }
+    let pages = ledgers.iter().map(|ledger| ledger.clone().of(Memory::Own));
+    let ask = Ask { memory: Some(Memory::Own), ..*ask };
+    Some(SiteTable::new(&pages.collect::<Vec<_>>(), &ask))
+}
+
 impl Document {
     fn new(ledgers: &[Ledger], names: &[String], ask: &Ask) -> Self {
+        let named = ledgers.iter().zip(names).map(|(ledger, name)| MomentRow {
+            name: name.clone(),
+            pid: ledger.about.pid,
+            command: ledger.about.command.clone(),
+            lasted_ms: ledger.about.lasted_ms,
+            every: ledger.about.every,
+            part: ledger.about.part.clone(),
+        });
+        let (moments, table) = (named.collect(), SiteTable::new(ledgers, ask));
+        Self { schema: SCHEMA, moments, table, mapped: None }
+    }
+
+    fn write(&self, page: &mut Page) {
+        for (number, moment) in self.moments.iter().enumerate() {
+            let lasted = clock(Duration::from_millis(moment.lasted_ms));
+            let text = format!("{}: process {}, {lasted}", moment.name, moment.pid);
+            page.prose(&format!("{}", number + 1), Ink::Plain, &text);
+        }
+        for table in [&self.table].into_iter().chain(&self.mapped) {
+            page.gap();
+            table.write(page);
+        }
+    }
+}
+
+impl SiteTable {
+    fn new(ledgers: &[Ledger], ask: &Ask) -> Self {
         let moments = Moments(ledgers);
         let mut sites = moments.sites(ask);
         let more = sites.len().saturating_sub(ask.limit);
@@ -87,32 +137,12 @@ impl Document {
             steps: site.steps,
             callers: site.callers,
         });
-        let named = ledgers.iter().zip(names).map(|(ledger, name)| MomentRow {
-            name: name.clone(),
-            pid: ledger.about.pid,
-            command: ledger.about.command.clone(),
-            lasted_ms: ledger.about.lasted_ms,
-            every: ledger.about.every,
-            part: ledger.about.part.clone(),
-        });
-        Self {
-            schema: SCHEMA,
-            metric: ask.metric,
-            unit: ask.unit,
-            moments: named.collect(),
-            total: moments.total(ask),
-            sites: rows.collect(),
-            more,
-        }
+        let (total, sites) = (moments.total(ask), rows.collect());
+        let Ask { metric, memory, unit, .. } = *ask;
+        Self { metric, memory, unit, total, sites, more }
     }
 
     fn write(&self, page: &mut Page) {
-        for (number, moment) in self.moments.iter().enumerate() {
-            let lasted = clock(Duration::from_millis(moment.lasted_ms));
-            let text = format!("{}: process {}, {lasted}", moment.name, moment.pid);
-            page.prose(&format!("{}", number + 1), Ink::Plain, &text);
-        }
-        page.gap();
         self.write_total(page);
         page.gap();
         if self.sites.is_empty() {
@@ -140,7 +170,8 @@ impl Document {
         let amounts = self.total.amounts.iter();
         let amounts: Vec<_> =
             amounts.map(|amount| self.unit.show(self.unit.of_amount(amount)).to_string()).collect();
-        let text = format!("{}: {}", title(self.metric), amounts.join(", then "));
+        let title = title((self.metric, self.memory));
+        let text = format!("{title}{}: {}", by(self.memory), amounts.join(", then "));
         page.prose("ALL", Ink::Plain, &text);
         let steady = self.sites.iter().filter(|site| site.steps.growth == Steadiness::EveryStep);
         let text = match steady.count() {
@@ -247,6 +278,30 @@ ALL       in use: 71.2 KiB, then 83.8 KiB, then 102.5 KiB
         let row = text.lines().find(|line| line.contains("make_node (list.c)")).unwrap();
         assert!(row.contains("every step"), "{text}");
         assert!(text.contains("(--json has all intervals)"), "{text}");
+    }
+
+    #[test]
+    fn mappings_that_grow_each_time_are_told_below() {
+        let mut ledgers = ledgers(|blocks| Sum::exact(64, blocks));
+        for (number, ledger) in (1..).zip(&mut ledgers) {
+            ledger.stacks.edit(1, |stack| stack.cause = 0);
+            ledger.functions[0].name = "Buffer::map".to_owned();
+            ledger.rows[1].mapped_live = number << 16;
+            ledger.total.mapped_live = number << 16;
+        }
+        let text = told(&ledgers, Form::Text(Page::new(None, false)));
+        let expected = "
+ALL       still mapped by the program itself: 64.0 KiB, then 128.0 KiB, then 192.0 KiB
+          1 place grew in every step
+
+    change  grew             step       step  in the end  where
++128.0 KiB  every step  +64.0 KiB  +64.0 KiB   192.0 KiB  Buffer::map (malloc.c)
+                                                          from main (main.c:7)
+";
+        assert!(text.ends_with(expected), "{text}");
+        let json: serde_json::Value = serde_json::from_str(&told(&ledgers, Form::Json)).unwrap();
+        assert_eq!(json["mapped"]["sites"][0]["growth"], "every_step");
+        assert_eq!(json["mapped"]["memory"], "own");
     }
 
     #[test]

@@ -4,10 +4,11 @@ use serde::Serialize;
 
 use super::{
     bar::bar,
+    mapped::Mapped,
     page::{Ink, Page, Span},
     table::{Cell, Column, Table},
 };
-use heapattach_ledger::Metric;
+use heapattach_ledger::{Memory, Metric};
 use heapattach_profile::Amount;
 use heapattach_verdict::{
     figure::{Unit, blocks, bytes, percentage},
@@ -28,6 +29,9 @@ const BAR: usize = 10;
 pub struct Sites {
     /// What is measured.
     pub metric: Metric,
+    /// Of which memory; blocks, if that was not chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
     /// In what the order is.
     pub unit: Unit,
     /// All of it.
@@ -77,6 +81,7 @@ impl Sites {
         });
         Self {
             metric: ask.metric,
+            memory: ask.memory,
             unit: ask.unit,
             total: told(&total),
             sites: rows.collect(),
@@ -86,12 +91,13 @@ impl Sites {
 
     /// As text.
     pub fn write(&self, page: &mut Page) {
-        write_total(page, self.metric, &self.total, self.unit);
+        write_total(page, (self.metric, self.memory), &self.total, self.unit);
         page.gap();
         if self.sites.is_empty() {
             return page.line(["none".into()]);
         }
-        let mut table = Table::new(columns(self.metric, self.total.change.is_some()));
+        let mut table =
+            Table::new(columns((self.metric, self.memory), self.total.change.is_some()));
         for (number, site) in self.sites.iter().enumerate() {
             table.row(self.cells(site));
             if number < WITH_CALLERS && !site.callers.is_empty() {
@@ -117,9 +123,22 @@ impl Sites {
     }
 }
 
+/// Sites as text, and below those of mapped memory where that is to be told.
+pub fn write_sites(subject: &Subject<'_>, ask: &Ask, page: &mut Page) {
+    Sites::new(subject, ask).write(page);
+    if let Some(mapped) = Mapped::beside(subject, ask) {
+        page.gap();
+        mapped.view(Sites::new).write(page);
+    }
+}
+
 /// What a metric is called at the head of a column.
-pub fn title(metric: Metric) -> &'static str {
+pub fn title((metric, memory): (Metric, Option<Memory>)) -> &'static str {
+    let is_mapped = matches!(memory, Some(Memory::Mapped | Memory::Own));
     match metric {
+        Metric::Live if is_mapped => "still mapped",
+        Metric::Allocated if is_mapped => "mapped",
+        Metric::Freed if is_mapped => "unmapped",
         Metric::Live => "in use",
         Metric::Allocated => "allocated",
         Metric::Freed => "freed",
@@ -128,13 +147,27 @@ pub fn title(metric: Metric) -> &'static str {
     }
 }
 
+/// Whose it is, where that is not all.
+pub fn by(memory: Option<Memory>) -> &'static str {
+    if memory == Some(Memory::Own) { " by the program itself" } else { "" }
+}
+
+/// What there is a number of.
+fn noun(memory: Option<Memory>) -> &'static str {
+    match memory {
+        None | Some(Memory::Heap) => "blocks",
+        Some(Memory::Mapped | Memory::Own) => "pages",
+        Some(Memory::All) => "blocks and pages",
+    }
+}
+
 /// What there is in all.
-pub fn write_total(page: &mut Page, metric: Metric, total: &Figures, unit: Unit) {
+pub fn write_total(page: &mut Page, of: (Metric, Option<Memory>), total: &Figures, unit: Unit) {
     let words = |amount: &Amount| {
         let (size, number) = (bytes(amount.bytes.into()), blocks(amount.blocks.into()));
-        format!("{size} in {number} blocks")
+        format!("{size} in {number} {}", noun(of.1))
     };
-    let mut text = format!("{}: {}", title(metric), words(&total.amount));
+    let mut text = format!("{}{}: {}", title(of), by(of.1), words(&total.amount));
     if let Some(change) = &total.change {
         let difference = unit.show_change(unit.of_amount(&change.change));
         let sure = if change.is_significant { "" } else { ", which may be chance" };
@@ -179,12 +212,12 @@ pub fn figure_cells(figures: &Figures, unit: Unit) -> Vec<Cell> {
 }
 
 /// The titles of [`figure_cells`].
-pub fn figure_columns(metric: Metric, is_change: bool) -> Vec<Column> {
+pub fn figure_columns(of: (Metric, Option<Memory>), is_change: bool) -> Vec<Column> {
     if is_change {
         let (before, now) = (Column::right("before").spare(), Column::right("now").spare());
         return vec![Column::right("change"), Column::right("by"), Column::left(""), before, now];
     }
-    vec![Column::right(title(metric)), Column::right("part"), Column::drawing()]
+    vec![Column::right(title(of)), Column::right("part"), Column::drawing()]
 }
 
 /// Whether there is a word on how much of it was freed.
@@ -192,13 +225,14 @@ fn tells_freed(metric: Metric, is_change: bool) -> bool {
     matches!(metric, Metric::Live | Metric::Allocated) && !is_change
 }
 
-fn columns(metric: Metric, is_change: bool) -> Vec<Column> {
-    let mut columns = figure_columns(metric, is_change);
+fn columns(of: (Metric, Option<Memory>), is_change: bool) -> Vec<Column> {
+    let (metric, memory) = of;
+    let mut columns = figure_columns(of, is_change);
     if metric != Metric::Allocated && !is_change {
-        columns.push(Column::right(title(Metric::Allocated)).spare());
+        columns.push(Column::right(title((Metric::Allocated, memory))).spare());
     }
     if tells_freed(metric, is_change) {
-        columns.push(Column::right("freed"));
+        columns.push(Column::right(title((Metric::Freed, memory))));
     }
     columns.push(Column::left("where"));
     columns

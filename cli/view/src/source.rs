@@ -12,7 +12,7 @@ use super::{
     sites::{write_more, write_total},
     table::{Cell, Column, Table},
 };
-use heapattach_ledger::Metric;
+use heapattach_ledger::{Memory, Metric};
 use heapattach_profile::{Amount, Sum};
 use heapattach_text::{glob::matches, short_name};
 use heapattach_verdict::{
@@ -34,6 +34,9 @@ const TAB: &str = "    ";
 pub struct Source {
     /// What is measured.
     pub metric: Metric,
+    /// Of which memory; blocks, if that was not chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
     /// In what the order is.
     pub unit: Unit,
     /// All of it.
@@ -171,6 +174,7 @@ impl Source {
         let functions = functions.collect();
         Self {
             metric: ask.metric,
+            memory: ask.memory,
             unit: ask.unit,
             total: total.figures(&total, ask.unit, false),
             functions,
@@ -195,7 +199,7 @@ impl Source {
 
     /// As text.
     pub fn write(&self, page: &mut Page) {
-        write_total(page, self.metric, &self.total, self.unit);
+        write_total(page, (self.metric, self.memory), &self.total, self.unit);
         if self.functions.is_empty() {
             page.gap();
             return page.line(["no such function allocated anything".into()]);

@@ -28,9 +28,15 @@ pub fn write(summary: &Summary, page: &mut Page) {
     write_sums(summary, page);
     if !summary.course.is_empty() {
         let room = page.width().map_or(COURSE, |width| width / 2).min(COURSE);
-        let drawn = sparkline(&summary.course, room);
-        let label = Span::new(Ink::Bold, "COURSE    ");
-        page.line([label, Span::new(Ink::More, drawn), Span::new(Ink::Dim, " in use")]);
+        let mut draw = |label: &str, course: &[f64], what: &str| {
+            let drawn = Span::new(Ink::More, sparkline(course, room));
+            page.line([Span::new(Ink::Bold, label), drawn, Span::new(Ink::Dim, what)]);
+        };
+        draw("COURSE    ", &summary.course, " in use");
+        if !summary.mapped_course.is_empty() {
+            let mapped: Vec<f64> = summary.mapped_course.iter().map(|b| *b as f64).collect();
+            draw("          ", &mapped, " mapped");
+        }
     }
     page.gap();
     write_sites(summary, page);
@@ -138,7 +144,10 @@ fn write_mapped(summary: &Summary, page: &mut Page) {
 }
 
 fn mapped_place(site: &MappedSite) -> String {
-    if site.by.is_empty() { site.place.clone() } else { format!("{}, for {}", site.by, site.place) }
+    let by = if site.by.is_empty() { String::new() } else { format!("{}, for ", site.by) };
+    let kinds = site.kinds.join(", ");
+    let kinds = if kinds.is_empty() { kinds } else { format!(" ({kinds})") };
+    format!("{by}{}{kinds}", site.place)
 }
 
 /// Whose memory it is.

@@ -9,7 +9,7 @@ use super::{
     sites::{figure_cells, figure_columns, title, write_more, write_total},
     table::{Column, Table},
 };
-use heapattach_ledger::{Metric, Thread};
+use heapattach_ledger::{Memory, Metric, Thread};
 use heapattach_profile::{Amount, Sum};
 use heapattach_verdict::{
     figure::Unit,
@@ -22,6 +22,9 @@ use heapattach_verdict::{
 pub struct Threads {
     /// What is measured.
     pub metric: Metric,
+    /// Of which memory; blocks, if that was not chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
     /// In what the order is.
     pub unit: Unit,
     /// All of it.
@@ -81,6 +84,7 @@ impl Threads {
         });
         Self {
             metric: ask.metric,
+            memory: ask.memory,
             unit: ask.unit,
             threads: threads.collect(),
             total: told(total.now.clone()),
@@ -90,12 +94,14 @@ impl Threads {
 
     /// As text.
     pub fn write(&self, page: &mut Page) {
-        write_total(page, self.metric, &self.total, self.unit);
+        write_total(page, (self.metric, self.memory), &self.total, self.unit);
         page.gap();
-        let mut columns = figure_columns(self.metric, false);
+        let mut columns = figure_columns((self.metric, self.memory), false);
         let others = [Metric::Allocated, Metric::Freed, Metric::Temporary];
         let others = others.into_iter().filter(|metric| *metric != self.metric);
-        columns.extend(others.clone().map(|metric| Column::right(title(metric)).spare()));
+        columns.extend(
+            others.clone().map(|metric| Column::right(title((metric, self.memory))).spare()),
+        );
         columns.push(Column::left("thread"));
         let mut table = Table::new(columns);
         for row in &self.threads {

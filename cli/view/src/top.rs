@@ -9,7 +9,7 @@ use super::{
     sites::{figure_cells, figure_columns, write_more, write_total},
     table::{Cell, Column, Table},
 };
-use heapattach_ledger::Metric;
+use heapattach_ledger::{Memory, Metric};
 use heapattach_profile::Estimate;
 use heapattach_verdict::{
     figure::{Unit, percentage},
@@ -23,6 +23,9 @@ use heapattach_verdict::{
 pub struct Top {
     /// What is measured.
     pub metric: Metric,
+    /// Of which memory; blocks, if that was not chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
     /// In what the order is.
     pub unit: Unit,
     /// All of it.
@@ -101,16 +104,23 @@ impl Top {
             FunctionRow { words: place.words(), place, with_calls, own, sum: sum.min(1.0) }
         });
         let functions = functions.collect();
-        Self { metric: ask.metric, unit: ask.unit, total: told(&total), functions, more }
+        Self {
+            metric: ask.metric,
+            memory: ask.memory,
+            unit: ask.unit,
+            total: told(&total),
+            functions,
+            more,
+        }
     }
 
     /// As text.
     pub fn write(&self, page: &mut Page) {
-        write_total(page, self.metric, &self.total, self.unit);
+        write_total(page, (self.metric, self.memory), &self.total, self.unit);
         page.gap();
         let is_change = self.total.change.is_some();
         let mut columns = match is_change {
-            true => figure_columns(self.metric, is_change),
+            true => figure_columns((self.metric, self.memory), is_change),
             // As pprof has them.
             false => vec![
                 Column::right("flat"),

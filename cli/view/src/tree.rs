@@ -12,7 +12,7 @@ use super::{
     sites::{figure_cells, figure_columns, write_more, write_total},
     table::{Column, Table},
 };
-use heapattach_ledger::{Ledger, Metric};
+use heapattach_ledger::{Ledger, Memory, Metric};
 use heapattach_verdict::{
     figure::Unit,
     place::{Place, Places},
@@ -32,6 +32,9 @@ const INDENT: usize = 2;
 pub struct Tree {
     /// What is measured.
     pub metric: Metric,
+    /// Of which memory; blocks, if that was not chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
     /// In what the order is.
     pub unit: Unit,
     /// `top-down` or `bottom-up`.
@@ -182,6 +185,7 @@ impl Tree {
         }
         Self {
             metric: ask.metric,
+            memory: ask.memory,
             unit: ask.unit,
             order: if ask.order == Order::TopDown { "top-down" } else { "bottom-up" },
             total: total.figures(&total, ask.unit, is_change),
@@ -192,9 +196,9 @@ impl Tree {
 
     /// As text.
     pub fn write(&self, page: &mut Page) {
-        write_total(page, self.metric, &self.total, self.unit);
+        write_total(page, (self.metric, self.memory), &self.total, self.unit);
         page.gap();
-        let mut columns = figure_columns(self.metric, self.total.change.is_some());
+        let mut columns = figure_columns((self.metric, self.memory), self.total.change.is_some());
         columns.push(Column::left("call"));
         let mut table = Table::new(columns);
         for node in &self.nodes {

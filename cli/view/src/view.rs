@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::{
     classes::{Classes, Measured},
     kernel::Kernel,
+    mapped::Mapped,
     mmap::Mmap,
     page::Page,
     peak::Peak,
@@ -66,6 +67,9 @@ struct Document<'a, V> {
     part: &'a [String],
     #[serde(flatten)]
     view: V,
+    /// The same of mapped memory, where no memory was chosen and the program maps some itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mapped: Option<V>,
 }
 
 /// How a view is told.
@@ -124,9 +128,9 @@ impl View {
         let telling = Telling { view: self, subject, form };
         match self {
             Self::Summary => telling.tell(&Summary::new(ledger), summary::write),
-            Self::Top => telling.tell(&Top::new(subject, ask), Top::write),
-            Self::Tree => telling.tell(&Tree::new(subject, ask), Tree::write),
-            Self::Sites => telling.tell(&Sites::new(subject, ask), Sites::write),
+            Self::Top => telling.beside(ask, Top::new, Top::write),
+            Self::Tree => telling.beside(ask, Tree::new, Tree::write),
+            Self::Sites => telling.beside(ask, Sites::new, Sites::write),
             Self::Threads => telling.tell(&Threads::new(subject, ask), Threads::write),
             Self::Sizes => telling.tell(&Classes::new(ledger, Measured::Size), Classes::write),
             Self::Lifetimes => {
@@ -164,11 +168,36 @@ struct Telling<'a> {
 
 impl Telling<'_> {
     fn tell<V: Serialize>(self, view: &V, write: impl Fn(&V, &mut Page)) -> String {
+        self.tell_both(view, None, write)
+    }
+
+    /// With the same of mapped memory, where that is to be told.
+    fn beside<V: Serialize>(
+        self,
+        ask: &Ask,
+        new: impl Fn(&Subject<'_>, &Ask) -> V,
+        write: impl Fn(&V, &mut Page),
+    ) -> String {
+        let mapped = Mapped::beside(self.subject, ask).map(|mapped| mapped.view(&new));
+        let view = new(self.subject, ask);
+        self.tell_both(&view, mapped.as_ref(), write)
+    }
+
+    fn tell_both<V: Serialize>(
+        self,
+        view: &V,
+        mapped: Option<&V>,
+        write: impl Fn(&V, &mut Page),
+    ) -> String {
         let about = &self.subject.now.about;
         match self.form {
             Form::Text(mut page) => {
                 summary::write_title(&mut page, self.subject.now);
                 write(view, &mut page);
+                if let Some(mapped) = mapped {
+                    page.gap();
+                    write(mapped, &mut page);
+                }
                 page.finish()
             }
             Form::Json => {
@@ -180,6 +209,7 @@ impl Telling<'_> {
                     every: about.every,
                     part: &about.part,
                     view,
+                    mapped,
                 };
                 serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
             }

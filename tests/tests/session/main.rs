@@ -8,6 +8,7 @@ mod golden;
 mod growth;
 mod guide;
 mod live_golden;
+mod mapped;
 mod no_trace;
 mod outputs;
 mod progress;

@@ -74,6 +74,21 @@ fn split(fate: Fate, amount: Amount) -> impl Iterator<Item = Lot> {
     lots.into_iter().filter_map(lot)
 }
 
+/// Of pages, a few large pieces: how many mappings they came in is not known. No byte is lost.
+pub fn gather(lots: Vec<Lot>, pieces: u64) -> impl Iterator<Item = Lot> {
+    lots.into_iter().flat_map(move |lot| {
+        let pieces = pieces.clamp(1, lot.blocks.max(1));
+        let (each, rest) = (lot.blocks / pieces, lot.blocks % pieces);
+        let parts = [(each, pieces), (rest, u64::from(rest > 0))];
+        let piece = move |(pages, blocks): (u64, u64)| Lot {
+            fate: lot.fate,
+            size: lot.size.saturating_mul(pages),
+            blocks,
+        };
+        parts.map(piece).into_iter().filter(|lot| lot.blocks > 0 && lot.size > 0)
+    })
+}
+
 /// Fewer and larger blocks, if there are more than `limit`; how many times fewer. Bytes stay the
 /// same except for what a division leaves.
 pub fn shorten(lots: &mut [Lot], limit: u64) -> u64 {
@@ -115,6 +130,15 @@ mod tests {
         assert_eq!(lots[0].blocks, 1000);
         assert_eq!(lots[0].size * lots[0].blocks, 8_000_000);
         assert_eq!((lots[1].blocks, lots[1].size), (1, 300));
+    }
+
+    #[test]
+    fn pages_are_gathered_in_few_pieces_and_none_is_lost() {
+        let lot = |size, blocks| Lot { fate: Fate::Held, size, blocks };
+        let told = |blocks| gather(vec![lot(4096, blocks)], 16).collect::<Vec<_>>();
+        assert_eq!(told(100), [lot(6 * 4096, 16), lot(4 * 4096, 1)]);
+        assert_eq!(told(3), [lot(4096, 3)]);
+        assert_eq!(told(0), []);
     }
 
     #[test]

@@ -34,6 +34,9 @@ const VERSION: &str = "v 10400 3";
 /// Pages of RSS are told in units of that.
 const PAGE: u64 = 4096;
 
+/// Mapped memory of one stack is told in so many pieces at most, and a rest.
+const PIECES: u64 = 16;
+
 /// A reader takes less than a second for so many.
 const EVENTS: u64 = 4_000_000;
 
@@ -61,7 +64,11 @@ pub fn write(ledger: &Ledger, packing: Packing, out: &mut dyn Write) -> io::Resu
     let (mut lots, mut owners) = (Vec::new(), Vec::new());
     for sample in by_stack(ledger) {
         let trace = writer.trace(sample.stack)?;
-        lots.extend(lot::lots(&sample));
+        let own = lot::lots(&sample);
+        match sample.stack.is_some_and(|stack| ledger.is_mapping(stack)) {
+            true => lots.extend(lot::gather(own, PIECES)),
+            false => lots.extend(own),
+        }
         owners.resize(lots.len(), trace);
     }
     let fewer = lot::shorten(&mut lots, EVENTS);

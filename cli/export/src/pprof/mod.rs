@@ -5,6 +5,9 @@
 //! `allocator`. Names are ours, so that a reader need not have the files; it is told that all
 //! mappings have them.
 //!
+//! Mapped memory has types of its own, `mapped_space` and `mapped_live_space`, and samples of its own: what
+//! an allocator maps for its blocks is there too, and added to nothing.
+//!
 //! No duration is told, as Go's heap profiles tell none: one that has it is taken for what happened
 //! in that time (by Parca, say), and what is in use at its end is not. It is among the comments.
 
@@ -15,6 +18,7 @@ pub mod protobuf;
 mod tests;
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     io::{self, BufWriter, IntoInnerError, Write},
     time::Duration,
@@ -47,6 +51,15 @@ pub mod field {
     pub const DEFAULT_SAMPLE_TYPE: u64 = 14;
 }
 
+/// A value of each sample.
+#[derive(Clone, Copy)]
+enum Column {
+    /// Blocks and bytes of a metric.
+    Blocks(Metric, &'static str),
+    /// Bytes of pages.
+    Pages(Metric, &'static str),
+}
+
 /// A profile, while it is written.
 struct Writer<'a, 'w> {
     ledger: &'a Ledger,
@@ -66,7 +79,7 @@ struct Writer<'a, 'w> {
 /// Writes all samples. `metric` is what a reader shows first; if it is none of the four that every
 /// reader knows it comes as a fifth, with its blocks.
 pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
-    write_all(ledger, u32::MAX, metric, out)
+    write_all(&with_pages(ledger), u32::MAX, metric, out)
 }
 
 /// Writes what became more and what became less, as `go tool pprof -diff_base` would have it.
@@ -76,8 +89,16 @@ pub fn write_difference(
     metric: Metric,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let (all, first_before) = joined(now, base);
+    let (all, first_before) = joined(&with_pages(now), &with_pages(base));
     write_all(&all, first_before, metric, out)
+}
+
+/// With its mapped pages in rows of their own, if it has any.
+fn with_pages(ledger: &Ledger) -> Cow<'_, Ledger> {
+    match ledger.total.mapped {
+        0 => Cow::Borrowed(ledger),
+        _ => Cow::Owned(ledger.clone().with_all_mapped()),
+    }
 }
 
 fn write_all(
@@ -86,36 +107,54 @@ fn write_all(
     metric: Metric,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    let has_pages = ledger.total.mapped > 0;
     let out = BufWriter::new(GzEncoder::new(out, Compression::fast()));
     let strings = HashMap::from([(String::new(), 0)]);
     let (whole, locations) = (vec![false; ledger.locations.len()], HashMap::new());
     let allocators = HashMap::new();
     let mut writer = Writer { ledger, out, strings, locations, whole, allocators, first_before };
-    let metrics = metrics(metric);
-    writer.header(&metrics, metric)?;
+    let columns = columns(ledger, has_pages, metric);
+    writer.header(&columns, metric)?;
     writer.mappings()?;
     writer.functions()?;
     for sample in samples(ledger) {
-        writer.sample(&sample, &metrics)?;
+        writer.sample(&sample, &columns)?;
     }
     writer.finish()
 }
 
 /// What is told of each sample, and what that is called.
-fn metrics(first: Metric) -> Vec<(Metric, &'static str)> {
-    let mut metrics = vec![(Metric::Allocated, "alloc"), (Metric::Live, "inuse")];
-    if !metrics.iter().any(|(metric, _)| *metric == first) {
-        metrics.push((first, first.name()));
-    }
-    metrics
+fn columns(ledger: &Ledger, has_pages: bool, first: Metric) -> Vec<Column> {
+    let is_mapped = ledger.rows.iter().all(|row| ledger.is_mapping(row.stack));
+    let is_mapped = is_mapped && !has_pages && !ledger.rows.is_empty();
+    let name = |metric: Metric| match (metric, is_mapped) {
+        (Metric::Allocated, false) => "alloc",
+        (Metric::Live, false) => "inuse",
+        (Metric::Allocated, true) => "mapped",
+        (Metric::Live, true) => "mapped_live",
+        (metric, _) => metric.name(),
+    };
+    let others = [first].into_iter().filter(|m| !matches!(m, Metric::Allocated | Metric::Live));
+    let metrics = [Metric::Allocated, Metric::Live].into_iter().chain(others);
+    let blocks = metrics.map(|metric| Column::Blocks(metric, name(metric)));
+    let pages = [(Metric::Allocated, "mapped_space"), (Metric::Live, "mapped_live_space")];
+    let pages = pages.map(|(metric, name)| Column::Pages(metric, name)).into_iter();
+    blocks.chain(pages.filter(|_| has_pages)).collect()
 }
 
 impl Writer<'_, '_> {
-    fn header(&mut self, metrics: &[(Metric, &str)], first: Metric) -> io::Result<()> {
-        for (metric, name) in metrics {
+    fn header(&mut self, columns: &[Column], first: Metric) -> io::Result<()> {
+        for column in columns {
+            let (metric, name) = match *column {
+                Column::Pages(_, name) => {
+                    self.value_type(field::SAMPLE_TYPE, name, "bytes")?;
+                    continue;
+                }
+                Column::Blocks(metric, name) => (metric, name),
+            };
             self.value_type(field::SAMPLE_TYPE, &format!("{name}_objects"), "count")?;
             self.value_type(field::SAMPLE_TYPE, &format!("{name}_space"), "bytes")?;
-            if *metric == first {
+            if metric == first {
                 let default = self.string(&format!("{name}_space"));
                 self.put(|profile| profile.number(field::DEFAULT_SAMPLE_TYPE, default))?;
             }
@@ -180,10 +219,24 @@ impl Writer<'_, '_> {
         self.put(|profile| profile.message(field::FUNCTION, &message))
     }
 
-    fn sample(&mut self, sample: &Sample, metrics: &[(Metric, &str)]) -> io::Result<()> {
-        let amounts = metrics.iter().map(|(metric, _)| sample.amount(*metric));
-        let amounts: Vec<_> = amounts.collect();
-        if amounts.iter().all(|amount| *amount == Amount::default()) {
+    fn sample(&mut self, sample: &Sample, columns: &[Column]) -> io::Result<()> {
+        let has_pages = columns.iter().any(|column| matches!(column, Column::Pages(..)));
+        let is_pages = has_pages && sample.stack.is_some_and(|s| self.ledger.is_mapping(s));
+        let amount = |metric: Metric, is_told: bool| match is_told {
+            true => sample.amount(metric),
+            false => Amount::default(),
+        };
+        let mut numbers = Vec::with_capacity(2 * columns.len());
+        for column in columns {
+            match *column {
+                Column::Blocks(metric, _) => {
+                    let Amount { bytes, blocks } = amount(metric, !is_pages);
+                    numbers.extend([blocks, bytes]);
+                }
+                Column::Pages(metric, _) => numbers.push(amount(metric, is_pages).bytes),
+            }
+        }
+        if numbers.iter().all(|number| *number == 0) {
             return Ok(());
         }
         let mut message = Message::default();
@@ -192,8 +245,7 @@ impl Writer<'_, '_> {
         // Numbers with a sign are written as what they are to the processor.
         let is_before = sample.stack.is_some_and(|stack| stack >= self.first_before);
         let signed = |number: u64| if is_before { number.wrapping_neg() } else { number };
-        let numbers = amounts.iter().flat_map(|amount| [amount.blocks, amount.bytes]);
-        message.numbers(2, numbers.map(signed));
+        message.numbers(2, numbers.into_iter().map(signed));
         let thread = self.ledger.threads.get(sample.thread as usize).cloned().unwrap_or_default();
         if thread.tid != 0 {
             let name = self.string(&harmless::line(&thread.name));

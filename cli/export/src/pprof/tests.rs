@@ -4,17 +4,17 @@ use super::{
     decoded::{Decoded, all, number, unpacked},
     *,
 };
-use heapattach_ledger::sample;
+use heapattach_ledger::{Memory, sample};
 
 #[test]
 fn a_sample_begins_with_what_caused_the_allocation() {
     let read = Decoded::new(&sample::ledger(), Metric::Live);
     let types = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"];
-    assert_eq!(read.types(), types);
+    assert_eq!(read.types()[..4], types);
     assert_eq!(read.text(number(&read.profile, field::DEFAULT_SAMPLE_TYPE)), "inuse_space");
     let (names, values) = read.sample(0);
     assert_eq!(names, ["make_node", "grow_list", "main"]);
-    assert_eq!(values, [1500, 96_000, 1000, 64_000]);
+    assert_eq!(values, [1500, 96_000, 1000, 64_000, 0, 0]);
     let label = |key: &str, text: &str, number| (key.to_owned(), text.to_owned(), number);
     assert_eq!(read.labels(0), [label("allocator", "malloc", 0)]);
     let worker = [
@@ -37,8 +37,28 @@ fn what_was_before_is_less_by_that_much() {
         (names, values.into_iter().map(u64::cast_signed).collect::<Vec<_>>())
     };
     let names = |first: &str| [first, "grow_list", "main"].map(str::to_owned).to_vec();
-    assert_eq!(values(0), (names("make_node"), vec![1500, 96_000, 1000, 64_000]));
-    assert_eq!(values(3), (names("old_node"), vec![-1500, -96_000, -1000, -64_000]));
+    assert_eq!(values(0), (names("make_node"), vec![1500, 96_000, 1000, 64_000, 0, 0]));
+    assert_eq!(values(4), (names("old_node"), vec![-1500, -96_000, -1000, -64_000, 0, 0]));
+    // What is mapped is what it was.
+    let main = ["[mapped by libc.so.6]", "malloc", "main"].map(str::to_owned).to_vec();
+    let (mapped, live) = (1 << 20, 1 << 19);
+    assert_eq!(values(3), (main.clone(), vec![0, 0, 0, 0, mapped, live]));
+    assert_eq!(values(7), (main, vec![0, 0, 0, 0, -mapped, -live]));
+}
+
+#[test]
+fn mapped_memory_has_types_and_samples_of_its_own() {
+    let ledger = sample::ledger();
+    let read = Decoded::new(&ledger, Metric::Live);
+    assert_eq!(read.types()[4..], ["mapped_space", "mapped_live_space"]);
+    let (names, values) = read.sample(3);
+    assert_eq!(names, ["[mapped by libc.so.6]", "malloc", "main"], "main is the trigger");
+    assert_eq!(values, [0, 0, 0, 0, 1 << 20, 1 << 19]);
+    let only = Decoded::new(&ledger.of(Memory::Mapped), Metric::Live);
+    let types = ["mapped_objects", "mapped_space", "mapped_live_objects", "mapped_live_space"];
+    assert_eq!(only.types(), types);
+    assert_eq!(only.text(number(&only.profile, field::DEFAULT_SAMPLE_TYPE)), "mapped_live_space");
+    assert_eq!(only.sample(0).1, [256, 1 << 20, 128, 1 << 19]);
 }
 
 #[test]
@@ -57,9 +77,9 @@ fn an_inlined_allocator_is_left_out_of_its_location() {
 #[test]
 fn another_metric_comes_as_a_fifth_and_is_shown_first() {
     let read = Decoded::new(&sample::ledger(), Metric::Peak);
-    assert_eq!(read.types()[4..], ["peak_objects", "peak_space"]);
+    assert_eq!(read.types()[4..6], ["peak_objects", "peak_space"]);
     assert_eq!(read.text(number(&read.profile, field::DEFAULT_SAMPLE_TYPE)), "peak_space");
-    assert_eq!(read.sample(0).1[4..], [1200, 76_800]);
+    assert_eq!(read.sample(0).1[4..6], [1200, 76_800]);
 }
 
 #[test]

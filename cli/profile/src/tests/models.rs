@@ -132,7 +132,7 @@ proptest! {
             match change {
                 Change::Map { page, length, stack } => {
                     let at = RemoteAddr::new(page * 4096);
-                    let placed = mappings.mapped(at, length, RowId(stack), Tick(0));
+                    let placed = mappings.mapped(at, length, RowId(stack), Tick::default());
                     for piece in placed.replaced {
                         let owner = piece.row.expect("gaps are no one's").0;
                         *sums.entry(owner).or_default() -= piece.bytes();

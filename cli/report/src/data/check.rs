@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use heapattach_ledger::{FrameReport, Mark};
 use heapattach_reach::{Amount, Kind, RootKind};
-use heapattach_verdict::growth::Growth;
+use heapattach_verdict::{growth::Growth, summary::MappedGrowth};
 
 use super::{look_method::LookMethod, retained::RetainedReport, round::RoundReport};
 
@@ -117,6 +117,9 @@ pub struct CheckReport {
     /// What else is to be said.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// What is certain of the growth of mapped memory, if it grows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped_growth: Option<MappedGrowth>,
     /// Runtimes of the program that do not free at exit, a sentence each, where that matters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runtimes: Vec<String>,
@@ -145,10 +148,13 @@ pub struct Quiet {
 /// The heap as a whole, since the start or the attach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heap {
-    /// Bytes in use at once at most.
+    /// Bytes in use at once at most; together with mapped pages, at any of the looks at these.
     pub peak: u64,
-    /// Bytes in use at the check.
+    /// Bytes in use at the check, mapped pages too.
     pub live: u64,
+    /// Of these the bytes of pages that the program mapped itself.
+    #[serde(default)]
+    pub mapped: u64,
     /// Calls that allocated memory.
     pub allocations: u64,
 }

@@ -44,6 +44,8 @@ pub enum Trigger {
 pub enum Measured {
     /// What the program has in use of the heap; blocks older than the session count when they are freed.
     Heap,
+    /// Pages that the program mapped itself.
+    Mapped,
     /// Anonymous pages of the process.
     Resident,
 }
@@ -57,6 +59,7 @@ impl Display for Trigger {
             Self::Growth { measure, bytes_per_minute, window_ms, .. } => {
                 let what = match measure {
                     Measured::Heap => "memory in use",
+                    Measured::Mapped => "mapped memory",
                     Measured::Resident => "resident memory",
                 };
                 let rate = bytes_a_minute(bytes_per_minute.into());

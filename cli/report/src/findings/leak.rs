@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{key, runtime_calls};
 use crate::FindingReport;
-use heapattach_ledger::FrameReport;
+use heapattach_ledger::{FrameReport, MAPPED_MODULE};
 use heapattach_reach::{Amount, Kind};
 use heapattach_text::{quantity::count, short_name::short_name};
 
@@ -106,6 +106,12 @@ impl Leak {
         }
     }
 
+    /// Whether it is of mappings, without blocks that only they lead to.
+    fn is_mapped(&self) -> bool {
+        let is_mark = |frame: &Frame| frame.module == MAPPED_MODULE;
+        self.held.blocks == 0 && self.frames.first().is_some_and(is_mark)
+    }
+
     /// What is leaked in all.
     pub fn total(&self) -> Amount {
         self.own.and(self.held)
@@ -134,8 +140,9 @@ impl Leak {
     /// Whose it is and how much, at a glance: `insert (cache.c:42): 1 000 B in 10 blocks`.
     pub fn title(&self) -> String {
         let Amount { bytes, blocks } = self.total();
+        let what = if self.is_mapped() { "mapping" } else { "block" };
         let plural = if blocks == 1 { "" } else { "s" };
-        let amount = format!("{} B in {} block{plural}", count(bytes), count(blocks));
+        let amount = format!("{} B in {} {what}{plural}", count(bytes), count(blocks));
         let Some(frame) = self.cause() else { return amount };
         let file = frame.file.rsplit('/').next().unwrap_or_default();
         let place = match (file.is_empty(), frame.line) {

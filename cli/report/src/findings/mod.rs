@@ -171,6 +171,12 @@ impl Findings {
             *growing = Some(growing.unwrap_or(0.0) + found.unexcused().round());
             self.growth.push(found.text.clone());
         }
+        if let Some(found) = &check.mapped_growth {
+            let rate = found.bytes_per_minute.max(0.0).round();
+            *growth = Some(growth.unwrap_or(0.0) + rate);
+            *growing = Some(growing.unwrap_or(0.0) + rate);
+            self.growth.push(found.text.clone());
+        }
         self.why_no_growth.extend(check.why_no_growth.iter().cloned());
         *peak = peak.saturating_add(check.heap.peak);
         *live = live.saturating_add(check.heap.live);

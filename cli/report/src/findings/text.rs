@@ -232,6 +232,9 @@ fn write_check(out: &mut String, report: &Report, check: &CheckReport) {
     if let Some(growth) = &check.growth {
         let _ = writeln!(out, "GROWTH    {}", growth.text);
     }
+    if let Some(growth) = &check.mapped_growth {
+        let _ = writeln!(out, "GROWTH    {}", growth.text);
+    }
     if let Some(why) = &check.why_no_growth {
         let _ = writeln!(out, "GROWTH    cannot be judged: {why}");
     }

@@ -7,12 +7,7 @@ use std::time::{Duration, Instant};
 use heapattach_injector::watch::Session;
 use heapattach_verdict::{growth::Growth, summary};
 
-use crate::watch::{
-    heading,
-    intake::Recorder,
-    notes::{Desk, Note},
-    schedule::Watchman,
-};
+use crate::watch::{heading, intake::Recorder, notes::Desk, schedule::Watchman};
 use heapattach_profile::clock::Clock;
 use heapattach_recording::{Heading, Patience, SessionWriter, Store, WriteQueue};
 use heapattach_report::Report;
@@ -53,7 +48,6 @@ impl<'a> Gauge<'a> {
         heading.about.from_start = inspection.is_from_start;
         let mut session_writer = SessionWriter::new(write_queue, true);
         session_writer.heading(&heading);
-        desk.leave(Note::Modules(super::lock(&inspection.symbols).known()));
         Ok((Self { watchman: Watchman::counting(desk, clock), store, heading }, session_writer))
     }
 

@@ -77,7 +77,7 @@ impl Looked {
             doubts,
         } = self;
         let Tools { warmup, rules, known, symbols } = tools;
-        let mut suppressed = Suppressed::new(rules, known, warmup, &live_heap.blocks);
+        let mut suppressed = Suppressed::new(rules, known, warmup, &live_heap);
         lock(&symbols).note_generated();
         let mut is_quiet = |block: &Block| suppressed.keeps(block, &live_heap, &mut lock(&symbols));
         let checked = look.conclude(&blocks, &mut is_quiet);

@@ -18,6 +18,7 @@ mod holders;
 mod layout;
 mod live_heap;
 mod looked;
+mod mappings;
 mod moment;
 mod named;
 pub mod options;
@@ -52,7 +53,7 @@ use crate::{
         inheritance::Will,
         intake::Recorder,
         names::{Job, NOT_AWAITED},
-        notes::Desk,
+        notes::{Desk, Note},
     },
 };
 use heapattach_profile::clock::Clock;
@@ -204,6 +205,7 @@ impl<'a> Inspection<'a> {
             true => Gauge::begin(self, session, report, &desk, clock).map(Some),
             false => Ok(None),
         };
+        desk.leave(Note::Modules(lock(&self.symbols).known()));
         let (begun, why_no_growth) = match begun {
             Ok(begun) => (begun, None),
             Err(error) => (None, Some(format!("events cannot be recorded: {error}"))),

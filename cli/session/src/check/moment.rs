@@ -31,6 +31,7 @@ use super::{
     layout::{Picture, layout},
     live_heap::LiveHeap,
     looked::{Looked, free},
+    mappings,
     options::{CheckOptions, Snapshot},
     reading::Reading,
 };
@@ -115,13 +116,13 @@ impl Inspection<'_> {
         };
         let stop = stop.map_err(|error| with_causes(&error))?;
         let since = Instant::now();
-        let recorder = reading.pause().ok_or(NO_READER)?;
+        let mut recorder = reading.pause().ok_or(NO_READER)?;
         // There is no other time: it takes its map along.
         self.note(session.target());
         let exits = Exits::of(session.target());
         let until = None;
         let moment = Moment { stop, began, since, choice, until, is_last: true, heard, exits };
-        let (sight, held) = self.take(session, moment, &recorder).map_err(|no| no.why)?;
+        let (sight, held) = self.take(session, moment, &mut recorder).map_err(|no| no.why)?;
         Ok((recorder, sight, held))
     }
 
@@ -139,14 +140,14 @@ impl Inspection<'_> {
             let began = Instant::now();
             let stop = session.stop().map_err(|error| with_causes(&error))?;
             let since = Instant::now();
-            let recorder = reading.pause().ok_or(NO_READER)?;
+            let mut recorder = reading.pause().ok_or(NO_READER)?;
             // Where processors are few all of this takes so long that the hooks might give us up.
             session.beat();
             let until = Some(began + self.options.max_pause);
             let (way, heard) = (choice.clone(), heard.clone());
             let exits = Exits::default();
             let moment = Moment { stop, began, since, choice: way, until, is_last, heard, exits };
-            let no = match self.take(session, moment, &recorder) {
+            let no = match self.take(session, moment, &mut recorder) {
                 Ok((sight, held)) => return Ok((recorder, sight, held)),
                 Err(no) => no,
             };
@@ -179,7 +180,7 @@ impl Inspection<'_> {
         &self,
         session: &Session<'t>,
         moment: Moment<'t>,
-        recorder: &Recorder,
+        recorder: &mut Recorder,
     ) -> Result<(Sight<'t>, Held<'t>), NoMoment> {
         let Moment { stop, began, since, choice, until, is_last, heard, exits } = moment;
         let home = &session.patches.home;
@@ -216,6 +217,7 @@ impl Inspection<'_> {
         if !unseen.is_empty() {
             // Any of them may have been freed long ago.
             live_heap.blocks.clear();
+            live_heap.mappings.clear();
         }
         doubts.extend(unseen);
         doubts.extend(session.has_expired().then(|| EXPIRED.to_owned()));
@@ -223,6 +225,8 @@ impl Inspection<'_> {
         if let Some(mut symbols) = free(&self.symbols) {
             symbols.note_python(recorder.records.python_frames());
         }
+        let unjudged = mappings::judge(session, &scene, &mut live_heap);
+        scene.blind.extend(unjudged);
         let is_complete = self.is_complete(session);
         let books =
             if is_complete { allocator_maps::ranges(session, &live_heap) } else { Vec::new() };
@@ -308,8 +312,10 @@ impl Sight<'_> {
         let mut layout = layout(&scene, options.roots, is_complete, &books, &live_heap, &blocks);
         if options.roots.has(RootKind::Announced) {
             layout.pointers.extend(declared::pointers(&heard, &live_heap.blocks));
+            layout.pointers.extend(declared::pointers(&heard, &live_heap.mappings));
         }
-        let blocks = Blocks::new(blocks);
+        let mappings: Vec<Block> = live_heap.mappings.iter().map(|(block, _)| *block).collect();
+        let blocks = Blocks::with_mappings(blocks, &mappings);
         if is_complete && options.roots.has(RootKind::Registers) {
             flight.hold(blocks.all(), &mut layout.pieces);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{check::frame_report::told, watch::intake::Recorder};
-use heapattach_ledger::{FrameReport, hidden::Hidden};
+use heapattach_ledger::{FrameReport, MAPPED_MODULE, hidden::Hidden};
 use heapattach_profile::Flow;
 use heapattach_reach::{Amount, Checked, Finding, Kind, RootKind};
 use heapattach_report::{CHECK_SCHEMA, CheckReport, FindingReport, Heap, Sums};
@@ -31,8 +31,12 @@ pub fn report(
     let mut modules: BTreeMap<String, Amount> = BTreeMap::new();
     let mut findings = Vec::new();
     for finding in wanted.iter().take(MOST_FINDINGS) {
-        let frames = calls(heap.stack(finding.stack), symbols);
-        let cause = hidden.cause(&frames);
+        let mut frames = calls(heap.stack(finding.stack), symbols);
+        let mut cause = hidden.cause(&frames);
+        if heap.is_mapping(finding.stack) {
+            frames.insert(0, mapping());
+            cause += 1;
+        }
         let Finding { kind, stack, own, held } = **finding;
         if matches!(kind, Kind::Direct | Kind::Indirect) {
             let module = frames.get(cause).map_or("[unknown]", |frame| &frame.module);
@@ -74,8 +78,15 @@ pub fn report(
     report
 }
 
-/// The heap as a whole, as it is now.
-pub fn heap(recorder: &Recorder) -> Heap {
+/// The call that stands for a mapping, as in exports.
+fn mapping() -> FrameReport {
+    let module = MAPPED_MODULE.to_owned();
+    FrameReport { function: Some(module.clone()), module, ..FrameReport::default() }
+}
+
+/// The heap as a whole, as it is now, with what the program mapped itself.
+pub fn heap(recorder: &mut Recorder) -> Heap {
+    let (mapped, most) = recorder.own_mapped();
     let profile = recorder.profile();
     let heap = profile.heap();
     let whole = |number: f64| {
@@ -85,8 +96,9 @@ pub fn heap(recorder: &Recorder) -> Heap {
         whole
     };
     Heap {
-        peak: whole(profile.peak().value),
-        live: whole(heap.bytes(Flow::Live)),
+        peak: whole(profile.peak().value.max(most)),
+        live: whole(heap.bytes(Flow::Live)).saturating_add(mapped),
+        mapped,
         allocations: heap.samples(Flow::Allocated),
     }
 }

@@ -12,7 +12,7 @@ use heapattach_ledger::Ledger;
 use heapattach_recording::names::Code;
 use heapattach_recording::{Context, Heading, Replay, SessionWriter, Store};
 use heapattach_report::{HeapReport, Report};
-use heapattach_verdict::growth::Growth;
+use heapattach_verdict::{growth::Growth, summary::MappedGrowth};
 
 use super::{
     Inspection,
@@ -33,6 +33,7 @@ impl Inspection<'_> {
         report: &mut Report,
     ) {
         let is_told = self.options.functions;
+        let has_gauge = gauge.is_some();
         if gauge.is_none() && !is_told {
             return;
         }
@@ -63,6 +64,7 @@ impl Inspection<'_> {
         let (mut ledger, replay) = ended.ledger(Context { heading, code, threads, moments }, until);
         let growth = written.map(|store| growth(&mut ledger, store?, replay));
         if let Some(check) = &mut report.check {
+            check.mapped_growth = has_gauge.then(|| MappedGrowth::of(&ledger)).flatten();
             let (found, why) =
                 growth.transpose().map_or_else(|why| (None, Some(why)), |f| (f, None));
             check.growth = found.or(check.growth.take());

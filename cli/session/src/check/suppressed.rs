@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use heapattach_ledger::{FrameReport, hidden::Hidden};
 use heapattach_profile::Tick;
 use heapattach_reach::{Amount, Block};
 use heapattach_report::{
@@ -16,6 +17,17 @@ use heapattach_symbols::Symbols;
 
 use super::{live_heap::LiveHeap, named::calls};
 
+/// Functions of the kernel's call itself.
+const CALLS: [&str; 4] = ["mmap", "mmap64", "__mmap", "mremap"];
+
+/// Whether the code that mapped is none of an allocator's, linked into the program as it may be.
+fn is_own(frames: &[FrameReport], hidden: &Hidden) -> bool {
+    let is_call =
+        |frame: &&FrameReport| frame.function.as_deref().is_some_and(|name| CALLS.contains(&name));
+    let calls = frames.iter().take_while(is_call).count();
+    frames.get(calls).is_some_and(|frame| !hidden.hides(frame))
+}
+
 /// Asked about every leaked block; counts what it suppressed.
 #[derive(Debug)]
 pub struct Suppressed {
@@ -25,6 +37,9 @@ pub struct Suppressed {
     /// Where blocks of the warm-up begin.
     warm: HashSet<u64>,
     warm_sum: Amount,
+    hidden: Hidden,
+    /// Mappings that were made for an allocator, as the names of its functions say.
+    others: Amount,
 }
 
 impl Suppressed {
@@ -34,18 +49,25 @@ impl Suppressed {
         rules: Suppressions,
         known: HashMap<u32, Option<usize>>,
         warmup: Option<Duration>,
-        blocks: &[(Block, Tick)],
+        heap: &LiveHeap,
     ) -> Self {
         let end = Tick::after(warmup.unwrap_or_default()).0;
-        let old = blocks.iter().filter(|(_, birth)| birth.0 < end);
+        let old = heap.blocks.iter().chain(&heap.mappings).filter(|(_, birth)| birth.0 < end);
         let warm = old.map(|(block, _)| block.at).collect();
-        Self { rules, known, warm, warm_sum: Amount::default() }
+        let (warm_sum, others) = Default::default();
+        Self { rules, known, warm, warm_sum, hidden: Hidden::default(), others }
     }
 
     /// Whether it is to be suppressed; then it counts.
     pub fn keeps(&mut self, block: &Block, heap: &LiveHeap, symbols: &mut Symbols) -> bool {
         if self.warm.contains(&block.at) {
             self.warm_sum.add(block.size);
+            return true;
+        }
+        if heap.is_mapping(block.stack)
+            && !is_own(&calls(heap.stack(block.stack), symbols), &self.hidden)
+        {
+            self.others.add(block.size);
             return true;
         }
         let rules = &self.rules;
@@ -71,7 +93,7 @@ impl Suppressed {
 
     /// Writes down what it suppressed; `quiet` is that with all that it alone led to.
     pub fn tell(self, quiet: Amount, check: &mut CheckReport) {
-        let Amount { bytes, blocks } = self.warm_sum;
+        let Amount { bytes, blocks } = self.warm_sum.and(self.others);
         check.warm = self.warm_sum;
         check.suppressed = Amount {
             bytes: quiet.bytes.saturating_sub(bytes),

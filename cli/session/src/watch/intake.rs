@@ -17,10 +17,13 @@ use heapattach_process::{
     stack::Stack,
 };
 
-use crate::watch::notes::{Desk, Note};
+use crate::watch::{
+    notes::{Desk, Note},
+    own_mapped::OwnMapped,
+};
 use heapattach_ledger::{Loss, Moment, Thread};
 use heapattach_profile::{
-    Births, Exact, Facts, KernelCalls, Limits, Oddities, Profile, Tick, Writers, clock::Clock,
+    Births, Exact, Facts, Flow, KernelCalls, Limits, Oddities, Profile, Tick, Writers, clock::Clock,
     ticks,
 };
 use heapattach_recording::{Ended, MOMENTS, SessionWriter, StackSource};
@@ -80,6 +83,7 @@ pub struct Recorder {
     python_at: u64,
     /// Whether names are written down.
     has_names: bool,
+    own_mapped: OwnMapped,
 }
 
 /// What is left of a session when all records are in, for its result.
@@ -181,6 +185,11 @@ impl Intake {
     }
 }
 
+fn native(records: &Records, id: StackId) -> Option<&Stack> {
+    let stack = records.stack(id)?;
+    stack.native.map_or(Some(stack), |native| records.stack(native))
+}
+
 impl Recorder {
     /// For a session that records everything, or samples; and what writes it down.
     pub fn new(
@@ -211,6 +220,7 @@ impl Recorder {
             python: 0,
             python_at: 0,
             has_names,
+            own_mapped: OwnMapped::default(),
         }
     }
 
@@ -220,8 +230,8 @@ impl Recorder {
     }
 
     /// The mapped ranges, ascending.
-    pub fn live_ranges(&self) -> Vec<Range<u64>> {
-        self.intake.profile.live_ranges().map(|(range, _)| range).collect()
+    pub fn recorded_ranges(&self) -> Vec<Range<u64>> {
+        self.intake.profile.live_ranges().map(|(mapped, _)| mapped.range).collect()
     }
 
     /// Where the recorded blocks in use are.
@@ -290,7 +300,7 @@ impl Recorder {
 
     /// Writes down how it ended. The target is detached by then: the disk may take its time.
     pub fn conclude(&mut self, desk: &Desk) {
-        desk.pulse.set(self.intake.profile.sheet());
+        self.tell_pulse(desk);
         self.write_notes(desk, true);
         let Self { records, intake, .. } = self;
         self.until = intake.clock.ticks();
@@ -325,12 +335,34 @@ impl Recorder {
 
     /// A stack as native code has it: without Python frames.
     pub fn native_stack(&self, id: StackId) -> Option<&Stack> {
-        let stack = self.records.stack(id)?;
-        stack.native.map_or(Some(stack), |native| self.records.stack(native))
+        native(&self.records, id)
+    }
+
+    /// Bytes that the program mapped itself, and still; and the most that it had in use at once together with
+    /// blocks, at any look.
+    pub fn own_mapped(&mut self) -> (u64, f64) {
+        let Self { records, intake, own_mapped, modules, .. } = self;
+        let sheet = intake.profile.sheet();
+        let rows = sheet.rows.all();
+        own_mapped.look(rows, modules, |row| native(records, row.stack));
+        let live = own_mapped.live(rows);
+        (live, own_mapped.most(sheet.heap().bytes(Flow::Live), live))
+    }
+
+    fn tell_pulse(&mut self, desk: &Desk) {
+        let own = self.own_mapped();
+        desk.pulse.set(self.intake.profile.sheet(), own);
+    }
+
+    /// The pages that are mapped, ascending, each with the address that the call which mapped it returned to.
+    pub fn live_ranges(&self) -> Vec<(Range<u64>, u64)> {
+        let call = |stack| Some(self.native_stack(stack)?.frames.first()?.get());
+        let ranges = self.profile().live_ranges();
+        ranges.filter_map(|(mapped, stack)| Some((mapped.range, call(stack)?))).collect()
     }
 
     fn keep_up(&mut self, desk: &Desk) {
-        desk.pulse.set(self.intake.profile.sheet());
+        self.tell_pulse(desk);
         self.write_notes(desk, false);
         let Self { records, intake, .. } = self;
         if let Some(session_writer) = &mut intake.session_writer {

@@ -44,6 +44,7 @@ pub struct Pulse {
     allocated: AtomicU64,
     blocks: AtomicU64,
     mapped: AtomicU64,
+    own_mapped: AtomicU64,
     peak: AtomicU64,
     /// The ends of the intervals of the first three.
     ends: [AtomicU64; 6],
@@ -62,8 +63,9 @@ impl Desk {
 }
 
 impl Pulse {
-    /// Says how much there is.
-    pub fn set(&self, sheet: &Sheet) {
+    /// Says how much there is; of pages that the program mapped itself there are `own` bytes, and so many at
+    /// most together with blocks.
+    pub fn set(&self, sheet: &Sheet, (own, most): (u64, f64)) {
         let live = sheet.heap().measure(Flow::Live).bytes;
         let allocated = sheet.heap().measure(Flow::Allocated);
         let estimates = [live, allocated.bytes, allocated.count];
@@ -73,10 +75,11 @@ impl Pulse {
             (&self.live, live.value),
             (&self.allocated, allocated.bytes.value),
             (&self.blocks, allocated.count.value),
-            (&self.peak, sheet.peak_bytes()),
+            (&self.peak, sheet.peak_bytes().max(most)),
         ];
         numbers.into_iter().for_each(|(word, number)| word.store(number.to_bits(), Relaxed));
         self.mapped.store(sheet.mapped().live, Relaxed);
+        self.own_mapped.store(own, Relaxed);
     }
 
     /// A moment with the part that is known from records.
@@ -86,6 +89,7 @@ impl Pulse {
             allocated: read(&self.allocated),
             blocks: read(&self.blocks),
             mapped: self.mapped.load(Relaxed),
+            own_mapped: Some(self.own_mapped()),
             ends: self.ends(),
             ..moment
         }
@@ -98,12 +102,17 @@ impl Pulse {
         is_estimated.then_some(Ends { live: [a, b], allocated: [c, d], blocks: [e, f] })
     }
 
-    /// Bytes that are in use.
+    /// Bytes of blocks that are in use.
     pub fn live(&self) -> f64 {
         read(&self.live)
     }
 
-    /// The most bytes that were live at once.
+    /// Bytes of pages that the program mapped itself, and still.
+    pub fn own_mapped(&self) -> u64 {
+        self.own_mapped.load(Relaxed)
+    }
+
+    /// The most bytes that were in use at once, of blocks, or together with these pages at any look.
     pub fn peak(&self) -> f64 {
         read(&self.peak)
     }

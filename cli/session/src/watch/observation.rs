@@ -14,6 +14,7 @@ use crate::{
         channel::{Heard, Line},
         message::Message,
     },
+    page_kinds,
     runtimes::Runtimes,
     watch::{
         end::{End, conclude, fail},
@@ -245,7 +246,7 @@ impl Record {
                 after: KernelList::parse(&listed(target)),
             };
             if !matches!(ending, End::Execed | End::Ended) && comparison.is_sound() {
-                let live = recorder.live_ranges();
+                let live = recorder.recorded_ranges();
                 let (unhooked, unhooked_bytes) = comparison.mapped(&live, recorder.live_blocks());
                 (heading.about.unhooked, heading.about.unhooked_bytes) = (unhooked, unhooked_bytes);
                 heading.about.vanished = recorder.unmap(comparison.vanished(&live));
@@ -274,6 +275,7 @@ impl Record {
             heading.about.loss = recorder.loss(counts.lost);
             heading.about.asked = Some(asked);
             heading.about.grown = grown;
+            heading.about.pages = page_kinds::look(&target.process, &recorder.live_ranges());
             let left = recorder.leave();
             // Only the command still waits, and the user may want to end that. What it said
             // until now was meant for the session.

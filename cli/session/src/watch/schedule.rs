@@ -40,8 +40,9 @@ pub struct Watchman<'a> {
     on_peak: bool,
     /// A moment is marked each time so much was allocated, and when the next is due.
     allocated: Option<(u64, u64)>,
-    /// What was live, and the peak, when a moment was marked because of them.
+    /// What was live, what of the program's own was mapped, and the peak, when a moment was marked because of them.
     live: f64,
+    own: f64,
     peak: f64,
 }
 
@@ -72,6 +73,7 @@ impl<'a> Watchman<'a> {
             on_peak: false,
             allocated: None,
             live: 0.0,
+            own: 0.0,
             peak: 0.0,
         }
     }
@@ -109,9 +111,14 @@ impl<'a> Watchman<'a> {
             marks.push("it is time".to_owned());
         }
         let (live, peak) = (self.desk.pulse.live(), self.desk.pulse.peak());
-        if self.growth.is_some_and(|growth| live >= self.live + growth) {
-            self.live = live;
-            marks.push("memory in use has grown".to_owned());
+        #[allow(clippy::cast_precision_loss)]
+        let own = self.desk.pulse.own_mapped() as f64;
+        if self.growth.is_some_and(|growth| live + own >= self.live + self.own + growth) {
+            // Whichever grew more is why.
+            let is_mapped = own - self.own > live - self.live;
+            (self.live, self.own) = (live, own);
+            let what = if is_mapped { "mapped memory" } else { "memory in use" };
+            marks.push(format!("{what} has grown"));
         }
         if self.on_peak && peak >= (self.peak * HIGHER).max(self.peak + HIGHER_BYTES) {
             self.peak = peak;

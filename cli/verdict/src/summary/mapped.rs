@@ -4,7 +4,10 @@
 //! What an allocator or a runtime maps for its heap is told as theirs: the code that allocated just then made
 //! them do so, and its blocks are told elsewhere. It is never called growth of mapped memory.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +16,7 @@ use crate::{
     place::Place,
     subject::{Ask, Site, Subject, own_calls},
 };
-use heapattach_ledger::{Births, Ledger, Moment, Row};
+use heapattach_ledger::{Births, Ledger, Mapper, Moment, PageKinds, Row};
 use heapattach_profile::SPANS;
 use heapattach_text::quantity;
 
@@ -28,6 +31,8 @@ const STEADY: f64 = 0.05;
 const PART: f64 = 0.5;
 /// The part of the session in which that is looked for.
 const LATER: f64 = 0.75;
+/// What maps the stacks of threads.
+const THREADS: &str = "stacks of threads";
 /// Less is not worth a word.
 const LEAST: u64 = 256 << 10;
 
@@ -36,8 +41,11 @@ const LEAST: u64 = 256 << 10;
 pub struct MappedSite {
     /// In words.
     pub place: String,
-    /// The module that mapped it when this place called it: an allocator, a library or a runtime; left out
-    /// where the place itself did.
+    /// As it is.
+    #[serde(skip)]
+    pub at: Place,
+    /// What mapped it when this place called it: the module of an allocator, a library or a runtime, or
+    /// `stacks of threads`; left out where the place itself did.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
     /// Who called, innermost first.
@@ -49,6 +57,12 @@ pub struct MappedSite {
     /// When these were mapped, as far as that is known.
     #[serde(skip)]
     births: Births,
+    /// Of these what was resident at the end, as far as the kernel told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident: Option<u64>,
+    /// What is unusual of these pages: `never touched`, `guard pages`, `huge pages`, `code`, files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
 }
 
 impl MappedSite {
@@ -86,6 +100,13 @@ impl MappedSite {
 /// The places with most still mapped, of all that have any; those first that go on mapping more, then those
 /// that map it themselves.
 pub fn sites(ledger: &Ledger) -> Vec<MappedSite> {
+    let mut told = all(ledger);
+    told.truncate(SITES);
+    told
+}
+
+/// All of them.
+pub fn all(ledger: &Ledger) -> Vec<MappedSite> {
     if ledger.total.mapped == 0 {
         return Vec::new();
     }
@@ -96,7 +117,6 @@ pub fn sites(ledger: &Ledger) -> Vec<MappedSite> {
         let size = |site: &MappedSite| (site.goes_on(), site.by.is_empty(), site.live, site.mapped);
         size(b).cmp(&size(a)).then_with(|| (&a.place, &a.by).cmp(&(&b.place, &b.by)))
     });
-    told.truncate(SITES);
     told
 }
 
@@ -115,8 +135,12 @@ fn parts(ledger: &Ledger, site: &Site) -> Vec<MappedSite> {
         let own = |stack: u32| rows.iter().any(|row| row.stack == stack);
         let known = ledger.page_births.iter().filter(|(stack, _)| own(*stack));
         known.for_each(|(_, more)| births.merge(more));
+        let pages = pages(ledger, &rows);
         Some(MappedSite {
+            resident: pages.as_ref().map(|pages| pages.all().resident),
+            kinds: pages.map_or(Vec::new(), |pages| pages.words()),
             place: site.place.words(),
+            at: site.place.clone(),
             callers: calls.map(|(_, call)| Place::of(&call).words()).collect(),
             mapped: sum(|row| row.mapped),
             live: sum(|row| row.mapped_live),
@@ -127,22 +151,53 @@ fn parts(ledger: &Ledger, site: &Site) -> Vec<MappedSite> {
     told.collect()
 }
 
-/// The module that called mmap, if that is none of the place itself.
+/// What the pages of some rows are; `None` if that was not told.
+fn pages(ledger: &Ledger, rows: &[&Row]) -> Option<PageKinds> {
+    let first = |row: &&Row| {
+        let first = *ledger.stacks.get(row.stack)?.locations.first()?;
+        Some(ledger.locations.get(first as usize)?.address)
+    };
+    let live = rows.iter().filter(|row| row.mapped_live > 0);
+    let addresses: BTreeSet<u64> = live.filter_map(first).collect();
+    let mut all: Option<PageKinds> = None;
+    for one in ledger.about.pages.iter().filter(|one| addresses.contains(&one.address)) {
+        all.get_or_insert_default().merge(one);
+    }
+    all
+}
+
+/// What called mmap, if that is none of the place itself.
 fn through(ledger: &Ledger, stack: u32) -> String {
-    let cause = ledger.stacks.get(stack).map_or(0, |stack| stack.cause);
-    match (cause, ledger.calls(stack).next()) {
-        (0, _) | (_, None) => String::new(),
-        (_, Some(call)) => Place::of(&call).module,
+    match ledger.mapper(stack) {
+        Mapper::Program => String::new(),
+        Mapper::Thread => THREADS.to_owned(),
+        Mapper::Module(module) => module,
+    }
+}
+
+/// That mapped memory grows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MappedGrowth {
+    /// How fast.
+    pub bytes_per_minute: f64,
+    /// In a sentence.
+    pub text: String,
+}
+
+impl MappedGrowth {
+    /// Of a ledger; `None` if it does not, as far as it is seen.
+    pub fn of(ledger: &Ledger) -> Option<Self> {
+        growth(ledger, &sites(ledger))
     }
 }
 
 /// That more and more stays mapped, how fast, and who maps it.
-pub fn growing(ledger: &Ledger, sites: &[MappedSite]) -> Option<String> {
+pub fn growth(ledger: &Ledger, sites: &[MappedSite]) -> Option<MappedGrowth> {
     let grown = grown(&ledger.moments)?;
     let first = sites.first().filter(|site| accounts_for(site, grown))?;
     let lasted = Duration::from_millis(ledger.about.lasted_ms);
-    let seconds = lasted.as_secs_f64() * LATER;
-    let rate = quantity::bytes(whole(grown as f64 / seconds.max(1e-3)));
+    let a_second = grown as f64 / (lasted.as_secs_f64() * LATER).max(1e-3);
+    let rate = quantity::bytes(whole(a_second));
     let part = first.goes_on().unwrap_or(first.live) as f64 / grown.max(1) as f64;
     let part = if part > 0.995 { "all".to_owned() } else { format!("{:.0} %", 100.0 * part) };
     let from = first.callers.first();
@@ -151,10 +206,11 @@ pub fn growing(ledger: &Ledger, sites: &[MappedSite]) -> Option<String> {
         "never" => format!(", never unmapped in these {}", clock(lasted)),
         part => format!("; {part} of what was mapped there was unmapped"),
     };
-    Some(format!(
+    let text = format!(
         "Mapped memory grows by {rate}/s, {part} of it mapped by {}{from}{unmapped}.",
         first.place
-    ))
+    );
+    Some(MappedGrowth { bytes_per_minute: 60.0 * a_second, text })
 }
 
 /// Whether more and more stays mapped, by these places.
@@ -174,11 +230,25 @@ fn accounts_for(site: &MappedSite, grown: u64) -> bool {
     came.is_some_and(|came| came as f64 >= PART * grown as f64)
 }
 
+/// Of what the program mapped itself, where that is known.
+fn mapped(moment: &Moment) -> u64 {
+    moment.own_mapped.unwrap_or(moment.mapped)
+}
+
+/// What the program has mapped in the course of time, of so many moments at most; nothing where there is
+/// none of it.
+pub fn course(moments: &[Moment], most: usize) -> Vec<u64> {
+    let columns = moments.len().min(most);
+    let course = (0..columns).map(|at| moments[(at * moments.len()) / columns].own_mapped);
+    let course: Vec<u64> = course.collect::<Option<_>>().unwrap_or_default();
+    if course.iter().all(|bytes| *bytes == 0) { Vec::new() } else { course }
+}
+
 /// By how much there is more in the end than after the first part of the session, if it became more in each
 /// of the later ones.
 fn grown(moments: &[Moment]) -> Option<u64> {
     let at = |part: usize| moments.get(part * moments.len().checked_sub(1)? / PARTS);
-    let marks: Option<Vec<u64>> = (0..=PARTS).map(|part| Some(at(part)?.mapped)).collect();
+    let marks: Option<Vec<u64>> = (0..=PARTS).map(|part| at(part).map(mapped)).collect();
     let marks = marks.filter(|_| moments.len() > PARTS)?;
     let later = &marks[1..];
     let grown = later.last()?.checked_sub(*later.first()?).filter(|&grown| grown >= LEAST)?;
@@ -219,12 +289,12 @@ mod tests {
         let sites = sites(&ledger);
         assert_eq!(sites.len(), 1);
         assert_eq!(
-            growing(&ledger, &sites).unwrap(),
+            growth(&ledger, &sites).unwrap().text,
             "Mapped memory grows by 1.0 MiB/s, all of it mapped by main (main.c:7); 90 % of what was \
              mapped there was unmapped."
         );
         ledger.rows[1].mapped = 20 << 20;
-        let told = growing(&ledger, &super::sites(&ledger)).unwrap();
+        let told = growth(&ledger, &super::sites(&ledger)).unwrap().text;
         assert!(told.ends_with("main (main.c:7), never unmapped in these 20.0 s."), "{told}");
     }
 
@@ -237,7 +307,7 @@ mod tests {
         (ledger.total.mapped, ledger.total.mapped_live) = (20 << 20, 20 << 20);
         let told = sites(&ledger);
         assert!(!told[0].by.is_empty(), "{told:?}");
-        assert!(!has_grown(&ledger, &told) && growing(&ledger, &told).is_none(), "{told:?}");
+        assert!(!has_grown(&ledger, &told) && growth(&ledger, &told).is_none(), "{told:?}");
         calls_itself(&mut ledger, 0);
         assert!(has_grown(&ledger, &sites(&ledger)));
     }
@@ -257,7 +327,7 @@ mod tests {
         ledger.total.mapped = 96 << 20;
         let told = sites(&ledger);
         assert_eq!(told[0].live, 16 << 20, "{told:?}");
-        let text = growing(&ledger, &told).unwrap();
+        let text = growth(&ledger, &told).unwrap().text;
         assert!(text.starts_with("Mapped memory grows by 1.0 MiB/s, 80 % of it"), "{text}");
         // What comes and goes does not.
         ledger.page_births[1].1.bytes = [0, 0, 0, 0, 0, 0, 0, 16 << 20];

@@ -12,7 +12,7 @@ mod verdict;
 use serde::{Deserialize, Serialize};
 
 pub use advice::Advice;
-pub use mapped::MappedSite;
+pub use mapped::{MappedGrowth, MappedSite, all as mapped_sites};
 pub use verdict::{Kind, Verdict, place};
 
 use crate::keeping::Keeping;
@@ -65,6 +65,9 @@ pub struct Summary {
     pub temporary_by: String,
     /// Bytes in use in the course of time.
     pub course: Vec<f64>,
+    /// The same of what the program mapped itself; left out if there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mapped_course: Vec<u64>,
     /// What is missing.
     pub lost: Vec<String>,
     /// What could not be seen.
@@ -141,6 +144,7 @@ impl Summary {
             temporary_ms: ledger.about.temporary_ms,
             temporary_by,
             course: course(ledger),
+            mapped_course: mapped::course(&ledger.moments, COURSE),
             lost: gaps::lost_beside(&ledger.about.loss, Some(live.count.value)),
             blind: doubt::blind(&ledger.about).into_iter().chain(pools::told(ledger)).collect(),
             accuracy: doubt::accuracy(ledger),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Kind, MappedSite, Verdict, mapped, outside};
+use super::{Kind, Verdict, outside};
 use crate::{
     figure::{Unit, bytes, bytes_a_second, clock, percent},
     keeping::{Habit, Keeping, goes_on},
@@ -29,13 +29,8 @@ const LOOKED_AT: usize = 64;
 const TURNOVER: f64 = 0.9;
 
 /// All of them.
-pub fn of(
-    verdict: &Verdict,
-    ledger: &Ledger,
-    sites: &[Site],
-    mapped: &[MappedSite],
-) -> Vec<String> {
-    Telling::new(verdict, ledger, sites).sentences(mapped)
+pub fn of(verdict: &Verdict, ledger: &Ledger, sites: &[Site]) -> Vec<String> {
+    Telling::new(verdict, ledger, sites).sentences()
 }
 
 struct Telling<'a> {
@@ -68,7 +63,7 @@ impl<'a> Telling<'a> {
         }
     }
 
-    fn sentences(&self, mapped: &[MappedSite]) -> Vec<String> {
+    fn sentences(&self) -> Vec<String> {
         let Self { verdict, ledger, is_all, .. } = self;
         let word = verdict.growth.as_ref().filter(|_| verdict.kind != Kind::Incomplete);
         // The rule knows older blocks, too: what it says goes first.
@@ -77,8 +72,10 @@ impl<'a> Telling<'a> {
             if word.is_some() { None } else { self.growing().or_else(|| self.retained()) };
         let is_named = growing.is_some();
         told.extend(growing);
-        if *is_all && verdict.kind != Kind::Incomplete {
-            told.extend(mapped::growing(ledger, mapped));
+        if let Some(pages) = &verdict.mapped_growth {
+            // What grows goes first, and so does what is certain to grow less, if that is blocks.
+            let at = if verdict.kind == Kind::Grew { told.len() } else { 0 };
+            told.insert(at, pages.text.clone());
         }
         told.push(self.sums(is_named));
         if !is_named {

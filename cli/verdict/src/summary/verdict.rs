@@ -11,7 +11,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{MappedSite, sentences};
+use super::{
+    MappedSite,
+    mapped::{self, MappedGrowth},
+    sentences,
+};
 use crate::growth::{self, Growth};
 use crate::{
     place::Place,
@@ -70,6 +74,9 @@ pub struct Verdict {
     /// What is said of growth, where blocks were counted by size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub growth: Option<Growth>,
+    /// How mapped memory grows, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped_growth: Option<MappedGrowth>,
 }
 
 impl Verdict {
@@ -81,6 +88,8 @@ impl Verdict {
         let second_half = second_half(ledger, live);
         let growth = Growth::of(ledger, |stack| place(ledger, stack));
         let kind = kind(ledger, live, allocated, second_half, growth.as_ref());
+        let is_told = ledger.about.part.is_empty() && kind != Kind::Incomplete;
+        let mapped_growth = is_told.then(|| mapped::growth(ledger, mapped)).flatten();
         let (first, part) = first_sites(sites, live);
         let mut verdict = Self {
             kind,
@@ -90,8 +99,9 @@ impl Verdict {
             sites: first,
             share: part.into(),
             growth,
+            mapped_growth,
         };
-        let told = sentences::of(&verdict, ledger, sites, mapped);
+        let told = sentences::of(&verdict, ledger, sites);
         verdict.text = told.join(" ");
         // The rule on growth says several at once, and heads them itself.
         let headline = verdict.growth.as_ref().map(|growth| growth.headline.clone());
@@ -247,7 +257,7 @@ mod tests {
             let said = super::kind(&ledger, live, allocated, second_half, Some(&growth));
             assert_eq!(said, if is_growth { Kind::Grew } else { Kind::Steady });
             let verdict = Verdict { kind: said, growth: Some(growth), ..self::verdict(&ledger) };
-            let text = sentences::of(&verdict, &ledger, &[], &[]).join(" ");
+            let text = sentences::of(&verdict, &ledger, &[]).join(" ");
             assert!(text.starts_with(&headline) && !text.contains("Grew"), "{text}");
             assert_eq!(text.matches(&headline).count(), 1, "{text}");
         }

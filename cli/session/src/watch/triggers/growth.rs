@@ -1,5 +1,6 @@
 //! Growth that is certain, while it goes on: of what is in use by the counts of each size, in which
-//! blocks older than the session count when they are freed, and of resident memory.
+//! blocks older than the session count when they are freed, of what the program mapped itself, and of
+//! resident memory.
 
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,7 @@ pub struct GrowthWatch {
     next: Instant,
     period: Duration,
     heap: Alarm,
+    mapped: Alarm,
     resident: Alarm,
 }
 
@@ -42,6 +44,7 @@ impl GrowthWatch {
             next: now,
             period: Duration::from_secs_f64(alarm.period()),
             heap: alarm.clone(),
+            mapped: alarm.clone(),
             resident: alarm,
         }
     }
@@ -57,11 +60,15 @@ impl GrowthWatch {
         let in_use = self.in_use(session, watchman);
         let heap = in_use.and_then(|bytes| self.heap.take(at, bytes));
         #[allow(clippy::cast_precision_loss)]
+        let own = watchman.desk().pulse.own_mapped() as f64;
+        let mapped = self.mapped.take(at, own);
+        #[allow(clippy::cast_precision_loss)]
         let pages = resident(&session.target().process).1.map(|bytes| bytes as f64);
         let resident = pages.and_then(|bytes| self.resident.take(at, bytes));
         let told = |measure, pace: Option<Pace>| pace.map(|pace| (measure, pace));
-        let (measure, Pace { rate, window }) =
-            told(Measured::Heap, heap).or_else(|| told(Measured::Resident, resident))?;
+        let (measure, Pace { rate, window }) = told(Measured::Heap, heap)
+            .or_else(|| told(Measured::Mapped, mapped))
+            .or_else(|| told(Measured::Resident, resident))?;
         let [value, low, high] = [rate.value, rate.low, rate.high].map(|end| end * MINUTE);
         Some(Trigger::Growth {
             at_ms: watchman.at_ms(),
