@@ -23,8 +23,8 @@ use crate::watch::{
 };
 use heapattach_ledger::{Loss, Moment, Thread};
 use heapattach_profile::{
-    Births, Exact, Facts, Flow, KernelCalls, Limits, Oddities, Profile, Tick, Writers, clock::Clock,
-    ticks,
+    Births, Exact, Facts, Flow, KernelCalls, Limits, Oddities, Profile, Tick, Writers,
+    clock::Clock, ticks,
 };
 use heapattach_recording::{Ended, MOMENTS, SessionWriter, StackSource};
 use heapattach_symbols::{Known, python::known_of_session};
