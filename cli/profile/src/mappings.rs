@@ -322,7 +322,8 @@ mod tests {
             let all = mappings.all();
             all.map(|m| (m.range.start / PAGE, m.range.end / PAGE, m.is_whole)).collect()
         };
-        (map(&mut mappings, 8, 4), map(&mut mappings, 12, 4));
+        map(&mut mappings, 8, 4);
+        map(&mut mappings, 12, 4);
         assert_eq!(told(&mappings), [(8, 12, true), (12, 16, true)], "they touch");
         mappings.unmapped(1, page(8), PAGE);
         assert_eq!(told(&mappings)[0], (9, 12, true), "an end went");
