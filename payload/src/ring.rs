@@ -18,7 +18,7 @@ use crate::{arch, cells::Cells, row::Row, shared_word::Place};
 pub(crate) struct Need {
     /// Losing it would invent a leak: it may use what is kept for such.
     pub is_urgent: bool,
-    /// It is of a mapping.
+    /// It is of a call of the kernel.
     pub is_mapping: bool,
 }
 
@@ -47,12 +47,12 @@ impl Record {
     pub(crate) fn need(&self) -> Need {
         let is_urgent =
             matches!(self.kind, Kind::FreedSample | Kind::Freed | Kind::Unmapped | Kind::Restored);
-        Need { is_urgent, is_mapping: is_of_mappings(self.hook) }
+        Need { is_urgent, is_mapping: is_of_kernel(self.hook, self.kind) }
     }
 
     /// The same for what [`crate::room::reserve`] is asked for, before it is known in full.
-    pub(crate) fn need_of(hook: usize) -> Need {
-        Need { is_urgent: false, is_mapping: is_of_mappings(hook) }
+    pub(crate) fn need_of(hook: usize, kind: Kind) -> Need {
+        Need { is_urgent: false, is_mapping: is_of_kernel(hook, kind) }
     }
 }
 
@@ -65,10 +65,10 @@ pub(crate) struct Reserved {
     pub stamp: u64,
 }
 
-fn is_of_mappings(hook: usize) -> bool {
+fn is_of_kernel(hook: usize, kind: Kind) -> bool {
     const FIRST: usize = HookKind::Map.first_hook();
     const END: usize = HookKind::Remap.first_hook() + HookKind::Remap.hooks();
-    (FIRST..END).contains(&hook)
+    (FIRST..END).contains(&hook) || matches!(kind, Kind::Broke | Kind::Discarded)
 }
 
 /// The ring that a thread writes to.

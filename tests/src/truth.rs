@@ -103,6 +103,30 @@ pub fn maps(output: &str) -> (u64, u64) {
     (mapped, live)
 }
 
+/// Bytes of all that is mapped, in a fixture's output, whenever that was.
+///
+/// # Panics
+/// If they are not there.
+pub fn pages(output: &str) -> u64 {
+    let line = lines(output, "pages").last();
+    let ([bytes], _) = numbers(line.unwrap_or_else(|| panic!("no account in {output}")));
+    bytes
+}
+
+/// Bytes mapped, and bytes still mapped, by the name of the place.
+///
+/// # Panics
+/// If there are none.
+pub fn places(output: &str) -> BTreeMap<String, [u64; 2]> {
+    let place = |line| {
+        let (sums, name) = numbers(line);
+        (name.to_owned(), sums)
+    };
+    let places: BTreeMap<_, _> = lines(output, "map").map(place).collect();
+    assert!(!places.is_empty(), "no account in {output}");
+    places
+}
+
 /// Has the fixture tell, and returns all it has written.
 pub fn told(fixture: &mut Fixture) -> String {
     fixture.step(TELL, 0);

@@ -50,6 +50,16 @@ pub struct About {
     /// By how many bytes its mappings grew since before the attach, by their kind.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub grown: BTreeMap<String, u64>,
+    /// The largest mappings that the kernel has at the end, and that came by no hooked function.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unhooked: Vec<Unhooked>,
+    /// Bytes of all of them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unhooked_bytes: u64,
+    /// Bytes of recorded mappings that the kernel no longer has, and no hooked function unmapped: they do not
+    /// count as mapped.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub vanished: u64,
     /// What the pages that it mapped were at the end, by the address that the call returned to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pages: Vec<PageKinds>,
@@ -62,6 +72,18 @@ pub struct About {
     pub part: Vec<String>,
     /// Blocks that live shorter are temporary.
     pub temporary_ms: u64,
+}
+
+/// A mapping that came by no hooked function.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Unhooked {
+    /// Its file, or what kind of mapping it is.
+    pub kind: String,
+    /// Where it begins.
+    pub start: u64,
+    /// Its bytes that are new.
+    pub bytes: u64,
 }
 
 /// The records that were dropped, and what else is missing.

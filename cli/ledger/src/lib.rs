@@ -32,7 +32,7 @@ pub mod sample;
 mod stacks;
 pub mod trie;
 
-pub use about::{About, Loss};
+pub use about::{About, Loss, Unhooked};
 pub use classes::{lifetimes, sizes};
 pub use code::{Call, Function, Line, Location, Module};
 pub use course::{Cell, Course, Fate};
@@ -47,7 +47,7 @@ pub use row::{Metric, Row, Thread};
 pub use runtime::Runtime;
 pub use stacks::{Stack, Stacks};
 
-pub use heapattach_profile::Births;
+pub use heapattach_profile::{Births, KernelCalls};
 use std::borrow::Cow;
 
 use heapattach_profile::Estimate;
@@ -81,6 +81,10 @@ pub struct Ledger {
     /// When the blocks in use were allocated, by stack: of the stacks that have most in use. Nothing
     /// is known of parts of a session.
     pub births: Vec<(u32, Births)>,
+    /// The same of pages that are still mapped: when they were.
+    pub page_births: Vec<(u32, Births)>,
+    /// What stacks asked the kernel for, of those that asked for most. Nothing is known of parts of a session.
+    pub kernel: Vec<(u32, KernelCalls)>,
     /// How the sums came about, if that was asked for.
     pub course: Course,
 }

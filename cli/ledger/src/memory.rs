@@ -29,6 +29,8 @@ pub enum Memory {
     Heap,
     /// Mapped pages, whoever mapped them.
     Mapped,
+    /// Pages that the program mapped itself.
+    Own,
     /// Blocks, and the pages that the program mapped itself.
     All,
 }
@@ -46,13 +48,14 @@ pub enum Mapper {
 
 impl Memory {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Heap, Self::Mapped, Self::All];
+    pub const ALL: [Self; 4] = [Self::Heap, Self::Mapped, Self::Own, Self::All];
 
     /// Its name, as it is typed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Heap => "heap",
             Self::Mapped => "mapped",
+            Self::Own => "own",
             Self::All => "all",
         }
     }
@@ -62,6 +65,7 @@ impl Memory {
         match self {
             Self::Heap => "blocks of the heap",
             Self::Mapped => "mapped memory, in pages of 4 KiB in the place of blocks",
+            Self::Own => "pages of 4 KiB that the program mapped itself",
             Self::All => "blocks, and pages of 4 KiB that the program mapped itself",
         }
     }
@@ -117,10 +121,10 @@ impl Ledger {
         match memory {
             Memory::Heap => {}
             Memory::All => self.add_mapped(|mapper| *mapper == Mapper::Program),
-            Memory::Mapped => {
+            Memory::Mapped | Memory::Own => {
                 self.forget_blocks();
                 let before = self.rows.len();
-                self.add_mapped(|_| true);
+                self.add_mapped(|mapper| memory == Memory::Mapped || *mapper == Mapper::Program);
                 self.rows.drain(..before);
             }
         }
@@ -129,7 +133,7 @@ impl Ledger {
             // It counts blocks.
             self.moments.iter_mut().for_each(|moment| moment.flow = None);
         }
-        if memory == Memory::Mapped {
+        if matches!(memory, Memory::Mapped | Memory::Own) {
             // Every call is recorded, however rarely blocks are.
             self.about.every = 1;
         }
@@ -346,6 +350,9 @@ mod tests {
         assert_eq!(mapped, (524_288.0, 524_288.0));
         assert_eq!(all, (before + 524_288.0, plain.peak.value + 524_288.0));
         assert_eq!(heap, (before, plain.peak.value));
+        let own = plain.clone().of(Memory::Own);
+        assert_eq!((own.rows.len(), live(&own)), (1, (1 << 19, 128)));
+        assert_eq!(sample::ledger().of(Memory::Own).rows.len(), 0, "the allocator's");
         let both = plain.with_all_mapped();
         assert_eq!(both.total.mapped, 1 << 20, "its own sums stay");
     }

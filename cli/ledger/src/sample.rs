@@ -1,7 +1,7 @@
 //! A small ledger for tests: numbers that are easy to add up.
 
 use super::{Births, Function, Ledger, Line, Location, Metric, Module, Moment, Row, Thread};
-use heapattach_profile::{Estimate, Sum};
+use heapattach_profile::{Calls, Estimate, KernelCalls, Sum};
 
 /// Two stacks below `main`, and one of another thread; every block is known.
 pub fn ledger() -> Ledger {
@@ -80,6 +80,17 @@ pub fn ledger() -> Ledger {
     ledger.births = vec![
         (0, Births { records: all, bytes: all.map(|blocks| u64::from(blocks) * 64) }),
         (1, Births { records: first, bytes: first.map(|blocks| u64::from(blocks) * 4096) }),
+    ];
+    ledger.kernel = vec![
+        (0, KernelCalls { grown: Calls { calls: 3, bytes: 405_504 }, ..KernelCalls::default() }),
+        (
+            1,
+            KernelCalls {
+                mapped: Calls { calls: 2, bytes: 1 << 20 },
+                discarded: Calls { calls: 1, bytes: 4096 },
+                ..KernelCalls::default()
+            },
+        ),
     ];
     ledger.rows[1].mapped = 1 << 20;
     ledger.rows[1].mapped_live = 1 << 19;

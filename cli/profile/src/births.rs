@@ -60,12 +60,33 @@ impl Profile {
                 births.add(span, block);
             }
         }
-        let mut told: Vec<(u32, Births)> = (0..).zip(all).collect();
-        told.retain(|(row, births)| *row > 0 && births.all_records() > 0);
-        told.sort_by_key(|(row, births)| (std::cmp::Reverse(births.all_bytes()), *row));
-        told.truncate(rows);
-        told
+        most(all, rows)
     }
+
+    /// The same of pages that are still mapped: when they were, in ranges and bytes.
+    pub fn page_births(&self, length: u64, rows: usize) -> Vec<(u32, Births)> {
+        let now = Tick::of(length);
+        let mut all = vec![Births::default(); self.sheet.rows.all().len()];
+        for mapped in self.mappings.all() {
+            let age = u64::from(now.since(mapped.birth));
+            let span = span(length.saturating_sub(age), length);
+            if let Some(births) = all.get_mut(mapped.row.0 as usize) {
+                let bytes = mapped.range.end - mapped.range.start;
+                births.records[span] = births.records[span].saturating_add(1);
+                births.bytes[span] = births.bytes[span].saturating_add(bytes);
+            }
+        }
+        most(all, rows)
+    }
+}
+
+/// Those that have most, by their numbers; the row of all that has no other is none of them.
+fn most(all: Vec<Births>, rows: usize) -> Vec<(u32, Births)> {
+    let mut told: Vec<(u32, Births)> = (0..).zip(all).collect();
+    told.retain(|(row, births)| *row > 0 && births.all_records() > 0);
+    told.sort_by_key(|(row, births)| (std::cmp::Reverse(births.all_bytes()), *row));
+    told.truncate(rows);
+    told
 }
 
 /// In which part of the time something happened.
@@ -123,6 +144,21 @@ mod tests {
         );
         assert_eq!((births[1].1.records, births[1].1.bytes), ([1; SPANS], [64; SPANS]));
         assert_eq!(profile.births(800, 1).len(), 1, "those that hold most");
+    }
+
+    #[test]
+    fn pages_are_told_by_when_they_were_mapped() {
+        let mut profile = Profile::new(Limits::default(), 4);
+        for step in 0..8_u64 {
+            let (at, stack) = (RemoteAddr::new(0x10_0000 * (step + 1)), StackId(1));
+            let what = What::Mapped { at, length: 0x2000, stack };
+            let event = Event { stamp: step, origin: Origin::default(), what };
+            profile.apply(&[event], Tick::of(step * 100 + 50), &mut ());
+        }
+        let births = profile.page_births(800, 10);
+        assert_eq!(births.len(), 1);
+        assert_eq!((births[0].1.records, births[0].1.bytes), ([1; SPANS], [0x2000; SPANS]));
+        assert!(profile.births(800, 10).is_empty());
     }
 
     #[test]

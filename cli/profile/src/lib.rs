@@ -16,6 +16,7 @@ pub mod clock;
 mod estimate;
 mod exact;
 mod histogram;
+mod kernel;
 mod live;
 mod mappings;
 mod pending_frees;
@@ -41,6 +42,7 @@ pub use change::{Change, Journal};
 pub use estimate::{Estimate, Measure, SUMS, Samples};
 pub use exact::Exact;
 pub use histogram::Histogram;
+pub use kernel::{Calls, KernelCalls};
 pub use live::Oddities;
 pub use mappings::Mapped;
 pub use range::{Amount, Range};
@@ -56,6 +58,7 @@ use heapattach_abi::ring::OWN_RINGS;
 use heapattach_process::event::{Event, StackId, What};
 
 use block::Block;
+use kernel::Kernel;
 use live::LiveSet;
 use mappings::Mappings;
 
@@ -91,6 +94,7 @@ pub struct LiveBlock {
 pub struct Profile {
     live: LiveSet,
     mappings: Mappings,
+    kernel: Kernel,
     sheet: Sheet,
     writers: Writers,
 }
@@ -107,6 +111,7 @@ impl Profile {
         Self {
             live: LiveSet::new(limits.blocks),
             mappings: Mappings::new(limits.ranges),
+            kernel: Kernel::default(),
             sheet: Sheet::new(limits.rows, temporary),
             writers: [0; OWN_RINGS],
         }
@@ -205,6 +210,16 @@ impl Profile {
         self.mappings.all().filter_map(move |mapped| Some((mapped.clone(), stack(mapped.row)?)))
     }
 
+    /// Where the heap of brk ends before the first event, if that is known.
+    pub fn know_heap_end(&mut self, end: Option<u64>) {
+        self.kernel.begin_at(end);
+    }
+
+    /// What each row asked the kernel for: of those that asked for most, by their numbers.
+    pub fn kernel_calls(&self, rows: usize) -> Vec<(u32, KernelCalls)> {
+        self.kernel.most(rows)
+    }
+
     /// What did not add up among the blocks.
     pub fn oddities(&self) -> Oddities {
         self.live.oddities()
@@ -216,7 +231,7 @@ impl Profile {
     }
 
     fn apply_one(&mut self, event: &Event, now: Tick, journal: &mut impl Journal) {
-        let Self { live, mappings, sheet, writers } = self;
+        let Self { live, mappings, kernel, sheet, writers } = self;
         let thread = writers.get(usize::from(event.origin.ring)).copied().unwrap_or(0);
         let mut tell = |sheet: &mut Sheet, change: Change| {
             sheet.apply(&change, now);
@@ -245,7 +260,20 @@ impl Profile {
                     let row = piece.row.unwrap_or_default();
                     tell(sheet, Change::Unmapped { row, bytes: piece.bytes() });
                 }
+                kernel.mapped(row, placed.bytes);
                 tell(sheet, Change::Mapped { row, bytes: placed.bytes, kept: placed.kept });
+            }
+            What::Broke { end, stack } => {
+                let row = sheet.rows.of(stack, thread);
+                if kernel.ends_at(row, end.get()) {
+                    tell(sheet, Change::Mapped { row, bytes: 0, kept: false });
+                }
+            }
+            What::Discarded { length, stack, .. } => {
+                let row = sheet.rows.of(stack, thread);
+                if kernel.discarded(row, length) {
+                    tell(sheet, Change::Mapped { row, bytes: 0, kept: false });
+                }
             }
             What::Unmapped { at, length } => {
                 for piece in mappings.unmapped(event.stamp, at, length) {

@@ -13,6 +13,9 @@ use crate::{block::RowId, tick::Tick};
 
 const PAGE: u64 = 4096;
 
+/// No program has addresses beyond, on any processor of this kind.
+const ADDRESSES: u64 = 1 << 56;
+
 /// As many pieces of announced unmappings are remembered; the oldest is forgotten first.
 const REMEMBERED: usize = 65_536;
 
@@ -124,6 +127,11 @@ impl Mappings {
     /// The unmapping with this stamp is about to happen. Returns what is unmapped; pieces without
     /// an owner are counted already.
     pub fn unmapped(&mut self, stamp: u64, at: RemoteAddr, length: u64) -> &[Piece] {
+        // What the kernel always refuses is nothing to be undone later: what other threads unmap
+        // meanwhile would come back.
+        if !at.get().is_multiple_of(PAGE) || at.get().saturating_add(length) > ADDRESSES {
+            return &[];
+        }
         let (start, end) = pages(at, length);
         self.take(start, end);
         for &piece in &self.pieces {
@@ -314,7 +322,8 @@ mod tests {
             let all = mappings.all();
             all.map(|m| (m.range.start / PAGE, m.range.end / PAGE, m.is_whole)).collect()
         };
-        (map(&mut mappings, 8, 4), map(&mut mappings, 12, 4));
+        map(&mut mappings, 8, 4);
+        map(&mut mappings, 12, 4);
         assert_eq!(told(&mappings), [(8, 12, true), (12, 16, true)], "they touch");
         mappings.unmapped(1, page(8), PAGE);
         assert_eq!(told(&mappings)[0], (9, 12, true), "an end went");
@@ -323,6 +332,18 @@ mod tests {
         map(&mut mappings, 9, 1);
         assert_eq!(told(&mappings)[..2], [(9, 10, false), (10, 12, true)]);
         assert_eq!(mappings.all().next().map(|m| m.birth), Some(Tick::of(9)));
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_brings_nothing_back_that_others_unmap_meanwhile() {
+        let mut mappings = Mappings::new(10);
+        mappings.mapped(page(8), 4 * PAGE, RowId(1), Tick::default());
+        assert_eq!(mappings.unmapped(3, page(4), 1 << 62), []);
+        assert_eq!(mappings.unmapped(4, RemoteAddr::new(8 * PAGE + 1), PAGE), []);
+        assert_eq!(mappings.unmapped(5, page(8), 4 * PAGE), [piece(8, 12, Some(1))]);
+        assert_eq!(mappings.restored(3), []);
+        assert_eq!(mappings.restored(4), []);
+        assert_eq!(mappings.len(), 0);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use super::{Block, Blocks, Checked, Layout, Memory, Piece, RootKind, check};
 pub struct Image {
     /// Live blocks.
     pub blocks: Vec<Block>,
+    /// And mappings.
+    pub mappings: Vec<Block>,
     /// Where everything is.
     pub layout: Layout,
     words: BTreeMap<u64, u64>,
@@ -34,7 +36,8 @@ impl Image {
 
     /// The result.
     pub fn check(mut self) -> Checked {
-        let blocks = Blocks::new(std::mem::take(&mut self.blocks));
+        let mappings = std::mem::take(&mut self.mappings);
+        let blocks = Blocks::with_mappings(std::mem::take(&mut self.blocks), &mappings);
         let layout = std::mem::take(&mut self.layout);
         check(&blocks, &layout, &mut self, 10)
     }

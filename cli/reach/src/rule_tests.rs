@@ -1,6 +1,6 @@
 //! The rules of the check, one by one.
 
-use super::{Amount, Finding, Findings, Kind, Pointer, RootKind, Step, Way, image::Image};
+use super::{Amount, Block, Finding, Findings, Kind, Pointer, RootKind, Step, Way, image::Image};
 
 const HEAP: u64 = 0x5000_0000;
 const STACK: u64 = 0x7fff_0000_0000;
@@ -32,6 +32,25 @@ fn a_block_is_lost_unless_a_root_holds_it() {
     let found = image.check().findings;
     assert_eq!(sums(&found), [(50, 1), (0, 0), (0, 0), (100, 1)]);
     assert_eq!(found.roots[RootKind::Stacks as usize], amount(100, 1));
+}
+
+#[test]
+fn any_pointer_into_a_mapping_holds_it_and_what_it_leads_to() {
+    const MAPPED: u64 = 0x6000_0000;
+    let build = |pointer: u64| {
+        let mut image = image();
+        image.piece(MAPPED..MAPPED + 0x10_0000, Some(RootKind::Mapped));
+        image.mappings = vec![Block { at: MAPPED, size: 0x10_0000, stack: 1 }];
+        image.block(HEAP, 100, 2);
+        image.write(MAPPED + 0x8000, HEAP);
+        // It may lead to itself.
+        image.write(MAPPED + 8, MAPPED + 0x5000);
+        image.write(STACK + 8, pointer);
+        sums(&image.check().findings)
+    };
+    let held = [(0, 0), (0, 0), (0, 0), (0x10_0000 + 100, 2)];
+    assert_eq!([build(MAPPED), build(MAPPED + 0x7123)], [held, held]);
+    assert_eq!(build(MAPPED + 0x10_0000), [(0x10_0000, 1), (100, 1), (0, 0), (0, 0)], "its end");
 }
 
 #[test]

@@ -11,8 +11,6 @@ use heapattach_process::proc::{
 };
 use heapattach_text::printable::printable;
 
-use crate::watch::intake::Recorder;
-
 /// Addresses that are told apart, and files; the rest of either is not told.
 const ADDRESSES: usize = 4096;
 const FILES: usize = 64;
@@ -24,20 +22,14 @@ struct Region {
     resident: u64,
 }
 
-/// Of the mappings that live.
-pub fn look(process: &Process, recorder: &Recorder) -> Vec<PageKinds> {
-    let profile = recorder.profile();
-    let call = |stack| Some(recorder.native_stack(stack)?.frames.first()?.get());
-    let ranges = profile.live_ranges();
-    let ranges = ranges.filter_map(|(mapped, stack)| Some((mapped.range, call(stack)?)));
-    let ranges: Vec<_> = ranges.collect();
+/// Of the mappings that live, ascending, each with the address that its call returned to.
+pub fn look(process: &Process, ranges: &[(Range<u64>, u64)]) -> Vec<PageKinds> {
     match ranges.is_empty() {
         true => Vec::new(),
-        false => kinds(&ranges, &regions(&process.read("smaps").unwrap_or_default())),
+        false => kinds(ranges, &regions(&process.read("smaps").unwrap_or_default())),
     }
 }
 
-/// Of ranges, ascending, each with the address that its call returned to.
 fn kinds(ranges: &[(Range<u64>, u64)], regions: &[Region]) -> Vec<PageKinds> {
     let mut told: BTreeMap<u64, PageKinds> = BTreeMap::new();
     let mut first = 0;

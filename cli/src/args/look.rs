@@ -150,7 +150,7 @@ pub enum Measured {
 
 impl Measured {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Sum(Metric::Live),
         Self::Sum(Metric::Allocated),
         Self::Sum(Metric::Freed),
@@ -158,6 +158,7 @@ impl Measured {
         Self::Sum(Metric::Temporary),
         Self::Of(Memory::Heap),
         Self::Of(Memory::Mapped),
+        Self::Of(Memory::Own),
         Self::Of(Memory::All),
     ];
 
@@ -179,6 +180,7 @@ impl Measured {
             Self::Sum(Metric::Temporary) => "Freed very soon",
             Self::Of(Memory::Heap) => "Blocks of the heap only",
             Self::Of(Memory::Mapped) => "Mapped pages only, those of allocators and threads too",
+            Self::Of(Memory::Own) => "Pages that the program mapped itself",
             Self::Of(Memory::All) => "Blocks, and pages that the program mapped itself, as one",
         }
     }

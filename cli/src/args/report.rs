@@ -64,6 +64,9 @@ fn about_view(view: View) -> &'static str {
         View::Timeline => "Memory over time",
         View::Peak => "Memory when most was in use",
         View::Mmap => "Pages that were mapped",
+        View::Kernel => {
+            "Functions that made the process ask the kernel for memory (mmap, brk, madvise)"
+        }
         View::Source => "Lines of source, with bytes beside them",
     }
 }

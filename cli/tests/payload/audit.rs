@@ -52,6 +52,7 @@ pub fn live_samples(records: &[Record]) -> BTreeMap<u64, u64> {
                 }
             }
             Kind::Freed | Kind::Mapped | Kind::Unmapped | Kind::Nothing | Kind::Remapped => (),
+            Kind::Broke | Kind::Discarded => (),
         }
     }
     live

@@ -80,11 +80,11 @@ fn a_block_may_be_given_back_by_any_argument() {
 
 #[test]
 fn an_exchange_that_fails_is_taken_back() {
-    let placed = placed_with(Form { block: 2, size: 3, times: 0 });
+    let placed = placed_with(Form { block: 2, size: 3, ..Form::default() });
     let block = placed.first(Chosen)(7, 0, 64, 0);
     let other = placed.first(Chosen)(7, block, 128, 0);
     placed.lead(Chosen, zero);
-    placed.set_second(Chosen.first_hook(), Form { block: 2, size: 3, times: 0 }.pack());
+    placed.set_second(Chosen.first_hook(), Form { block: 2, size: 3, ..Form::default() }.pack());
     placed.first(Chosen)(7, other, 256, 0);
     let kinds: Vec<Kind> = told(&placed).iter().map(|(kind, _, _)| *kind).collect();
     let (allocated, exchanged) = (Kind::Allocated, Kind::Reallocated);

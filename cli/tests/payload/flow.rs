@@ -168,7 +168,7 @@ fn placed_asking(interval: u64, sizer: Call, owner: Option<Call>) -> Placed {
     let realloc = libc::realloc as *const () as usize as u64;
     placed.lead_hook(HookKind::New.first_hook(), malloc);
     placed.lead_hook(HookKind::Chosen.first_hook(), realloc);
-    let form = Form { block: 1, size: 2, times: 0 };
+    let form = Form { block: 1, size: 2, ..Form::default() };
     for kind in HookKind::ALL
         .into_iter()
         .filter(|kind| !matches!(kind, HookKind::Map | HookKind::Unmap | HookKind::Remap))

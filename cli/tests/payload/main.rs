@@ -8,6 +8,7 @@ mod counting;
 mod flow;
 mod fork;
 mod instructions;
+mod kernel;
 mod mapped;
 mod originals;
 mod placed;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use heapattach_ledger::{Call, Function, Ledger};
+use heapattach_ledger::{Call, Function, Ledger, MAPPED_MODULE};
 use heapattach_text::module_name::is_generated;
 
 /// What compilers append to the names of copies they made of a function; which ones they make
@@ -68,7 +68,9 @@ impl Place {
         match (self.is_named, self.file.is_empty(), self.line) {
             (true, false, Some(line)) => format!("{name} ({}:{line})", base(&self.file)),
             (true, false, None) => format!("{name} ({})", base(&self.file)),
-            (true, true, _) if is_generated(&self.module) => name.to_owned(),
+            (true, true, _) if is_generated(&self.module) || self.module == MAPPED_MODULE => {
+                name.to_owned()
+            }
             (true, true, _) => format!("{name} in {}", self.module),
             (false, ..) => name.to_owned(),
         }

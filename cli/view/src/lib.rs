@@ -29,6 +29,7 @@ mod bar;
 mod classes;
 mod family;
 mod heap;
+mod kernel;
 mod mapped;
 mod mmap;
 mod moments;

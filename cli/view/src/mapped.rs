@@ -1,5 +1,5 @@
-//! Mapped memory beside blocks: the same view of the pages, below, where no memory was chosen and the
-//! program maps some itself.
+//! Mapped memory beside blocks: the same view of the pages that the program mapped itself, below, where no
+//! memory was chosen. What allocators map, and stacks of threads, would stand in front of them.
 
 use heapattach_ledger::{Ledger, Memory};
 use heapattach_verdict::subject::{Ask, Subject};
@@ -19,8 +19,8 @@ impl Mapped {
         {
             return None;
         }
-        let pages = |ledger: &Ledger| ledger.clone().of(Memory::Mapped);
-        let ask = Ask { memory: Some(Memory::Mapped), ..*ask };
+        let pages = |ledger: &Ledger| ledger.clone().of(Memory::Own);
+        let ask = Ask { memory: Some(Memory::Own), ..*ask };
         Some(Self { now: pages(subject.now), base: subject.base.map(pages), ask })
     }
 
@@ -55,7 +55,7 @@ mod tests {
             page.finish()
         };
         let expected = "
-ALL       still mapped: 512.0 KiB in 128 pages
+ALL       still mapped by the program itself: 512.0 KiB in 128 pages
 
 still mapped   part               mapped  unmapped  where
    512.0 KiB  100 %  ██████████  1.0 MiB      50 %  main (main.c:7)
@@ -63,8 +63,10 @@ still mapped   part               mapped  unmapped  where
         let text = told(&Subject::of(&ledger));
         assert!(text.ends_with(expected), "{text}");
         let difference = told(&Subject { now: &ledger, base: Some(&base) });
-        assert!(difference.contains("still mapped: 512.0 KiB in 128 pages; before: 512.0 KiB"));
-        assert!(difference.contains("[mapped by libc.so.6]"), "{difference}");
+        let words =
+            "still mapped by the program itself: 512.0 KiB in 128 pages; before: 0 B in 0 pages";
+        assert!(difference.contains(words), "{difference}");
+        assert!(!difference.contains("[mapped by libc.so.6]"), "{difference}");
     }
 
     #[test]

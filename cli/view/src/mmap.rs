@@ -70,7 +70,7 @@ impl Mmap {
         let more = sites.len().saturating_sub(ask.limit);
         sites.truncate(ask.limit);
         let rows = sites.into_iter().map(|site| {
-            let MappedSite { place, at, by, callers, mapped, live, resident, kinds } = site;
+            let MappedSite { place, at, by, callers, mapped, live, resident, kinds, .. } = site;
             let (words, mapped_live) = (place, live);
             MmapRow { words, place: at, by, callers, mapped, mapped_live, resident, kinds }
         });

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     page::{Ink, Page, Span},
-    sites::{title, write_more},
+    sites::{by, title, write_more},
     table::{Cell, Column, Table},
     view::Form,
 };
@@ -93,8 +93,8 @@ fn mapped(ledgers: &[Ledger], ask: &Ask) -> Option<SiteTable> {
     if ask.memory.is_some() || ledgers.iter().all(|ledger| ledger.own_mapped() == [0, 0]) {
         return None;
     }
-    let pages = ledgers.iter().map(|ledger| ledger.clone().of(Memory::Mapped));
-    let ask = Ask { memory: Some(Memory::Mapped), ..*ask };
+    let pages = ledgers.iter().map(|ledger| ledger.clone().of(Memory::Own));
+    let ask = Ask { memory: Some(Memory::Own), ..*ask };
     Some(SiteTable::new(&pages.collect::<Vec<_>>(), &ask))
 }
 
@@ -170,7 +170,8 @@ impl SiteTable {
         let amounts = self.total.amounts.iter();
         let amounts: Vec<_> =
             amounts.map(|amount| self.unit.show(self.unit.of_amount(amount)).to_string()).collect();
-        let text = format!("{}: {}", title((self.metric, self.memory)), amounts.join(", then "));
+        let title = title((self.metric, self.memory));
+        let text = format!("{title}{}: {}", by(self.memory), amounts.join(", then "));
         page.prose("ALL", Ink::Plain, &text);
         let steady = self.sites.iter().filter(|site| site.steps.growth == Steadiness::EveryStep);
         let text = match steady.count() {
@@ -290,7 +291,7 @@ ALL       in use: 71.2 KiB, then 83.8 KiB, then 102.5 KiB
         }
         let text = told(&ledgers, Form::Text(Page::new(None, false)));
         let expected = "
-ALL       still mapped: 64.0 KiB, then 128.0 KiB, then 192.0 KiB
+ALL       still mapped by the program itself: 64.0 KiB, then 128.0 KiB, then 192.0 KiB
           1 place grew in every step
 
     change  grew             step       step  in the end  where
@@ -300,7 +301,7 @@ ALL       still mapped: 64.0 KiB, then 128.0 KiB, then 192.0 KiB
         assert!(text.ends_with(expected), "{text}");
         let json: serde_json::Value = serde_json::from_str(&told(&ledgers, Form::Json)).unwrap();
         assert_eq!(json["mapped"]["sites"][0]["growth"], "every_step");
-        assert_eq!(json["mapped"]["memory"], "mapped");
+        assert_eq!(json["mapped"]["memory"], "own");
     }
 
     #[test]

@@ -134,7 +134,7 @@ pub fn write_sites(subject: &Subject<'_>, ask: &Ask, page: &mut Page) {
 
 /// What a metric is called at the head of a column.
 pub fn title((metric, memory): (Metric, Option<Memory>)) -> &'static str {
-    let is_mapped = memory == Some(Memory::Mapped);
+    let is_mapped = matches!(memory, Some(Memory::Mapped | Memory::Own));
     match metric {
         Metric::Live if is_mapped => "still mapped",
         Metric::Allocated if is_mapped => "mapped",
@@ -147,11 +147,16 @@ pub fn title((metric, memory): (Metric, Option<Memory>)) -> &'static str {
     }
 }
 
+/// Whose it is, where that is not all.
+pub fn by(memory: Option<Memory>) -> &'static str {
+    if memory == Some(Memory::Own) { " by the program itself" } else { "" }
+}
+
 /// What there is a number of.
 fn noun(memory: Option<Memory>) -> &'static str {
     match memory {
         None | Some(Memory::Heap) => "blocks",
-        Some(Memory::Mapped) => "pages",
+        Some(Memory::Mapped | Memory::Own) => "pages",
         Some(Memory::All) => "blocks and pages",
     }
 }
@@ -162,7 +167,7 @@ pub fn write_total(page: &mut Page, of: (Metric, Option<Memory>), total: &Figure
         let (size, number) = (bytes(amount.bytes.into()), blocks(amount.blocks.into()));
         format!("{size} in {number} {}", noun(of.1))
     };
-    let mut text = format!("{}: {}", title(of), words(&total.amount));
+    let mut text = format!("{}{}: {}", title(of), by(of.1), words(&total.amount));
     if let Some(change) = &total.change {
         let difference = unit.show_change(unit.of_amount(&change.change));
         let sure = if change.is_significant { "" } else { ", which may be chance" };

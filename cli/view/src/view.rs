@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::{
     classes::{Classes, Measured},
+    kernel::Kernel,
     mapped::Mapped,
     mmap::Mmap,
     page::Page,
@@ -46,6 +47,8 @@ pub enum View {
     Peak,
     /// Pages that were mapped.
     Mmap,
+    /// What makes the process ask the kernel for memory.
+    Kernel,
     /// Lines of source.
     Source,
 }
@@ -79,7 +82,7 @@ pub enum Form {
 
 impl View {
     /// All views.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Summary,
         Self::Top,
         Self::Tree,
@@ -91,6 +94,7 @@ impl View {
         Self::Timeline,
         Self::Peak,
         Self::Mmap,
+        Self::Kernel,
         Self::Source,
     ];
 
@@ -108,6 +112,7 @@ impl View {
             Self::Timeline => "timeline",
             Self::Peak => "peak",
             Self::Mmap => "mmap",
+            Self::Kernel => "kernel",
             Self::Source => "source",
         }
     }
@@ -135,6 +140,7 @@ impl View {
             Self::Timeline => telling.tell(&Timeline::new(ledger), Timeline::write),
             Self::Peak => telling.tell(&Peak::new(subject, ask), Peak::write),
             Self::Mmap => telling.tell(&Mmap::new(subject, ask), Mmap::write),
+            Self::Kernel => telling.tell(&Kernel::new(subject, ask), Kernel::write),
             Self::Source => telling.tell(&Source::new(subject, ask, None), Source::write),
         }
     }

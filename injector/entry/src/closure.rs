@@ -51,7 +51,10 @@ impl Closure {
             for branch in branches.iter() {
                 let leads_out = !function.contains(&branch.target);
                 if matches!(drafts.at(branch.target), Some((_, Part::Entry))) {
-                    closure.branches.push(*branch);
+                    // What an allocator asks of the kernel is to be told, too.
+                    if drafts.family(branch.target) != Some(Family::Kernel) {
+                        closure.branches.push(*branch);
+                    }
                 } else if leads_out && stubs.is_stub(branch.target) {
                     closure.branches.extend(stubs.hooked(branch.target).map(|_| *branch));
                     continue;

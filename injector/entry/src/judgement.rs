@@ -53,6 +53,9 @@ pub fn analyse(file: &[u8], hooked: &[Hooked<'_>], role: Role) -> Result<Analysi
     let mut branches = closure.branches.clone();
     for hit in &hits {
         let Some((entry, Part::Entry)) = drafts.at(hit.target) else { continue };
+        if drafts.family(entry) == Some(Family::Kernel) {
+            continue;
+        }
         let Some(function) = functions.containing(hit.field.wrapping_sub(1)) else { continue };
         if drafts.family(entry).is_some_and(|family| of_ours(&function, family)) {
             branches.extend(code.branches(&function).and_then(|all| branch_of(hit, &all)));

@@ -98,6 +98,8 @@ pub enum Family {
     Heap,
     /// Pages of the kernel: mmap, munmap, mremap.
     Map,
+    /// What else is asked of the kernel: brk, sbrk, madvise.
+    Kernel,
 }
 
 /// What the module is to the process.

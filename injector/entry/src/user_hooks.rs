@@ -92,8 +92,8 @@ fn kind_of(form: &str) -> Option<(HookKind, Form)> {
     }
     // Those that have a hook of their own are dealt with faster.
     match (what, form) {
-        ("alloc", Form { block: 0, size: 1, times: 0 }) => plain(HookKind::Malloc),
-        ("alloc", Form { block: 0, size: 2, times: 0 }) => plain(HookKind::Memalign),
+        ("alloc", Form { block: 0, size: 1, times: 0, .. }) => plain(HookKind::Malloc),
+        ("alloc", Form { block: 0, size: 2, times: 0, .. }) => plain(HookKind::Memalign),
         ("free", Form { block: 1, size: 0, .. }) => plain(HookKind::Free),
         ("alloc", Form { block: 0, size: 1.., .. })
         | ("free", Form { block: 1.., size: 0, .. })
@@ -202,8 +202,10 @@ mod tests {
         assert_eq!(kind("pool_get=alloc:size=arg1"), (HookKind::Malloc, none, false));
         assert_eq!(kind("pool_get=alloc:size=arg2"), (HookKind::Memalign, none, false));
         assert_eq!(kind("pool_put=free:ptr=arg1"), (HookKind::Free, none, true));
-        let chosen =
-            |block, size, times| (HookKind::Chosen, Form { block, size, times }, block != 0);
+        let chosen = |block, size, times| {
+            let form = Form { block, size, times, ..Form::default() };
+            (HookKind::Chosen, form, block != 0)
+        };
         assert_eq!(kind("f=alloc:size=arg2*arg3"), chosen(0, 2, 3));
         assert_eq!(kind("f=free:ptr=arg2"), chosen(2, 0, 0));
         assert_eq!(kind("A::operator==(A)=realloc:ptr=arg2,size=arg3"), chosen(2, 3, 0));

@@ -70,6 +70,22 @@ pub enum What {
         /// Its length in bytes, as asked for.
         length: u64,
     },
+    /// The heap of brk ends elsewhere.
+    Broke {
+        /// Where.
+        end: RemoteAddr,
+        /// Who asked.
+        stack: StackId,
+    },
+    /// Pages stay mapped, and the kernel may free what they hold.
+    Discarded {
+        /// Where they begin.
+        at: RemoteAddr,
+        /// Their length in bytes.
+        length: u64,
+        /// Who asked.
+        stack: StackId,
+    },
     /// What an earlier `Freed` or `Unmapped` announced did not happen: the call failed.
     Restored {
         /// The stamp of that event.

@@ -1,4 +1,5 @@
-//! Where the arguments stand of a function that only the user knows.
+//! Where the arguments stand of a function that only the user knows; and which functions ask the kernel for
+//! something that is neither a block nor a mapping.
 
 /// The last argument that comes in a register.
 pub const LAST_ARGUMENT: u8 = 6;
@@ -12,18 +13,47 @@ pub struct Form {
     pub size: u8,
     /// How many times so many.
     pub times: u8,
+    /// What the function asks the kernel for, and nothing of the above.
+    pub asks: Asks,
+}
+
+/// What a function asks the kernel for that is neither a block nor a mapping of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Asks {
+    /// Nothing of that kind.
+    #[default]
+    Nothing = 0,
+    /// `brk`: an end for its heap, which is the first argument; answers 0.
+    Break = 1,
+    /// `sbrk`: so many bytes more than there are; answers the end that was.
+    MoreBreak = 2,
+    /// `madvise`: something to be done to pages. Only what frees them is told.
+    Advice = 3,
+}
+
+impl Asks {
+    const fn of(value: u8) -> Self {
+        match value {
+            1 => Self::Break,
+            2 => Self::MoreBreak,
+            3 => Self::Advice,
+            _ => Self::Nothing,
+        }
+    }
 }
 
 impl Form {
     /// In one word.
     pub const fn pack(self) -> u64 {
-        self.block as u64 | (self.size as u64) << 8 | (self.times as u64) << 16
+        let arguments = self.block as u64 | (self.size as u64) << 8 | (self.times as u64) << 16;
+        arguments | (self.asks as u64) << 24
     }
 
     /// Out of one word.
     pub const fn unpack(word: u64) -> Self {
-        let [block, size, times, ..] = word.to_le_bytes();
-        Self { block, size, times }
+        let [block, size, times, asks, ..] = word.to_le_bytes();
+        Self { block, size, times, asks: Asks::of(asks) }
     }
 
     /// Whether the function allocates a block.
@@ -39,8 +69,10 @@ mod tests {
     #[test]
     fn a_form_survives_being_packed() {
         for (block, size, times) in [(0, 1, 0), (6, 0, 0), (2, 3, 4), (0, 0, 0)] {
-            let form = Form { block, size, times };
-            assert_eq!(Form::unpack(form.pack()), form);
+            for asks in [Asks::Nothing, Asks::Break, Asks::MoreBreak, Asks::Advice] {
+                let form = Form { block, size, times, asks };
+                assert_eq!(Form::unpack(form.pack()), form);
+            }
         }
     }
 }

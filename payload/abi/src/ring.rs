@@ -71,6 +71,10 @@ pub enum Kind {
     Reallocated = 8,
     /// Pages were mapped in exchange for some that were announced.
     Remapped = 9,
+    /// The heap of brk ends elsewhere: at the address.
+    Broke = 10,
+    /// Pages were told to be free, and stay mapped.
+    Discarded = 11,
 }
 
 impl Kind {
@@ -86,6 +90,8 @@ impl Kind {
             7 => Self::Nothing,
             8 => Self::Reallocated,
             9 => Self::Remapped,
+            10 => Self::Broke,
+            11 => Self::Discarded,
             _ => return None,
         })
     }

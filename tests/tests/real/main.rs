@@ -3,4 +3,5 @@
 mod allocators;
 mod families;
 mod many_programs;
+mod mappings;
 mod programs;

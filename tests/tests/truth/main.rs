@@ -3,10 +3,13 @@
 
 mod ages;
 mod allocators;
+mod buffers;
 mod debug_frame;
 mod elsewhere;
 mod exact;
+mod kernel_calls;
 mod many_paths;
+mod map_storm;
 mod map_wrappers;
 mod maps;
 mod no_free_missed;

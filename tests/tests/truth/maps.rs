@@ -12,7 +12,7 @@ use heapattach_tests::{
     truth::{EXACT, MARK, ROUND, maps, run, told},
 };
 
-const FAMILY: [&str; 3] = ["mmap", "munmap", "mremap"];
+const FAMILY: [&str; 6] = ["mmap", "munmap", "mremap", "brk", "sbrk", "madvise"];
 
 fn assert_exact(what: &str, report: &Report, output: &str) {
     assert!(report.is_complete(), "{what}: lost {:?}", report.heap.lost);

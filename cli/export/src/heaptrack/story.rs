@@ -17,7 +17,7 @@ use heapattach_ledger::Moment;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// Time goes on, and what else was measured then.
-    Moment(Moment),
+    Moment(Box<Moment>),
     /// A block of the lot with this number is allocated.
     Add(usize),
     /// One of it is freed.
@@ -48,7 +48,7 @@ pub fn tell(
         told.rise(Fate::Held, pace.risen)?;
         told.rise(Fate::Peak, pace.risen)?;
         told.rise(Fate::Late, pace.fallen)?;
-        (told.tell)(Event::Moment(pace.moment.clone()))?;
+        (told.tell)(Event::Moment(Box::new(pace.moment.clone())))?;
         before = pace;
     }
     Ok(())

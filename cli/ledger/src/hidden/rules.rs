@@ -12,7 +12,8 @@ pub const FUNCTIONS: &[&str] = &[
     "_int_malloc", "_int_realloc", "_int_memalign", "_mid_memalign", "sysmalloc", "sysmalloc_mmap",
     "tcache_init", "malloc_hook_ini", "__libc_alloc_buffer*", "__libc_dynarray*",
     "__libc_scratch_buffer*", "mmap", "mmap64", "__mmap", "__mmap64", "mremap", "__mremap", "sbrk",
-    "__sbrk", "brk", "__brk",
+    "__sbrk", "brk", "__brk", "madvise", "__madvise", "__glibc_morecore", "sysmalloc_mmap_fallback",
+    "systrim*", "heap_trim", "grow_heap", "_int_free*",
     // and what allocates for its callers.
     "strdup", "__strdup", "strndup", "__strndup", "wcsdup", "__wcsdup", "asprintf", "__asprintf",
     "___asprintf", "__asprintf_chk", "vasprintf", "__vasprintf*", "getline", "__getline", "getdelim",

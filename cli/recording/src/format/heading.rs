@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use heapattach_ledger::About;
-use heapattach_profile::{Births, ticks};
+use heapattach_profile::{Births, KernelCalls, ticks};
 use heapattach_text::{printable::printable, quantity::time};
 
 /// What is known of a time in which the disk took nothing, if it is within what is told.
@@ -27,6 +27,12 @@ pub struct Heading {
     /// Only at the end of a whole session.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub births: Vec<(u32, Births)>,
+    /// The same of those that have most still mapped: when these pages were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub page_births: Vec<(u32, Births)>,
+    /// What rows asked the kernel for, of those that asked for most. Only at the end of a whole session.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kernel: Vec<(u32, KernelCalls)>,
     /// Whether it came to its end.
     pub is_final: bool,
 }
@@ -46,8 +52,11 @@ impl Heading {
 
     /// Makes all text in it fit for a terminal.
     pub fn clean(&mut self) {
-        let About { command, version, outcome, blind, missing_symbols, ends, .. } = &mut self.about;
-        for text in [command, version, outcome].into_iter().chain(blind).chain(missing_symbols) {
+        let About { command, version, outcome, blind, missing_symbols, ends, unhooked, .. } =
+            &mut self.about;
+        let kinds = unhooked.iter_mut().map(|one| &mut one.kind);
+        let all = [command, version, outcome].into_iter().chain(blind).chain(missing_symbols);
+        for text in all.chain(kinds) {
             *text = printable(text);
         }
         *ends = std::mem::take(ends).into_iter().map(|(end, n)| (printable(&end), n)).collect();

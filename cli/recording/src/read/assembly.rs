@@ -1,6 +1,6 @@
 //! A ledger of what a recording says, or of what the process of a session has in memory at its end.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use heapattach_process::python_frame;
 
@@ -43,21 +43,25 @@ pub fn assemble(parts: Parts<'_>) -> Ledger {
         stacks: Stacks::of(table.frames.clone()),
         ..Ledger::default()
     };
-    let mut births = heading.births;
+    let (mut births, mut page_births) = (heading.births, heading.page_births);
+    let mut kernel = heading.kernel;
     let parts = parts_of_lines(&code, &hidden);
     let (code, sites) = arranged(code, &table.addresses);
     let mut allocations = [0_u64; ENDS.len()];
     let mut numbers = vec![NONE; table.stacks.len()];
     let mut total = Row::default();
     let known_threads = ledger.threads.len();
-    let rows = sheet.into_rows().into_iter().zip(&table.rows);
-    let rows = rows.filter_map(|(row, &(stack, thread))| {
+    let asking: HashSet<u32> = kernel.iter().map(|(row, _)| *row).collect();
+    let rows = (0_u32..).zip(sheet.into_rows()).zip(&table.rows);
+    let rows = rows.filter_map(|((number, row), &(stack, thread))| {
         let is_known = row.is_known();
+        // Of what only asked the kernel there is a stack, and no row.
+        let is_wanted = is_known || asking.contains(&number);
         let samples = row.heap.samples(Flow::Allocated);
         let thread = Some(u32::from(thread)).filter(|&thread| (thread as usize) < known_threads);
         let row = row_of(row, thread.unwrap_or(0));
         total.merge(&row);
-        let told = table.stacks.get(stack as usize).filter(|_| is_known)?;
+        let told = table.stacks.get(stack as usize).filter(|_| is_wanted)?;
         let end = usize::from(told.end).min(ENDS.len() - 1);
         allocations[end] = allocations[end].saturating_add(samples);
         let number = &mut numbers[stack as usize];
@@ -68,7 +72,7 @@ pub fn assemble(parts: Parts<'_>) -> Ledger {
             let cause = cause(&frames[..depth], &sites, &parts);
             ledger.stacks.push_part(told.range().start, depth, ENDS[end], cause);
         }
-        Some(Row { stack: *number, ..row })
+        is_known.then_some(Row { stack: *number, ..row })
     });
     // They are no larger than those they are made of, and take their place: memory for both would
     // be half of all that is needed.
@@ -79,13 +83,17 @@ pub fn assemble(parts: Parts<'_>) -> Ledger {
             "in the place of the other"
         )
     };
-    births.retain_mut(|(row, _)| {
+    // The numbers of rows become those of their stacks.
+    let renamed = |row: &mut u32| {
         let stack =
             table.rows.get(*row as usize).and_then(|&(stack, _)| numbers.get(stack as usize));
         let stack = stack.copied().filter(|&stack| stack != NONE);
         stack.map(|stack| *row = stack).is_some()
-    });
-    ledger.births = births;
+    };
+    births.retain_mut(|(row, _)| renamed(row));
+    page_births.retain_mut(|(row, _)| renamed(row));
+    kernel.retain_mut(|(row, _)| renamed(row));
+    (ledger.births, ledger.page_births, ledger.kernel) = (births, page_births, kernel);
     let ends = ENDS.map(str::to_owned).into_iter().zip(allocations);
     ledger.about.ends = ends.filter(|(_, allocations)| *allocations > 0).collect();
     ledger.total = total;

@@ -178,6 +178,8 @@ impl Recording {
         heading.about.blind.extend(self.damage.clone());
         if course.is_some() || births.is_some() {
             heading.births.clear();
+            heading.page_births.clear();
+            heading.kernel.clear();
         }
         if course.is_some() {
             let range = millis(begin)..=millis(end);

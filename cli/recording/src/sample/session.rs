@@ -190,6 +190,8 @@ impl Session {
         self.session_writer.snapshot(self.now, &mut self.profile, &self.stacks);
         let Self { profile, session_writer, stacks, now, .. } = self;
         heading.births = profile.births(now, 9);
+        heading.page_births = profile.page_births(now, 9);
+        heading.kernel = profile.kernel_calls(9);
         let ended = Ended::of(profile.into_sheet(), &stacks);
         let code = code(ended.addresses());
         heading.holes = session_writer.holes().to_vec();

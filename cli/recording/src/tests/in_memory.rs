@@ -49,7 +49,7 @@ pub fn told(ledger: &Ledger) -> Vec<String> {
         format!("{:?}", ledger.functions),
         format!("{:?}", ledger.locations),
         format!("{:?}", ledger.threads),
-        format!("{:?}", ledger.births),
+        format!("{:?}", (&ledger.births, &ledger.page_births, &ledger.kernel)),
         format!("{:?}", ledger.peak),
         format!("{:?}", ledger.moments),
         format!("{:?} {:?}", course.bounds_ms, course.why_none),

@@ -191,3 +191,24 @@ impl Display for Frame {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_are_not_called_blocks() {
+        let frame = |name: &str, module: &str| Frame {
+            function: name.to_owned(),
+            module: module.to_owned(),
+            ..Frame::default()
+        };
+        let frames = vec![frame("[mapped]", MAPPED_MODULE), frame("map", "/opt/server")];
+        let amount = |blocks| Amount { bytes: 65_536 * blocks, blocks };
+        let leak = |blocks| Leak::new(Kind::Direct, amount(blocks), amount(0), frames.clone(), 1);
+        assert_eq!(leak(2).title(), "map: 131 072 B in 2 mappings");
+        assert_eq!(leak(1).title(), "map: 65 536 B in 1 mapping");
+        let blocks = Leak::new(Kind::Direct, amount(1), amount(0), frames[1..].to_vec(), 0);
+        assert_eq!(blocks.title(), "map: 65 536 B in 1 block");
+    }
+}

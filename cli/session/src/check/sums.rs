@@ -49,8 +49,9 @@ impl Inspection<'_> {
         heading.about.every = session.stream.interval;
         heading.about.loss = recorder.loss(lost);
         heading.hide_frames.clone_from(&self.options.hooks.hide_frames);
-        let Left { ended, births, until, session_writer, threads, moments } = recorder.leave();
-        heading.births = births;
+        let Left { ended, births, page_births, kernel, until, session_writer, threads, moments } =
+            recorder.leave();
+        (heading.births, heading.page_births, heading.kernel) = (births, page_births, kernel);
         let symbols = &mut *lock(&self.symbols);
         let (known, addresses) = (symbols.known(), ended.addresses().to_vec());
         let code = names::look_up(symbols, addresses, || patience.goes_on());

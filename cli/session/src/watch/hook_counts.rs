@@ -6,6 +6,7 @@ use heapattach_abi::{
     kind::HookKind,
     row::{self, Count},
 };
+use heapattach_entry::Family;
 use heapattach_injector::{
     attach::{Unseen, Way, unseen},
     detach::Detached,
@@ -91,8 +92,8 @@ pub fn add_window(report: &mut Report, exposed: Exposure) {
 /// of functions that do more than that every call counts.
 pub fn asked(session: &Session<'_>, counts: &Counts) -> [u64; 2] {
     let hooks = session.patches.hooks.iter().filter(|hook| {
-        let kind = hook.planned.function().kind;
-        !matches!(kind, HookKind::Free | HookKind::Map | HookKind::Unmap | HookKind::Remap)
+        let function = hook.planned.function();
+        function.family == Family::Heap && function.kind != HookKind::Free
     });
     let counts = hooks.filter_map(|hook| counts.hooks.get(hook.number?));
     counts.fold([0; 2], |[calls, bytes], count| {

@@ -2,6 +2,7 @@
 //! since rings fill within milliseconds while other things take longer.
 
 use std::{
+    ops::Range,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::Duration,
@@ -10,7 +11,8 @@ use std::{
 use heapattach_abi::stacks::STACKS;
 use heapattach_injector::watch::{Call, Lost, Records};
 use heapattach_process::{
-    event::{Event, StackId, What},
+    addr::RemoteAddr,
+    event::{Event, Origin, StackId, What},
     memory::Memory,
     stack::Stack,
 };
@@ -21,7 +23,8 @@ use crate::watch::{
 };
 use heapattach_ledger::{Loss, Moment, Thread};
 use heapattach_profile::{
-    Births, Exact, Facts, Flow, Limits, Oddities, Profile, Tick, Writers, clock::Clock, ticks,
+    Births, Exact, Facts, Flow, KernelCalls, Limits, Oddities, Profile, Tick, Writers,
+    clock::Clock, ticks,
 };
 use heapattach_recording::{Ended, MOMENTS, SessionWriter, StackSource};
 use heapattach_symbols::{Known, python::known_of_session};
@@ -90,6 +93,10 @@ pub struct Left {
     pub ended: Ended,
     /// When the blocks in use were allocated, by row.
     pub births: Vec<(u32, Births)>,
+    /// The same of pages that are still mapped.
+    pub page_births: Vec<(u32, Births)>,
+    /// What was asked of the kernel, by row.
+    pub kernel: Vec<(u32, KernelCalls)>,
     /// When they were complete, in ticks.
     pub until: u64,
     /// What writes the session down; it has everything but names and the end.
@@ -155,8 +162,10 @@ impl Intake {
     fn count(&mut self, event: &Event, call: Call) {
         let bytes = match event.what {
             What::Allocated { size, .. } => size,
-            What::Mapped { length, .. } | What::Unmapped { length, .. } => length,
-            What::Freed { .. } | What::Restored { .. } => 0,
+            What::Mapped { length, .. }
+            | What::Unmapped { length, .. }
+            | What::Discarded { length, .. } => length,
+            What::Freed { .. } | What::Restored { .. } | What::Broke { .. } => 0,
         };
         let number = index(call.stack);
         if self.callers.len() <= number {
@@ -213,6 +222,36 @@ impl Recorder {
             has_names,
             own_mapped: OwnMapped::default(),
         }
+    }
+
+    /// Where the heap of brk ends before anything happens.
+    pub fn know_heap_end(&mut self, end: Option<u64>) {
+        self.intake.profile.know_heap_end(end);
+    }
+
+    /// The mapped ranges, ascending.
+    pub fn recorded_ranges(&self) -> Vec<Range<u64>> {
+        self.intake.profile.live_ranges().map(|(mapped, _)| mapped.range).collect()
+    }
+
+    /// Where the recorded blocks in use are.
+    pub fn live_blocks(&self) -> impl Iterator<Item = u64> {
+        self.intake.profile.live_blocks().map(|block| block.at)
+    }
+
+    /// These were unmapped by no hooked function; answers how many bytes that are.
+    pub fn unmap(&mut self, ranges: Vec<Range<u64>>) -> u64 {
+        let mut bytes = 0_u64;
+        for Range { start, end } in ranges {
+            let length = end.saturating_sub(start);
+            bytes = bytes.saturating_add(length);
+            // Nothing comes after it that could undo it.
+            let origin = Origin { is_final: true, ..Origin::default() };
+            let what = What::Unmapped { at: RemoteAddr::new(start), length };
+            self.intake.batch.push(Event { stamp: u64::MAX, origin, what });
+        }
+        self.intake.settle();
+        bytes
     }
 
     /// Takes in what happens until `is_over`, and what is left then. From then on it touches no
@@ -275,8 +314,9 @@ impl Recorder {
         let Self { records, intake, threads, moments, until, .. } = self;
         let Intake { session_writer, profile, .. } = intake;
         let births = profile.births(until, ROWS);
+        let (page_births, kernel) = (profile.page_births(until, ROWS), profile.kernel_calls(ROWS));
         let ended = Ended::of(profile.into_sheet(), &Seen(&records));
-        Left { ended, births, until, session_writer, threads, moments }
+        Left { ended, births, page_births, kernel, until, session_writer, threads, moments }
     }
 
     /// What is missing, of which this much found no room in rings.
@@ -312,6 +352,13 @@ impl Recorder {
     fn tell_pulse(&mut self, desk: &Desk) {
         let own = self.own_mapped();
         desk.pulse.set(self.intake.profile.sheet(), own);
+    }
+
+    /// The pages that are mapped, ascending, each with the address that the call which mapped it returned to.
+    pub fn live_ranges(&self) -> Vec<(Range<u64>, u64)> {
+        let call = |stack| Some(self.native_stack(stack)?.frames.first()?.get());
+        let ranges = self.profile().live_ranges();
+        ranges.filter_map(|(mapped, stack)| Some((mapped.range, call(stack)?))).collect()
     }
 
     fn keep_up(&mut self, desk: &Desk) {

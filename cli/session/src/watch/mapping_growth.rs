@@ -9,11 +9,13 @@ use heapattach_process::proc::{Process, maps};
 pub type Spread = BTreeMap<String, u64>;
 
 /// What we map ourselves.
-const OURS: &[u8] = b"/memfd:heapattach";
+pub(super) const OURS: &[u8] = b"/memfd:heapattach";
 
-/// Of a process, as it is now; what cannot be touched does not count.
-pub fn of(process: &Process) -> Spread {
-    spread(&process.read("maps").unwrap_or_default())
+/// Where the heap of brk ends, in the kernel's list of a process, or would begin.
+pub fn heap_end(process: &Process, list: &[u8]) -> Option<u64> {
+    let maps = maps::parse(list).unwrap_or_default();
+    let heap = maps.iter().rev().find(|mapping| mapping.label() == "[heap]");
+    heap.map(|mapping| mapping.range.end.get()).or_else(|| process.heap_start())
 }
 
 /// By how much each kind is larger than it was.
@@ -24,7 +26,8 @@ pub fn grown(before: &Spread, after: &Spread) -> Spread {
     more.filter(|(_, bytes)| *bytes > 0).collect()
 }
 
-fn spread(text: &[u8]) -> Spread {
+/// Of the kernel's list of a process; what cannot be touched does not count.
+pub fn spread(text: &[u8]) -> Spread {
     let mut all = Spread::new();
     // What is not a map at all, as of a process that has ended, says nothing.
     let Ok(maps) = maps::parse(text) else { return all };
@@ -40,9 +43,12 @@ fn spread(text: &[u8]) -> Spread {
     all
 }
 
-fn kind(mapping: &maps::Mapping<'_>) -> &'static str {
+/// What kind of mapping it is, in words.
+pub(super) fn kind(mapping: &maps::Mapping<'_>) -> &'static str {
     let label = mapping.label().to_string_lossy();
     match &*label {
+        "anon_inode:[io_uring]" => "rings of io_uring",
+        name if name.starts_with("/[aio]") => "rings of AIO",
         "[heap]" => "the heap of brk",
         "[stack]" => "the stack",
         "" => "anonymous mappings",

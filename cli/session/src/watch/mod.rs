@@ -7,6 +7,7 @@ pub(crate) mod heading;
 pub(crate) mod hook_counts;
 pub(crate) mod inheritance;
 pub(crate) mod intake;
+mod kernel_list;
 pub(crate) mod limits;
 pub(crate) mod mapping_growth;
 pub(crate) mod memory_course;

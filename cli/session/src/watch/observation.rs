@@ -23,6 +23,7 @@ use crate::{
         hook_counts::{add_detach, asked, blind_spots, compose},
         inheritance::Will,
         intake::Recorder,
+        kernel_list::{Comparison, KernelList},
         mapping_growth::{self, Spread},
         memory_course::with_numbers,
         names,
@@ -62,6 +63,8 @@ pub struct Record {
     is_from_start: bool,
     /// Its memory and its mappings, of before the attach.
     before: (Moment, Spread),
+    /// The kernel's list of these, and where the heap of brk ended.
+    list: (KernelList, Option<u64>),
 }
 
 impl Record {
@@ -95,6 +98,7 @@ impl Record {
         stacks: Option<StackList>,
         symbols: Symbols,
     ) -> Self {
+        let list = listed(target);
         Self {
             store,
             stacks,
@@ -107,8 +111,9 @@ impl Record {
             is_from_start: false,
             before: (
                 with_numbers(&target.process, Moment::default()),
-                mapping_growth::of(&target.process),
+                mapping_growth::spread(&list),
             ),
+            list: (KernelList::parse(&list), mapping_growth::heap_end(&target.process, &list)),
         }
     }
 
@@ -180,7 +185,10 @@ impl Record {
         let haste = session_writer.as_ref().map(SessionWriter::haste);
         desk.leave(Note::Modules(modules));
         let has_names = options.record.names || path.is_none();
-        let recorder = Recorder::new(records, options.is_exact(), clock, session_writer, has_names);
+        let mut recorder =
+            Recorder::new(records, options.is_exact(), clock, session_writer, has_names);
+        let (list_before, heap_end) = std::mem::take(&mut self.list);
+        recorder.know_heap_end(heap_end);
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         thread::scope(|scope| {
             // The reader must end even if this thread panics: the scope waits for it.
@@ -206,7 +214,9 @@ impl Record {
             );
             self.follow(session, &desk);
             let rss = self.rss.zip(resident(target)).map(|(before, after)| [before, after]);
-            let grown = mapping_growth::grown(&mappings, &mapping_growth::of(&target.process));
+            let list = listed(target);
+            let grown = mapping_growth::grown(&mappings, &mapping_growth::spread(&list));
+            let list = KernelList::parse(&list);
             let counts = session.stream.counts(&target.memory).unwrap_or_default();
             let blind = blind_spots(session, &counts);
             let stop_reading = |session: &Session<'_>| {
@@ -230,6 +240,17 @@ impl Record {
                 fail(report, &detached, "the thread that reads the records failed");
                 return ending;
             };
+            let comparison = Comparison {
+                before: list_before,
+                during: list,
+                after: KernelList::parse(&listed(target)),
+            };
+            if !matches!(ending, End::Execed | End::Ended) && comparison.is_sound() {
+                let live = recorder.recorded_ranges();
+                let (unhooked, unhooked_bytes) = comparison.mapped(&live, recorder.live_blocks());
+                (heading.about.unhooked, heading.about.unhooked_bytes) = (unhooked, unhooked_bytes);
+                heading.about.vanished = recorder.unmap(comparison.vanished(&live));
+            }
             // What was only met in the last records.
             self.follow(session, &desk);
             let asked = asked(session, &counts);
@@ -254,7 +275,7 @@ impl Record {
             heading.about.loss = recorder.loss(counts.lost);
             heading.about.asked = Some(asked);
             heading.about.grown = grown;
-            heading.about.pages = page_kinds::look(&target.process, &recorder);
+            heading.about.pages = page_kinds::look(&target.process, &recorder.live_ranges());
             let left = recorder.leave();
             // Only the command still waits, and the user may want to end that. What it said
             // until now was meant for the session.
@@ -327,6 +348,11 @@ impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
+}
+
+/// The kernel's list of the target's mappings; nothing if it is gone.
+fn listed(target: &Target) -> Vec<u8> {
+    target.process.read("maps").unwrap_or_default()
 }
 
 /// Bytes of memory that the target has in use.

@@ -35,9 +35,10 @@ impl Written {
         report: &mut Report,
         goes_on: impl FnMut() -> bool,
     ) {
-        let Left { ended, births, until, session_writer, threads, moments } = left;
+        let Left { ended, births, page_births, kernel, until, session_writer, threads, moments } =
+            left;
         heading.is_final = true;
-        heading.births = births;
+        (heading.births, heading.page_births, heading.kernel) = (births, page_births, kernel);
         let mut is_whole = false;
         if let Some(session_writer) = session_writer {
             heading.holes = session_writer.holes().to_vec();

@@ -53,7 +53,7 @@ pub struct SessionArgs {
     /// tcmalloc, mimalloc).
     #[arg(long)]
     pub flow: bool,
-    /// Do not hook mmap, munmap and mremap
+    /// Do not hook mmap, munmap, mremap, brk, sbrk and madvise
     #[arg(help_heading = EXPERT, hide_short_help = true, long)]
     pub no_mmap: bool,
     /// What a thread does if its ring is full: `drop` the record and count it, `slow` down by sampling

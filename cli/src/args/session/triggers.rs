@@ -24,8 +24,8 @@ pub struct TriggerArgs {
     pub until_rss: Option<u64>,
     /// Detach when memory grows so fast: 1MiB/min (or --until-rss SIZE)
     ///
-    /// It must be certain. Implies --flow. What counts is memory in use, blocks older than the attach included, or resident
-    /// memory, over the time of --growth-window.
+    /// It must be certain. Implies --flow. What counts is memory in use, blocks older than the attach included, what the
+    /// program mapped itself, or resident memory, over the time of --growth-window.
     #[arg(hide_short_help = true, long, value_name = "RATE", value_parser = parse_growth_rate, allow_hyphen_values = true)]
     pub until_growth: Option<u64>,
     /// Run CMD once, when memory certainly grows

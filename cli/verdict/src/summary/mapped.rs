@@ -16,17 +16,21 @@ use crate::{
     place::Place,
     subject::{Ask, Site, Subject, own_calls},
 };
-use heapattach_ledger::{Ledger, Mapper, Moment, PageKinds, Row};
+use heapattach_ledger::{Births, Ledger, Mapper, Moment, PageKinds, Row};
+use heapattach_profile::SPANS;
 use heapattach_text::quantity;
 
 /// Places that are told, and calls behind each of them.
 const SITES: usize = 4;
 const CALLERS: usize = 4;
-/// Parts of the session; in each of them so much of the growth must come, or it did not go on.
+/// Parts of the session. What comes in the first may be of a beginning: threads, caches. In each of the others
+/// so much of the growth must come, or it did not go on.
 const PARTS: usize = 4;
 const STEADY: f64 = 0.05;
-/// What has less of all that is mapped is not told as what grows.
-const PART: f64 = 0.25;
+/// What has less of what became more is not told as what grows.
+const PART: f64 = 0.5;
+/// The part of the session in which that is looked for.
+const LATER: f64 = 0.75;
 /// What maps the stacks of threads.
 const THREADS: &str = "stacks of threads";
 /// Less is not worth a word.
@@ -50,6 +54,9 @@ pub struct MappedSite {
     pub mapped: u64,
     /// Bytes of these that are still mapped.
     pub live: u64,
+    /// When these were mapped, as far as that is known.
+    #[serde(skip)]
+    births: Births,
     /// Of these what was resident at the end, as far as the kernel told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident: Option<u64>,
@@ -59,6 +66,25 @@ pub struct MappedSite {
 }
 
 impl MappedSite {
+    /// Bytes that are still mapped, of each part of the session.
+    fn parts(&self) -> [u64; PARTS] {
+        let mut parts = [0_u64; PARTS];
+        for (span, bytes) in self.births.bytes.iter().enumerate() {
+            let part = &mut parts[span * PARTS / SPANS];
+            *part = part.saturating_add(*bytes);
+        }
+        parts
+    }
+
+    /// Bytes that are still mapped and came after the first part, if the place maps them itself and in each
+    /// later part some of them.
+    fn goes_on(&self) -> Option<u64> {
+        let [_, later @ ..] = self.parts();
+        let all = later.iter().fold(0_u64, |all, bytes| all.saturating_add(*bytes));
+        let is_steady = later.iter().all(|bytes| *bytes as f64 >= STEADY * all as f64);
+        (self.by.is_empty() && is_steady && all > 0).then_some(all)
+    }
+
     /// The part that was unmapped, in a word or two.
     pub fn unmapped(&self) -> String {
         let part = 100.0 * self.mapped.saturating_sub(self.live) as f64 / self.mapped.max(1) as f64;
@@ -71,7 +97,8 @@ impl MappedSite {
     }
 }
 
-/// The places with most still mapped, of all that have any; those first that map it themselves.
+/// The places with most still mapped, of all that have any; those first that go on mapping more, then those
+/// that map it themselves.
 pub fn sites(ledger: &Ledger) -> Vec<MappedSite> {
     let mut told = all(ledger);
     told.truncate(SITES);
@@ -87,7 +114,7 @@ pub fn all(ledger: &Ledger) -> Vec<MappedSite> {
     let mapping = sites.iter().filter(|site| site.mapped > 0);
     let mut told: Vec<MappedSite> = mapping.flat_map(|site| parts(ledger, site)).collect();
     told.sort_by(|a, b| {
-        let size = |site: &MappedSite| (site.by.is_empty(), site.live, site.mapped);
+        let size = |site: &MappedSite| (site.goes_on(), site.by.is_empty(), site.live, site.mapped);
         size(b).cmp(&size(a)).then_with(|| (&a.place, &a.by).cmp(&(&b.place, &b.by)))
     });
     told
@@ -104,6 +131,10 @@ fn parts(ledger: &Ledger, site: &Site) -> Vec<MappedSite> {
         let most = rows.iter().max_by_key(|row| (row.mapped_live, row.mapped))?;
         let calls = own_calls(ledger, most.stack).skip(1).take(CALLERS);
         let sum = |of: fn(&Row) -> u64| rows.iter().map(|row| of(row)).fold(0, u64::saturating_add);
+        let mut births = Births::default();
+        let own = |stack: u32| rows.iter().any(|row| row.stack == stack);
+        let known = ledger.page_births.iter().filter(|(stack, _)| own(*stack));
+        known.for_each(|(_, more)| births.merge(more));
         let pages = pages(ledger, &rows);
         Some(MappedSite {
             resident: pages.as_ref().map(|pages| pages.all().resident),
@@ -113,6 +144,7 @@ fn parts(ledger: &Ledger, site: &Site) -> Vec<MappedSite> {
             callers: calls.map(|(_, call)| Place::of(&call).words()).collect(),
             mapped: sum(|row| row.mapped),
             live: sum(|row| row.mapped_live),
+            births,
             by,
         })
     });
@@ -162,11 +194,11 @@ impl MappedGrowth {
 /// That more and more stays mapped, how fast, and who maps it.
 pub fn growth(ledger: &Ledger, sites: &[MappedSite]) -> Option<MappedGrowth> {
     let grown = grown(&ledger.moments)?;
-    let first = sites.first().filter(|site| accounts_for(site, ledger, grown))?;
+    let first = sites.first().filter(|site| accounts_for(site, grown))?;
     let lasted = Duration::from_millis(ledger.about.lasted_ms);
-    let a_second = grown as f64 / lasted.as_secs_f64().max(1e-3);
+    let a_second = grown as f64 / (lasted.as_secs_f64() * LATER).max(1e-3);
     let rate = quantity::bytes(whole(a_second));
-    let part = first.live as f64 / own_live(ledger).max(1) as f64;
+    let part = first.goes_on().unwrap_or(first.live) as f64 / grown.max(1) as f64;
     let part = if part > 0.995 { "all".to_owned() } else { format!("{:.0} %", 100.0 * part) };
     let from = first.callers.first();
     let from = from.map_or(String::new(), |from| format!(", called from {from}"));
@@ -175,28 +207,27 @@ pub fn growth(ledger: &Ledger, sites: &[MappedSite]) -> Option<MappedGrowth> {
         part => format!("; {part} of what was mapped there was unmapped"),
     };
     let text = format!(
-        "Mapped memory grows by {rate}/s, {part} of what stays is mapped by {}{from}{unmapped}.",
+        "Mapped memory grows by {rate}/s, {part} of it mapped by {}{from}{unmapped}.",
         first.place
     );
     Some(MappedGrowth { bytes_per_minute: 60.0 * a_second, text })
 }
 
-/// What the program mapped itself, and still has.
-fn own_live(ledger: &Ledger) -> u64 {
-    ledger.own_mapped()[1]
-}
-
 /// Whether more and more stays mapped, by these places.
 pub fn has_grown(ledger: &Ledger, sites: &[MappedSite]) -> bool {
     let first = sites.first();
-    let is_it = |grown| first.is_some_and(|site| accounts_for(site, ledger, grown));
+    let is_it = |grown| first.is_some_and(|site| accounts_for(site, grown));
     grown(&ledger.moments).is_some_and(is_it)
 }
 
 /// Whether a place maps memory itself, and so much that the growth may be its.
-fn accounts_for(site: &MappedSite, ledger: &Ledger, grown: u64) -> bool {
-    let all = own_live(ledger).max(1) as f64;
-    site.by.is_empty() && site.live >= grown / 2 && site.live as f64 >= PART * all
+fn accounts_for(site: &MappedSite, grown: u64) -> bool {
+    let came = match site.births.all_records() {
+        // Of a part of a session that is not known.
+        0 => Some(site.live).filter(|_| site.by.is_empty()),
+        _ => site.goes_on(),
+    };
+    came.is_some_and(|came| came as f64 >= PART * grown as f64)
 }
 
 /// Of what the program mapped itself, where that is known.
@@ -208,19 +239,21 @@ fn mapped(moment: &Moment) -> u64 {
 /// none of it.
 pub fn course(moments: &[Moment], most: usize) -> Vec<u64> {
     let columns = moments.len().min(most);
-    let course = (0..columns).map(|at| mapped(&moments[(at * moments.len()) / columns]));
-    let course: Vec<u64> = course.collect();
+    let course = (0..columns).map(|at| moments[(at * moments.len()) / columns].own_mapped);
+    let course: Vec<u64> = course.collect::<Option<_>>().unwrap_or_default();
     if course.iter().all(|bytes| *bytes == 0) { Vec::new() } else { course }
 }
 
-/// By how much there is more in the end, if it became more in each part of the session.
+/// By how much there is more in the end than after the first part of the session, if it became more in each
+/// of the later ones.
 fn grown(moments: &[Moment]) -> Option<u64> {
     let at = |part: usize| moments.get(part * moments.len().checked_sub(1)? / PARTS);
     let marks: Option<Vec<u64>> = (0..=PARTS).map(|part| at(part).map(mapped)).collect();
     let marks = marks.filter(|_| moments.len() > PARTS)?;
-    let grown = marks.last()?.checked_sub(*marks.first()?).filter(|&grown| grown >= LEAST)?;
+    let later = &marks[1..];
+    let grown = later.last()?.checked_sub(*later.first()?).filter(|&grown| grown >= LEAST)?;
     let goes_on = |pair: &[u64]| pair[1].saturating_sub(pair[0]) as f64 >= STEADY * grown as f64;
-    marks.windows(2).all(goes_on).then_some(grown)
+    later.windows(2).all(goes_on).then_some(grown)
 }
 
 #[cfg(test)]
@@ -257,8 +290,8 @@ mod tests {
         assert_eq!(sites.len(), 1);
         assert_eq!(
             growth(&ledger, &sites).unwrap().text,
-            "Mapped memory grows by 1.0 MiB/s, all of what stays is mapped by main (main.c:7); 90 % of \
-             what was mapped there was unmapped."
+            "Mapped memory grows by 1.0 MiB/s, all of it mapped by main (main.c:7); 90 % of what was \
+             mapped there was unmapped."
         );
         ledger.rows[1].mapped = 20 << 20;
         let told = growth(&ledger, &super::sites(&ledger)).unwrap().text;
@@ -280,6 +313,28 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_on_is_told_before_what_is_larger_and_came_in_the_beginning() {
+        let mut ledger = sample::ledger();
+        ledger.moments = moments((0..=20).map(|second| (80 + second) << 20));
+        let sizes = [(1, 80_u64, [80, 0, 0, 0, 0, 0, 0, 0]), (0, 16, [2; SPANS])];
+        for (row, mebibytes, bytes) in sizes {
+            calls_itself(&mut ledger, row);
+            (ledger.rows[row].mapped, ledger.rows[row].mapped_live) =
+                (mebibytes << 20, mebibytes << 20);
+            let (stack, bytes) = (ledger.rows[row].stack, bytes.map(|mib: u64| mib << 20));
+            ledger.page_births.push((stack, Births { records: [1; SPANS], bytes }));
+        }
+        ledger.total.mapped = 96 << 20;
+        let told = sites(&ledger);
+        assert_eq!(told[0].live, 16 << 20, "{told:?}");
+        let text = growth(&ledger, &told).unwrap().text;
+        assert!(text.starts_with("Mapped memory grows by 1.0 MiB/s, 80 % of it"), "{text}");
+        // What comes and goes does not.
+        ledger.page_births[1].1.bytes = [0, 0, 0, 0, 0, 0, 0, 16 << 20];
+        assert!(!has_grown(&ledger, &sites(&ledger)));
+    }
+
+    #[test]
     fn what_came_once_or_comes_and_goes_does_not_grow() {
         let once = (0..=20_u64).map(|second| if second < 3 { 0 } else { 64_u64 << 20 });
         assert_eq!(grown(&moments(once)), None);
@@ -288,7 +343,9 @@ mod tests {
         assert_eq!(grown(&moments((0..=20_u64).map(|second| second << 10))), None, "20 KiB");
         assert_eq!(grown(&moments([0, 1 << 30])), None, "two moments");
         assert_eq!(grown(&[]), None);
-        assert_eq!(grown(&moments((0..=20_u64).map(|second| second << 20))), Some(20 << 20));
+        assert_eq!(grown(&moments((0..=20_u64).map(|second| second << 20))), Some(15 << 20));
+        let begun = (0..=20_u64).map(|second| if second == 0 { 0 } else { (90 + second) << 20 });
+        assert_eq!(grown(&moments(begun)), Some(15 << 20), "threads had their stacks");
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub use verdict::{Kind, Verdict, place};
 use crate::keeping::Keeping;
 use crate::subject::{Ask, Site, Subject};
 use crate::weight::share;
-use heapattach_ledger::{Ledger, Metric, gaps};
+use heapattach_ledger::{Ledger, Metric, Unhooked, gaps};
 use heapattach_profile::{Amount, Range, Sum};
 
 /// Sites that are told, and calls behind each of them.
@@ -47,6 +47,12 @@ pub struct Summary {
     /// Those that mapped most of that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mapped_sites: Vec<MappedSite>,
+    /// The largest mappings that the kernel has at the end, and that came by no hooked function.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unhooked: Vec<Unhooked>,
+    /// Bytes of recorded mappings that no hooked function unmapped, and the kernel no longer has.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub vanished: u64,
     /// Those that hold most.
     pub sites: Vec<SummarySite>,
     /// Sites that are not listed.
@@ -129,6 +135,8 @@ impl Summary {
             mapped: ledger.total.mapped,
             mapped_live: ledger.total.mapped_live,
             mapped_sites,
+            unhooked: ledger.about.unhooked.clone(),
+            vanished: ledger.about.vanished,
             more_sites: sites.len().saturating_sub(SITES),
             sites: rows.collect(),
             temporary: share(measure(Metric::Temporary).count, measure(Metric::Allocated).count)
@@ -143,6 +151,10 @@ impl Summary {
             next,
         }
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn course(ledger: &Ledger) -> Vec<f64> {

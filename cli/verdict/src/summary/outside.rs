@@ -2,7 +2,7 @@
 //! of its own, and resident memory that came by no hooked function.
 
 use crate::figure::{clock, whole};
-use heapattach_ledger::{About, Ledger, Metric, Moment};
+use heapattach_ledger::{About, Ledger, Metric, Moment, Unhooked};
 use heapattach_profile::Estimate;
 use heapattach_text::quantity;
 
@@ -55,7 +55,26 @@ pub fn unaccounted(ledger: &Ledger) -> Option<String> {
         None => "pages that were mapped before were touched".to_owned(),
     };
     let missing = quantity::bytes(whole(missing));
-    Some(format!("In these {time} {missing} came by no hooked function: {kind}."))
+    let largest = largest(&ledger.about);
+    Some(format!("In these {time} {missing} came by no hooked function: {kind}{largest}."))
+}
+
+/// Which mapping is the largest that came so, if that is known.
+fn largest(about: &About) -> String {
+    let Some(Unhooked { kind, start, bytes }) = about.unhooked.first() else {
+        return String::new();
+    };
+    let (all, bytes) = (quantity::bytes(about.unhooked_bytes), quantity::bytes(*bytes));
+    format!("; of {all} of mappings the largest is {bytes} at {start:#x} ({kind})")
+}
+
+/// Mappings that were recorded, and that the program unmapped by system calls of its own.
+pub fn vanished(ledger: &Ledger) -> Option<String> {
+    let bytes = Some(ledger.about.vanished).filter(|&bytes| bytes as f64 >= LEAST)?;
+    Some(format!(
+        "{} of recorded mappings were unmapped by no hooked function, and do not count.",
+        quantity::bytes(bytes)
+    ))
 }
 
 /// Resident memory that blocks had which were freed, by what blocks have that are in use; and by how much
@@ -154,6 +173,16 @@ mod tests {
         ledger.about.grown = [("anonymous mappings".to_owned(), 90 << 20)].into();
         let told = unaccounted(&ledger).unwrap();
         assert!(told.ends_with("function: anonymous mappings grew by 90.0 MiB."), "{told}");
+        let (kind, start) = ("anonymous mappings".to_owned(), 0x7f00_0000_0000);
+        ledger.about.unhooked = vec![Unhooked { kind, start, bytes: 64 << 20 }];
+        ledger.about.unhooked_bytes = 88 << 20;
+        let told = unaccounted(&ledger).unwrap();
+        let largest = "; of 88.0 MiB of mappings the largest is 64.0 MiB at 0x7f0000000000 (anonymous \
+                       mappings).";
+        assert!(told.ends_with(largest), "{told}");
+        assert_eq!(vanished(&ledger), None);
+        ledger.about.vanished = 2 << 20;
+        assert!(vanished(&ledger).unwrap().starts_with("2.0 MiB of recorded mappings"));
         ledger.total.mapped_live = 82 << 20;
         assert_eq!(unaccounted(&ledger), None);
         ledger.total.mapped_live = 0;

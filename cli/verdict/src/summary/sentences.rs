@@ -84,6 +84,7 @@ impl<'a> Telling<'a> {
         told.extend(resident(ledger));
         if *is_all {
             told.extend(outside::unaccounted(ledger));
+            told.extend(outside::vanished(ledger));
         }
         told.extend(self.held());
         told.extend(self.turnover());

@@ -1,7 +1,10 @@
 //! The list itself: what C libraries have, and what the allocators that are linked into programs
 //! call their functions.
 
-use heapattach_abi::{form::Form, kind::HookKind};
+use heapattach_abi::{
+    form::{Asks, Form},
+    kind::HookKind,
+};
 
 use super::Function;
 use crate::Family;
@@ -29,6 +32,11 @@ const PAGES: &[(&str, HookKind)] = &[
     ("munmap", HookKind::Unmap),
     ("mremap", HookKind::Remap),
 ];
+
+/// What else changes how much memory the kernel keeps for a process. `posix_madvise` frees nothing; `shmat`
+/// does not say how much it maps.
+const KERNEL: &[(&str, Asks)] =
+    &[("brk", Asks::Break), ("sbrk", Asks::MoreBreak), ("madvise", Asks::Advice)];
 
 /// What allocators put before those names to have them beside the C library's: glibc and musl
 /// themselves, jemalloc, its Rust crate, tcmalloc, mimalloc, snmalloc, rpmalloc, tbb, dlmalloc.
@@ -128,7 +136,7 @@ const CHOSEN: &[(&str, Form)] = &[
 ];
 
 const fn form(block: u8, size: u8, times: u8) -> Form {
-    Form { block, size, times }
+    Form { block, size, times, asks: Asks::Nothing }
 }
 
 /// The whole list.
@@ -160,7 +168,16 @@ pub(super) fn functions() -> Vec<Function> {
         frees: form.block != 0,
         ..function(name, Family::Heap, HookKind::Chosen, true)
     });
-    heap.chain(pages).chain(plain).chain(extra).chain(new).chain(chosen).collect()
+    let kernel = KERNEL.iter().flat_map(|&(name, asks)| {
+        let form = Form { asks, ..Form::default() };
+        let kernel = |name: &str, is_extra| Function {
+            form,
+            ..function(name, Family::Kernel, HookKind::Chosen, is_extra)
+        };
+        [kernel(name, false), kernel(&format!("__{name}"), true)]
+    });
+    let all = heap.chain(pages).chain(plain).chain(extra).chain(new).chain(chosen);
+    all.chain(kernel).collect()
 }
 
 fn function(name: &str, family: Family, kind: HookKind, is_extra: bool) -> Function {

@@ -136,7 +136,8 @@ impl PlannedHook {
     /// What its hook has to do, and where it finds the arguments if that is left open.
     pub fn kind(&self) -> (HookKind, Form) {
         let function = self.function();
-        let same = |block, size, times| (HookKind::Chosen, Form { block, size, times });
+        let same =
+            |block, size, times| (HookKind::Chosen, Form { block, size, times, ..Form::default() });
         match function.kind {
             kind if !self.keeps_flags => (kind, function.form),
             HookKind::Free => same(1, 0, 0),

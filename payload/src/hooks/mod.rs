@@ -1,5 +1,7 @@
 //! What happens in a call that is not just counted.
 
+mod kernel;
+
 use heapattach_abi::{form::Form, kind::HookKind, nest::INNER, ring::Kind, row};
 
 use crate::{
@@ -48,6 +50,10 @@ fn enter_any(frame: &mut Frame, cells: &Cells) -> u32 {
     };
     row.add(row::BUSY, 1);
     row.look_at_heartbeat(cells);
+    if kernel::begin(frame, cells) {
+        frame.row = row.address();
+        return 1;
+    }
     frame.begun = nest::begin(frame, cells, &row);
     frame.begun |= begin(frame, cells, &row, frame.hook()) | begin_flow(frame, cells, &row);
     if frame.begun == 0 {
@@ -237,6 +243,9 @@ pub(crate) extern "C" fn leave(frame: &mut Frame, cells: &Cells) -> u32 {
 /// The same for every kind of call.
 #[inline(never)]
 fn leave_any(frame: &Frame, cells: &Cells) {
+    if frame.begun == kernel::ASKS {
+        return leave_asking(frame, cells);
+    }
     let row = Row::known(cells, frame.row);
     let [first, second, third] = frame.arguments;
     let result = frame.rax;
@@ -268,6 +277,17 @@ fn leave_any(frame: &Frame, cells: &Cells) {
     row.end_call(cells);
 }
 
+/// The same where the kernel was asked for something that is neither a block nor a mapping.
+fn leave_asking(frame: &Frame, cells: &Cells) {
+    let row = Row::known(cells, frame.row);
+    let (kind, at, size) = kernel::done(frame, cells);
+    if kind != Kind::Nothing && cells.is_at_home() {
+        row.count(frame.hook(), sane(size));
+        record(frame, cells, &row, at, size, kind);
+    }
+    row.end_call(cells);
+}
+
 fn finish(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Kind) {
     let [block, wanted, _] = frame.arguments;
     let is_realloc = matches!(frame.kind(), Some(HookKind::Realloc | HookKind::Chosen));
@@ -294,7 +314,7 @@ fn finish(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
     }
 }
 
-/// Records what was allocated.
+/// Records what was allocated, or what else a call did.
 fn record(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Kind) {
     if kind == Kind::Nothing {
         return;
@@ -302,7 +322,7 @@ fn record(frame: &Frame, cells: &Cells, row: &Row, got: u64, size: u64, kind: Ki
     let is_inner = frame.begun & nest::INNER != 0;
     let stack = stack::capture(cells, frame, row);
     let hook = frame.hook();
-    let Some(slot) = room::reserve(cells, row, Record::need_of(hook)) else {
+    let Some(slot) = room::reserve(cells, row, Record::need_of(hook, kind)) else {
         if is_inner {
             nest::came(frame, cells, row, &Record::plain(kind, hook, got, size), None);
         }
