@@ -74,18 +74,20 @@ fn by_a_clone(
     options: HeapOptions,
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
-    let instead = |_: &Stopped<'_>, seen: &Result<Seen, String>| match seen {
-        Ok(seen) => walk_in_stop(target, seen, options),
+    let instead = |_: &Stopped<'_>, seen: &mut Result<Seen, String>| match seen {
+        Ok(seen) => {
+            seen.count_all(&target.process).and_then(|()| walk_in_stop(target, seen, options))
+        }
         Err(error) => Err(error.clone()),
     };
     let taken = moment::keep(target, |stop| Seen::of(stop), instead).map_err(failed)?;
-    let seen = taken.seen.map_err(|error| (Status::Failed, error))?;
+    let mut seen = taken.seen.map_err(|error| (Status::Failed, error))?;
     report.moment.stopped_us = micros(taken.stopped);
     report.moment.threads = seen.threads.len() as u64;
     match taken.kept {
         Ok(keeping) => {
             report.moment.method = Some(LookMethod::Fork);
-            let walked = walk_clone(keeping.pid(), &seen, report);
+            let walked = walk_clone(keeping.pid(), &mut seen, report);
             match keeping.finish() {
                 Ok(again) => report.moment.stopped_us += micros(again),
                 Err(left) => {
@@ -112,7 +114,8 @@ fn in_a_stop(
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
     let look = |stop: &Stopped<'_>| {
-        let seen = Seen::of(stop)?;
+        let mut seen = Seen::of(stop)?;
+        seen.count_all(&target.process)?;
         let walked = walk_in_stop(target, &seen, options)?;
         Ok((seen, walked))
     };
@@ -142,8 +145,9 @@ fn walk_in_stop(
     walk(&target.process, seen)
 }
 
-fn walk_clone(pid: i32, seen: &Seen, report: &mut CensusReport) -> Result<(), String> {
+fn walk_clone(pid: i32, seen: &mut Seen, report: &mut CensusReport) -> Result<(), String> {
     let process = Process::open(pid).map_err(|errno| format!("the clone: {}", errno.desc()))?;
+    seen.count_private(&process)?;
     let (census, took) = walk(&process, seen)?;
     conclude(seen, &census, took, report);
     Ok(())

@@ -2,41 +2,67 @@
 //! lead to every free chunk and every bin once, and to nothing else. Sums of numbers made of the addresses
 //! tell that in one pass, in the order of memory.
 
-use crate::{Moment, Window};
+use crate::Moment;
 
 use super::{
     arena::Books,
     chunks::{Chunks, Mark},
 };
 
-/// So much is read at once.
-const WINDOW: usize = 1 << 20;
 /// Where a chunk's links lie.
 const NEXT: u64 = 16;
 /// Free chunks that are followed one by one when the sums differ.
 const MOST: u64 = 1 << 20;
 
+/// Sums over places in lists: of where they are, and of where their links lead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Links {
+    places: u64,
+    next: u64,
+    before: u64,
+}
+
+impl Links {
+    /// Counts a place.
+    #[inline]
+    pub fn add(&mut self, place: u64, next: u64, before: u64) {
+        self.places = self.places.wrapping_add(mixed(place));
+        self.next = self.next.wrapping_add(mixed(next));
+        self.before = self.before.wrapping_add(mixed(before));
+    }
+
+    /// Undoes that.
+    pub fn take_back(&mut self, place: u64, next: u64, before: u64) {
+        self.places = self.places.wrapping_sub(mixed(place));
+        self.next = self.next.wrapping_sub(mixed(next));
+        self.before = self.before.wrapping_sub(mixed(before));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.places = self.places.wrapping_add(other.places);
+        self.next = self.next.wrapping_add(other.next);
+        self.before = self.before.wrapping_add(other.before);
+    }
+
+    /// Whether every place is led to once in each direction.
+    fn are_rings(&self) -> bool {
+        self.places == self.next && self.places == self.before
+    }
+}
+
 /// How many free chunks and list members do not fit each other; at least 1 if any.
 pub fn wrong(moment: &Moment<'_>, books: &Books, chunks: &Chunks, arena: u32) -> u64 {
-    let (mut places, mut next, mut previous) = (0_u64, 0_u64, 0_u64);
+    let mut sums = Links::default();
     for bin in 0..books.bins() {
-        places = places.wrapping_add(mixed(books.bin(bin)));
-        next = next.wrapping_add(mixed(books.links[2 * bin]));
-        previous = previous.wrapping_add(mixed(books.links[2 * bin + 1]));
+        sums.add(books.bin(bin), books.links[2 * bin], books.links[2 * bin + 1]);
     }
     for segment in chunks.segments.iter().filter(|segment| segment.arena == arena) {
-        let mut window = Window::new(moment, segment.range.clone(), WINDOW);
-        for chunk in segment.all().filter(|chunk| chunk.mark == Mark::Free) {
-            let Some((forth, back)) = window.pair(chunk.at + NEXT) else { return 1 };
-            places = places.wrapping_add(mixed(chunk.at));
-            next = next.wrapping_add(mixed(forth));
-            previous = previous.wrapping_add(mixed(back));
-        }
+        sums.merge(&segment.links);
     }
-    if places == next && places == previous {
-        return 0;
+    match sums.are_rings() {
+        true => 0,
+        false => counted(moment, books, chunks, arena).max(1),
     }
-    counted(moment, books, chunks, arena).max(1)
 }
 
 /// The same, one by one: chunks in lists that are not free, and free ones that are in no list.

@@ -79,7 +79,7 @@ impl Walker for Glibc {
         heap.add_segments(moment);
         heap.check_links(moment);
         mapped::add(moment, &mut heap);
-        let caches = thread_caches::mark(moment, &mut heap);
+        let caches = thread_caches::mark(moment, &mut heap, &found.image);
         let is_mangled = fast_bins::mark(moment, &mut heap, caches.is_mangled);
         heap.walk.layout = found.layout(is_mangled);
         heap.tell(&caches, sink);
