@@ -91,6 +91,11 @@ impl<'a, 'm> Classes<'a, 'm> {
             .map_or("", |name| name)
     }
 
+    /// All names, by the numbers of their classes.
+    pub fn into_names(self) -> Vec<String> {
+        self.names
+    }
+
     fn is_in_module(&self, at: u64) -> bool {
         let index = self.modules.partition_point(|range| range.end <= at);
         self.modules.get(index).is_some_and(|range| range.contains(&at))

@@ -47,6 +47,11 @@ impl<'a, 'm> ClassTally<'a, 'm> {
         self.latest
     }
 
+    /// The names of classes, by their numbers.
+    pub fn into_names(self) -> Vec<String> {
+        self.classes.into_names()
+    }
+
     /// The classes, those of most bytes first.
     pub fn finish(self) -> Vec<ClassRow> {
         let Self { classes, counts, .. } = self;

@@ -3,7 +3,10 @@
 use std::{collections::HashMap, ops::Range};
 
 use heapattach_census::{Census, Live, Memory, Moment, Region, RegionKind, Thread, stats::Amount};
-use heapattach_injector::{moment::Standing, target::Stopped};
+use heapattach_injector::{
+    moment::{Exits, Scene, Standing},
+    target::Stopped,
+};
 use heapattach_process::{
     presence::Presence,
     proc::{Process, smaps},
@@ -13,6 +16,8 @@ use heapattach_verdict::reconcile::Figures;
 
 /// So many bytes of files and shared memory are counted page by page; more by the kernel.
 const MOST_BY_PAGES: u64 = 2 << 30;
+/// So much below each thread pointer is taken for thread-local variables; what lies there counts in any case.
+const TLS: u64 = 4096;
 /// Mappings that are told.
 const MAPPINGS: usize = 50;
 
@@ -22,11 +27,13 @@ pub(super) struct Seen {
     regions: Vec<Region>,
     pub(super) threads: Vec<Thread>,
     pub(super) figures: Figures,
+    /// Where pointers can lie, if that is of interest.
+    pub(super) scene: Option<Scene>,
 }
 
 impl Seen {
     /// Reads it.
-    pub(super) fn of(stop: &Stopped<'_>) -> Result<Self, String> {
+    pub(super) fn of(stop: &Stopped<'_>, wants_scene: bool) -> Result<Self, String> {
         let process = &stop.target().process;
         process.find_voice();
         let unread = |errno: nix::errno::Errno| format!("the memory map: {}", errno.desc());
@@ -39,7 +46,9 @@ impl Seen {
         // A thread that uses another stack has its own, too: the variables of a thread lie at its end.
         let stacks = threads.iter().flat_map(|thread| [thread.stack, thread.pointer]).collect();
         let figures = Figures { usage, stacks, page_tables: page_tables(process) };
-        Ok(Self { regions, threads, figures })
+        let scene = || Scene::of(stop, &[], &[], &Exits::default(), TLS).map_err(unread);
+        let scene = wants_scene.then(scene).transpose()?;
+        Ok(Self { regions, threads, figures, scene })
     }
 
     /// What a clone has of private memory, now that the process goes on: the kernel needs long to count it.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::links::Links;
+use super::link_sums::LinkSums;
 
 /// What a chunk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Segment {
     /// The arena.
     pub arena: u32,
     /// What links of its free chunks come to.
-    pub links: Links,
+    pub links: LinkSums,
     /// The last chunk and its links, if it is free.
     pub last: Option<(u64, u64, u64)>,
     /// The chunks, ascending, each with its mark.

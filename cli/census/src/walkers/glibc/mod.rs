@@ -16,6 +16,7 @@ mod chain;
 mod chunks;
 mod fast_bins;
 mod heaps;
+mod link_sums;
 mod links;
 mod main_heap;
 mod mapped;
