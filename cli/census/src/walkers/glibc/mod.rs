@@ -16,6 +16,7 @@ mod chain;
 mod chunks;
 mod fast_bins;
 mod heaps;
+mod link_sums;
 mod links;
 mod main_heap;
 mod mapped;
@@ -79,7 +80,7 @@ impl Walker for Glibc {
         heap.add_segments(moment);
         heap.check_links(moment);
         mapped::add(moment, &mut heap);
-        let caches = thread_caches::mark(moment, &mut heap);
+        let caches = thread_caches::mark(moment, &mut heap, &found.image);
         let is_mangled = fast_bins::mark(moment, &mut heap, caches.is_mangled);
         heap.walk.layout = found.layout(is_mangled);
         heap.tell(&caches, sink);
