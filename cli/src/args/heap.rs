@@ -42,7 +42,8 @@ pub struct HeapArgs {
     /// How memory is read at one moment: by a clone of the process, or during a stop
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
     pub snapshot: HeapSnapshotArg,
-    /// Where there can be no clone: how long the process may be stopped
+    /// How long the process may be stopped, as far as that is foreseen: for a clone of it, or for a look
+    /// without one
     #[arg(
         hide_short_help = true,
         long,

@@ -2,6 +2,7 @@
 
 use std::{fs, io::Read, os::unix::net::UnixStream};
 
+use heapattach_files::artifact::{self, Readers};
 use heapattach_injector::attach;
 use heapattach_report::{CensusReport, Status};
 use heapattach_session::{
@@ -102,9 +103,9 @@ fn tell(report: &CensusReport, args: &HeapArgs) -> Exit {
         return print(&text(), exit);
     }
     if let Some(path) = json::file(args.json.as_ref())
-        && let Err(error) = fs::write(path, text())
+        && let Err(error) = artifact::write(path, text() + "\n", Readers::Owner)
     {
-        complain(&format!("{} cannot be written: {error}", path.display()));
+        complain(&error);
         return if exit == Exit::Done { Exit::Failed } else { exit };
     }
     if report.error.is_some() {

@@ -125,6 +125,21 @@ fn a_process_without_a_known_allocator_is_told_so() {
     assert!(gone["error"].as_str().is_some_and(|why| why.contains("untouched")), "{gone}");
 }
 
+#[test]
+fn a_look_that_would_stop_the_process_for_too_long_is_refused_beforehand() {
+    let Some(program) = Source::new("heap_states.c").build() else { return };
+    let mut fixture = Launch::program(&program).arg("1").start();
+    let before = Before::of(&mut fixture);
+    for snapshot in ["fork", "stop"] {
+        let more = ["--max-pause", "0.01ms", "--snapshot", snapshot];
+        let told = json(fixture.pid(), &more, REFUSED);
+        let why = told["error"].as_str().expect("a reason");
+        assert!(why.contains("--max-pause") && why.contains("untouched"), "{why}");
+        before.assert_equal(&mut fixture, &format!("after a refusal ({snapshot})"));
+    }
+    fixture.finish();
+}
+
 fn started(started: Result<Server, StartError>) -> Option<Server> {
     match started {
         Ok(server) => Some(server),

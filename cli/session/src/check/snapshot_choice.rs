@@ -1,4 +1,4 @@
-//! How long a check would stop the target, which way of keeping the moment to choose, and whether there
+//! How long a check, or a look at the heap, would stop the target, which way of keeping the moment to choose, and whether there
 //! is memory for it.
 
 use std::{fs, time::Duration};
@@ -166,7 +166,7 @@ pub fn choose(
     };
     let why = why.map_or(String::new(), |why| format!(" ({why})"));
     Err(format!(
-        "the check would stop the process for about {}, since it has {} in use{why}; it may for {}: \
+        "it would stop the process for about {}, since it has {} in use{why}; it may for {}: \
          raise --max-pause{cure}",
         time(expected),
         bytes(load.resident),

@@ -27,7 +27,13 @@ use heapattach_report::{CensusReport, LookMethod, Status, UnreachableReport, mic
 use heapattach_text::{error_chain::with_causes, quantity};
 use heapattach_verdict::reconcile::reconcile;
 
-use crate::{check::options::Snapshot, fork};
+use crate::{
+    check::{
+        options::Snapshot,
+        snapshot_choice::{self, Load},
+    },
+    fork,
+};
 use seen::Seen;
 
 /// What a walk in a stop costs, in nanoseconds a KiB of the resident set.
@@ -38,7 +44,7 @@ const WALK_COST: u64 = 400;
 pub struct HeapOptions {
     /// How the moment is kept.
     pub snapshot: Snapshot,
-    /// How long the process may be stopped for a walk.
+    /// How long the process may be stopped, as far as that is foreseen.
     pub max_pause: Duration,
     /// Whether blocks that no pointer leads to are looked for.
     pub unreachable: bool,
@@ -84,6 +90,9 @@ fn by_a_clone(
     options: HeapOptions,
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
+    let load = Load::of(&target.process);
+    snapshot_choice::choose(Snapshot::Fork, &load, options.max_pause, true)
+        .map_err(|error| (Status::Refused, format!("{error} (target: untouched)")))?;
     let instead = |_: &Stopped<'_>, seen: &mut Result<Seen, String>| match seen {
         Ok(seen) => {
             seen.count_all(&target.process).and_then(|()| walk_in_stop(target, seen, options))
