@@ -131,7 +131,7 @@ fn a_look_that_would_stop_the_process_for_too_long_is_refused_beforehand() {
     let mut fixture = Launch::program(&program).arg("1").start();
     let before = Before::of(&mut fixture);
     for snapshot in ["fork", "stop"] {
-        let more = ["--max-pause", "0.01ms", "--snapshot", snapshot];
+        let more = ["--max-pause", "1ms", "--snapshot", snapshot];
         let told = json(fixture.pid(), &more, REFUSED);
         let why = told["error"].as_str().expect("a reason");
         assert!(why.contains("--max-pause") && why.contains("untouched"), "{why}");

@@ -36,8 +36,9 @@ use crate::{
 };
 use seen::Seen;
 
-/// What a walk in a stop costs, in nanoseconds a KiB of the resident set.
+/// What a walk in a stop costs, in nanoseconds a KiB of the resident set, and in any case.
 const WALK_COST: u64 = 400;
+const STOPPED: Duration = Duration::from_millis(2);
 
 /// What is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +150,8 @@ fn in_a_stop(
 }
 
 fn walk_in_stop(target: &Target, seen: &Seen, options: HeapOptions) -> Result<Walked, String> {
-    let expected = Duration::from_nanos((seen.resident() >> 10).saturating_mul(WALK_COST));
+    let walking = Duration::from_nanos((seen.resident() >> 10).saturating_mul(WALK_COST));
+    let expected = STOPPED + walking;
     if expected > options.max_pause {
         return Err(format!(
             "a walk is expected to stop the process for {}; --max-pause is {}; need a clone, or a longer \
