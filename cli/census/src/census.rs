@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use crate::{
-    Answer, Moment, Walk, Walker,
+    Answer, Block, Moment, Sink, Walk, Walker,
     stats::{Amount, Fill, Kinds, Sizes, Tally},
+    types::{ClassRow, ClassTally},
 };
 
 /// An allocator that is there.
@@ -29,32 +30,36 @@ pub struct Census {
     pub fill: Fill,
     /// By the number of a region: what allocators have of it.
     pub owned: Vec<Amount>,
+    /// Blocks in use by class, those of most bytes first.
+    pub classes: Vec<ClassRow>,
 }
 
 impl Census {
     /// Asks each of these walkers.
     pub fn take(moment: &Moment<'_>, walkers: &[&dyn Walker]) -> Self {
-        let mut tally = Tally::new(moment);
+        let mut both = Both { tally: Tally::new(moment), classes: ClassTally::new(moment) };
         let mut owned = vec![Amount::default(); moment.regions().len()];
         let mut allocators = Vec::new();
         for walker in walkers {
             let name = walker.name();
-            match walker.walk(moment, &mut tally) {
+            match walker.walk(moment, &mut both) {
                 Answer::Absent => {}
                 Answer::Refused(why) => {
                     allocators.push(Allocator { name, walk: Err(why), kinds: Vec::new() });
                 }
                 Answer::Walked(walk) => {
-                    let kinds = tally.finish_walk(&walk);
+                    let kinds = both.tally.finish_walk(&walk);
                     let memory = walk.arenas.iter();
                     let memory = memory.flat_map(|arena| arena.memory.iter().chain(&arena.books));
-                    memory.for_each(|range| own(moment, &mut tally, range, &mut owned));
+                    memory.for_each(|range| own(moment, &mut both.tally, range, &mut owned));
                     allocators.push(Allocator { name, walk: Ok(walk), kinds });
                 }
             }
         }
+        let Both { mut tally, classes } = both;
         tally.finish();
-        Self { allocators, sizes: tally.sizes, fill: tally.fill, owned }
+        let classes = classes.finish();
+        Self { allocators, sizes: tally.sizes, fill: tally.fill, owned, classes }
     }
 
     /// The walks that were finished.
@@ -67,6 +72,20 @@ impl Census {
         let mut sum = Kinds::default();
         self.allocators.iter().flat_map(|one| &one.kinds).for_each(|kinds| sum.add(kinds));
         sum
+    }
+}
+
+/// Sums, and classes.
+struct Both<'a, 'm> {
+    tally: Tally,
+    classes: ClassTally<'a, 'm>,
+}
+
+impl Sink for Both<'_, '_> {
+    #[inline]
+    fn block(&mut self, block: Block) {
+        self.tally.block(block);
+        self.classes.block(block);
     }
 }
 

@@ -29,6 +29,7 @@ mod memory;
 mod moment;
 mod region;
 pub mod stats;
+pub mod types;
 mod walk;
 pub mod walkers;
 mod window;

@@ -36,6 +36,9 @@ pub struct HeapArgs {
         value_parser = JsonArg::parser()
     )]
     pub json: Option<JsonArg>,
+    /// Look for blocks that no pointer leads to, for --json, too: takes longer, and memory
+    #[arg(hide_short_help = true, long)]
+    pub unreachable: bool,
     /// How memory is read at one moment: by a clone of the process, or during a stop
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
     pub snapshot: HeapSnapshotArg,
@@ -80,6 +83,7 @@ impl HeapArgs {
             HeapSnapshotArg::Fork => Snapshot::Fork,
             HeapSnapshotArg::Stop => Snapshot::Stop,
         };
-        HeapOptions { snapshot, max_pause: self.max_pause }
+        let unreachable = self.unreachable || self.view == HeapView::Unreachable;
+        HeapOptions { snapshot, max_pause: self.max_pause, unreachable }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use heapattach_report::{AllocatorReport, CensusReport, LookMethod};
+use heapattach_report::{AllocatorReport, Amount, CensusReport, LookMethod};
 use heapattach_text::quantity::{bytes, count, time};
 
 use super::{
@@ -29,12 +29,23 @@ pub enum HeapView {
     Mappings,
     /// How full the pages of allocators are.
     Pages,
+    /// Objects by class.
+    Types,
+    /// Blocks that no pointer leads to.
+    Unreachable,
 }
 
 impl HeapView {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Summary, Self::Sizes, Self::Arenas, Self::Mappings, Self::Pages];
+    pub const ALL: [Self; 7] = [
+        Self::Summary,
+        Self::Sizes,
+        Self::Types,
+        Self::Unreachable,
+        Self::Arenas,
+        Self::Mappings,
+        Self::Pages,
+    ];
 
     /// As it is typed.
     pub fn name(self) -> &'static str {
@@ -44,6 +55,8 @@ impl HeapView {
             Self::Arenas => "arenas",
             Self::Mappings => "mappings",
             Self::Pages => "pages",
+            Self::Types => "types",
+            Self::Unreachable => "unreachable",
         }
     }
 
@@ -55,6 +68,8 @@ impl HeapView {
             Self::Arenas => "What each arena has, and what of it is in memory",
             Self::Mappings => "The largest mappings",
             Self::Pages => "How full the pages of the allocators are",
+            Self::Types => "C++ objects by their class, stripped programs' too",
+            Self::Unreachable => "Blocks that no pointer leads to: leaked, also before the look",
         }
     }
 
@@ -69,6 +84,8 @@ impl HeapView {
             Self::Arenas => write_arenas(&mut page, report),
             Self::Mappings => write_mappings(&mut page, report),
             Self::Pages => write_pages(&mut page, report),
+            Self::Types => write_types(&mut page, report),
+            Self::Unreachable => write_unreachable(&mut page, report),
         }
         page.finish()
     }
@@ -278,6 +295,61 @@ fn write_pages(page: &mut Page, report: &CensusReport) {
         bytes(fill.below_10.saturating_mul(4096))
     );
     page.line([text.into()]);
+}
+
+fn write_types(page: &mut Page, report: &CensusReport) {
+    if report.classes.is_empty() {
+        return page
+            .line(["no block in use begins with a C++ object that has virtual functions".into()]);
+    }
+    let columns = [Column::right("in use"), Column::right("blocks"), Column::left("class")];
+    let mut table = Table::new(columns);
+    for row in report.classes.iter().take(MANY) {
+        table.row([bytes(row.bytes), count(row.blocks), row.name.clone()]);
+    }
+    table.write(page);
+    if let Some(rest) = report.classes.len().checked_sub(MANY).filter(|rest| *rest > 0) {
+        page.line([Span::new(Ink::Dim, format!("and {rest} other classes (--json has them)"))]);
+    }
+}
+
+fn write_unreachable(page: &mut Page, report: &CensusReport) {
+    let Some(found) = &report.unreachable else { return };
+    if let Some(error) = &found.error {
+        let text = format!("unreachable blocks are not told: {error}");
+        return page.prose("UNKNOWN", Ink::Warning, &text);
+    }
+    let amount = |of: &Amount| format!("{} in {} blocks", bytes(of.bytes), count(of.blocks));
+    let text = format!(
+        "{}; {} that only these lead to; possible: {}",
+        amount(&found.direct),
+        amount(&found.indirect),
+        amount(&found.possible)
+    );
+    page.prose("LEAKED", Ink::Bold, &text);
+    if found.groups.is_empty() {
+        return;
+    }
+    let columns = [
+        Column::right("leaked"),
+        Column::right("blocks"),
+        Column::right("with them"),
+        Column::right("size"),
+        Column::left("kind"),
+        Column::left("class"),
+    ];
+    let mut table = Table::new(columns);
+    for group in found.groups.iter().take(MANY) {
+        table.row([
+            bytes(group.own.bytes),
+            count(group.own.blocks),
+            bytes(group.held.bytes),
+            bytes(group.size),
+            group.kind.name().to_owned(),
+            group.class.clone().unwrap_or_default(),
+        ]);
+    }
+    table.write(page);
 }
 
 #[cfg(test)]

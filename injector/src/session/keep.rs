@@ -77,7 +77,7 @@ pub struct Moment<'t, S, F> {
 pub fn keep<'t, S, F>(
     target: &'t Target,
     look: impl FnOnce(&Stopped<'t>) -> S,
-    instead: impl FnOnce(&Stopped<'t>, &S) -> F,
+    instead: impl FnOnce(&Stopped<'t>, &mut S) -> F,
 ) -> Result<Moment<'t, S, F>, KeepError> {
     let lock = SessionLock::take().map_err(KeepError::Lock)?;
     clean_up_before(target).map_err(|Failure { error, .. }| KeepError::Leftovers(error))?;
@@ -85,7 +85,7 @@ pub fn keep<'t, S, F>(
     shelter::look_ahead(target);
     let began = Instant::now();
     let stop = Stopped::all(target)?;
-    let seen = look(&stop);
+    let mut seen = look(&stop);
     let mut home = None;
     let made = make(&stop, gadget, &lock, &mut home);
     let mut keeping = Keeping { target, clone: None, home, _lock: lock };
@@ -94,7 +94,7 @@ pub fn keep<'t, S, F>(
             keeping.clone = Some(clone);
             Ok(keeping)
         }
-        Err(error) => Err((error, instead(&stop, &seen))),
+        Err(error) => Err((error, instead(&stop, &mut seen))),
     };
     let stopped = stop.finish().stopped.max(began.elapsed());
     fault::hold("kept");

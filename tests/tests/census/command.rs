@@ -87,6 +87,8 @@ fn each_view_is_a_page_that_names_the_process() {
         ("arenas", "arena 1"),
         ("mappings", "[heap]"),
         ("pages", "less than a tenth"),
+        ("types", "no block in use"),
+        ("unreachable", "LEAKED"),
     ] {
         let outcome = Heapattach::new(["heap", &pid, "--view", view]).run().expect(DONE);
         assert!(outcome.stdout.starts_with(&format!("process {pid}")), "{}", outcome.stdout);

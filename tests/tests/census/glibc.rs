@@ -7,6 +7,7 @@ use heapattach_tests::{
     compile::Source,
     fixture::Launch,
     libc_release::{Libc, RELEASES},
+    sample::is_soak,
 };
 
 const TUNABLES: &str = "GLIBC_TUNABLES";
@@ -62,4 +63,27 @@ fn every_block_of_an_old_release_is_told_as_it_is() {
     let Some(libc) = Libc::oldest() else { return };
     let source = libc.built_with(Source::new("heap_states.c"));
     exact_in_all_states("Debian 11", source, Some(&libc));
+}
+
+/// Threads that allocate and free all the time are stopped anywhere: of each at most one block is in flight.
+#[test]
+fn under_load_at_most_a_block_of_each_thread_is_in_flight() {
+    const THREADS: usize = 2;
+    let Some(program) = Source::new("heap_states.c").build() else { return };
+    let launch = Launch::program(&program).arg(THREADS.to_string()).env("BUSY", "1");
+    let Some((launch, truth)) = LiveBlocks::of(launch, None) else { return };
+    let mut fixture = launch.start();
+    let (mut exact, stops) = (0, if is_soak() { 1000 } else { 25 });
+    for stop in 0..stops {
+        fixture.advance(100);
+        let walked = truth.walk(fixture.pid(), &Glibc);
+        let difference = walked.difference();
+        let wrong = difference.missing.len() + difference.extra.len();
+        assert!(wrong <= THREADS, "stop {stop}: {difference:x?}, {:?}", walked.walk.trust);
+        assert_eq!(difference.sizes, [], "stop {stop}");
+        exact += usize::from(walked.walk.is_exact());
+    }
+    println!("{exact} of {stops} stops were exact by all checks");
+    fixture.assert_well();
+    fixture.finish();
 }

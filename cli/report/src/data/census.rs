@@ -3,7 +3,9 @@
 use heapattach_census::{
     Census, Check, Doubt, Trust, Walk,
     stats::{Fill, Kinds, SizeRow},
+    types::ClassRow,
 };
+use heapattach_reach::{Amount, Kind};
 use heapattach_verdict::reconcile::{Conclusion, Parts};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,8 @@ pub const CENSUS_SCHEMA: &str = "heapattach/heap/1";
 
 /// Sizes and mappings that are told, the largest first.
 const SIZES: usize = 50;
+/// The same of classes.
+const CLASSES: usize = 200;
 
 /// The result of `heap`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -38,6 +42,10 @@ pub struct CensusReport {
     pub allocators: Vec<AllocatorReport>,
     /// The sizes of most bytes in use.
     pub sizes: Vec<SizeRow>,
+    /// Blocks in use whose objects say their class, those of most bytes first.
+    pub classes: Vec<ClassRow>,
+    /// Blocks in use that no pointer leads to, if they were looked for.
+    pub unreachable: Option<UnreachableReport>,
     /// How many different sizes there are.
     pub different_sizes: u64,
     /// Pages of allocators that are in memory, by how full they are.
@@ -59,6 +67,36 @@ pub struct MomentReport {
     pub walk_us: f64,
     /// Threads.
     pub threads: u64,
+}
+
+/// Blocks in use that no pointer leads to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct UnreachableReport {
+    /// Nothing leads to them.
+    pub direct: Amount,
+    /// Only such blocks lead to them.
+    pub indirect: Amount,
+    /// Only pointers to the inside of blocks lead to them.
+    pub possible: Amount,
+    /// By class and size, the largest first.
+    pub groups: Vec<UnreachableGroup>,
+    /// Why they cannot be told.
+    pub error: Option<String>,
+}
+
+/// Unreachable blocks of one class and size.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UnreachableGroup {
+    /// Direct or possible, or indirect where different ones lead to them.
+    pub kind: Kind,
+    /// The class, if they say it.
+    pub class: Option<String>,
+    /// Usable bytes of each.
+    pub size: u64,
+    /// These blocks.
+    pub own: Amount,
+    /// Unreachable blocks that only they lead to.
+    pub held: Amount,
 }
 
 /// An allocator.
@@ -168,6 +206,7 @@ impl CensusReport {
         self.sizes = census.sizes.largest(SIZES);
         self.different_sizes = census.sizes.len() as u64;
         self.pages = census.fill;
+        self.classes = census.classes.iter().take(CLASSES).cloned().collect();
         for allocator in &census.allocators {
             let name = allocator.name.to_owned();
             self.allocators.push(match &allocator.walk {

@@ -20,7 +20,7 @@ mod trigger;
 
 pub use census::{
     AllocatorReport, ArenaReport, CENSUS_SCHEMA, CensusReport, CheckedReport, DoubtReport,
-    MappingReport, MomentReport,
+    MappingReport, MomentReport, UnreachableGroup, UnreachableReport,
 };
 pub use check::{
     CHECK_SCHEMA, CheckMoment, CheckReport, FindingReport, Heap, LookReport, Quiet, Sums, micros,

@@ -74,7 +74,7 @@ pub fn layout(
 }
 
 /// The parts of a range, each with whether it lies in one of the sorted `books`.
-fn divide(range: &Range<u64>, books: &[Range<u64>]) -> Vec<(Range<u64>, bool)> {
+pub(crate) fn divide(range: &Range<u64>, books: &[Range<u64>]) -> Vec<(Range<u64>, bool)> {
     let (mut parts, mut at) = (Vec::new(), range.start);
     let first = books.partition_point(|book| book.end <= range.start);
     for book in books[first..].iter().take_while(|book| book.start < range.end) {

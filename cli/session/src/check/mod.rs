@@ -15,7 +15,7 @@ mod flight;
 mod frame_report;
 mod growth_watch;
 mod holders;
-mod layout;
+pub(crate) mod layout;
 mod live_heap;
 mod looked;
 mod moment;

@@ -9,6 +9,7 @@
 //! if it is expected to be short enough, else nothing is done.
 
 mod seen;
+mod unreachable;
 
 use std::{
     io::Write,
@@ -18,11 +19,12 @@ use std::{
 
 use heapattach_census::{Census, Live, NoMemory, walkers};
 use heapattach_injector::{
+    attach::AttachError,
     moment::{self, KeepError},
     target::{StopError, Stopped, Target},
 };
 use heapattach_process::proc::Process;
-use heapattach_report::{CensusReport, LookMethod, Status, micros};
+use heapattach_report::{CensusReport, LookMethod, Status, UnreachableReport, micros};
 use heapattach_text::{error_chain::with_causes, quantity};
 use heapattach_verdict::reconcile::reconcile;
 
@@ -39,6 +41,15 @@ pub struct HeapOptions {
     pub snapshot: Snapshot,
     /// How long the process may be stopped for a walk.
     pub max_pause: Duration,
+    /// Whether blocks that no pointer leads to are looked for.
+    pub unreachable: bool,
+}
+
+/// What was found in the memory of a moment.
+struct Walked {
+    census: Census,
+    unreachable: Option<UnreachableReport>,
+    took: Duration,
 }
 
 /// Takes the moment and tells the command.
@@ -74,18 +85,21 @@ fn by_a_clone(
     options: HeapOptions,
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
-    let instead = |_: &Stopped<'_>, seen: &Result<Seen, String>| match seen {
-        Ok(seen) => walk_in_stop(target, seen, options),
+    let instead = |_: &Stopped<'_>, seen: &mut Result<Seen, String>| match seen {
+        Ok(seen) => {
+            seen.count_all(&target.process).and_then(|()| walk_in_stop(target, seen, options))
+        }
         Err(error) => Err(error.clone()),
     };
-    let taken = moment::keep(target, |stop| Seen::of(stop), instead).map_err(failed)?;
-    let seen = taken.seen.map_err(|error| (Status::Failed, error))?;
+    let taken = moment::keep(target, |stop| Seen::of(stop, options.unreachable), instead)
+        .map_err(failed)?;
+    let mut seen = taken.seen.map_err(|error| (Status::Failed, error))?;
     report.moment.stopped_us = micros(taken.stopped);
     report.moment.threads = seen.threads.len() as u64;
     match taken.kept {
         Ok(keeping) => {
             report.moment.method = Some(LookMethod::Fork);
-            let walked = walk_clone(keeping.pid(), &seen, report);
+            let walked = walk_clone(keeping.pid(), &mut seen, report);
             match keeping.finish() {
                 Ok(again) => report.moment.stopped_us += micros(again),
                 Err(left) => {
@@ -98,8 +112,8 @@ fn by_a_clone(
         Err((why, walked)) => {
             report.moment.method = Some(LookMethod::Stop);
             report.moment.why = Some(with_causes(&why));
-            let (census, took) = walked.map_err(|error| (Status::Refused, error))?;
-            conclude(&seen, &census, took, report);
+            let walked = walked.map_err(|error| (Status::Refused, error))?;
+            conclude(&seen, walked, report);
             Ok(())
         }
     }
@@ -112,24 +126,21 @@ fn in_a_stop(
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
     let look = |stop: &Stopped<'_>| {
-        let seen = Seen::of(stop)?;
+        let mut seen = Seen::of(stop, options.unreachable)?;
+        seen.count_all(&target.process)?;
         let walked = walk_in_stop(target, &seen, options)?;
         Ok((seen, walked))
     };
     let (looked, stopped) = moment::stop(target, look).map_err(|error| failed(error.into()))?;
     report.moment.method = Some(LookMethod::Stop);
     report.moment.stopped_us = micros(stopped);
-    let (seen, (census, took)) = looked.map_err(|error: String| (Status::Refused, error))?;
+    let (seen, walked) = looked.map_err(|error: String| (Status::Refused, error))?;
     report.moment.threads = seen.threads.len() as u64;
-    conclude(&seen, &census, took, report);
+    conclude(&seen, walked, report);
     Ok(())
 }
 
-fn walk_in_stop(
-    target: &Target,
-    seen: &Seen,
-    options: HeapOptions,
-) -> Result<(Census, Duration), String> {
+fn walk_in_stop(target: &Target, seen: &Seen, options: HeapOptions) -> Result<Walked, String> {
     let expected = Duration::from_nanos((seen.resident() >> 10).saturating_mul(WALK_COST));
     if expected > options.max_pause {
         return Err(format!(
@@ -142,27 +153,32 @@ fn walk_in_stop(
     walk(&target.process, seen)
 }
 
-fn walk_clone(pid: i32, seen: &Seen, report: &mut CensusReport) -> Result<(), String> {
+fn walk_clone(pid: i32, seen: &mut Seen, report: &mut CensusReport) -> Result<(), String> {
     let process = Process::open(pid).map_err(|errno| format!("the clone: {}", errno.desc()))?;
-    let (census, took) = walk(&process, seen)?;
-    conclude(seen, &census, took, report);
+    seen.count_private(&process)?;
+    let walked = walk(&process, seen)?;
+    conclude(seen, walked, report);
     Ok(())
 }
 
-fn walk(process: &Process, seen: &Seen) -> Result<(Census, Duration), String> {
+fn walk(process: &Process, seen: &Seen) -> Result<Walked, String> {
     let live = Live::open(process)
         .map_err(|errno| format!("its memory cannot be read: {}", errno.desc()))?;
     let live = if seen.has_swap() { live } else { live.without_swap() };
     let began = Instant::now();
     let moment = seen.moment(&live);
     let census = Census::take(&moment, &walkers::ALL);
-    Ok((census, began.elapsed()))
+    let scene = seen.scene.as_ref();
+    let unreachable = scene.map(|scene| unreachable::report(process, &moment, scene));
+    Ok(Walked { census, unreachable, took: began.elapsed() })
 }
 
-fn conclude(seen: &Seen, census: &Census, took: Duration, report: &mut CensusReport) {
-    let parts = reconcile(&seen.moment(&NoMemory), census, &seen.figures);
-    report.mappings = seen.mappings(census);
-    report.fill(census, parts);
+fn conclude(seen: &Seen, walked: Walked, report: &mut CensusReport) {
+    let Walked { census, unreachable, took } = walked;
+    let parts = reconcile(&seen.moment(&NoMemory), &census, &seen.figures);
+    report.mappings = seen.mappings(&census);
+    report.fill(&census, parts);
+    report.unreachable = unreachable;
     report.moment.walk_us = micros(took);
 }
 
@@ -171,8 +187,17 @@ fn failed(error: KeepError) -> Failed {
         KeepError::Stop(StopError::Gone) => Status::TargetDied,
         KeepError::Stop(StopError::Unwanted) => Status::Interrupted,
         KeepError::Stop(_) => Status::Refused,
-        KeepError::Leftovers(_) => Status::Left,
-        _ => Status::Failed,
+        KeepError::Leftovers(error) if matches!(**error, AttachError::Refused(_)) => {
+            Status::Refused
+        }
+        KeepError::Leftovers(_) => {
+            let told =
+                format!("{} (target: as an earlier heapattach left it)", with_causes(&error));
+            return (Status::Left, told);
+        }
+        KeepError::Lock(_) | KeepError::Maps | KeepError::Install(_) | KeepError::Clone(_) => {
+            Status::Failed
+        }
     };
     (status, format!("{} (target: untouched)", with_causes(&error)))
 }

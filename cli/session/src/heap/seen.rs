@@ -1,13 +1,23 @@
 //! What is read of a process while it is stopped: all that its memory does not say.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
-use heapattach_census::{Census, Live, Memory, Moment, Region, Thread, stats::Amount};
-use heapattach_injector::{moment::Standing, target::Stopped};
-use heapattach_process::proc::{Process, smaps};
+use heapattach_census::{Census, Live, Memory, Moment, Region, RegionKind, Thread, stats::Amount};
+use heapattach_injector::{
+    moment::{Exits, Scene, Standing},
+    target::Stopped,
+};
+use heapattach_process::{
+    presence::Presence,
+    proc::{Process, smaps},
+};
 use heapattach_report::MappingReport;
 use heapattach_verdict::reconcile::Figures;
 
+/// So many bytes of files and shared memory are counted page by page; more by the kernel.
+const MOST_BY_PAGES: u64 = 2 << 30;
+/// So much below each thread pointer is taken for thread-local variables; what lies there counts in any case.
+const TLS: u64 = 4096;
 /// Mappings that are told.
 const MAPPINGS: usize = 50;
 
@@ -17,27 +27,48 @@ pub(super) struct Seen {
     regions: Vec<Region>,
     pub(super) threads: Vec<Thread>,
     pub(super) figures: Figures,
+    /// Where pointers can lie, if that is of interest.
+    pub(super) scene: Option<Scene>,
 }
 
 impl Seen {
     /// Reads it.
-    pub(super) fn of(stop: &Stopped<'_>) -> Result<Self, String> {
+    pub(super) fn of(stop: &Stopped<'_>, wants_scene: bool) -> Result<Self, String> {
         let process = &stop.target().process;
         process.find_voice();
         let unread = |errno: nix::errno::Errno| format!("the memory map: {}", errno.desc());
         let regions = Live::regions(process).map_err(unread)?;
         let threads: Vec<Thread> = Standing::all(stop).into_iter().map(thread).collect();
-        let usage = smaps::parse(&process.read("smaps").map_err(unread)?);
-        let usage: HashMap<u64, Amount> = usage
-            .into_iter()
-            .map(|one| (one.start, Amount { resident: one.resident, swapped: one.swapped }))
-            .collect();
-        let of = |region: &Region| usage.get(&region.range.start).copied().unwrap_or_default();
-        let usage = regions.iter().map(of).collect();
+        let usage = match Way::of(&regions) {
+            Way::Pages => pages(process, &regions),
+            Way::Smaps => of_smaps(process, &regions)?,
+        };
         // A thread that uses another stack has its own, too: the variables of a thread lie at its end.
         let stacks = threads.iter().flat_map(|thread| [thread.stack, thread.pointer]).collect();
         let figures = Figures { usage, stacks, page_tables: page_tables(process) };
-        Ok(Self { regions, threads, figures })
+        let scene = || Scene::of(stop, &[], &[], &Exits::default(), TLS).map_err(unread);
+        let scene = wants_scene.then(scene).transpose()?;
+        Ok(Self { regions, threads, figures, scene })
+    }
+
+    /// What a clone has of private memory, now that the process goes on: the kernel needs long to count it.
+    pub(super) fn count_private(&mut self, clone: &Process) -> Result<(), String> {
+        if Way::of(&self.regions) == Way::Smaps {
+            return Ok(());
+        }
+        let usage = of_smaps(clone, &self.regions)?;
+        for ((region, own), usage) in self.regions.iter().zip(&mut self.figures.usage).zip(usage) {
+            if is_cloned(region) {
+                *own = usage;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of the process itself, while it is stopped.
+    pub(super) fn count_all(&mut self, process: &Process) -> Result<(), String> {
+        self.figures.usage = of_smaps(process, &self.regions)?;
+        Ok(())
     }
 
     /// The moment, with memory that is kept somewhere.
@@ -73,6 +104,60 @@ impl Seen {
         rows.truncate(MAPPINGS);
         rows
     }
+}
+
+/// How files and shared memory are counted in a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// By their pages: a clone does not have these.
+    Pages,
+    /// There is so much of it that the kernel's own count is faster.
+    Smaps,
+}
+
+impl Way {
+    fn of(regions: &[Region]) -> Self {
+        let bytes: u64 = regions.iter().filter(|one| !is_cloned(one)).map(Region::bytes).sum();
+        if bytes <= MOST_BY_PAGES { Self::Pages } else { Self::Smaps }
+    }
+}
+
+/// Whether a clone has the same of it in memory: private memory, and no file. Stacks are such memory.
+fn is_cloned(region: &Region) -> bool {
+    let kind = match region.kind {
+        RegionKind::Anonymous | RegionKind::Break | RegionKind::Stack => true,
+        RegionKind::Kernel | RegionKind::File => false,
+    };
+    kind && !region.shared
+}
+
+/// Of files and shared memory: what is in memory by the map of pages.
+fn pages(process: &Process, regions: &[Region]) -> Vec<Amount> {
+    let presence = Presence::of(process);
+    let bytes = |parts: Vec<Range<u64>>| parts.iter().map(|part| part.end - part.start).sum();
+    // Of the kernel's own pages none are the process's but those of code.
+    let is_kernels =
+        |region: &Region| region.kind == RegionKind::Kernel && region.label != "[vdso]";
+    let of = |region: &Region| match is_cloned(region) || is_kernels(region) && !region.shared {
+        true => Amount::default(),
+        false => Amount {
+            resident: bytes(presence.touched(&region.range)),
+            swapped: bytes(presence.swapped(&region.range)),
+        },
+    };
+    regions.iter().map(of).collect()
+}
+
+/// The kernel's own count.
+fn of_smaps(process: &Process, regions: &[Region]) -> Result<Vec<Amount>, String> {
+    let text = process.read("smaps");
+    let text = text.map_err(|errno| format!("the kernel's counts: {}", errno.desc()))?;
+    let usage: HashMap<u64, Amount> = smaps::parse(&text)
+        .into_iter()
+        .map(|one| (one.start, Amount { resident: one.resident, swapped: one.swapped }))
+        .collect();
+    let of = |region: &Region| usage.get(&region.range.start).copied().unwrap_or_default();
+    Ok(regions.iter().map(of).collect())
 }
 
 fn thread(standing: Standing) -> Thread {

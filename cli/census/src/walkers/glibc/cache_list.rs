@@ -28,7 +28,7 @@ pub fn form(size: u64) -> Option<(usize, Counts)> {
     match size {
         0x250 | 0x260 => Some((64, Counts::Bytes)),
         0x290 | 0x2a0 => Some((64, Counts::Words)),
-        0x300 | 0x310 => Some((76, Counts::Slots)),
+        0x300 | 0x310 | 0x320 => Some((76, Counts::Slots)),
         _ => None,
     }
 }

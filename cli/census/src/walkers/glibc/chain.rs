@@ -60,10 +60,17 @@ pub fn follow(moment: &Moment<'_>, range: &Range<u64>, is_top: bool, arena: u32)
             break Ending::Broken(size);
         }
         let next = at + size;
+        // Where it is free; the window may be past them once the next head is read.
+        let links = window.pair(at + HEAD);
         let Some(after) = window.word(next + 8) else {
             break Ending::Unreadable;
         };
-        segment.push(at, next, after & BEFORE_IN_USE != 0);
+        let is_used = after & BEFORE_IN_USE != 0;
+        segment.push(at, next, is_used);
+        segment.last = links.filter(|_| !is_used).map(|(next, before)| (at, next, before));
+        if let Some((place, next, before)) = segment.last {
+            segment.links.add(place, next, before);
+        }
         (at, head) = (next, after);
     };
     Chain { segment, at, ending }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::link_sums::LinkSums;
+
 /// What a chunk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
@@ -38,6 +40,10 @@ pub struct Segment {
     pub whole: Range<u64>,
     /// The arena.
     pub arena: u32,
+    /// What links of its free chunks come to.
+    pub links: LinkSums,
+    /// The last chunk and its links, if it is free.
+    pub last: Option<(u64, u64, u64)>,
     /// The chunks, ascending, each with its mark.
     entries: Vec<u64>,
 }
@@ -94,7 +100,7 @@ pub enum Place {
 impl Segment {
     /// Of an arena, beginning at `start`.
     pub fn new(arena: u32, start: u64) -> Self {
-        Self { range: start..start, whole: start..start, arena, entries: Vec::new() }
+        Self { range: start..start, whole: start..start, arena, ..Self::default() }
     }
 
     /// Adds the next chunk, which ends at `end`.
@@ -108,6 +114,9 @@ impl Segment {
     pub fn pop(&mut self) {
         if let Some(entry) = self.entries.pop() {
             self.range.end = entry & !BITS;
+        }
+        if let Some((place, next, before)) = self.last.take() {
+            self.links.take_back(place, next, before);
         }
     }
 

@@ -16,6 +16,7 @@ mod chain;
 mod chunks;
 mod fast_bins;
 mod heaps;
+mod link_sums;
 mod links;
 mod main_heap;
 mod mapped;
@@ -71,7 +72,7 @@ impl Walker for Glibc {
             Err(why) => return Answer::Refused(why),
         };
         let locked = heap.arenas.iter().filter(|arena| arena.is_locked).count() as u64;
-        heap.walk.in_flight = tls::in_flight(moment, &found.image).max(locked);
+        heap.walk.in_flight = tls::in_flight(moment, &found.image, locked);
         for other in &all {
             let why = format!("the blocks of a second allocator, in {}, are not told", other.path);
             heap.walk.doubt(None, why);
@@ -79,7 +80,7 @@ impl Walker for Glibc {
         heap.add_segments(moment);
         heap.check_links(moment);
         mapped::add(moment, &mut heap);
-        let caches = thread_caches::mark(moment, &mut heap);
+        let caches = thread_caches::mark(moment, &mut heap, &found.image);
         let is_mangled = fast_bins::mark(moment, &mut heap, caches.is_mangled);
         heap.walk.layout = found.layout(is_mangled);
         heap.tell(&caches, sink);

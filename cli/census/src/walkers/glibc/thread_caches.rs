@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::{Moment, Thread};
+use crate::{Image, Moment, Thread};
 
 use super::{
     HEAD, Heap,
@@ -28,6 +28,8 @@ pub struct Caches {
 
 /// A cache, and where.
 struct Found {
+    /// How far below the thread pointer the word lies that leads to it.
+    offset: u64,
     place: Place,
     chunk: Chunk,
     cache: Cache,
@@ -35,7 +37,7 @@ struct Found {
 }
 
 /// Marks caches, and the blocks in them.
-pub fn mark(moment: &Moment<'_>, heap: &mut Heap) -> Caches {
+pub fn mark(moment: &Moment<'_>, heap: &mut Heap, image: &Image) -> Caches {
     let mut named: Vec<Found> = Vec::new();
     for thread in moment.threads() {
         match of_thread(moment, heap, thread) {
@@ -47,6 +49,7 @@ pub fn mark(moment: &Moment<'_>, heap: &mut Heap) -> Caches {
             }
         }
     }
+    check_places(moment, heap, image, &named);
     let votes = |mangled: bool| {
         let those = named.iter().filter(|found| found.is_mangled == mangled);
         those.map(|found| found.cache.blocks.len()).sum::<usize>()
@@ -69,6 +72,26 @@ pub fn mark(moment: &Moment<'_>, heap: &mut Heap) -> Caches {
         caches.orphaned += 1;
     }
     caches
+}
+
+/// The word that leads to it lies at the same place of every thread: where it leads elsewhere than to a cache
+/// that was found, one was missed.
+fn check_places(moment: &Moment<'_>, heap: &mut Heap, image: &Image, named: &[Found]) {
+    let filled = named.iter().filter(|found| !found.cache.blocks.is_empty());
+    let mut offsets: Vec<u64> = filled.map(|found| found.offset).collect();
+    offsets.sort_unstable();
+    // The middle one is right if most are.
+    let Some(&offset) = offsets.get(offsets.len() / 2) else { return };
+    for thread in moment.threads() {
+        let at = thread.pointer.wrapping_sub(offset);
+        let Some(word) = moment.word(at).filter(|word| *word != 0) else { continue };
+        let is_found = named.iter().any(|found| found.chunk.at + HEAD == word);
+        // A thread that has no cache yet has one in the module that is always empty.
+        if !is_found && !image.range.contains(&word) {
+            let why = format!("the cache of thread {} at {word:#x} was not recognised", thread.tid);
+            heap.walk.doubt(None, why);
+        }
+    }
 }
 
 fn take(heap: &mut Heap, found: &Found) {
@@ -94,7 +117,8 @@ fn of_thread(moment: &Moment<'_>, heap: &Heap, thread: &Thread) -> Seen {
     let mut seen = HashSet::new();
     let room = heap.parameters.map(|parameters| parameters.cache_count);
     let (mut empty, mut broken) = (None, None);
-    for &word in words.iter().rev().filter(|word| word.is_multiple_of(HEAD) && **word > 0xffff) {
+    let below = words.iter().rev().zip(1_u64..);
+    for (&word, below) in below.filter(|(word, _)| word.is_multiple_of(HEAD) && **word > 0xffff) {
         if !seen.insert(word) {
             continue;
         }
@@ -109,7 +133,7 @@ fn of_thread(moment: &Moment<'_>, heap: &Heap, thread: &Thread) -> Seen {
             else {
                 continue;
             };
-            let found = Found { place, chunk, cache, is_mangled };
+            let found = Found { offset: below * 8, place, chunk, cache, is_mangled };
             match found.cache.blocks.is_empty() {
                 // Any block of zeroes looks like one that is empty.
                 true => empty = empty.or(Some(found)),
@@ -142,7 +166,7 @@ fn orphans(moment: &Moment<'_>, heap: &Heap, key: Option<u64>, is_mangled: bool)
         if let Some(cache) = cache.filter(is_one)
             && let Some((place, chunk)) = heap.chunks.find(chunk.at)
         {
-            all.push(Found { place, chunk, cache, is_mangled });
+            all.push(Found { offset: 0, place, chunk, cache, is_mangled });
         }
     }
     all

@@ -1,0 +1,136 @@
+//! Counts blocks in use by their class, while they stream by.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Block, Moment, Sink, State, Window};
+
+use super::{ClassId, Classes};
+
+/// So much is read at once.
+const WINDOW: usize = 1 << 20;
+
+/// Blocks of a class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassRow {
+    /// The class.
+    pub name: String,
+    /// Blocks in use that begin with such an object.
+    pub blocks: u64,
+    /// Their usable bytes.
+    pub bytes: u64,
+}
+
+/// The counts.
+pub struct ClassTally<'a, 'm> {
+    classes: Classes<'a, 'm>,
+    window: Window<'a, 'm>,
+    counts: HashMap<ClassId, (u64, u64)>,
+    /// The block whose first word was looked at last.
+    latest: Option<ClassId>,
+}
+
+impl<'a, 'm> ClassTally<'a, 'm> {
+    /// Of a moment.
+    pub fn new(moment: &'a Moment<'m>) -> Self {
+        Self {
+            classes: Classes::new(moment),
+            window: Window::new(moment, 0..u64::MAX, WINDOW),
+            counts: HashMap::new(),
+            latest: None,
+        }
+    }
+
+    /// The class of the block that came last, if it was in use and has one.
+    pub fn latest(&self) -> Option<ClassId> {
+        self.latest
+    }
+
+    /// The names of classes, by their numbers.
+    pub fn into_names(self) -> Vec<String> {
+        self.classes.into_names()
+    }
+
+    /// The classes, those of most bytes first.
+    pub fn finish(self) -> Vec<ClassRow> {
+        let Self { classes, counts, .. } = self;
+        let row = |(class, (blocks, bytes)): (ClassId, (u64, u64))| ClassRow {
+            name: classes.name_of(class).to_owned(),
+            blocks,
+            bytes,
+        };
+        let mut rows: Vec<ClassRow> = counts.into_iter().map(row).collect();
+        rows.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+        rows
+    }
+}
+
+impl Sink for ClassTally<'_, '_> {
+    #[inline]
+    fn block(&mut self, block: Block) {
+        self.latest = None;
+        if block.state != State::Used || block.size < 8 {
+            return;
+        }
+        let Some(word) = self.window.word(block.at) else { return };
+        let Some(class) = self.classes.of(word) else { return };
+        self.latest = Some(class);
+        let count = self.counts.entry(class).or_default();
+        *count = (count.0 + 1, count.1 + block.size);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RegionKind, synthetic::Synthetic};
+
+    const MODULE: u64 = 0x40_0000;
+    const HEAP: u64 = 0x80_0000;
+
+    /// A module with a table at 0x100 of a class that is named at 0x300.
+    fn memory(offset: u64, name: &[u8]) -> Synthetic {
+        let mut memory = Synthetic::default();
+        memory.region(MODULE..MODULE + 0x1000, RegionKind::File, "/bin/app");
+        memory.region(MODULE + 0x1000..MODULE + 0x2000, RegionKind::File, "/bin/app");
+        memory.regions[1].executable = true;
+        memory.regions[1].file_offset = 0x1000;
+        memory.map(HEAP..HEAP + 0x1000);
+        memory.write(MODULE + 0xf0, offset);
+        memory.write(MODULE + 0xf8, MODULE + 0x200);
+        memory.write(MODULE + 0x100, MODULE + 0x1100);
+        memory.write(MODULE + 0x200, MODULE + 0x400);
+        memory.write(MODULE + 0x208, MODULE + 0x300);
+        memory.write_bytes(MODULE + 0x300, name);
+        memory.write(HEAP + 0x10, MODULE + 0x100);
+        memory.write(HEAP + 0x50, MODULE + 0x108);
+        memory
+    }
+
+    fn rows(memory: &Synthetic) -> Vec<ClassRow> {
+        let moment = memory.moment();
+        let mut tally = ClassTally::new(&moment);
+        for (at, state) in [(0x10, State::Used), (0x50, State::Used), (0x10, State::Free)] {
+            tally.block(Block { at: HEAP + at, size: 40, state, arena: 0, class: 0 });
+        }
+        tally.finish()
+    }
+
+    #[test]
+    fn an_object_in_use_has_the_class_that_its_table_names() {
+        let name = "Shape".to_owned();
+        let expected = [ClassRow { name, blocks: 1, bytes: 40 }];
+        assert_eq!(rows(&memory(0, b"5Shape\0")), expected);
+    }
+
+    #[test]
+    fn what_is_not_quite_a_table_names_nothing() {
+        // A part of a larger object, a word that is no name, a name that no compiler writes.
+        for (offset, name) in
+            [(!7, &b"5Shape\0"[..]), (0, b"hello, world\0"), (0, b"5Sh\0"), (0, b"\0")]
+        {
+            assert_eq!(rows(&memory(offset, name)), [], "{name:?}");
+        }
+    }
+}
