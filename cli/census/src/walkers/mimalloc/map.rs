@@ -102,11 +102,13 @@ fn runs(moment: &Moment<'_>, map: &Range<u64>) -> Option<Vec<(u64, Range<u64>)>>
         for at in part.step_by(8) {
             let Some(node) = window.word(at).filter(|node| *node != 0) else { continue };
             let first = (at - map.start) / 8 * BELOW;
-            let is_place = node.is_multiple_of(8) && node < 1 << 47;
+            if !node.is_multiple_of(8) || node >= 1 << 47 {
+                continue;
+            }
             for piece in moment.present(&(node..node + 8 * BELOW)) {
                 left = left.checked_sub(piece.end.div_ceil(PAGE) - piece.start / PAGE)?;
                 let mut below = Window::new(moment, piece.clone(), 1 << 16);
-                for at in piece.step_by(8).filter(|_| is_place) {
+                for at in piece.step_by(8) {
                     let Some(books) = below.word(at).filter(|books| *books != 0) else { continue };
                     let slice = first + (at - node) / 8;
                     match runs.last_mut() {

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use crate::{Arena, Block, Check, Moment, Sink, State, Walk, walkers::page_tree::Tree};
+use crate::{
+    Arena, Block, Check, Moment, Sink, State, Walk,
+    walkers::{in_library, page_tree::Tree},
+};
 
 use super::{
     span::{Span, Use, spans},
@@ -13,6 +16,7 @@ use super::{
 #[derive(Debug)]
 pub struct Heap {
     name: String,
+    image: usize,
     data: Vec<Range<u64>>,
     spans: Vec<Span>,
     sizes: Sizes,
@@ -69,6 +73,7 @@ impl Heap {
         }
         let mut heap = Self {
             name: image.path.rsplit('/').next().unwrap_or_default().to_owned(),
+            image: tree.image,
             data: image.data.clone(),
             first: Vec::new(),
             states: Vec::new(),
@@ -225,7 +230,9 @@ impl Heap {
         let check = |what, found, told| Check { what, found, told, slack: 0 };
         let found = &self.found;
         let taken = self.centrals.iter().flatten().filter(|central| central.is_taken).count();
-        walk.in_flight += (taken as u64).max(found.between);
+        let image = moment.images().get(self.image);
+        let within = image.map_or(0, |image| in_library(moment, image, "tcmalloc", walk));
+        walk.in_flight += (taken as u64).max(found.between).max(within);
         let told = u64::from(has_counts(moment, &self.data, sums));
         walk.check(place, check("sums of spans among the heap's counts", 1, told));
         walk.check(place, check("words of the tree that lead to no span", found.broken, 0));
