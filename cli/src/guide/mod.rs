@@ -42,7 +42,7 @@ chapters! {
     "words": "the words of reports: in use, peak, 95 % CI, unsafe window",
     "recordings": "files of sessions: what is in them, how large they become",
     "page": "the page for browsers: links, switches, keys, marks of cut stacks",
-    "heap": "what all memory of a process is now: in use, free, stacks, files",
+    "memory": "what all memory of a process is now: in use, free, stacks, files",
     "growth": "--flow: does it grow, does it leak, how sure is that",
     "checks": "leak checks: what is leaked, what is reachable, what is not seen",
     "suites": "leak checks of whole test suites",
