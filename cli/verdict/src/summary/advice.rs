@@ -17,6 +17,8 @@ use heapattach_text::quantity::{bytes, count};
 const FEW: u64 = 30;
 /// So much of what is in use is worth a check.
 const NOTABLE: f64 = 0.1;
+/// So many bytes that no record is of are.
+const OLDER: f64 = (64 << 20) as f64;
 /// So many bytes that a runtime has mapped for itself are.
 const LEAST: u64 = 1 << 20;
 
@@ -84,7 +86,21 @@ pub fn advice(verdict: &Verdict, ledger: &Ledger, sites: &[Site], maps_more: boo
         };
         all.push(Advice { command, why, ..Advice::default() });
     }
+    all.extend(older(ledger).filter(|_| is_alive));
     all
+}
+
+/// What tells of memory that no record is of, since it is older, if that is most of what is resident.
+fn older(ledger: &Ledger) -> Option<Advice> {
+    let last = ledger.moments.iter().rev().find(|moment| moment.rss.is_some())?;
+    let resident = last.rss?;
+    let known = ledger.total.measure(Metric::Live).bytes.value + last.mapped as f64;
+    let other = resident as f64 - known;
+    (other >= OLDER && other >= 0.5 * resident as f64).then(|| Advice {
+        command: format!("heapattach heap -p {}", ledger.about.pid),
+        why: format!("what is in all {}, with what is older than the attach", bytes(resident)),
+        ..Advice::default()
+    })
 }
 
 /// What shows the memory of a runtime, if that mapped more for itself than blocks hold, and keeps most of it.
@@ -119,7 +135,7 @@ fn is_suspect(verdict: &Verdict, ledger: &Ledger, sites: &[Site]) -> bool {
 mod tests {
     use super::*;
     use crate::summary::Summary;
-    use heapattach_ledger::sample;
+    use heapattach_ledger::{Moment, sample};
 
     #[test]
     fn what_grows_is_to_be_checked_while_it_lives() {
@@ -157,6 +173,23 @@ mod tests {
         assert!(next[0].why.starts_with("PHP mapped 24.0 MiB for objects"), "{next:?}");
         ledger.about.runtimes[0].mapped_live = 2 << 20;
         assert!(Summary::new(&ledger).next[0].why.starts_with("nothing that grows"));
+    }
+
+    #[test]
+    fn what_is_older_than_the_attach_is_to_be_looked_at_if_it_is_most() {
+        let mut ledger = Ledger::default();
+        ledger.about.outcome = "detached".to_owned();
+        (ledger.about.every, ledger.about.pid) = (1, 4711);
+        let rss = Some(200 << 20);
+        ledger.moments = vec![Moment { rss, ..Moment::default() }];
+        let last = |ledger: &Ledger| Summary::new(ledger).next.pop().expect("some advice");
+        assert_eq!(last(&ledger).command, "heapattach heap -p 4711");
+        assert!(last(&ledger).why.contains("all 200.0 MiB"), "{:?}", last(&ledger));
+        ledger.moments[0].mapped = 150 << 20;
+        assert!(!last(&ledger).command.contains("heap -p"), "{:?}", last(&ledger));
+        ledger.moments[0].mapped = 0;
+        ledger.about.outcome = "ended".to_owned();
+        assert!(!last(&ledger).command.contains("heap -p"), "it is gone");
     }
 
     #[test]
