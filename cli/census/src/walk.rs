@@ -14,6 +14,12 @@ pub trait Walker: Sync {
     /// Looks for it in a moment and gives every block to `sink`. Bounded by the memory that there is;
     /// bytes of the target may be anything.
     fn walk(&self, moment: &Moment<'_>, sink: &mut dyn Sink) -> Answer;
+
+    /// Whether it is a heap within a program's own memory, whose objects can be led to by pointers into
+    /// the middle of their blocks.
+    fn is_inner(&self) -> bool {
+        false
+    }
 }
 
 /// What came of it.

@@ -68,7 +68,7 @@ impl HeapView {
             Self::Arenas => "What each arena has, and what of it is in memory",
             Self::Mappings => "The largest mappings",
             Self::Pages => "How full the pages of the allocators are",
-            Self::Types => "C++ objects by their class, stripped programs' too",
+            Self::Types => "C++ and Python objects by their class, stripped programs' too",
             Self::Unreachable => "Blocks that no pointer leads to: leaked, also before the look",
         }
     }
@@ -299,13 +299,20 @@ fn write_pages(page: &mut Page, report: &CensusReport) {
 
 fn write_types(page: &mut Page, report: &CensusReport) {
     if report.classes.is_empty() {
-        return page
-            .line(["no block in use begins with a C++ object that has virtual functions".into()]);
+        return page.line([
+            "no block in use is a Python object or a C++ object that has virtual functions".into(),
+        ]);
     }
-    let columns = [Column::right("in use"), Column::right("blocks"), Column::left("class")];
+    let columns = [
+        Column::right("in use"),
+        Column::right("blocks"),
+        Column::left("language"),
+        Column::left("class"),
+    ];
     let mut table = Table::new(columns);
     for row in report.classes.iter().take(MANY) {
-        table.row([bytes(row.bytes), count(row.blocks), row.name.clone()]);
+        let language = row.language.name().to_owned();
+        table.row([bytes(row.bytes), count(row.blocks), language, row.name.clone()]);
     }
     table.write(page);
     if let Some(rest) = report.classes.len().checked_sub(MANY).filter(|rest| *rest > 0) {

@@ -5,3 +5,4 @@ mod classes;
 mod command;
 mod glibc;
 mod kills;
+mod python;

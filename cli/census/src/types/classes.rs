@@ -6,6 +6,8 @@ use heapattach_symbols::demangle::demangle;
 
 use crate::Moment;
 
+use super::Language;
+
 /// The number of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u32);
@@ -26,7 +28,8 @@ pub struct Classes<'a, 'm> {
     /// The last question: objects of a class lie side by side.
     last: (u64, Option<ClassId>),
     names: Vec<String>,
-    by_name: HashMap<String, ClassId>,
+    languages: Vec<Language>,
+    by_name: HashMap<(Language, String), ClassId>,
 }
 
 impl<'a, 'm> Classes<'a, 'm> {
@@ -44,6 +47,7 @@ impl<'a, 'm> Classes<'a, 'm> {
             known: HashMap::new(),
             last: (0, None),
             names: Vec::new(),
+            languages: Vec::new(),
             by_name: HashMap::new(),
         }
     }
@@ -66,21 +70,30 @@ impl<'a, 'm> Classes<'a, 'm> {
         if let Some(class) = self.known.get(&table) {
             return *class;
         }
-        let class = self.name(table).map(|name| self.number(name));
+        let class = self.name(table).map(|name| self.number(Language::Cpp, name));
         if self.known.len() < MOST {
             self.known.insert(table, class);
         }
         class
     }
 
-    fn number(&mut self, name: String) -> ClassId {
-        if let Some(class) = self.by_name.get(&name) {
+    /// The number of a class of this name.
+    pub fn number(&mut self, language: Language, name: String) -> ClassId {
+        let key = (language, name);
+        if let Some(class) = self.by_name.get(&key) {
             return *class;
         }
         let class = ClassId(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
-        self.by_name.insert(name.clone(), class);
-        self.names.push(name);
+        self.names.push(key.1.clone());
+        self.languages.push(language);
+        self.by_name.insert(key, class);
         class
+    }
+
+    /// What tells it.
+    pub fn language_of(&self, class: ClassId) -> Language {
+        let index = usize::try_from(class.0).unwrap_or(usize::MAX);
+        self.languages.get(index).copied().unwrap_or_default()
     }
 
     /// The name of a class, for people.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Block, Moment, Sink, State, Window};
 
-use super::{ClassId, Classes};
+use super::{ClassId, Classes, Language, python::Python};
 
 /// So much is read at once.
 const WINDOW: usize = 1 << 20;
@@ -16,7 +16,9 @@ const WINDOW: usize = 1 << 20;
 pub struct ClassRow {
     /// The class.
     pub name: String,
-    /// Blocks in use that begin with such an object.
+    /// Its language.
+    pub language: Language,
+    /// Blocks in use that are such an object, or begin with one.
     pub blocks: u64,
     /// Their usable bytes.
     pub bytes: u64,
@@ -25,6 +27,9 @@ pub struct ClassRow {
 /// The counts.
 pub struct ClassTally<'a, 'm> {
     classes: Classes<'a, 'm>,
+    python: Option<Python<'a, 'm>>,
+    /// By the address of a type.
+    types: HashMap<u64, ClassId>,
     window: Window<'a, 'm>,
     counts: HashMap<ClassId, (u64, u64)>,
     /// The block whose first word was looked at last.
@@ -36,6 +41,8 @@ impl<'a, 'm> ClassTally<'a, 'm> {
     pub fn new(moment: &'a Moment<'m>) -> Self {
         Self {
             classes: Classes::new(moment),
+            python: Python::find(moment),
+            types: HashMap::new(),
             window: Window::new(moment, 0..u64::MAX, WINDOW),
             counts: HashMap::new(),
             latest: None,
@@ -45,6 +52,17 @@ impl<'a, 'm> ClassTally<'a, 'm> {
     /// The class of the block that came last, if it was in use and has one.
     pub fn latest(&self) -> Option<ClassId> {
         self.latest
+    }
+
+    fn python_type(&mut self, block: Block) -> Option<ClassId> {
+        let python = self.python.as_mut()?;
+        let kind = python.of(&mut self.window, block)?;
+        if let Some(class) = self.types.get(&kind) {
+            return Some(*class);
+        }
+        let class = self.classes.number(Language::Python, python.name_of(kind)?.to_owned());
+        self.types.insert(kind, class);
+        Some(class)
     }
 
     /// The names of classes, by their numbers.
@@ -57,6 +75,7 @@ impl<'a, 'm> ClassTally<'a, 'm> {
         let Self { classes, counts, .. } = self;
         let row = |(class, (blocks, bytes)): (ClassId, (u64, u64))| ClassRow {
             name: classes.name_of(class).to_owned(),
+            language: classes.language_of(class),
             blocks,
             bytes,
         };
@@ -74,7 +93,8 @@ impl Sink for ClassTally<'_, '_> {
             return;
         }
         let Some(word) = self.window.word(block.at) else { return };
-        let Some(class) = self.classes.of(word) else { return };
+        let class = self.classes.of(word).or_else(|| self.python_type(block));
+        let Some(class) = class else { return };
         self.latest = Some(class);
         let count = self.counts.entry(class).or_default();
         *count = (count.0 + 1, count.1 + block.size);
@@ -120,7 +140,8 @@ mod tests {
     #[test]
     fn an_object_in_use_has_the_class_that_its_table_names() {
         let name = "Shape".to_owned();
-        let expected = [ClassRow { name, blocks: 1, bytes: 40 }];
+        let language = Language::Cpp;
+        let expected = [ClassRow { name, language, blocks: 1, bytes: 40 }];
         assert_eq!(rows(&memory(0, b"5Shape\0")), expected);
     }
 

@@ -5,18 +5,20 @@ mod jemalloc;
 mod mallocng;
 mod mimalloc;
 mod page_tree;
+mod pymalloc;
 mod tcmalloc;
 
 pub use glibc::Glibc;
 pub use jemalloc::Jemalloc;
 pub use mallocng::Mallocng;
 pub use mimalloc::Mimalloc;
+pub use pymalloc::Pymalloc;
 pub use tcmalloc::Tcmalloc;
 
 use crate::{Image, Moment, Walk, Walker};
 
 /// All of them. A process can have several.
-pub const ALL: [&dyn Walker; 5] = [&Glibc, &Jemalloc, &Mallocng, &Mimalloc, &Tcmalloc];
+pub const ALL: [&dyn Walker; 6] = [&Glibc, &Jemalloc, &Mallocng, &Mimalloc, &Tcmalloc, &Pymalloc];
 
 /// Threads that are in the code of an allocator's library, by its name; a note says what that means. In a
 /// static program it cannot be told.

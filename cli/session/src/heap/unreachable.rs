@@ -30,7 +30,8 @@ pub(super) fn find(
     let mut collected = Collected::new(moment);
     let mut books: Vec<Range<u64>> = Vec::new();
     let mut is_known = false;
-    for walker in walkers {
+    // What inner heaps have is looked through as a whole: their blocks are the runtime's to collect.
+    for walker in walkers.iter().filter(|walker| !walker.is_inner()) {
         match walker.walk(moment, &mut collected) {
             Answer::Absent => {}
             Answer::Refused(why) => return Err(format!("{}: {why}", walker.name())),

@@ -1,0 +1,24 @@
+//! The language of a class, and with it how it is known.
+
+use serde::{Deserialize, Serialize};
+
+/// What tells the class of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    /// Its table of virtual functions names it.
+    #[default]
+    Cpp,
+    /// It has the address of its type, and is as long as that type says.
+    Python,
+}
+
+impl Language {
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpp => "C++",
+            Self::Python => "Python",
+        }
+    }
+}
