@@ -53,7 +53,7 @@ pub fn undo(target: &Target, home: &Home) -> Result<Undone, Left> {
 /// Gives back what a heapattach left that is dead: nobody reads its rings.
 ///
 /// # Errors
-/// As [`undo`].
+/// What is left, after every step was tried several times.
 pub fn undo_orphaned(target: &Target, home: &Home) -> Result<Undone, Left> {
     if preflight::busy(target.process.pid(), home).is_none() {
         // A thread that waits for room in a ring would wait for as long as it may, and not leave our code:

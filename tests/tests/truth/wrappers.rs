@@ -111,7 +111,8 @@ impl Wrapped {
 fn calls(report: &Report) -> (u64, u64) {
     let of = |takes: bool| {
         let functions = report.functions.iter().filter(|f| {
-            !["mmap", "munmap", "mremap"].contains(&f.function.as_str())
+            !["mmap", "munmap", "mremap", "brk", "sbrk", "madvise", "__brk", "__sbrk", "__madvise"]
+                .contains(&f.function.as_str())
                 && (f.function.ends_with("free")) == takes
         });
         functions.map(|f| f.calls).sum()
