@@ -3,12 +3,13 @@
 
 use std::time::{Duration, Instant};
 
+use heapattach_entry::Family;
 use heapattach_injector::{
     attach::{Unseen, unseen},
     family::Attendant,
     moment::{Exits, Image, Kept, Method, Scene, SnapshotError},
     target::Stopped,
-    watch::Session,
+    watch::{ActiveHook, Session},
 };
 
 use crate::{
@@ -259,7 +260,9 @@ impl Inspection<'_> {
     /// Whether every block that lives was recorded, so that what is in none of them is the
     /// allocator's.
     fn is_complete(&self, session: &Session<'_>) -> bool {
-        let mut hooks = session.patches.hooks.iter();
+        // Calls of brk, sbrk and madvise neither make blocks nor free them.
+        let is_of_memory = |hook: &&ActiveHook| hook.planned.function().family != Family::Kernel;
+        let mut hooks = session.patches.hooks.iter().filter(is_of_memory);
         self.is_from_start && session.missed.is_empty() && hooks.all(allocator_maps::is_sure)
     }
 }
