@@ -1,0 +1,148 @@
+//! What all memory of a process is, as a person reads it: one screen, or one of its parts.
+
+mod arenas;
+mod mappings;
+mod pages;
+mod sizes;
+mod summary;
+mod trust;
+mod types;
+mod unreachable;
+
+use std::time::Duration;
+
+use heapattach_report::{CensusReport, LookMethod};
+use heapattach_text::quantity::time;
+
+use crate::page::Page;
+use arenas::write_arenas;
+use mappings::write_mappings;
+use pages::write_pages;
+use sizes::write_sizes;
+use summary::write_summary;
+use types::write_types;
+use unreachable::write_unreachable;
+
+/// Rows of the first screen.
+const FEW: usize = 5;
+/// Rows of a view.
+const MANY: usize = 30;
+
+/// What is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeapView {
+    /// What all memory is.
+    #[default]
+    Summary,
+    /// Blocks by size.
+    Sizes,
+    /// What each arena has.
+    Arenas,
+    /// Mappings.
+    Mappings,
+    /// How full the pages of allocators are.
+    Pages,
+    /// Objects by class.
+    Types,
+    /// Blocks that no pointer leads to.
+    Unreachable,
+}
+
+impl HeapView {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Summary,
+        Self::Sizes,
+        Self::Types,
+        Self::Unreachable,
+        Self::Arenas,
+        Self::Mappings,
+        Self::Pages,
+    ];
+
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Summary => "summary",
+            Self::Sizes => "sizes",
+            Self::Arenas => "arenas",
+            Self::Mappings => "mappings",
+            Self::Pages => "pages",
+            Self::Types => "types",
+            Self::Unreachable => "unreachable",
+        }
+    }
+
+    /// What it shows.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Summary => "What all memory is, on one screen",
+            Self::Sizes => "Blocks by usable size",
+            Self::Arenas => "What each arena has, and what of it is in memory",
+            Self::Mappings => "The largest mappings",
+            Self::Pages => "How full the pages of the allocators are",
+            Self::Types => "C++ and Python objects by their class, stripped programs' too",
+            Self::Unreachable => "Blocks that no pointer leads to: leaked, also before the look",
+        }
+    }
+
+    /// Writes it.
+    pub fn tell(self, report: &CensusReport, mut page: Page) -> String {
+        page.line([format!("process {} ({})", report.pid, report.command).into()]);
+        write_moment(&mut page, report);
+        page.gap();
+        match self {
+            Self::Summary => write_summary(&mut page, report),
+            Self::Sizes => write_sizes(&mut page, report, MANY),
+            Self::Arenas => write_arenas(&mut page, report),
+            Self::Mappings => write_mappings(&mut page, report),
+            Self::Pages => write_pages(&mut page, report),
+            Self::Types => write_types(&mut page, report),
+            Self::Unreachable => write_unreachable(&mut page, report),
+        }
+        page.finish()
+    }
+}
+
+fn micros(us: f64) -> String {
+    time(Duration::try_from_secs_f64(us / 1e6).unwrap_or_default())
+}
+
+fn write_moment(page: &mut Page, report: &CensusReport) {
+    let moment = &report.moment;
+    let how = match moment.method {
+        Some(LookMethod::Fork) => "; its memory was kept by a clone, which has ended",
+        Some(LookMethod::Stop | LookMethod::Copy) => "; its memory was read in the stop",
+        Some(LookMethod::Nothing) | None => "",
+    };
+    let (stopped, walked) = (micros(moment.stopped_us), micros(moment.walk_us));
+    let threads = match moment.threads {
+        1 => "1 thread".to_owned(),
+        threads => format!("{threads} threads"),
+    };
+    page.line([format!("{threads} stopped for {stopped}{how}; walk: {walked}").into()]);
+    if let Some(why) = &moment.why {
+        page.line([format!("without a clone: {why}").into()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heapattach_census::Census;
+    use heapattach_verdict::reconcile::Parts;
+
+    use super::*;
+
+    #[test]
+    fn each_view_fits_the_page_and_names_the_process() {
+        let mut report = CensusReport::new(4711, "redis-server".to_owned());
+        report.fill(&Census::default(), Parts::default());
+        for view in HeapView::ALL {
+            let text = view.tell(&report, Page::new(Some(80), false));
+            assert!(text.starts_with("process 4711 (redis-server)"), "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        }
+        let text = HeapView::Summary.tell(&report, Page::new(Some(80), false));
+        assert!(text.contains("no allocator was recognised"), "{text}");
+    }
+}

@@ -1,0 +1,33 @@
+//! How far what is told of an allocator is certain.
+
+use heapattach_report::AllocatorReport;
+use heapattach_text::quantity::count;
+
+use crate::page::{Ink, Page};
+
+pub(super) fn write_trust(page: &mut Page, allocator: &AllocatorReport) {
+    if let Some(why) = &allocator.refused {
+        return page.prose("HEAP", Ink::Warning, &format!("{}: {why}", allocator.name));
+    }
+    let (blocks, arenas) = (count(allocator.blocks()), allocator.arenas.len());
+    let agree: u64 = allocator.checks.iter().map(|check| check.times - check.failed).sum();
+    let all: u64 = allocator.checks.iter().map(|check| check.times).sum();
+    let trust = match allocator.is_exact {
+        true => format!("exact: all {all} checks hold"),
+        false => format!("not exact: {agree} of {all} checks hold"),
+    };
+    let text = format!("{}: {blocks} blocks in use in {arenas} arenas; {trust}", allocator.layout);
+    page.prose("HEAP", Ink::Plain, &text);
+    if allocator.in_flight > 0 {
+        let text = format!(
+            "{} threads may be in the middle of a call: so many blocks may be told as they were before it",
+            allocator.in_flight
+        );
+        page.prose("", Ink::Plain, &text);
+    }
+    for doubt in &allocator.doubts {
+        let arena = doubt.arena.as_ref().map(|arena| format!("{arena}: ")).unwrap_or_default();
+        page.prose("DOUBT", Ink::Warning, &format!("{arena}{}", doubt.why));
+    }
+    allocator.notes.iter().for_each(|note| page.prose("", Ink::Plain, note));
+}

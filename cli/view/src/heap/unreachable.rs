@@ -1,0 +1,49 @@
+//! Blocks that no pointer leads to.
+
+use heapattach_report::{Amount, CensusReport};
+use heapattach_text::quantity::{bytes, count};
+
+use super::MANY;
+use crate::{
+    page::{Ink, Page},
+    table::{Column, Table},
+};
+
+pub(super) fn write_unreachable(page: &mut Page, report: &CensusReport) {
+    let Some(found) = &report.unreachable else { return };
+    if let Some(error) = &found.error {
+        let text = format!("unreachable blocks are not told: {error}");
+        return page.prose("UNKNOWN", Ink::Warning, &text);
+    }
+    let amount = |of: &Amount| format!("{} in {} blocks", bytes(of.bytes), count(of.blocks));
+    let text = format!(
+        "{}; {} that only these lead to; possible: {}",
+        amount(&found.direct),
+        amount(&found.indirect),
+        amount(&found.possible)
+    );
+    page.prose("LEAKED", Ink::Bold, &text);
+    if found.groups.is_empty() {
+        return;
+    }
+    let columns = [
+        Column::right("leaked"),
+        Column::right("blocks"),
+        Column::right("with them"),
+        Column::right("size"),
+        Column::left("kind"),
+        Column::left("class"),
+    ];
+    let mut table = Table::new(columns);
+    for group in found.groups.iter().take(MANY) {
+        table.row([
+            bytes(group.own.bytes),
+            count(group.own.blocks),
+            bytes(group.held.bytes),
+            bytes(group.size),
+            group.kind.name().to_owned(),
+            group.class.clone().unwrap_or_default(),
+        ]);
+    }
+    table.write(page);
+}
