@@ -1,0 +1,3 @@
+//! Go programs, from outside.
+
+pub mod graph;
