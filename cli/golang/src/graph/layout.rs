@@ -107,6 +107,14 @@ fields! {
 }
 
 fields! {
+    /// `runtime.sudog`: a note that a goroutine waits on a channel.
+    WaitingFields {
+        channel: "runtime.sudog.c",
+        next: "runtime.sudog.waitlink",
+    } optional {}
+}
+
+fields! {
     /// `runtime.moduledata`.
     ModuleFields {
         text: "runtime.moduledata.text",
@@ -152,6 +160,15 @@ fields! {
     } optional {}
 }
 
+impl WaitingFields {
+    /// Since go1.26 the pointer is hidden from the garbage collector at times; the same number follows it.
+    fn unhidden(self) -> Self {
+        let Field { at, size } = self.channel;
+        let channel = if size == 16 { Field { at: at + 8, size: 8 } } else { self.channel };
+        Self { channel, ..self }
+    }
+}
+
 /// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
@@ -165,6 +182,8 @@ pub struct Layout {
     pub module: ModuleFields,
     /// Goroutines.
     pub goroutine: GoroutineFields,
+    /// What they wait on.
+    pub waiting: WaitingFields,
 }
 
 impl Layout {
@@ -182,6 +201,7 @@ impl Layout {
             special: SpecialFields::of(minor, find)?,
             module: ModuleFields::of(minor, find)?,
             goroutine: GoroutineFields::of(minor, find)?,
+            waiting: WaitingFields::of(minor, find)?.unhidden(),
         })
     }
 }

@@ -8,12 +8,15 @@
 //! from what finds the runtime's variables. Memory and time are bounded by the memory that the target
 //! has; bytes of it may be anything.
 
+mod class;
 pub mod goroutine;
 pub mod heap;
 pub mod layout;
+pub mod leaks;
 pub mod mark;
 pub mod pointers;
 pub mod references;
 pub mod roots;
 pub mod span;
 pub mod types;
+pub mod typing;
