@@ -145,7 +145,8 @@ fn stacks(roots: &[Root], goroutines: usize) -> Vec<std::ops::Range<usize>> {
         if let Holder::Stack(number, _) = root.holder
             && let Some(own) = stacks.get_mut(index(number))
         {
-            let start = if own.is_empty() { at } else { own.start };
+            let is_first = own.start == own.end;
+            let start = if is_first { at } else { own.start };
             *own = start..at + 1;
         }
     }

@@ -8,8 +8,9 @@ use super::{
     goroutine::Goroutine,
     heap::{Heap, Object},
     layout::{Field, Layout, Variables},
+    objects::KnownVariables,
     references::{References, Seed, SeedKind},
-    types::Types,
+    types::{Slot, Types},
 };
 
 /// Blocks of a queue, and specials of a span, that are followed.
@@ -87,6 +88,17 @@ pub struct Roots {
     pub sampled: Vec<Sampled>,
     /// Bytes of variables that could not be read.
     pub unread: u64,
+}
+
+impl Roots {
+    /// What leads from variables whose types are known.
+    pub fn known(&self, known: KnownVariables<'_>) -> Vec<(Object, Slot)> {
+        let of = |root: &Root| match root.holder {
+            Holder::Variable(at) if root.is_start => Some((root.target, known(at)?)),
+            Holder::Variable(_) | Holder::Finalizer | Holder::Stack(..) => None,
+        };
+        self.all.iter().filter_map(of).collect()
+    }
 }
 
 struct Search<'a, 'm> {

@@ -10,6 +10,7 @@ use super::{
     class::object_size,
     heap::{Heap, Object, index},
     references::{Edge, References, Seed, SeedKind},
+    span::Span,
     types::{Descriptor, Kind, Slot, Types, What},
 };
 
@@ -65,6 +66,12 @@ pub struct Typing {
     /// By object: the number of its kind, or 0.
     own: Vec<u32>,
     kinds: Vec<ObjectType>,
+    minor: u32,
+}
+
+fn head(span: &Span, minor: u32) -> u64 {
+    let has_head = minor >= 22 && span.size > 512 && span.class != 0 && !span.is_plain;
+    if has_head { 8 } else { 0 }
 }
 
 struct Spread<'a, 'm> {
@@ -89,7 +96,7 @@ impl Typing {
         known: &[(Object, Slot)],
         minor: u32,
     ) -> Self {
-        let typing = Self { own: vec![0; heap.slots()], kinds: Vec::new() };
+        let typing = Self { own: vec![0; heap.slots()], kinds: Vec::new(), minor };
         let (numbers, queue) = Default::default();
         let mut spread = Spread { moment, heap, references, types, minor, typing, numbers, queue };
         let is_head = |seed: &&Seed| matches!(seed.by, SeedKind::Head(_));
@@ -114,6 +121,11 @@ impl Typing {
     /// What has that number.
     pub fn kind(&self, number: u32) -> Option<ObjectType> {
         self.kinds.get(index(number).checked_sub(1)?).copied()
+    }
+
+    /// Bytes of an object before its value: the type that the runtime notes there.
+    pub fn head(&self, span: &Span) -> u64 {
+        head(span, self.minor)
     }
 
     /// How many there are.
@@ -245,8 +257,7 @@ impl Spread<'_, '_> {
             return;
         }
         let span = self.heap.span_of(object);
-        let has_head = self.minor >= 22 && span.size > 512 && span.class != 0;
-        let from = if has_head { 8 } else { 0 };
+        let from = head(span, self.minor);
         let references = self.references;
         for edge in references.edges(object).iter().filter(|edge| edge.is_to_start()) {
             let Some(offset) = edge.offset().checked_sub(from) else { continue };
@@ -301,11 +312,22 @@ impl Spread<'_, '_> {
 
 /// What is shown of it: as a program writes it.
 pub fn name(kind: ObjectType, types: &Types<'_, '_>) -> Option<String> {
-    let own = || types.name(&types.get(kind.of)?);
+    // What a map keeps its entries in has a type of its own, which no program names.
+    let entries = |name: String| {
+        let rest = ["map.group[", "map.bucket["].iter().find_map(|own| name.strip_prefix(own));
+        rest.map(|rest| format!("map[{rest} (entries)"))
+    };
+    let own = || {
+        let name = types.name(&types.get(kind.of)?)?;
+        Some(entries(name.clone()).unwrap_or(name))
+    };
     Some(match kind.shape {
         Shape::Value => own()?,
-        Shape::Array => format!("[]{}", own()?),
-        Shape::Text => "string".to_owned(),
+        Shape::Array => match own()? {
+            name if name.ends_with(" (entries)") => name,
+            name => format!("[]{name}"),
+        },
+        Shape::Text => "string (bytes)".to_owned(),
         Shape::Tiny => "small values without pointers".to_owned(),
         Shape::Map => own()?,
         Shape::Tables => format!("{} (directory)", own()?),
