@@ -1,3 +1,4 @@
 //! Go programs, from outside.
 
+pub mod dwarf;
 pub mod graph;

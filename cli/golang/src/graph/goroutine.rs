@@ -142,9 +142,10 @@ impl Goroutine {
         })
     }
 
-    /// The return address of the call whose frame has an address of the stack.
-    pub fn call_at(&self, at: u64) -> Option<Call> {
-        self.calls.iter().find(|call| at < call.end).copied()
+    /// The calls from the one on whose frame has an address of the stack, outwards.
+    pub fn calls_at(&self, at: u64) -> &[Call] {
+        let first = self.calls.iter().position(|call| at < call.end);
+        first.map_or(&[], |first| &self.calls[first..])
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
     objects::Objects,
     roots::Holder,
     types::{Descriptor, Kind},
-    typing::{ObjectType, Shape},
+    typing::{ObjectType, Shape, is_entries},
 };
 
 /// Longer paths end there, and so do all once there are so many different ones.
@@ -23,6 +23,9 @@ const MOST_NODES: usize = 1 << 20;
 const INDEXES: u64 = 10;
 /// Structures are nested so deep at most.
 const MOST_LABELS: usize = 32;
+
+/// Tells what a root is called.
+pub type RootName<'n> = &'n mut dyn FnMut(&Holder) -> Vec<String>;
 
 /// No node.
 const NONE: u32 = u32::MAX;
@@ -63,8 +66,8 @@ struct Build<'o, 'a, 'm> {
 }
 
 impl Paths {
-    /// Finds them; `name` tells what a root is called.
-    pub fn of(objects: &Objects<'_, '_>, name: &mut dyn FnMut(&Holder) -> String) -> Self {
+    /// Finds them; `name` tells what a root is called, and the fields of a variable that it lies in.
+    pub fn of(objects: &Objects<'_, '_>, name: RootName<'_>) -> Self {
         let paths = Self { of: vec![NONE; objects.heap.slots()], ..Self::default() };
         let (children, numbers, steps) = Default::default();
         let mut build = Build { objects, paths, children, numbers, steps, sub_objects: 0 };
@@ -103,14 +106,19 @@ impl Paths {
 }
 
 impl Build<'_, '_, '_> {
-    fn run(&mut self, name: &mut dyn FnMut(&Holder) -> String) {
+    fn run(&mut self, name: RootName<'_>) {
         let objects = self.objects;
         let mut queue = Vec::new();
         for (number, root) in (0..).zip(&objects.roots.all) {
             if objects.marks.parent(root.target) == Parent::Root(number) {
-                let label = self.label(&name(&root.holder));
-                let node = self.child(None, label);
-                self.assign(root.target, node, &mut queue);
+                let mut node = None;
+                for text in name(&root.holder) {
+                    let label = self.label(&text);
+                    node = Some(self.child(node, label));
+                }
+                if let Some(node) = node {
+                    self.assign(root.target, node, &mut queue);
+                }
             }
         }
         let mut next = Vec::new();
@@ -234,6 +242,11 @@ impl Build<'_, '_, '_> {
         let mut texts = Vec::new();
         match own.shape {
             Shape::Value => self.within(of, offset, &mut texts),
+            // The runtime notes the type of groups themselves before them.
+            Shape::Array if types.name(&of).is_some_and(|name| is_entries(&name)) => {
+                self.within(of, offset % of.size.max(1), &mut texts);
+                entry(&mut texts);
+            }
             Shape::Array if of.size > 0 => {
                 texts.push(element(offset / of.size, types.name(&of)));
                 self.within(of, offset % of.size, &mut texts);

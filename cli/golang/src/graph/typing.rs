@@ -310,16 +310,21 @@ impl Spread<'_, '_> {
     }
 }
 
+/// How the names of such types begin.
+const ENTRIES: [&str; 2] = ["map.group[", "map.bucket["];
+
+/// Whether the type with this name is one that a map keeps its entries in.
+pub fn is_entries(name: &str) -> bool {
+    ENTRIES.iter().any(|own| name.starts_with(own))
+}
+
 /// What is shown of it: as a program writes it.
 pub fn name(kind: ObjectType, types: &Types<'_, '_>) -> Option<String> {
     // What a map keeps its entries in has a type of its own, which no program names.
-    let entries = |name: String| {
-        let rest = ["map.group[", "map.bucket["].iter().find_map(|own| name.strip_prefix(own));
-        rest.map(|rest| format!("map[{rest} (entries)"))
-    };
     let own = || {
         let name = types.name(&types.get(kind.of)?)?;
-        Some(entries(name.clone()).unwrap_or(name))
+        let rest = ENTRIES.iter().find_map(|own| name.strip_prefix(own));
+        Some(rest.map(|rest| format!("map[{rest} (entries)")).unwrap_or(name))
     };
     Some(match kind.shape {
         Shape::Value => own()?,
