@@ -22,4 +22,5 @@ pub mod roots;
 pub mod span;
 pub mod types;
 pub mod typing;
+pub mod waiting;
 pub mod walker;

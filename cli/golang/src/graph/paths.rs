@@ -94,6 +94,16 @@ impl Paths {
         labels
     }
 
+    /// The paths that hold most, and all that they go on from; ascending.
+    pub fn largest(&self, count: usize) -> Vec<u32> {
+        let mut nodes: Vec<u32> = (0..).take(self.nodes.len()).collect();
+        // A path holds no less than what goes on from it, and comes before it.
+        nodes.sort_by_key(|node| (std::cmp::Reverse(self.nodes[index(*node)].all.bytes), *node));
+        nodes.truncate(count);
+        nodes.sort_unstable();
+        nodes
+    }
+
     fn add_up(&mut self) {
         for number in (0..self.nodes.len()).rev() {
             let (all, before) = (self.nodes[number].all, self.nodes[number].before);
@@ -356,6 +366,20 @@ mod tests {
         let bucket = entry_of(&["keys. ([8]main.K)", "[7]. (main.K)", "name. (string)"]);
         assert_eq!(bucket, ["$mapkey. (main.K)", "name. (string)"]);
         assert!(entry_of(&["overflow. (uintptr)"]).is_empty());
+    }
+
+    #[test]
+    fn the_largest_paths_come_with_those_that_they_go_on_from() {
+        let node = |before, bytes| {
+            let own = Sum { objects: 1, bytes };
+            Node { before, label: 0, depth: 0, own, all: own }
+        };
+        let nodes = vec![node(None, 1), node(Some(0), 5), node(None, 9), node(Some(1), 7)];
+        let mut paths = Paths { nodes, ..Paths::default() };
+        paths.add_up();
+        assert_eq!(paths.nodes[0].all, Sum { objects: 3, bytes: 13 });
+        assert_eq!(paths.largest(3), [0, 1, 2]);
+        assert_eq!(paths.largest(1), [0]);
     }
 
     #[test]

@@ -19,9 +19,9 @@ const ARENA: u64 = 64 << 20;
 const OBJECTS: u32 = 0;
 const STACKS: u32 = 1;
 
-/// The walker of one process, whose runtime was found before.
+/// The runtime of one process, which was found before.
 #[derive(Clone, Debug)]
-pub struct GoWalker {
+pub struct Runtime {
     /// The release: `go1.22.10`.
     pub version: String,
     /// Its layout.
@@ -30,7 +30,7 @@ pub struct GoWalker {
     pub variables: Variables,
 }
 
-impl Walker for GoWalker {
+impl Walker for Runtime {
     fn name(&self) -> &'static str {
         "go"
     }
@@ -95,7 +95,7 @@ impl Walker for GoWalker {
     }
 }
 
-impl GoWalker {
+impl Runtime {
     /// Anonymous memory outside of the heap that the runtime's own structures lie in.
     fn books(&self, moment: &Moment<'_>, heap: &Heap, memory: &[Range<u64>]) -> Vec<Range<u64>> {
         let fields = &self.layout.span;
