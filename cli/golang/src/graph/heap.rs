@@ -46,6 +46,8 @@ pub struct Heap {
     low: u64,
     /// A bit for each slot.
     allocated: Vec<u64>,
+    /// By the number of an object, less its lowest bits: the first span that can have it.
+    by_number: Vec<u32>,
     /// Allocated objects as the runtime counts them, and their bytes.
     pub counted: Sum,
 }
@@ -67,6 +69,8 @@ impl Sum {
     }
 }
 
+/// So many bits of an object's number do not count in the index.
+const GRANULE: u32 = 7;
 /// Arenas beyond the first that are looked up without a hash.
 const NEAR: u64 = 1 << 14;
 
@@ -101,9 +105,11 @@ impl Heap {
             arenas: HashMap::new(),
             near: Vec::new(),
             allocated: vec![0; index(slots).div_ceil(64)],
+            by_number: Vec::new(),
             counted: Sum::default(),
         };
         heap.index_pages();
+        heap.index_numbers();
         heap.read_allocated(moment);
         Ok(heap)
     }
@@ -125,6 +131,17 @@ impl Heap {
                 };
                 pages[index_in_arena(at)] = number;
             }
+        }
+    }
+
+    fn index_numbers(&mut self) {
+        let mut span = 0;
+        for granule in 0..=self.slots() >> GRANULE {
+            let first = granule << GRANULE;
+            while self.spans.get(span + 1).is_some_and(|next| index(next.first) <= first) {
+                span += 1;
+            }
+            self.by_number.push(u32::try_from(span).unwrap_or(u32::MAX));
         }
     }
 
@@ -181,8 +198,16 @@ impl Heap {
 
     /// The span of an object.
     pub fn span_of(&self, object: Object) -> &Span {
-        let behind = self.spans.partition_point(|span| span.first <= object);
-        &self.spans[behind.saturating_sub(1)]
+        let granule = index(object) >> GRANULE;
+        let from = self.by_number.get(granule).map_or(0, |span| index(*span));
+        let to = self.by_number.get(granule + 1).map_or(self.spans.len(), |span| index(*span) + 1);
+        match &self.spans[from..to] {
+            [one] => one,
+            few => {
+                let behind = few.partition_point(|span| span.first <= object);
+                &few[behind.saturating_sub(1)]
+            }
+        }
     }
 
     /// Where an object lies.

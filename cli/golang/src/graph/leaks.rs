@@ -7,14 +7,13 @@
 //!
 //! A goroutine that waits for something else (a lock, the network, a timer) is never called leaked.
 
-use std::collections::HashMap;
-
 use heapattach_census::Moment;
 
 use super::{
     goroutine::{Doing, Goroutine},
     heap::{Heap, Object, Sum, index},
     layout::Layout,
+    quick_hash::QuickMap,
     references::References,
     roots::{Holder, Root},
 };
@@ -36,10 +35,8 @@ struct Live<'a> {
     references: &'a References,
     /// Objects that are reached.
     marks: Vec<u64>,
-    /// Structures of goroutines: the runtime lists them all, and they lead to what each waits on.
-    structures: HashMap<Object, u32>,
     /// Channels, and the goroutines that wait on each.
-    waiting: HashMap<Object, Vec<u32>>,
+    waiting: QuickMap<Object, Vec<u32>>,
     queue: Vec<Object>,
     /// Goroutines that came to count and whose stack is not looked at yet.
     awake: Vec<u32>,
@@ -60,15 +57,16 @@ impl Leaked {
             heap,
             references,
             marks: vec![0; heap.slots().div_ceil(64)],
-            structures: HashMap::new(),
-            waiting: HashMap::new(),
+            waiting: QuickMap::default(),
             queue: Vec::new(),
             awake: Vec::new(),
             is_live: vec![true; goroutines.len()],
         };
         for (number, goroutine) in (0..).zip(goroutines) {
+            // The runtime lists the structures of all goroutines, and they lead to what each waits on: they
+            // count as seen.
             if let Some((object, _)) = heap.find(goroutine.at) {
-                live.structures.insert(object, number);
+                live.marks[index(object) / 64] |= 1 << (index(object) % 64);
             }
             let channels = channels(moment, layout, heap, goroutine);
             if !channels.is_empty() {
@@ -125,11 +123,14 @@ impl Live<'_> {
         let number = index(object);
         let Some(bits) = self.marks.get_mut(number / 64) else { return };
         let bit = 1 << (number % 64);
-        if *bits & bit != 0 || self.structures.contains_key(&object) {
+        if *bits & bit != 0 {
             return;
         }
         *bits |= bit;
         self.queue.push(object);
+        if self.waiting.is_empty() {
+            return;
+        }
         for goroutine in self.waiting.remove(&object).unwrap_or_default() {
             if !std::mem::replace(&mut self.is_live[index(goroutine)], true) {
                 self.awake.push(goroutine);

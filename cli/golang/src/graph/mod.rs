@@ -17,6 +17,7 @@ pub mod mark;
 pub mod objects;
 pub mod paths;
 pub mod pointers;
+mod quick_hash;
 pub mod references;
 pub mod roots;
 pub mod span;
@@ -24,3 +25,6 @@ pub mod types;
 pub mod typing;
 pub mod waiting;
 pub mod walker;
+
+#[cfg(test)]
+mod synthetic_tests;

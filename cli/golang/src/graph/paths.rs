@@ -11,6 +11,7 @@ use super::{
     heap::{Object, Sum, index},
     mark::Parent,
     objects::Objects,
+    quick_hash::QuickMap,
     roots::Holder,
     types::{Descriptor, Kind},
     typing::{ObjectType, Shape, is_entries},
@@ -58,10 +59,10 @@ pub struct Paths {
 struct Build<'o, 'a, 'm> {
     objects: &'o Objects<'a, 'm>,
     paths: Paths,
-    children: HashMap<(u32, u32), u32>,
+    children: QuickMap<(u32, u32), u32>,
     numbers: HashMap<String, u32>,
     /// By the kind of an object and an offset in it: what is added.
-    steps: HashMap<(u32, u64), Rc<[u32]>>,
+    steps: QuickMap<(u32, u64), Rc<[u32]>>,
     sub_objects: u32,
 }
 

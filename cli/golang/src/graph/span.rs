@@ -9,6 +9,8 @@ pub const PAGE: u64 = 8192;
 /// States of a span that is in use.
 const IN_USE: u64 = 1;
 const MANUAL: u64 = 2;
+/// No address is higher.
+const ADDRESSES: u64 = 1 << 48;
 /// More spans than this no process has.
 const MOST_SPANS: u64 = 1 << 26;
 /// Nor is any larger.
@@ -112,17 +114,20 @@ impl Span {
     }
 
     fn is_possible(&self) -> bool {
-        let is_place = self.base.is_multiple_of(PAGE) && self.base < 1 << 48;
-        let is_length = (1..MOST_PAGES).contains(&self.pages);
-        let is_cut = match self.usage {
+        if !self.base.is_multiple_of(PAGE) || self.base >= ADDRESSES {
+            return false;
+        }
+        if self.pages == 0 || self.pages >= MOST_PAGES {
+            return false;
+        }
+        match self.usage {
             Use::Manual => true,
             Use::Objects => {
                 let bytes = self.size.checked_mul(u64::from(self.slots));
                 let fits = bytes.is_some_and(|bytes| bytes <= self.pages * PAGE);
                 self.size >= 8 && self.size.is_multiple_of(8) && self.slots >= 1 && fits
             }
-        };
-        is_place && is_length && is_cut
+        }
     }
 }
 

@@ -2,13 +2,12 @@
 //! pointers. A type that does not agree with the size of the object, or with whether it has pointers, is
 //! not believed.
 
-use std::collections::HashMap;
-
 use heapattach_census::Moment;
 
 use super::{
     class::object_size,
     heap::{Heap, Object, index},
+    quick_hash::QuickMap,
     references::{Edge, References, Seed, SeedKind},
     span::Span,
     types::{Descriptor, Kind, Slot, Types, What},
@@ -81,7 +80,7 @@ struct Spread<'a, 'm> {
     types: &'a Types<'a, 'm>,
     minor: u32,
     typing: Typing,
-    numbers: HashMap<ObjectType, u32>,
+    numbers: QuickMap<ObjectType, u32>,
     queue: Vec<Object>,
 }
 

@@ -1,11 +1,14 @@
 //! A type as the runtime describes it: size, kind, name, and what it is made of.
 
-use std::{cell::RefCell, collections::HashMap, ops::Range, rc::Rc};
+use std::{cell::RefCell, ops::Range, rc::Rc};
 
 use heapattach_census::Moment;
 
 use super::{Flat, Mask};
-use crate::graph::layout::{Layout, Variables};
+use crate::graph::{
+    layout::{Layout, Variables},
+    quick_hash::QuickMap,
+};
 
 /// More modules than this no program has: plugins are modules.
 const MOST_MODULES: usize = 256;
@@ -134,10 +137,10 @@ pub struct Types<'a, 'm> {
     pub(super) moment: &'a Moment<'m>,
     /// Where they are.
     pub modules: Modules,
-    descriptors: RefCell<HashMap<u64, Option<Descriptor>>>,
-    pub(super) masks: RefCell<HashMap<u64, Option<Rc<Mask>>>>,
-    pub(super) flats: RefCell<HashMap<u64, Rc<Flat>>>,
-    itabs: RefCell<HashMap<u64, Option<u64>>>,
+    descriptors: RefCell<QuickMap<u64, Option<Descriptor>>>,
+    pub(super) masks: RefCell<QuickMap<u64, Option<Rc<Mask>>>>,
+    pub(super) flats: RefCell<QuickMap<u64, Rc<Flat>>>,
+    itabs: RefCell<QuickMap<u64, Option<u64>>>,
 }
 
 impl<'a, 'm> Types<'a, 'm> {
