@@ -51,6 +51,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "census",
             "entry",
             "files",
+            "golang",
             "injector",
             "ledger",
             "process",

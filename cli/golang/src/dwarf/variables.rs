@@ -2,11 +2,12 @@
 
 use std::{collections::HashMap, fs::File, ops::Range};
 
-use gimli::{
-    Attribute, AttributeValue, DebuggingInformationEntry, DwAt, Unit, UnitOffset, constants as dw,
-};
+use gimli::{AttributeValue, DwAt, Unit, constants as dw};
 
-use super::sections::{Bytes, Sections};
+use super::{
+    debug::{Debug, Entry, Place, number},
+    sections::{Bytes, Sections},
+};
 
 /// What the compiler notes of a type: its kind, what it has as elements, and where the runtime describes it.
 const KIND: DwAt = DwAt(0x2900);
@@ -27,8 +28,6 @@ const MOST_POINTERS: usize = 1 << 12;
 const MOST_VARIABLES: usize = 1 << 20;
 /// Elements of an array that are told.
 const MOST_ELEMENTS: u64 = 64;
-
-type Entry<'s> = DebuggingInformationEntry<Bytes<'s>>;
 
 /// What a pointer leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,31 +115,7 @@ impl Variables {
     }
 }
 
-/// The debug data of a file.
-struct Debug<'s> {
-    dwarf: gimli::Dwarf<Bytes<'s>>,
-    /// Ascending, as they lie in the file.
-    units: Vec<Unit<Bytes<'s>>>,
-}
-
-/// Where a type is described.
-#[derive(Clone, Copy)]
-struct Place {
-    unit: usize,
-    entry: UnitOffset,
-}
-
 impl<'s> Debug<'s> {
-    fn read(sections: &'s Sections) -> Option<Self> {
-        let dwarf = sections.dwarf();
-        let mut units = Vec::new();
-        let mut headers = dwarf.units();
-        while let Ok(Some(header)) = headers.next() {
-            units.push(dwarf.unit(header).ok()?);
-        }
-        (!units.is_empty()).then_some(Self { dwarf, units })
-    }
-
     fn variables_of(&self, unit: &Unit<Bytes<'s>>, all: &mut Variables) -> gimli::Result<()> {
         let mut entries = unit.entries();
         let mut sizes = HashMap::new();
@@ -176,45 +151,6 @@ impl<'s> Debug<'s> {
             _ => return Ok(None),
         };
         Ok(operations.next()?.is_none().then_some(address))
-    }
-
-    fn name(&self, unit: &Unit<Bytes<'s>>, entry: &Entry<'s>) -> Option<String> {
-        let value = entry.attr_value(dw::DW_AT_name)?;
-        let name = self.dwarf.attr_string(unit, value).ok()?;
-        Some(name.to_string_lossy().into_owned())
-    }
-
-    fn type_of(&self, unit: &Unit<Bytes<'s>>, entry: &Entry<'s>) -> Option<Place> {
-        self.place(unit, entry.attr_value(dw::DW_AT_type)?)
-    }
-
-    fn place(&self, unit: &Unit<Bytes<'s>>, value: AttributeValue<Bytes<'s>>) -> Option<Place> {
-        let at = match value {
-            AttributeValue::DebugInfoRef(at) => at,
-            AttributeValue::UnitRef(entry) => entry.to_debug_info_offset(&unit.header)?,
-            _ => return None,
-        };
-        let start = |unit: &Unit<Bytes<'s>>| unit.header.offset().0;
-        let behind = self.units.partition_point(|unit| start(unit) <= at.0);
-        let unit = behind.checked_sub(1)?;
-        Some(Place { unit, entry: at.to_unit_offset(&self.units[unit].header)? })
-    }
-
-    fn entry(&self, place: Place) -> Option<(&Unit<Bytes<'s>>, Entry<'s>)> {
-        let unit = self.units.get(place.unit)?;
-        Some((unit, unit.entry(place.entry).ok()?))
-    }
-
-    /// Bytes of a value.
-    fn size(&self, place: Place, depth: u32) -> u64 {
-        let Some((unit, entry)) = self.entry(place).filter(|_| depth < DEEPEST) else { return 0 };
-        match number(entry.attr(dw::DW_AT_byte_size)) {
-            Some(size) => size,
-            None if entry.tag() == dw::DW_TAG_typedef => {
-                self.type_of(unit, &entry).map_or(0, |inner| self.size(inner, depth + 1))
-            }
-            None => 8,
-        }
     }
 
     /// Where the runtime describes a type.
@@ -295,14 +231,5 @@ impl<'s> Debug<'s> {
             self.flatten(inner, at.saturating_add(offset), depth + 1, fields, out);
             fields.pop();
         }
-    }
-}
-
-/// A number, in whichever form; an address counts as one.
-fn number(attribute: Option<&Attribute<Bytes<'_>>>) -> Option<u64> {
-    let attribute = attribute?;
-    match attribute.value() {
-        AttributeValue::Addr(address) => Some(address),
-        _ => attribute.udata_value(),
     }
 }
