@@ -29,10 +29,11 @@ pub fn folder() -> PathBuf {
 }
 
 /// The folders of the themes. No name is in two of them.
-const THEMES: [&str; 10] = [
+const THEMES: [&str; 11] = [
     "census",
     "check",
     "first_answer",
+    "go",
     "hazards",
     "hostile",
     "peers",

@@ -4,5 +4,6 @@
 mod classes;
 mod command;
 mod glibc;
+mod go;
 mod kills;
 mod python;

@@ -57,6 +57,9 @@ pub enum FindError {
     Layout(#[from] crate::graph::layout::Missing),
 }
 
+/// Tells where a variable is that debug data names.
+pub type Named<'n> = &'n dyn Fn(&str) -> Option<u64>;
+
 impl Go {
     /// Looks for it.
     ///
@@ -70,15 +73,16 @@ impl Go {
         let Some(functions) = Functions::find(moment, &image) else {
             return Some(Err(FindError::Functions(release.text)));
         };
-        let bias = functions.bias(moment, &image);
+        let bias = functions::bias(moment, &image);
         Some(Ok(Self { release, functions, image, bias }))
     }
 
-    /// What the object graph needs to know of the runtime.
+    /// What the object graph needs to know of the runtime. Where the program has debug data, variables are
+    /// where that says.
     ///
     /// # Errors
     /// When there is no table for the release, or a variable is not certain.
-    pub fn runtime(&self, moment: &Moment<'_>) -> Result<Runtime, FindError> {
+    pub fn runtime(&self, moment: &Moment<'_>, named: Named<'_>) -> Result<Runtime, FindError> {
         let minor = self.release.minor;
         let table = Table::of(minor).ok_or_else(|| {
             FindError::Release(self.release.text.clone(), Table::known().to_owned())
@@ -86,6 +90,9 @@ impl Go {
         let layout = Layout::of(minor, &|name| table.field(name))?;
         let votes = votes::vote(moment, &self.functions, &table);
         let certain = |name: &'static str| {
+            if let Some(at) = named(name) {
+                return Ok(at);
+            }
             let found = votes.get(name).copied().unwrap_or_default();
             found.certain().ok_or(FindError::Variable(name, found.agreeing, found.voters))
         };

@@ -51,11 +51,11 @@ impl<'a, 'm> Go<'a, 'm> {
                 return Some(Err(GoHeapReport { error, ..GoHeapReport::default() }));
             }
         };
-        let runtime = found.runtime(moment);
         let is_program = moment.images().first() == Some(&found.image);
-        let is_known = is_program && runtime.is_ok();
-        let file = is_known.then(|| process.open_program().ok()).flatten();
+        let file = is_program.then(|| process.open_program().ok()).flatten();
         let variables = file.and_then(dwarf::Variables::read);
+        let named = |name: &str| Some(variables.as_ref()?.named(name)?.wrapping_add(found.bias));
+        let runtime = found.runtime(moment, &named);
         Some(Ok(Self { moment, found, runtime, variables }))
     }
 

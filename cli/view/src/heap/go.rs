@@ -1,6 +1,6 @@
 //! The objects of a Go program: what holds most, and goroutines that wait for ever.
 
-use heapattach_report::{Amount, CensusReport, GoHeapReport, GoLeak};
+use heapattach_report::{Amount, CensusReport, GoHeapReport, GoHolder, GoLeak};
 use heapattach_text::quantity::{bytes, count};
 
 use super::{FEW, MANY};
@@ -56,17 +56,22 @@ fn leaked(leak: &GoLeak) -> String {
 
 /// The path that most is held by, as far as more than half of it goes on.
 fn largest(go: &GoHeapReport) -> Option<String> {
-    let top = |before: Option<usize>| {
-        let is_next = |holder: &(usize, &heapattach_report::GoHolder)| {
-            holder.1.before == before.map(|before| before as u64)
-        };
+    let top = |before: u64| {
+        let is_next = |holder: &(usize, &GoHolder)| holder.1.before == Some(before);
         let all = go.holders.iter().enumerate().filter(is_next);
         all.max_by_key(|(_, holder)| holder.all.bytes)
     };
-    let (mut at, mut holder) = top(None)?;
+    // What the runtime has for itself is of no interest, unless it is most: timers are the program's.
+    let weight = |holder: &(usize, &GoHolder)| {
+        let is_own = !holder.1.name.starts_with("runtime.");
+        if is_own { holder.1.all.bytes.saturating_mul(4) } else { holder.1.all.bytes }
+    };
+    let first = go.holders.iter().enumerate().filter(|(_, holder)| holder.before.is_none());
+    let (mut at, mut holder) = first.max_by_key(weight)?;
     let first = holder.all.bytes;
     let mut names = vec![holder.name.as_str()];
-    while let Some((next, inner)) = top(Some(at)).filter(|(_, inner)| inner.all.bytes * 2 > first) {
+    while let Some((next, inner)) = top(at as u64).filter(|(_, inner)| inner.all.bytes * 2 > first)
+    {
         names.push(&inner.name);
         (at, holder) = (next, inner);
     }
@@ -121,8 +126,6 @@ fn write_below(
 
 #[cfg(test)]
 mod tests {
-    use heapattach_report::GoHolder;
-
     use super::*;
 
     fn go() -> CensusReport {
