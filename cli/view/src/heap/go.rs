@@ -84,7 +84,7 @@ fn largest(go: &GoHeapReport) -> Option<String> {
 pub(super) fn write_go(page: &mut Page, report: &CensusReport) {
     let Some(go) = &report.go else {
         return page
-            .line(["the process is no Go program, or its runtime was not recognised".into()]);
+            .line(["no Go runtime was recognised in the process".into()]);
     };
     write_go_summary(page, report);
     if go.holders.is_empty() {
