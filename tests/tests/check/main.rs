@@ -22,6 +22,7 @@ mod real;
 mod retained;
 mod rounds;
 mod runtimes;
+mod sealed;
 mod stale_words;
 mod truth;
 mod verdicts;

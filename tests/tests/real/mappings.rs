@@ -154,7 +154,8 @@ fn a_database_of_one_mapping_is_a_file_that_is_held() {
     command.args(["-u", "-c", script]).arg(&folder.0).env("PYTHONMALLOC", "malloc");
     let mut talker = Talker::start(command);
     let (report, _) = session(&mut talker, "more", 10);
-    let files: Vec<_> = report["summary"]["mapped_sites"].as_array().into_iter().flatten().collect();
+    let files: Vec<_> =
+        report["summary"]["mapped_sites"].as_array().into_iter().flatten().collect();
     let live = report["heap"]["mapped_live"].as_u64().expect("a number");
     // Its lock file is mapped too: 8 KiB for 126 readers.
     let own = 10 * (64 << 20);
