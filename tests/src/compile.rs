@@ -29,7 +29,7 @@ pub fn folder() -> PathBuf {
 }
 
 /// The folders of the themes. No name is in two of them.
-const THEMES: [&str; 10] = [
+const THEMES: [&str; 11] = [
     "census",
     "check",
     "first_answer",
@@ -38,6 +38,7 @@ const THEMES: [&str; 10] = [
     "peers",
     "release",
     "scripts",
+    "serve",
     "stacks",
     "truth",
 ];

@@ -27,7 +27,7 @@ fn members_used(package: &str, edges: &str) -> BTreeSet<String> {
 }
 
 /// Every member, and the members that it may use: what is not here, nothing depends on.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("abi", &[]),
     ("payload", &["abi"]),
     ("process", &["abi"]),
@@ -64,6 +64,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ),
     ("view", &["ledger", "profile", "report", "text", "verdict"]),
     ("export", &["ledger", "profile", "report", "text", "verdict"]),
+    ("serve", &["export", "ledger", "profile", "recording", "verdict"]),
     // Only tests are built with these.
     ("instruction-count", &[]),
     ("test-folder", &[]),

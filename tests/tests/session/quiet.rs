@@ -31,7 +31,8 @@ fn wakes(pid: i32, is_wanted: impl Fn(u64) -> bool, mut meanwhile: impl FnMut())
             meanwhile();
             thread::sleep(Duration::from_millis(20));
         }
-        let times = (slept(pid) - before) * 1000 / from.elapsed().as_millis().max(1) as u64;
+        let millis = u64::try_from(from.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let times = (slept(pid) - before) * 1000 / millis.max(1);
         if is_wanted(times) {
             return times;
         }
