@@ -41,6 +41,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("recording", &["abi", "files", "ledger", "process", "profile", "symbols", "text"]),
     ("reach", &["process"]),
     ("census", &["entry", "process", "reach", "symbols"]),
+    ("golang", &["census", "process"]),
     ("verdict", &["abi", "census", "ledger", "profile", "text"]),
     ("report", &["census", "ledger", "profile", "reach", "symbols", "text", "verdict"]),
     (
@@ -50,6 +51,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "census",
             "entry",
             "files",
+            "golang",
             "injector",
             "ledger",
             "process",
