@@ -39,6 +39,7 @@ const THEMES: [&str; 11] = [
     "peers",
     "release",
     "scripts",
+    "serve",
     "stacks",
     "truth",
 ];

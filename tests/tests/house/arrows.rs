@@ -66,6 +66,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ),
     ("view", &["ledger", "profile", "report", "text", "verdict"]),
     ("export", &["ledger", "profile", "report", "text", "verdict"]),
+    ("serve", &["export", "ledger", "profile", "recording", "verdict"]),
     // Only tests are built with these.
     ("instruction-count", &[]),
     ("test-folder", &[]),
