@@ -31,9 +31,10 @@ pub use heapattach_reach::Amount;
 pub use data::{
     AllocatorReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA, CallerReport, CensusReport,
     CheckMoment, CheckReport, CheckedReport, ChildReport, CutReport, DoubtReport, FindingReport,
-    FunctionReport, GoHeapReport, GoHolder, GoLeak, Heap, HeapReport, Holder, HookedBy, LookMethod,
-    LookReport, MappingReport, Measured, MemoryReport, MomentReport, NotHooked, NotLookedAt,
-    Outcome, OwnCost, Quiet, RecordingReport, Report, RetainedReport, RoundReport, SCHEMA,
-    SiteReport, StacksReport, Status, StepReport, StopReport, StoppedFor, Sums, TargetState,
-    TogetherReport, Trigger, UnreachableGroup, UnreachableReport, WayReport, micros, together,
+    FunctionReport, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, Heap, HeapReport, Holder,
+    HookedBy, LookMethod, LookReport, MappingReport, Measured, MemoryReport, MomentReport,
+    NotHooked, NotLookedAt, Outcome, OwnCost, Quiet, RecordingReport, Report, RetainedReport,
+    RoundReport, SCHEMA, SiteReport, StacksReport, Status, StepReport, StopReport, StoppedFor,
+    Sums, TargetState, TogetherReport, Trigger, UnreachableGroup, UnreachableReport, WayReport,
+    micros, together,
 };

@@ -1,6 +1,6 @@
 //! `heapattach heap`.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 
@@ -15,6 +15,10 @@ Examples:
   heapattach heap -p 4711                 where did the memory go? as it is now, with what was there before
   heapattach heap redis-server --view arenas       sizes, pages, mappings
   heapattach heap -p 4711 --json | jq .memory";
+
+/// What holds the objects of a Go program: so many rows are told, and written to a file.
+const HOLDERS: usize = 5_000;
+const MANY_HOLDERS: usize = 200_000;
 
 /// `heapattach heap`.
 #[derive(Clone, Debug, Args)]
@@ -39,6 +43,12 @@ pub struct HeapArgs {
     /// Look for blocks that no pointer leads to, for --json, too: takes longer, and memory
     #[arg(hide_short_help = true, long)]
     pub unreachable: bool,
+    /// What holds the objects of this type of a Go program, or the one that has this address (0x...): the view go
+    #[arg(hide_short_help = true, long, value_name = "TYPE")]
+    pub who_holds: Option<String>,
+    /// Write what holds the objects of a Go program to FILE, for `go tool pprof`, in goref's form
+    #[arg(hide_short_help = true, short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// How memory is read at one moment: by a clone of the process, or during a stop
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
     pub snapshot: HeapSnapshotArg,
@@ -85,6 +95,8 @@ impl HeapArgs {
             HeapSnapshotArg::Stop => Snapshot::Stop,
         };
         let unreachable = self.unreachable || self.view == HeapView::Unreachable;
-        HeapOptions { snapshot, max_pause: self.max_pause, unreachable }
+        let holders = if self.output.is_some() { MANY_HOLDERS } else { HOLDERS };
+        let who_holds = self.who_holds.clone();
+        HeapOptions { snapshot, max_pause: self.max_pause, unreachable, holders, who_holds }
     }
 }

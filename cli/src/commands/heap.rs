@@ -10,7 +10,7 @@ use heapattach_session::{
     fork::{self, Side},
     heap,
 };
-use heapattach_view::Page;
+use heapattach_view::{HeapView, Page};
 
 use crate::{
     args::{HeapArgs, json},
@@ -45,7 +45,7 @@ pub fn heap(args: &HeapArgs) -> Exit {
     let command = target.process.command();
     match fork::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            heap::attach(line, &target, args.options());
+            heap::attach(line, &target, &args.options());
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
@@ -111,6 +111,20 @@ fn tell(report: &CensusReport, args: &HeapArgs) -> Exit {
     if report.error.is_some() {
         return exit;
     }
+    if let Some(path) = &args.output {
+        let holders = report.go.as_ref().map_or(&[][..], |go| &go.holders);
+        let written = match holders {
+            [] => Err("no objects of a Go program: nothing was written".to_owned()),
+            holders => heapattach_export::write_go_holders(holders)
+                .map_err(|error| error.to_string())
+                .and_then(|profile| artifact::write(path, profile, Readers::Owner)),
+        };
+        if let Err(error) = written {
+            complain(&error);
+            return if exit == Exit::Done { Exit::Failed } else { exit };
+        }
+    }
     let page = Page::for_stream(args.color, &std::io::stdout());
-    print(args.view.tell(report, page).trim_end(), exit)
+    let view = if args.who_holds.is_some() { HeapView::Go } else { args.view };
+    print(view.tell(report, page).trim_end(), exit)
 }

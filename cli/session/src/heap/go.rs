@@ -1,6 +1,6 @@
 //! The objects of a Go program: what they are, what holds them, and goroutines that wait for ever.
 
-use std::time::Instant;
+use std::{collections::BTreeMap, time::Instant};
 
 use heapattach_census::{
     Moment,
@@ -21,12 +21,13 @@ use heapattach_golang::{
     },
 };
 use heapattach_process::proc::Process;
-use heapattach_report::{Amount, GoHeapReport, GoHolder, GoLeak};
+use heapattach_report::{Amount, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath};
 
-/// Paths that are told, those that hold most.
-const HOLDERS: usize = 5_000;
-/// Places where goroutines wait for ever.
+use super::HeapOptions;
+
+/// Places where goroutines wait for ever, and paths to what was asked for.
 const LEAKS: usize = 100;
+const ASKED: usize = 100;
 
 /// A Go program at a moment.
 pub(super) struct Go<'a, 'm> {
@@ -59,8 +60,15 @@ impl<'a, 'm> Go<'a, 'm> {
         Some(Ok(Self { moment, found, runtime, variables }))
     }
 
+    /// Nothing of it, and why.
+    pub(super) fn refused(&self, why: &str) -> (GoHeapReport, Vec<ClassRow>) {
+        let version = self.found.release.text.clone();
+        let error = Some(why.to_owned());
+        (GoHeapReport { version, error, ..GoHeapReport::default() }, Vec::new())
+    }
+
     /// What the heap has, and the classes of its objects.
-    pub(super) fn report(&self) -> (GoHeapReport, Vec<ClassRow>) {
+    pub(super) fn report(&self, options: &HeapOptions) -> (GoHeapReport, Vec<ClassRow>) {
         let began = Instant::now();
         let version = self.found.release.text.clone();
         let mut report = GoHeapReport { version, ..GoHeapReport::default() };
@@ -76,7 +84,7 @@ impl<'a, 'm> Go<'a, 'm> {
         let first = types.modules.types.first().map_or(0, |range| range.start);
         let known = |at| self.leads_to(at, first);
         let rows = match Objects::read(self.moment, &types, layout, variables, &known) {
-            Ok(objects) => self.fill(&objects, &mut report),
+            Ok(objects) => self.fill(&objects, options, &mut report),
             Err(error) => {
                 report.error = Some(error.to_string());
                 Vec::new()
@@ -86,7 +94,12 @@ impl<'a, 'm> Go<'a, 'm> {
         (report, rows)
     }
 
-    fn fill(&self, objects: &Objects<'_, '_>, report: &mut GoHeapReport) -> Vec<ClassRow> {
+    fn fill(
+        &self,
+        objects: &Objects<'_, '_>,
+        options: &HeapOptions,
+        report: &mut GoHeapReport,
+    ) -> Vec<ClassRow> {
         report.allocated = amount(objects.heap.counted);
         report.reached = amount(objects.marks.reached);
         report.goroutines = objects.goroutines.len() as u64;
@@ -105,7 +118,9 @@ impl<'a, 'm> Go<'a, 'm> {
             }
         }
         let paths = Paths::of(objects, &mut |holder| self.root(holder, &objects.goroutines));
-        report.holders = holders(&paths);
+        report.holders = holders(&paths, options.holders);
+        let asked = options.who_holds.as_deref();
+        report.asked = asked.map(|what| asked_for(what, objects, &paths));
         rows
     }
 
@@ -162,6 +177,54 @@ fn amount(sum: Sum) -> Amount {
     Amount { bytes: sum.bytes, blocks: sum.objects }
 }
 
+/// What holds the objects of a type, or the one that has an address.
+fn asked_for(what: &str, objects: &Objects<'_, '_>, paths: &Paths) -> GoAsked {
+    let mut asked = GoAsked { what: what.to_owned(), ..GoAsked::default() };
+    let address = what.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    let mut sums: BTreeMap<u32, Sum> = BTreeMap::new();
+    let mut add = |object, size| {
+        if let Some(node) = paths.node_of(object) {
+            sums.entry(node).or_default().add(size);
+        }
+    };
+    match address {
+        Some(address) => {
+            if let Some((object, _)) = objects.heap.find(address) {
+                asked.named = objects.name(object);
+                add(object, objects.heap.span_of(object).size);
+            }
+        }
+        None => {
+            let kinds = 0..=u32::try_from(objects.typing.kinds()).unwrap_or(u32::MAX);
+            let is_asked = |kind: &u32| objects.name_of_kind(*kind).as_deref() == Some(what);
+            let kinds: Vec<u32> = kinds.filter(is_asked).collect();
+            for span in &objects.heap.spans {
+                for object in span.first..span.first + span.slots {
+                    if kinds.contains(&objects.typing.number(object)) {
+                        add(object, span.size);
+                    }
+                }
+            }
+        }
+    }
+    let mut rows: Vec<(u32, Sum)> = sums.into_iter().collect();
+    rows.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.bytes));
+    for (_, sum) in &rows {
+        asked.objects.bytes += sum.bytes;
+        asked.objects.blocks += sum.objects;
+    }
+    asked.different_paths = rows.len() as u64;
+    asked.paths = rows
+        .into_iter()
+        .take(ASKED)
+        .map(|(node, sum)| GoPath {
+            path: paths.labels_of(node).into_iter().map(str::to_owned).collect(),
+            objects: amount(sum),
+        })
+        .collect();
+    asked
+}
+
 fn leak(group: waiting::Waiting) -> GoLeak {
     GoLeak {
         function: group.function,
@@ -173,8 +236,8 @@ fn leak(group: waiting::Waiting) -> GoLeak {
 }
 
 /// The paths that hold most, with those that they go on from.
-fn holders(paths: &Paths) -> Vec<GoHolder> {
-    let chosen = paths.largest(HOLDERS);
+fn holders(paths: &Paths, count: usize) -> Vec<GoHolder> {
+    let chosen = paths.largest(count);
     let of = |node: &u32| {
         let own = &paths.nodes[*node as usize];
         let before = own.before.and_then(|before| chosen.binary_search(&before).ok());

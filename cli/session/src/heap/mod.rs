@@ -43,10 +43,12 @@ use seen::Seen;
 
 /// What a walk in a stop costs, in nanoseconds a KiB of the resident set, and in any case.
 const WALK_COST: u64 = 400;
+/// What the objects of a Go program cost besides.
+const GRAPH_COST: u64 = 4000;
 const STOPPED: Duration = Duration::from_millis(2);
 
 /// What is wanted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct HeapOptions {
     /// How the moment is kept.
     pub snapshot: Snapshot,
@@ -54,6 +56,10 @@ pub struct HeapOptions {
     pub max_pause: Duration,
     /// Whether blocks that no pointer leads to are looked for.
     pub unreachable: bool,
+    /// So many of what holds the objects of a Go program are told, the largest.
+    pub holders: usize,
+    /// A type, or an address, of a Go program's objects: what holds them is told.
+    pub who_holds: Option<String>,
 }
 
 /// What was found in the memory of a moment.
@@ -66,7 +72,7 @@ struct Walked {
 }
 
 /// Takes the moment and tells the command.
-pub fn attach(mut line: UnixStream, target: &Target, options: HeapOptions) {
+pub fn attach(mut line: UnixStream, target: &Target, options: &HeapOptions) {
     fork::leave_session();
     let report = take(target, options);
     heapattach_process::fault::summary();
@@ -76,7 +82,7 @@ pub fn attach(mut line: UnixStream, target: &Target, options: HeapOptions) {
 }
 
 /// What all memory of a process is.
-pub fn take(target: &Target, options: HeapOptions) -> CensusReport {
+pub fn take(target: &Target, options: &HeapOptions) -> CensusReport {
     let mut report = CensusReport::new(target.process.pid(), target.process.command());
     let result = match options.snapshot {
         Snapshot::Stop => in_a_stop(target, options, &mut report),
@@ -95,7 +101,7 @@ type Failed = (Status, String);
 /// The usual way.
 fn by_a_clone(
     target: &Target,
-    options: HeapOptions,
+    options: &HeapOptions,
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
     let load = Load::of(&target.process);
@@ -115,7 +121,7 @@ fn by_a_clone(
     match taken.kept {
         Ok(keeping) => {
             report.moment.method = Some(LookMethod::Fork);
-            let walked = walk_clone(keeping.pid(), &mut seen, report);
+            let walked = walk_clone(keeping.pid(), &mut seen, options, report);
             match keeping.finish() {
                 Ok(again) => report.moment.stopped_us += micros(again),
                 Err(left) => {
@@ -138,7 +144,7 @@ fn by_a_clone(
 /// Without a change of anything.
 fn in_a_stop(
     target: &Target,
-    options: HeapOptions,
+    options: &HeapOptions,
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
     let look = |stop: &Stopped<'_>| {
@@ -156,7 +162,7 @@ fn in_a_stop(
     Ok(())
 }
 
-fn walk_in_stop(target: &Target, seen: &Seen, options: HeapOptions) -> Result<Walked, String> {
+fn walk_in_stop(target: &Target, seen: &Seen, options: &HeapOptions) -> Result<Walked, String> {
     let walking = Duration::from_nanos((seen.resident() >> 10).saturating_mul(WALK_COST));
     let expected = STOPPED + walking;
     if expected > options.max_pause {
@@ -167,18 +173,29 @@ fn walk_in_stop(target: &Target, seen: &Seen, options: HeapOptions) -> Result<Wa
             quantity::time(options.max_pause)
         ));
     }
-    walk(&target.process, seen)
+    walk(&target.process, seen, options, options.max_pause)
 }
 
-fn walk_clone(pid: i32, seen: &mut Seen, report: &mut CensusReport) -> Result<(), String> {
+fn walk_clone(
+    pid: i32,
+    seen: &mut Seen,
+    options: &HeapOptions,
+    report: &mut CensusReport,
+) -> Result<(), String> {
     let process = Process::open(pid).map_err(|errno| format!("the clone: {}", errno.desc()))?;
     seen.count_private(&process)?;
-    let walked = walk(&process, seen)?;
+    let walked = walk(&process, seen, options, Duration::MAX)?;
     conclude(seen, walked, report);
     Ok(())
 }
 
-fn walk(process: &Process, seen: &Seen) -> Result<Walked, String> {
+/// What takes longer than `most` is left out, as far as that is foreseen.
+fn walk(
+    process: &Process,
+    seen: &Seen,
+    options: &HeapOptions,
+    most: Duration,
+) -> Result<Walked, String> {
     let live = Live::open(process)
         .map_err(|errno| format!("its memory cannot be read: {}", errno.desc()))?;
     let live = if seen.has_swap() { live } else { live.without_swap() };
@@ -191,7 +208,14 @@ fn walk(process: &Process, seen: &Seen) -> Result<Walked, String> {
     }
     let census = Census::take(&moment, &all);
     let go = go.map(|go| match go {
-        Ok(go) => go.report(),
+        Ok(go)
+            if Duration::from_nanos((seen.resident() >> 10).saturating_mul(GRAPH_COST)) > most =>
+        {
+            go.refused(
+                "its objects take longer to tell than --max-pause; need a clone of the process",
+            )
+        }
+        Ok(go) => go.report(options),
         Err(report) => (report, Vec::new()),
     });
     let scene = seen.scene.as_ref();

@@ -1,6 +1,6 @@
 //! The objects of a Go program: what holds most, and goroutines that wait for ever.
 
-use heapattach_report::{Amount, CensusReport, GoHeapReport, GoHolder, GoLeak};
+use heapattach_report::{Amount, CensusReport, GoAsked, GoHeapReport, GoHolder, GoLeak};
 use heapattach_text::quantity::{bytes, count};
 
 use super::{FEW, MANY};
@@ -83,10 +83,12 @@ fn largest(go: &GoHeapReport) -> Option<String> {
 /// What holds most, as a tree.
 pub(super) fn write_go(page: &mut Page, report: &CensusReport) {
     let Some(go) = &report.go else {
-        return page
-            .line(["no Go runtime was recognised in the process".into()]);
+        return page.line(["no Go runtime was recognised in the process".into()]);
     };
     write_go_summary(page, report);
+    if let Some(asked) = &go.asked {
+        return write_asked(page, asked);
+    }
     if go.holders.is_empty() {
         return;
     }
@@ -100,6 +102,30 @@ pub(super) fn write_go(page: &mut Page, report: &CensusReport) {
     let text =
         format!("{}.{} % of these bytes have a known type (--view types)", typed / 10, typed % 10);
     page.line([Span::new(Ink::Dim, text)]);
+}
+
+/// What holds the objects that were asked for.
+fn write_asked(page: &mut Page, asked: &GoAsked) {
+    page.gap();
+    let named = asked.named.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+    let text = match asked.objects.blocks {
+        0 => format!("no object that is reached is {}", asked.what),
+        objects => format!(
+            "{}{named}: {} in {} objects, by {} paths",
+            asked.what,
+            bytes(asked.objects.bytes),
+            count(objects),
+            count(asked.different_paths)
+        ),
+    };
+    page.prose("WHO HOLDS", Ink::Bold, &text);
+    let columns = [Column::right("held"), Column::right("objects"), Column::left("by")];
+    let mut table = Table::new(columns);
+    for path in asked.paths.iter().take(MANY) {
+        let Amount { bytes: held, blocks } = path.objects;
+        table.row([bytes(held), count(blocks), path.path.join(" > ")]);
+    }
+    table.write(page);
 }
 
 fn write_below(
