@@ -31,8 +31,8 @@ pub use heapattach_reach::Amount;
 pub use data::{
     AllocatorReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA, CallerReport, CensusReport,
     CheckMoment, CheckReport, CheckedReport, ChildReport, CutReport, DoubtReport, FindingReport,
-    FunctionReport, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, Heap, HeapReport, Holder,
-    HookedBy, LookMethod, LookReport, MappingReport, Measured, MemoryReport, MomentReport,
+    FunctionReport, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled, Heap, HeapReport,
+    Holder, HookedBy, LookMethod, LookReport, MappingReport, Measured, MemoryReport, MomentReport,
     NotHooked, NotLookedAt, Outcome, OwnCost, Quiet, RecordingReport, Report, RetainedReport,
     RoundReport, SCHEMA, SiteReport, StacksReport, Status, StepReport, StopReport, StoppedFor,
     Sums, TargetState, TogetherReport, Trigger, UnreachableGroup, UnreachableReport, WayReport,

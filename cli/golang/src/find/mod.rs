@@ -100,6 +100,7 @@ impl Go {
             mheap: certain("runtime.mheap_")?,
             allgs: certain("runtime.allgs")?,
             module: self.functions.module,
+            profile_rate: certain("runtime.MemProfileRate").ok(),
             allfin: certain("runtime.allfin").ok(),
             cleanups: certain("runtime.gcCleanups")
                 .ok()

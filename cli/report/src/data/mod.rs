@@ -26,7 +26,7 @@ pub use census::{
 pub use check::{
     CHECK_SCHEMA, CheckMoment, CheckReport, FindingReport, Heap, LookReport, Quiet, Sums, micros,
 };
-pub use go_heap::{GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath};
+pub use go_heap::{GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled};
 pub use heap::{HeapReport, SiteReport};
 pub use holder::Holder;
 pub use hooked::{CallerReport, FunctionReport, HookedBy, NotHooked};

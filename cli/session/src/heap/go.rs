@@ -15,19 +15,25 @@ use heapattach_golang::{
         objects::{self, Objects},
         paths::Paths,
         roots::Holder,
+        sampled::{self, Joined},
         types::{Slot, What},
         waiting,
         walker::Runtime,
     },
 };
 use heapattach_process::proc::Process;
-use heapattach_report::{Amount, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath};
+use heapattach_verdict::figure::whole;
+use heapattach_report::{Amount, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled};
 
 use super::HeapOptions;
 
 /// Places where goroutines wait for ever, and paths to what was asked for.
 const LEAKS: usize = 100;
 const ASKED: usize = 100;
+/// Rows of the sampled profile.
+const SAMPLED: usize = 100;
+/// What the runtime samples at, where that cannot be found.
+const RATE: u64 = 512 << 10;
 
 /// A Go program at a moment.
 pub(super) struct Go<'a, 'm> {
@@ -84,7 +90,7 @@ impl<'a, 'm> Go<'a, 'm> {
         let first = types.modules.types.first().map_or(0, |range| range.start);
         let known = |at| self.leads_to(at, first);
         let rows = match Objects::read(self.moment, &types, layout, variables, &known) {
-            Ok(objects) => self.fill(&objects, options, &mut report),
+            Ok(objects) => self.fill(&objects, runtime, options, &mut report),
             Err(error) => {
                 report.error = Some(error.to_string());
                 Vec::new()
@@ -97,6 +103,7 @@ impl<'a, 'm> Go<'a, 'm> {
     fn fill(
         &self,
         objects: &Objects<'_, '_>,
+        runtime: &Runtime,
         options: &HeapOptions,
         report: &mut GoHeapReport,
     ) -> Vec<ClassRow> {
@@ -119,6 +126,10 @@ impl<'a, 'm> Go<'a, 'm> {
         }
         let paths = Paths::of(objects, &mut |holder| self.root(holder, &objects.goroutines));
         report.holders = holders(&paths, options.holders);
+        let interval = runtime.variables.profile_rate.and_then(|at| self.moment.word(at));
+        let joined =
+            sampled::join(self.moment, objects, &paths, interval.unwrap_or(RATE), &function);
+        report.sampled = told_samples(joined, objects);
         let asked = options.who_holds.as_deref();
         report.asked = asked.map(|what| asked_for(what, objects, &paths));
         rows
@@ -175,6 +186,18 @@ impl<'a, 'm> Go<'a, 'm> {
 
 fn amount(sum: Sum) -> Amount {
     Amount { bytes: sum.bytes, blocks: sum.objects }
+}
+
+/// Those that stand for most bytes.
+fn told_samples(joined: sampled::ByAll, objects: &Objects<'_, '_>) -> Vec<GoSampled> {
+    let mut rows: Vec<_> = joined.into_iter().collect();
+    rows.sort_by(|a, b| b.1.bytes.total_cmp(&a.1.bytes));
+    let row = |((allocated_by, kind, held_by), row): ((String, u32, Vec<String>), Joined)| {
+        let estimate = Amount { bytes: whole(row.bytes), blocks: whole(row.objects) };
+        let class = objects.name_of_kind(kind);
+        GoSampled { allocated_by, class, held_by, samples: row.samples, estimate }
+    };
+    rows.into_iter().take(SAMPLED).map(row).collect()
 }
 
 /// What holds the objects of a type, or the one that has an address.

@@ -204,6 +204,9 @@ fn walk(
     let go = Go::find(&moment, process);
     let mut all: Vec<&dyn Walker> = walkers::ALL.to_vec();
     if let Some(Ok(Go { runtime: Ok(runtime), .. })) = &go {
+        // In the variables of Go programs there is much that looks like the books of musl.
+        let has_musl = moment.images().iter().any(|image| image.path.contains("musl"));
+        all.retain(|walker| has_musl || walker.name() != "mallocng");
         all.push(runtime);
     }
     let census = Census::take(&moment, &all);

@@ -98,10 +98,31 @@ pub(super) fn write_go(page: &mut Page, report: &CensusReport) {
     let mut left = MANY * 2;
     write_below(go, None, 0, &mut left, &mut table);
     table.write(page);
+    if !go.sampled.is_empty() {
+        page.gap();
+        write_sampled(page, go);
+    }
     let typed = go.typed.bytes.saturating_mul(1000).checked_div(go.reached.bytes).unwrap_or(0);
     let text =
         format!("{}.{} % of these bytes have a known type (--view types)", typed / 10, typed % 10);
     page.line([Span::new(Ink::Dim, text)]);
+}
+
+/// Objects of the runtime's own profile: who allocated them, what they are, and what holds them.
+fn write_sampled(page: &mut Page, go: &GoHeapReport) {
+    let columns = [
+        Column::right("sampled"),
+        Column::left("allocated by"),
+        Column::left("type"),
+        Column::left("held by"),
+    ];
+    let mut table = Table::new(columns);
+    for row in go.sampled.iter().take(FEW * 2) {
+        let class = row.class.clone().unwrap_or_else(|| "?".to_owned());
+        let path = row.held_by.join(" > ");
+        table.row([bytes(row.estimate.bytes), row.allocated_by.clone(), class, path]);
+    }
+    table.write(page);
 }
 
 /// What holds the objects that were asked for.
