@@ -1,7 +1,7 @@
 //! The kinds of allocators: a folder each.
 
 mod glibc;
-mod jemalloc;
+pub(crate) mod jemalloc;
 mod mallocng;
 mod mimalloc;
 mod page_tree;

@@ -15,6 +15,9 @@ mod walk;
 
 use crate::{Answer, Moment, Sink, Walker};
 
+pub(crate) use bins::{Bins, Row};
+pub(crate) use classes::Quantum;
+
 /// The walker.
 #[derive(Clone, Copy, Debug)]
 pub struct Jemalloc;

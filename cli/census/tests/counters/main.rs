@@ -1,0 +1,10 @@
+//! What allocators count, read from outside, beside what they say themselves.
+
+#[path = "../foreign/hostile.rs"]
+#[allow(dead_code)]
+mod hostile;
+mod jemalloc;
+#[path = "../foreign/program.rs"]
+#[allow(dead_code)]
+mod program;
+mod told;
