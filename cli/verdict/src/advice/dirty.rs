@@ -1,0 +1,46 @@
+//! Much is resident that nothing is in: pages that decay slowly.
+//!
+//! Threshold: dirty pages above a tenth of active ones, and 10 MiB, as redis has it in MEMORY DOCTOR.
+
+use heapattach_text::quantity::bytes;
+
+use super::{Advice, LEAST, Scene, Takes};
+
+pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
+    let (dirty, active) = (scene.now.total("dirty"), scene.now.total("active"));
+    if !scene.is("jemalloc") || dirty <= LEAST || dirty <= active / 10 {
+        return None;
+    }
+    let times = scene.now.arenas.iter().filter_map(|arena| arena.settings.get("dirty_decay_ms"));
+    let time = times.map(|time| if *time < 0 { i64::MAX } else { *time }).max()?;
+    let (how, setting) = match time {
+        i64::MAX => ("are never given back".to_owned(), "10000"),
+        0..=1000 => return None,
+        time => (format!("decay for {} s", time / 1000), "1000"),
+    };
+    Some(Advice {
+        rule: "dirty",
+        observation: format!("{} in dirty pages, {} active", bytes(dirty), bytes(active)),
+        cause: format!("pages that become free {how}"),
+        setting: format!("MALLOC_CONF=dirty_decay_ms:{setting},background_thread:true"),
+        gain: format!("up to {}", bytes(dirty)),
+        cost: "more calls of madvise, and page faults where memory is wanted again soon".to_owned(),
+        takes: Takes::Restart,
+        source: "redis MEMORY DOCTOR (10 % and 10 MiB); jemalloc TUNING.md: 1000 to 5000 for less memory",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::sample::Sample, *};
+
+    #[test]
+    fn slow_decay_is_told_and_fast_decay_is_not() {
+        let mut sample = Sample::jemalloc().with("dirty", 100 << 20);
+        assert!(advise(&sample.scene()).unwrap().cause.contains("decay for 10 s"));
+        sample.now.arenas[0].settings.insert("dirty_decay_ms", -1);
+        assert!(advise(&sample.scene()).unwrap().cause.contains("never"));
+        sample.now.arenas[0].settings.insert("dirty_decay_ms", 0);
+        assert_eq!(advise(&sample.scene()), None);
+    }
+}
