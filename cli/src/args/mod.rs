@@ -1,5 +1,6 @@
 //! What the user typed: one file a command, and one for each group of options that several share.
 
+mod allocator;
 mod attach;
 mod check;
 mod choice;
@@ -24,6 +25,7 @@ mod schema;
 mod session;
 mod status;
 
+pub use allocator::AllocatorArgs;
 pub use attach::{AttachArgs, LoaderArg};
 pub use check::CheckArgs;
 pub use completions::{CompletionsArgs, Shell};
@@ -68,6 +70,7 @@ Examples:
   heapattach run -- ./server --port 80   from the first instruction on
   heapattach check -- ./tests            which blocks are leaked at its end? 23 if any
   heapattach heap -p 4711                what all its memory is now: in use, free, stacks, files
+  heapattach allocator -p 4711           what malloc itself counts, and advice; stops nothing
   heapattach report FILE                 a recording again: trees, pictures, other tools
   heapattach diff A B                    the difference between two of them
   heapattach doctor -p 4711              what would be done to it; touches nothing
@@ -107,6 +110,8 @@ pub enum Command {
     Check(Box<CheckArgs>),
     /// Tell what all memory of a process is now: blocks in use, free, stacks, files
     Heap(Box<HeapArgs>),
+    /// Tell what the allocator of a process counts, and what could be set otherwise
+    Allocator(Box<AllocatorArgs>),
     /// Show a recording, or write it for another program
     Report(Box<ReportArgs>),
     /// Show the difference between recordings, or moments of one

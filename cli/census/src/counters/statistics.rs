@@ -84,6 +84,9 @@ pub struct Statistics {
     pub module: String,
     /// Its settings.
     pub opt: BTreeMap<String, Value>,
+    /// Settings that were not given from outside: by what was built in, and by a variable of the program.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub conf: BTreeMap<&'static str, String>,
     /// Sums over all arenas.
     pub stats: Numbers,
     /// Each arena.

@@ -82,6 +82,15 @@ impl Place {
         };
         let told = self.controls.as_ref().and_then(|controls| {
             all.opt = controls.settings(moment, image);
+            for (from, name) in
+                [("compiled", "config.malloc_conf"), ("program", "opt.malloc_conf.global_var")]
+            {
+                if let Some(Value::Text(text)) = controls.value(moment, image, name)
+                    && !text.is_empty()
+                {
+                    all.conf.insert(from, text);
+                }
+            }
             match controls.value(moment, image, "version")? {
                 Value::Text(version) => Some(version),
                 Value::Flag(_) | Value::Number(_) => None,
