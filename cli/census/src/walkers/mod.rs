@@ -1,6 +1,6 @@
 //! The kinds of allocators: a folder each.
 
-mod glibc;
+pub(crate) mod glibc;
 pub(crate) mod jemalloc;
 mod mallocng;
 mod mimalloc;

@@ -1,5 +1,6 @@
 //! What allocators count, read from outside, beside what they say themselves.
 
+mod glibc;
 #[path = "../foreign/hostile.rs"]
 #[allow(dead_code)]
 mod hostile;

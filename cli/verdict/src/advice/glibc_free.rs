@@ -7,7 +7,7 @@ use heapattach_text::quantity::bytes;
 use super::{Advice, LEAST, Scene, Takes};
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
-    let (free, system) = (scene.now.total("free"), scene.now.total("system"));
+    let (free, system) = (scene.now.total("free"), scene.now.total("system.current"));
     if !scene.is("glibc") || free <= LEAST || free <= system / 5 {
         return None;
     }

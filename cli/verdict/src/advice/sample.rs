@@ -74,7 +74,7 @@ impl Sample {
         let mut sample = Self::of(
             "glibc",
             Numbers::from([
-                ("system", 400 * MIB),
+                ("system.current", 400 * MIB),
                 ("free", 8 * MIB),
                 ("top", MIB),
                 ("narenas", 2),

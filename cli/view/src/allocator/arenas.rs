@@ -48,7 +48,8 @@ pub(super) fn write(page: &mut Page, one: &CountedReport) {
         let mut row = vec![arena.index.to_string()];
         for (_, names, by, is_count) in shown {
             let sum = names.iter().filter_map(|name| arena.numbers.get(name));
-            let sum = sum.fold(0_u64, |sum, number| sum.saturating_add(*number)).saturating_mul(*by);
+            let sum =
+                sum.fold(0_u64, |sum, number| sum.saturating_add(*number)).saturating_mul(*by);
             row.push(if *is_count { count(sum) } else { bytes(sum) });
         }
         table.row(row);

@@ -1,12 +1,9 @@
 //! Locks: how often they were taken and waited for.
 
-use std::{
-    collections::BTreeMap,
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
-use heapattach_report::counters::{Numbers, add};
 use heapattach_report::CountedReport;
+use heapattach_report::counters::{Numbers, add};
 use heapattach_text::quantity::{count, time};
 
 use crate::{

@@ -32,7 +32,8 @@ pub(super) fn write(page: &mut Page, one: &CountedReport) {
         .sum();
     if threads > 0 {
         let part = 100.0 * waited / 1e9 / threads as f64;
-        let told = format!("{part:.2} % of the time of {threads} threads went into waits for locks");
+        let told =
+            format!("{part:.2} % of the time of {threads} threads went into waits for locks");
         page.prose("", Ink::Plain, &told);
     }
 }

@@ -1,7 +1,7 @@
 //! Slabs and blocks by size class, those that lose most first.
 
-use heapattach_report::counters::Class;
 use heapattach_report::CountedReport;
+use heapattach_report::counters::Class;
 use heapattach_text::quantity::{bytes, count};
 
 use crate::{
@@ -19,7 +19,9 @@ pub(super) fn write(page: &mut Page, one: &CountedReport) {
     let of = |class: &Class, name: &str| class.numbers.get(name).copied().unwrap_or(0);
     let taken = |class: &Class| of(class, "curslabs").saturating_mul(of(class, "max_slab_size"));
     let used = |class: &Class| of(class, "curregs").saturating_mul(class.size);
-    bins.retain(|class| class.numbers.iter().any(|(name, number)| !name.starts_with("max_") && *number > 0));
+    bins.retain(|class| {
+        class.numbers.iter().any(|(name, number)| !name.starts_with("max_") && *number > 0)
+    });
     bins.sort_by_key(|class| std::cmp::Reverse(taken(class).saturating_sub(used(class))));
     let columns = [
         Column::right("size"),

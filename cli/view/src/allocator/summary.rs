@@ -9,7 +9,8 @@ use crate::{
 };
 
 /// Names of numbers that are no bytes.
-const COUNTS: [&str; 14] = [
+const COUNTS: [&str; 15] = [
+    "metadata_thp",
     "narenas",
     "nthreads",
     "n_mmaps",
@@ -29,7 +30,8 @@ const COUNTS: [&str; 14] = [
 pub(super) fn write(page: &mut Page, one: &CountedReport) {
     let mut table = Table::new([Column::right("now"), Column::left("figure")]);
     for (name, number) in &one.statistics.stats {
-        let is_count = COUNTS.contains(name) || name.ends_with("_count");
+        let is_count =
+            COUNTS.contains(name) || name.ends_with("_count") || name.ends_with(".count");
         let told = if is_count { count(*number) } else { bytes(*number) };
         table.row([told, (*name).to_owned()]);
     }
@@ -39,6 +41,10 @@ pub(super) fn write(page: &mut Page, one: &CountedReport) {
     if allocated > 0 && active > allocated {
         let ratio = active as f64 / allocated as f64;
         let lost = bytes(active - allocated);
-        page.prose("", Ink::Plain, &format!("active/allocated {ratio:.2}: {lost} lie in gaps of slabs"));
+        page.prose(
+            "",
+            Ink::Plain,
+            &format!("active/allocated {ratio:.2}: {lost} lie in gaps of slabs"),
+        );
     }
 }

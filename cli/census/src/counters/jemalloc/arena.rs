@@ -16,7 +16,6 @@ use crate::{
 use super::layout::{Extents, Layout};
 
 const PAGE: u64 = 4096;
-const HUGE: u64 = 2 << 20;
 /// No more threads are believed in.
 const MOST_CACHES: usize = 1 << 17;
 /// Large classes.
@@ -112,7 +111,7 @@ impl Heap<'_> {
             ("retained", retained.saturating_mul(PAGE)),
             ("base", base[0]),
             ("internal", own.word(layout.internal)),
-            ("metadata_thp", base[3].saturating_mul(HUGE)),
+            ("metadata_thp", base[3]),
             ("resident", base[1].saturating_add(resident.saturating_mul(PAGE))),
             ("abandoned_vm", own.word(layout.abandoned)),
             ("tcache_bytes", tcache_bytes),
