@@ -6,7 +6,9 @@
 
 mod glibc;
 mod jemalloc;
+mod mimalloc;
 mod statistics;
+mod tcmalloc;
 
 pub use statistics::{Arena, Class, Numbers, Statistics, Value, add};
 
@@ -17,6 +19,10 @@ use crate::Moment;
 pub enum Place {
     /// The C library's own.
     Glibc(Box<glibc::Place>),
+    /// mimalloc.
+    Mimalloc(mimalloc::Place),
+    /// tcmalloc.
+    Tcmalloc(tcmalloc::Place),
     /// jemalloc.
     Jemalloc(jemalloc::Place),
 }
@@ -24,6 +30,8 @@ pub enum Place {
 /// Those of all allocators of a process.
 pub fn find(moment: &Moment<'_>) -> Vec<Place> {
     let mut all: Vec<_> = jemalloc::Place::find(moment).into_iter().map(Place::Jemalloc).collect();
+    all.extend(mimalloc::Place::find(moment).into_iter().map(Place::Mimalloc));
+    all.extend(tcmalloc::Place::find(moment).into_iter().map(Place::Tcmalloc));
     all.extend(glibc::Place::find(moment).map(|place| Place::Glibc(Box::new(place))));
     all
 }
@@ -34,6 +42,8 @@ impl Place {
         match self {
             Self::Glibc(place) => place.read(moment),
             Self::Jemalloc(place) => place.read(moment),
+            Self::Mimalloc(place) => place.read(moment),
+            Self::Tcmalloc(place) => place.read(moment),
         }
     }
 }

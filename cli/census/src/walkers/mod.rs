@@ -3,10 +3,10 @@
 pub(crate) mod glibc;
 pub(crate) mod jemalloc;
 mod mallocng;
-mod mimalloc;
+pub(crate) mod mimalloc;
 mod page_tree;
 mod pymalloc;
-mod tcmalloc;
+pub(crate) mod tcmalloc;
 
 pub use glibc::Glibc;
 pub use jemalloc::Jemalloc;

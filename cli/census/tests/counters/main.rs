@@ -5,7 +5,9 @@ mod glibc;
 #[allow(dead_code)]
 mod hostile;
 mod jemalloc;
+mod mimalloc;
 #[path = "../foreign/program.rs"]
 #[allow(dead_code)]
 mod program;
+mod tcmalloc;
 mod told;
