@@ -6,6 +6,7 @@
 
 mod glibc;
 mod jemalloc;
+mod mallocng;
 mod mimalloc;
 mod statistics;
 mod tcmalloc;
@@ -19,6 +20,8 @@ use crate::Moment;
 pub enum Place {
     /// The C library's own.
     Glibc(Box<glibc::Place>),
+    /// musl's.
+    Mallocng(mallocng::Place),
     /// mimalloc.
     Mimalloc(mimalloc::Place),
     /// tcmalloc.
@@ -32,7 +35,11 @@ pub fn find(moment: &Moment<'_>) -> Vec<Place> {
     let mut all: Vec<_> = jemalloc::Place::find(moment).into_iter().map(Place::Jemalloc).collect();
     all.extend(mimalloc::Place::find(moment).into_iter().map(Place::Mimalloc));
     all.extend(tcmalloc::Place::find(moment).into_iter().map(Place::Tcmalloc));
-    all.extend(glibc::Place::find(moment).map(|place| Place::Glibc(Box::new(place))));
+    all.extend(mallocng::Place::find(moment).map(Place::Mallocng));
+    // Beside another allocator the C library's own is there and not used.
+    let has_others = !all.is_empty();
+    let glibc = glibc::Place::find(moment).filter(|place| !has_others || place.is_used(moment));
+    all.extend(glibc.map(|place| Place::Glibc(Box::new(place))));
     all
 }
 
@@ -42,6 +49,7 @@ impl Place {
         match self {
             Self::Glibc(place) => place.read(moment),
             Self::Jemalloc(place) => place.read(moment),
+            Self::Mallocng(place) => place.read(moment),
             Self::Mimalloc(place) => place.read(moment),
             Self::Tcmalloc(place) => place.read(moment),
         }

@@ -2,7 +2,7 @@
 
 pub(crate) mod glibc;
 pub(crate) mod jemalloc;
-mod mallocng;
+pub(crate) mod mallocng;
 pub(crate) mod mimalloc;
 mod page_tree;
 mod pymalloc;

@@ -38,6 +38,12 @@ impl Place {
         Some(Self { found: find(moment).pop()? })
     }
 
+    /// Whether it ever had memory of the system.
+    pub fn is_used(&self, moment: &Moment<'_>) -> bool {
+        let counts = self.found.bins.checked_add(COUNTS).and_then(|at| moment.words(at, 2));
+        counts.is_some_and(|counts| counts[1] > 0)
+    }
+
     /// What it counts now.
     pub fn read(&self, moment: &Moment<'_>) -> Option<Statistics> {
         let mut all = Statistics {
