@@ -17,7 +17,9 @@ pub fn allocator(args: &AllocatorArgs) -> Exit {
     let pid = match args.which.pid() {
         Ok(Some(pid)) => pid,
         Ok(None) => {
-            complain("a look at an allocator needs a process: heapattach allocator -p PID, or a name");
+            complain(
+                "a look at an allocator needs a process: heapattach allocator -p PID, or a name",
+            );
             return Exit::Usage;
         }
         Err(unclear) => {

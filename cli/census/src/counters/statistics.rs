@@ -190,11 +190,14 @@ const COUNTED: [&str; 20] = [
 /// The same of locks.
 const GROWING: [&str; 3] = ["num_ops", "num_wait", "total_wait_time"];
 
+/// What is the same of a class in every arena.
+const SAME: [&str; 3] = ["nregs", "slab_size", "nshards"];
+
 /// Adds numbers of the same names; the largest, where a sum has no meaning.
 pub fn add(sum: &mut Numbers, more: &Numbers) {
     for (name, number) in more {
         let own = sum.entry(name).or_default();
-        *own = match name.starts_with("max_") {
+        *own = match name.starts_with("max_") || SAME.contains(name) {
             true => (*own).max(*number),
             false => own.saturating_add(*number),
         };

@@ -75,12 +75,8 @@ impl Look {
         });
         let allocators: Vec<_> = allocators.collect();
         self.before = Some((began, all));
-        let report = CountersReport {
-            process,
-            look_us: micros(began.elapsed()),
-            allocators,
-            ..report
-        };
+        let report =
+            CountersReport { process, look_us: micros(began.elapsed()), allocators, ..report };
         conclude(report)
     }
 

@@ -23,9 +23,10 @@ impl Given {
     /// To that process.
     pub fn of(process: &Process) -> Self {
         let text = process.read("environ").unwrap_or_default();
-        let link = process.open_root().ok().and_then(|root| {
-            readlinkat(&root, Path::new("etc/malloc.conf")).ok()
-        });
+        let link = process
+            .open_root()
+            .ok()
+            .and_then(|root| readlinkat(&root, Path::new("etc/malloc.conf")).ok());
         let link = link.map(|link| String::from_utf8_lossy(link.as_bytes()).into_owned());
         Self { link, ..Self::parse(text.get(..MOST).unwrap_or(&text)) }
     }
@@ -57,7 +58,8 @@ impl Given {
                 add(own("compiled"), &Origin::CompiledIn);
                 add(own("program"), &Origin::Program);
                 add(self.link.as_deref().unwrap_or_default(), &Origin::ConfigurationLink);
-                let given = self.environment.iter().filter(|(name, _)| name.ends_with("MALLOC_CONF"));
+                let given =
+                    self.environment.iter().filter(|(name, _)| name.ends_with("MALLOC_CONF"));
                 given.for_each(|(name, text)| add(text, &Origin::Environment(name.clone())));
             }
             _ => self.environment.iter().for_each(|(name, text)| {
@@ -105,7 +107,8 @@ mod tests {
     #[test]
     fn tunables_of_glibc_are_taken_apart() {
         let now = Statistics { allocator: "glibc", ..Statistics::default() };
-        let text = b"GLIBC_TUNABLES=glibc.malloc.arena_max=2:glibc.cpu.x=1\0MALLOC_TRIM_THRESHOLD_=9\0";
+        let text =
+            b"GLIBC_TUNABLES=glibc.malloc.arena_max=2:glibc.cpu.x=1\0MALLOC_TRIM_THRESHOLD_=9\0";
         let origins = Given::parse(text).origins(&now);
         assert_eq!(origins.keys().collect::<Vec<_>>(), ["arena_max", "trim_threshold"]);
     }

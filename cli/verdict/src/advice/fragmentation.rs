@@ -20,7 +20,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let mut classes: Vec<(u64, u64, u64)> = (scene.now.bins().iter())
         .filter_map(|class| {
             let of = |name: &str| class.numbers.get(name).copied().unwrap_or(0);
-            let taken = of("curslabs").saturating_mul(of("max_slab_size"));
+            let taken = of("curslabs").saturating_mul(of("slab_size"));
             let used = of("curregs").saturating_mul(class.size);
             (taken > used).then_some((taken - used, class.size, 100 * used / taken.max(1)))
         })

@@ -16,7 +16,11 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     };
     let free = others.map(free).fold(0, u64::saturating_add);
     let is_many = arenas > 4 && arenas > 2 * cpus;
-    if !scene.is("glibc") || !is_many || free <= LEAST || free <= scene.now.total("system.current") / 10 {
+    if !scene.is("glibc")
+        || !is_many
+        || free <= LEAST
+        || free <= scene.now.total("system.current") / 10
+    {
         return None;
     }
     Some(Advice {

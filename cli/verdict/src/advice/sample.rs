@@ -47,8 +47,8 @@ impl Sample {
             numbers: Numbers::from([
                 ("curregs", 100_000),
                 ("curslabs", 12_600),
-                ("max_nregs", 8),
-                ("max_slab_size", 4096),
+                ("nregs", 8),
+                ("slab_size", 4096),
                 ("nrequests", 1_000_000),
                 ("nfills", 10_000),
                 ("nmalloc", 200_000),

@@ -22,12 +22,10 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         .iter()
         .filter(|class| {
             let (fills, requests) = (of(class, "nfills"), of(class, "nrequests"));
-            fills >= FILLS
-                && fills >= requests / 10
-                && (1..REGIONS).contains(&of(class, "max_nregs"))
+            fills >= FILLS && fills >= requests / 10 && (1..REGIONS).contains(&of(class, "nregs"))
         })
         .max_by_key(|class| of(class, "nfills"))?;
-    let pages = (of(class, "max_slab_size") / 4096).max(1) * 4;
+    let pages = (of(class, "slab_size") / 4096).max(1) * 4;
     let size = class.size;
     Some(Advice {
         rule: "slab_sizes",
@@ -35,7 +33,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
             "blocks of {size} B: {} fills of thread caches for {} requests, {} blocks a slab",
             count(of(class, "nfills")),
             count(of(class, "nrequests")),
-            of(class, "max_nregs")
+            of(class, "nregs")
         ),
         cause: "a fill takes at most what one slab has, and each takes the lock of the bin"
             .to_owned(),

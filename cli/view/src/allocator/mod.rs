@@ -135,7 +135,7 @@ mod tests {
         now.opt.insert("narenas".to_owned(), Value::Number(8));
         let class = Class {
             size: 640,
-            numbers: Numbers::from([("curregs", 10), ("curslabs", 7), ("max_slab_size", 20480)]),
+            numbers: Numbers::from([("curregs", 10), ("curslabs", 7), ("slab_size", 20480)]),
             mutex: Numbers::from([("num_ops", 7)]),
         };
         now.arenas = vec![Arena { bins: vec![class], ..Arena::default() }];

@@ -194,9 +194,9 @@ impl Heap<'_> {
                 crate::counters::statistics::add(&mut class.mutex, &bins.lock(at, layout));
             }
             class.numbers.extend([
-                ("max_nregs", row.regions),
-                ("max_slab_size", row.slab),
-                ("max_nshards", row.shards),
+                ("nregs", row.regions),
+                ("slab_size", row.slab),
+                ("nshards", row.shards),
             ]);
             classes.push(class);
         }
