@@ -24,8 +24,9 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     Some(Advice {
         rule: "arenas_few",
         observation: format!(
-            "{threads} threads share {arenas} arenas; {:.1} % of their time went into {waits} waits for locks of \
+            "{threads} threads share {arenas} {}; {:.1} % of their time went into {waits} waits for locks of \
              bins and dirty extents {}{busiest}",
+            if arenas == 1 { "arena" } else { "arenas" },
             100.0 * part,
             scene.when(),
         ),

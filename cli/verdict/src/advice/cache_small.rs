@@ -2,17 +2,24 @@
 //!
 //! Threshold: waits for dirty extents alone above 1 % of the time that threads had.
 
+use heapattach_census::counters::Value;
+
 use super::{Advice, Scene, Takes};
+
+const SMALL: &str =
+    "caches of threads are too small for their turnover: slabs and large blocks go back and forth";
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let (part, waits) = scene.waits(&["extents_dirty"]);
     if !scene.is("jemalloc") || part <= 0.01 {
         return None;
     }
-    // 5.2 has no setting for it.
-    let setting = match scene.now.version.starts_with("5.2") {
-        true => "MALLOC_CONF=lg_tcache_max:16",
-        false => "MALLOC_CONF=tcache_nslots_small_max:400,lg_tcache_nslots_mul:2",
+    let has_none = scene.now.opt.get("tcache") == Some(&Value::Flag(false));
+    let (setting, cause) = match (has_none, scene.now.version.starts_with("5.2")) {
+        (true, _) => ("MALLOC_CONF=tcache:true", "threads have no caches: each call takes a lock"),
+        // 5.2 has no setting for their number of blocks.
+        (false, true) => ("MALLOC_CONF=lg_tcache_max:16", SMALL),
+        (false, false) => ("MALLOC_CONF=tcache_nslots_small_max:400,lg_tcache_nslots_mul:2", SMALL),
     };
     Some(Advice {
         rule: "cache_small",
@@ -21,8 +28,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
             100.0 * part,
             scene.when()
         ),
-        cause: "caches of threads are too small for their turnover: slabs and large blocks go back and forth"
-            .to_owned(),
+        cause: cause.to_owned(),
         setting: setting.to_owned(),
         gain: "fewer fills and flushes".to_owned(),
         cost: "more free blocks in caches of threads".to_owned(),
@@ -42,5 +48,7 @@ mod tests {
         let lock = sample.now.arenas[0].mutexes.entry("extents_dirty").or_default();
         lock.insert("total_wait_time", 200_000_000_000);
         assert!(advise(&sample.scene()).unwrap().setting.contains("tcache_nslots_small_max"));
+        sample.now.opt.insert("tcache".to_owned(), Value::Flag(false));
+        assert_eq!(advise(&sample.scene()).unwrap().setting, "MALLOC_CONF=tcache:true");
     }
 }

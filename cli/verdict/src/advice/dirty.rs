@@ -14,7 +14,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let times = scene.now.arenas.iter().filter_map(|arena| arena.settings.get("dirty_decay_ms"));
     let time = times.map(|time| if *time < 0 { i64::MAX } else { *time }).max()?;
     let (how, setting) = match time {
-        i64::MAX => ("are never given back".to_owned(), "10000"),
+        i64::MAX => ("are never returned".to_owned(), "10000"),
         0..=1000 => return None,
         time => (format!("decay for {} s", time / 1000), "1000"),
     };

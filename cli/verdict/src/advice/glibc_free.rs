@@ -1,4 +1,4 @@
-//! Much is free within arenas of glibc, which gives back only the end of a heap by itself.
+//! Much is free within arenas of glibc, which returns only the end of a heap by itself.
 //!
 //! Threshold: more free below the top than 10 MiB and a fifth of what arenas have.
 
@@ -14,7 +14,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     Some(Advice {
         rule: "glibc_free",
         observation: format!("{} of {} are free chunks below the top", bytes(free), bytes(system)),
-        cause: "free gives back to the kernel only what is free at the end of a heap".to_owned(),
+        cause: "free returns to the kernel only what is free at the end of a heap".to_owned(),
         setting: "malloc_trim(0), called by the program now and then".to_owned(),
         gain: format!("up to {}: whole pages within free chunks", bytes(free)),
         cost: "it takes the lock of each arena in turn; page faults where memory is wanted again"

@@ -40,11 +40,11 @@ pub(super) fn write(page: &mut Page, one: &CountedReport) {
     let (active, allocated) = (total("active"), total("allocated"));
     if allocated > 0 && active > allocated {
         let ratio = active as f64 / allocated as f64;
-        let lost = bytes(active - allocated);
+        let gaps = bytes(active - allocated);
         page.prose(
             "",
             Ink::Plain,
-            &format!("active/allocated {ratio:.2}: {lost} lie in gaps of slabs"),
+            &format!("active/allocated {ratio:.2}: {gaps} lie in gaps of slabs"),
         );
     }
 }

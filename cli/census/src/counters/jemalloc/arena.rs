@@ -73,7 +73,7 @@ impl Heap<'_> {
         let bytes = moment.bytes(at, usize::try_from(layout.arena).ok()?)?;
         let own = Copy { bytes: &bytes };
         let base = own.word(layout.base);
-        let index = u32::try_from(moment.bytes(base, 4).map(|bytes| u32_at(&bytes, 0))??).ok()?;
+        let index = u32_at(&moment.bytes(base, 4)?, 0)?;
         let mut arena = Arena { index, ..Arena::default() };
         let (small, large) = (self.bins(moment, at, &own)?, self.large(&own));
         let base = self.base(moment, base, &mut arena)?;

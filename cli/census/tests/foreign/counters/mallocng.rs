@@ -4,10 +4,9 @@ use std::process::Command;
 
 use heapattach_census::{Answer, Walker, walkers::Mallocng};
 
-use crate::{
-    program::{build, walk},
-    told::Told,
-};
+use crate::program::{build, walk};
+
+use super::told::Told;
 
 #[test]
 fn blocks_in_use_are_those_of_a_walk() {

@@ -4,10 +4,9 @@ use std::{collections::BTreeMap, process::Command};
 
 use heapattach_census::counters::{Class, Numbers, Statistics, Value};
 
-use crate::{
-    program::{build, built_allocator, library},
-    told::{Told, assert_equal},
-};
+use crate::program::{build, built_allocator, library};
+
+use super::told::{Told, assert_equal};
 
 /// By the names of mallctl.
 fn named(own: &Statistics) -> BTreeMap<String, String> {

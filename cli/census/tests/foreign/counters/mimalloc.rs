@@ -4,10 +4,9 @@ use std::{collections::BTreeMap, process::Command};
 
 use heapattach_census::counters::Statistics;
 
-use crate::{
-    program::{build, built_allocator, library},
-    told::Told,
-};
+use crate::program::{build, built_allocator, library};
+
+use super::told::Told;
 
 /// The numbers of a line, and how far each may be off: they are cut.
 fn printed(line: &str) -> Vec<(f64, f64)> {
@@ -48,8 +47,8 @@ fn assert_printed(told: &Told, own: &Statistics) {
         ("threads", "threads"),
     ] {
         let rows = lines.iter().filter_map(|row| row.split_once(':'));
-        let rows = rows.filter(|(name, _)| name.trim() == line).map(|(_, numbers)| numbers);
-        let Some(line) = rows.last() else { continue };
+        let mut rows = rows.filter(|(name, _)| name.trim() == line).map(|(_, numbers)| numbers);
+        let Some(line) = rows.next_back() else { continue };
         let numbers = printed(line);
         for (column, (number, off)) in columns[first..].iter().zip(numbers) {
             let Some(read) = own.stats.get(format!("{name}.{column}").as_str()) else { continue };

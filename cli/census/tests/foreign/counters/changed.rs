@@ -9,10 +9,9 @@ use std::{
 
 use heapattach_census::{Live, Memory, Moment, counters};
 
-use crate::{
-    program::{build, library},
-    told::Told,
-};
+use crate::program::{build, library};
+
+use super::told::Told;
 
 /// A look takes some milliseconds here.
 const MOST: Duration = Duration::from_secs(30);

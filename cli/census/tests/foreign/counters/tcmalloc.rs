@@ -2,10 +2,9 @@
 
 use std::process::Command;
 
-use crate::{
-    program::{build, library},
-    told::{Told, assert_equal},
-};
+use crate::program::{build, library};
+
+use super::told::{Told, assert_equal};
 
 #[test]
 fn properties_are_what_is_read() {

@@ -5,10 +5,9 @@ use std::{collections::BTreeMap, path::Path, process::Command};
 use heapattach_census::counters::{Numbers, Statistics};
 use heapattach_test_folder::skip;
 
-use crate::{
-    program::build,
-    told::{Told, assert_equal},
-};
+use crate::program::build;
+
+use super::told::{Told, assert_equal};
 
 /// What was printed, by names like ours.
 fn printed(text: &str) -> BTreeMap<String, String> {
