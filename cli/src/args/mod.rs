@@ -55,8 +55,7 @@ const SHORT: &str = "\
 Examples:
   heapattach redis-server --duration 60s   which code holds the memory of this process?
   heapattach -p 4711 --flow --duration 10m does it grow, does it leak, how sure is that?
-  heapattach check -- ./tests              which blocks are leaked at the end? 23 if any
-  heapattach report FILE --format html     a recording as a page for any browser";
+  heapattach check -- ./tests              which blocks are leaked at the end? 23 if any";
 
 const MORE: &str = "\
 `heapattach --help` lists all options, `heapattach help` the chapters of the guide.";

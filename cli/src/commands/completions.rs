@@ -128,7 +128,7 @@ mod tests {
         // Attach, heap, allocator, check, doctor and detach, by short and long name.
         assert_eq!(script(Shell::Bash).matches(BASH_PIDS).count(), 12);
         let zsh = script(Shell::Zsh);
-        assert_eq!(zsh.matches(":PID:_heapattach_pids").count(), 10);
+        assert_eq!(zsh.matches(":PID:_heapattach_pids").count(), 12);
         assert!(zsh.contains(ZSH_PIDS) && !zsh.contains(":PID:_default"));
         assert_eq!(script(Shell::Fish).matches("(heapattach completions --pids)").count(), 6);
     }
