@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Moment, walkers::mallocng::contexts};
+use crate::{Image, Moment, walkers::mallocng::contexts};
 
 use super::statistics::{Arena, Class, Numbers, Statistics};
 
@@ -17,6 +17,11 @@ pub struct Place {
 impl Place {
     /// That of the process, if it has any.
     pub fn find(moment: &Moment<'_>) -> Option<Self> {
+        // No program has both, and variables can be many.
+        let is_glibc = |image: &Image| image.path.ends_with("/libc.so.6");
+        if moment.images().iter().any(is_glibc) {
+            return None;
+        }
         let module = contexts(moment).first().map(|context| context.image)?;
         Some(Self { module: moment.images().get(module)?.path.clone() })
     }

@@ -84,6 +84,9 @@ pub struct Statistics {
     pub module: String,
     /// Its settings.
     pub opt: BTreeMap<String, Value>,
+    /// The environment variable that has its settings, if it is one for all.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub variable: String,
     /// Settings that were not given from outside: by what was built in, and by a variable of the program.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub conf: BTreeMap<&'static str, String>,
@@ -119,6 +122,19 @@ impl Statistics {
             add(&mut own.mutex, &class.mutex);
         }
         all.into_values().collect()
+    }
+
+    /// What of a class's slabs is in no block, ascending: bytes, size, and how full they are in percent.
+    pub fn slab_gaps(&self) -> Vec<(u64, u64, u64)> {
+        let gap = |class: &Class| {
+            let of = |name: &str| class.numbers.get(name).copied().unwrap_or(0);
+            let taken = of("curslabs").saturating_mul(of("slab_size"));
+            let used = of("curregs").saturating_mul(class.size);
+            (taken > used).then(|| (taken - used, class.size, used.saturating_mul(100) / taken))
+        };
+        let mut gaps: Vec<_> = self.bins().iter().filter_map(gap).collect();
+        gaps.sort_unstable();
+        gaps
     }
 
     /// A lock of all arenas together.

@@ -31,7 +31,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
             scene.when(),
         ),
         cause: "threads of one arena take turns to fill their caches and to get pages".to_owned(),
-        setting: format!("MALLOC_CONF=narenas:{wanted}"),
+        setting: scene.conf(&format!("narenas:{wanted}")),
         gain: format!("most of these waits: {:.1} % of the time of threads", 100.0 * part),
         cost: format!(
             "at least {} of books, and free memory is spread over more arenas",

@@ -24,7 +24,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
             bytes(allocated)
         ),
         cause: "what is free in one arena is not used for the threads of another".to_owned(),
-        setting: format!("MALLOC_CONF=narenas:{cpus}"),
+        setting: scene.conf(&format!("narenas:{cpus}")),
         gain: format!("a part of {}", bytes(kept)),
         cost: "more threads an arena: look again for waits".to_owned(),
         takes: Takes::Restart,

@@ -10,7 +10,7 @@ use heapattach_text::quantity::bytes;
 use super::{Advice, LEAST, Scene, Takes};
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
-    let dirty = scene.now.total("dirty");
+    let dirty = scene.dirty();
     let resident = scene.now.total("resident").max(scene.conditions.resident);
     let has_thread = scene.conditions.background_threads > 0
         || scene.now.opt.get("background_thread") == Some(&Value::Flag(true));
@@ -18,15 +18,15 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     if !scene.is("jemalloc") || has_thread || never || dirty <= LEAST || dirty <= resident / 20 {
         return None;
     }
-    if scene.before.is_some_and(|(before, _)| before.total("dirty") > dirty) {
+    if scene.before.is_some_and(|(before, _)| before.total("dirty") > scene.now.total("dirty")) {
         return None;
     }
     Some(Advice {
         rule: "background_thread",
-        observation: format!("{} in dirty pages, and no background thread", bytes(dirty)),
+        observation: format!("about {} in dirty pages, and no background thread", bytes(dirty)),
         cause: "without one, pages decay only when a thread of their arena allocates or frees"
             .to_owned(),
-        setting: "MALLOC_CONF=background_thread:true".to_owned(),
+        setting: scene.conf("background_thread:true"),
         gain: format!("up to {} where threads rest", bytes(dirty)),
         cost: "a thread for every processor, at most; allocating threads are spared the calls"
             .to_owned(),

@@ -16,10 +16,10 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     }
     let has_none = scene.now.opt.get("tcache") == Some(&Value::Flag(false));
     let (setting, cause) = match (has_none, scene.now.version.starts_with("5.2")) {
-        (true, _) => ("MALLOC_CONF=tcache:true", "threads have no caches: each call takes a lock"),
+        (true, _) => ("tcache:true", "threads have no caches: each call takes a lock"),
         // 5.2 has no setting for their number of blocks.
-        (false, true) => ("MALLOC_CONF=lg_tcache_max:16", SMALL),
-        (false, false) => ("MALLOC_CONF=tcache_nslots_small_max:400,lg_tcache_nslots_mul:2", SMALL),
+        (false, true) => ("lg_tcache_max:16", SMALL),
+        (false, false) => ("tcache_nslots_small_max:400,lg_tcache_nslots_mul:2", SMALL),
     };
     Some(Advice {
         rule: "cache_small",
@@ -29,7 +29,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
             scene.when()
         ),
         cause: cause.to_owned(),
-        setting: setting.to_owned(),
+        setting: scene.conf(setting),
         gain: "fewer fills and flushes".to_owned(),
         cost: "more free blocks in caches of threads".to_owned(),
         takes: Takes::Restart,

@@ -15,8 +15,8 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         return None;
     }
     let setting = match scene.now.version.starts_with("5.2") {
-        true => "MALLOC_CONF=lg_tcache_max:12",
-        false => "MALLOC_CONF=tcache_max:4096",
+        true => "lg_tcache_max:12",
+        false => "tcache_max:4096",
     };
     Some(Advice {
         rule: "caches",
@@ -27,7 +27,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
             bytes(allocated)
         ),
         cause: "every thread keeps free blocks of each size".to_owned(),
-        setting: setting.to_owned(),
+        setting: scene.conf(setting),
         gain: format!("a part of {}", bytes(cached)),
         cost: "blocks above 4 KiB then take the lock of their arena each time".to_owned(),
         takes: Takes::Restart,

@@ -17,7 +17,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
             scene.when()
         ),
         cause: "pages decay sooner than they are wanted again".to_owned(),
-        setting: "MALLOC_CONF=dirty_decay_ms:30000,muzzy_decay_ms:30000".to_owned(),
+        setting: scene.conf("dirty_decay_ms:30000,muzzy_decay_ms:30000"),
         gain: "fewer calls of the kernel, and fewer page faults".to_owned(),
         cost: "pages stay resident for longer; -1 (never) can end in OOM".to_owned(),
         takes: Takes::Restart,

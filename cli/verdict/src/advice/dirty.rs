@@ -7,7 +7,7 @@ use heapattach_text::quantity::bytes;
 use super::{Advice, LEAST, Scene, Takes};
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
-    let (dirty, active) = (scene.now.total("dirty"), scene.now.total("active"));
+    let (dirty, active) = (scene.dirty(), scene.now.total("active"));
     if !scene.is("jemalloc") || dirty <= LEAST || dirty <= active / 10 {
         return None;
     }
@@ -20,9 +20,9 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     };
     Some(Advice {
         rule: "dirty",
-        observation: format!("{} in dirty pages, {} active", bytes(dirty), bytes(active)),
+        observation: format!("about {} in dirty pages, {} active", bytes(dirty), bytes(active)),
         cause: format!("pages that become free {how}"),
-        setting: format!("MALLOC_CONF=dirty_decay_ms:{setting},background_thread:true"),
+        setting: scene.conf(&format!("dirty_decay_ms:{setting},background_thread:true")),
         gain: format!("up to {}", bytes(dirty)),
         cost: "more calls of madvise, and page faults where memory is wanted again soon".to_owned(),
         takes: Takes::Restart,

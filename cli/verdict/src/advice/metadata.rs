@@ -17,7 +17,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         rule: "metadata",
         observation: format!("{} of books for {arenas} arenas", bytes(metadata)),
         cause: "each arena has its own bins, lists and base".to_owned(),
-        setting: format!("MALLOC_CONF=narenas:{cpus}"),
+        setting: scene.conf(&format!("narenas:{cpus}")),
         gain: format!("a part of {}", bytes(metadata)),
         cost: "more threads an arena: look again for waits".to_owned(),
         takes: Takes::Restart,

@@ -63,6 +63,25 @@ impl Scene<'_> {
         (ns as f64 / 1e9 / (time.as_secs_f64().max(1e-3) * threads as f64), waits)
     }
 
+    /// Settings of jemalloc as they are typed: builds give the variable a prefix.
+    pub fn conf(&self, settings: &str) -> String {
+        let variable = match self.now.variable.as_str() {
+            "" => "MALLOC_CONF",
+            variable => variable,
+        };
+        format!("{variable}={settings}")
+    }
+
+    /// Bytes of dirty pages that can be resident: pages that were never touched are counted by the allocator, and
+    /// not by the kernel.
+    pub fn dirty(&self) -> u64 {
+        let (dirty, active) = (self.now.total("dirty"), self.now.total("active"));
+        let all = u128::from(dirty.saturating_add(active).max(1));
+        let resident = u128::from(self.conditions.resident);
+        let part = u128::from(dirty) * resident / all;
+        dirty.min(u64::try_from(part).unwrap_or(u64::MAX))
+    }
+
     /// Of what time that is.
     pub fn when(&self) -> &'static str {
         if self.before.is_some() { "now" } else { "since the start" }

@@ -37,7 +37,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         ),
         cause: "a fill takes at most what one slab has, and each takes the lock of the bin"
             .to_owned(),
-        setting: format!("MALLOC_CONF=slab_sizes:{size}-{size}:{pages}"),
+        setting: scene.conf(&format!("slab_sizes:{size}-{size}:{pages}")),
         gain: "fewer fills, fewer slabs made and given up".to_owned(),
         cost: "a slab is free only when more blocks are".to_owned(),
         takes: Takes::Restart,

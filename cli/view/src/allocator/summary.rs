@@ -38,13 +38,10 @@ pub(super) fn write(page: &mut Page, one: &CountedReport) {
     table.write(page);
     let total = |name: &str| one.statistics.total(name);
     let (active, allocated) = (total("active"), total("allocated"));
+    let gaps = one.statistics.slab_gaps().iter().map(|(gap, ..)| *gap).sum();
     if allocated > 0 && active > allocated {
         let ratio = active as f64 / allocated as f64;
-        let gaps = bytes(active - allocated);
-        page.prose(
-            "",
-            Ink::Plain,
-            &format!("active/allocated {ratio:.2}: {gaps} lie in gaps of slabs"),
-        );
+        let told = format!("active/allocated {ratio:.2}: {} lie in gaps of slabs", bytes(gaps));
+        page.prose("", Ink::Plain, &told);
     }
 }

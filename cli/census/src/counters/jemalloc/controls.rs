@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use crate::{Image, Moment, Window, counters::statistics::Value};
+use crate::{Image, Moment, RegionKind, Window, counters::statistics::Value};
 
 use super::getter;
 
@@ -13,6 +13,8 @@ const NODE: u64 = 40;
 const MOST_CHILDREN: u64 = 200;
 /// No name or value is longer.
 const LONGEST: usize = 256;
+/// How far from other names that of the environment variable is.
+const BESIDE: u64 = 128 << 10;
 /// Bytes of a module that are looked through.
 const MOST_BYTES: u64 = 64 << 20;
 /// Settings that say how much of something on a scale of two, and so on, are smaller than this.
@@ -63,13 +65,40 @@ impl Controls {
 
     /// The value of a name: `arenas.nhbins`.
     pub fn value(&self, moment: &Moment<'_>, image: &Image, name: &str) -> Option<Value> {
-        let mut children = self.root;
-        let mut node = 0;
+        self.of_node(moment, image, self.node(moment, name)?)
+    }
+
+    /// Where the variable of a name is.
+    pub fn variable(&self, moment: &Moment<'_>, name: &str) -> Option<u64> {
+        self.got(moment, self.node(moment, name)?)?.from
+    }
+
+    fn node(&self, moment: &Moment<'_>, name: &str) -> Option<u64> {
+        let (mut children, mut node) = (self.root, 0);
         for part in name.split('.') {
             node = self.child(moment, children, part)?;
             children = self.children(moment, node)?;
         }
-        self.of_node(moment, image, node)
+        Some(node)
+    }
+
+    /// The environment variable that has settings: builds give it a prefix. It lies among the names.
+    pub fn environment(&self, moment: &Moment<'_>) -> Option<String> {
+        const NAME: &[u8] = b"MALLOC_CONF\0";
+        let near = moment.word(self.child(moment, self.root, "opt")? + 8)?;
+        let region = moment.region(near)?.range.clone();
+        let from = near.saturating_sub(BESIDE).max(region.start);
+        let to = near.saturating_add(BESIDE).min(region.end);
+        let bytes = moment.bytes(from, usize::try_from(to - from).ok()?)?;
+        // With its prefix, not the end of another string.
+        let places = bytes.windows(NAME.len()).enumerate().filter(|(_, own)| *own == NAME);
+        let names = places.filter_map(|(at, _)| {
+            let start = bytes[..at].iter().rposition(|byte| *byte == 0)? + 1;
+            let name = str::from_utf8(&bytes[start..at + NAME.len() - 1]).ok()?;
+            let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            (name.len() < LONGEST && name.chars().all(is_name)).then(|| name.to_owned())
+        });
+        names.min_by_key(String::len)
     }
 
     /// All settings that can be told.
@@ -86,10 +115,14 @@ impl Controls {
         settings.collect()
     }
 
-    fn of_node(&self, moment: &Moment<'_>, image: &Image, node: u64) -> Option<Value> {
+    fn got(&self, moment: &Moment<'_>, node: u64) -> Option<getter::Got> {
         let function = moment.word(node + 32)?;
         let is_code = moment.region(function).is_some_and(|region| region.executable);
-        let got = is_code.then(|| getter::get(moment, function))??;
+        is_code.then(|| getter::get(moment, function))?
+    }
+
+    fn of_node(&self, moment: &Moment<'_>, image: &Image, node: u64) -> Option<Value> {
+        let got = self.got(moment, node)?;
         Some(match got.bytes {
             1 => Value::Flag(got.word != 0),
             4 => Value::Number(i64::from(u32::try_from(got.word).ok()?)),
@@ -101,11 +134,12 @@ impl Controls {
     }
 }
 
-/// Where tables of addresses can lie: first what the loader made read-only, then other constants, then
-/// variables.
+/// Where tables of addresses can lie: what the loader made read-only, right before the variables; in the
+/// program itself, which may lie where it was linked to, other constants and variables too.
 fn tables(moment: &Moment<'_>, image: &Image) -> Vec<Range<u64>> {
     let own = |region: &&crate::Region| {
         region.readable
+            && region.kind == RegionKind::File
             && !region.executable
             && image.range.start <= region.range.start
             && region.range.end <= image.range.end
@@ -113,6 +147,11 @@ fn tables(moment: &Moment<'_>, image: &Image) -> Vec<Range<u64>> {
     let regions = moment.regions().iter().filter(own);
     let (mut constant, variable): (Vec<_>, Vec<_>) = regions.partition(|region| !region.writable);
     constant.reverse();
+    let is_program = moment.images().first().is_some_and(|first| first.range == image.range);
+    if !is_program {
+        let first = image.data.first().map_or(0, |data| data.start);
+        constant.retain(|region| region.range.end == first);
+    }
     let all = constant.into_iter().chain(variable);
     all.flat_map(|region| moment.present(&region.range)).collect()
 }
@@ -129,7 +168,7 @@ fn text(moment: &Moment<'_>, at: u64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{RegionKind, synthetic::Synthetic};
+    use crate::synthetic::Synthetic;
 
     use super::*;
 

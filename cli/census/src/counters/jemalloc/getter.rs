@@ -32,6 +32,8 @@ pub struct Got {
     pub word: u64,
     /// How many.
     pub bytes: u64,
+    /// Where the last variable was that it looked at, if any.
+    pub from: Option<u64>,
 }
 
 /// The answer of the function at an address.
@@ -48,6 +50,7 @@ struct Run<'a, 'm> {
     /// What was written, byte by byte.
     written: HashMap<u64, u8>,
     flags: Option<Flags>,
+    from: Option<u64>,
 }
 
 /// What a comparison left behind.
@@ -64,8 +67,14 @@ impl<'a, 'm> Run<'a, 'm> {
     fn new(moment: &'a Moment<'m>, bytes: u64) -> Self {
         // Thread, name in numbers, their count, answer, its length, new value; the last argument, the new
         // value's length, lies on the stack: there is none.
-        let mut run =
-            Self { moment, bytes, registers: [None; 16], written: HashMap::new(), flags: None };
+        let mut run = Self {
+            moment,
+            bytes,
+            registers: [None; 16],
+            written: HashMap::new(),
+            flags: None,
+            from: None,
+        };
         for (register, value) in [
             (Register::RDI, 0),
             (Register::RSI, 0),
@@ -98,7 +107,7 @@ impl<'a, 'm> Run<'a, 'm> {
             if at == RETURN {
                 let is_done = self.registers[0]? & 0xffff_ffff == 0;
                 let word = is_done.then(|| self.own(ANSWER, self.bytes))??;
-                return Some(Got { word, bytes: self.bytes });
+                return Some(Got { word, bytes: self.bytes, from: self.from });
             }
         }
         None
@@ -204,7 +213,7 @@ impl<'a, 'm> Run<'a, 'm> {
     }
 
     /// The value of an operand, without sign.
-    fn value(&self, own: &Instruction, operand: u32) -> Option<u64> {
+    fn value(&mut self, own: &Instruction, operand: u32) -> Option<u64> {
         match own.op_kind(operand) {
             OpKind::Register => {
                 let register = own.op_register(operand);
@@ -289,10 +298,11 @@ impl<'a, 'm> Run<'a, 'm> {
         Some(u64::from_le_bytes(word))
     }
 
-    fn load(&self, at: u64, bytes: u64) -> Option<u64> {
+    fn load(&mut self, at: u64, bytes: u64) -> Option<u64> {
         if OWN.contains(&at) {
             return self.own(at, bytes);
         }
+        self.from = Some(at);
         let mut word = [0; 8];
         let wanted = word.get_mut(..usize::try_from(bytes).ok()?)?;
         (self.moment.read(at, wanted) == wanted.len()).then_some(u64::from_le_bytes(word))
@@ -358,7 +368,10 @@ mod tests {
             0x90, 0xb8, 0x01, 0x00, 0x00, 0x00, 0xc3,
         ];
         let memory = memory(&code);
-        assert_eq!(get(&memory.moment(), 0x10000), Some(Got { word: 0x2710, bytes: 4 }));
+        assert_eq!(
+            get(&memory.moment(), 0x10000),
+            Some(Got { word: 0x2710, bytes: 4, from: Some(0x11000) })
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod controls;
 mod getter;
 mod layout;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use crate::{
     Image, Moment, Window,
@@ -29,6 +29,8 @@ const MOST_ARENAS: u64 = 4096;
 const PAGE: u64 = 4096;
 /// What an arena lies at multiples of.
 const ALIGNED: u64 = 64;
+/// How far from the variables of settings the table of arenas is looked for at first.
+const BESIDE: u64 = 4 << 20;
 /// A base and its arena lie in one block, or not far from each other.
 const NEAR: u64 = 1 << 30;
 
@@ -56,11 +58,11 @@ impl Place {
     pub fn find(moment: &Moment<'_>) -> Vec<Self> {
         let images = moment.images().iter().enumerate();
         let places = images.filter_map(|(number, image)| {
-            let arenas = Arenas::find(moment, image);
-            // What no layout fits is found by its name; the program itself may have one in it.
-            let is_likely = number == 0 || image.path.contains("jemalloc");
-            let controls =
-                (arenas.is_some() || is_likely).then(|| Controls::find(moment, image)).flatten();
+            let controls = Controls::find(moment, image);
+            if controls.is_none() && !image.path.contains("jemalloc") {
+                return None;
+            }
+            let arenas = Arenas::of(moment, image, controls.as_ref());
             if arenas.is_none() && controls.is_none() {
                 return None;
             }
@@ -82,6 +84,7 @@ impl Place {
         };
         let told = self.controls.as_ref().and_then(|controls| {
             all.opt = controls.settings(moment, image);
+            all.variable = controls.environment(moment).unwrap_or_else(|| "MALLOC_CONF".to_owned());
             for (from, name) in
                 [("compiled", "config.malloc_conf"), ("program", "opt.malloc_conf.global_var")]
             {
@@ -123,10 +126,28 @@ impl Place {
 }
 
 impl Arenas {
-    /// The table in the module's variables: each word of it leads to an arena with that number.
-    fn find(moment: &Moment<'_>, image: &Image) -> Option<Self> {
+    /// Near the variables of settings, which are of the same source file; else anywhere in the module.
+    fn of(moment: &Moment<'_>, image: &Image, controls: Option<&Controls>) -> Option<Self> {
+        let names = ["opt.narenas", "opt.abort", "opt.xmalloc"];
+        let known = names.iter().filter_map(|name| controls?.variable(moment, name));
+        let near = known.flat_map(|at| {
+            let near = at.saturating_sub(BESIDE)..at.saturating_add(BESIDE);
+            let parts = image
+                .data
+                .iter()
+                .map(move |data| data.start.max(near.start) & !7..data.end.min(near.end));
+            parts.filter(|part| part.start < part.end).collect::<Vec<_>>()
+        });
+        let mut near: Vec<_> = near.collect();
+        near.dedup();
+        let near = (!near.is_empty()).then(|| Self::find(moment, image, &near)).flatten();
+        near.or_else(|| Self::find(moment, image, &image.data))
+    }
+
+    /// The table in these variables: each word of it leads to an arena with that number.
+    fn find(moment: &Moment<'_>, image: &Image, data: &[Range<u64>]) -> Option<Self> {
         let mut tables: BTreeMap<(usize, u64), u64> = BTreeMap::new();
-        for part in image.data.iter().flat_map(|range| moment.present(range)) {
+        for part in data.iter().flat_map(|range| moment.present(range)) {
             let mut window = Window::new(moment, part.clone(), 1 << 16);
             for at in part.step_by(8) {
                 let Some(word) = window.word(at) else { break };
@@ -141,9 +162,11 @@ impl Arenas {
             first == Some((*layout, 0))
         });
         let ((layout, table), _) = tables.max_by_key(|(_, count)| *count)?;
-        let (quantum, bins) = [Quantum::Sixteen, Quantum::Eight]
-            .into_iter()
-            .find_map(|quantum| Some((quantum, Bins::find(moment, &image.data, quantum)?)))?;
+        let (quantum, bins) =
+            [Quantum::Sixteen, Quantum::Eight].into_iter().find_map(|quantum| {
+                let near = Bins::find(moment, data, quantum);
+                Some((quantum, near.or_else(|| Bins::find(moment, &image.data, quantum))?))
+            })?;
         Some(Self { layout: &ALL[layout], table, quantum, rows: bins.0 })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Image, Moment, Window, counters::statistics::Value};
+use crate::{Image, Moment, RegionKind, Window, counters::statistics::Value};
 
 /// Bytes of an option: value, state and number in half a word each, name, former name.
 const ROW: u64 = 32;
@@ -23,7 +23,14 @@ pub struct Options {
 impl Options {
     /// In the variables of a module.
     pub fn find(moment: &Moment<'_>, image: &Image) -> Option<Self> {
-        image.data.iter().flat_map(|range| moment.present(range)).find_map(|part| {
+        // They are set from the start: in that part of the variables that is mapped from the file.
+        let own = moment.regions().iter().filter(|region| {
+            region.kind == RegionKind::File
+                && region.writable
+                && image.range.start <= region.range.start
+                && region.range.end <= image.range.end
+        });
+        own.flat_map(|region| moment.present(&region.range)).find_map(|part| {
             let mut window = Window::new(moment, part.clone(), 1 << 16);
             part.step_by(8).find_map(|at| {
                 // The second one's number is 1, and the first one's 0.
@@ -71,7 +78,7 @@ fn name(moment: &Moment<'_>, at: u64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{RegionKind, synthetic::Synthetic};
+    use crate::synthetic::Synthetic;
 
     use super::*;
 

@@ -32,6 +32,8 @@ const NAMES: [&str; 11] = [
 const PAGE: u64 = 8192;
 /// How often counts that do not add up, while one of them changes, are read.
 const ATTEMPTS: u32 = 16;
+/// Bytes of variables that are looked through, of each part of a module.
+const LIMIT: u64 = 64 << 20;
 /// Classes that there can be: the length of each table of theirs.
 const CLASSES: u64 = 128;
 
@@ -53,11 +55,11 @@ impl Place {
     pub fn find(moment: &Moment<'_>) -> Vec<Self> {
         let images = moment.images().iter().enumerate();
         let places = images.filter_map(|(image, own)| {
-            let (at, sizes) = Sizes::place(moment, &own.data)?;
-            let counts = counts(moment, &own.data)?;
+            let data = first(&own.data);
+            let (at, sizes) = Sizes::place(moment, &data)?;
+            let counts = counts(moment, &data)?;
             let tables = tables(moment, at, &sizes);
-            let centrals = Central::place(moment, &own.data, &sizes);
-            let data = own.data.clone();
+            let centrals = Central::place(moment, &data, &sizes);
             Some(Self { image, data, counts, sizes, tables, centrals })
         });
         places.collect()
@@ -140,6 +142,12 @@ impl Place {
         all.arenas.push(arena);
         Some(sums)
     }
+}
+
+/// What of a module's variables is looked through: tables of a program's own can be far larger.
+fn first(data: &[Range<u64>]) -> Vec<Range<u64>> {
+    let parts = data.iter().map(|range| range.start..range.end.min(range.start + LIMIT));
+    parts.collect()
 }
 
 /// Where the counts of the page heap are.

@@ -102,7 +102,9 @@ fn assert_all_equal(mut command: Command, release: &str, settings: &str) {
     command.args(["4", "60000"]).env("GLIBC_TUNABLES", settings);
     let told = Told::start(&mut command);
     let own = told.read("glibc");
-    assert_eq!(own.version, release);
+    // Links of fast bins tell releases from each other, if there are any.
+    let has_links = own.total("fast.count") > 0 || release.contains("later");
+    assert_eq!(own.version, if has_links { release } else { "2.27 to 2.42" });
     assert!(own.unknown.is_empty(), "{:?}", own.unknown);
     let own = named(&own);
     assert_equal(&printed(&told.text), &own, 60);

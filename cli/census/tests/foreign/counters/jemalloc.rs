@@ -47,11 +47,12 @@ fn named(own: &Statistics) -> BTreeMap<String, String> {
     all
 }
 
-fn assert_all_equal(mut command: Command, release: &str) {
+fn assert_all_equal(mut command: Command, release: &str, variable: &str) {
     let told = Told::start(command.args(["5", "60000"]));
     let own = told.read("jemalloc");
     assert!(own.version.starts_with(release), "{}", own.version);
     assert!(own.unknown.is_empty(), "{:?}", own.unknown);
+    assert_eq!(own.variable, variable);
     assert_equal(&told.lines, &named(&own), 800);
     let total = |name: &str| own.total(name);
     assert!(total("allocated") > 1 << 20 && total("allocated") <= total("active"), "{own:#?}");
@@ -80,7 +81,7 @@ fn debians_library_counts_what_is_read() {
     for settings in settings {
         eprintln!("{settings}");
         let Some(command) = preloaded(&library, settings) else { return };
-        assert_all_equal(command, "5.3.0");
+        assert_all_equal(command, "5.3.0", "MALLOC_CONF");
     }
 }
 
@@ -91,7 +92,7 @@ fn releases_5_2_1_and_5_3_1_count_what_is_read() {
         for settings in ["", "narenas:2,muzzy_decay_ms:10000", "bin_shards:1-256:2"] {
             eprintln!("{release} {settings}");
             let Some(command) = preloaded(&library, settings) else { return };
-            assert_all_equal(command, release);
+            assert_all_equal(command, release, "MALLOC_CONF");
         }
     }
 }
@@ -102,6 +103,6 @@ fn the_build_within_redis_counts_what_is_read() {
     let archive = archive.to_str().unwrap();
     let program = build("cc", "own_numbers.c", &["-DPREFIX=je_", archive, "-lm", "-s"]);
     if let Some(program) = program {
-        assert_all_equal(Command::new(program), "5.3.0");
+        assert_all_equal(Command::new(program), "5.3.0", "JE_MALLOC_CONF");
     }
 }
