@@ -18,6 +18,10 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     if !scene.is("jemalloc") || has_thread || never || dirty <= LEAST || dirty <= resident / 20 {
         return None;
     }
+    // That rule's setting has it, too.
+    if super::dirty::advise(scene).is_some() {
+        return None;
+    }
     if scene.before.is_some_and(|(before, _)| before.total("dirty") > scene.now.total("dirty")) {
         return None;
     }
@@ -42,6 +46,8 @@ mod tests {
     #[test]
     fn dirty_pages_without_a_background_thread_are_told() {
         let mut sample = Sample::jemalloc().with("dirty", 60 << 20);
+        assert_eq!(advise(&sample.scene()), None, "a faster decay is told already");
+        sample.now.arenas[0].settings.insert("dirty_decay_ms", 500);
         assert!(advise(&sample.scene()).is_some());
         sample.conditions.background_threads = 1;
         assert_eq!(advise(&sample.scene()), None);

@@ -3,6 +3,7 @@
 mod changed;
 mod glibc;
 mod jemalloc;
+mod load;
 mod mallocng;
 mod mimalloc;
 mod tcmalloc;
