@@ -98,6 +98,7 @@ pub fn main() -> ExitCode {
         (Some(Command::Heap(args)), _) => commands::heap::heap(args),
         (Some(Command::Allocator(args)), _) => commands::allocator::allocator(args),
         (Some(Command::Report(args)), _) => commands::report::report(args),
+        (Some(Command::Serve(args)), _) => commands::serve::serve(args),
         (Some(Command::Diff(args)), _) => commands::diff::diff(args),
         (Some(Command::Completions(args)), _) => commands::completions::completions(args),
         (Some(Command::Help(args)), _) => commands::help::help(args),

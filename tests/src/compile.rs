@@ -29,7 +29,7 @@ pub fn folder() -> PathBuf {
 }
 
 /// The folders of the themes. No name is in two of them.
-const THEMES: [&str; 11] = [
+const THEMES: [&str; 12] = [
     "census",
     "check",
     "first_answer",
@@ -39,6 +39,7 @@ const THEMES: [&str; 11] = [
     "peers",
     "release",
     "scripts",
+    "serve",
     "stacks",
     "truth",
 ];

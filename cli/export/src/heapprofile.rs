@@ -12,13 +12,26 @@ use super::{
     harmless, notes,
     sample::{Amount, REST, Sample, by_stack},
 };
-use heapattach_ledger::{Ledger, Location, Metric};
+use heapattach_ledger::{Ledger, Location, Memory, Metric};
 
 /// Between the calls of one address, the innermost last.
 const INLINED: &str = "--";
 
 /// Writes what is in use and what was allocated.
 pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
+    write_all(ledger, true, out)
+}
+
+/// The same without names: for readers that ask for them by address.
+///
+/// # Errors
+/// Only those of `out`.
+pub fn write_addresses(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
+    let ledger = ledger.clone().of(Memory::All);
+    write_all(&ledger, false, out)
+}
+
+fn write_all(ledger: &Ledger, has_names: bool, out: &mut dyn Write) -> io::Result<()> {
     let samples = by_stack(ledger);
     let sum = |metric| {
         let amounts = samples.iter().map(|sample| sample.amount(metric));
@@ -29,7 +42,9 @@ pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
     for gap in notes::gaps(&ledger.about) {
         writeln!(out, "%warn {}", harmless::line(&gap))?;
     }
-    names(ledger, &mut out)?;
+    if has_names {
+        names(ledger, &mut out)?;
+    }
     write!(out, "heap profile: ")?;
     write_amounts(sum(Metric::Live), sum(Metric::Allocated), &mut out)?;
     writeln!(out, " @ heapprofile")?;
@@ -113,6 +128,14 @@ mod tests {
         let mut text = Vec::new();
         write(ledger, &mut text).unwrap();
         String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn addresses_alone_begin_with_the_sums() {
+        let mut text = Vec::new();
+        write_addresses(&sample::ledger(), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.starts_with("heap profile: 1010: 104960 "), "{text}");
     }
 
     #[test]

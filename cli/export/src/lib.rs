@@ -55,4 +55,5 @@ mod tree;
 mod web_reader_tests;
 
 pub use format::{Format, write, write_difference, write_named};
+pub use heapprofile::write_addresses;
 pub use retained::pprof as write_retained;

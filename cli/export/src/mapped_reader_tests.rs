@@ -7,6 +7,7 @@ use super::{
     Format,
     reader_tests::{GO, after, number},
     shelf::Shelf,
+    web_reader_tests::{dh_view, firefox, grouped},
 };
 use heapattach_ledger::{Ledger, Metric};
 
@@ -100,6 +101,29 @@ fn ms_print_has_mapped_memory_in_the_end() {
         is_row.then(|| words[2].to_owned())
     });
     assert_eq!(number(&rows.next_back().unwrap()), live(&shelf), "{told}");
+}
+
+#[test]
+fn dh_view_has_mapped_memory_in_the_end() {
+    let shelf = shelf("mapped-dhat");
+    let Some(shown) = dh_view(&shelf) else { return };
+    let told = shown.split_once("At t-end:").unwrap_or_else(|| panic!("{shown}")).1;
+    let told: Vec<_> = told.split_whitespace().take(7).collect();
+    assert!(told.contains(&grouped(live(&shelf)).as_str()), "{}: {told:?}", live(&shelf));
+}
+
+#[test]
+fn the_firefox_profiler_has_mapped_memory_in_its_threads() {
+    let shelf = shelf("mapped-firefox");
+    let ledger = &shelf.ledger;
+    let mut wanted = vec![0; ledger.threads.len()];
+    for row in &ledger.rows {
+        let own = if shelf.cause(row.stack) == 0 { row.mapped_live } else { 0 };
+        wanted[row.thread as usize] += row.sum(Metric::Live).parts().0.bytes + own;
+    }
+    let file = shelf.put(Format::Firefox, Metric::Live);
+    let Some(totals) = firefox(&shelf, &file, wanted.len()) else { return };
+    assert_eq!(totals, wanted);
 }
 
 #[test]

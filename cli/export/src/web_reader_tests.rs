@@ -63,12 +63,12 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-#[test]
-fn dh_view_tells_our_totals() {
-    let shelf = Shelf::new("dhat");
+/// What valgrind's viewer shows of our file; `None` if there is none, which was said.
+pub(super) fn dh_view(shelf: &Shelf) -> Option<String> {
     let viewer = Path::new("/usr/libexec/valgrind");
     if !viewer.join("dh_view.html").exists() {
-        return skip("no dh_view.html here to show an export", "apt-get install valgrind");
+        skip("no dh_view.html here to show an export", "apt-get install valgrind");
+        return None;
     }
     for name in ["dh_view.js", "dh_view.css"] {
         fs::copy(viewer.join(name), shelf.folder.join(name)).unwrap();
@@ -83,8 +83,14 @@ fn dh_view_tells_our_totals() {
     );
     let path = shelf.folder.join("dhat.html");
     fs::write(&path, html.replace("</head>", &load)).unwrap();
-    let Some(page) = page(&shelf, &format!("file://{}", path.display())) else { return };
-    let shown = texts(&page).join(" ");
+    let page = page(shelf, &format!("file://{}", path.display()))?;
+    Some(texts(&page).join(" "))
+}
+
+#[test]
+fn dh_view_tells_our_totals() {
+    let shelf = Shelf::new("dhat");
+    let Some(shown) = dh_view(&shelf) else { return };
     for (title, metric) in
         [("Total:", Metric::Allocated), ("At t-gmax:", Metric::Peak), ("At t-end:", Metric::Live)]
     {
@@ -99,7 +105,7 @@ fn dh_view_tells_our_totals() {
 }
 
 /// `1,234,567`.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     heapattach_text::quantity::count(number).replace(' ', ",")
 }
 
@@ -203,7 +209,7 @@ struct Profiler<'a> {
 const PROFILER: &str = "npm install -g @firefox-devtools/profiler-cli";
 
 /// The bytes of all functions of each thread.
-fn firefox(shelf: &Shelf, file: &Path, threads: usize) -> Option<Vec<u64>> {
+pub(super) fn firefox(shelf: &Shelf, file: &Path, threads: usize) -> Option<Vec<u64>> {
     shelf.ask("profiler-cli", "--version", PROFILER)?;
     let profiler = Profiler::new(shelf, file);
     Some((0..threads).map(|thread| profiler.total(thread)).collect())

@@ -12,6 +12,8 @@ use super::{
 /// So much memory is read at once.
 const WINDOW: usize = 256 << 10;
 const WORD: u64 = 8;
+/// A word that begins in a window ends so far behind it.
+const SPILL: usize = 7;
 
 /// Words of roots that lead to the inside of a block, at most; and edges from block to block.
 const MOST_INSIDE: usize = 1 << 24;
@@ -67,14 +69,20 @@ impl Graph {
                 scan.graph.add_root(Hit { offset, ..hit }, pointer.root, 0);
             }
         }
-        let mut buffer = vec![0; WINDOW];
+        let mut buffer = vec![0; WINDOW + SPILL];
         for piece in &layout.pieces {
             let mut at = piece.range.start.next_multiple_of(WORD);
             let end = piece.range.end & !(WORD - 1);
+            let is_made_code = layout.is_made_code(piece.range.start);
             while at < end && !memory.is_over() {
-                let length = usize::try_from(end - at).map_or(WINDOW, |left| left.min(WINDOW));
-                memory.read(at, &mut buffer[..length]);
+                let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+                let length = left.min(WINDOW);
+                let spill = if is_made_code { SPILL.min(left - length) } else { 0 };
+                memory.read(at, &mut buffer[..length + spill]);
                 scan.window(at, &buffer[..length], piece.root);
+                if is_made_code {
+                    scan.operands(at, &buffer[..length + spill], piece.root);
+                }
                 at += length as u64;
             }
         }
@@ -188,6 +196,20 @@ impl Scan<'_> {
         for (word, at) in words.iter().zip((start..).step_by(8)) {
             if let Some(hit) = self.hit(word)
                 && !(kind == RootKind::Heap && self.is_border(hit))
+            {
+                self.graph.add_root(hit, kind, at);
+            }
+        }
+    }
+
+    /// Pointers in the instructions of code that was made at run time lie at any byte; what holds them is
+    /// the code, even if it lies in a block.
+    fn operands(&mut self, start: u64, bytes: &[u8], root: Option<RootKind>) {
+        let Some(kind) = root else { return };
+        for (word, at) in bytes.windows(8).zip(start..) {
+            if at % WORD != 0
+                && let Some(word) = word.first_chunk()
+                && let Some(hit) = self.hit(word)
             {
                 self.graph.add_root(hit, kind, at);
             }

@@ -48,6 +48,13 @@ pub struct Layout {
     pub files: Vec<Range<u64>>,
 }
 
+impl Layout {
+    /// Whether it is code that comes from no file: made at run time.
+    pub(crate) fn is_made_code(&self, at: u64) -> bool {
+        covers(&self.code, at) && !covers(&self.files, at)
+    }
+}
+
 /// Whether a range of a sorted list has the address.
 pub fn covers(ranges: &[Range<u64>], at: u64) -> bool {
     let index = ranges.partition_point(|range| range.end <= at);

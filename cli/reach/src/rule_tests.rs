@@ -199,6 +199,29 @@ fn a_word_that_is_not_aligned_or_not_whole_is_none() {
 }
 
 #[test]
+fn the_operands_of_code_made_at_run_time_hold_wherever_they_lie() {
+    const CODE: u64 = 0x6000_0000;
+    const SIZE: u64 = 0x10_0000;
+    let found = |offset: u64, is_from_a_file: bool| {
+        let mut image = image();
+        image.piece(CODE..CODE + SIZE, Some(RootKind::Mapped));
+        image.layout.code.push(CODE..CODE + SIZE);
+        if is_from_a_file {
+            image.layout.files.push(CODE..CODE + SIZE);
+        }
+        image.block(HEAP, 100, 1);
+        image.write(CODE + offset, HEAP);
+        sums(&image.check().findings)
+    };
+    let (held, lost) = ([(0, 0), (0, 0), (0, 0), (100, 1)], [(100, 1), (0, 0), (0, 0), (0, 0)]);
+    // At its beginning and end, and across what is read in one go.
+    for offset in [0, 3, SIZE - 8, SIZE - 9, (256 << 10) - 1, (256 << 10) - 7, 256 << 10] {
+        assert_eq!(found(offset, false), held, "{offset:#x}");
+    }
+    assert_eq!([found(SIZE - 7, false), found(3, true), found(8, true)], [lost, lost, held]);
+}
+
+#[test]
 fn a_pointer_can_hold_the_whole_block_it_leads_into() {
     for (holds_whole, kind) in [(true, Kind::Reachable), (false, Kind::Possible)] {
         let mut image = image();

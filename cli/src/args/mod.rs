@@ -22,6 +22,7 @@ mod report;
 mod roots;
 mod run;
 mod schema;
+mod serve;
 mod session;
 mod status;
 
@@ -41,6 +42,7 @@ pub use outlet::GithubArg;
 pub use report::ReportArgs;
 pub use run::RunArgs;
 pub use schema::SchemaArgs;
+pub use serve::ServeArgs;
 pub use status::StatusArgs;
 
 use clap::{Parser, Subcommand};
@@ -72,6 +74,7 @@ Examples:
   heapattach allocator -p 4711           what malloc itself counts, and advice; stops nothing
   heapattach report FILE                 a recording again: trees, pictures, other tools
   heapattach diff A B                    the difference between two of them
+  heapattach serve -p 4711               live: go tool pprof http://..., Prometheus, a browser
   heapattach doctor -p 4711              what would be done to it; touches nothing
   heapattach status                      sessions, and what killed ones left
   heapattach detach -p 4711              clean up what a killed one left
@@ -115,6 +118,8 @@ pub enum Command {
     Report(Box<ReportArgs>),
     /// Show the difference between recordings, or moments of one
     Diff(Box<DiffArgs>),
+    /// Serve live profiles and figures over HTTP: pprof's readers, Prometheus, browsers
+    Serve(Box<ServeArgs>),
     /// Say what would be done to a process, without touching it
     Doctor(DoctorArgs),
     /// List sessions, and what killed ones left
@@ -155,7 +160,7 @@ mod tests {
     }
 
     /// A usual terminal that was made a little higher.
-    const SCREEN: usize = 42;
+    const SCREEN: usize = 44;
 
     #[test]
     fn the_short_help_of_every_command_is_one_screen_and_the_long_one_has_all() {
@@ -169,7 +174,8 @@ mod tests {
             let name = command.get_name();
             assert!(short.lines().count() <= SCREEN, "{name}: {short}");
             assert!(!short.contains(EXPERT), "{name}: {short}");
-            let options = command.get_arguments().filter_map(clap::Arg::get_long);
+            let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+            let options = shown.filter_map(clap::Arg::get_long);
             let missing: Vec<_> =
                 options.filter(|option| !long.contains(&format!("--{option}"))).collect();
             assert!(missing.is_empty(), "{name}: {missing:?}");

@@ -14,8 +14,9 @@ use clap::Args;
 
 use crate::exit_status::Exit;
 use candidate::Candidate;
+pub use candidate::all;
 use heapattach_text::quantity::bytes;
-use wanted::Wanted;
+pub use wanted::Wanted;
 
 /// Longer lists do not help the user.
 const LISTED: usize = 12;
@@ -62,7 +63,7 @@ impl WhichArgs {
         }
         let Some(wanted) = self.wanted() else { return Ok(None) };
         let own = std::process::id().try_into().unwrap_or(0);
-        let found = candidate::all().filter(|one| one.pid != own && wanted.is(one)).collect();
+        let found = all().filter(|one| one.pid != own && wanted.is(one)).collect();
         choose(&wanted, found).map(Some)
     }
 

@@ -5,6 +5,11 @@ use heapattach_injector::{
     target::Target,
 };
 
+use nix::{
+    sys::{prctl::set_pdeathsig, signal::Signal},
+    unistd::getppid,
+};
+
 use crate::{
     args::{AttachArgs, LoaderArg, json},
     exit_status::Exit,
@@ -30,6 +35,14 @@ use heapattach_view::{Colour, Page};
 
 /// Attaches, counts, detaches, reports.
 pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
+    if let Some(parent) = args.ends_with
+        && (set_pdeathsig(Signal::SIGTERM).is_err() || getppid().as_raw() != parent)
+    {
+        complain(&format!(
+            "process {parent}, which wanted this session, is gone (target: untouched)"
+        ));
+        return Exit::Failed;
+    }
     if args.session.follow_forks && args.loader == LoaderArg::Dlopen {
         // Processes of a family are stopped at their births, where nothing can be loaded yet.
         complain("--loader dlopen cannot follow forks; use --loader map, which is the default");

@@ -13,4 +13,5 @@ pub mod man;
 pub mod report;
 pub mod run;
 pub mod schema;
+pub mod serve;
 pub mod status;

@@ -23,7 +23,7 @@ use crate::{
     hook::{
         nests::Nests,
         obstacle::{fall_back, not_now},
-        patch::Patches,
+        patch::{ActiveHook, Patches},
         plan::{PlannedHook, Way, plan, still_there, wraps},
         slots::{self, Sorted},
         survey::{Survey, Surveyor},
@@ -140,6 +140,14 @@ impl<'t> Session<'t> {
     pub fn state(&self) -> [u64; 4] {
         let header = self.patches.home.header();
         [self.changes, header.modules, header.changes, self.tables.generation()]
+    }
+
+    /// Whether no module that is loaded meanwhile can free past the hooks before it is found: they are in the
+    /// functions that free, and not in slots that lead to them.
+    pub fn sees_all_frees(&self) -> bool {
+        let frees = |hook: &&ActiveHook| hook.planned.function().frees && hook.planned.is_hooked();
+        let is_entry = |hook: &ActiveHook| matches!(hook.planned.way, Way::Entry(_));
+        self.sorted.pending == 0 && self.patches.hooks.iter().filter(frees).all(is_entry)
     }
 
     /// Whether the program that was attached to is over, and by what.

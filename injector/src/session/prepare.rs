@@ -22,7 +22,7 @@ use crate::{
     },
     trace::{stopped::StopError, target::Target},
 };
-use heapattach_entry::functions::Function;
+use heapattach_entry::{Family, functions::Function};
 use heapattach_process::{
     addr::RemoteAddr,
     proc::maps::{self, Mapping},
@@ -81,7 +81,9 @@ pub(crate) fn prepare(
     for function in options.asked.functions() {
         check_asked(target, surveyor, &survey, &hooks, function)?;
     }
-    if !hooks.iter().any(PlannedHook::is_hooked) {
+    // What only asks the kernel for memory says nothing about who has it.
+    let tells = |hook: &PlannedHook| hook.is_hooked() && hook.function().family != Family::Kernel;
+    if !hooks.iter().any(tells) {
         return Err(nothing_to_hook(target, surveyor, &hooks).into());
     }
     let nests = wraps(target, &survey, &maps, &hooks);

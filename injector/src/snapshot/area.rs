@@ -72,7 +72,8 @@ pub struct Known<'a> {
 const THREAD_RECORD: u64 = 4096;
 
 /// Divides the writable memory, and what was writable until it had its values: variables of a module
-/// that are sealed by its loader lie just before the others.
+/// that are sealed by its loader lie just before the others; a program seals memory of its own, and code
+/// that it makes.
 pub fn areas(maps: &[Mapping<'_>], known: &Known<'_>) -> Vec<Area> {
     let mut areas = Vec::new();
     let mut module_end = None;
@@ -90,7 +91,9 @@ pub fn areas(maps: &[Mapping<'_>], known: &Known<'_>) -> Vec<Area> {
             };
             is_module && !mapping.executable && after.is_some_and(is_same)
         };
-        if !mapping.readable || !(mapping.writable || is_sealed()) {
+        // Memory without a file was written to before it was sealed, or was made code.
+        let is_own = || !mapping.shared && mapping.inode == 0 && is_nameless(mapping);
+        if !mapping.readable || !(mapping.writable || is_sealed() || is_own()) {
             continue;
         }
         let holder = match holder(mapping, known) {
@@ -148,6 +151,12 @@ fn holder(mapping: &Mapping<'_>, known: &Known<'_>) -> Option<RootKind> {
     }
     let has_file = mapping.inode != 0 && !mapping.is_huge();
     Some(if has_file { RootKind::Globals } else { RootKind::Mapped })
+}
+
+/// Whether the kernel put nothing of its own there.
+fn is_nameless(mapping: &Mapping<'_>) -> bool {
+    let label = mapping.label().as_encoded_bytes();
+    label.is_empty() || label.starts_with(b"[anon:")
 }
 
 fn backing(mapping: &Mapping<'_>) -> Backing {
@@ -264,6 +273,21 @@ mod tests {
         for (at, holder) in expected {
             assert_eq!(find(&known, at), holder, "{at:#x}");
         }
+    }
+
+    #[test]
+    fn sealed_memory_and_made_code_hold_what_they_lead_to() {
+        let maps = b"1000-2000 r--p 0 0:0 0 \n\
+            2000-3000 r-xp 0 0:0 0 [anon:code]\n\
+            3000-4000 ---p 0 0:0 0 \n\
+            4000-5000 r--s 0 0:1 9 /dev/shm/x\n\
+            5000-6000 r-xp 0 0:0 0 [vdso]\n\
+            6000-7000 r-xp 0 0:0 0 [uprobes]\n\
+            7000-8000 r--p 0 0:1 4 /lib\n";
+        let maps = parse(maps).unwrap();
+        let areas = areas(&maps, &Known::default());
+        let told: Vec<_> = areas.iter().map(|area| (area.range.start, area.holder)).collect();
+        assert_eq!(told, [(0x1000, RootKind::Mapped), (0x2000, RootKind::Mapped)]);
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn members_used(package: &str, edges: &str) -> BTreeSet<String> {
 }
 
 /// Every member, and the members that it may use: what is not here, nothing depends on.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("abi", &[]),
     ("payload", &["abi"]),
     ("process", &["abi"]),
@@ -41,6 +41,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("recording", &["abi", "files", "ledger", "process", "profile", "symbols", "text"]),
     ("reach", &["process"]),
     ("census", &["entry", "process", "reach", "symbols"]),
+    ("golang", &["census", "process"]),
     ("verdict", &["abi", "census", "ledger", "profile", "text"]),
     ("report", &["census", "ledger", "profile", "reach", "symbols", "text", "verdict"]),
     (
@@ -50,6 +51,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "census",
             "entry",
             "files",
+            "golang",
             "injector",
             "ledger",
             "process",
@@ -64,6 +66,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ),
     ("view", &["ledger", "profile", "report", "text", "verdict"]),
     ("export", &["ledger", "profile", "report", "text", "verdict"]),
+    ("serve", &["export", "ledger", "profile", "recording", "verdict"]),
     // Only tests are built with these.
     ("instruction-count", &[]),
     ("test-folder", &[]),

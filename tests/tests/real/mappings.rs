@@ -135,6 +135,35 @@ fn a_database_that_maps_its_file_is_told_as_the_kernel_has_it() {
     assert!(live >= new, "{live} live, {new} new in the kernel's list: {:#}", report["summary"]);
 }
 
+/// LMDB has its whole file mapped, shared: most of it is never touched.
+#[test]
+fn a_database_of_one_mapping_is_a_file_that_is_held() {
+    let has_it = Command::new("python3").args(["-c", "import lmdb"]).output();
+    if !has_it.is_ok_and(|output| output.status.success()) {
+        return skip("no LMDB for Python here", "apt-get install python3-lmdb");
+    }
+    let folder = Folder::new("mapped-lmdb");
+    let script = "import sys, lmdb\nkept = []\nfor line in sys.stdin:\n  \
+                  path = sys.argv[1] + '/' + str(len(kept))\n  \
+                  kept.append(lmdb.open(path, map_size=64 << 20))\n  \
+                  with kept[-1].begin(write=True) as t:\n    \
+                  [t.put(b'key %d' % i, b'v' * 100) for i in range(1000)]\n  \
+                  other = lmdb.open(path + 'x', map_size=32 << 20)\n  other.close()\n  \
+                  print('done', flush=True)\n";
+    let mut command = Command::new("python3");
+    command.args(["-u", "-c", script]).arg(&folder.0).env("PYTHONMALLOC", "malloc");
+    let mut talker = Talker::start(command);
+    let (report, _) = session(&mut talker, "more", 10);
+    let files: Vec<_> =
+        report["summary"]["mapped_sites"].as_array().into_iter().flatten().collect();
+    let live = report["heap"]["mapped_live"].as_u64().expect("a number");
+    // Its lock file is mapped too: 8 KiB for 126 readers.
+    let own = 10 * (64 << 20);
+    assert!((own..own + (1 << 20)).contains(&live), "{live} live: {files:#?}");
+    let all = report["heap"]["mapped"].as_u64().expect("a number");
+    assert!(all >= 10 * (96 << 20), "{all} in all: {files:#?}");
+}
+
 #[test]
 fn runtimes_that_map_for_themselves_are_told_without_a_gap() {
     let folder = Folder::new("mapping-runtimes");

@@ -12,6 +12,7 @@ mod mapped;
 mod no_trace;
 mod outputs;
 mod progress;
+mod quiet;
 mod recording;
 mod reports;
 mod run;

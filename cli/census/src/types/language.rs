@@ -11,6 +11,8 @@ pub enum Language {
     Cpp,
     /// It has the address of its type, and is as long as that type says.
     Python,
+    /// The runtime's own description of it leads to it, or to what holds it.
+    Go,
 }
 
 impl Language {
@@ -19,6 +21,7 @@ impl Language {
         match self {
             Self::Cpp => "C++",
             Self::Python => "Python",
+            Self::Go => "Go",
         }
     }
 }

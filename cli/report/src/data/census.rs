@@ -9,7 +9,7 @@ use heapattach_reach::{Amount, Kind};
 use heapattach_verdict::reconcile::{Conclusion, Parts};
 use serde::{Deserialize, Serialize};
 
-use super::{LookMethod, Status};
+use super::{GoHeapReport, LookMethod, Status};
 
 /// The name of its JSON.
 pub const CENSUS_SCHEMA: &str = "heapattach/heap/1";
@@ -46,6 +46,8 @@ pub struct CensusReport {
     pub classes: Vec<ClassRow>,
     /// Blocks in use that no pointer leads to, if they were looked for.
     pub unreachable: Option<UnreachableReport>,
+    /// The objects of a Go program.
+    pub go: Option<GoHeapReport>,
     /// How many different sizes there are.
     pub different_sizes: u64,
     /// Pages of allocators that are in memory, by how full they are.
@@ -197,6 +199,13 @@ impl CensusReport {
     pub fn failed(mut self, status: Status, error: String) -> Self {
         (self.status, self.error) = (status, Some(error));
         self
+    }
+
+    /// Adds classes that the objects themselves do not say.
+    pub fn add_classes(&mut self, rows: Vec<ClassRow>) {
+        self.classes.extend(rows);
+        self.classes.sort_by_key(|row| std::cmp::Reverse(row.bytes));
+        self.classes.truncate(CLASSES);
     }
 
     /// Fills in what was found.

@@ -3,6 +3,7 @@
 mod census;
 mod check;
 mod counters;
+mod go_heap;
 mod heap;
 mod holder;
 mod hooked;
@@ -27,6 +28,7 @@ pub use check::{
     CHECK_SCHEMA, CheckMoment, CheckReport, FindingReport, Heap, LookReport, Quiet, Sums, micros,
 };
 pub use counters::{COUNTERS_SCHEMA, CountedReport, CountersReport, Origin, RatesReport};
+pub use go_heap::{GoHeapReport, GoHolder, GoLeak};
 pub use heap::{HeapReport, SiteReport};
 pub use holder::Holder;
 pub use hooked::{CallerReport, FunctionReport, HookedBy, NotHooked};

@@ -110,21 +110,27 @@ impl Line {
     /// Waits up to `time` for the command to say something, or the target to end; answers what the
     /// command said, if anything.
     pub fn listen(&mut self, target: &Target, time: Duration) -> Option<Heard> {
-        self.listen_for_end(target, time).0
+        self.listen_for_end(target, None, time).0
     }
 
-    /// The same, and whether the target has ended: from then on there is nothing to wait for.
-    pub fn listen_for_end(&mut self, target: &Target, time: Duration) -> (Option<Heard>, bool) {
+    /// The same, and whether the target has ended: from then on there is nothing to wait for. It also ends when
+    /// `beside` is readable.
+    pub fn listen_for_end(
+        &mut self,
+        target: &Target,
+        beside: Option<BorrowedFd<'_>>,
+        time: Duration,
+    ) -> (Option<Heard>, bool) {
         self.send_rest();
-        let mut fds = vec![PollFd::new(self.ear.as_fd(), PollFlags::POLLIN)];
-        if let Some(pidfd) = target.process.pidfd() {
-            fds.push(PollFd::new(pidfd.as_fd(), PollFlags::POLLIN));
-        }
+        let pidfd = target.process.pidfd().map(|pidfd| pidfd.as_fd());
+        let has_pidfd = pidfd.is_some();
+        let all = [Some(self.ear.as_fd()), pidfd, beside].into_iter().flatten();
+        let mut fds: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         let millis = u16::try_from(time.as_millis() + 1).unwrap_or(u16::MAX);
         let _ = poll(&mut fds, PollTimeout::from(millis));
         let is_ready =
             |fd: Option<&PollFd<'_>>| fd.and_then(PollFd::revents).is_some_and(|e| !e.is_empty());
-        let (spoke, has_ended) = (is_ready(fds.first()), is_ready(fds.get(1)));
+        let (spoke, has_ended) = (is_ready(fds.first()), has_pidfd && is_ready(fds.get(1)));
         drop(fds);
         (if spoke { self.read() } else { None }, has_ended)
     }

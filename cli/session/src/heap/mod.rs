@@ -8,6 +8,7 @@
 //! It runs in the tracing process. No hook is put in. Where there can be no clone the walk is made in the stop
 //! if it is expected to be short enough, else nothing is done.
 
+mod go;
 mod seen;
 mod unreachable;
 
@@ -17,14 +18,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use heapattach_census::{Census, Live, NoMemory, walkers};
+use heapattach_census::{Census, Live, NoMemory, Walker, types::ClassRow, walkers};
 use heapattach_injector::{
     attach::AttachError,
     moment::{self, KeepError},
     target::{StopError, Stopped, Target},
 };
 use heapattach_process::proc::Process;
-use heapattach_report::{CensusReport, LookMethod, Status, UnreachableReport, micros};
+use heapattach_report::{
+    CensusReport, GoHeapReport, LookMethod, Status, UnreachableReport, micros,
+};
 use heapattach_text::{error_chain::with_causes, quantity};
 use heapattach_verdict::reconcile::reconcile;
 
@@ -35,6 +38,7 @@ use crate::{
     },
     fork,
 };
+use go::Go;
 use seen::Seen;
 
 /// What a walk in a stop costs, in nanoseconds a KiB of the resident set, and in any case.
@@ -56,6 +60,8 @@ pub struct HeapOptions {
 struct Walked {
     census: Census,
     unreachable: Option<UnreachableReport>,
+    /// A Go program's objects, and their classes.
+    go: Option<(GoHeapReport, Vec<ClassRow>)>,
     took: Duration,
 }
 
@@ -178,18 +184,31 @@ fn walk(process: &Process, seen: &Seen) -> Result<Walked, String> {
     let live = if seen.has_swap() { live } else { live.without_swap() };
     let began = Instant::now();
     let moment = seen.moment(&live);
-    let census = Census::take(&moment, &walkers::ALL);
+    let go = Go::find(&moment, process);
+    let mut all: Vec<&dyn Walker> = walkers::ALL.to_vec();
+    if let Some(Ok(Go { runtime: Ok(runtime), .. })) = &go {
+        all.push(runtime);
+    }
+    let census = Census::take(&moment, &all);
+    let go = go.map(|go| match go {
+        Ok(go) => go.report(),
+        Err(report) => (report, Vec::new()),
+    });
     let scene = seen.scene.as_ref();
     let unreachable = scene.map(|scene| unreachable::report(process, &moment, scene));
-    Ok(Walked { census, unreachable, took: began.elapsed() })
+    Ok(Walked { census, unreachable, go, took: began.elapsed() })
 }
 
 fn conclude(seen: &Seen, walked: Walked, report: &mut CensusReport) {
-    let Walked { census, unreachable, took } = walked;
+    let Walked { census, unreachable, go, took } = walked;
     let parts = reconcile(&seen.moment(&NoMemory), &census, &seen.figures);
     report.mappings = seen.mappings(&census);
     report.fill(&census, parts);
     report.unreachable = unreachable;
+    if let Some((go, classes)) = go {
+        report.go = Some(go);
+        report.add_classes(classes);
+    }
     report.moment.walk_us = micros(took);
 }
 

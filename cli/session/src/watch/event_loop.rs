@@ -14,6 +14,7 @@ use crate::{
         limits::Guard,
         notes::{Desk, Note},
         options::{OnFull, WatchOptions},
+        pace::{Quiet, SELDOM, TICK},
         schedule::Watchman,
         triggers::{Came, Triggers},
     },
@@ -23,7 +24,7 @@ use heapattach_text::printable::printable;
 
 /// The link map is looked at so often, unless looking takes long itself.
 const WATCH: Duration = Duration::from_millis(40);
-const PROGRESS: Duration = Duration::from_millis(500);
+const PROGRESS: Duration = TICK;
 /// How often new threads are looked for.
 const THREADS: Duration = Duration::from_millis(20);
 
@@ -46,7 +47,9 @@ pub fn watch(
     let guard = Guard::new(&target.process, options.max_overhead, options.max_memory);
     let deadline = options.duration.map(|duration| began + duration);
     let (mut next_look, mut next_beat, mut next_progress) = (began, began, began + PROGRESS);
-    let (mut lost, mut is_told) = (0, false);
+    let (mut lost, mut is_told, mut told) = (0, false, None);
+    let mut quiet = Quiet::new(began);
+    let (mut is_closely_watched, mut next_guard) = (true, began);
     loop {
         let now = Instant::now();
         if deadline.is_some_and(|deadline| now >= deadline) {
@@ -76,6 +79,10 @@ pub fn watch(
             }
             // Never more than a twentieth of a processor for looking.
             next_look = Instant::now() + WATCH.max(now.elapsed() * 20);
+            is_closely_watched = !session.sees_all_frees();
+            if watchman.desk().bell.is_quiet() && !is_closely_watched {
+                next_look += TICK;
+            }
         }
         if now >= next_threads {
             follow(session, watchman.desk());
@@ -100,18 +107,45 @@ pub fn watch(
                 let slower = (session.stream.interval * 2).clamp(LEAST_INTERVAL, 1 << 40);
                 let _ = session.stream.set_interval(&target.memory, slower);
             }
-            line.send(&Message::Progress { calls, bytes });
-            let memory = session.patches.home.used() + session.stream.memory().unwrap_or(0);
-            if let Some(objection) = guard.objection(&target.process, calls, memory) {
-                return (unless_over(session, End::Objection(objection)), began.elapsed());
+            // Who hears it is woken.
+            if told.replace((calls, bytes)) != Some((calls, bytes)) {
+                line.send(&Message::Progress { calls, bytes });
+            }
+            if quiet.look(&counts, now) && !session.mailboxes.has_any() {
+                watchman.desk().bell.silence();
+            }
+            if !watchman.desk().bell.is_quiet() || now >= next_guard {
+                let memory = session.patches.home.used() + session.stream.memory().unwrap_or(0);
+                if let Some(objection) = guard.objection(&target.process, calls, memory) {
+                    return (unless_over(session, End::Objection(objection)), began.elapsed());
+                }
+                next_guard = now + SELDOM;
             }
             next_progress = now + PROGRESS;
         }
-        let next =
-            [Some(next_look), Some(next_beat), Some(next_progress), Some(next_threads), deadline];
-        let next = next.into_iter().flatten().min().unwrap_or(now).min(watchman.next());
-        let pause = next.saturating_duration_since(Instant::now());
-        let (heard, has_ended) = line.listen_for_end(target, pause);
+        let bell = &watchman.desk().bell;
+        let next = match bell.is_quiet() {
+            // All else is done at the tick.
+            true => {
+                let look = is_closely_watched.then_some(next_look);
+                [Some(next_progress), look, deadline, watchman.next_mark(), triggers.next()]
+            }
+            false => {
+                let next = [next_look, next_beat, next_progress, next_threads].into_iter().min();
+                [next, deadline, Some(watchman.next()), triggers.next(), None]
+            }
+        };
+        let pause = next.into_iter().flatten().min().unwrap_or(now);
+        let pause = pause.saturating_duration_since(Instant::now());
+        let wire = bell.wire().filter(|_| bell.is_quiet());
+        let is_silent = wire.is_some();
+        let (heard, has_ended) = line.listen_for_end(target, wire, pause);
+        if is_silent && !bell.is_quiet() {
+            bell.hear();
+            quiet.end(Instant::now());
+            (next_look, next_threads) = (Instant::now(), Instant::now());
+            watchman.hurry();
+        }
         if has_ended && !std::mem::replace(&mut is_told, true) {
             // Nothing is left to wait for, and every wait would end at once.
             next_look = Instant::now();

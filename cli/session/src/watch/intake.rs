@@ -5,7 +5,7 @@ use std::{
     ops::Range,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use heapattach_abi::stacks::STACKS;
@@ -20,6 +20,7 @@ use heapattach_process::{
 use crate::watch::{
     notes::{Desk, Note},
     own_mapped::OwnMapped,
+    pace::{TICK, pause},
 };
 use heapattach_ledger::{Loss, Moment, Thread};
 use heapattach_profile::{
@@ -274,6 +275,8 @@ impl Recorder {
     }
 
     fn take_until(&mut self, memory: &Memory, desk: &Desk, is_over: &AtomicBool) {
+        let mut kept_up = Instant::now();
+        let mut active = kept_up;
         while !is_over.load(Relaxed) {
             let before = self.intake.taken;
             self.intake.writers = desk.roster.writers();
@@ -282,11 +285,23 @@ impl Recorder {
             let _ = records.drain(memory, |event, call| intake.take(event, call, *is_exact, desk));
             intake.settle();
             let taken = intake.taken - before;
-            self.keep_up(desk);
+            if taken > 0 {
+                desk.bell.ring();
+                active = Instant::now();
+            }
+            // There is nothing new.
+            if taken > 0 || !desk.bell.is_quiet() || kept_up.elapsed() >= TICK {
+                self.keep_up(desk);
+                kept_up = Instant::now();
+            }
             if taken <= BATCH as u64 {
                 // Mappings are all recorded, and may be many.
                 let is_busy = self.is_exact || taken >= BUSY;
-                thread::sleep(if is_busy { PAUSE } else { PAUSE_OF_SAMPLES });
+                thread::sleep(match is_busy {
+                    _ if desk.bell.is_quiet() => pause(self.is_exact, active.elapsed()),
+                    true => PAUSE,
+                    false => PAUSE_OF_SAMPLES,
+                });
             }
         }
     }

@@ -64,6 +64,11 @@ impl Timeline {
         self.next
     }
 
+    /// The next look is at this time.
+    pub fn put(&mut self, next: Instant) {
+        self.next = next;
+    }
+
     /// Looks, if it is time; adds to a moment what the system knows of the process.
     pub fn look(
         &mut self,

@@ -16,6 +16,7 @@ pub(crate) mod notes;
 pub(crate) mod observation;
 pub mod options;
 pub(crate) mod own_mapped;
+mod pace;
 pub(crate) mod result;
 pub(crate) mod ring_owners;
 pub(crate) mod runtime_reports;

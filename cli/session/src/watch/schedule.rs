@@ -10,6 +10,7 @@ use crate::watch::{
     memory_course::{Timeline, with_memory},
     notes::{Desk, Note},
     options::WatchOptions,
+    pace::SELDOM,
 };
 use heapattach_ledger::{Mark, Moment};
 use heapattach_profile::clock::Clock;
@@ -85,8 +86,17 @@ impl<'a> Watchman<'a> {
 
     /// When something is due next, except for what depends on memory.
     pub fn next(&self) -> Instant {
-        let mark = self.next_mark.map(|(next, _)| next);
-        mark.into_iter().chain([self.timeline.next()]).min().unwrap_or(self.next_names)
+        self.next_mark().into_iter().chain([self.timeline.next()]).min().unwrap_or(self.next_names)
+    }
+
+    /// A quiet time is over: moments come as often as before.
+    pub fn hurry(&mut self) {
+        self.timeline.put(Instant::now());
+    }
+
+    /// When a moment is to be marked next.
+    pub fn next_mark(&self) -> Option<Instant> {
+        self.next_mark.map(|(next, _)| next)
     }
 
     /// Has written down what is due; answers the moments that were marked.
@@ -100,6 +110,9 @@ impl<'a> Watchman<'a> {
                 moment.flow = self.flow(session);
             }
             self.desk.leave(Note::Moment(moment));
+            if self.desk.bell.is_quiet() {
+                self.timeline.put(Instant::now() + SELDOM);
+            }
         }
         let now = Instant::now();
         let mut marks = Vec::new();

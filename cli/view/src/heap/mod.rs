@@ -1,6 +1,7 @@
 //! What all memory of a process is, as a person reads it: one screen, or one of its parts.
 
 mod arenas;
+mod go;
 mod mappings;
 mod pages;
 mod sizes;
@@ -16,6 +17,7 @@ use heapattach_text::quantity::time;
 
 use crate::page::Page;
 use arenas::write_arenas;
+use go::write_go;
 use mappings::write_mappings;
 use pages::write_pages;
 use sizes::write_sizes;
@@ -46,15 +48,18 @@ pub enum HeapView {
     Types,
     /// Blocks that no pointer leads to.
     Unreachable,
+    /// What holds the objects of a Go program.
+    Go,
 }
 
 impl HeapView {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Summary,
         Self::Sizes,
         Self::Types,
         Self::Unreachable,
+        Self::Go,
         Self::Arenas,
         Self::Mappings,
         Self::Pages,
@@ -70,6 +75,7 @@ impl HeapView {
             Self::Pages => "pages",
             Self::Types => "types",
             Self::Unreachable => "unreachable",
+            Self::Go => "go",
         }
     }
 
@@ -81,8 +87,9 @@ impl HeapView {
             Self::Arenas => "What each arena has, and what of it is in memory",
             Self::Mappings => "The largest mappings",
             Self::Pages => "How full the pages of the allocators are",
-            Self::Types => "C++ and Python objects by their class, stripped programs' too",
+            Self::Types => "C++, Python and Go objects by their class, stripped programs' too",
             Self::Unreachable => "Blocks that no pointer leads to: leaked, also before the look",
+            Self::Go => "What holds the objects of a Go program; goroutines that wait for ever",
         }
     }
 
@@ -99,6 +106,7 @@ impl HeapView {
             Self::Pages => write_pages(&mut page, report),
             Self::Types => write_types(&mut page, report),
             Self::Unreachable => write_unreachable(&mut page, report),
+            Self::Go => write_go(&mut page, report),
         }
         page.finish()
     }

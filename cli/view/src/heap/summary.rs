@@ -3,7 +3,7 @@
 use heapattach_report::CensusReport;
 use heapattach_text::quantity::bytes;
 
-use super::{FEW, sizes::write_sizes, trust::write_trust};
+use super::{FEW, go::write_go_summary, sizes::write_sizes, trust::write_trust};
 use crate::{
     page::{Ink, Page, Span},
     table::{Cell, Column, Table},
@@ -14,6 +14,7 @@ pub(super) fn write_summary(page: &mut Page, report: &CensusReport) {
     for allocator in &report.allocators {
         write_trust(page, allocator);
     }
+    write_go_summary(page, report);
     if report.allocators.is_empty() {
         page.prose("HEAP", Ink::Warning, "no allocator was recognised");
     }

@@ -12,7 +12,8 @@ use crate::{
 pub(super) fn write_types(page: &mut Page, report: &CensusReport) {
     if report.classes.is_empty() {
         return page.line([
-            "no block in use is a Python object or a C++ object that has virtual functions".into(),
+            "no block in use is a Python or Go object, or a C++ object that has virtual functions"
+                .into(),
         ]);
     }
     let columns = [

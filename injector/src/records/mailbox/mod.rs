@@ -136,6 +136,11 @@ impl Mailboxes {
         self.known.is_empty()
     }
 
+    /// Whether the program can ask for anything.
+    pub fn has_any(&self) -> bool {
+        !self.known.is_empty()
+    }
+
     /// The requests that came since the last time.
     pub fn requests(&mut self, memory: &Memory) -> Vec<Request> {
         let mut all = Vec::new();

@@ -62,6 +62,11 @@ impl Triggers {
         Some(came)
     }
 
+    /// When resident memory is looked at next, if it is.
+    pub fn next(&self) -> Option<Instant> {
+        self.rss.map(|(_, next)| next)
+    }
+
     /// What came last, if anything.
     pub fn came(&self) -> Option<Trigger> {
         self.came

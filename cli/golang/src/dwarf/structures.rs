@@ -1,0 +1,74 @@
+//! The fields of structures: what tables of a release are made of.
+
+use std::{collections::BTreeMap, fs::File};
+
+use gimli::{Unit, constants as dw};
+
+use super::{
+    debug::{Debug, Place, number},
+    sections::{Bytes, Sections},
+};
+
+/// Structures within structures.
+const DEEPEST: u32 = 4;
+
+/// All fields of these structures, by their whole name: where each lies, and its bytes.
+pub fn fields(file: File, structures: &[&str]) -> Option<BTreeMap<String, (u64, u64)>> {
+    let sections = Sections::read(file)?;
+    let debug = Debug::read(&sections)?;
+    let mut all = BTreeMap::new();
+    for unit in &debug.units {
+        let mut entries = unit.entries();
+        while let Ok(Some(entry)) = entries.next_dfs() {
+            if entry.depth() != 1 || entry.tag() != dw::DW_TAG_structure_type {
+                continue;
+            }
+            let name = debug.name(unit, entry);
+            if let Some(name) = name.filter(|name| structures.contains(&name.as_str())) {
+                debug.fields_of(unit, entry.offset(), &name, 0, 0, &mut all);
+            }
+        }
+    }
+    Some(all)
+}
+
+impl<'s> Debug<'s> {
+    fn fields_of(
+        &self,
+        unit: &Unit<Bytes<'s>>,
+        entry: gimli::UnitOffset,
+        name: &str,
+        base: u64,
+        depth: u32,
+        all: &mut BTreeMap<String, (u64, u64)>,
+    ) {
+        let Ok(mut tree) = unit.entries_tree(Some(entry)) else { return };
+        let Ok(root) = tree.root() else { return };
+        let mut children = root.children();
+        while let Ok(Some(child)) = children.next() {
+            let member = child.entry();
+            let offset = number(member.attr(dw::DW_AT_data_member_location));
+            let (Some(offset), Some(of)) = (offset, self.type_of(unit, member)) else { continue };
+            let own = self.name(unit, member).unwrap_or_default();
+            let name = format!("{name}.{own}");
+            all.insert(name.clone(), (base + offset, self.size(of, 0)));
+            let inner = self.untyped(of, 0).filter(|_| depth < DEEPEST);
+            if let Some((inner, entry)) = inner.and_then(|of| self.entry(of))
+                && entry.tag() == dw::DW_TAG_structure_type
+            {
+                self.fields_of(inner, entry.offset(), &name, base + offset, depth + 1, all);
+            }
+        }
+    }
+
+    /// What a type is another name of.
+    fn untyped(&self, place: Place, depth: u32) -> Option<Place> {
+        let (unit, entry) = self.entry(place)?;
+        match entry.tag() {
+            dw::DW_TAG_typedef if depth < DEEPEST => {
+                self.untyped(self.type_of(unit, &entry)?, depth + 1)
+            }
+            _ => Some(place),
+        }
+    }
+}

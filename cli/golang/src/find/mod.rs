@@ -1,0 +1,104 @@
+//! Go in a process: its release, its functions by name, and where the variables of its runtime are, stripped
+//! or not.
+//!
+//! ```text
+//! build information -> release -> table
+//! pclntab -> functions by name -> their code -> what it refers to -> votes -> variables
+//! ```
+//!
+//! It reads memory that may change or be hostile, through a moment; no file is opened. What is not certain is
+//! not answered.
+
+mod build_info;
+mod functions;
+mod votes;
+
+use heapattach_census::{Image, Moment};
+
+pub use build_info::Release;
+pub use functions::Functions;
+pub use votes::{Found, leads_out};
+
+use crate::{
+    graph::{
+        layout::{Layout, Variables},
+        walker::Runtime,
+    },
+    tables::Table,
+};
+
+/// A Go program, or a Go library in another program.
+#[derive(Debug)]
+pub struct Go {
+    /// Its release.
+    pub release: Release,
+    /// Its functions.
+    pub functions: Functions,
+    /// Where it lies.
+    pub image: Image,
+    /// What addresses of its file are shifted by.
+    pub bias: u64,
+}
+
+/// Why the runtime is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FindError {
+    /// There is no table.
+    #[error("{0} is not known to this heapattach; known: {1}")]
+    Release(String, String),
+    /// There are no functions.
+    #[error("the table of functions (pclntab) of {0} was not found")]
+    Functions(String),
+    /// A variable was not found.
+    #[error("{0} of the runtime was not found with certainty: {1} of {2} references agree")]
+    Variable(&'static str, usize, usize),
+    /// The table lacks something.
+    #[error(transparent)]
+    Layout(#[from] crate::graph::layout::Missing),
+}
+
+impl Go {
+    /// Looks for it.
+    ///
+    /// # Errors
+    /// When it is there, and its functions cannot be read. `None` where there is no Go.
+    pub fn find(moment: &Moment<'_>) -> Option<Result<Self, FindError>> {
+        let (release, image) = moment
+            .images()
+            .iter()
+            .find_map(|image| Some((Release::of(moment, image)?, image.clone())))?;
+        let Some(functions) = Functions::find(moment, &image) else {
+            return Some(Err(FindError::Functions(release.text)));
+        };
+        let bias = functions.bias(moment, &image);
+        Some(Ok(Self { release, functions, image, bias }))
+    }
+
+    /// What the object graph needs to know of the runtime.
+    ///
+    /// # Errors
+    /// When there is no table for the release, or a variable is not certain.
+    pub fn runtime(&self, moment: &Moment<'_>) -> Result<Runtime, FindError> {
+        let minor = self.release.minor;
+        let table = Table::of(minor).ok_or_else(|| {
+            FindError::Release(self.release.text.clone(), Table::known().to_owned())
+        })?;
+        let layout = Layout::of(minor, &|name| table.field(name))?;
+        let votes = votes::vote(moment, &self.functions, &table);
+        let certain = |name: &'static str| {
+            let found = votes.get(name).copied().unwrap_or_default();
+            found.certain().ok_or(FindError::Variable(name, found.agreeing, found.voters))
+        };
+        let variables = Variables {
+            mheap: certain("runtime.mheap_")?,
+            allgs: certain("runtime.allgs")?,
+            module: self.functions.module,
+            allfin: certain("runtime.allfin").ok(),
+            cleanups: certain("runtime.gcCleanups")
+                .ok()
+                .zip(layout.special.cleanup_list)
+                .map(|(at, field)| field.place(at)),
+        };
+        Ok(Runtime { version: self.release.text.clone(), layout, variables })
+    }
+}

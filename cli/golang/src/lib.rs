@@ -1,0 +1,6 @@
+//! Go programs, from outside.
+
+pub mod dwarf;
+pub mod find;
+pub mod graph;
+pub mod tables;

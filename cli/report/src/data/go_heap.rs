@@ -1,0 +1,59 @@
+//! What the heap of a Go program is: objects by type, by what holds them, and goroutines that wait for ever.
+
+use heapattach_reach::Amount;
+use serde::{Deserialize, Serialize};
+
+/// The heap of a Go program.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GoHeapReport {
+    /// The release: `go1.22.10`.
+    pub version: String,
+    /// Why nothing more can be said.
+    pub error: Option<String>,
+    /// Allocated objects; the same as HeapObjects and HeapAlloc of runtime.MemStats.
+    pub allocated: Amount,
+    /// Of these, those that are reached: the rest is garbage that was not collected yet.
+    pub reached: Amount,
+    /// Of these, those whose type is known.
+    pub typed: Amount,
+    /// Goroutines.
+    pub goroutines: u64,
+    /// Bytes of their stacks.
+    pub stacks: u64,
+    /// Goroutines that wait for ever on channels, by where they wait.
+    pub leaked: Vec<GoLeak>,
+    /// All of these together.
+    pub leaked_goroutines: u64,
+    /// What holds most, as a tree: each comes after the one that it goes on from.
+    pub holders: Vec<GoHolder>,
+    /// Milliseconds that all of this took.
+    pub took_ms: f64,
+}
+
+/// Goroutines that wait for ever in one place.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GoLeak {
+    /// The function that waits.
+    pub function: String,
+    /// The function that started them.
+    pub created_by: String,
+    /// How many.
+    pub goroutines: u64,
+    /// Objects that are reached by these alone.
+    pub retained: Amount,
+    /// Bytes of their stacks.
+    pub stacks: u64,
+}
+
+/// What holds objects: a variable, or a function by its stack; and, from there, a field.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GoHolder {
+    /// The index of what it goes on from, if it does.
+    pub before: Option<u64>,
+    /// What it is: `main.cache`, `users. ([]*main.user)`, `$mapval. (*main.user)`.
+    pub name: String,
+    /// Objects that are held right here.
+    pub own: Amount,
+    /// These, and all that is held from here on.
+    pub all: Amount,
+}

@@ -1,0 +1,214 @@
+//! Figures in the formats of Prometheus: the older one, and OpenMetrics for those who ask for it.
+
+use std::{collections::BTreeMap, fmt::Write, sync::Arc};
+
+use heapattach_ledger::{Ledger, Metric, Moment};
+use heapattach_verdict::subject::{Ask, Subject};
+
+use crate::{
+    answer::{Answer, kind},
+    http::Request,
+    target::Target,
+};
+
+/// Sites that have a line of their own.
+const SITES: usize = 20;
+/// Growth is told of this time, or of what there is.
+const WINDOW_MS: u64 = 300_000;
+
+/// A figure.
+struct Metrics {
+    name: &'static str,
+    about: &'static str,
+    is_counter: bool,
+    value: fn(&Ledger) -> Option<f64>,
+}
+
+const ALL: [Metrics; 9] = [
+    Metrics {
+        name: "heapattach_live_bytes",
+        about: "Bytes of blocks that were allocated since the attach and are in use, estimated",
+        is_counter: false,
+        value: |ledger| Some(ledger.total.measure(Metric::Live).bytes.value),
+    },
+    Metrics {
+        name: "heapattach_live_blocks",
+        about: "The same, blocks",
+        is_counter: false,
+        value: |ledger| Some(ledger.total.measure(Metric::Live).count.value),
+    },
+    Metrics {
+        name: "heapattach_allocated_bytes",
+        about: "Bytes allocated since the attach",
+        is_counter: true,
+        value: |ledger| Some(ledger.total.measure(Metric::Allocated).bytes.value),
+    },
+    Metrics {
+        name: "heapattach_allocated_blocks",
+        about: "Blocks allocated since the attach",
+        is_counter: true,
+        value: |ledger| Some(ledger.total.measure(Metric::Allocated).count.value),
+    },
+    Metrics {
+        name: "heapattach_mapped_bytes",
+        about: "Bytes that were mapped since the attach and are still, those of allocators too",
+        is_counter: false,
+        value: |ledger| Some(whole(ledger.total.mapped_live)),
+    },
+    Metrics {
+        name: "heapattach_growth_bytes_per_second",
+        about: "By how much blocks in use and what the program mapped itself grew, over five minutes",
+        is_counter: false,
+        value: |ledger| growth(&ledger.moments),
+    },
+    Metrics {
+        name: "heapattach_resident_bytes",
+        about: "Resident memory of the process",
+        is_counter: false,
+        value: |ledger| ledger.moments.iter().rev().find_map(|moment| moment.rss).map(whole),
+    },
+    Metrics {
+        name: "heapattach_unseen_bytes",
+        about: "Anonymous resident memory that no block or mapping since the attach explains",
+        is_counter: false,
+        value: unseen,
+    },
+    Metrics {
+        name: "heapattach_lost_records",
+        about: "Records of blocks and of frees that found no room",
+        is_counter: true,
+        value: |ledger| {
+            let loss = &ledger.about.loss;
+            Some(whole([loss.blocks, loss.frees, loss.samples].iter().sum()))
+        },
+    },
+];
+
+#[allow(clippy::cast_precision_loss)]
+fn whole(number: u64) -> f64 {
+    number as f64
+}
+
+/// Everything of these processes.
+pub fn answer(targets: &[Arc<Target>], request: &Request) -> Answer {
+    let is_open =
+        request.header("accept").any(|types| types.contains("application/openmetrics-text"));
+    let known: Vec<_> = targets
+        .iter()
+        .map(|target| {
+            let labels = format!("pid=\"{}\",service=\"{}\"", target.pid, label(&target.name));
+            (labels, target.ledger().ok())
+        })
+        .collect();
+    let body = text(&known, is_open);
+    Answer::ok(if is_open { kind::OPEN_METRICS } else { kind::PROMETHEUS }, body)
+}
+
+fn text(known: &[(String, Option<Arc<Ledger>>)], is_open: bool) -> String {
+    let mut out = String::new();
+    head(&mut out, "heapattach_up", "Whether its session is written down", false, is_open);
+    for (labels, ledger) in known {
+        let _ = writeln!(out, "heapattach_up{{{labels}}} {}", u8::from(ledger.is_some()));
+    }
+    let ledgers = || known.iter().filter_map(|(labels, ledger)| Some((labels, ledger.as_deref()?)));
+    for metric in &ALL {
+        head(&mut out, metric.name, metric.about, metric.is_counter, is_open);
+        let end = if metric.is_counter { "_total" } else { "" };
+        for (labels, ledger) in ledgers() {
+            if let Some(value) = (metric.value)(ledger) {
+                let _ = writeln!(out, "{}{end}{{{labels}}} {value}", metric.name);
+            }
+        }
+    }
+    let about = "Bytes in use by site, the twenty that hold most; `other`: all others";
+    head(&mut out, "heapattach_site_live_bytes", about, false, is_open);
+    for (labels, ledger) in ledgers() {
+        for (site, bytes) in sites(ledger) {
+            let site = label(&site);
+            let _ = writeln!(out, "heapattach_site_live_bytes{{{labels},site=\"{site}\"}} {bytes}");
+        }
+    }
+    if is_open {
+        out += "# EOF\n";
+    }
+    out
+}
+
+/// What a metric is. The older format has counters by the name of their samples.
+fn head(out: &mut String, name: &str, about: &str, is_counter: bool, is_open: bool) {
+    let end = if is_counter && !is_open { "_total" } else { "" };
+    let kind = if is_counter { "counter" } else { "gauge" };
+    let _ = writeln!(out, "# HELP {name}{end} {about}\n# TYPE {name}{end} {kind}");
+}
+
+fn sites(ledger: &Ledger) -> BTreeMap<String, f64> {
+    let ask = Ask { limit: SITES, ..Ask::default() };
+    let sites = Subject::of(ledger).sites(&ask);
+    let mut told = BTreeMap::new();
+    for site in sites.iter().take(SITES) {
+        let bytes = site.weights[Metric::Live as usize].now.measure().bytes.value;
+        *told.entry(site.place.words()).or_insert(0.0) += bytes;
+    }
+    let named: f64 = told.values().sum();
+    let all = ledger.total.measure(Metric::Live).bytes.value;
+    told.insert("other".to_owned(), (all - named).max(0.0));
+    told
+}
+
+fn growth(moments: &[Moment]) -> Option<f64> {
+    let last = moments.last()?;
+    let first = moments.iter().find(|moment| moment.at_ms + WINDOW_MS >= last.at_ms)?;
+    let held = |moment: &Moment| moment.live + whole(moment.own_mapped.unwrap_or(0));
+    let time = whole(last.at_ms.saturating_sub(first.at_ms)) / 1000.0;
+    (time >= 1.0).then(|| (held(last) - held(first)) / time)
+}
+
+fn unseen(ledger: &Ledger) -> Option<f64> {
+    let moment = ledger.moments.iter().rev().find(|moment| moment.anonymous.is_some())?;
+    let seen = moment.live + whole(moment.own_mapped.unwrap_or(0));
+    Some((whole(moment.anonymous?) - seen).max(0.0))
+}
+
+/// Text as the value of a label.
+fn label(text: &str) -> String {
+    let plain = |sign: char| match sign {
+        '\\' => "\\\\".to_owned(),
+        '"' => "\\\"".to_owned(),
+        '\n' => "\\n".to_owned(),
+        sign if sign.is_control() => " ".to_owned(),
+        sign => sign.to_string(),
+    };
+    text.chars().take(300).map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heapattach_ledger::sample;
+
+    #[test]
+    fn both_formats_tell_the_sums_of_the_ledger() {
+        let known = [("pid=\"7\"".to_owned(), Some(Arc::new(sample::ledger())))];
+        let old = text(&known, false);
+        assert!(old.contains("heapattach_live_bytes{pid=\"7\"} 104960\n"), "{old}");
+        assert!(old.contains("# TYPE heapattach_allocated_bytes_total counter\n"), "{old}");
+        assert!(old.contains("site=\"other\"} 0\n") && !old.contains("# EOF"), "{old}");
+        let open = text(&known, true);
+        assert!(open.contains("# TYPE heapattach_allocated_bytes counter\n"), "{open}");
+        assert!(open.contains("\nheapattach_allocated_bytes_total{") && open.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn growth_is_that_of_the_last_minutes() {
+        let moment =
+            |at_ms, live, own| Moment { at_ms, live, own_mapped: Some(own), ..Moment::default() };
+        let moments = [moment(0, 1e9, 0), moment(100_000, 0.0, 0), moment(400_000, 3e6, 6_000_000)];
+        assert_eq!(growth(&moments), Some(9e6 / 300.0));
+        assert_eq!(growth(&moments[..1]), None);
+    }
+
+    #[test]
+    fn labels_are_one_line() {
+        assert_eq!(label("a\"b\\c\nd\u{1b}"), "a\\\"b\\\\c\\nd ");
+    }
+}

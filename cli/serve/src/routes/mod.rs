@@ -1,0 +1,126 @@
+//! What can be asked for.
+
+mod discovery;
+mod events;
+mod gperftools;
+mod metrics;
+mod page;
+mod pprof;
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    answer::{Answer, Status, kind},
+    http::{Method, Request},
+    server::Stop,
+    target::Target,
+};
+
+pub use events::stream;
+
+/// Longer is not waited for.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// What the routes answer out of.
+#[derive(Debug)]
+pub struct Sources {
+    /// The processes.
+    pub targets: Vec<Arc<Target>>,
+    /// Whether their command lines are told.
+    pub show_args: bool,
+}
+
+/// What a request is of: all, or one process, and what of it.
+pub enum Asked<'r> {
+    /// Everything there is.
+    All(&'r str),
+    /// Of one process.
+    One(Arc<Target>, &'r str),
+}
+
+impl Sources {
+    /// Which process a path is of.
+    pub fn asked<'r>(&self, path: &'r str) -> Option<Asked<'r>> {
+        let Some(rest) = path.strip_prefix("/p/") else {
+            return Some(match self.targets.as_slice() {
+                [only] => Asked::One(only.clone(), path),
+                _ => Asked::All(path),
+            });
+        };
+        let (pid, _) = rest.split_once('/')?;
+        let pid_length = pid.len();
+        let pid: i32 = pid.parse().ok()?;
+        let target = self.targets.iter().find(|target| target.pid == pid)?;
+        Some(Asked::One(target.clone(), &rest[pid_length..]))
+    }
+
+    /// The answer to a request that was let in.
+    pub fn answer(&self, request: &Request, stop: &Stop) -> Answer {
+        let posts = request.path.ends_with("/pprof/symbol");
+        match request.method {
+            Method::Get | Method::Head => {}
+            Method::Post if posts => {}
+            Method::Post | Method::Other => {
+                let allowed = if posts { "GET, HEAD, POST" } else { "GET, HEAD" };
+                let no = Answer::no(Status::MethodNotAllowed, "this can only be read");
+                return no.with("Allow", allowed);
+            }
+        }
+        match self.asked(&request.path) {
+            None => Answer::no(Status::NotFound, "no such process is looked at; see /sd"),
+            Some(asked) => self.of(&asked, request, stop),
+        }
+    }
+
+    fn of(&self, asked: &Asked<'_>, request: &Request, stop: &Stop) -> Answer {
+        let (Asked::All(path) | Asked::One(_, path)) = asked;
+        match *path {
+            "/healthz" => return Answer::ok(kind::TEXT, "ok\n"),
+            "/sd" => return discovery::answer(self, request),
+            "/metrics" => {
+                let one = match asked {
+                    Asked::One(target, _) => Some(target),
+                    Asked::All(_) => None,
+                };
+                let targets = one.map_or(self.targets.as_slice(), std::slice::from_ref);
+                return metrics::answer(targets, request);
+            }
+            _ => {}
+        }
+        let Asked::One(target, path) = asked else {
+            return match *path {
+                "/" => page::list(self),
+                _ => Answer::no(Status::NotFound, "several processes are looked at: /p/PID/..."),
+            };
+        };
+        match *path {
+            "/" => page::of(target),
+            "/debug/pprof/heap" => pprof::heap(target, request, stop),
+            "/debug/pprof/allocs" => pprof::allocs(target, request, stop),
+            "/debug/pprof/delta_heap" => pprof::delta_heap(target, request, stop),
+            "/pprof/heap" => gperftools::heap(target),
+            "/pprof/growth" => gperftools::growth(target),
+            "/debug/pprof/cmdline" => gperftools::cmdline(target, self.show_args, '\0'),
+            "/pprof/cmdline" => gperftools::cmdline(target, self.show_args, '\n'),
+            "/debug/pprof/symbol" | "/pprof/symbol" => gperftools::symbol(target, request),
+            _ => Answer::no(Status::NotFound, "there is no such thing here"),
+        }
+    }
+}
+
+/// While nothing is known of a process.
+fn unknown(why: &str) -> Answer {
+    Answer::no(Status::Unavailable, format!("nothing is recorded yet: {why}"))
+}
+
+/// The `seconds` of a request.
+fn seconds(request: &Request) -> Result<Option<Duration>, Answer> {
+    let no = |why: String| Answer::no(Status::BadRequest, why);
+    let seconds = request.query.number("seconds");
+    let seconds = seconds.map_err(|text| no(format!("`{text}` are no seconds")))?;
+    let time = seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
+    match time.filter(|time| *time > LONGEST) {
+        Some(_) => Err(no("more than 3600 seconds are not waited for".to_owned())),
+        None => Ok(time),
+    }
+}

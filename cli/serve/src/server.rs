@@ -1,0 +1,155 @@
+//! Takes connections, a thread each, and no more than a few dozen.
+
+use std::{
+    io::ErrorKind,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread::Builder,
+    time::Duration,
+};
+
+use crate::{
+    answer::{Answer, Status},
+    door::Door,
+    http::{self, Method},
+    listen::{Listener, Stream},
+    routes::{self, Asked, Sources},
+    target::Target,
+};
+
+/// So many connections are served at once.
+const MOST: usize = 64;
+/// Between two looks whether all is over, in milliseconds.
+const PAUSE: u16 = 100;
+/// Where no connection can be taken: too many open files, say.
+const TROUBLE: Duration = Duration::from_millis(50);
+
+/// Says when it is over.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<(Mutex<bool>, Condvar)>);
+
+impl Stop {
+    /// It is over.
+    pub fn set(&self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.1.notify_all();
+    }
+
+    /// Whether it is.
+    pub fn is_set(&self) -> bool {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits so long, or until it is over.
+    pub fn wait(&self, time: Duration) {
+        let is_over = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.0.1.wait_timeout_while(is_over, time, |is_over| !*is_over);
+    }
+}
+
+/// What is served, and to whom.
+#[derive(Debug)]
+pub struct Options {
+    /// The processes.
+    pub targets: Vec<Arc<Target>>,
+    /// Whether their command lines are told.
+    pub show_args: bool,
+    /// Who is let in.
+    pub door: Door,
+}
+
+/// A server.
+#[derive(Debug)]
+pub struct Server {
+    sources: Sources,
+    door: Door,
+    stop: Stop,
+    open: AtomicUsize,
+}
+
+impl Server {
+    /// That answers until it is over.
+    pub fn new(options: Options, stop: Stop) -> Arc<Self> {
+        let Options { targets, show_args, door } = options;
+        let sources = Sources { targets, show_args };
+        Arc::new(Self { sources, door, stop, open: AtomicUsize::new(0) })
+    }
+
+    /// Answers whoever comes, until it is over.
+    pub fn run(self: &Arc<Self>, listener: &Listener) {
+        // Not to be waited in for ever.
+        let _ = listener.set_nonblocking();
+        while !self.stop.is_set() {
+            let stream = match listener.accept() {
+                Ok(stream) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    listener.wait(PAUSE);
+                    continue;
+                }
+                Err(_) => {
+                    self.stop.wait(TROUBLE);
+                    continue;
+                }
+            };
+            let server = self.clone();
+            match Place::take(self) {
+                Some(place) => {
+                    stream.set_blocking();
+                    // Without a thread it is closed.
+                    let _ = Builder::new().name("http".to_owned()).spawn(move || {
+                        server.serve(stream);
+                        drop(place);
+                    });
+                }
+                None => turn_away(stream),
+            }
+        }
+    }
+
+    fn serve(&self, mut stream: Stream) {
+        let request = match http::read(&mut stream) {
+            Ok(request) => request,
+            Err(answer) => {
+                let _ = http::answer(&mut stream, &answer, Method::Get);
+                return;
+            }
+        };
+        if let Some(refusal) = self.door.refusal(&request, stream.is_private()) {
+            let _ = http::answer(&mut stream, &refusal, request.method);
+            return;
+        }
+        if let (Method::Get, Some(Asked::One(target, "/events"))) =
+            (request.method, self.sources.asked(&request.path))
+        {
+            return routes::stream(&mut stream, &target, &self.stop);
+        }
+        let answer = self.sources.answer(&request, &self.stop);
+        let _ = http::answer(&mut stream, &answer, request.method);
+    }
+}
+
+/// Says that there is no room, to those who listen at once.
+fn turn_away(mut stream: Stream) {
+    stream.set_nonblocking();
+    let no = Answer::no(Status::Unavailable, "64 connections are served already");
+    let _ = http::answer(&mut stream, &no.with("Retry-After", "1"), Method::Get);
+}
+
+/// One of the places for connections, until it is dropped.
+struct Place(Arc<Server>);
+
+impl Place {
+    fn take(server: &Arc<Server>) -> Option<Self> {
+        let taken = server.open.fetch_add(1, Relaxed);
+        let place = Self(server.clone());
+        (taken < MOST).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Relaxed);
+    }
+}

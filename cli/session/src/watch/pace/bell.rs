@@ -1,0 +1,85 @@
+//! By what the reader of the rings wakes the event loop of a session that is quiet. It is ours alone: the target
+//! has no part of it.
+
+use std::{
+    os::fd::{AsFd, BorrowedFd},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+/// Rung once for each time that is quiet.
+#[derive(Debug)]
+pub struct Bell {
+    is_quiet: AtomicBool,
+    wire: Option<EventFd>,
+}
+
+impl Default for Bell {
+    fn default() -> Self {
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        // Without a wire no time is quiet.
+        Self {
+            is_quiet: AtomicBool::new(false),
+            wire: EventFd::from_value_and_flags(0, flags).ok(),
+        }
+    }
+}
+
+impl Bell {
+    /// A quiet time begins, unless it has begun.
+    pub fn silence(&self) {
+        if self.is_quiet() {
+            return;
+        }
+        // Rung at the end of the last one, and not heard.
+        self.hear();
+        self.is_quiet.store(self.wire.is_some(), Relaxed);
+    }
+
+    /// Whether the time is quiet.
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet.load(Relaxed)
+    }
+
+    /// Ends a quiet time.
+    pub fn ring(&self) {
+        if self.is_quiet.swap(false, Relaxed)
+            && let Some(wire) = &self.wire
+        {
+            // A counter that is full rings, too.
+            let _ = wire.write(1);
+        }
+    }
+
+    /// The end of the wire, readable once it was rung.
+    pub fn wire(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.wire.as_ref()?.as_fd())
+    }
+
+    /// Hears it: it can be rung again.
+    pub fn hear(&self) {
+        if let Some(wire) = &self.wire {
+            let _ = wire.read();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_rings_once_and_only_in_a_quiet_time() {
+        let bell = Bell::default();
+        let count = || bell.wire.as_ref().unwrap().read().unwrap_or(0);
+        bell.ring();
+        assert_eq!(count(), 0);
+        bell.silence();
+        assert!(bell.is_quiet());
+        bell.ring();
+        bell.ring();
+        assert!(!bell.is_quiet());
+        assert_eq!((count(), count()), (1, 0));
+    }
+}

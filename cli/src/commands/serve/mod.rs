@@ -1,0 +1,165 @@
+//! `heapattach serve`: a session for each process, in a command of its own, and a server that reads what they
+//! write down.
+
+mod sessions;
+
+use std::{os::fd::AsFd, path::Path, sync::Arc, thread::Builder};
+
+use heapattach_files::input;
+use heapattach_recording::Recording;
+use heapattach_serve::{Address, Door, Listener, Options, Server, Stop, Target, Token};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+    },
+};
+
+use crate::{
+    args::ServeArgs,
+    choose_process::{Wanted, all},
+    exit_status::Exit,
+    output::complain,
+};
+use sessions::Sessions;
+
+/// A token is not longer.
+const LONGEST_TOKEN: u64 = 4096;
+/// Between two looks whether sessions go on.
+const PAUSE: u16 = 200;
+
+/// Serves until it is told to end, or nothing is left to serve.
+pub fn serve(args: &ServeArgs) -> Exit {
+    match begin(args) {
+        Ok(exit) => exit,
+        Err((exit, why)) => {
+            complain(&why);
+            exit
+        }
+    }
+}
+
+type Failed = (Exit, String);
+
+fn begin(args: &ServeArgs) -> Result<Exit, Failed> {
+    let door = door(args).map_err(|why| (Exit::Usage, why))?;
+    let (pids, files) = wanted(args)?;
+    let failed = |why: String| (Exit::Failed, format!("{why} (targets: untouched)"));
+    let listener = Listener::bind(&args.listen).map_err(failed)?;
+    let signals = hold_signals().map_err(|error| failed(format!("signals: {error}")))?;
+    let mut sessions = Sessions::begin(&pids, args).map_err(failed)?;
+    let mut targets: Vec<_> = sessions.targets();
+    for file in files {
+        targets.push(Arc::new(recording(&file)?));
+    }
+    let stop = Stop::default();
+    let server = Server::new(Options { targets, show_args: args.show_args, door }, stop.clone());
+    complain(&format!("{}; Ctrl-C ends", told(&listener.url(), &sessions, &pids)));
+    let serving = Builder::new().name("server".to_owned()).spawn(move || server.run(&listener));
+    let serving =
+        serving.map_err(|error| (Exit::Failed, format!("no thread to serve: {error}")))?;
+    let was_told = wait(&signals, &mut sessions);
+    stop.set();
+    let exit = sessions.end();
+    let _ = serving.join();
+    Ok(if was_told { exit.unwrap_or(Exit::Done) } else { exit.unwrap_or(Exit::TargetDied) })
+}
+
+fn told(url: &str, sessions: &Sessions, pids: &[i32]) -> String {
+    let what = match pids {
+        [] => "recordings".to_owned(),
+        [pid] => format!("process {pid}"),
+        pids => format!("{} processes", pids.len()),
+    };
+    let kept = sessions.kept().map(|folder| format!("; recordings in {}", folder.display()));
+    format!("serving {what} on {url}{}", kept.unwrap_or_default())
+}
+
+/// Who is let in.
+fn door(args: &ServeArgs) -> Result<Door, String> {
+    let token = args.token_file.as_deref().map(|path| {
+        let text = input::text(path, LONGEST_TOKEN)?;
+        Token::of(&text).ok_or_else(|| {
+            let path = path.display();
+            format!(
+                "{path} holds no token; need 16 characters or more, say of `openssl rand -hex 32`"
+            )
+        })
+    });
+    let token = token.transpose()?;
+    let is_public = args.listen.is_public();
+    if is_public && token.is_none() {
+        let Address::Tcp(at) = &args.listen else { return Err(String::new()) };
+        return Err(format!(
+            "other machines can ask at {at}: need --token-file FILE, or --listen :{} for this one alone \
+             (targets: untouched)",
+            at.port()
+        ));
+    }
+    Ok(Door { hosts: args.allow_host.clone(), token, is_public })
+}
+
+/// Which processes, and which files.
+fn wanted(args: &ServeArgs) -> Result<(Vec<i32>, Vec<String>), Failed> {
+    let (mut pids, mut files) = (args.pid.clone(), Vec::new());
+    for word in &args.what {
+        if let Some(pid) = word.parse::<i32>().ok().filter(|pid| *pid > 0) {
+            pids.push(pid);
+            continue;
+        }
+        if Path::new(word).is_file() {
+            files.push(word.clone());
+            continue;
+        }
+        let named = Wanted::Name(word);
+        let own = std::process::id().cast_signed();
+        let found = all().filter(|one| named.is(one) && one.pid != own).map(|one| one.pid);
+        let before = pids.len();
+        pids.extend(found);
+        if pids.len() == before {
+            let why = format!("`{word}` is neither a file nor the name of a process");
+            return Err((Exit::Refused, why));
+        }
+    }
+    pids.sort_unstable();
+    pids.dedup();
+    if pids.is_empty() && files.is_empty() {
+        let why = "give processes (heapattach serve -p PID, or NAME), or a recording that is being written";
+        return Err((Exit::Usage, why.to_owned()));
+    }
+    Ok((pids, files))
+}
+
+/// A session that another command writes down.
+fn recording(file: &str) -> Result<Target, Failed> {
+    let path = Path::new(file);
+    let open = Recording::open(path);
+    let recording = open.map_err(|error| (Exit::Failed, format!("{file}: {error}")))?;
+    let about = recording.ledger(None).about;
+    let name = about.command.split(' ').next().unwrap_or_default();
+    let name = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned());
+    Ok(Target::new(about.pid, name.unwrap_or_default(), path.to_owned()))
+}
+
+/// What ends us is heard by [`wait`].
+fn hold_signals() -> nix::Result<SignalFd> {
+    let mut signals = SigSet::empty();
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|one| signals.add(one));
+    signals.thread_block()?;
+    SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+}
+
+/// Waits for the end; whether that was told, or all sessions ended by themselves.
+fn wait(signals: &SignalFd, sessions: &mut Sessions) -> bool {
+    loop {
+        let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        let _ = poll(&mut fds, PollTimeout::from(PAUSE));
+        if matches!(signals.read_signal(), Ok(Some(_))) {
+            return true;
+        }
+        if sessions.are_over() {
+            return false;
+        }
+    }
+}
