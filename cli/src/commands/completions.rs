@@ -130,7 +130,7 @@ mod tests {
         let zsh = script(Shell::Zsh);
         assert_eq!(zsh.matches(":PID:_heapattach_pids").count(), 14);
         assert!(zsh.contains(ZSH_PIDS) && !zsh.contains(":PID:_default"));
-        assert_eq!(script(Shell::Fish).matches("(heapattach completions --pids)").count(), 6);
+        assert_eq!(script(Shell::Fish).matches("(heapattach completions --pids)").count(), 7);
     }
 
     #[test]
