@@ -23,6 +23,9 @@ use heapattach_report::{CountedReport, CountersReport, RatesReport, Status, micr
 use heapattach_verdict::advice::{Scene, advise};
 use nix::errno::Errno;
 
+/// How often counters are looked for that are not found at first.
+const ATTEMPTS: u32 = 3;
+
 /// A process whose counters were found.
 #[derive(Debug)]
 pub struct Look {
@@ -40,7 +43,16 @@ impl Look {
     pub fn open(pid: i32) -> Result<Self, Errno> {
         let process = Process::open(pid)?;
         let live = Live::open(&process)?.without_swap();
-        let places = counters::find(&moment(&process, &live)?);
+        // A process in the middle of its start may map what leads to the counters just now.
+        let mut places = counters::find(&moment(&process, &live)?);
+        for _ in 0..ATTEMPTS {
+            let now = moment(&process, &live)?;
+            let told = places.iter().filter_map(|place| place.read(&now));
+            if told.into_iter().any(|own| !own.stats.is_empty()) {
+                break;
+            }
+            places = counters::find(&now);
+        }
         Ok(Self { process, live, places, before: None })
     }
 

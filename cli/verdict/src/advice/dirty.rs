@@ -1,14 +1,14 @@
 //! Much is resident that nothing is in: pages that decay slowly.
 //!
-//! Threshold: dirty pages above a tenth of active ones, and 10 MiB, as redis has it in MEMORY DOCTOR.
+//! Threshold: dirty pages above a tenth of the resident set, and 10 MiB, as redis has it in MEMORY DOCTOR.
 
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, LEAST, Scene, Takes};
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
-    let (dirty, active) = (scene.dirty(), scene.now.total("active"));
-    if !scene.is("jemalloc") || dirty <= LEAST || dirty <= active / 10 {
+    let (dirty, resident) = (scene.dirty(), scene.conditions.resident);
+    if !scene.is("jemalloc") || dirty <= LEAST || dirty <= resident / 10 {
         return None;
     }
     let times = scene.now.arenas.iter().filter_map(|arena| arena.settings.get("dirty_decay_ms"));
@@ -20,7 +20,11 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     };
     Some(Advice {
         rule: "dirty",
-        observation: format!("about {} in dirty pages, {} active", bytes(dirty), bytes(active)),
+        observation: format!(
+            "about {} of {} resident are dirty pages",
+            bytes(dirty),
+            bytes(resident)
+        ),
         cause: format!("pages that become free {how}"),
         setting: scene.conf(&format!("dirty_decay_ms:{setting},background_thread:true")),
         gain: format!("up to {}", bytes(dirty)),

@@ -25,8 +25,11 @@ use controls::Controls;
 use layout::{ALL, Layout};
 
 /// Arenas have numbers below.
-const MOST_ARENAS: u64 = 4096;
+const MOST_ARENAS: u64 = 4095;
 const PAGE: u64 = 4096;
+/// What builds without statistics keep all the same, in all and by arena.
+const PAGES: [&str; 6] = ["active", "dirty", "muzzy", "retained", "narenas", "nthreads"];
+const PAGES_OF_ARENAS: [&str; 5] = ["pactive", "pdirty", "pmuzzy", "retained", "nthreads"];
 /// What an arena lies at multiples of.
 const ALIGNED: u64 = 64;
 /// How far from the variables of settings the table of arenas is looked for at first.
@@ -185,14 +188,13 @@ impl Arenas {
         let heap = Heap { layout, quantum, rows: &self.rows, cache_bins };
         for index in 0..MOST_ARENAS {
             let Some(at) = moment.word(self.table + 8 * index) else { break };
-            if arena(moment, at).is_none_or(|(_, own)| own != index) {
-                // Numbers that no thread came to yet are empty; what follows the table is not.
-                if at != 0 {
-                    break;
-                }
+            // Numbers that no thread came to yet are empty.
+            if at == 0 {
                 continue;
             }
-            match heap.read(moment, at, &mut all.unknown) {
+            let is_own = arena(moment, at).is_some_and(|(_, own)| own == index);
+            let read = is_own.then(|| heap.read(moment, at, &mut all.unknown)).flatten();
+            match read {
                 Some(arena) => all.arenas.push(arena),
                 None => all.unknown.push(format!("arena {index}: its books cannot be read")),
             }
@@ -201,8 +203,11 @@ impl Arenas {
         let has_counts = all.arenas.iter().flat_map(|arena| &arena.bins);
         if has_counts.flat_map(|class| class.numbers.get("nmalloc")).all(|count| *count == 0) {
             all.unknown.push("calls, blocks and locks: this build keeps no statistics".to_owned());
-            for name in ["allocated", "metadata", "resident", "mapped"] {
-                all.stats.remove(name);
+            all.stats.retain(|name, _| PAGES.contains(name));
+            for arena in &mut all.arenas {
+                arena.numbers.retain(|name, _| PAGES_OF_ARENAS.contains(name));
+                (arena.bins, arena.lextents) = (Vec::new(), Vec::new());
+                arena.mutexes.clear();
             }
         }
     }
@@ -238,8 +243,10 @@ fn arena(moment: &Moment<'_>, at: u64) -> Option<(usize, u64)> {
         let is_near = base.is_multiple_of(8) && base != at && base.abs_diff(at) < NEAR;
         let index = is_near.then(|| moment.word(base))?? & 0xffff_ffff;
         let blocks = moment.word(base + layout.base_blocks)?;
-        let size = moment.word(blocks).filter(|_| blocks.is_multiple_of(PAGE) && blocks > 0)?;
-        let is_base = size.is_multiple_of(PAGE) && (PAGE..1 << 40).contains(&size);
+        let is_size = |size: u64| size.is_multiple_of(PAGE) && (PAGE..1 << 40).contains(&size);
+        // The newest block may have been mapped after the map was read.
+        let has_size = moment.region(blocks).is_none() || moment.word(blocks).is_some_and(is_size);
+        let is_base = (PAGE..1 << 47).contains(&blocks) && blocks.is_multiple_of(PAGE) && has_size;
         (is_base && index < MOST_ARENAS).then_some((number, index))
     })
 }
