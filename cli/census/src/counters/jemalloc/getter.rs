@@ -96,8 +96,7 @@ impl<'a, 'm> Run<'a, 'm> {
     fn follow(mut self, function: u64) -> Option<Got> {
         let mut at = function;
         for _ in 0..MOST {
-            let mut code = [0; LONGEST];
-            let length = self.moment.read(at, &mut code);
+            let (code, length) = code(self.moment, at);
             let mut decoder = Decoder::with_ip(64, code.get(..length)?, at, DecoderOptions::NONE);
             let instruction = decoder.decode();
             if instruction.is_invalid() {
@@ -328,6 +327,19 @@ impl Flags {
             _ => return None,
         })
     }
+}
+
+/// The bytes of an instruction and of what follows it, and how many there are. Pages of words are kept: a
+/// function is read once.
+fn code(moment: &Moment<'_>, at: u64) -> ([u8; LONGEST], usize) {
+    let (mut bytes, mut length) = ([0; LONGEST], 0);
+    while let Some(byte) = bytes.get_mut(length) {
+        let place = at.wrapping_add(length as u64);
+        let Some(word) = moment.word(place & !7) else { break };
+        *byte = word.to_le_bytes()[usize::try_from(place & 7).unwrap_or(0)];
+        length += 1;
+    }
+    (bytes, length)
 }
 
 fn mask(bits: u32) -> u64 {
