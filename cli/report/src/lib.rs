@@ -30,12 +30,12 @@ pub use heapattach_census::counters;
 pub use heapattach_reach::Amount;
 
 pub use data::{
-    AllocatorReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA, COUNTERS_SCHEMA, CallerReport,
-    CensusReport, CheckMoment, CheckReport, CheckedReport, ChildReport, CountedReport,
-    CountersReport, CutReport, DoubtReport, FindingReport, FunctionReport, GoHeapReport, GoHolder,
-    GoLeak, Heap, HeapReport, Holder, HookedBy, LookMethod, LookReport, MappingReport, Measured,
-    MemoryReport, MomentReport, NotHooked, NotLookedAt, Origin, Outcome, OwnCost, Quiet,
-    RatesReport, RecordingReport, Report, RetainedReport, RoundReport, SCHEMA, SiteReport,
-    StacksReport, Status, StepReport, StopReport, StoppedFor, Sums, TargetState, TogetherReport,
-    Trigger, UnreachableGroup, UnreachableReport, WayReport, micros, together,
+    AllocatorReport, AppliedReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA, COUNTERS_SCHEMA,
+    CallerReport, CensusReport, CheckMoment, CheckReport, CheckedReport, ChildReport,
+    CountedReport, CountersReport, CutReport, DoubtReport, FindingReport, FunctionReport,
+    GoHeapReport, GoHolder, GoLeak, Heap, HeapReport, Holder, HookedBy, LookMethod, LookReport,
+    MappingReport, Measured, MemoryReport, MomentReport, NotHooked, NotLookedAt, Origin, Outcome,
+    OwnCost, Quiet, RatesReport, RecordingReport, Report, RetainedReport, RoundReport, SCHEMA,
+    SiteReport, StacksReport, Status, StepReport, StopReport, StoppedFor, Sums, TargetState,
+    TogetherReport, Trigger, UnreachableGroup, UnreachableReport, WayReport, micros, together,
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{choice::choice, json::JsonArg};
 use crate::choose_process::WhichArgs;
@@ -31,6 +31,19 @@ pub struct AllocatorArgs {
     /// With --every: how many looks; until Ctrl-C, or the end of the process
     #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
+    /// Do something about it, once, after the look: have the kernel take jemalloc's dirty pages
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "every")]
+    pub apply: Option<RemedyArg>,
+    /// How long --apply may stop the process, as far as that is foreseen
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "TIME",
+        default_value = "250ms",
+        value_parser = parse_duration,
+        allow_hyphen_values = true
+    )]
+    pub max_pause: Duration,
     /// Print JSON instead, a document a look; =FILE: write it to FILE
     #[arg(
         long,
@@ -50,4 +63,11 @@ pub struct AllocatorArgs {
         value_parser = choice(Colour::ALL, Colour::name, |_| "")
     )]
     pub color: Colour,
+}
+
+/// The value of `--apply`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RemedyArg {
+    /// jemalloc 5.3: madvise on its dirty pages with all threads stopped; no code of the process runs
+    Purge,
 }

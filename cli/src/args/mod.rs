@@ -26,7 +26,7 @@ mod serve;
 mod session;
 mod status;
 
-pub use allocator::AllocatorArgs;
+pub use allocator::{AllocatorArgs, RemedyArg};
 pub use attach::{AttachArgs, LoaderArg};
 pub use check::CheckArgs;
 pub use completions::{CompletionsArgs, Shell};

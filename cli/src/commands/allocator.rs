@@ -1,16 +1,25 @@
 //! `heapattach allocator`.
 
+use std::io::Read;
+
 use heapattach_files::artifact::{self, Readers};
 use heapattach_injector::attach;
-use heapattach_report::{CountersReport, Status};
-use heapattach_session::allocator::Look;
+use heapattach_report::{AppliedReport, CountersReport, Status};
+use heapattach_session::{
+    allocator::{self, Look},
+    client::front::{self, Mode},
+    fork::{self, Side},
+};
 use heapattach_view::Page;
 
 use crate::{
-    args::{AllocatorArgs, json},
+    args::{AllocatorArgs, RemedyArg, json},
     exit_status::Exit,
     output::{complain, print},
 };
+
+/// Longer results are none.
+const LONGEST: u64 = 1 << 20;
 
 /// Tells what the allocators of a process count.
 pub fn allocator(args: &AllocatorArgs) -> Exit {
@@ -40,7 +49,16 @@ pub fn allocator(args: &AllocatorArgs) -> Exit {
             return tell(&report.failed(status, format!("{why} (target: untouched)")), args);
         }
     };
-    let mut exit = tell(&look.take(), args);
+    let mut report = look.take();
+    match args.apply {
+        Some(RemedyArg::Purge) if report.error.is_none() => {
+            let applied = purge(pid, args);
+            report.status = applied.status;
+            report.applied = Some(applied);
+        }
+        Some(RemedyArg::Purge) | None => {}
+    }
+    let mut exit = tell(&report, args);
     let Some(every) = args.every else { return exit };
     let mut left = args.count.map(|count| count - 1);
     while exit == Exit::Done && left != Some(0) {
@@ -54,11 +72,49 @@ pub fn allocator(args: &AllocatorArgs) -> Exit {
     exit
 }
 
+/// What the tracing process did.
+fn purge(pid: i32, args: &AllocatorArgs) -> AppliedReport {
+    let failed = |status, why: String| {
+        AppliedReport { remedy: "purge".to_owned(), ..AppliedReport::default() }.failed(status, why)
+    };
+    let target = match attach::open(pid, false) {
+        Ok(target) => target,
+        Err(refusal) => {
+            let status = if refusal.unsupported { Status::Unsupported } else { Status::Refused };
+            return failed(status, format!("{refusal} (target: untouched)"));
+        }
+    };
+    match fork::fork_tracer() {
+        Ok(Side::Tracer(line)) => {
+            allocator::purge::attach(line, &target, args.max_pause);
+            std::process::exit(0)
+        }
+        Ok(Side::Front(line, tracer)) => {
+            drop(target);
+            front::hold_signals(Mode::Attach);
+            let mut text = Vec::new();
+            let read = line.take(LONGEST).read_to_end(&mut text).ok();
+            let applied = read.and_then(|_| serde_json::from_slice(&text).ok());
+            let _ = nix::sys::wait::waitpid(tracer, None);
+            applied.unwrap_or_else(|| {
+                let why = format!(
+                    "the tracing process died; the target runs on; clean up with `heapattach detach -p {pid}`"
+                );
+                failed(Status::Left, why)
+            })
+        }
+        Err(error) => {
+            let why =
+                format!("the tracing process could not be started: {error} (target: untouched)");
+            failed(Status::Failed, why)
+        }
+    }
+}
+
 fn tell(report: &CountersReport, args: &AllocatorArgs) -> Exit {
     let exit = Exit::from(report.status);
-    if let Some(error) = &report.error {
-        complain(error);
-    }
+    let applied = report.applied.as_ref().and_then(|applied| applied.error.as_ref());
+    report.error.iter().chain(applied).for_each(|error| complain(error));
     // One line a look, where there are several.
     let text = || match args.every {
         None => serde_json::to_string_pretty(report).unwrap_or_default(),

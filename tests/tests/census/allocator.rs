@@ -4,8 +4,6 @@
 use std::{
     io::{BufRead, BufReader, Write},
     os::unix::net::UnixStream,
-    path::Path,
-    process::{Child, Command, Stdio},
 };
 
 use heapattach_tests::{
@@ -19,46 +17,11 @@ use heapattach_tests::{
 };
 use serde_json::Value;
 
+use crate::allocating::Allocating;
+
 const DONE: i32 = 0;
 const REFUSED: i32 = 3;
 const UNSUPPORTED: i32 = 4;
-const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
-
-/// A program that allocates, and then rests or goes on.
-struct Allocating(Child);
-
-impl Allocating {
-    /// With these arguments and this environment; it has its blocks when this returns, if it rests.
-    fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Option<Self> {
-        let program = Source::new("own_numbers.c").build()?;
-        let mut command = Command::new(program);
-        command.args(arguments).envs(environment.iter().copied());
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-        let output = BufReader::new(child.stdout.take().expect("a pipe"));
-        assert!(output.lines().map_while(Result::ok).any(|line| line == "done"), "{command:?}");
-        Some(Self(child))
-    }
-
-    fn jemalloc(arguments: &[&str], settings: &str) -> Option<Self> {
-        if !Path::new(JEMALLOC).exists() {
-            skip(&format!("no {JEMALLOC}"), "apt-get install libjemalloc2");
-            return None;
-        }
-        Self::start(arguments, &[("LD_PRELOAD", JEMALLOC), ("MALLOC_CONF", settings)])
-    }
-
-    fn pid(&self) -> i32 {
-        self.0.id().cast_signed()
-    }
-}
-
-impl Drop for Allocating {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// What is told, a document a look.
 fn looks(pid: i32, more: &[&str], code: i32) -> Vec<Value> {

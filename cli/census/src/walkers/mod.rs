@@ -9,7 +9,7 @@ mod pymalloc;
 pub(crate) mod tcmalloc;
 
 pub use glibc::Glibc;
-pub use jemalloc::Jemalloc;
+pub use jemalloc::{Jemalloc, dirty_pages};
 pub use mallocng::Mallocng;
 pub use mimalloc::Mimalloc;
 pub use pymalloc::Pymalloc;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use heapattach_census::counters::Statistics;
 use heapattach_verdict::advice::{Advice, Conditions};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Status;
 
@@ -28,6 +28,8 @@ pub struct CountersReport {
     pub process: Conditions,
     /// Microseconds that the look took.
     pub look_us: f64,
+    /// What was done on request, after that.
+    pub applied: Option<AppliedReport>,
     /// The allocators that were recognised.
     pub allocators: Vec<CountedReport>,
 }
@@ -44,6 +46,41 @@ pub struct CountedReport {
     pub rates: Option<RatesReport>,
     /// What could be set otherwise.
     pub advice: Vec<Advice>,
+}
+
+/// What was done on request.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AppliedReport {
+    /// Its name: `purge`.
+    pub remedy: String,
+    /// How it went.
+    pub status: Status,
+    /// Why it was refused, or failed.
+    pub error: Option<String>,
+    /// The resident set before.
+    pub before: u64,
+    /// By how much it was to fall.
+    pub foretold: u64,
+    /// The resident set afterwards.
+    pub after: u64,
+    /// Ranges of pages that were given up, and their bytes.
+    pub ranges: u64,
+    /// See `ranges`.
+    pub bytes: u64,
+    /// Ranges for which there was no time.
+    pub left: u64,
+    /// How often the process was stopped until no thread was in the middle of a change.
+    pub attempts: u64,
+    /// Microseconds that it was stopped, in all.
+    pub stopped_us: f64,
+}
+
+impl AppliedReport {
+    /// The same, that failed.
+    #[must_use]
+    pub fn failed(self, status: Status, error: String) -> Self {
+        Self { status, error: Some(error), ..self }
+    }
 }
 
 /// Where a setting comes from.

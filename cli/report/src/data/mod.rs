@@ -27,7 +27,9 @@ pub use census::{
 pub use check::{
     CHECK_SCHEMA, CheckMoment, CheckReport, FindingReport, Heap, LookReport, Quiet, Sums, micros,
 };
-pub use counters::{COUNTERS_SCHEMA, CountedReport, CountersReport, Origin, RatesReport};
+pub use counters::{
+    AppliedReport, COUNTERS_SCHEMA, CountedReport, CountersReport, Origin, RatesReport,
+};
 pub use go_heap::{GoHeapReport, GoHolder, GoLeak};
 pub use heap::{HeapReport, SiteReport};
 pub use holder::Holder;

@@ -25,6 +25,11 @@ pub fn conditions(process: &Process) -> Conditions {
     }
 }
 
+/// Its resident set, counted page by page.
+pub fn resident(process: &Process) -> u64 {
+    process.read("smaps_rollup").map_or(0, |text| field(&text, b"Rss:") << 10)
+}
+
 /// The number behind a name.
 fn field(text: &[u8], name: &[u8]) -> u64 {
     let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name));

@@ -8,6 +8,7 @@
 
 mod facts;
 mod origins;
+pub mod purge;
 
 use std::{
     thread,

@@ -81,6 +81,10 @@ impl AllocatorView {
                 advice::write(&mut page, one);
             }
         }
+        if let Some(applied) = &report.applied {
+            page.gap();
+            advice::write_applied(&mut page, applied);
+        }
         page.finish()
     }
 }
@@ -93,7 +97,7 @@ fn write_head(page: &mut Page, report: &CountersReport) {
         huge => format!(", {} of it in huge pages", bytes(huge)),
     };
     page.line([format!(
-        "resident {}{huge}; {} threads on {} processors; nothing was stopped",
+        "resident {}{huge}; {} threads on {} processors; not stopped for this",
         bytes(process.resident),
         process.threads,
         process.cpus
