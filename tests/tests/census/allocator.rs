@@ -190,13 +190,13 @@ fn a_fragmented_servers_figures_are_its_own_and_its_advice_names_the_gaps() {
     let mut stream = UnixStream::connect(redis::socket(&server)).expect("a server");
     let sets =
         (0..200_000).map(|n| format!("SET key:{n} {}\r\n", "v".repeat(100 + n * 7919 % 500)));
-    ask(&mut stream, "", &sets.collect::<String>().trim_end().to_owned());
+    ask(&mut stream, "", sets.collect::<String>().trim_end());
     let mut x = 88_172_645_463_325_252_u64;
     let kept = |x: &mut u64| {
         *x ^= *x << 13;
         *x ^= *x >> 7;
         *x ^= *x << 17;
-        *x % 5 == 0
+        x.is_multiple_of(5)
     };
     let deleted: Vec<_> = (0..200_000).filter(|_| !kept(&mut x)).collect();
     let deletes: String = deleted.iter().map(|n| format!("DEL key:{n}\r\n")).collect();
