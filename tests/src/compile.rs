@@ -29,11 +29,12 @@ pub fn folder() -> PathBuf {
 }
 
 /// The folders of the themes. No name is in two of them.
-const THEMES: [&str; 11] = [
+const THEMES: [&str; 12] = [
     "census",
     "check",
     "first_answer",
     "hazards",
+    "heaps",
     "hostile",
     "peers",
     "release",

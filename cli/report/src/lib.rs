@@ -26,14 +26,16 @@ mod data;
 pub mod findings;
 pub mod suppression;
 
+pub use heapattach_census::counters;
 pub use heapattach_reach::Amount;
 
 pub use data::{
-    AllocatorReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA, CallerReport, CensusReport,
-    CheckMoment, CheckReport, CheckedReport, ChildReport, CutReport, DoubtReport, FindingReport,
-    FunctionReport, GoHeapReport, GoHolder, GoLeak, Heap, HeapReport, Holder, HookedBy, LookMethod,
-    LookReport, MappingReport, Measured, MemoryReport, MomentReport, NotHooked, NotLookedAt,
-    Outcome, OwnCost, Quiet, RecordingReport, Report, RetainedReport, RoundReport, SCHEMA,
+    AllocatorReport, AppliedReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA, COUNTERS_SCHEMA,
+    CallerReport, CensusReport, CheckMoment, CheckReport, CheckedReport, ChildReport,
+    CountedReport, CountersReport, CutReport, DoubtReport, FindingReport, FunctionReport,
+    GoHeapReport, GoHolder, GoLeak, Heap, HeapReport, Holder, HookedBy, LookMethod, LookReport,
+    MappingReport, Measured, MemoryReport, MomentReport, NotHooked, NotLookedAt, Origin, Outcome,
+    OwnCost, Quiet, RatesReport, RecordingReport, Report, RetainedReport, RoundReport, SCHEMA,
     SiteReport, StacksReport, Status, StepReport, StopReport, StoppedFor, Sums, TargetState,
     TogetherReport, Trigger, UnreachableGroup, UnreachableReport, WayReport, micros, together,
 };

@@ -2,6 +2,7 @@
 
 mod census;
 mod check;
+mod counters;
 mod go_heap;
 mod heap;
 mod holder;
@@ -25,6 +26,9 @@ pub use census::{
 };
 pub use check::{
     CHECK_SCHEMA, CheckMoment, CheckReport, FindingReport, Heap, LookReport, Quiet, Sums, micros,
+};
+pub use counters::{
+    AppliedReport, COUNTERS_SCHEMA, CountedReport, CountersReport, Origin, RatesReport,
 };
 pub use go_heap::{GoHeapReport, GoHolder, GoLeak};
 pub use heap::{HeapReport, SiteReport};
