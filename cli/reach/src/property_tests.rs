@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{
     Block, Blocks, Kind, Layout, Piece, RootKind,
     fold::fold,
-    graph::Graph,
+    graph::{Graph, Noted},
     image::Image,
     inside::Inside,
     look,
@@ -88,7 +88,7 @@ proptest! {
         let mut image = heap.image();
         let blocks = Blocks::new(image.blocks.clone());
         let layout = layout(&heap);
-        let graph = Graph::of(&blocks, &layout, &mut image, false);
+        let graph = Graph::of(&blocks, &layout, &mut image, Noted::Kinds);
         let held = vec![false; blocks.len()];
         let mut inside = Inside::new(&blocks, &layout, &mut image);
         let marks = mark(&graph, &held, &mut |hit| inside.meaning(hit));
@@ -136,7 +136,7 @@ proptest! {
     fn groups_are_what_only_their_head_leads_to(heap in heaps()) {
         let mut image = heap.image();
         let blocks = Blocks::new(image.blocks.clone());
-        let graph = Graph::of(&blocks, &layout(&heap), &mut image, false);
+        let graph = Graph::of(&blocks, &layout(&heap), &mut image, Noted::Kinds);
         // Everything is leaked, so that there is much to fold.
         let folded = fold(&graph, &vec![Mark::Lost; heap.blocks]);
         let reach: Vec<_> = (0..heap.blocks).map(|b| heap.reach(&[b], false, None)).collect();
