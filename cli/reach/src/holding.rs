@@ -158,6 +158,16 @@ impl Holding {
         self.sums.first().copied().unwrap_or_default()
     }
 
+    /// The number of nodes whose place in the tree is known.
+    pub fn len(&self) -> usize {
+        self.tree.order.len().saturating_sub(1)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Blocks and groups of roots, each behind what is above it: what it is, the position of what is above
     /// it if that is none of several roots, and what it holds.
     pub fn nodes(&self) -> impl Iterator<Item = (Above, Option<usize>, Amount)> {
@@ -316,6 +326,25 @@ mod tests {
         assert_eq!(holding.all().blocks, 3);
     }
 
+    #[test]
+    fn a_list_below_a_variable_is_one_row_and_its_elements_another() {
+        // Even blocks are nodes, odd ones elements.
+        let mut pointers = vec![(100, 0)];
+        for node in (0..20).step_by(2) {
+            pointers.extend([(node, node + 1), (node, (node + 2).min(18)), (node + 1, node)]);
+        }
+        let (blocks, holding) = holding(20, &pointers);
+        let label = |node| match node {
+            Above::Block(block) => block % 2,
+            Above::Roots(_) => 7,
+            Above::Several => 8,
+        };
+        let rows = crate::rows(&holding, &blocks, &label, &|_| true);
+        let told: Vec<_> =
+            rows.iter().map(|r| (r.above, r.label, r.own.blocks, r.all.blocks)).collect();
+        assert_eq!(told, [(None, 7, 0, 20), (Some(0), 0, 10, 20), (Some(1), 1, 10, 10)]);
+    }
+
     proptest! {
         #[test]
         fn sums_agree_and_any_words_are_borne(
@@ -335,6 +364,10 @@ mod tests {
                 prop_assert_eq!(is_held, !holding.path(block).is_empty());
             }
             prop_assert!(holding.all().blocks <= blocks.len() as u64);
+            let label = |node| match node { Above::Block(block) => block % 5, _ => 9 };
+            let rows = crate::rows(&holding, &blocks, &label, &|_| true);
+            let top = rows.iter().filter(|row| row.above.is_none());
+            prop_assert_eq!(top.map(|row| row.all.bytes).sum::<u64>(), holding.all().bytes);
         }
     }
 }

@@ -11,6 +11,7 @@
 //! words that lead to them.
 
 mod blocks;
+mod by_label;
 mod dominators;
 mod finding;
 mod fold;
@@ -33,6 +34,7 @@ mod rule_tests;
 mod speed;
 
 pub use blocks::{Block, Blocks};
+pub use by_label::{Row, rows};
 pub use finding::{Amount, Finding, Findings, Kind};
 pub use graph::RootWord;
 pub use heapattach_process::root::{RootKind, RootSet};

@@ -5,6 +5,7 @@ mod check;
 mod go_heap;
 mod heap;
 mod holder;
+mod holders;
 mod hooked;
 mod look_method;
 mod outcome;
@@ -29,6 +30,7 @@ pub use check::{
 pub use go_heap::{GoHeapReport, GoHolder, GoLeak};
 pub use heap::{HeapReport, SiteReport};
 pub use holder::Holder;
+pub use holders::{HolderRow, HoldersReport, PathReport, PathStep, SuspectReport};
 pub use hooked::{CallerReport, FunctionReport, HookedBy, NotHooked};
 pub use look_method::LookMethod;
 pub use outcome::Outcome;
