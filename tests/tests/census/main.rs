@@ -4,5 +4,6 @@
 mod classes;
 mod command;
 mod glibc;
+mod holders;
 mod kills;
 mod python;

@@ -55,6 +55,8 @@ const WALK_COST: u64 = 400;
 const HOLDERS_COST: u32 = 4;
 /// A process of more bytes in memory is not small.
 const SMALL: u64 = 512 << 20;
+/// So many bytes that no root leads to are much.
+const MUCH: u64 = 1 << 20;
 const STOPPED: Duration = Duration::from_millis(2);
 
 /// What is wanted.
@@ -273,6 +275,17 @@ fn walk(
     let wanted = options.who_holds.as_ref();
     let holders =
         with_holders.map(|scene| holders::report((process, pid), &moment, scene, filter, wanted));
+    // What nothing leads to belongs on the first screen, too, where it is much.
+    let is_much = |found: &HoldersReport| {
+        let left = found.blocks.bytes.saturating_sub(found.reached.bytes);
+        left > found.blocks.bytes / 10 || left >= MUCH
+    };
+    let unreachable = match (unreachable, scene, &holders) {
+        (None, Some(scene), Some(found)) if found.error.is_none() && is_much(found) => {
+            Some(unreachable::report(process, &moment, scene, filter))
+        }
+        (unreachable, ..) => unreachable,
+    };
     Ok(Walked { census, unreachable, holders, go, took: began.elapsed() })
 }
 

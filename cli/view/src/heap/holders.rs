@@ -17,6 +17,8 @@ const DEEPEST: usize = 12;
 const BELOW: usize = 3;
 /// Names of a path that a suspect is told with.
 const NAMES: usize = 6;
+/// So many bytes that are leaked are named in any case.
+const LEAST_LEAKED: u64 = 1 << 20;
 
 /// How much of the tree is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +32,33 @@ pub(super) enum Extent {
 /// What is named first on the first screen.
 pub(super) fn write_suspects(page: &mut Page, report: &CensusReport) {
     let Some(found) = &report.holders else { return };
+    if let Some(text) = leaked(report, found) {
+        page.prose("SUSPECT", Ink::Warning, &text);
+    }
     for suspect in &found.suspects {
         page.prose("SUSPECT", Ink::Warning, &told(found, suspect));
     }
+}
+
+/// Blocks that nothing leads to, where they are a tenth of all or more than a little.
+fn leaked(report: &CensusReport, found: &HoldersReport) -> Option<String> {
+    let lost = report.unreachable.as_ref().filter(|lost| lost.error.is_none())?;
+    let all = lost.direct.and(lost.indirect);
+    let is_much = all.bytes > found.blocks.bytes / 10 || all.bytes >= LEAST_LEAKED;
+    let group = lost.groups.first().filter(|_| is_much)?;
+    let class =
+        group.class.clone().unwrap_or_else(|| "blocks that do not say their class".to_owned());
+    let with = match group.held.blocks {
+        0 => String::new(),
+        _ => format!(", which lead to {} more", amount(&group.held)),
+    };
+    Some(format!(
+        "{} are leaked: no pointer leads to them. The largest group: {}, {class} of {}{with}; see --view \
+         unreachable",
+        amount(&all),
+        amount(&group.own),
+        bytes(group.size),
+    ))
 }
 
 fn told(found: &HoldersReport, suspect: &SuspectReport) -> String {
@@ -45,7 +71,7 @@ fn told(found: &HoldersReport, suspect: &SuspectReport) -> String {
         false => names.join(" > "),
     };
     let mostly = match suspect.of_these.blocks {
-        1 => format!("one block of {} ({})", bytes(suspect.of_these.bytes), suspect.mostly),
+        1 => format!("one block of {}", bytes(suspect.of_these.bytes)),
         _ => format!("{}: {}", suspect.mostly, amount(&suspect.of_these)),
     };
     let what = holder.root.map_or("", |root| root.words().0);
