@@ -51,7 +51,7 @@ fn holders_are_a_tree_that_filters_choose_from_and_paths_lead_to_a_class() {
         let text = run(fixture.pid(), &more);
         let document =
             serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-        assert_eq!(heapattach_tests::schema::faults(&schema, &document), [""; 0], "{document}");
+        assert_eq!(heapattach_tests::json_schema::faults(&schema, &document), [""; 0], "{document}");
         document
     };
     let document = look(&["--view", "holders"]);
