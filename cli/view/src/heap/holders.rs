@@ -50,7 +50,11 @@ fn leaked(report: &CensusReport, found: &HoldersReport) -> Option<String> {
         group.class.clone().unwrap_or_else(|| "blocks that do not say their class".to_owned());
     let with = match group.held.blocks {
         0 => String::new(),
-        _ => format!(", which lead to {} more", amount(&group.held)),
+        _ => format!(
+            ", leading to {} in {} more blocks",
+            bytes(group.held.bytes),
+            count(group.held.blocks)
+        ),
     };
     Some(format!(
         "{} are leaked: no pointer leads to them. The largest group: {}, {class} of {}{with}; see --view \
@@ -74,8 +78,10 @@ fn told(found: &HoldersReport, suspect: &SuspectReport) -> String {
         1 => format!("one block of {}", bytes(suspect.of_these.bytes)),
         _ => format!("{}: {}", suspect.mostly, amount(&suspect.of_these)),
     };
-    let what = holder.root.map_or("", |root| root.words().0);
-    let what = if what.is_empty() { String::new() } else { format!(" ({what})") };
+    let what = holder.root.map_or_else(
+        || ", held by several roots,".to_owned(),
+        |root| format!(" ({})", root.words().0),
+    );
     format!(
         "{}{what} retains {}, {:.0} % of all that is reached. It is mostly {mostly}; path: {path}",
         holder.name,
