@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_suspect_is_told_in_two_sentences_and_the_tree_below_it() {
         let text = text(&report());
-        let expected = "cache (globals) retains 4.0 MiB in 1,000 blocks, 100 % of all that is reached. It is \
+        let expected = "cache (globals) retains 4.0 MiB in 1 000 blocks, 100 % of all that is reached. It is \
                         mostly Session: 3.0 MiB in 500 blocks; path: cache > Node";
         assert!(text.contains(expected), "{text}");
         assert!(text.contains("    Session"), "{text}");
