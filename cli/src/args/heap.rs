@@ -6,7 +6,10 @@ use clap::{Args, ValueEnum};
 
 use super::{EXPERT, choice::choice, json::JsonArg};
 use crate::choose_process::WhichArgs;
-use heapattach_session::{check::options::Snapshot, heap::HeapOptions};
+use heapattach_session::{
+    check::options::Snapshot,
+    heap::{HeapFilter, HeapOptions, Sizes, WhoHolds, WithHolders},
+};
 use heapattach_text::quantity::parse_duration;
 use heapattach_view::{Colour, HeapView};
 
@@ -14,6 +17,7 @@ const HEAP: &str = "\
 Examples:
   heapattach heap -p 4711                 where did the memory go? as it is now, with what was there before
   heapattach heap redis-server --view arenas       sizes, pages, mappings
+  heapattach heap -p 4711 --view holders           what retains most; --who-holds Session: the paths to it
   heapattach heap -p 4711 --json | jq .memory";
 
 /// `heapattach heap`.
@@ -39,6 +43,21 @@ pub struct HeapArgs {
     /// Look for blocks that no pointer leads to, for --json, too: takes longer, and memory
     #[arg(hide_short_help = true, long)]
     pub unreachable: bool,
+    /// Tell the paths from roots to the block with this address, or to the blocks of a class
+    #[arg(long, value_name = "TYPE|0xADDRESS")]
+    pub who_holds: Option<WhoHolds>,
+    /// --view tree: what holds the blocks, top down
+    #[arg(hide_short_help = true, long, conflicts_with = "who_holds")]
+    pub tree: bool,
+    /// Only blocks of classes with this in their names (--view holders, unreachable)
+    #[arg(hide_short_help = true, long = "type", value_name = "TYPE")]
+    pub class: Option<String>,
+    /// Only blocks of such sizes: 4K..1M, 64.., 24 (--view holders, unreachable)
+    #[arg(hide_short_help = true, long, value_name = "RANGE")]
+    pub size: Option<Sizes>,
+    /// Only what roots with this in their names hold (--view holders)
+    #[arg(hide_short_help = true, long, value_name = "ROOT")]
+    pub held_by: Option<String>,
     /// How memory is read at one moment: by a clone of the process, or during a stop
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
     pub snapshot: HeapSnapshotArg,
@@ -85,6 +104,26 @@ impl HeapArgs {
             HeapSnapshotArg::Stop => Snapshot::Stop,
         };
         let unreachable = self.unreachable || self.view == HeapView::Unreachable;
-        HeapOptions { snapshot, max_pause: self.max_pause, unreachable }
+        let filter = HeapFilter {
+            class: self.class.clone(),
+            size: self.size.clone(),
+            held_by: self.held_by.clone(),
+        };
+        let holders = match self.view() {
+            HeapView::Holders | HeapView::Tree => WithHolders::Yes,
+            HeapView::Summary if self.json.is_none() => WithHolders::IfSmall,
+            _ => WithHolders::No,
+        };
+        let (max_pause, who_holds) = (self.max_pause, self.who_holds.clone());
+        HeapOptions { snapshot, max_pause, unreachable, holders, filter, who_holds }
+    }
+
+    /// What is shown.
+    pub fn view(&self) -> HeapView {
+        match (self.tree, &self.who_holds) {
+            (true, _) => HeapView::Tree,
+            (false, Some(_)) => HeapView::Holders,
+            (false, None) => self.view,
+        }
     }
 }

@@ -45,7 +45,7 @@ pub fn heap(args: &HeapArgs) -> Exit {
     let command = target.process.command();
     match fork::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            heap::attach(line, &target, args.options());
+            heap::attach(line, &target, &args.options());
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
@@ -112,5 +112,5 @@ fn tell(report: &CensusReport, args: &HeapArgs) -> Exit {
         return exit;
     }
     let page = Page::for_stream(args.color, &std::io::stdout());
-    print(args.view.tell(report, page).trim_end(), exit)
+    print(args.view().tell(report, page).trim_end(), exit)
 }

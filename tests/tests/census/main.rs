@@ -6,6 +6,7 @@ mod allocator;
 mod classes;
 mod command;
 mod glibc;
+mod holders;
 mod kills;
 mod purge;
 mod python;

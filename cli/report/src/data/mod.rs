@@ -6,6 +6,7 @@ mod counters;
 mod go_heap;
 mod heap;
 mod holder;
+mod holders;
 mod hooked;
 mod look_method;
 mod outcome;
@@ -33,6 +34,7 @@ pub use counters::{
 pub use go_heap::{GoHeapReport, GoHolder, GoLeak};
 pub use heap::{HeapReport, SiteReport};
 pub use holder::Holder;
+pub use holders::{HolderRow, HoldersReport, PathReport, PathStep, SuspectReport};
 pub use hooked::{CallerReport, FunctionReport, HookedBy, NotHooked};
 pub use look_method::LookMethod;
 pub use outcome::Outcome;

@@ -9,8 +9,16 @@
 //! if it is expected to be short enough, else nothing is done.
 
 mod go;
+mod holders;
+mod known;
+mod labels;
+mod roots;
 mod seen;
+mod suspects;
 mod unreachable;
+mod wanted;
+
+pub use wanted::{HeapFilter, Sizes, WhoHolds};
 
 use std::{
     io::Write,
@@ -26,7 +34,7 @@ use heapattach_injector::{
 };
 use heapattach_process::proc::Process;
 use heapattach_report::{
-    CensusReport, GoHeapReport, LookMethod, Status, UnreachableReport, micros,
+    CensusReport, GoHeapReport, HoldersReport, LookMethod, Status, UnreachableReport, micros,
 };
 use heapattach_text::{error_chain::with_causes, quantity};
 use heapattach_verdict::reconcile::reconcile;
@@ -43,10 +51,16 @@ use seen::Seen;
 
 /// What a walk in a stop costs, in nanoseconds a KiB of the resident set, and in any case.
 const WALK_COST: u64 = 400;
+/// Of the same when holders are looked for, so many times as much.
+const HOLDERS_COST: u32 = 4;
+/// A process of more bytes in memory is not small.
+const SMALL: u64 = 512 << 20;
+/// So many bytes that no root leads to are much.
+const MUCH: u64 = 1 << 20;
 const STOPPED: Duration = Duration::from_millis(2);
 
 /// What is wanted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct HeapOptions {
     /// How the moment is kept.
     pub snapshot: Snapshot,
@@ -54,19 +68,59 @@ pub struct HeapOptions {
     pub max_pause: Duration,
     /// Whether blocks that no pointer leads to are looked for.
     pub unreachable: bool,
+    /// Whether the holders of blocks are looked for.
+    pub holders: WithHolders,
+    /// Which blocks count then, and among those that are unreachable.
+    pub filter: HeapFilter,
+    /// Whose paths are told.
+    pub who_holds: Option<WhoHolds>,
+}
+
+/// Whether the holders of blocks are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithHolders {
+    /// They are not.
+    No,
+    /// If the process is small enough that it takes no long time, and by a clone.
+    IfSmall,
+    /// They are.
+    Yes,
+}
+
+impl HeapOptions {
+    /// Whether where pointers can lie is of interest.
+    fn wants_scene(&self, target: &Target) -> bool {
+        self.unreachable
+            || match self.holders {
+                WithHolders::No => false,
+                WithHolders::IfSmall => {
+                    self.snapshot != Snapshot::Stop && resident(&target.process) <= SMALL
+                }
+                WithHolders::Yes => true,
+            }
+    }
+}
+
+/// Bytes in memory of a process, or more than there are.
+fn resident(process: &Process) -> u64 {
+    let text = process.read("statm").unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.map_or(u64::MAX, |pages| pages.saturating_mul(4096))
 }
 
 /// What was found in the memory of a moment.
 struct Walked {
     census: Census,
     unreachable: Option<UnreachableReport>,
+    holders: Option<HoldersReport>,
     /// A Go program's objects, and their classes.
     go: Option<(GoHeapReport, Vec<ClassRow>)>,
     took: Duration,
 }
 
 /// Takes the moment and tells the command.
-pub fn attach(mut line: UnixStream, target: &Target, options: HeapOptions) {
+pub fn attach(mut line: UnixStream, target: &Target, options: &HeapOptions) {
     fork::leave_session();
     let report = take(target, options);
     heapattach_process::fault::summary();
@@ -76,7 +130,7 @@ pub fn attach(mut line: UnixStream, target: &Target, options: HeapOptions) {
 }
 
 /// What all memory of a process is.
-pub fn take(target: &Target, options: HeapOptions) -> CensusReport {
+pub fn take(target: &Target, options: &HeapOptions) -> CensusReport {
     let mut report = CensusReport::new(target.process.pid(), target.process.command());
     let result = match options.snapshot {
         Snapshot::Stop => in_a_stop(target, options, &mut report),
@@ -95,7 +149,7 @@ type Failed = (Status, String);
 /// The usual way.
 fn by_a_clone(
     target: &Target,
-    options: HeapOptions,
+    options: &HeapOptions,
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
     let load = Load::of(&target.process);
@@ -107,7 +161,7 @@ fn by_a_clone(
         }
         Err(error) => Err(error.clone()),
     };
-    let taken = moment::keep(target, |stop| Seen::of(stop, options.unreachable), instead)
+    let taken = moment::keep(target, |stop| Seen::of(stop, options.wants_scene(target)), instead)
         .map_err(failed)?;
     let mut seen = taken.seen.map_err(|error| (Status::Failed, error))?;
     report.moment.stopped_us = micros(taken.stopped);
@@ -115,7 +169,7 @@ fn by_a_clone(
     match taken.kept {
         Ok(keeping) => {
             report.moment.method = Some(LookMethod::Fork);
-            let walked = walk_clone(keeping.pid(), &mut seen, report);
+            let walked = walk_clone(keeping.pid(), &mut seen, options, report);
             match keeping.finish() {
                 Ok(again) => report.moment.stopped_us += micros(again),
                 Err(left) => {
@@ -138,11 +192,11 @@ fn by_a_clone(
 /// Without a change of anything.
 fn in_a_stop(
     target: &Target,
-    options: HeapOptions,
+    options: &HeapOptions,
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
     let look = |stop: &Stopped<'_>| {
-        let mut seen = Seen::of(stop, options.unreachable)?;
+        let mut seen = Seen::of(stop, options.wants_scene(target))?;
         seen.count_all(&target.process)?;
         let walked = walk_in_stop(target, &seen, options)?;
         Ok((seen, walked))
@@ -156,8 +210,12 @@ fn in_a_stop(
     Ok(())
 }
 
-fn walk_in_stop(target: &Target, seen: &Seen, options: HeapOptions) -> Result<Walked, String> {
+fn walk_in_stop(target: &Target, seen: &Seen, options: &HeapOptions) -> Result<Walked, String> {
     let walking = Duration::from_nanos((seen.resident() >> 10).saturating_mul(WALK_COST));
+    let walking = match options.holders {
+        WithHolders::No | WithHolders::IfSmall => walking,
+        WithHolders::Yes => walking.saturating_mul(HOLDERS_COST),
+    };
     let expected = STOPPED + walking;
     if expected > options.max_pause {
         return Err(format!(
@@ -167,18 +225,32 @@ fn walk_in_stop(target: &Target, seen: &Seen, options: HeapOptions) -> Result<Wa
             quantity::time(options.max_pause)
         ));
     }
-    walk(&target.process, seen)
+    let holders = match options.holders {
+        WithHolders::No | WithHolders::IfSmall => WithHolders::No,
+        WithHolders::Yes => WithHolders::Yes,
+    };
+    let options = HeapOptions { holders, ..options.clone() };
+    walk((&target.process, target.process.pid()), seen, &options)
 }
 
-fn walk_clone(pid: i32, seen: &mut Seen, report: &mut CensusReport) -> Result<(), String> {
+fn walk_clone(
+    pid: i32,
+    seen: &mut Seen,
+    options: &HeapOptions,
+    report: &mut CensusReport,
+) -> Result<(), String> {
     let process = Process::open(pid).map_err(|errno| format!("the clone: {}", errno.desc()))?;
     seen.count_private(&process)?;
-    let walked = walk(&process, seen)?;
+    let walked = walk((&process, report.pid), seen, options)?;
     conclude(seen, walked, report);
     Ok(())
 }
 
-fn walk(process: &Process, seen: &Seen) -> Result<Walked, String> {
+fn walk(
+    (process, pid): (&Process, i32),
+    seen: &Seen,
+    options: &HeapOptions,
+) -> Result<Walked, String> {
     let live = Live::open(process)
         .map_err(|errno| format!("its memory cannot be read: {}", errno.desc()))?;
     let live = if seen.has_swap() { live } else { live.without_swap() };
@@ -195,16 +267,35 @@ fn walk(process: &Process, seen: &Seen) -> Result<Walked, String> {
         Err(report) => (report, Vec::new()),
     });
     let scene = seen.scene.as_ref();
-    let unreachable = scene.map(|scene| unreachable::report(process, &moment, scene));
-    Ok(Walked { census, unreachable, go, took: began.elapsed() })
+    let filter = &options.filter;
+    let with_unreachable = scene.filter(|_| options.unreachable);
+    let unreachable =
+        with_unreachable.map(|scene| unreachable::report(process, &moment, scene, filter));
+    let with_holders = scene.filter(|_| options.holders != WithHolders::No);
+    let wanted = options.who_holds.as_ref();
+    let holders =
+        with_holders.map(|scene| holders::report((process, pid), &moment, scene, filter, wanted));
+    // What nothing leads to belongs on the first screen, too, where it is much.
+    let is_much = |found: &HoldersReport| {
+        let left = found.blocks.bytes.saturating_sub(found.reached.bytes);
+        left > found.blocks.bytes / 10 || left >= MUCH
+    };
+    let unreachable = match (unreachable, scene, &holders) {
+        (None, Some(scene), Some(found)) if found.error.is_none() && is_much(found) => {
+            Some(unreachable::report(process, &moment, scene, filter))
+        }
+        (unreachable, ..) => unreachable,
+    };
+    Ok(Walked { census, unreachable, holders, go, took: began.elapsed() })
 }
 
 fn conclude(seen: &Seen, walked: Walked, report: &mut CensusReport) {
-    let Walked { census, unreachable, go, took } = walked;
+    let Walked { census, unreachable, holders, go, took } = walked;
     let parts = reconcile(&seen.moment(&NoMemory), &census, &seen.figures);
     report.mappings = seen.mappings(&census);
     report.fill(&census, parts);
     report.unreachable = unreachable;
+    report.holders = holders;
     if let Some((go, classes)) = go {
         report.go = Some(go);
         report.add_classes(classes);
