@@ -9,6 +9,8 @@ pub enum Schema {
     Check,
     /// Of a look at all memory of a process.
     Heap,
+    /// Of what allocators count.
+    Allocator,
     /// Of a view of a recording, or of two.
     View,
     /// Of a whole recording.
@@ -17,7 +19,8 @@ pub enum Schema {
 
 impl Schema {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Report, Self::Check, Self::Heap, Self::View, Self::Ledger];
+    pub const ALL: [Self; 6] =
+        [Self::Report, Self::Check, Self::Heap, Self::Allocator, Self::View, Self::Ledger];
 
     /// As it is typed.
     pub fn name(self) -> &'static str {
@@ -25,6 +28,7 @@ impl Schema {
             Self::Report => "report",
             Self::Check => "check",
             Self::Heap => "heap",
+            Self::Allocator => "allocator",
             Self::View => "view",
             Self::Ledger => "ledger",
         }
@@ -36,6 +40,7 @@ impl Schema {
             Self::Report => "heapattach -p PID --json, heapattach run --json",
             Self::Check => "heapattach check --json",
             Self::Heap => "heapattach heap --json",
+            Self::Allocator => "heapattach allocator --json",
             Self::View => "heapattach report FILE --json, heapattach diff A B --json",
             Self::Ledger => "heapattach report FILE --format json",
         }
@@ -47,6 +52,7 @@ impl Schema {
             Self::Report => include_str!("../schemas/report.json"),
             Self::Check => include_str!("../schemas/check.json"),
             Self::Heap => include_str!("../schemas/heap.json"),
+            Self::Allocator => include_str!("../schemas/allocator.json"),
             Self::View => include_str!("../schemas/view.json"),
             Self::Ledger => include_str!("../schemas/ledger.json"),
         }

@@ -96,6 +96,7 @@ pub fn main() -> ExitCode {
         (Some(Command::Run(args)), _) => commands::run::run(args),
         (Some(Command::Check(args)), _) => commands::check::check(args),
         (Some(Command::Heap(args)), _) => commands::heap::heap(args),
+        (Some(Command::Allocator(args)), _) => commands::allocator::allocator(args),
         (Some(Command::Report(args)), _) => commands::report::report(args),
         (Some(Command::Serve(args)), _) => commands::serve::serve(args),
         (Some(Command::Diff(args)), _) => commands::diff::diff(args),

@@ -3,7 +3,10 @@
 
 pub use crate::{
     installation::in_call::InCall,
-    session::keep::{KeepError, Keeping, Moment, keep, stop},
+    session::{
+        keep::{KeepError, Keeping, Moment, keep, stop},
+        purge::{PurgeError, Purged, purge},
+    },
     snapshot::{
         Area, Exits, Image, Kept, Method, Pointer, Rules, Scene, SnapshotError, Standing, constant,
         sanitizer,

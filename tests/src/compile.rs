@@ -29,12 +29,13 @@ pub fn folder() -> PathBuf {
 }
 
 /// The folders of the themes. No name is in two of them.
-const THEMES: [&str; 11] = [
+const THEMES: [&str; 12] = [
     "census",
     "check",
     "first_answer",
     "go",
     "hazards",
+    "heaps",
     "hostile",
     "peers",
     "release",

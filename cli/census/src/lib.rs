@@ -24,6 +24,7 @@
 
 mod block;
 mod census;
+pub mod counters;
 mod live;
 mod memory;
 mod moment;

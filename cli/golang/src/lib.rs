@@ -3,4 +3,5 @@
 pub mod dwarf;
 pub mod find;
 pub mod graph;
+pub mod profile;
 pub mod tables;

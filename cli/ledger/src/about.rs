@@ -23,6 +23,9 @@ pub struct About {
     /// Whether it was seen from its first block on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub from_start: bool,
+    /// The runtime that counted itself, from its start on: `go1.24.1`. Empty where hooks did.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub counted_by: String,
     /// How long was counted.
     pub lasted_ms: u64,
     /// Mean bytes between samples; 1: everything is recorded.

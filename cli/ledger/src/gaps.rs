@@ -6,8 +6,13 @@ use heapattach_text::quantity::count;
 
 /// The end of a stack that was followed as far as there is one.
 pub const WHOLE: &str = "outermost";
-/// True of every session.
+/// True of every session that is hooked.
 pub const OLDER: &str = "blocks older than the attach are not seen, nor that they are freed";
+
+/// Whether [`OLDER`] is so: a runtime that counted itself has done so from its start on.
+pub fn misses_older(about: &About) -> bool {
+    about.counted_by.is_empty()
+}
 
 /// Stacks that end too early, all for the same reason.
 #[derive(Clone, Debug, PartialEq)]

@@ -115,6 +115,26 @@ impl Samples {
         self.count.add(probability.recip(), probability, -1.0);
     }
 
+    /// Adds so many blocks that were each taken with this probability.
+    pub fn add_many(&mut self, size: u64, probability: f64, blocks: u64) {
+        self.seen = self.seen.saturating_add(blocks);
+        self.seen_bytes = self.seen_bytes.saturating_add(size.saturating_mul(blocks));
+        self.bytes.add(float(size) / probability, probability, float(blocks));
+        self.count.add(probability.recip(), probability, float(blocks));
+    }
+
+    /// Takes so many away.
+    pub fn remove_many(&mut self, size: u64, probability: f64, blocks: u64) {
+        self.seen = self.seen.saturating_sub(blocks);
+        if self.seen == 0 {
+            *self = Self::default();
+            return;
+        }
+        self.seen_bytes = self.seen_bytes.saturating_sub(size.saturating_mul(blocks));
+        self.bytes.add(float(size) / probability, probability, -float(blocks));
+        self.count.add(probability.recip(), probability, -float(blocks));
+    }
+
     /// Adds all samples of another sum.
     pub fn merge(&mut self, other: &Self) {
         self.seen = self.seen.saturating_add(other.seen);

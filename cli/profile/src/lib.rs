@@ -133,6 +133,13 @@ impl Profile {
         }
     }
 
+    /// Takes in what a runtime counted itself for a stack: so many blocks of one size that came, and went, of
+    /// those that were taken with this probability, or of all.
+    pub fn counted(&mut self, stack: StackId, size: u64, p: Option<f64>, blocks: [u64; 2]) {
+        let row = self.sheet.rows.of(stack, 0);
+        self.sheet.counted(row, size, p, blocks);
+    }
+
     /// The sums.
     pub fn sheet(&self) -> &Sheet {
         &self.sheet

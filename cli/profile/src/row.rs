@@ -93,6 +93,31 @@ impl Tally {
         }
     }
 
+    /// Adds so many blocks of one size, each taken with this probability, if they were not all.
+    pub fn add_many(&mut self, flow: Flow, size: u64, probability: Option<f64>, blocks: u64) {
+        match probability {
+            None => self.exact[flow as usize]
+                .merge(&Exact { bytes: size.saturating_mul(blocks), count: blocks }),
+            Some(p) => {
+                self.sampled.get_or_insert_default()[flow as usize].add_many(size, p, blocks);
+            }
+        }
+    }
+
+    /// Takes so many away.
+    pub fn remove_many(&mut self, flow: Flow, size: u64, probability: Option<f64>, blocks: u64) {
+        match probability {
+            None => {
+                let exact = &mut self.exact[flow as usize];
+                exact.bytes = exact.bytes.saturating_sub(size.saturating_mul(blocks));
+                exact.count = exact.count.saturating_sub(blocks);
+            }
+            Some(p) => {
+                self.sampled.get_or_insert_default()[flow as usize].remove_many(size, p, blocks);
+            }
+        }
+    }
+
     /// Takes what is live for the peak.
     pub fn note_peak(&mut self) {
         self.exact[Flow::Peak as usize] = self.exact[Flow::Live as usize];

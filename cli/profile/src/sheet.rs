@@ -12,6 +12,7 @@ use crate::{
     block::{Kind, RowId},
     change::Change,
     estimate::Estimate,
+    exact::float,
     row::{Flow, Pages, Row, Tally},
     rows::Rows,
     tick::{Tick, micros},
@@ -113,6 +114,27 @@ impl Sheet {
             self.rows.warm(some.iter().map(|(_, change)| change.row()));
             some.iter().for_each(|(now, change)| self.apply(change, Tick::of(*now)));
         }
+    }
+
+    /// Takes in what was counted elsewhere: so many blocks of one size that came, and went, of those that were
+    /// taken with this probability, or of all.
+    pub fn counted(&mut self, id: RowId, size: u64, p: Option<f64>, [came, went]: [u64; 2]) {
+        let [row, total] = self.both(id);
+        for tally in [&mut row.heap, &mut total.heap] {
+            tally.add_many(Flow::Allocated, size, p, came);
+            tally.add_many(Flow::Live, size, p, came);
+        }
+        row.sizes.add(size, float(came) * p.map_or(1.0, f64::recip));
+        if went == 0 {
+            return;
+        }
+        if self.is_at_peak() {
+            self.note_peak();
+        }
+        let [row, total] = self.both(id);
+        total.heap.remove_many(Flow::Live, size, p, went);
+        row.heap.remove_many(Flow::Live, size, p, went);
+        row.heap.add_many(Flow::Freed, size, p, went);
     }
 
     /// What is live and what was allocated in all rows together, for a caller that asks often.

@@ -172,8 +172,13 @@ impl Blocks {
         start..self.clusters.last().map_or(0, |cluster| cluster.end)
     }
 
+    /// The number of the block that has this address.
+    pub fn containing(&self, at: u64) -> Option<u32> {
+        self.find(at).map(|hit| hit.block)
+    }
+
     /// The block that a word leads into.
-    pub fn find(&self, word: u64) -> Option<Hit> {
+    pub(crate) fn find(&self, word: u64) -> Option<Hit> {
         let index = self.clusters.partition_point(|cluster| cluster.end <= word);
         let cluster = self.clusters.get(index).filter(|cluster| word >= cluster.start)?;
         let granule = usize::try_from((word - cluster.start) >> cluster.shift).ok()?;

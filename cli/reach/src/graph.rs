@@ -18,6 +18,30 @@ const SPILL: usize = 7;
 /// Words of roots that lead to the inside of a block, at most; and edges from block to block.
 const MOST_INSIDE: usize = 1 << 24;
 const MOST_EDGES: usize = 1 << 28;
+/// Words of roots that are kept where all are asked for.
+const MOST_ROOT_WORDS: usize = 1 << 22;
+
+/// A word of a root that leads into a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RootWord {
+    /// Where it lies; 0 for what lies in no memory.
+    pub at: u64,
+    /// The block.
+    pub block: u32,
+    /// What kind of root.
+    pub kind: RootKind,
+}
+
+/// What is noted of roots, besides their kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noted {
+    /// Nothing.
+    Kinds,
+    /// By block: where the one lies that says most.
+    Best,
+    /// Where all of them lie.
+    All,
+}
 
 /// What holds what.
 #[derive(Debug)]
@@ -31,6 +55,8 @@ pub struct Graph {
     places: Vec<RootPlace>,
     /// Roots that lead to the inside of a block.
     inside: Vec<Hit>,
+    /// Every word of a root, if they are asked for.
+    root_words: Option<Vec<RootWord>>,
     /// Edges that found no room; what they lead to counts as held.
     pub beyond_limit: u64,
     /// Words looked at.
@@ -49,15 +75,16 @@ struct Scan<'a> {
 }
 
 impl Graph {
-    /// Looks through memory; with `places`, notes where roots lie.
-    pub fn of(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory, places: bool) -> Self {
+    /// Looks through memory.
+    pub fn of(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory, noted: Noted) -> Self {
         let span = blocks.span();
         let graph = Self {
             starts: vec![0],
             edges: Vec::new(),
             roots: vec![RootSet::default(); blocks.len()],
-            places: vec![RootPlace::default(); if places { blocks.len() } else { 0 }],
+            places: vec![RootPlace::default(); if noted == Noted::Best { blocks.len() } else { 0 }],
             inside: Vec::new(),
+            root_words: (noted == Noted::All).then(Vec::new),
             beyond_limit: 0,
             words: 0,
         };
@@ -111,7 +138,19 @@ impl Graph {
         self.places.get(block as usize)?.get()
     }
 
+    /// Every word of a root, if they were asked for.
+    pub fn take_root_words(&mut self) -> Vec<RootWord> {
+        self.root_words.take().unwrap_or_default()
+    }
+
     fn add_root(&mut self, hit: Hit, kind: RootKind, at: u64) {
+        if let Some(words) = &mut self.root_words {
+            if words.len() < MOST_ROOT_WORDS {
+                return words.push(RootWord { at, block: hit.block, kind });
+            }
+            self.beyond_limit += 1;
+            return self.roots[hit.block as usize].add(kind);
+        }
         if hit.offset == 0 {
             self.roots[hit.block as usize].add(kind);
             if let Some(place) = self.places.get_mut(hit.block as usize) {

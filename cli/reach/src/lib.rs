@@ -11,9 +11,12 @@
 //! words that lead to them.
 
 mod blocks;
+mod by_label;
+mod dominators;
 mod finding;
 mod fold;
 mod graph;
+mod holding;
 mod inside;
 mod mark;
 mod memory;
@@ -31,8 +34,11 @@ mod rule_tests;
 mod speed;
 
 pub use blocks::{Block, Blocks};
+pub use by_label::{Row, rows};
 pub use finding::{Amount, Finding, Findings, Kind};
+pub use graph::RootWord;
 pub use heapattach_process::root::{RootKind, RootSet};
+pub use holding::{Above, Holding};
 pub use memory::{Layout, Memory, Piece, Pointer};
 pub use ways::Retained;
 #[cfg(test)]
@@ -41,7 +47,7 @@ use ways::{Step, Way};
 use std::collections::HashMap;
 
 use blocks::Hit;
-use graph::Graph;
+use graph::{Graph, Noted};
 use inside::{Inside, Meaning};
 use mark::Mark;
 
@@ -76,7 +82,8 @@ pub struct Look {
 
 /// Looks through memory, and finds out who holds the blocks of as many reachable `sites`.
 pub fn look(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory, sites: usize) -> Look {
-    let graph = Graph::of(blocks, layout, memory, sites > 0);
+    let noted = if sites > 0 { Noted::Best } else { Noted::Kinds };
+    let graph = Graph::of(blocks, layout, memory, noted);
     let mut inside = Inside::new(blocks, layout, memory);
     let held = vec![false; blocks.len()];
     let marks = mark::mark(&graph, &held, &mut |hit| inside.meaning(hit));

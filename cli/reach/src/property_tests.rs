@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::{
-    Block, Blocks, Kind, Layout, Piece, RootKind,
+    Above, Block, Blocks, Holding, Kind, Layout, Piece, RootKind, RootWord,
     fold::fold,
-    graph::Graph,
+    graph::{Graph, Noted},
     image::Image,
     inside::Inside,
     look,
@@ -88,7 +88,7 @@ proptest! {
         let mut image = heap.image();
         let blocks = Blocks::new(image.blocks.clone());
         let layout = layout(&heap);
-        let graph = Graph::of(&blocks, &layout, &mut image, false);
+        let graph = Graph::of(&blocks, &layout, &mut image, Noted::Kinds);
         let held = vec![false; blocks.len()];
         let mut inside = Inside::new(&blocks, &layout, &mut image);
         let marks = mark(&graph, &held, &mut |hit| inside.meaning(hit));
@@ -136,7 +136,7 @@ proptest! {
     fn groups_are_what_only_their_head_leads_to(heap in heaps()) {
         let mut image = heap.image();
         let blocks = Blocks::new(image.blocks.clone());
-        let graph = Graph::of(&blocks, &layout(&heap), &mut image, false);
+        let graph = Graph::of(&blocks, &layout(&heap), &mut image, Noted::Kinds);
         // Everything is leaked, so that there is much to fold.
         let folded = fold(&graph, &vec![Mark::Lost; heap.blocks]);
         let reach: Vec<_> = (0..heap.blocks).map(|b| heap.reach(&[b], false, None)).collect();
@@ -175,6 +175,24 @@ proptest! {
     }
 
     #[test]
+    fn what_a_block_retains_is_what_no_root_reaches_without_it(heap in heaps()) {
+        let mut image = heap.image();
+        let blocks = Blocks::new(image.blocks.clone());
+        let group = |word: &RootWord| u32::try_from(word.at / 8 % 3).unwrap();
+        let holding = Holding::of(&blocks, &layout(&heap), &mut image, &mut { group });
+        let roots = [heap.blocks];
+        let count = |reached: Vec<bool>| reached.into_iter().filter(|one| *one).count() as u64;
+        let all = count(heap.reach(&roots, false, None));
+        prop_assert_eq!(holding.all().blocks, all);
+        for (node, _, sum) in holding.nodes() {
+            if let Above::Block(block) = node {
+                let without = heap.reach(&roots, false, Some(&[block as usize]));
+                prop_assert_eq!(sum.blocks, all - count(without), "block {}", block);
+            }
+        }
+    }
+
+    #[test]
     fn no_memory_whatever_makes_it_fail(
         words in prop::collection::vec((0..4096_u64, any::<u64>()), 0..64),
         blocks in prop::collection::vec((any::<u64>(), any::<u64>(), 0..8192_u64), 0..32),
@@ -190,6 +208,12 @@ proptest! {
             image.write(HEAP + place * 2, word);
         }
         image.piece(HEAP..HEAP + 8192, Some(RootKind::Heap));
+        let all = Blocks::new(image.blocks.clone());
+        let own = image.layout.clone();
+        let group = |word: &RootWord| u32::try_from(word.at % 5).unwrap();
+        let holding = Holding::of(&all, &own, &mut image, &mut { group });
+        prop_assert!(holding.all().blocks <= all.len() as u64);
+        prop_assert!((0..).take(all.len()).all(|block| holding.path(block).len() <= all.len() + 1));
         let checked = image.check();
         let told: u64 = checked.findings.sums.iter().map(|sum| sum.blocks).sum();
         prop_assert!(told <= count && told + checked.impossible >= count);

@@ -26,15 +26,17 @@ mod data;
 pub mod findings;
 pub mod suppression;
 
-pub use heapattach_reach::Amount;
+pub use heapattach_census::counters;
+pub use heapattach_reach::{Amount, RootKind};
 
 pub use data::{
-    AllocatorReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA, CallerReport, CensusReport,
-    CheckMoment, CheckReport, CheckedReport, ChildReport, CutReport, DoubtReport, FindingReport,
-    FunctionReport, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled, Heap, HeapReport,
-    Holder, HookedBy, LookMethod, LookReport, MappingReport, Measured, MemoryReport, MomentReport,
-    NotHooked, NotLookedAt, Outcome, OwnCost, Quiet, RecordingReport, Report, RetainedReport,
-    RoundReport, SCHEMA, SiteReport, StacksReport, Status, StepReport, StopReport, StoppedFor,
-    Sums, TargetState, TogetherReport, Trigger, UnreachableGroup, UnreachableReport, WayReport,
-    micros, together,
+    AllocatorReport, AppliedReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA, COUNTERS_SCHEMA,
+    CallerReport, CensusReport, CheckMoment, CheckReport, CheckedReport, ChildReport,
+    CountedReport, CountersReport, CutReport, DoubtReport, FindingReport, FunctionReport, GoAsked,
+    GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled, Heap, HeapReport, Holder, HolderRow,
+    HoldersReport, HookedBy, LookMethod, LookReport, MappingReport, Measured, MemoryReport,
+    MomentReport, NotHooked, NotLookedAt, Origin, Outcome, OwnCost, PathReport, PathStep, Quiet,
+    RatesReport, RecordingReport, Report, RetainedReport, RoundReport, SCHEMA, SiteReport,
+    StacksReport, Status, StepReport, StopReport, StoppedFor, Sums, SuspectReport, TargetState,
+    TogetherReport, Trigger, UnreachableGroup, UnreachableReport, WayReport, micros, together,
 };

@@ -49,6 +49,7 @@
 //! | [`tracer`], [`check_tracer`] | the half that stops the target: watches it, or checks it |
 //! | [`client`] | the half that the user talks to; what both halves say to each other |
 //! | [`watch`] | one session, from the attach to its result |
+//! | [`allocator`] | what allocators count, read without a stop |
 //! | [`check`] | checks: what is reachable at one moment, and what is told of it |
 //! | `family` | several processes at once |
 //! | `runtimes` | runtimes of languages in the target, and what is seen of their memory |
@@ -58,11 +59,13 @@
 //! do comes as plain options, the payload's image with them, and what it says goes to a
 //! [`client::talk::Talk`]. Only processes that [`fork`] started stop a target or write into it.
 
+pub mod allocator;
 pub mod check;
 pub mod check_tracer;
 pub mod client;
 mod family;
 pub mod fork;
+mod golang;
 pub mod heap;
 pub mod own_cost;
 mod page_kinds;

@@ -13,6 +13,7 @@ use crate::{
     client::{channel::Line, message::Message},
     family,
     fork::{self, exec_status},
+    golang,
     own_cost::own_cost,
     watch::{
         end::End,
@@ -26,7 +27,7 @@ use crate::{
     },
 };
 use heapattach_recording::Store;
-use heapattach_report::{Outcome, Report, Status};
+use heapattach_report::{Outcome, Report, Status, TargetState};
 use heapattach_text::error_chain::with_causes;
 
 /// What `run` is told.
@@ -53,7 +54,10 @@ pub fn attach(
 ) {
     fork::leave_session();
     let mut line = Line::new(line);
-    let mut report = if options.follow_forks {
+    let go = if options.follow_forks { None } else { golang::wanted(&target) };
+    let mut report = if let Some(found) = go {
+        go_program(&mut line, &target, found, options, files)
+    } else if options.follow_forks {
         family::attach(&mut line, target, options, files, image)
     } else {
         attach_alone(&mut line, target, options, files, image)
@@ -61,6 +65,28 @@ pub fn attach(
     fault::summary();
     report.expense = own_cost();
     line.send(&Message::Finished(Box::new(report)));
+}
+
+/// A Go program, whose runtime keeps a profile of its own; or why that cannot be read.
+fn go_program(
+    line: &mut Line,
+    target: &Target,
+    found: Result<golang::Found, String>,
+    options: &WatchOptions,
+    files: Files,
+) -> Report {
+    match found {
+        Ok(found) => golang::observe(line, target, found, options, files),
+        Err(why) => {
+            let path = files.store.and_then(|store| store.path);
+            let _ = path.map(std::fs::remove_file);
+            let mut report = Report::new(target.process.pid(), target.process.command());
+            report.error = Some(why);
+            (report.outcome, report.status) = (Outcome::Refused, Status::Unsupported);
+            report.target = TargetState::Untouched;
+            report
+        }
+    }
 }
 
 /// One process, which is not traced meanwhile. If it becomes another program, that is attached to

@@ -6,7 +6,10 @@ use clap::{Args, ValueEnum};
 
 use super::{EXPERT, choice::choice, json::JsonArg};
 use crate::choose_process::WhichArgs;
-use heapattach_session::{check::options::Snapshot, heap::HeapOptions};
+use heapattach_session::{
+    check::options::Snapshot,
+    heap::{HeapFilter, HeapOptions, Sizes, WhoHolds, WithHolders},
+};
 use heapattach_text::quantity::parse_duration;
 use heapattach_view::{Colour, HeapView};
 
@@ -14,11 +17,12 @@ const HEAP: &str = "\
 Examples:
   heapattach heap -p 4711                 where did the memory go? as it is now, with what was there before
   heapattach heap redis-server --view arenas       sizes, pages, mappings
+  heapattach heap -p 4711 --view holders           what retains most; --who-holds Session: the paths to it
   heapattach heap -p 4711 --json | jq .memory";
 
 /// What holds the objects of a Go program: so many rows are told, and written to a file.
-const HOLDERS: usize = 5_000;
-const MANY_HOLDERS: usize = 200_000;
+const GO_HOLDERS: usize = 5_000;
+const MANY_GO_HOLDERS: usize = 200_000;
 
 /// `heapattach heap`.
 #[derive(Clone, Debug, Args)]
@@ -43,9 +47,21 @@ pub struct HeapArgs {
     /// Look for blocks that no pointer leads to, for --json, too: takes longer, and memory
     #[arg(hide_short_help = true, long)]
     pub unreachable: bool,
-    /// What holds the objects of this type of a Go program, or the one that has this address (0x...): the view go
-    #[arg(hide_short_help = true, long, value_name = "TYPE")]
-    pub who_holds: Option<String>,
+    /// Tell the paths from roots to the block with this address, or to the blocks of a class
+    #[arg(long, value_name = "TYPE|0xADDRESS")]
+    pub who_holds: Option<WhoHolds>,
+    /// --view tree: what holds the blocks, top down
+    #[arg(hide_short_help = true, long, conflicts_with = "who_holds")]
+    pub tree: bool,
+    /// Only blocks of classes with this in their names (--view holders, unreachable)
+    #[arg(hide_short_help = true, long = "type", value_name = "TYPE")]
+    pub class: Option<String>,
+    /// Only blocks of such sizes: 4K..1M, 64.., 24 (--view holders, unreachable)
+    #[arg(hide_short_help = true, long, value_name = "RANGE")]
+    pub size: Option<Sizes>,
+    /// Only what roots with this in their names hold (--view holders)
+    #[arg(hide_short_help = true, long, value_name = "ROOT")]
+    pub held_by: Option<String>,
     /// Write what holds the objects of a Go program to FILE, for `go tool pprof`, in goref's form
     #[arg(hide_short_help = true, short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -95,8 +111,27 @@ impl HeapArgs {
             HeapSnapshotArg::Stop => Snapshot::Stop,
         };
         let unreachable = self.unreachable || self.view == HeapView::Unreachable;
-        let holders = if self.output.is_some() { MANY_HOLDERS } else { HOLDERS };
-        let who_holds = self.who_holds.clone();
-        HeapOptions { snapshot, max_pause: self.max_pause, unreachable, holders, who_holds }
+        let filter = HeapFilter {
+            class: self.class.clone(),
+            size: self.size.clone(),
+            held_by: self.held_by.clone(),
+        };
+        let holders = match self.view() {
+            HeapView::Holders | HeapView::Tree => WithHolders::Yes,
+            HeapView::Summary if self.json.is_none() => WithHolders::IfSmall,
+            _ => WithHolders::No,
+        };
+        let (max_pause, who_holds) = (self.max_pause, self.who_holds.clone());
+        let go_holders = if self.output.is_some() { MANY_GO_HOLDERS } else { GO_HOLDERS };
+        HeapOptions { snapshot, max_pause, unreachable, holders, filter, who_holds, go_holders }
+    }
+
+    /// What is shown.
+    pub fn view(&self) -> HeapView {
+        match (self.tree, &self.who_holds) {
+            (true, _) => HeapView::Tree,
+            (false, Some(_)) => HeapView::Holders,
+            (false, None) => self.view,
+        }
     }
 }

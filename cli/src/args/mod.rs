@@ -1,5 +1,6 @@
 //! What the user typed: one file a command, and one for each group of options that several share.
 
+mod allocator;
 mod attach;
 mod check;
 mod choice;
@@ -25,6 +26,7 @@ mod serve;
 mod session;
 mod status;
 
+pub use allocator::{AllocatorArgs, RemedyArg};
 pub use attach::{AttachArgs, LoaderArg};
 pub use check::CheckArgs;
 pub use completions::{CompletionsArgs, Shell};
@@ -55,8 +57,7 @@ const SHORT: &str = "\
 Examples:
   heapattach redis-server --duration 60s   which code holds the memory of this process?
   heapattach -p 4711 --flow --duration 10m does it grow, does it leak, how sure is that?
-  heapattach check -- ./tests              which blocks are leaked at the end? 23 if any
-  heapattach report FILE --format html     a recording as a page for any browser";
+  heapattach check -- ./tests              which blocks are leaked at the end? 23 if any";
 
 const MORE: &str = "\
 `heapattach --help` lists all options, `heapattach help` the chapters of the guide.";
@@ -70,6 +71,7 @@ Examples:
   heapattach run -- ./server --port 80   from the first instruction on
   heapattach check -- ./tests            which blocks are leaked at its end? 23 if any
   heapattach heap -p 4711                what all its memory is now: in use, free, stacks, files
+  heapattach allocator -p 4711           what malloc itself counts, and advice; stops nothing
   heapattach report FILE                 a recording again: trees, pictures, other tools
   heapattach diff A B                    the difference between two of them
   heapattach serve -p 4711               live: go tool pprof http://..., Prometheus, a browser
@@ -110,6 +112,8 @@ pub enum Command {
     Check(Box<CheckArgs>),
     /// Tell what all memory of a process is now: blocks in use, free, stacks, files
     Heap(Box<HeapArgs>),
+    /// Tell what the allocator of a process counts, and what could be set otherwise
+    Allocator(Box<AllocatorArgs>),
     /// Show a recording, or write it for another program
     Report(Box<ReportArgs>),
     /// Show the difference between recordings, or moments of one

@@ -10,7 +10,7 @@ use heapattach_session::{
     fork::{self, Side},
     heap,
 };
-use heapattach_view::{HeapView, Page};
+use heapattach_view::Page;
 
 use crate::{
     args::{HeapArgs, json},
@@ -125,6 +125,5 @@ fn tell(report: &CensusReport, args: &HeapArgs) -> Exit {
         }
     }
     let page = Page::for_stream(args.color, &std::io::stdout());
-    let view = if args.who_holds.is_some() { HeapView::Go } else { args.view };
-    print(view.tell(report, page).trim_end(), exit)
+    print(args.view().tell(report, page).trim_end(), exit)
 }

@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod allocator;
 pub mod attach;
 pub mod check;
 pub mod completions;

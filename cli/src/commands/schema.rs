@@ -7,7 +7,7 @@ pub fn schema(args: &SchemaArgs) -> Exit {
     match args.name {
         Some(schema) => print(schema.text().trim_end(), Exit::Done),
         None => {
-            let row = |schema: &Schema| format!("{:<8}{}\n", schema.name(), schema.about());
+            let row = |schema: &Schema| format!("{:<11}{}\n", schema.name(), schema.about());
             print(Schema::ALL.iter().map(row).collect::<String>().trim_end(), Exit::Done)
         }
     }

@@ -43,6 +43,7 @@ chapters! {
     "recordings": "files of sessions: what is in them, how large they become",
     "page": "the page for browsers: links, switches, keys, marks of cut stacks",
     "memory": "what all memory of a process is now: in use, free, stacks, files",
+    "tuning": "what the allocator itself counts, and advice on its settings",
     "live": "live profiles and figures over HTTP: pprof, Prometheus, a browser",
     "growth": "--flow: does it grow, does it leak, how sure is that",
     "checks": "leak checks: what is leaked, what is reachable, what is not seen",

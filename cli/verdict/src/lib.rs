@@ -3,6 +3,7 @@
 //! ```text
 //! ledger (perhaps two) -> subject: sites with weights -> summary: verdict, doubts, sites
 //!                      -> growth: the course of each stack, judged -^
+//! counters of an allocator -> advice: what could be set otherwise
 //! census, figures of mappings -> reconcile: what all memory is, and what that means
 //! ```
 //!
@@ -19,6 +20,7 @@
 //!
 //! Knows no process, no file, no clock, no page that any of this is drawn on, and no command line.
 
+pub mod advice;
 pub mod figure;
 pub mod growth;
 pub mod keeping;

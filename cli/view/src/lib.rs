@@ -25,6 +25,7 @@
 //! Knows no process, no file, no clock and no command line; of the machine only how wide the terminal
 //! is and whether it has colours ([`Page::for_stream`]).
 
+mod allocator;
 mod bar;
 mod classes;
 mod family;
@@ -49,6 +50,7 @@ mod top;
 mod tree;
 mod view;
 
+pub use allocator::AllocatorView;
 pub use bar::bar;
 pub use heap::HeapView;
 pub use moments::tell_moments;

@@ -8,6 +8,7 @@ pub mod heir;
 pub mod keep;
 pub mod leftovers;
 pub(crate) mod prepare;
+pub mod purge;
 pub mod stop_record;
 pub mod undo;
 

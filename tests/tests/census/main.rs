@@ -1,9 +1,13 @@
 //! The heap that was already there: every block of a process, beside programs that know; and that nothing of a
 //! look at it is left.
 
+mod allocating;
+mod allocator;
 mod classes;
 mod command;
 mod glibc;
 mod go;
+mod holders;
 mod kills;
+mod purge;
 mod python;

@@ -7,6 +7,7 @@ mod buffers;
 mod debug_frame;
 mod elsewhere;
 mod exact;
+mod go_profile;
 mod kernel_calls;
 mod many_paths;
 mod map_storm;

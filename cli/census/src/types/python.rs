@@ -84,11 +84,11 @@ impl<'a, 'm> Python<'a, 'm> {
             && self.moment.word(at + ITEM_SIZE) == Some(40)
     }
 
-    /// Where the type of the object in a block is.
-    pub fn of(&mut self, window: &mut Window<'_, '_>, block: Block) -> Option<u64> {
+    /// Where the type of the object in a block is, and how far behind the block's beginning the object is.
+    pub fn of(&mut self, window: &mut Window<'_, '_>, block: Block) -> Option<(u64, u64)> {
         [0, COLLECTOR, COLLECTOR + KEPT_BEFORE]
             .into_iter()
-            .find_map(|before| self.object(window, block, before))
+            .find_map(|before| Some((self.object(window, block, before)?, before)))
     }
 
     /// The name of a type that was found.

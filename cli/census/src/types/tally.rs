@@ -10,6 +10,8 @@ use super::{ClassId, Classes, Language, python::Python};
 
 /// So much is read at once.
 const WINDOW: usize = 1 << 20;
+/// The links of CPython's collector.
+const LINKS: u64 = 16;
 
 /// Blocks of a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +36,8 @@ pub struct ClassTally<'a, 'm> {
     counts: HashMap<ClassId, (u64, u64)>,
     /// The block whose first word was looked at last.
     latest: Option<ClassId>,
+    /// Where the links of the collector are in it.
+    links: Option<u64>,
 }
 
 impl<'a, 'm> ClassTally<'a, 'm> {
@@ -46,6 +50,7 @@ impl<'a, 'm> ClassTally<'a, 'm> {
             window: Window::new(moment, 0..u64::MAX, WINDOW),
             counts: HashMap::new(),
             latest: None,
+            links: None,
         }
     }
 
@@ -54,9 +59,15 @@ impl<'a, 'm> ClassTally<'a, 'm> {
         self.latest
     }
 
+    /// Where the two words are in it that link it to others for the collector of CPython, and hold nothing.
+    pub fn latest_links(&self) -> Option<u64> {
+        self.links
+    }
+
     fn python_type(&mut self, block: Block) -> Option<ClassId> {
         let python = self.python.as_mut()?;
-        let kind = python.of(&mut self.window, block)?;
+        let (kind, head) = python.of(&mut self.window, block)?;
+        self.links = head.checked_sub(LINKS).map(|before| block.at + before);
         if let Some(class) = self.types.get(&kind) {
             return Some(*class);
         }
@@ -88,7 +99,7 @@ impl<'a, 'm> ClassTally<'a, 'm> {
 impl Sink for ClassTally<'_, '_> {
     #[inline]
     fn block(&mut self, block: Block) {
-        self.latest = None;
+        (self.latest, self.links) = (None, None);
         if block.state != State::Used || block.size < 8 {
             return;
         }

@@ -1,15 +1,15 @@
 //! The kinds of allocators: a folder each.
 
-mod glibc;
-mod jemalloc;
-mod mallocng;
-mod mimalloc;
+pub(crate) mod glibc;
+pub(crate) mod jemalloc;
+pub(crate) mod mallocng;
+pub(crate) mod mimalloc;
 mod page_tree;
 mod pymalloc;
-mod tcmalloc;
+pub(crate) mod tcmalloc;
 
 pub use glibc::Glibc;
-pub use jemalloc::Jemalloc;
+pub use jemalloc::{Jemalloc, dirty_pages};
 pub use mallocng::Mallocng;
 pub use mimalloc::Mimalloc;
 pub use pymalloc::Pymalloc;

@@ -35,6 +35,7 @@ impl Whose {
     pub fn new(about: &About) -> Self {
         let missing = gaps::lost(&about.loss);
         let cuts = cuts(about);
+        let older = gaps::misses_older(about).then(|| gaps::OLDER.to_owned()).into_iter();
         let about = about.clone();
         Self {
             pid: about.pid,
@@ -56,7 +57,7 @@ impl Whose {
             },
             temporary_ms: about.temporary_ms,
             missing,
-            unseen: std::iter::once(gaps::OLDER.to_owned()).chain(about.blind).collect(),
+            unseen: older.chain(about.blind).collect(),
             missing_symbols: about.missing_symbols,
             cuts,
         }

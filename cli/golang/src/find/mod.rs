@@ -24,6 +24,7 @@ use crate::{
         layout::{Layout, Variables},
         walker::Runtime,
     },
+    profile::Profile,
     tables::Table,
 };
 
@@ -75,6 +76,23 @@ impl Go {
         };
         let bias = functions::bias(moment, &image);
         Some(Ok(Self { release, functions, image, bias }))
+    }
+
+    /// The profile that the runtime keeps.
+    ///
+    /// # Errors
+    /// When there is no table for the release, nor an older one, or a variable is not certain.
+    pub fn profile(&self, moment: &Moment<'_>) -> Result<Profile, FindError> {
+        let minor = self.release.minor;
+        let table = Table::of(minor).or_else(|| Table::before(minor)).ok_or_else(|| {
+            FindError::Release(self.release.text.clone(), Table::known().to_owned())
+        })?;
+        let votes = votes::vote(moment, &self.functions, &table);
+        let certain = |name: &'static str| {
+            let found = votes.get(name).copied().unwrap_or_default();
+            found.certain().ok_or(FindError::Variable(name, found.agreeing, found.voters))
+        };
+        Ok(Profile::new(minor, certain("runtime.mbuckets")?, certain("runtime.MemProfileRate")?))
     }
 
     /// What the object graph needs to know of the runtime. Where the program has debug data, variables are

@@ -45,6 +45,11 @@ impl Table {
         ALL.iter().find(|(own, _)| *own == minor).map(|(_, text)| Self { text })
     }
 
+    /// The last one, of a release that is newer than all.
+    pub fn before(minor: u32) -> Option<Self> {
+        ALL.last().filter(|(last, _)| minor > *last).map(|(_, text)| Self { text })
+    }
+
     /// Those that there are, for people.
     pub fn known() -> &'static str {
         "go1.19, go1.21 to go1.27"

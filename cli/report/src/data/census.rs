@@ -9,7 +9,7 @@ use heapattach_reach::{Amount, Kind};
 use heapattach_verdict::reconcile::{Conclusion, Parts};
 use serde::{Deserialize, Serialize};
 
-use super::{GoHeapReport, LookMethod, Status};
+use super::{GoHeapReport, HoldersReport, LookMethod, Status};
 
 /// The name of its JSON.
 pub const CENSUS_SCHEMA: &str = "heapattach/heap/1";
@@ -46,6 +46,8 @@ pub struct CensusReport {
     pub classes: Vec<ClassRow>,
     /// Blocks in use that no pointer leads to, if they were looked for.
     pub unreachable: Option<UnreachableReport>,
+    /// Who holds the blocks, if that was looked for.
+    pub holders: Option<HoldersReport>,
     /// The objects of a Go program.
     pub go: Option<GoHeapReport>,
     /// How many different sizes there are.

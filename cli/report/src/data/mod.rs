@@ -2,9 +2,11 @@
 
 mod census;
 mod check;
+mod counters;
 mod go_heap;
 mod heap;
 mod holder;
+mod holders;
 mod hooked;
 mod look_method;
 mod outcome;
@@ -26,9 +28,13 @@ pub use census::{
 pub use check::{
     CHECK_SCHEMA, CheckMoment, CheckReport, FindingReport, Heap, LookReport, Quiet, Sums, micros,
 };
+pub use counters::{
+    AppliedReport, COUNTERS_SCHEMA, CountedReport, CountersReport, Origin, RatesReport,
+};
 pub use go_heap::{GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled};
 pub use heap::{HeapReport, SiteReport};
 pub use holder::Holder;
+pub use holders::{HolderRow, HoldersReport, PathReport, PathStep, SuspectReport};
 pub use hooked::{CallerReport, FunctionReport, HookedBy, NotHooked};
 pub use look_method::LookMethod;
 pub use outcome::Outcome;

@@ -99,7 +99,7 @@ fn name(process: &Process, tid: i32) -> String {
 }
 
 /// Code of the module whose variables lie there; those that are zero at first follow the others.
-fn code_beside(maps: &[Mapping<'_>], place: u64) -> Option<u64> {
+pub(crate) fn code_beside(maps: &[Mapping<'_>], place: u64) -> Option<u64> {
     let place = RemoteAddr::new(place);
     let mut index = maps.iter().position(|mapping| mapping.range.contains(&place))?;
     if maps[index].inode == 0 {
@@ -116,14 +116,18 @@ fn code_beside(maps: &[Mapping<'_>], place: u64) -> Option<u64> {
 }
 
 /// The thread whose stack has the place: of several in one mapping the next below.
-fn on_stack<'t>(maps: &[Mapping<'_>], threads: &'t [Standing], place: u64) -> Option<&'t Standing> {
+pub(crate) fn on_stack<'t>(
+    maps: &[Mapping<'_>],
+    threads: &'t [Standing],
+    place: u64,
+) -> Option<&'t Standing> {
     let mapping = maps.iter().find(|m| m.range.contains(&RemoteAddr::new(place)))?;
     let has = |thread: &&Standing| mapping.range.contains(&RemoteAddr::new(thread.stack));
     let below = threads.iter().filter(has).filter(|thread| thread.stack <= place);
     below.max_by_key(|thread| thread.stack)
 }
 
-fn local_to(threads: &[Standing], place: u64) -> Option<&Standing> {
+pub(crate) fn local_to(threads: &[Standing], place: u64) -> Option<&Standing> {
     let near = threads.iter().filter(|thread| thread.pointer.abs_diff(place) < TLS_REACH);
     near.min_by_key(|thread| thread.pointer.abs_diff(place))
 }

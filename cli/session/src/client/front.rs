@@ -157,6 +157,14 @@ impl Front<'_> {
                      {stopped}{ends}"
                 ));
             }
+            Message::Reading { pid, command, what, recording } => {
+                self.file = recording;
+                self.talk.attached();
+                self.fetching = false;
+                let ends = if self.mode == Mode::Attach { "; Ctrl-C ends" } else { "" };
+                self.talk
+                    .say(&format!("reading of {pid} ({command}) {what}; it is not touched{ends}"));
+            }
             Message::Progress { calls, bytes } => self.talk.go_on(format!(
                 "{} calls, {} allocated",
                 quantity::count(calls),

@@ -25,6 +25,17 @@ pub enum Message {
         /// Where the session is written to, if to a file with a name.
         recording: Option<PathBuf>,
     },
+    /// What a runtime keeps itself is read, and nothing is touched.
+    Reading {
+        /// The process.
+        pid: i32,
+        /// Its command line.
+        command: String,
+        /// What is read.
+        what: String,
+        /// Where the session is written to, if to a file with a name.
+        recording: Option<PathBuf>,
+    },
     /// A moment is marked in the recording.
     Marked(Mark),
     /// Memory of a process certainly grows.

@@ -1,6 +1,9 @@
 //! The objects of a Go program: what they are, what holds them, and goroutines that wait for ever.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Instant,
+};
 
 use heapattach_census::{
     Moment,
@@ -22,10 +25,10 @@ use heapattach_golang::{
     },
 };
 use heapattach_process::proc::Process;
-use heapattach_verdict::figure::whole;
 use heapattach_report::{Amount, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled};
+use heapattach_verdict::figure::whole;
 
-use super::HeapOptions;
+use super::{HeapOptions, WhoHolds};
 
 /// Places where goroutines wait for ever, and paths to what was asked for.
 const LEAKS: usize = 100;
@@ -125,12 +128,12 @@ impl<'a, 'm> Go<'a, 'm> {
             }
         }
         let paths = Paths::of(objects, &mut |holder| self.root(holder, &objects.goroutines));
-        report.holders = holders(&paths, options.holders);
+        report.holders = holders(&paths, options.go_holders);
         let interval = runtime.variables.profile_rate.and_then(|at| self.moment.word(at));
         let joined =
             sampled::join(self.moment, objects, &paths, interval.unwrap_or(RATE), &function);
         report.sampled = told_samples(joined, objects);
-        let asked = options.who_holds.as_deref();
+        let asked = options.who_holds.as_ref();
         report.asked = asked.map(|what| asked_for(what, objects, &paths));
         rows
     }
@@ -201,26 +204,34 @@ fn told_samples(joined: sampled::ByAll, objects: &Objects<'_, '_>) -> Vec<GoSamp
 }
 
 /// What holds the objects of a type, or the one that has an address.
-fn asked_for(what: &str, objects: &Objects<'_, '_>, paths: &Paths) -> GoAsked {
-    let mut asked = GoAsked { what: what.to_owned(), ..GoAsked::default() };
-    let address = what.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
+fn asked_for(wanted: &WhoHolds, objects: &Objects<'_, '_>, paths: &Paths) -> GoAsked {
+    let mut asked = GoAsked::default();
     let mut sums: BTreeMap<u32, Sum> = BTreeMap::new();
     let mut add = |object, size| {
         if let Some(node) = paths.node_of(object) {
             sums.entry(node).or_default().add(size);
         }
     };
-    match address {
-        Some(address) => {
+    match wanted {
+        WhoHolds::Address(address) => {
+            asked.what = format!("{address:#x}");
+            let address = *address;
             if let Some((object, _)) = objects.heap.find(address) {
                 asked.named = objects.name(object);
                 add(object, objects.heap.span_of(object).size);
             }
         }
-        None => {
+        WhoHolds::Type(what) => {
+            asked.what.clone_from(what);
             let kinds = 0..=u32::try_from(objects.typing.kinds()).unwrap_or(u32::MAX);
-            let is_asked = |kind: &u32| objects.name_of_kind(*kind).as_deref() == Some(what);
-            let kinds: Vec<u32> = kinds.filter(is_asked).collect();
+            // The type of this name, or else all that have it in theirs.
+            let name = |kind: &u32| objects.name_of_kind(*kind).unwrap_or_default();
+            let is_one = kinds.clone().any(|kind| name(&kind) == *what);
+            let is_asked = |kind: &u32| match is_one {
+                true => name(kind) == *what,
+                false => name(kind).contains(what.as_str()),
+            };
+            let kinds: HashSet<u32> = kinds.filter(is_asked).collect();
             for span in &objects.heap.spans {
                 for object in span.first..span.first + span.slots {
                     if kinds.contains(&objects.typing.number(object)) {

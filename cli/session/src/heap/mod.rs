@@ -9,8 +9,16 @@
 //! if it is expected to be short enough, else nothing is done.
 
 mod go;
+mod holders;
+mod known;
+mod labels;
+mod roots;
 mod seen;
+mod suspects;
 mod unreachable;
+mod wanted;
+
+pub use wanted::{HeapFilter, Sizes, WhoHolds};
 
 use std::{
     io::Write,
@@ -26,7 +34,7 @@ use heapattach_injector::{
 };
 use heapattach_process::proc::Process;
 use heapattach_report::{
-    CensusReport, GoHeapReport, LookMethod, Status, UnreachableReport, micros,
+    CensusReport, GoHeapReport, HoldersReport, LookMethod, Status, UnreachableReport, micros,
 };
 use heapattach_text::{error_chain::with_causes, quantity};
 use heapattach_verdict::reconcile::reconcile;
@@ -43,6 +51,12 @@ use seen::Seen;
 
 /// What a walk in a stop costs, in nanoseconds a KiB of the resident set, and in any case.
 const WALK_COST: u64 = 400;
+/// Of the same when holders are looked for, so many times as much.
+const HOLDERS_COST: u32 = 4;
+/// A process of more bytes in memory is not small.
+const SMALL: u64 = 512 << 20;
+/// So many bytes that no root leads to are much.
+const MUCH: u64 = 1 << 20;
 /// What the objects of a Go program cost besides.
 const GRAPH_COST: u64 = 4000;
 const STOPPED: Duration = Duration::from_millis(2);
@@ -56,16 +70,54 @@ pub struct HeapOptions {
     pub max_pause: Duration,
     /// Whether blocks that no pointer leads to are looked for.
     pub unreachable: bool,
+    /// Whether the holders of blocks are looked for.
+    pub holders: WithHolders,
+    /// Which blocks count then, and among those that are unreachable.
+    pub filter: HeapFilter,
+    /// Whose paths are told.
+    pub who_holds: Option<WhoHolds>,
     /// So many of what holds the objects of a Go program are told, the largest.
-    pub holders: usize,
-    /// A type, or an address, of a Go program's objects: what holds them is told.
-    pub who_holds: Option<String>,
+    pub go_holders: usize,
+}
+
+/// Whether the holders of blocks are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithHolders {
+    /// They are not.
+    No,
+    /// If the process is small enough that it takes no long time, and by a clone.
+    IfSmall,
+    /// They are.
+    Yes,
+}
+
+impl HeapOptions {
+    /// Whether where pointers can lie is of interest.
+    fn wants_scene(&self, target: &Target) -> bool {
+        self.unreachable
+            || match self.holders {
+                WithHolders::No => false,
+                WithHolders::IfSmall => {
+                    self.snapshot != Snapshot::Stop && resident(&target.process) <= SMALL
+                }
+                WithHolders::Yes => true,
+            }
+    }
+}
+
+/// Bytes in memory of a process, or more than there are.
+fn resident(process: &Process) -> u64 {
+    let text = process.read("statm").unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.map_or(u64::MAX, |pages| pages.saturating_mul(4096))
 }
 
 /// What was found in the memory of a moment.
 struct Walked {
     census: Census,
     unreachable: Option<UnreachableReport>,
+    holders: Option<HoldersReport>,
     /// A Go program's objects, and their classes.
     go: Option<(GoHeapReport, Vec<ClassRow>)>,
     took: Duration,
@@ -113,7 +165,7 @@ fn by_a_clone(
         }
         Err(error) => Err(error.clone()),
     };
-    let taken = moment::keep(target, |stop| Seen::of(stop, options.unreachable), instead)
+    let taken = moment::keep(target, |stop| Seen::of(stop, options.wants_scene(target)), instead)
         .map_err(failed)?;
     let mut seen = taken.seen.map_err(|error| (Status::Failed, error))?;
     report.moment.stopped_us = micros(taken.stopped);
@@ -148,7 +200,7 @@ fn in_a_stop(
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
     let look = |stop: &Stopped<'_>| {
-        let mut seen = Seen::of(stop, options.unreachable)?;
+        let mut seen = Seen::of(stop, options.wants_scene(target))?;
         seen.count_all(&target.process)?;
         let walked = walk_in_stop(target, &seen, options)?;
         Ok((seen, walked))
@@ -164,6 +216,10 @@ fn in_a_stop(
 
 fn walk_in_stop(target: &Target, seen: &Seen, options: &HeapOptions) -> Result<Walked, String> {
     let walking = Duration::from_nanos((seen.resident() >> 10).saturating_mul(WALK_COST));
+    let walking = match options.holders {
+        WithHolders::No | WithHolders::IfSmall => walking,
+        WithHolders::Yes => walking.saturating_mul(HOLDERS_COST),
+    };
     let expected = STOPPED + walking;
     if expected > options.max_pause {
         return Err(format!(
@@ -173,7 +229,12 @@ fn walk_in_stop(target: &Target, seen: &Seen, options: &HeapOptions) -> Result<W
             quantity::time(options.max_pause)
         ));
     }
-    walk(&target.process, seen, options, options.max_pause)
+    let holders = match options.holders {
+        WithHolders::No | WithHolders::IfSmall => WithHolders::No,
+        WithHolders::Yes => WithHolders::Yes,
+    };
+    let options = HeapOptions { holders, ..options.clone() };
+    walk((&target.process, target.process.pid()), seen, &options, options.max_pause)
 }
 
 fn walk_clone(
@@ -184,14 +245,14 @@ fn walk_clone(
 ) -> Result<(), String> {
     let process = Process::open(pid).map_err(|errno| format!("the clone: {}", errno.desc()))?;
     seen.count_private(&process)?;
-    let walked = walk(&process, seen, options, Duration::MAX)?;
+    let walked = walk((&process, report.pid), seen, options, Duration::MAX)?;
     conclude(seen, walked, report);
     Ok(())
 }
 
 /// What takes longer than `most` is left out, as far as that is foreseen.
 fn walk(
-    process: &Process,
+    (process, pid): (&Process, i32),
     seen: &Seen,
     options: &HeapOptions,
     most: Duration,
@@ -210,28 +271,46 @@ fn walk(
         all.push(runtime);
     }
     let census = Census::take(&moment, &all);
+    let graph = Duration::from_nanos((seen.resident() >> 10).saturating_mul(GRAPH_COST));
     let go = go.map(|go| match go {
-        Ok(go)
-            if Duration::from_nanos((seen.resident() >> 10).saturating_mul(GRAPH_COST)) > most =>
-        {
-            go.refused(
-                "its objects take longer to tell than --max-pause; need a clone of the process",
-            )
-        }
+        Ok(go) if graph > most => go.refused(
+            "its objects take longer to tell than --max-pause; need a clone of the process",
+        ),
         Ok(go) => go.report(options),
         Err(report) => (report, Vec::new()),
     });
     let scene = seen.scene.as_ref();
-    let unreachable = scene.map(|scene| unreachable::report(process, &moment, scene));
-    Ok(Walked { census, unreachable, go, took: began.elapsed() })
+    let filter = &options.filter;
+    let with_unreachable = scene.filter(|_| options.unreachable);
+    let unreachable =
+        with_unreachable.map(|scene| unreachable::report(process, &moment, scene, filter));
+    // What holds the objects of a Go program is told by its own graph.
+    let is_go = go.as_ref().is_some_and(|(go, _)| go.error.is_none());
+    let with_holders = scene.filter(|_| options.holders != WithHolders::No && !is_go);
+    let wanted = options.who_holds.as_ref();
+    let holders =
+        with_holders.map(|scene| holders::report((process, pid), &moment, scene, filter, wanted));
+    // What nothing leads to belongs on the first screen, too, where it is much.
+    let is_much = |found: &HoldersReport| {
+        let left = found.blocks.bytes.saturating_sub(found.reached.bytes);
+        left > found.blocks.bytes / 10 || left >= MUCH
+    };
+    let unreachable = match (unreachable, scene, &holders) {
+        (None, Some(scene), Some(found)) if found.error.is_none() && is_much(found) => {
+            Some(unreachable::report(process, &moment, scene, filter))
+        }
+        (unreachable, ..) => unreachable,
+    };
+    Ok(Walked { census, unreachable, holders, go, took: began.elapsed() })
 }
 
 fn conclude(seen: &Seen, walked: Walked, report: &mut CensusReport) {
-    let Walked { census, unreachable, go, took } = walked;
+    let Walked { census, unreachable, holders, go, took } = walked;
     let parts = reconcile(&seen.moment(&NoMemory), &census, &seen.figures);
     report.mappings = seen.mappings(&census);
     report.fill(&census, parts);
     report.unreachable = unreachable;
+    report.holders = holders;
     if let Some((go, classes)) = go {
         report.go = Some(go);
         report.add_classes(classes);

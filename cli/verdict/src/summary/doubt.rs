@@ -5,7 +5,10 @@ use heapattach_text::quantity::{bytes, count};
 
 /// What could not be seen.
 pub fn blind(about: &About) -> Vec<String> {
-    let mut told = vec![gaps::OLDER.to_owned()];
+    let mut told = Vec::new();
+    if gaps::misses_older(about) {
+        told.push(gaps::OLDER.to_owned());
+    }
     told.extend(about.blind.iter().cloned());
     told.extend(cut_stacks(about));
     told.extend(gaps::nameless(about));

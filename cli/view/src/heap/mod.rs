@@ -2,6 +2,7 @@
 
 mod arenas;
 mod go;
+mod holders;
 mod mappings;
 mod pages;
 mod sizes;
@@ -18,6 +19,7 @@ use heapattach_text::quantity::time;
 use crate::page::Page;
 use arenas::write_arenas;
 use go::write_go;
+use holders::{Extent, write_holders};
 use mappings::write_mappings;
 use pages::write_pages;
 use sizes::write_sizes;
@@ -48,17 +50,23 @@ pub enum HeapView {
     Types,
     /// Blocks that no pointer leads to.
     Unreachable,
+    /// What holds the blocks.
+    Holders,
+    /// The same, top down.
+    Tree,
     /// What holds the objects of a Go program.
     Go,
 }
 
 impl HeapView {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Summary,
         Self::Sizes,
         Self::Types,
         Self::Unreachable,
+        Self::Holders,
+        Self::Tree,
         Self::Go,
         Self::Arenas,
         Self::Mappings,
@@ -75,6 +83,8 @@ impl HeapView {
             Self::Pages => "pages",
             Self::Types => "types",
             Self::Unreachable => "unreachable",
+            Self::Holders => "holders",
+            Self::Tree => "tree",
             Self::Go => "go",
         }
     }
@@ -89,6 +99,10 @@ impl HeapView {
             Self::Pages => "How full the pages of the allocators are",
             Self::Types => "C++, Python and Go objects by their class, stripped programs' too",
             Self::Unreachable => "Blocks that no pointer leads to: leaked, also before the look",
+            Self::Holders => {
+                "What holds most, by what would be freed with it: variables, threads, classes"
+            }
+            Self::Tree => "The same, all of it top down",
             Self::Go => "What holds the objects of a Go program; goroutines that wait for ever",
         }
     }
@@ -98,7 +112,10 @@ impl HeapView {
         page.line([format!("process {} ({})", report.pid, report.command).into()]);
         write_moment(&mut page, report);
         page.gap();
+        let is_go = report.go.as_ref().is_some_and(|go| go.error.is_none());
         match self {
+            // A Go program's objects have a graph of their own.
+            Self::Holders | Self::Tree if is_go => write_go(&mut page, report),
             Self::Summary => write_summary(&mut page, report),
             Self::Sizes => write_sizes(&mut page, report, MANY),
             Self::Arenas => write_arenas(&mut page, report),
@@ -106,6 +123,8 @@ impl HeapView {
             Self::Pages => write_pages(&mut page, report),
             Self::Types => write_types(&mut page, report),
             Self::Unreachable => write_unreachable(&mut page, report),
+            Self::Holders => write_holders(&mut page, report, Extent::Largest),
+            Self::Tree => write_holders(&mut page, report, Extent::Tree),
             Self::Go => write_go(&mut page, report),
         }
         page.finish()

@@ -3,7 +3,9 @@
 use heapattach_report::CensusReport;
 use heapattach_text::quantity::bytes;
 
-use super::{FEW, go::write_go_summary, sizes::write_sizes, trust::write_trust};
+use super::{
+    FEW, go::write_go_summary, holders::write_suspects, sizes::write_sizes, trust::write_trust,
+};
 use crate::{
     page::{Ink, Page, Span},
     table::{Cell, Column, Table},
@@ -14,6 +16,7 @@ pub(super) fn write_summary(page: &mut Page, report: &CensusReport) {
     for allocator in &report.allocators {
         write_trust(page, allocator);
     }
+    write_suspects(page, report);
     write_go_summary(page, report);
     if report.allocators.is_empty() {
         page.prose("HEAP", Ink::Warning, "no allocator was recognised");
@@ -28,7 +31,10 @@ pub(super) fn write_summary(page: &mut Page, report: &CensusReport) {
     if !next.next.is_empty() {
         page.gap();
         page.command("NEXT", &format!("{}   # {}", next.next, next.why));
-        page.command("", "heapattach heap --view arenas   # or sizes, pages, mappings");
+        page.command(
+            "",
+            "heapattach heap --view holders   # or types, arenas, sizes, pages, mappings",
+        );
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Found {
     pub image: Image,
     /// The words of its variables.
     pub words: Vec<u64>,
+    /// Where these begin.
+    pub start: u64,
     /// Where the bins begin.
     pub bins: u64,
     /// How far before them the arena begins.
@@ -98,7 +100,7 @@ fn find_in(moment: &Moment<'_>, image: &Image, range: Range<u64>) -> Option<Foun
     let before = |before: &u64| ring(moment, bins, *before).is_some();
     let before = BEFORE.into_iter().find(before).unwrap_or(BEFORE[0]);
     let (path, image) = (image.path.clone(), image.clone());
-    Some(Found { path, image, words, bins, before })
+    Some(Found { path, image, start: range.start, words, bins, before })
 }
 
 /// The best that looks like bins, and of equals the last: each pair leads to itself, or to chunks that lead

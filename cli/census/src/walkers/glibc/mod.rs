@@ -29,9 +29,11 @@ mod told;
 #[cfg(test)]
 mod synthetic_tests;
 
-use arena::{Books, Found};
+use arena::Books;
 use chunks::Chunks;
-use parameters::Parameters;
+
+pub(crate) use arena::{Found, find};
+pub(crate) use parameters::Parameters;
 
 use crate::{Answer, Check, Moment, Sink, Walk, Walker};
 

@@ -32,11 +32,19 @@ impl Parameters {
     /// In the variables of the module that has the main arena.
     pub fn find(moment: &Moment<'_>, found: &Found) -> Option<Self> {
         let words = &found.words;
-        (8..words.len().saturating_sub(4)).find_map(|index| Self::at(moment, words, index))
+        let all = 8..words.len().saturating_sub(4);
+        all.into_iter().find_map(|index| Some(Self::at(moment, words, index)?.0))
+    }
+
+    /// Which of the words there is where the break was, and how far before it the count of mapped chunks lies.
+    pub fn place(moment: &Moment<'_>, found: &Found) -> Option<(usize, u64)> {
+        let words = &found.words;
+        let all = 8..words.len().saturating_sub(4);
+        all.into_iter().find_map(|index| Some((index, Self::at(moment, words, index)?.1)))
     }
 
     /// If the word there is where the break was.
-    fn at(moment: &Moment<'_>, words: &[u64], index: usize) -> Option<Self> {
+    fn at(moment: &Moment<'_>, words: &[u64], index: usize) -> Option<(Self, u64)> {
         let [mapped_bytes, most, break_start, bins, largest, cache_count] =
             *words.get(index - 2..index + 4)?.first_chunk()?;
         let is_sound = mapped_bytes.is_multiple_of(16)
@@ -63,7 +71,7 @@ impl Parameters {
                 && (mapped_bytes > 0 || count == 0)
                 && (count > 0 || mapped_bytes <= DRIFT);
             let mapped = u64::from(count);
-            is_sound.then_some(Self { mapped, mapped_bytes, break_start, cache_count })
+            is_sound.then_some((Self { mapped, mapped_bytes, break_start, cache_count }, before))
         })
     }
 }

@@ -87,7 +87,7 @@ impl Arenas {
             books.taken += lock(moment, at + cache + layout.locked);
         }
         let mut regions = 0_u64;
-        let bins = self.bins.as_ref().map(|bins| bins.0.iter().sum());
+        let bins = self.bins.as_ref().map(Bins::count);
         for bin in 0..bins.unwrap_or_else(|| u64::from(quantum.small())) {
             let bin = layout.bins + bin * layout::BIN;
             let statistics = bin + layout::BIN_STATS;

@@ -1,4 +1,5 @@
-//! How many bins each small class has: a table of the allocator's, found by the sizes that it tells.
+//! What slabs of each small class are, and how many bins it has: a table of the allocator's, found by the sizes
+//! that it tells.
 
 use std::ops::Range;
 
@@ -12,11 +13,29 @@ const PAGE: u64 = 4096;
 /// No more bins of one class are allowed.
 const MOST: u64 = 64;
 
-/// By class: how many bins.
+/// By class.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bins(pub Vec<u64>);
+pub struct Bins(pub Vec<Row>);
+
+/// A small class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The bytes of a region.
+    pub bytes: u64,
+    /// The bytes of a slab.
+    pub slab: u64,
+    /// The regions of a slab.
+    pub regions: u64,
+    /// How many bins an arena has.
+    pub shards: u64,
+}
 
 impl Bins {
+    /// The bins of an arena.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|row| row.shards).sum()
+    }
+
     /// In the variables of a module.
     pub fn find(moment: &Moment<'_>, data: &[Range<u64>], quantum: Quantum) -> Option<Self> {
         let parts = data.iter().flat_map(|range| moment.present(range));
@@ -41,7 +60,7 @@ impl Bins {
                 && regions > 0
                 && slab / bytes == regions
                 && (1..=MOST).contains(&bins);
-            is_row.then_some(bins)
+            is_row.then_some(Row { bytes, slab, regions, shards: bins })
         };
         (0..quantum.small()).map(row).collect::<Option<_>>().map(Self)
     }
@@ -68,8 +87,10 @@ mod tests {
         }
         let moment = memory.moment();
         let bins = Bins::find(&moment, std::slice::from_ref(&(0x10000..0x20000)), Quantum::Sixteen);
-        let bins = bins.unwrap().0;
-        assert_eq!((bins.len(), bins.iter().sum::<u64>()), (36, 54));
+        let bins = bins.unwrap();
+        assert_eq!((bins.0.len(), bins.count()), (36, 54));
+        let row = bins.0[3];
+        assert_eq!((row.bytes, row.slab, row.regions, row.shards), (48, 57344, 1194, 2));
         assert_eq!(
             Bins::find(&moment, std::slice::from_ref(&(0x10000..0x20000)), Quantum::Eight),
             None

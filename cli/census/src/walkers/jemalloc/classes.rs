@@ -39,6 +39,11 @@ impl Quantum {
         }
     }
 
+    /// By how much fields of a base lie further behind: it has two words for each class.
+    pub fn base_shift(self) -> u64 {
+        16 * u64::from(self.classes() - Self::Sixteen.classes())
+    }
+
     /// All classes. An extent of that class is in use by nobody.
     pub fn classes(self) -> u32 {
         match self {

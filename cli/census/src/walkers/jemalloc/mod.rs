@@ -13,7 +13,46 @@ mod layout;
 mod root;
 mod walk;
 
+use std::ops::Range;
+
 use crate::{Answer, Moment, Sink, Walker};
+
+pub(crate) use bins::{Bins, Row};
+pub(crate) use classes::Quantum;
+
+/// Pages of dirty extents, ascending: free memory, whose contents the allocator does not need.
+///
+/// # Errors
+/// Why that is not certain: it is told only if all checks of a walk hold, no lock is taken and no thread is seen
+/// within the library.
+pub fn dirty_pages(moment: &Moment<'_>) -> Result<Vec<Range<u64>>, String> {
+    let mut pages = Vec::new();
+    let roots = root::roots(moment);
+    if roots.is_empty() {
+        return Err("no jemalloc whose layout is known was found".to_owned());
+    }
+    for root in roots {
+        let heap = walk::Heap::new(moment, root)?;
+        pages.extend(heap.dirty(moment));
+        let mut all = crate::Walk::default();
+        heap.walk(moment, &mut all, &mut Nothing);
+        if let crate::Trust::Inexact(doubts) = &all.trust {
+            let first = doubts.first().map_or("", |doubt| doubt.why.as_str());
+            return Err(format!("the walk of its heap is not exact: {first}"));
+        }
+        if all.in_flight > 0 {
+            return Err(format!("{} threads are in the middle of a call", all.in_flight));
+        }
+    }
+    Ok(pages)
+}
+
+/// Blocks are of no interest.
+struct Nothing;
+
+impl Sink for Nothing {
+    fn block(&mut self, _: crate::Block) {}
+}
 
 /// The walker.
 #[derive(Clone, Copy, Debug)]

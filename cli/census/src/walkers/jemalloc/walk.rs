@@ -87,6 +87,25 @@ impl Heap {
         Ok(Self { root, extents, quantum, pad, arenas, caches, doubts })
     }
 
+    /// Pages of dirty extents that are private anonymous memory, ascending; neighbours are one.
+    pub fn dirty(&self, moment: &Moment<'_>) -> Vec<Range<u64>> {
+        let is_plain = |pages: &Range<u64>| {
+            moment.region(pages.start).is_some_and(|region| {
+                region.kind == crate::RegionKind::Anonymous
+                    && region.label.is_empty()
+                    && region.is_private_memory()
+                    && region.readable
+                    && region.writable
+                    && pages.end <= region.range.end
+            })
+        };
+        let mut all = Vec::new();
+        let dirty = self.extents.iter().filter(|extent| extent.used == Use::Dirty);
+        let dirty = dirty.filter(|extent| !extent.is_huge_part).map(Extent::pages);
+        dirty.filter(is_plain).for_each(|pages| add(&mut all, pages));
+        all
+    }
+
     /// Tells every block, and what the arenas have.
     pub fn walk(self, moment: &Moment<'_>, walk: &mut Walk, sink: &mut dyn Sink) {
         let image = moment.images().get(self.root.image).map_or("", |image| image.path.as_str());

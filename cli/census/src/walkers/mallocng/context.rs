@@ -21,6 +21,8 @@ const SLOT: u64 = 40;
 /// The variables.
 #[derive(Debug)]
 pub struct Context {
+    /// Which module has them, by index.
+    pub image: usize,
     /// Areas of books, in the order in which they lead to each other.
     pub areas: Vec<u64>,
     /// By class: slots, as it counts them.
@@ -31,22 +33,23 @@ pub struct Context {
 
 /// Those of all modules: a process has one, or a static program with its own beside.
 pub fn contexts(moment: &Moment<'_>) -> Vec<Context> {
-    moment.images().iter().filter_map(|image| of_module(moment, &image.data)).collect()
+    let images = moment.images().iter().enumerate();
+    images.filter_map(|(number, image)| of_module(moment, number, &image.data)).collect()
 }
 
-fn of_module(moment: &Moment<'_>, data: &[Range<u64>]) -> Option<Context> {
+fn of_module(moment: &Moment<'_>, image: usize, data: &[Range<u64>]) -> Option<Context> {
     data.iter().flat_map(|range| moment.present(range)).find_map(|part| {
         let mut window = Window::new(moment, part.clone(), 1 << 16);
         part.step_by(8).find_map(|at| {
             let area = window.word(at.checked_add(AREAS)?)?;
             let is_place = area >= AREA && area.is_multiple_of(AREA) && area < 1 << 47;
             let secret = is_place.then(|| window.word(at))?.filter(|secret| *secret != 0)?;
-            (moment.word(area) == Some(secret)).then(|| read(moment, at, secret))?
+            (moment.word(area) == Some(secret)).then(|| read(moment, image, at, secret))?
         })
     })
 }
 
-fn read(moment: &Moment<'_>, at: u64, secret: u64) -> Option<Context> {
+fn read(moment: &Moment<'_>, image: usize, at: u64, secret: u64) -> Option<Context> {
     let private = moment.regions().iter().filter(|region| region.is_private_memory());
     let mut left = private.map(|region| region.bytes() / AREA).sum::<u64>();
     let (mut areas, mut next) = (Vec::new(), moment.word(at + AREAS)?);
@@ -61,7 +64,7 @@ fn read(moment: &Moment<'_>, at: u64, secret: u64) -> Option<Context> {
     let usage = moment.words(at + USAGE, CLASSES as usize)?;
     // Another word with the same value would not have this behind it.
     let is_likely = usage.iter().all(|slots| *slots < 1 << 40) && !areas.is_empty();
-    is_likely.then_some(Context { areas, usage, is_whole: next == 0 })
+    is_likely.then_some(Context { image, areas, usage, is_whole: next == 0 })
 }
 
 impl Context {

@@ -75,6 +75,12 @@ impl Group {
         is_sound.then_some(group)
     }
 
+    /// Slots that are in use.
+    pub fn used(&self) -> u32 {
+        let all = u32::MAX >> (32 - self.slots.clamp(1, 32));
+        (!self.free & all).count_ones()
+    }
+
     /// The bytes of its head and its slots, or of its mapping.
     pub fn bytes(&self) -> u64 {
         self.mapped.max(UNIT + self.stride * u64::from(self.slots))

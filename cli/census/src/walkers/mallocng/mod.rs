@@ -7,6 +7,8 @@ mod context;
 mod group;
 mod walk;
 
+pub(crate) use context::contexts;
+
 use crate::{Answer, Moment, Sink, Walker};
 
 /// The walker.

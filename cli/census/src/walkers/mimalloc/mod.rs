@@ -10,6 +10,10 @@ mod segment;
 mod taken;
 mod walk;
 
+pub(crate) use map::Map;
+pub(crate) use page::Page;
+pub(crate) use segment::Segments;
+
 use crate::{Answer, Moment, Sink, Walker};
 
 /// The walker.

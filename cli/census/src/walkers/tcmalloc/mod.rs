@@ -7,6 +7,8 @@ mod span;
 mod tables;
 mod walk;
 
+pub(crate) use tables::{Central, Sizes, caches};
+
 use crate::{Answer, Moment, Sink, Walker};
 
 /// The walker.

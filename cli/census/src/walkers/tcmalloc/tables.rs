@@ -47,6 +47,11 @@ pub struct Cache {
 impl Sizes {
     /// The table in a module.
     pub fn find(moment: &Moment<'_>, data: &[Range<u64>]) -> Option<Self> {
+        Some(Self::place(moment, data)?.1)
+    }
+
+    /// The same, and where it is.
+    pub fn place(moment: &Moment<'_>, data: &[Range<u64>]) -> Option<(u64, Self)> {
         // The first is none, the second 8 bytes, in half a word each.
         in_data(moment, data, |at, word| {
             // The table may begin in the middle of a word.
@@ -55,7 +60,7 @@ impl Sizes {
                 (_, 0) => at.checked_add(4)?,
                 _ => return None,
             };
-            Self::read(moment, at)
+            Some((at, Self::read(moment, at)?))
         })
     }
 
@@ -91,6 +96,13 @@ impl Sizes {
 
 /// The central lists, by class: an array whose elements have their own number.
 pub fn centrals(moment: &Moment<'_>, data: &[Range<u64>], sizes: &Sizes) -> Option<Vec<Central>> {
+    let (first, stride) = Central::place(moment, data, sizes)?;
+    let classes = 0..sizes.0.len() as u64;
+    classes.map(|class| Central::read(moment, first + stride * class)).collect()
+}
+
+/// Where the first central list has its number, and how many bytes behind it the next one has its own.
+fn central_lists(moment: &Moment<'_>, data: &[Range<u64>], sizes: &Sizes) -> Option<(u64, u64)> {
     let classes = sizes.0.len() as u64;
     in_data(moment, data, |at, word| {
         // From the second element, for zeros are everywhere.
@@ -101,12 +113,25 @@ pub fn centrals(moment: &Moment<'_>, data: &[Range<u64>], sizes: &Sizes) -> Opti
             strides.find(|stride| (2..classes).all(|class| has_number(*stride, class)))
         })??;
         let first = at.checked_sub(stride).filter(|first| moment.word(*first) == Some(0))?;
-        (0..classes).map(|class| Central::read(moment, first + stride * class)).collect()
+        let is_whole =
+            (0..classes).all(|class| Central::read(moment, first + stride * class).is_some());
+        is_whole.then_some((first, stride))
     })
 }
 
 impl Central {
-    fn read(moment: &Moment<'_>, at: u64) -> Option<Self> {
+    /// Where they are.
+    pub fn place(moment: &Moment<'_>, data: &[Range<u64>], sizes: &Sizes) -> Option<(u64, u64)> {
+        central_lists(moment, data, sizes)
+    }
+
+    /// Lists that wait for threads to take them whole.
+    pub fn waiting(&self) -> u64 {
+        self.used.min(MOST_SLOTS)
+    }
+
+    /// The one whose number is at that address.
+    pub fn read(moment: &Moment<'_>, at: u64) -> Option<Self> {
         let slots = at.checked_add(SLOTS)?;
         Some(Self {
             spans: moment.word(slots - 16)?,

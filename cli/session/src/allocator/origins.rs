@@ -1,0 +1,115 @@
+//! Where the settings of an allocator come from: its environment, a link, what it was built with.
+
+use std::{collections::BTreeMap, os::unix::ffi::OsStrExt, path::Path};
+
+use heapattach_census::counters::Statistics;
+use heapattach_process::proc::Process;
+use heapattach_report::Origin;
+use nix::fcntl::readlinkat;
+
+/// Bytes of an environment that are looked at.
+const MOST: usize = 1 << 20;
+
+/// What was given to the process when it was started.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// Names and values that are an allocator's.
+    environment: Vec<(String, String)>,
+    /// Where `/etc/malloc.conf` leads to.
+    link: Option<String>,
+}
+
+impl Given {
+    /// To that process.
+    pub fn of(process: &Process) -> Self {
+        let text = process.read("environ").unwrap_or_default();
+        let link = process
+            .open_root()
+            .ok()
+            .and_then(|root| readlinkat(&root, Path::new("etc/malloc.conf")).ok());
+        let link = link.map(|link| String::from_utf8_lossy(link.as_bytes()).into_owned());
+        Self { link, ..Self::parse(text.get(..MOST).unwrap_or(&text)) }
+    }
+
+    fn parse(text: &[u8]) -> Self {
+        let words = text.split(|byte| *byte == 0).filter_map(|word| str::from_utf8(word).ok());
+        let is_allocators = |name: &str| {
+            name.ends_with("MALLOC_CONF")
+                || name.starts_with("TCMALLOC_")
+                || name.starts_with("MIMALLOC_")
+                || (name.starts_with("MALLOC_") && name.ends_with('_'))
+                || matches!(name, "MALLOC_ARENA_MAX" | "MALLOC_ARENA_TEST" | "GLIBC_TUNABLES")
+        };
+        let given = words.filter_map(|word| word.split_once('='));
+        let given = given.filter(|(name, _)| is_allocators(name));
+        let environment = given.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Self { environment, link: None }
+    }
+
+    /// Of each setting that was given; the last one counts, as it does for the allocator.
+    pub fn origins(&self, now: &Statistics) -> BTreeMap<String, Origin> {
+        let mut origins = BTreeMap::new();
+        match now.allocator {
+            "jemalloc" => {
+                let mut add = |text: &str, origin: &Origin| {
+                    names(text).for_each(|name| drop(origins.insert(name, origin.clone())));
+                };
+                let own = |name: &str| now.conf.get(name).map(String::as_str).unwrap_or_default();
+                add(own("compiled"), &Origin::CompiledIn);
+                add(own("program"), &Origin::Program);
+                add(self.link.as_deref().unwrap_or_default(), &Origin::ConfigurationLink);
+                let given =
+                    self.environment.iter().filter(|(name, _)| name.ends_with("MALLOC_CONF"));
+                given.for_each(|(name, text)| add(text, &Origin::Environment(name.clone())));
+            }
+            _ => self.environment.iter().for_each(|(name, text)| {
+                let origin = Origin::Environment(name.clone());
+                let fits = match now.allocator {
+                    "glibc" => name.starts_with("MALLOC_") || name == "GLIBC_TUNABLES",
+                    "tcmalloc" => name.starts_with("TCMALLOC_"),
+                    _ => name.starts_with("MIMALLOC_"),
+                };
+                if name == "GLIBC_TUNABLES" && fits {
+                    let parts = text.split(':').filter_map(|part| part.split_once('='));
+                    let own = parts.filter_map(|(name, _)| name.strip_prefix("glibc.malloc."));
+                    own.for_each(|name| drop(origins.insert(name.to_owned(), origin.clone())));
+                } else if fits {
+                    let prefixes = ["MALLOC_", "TCMALLOC_", "MIMALLOC_"];
+                    let short = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix));
+                    let short = short.unwrap_or(name).trim_matches('_').to_lowercase();
+                    origins.insert(short, origin);
+                }
+            }),
+        }
+        origins
+    }
+}
+
+/// The names in a list of settings: `narenas:4,dirty_decay_ms:0`.
+fn names(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split(',').filter_map(|part| Some(part.split_once(':')?.0.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_last_is_where_a_setting_comes_from() {
+        let mut now = Statistics { allocator: "jemalloc", ..Statistics::default() };
+        now.conf.insert("compiled", "prof:true,narenas:8".to_owned());
+        let given = Given::parse(b"HOME=/\0_RJEM_MALLOC_CONF=narenas:4\0");
+        let origins = given.origins(&now);
+        assert_eq!(origins["prof"], Origin::CompiledIn);
+        assert_eq!(origins["narenas"], Origin::Environment("_RJEM_MALLOC_CONF".to_owned()));
+    }
+
+    #[test]
+    fn tunables_of_glibc_are_taken_apart() {
+        let now = Statistics { allocator: "glibc", ..Statistics::default() };
+        let text =
+            b"GLIBC_TUNABLES=glibc.malloc.arena_max=2:glibc.cpu.x=1\0MALLOC_TRIM_THRESHOLD_=9\0";
+        let origins = Given::parse(text).origins(&now);
+        assert_eq!(origins.keys().collect::<Vec<_>>(), ["arena_max", "trim_threshold"]);
+    }
+}

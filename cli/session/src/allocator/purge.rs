@@ -1,0 +1,110 @@
+//! `--apply purge`: dirty pages of jemalloc, which the kernel takes back.
+//!
+//! It runs in the tracing process. With all threads stopped the heap is walked; only if every check holds and no
+//! thread is in the middle of a change are the pages of dirty extents given up: free memory, of which the
+//! allocator itself says that what is in it is not needed. Anything else is a refusal, and the target untouched.
+
+use std::{io::Write, ops::Range, os::unix::net::UnixStream, time::Duration};
+
+use heapattach_census::{Live, Moment, Thread, walkers};
+use heapattach_injector::{
+    moment::{self, PurgeError, Standing},
+    target::{Stopped, Target},
+};
+use heapattach_process::proc::Process;
+use heapattach_report::{AppliedReport, Status, micros};
+use heapattach_text::{error_chain::with_causes, quantity};
+
+use super::facts;
+use crate::fork;
+
+/// What a walk in a stop costs, in nanoseconds a KiB of the resident set, and in any case.
+const WALK_COST: u64 = 400;
+const STOPPED: Duration = Duration::from_millis(2);
+/// How often a thread may be in the middle of a change.
+const ATTEMPTS: u32 = 20;
+
+/// Applies it and tells the command.
+pub fn attach(mut line: UnixStream, target: &Target, most: Duration) {
+    fork::leave_session();
+    let report = apply(target, most);
+    heapattach_process::fault::summary();
+    let text = serde_json::to_vec(&report).unwrap_or_default();
+    // The command may be gone: what was done is done.
+    let _ = line.write_all(&text);
+}
+
+fn apply(target: &Target, most: Duration) -> AppliedReport {
+    let mut report = AppliedReport { remedy: "purge".to_owned(), ..AppliedReport::default() };
+    report.before = facts::resident(&target.process);
+    let expected = STOPPED + Duration::from_nanos((report.before >> 10).saturating_mul(WALK_COST));
+    if expected > most {
+        let (expected, most) = (quantity::time(expected), quantity::time(most));
+        let why = format!(
+            "a walk is expected to stop the process for {expected}; --max-pause is {most}; need a longer \
+             --max-pause (target: untouched)"
+        );
+        return report.failed(Status::Refused, why);
+    }
+    for attempt in 1..=ATTEMPTS {
+        let mut foretold = 0;
+        let done = moment::purge(target, most, |stop| {
+            let (ranges, bytes) = free_pages(stop)?;
+            foretold = bytes;
+            Ok(ranges)
+        });
+        let purged = match done {
+            Ok(purged) => purged,
+            Err(left) => {
+                let what = left.what.join("; ");
+                return report.failed(Status::Left, format!("{} (target: {what})", left.error));
+            }
+        };
+        report.stopped_us += micros(purged.stopped);
+        report.attempts = u64::from(attempt);
+        report.ranges += purged.ranges;
+        report.bytes += purged.bytes;
+        report.left = purged.left;
+        report.foretold = foretold;
+        match purged.error {
+            None => break,
+            Some(PurgeError::Refused(_)) if attempt < ATTEMPTS => {}
+            Some(error) => {
+                report.after = facts::resident(&target.process);
+                let refused = purged.ranges == 0;
+                let status = if refused { Status::Refused } else { Status::Failed };
+                let state = if refused { "untouched" } else { "restored; these pages are purged" };
+                return report.failed(status, format!("{} (target: {state})", with_causes(&error)));
+            }
+        }
+    }
+    report.after = facts::resident(&target.process);
+    if report.foretold > 0 && report.after >= report.before {
+        let why =
+            "no effect was measured: the resident set is as large as before (target: restored)";
+        return report.failed(Status::Failed, why.to_owned());
+    }
+    report
+}
+
+/// Ranges of dirty extents, and what of them is in memory.
+fn free_pages(stop: &Stopped<'_>) -> Result<(Vec<Range<u64>>, u64), String> {
+    let process: &Process = &stop.target().process;
+    let unread = |errno: nix::errno::Errno| format!("its memory cannot be read: {}", errno.desc());
+    let live = Live::open(process).map_err(unread)?.without_swap();
+    let threads = Standing::all(stop).into_iter().map(|own| Thread {
+        tid: own.tid,
+        pointer: own.pointer,
+        stack: own.stack,
+        code: own.code,
+        ..Thread::default()
+    });
+    let moment = Moment::new(&live, Live::regions(process).map_err(unread)?, threads.collect());
+    let ranges = walkers::dirty_pages(&moment)?;
+    let present = ranges.iter().flat_map(|range| moment.present(range));
+    let bytes = present.map(|part| part.end - part.start).fold(0, u64::saturating_add);
+    if bytes == 0 {
+        return Err("no dirty page of jemalloc is in memory: nothing to win".to_owned());
+    }
+    Ok((ranges, bytes))
+}

@@ -1,0 +1,118 @@
+//! The runtime of a Go program that runs: where its profile is, and what functions are called.
+
+use heapattach_census::{Live, Moment};
+use heapattach_golang::{
+    find::Go,
+    profile::{self, Profile, ReadError, Reading},
+};
+use heapattach_injector::target::Target;
+use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::Process};
+use heapattach_recording::names::Code;
+use heapattach_text::quantity::bytes;
+
+/// A Go program.
+#[derive(Debug)]
+pub struct Found {
+    process: Process,
+    memory: RunningMemory,
+    go: Go,
+    profile: Profile,
+    rate: u64,
+}
+
+/// Memory that is read as it is just then.
+#[derive(Debug)]
+struct RunningMemory(Memory);
+
+impl profile::Live for RunningMemory {
+    fn read(&self, at: u64, buffer: &mut [u8]) -> bool {
+        self.0.read(RemoteAddr::new(at), buffer).is_ok()
+    }
+}
+
+/// The profile of a Go program that has no C library: such a one allocates nothing that hooks would see. `None`
+/// if it is none of these; why not, if it is one and nothing can be said of it.
+pub fn wanted(target: &Target) -> Option<Result<Found, String>> {
+    let process = &target.process;
+    let regions = Live::regions(process).ok()?;
+    let is_c = |label: &str| {
+        let name = label.rsplit('/').next().unwrap_or(label);
+        name.starts_with("libc.so") || name.starts_with("libc-") || name.starts_with("ld-musl")
+    };
+    if regions.iter().any(|region| is_c(&region.label)) {
+        return None;
+    }
+    let live = Live::open(process).ok()?;
+    let moment = Moment::new(&live, regions, Vec::new());
+    let go = match Go::find(&moment)? {
+        Ok(go) => go,
+        Err(error) => return Some(Err(error.to_string())),
+    };
+    let profile = match go.profile(&moment) {
+        Ok(profile) => profile,
+        Err(error) => return Some(Err(error.to_string())),
+    };
+    let opened = Process::open(process.pid()).and_then(|own| Ok((Memory::open(&own)?, own)));
+    let found = opened.map(|(memory, process)| Found {
+        process,
+        memory: RunningMemory(memory),
+        go,
+        profile,
+        rate: 0,
+    });
+    Some(found.map_err(|errno| format!("its memory cannot be read: {}", errno.desc())))
+}
+
+impl Found {
+    /// The profile now.
+    pub fn read(&mut self) -> Result<Reading, String> {
+        let reading = self.profile.read(&self.memory).map_err(|error| error.to_string())?;
+        self.rate = reading.rate;
+        Ok(reading)
+    }
+
+    /// The profile now, unless it changes all the time.
+    pub fn try_read(&mut self) -> Result<Option<Reading>, ReadError> {
+        match self.profile.read(&self.memory) {
+            Ok(reading) => Ok(Some(reading)),
+            Err(ReadError::Restless) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Its release.
+    pub fn release(&self) -> &str {
+        &self.go.release.text
+    }
+
+    /// How rarely it samples.
+    pub fn every(&self) -> String {
+        bytes(self.rate)
+    }
+
+    /// Why there is nothing to read.
+    pub fn switched_off(&self) -> String {
+        format!(
+            "{} keeps no memory profile: runtime.MemProfileRate is 0, set by the program or by its linker (a program \
+             that never calls runtime.MemProfile is linked so); need a rate, say GODEBUG=memprofilerate=524288, or \
+             `heapattach heap -p {}` for what is there now",
+            self.release(),
+            self.process.pid()
+        )
+    }
+
+    /// Names of functions, by an address in each.
+    pub fn names(&self, addresses: &[u64]) -> Vec<Option<String>> {
+        let (Ok(regions), Ok(live)) = (Live::regions(&self.process), Live::open(&self.process))
+        else {
+            return vec![None; addresses.len()];
+        };
+        let moment = Moment::new(&live, regions, Vec::new());
+        addresses.iter().map(|at| self.go.functions.name(&moment, *at)).collect()
+    }
+
+    /// Whether nothing is without a name.
+    pub fn names_all(&self, code: &Code) -> bool {
+        code.functions.iter().all(|function| function.is_named)
+    }
+}

@@ -1,0 +1,192 @@
+//! The blocks in use of a moment, their classes, and what memory is looked through for pointers to them.
+
+use std::{collections::HashMap, ops::Range};
+
+use heapattach_census::{
+    Answer, Moment, Sink, State, Trust, Walk, Walker,
+    types::{ClassId, ClassTally},
+};
+use heapattach_injector::moment::{Area, Scene};
+use heapattach_process::{presence::Presence, proc::Process};
+use heapattach_reach::{Block, Blocks, Layout, Memory, Piece, Pointer, RootKind};
+
+use crate::check::layout::divide;
+
+/// What the blocks of heaps are that a runtime has within its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inner {
+    /// Memory like any other.
+    Whole,
+    /// Blocks.
+    Blocks,
+}
+
+/// All blocks in use.
+pub(super) struct Known {
+    pub(super) blocks: Blocks,
+    pub(super) layout: Layout,
+    /// By what blocks have in the place of a stack.
+    pub(super) groups: Vec<Group>,
+    /// By class.
+    pub(super) names: Vec<String>,
+    /// Links of a collector, which hold nothing; ascending.
+    pub(super) links: Vec<u64>,
+    /// Why some blocks may not be as they are told.
+    pub(super) doubt: Option<String>,
+}
+
+impl Known {
+    /// Of memory that a process, or a clone of it, keeps.
+    pub(super) fn of(
+        process: &Process,
+        moment: &Moment<'_>,
+        scene: &Scene,
+        walkers: &[&dyn Walker],
+        inner: Inner,
+    ) -> Result<Self, String> {
+        let mut collected = Collected::new(moment);
+        let mut books: Vec<Range<u64>> = Vec::new();
+        let (mut is_known, mut doubt) = (false, None);
+        for walker in walkers.iter().filter(|one| inner == Inner::Blocks || !one.is_inner()) {
+            match walker.walk(moment, &mut collected) {
+                Answer::Absent => {}
+                Answer::Refused(why) => return Err(format!("{}: {why}", walker.name())),
+                Answer::Walked(walk) => {
+                    doubt = doubt.or_else(|| doubtful(walker.name(), &walk));
+                    is_known = true;
+                    books.extend(walk.arenas.iter().flat_map(|arena| arena.memory.iter().cloned()));
+                    books.extend(walk.arenas.iter().flat_map(|arena| arena.books.iter().cloned()));
+                }
+            }
+        }
+        if !is_known {
+            return Err("no allocator was recognised".to_owned());
+        }
+        let Collected { blocks, groups, types, mut links } = collected;
+        links.sort_unstable();
+        let names = types.into_names();
+        let layout = layout(process, scene, merged(books));
+        let mut by_number: Vec<Group> = vec![(None, 0); groups.len()];
+        for (group, number) in groups {
+            if let Some(place) = usize::try_from(number).ok().and_then(|at| by_number.get_mut(at)) {
+                *place = group;
+            }
+        }
+        Ok(Self { blocks: Blocks::new(blocks), layout, groups: by_number, names, links, doubt })
+    }
+}
+
+/// Where an arena is in doubt, blocks may be free or have other sizes.
+fn doubtful(name: &str, walk: &Walk) -> Option<String> {
+    match &walk.trust {
+        Trust::Exact => None,
+        Trust::Inexact(doubts) => {
+            let why = doubts.first().map(|doubt| doubt.why.clone()).unwrap_or_default();
+            Some(format!("the blocks of {name} are not exact: {why}"))
+        }
+    }
+}
+
+/// A class, or none, and a size.
+pub(super) type Group = (Option<ClassId>, u64);
+
+/// Blocks in use, with the number of their group in the place of a stack.
+struct Collected<'a, 'm> {
+    blocks: Vec<Block>,
+    groups: HashMap<Group, u32>,
+    types: ClassTally<'a, 'm>,
+    links: Vec<u64>,
+}
+
+impl<'a, 'm> Collected<'a, 'm> {
+    fn new(moment: &'a Moment<'m>) -> Self {
+        let (blocks, groups, links) = Default::default();
+        Self { blocks, groups, types: ClassTally::new(moment), links }
+    }
+}
+
+impl Sink for Collected<'_, '_> {
+    fn block(&mut self, block: heapattach_census::Block) {
+        if block.state != State::Used {
+            return;
+        }
+        self.types.block(block);
+        self.links.extend(self.types.latest_links());
+        let next = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
+        let stack = *self.groups.entry((self.types.latest(), block.size)).or_insert(next);
+        self.blocks.push(Block { at: block.at, size: block.size, stack });
+    }
+}
+
+/// The memory of the moment.
+pub(super) struct Picture<'a, 'm> {
+    moment: &'a Moment<'m>,
+    /// What is read as nothing: two words each.
+    links: &'a [u64],
+}
+
+impl<'a, 'm> Picture<'a, 'm> {
+    pub(super) fn of(moment: &'a Moment<'m>) -> Self {
+        Self { moment, links: &[] }
+    }
+
+    /// Without the links of a collector.
+    pub(super) fn without(moment: &'a Moment<'m>, links: &'a [u64]) -> Self {
+        Self { moment, links }
+    }
+}
+
+impl Memory for Picture<'_, '_> {
+    fn read(&mut self, at: u64, buffer: &mut [u8]) {
+        let read = self.moment.read(at, buffer);
+        buffer[read..].fill(0);
+        let end = at.saturating_add(buffer.len() as u64);
+        let first = self.links.partition_point(|&link| link.saturating_add(16) <= at);
+        for &link in self.links[first..].iter().take_while(|&&link| link < end) {
+            let from = usize::try_from(link.saturating_sub(at)).unwrap_or(usize::MAX);
+            let behind = usize::try_from(link.saturating_add(16) - at).unwrap_or(usize::MAX);
+            let behind = behind.min(buffer.len());
+            buffer[from.min(behind)..behind].fill(0);
+        }
+    }
+}
+
+/// What is looked through. In the memory of arenas only blocks mean anything.
+fn layout(process: &Process, scene: &Scene, books: Vec<Range<u64>>) -> Layout {
+    let presence = Presence::of(process);
+    let areas = scene.areas.iter().cloned().flat_map(|area| area.written(&presence));
+    let pieces = |area: Area| {
+        // Registers and stacks can lie in a block: they count as what they are.
+        let is_own = matches!(area.holder, RootKind::Stacks | RootKind::Tls);
+        let books: &[Range<u64>] = if is_own { &[] } else { &books };
+        let root = (area.holder != RootKind::Heap).then_some(area.holder);
+        let parts = divide(&area.range, books).into_iter();
+        parts
+            .map(move |(range, is_book)| Piece { range, root: root.filter(|_| !is_book) })
+            .collect::<Vec<_>>()
+    };
+    let pointers = scene.pointers.iter().map(|pointer| Pointer {
+        word: pointer.word,
+        root: pointer.holder,
+        holds_whole: pointer.is_whole,
+    });
+    Layout {
+        pieces: areas.flat_map(pieces).collect(),
+        pointers: pointers.collect(),
+        code: scene.code.clone(),
+        files: scene.files.clone(),
+    }
+}
+
+/// Ascending, and no two overlap.
+fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}

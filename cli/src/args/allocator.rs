@@ -1,0 +1,73 @@
+//! `heapattach allocator`.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{choice::choice, json::JsonArg};
+use crate::choose_process::WhichArgs;
+use heapattach_text::quantity::parse_duration;
+use heapattach_view::{AllocatorView, Colour};
+
+const ALLOCATOR: &str = "\
+Examples:
+  heapattach allocator -p 4711             settings, figures and advice: nothing is stopped
+  heapattach allocator redis-server --every 1s --view rates      allocations, fills, lock waits a second
+  heapattach allocator -p 4711 --json | jq '.allocators[0].stats'";
+
+/// `heapattach allocator`.
+#[derive(Clone, Debug, Args)]
+#[command(before_help = ALLOCATOR)]
+pub struct AllocatorArgs {
+    /// Of which.
+    #[command(flatten)]
+    pub which: WhichArgs,
+    /// What to show
+    #[arg(long, default_value = "summary", value_parser = choice(AllocatorView::ALL, AllocatorView::name, AllocatorView::about))]
+    pub view: AllocatorView,
+    /// Look again and again, and tell what is counted a second
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub every: Option<Duration>,
+    /// With --every: how many looks; until Ctrl-C, or the end of the process
+    #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Do something about it, once, after the look: have the kernel take jemalloc's dirty pages
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "every")]
+    pub apply: Option<RemedyArg>,
+    /// How long --apply may stop the process, as far as that is foreseen
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "TIME",
+        default_value = "250ms",
+        value_parser = parse_duration,
+        allow_hyphen_values = true
+    )]
+    pub max_pause: Duration,
+    /// Print JSON instead, a document a look; =FILE: write it to FILE
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        value_parser = JsonArg::parser()
+    )]
+    pub json: Option<JsonArg>,
+    /// Colours
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        value_parser = choice(Colour::ALL, Colour::name, |_| "")
+    )]
+    pub color: Colour,
+}
+
+/// The value of `--apply`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RemedyArg {
+    /// jemalloc 5.3: madvise on its dirty pages with all threads stopped; no code of the process runs
+    Purge,
+}

@@ -1,0 +1,137 @@
+//! `heapattach allocator`.
+
+use std::io::Read;
+
+use heapattach_files::artifact::{self, Readers};
+use heapattach_injector::attach;
+use heapattach_report::{AppliedReport, CountersReport, Status};
+use heapattach_session::{
+    allocator::{self, Look},
+    client::front::{self, Mode},
+    fork::{self, Side},
+};
+use heapattach_view::Page;
+
+use crate::{
+    args::{AllocatorArgs, RemedyArg, json},
+    exit_status::Exit,
+    output::{complain, print},
+};
+
+/// Longer results are none.
+const LONGEST: u64 = 1 << 20;
+
+/// Tells what the allocators of a process count.
+pub fn allocator(args: &AllocatorArgs) -> Exit {
+    let pid = match args.which.pid() {
+        Ok(Some(pid)) => pid,
+        Ok(None) => {
+            complain(
+                "a look at an allocator needs a process: heapattach allocator -p PID, or a name",
+            );
+            return Exit::Usage;
+        }
+        Err(unclear) => {
+            complain(&unclear.message);
+            return unclear.exit;
+        }
+    };
+    let mut look = match Look::open(pid) {
+        Ok(look) => look,
+        Err(errno) => {
+            // What is needed and what to type is the same as for an attach.
+            let (status, why) = match attach::open(pid, false) {
+                Err(refusal) if refusal.unsupported => (Status::Unsupported, refusal.to_string()),
+                Err(refusal) => (Status::Refused, refusal.to_string()),
+                Ok(_) => (Status::Refused, format!("its memory cannot be read: {}", errno.desc())),
+            };
+            let report = CountersReport::new(pid, String::new());
+            return tell(&report.failed(status, format!("{why} (target: untouched)")), args);
+        }
+    };
+    let mut report = look.take();
+    match args.apply {
+        Some(RemedyArg::Purge) if report.error.is_none() => {
+            let applied = purge(pid, args);
+            report.status = applied.status;
+            report.applied = Some(applied);
+        }
+        Some(RemedyArg::Purge) | None => {}
+    }
+    let mut exit = tell(&report, args);
+    let Some(every) = args.every else { return exit };
+    let mut left = args.count.map(|count| count - 1);
+    while exit == Exit::Done && left != Some(0) {
+        if !look.wait(every) {
+            complain(&format!("process {pid} has ended"));
+            return Exit::TargetDied;
+        }
+        exit = tell(&look.take(), args);
+        left = left.map(|left| left - 1);
+    }
+    exit
+}
+
+/// What the tracing process did.
+fn purge(pid: i32, args: &AllocatorArgs) -> AppliedReport {
+    let failed = |status, why: String| {
+        AppliedReport { remedy: "purge".to_owned(), ..AppliedReport::default() }.failed(status, why)
+    };
+    let target = match attach::open(pid, false) {
+        Ok(target) => target,
+        Err(refusal) => {
+            let status = if refusal.unsupported { Status::Unsupported } else { Status::Refused };
+            return failed(status, format!("{refusal} (target: untouched)"));
+        }
+    };
+    match fork::fork_tracer() {
+        Ok(Side::Tracer(line)) => {
+            allocator::purge::attach(line, &target, args.max_pause);
+            std::process::exit(0)
+        }
+        Ok(Side::Front(line, tracer)) => {
+            drop(target);
+            front::hold_signals(Mode::Attach);
+            let mut text = Vec::new();
+            let read = line.take(LONGEST).read_to_end(&mut text).ok();
+            let applied = read.and_then(|_| serde_json::from_slice(&text).ok());
+            let _ = nix::sys::wait::waitpid(tracer, None);
+            applied.unwrap_or_else(|| {
+                let why = format!(
+                    "the tracing process died; the target runs on; clean up with `heapattach detach -p {pid}`"
+                );
+                failed(Status::Left, why)
+            })
+        }
+        Err(error) => {
+            let why =
+                format!("the tracing process could not be started: {error} (target: untouched)");
+            failed(Status::Failed, why)
+        }
+    }
+}
+
+fn tell(report: &CountersReport, args: &AllocatorArgs) -> Exit {
+    let exit = Exit::from(report.status);
+    let applied = report.applied.as_ref().and_then(|applied| applied.error.as_ref());
+    report.error.iter().chain(applied).for_each(|error| complain(error));
+    // One line a look, where there are several.
+    let text = || match args.every {
+        None => serde_json::to_string_pretty(report).unwrap_or_default(),
+        Some(_) => serde_json::to_string(report).unwrap_or_default(),
+    };
+    if json::is_instead(args.json.as_ref()) {
+        return print(&text(), exit);
+    }
+    if let Some(path) = json::file(args.json.as_ref())
+        && let Err(error) = artifact::write(path, text() + "\n", Readers::Owner)
+    {
+        complain(&error);
+        return if exit == Exit::Done { Exit::Failed } else { exit };
+    }
+    if report.allocators.is_empty() {
+        return exit;
+    }
+    let page = Page::for_stream(args.color, &std::io::stdout());
+    print(args.view.tell(report, page).trim_end(), exit)
+}

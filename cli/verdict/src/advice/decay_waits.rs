@@ -1,0 +1,39 @@
+//! Threads wait for muzzy or retained extents: pages are purged and needed again.
+//!
+//! Threshold: waits for these above 1 % of the time that threads had.
+
+use super::{Advice, Scene, Takes};
+
+pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
+    let (part, waits) = scene.waits(&["extents_muzzy", "extents_retained"]);
+    if !scene.is("jemalloc") || part <= 0.01 {
+        return None;
+    }
+    Some(Advice {
+        rule: "decay_waits",
+        observation: format!(
+            "{:.1} % of the time of threads went into {waits} waits for muzzy and retained extents {}",
+            100.0 * part,
+            scene.when()
+        ),
+        cause: "pages decay sooner than they are wanted again".to_owned(),
+        setting: scene.conf("dirty_decay_ms:30000,muzzy_decay_ms:30000"),
+        gain: "fewer calls of the kernel, and fewer page faults".to_owned(),
+        cost: "pages stay resident for longer; -1 (never) can end in OOM".to_owned(),
+        takes: Takes::Restart,
+        source: "jemalloc TUNING.md: decay; arena.<i>.dirty_decay_ms sets it live",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::sample::Sample, *};
+
+    #[test]
+    fn waits_for_retained_extents_are_told() {
+        let mut sample = Sample::jemalloc();
+        let lock = sample.now.arenas[0].mutexes.entry("extents_retained").or_default();
+        lock.insert("total_wait_time", 200_000_000_000);
+        assert!(advise(&sample.scene()).unwrap().cost.contains("OOM"));
+    }
+}

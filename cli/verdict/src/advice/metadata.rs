@@ -1,0 +1,38 @@
+//! The allocator's own books are large.
+//!
+//! Threshold: above 5 % of what is allocated, and 10 MiB, with more arenas than twice the processors.
+
+use heapattach_text::quantity::bytes;
+
+use super::{Advice, LEAST, Scene, Takes};
+
+pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
+    let total = |name: &str| scene.now.total(name);
+    let (metadata, arenas, cpus) = (total("metadata"), total("narenas"), scene.conditions.cpus);
+    let is_large = metadata > LEAST && metadata > total("allocated") / 20;
+    if !scene.is("jemalloc") || !scene.has_counts() || !is_large || arenas <= 2 * cpus {
+        return None;
+    }
+    Some(Advice {
+        rule: "metadata",
+        observation: format!("{} of books for {arenas} arenas", bytes(metadata)),
+        cause: "each arena has its own bins, lists and base".to_owned(),
+        setting: scene.conf(&format!("narenas:{cpus}")),
+        gain: format!("a part of {}", bytes(metadata)),
+        cost: "more threads an arena: look again for waits".to_owned(),
+        takes: Takes::Restart,
+        source: "measured: 1024 arenas take about 37 KiB each; jemalloc TUNING.md",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::sample::Sample, *};
+
+    #[test]
+    fn large_books_of_many_arenas_are_told() {
+        let sample = Sample::jemalloc().with("metadata", 60 << 20);
+        assert_eq!(advise(&sample.scene()), None);
+        assert!(advise(&sample.with("narenas", 200).scene()).is_some());
+    }
+}

@@ -1,0 +1,124 @@
+//! Counters of healthy processes, for tests that make one thing wrong.
+
+use std::collections::BTreeMap;
+
+use heapattach_census::counters::{Arena, Class, Numbers, Statistics, Value};
+
+use super::{Conditions, Scene};
+
+const MIB: u64 = 1 << 20;
+
+/// One.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    pub now: Statistics,
+    pub conditions: Conditions,
+}
+
+impl Sample {
+    fn of(allocator: &'static str, stats: Numbers) -> Self {
+        let now = Statistics { allocator, stats, ..Statistics::default() };
+        let conditions = Conditions {
+            threads: 8,
+            cpus: 4,
+            resident: 520 * MIB,
+            running_s: 1000,
+            ..Conditions::default()
+        };
+        Self { now, conditions }
+    }
+
+    /// 500 MiB in eight arenas.
+    pub fn jemalloc() -> Self {
+        let stats = [
+            ("allocated", 500 * MIB),
+            ("active", 510 * MIB),
+            ("resident", 520 * MIB),
+            ("metadata", 5 * MIB),
+            ("dirty", 2 * MIB),
+            ("muzzy", 0),
+            ("tcache_bytes", MIB),
+            ("narenas", 8),
+            ("nthreads", 8),
+        ];
+        let mut sample = Self::of("jemalloc", stats.into());
+        let class = Class {
+            size: 512,
+            numbers: Numbers::from([
+                ("curregs", 100_000),
+                ("curslabs", 12_600),
+                ("nregs", 8),
+                ("slab_size", 4096),
+                ("nrequests", 1_000_000),
+                ("nfills", 10_000),
+                ("nmalloc", 200_000),
+            ]),
+            mutex: Numbers::from([("total_wait_time", 0), ("num_wait", 0)]),
+        };
+        let arena = Arena {
+            bins: vec![class],
+            mutexes: BTreeMap::from([("extents_dirty", Numbers::new())]),
+            settings: BTreeMap::from([("dirty_decay_ms", 10_000), ("muzzy_decay_ms", 0)]),
+            ..Arena::default()
+        };
+        sample.now.arenas = vec![arena];
+        sample.now.opt = BTreeMap::from([
+            ("background_thread".to_owned(), Value::Flag(false)),
+            ("dirty_decay_ms".to_owned(), Value::Number(10_000)),
+        ]);
+        sample
+    }
+
+    /// 400 MiB in two arenas.
+    pub fn glibc() -> Self {
+        let mut sample = Self::of(
+            "glibc",
+            Numbers::from([
+                ("system.current", 400 * MIB),
+                ("free", 8 * MIB),
+                ("top", MIB),
+                ("narenas", 2),
+                ("nthreads", 8),
+            ]),
+        );
+        let arena = |index, system, free| Arena {
+            index,
+            numbers: Numbers::from([
+                ("system.current", system),
+                ("rest.size", free),
+                ("top", MIB / 2),
+            ]),
+            ..Arena::default()
+        };
+        sample.now.arenas = vec![arena(0, 300 * MIB, 6 * MIB), arena(1, 100 * MIB, 2 * MIB)];
+        sample
+    }
+
+    /// 400 MiB.
+    pub fn tcmalloc() -> Self {
+        let stats = [
+            ("generic.current_allocated_bytes", 380 * MIB),
+            ("generic.heap_size", 400 * MIB),
+            ("tcmalloc.pageheap_free_bytes", 5 * MIB),
+            ("tcmalloc.current_total_thread_cache_bytes", 2 * MIB),
+        ];
+        Self::of("tcmalloc", stats.into())
+    }
+
+    /// 400 MiB.
+    pub fn mimalloc() -> Self {
+        let stats = [("used", 380 * MIB), ("pages", 400 * MIB), ("free_in_pages", 15 * MIB)];
+        Self::of("mimalloc", stats.into())
+    }
+
+    /// To be looked at.
+    pub fn scene(&self) -> Scene<'_> {
+        Scene { now: &self.now, before: None, conditions: &self.conditions }
+    }
+
+    /// With another sum.
+    pub fn with(mut self, name: &'static str, number: u64) -> Self {
+        self.now.stats.insert(name, number);
+        self
+    }
+}

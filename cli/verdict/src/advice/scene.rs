@@ -1,0 +1,103 @@
+//! What rules look at: the counters of one allocator, and what is known of its process.
+
+use std::time::Duration;
+
+use heapattach_census::counters::{Numbers, Statistics};
+use serde::Serialize;
+
+/// The process, and the machine that it runs on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Conditions {
+    /// Its threads.
+    pub threads: u64,
+    /// Processors that it may use.
+    pub cpus: u64,
+    /// Its resident set.
+    pub resident: u64,
+    /// What of it is in transparent huge pages.
+    pub anonymous_huge: u64,
+    /// How long it runs, in seconds.
+    pub running_s: u64,
+    /// Threads that jemalloc has for its own work.
+    pub background_threads: u64,
+}
+
+/// What rules look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// What is counted.
+    pub now: &'a Statistics,
+    /// What was counted before, and how long ago: rates are of that time. Without, they are since the start.
+    pub before: Option<(&'a Statistics, Duration)>,
+    /// The process.
+    pub conditions: &'a Conditions,
+}
+
+impl Scene<'_> {
+    /// Whether the allocator is that one.
+    pub fn is(&self, allocator: &str) -> bool {
+        self.now.allocator == allocator
+    }
+
+    /// How long threads waited for locks of these names, as a part of the time that all threads had, and how
+    /// often. `bins`: those of all small classes.
+    pub fn waits(&self, locks: &[&str]) -> (f64, u64) {
+        let of = |statistics: &Statistics| {
+            locks.iter().fold((0_u64, 0_u64), |(ns, waits), lock| {
+                let numbers = match *lock {
+                    "bins" => bins(statistics),
+                    lock => statistics.mutex(lock),
+                };
+                let own = |name: &str| numbers.get(name).copied().unwrap_or(0);
+                (ns.saturating_add(own("total_wait_time")), waits.saturating_add(own("num_wait")))
+            })
+        };
+        let (mut ns, mut waits) = of(self.now);
+        let mut time = Duration::from_secs(self.conditions.running_s.max(1));
+        if let Some((before, passed)) = self.before {
+            let (old_ns, old_waits) = of(before);
+            (ns, waits) = (ns.saturating_sub(old_ns), waits.saturating_sub(old_waits));
+            time = passed;
+        }
+        let threads = self.now.total("nthreads").max(1);
+        (ns as f64 / 1e9 / (time.as_secs_f64().max(1e-3) * threads as f64), waits)
+    }
+
+    /// Settings of jemalloc as they are typed: builds give the variable a prefix.
+    pub fn conf(&self, settings: &str) -> String {
+        let variable = match self.now.variable.as_str() {
+            "" => "MALLOC_CONF",
+            variable => variable,
+        };
+        format!("{variable}={settings}")
+    }
+
+    /// Bytes of dirty pages that can be resident: pages that were never touched are counted by the allocator, and
+    /// not by the kernel.
+    pub fn dirty(&self) -> u64 {
+        let (dirty, active) = (self.now.total("dirty"), self.now.total("active"));
+        let all = u128::from(dirty.saturating_add(active).max(1));
+        let resident = u128::from(self.conditions.resident);
+        let part = u128::from(dirty) * resident / all;
+        dirty.min(u64::try_from(part).unwrap_or(u64::MAX))
+    }
+
+    /// Of what time that is.
+    pub fn when(&self) -> &'static str {
+        if self.before.is_some() { "now" } else { "since the start" }
+    }
+
+    /// Whether arenas count their calls.
+    pub fn has_counts(&self) -> bool {
+        self.now.stats.contains_key("allocated")
+    }
+}
+
+/// Locks of all small classes together.
+fn bins(statistics: &Statistics) -> Numbers {
+    let mut sum = Numbers::new();
+    for class in statistics.arenas.iter().flat_map(|arena| &arena.bins) {
+        heapattach_census::counters::add(&mut sum, &class.mutex);
+    }
+    sum
+}

@@ -1,0 +1,59 @@
+//! Caches are filled again and again from slabs of few blocks.
+//!
+//! Threshold: a tenth of the requests of a class and a million of them fill a cache, and a slab has fewer than 16
+//! blocks. Larger slabs are filled from less often, under one lock.
+
+use heapattach_text::quantity::count;
+
+use super::{Advice, Scene, Takes};
+
+const REGIONS: u64 = 16;
+const FILLS: u64 = 100_000;
+
+pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
+    if !scene.is("jemalloc") {
+        return None;
+    }
+    let bins = scene.now.bins();
+    let of = |class: &heapattach_census::counters::Class, name: &str| {
+        class.numbers.get(name).copied().unwrap_or(0)
+    };
+    let class = bins
+        .iter()
+        .filter(|class| {
+            let (fills, requests) = (of(class, "nfills"), of(class, "nrequests"));
+            fills >= FILLS && fills >= requests / 10 && (1..REGIONS).contains(&of(class, "nregs"))
+        })
+        .max_by_key(|class| of(class, "nfills"))?;
+    let pages = (of(class, "slab_size") / 4096).max(1) * 4;
+    let size = class.size;
+    Some(Advice {
+        rule: "slab_sizes",
+        observation: format!(
+            "blocks of {size} B: {} fills of thread caches for {} requests, {} blocks a slab",
+            count(of(class, "nfills")),
+            count(of(class, "nrequests")),
+            of(class, "nregs")
+        ),
+        cause: "a fill takes at most what one slab has, and each takes the lock of the bin"
+            .to_owned(),
+        setting: scene.conf(&format!("slab_sizes:{size}-{size}:{pages}")),
+        gain: "fewer fills, fewer slabs made and given up".to_owned(),
+        cost: "a slab is free only when more blocks are".to_owned(),
+        takes: Takes::Restart,
+        source: "jemalloc: slab_sizes; measured on 512-byte classes",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::sample::Sample, *};
+
+    #[test]
+    fn a_class_that_is_filled_often_is_told() {
+        let mut sample = Sample::jemalloc();
+        sample.now.arenas[0].bins[0].numbers.insert("nfills", 400_000);
+        let told = advise(&sample.scene()).unwrap();
+        assert_eq!(told.setting, "MALLOC_CONF=slab_sizes:512-512:4");
+    }
+}

@@ -1,0 +1,54 @@
+//! A program that allocates, with the allocator that is wanted.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use heapattach_tests::{compile::Source, skip::skip};
+
+const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+
+/// A program that allocates, and then rests or goes on.
+pub struct Allocating(Child);
+
+impl Allocating {
+    /// With these arguments and this environment; it has its blocks when this returns, if it rests.
+    pub fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Option<Self> {
+        let program = Source::new("own_numbers.c").build()?;
+        let mut command = Command::new(program);
+        command.args(arguments).envs(environment.iter().copied());
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        assert!(output.lines().map_while(Result::ok).any(|line| line == "done"), "{command:?}");
+        Some(Self(child))
+    }
+
+    pub fn jemalloc(arguments: &[&str], settings: &str) -> Option<Self> {
+        if !Path::new(JEMALLOC).exists() {
+            skip(&format!("no {JEMALLOC}"), "apt-get install libjemalloc2");
+            return None;
+        }
+        Self::start(arguments, &[("LD_PRELOAD", JEMALLOC), ("MALLOC_CONF", settings)])
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.0.id().cast_signed()
+    }
+}
+
+impl Allocating {
+    /// Whether it lives: it aborts if a block of its is not as it was left.
+    pub fn is_well(&mut self) -> bool {
+        self.0.try_wait().expect("a child of ours").is_none()
+    }
+}
+
+impl Drop for Allocating {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,126 @@
+//! The profile that a Go program keeps itself, read from outside: what the program says of it, no more and no
+//! less, and no trace of the look.
+
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use heapattach_tests::{
+    Folder,
+    command::Heapattach,
+    deadline::{PATIENCE, wait_until},
+    fingerprint::{Fingerprint, Scope, diff_within},
+    toolchain::{go, go_with},
+};
+use serde_json::Value;
+
+/// A Go program that has told its truth.
+struct Told {
+    child: Child,
+    log: PathBuf,
+    _folder: Folder,
+}
+
+impl Told {
+    fn start(program: &PathBuf, args: &[&str]) -> Self {
+        let folder = Folder::new("go-profile");
+        let log = folder.0.join("log");
+        let out = File::create(&log).expect("a folder of ours");
+        let child = Command::new(program).args(args).stdout(Stdio::from(out)).spawn();
+        let this = Self { child: child.expect("just built"), log, _folder: folder };
+        wait_until("the truth", PATIENCE, || this.text().contains("ready"));
+        this
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// What it said of a function: bytes in use, and allocated.
+    fn truth(&self, name: &str) -> [f64; 2] {
+        let text = self.text();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("it was told");
+        let numbers: Vec<f64> =
+            line.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+        [numbers[0], numbers[1]]
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a report says of a function.
+fn told(report: &Value, name: &str) -> [f64; 2] {
+    let sites = report["heap"]["sites"].as_array().expect("sites").iter();
+    let own = sites.filter(|site| is_of(site, name));
+    own.fold([0.0; 2], |[live, all], site| {
+        let number = |what: &str| site[what]["bytes"]["value"].as_f64().expect("a number");
+        [live + number("live"), all + number("allocated")]
+    })
+}
+
+/// Whether a function caused what a site allocated.
+fn is_of(site: &Value, name: &str) -> bool {
+    let cause = site["cause"].as_u64().and_then(|cause| usize::try_from(cause).ok()).unwrap_or(0);
+    site["frames"][cause]["function"] == name
+}
+
+fn report(pid: i32, more: &[&str]) -> Value {
+    let args = ["-p", &pid.to_string(), "--json", "--no-record", "--duration", "300ms"];
+    let command = more.iter().fold(Heapattach::new(args).target(pid), |c, word| c.arg(*word));
+    serde_json::from_str(&command.run().expect(0).stdout).expect("JSON")
+}
+
+fn assert_same(told: [f64; 2], truth: [f64; 2], what: &str) {
+    for (told, truth) in told.into_iter().zip(truth) {
+        assert!((told - truth).abs() <= 1.0 + truth * 1e-9, "{what}: told {told}, truth {truth}");
+    }
+}
+
+#[test]
+fn a_program_at_rest_is_told_as_it_tells_itself_stripped_or_not() {
+    for flags in [&[][..], &["-ldflags=-s -w"], &["-buildmode=pie"]] {
+        let Some(program) = go_with("keeps.go", flags) else { return };
+        let target = Told::start(&program, &[]);
+        let before = Fingerprint::of(target.pid()).expect("it runs");
+        let report = report(target.pid(), &[]);
+        assert_eq!(report["target"], "untouched", "{report:#}");
+        for name in ["main.keep", "main.churn"] {
+            assert_same(told(&report, name), target.truth(name), &format!("{flags:?} {name}"));
+        }
+        let sites = report["heap"]["sites"].as_array().expect("sites");
+        let first = sites.iter().find(|site| is_of(site, "main.keep")).expect("it holds most");
+        if flags.is_empty() {
+            assert!(first["place"].as_str().is_some_and(|p| p.contains("keeps.go:")), "{first:#}");
+        }
+        let after = Fingerprint::of(target.pid()).expect("it runs");
+        // Its runtime works a little, even at rest.
+        assert_eq!(diff_within(&before, &after, Scope::Loose), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_grows_in_a_go_program_is_named_in_the_first_sentence_and_recorded() {
+    let Some(program) = go("keeps.go") else { return };
+    let target = Told::start(&program, &["on"]);
+    let folder = Folder::new("go-recording");
+    let file = folder.0.join("go.heapattach");
+    let args = ["-p", &target.pid().to_string(), "--duration", "3s", "-o"];
+    let run = Heapattach::new(args).arg(file.clone()).target(target.pid()).run().expect(0);
+    assert!(run.stderr.contains("it is not touched"), "{}", run.stderr);
+    let verdict = run.stdout.lines().find(|line| line.starts_with("VERDICT")).unwrap_or_default();
+    assert!(verdict.contains("main.keep"), "{}", run.stdout);
+    assert!(!run.stdout.contains("older than the attach"), "{}", run.stdout);
+    let again = Heapattach::new(["report"]).arg(file).arg("--view").arg("tree").run().expect(0);
+    assert!(again.stdout.contains("main.keep"), "{}", again.stdout);
+}
