@@ -33,6 +33,7 @@ const THEMES: [&str; 12] = [
     "census",
     "check",
     "first_answer",
+    "go",
     "hazards",
     "heaps",
     "hostile",

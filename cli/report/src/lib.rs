@@ -32,11 +32,11 @@ pub use heapattach_reach::{Amount, RootKind};
 pub use data::{
     AllocatorReport, AppliedReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA, COUNTERS_SCHEMA,
     CallerReport, CensusReport, CheckMoment, CheckReport, CheckedReport, ChildReport,
-    CountedReport, CountersReport, CutReport, DoubtReport, FindingReport, FunctionReport,
-    GoHeapReport, GoHolder, GoLeak, Heap, HeapReport, Holder, HolderRow, HoldersReport, HookedBy,
-    LookMethod, LookReport, MappingReport, Measured, MemoryReport, MomentReport, NotHooked,
-    NotLookedAt, Origin, Outcome, OwnCost, PathReport, PathStep, Quiet, RatesReport,
-    RecordingReport, Report, RetainedReport, RoundReport, SCHEMA, SiteReport, StacksReport, Status,
-    StepReport, StopReport, StoppedFor, Sums, SuspectReport, TargetState, TogetherReport, Trigger,
-    UnreachableGroup, UnreachableReport, WayReport, micros, together,
+    CountedReport, CountersReport, CutReport, DoubtReport, FindingReport, FunctionReport, GoAsked,
+    GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled, Heap, HeapReport, Holder, HolderRow,
+    HoldersReport, HookedBy, LookMethod, LookReport, MappingReport, Measured, MemoryReport,
+    MomentReport, NotHooked, NotLookedAt, Origin, Outcome, OwnCost, PathReport, PathStep, Quiet,
+    RatesReport, RecordingReport, Report, RetainedReport, RoundReport, SCHEMA, SiteReport,
+    StacksReport, Status, StepReport, StopReport, StoppedFor, Sums, SuspectReport, TargetState,
+    TogetherReport, Trigger, UnreachableGroup, UnreachableReport, WayReport, micros, together,
 };

@@ -1,6 +1,6 @@
 //! `heapattach heap`.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 
@@ -19,6 +19,10 @@ Examples:
   heapattach heap redis-server --view arenas       sizes, pages, mappings
   heapattach heap -p 4711 --view holders           what retains most; --who-holds Session: the paths to it
   heapattach heap -p 4711 --json | jq .memory";
+
+/// What holds the objects of a Go program: so many rows are told, and written to a file.
+const GO_HOLDERS: usize = 5_000;
+const MANY_GO_HOLDERS: usize = 200_000;
 
 /// `heapattach heap`.
 #[derive(Clone, Debug, Args)]
@@ -58,6 +62,9 @@ pub struct HeapArgs {
     /// Only what roots with this in their names hold (--view holders)
     #[arg(hide_short_help = true, long, value_name = "ROOT")]
     pub held_by: Option<String>,
+    /// Write what holds the objects of a Go program to FILE, for `go tool pprof`, in goref's form
+    #[arg(hide_short_help = true, short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// How memory is read at one moment: by a clone of the process, or during a stop
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
     pub snapshot: HeapSnapshotArg,
@@ -115,7 +122,8 @@ impl HeapArgs {
             _ => WithHolders::No,
         };
         let (max_pause, who_holds) = (self.max_pause, self.who_holds.clone());
-        HeapOptions { snapshot, max_pause, unreachable, holders, filter, who_holds }
+        let go_holders = if self.output.is_some() { MANY_GO_HOLDERS } else { GO_HOLDERS };
+        HeapOptions { snapshot, max_pause, unreachable, holders, filter, who_holds, go_holders }
     }
 
     /// What is shown.

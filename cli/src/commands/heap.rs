@@ -111,6 +111,19 @@ fn tell(report: &CensusReport, args: &HeapArgs) -> Exit {
     if report.error.is_some() {
         return exit;
     }
+    if let Some(path) = &args.output {
+        let holders = report.go.as_ref().map_or(&[][..], |go| &go.holders);
+        let written = match holders {
+            [] => Err("no objects of a Go program: nothing was written".to_owned()),
+            holders => heapattach_export::write_go_holders(holders)
+                .map_err(|error| error.to_string())
+                .and_then(|profile| artifact::write(path, profile, Readers::Owner)),
+        };
+        if let Err(error) = written {
+            complain(&error);
+            return if exit == Exit::Done { Exit::Failed } else { exit };
+        }
+    }
     let page = Page::for_stream(args.color, &std::io::stdout());
     print(args.view().tell(report, page).trim_end(), exit)
 }

@@ -6,6 +6,7 @@ mod allocator;
 mod classes;
 mod command;
 mod glibc;
+mod go;
 mod holders;
 mod kills;
 mod purge;

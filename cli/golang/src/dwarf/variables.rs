@@ -98,6 +98,12 @@ impl Variables {
         variable.range.contains(&address).then_some(variable)
     }
 
+    /// Where the variable with a name lies.
+    pub fn named(&self, name: &str) -> Option<u64> {
+        let variable = self.all.iter().find(|variable| variable.name == name)?;
+        Some(variable.range.start)
+    }
+
     /// The pointer that lies there.
     pub fn pointer_at(&self, address: u64) -> Option<&Typed> {
         let found = self.pointers.binary_search_by_key(&address, |pointer| pointer.at).ok()?;

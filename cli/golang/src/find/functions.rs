@@ -16,7 +16,9 @@ const WINDOW: u64 = 1 << 20;
 /// More functions no program has, nor a longer name.
 const MOST: u64 = 10_000_000;
 const LONGEST: usize = 512;
-/// The runtime's first functions are among so many bytes.
+/// A segment that is loaded.
+const LOADED: u64 = 1;
+/// No function of the runtime is larger.
 const LARGEST_FUNCTION: u64 = 1 << 20;
 
 /// The functions.
@@ -117,14 +119,21 @@ impl Functions {
             }
         }
     }
+}
 
-    /// What addresses are shifted by against those of the file; Go's own linker puts code there.
-    pub fn bias(&self, moment: &Moment<'_>, image: &Image) -> u64 {
-        // A program that is not relocated has an address in its own file header.
-        let first = image.range.start;
-        let kind = moment.word(first + 16).map_or(0, |word| word & 0xffff);
-        if kind == 2 { 0 } else { first }
+/// What addresses of a module are shifted by against those of its file, by the head of the file.
+pub fn bias(moment: &Moment<'_>, image: &Image) -> u64 {
+    let first = image.range.start;
+    let word = |offset: u64| moment.word(first.saturating_add(offset)).unwrap_or(0);
+    let (headers, count) = (word(32), word(56) & 0xffff);
+    for index in 0..count {
+        let header = headers.saturating_add(index * 56);
+        let (kind, offset) = (word(header) & 0xffff_ffff, word(header.saturating_add(8)));
+        if kind == LOADED && offset == 0 {
+            return first.wrapping_sub(word(header.saturating_add(16)));
+        }
     }
+    0
 }
 
 /// Every place in a mapping that looks like the head of a table.

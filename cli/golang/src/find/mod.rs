@@ -58,6 +58,9 @@ pub enum FindError {
     Layout(#[from] crate::graph::layout::Missing),
 }
 
+/// Tells where a variable is that debug data names.
+pub type Named<'n> = &'n dyn Fn(&str) -> Option<u64>;
+
 impl Go {
     /// Looks for it.
     ///
@@ -71,7 +74,7 @@ impl Go {
         let Some(functions) = Functions::find(moment, &image) else {
             return Some(Err(FindError::Functions(release.text)));
         };
-        let bias = functions.bias(moment, &image);
+        let bias = functions::bias(moment, &image);
         Some(Ok(Self { release, functions, image, bias }))
     }
 
@@ -92,11 +95,12 @@ impl Go {
         Ok(Profile::new(minor, certain("runtime.mbuckets")?, certain("runtime.MemProfileRate")?))
     }
 
-    /// What the object graph needs to know of the runtime.
+    /// What the object graph needs to know of the runtime. Where the program has debug data, variables are
+    /// where that says.
     ///
     /// # Errors
     /// When there is no table for the release, or a variable is not certain.
-    pub fn runtime(&self, moment: &Moment<'_>) -> Result<Runtime, FindError> {
+    pub fn runtime(&self, moment: &Moment<'_>, named: Named<'_>) -> Result<Runtime, FindError> {
         let minor = self.release.minor;
         let table = Table::of(minor).ok_or_else(|| {
             FindError::Release(self.release.text.clone(), Table::known().to_owned())
@@ -104,6 +108,9 @@ impl Go {
         let layout = Layout::of(minor, &|name| table.field(name))?;
         let votes = votes::vote(moment, &self.functions, &table);
         let certain = |name: &'static str| {
+            if let Some(at) = named(name) {
+                return Ok(at);
+            }
             let found = votes.get(name).copied().unwrap_or_default();
             found.certain().ok_or(FindError::Variable(name, found.agreeing, found.voters))
         };
@@ -111,6 +118,7 @@ impl Go {
             mheap: certain("runtime.mheap_")?,
             allgs: certain("runtime.allgs")?,
             module: self.functions.module,
+            profile_rate: certain("runtime.MemProfileRate").ok(),
             allfin: certain("runtime.allfin").ok(),
             cleanups: certain("runtime.gcCleanups")
                 .ok()

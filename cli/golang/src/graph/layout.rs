@@ -219,6 +219,8 @@ pub struct Variables {
     pub allfin: Option<u64>,
     /// The list of cleanups that wait, in `runtime.gcCleanups`; since go1.25.
     pub cleanups: Option<u64>,
+    /// `runtime.MemProfileRate`: mean bytes between samples.
+    pub profile_rate: Option<u64>,
 }
 
 #[cfg(test)]

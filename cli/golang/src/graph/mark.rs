@@ -3,6 +3,7 @@
 
 use super::{
     heap::{Heap, Object, Sum, index},
+    quick_hash::QuickSet,
     references::References,
     roots::Root,
 };
@@ -32,11 +33,14 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Marks from these roots on, each in its turn; a shortest way among the same roots.
-    pub fn of(heap: &Heap, references: &References, roots: &[Root]) -> Self {
+    /// Marks from these roots on, each in its turn; a shortest way among the same roots. What the `last` objects
+    /// lead to is theirs only where nothing else does.
+    pub fn of(heap: &Heap, references: &References, roots: &[Root], last: &[Object]) -> Self {
         let mut marks = Self { parents: vec![NONE; heap.slots()], reached: Sum::default() };
+        let last: QuickSet<Object> = last.iter().copied().collect();
         let mut queue = Vec::new();
         let mut next = Vec::new();
+        let mut later = Vec::new();
         let mut from = 0;
         while from < roots.len() {
             let rank = rank(&roots[from]);
@@ -48,6 +52,10 @@ impl Marks {
             }
             while !queue.is_empty() {
                 for object in queue.drain(..) {
+                    if last.contains(&object) {
+                        later.push(object);
+                        continue;
+                    }
                     for edge in references.edges(object) {
                         marks.reach(edge.target, object, &mut next);
                     }
@@ -55,6 +63,14 @@ impl Marks {
                 std::mem::swap(&mut queue, &mut next);
             }
             from = to;
+        }
+        while !later.is_empty() {
+            for object in later.drain(..) {
+                for edge in references.edges(object) {
+                    marks.reach(edge.target, object, &mut next);
+                }
+            }
+            std::mem::swap(&mut later, &mut next);
         }
         for span in &heap.spans {
             let own = (span.first..span.first + span.slots).filter(|one| marks.is_reached(*one));

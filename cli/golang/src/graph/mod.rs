@@ -20,6 +20,7 @@ pub mod pointers;
 mod quick_hash;
 pub mod references;
 pub mod roots;
+pub mod sampled;
 pub mod span;
 pub mod types;
 pub mod typing;

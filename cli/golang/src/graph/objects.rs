@@ -76,7 +76,10 @@ impl<'a, 'm> Objects<'a, 'm> {
         let mut references = References::of(moment, &heap, &pointers, types);
         let goroutines = Goroutine::all(moment, layout, variables);
         let roots = Roots::of(moment, layout, variables, &heap, types, &references, &goroutines);
-        let marks = Marks::of(&heap, &references, &roots.all);
+        // The runtime's list of goroutines leads to what each waits on: that is rather held by its stack.
+        let own = goroutines.iter().filter_map(|one| Some(heap.find(one.at)?.0));
+        let own: Vec<Object> = own.collect();
+        let marks = Marks::of(&heap, &references, &roots.all, &own);
         let leaked = Leaked::of(moment, layout, &heap, &references, &goroutines, &roots.all);
         let known = roots.known(known);
         let seeds = &roots.seeds;

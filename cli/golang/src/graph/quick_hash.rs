@@ -2,12 +2,15 @@
 //! choose ones that collide, and make the tables slow. It could as well have more objects.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     hash::{BuildHasherDefault, Hasher},
 };
 
 /// A table by numbers.
 pub type QuickMap<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
+
+/// A set of numbers.
+pub type QuickSet<K> = HashSet<K, BuildHasherDefault<Quick>>;
 
 /// An odd number without a pattern: the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -65,7 +65,14 @@ fn layout() -> Layout {
 }
 
 fn variables() -> Variables {
-    Variables { mheap: MHEAP, allgs: ALLGS, module: MODULE, allfin: None, cleanups: None }
+    Variables {
+        mheap: MHEAP,
+        allgs: ALLGS,
+        module: MODULE,
+        allfin: None,
+        cleanups: None,
+        profile_rate: None,
+    }
 }
 
 /// A global leads to node 0, that to node 1 and a leaf; a goroutine that waits for ever has a leaf and its

@@ -26,8 +26,52 @@ pub struct GoHeapReport {
     pub leaked_goroutines: u64,
     /// What holds most, as a tree: each comes after the one that it goes on from.
     pub holders: Vec<GoHolder>,
+    /// What holds the objects that were asked for.
+    pub asked: Option<GoAsked>,
+    /// Objects of the runtime's sampled profile: who allocated them, what they are, what holds them; those of
+    /// most bytes first.
+    pub sampled: Vec<GoSampled>,
     /// Milliseconds that all of this took.
     pub took_ms: f64,
+}
+
+/// Objects that one function allocated, of one type, held by one path.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GoSampled {
+    /// The function.
+    pub allocated_by: String,
+    /// The type, if it is known.
+    pub class: Option<String>,
+    /// The path, from the variable or the function on; its first four steps.
+    pub held_by: Vec<String>,
+    /// Samples.
+    pub samples: u64,
+    /// What they stand for: an estimate.
+    pub estimate: Amount,
+}
+
+/// Objects that were asked for: those of a type, or the one that has an address.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GoAsked {
+    /// The type or the address.
+    pub what: String,
+    /// The type of the object that has the address.
+    pub named: Option<String>,
+    /// They, as far as they are reached.
+    pub objects: Amount,
+    /// The paths that they are held by, those of most bytes first.
+    pub paths: Vec<GoPath>,
+    /// How many different ones there are.
+    pub different_paths: u64,
+}
+
+/// Objects that are held by one path.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GoPath {
+    /// From the variable or the function on.
+    pub path: Vec<String>,
+    /// They.
+    pub objects: Amount,
 }
 
 /// Goroutines that wait for ever in one place.

@@ -31,7 +31,7 @@ pub use check::{
 pub use counters::{
     AppliedReport, COUNTERS_SCHEMA, CountedReport, CountersReport, Origin, RatesReport,
 };
-pub use go_heap::{GoHeapReport, GoHolder, GoLeak};
+pub use go_heap::{GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled};
 pub use heap::{HeapReport, SiteReport};
 pub use holder::Holder;
 pub use holders::{HolderRow, HoldersReport, PathReport, PathStep, SuspectReport};

@@ -1,6 +1,9 @@
 //! The objects of a Go program: what they are, what holds them, and goroutines that wait for ever.
 
-use std::time::Instant;
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Instant,
+};
 
 use heapattach_census::{
     Moment,
@@ -15,18 +18,25 @@ use heapattach_golang::{
         objects::{self, Objects},
         paths::Paths,
         roots::Holder,
+        sampled::{self, Joined},
         types::{Slot, What},
         waiting,
         walker::Runtime,
     },
 };
 use heapattach_process::proc::Process;
-use heapattach_report::{Amount, GoHeapReport, GoHolder, GoLeak};
+use heapattach_report::{Amount, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled};
+use heapattach_verdict::figure::whole;
 
-/// Paths that are told, those that hold most.
-const HOLDERS: usize = 5_000;
-/// Places where goroutines wait for ever.
+use super::{HeapOptions, WhoHolds};
+
+/// Places where goroutines wait for ever, and paths to what was asked for.
 const LEAKS: usize = 100;
+const ASKED: usize = 100;
+/// Rows of the sampled profile.
+const SAMPLED: usize = 100;
+/// What the runtime samples at, where that cannot be found.
+const RATE: u64 = 512 << 10;
 
 /// A Go program at a moment.
 pub(super) struct Go<'a, 'm> {
@@ -51,16 +61,23 @@ impl<'a, 'm> Go<'a, 'm> {
                 return Some(Err(GoHeapReport { error, ..GoHeapReport::default() }));
             }
         };
-        let runtime = found.runtime(moment);
         let is_program = moment.images().first() == Some(&found.image);
-        let is_known = is_program && runtime.is_ok();
-        let file = is_known.then(|| process.open_program().ok()).flatten();
+        let file = is_program.then(|| process.open_program().ok()).flatten();
         let variables = file.and_then(dwarf::Variables::read);
+        let named = |name: &str| Some(variables.as_ref()?.named(name)?.wrapping_add(found.bias));
+        let runtime = found.runtime(moment, &named);
         Some(Ok(Self { moment, found, runtime, variables }))
     }
 
+    /// Nothing of it, and why.
+    pub(super) fn refused(&self, why: &str) -> (GoHeapReport, Vec<ClassRow>) {
+        let version = self.found.release.text.clone();
+        let error = Some(why.to_owned());
+        (GoHeapReport { version, error, ..GoHeapReport::default() }, Vec::new())
+    }
+
     /// What the heap has, and the classes of its objects.
-    pub(super) fn report(&self) -> (GoHeapReport, Vec<ClassRow>) {
+    pub(super) fn report(&self, options: &HeapOptions) -> (GoHeapReport, Vec<ClassRow>) {
         let began = Instant::now();
         let version = self.found.release.text.clone();
         let mut report = GoHeapReport { version, ..GoHeapReport::default() };
@@ -76,7 +93,7 @@ impl<'a, 'm> Go<'a, 'm> {
         let first = types.modules.types.first().map_or(0, |range| range.start);
         let known = |at| self.leads_to(at, first);
         let rows = match Objects::read(self.moment, &types, layout, variables, &known) {
-            Ok(objects) => self.fill(&objects, &mut report),
+            Ok(objects) => self.fill(&objects, runtime, options, &mut report),
             Err(error) => {
                 report.error = Some(error.to_string());
                 Vec::new()
@@ -86,7 +103,13 @@ impl<'a, 'm> Go<'a, 'm> {
         (report, rows)
     }
 
-    fn fill(&self, objects: &Objects<'_, '_>, report: &mut GoHeapReport) -> Vec<ClassRow> {
+    fn fill(
+        &self,
+        objects: &Objects<'_, '_>,
+        runtime: &Runtime,
+        options: &HeapOptions,
+        report: &mut GoHeapReport,
+    ) -> Vec<ClassRow> {
         report.allocated = amount(objects.heap.counted);
         report.reached = amount(objects.marks.reached);
         report.goroutines = objects.goroutines.len() as u64;
@@ -105,7 +128,13 @@ impl<'a, 'm> Go<'a, 'm> {
             }
         }
         let paths = Paths::of(objects, &mut |holder| self.root(holder, &objects.goroutines));
-        report.holders = holders(&paths);
+        report.holders = holders(&paths, options.go_holders);
+        let interval = runtime.variables.profile_rate.and_then(|at| self.moment.word(at));
+        let joined =
+            sampled::join(self.moment, objects, &paths, interval.unwrap_or(RATE), &function);
+        report.sampled = told_samples(joined, objects);
+        let asked = options.who_holds.as_ref();
+        report.asked = asked.map(|what| asked_for(what, objects, &paths));
         rows
     }
 
@@ -162,6 +191,74 @@ fn amount(sum: Sum) -> Amount {
     Amount { bytes: sum.bytes, blocks: sum.objects }
 }
 
+/// Those that stand for most bytes.
+fn told_samples(joined: sampled::ByAll, objects: &Objects<'_, '_>) -> Vec<GoSampled> {
+    let mut rows: Vec<_> = joined.into_iter().collect();
+    rows.sort_by(|a, b| b.1.bytes.total_cmp(&a.1.bytes));
+    let row = |((allocated_by, kind, held_by), row): ((String, u32, Vec<String>), Joined)| {
+        let estimate = Amount { bytes: whole(row.bytes), blocks: whole(row.objects) };
+        let class = objects.name_of_kind(kind);
+        GoSampled { allocated_by, class, held_by, samples: row.samples, estimate }
+    };
+    rows.into_iter().take(SAMPLED).map(row).collect()
+}
+
+/// What holds the objects of a type, or the one that has an address.
+fn asked_for(wanted: &WhoHolds, objects: &Objects<'_, '_>, paths: &Paths) -> GoAsked {
+    let mut asked = GoAsked::default();
+    let mut sums: BTreeMap<u32, Sum> = BTreeMap::new();
+    let mut add = |object, size| {
+        if let Some(node) = paths.node_of(object) {
+            sums.entry(node).or_default().add(size);
+        }
+    };
+    match wanted {
+        WhoHolds::Address(address) => {
+            asked.what = format!("{address:#x}");
+            let address = *address;
+            if let Some((object, _)) = objects.heap.find(address) {
+                asked.named = objects.name(object);
+                add(object, objects.heap.span_of(object).size);
+            }
+        }
+        WhoHolds::Type(what) => {
+            asked.what.clone_from(what);
+            let kinds = 0..=u32::try_from(objects.typing.kinds()).unwrap_or(u32::MAX);
+            // The type of this name, or else all that have it in theirs.
+            let name = |kind: &u32| objects.name_of_kind(*kind).unwrap_or_default();
+            let is_one = kinds.clone().any(|kind| name(&kind) == *what);
+            let is_asked = |kind: &u32| match is_one {
+                true => name(kind) == *what,
+                false => name(kind).contains(what.as_str()),
+            };
+            let kinds: HashSet<u32> = kinds.filter(is_asked).collect();
+            for span in &objects.heap.spans {
+                for object in span.first..span.first + span.slots {
+                    if kinds.contains(&objects.typing.number(object)) {
+                        add(object, span.size);
+                    }
+                }
+            }
+        }
+    }
+    let mut rows: Vec<(u32, Sum)> = sums.into_iter().collect();
+    rows.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.bytes));
+    for (_, sum) in &rows {
+        asked.objects.bytes += sum.bytes;
+        asked.objects.blocks += sum.objects;
+    }
+    asked.different_paths = rows.len() as u64;
+    asked.paths = rows
+        .into_iter()
+        .take(ASKED)
+        .map(|(node, sum)| GoPath {
+            path: paths.labels_of(node).into_iter().map(str::to_owned).collect(),
+            objects: amount(sum),
+        })
+        .collect();
+    asked
+}
+
 fn leak(group: waiting::Waiting) -> GoLeak {
     GoLeak {
         function: group.function,
@@ -173,8 +270,8 @@ fn leak(group: waiting::Waiting) -> GoLeak {
 }
 
 /// The paths that hold most, with those that they go on from.
-fn holders(paths: &Paths) -> Vec<GoHolder> {
-    let chosen = paths.largest(HOLDERS);
+fn holders(paths: &Paths, count: usize) -> Vec<GoHolder> {
+    let chosen = paths.largest(count);
     let of = |node: &u32| {
         let own = &paths.nodes[*node as usize];
         let before = own.before.and_then(|before| chosen.binary_search(&before).ok());

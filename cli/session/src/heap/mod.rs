@@ -57,6 +57,8 @@ const HOLDERS_COST: u32 = 4;
 const SMALL: u64 = 512 << 20;
 /// So many bytes that no root leads to are much.
 const MUCH: u64 = 1 << 20;
+/// What the objects of a Go program cost besides.
+const GRAPH_COST: u64 = 4000;
 const STOPPED: Duration = Duration::from_millis(2);
 
 /// What is wanted.
@@ -74,6 +76,8 @@ pub struct HeapOptions {
     pub filter: HeapFilter,
     /// Whose paths are told.
     pub who_holds: Option<WhoHolds>,
+    /// So many of what holds the objects of a Go program are told, the largest.
+    pub go_holders: usize,
 }
 
 /// Whether the holders of blocks are looked for.
@@ -230,7 +234,7 @@ fn walk_in_stop(target: &Target, seen: &Seen, options: &HeapOptions) -> Result<W
         WithHolders::Yes => WithHolders::Yes,
     };
     let options = HeapOptions { holders, ..options.clone() };
-    walk((&target.process, target.process.pid()), seen, &options)
+    walk((&target.process, target.process.pid()), seen, &options, options.max_pause)
 }
 
 fn walk_clone(
@@ -241,15 +245,17 @@ fn walk_clone(
 ) -> Result<(), String> {
     let process = Process::open(pid).map_err(|errno| format!("the clone: {}", errno.desc()))?;
     seen.count_private(&process)?;
-    let walked = walk((&process, report.pid), seen, options)?;
+    let walked = walk((&process, report.pid), seen, options, Duration::MAX)?;
     conclude(seen, walked, report);
     Ok(())
 }
 
+/// What takes longer than `most` is left out, as far as that is foreseen.
 fn walk(
     (process, pid): (&Process, i32),
     seen: &Seen,
     options: &HeapOptions,
+    most: Duration,
 ) -> Result<Walked, String> {
     let live = Live::open(process)
         .map_err(|errno| format!("its memory cannot be read: {}", errno.desc()))?;
@@ -259,11 +265,18 @@ fn walk(
     let go = Go::find(&moment, process);
     let mut all: Vec<&dyn Walker> = walkers::ALL.to_vec();
     if let Some(Ok(Go { runtime: Ok(runtime), .. })) = &go {
+        // In the variables of Go programs there is much that looks like the books of musl.
+        let has_musl = moment.images().iter().any(|image| image.path.contains("musl"));
+        all.retain(|walker| has_musl || walker.name() != "mallocng");
         all.push(runtime);
     }
     let census = Census::take(&moment, &all);
+    let graph = Duration::from_nanos((seen.resident() >> 10).saturating_mul(GRAPH_COST));
     let go = go.map(|go| match go {
-        Ok(go) => go.report(),
+        Ok(go) if graph > most => go.refused(
+            "its objects take longer to tell than --max-pause; need a clone of the process",
+        ),
+        Ok(go) => go.report(options),
         Err(report) => (report, Vec::new()),
     });
     let scene = seen.scene.as_ref();
@@ -271,7 +284,9 @@ fn walk(
     let with_unreachable = scene.filter(|_| options.unreachable);
     let unreachable =
         with_unreachable.map(|scene| unreachable::report(process, &moment, scene, filter));
-    let with_holders = scene.filter(|_| options.holders != WithHolders::No);
+    // What holds the objects of a Go program is told by its own graph.
+    let is_go = go.as_ref().is_some_and(|(go, _)| go.error.is_none());
+    let with_holders = scene.filter(|_| options.holders != WithHolders::No && !is_go);
     let wanted = options.who_holds.as_ref();
     let holders =
         with_holders.map(|scene| holders::report((process, pid), &moment, scene, filter, wanted));

@@ -1,6 +1,6 @@
 //! The objects of a Go program: what holds most, and goroutines that wait for ever.
 
-use heapattach_report::{Amount, CensusReport, GoHeapReport, GoLeak};
+use heapattach_report::{Amount, CensusReport, GoAsked, GoHeapReport, GoHolder, GoLeak};
 use heapattach_text::quantity::{bytes, count};
 
 use super::{FEW, MANY};
@@ -56,17 +56,22 @@ fn leaked(leak: &GoLeak) -> String {
 
 /// The path that most is held by, as far as more than half of it goes on.
 fn largest(go: &GoHeapReport) -> Option<String> {
-    let top = |before: Option<usize>| {
-        let is_next = |holder: &(usize, &heapattach_report::GoHolder)| {
-            holder.1.before == before.map(|before| before as u64)
-        };
+    let top = |before: u64| {
+        let is_next = |holder: &(usize, &GoHolder)| holder.1.before == Some(before);
         let all = go.holders.iter().enumerate().filter(is_next);
         all.max_by_key(|(_, holder)| holder.all.bytes)
     };
-    let (mut at, mut holder) = top(None)?;
+    // What the runtime has for itself is of no interest, unless it is most: timers are the program's.
+    let weight = |holder: &(usize, &GoHolder)| {
+        let is_own = !holder.1.name.starts_with("runtime.");
+        if is_own { holder.1.all.bytes.saturating_mul(4) } else { holder.1.all.bytes }
+    };
+    let first = go.holders.iter().enumerate().filter(|(_, holder)| holder.before.is_none());
+    let (mut at, mut holder) = first.max_by_key(weight)?;
     let first = holder.all.bytes;
     let mut names = vec![holder.name.as_str()];
-    while let Some((next, inner)) = top(Some(at)).filter(|(_, inner)| inner.all.bytes * 2 > first) {
+    while let Some((next, inner)) = top(at as u64).filter(|(_, inner)| inner.all.bytes * 2 > first)
+    {
         names.push(&inner.name);
         (at, holder) = (next, inner);
     }
@@ -78,10 +83,12 @@ fn largest(go: &GoHeapReport) -> Option<String> {
 /// What holds most, as a tree.
 pub(super) fn write_go(page: &mut Page, report: &CensusReport) {
     let Some(go) = &report.go else {
-        return page
-            .line(["the process is no Go program, or its runtime was not recognised".into()]);
+        return page.line(["no Go runtime was recognised in the process".into()]);
     };
     write_go_summary(page, report);
+    if let Some(asked) = &go.asked {
+        return write_asked(page, asked);
+    }
     if go.holders.is_empty() {
         return;
     }
@@ -91,10 +98,55 @@ pub(super) fn write_go(page: &mut Page, report: &CensusReport) {
     let mut left = MANY * 2;
     write_below(go, None, 0, &mut left, &mut table);
     table.write(page);
+    if !go.sampled.is_empty() {
+        page.gap();
+        write_sampled(page, go);
+    }
     let typed = go.typed.bytes.saturating_mul(1000).checked_div(go.reached.bytes).unwrap_or(0);
     let text =
         format!("{}.{} % of these bytes have a known type (--view types)", typed / 10, typed % 10);
     page.line([Span::new(Ink::Dim, text)]);
+}
+
+/// Objects of the runtime's own profile: who allocated them, what they are, and what holds them.
+fn write_sampled(page: &mut Page, go: &GoHeapReport) {
+    let columns = [
+        Column::right("sampled"),
+        Column::left("allocated by"),
+        Column::left("type"),
+        Column::left("held by"),
+    ];
+    let mut table = Table::new(columns);
+    for row in go.sampled.iter().take(FEW * 2) {
+        let class = row.class.clone().unwrap_or_else(|| "?".to_owned());
+        let path = row.held_by.join(" > ");
+        table.row([bytes(row.estimate.bytes), row.allocated_by.clone(), class, path]);
+    }
+    table.write(page);
+}
+
+/// What holds the objects that were asked for.
+fn write_asked(page: &mut Page, asked: &GoAsked) {
+    page.gap();
+    let named = asked.named.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+    let text = match asked.objects.blocks {
+        0 => format!("no object that is reached is {}", asked.what),
+        objects => format!(
+            "{}{named}: {} in {} objects, by {} paths",
+            asked.what,
+            bytes(asked.objects.bytes),
+            count(objects),
+            count(asked.different_paths)
+        ),
+    };
+    page.prose("WHO HOLDS", Ink::Bold, &text);
+    let columns = [Column::right("held"), Column::right("objects"), Column::left("by")];
+    let mut table = Table::new(columns);
+    for path in asked.paths.iter().take(MANY) {
+        let Amount { bytes: held, blocks } = path.objects;
+        table.row([bytes(held), count(blocks), path.path.join(" > ")]);
+    }
+    table.write(page);
 }
 
 fn write_below(
@@ -121,8 +173,6 @@ fn write_below(
 
 #[cfg(test)]
 mod tests {
-    use heapattach_report::GoHolder;
-
     use super::*;
 
     fn go() -> CensusReport {

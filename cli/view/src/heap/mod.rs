@@ -112,7 +112,10 @@ impl HeapView {
         page.line([format!("process {} ({})", report.pid, report.command).into()]);
         write_moment(&mut page, report);
         page.gap();
+        let is_go = report.go.as_ref().is_some_and(|go| go.error.is_none());
         match self {
+            // A Go program's objects have a graph of their own.
+            Self::Holders | Self::Tree if is_go => write_go(&mut page, report),
             Self::Summary => write_summary(&mut page, report),
             Self::Sizes => write_sizes(&mut page, report, MANY),
             Self::Arenas => write_arenas(&mut page, report),

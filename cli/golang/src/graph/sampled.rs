@@ -1,0 +1,96 @@
+//! Objects of the runtime's sampled profile: which code allocated each, beside what it is and what holds it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use heapattach_census::Moment;
+
+use super::{
+    heap::{Object, index},
+    objects::Objects,
+    paths::Paths,
+    roots::Sampled,
+};
+
+/// Where the runtime keeps the stack of a sample: the count of its addresses, and they.
+const COUNT: u64 = 40;
+const STACK: u64 = 48;
+/// The runtime keeps no longer ones.
+const LONGEST: u64 = 1024;
+
+/// Objects that one function allocated, of one type, and held by one path.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Joined {
+    /// Samples.
+    pub samples: u64,
+    /// For so many objects they stand, and so many bytes.
+    pub objects: f64,
+    /// See `objects`.
+    pub bytes: f64,
+}
+
+/// By the function that allocated, the number of the type, and the root and first field of the path.
+pub type ByAll = BTreeMap<(String, u32, Vec<String>), Joined>;
+
+/// Labels of a path that tell samples apart.
+const TOLD: usize = 4;
+
+/// Joins them; `interval` is the mean of bytes between samples.
+pub fn join(
+    moment: &Moment<'_>,
+    objects: &Objects<'_, '_>,
+    paths: &Paths,
+    interval: u64,
+    function: &dyn Fn(u64) -> Option<String>,
+) -> ByAll {
+    let mut sites: HashMap<u64, Option<String>> = HashMap::new();
+    let mut all = ByAll::new();
+    for Sampled { object, bucket } in &objects.roots.sampled {
+        let site = sites.entry(*bucket).or_insert_with(|| allocated_by(moment, *bucket, function));
+        let (Some(site), Some(node)) = (site, paths.node_of(*object)) else { continue };
+        let path = paths.labels_of(node).into_iter().take(TOLD).map(str::to_owned).collect();
+        let row = all.entry((site.clone(), objects.typing.number(*object), path)).or_default();
+        let size = size(objects, *object);
+        let weight = weight(size, interval);
+        row.samples += 1;
+        row.objects += weight;
+        row.bytes += weight * size;
+    }
+    all
+}
+
+fn size(objects: &Objects<'_, '_>, object: Object) -> f64 {
+    // Sizes are far below what a float can tell.
+    objects.heap.span_of(object).size as f64
+}
+
+/// An object of a size is sampled with this probability; so many does a sample stand for.
+fn weight(size: f64, interval: u64) -> f64 {
+    match interval {
+        0 | 1 => 1.0,
+        interval => 1.0 / (1.0 - (-size / interval as f64).exp()),
+    }
+}
+
+/// The innermost function of a sample's stack that is not the runtime's.
+fn allocated_by(
+    moment: &Moment<'_>,
+    bucket: u64,
+    function: &dyn Fn(u64) -> Option<String>,
+) -> Option<String> {
+    let count = moment.word(bucket.checked_add(COUNT)?)?.min(LONGEST);
+    let stack = moment.words(bucket.checked_add(STACK)?, index(u32::try_from(count).ok()?))?;
+    let mut names = stack.iter().filter_map(|code| function(code.checked_sub(1)?));
+    names.find(|name| !name.starts_with("runtime."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_object_stands_for_many_and_a_large_one_for_itself() {
+        assert!((weight(16.0, 524_288) - 32_768.5).abs() < 1.0);
+        assert!((weight(64e6, 524_288) - 1.0).abs() < 1e-9);
+        assert!((weight(16.0, 1) - 1.0).abs() < 1e-9 && (weight(16.0, 0) - 1.0).abs() < 1e-9);
+    }
+}

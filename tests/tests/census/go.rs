@@ -1,0 +1,169 @@
+//! The objects of Go programs, beside what their own runtime counts: of each release that is here, stripped or
+//! not; and the classic leaks.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use heapattach_tests::{
+    command::Heapattach,
+    toolchain::{go_by, go_releases},
+};
+use serde_json::Value;
+
+/// A program that has told what its runtime counts, and stopped itself.
+struct Program {
+    child: Child,
+    objects: u64,
+    bytes: u64,
+}
+
+impl Program {
+    fn start(program: &Path, mode: &str, count: u32) -> Self {
+        let mut child = Command::new(program)
+            .args([mode, &count.to_string()])
+            // With more, threads of the runtime begin while it tells, and that takes objects.
+            .env("GOMAXPROCS", "1")
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a program");
+        let mut line = String::new();
+        let output = child.stderr.take().expect("its output");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |name: &str| {
+            let at = words.iter().position(|word| *word == name)?;
+            words.get(at + 1)?.parse().ok()
+        };
+        let told = number("HeapObjects").zip(number("HeapAlloc"));
+        let (objects, bytes) = told.unwrap_or_else(|| panic!("{mode}: {line}"));
+        let status = format!("/proc/{}/status", child.id());
+        while !std::fs::read_to_string(&status).expect("it runs").contains("State:\tT") {
+            std::thread::yield_now();
+        }
+        Self { child, objects, bytes }
+    }
+
+    fn look(&self, more: &[&str]) -> String {
+        let pid = self.child.id().to_string();
+        let words = ["heap", "-p", &pid];
+        Heapattach::new(words.iter().chain(more)).run().expect(0).stdout
+    }
+
+    fn json(&self) -> Value {
+        let text = self.look(&["--json"]);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn amount(of: &Value) -> (u64, u64) {
+    (of["blocks"].as_u64().expect("a number"), of["bytes"].as_u64().expect("a number"))
+}
+
+/// The report of a program whose runtime allocated nothing between its counts and the stop: once in a while it
+/// begins a thread.
+fn still(program: &Path, mode: &str, count: u32) -> Value {
+    for _ in 0..5 {
+        let program = Program::start(program, mode, count);
+        let report = program.json();
+        let (objects, bytes) = amount(&report["go"]["allocated"]);
+        assert!(objects >= program.objects && bytes >= program.bytes, "{:#}", report["go"]);
+        if (objects, bytes) == (program.objects, program.bytes) {
+            return report;
+        }
+    }
+    panic!("{}: the runtime's counts and ours differ five times", program.display());
+}
+
+fn programs() -> Vec<PathBuf> {
+    let all = go_releases();
+    // The oldest, one between and the newest are enough.
+    let chosen = [0, all.len() / 2, all.len().saturating_sub(1)];
+    let mut programs = Vec::new();
+    for (index, compiler) in all.iter().enumerate().filter(|(index, _)| chosen.contains(index)) {
+        let flags: &[&[&str]] = match index {
+            0 => &[&[], &["-ldflags=-s -w"]],
+            _ => &[&[], &["-ldflags=-s -w"], &["-buildmode=pie"]],
+        };
+        programs.extend(flags.iter().map(|flags| go_by(compiler, "objects.go", flags)));
+    }
+    programs
+}
+
+#[test]
+fn objects_are_those_of_the_runtime_to_the_digit_and_what_it_keeps_is_reached() {
+    for program in programs() {
+        let report = still(&program, "graph", 2);
+        let go = &report["go"];
+        let (allocated, reached) = (amount(&go["allocated"]), amount(&go["reached"]));
+        // It has collected twice, and allocated a few objects since then.
+        assert!(allocated.0 - reached.0 <= 8, "{}: {allocated:?} {reached:?}", program.display());
+        let walker = &report["allocators"].as_array().expect("allocators")[0];
+        assert_eq!(
+            (&walker["name"], &walker["is_exact"]),
+            (&"go".into(), &true.into()),
+            "{walker:#}"
+        );
+        let is_stripped = program.to_string_lossy().contains("-s-w");
+        let percent = amount(&go["typed"]).1 * 100 / reached.1;
+        let least = if is_stripped { 0 } else { 97 };
+        assert!(percent >= least, "{}: {percent} % are typed", program.display());
+        if !is_stripped {
+            let classes = report["classes"].as_array().expect("classes").iter();
+            let blocks = |name: &str| {
+                let mut own = classes.clone().filter(|row| row["name"] == name);
+                own.next().map_or(0, |row| row["blocks"].as_u64().expect("a number"))
+            };
+            assert_eq!(blocks("main.frame"), 1000, "{}", program.display());
+            // 111 in the tree, 1000 in the table, 100 in the channel.
+            assert_eq!(blocks("main.tree"), 1211, "{}", program.display());
+        }
+    }
+}
+
+#[test]
+fn the_first_screen_names_each_classic_leak() {
+    let leaks = [
+        ("array", 1, "HELD BY", "main.head: 8.0 MiB in 1 object"),
+        ("map", 100_000, "HELD BY", "main.cache"),
+        (
+            "channel",
+            1000,
+            "LEAKED",
+            "goroutines wait for ever in main.waitForEver, started by main.main",
+        ),
+        ("pool", 100, "HELD BY", "main.kept"),
+        ("finalizer", 1000, "HELD BY", "$finalizer"),
+        ("field", 1, "HELD BY", "main.text"),
+        ("unsafe", 1, "HELD BY", "main.hidden"),
+    ];
+    let Some(compiler) = go_releases().pop() else { return };
+    let program = go_by(&compiler, "objects.go", &[]);
+    for (mode, count, head, name) in leaks {
+        let text = Program::start(&program, mode, count).look(&["--color", "never"]);
+        let is_named = text.lines().any(|line| line.starts_with(head) && line.contains(name));
+        assert!(is_named, "{mode}:\n{text}");
+    }
+}
+
+#[test]
+fn a_goroutine_whose_channel_is_in_a_variable_is_not_leaked_and_one_that_has_it_alone_is() {
+    let Some(compiler) = go_releases().pop() else { return };
+    let program = go_by(&compiler, "objects.go", &[]);
+    // The channel of all of these is in a variable.
+    let report = Program::start(&program, "graph", 1).json();
+    assert_eq!(report["go"]["leaked_goroutines"], 0, "{:#}", report["go"]["leaked"]);
+    let report = Program::start(&program, "channel", 500).json();
+    let leaked = report["go"]["leaked_goroutines"].as_u64().expect("a number");
+    // A dead word of a stack can lead to a channel.
+    assert!((495..=500).contains(&leaked), "{:#}", report["go"]["leaked"]);
+}
