@@ -29,7 +29,7 @@ pub fn folder() -> PathBuf {
 }
 
 /// The folders of the themes. No name is in two of them.
-const THEMES: [&str; 12] = [
+const THEMES: [&str; 13] = [
     "census",
     "check",
     "first_answer",
