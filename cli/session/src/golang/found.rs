@@ -1,5 +1,7 @@
 //! The runtime of a Go program that runs: where its profile is, and what functions are called.
 
+use std::time::Duration;
+
 use heapattach_census::{Live, Moment};
 use heapattach_golang::{
     find::Go,
@@ -9,6 +11,10 @@ use heapattach_injector::target::Target;
 use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::Process};
 use heapattach_recording::names::Code;
 use heapattach_text::quantity::bytes;
+
+/// A first reading is tried so often, with pauses.
+const TRIES: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(25);
 
 /// A Go program.
 #[derive(Debug)]
@@ -66,7 +72,15 @@ pub fn wanted(target: &Target) -> Option<Result<Found, String>> {
 impl Found {
     /// The profile now.
     pub fn read(&mut self) -> Result<Reading, String> {
-        let reading = self.profile.read(&self.memory).map_err(|error| error.to_string())?;
+        let mut tries = 0;
+        let reading = loop {
+            match self.profile.read(&self.memory) {
+                // A program that allocates and collects all the time has its pauses.
+                Err(ReadError::Restless) if tries < TRIES => tries += 1,
+                read => break read.map_err(|error| error.to_string())?,
+            }
+            std::thread::sleep(PAUSE);
+        };
         self.rate = reading.rate;
         Ok(reading)
     }

@@ -102,6 +102,14 @@ fn read_on(
     if first.rate == 0 {
         return Err(found.switched_off());
     }
+    if options.is_exact() && first.rate > 1 {
+        return Err(format!(
+            "{} samples one block in {} itself, and a rate that is set is never changed; need --all left out, or a \
+             program that sets runtime.MemProfileRate = 1",
+            found.release(),
+            found.every()
+        ));
+    }
     let command = if options.record.redact { String::new() } else { report.command.clone() };
     let mut heading =
         heading(command, &options.hooks.hide_frames, (report.pid, first.rate), process);
