@@ -17,7 +17,7 @@ pub const DLOPEN_IDLE: &str =
 /// A refused target.
 pub const DLOPEN_FILTERED: &str = "`--loader dlopen`: programs under seccomp";
 /// A refused target.
-pub const NO_LIBC: &str = "Go without cgo";
+pub const NO_LIBC: &str = "Go without cgo that keeps no profile";
 
 /// The chapter of the guide with the table.
 const CHAPTER: &str = "cli/guide/targets.md";
@@ -123,7 +123,7 @@ pub fn rows() -> Vec<Row> {
             ),
         ),
         row(DLOPEN_IDLE, Refused, &["no thread of the target came to a place"], Cells),
-        row(NO_LIBC, Unsupported, &["no symbol names its allocator"], Cells),
+        row(NO_LIBC, Unsupported, &["keeps no memory profile"], Cells),
         row(
             "static programs without symbols",
             Unsupported,
