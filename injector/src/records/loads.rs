@@ -79,11 +79,17 @@ impl Loads {
 
     /// Tells it where the lists are, and whether it may look there.
     pub(crate) fn prepare(&self, target: &Target, home: &Home) -> Result<(), Errno> {
-        let field = |offset: usize| home.control().offset(offset as u64);
-        target.memory.write_word(field(control::LISTS), self.lists.address().get())?;
+        let lists = home.control().offset(control::LISTS as u64);
+        target.memory.write_word(lists, self.lists.address().get())?;
+        Self::allow(target, home)
+    }
+
+    /// It may look there, by a system call, unless these are filtered.
+    pub(crate) fn allow(target: &Target, home: &Home) -> Result<(), Errno> {
         let own = target.process.status().map_or(0, |status| status.own_tgid);
         let look = if target.is_confined() { 0 } else { own.unsigned_abs() };
-        target.memory.write(field(control::LOOK), &look.to_le_bytes())
+        let place = home.control().offset(control::LOOK as u64);
+        target.memory.write(place, &look.to_le_bytes())
     }
 
     /// From now on it may make no system call.

@@ -229,6 +229,23 @@ impl<'t> Session<'t> {
         }
     }
 
+    /// From now on it is looked at seldom: what its system calls are filtered by is noticed late, and so the
+    /// payload makes none.
+    pub fn rest(&self) {
+        if self.loads.is_some() && !self.is_confined {
+            // The end of the target is noticed elsewhere.
+            let _ = Loads::forbid(self.target, &self.patches.home);
+        }
+    }
+
+    /// It is looked at often again.
+    pub fn wake(&mut self) {
+        self.look_at_filter();
+        if self.loads.is_some() && !self.is_confined {
+            let _ = Loads::allow(self.target, &self.patches.home);
+        }
+    }
+
     /// Notes what modules have of thread-local variables, for a moment that comes later.
     pub fn note_static_tls(&mut self) {
         self.static_tls.follow(&self.target.process, &self.target.memory, &self.links);

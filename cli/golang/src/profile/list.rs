@@ -9,6 +9,8 @@ use super::{
 
 /// More are not read.
 const MOST: usize = 1 << 20;
+/// Nor are more addresses of all their stacks together.
+const MOST_FRAMES: usize = 1 << 24;
 /// A node that is just being made may look empty; it is read again so often.
 const TRIES: usize = 3;
 
@@ -21,6 +23,7 @@ pub(super) struct List {
     pub places: Vec<Place>,
     /// Buckets that made no sense.
     pub odd: u64,
+    frames: usize,
 }
 
 impl List {
@@ -28,15 +31,18 @@ impl List {
     pub fn follow(&mut self, live: &impl Live, head: u64) -> bool {
         let Some(mut at) = live.word(head) else { return false };
         let before = self.places.len();
-        while at != 0 && self.known.len() < MOST && self.known.insert(at) {
+        let is_full = |list: &Self| list.known.len() >= MOST || list.frames >= MOST_FRAMES;
+        while at != 0 && !is_full(self) && self.known.insert(at) {
             match node(live, at) {
                 Some((next, place)) => {
                     self.odd += u64::from(place.is_none());
+                    self.frames += place.as_ref().map_or(0, |place| place.stack.len());
                     self.places.extend(place);
                     at = next;
                 }
                 None => {
-                    self.known.remove(&at);
+                    // What is behind it would never be reached from what is known.
+                    *self = Self::default();
                     return false;
                 }
             }

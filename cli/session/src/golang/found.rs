@@ -85,12 +85,13 @@ impl Found {
         Ok(reading)
     }
 
-    /// The profile now, unless it changes all the time.
+    /// The profile now, unless it changes all the time, or makes no sense just then. The rate is that of the
+    /// beginning: what was sampled by it counts as it did.
     pub fn try_read(&mut self) -> Result<Option<Reading>, ReadError> {
         match self.profile.read(&self.memory) {
-            Ok(reading) => Ok(Some(reading)),
-            Err(ReadError::Restless) => Ok(None),
-            Err(error) => Err(error),
+            Ok(reading) => Ok(Some(Reading { rate: self.rate, ..reading })),
+            Err(ReadError::Gone) if self.process.read("statm").is_err() => Err(ReadError::Gone),
+            Err(_) => Ok(None),
         }
     }
 

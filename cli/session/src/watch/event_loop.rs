@@ -111,8 +111,15 @@ pub fn watch(
             if told.replace((calls, bytes)) != Some((calls, bytes)) {
                 line.send(&Message::Progress { calls, bytes });
             }
-            if quiet.look(&counts, now) && !session.mailboxes.has_any() {
-                watchman.desk().bell.silence();
+            let bell = &watchman.desk().bell;
+            match quiet.look(&counts, now) && !session.mailboxes.has_any() {
+                true if !bell.is_quiet() => {
+                    session.rest();
+                    bell.silence();
+                }
+                // Called without a sample.
+                false if bell.is_quiet() => bell.ring(),
+                _ => {}
             }
             if !watchman.desk().bell.is_quiet() || now >= next_guard {
                 let memory = session.patches.home.used() + session.stream.memory().unwrap_or(0);
@@ -138,10 +145,9 @@ pub fn watch(
         let pause = next.into_iter().flatten().min().unwrap_or(now);
         let pause = pause.saturating_duration_since(Instant::now());
         let wire = bell.wire().filter(|_| bell.is_quiet());
-        let is_silent = wire.is_some();
         let (heard, has_ended) = line.listen_for_end(target, wire, pause);
-        if is_silent && !bell.is_quiet() {
-            bell.hear();
+        if bell.was_rung() {
+            session.wake();
             quiet.end(Instant::now());
             (next_look, next_threads) = (Instant::now(), Instant::now());
             watchman.hurry();

@@ -33,7 +33,7 @@ impl Bell {
             return;
         }
         // Rung at the end of the last one, and not heard.
-        self.hear();
+        self.was_rung();
         self.is_quiet.store(self.wire.is_some(), Relaxed);
     }
 
@@ -57,11 +57,9 @@ impl Bell {
         Some(self.wire.as_ref()?.as_fd())
     }
 
-    /// Hears it: it can be rung again.
-    pub fn hear(&self) {
-        if let Some(wire) = &self.wire {
-            let _ = wire.read();
-        }
+    /// Whether it was rung since this was asked.
+    pub fn was_rung(&self) -> bool {
+        self.wire.as_ref().is_some_and(|wire| wire.read().is_ok())
     }
 }
 
