@@ -16,6 +16,7 @@ use heapattach_tests::{
     compile::{Source, is_there},
     real::{StartError, redis},
     skip::skip,
+    toolchain::python_with,
     truth::{EXACT, places, run},
 };
 use nix::sys::signal::Signal;
@@ -138,10 +139,7 @@ fn a_database_that_maps_its_file_is_told_as_the_kernel_has_it() {
 /// LMDB has its whole file mapped, shared: most of it is never touched.
 #[test]
 fn a_database_of_one_mapping_is_a_file_that_is_held() {
-    let has_it = Command::new("python3").args(["-c", "import lmdb"]).output();
-    if !has_it.is_ok_and(|output| output.status.success()) {
-        return skip("no LMDB for Python here", "apt-get install python3-lmdb");
-    }
+    let Some(python) = python_with("lmdb", "lmdb") else { return };
     let folder = Folder::new("mapped-lmdb");
     let script = "import sys, lmdb\nkept = []\nfor line in sys.stdin:\n  \
                   path = sys.argv[1] + '/' + str(len(kept))\n  \
@@ -150,7 +148,7 @@ fn a_database_of_one_mapping_is_a_file_that_is_held() {
                   [t.put(b'key %d' % i, b'v' * 100) for i in range(1000)]\n  \
                   other = lmdb.open(path + 'x', map_size=32 << 20)\n  other.close()\n  \
                   print('done', flush=True)\n";
-    let mut command = Command::new("python3");
+    let mut command = Command::new(python);
     command.args(["-u", "-c", script]).arg(&folder.0).env("PYTHONMALLOC", "malloc");
     let mut talker = Talker::start(command);
     let (report, _) = session(&mut talker, "more", 10);
