@@ -5,7 +5,10 @@
 //! its own, until there are so many that those with one owner that touch are made one, as in the kernel's
 //! own list.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Range,
+};
 
 use heapattach_process::addr::RemoteAddr;
 
@@ -45,7 +48,7 @@ pub struct Placed<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
     /// Its addresses.
-    pub range: std::ops::Range<u64>,
+    pub range: Range<u64>,
     /// The stack that mapped it.
     pub row: RowId,
     /// When it was mapped.
@@ -144,6 +147,26 @@ impl Mappings {
             self.announced.push_back((stamp, piece));
         }
         &self.pieces
+    }
+
+    /// What was unmapped after this stamp, ascending and without overlaps; `None` if that is more than is
+    /// remembered.
+    pub fn unmapped_since(&self, stamp: u64) -> Option<Vec<Range<u64>>> {
+        let first = self.announced.partition_point(|&(at, _)| at <= stamp);
+        if first == 0 && self.announced.len() >= REMEMBERED {
+            return None;
+        }
+        let pieces = self.announced.range(first..).filter(|(_, piece)| piece.row.is_some());
+        let mut ranges: Vec<_> = pieces.map(|(_, piece)| piece.start..piece.end).collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        ranges.dedup_by(|next, last| {
+            let touches = next.start <= last.end;
+            if touches {
+                last.end = last.end.max(next.end);
+            }
+            touches
+        });
+        Some(ranges)
     }
 
     /// The unmapping with the stamp `announced` did not happen. Returns what is back.
@@ -344,6 +367,28 @@ mod tests {
         assert_eq!(mappings.restored(3), []);
         assert_eq!(mappings.restored(4), []);
         assert_eq!(mappings.len(), 0);
+    }
+
+    #[test]
+    fn what_was_unmapped_lately_is_known_unless_it_was_too_much() {
+        let mut mappings = Mappings::new(10);
+        for (stamp, at) in [(3, 8), (5, 12), (7, 9), (9, 20)] {
+            mappings.mapped(page(at), PAGE, RowId(1), Tick::default());
+            mappings.unmapped(stamp, page(at), 2 * PAGE);
+        }
+        let since = |mappings: &Mappings, stamp| {
+            let ranges = mappings.unmapped_since(stamp)?;
+            Some(ranges.iter().map(|r| (r.start / PAGE, r.end / PAGE)).collect::<Vec<_>>())
+        };
+        assert_eq!(since(&mappings, 0), Some(vec![(8, 10), (12, 13), (20, 21)]));
+        assert_eq!(since(&mappings, 5), Some(vec![(9, 10), (20, 21)]));
+        assert_eq!(since(&mappings, 9), Some(vec![]));
+        for stamp in 10..=10 + REMEMBERED as u64 {
+            mappings.mapped(page(8), PAGE, RowId(1), Tick::default());
+            mappings.unmapped(stamp, page(8), PAGE);
+        }
+        assert_eq!(since(&mappings, 5), None);
+        assert_eq!(since(&mappings, 11), Some(vec![(8, 9)]));
     }
 
     #[test]

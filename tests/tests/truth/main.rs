@@ -10,6 +10,7 @@ mod exact;
 mod go_profile;
 mod kernel_calls;
 mod many_paths;
+mod map_looks;
 mod map_storm;
 mod map_wrappers;
 mod maps;
