@@ -8,7 +8,7 @@
 //! Nothing is stopped and nothing is written: it needs the right to read the process's memory, no more.
 
 mod facts;
-mod go;
+pub(crate) mod go;
 mod origins;
 pub mod purge;
 
