@@ -264,8 +264,8 @@ impl Profile {
                 let row = sheet.rows.of(stack, thread);
                 let placed = mappings.mapped(at, length, row, now);
                 for piece in placed.replaced {
-                    let row = piece.row.unwrap_or_default();
-                    tell(sheet, Change::Unmapped { row, bytes: piece.bytes() });
+                    let (row, birth) = (piece.row.unwrap_or_default(), Some(piece.birth));
+                    tell(sheet, Change::Unmapped { row, bytes: piece.bytes(), birth });
                 }
                 kernel.mapped(row, placed.bytes);
                 tell(sheet, Change::Mapped { row, bytes: placed.bytes, kept: placed.kept });
@@ -285,7 +285,8 @@ impl Profile {
             What::Unmapped { at, length } => {
                 for piece in mappings.unmapped(event.stamp, at, length) {
                     if let Some(row) = piece.row {
-                        tell(sheet, Change::Unmapped { row, bytes: piece.bytes() });
+                        let birth = Some(piece.birth);
+                        tell(sheet, Change::Unmapped { row, bytes: piece.bytes(), birth });
                     }
                 }
             }
@@ -297,7 +298,8 @@ impl Profile {
                 }
                 for piece in mappings.restored(announced) {
                     if let Some(row) = piece.row {
-                        tell(sheet, Change::Remained { row, bytes: piece.bytes() });
+                        let birth = Some(piece.birth);
+                        tell(sheet, Change::Remained { row, bytes: piece.bytes(), birth });
                     }
                 }
             }
