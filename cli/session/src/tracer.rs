@@ -104,10 +104,24 @@ fn attach_alone(
     let (mut target, mut store, mut options) = (target, store, options.clone());
     let mut earlier: Vec<Report> = Vec::new();
     loop {
+        // A Go program that calls C has two heaps.
+        let go = golang::Beside::begin(&target, &options);
         let (mut report, ending) = {
             let stacks = stacks.as_ref().map(|stacks| stacks.of_program(earlier.len()));
             attach_once(line, &target, &options, Files { store: store.take(), stacks }, image)
         };
+        match go {
+            Ok(go) => {
+                if let Some(mut told) = go.finish(&options) {
+                    // It is one process: what was done to it is said of both.
+                    let worst = told.target.max(report.target);
+                    (told.target, report.target) = (worst, worst);
+                    earlier.extend(ending.is_some().then_some(told));
+                }
+            }
+            Err(None) => {}
+            Err(Some(why)) => report.blind.push(format!("the heap of Go: {why}")),
+        }
         let again = (ending == Some(End::Execed) && earlier.len() < EXECS)
             .then(|| start::open_started(pid).ok());
         let Some(next) = again.flatten() else {

@@ -13,7 +13,7 @@ use heapattach_tests::{
     hazard::cycles,
     sample::points,
     seed::{Random, seed},
-    toolchain::{go_by, go_releases},
+    toolchain::{go_by, go_releases, go_with_c},
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -125,6 +125,28 @@ fn every_block_is_counted_exactly_once_it_is_on_and_it_is_off_afterwards() {
             Heapattach::detach(target.pid()).run().expect(0);
         }
     }
+}
+
+#[test]
+fn a_program_that_calls_c_has_both_of_its_heaps_told() {
+    let Some(program) = go_with_c("both.go") else { return };
+    let mut target = Program::start(&program);
+    let mut command = target.attach(&["--all"]).start();
+    wait_until("it is attached", PATIENCE, || {
+        assert!(command.is_running(), "{}", command.talk());
+        command.talk().contains("attached to")
+    });
+    assert_eq!(target.keep(10_000), 1, "the rate of the session");
+    command.signal(Signal::SIGINT);
+    let outcome = command.wait().expect(INTERRUPTED);
+    let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    assert_eq!((&report["target"], target.rate()), (&"restored".into(), 0));
+    assert_eq!(kept(&report, "keep_in_c"), [1000, 48_000]);
+    let go = &report["processes"][0];
+    assert!(go["heap_of"].as_str().is_some_and(|name| name.starts_with("go1.")), "{go:#}");
+    let [blocks, bytes] = kept(go, "main.keep");
+    assert!((10_000..10_010).contains(&blocks) && bytes >= 640_000, "{blocks} {bytes}");
+    assert_eq!(kept(&report, "main.keep"), [0, 0], "each block once");
 }
 
 #[test]
