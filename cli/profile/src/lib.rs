@@ -282,7 +282,13 @@ impl Profile {
                     tell(sheet, Change::Mapped { row, bytes: 0, kept: false });
                 }
             }
-            What::Unmapped { at, length } => {
+            What::Unmapped { at, length, stack } => {
+                if stack.0 != 0 {
+                    let row = sheet.rows.of(stack, thread);
+                    if kernel.unmapped(row, event.stamp, length) {
+                        tell(sheet, Change::Mapped { row, bytes: 0, kept: false });
+                    }
+                }
                 for piece in mappings.unmapped(event.stamp, at, length) {
                     if let Some(row) = piece.row {
                         let birth = Some(piece.birth);
@@ -296,6 +302,7 @@ impl Profile {
                     tell(sheet, Change::Restored { kind, birth, death });
                     return;
                 }
+                kernel.remained(announced);
                 for piece in mappings.restored(announced) {
                     if let Some(row) = piece.row {
                         let birth = Some(piece.birth);

@@ -241,7 +241,8 @@ impl Recorder {
             bytes = bytes.saturating_add(length);
             // Nothing comes after it that could undo it.
             let origin = Origin { is_final: true, ..Origin::default() };
-            let what = What::Unmapped { at: RemoteAddr::new(start), length };
+            let (at, stack) = (RemoteAddr::new(start), StackId(0));
+            let what = What::Unmapped { at, length, stack };
             self.intake.batch.push(Event { stamp: u64::MAX, origin, what });
         }
         self.intake.settle();
