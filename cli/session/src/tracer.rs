@@ -1,7 +1,11 @@
 //! The tracing process: it alone stops the target and writes into it. It belongs to no terminal,
 //! ignores every signal, and when the command that started it goes away, it finishes the undo.
 
-use std::{ffi::OsString, os::unix::net::UnixStream, time::Instant};
+use std::{
+    ffi::OsString,
+    os::unix::net::UnixStream,
+    time::{Duration, Instant},
+};
 
 use heapattach_injector::{
     attach::{self, Failure, PayloadImage},
@@ -44,6 +48,10 @@ pub struct RunOptions {
 /// So many programs that a process becomes one after the other are attached to.
 const EXECS: usize = 100;
 
+/// Only what was counted before the attach can be told in no time.
+const NOTHING_AT_ONCE: &str = "--duration 0 tells what a Go program has counted itself, and this is none: need at \
+                               least 1ms";
+
 /// `heapattach -p PID`, in the tracing process.
 pub fn attach(
     line: UnixStream,
@@ -54,7 +62,12 @@ pub fn attach(
 ) {
     fork::leave_session();
     let mut line = Line::new(line);
-    let go = if options.follow_forks { None } else { golang::wanted(&target) };
+    let at_once = options.duration == Some(Duration::ZERO);
+    let go = match options.follow_forks {
+        true => None,
+        false if at_once => golang::any(&target).or_else(|| Some(Err(NOTHING_AT_ONCE.to_owned()))),
+        false => golang::wanted(&target),
+    };
     let mut report = if let Some(found) = go {
         go_program(&mut line, &target, found, options, files)
     } else if options.follow_forks {

@@ -45,6 +45,28 @@ pub fn wanted(target: &Target) -> Option<Result<Found, String>> {
     if has_c_library(&regions) { None } else { find(&target.process, regions) }
 }
 
+/// The profile of any Go program.
+pub fn any(target: &Target) -> Option<Result<Found, String>> {
+    find(&target.process, Live::regions(&target.process).ok()?)
+}
+
+/// What to do with a Go program that hooks cannot see, and whose profile cannot be read from its start on.
+pub fn instead(pid: i32) -> Option<String> {
+    let process = Process::open(pid).ok()?;
+    let regions = Live::regions(&process).ok()?;
+    if has_c_library(&regions) {
+        return None;
+    }
+    let live = Live::open(&process).ok()?;
+    let go = Go::find(&Moment::new(&live, regions, Vec::new()))?.ok()?;
+    Some(format!(
+        "the program is {} without a C library: hooks do not see its heap, and its runtime tells it only while it \
+         runs; need it started first; then `heapattach -p PID` for its profile, `heapattach heap -p PID` for its \
+         objects and for goroutines that wait for ever",
+        go.release.text
+    ))
+}
+
 /// The profile of a Go program that has a C library as well, which hooks see.
 pub fn beside(target: &Target) -> Option<Result<Found, String>> {
     let regions = Live::regions(&target.process).ok()?;

@@ -44,7 +44,7 @@ use crate::{
     },
 };
 pub use beside::Beside;
-pub use found::{Found, wanted};
+pub use found::{Found, any, instead, wanted};
 use on::On;
 use sums::Sums;
 
