@@ -8,6 +8,7 @@ mod debug_frame;
 mod elsewhere;
 mod exact;
 mod go_profile;
+mod go_switched;
 mod kernel_calls;
 mod many_paths;
 mod map_looks;

@@ -12,6 +12,8 @@ use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::Process};
 use heapattach_recording::names::Code;
 use heapattach_text::quantity::bytes;
 
+use super::rate::Switched;
+
 /// A first reading is tried so often, with pauses.
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(25);
@@ -85,6 +87,17 @@ impl Found {
         Ok(reading)
     }
 
+    /// The profile now, of a program that was read before.
+    pub fn read_to_rest(&mut self) -> Result<Option<Reading>, ReadError> {
+        for _ in 0..TRIES {
+            if let Some(reading) = self.try_read()? {
+                return Ok(Some(reading));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(None)
+    }
+
     /// The profile now, unless it changes all the time, or makes no sense just then. The rate is that of the
     /// beginning: what was sampled by it counts as it did.
     pub fn try_read(&mut self) -> Result<Option<Reading>, ReadError> {
@@ -93,6 +106,11 @@ impl Found {
             Err(ReadError::Gone) if self.process.read("statm").is_err() => Err(ReadError::Gone),
             Err(_) => Ok(None),
         }
+    }
+
+    /// Its pid.
+    pub fn pid(&self) -> i32 {
+        self.process.pid()
     }
 
     /// Its release.
@@ -105,15 +123,18 @@ impl Found {
         bytes(self.rate)
     }
 
-    /// Why there is nothing to read.
-    pub fn switched_off(&self) -> String {
-        format!(
-            "{} keeps no memory profile: runtime.MemProfileRate is 0, set by the program or by its linker (a program \
-             that never calls runtime.MemProfile is linked so); need a rate, say GODEBUG=memprofilerate=524288, or \
-             `heapattach heap -p {}` for what is there now",
-            self.release(),
-            self.process.pid()
-        )
+    /// Switches the profile on, which the program or its linker switched off.
+    pub fn switch_on(&mut self, every: u64) -> Result<Switched, String> {
+        let switched = Switched::on(self.process.pid(), self.profile.rate, every);
+        switched.map_err(|why| {
+            format!(
+                "{} keeps no memory profile (runtime.MemProfileRate is 0), and it cannot be switched on: {why}; need \
+                 the right to write, or GODEBUG=memprofilerate=524288, or `heapattach heap -p {}` for what is there \
+                 now",
+                self.release(),
+                self.process.pid()
+            )
+        })
     }
 
     /// Names of functions, by an address in each.

@@ -1,12 +1,14 @@
 //! A session of a Go program: the profile that its runtime keeps itself takes the place of the rings. Nothing
-//! is traced, stopped or written.
+//! is traced or stopped, and nothing written but for one word where a program keeps none ([`rate`]).
 //!
 //! ```text
 //! found (runtime's variables) -> reading, again and again -> sums by stack -> recording, ledger, report
 //! ```
 
+mod buckets;
 mod found;
 mod names;
+pub mod rate;
 mod stacks;
 mod sums;
 
@@ -22,6 +24,7 @@ use heapattach_profile::{Facts, Limits, Profile, clock::Clock, ticks};
 use heapattach_recording::{Ended, MOMENTS, SessionWriter};
 use heapattach_report::{Outcome, Report, Status, TargetState};
 use heapattach_symbols::Symbols;
+use heapattach_text::quantity::bytes;
 
 use crate::{
     client::{
@@ -37,13 +40,18 @@ use crate::{
         result::Written,
     },
 };
+use buckets::Buckets;
 pub use found::{Found, wanted};
+use rate::Switched;
 use sums::Sums;
 
 /// Between two readings.
 const PERIOD: Duration = Duration::from_millis(250);
 /// Between two moments, at least.
 const MOMENT: Duration = Duration::from_secs(1);
+
+/// By so much the table of stacks may grow that the runtime makes for us, if nothing else was said.
+const MOST_BUCKETS: u64 = 64 << 20;
 
 /// What Go's own profile cannot tell.
 const BLIND: [&str; 2] = [
@@ -81,6 +89,8 @@ enum End {
     Over,
     Asked,
     Gone,
+    /// The table of stacks in the target grew by so much.
+    Full(u64),
 }
 
 fn read_on(
@@ -98,10 +108,18 @@ fn read_on(
     if let Ok(maps) = maps::parse(&text) {
         symbols.note_if(process, &maps, || true);
     }
-    let first = found.read()?;
-    if first.rate == 0 {
-        return Err(found.switched_off());
-    }
+    // What a killed heapattach has switched on is off, not the program's own.
+    rate::undo_orphaned(process, &target.memory)?;
+    let mut first = found.read()?;
+    let switched = match first.rate {
+        0 => {
+            let switched = On::switch(&mut found, options)?;
+            report.target = TargetState::Restored;
+            first = found.read()?;
+            Some(switched)
+        }
+        _ => None,
+    };
     if options.is_exact() && first.rate > 1 {
         return Err(format!(
             "{} samples one block in {} itself, and a rate that is set is never changed; need --all left out, or a \
@@ -113,13 +131,18 @@ fn read_on(
     let command = if options.record.redact { String::new() } else { report.command.clone() };
     let mut heading =
         heading(command, &options.hooks.hide_frames, (report.pid, first.rate), process);
-    // The runtime has counted from the beginning on.
-    heading.about.from_start = true;
+    // The runtime has counted from the beginning on, unless it was switched on just now.
+    heading.about.from_start = switched.is_none();
     found.release().clone_into(&mut heading.about.counted_by);
-    let before = Duration::from_millis(heading.about.up_ms);
+    let before = match switched {
+        None => Duration::from_millis(heading.about.up_ms),
+        Some(_) => Duration::ZERO,
+    };
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     heading.about.began = began.saturating_sub(before).as_secs();
-    heading.about.up_ms = 0;
+    if switched.is_none() {
+        heading.about.up_ms = 0;
+    }
     let path = files.store.as_ref().and_then(|store| store.path.clone());
     let copy = files.store.as_ref().filter(|_| options.flow).and_then(|store| store.share().ok());
     let writer = files.store.map(|store| session_writer(store, options)).transpose();
@@ -139,8 +162,18 @@ fn read_on(
         writer.modules(&symbols.known());
     }
     watch.take(&mut found, &first);
-    announce(line, target, &found, path.clone());
-    let end = watch.follow(line, target, &mut found, options)?;
+    announce(line, target, &found, switched.is_some(), path.clone());
+    let end = watch.follow(line, target, &mut found, options, switched.as_ref())?;
+    // What came since the last look.
+    if !matches!(end, End::Gone)
+        && let Ok(Some(last)) = found.read_to_rest()
+    {
+        watch.take(&mut found, &last);
+    }
+    report.blind = BLIND.map(str::to_owned).to_vec();
+    if let Some(switched) = switched {
+        switched.off(report);
+    }
     let Watch { mut profile, sums, mut writer, moments, .. } = watch;
     profile.know(Facts { every: first.rate, asked: None });
     let counted = before + clock.elapsed();
@@ -154,7 +187,6 @@ fn read_on(
     let code = names::look_up(&mut symbols, addresses, &found);
     report.missing_symbols = if found.names_all(&code) { Vec::new() } else { symbols.missing() };
     heading.about.every = first.rate;
-    report.blind = BLIND.map(str::to_owned).to_vec();
     conclude(report, &end);
     report.counted_ms = millis(clock.elapsed());
     fill(&mut heading.about, report, counted);
@@ -174,12 +206,22 @@ fn read_on(
     Ok(())
 }
 
-fn announce(line: &mut Line, target: &Target, found: &Found, recording: Option<PathBuf>) {
+fn announce(
+    line: &mut Line,
+    target: &Target,
+    found: &Found,
+    is_switched: bool,
+    recording: Option<PathBuf>,
+) {
+    let touched = match is_switched {
+        false => "it is not touched",
+        true => "it was off, and is on until the end of this session",
+    };
     line.send(&Message::Reading {
         pid: target.process.pid(),
         command: target.process.command(),
         what: format!(
-            "the memory profile of {} itself, one sample in {}",
+            "the memory profile of {} itself, one sample in {}; {touched}",
             found.release(),
             found.every()
         ),
@@ -192,8 +234,53 @@ fn conclude(report: &mut Report, end: &End) {
         End::Over => (Outcome::Detached, None, Status::Done),
         End::Asked => (Outcome::Detached, Some("interrupted".to_owned()), Status::Interrupted),
         End::Gone => (Outcome::Exited, Some("the target ended".to_owned()), Status::TargetDied),
+        End::Full(grown) => {
+            let why = format!("the runtime's table of stacks has grown by {}", bytes(*grown));
+            (Outcome::Detached, Some(why), Status::Done)
+        }
     };
-    (report.outcome, report.why, report.status) = (outcome, why, status);
+    (report.outcome, report.why) = (outcome, why);
+    // What could not be put back is what counts.
+    if report.status == Status::Done {
+        report.status = status;
+    }
+}
+
+/// A profile that was switched on for this session.
+struct On {
+    switched: Switched,
+    buckets: Option<Buckets>,
+    limit: u64,
+}
+
+impl On {
+    fn switch(found: &mut Found, options: &WatchOptions) -> Result<Self, String> {
+        let buckets = Buckets::of(found.pid());
+        let switched = found.switch_on(options.interval.max(1))?;
+        Ok(Self { switched, buckets, limit: options.max_memory.unwrap_or(MOST_BUCKETS) })
+    }
+
+    /// By how much its table has grown, if that is too much.
+    fn is_full(&self) -> Option<u64> {
+        let grown = self.buckets.as_ref()?.grown();
+        (grown > self.limit).then_some(grown)
+    }
+
+    fn off(self, report: &mut Report) {
+        if let Some(buckets) = &self.buckets {
+            report.blind.push(format!(
+                "what is older than the attach ({} of objects): the program kept no profile until then. It was \
+                 switched on for this session; the runtime keeps the table of its stacks, {}",
+                bytes(buckets.older),
+                bytes(buckets.grown())
+            ));
+        }
+        if let Err(why) = self.switched.off() {
+            report.target = TargetState::Altered;
+            report.left = vec![why.clone()];
+            (report.error, report.status) = (Some(why), Status::Left);
+        }
+    }
 }
 
 /// What is made of readings.
@@ -222,6 +309,7 @@ impl Watch {
         target: &Target,
         found: &mut Found,
         options: &WatchOptions,
+        on: Option<&On>,
     ) -> Result<End, String> {
         let began = Instant::now();
         let deadline = options.duration.map(|duration| began + duration);
@@ -232,6 +320,9 @@ impl Watch {
             if now >= next_moment {
                 self.note_moment(target);
                 next_moment = now + MOMENT;
+                if let Some(grown) = on.and_then(On::is_full) {
+                    return Ok(End::Full(grown));
+                }
             }
             if let Some((next, period)) = next_mark.as_mut().zip(options.record.mark_every)
                 && now >= *next
