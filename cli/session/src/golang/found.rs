@@ -6,6 +6,7 @@ use heapattach_census::{Live, Moment, Region};
 use heapattach_golang::{
     find::Go,
     profile::{self, Profile, ReadError, Reading},
+    tables::Table,
 };
 use heapattach_injector::target::Target;
 use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::Process};
@@ -167,7 +168,11 @@ impl Found {
 
     /// Switches the profile on, which the program or its linker switched off.
     pub fn switch_on(&mut self, every: u64) -> Result<Switched, String> {
-        let switched = Switched::on(self.process.pid(), self.profile.rate, every);
+        // Nothing is written where a table of another release says.
+        let switched = match Table::of(self.go.release.minor) {
+            Some(_) => Switched::on(self.process.pid(), self.profile.rate, every),
+            None => Err(format!("heapattach has no table of {}", self.release())),
+        };
         switched.map_err(|why| {
             format!(
                 "{} keeps no memory profile (runtime.MemProfileRate is 0), and it cannot be switched on: {why}; need \
