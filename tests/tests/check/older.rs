@@ -45,7 +45,7 @@ fn assert_found(program: &Path, threads: u64, preload: Option<&Path>, allocator:
         let older = older(&result, &what);
         let known = older["allocators"].as_array().expect("a list");
         assert!(known.iter().any(|name| name == allocator), "{what}: {older}");
-        let found = blocks(older, &["direct", "indirect"]);
+        let found = blocks(older, &["direct", "indirect"]) - own_leaks(older);
         println!("{what}: {found} of {expected}, {} possible", blocks(older, &["possible"]));
         let least = expected - STALE * (threads + 1);
         assert!((least..=expected).contains(&found), "{what}: {found} of {expected}: {older:#}");
@@ -54,6 +54,13 @@ fn assert_found(program: &Path, threads: u64, preload: Option<&Path>, allocator:
         assert_eq!(result.sum("direct"), (0, 0), "{what}");
         assert_eq!(result.code, Some(0), "{what}: what is older does not count: {}", result.talk);
     }
+}
+
+/// gperftools forgets the first of its objects when it makes its second.
+fn own_leaks(older: &Value) -> u64 {
+    let groups = older["groups"].as_array().expect("a list").iter();
+    let own = groups.filter(|group| group["class"] == "MallocExtension");
+    own.map(|group| group["own"]["blocks"].as_u64().expect("a number")).sum()
 }
 
 fn library(name: &str, package: &str) -> Option<std::path::PathBuf> {
@@ -106,7 +113,7 @@ fn objects_of_cpp_are_told_with_their_class() {
     let older = older(&result, "C++");
     // A square has a string, a group a table and a circle.
     let found = blocks(older, &["direct", "indirect"]);
-    assert!((3500 - 35..=3500).contains(&found), "{found}: {older:#}");
+    assert!((3000 - 30..=3000).contains(&found), "{found}: {older:#}");
     for class in ["Square", "Circle", "Group"] {
         let groups = older["groups"].as_array().expect("a list").iter();
         let own = groups.filter(|group| group["class"] == class);
@@ -121,7 +128,7 @@ fn it_counts_where_that_is_asked_for_and_what_leaks_now_is_told_apart() {
     let program = Stepping::start(&program, &["100", "0"]);
     let result = look(program.pid(), &["--fail-on", "direct,indirect,older"]);
     assert_eq!(result.code, Some(23), "{}", result.talk);
-    let breaches = result.report["breaches"].to_string() + &result.talk;
+    let breaches = result.report["findings"]["breaches"].to_string() + &result.talk;
     assert!(breaches.contains("--fail-on older"), "{breaches}");
     // In a stop nothing is looked for: it would be longer.
     let result = look(program.pid(), &["--snapshot", "stop"]);

@@ -13,7 +13,8 @@ use heapattach_report::{LookReport, micros, suppression::Suppressions};
 use heapattach_symbols::Symbols;
 
 use super::{
-    Inspection, holders::Holders, live_heap::LiveHeap, allocators::older::Older, suppressed::Suppressed,
+    Inspection, allocators::older::Older, holders::Holders, live_heap::LiveHeap,
+    suppressed::Suppressed,
 };
 
 /// A moment that was looked through: memory is not asked any more.
