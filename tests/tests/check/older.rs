@@ -5,6 +5,7 @@ use std::{path::Path, process::Command};
 use heapattach_tests::{
     check::{self, Result, Stepping},
     compile::{Source, is_there},
+    real::python,
     skip::skip,
 };
 use serde_json::Value;
@@ -133,4 +134,44 @@ fn it_counts_where_that_is_asked_for_and_what_leaks_now_is_told_apart() {
     // In a stop nothing is looked for: it would be longer.
     let result = look(program.pid(), &["--snapshot", "stop"]);
     assert!(result.check()["older"].is_null(), "{}", result.check());
+}
+
+/// Nothing of what such a program has is called leaked.
+fn assert_clean(name: &str, command: &mut Command) {
+    let program = Stepping::of(command);
+    for snapshot in ["copy", "fork"] {
+        let result = look(program.pid(), &["--snapshot", snapshot]);
+        let older = older(&result, name);
+        println!("{name} by {snapshot}: {older}");
+        assert_eq!(older["allocators"], serde_json::json!(["glibc"]), "{name}: {older:#}");
+        assert!(blocks(older, &["reachable"]) > 100, "{name}: {older:#}");
+        assert_eq!(blocks(older, &["direct", "indirect"]), 0, "{name}: {older:#}");
+    }
+}
+
+#[test]
+fn nothing_of_pythons_web_server_is_called_leaked() {
+    let Some(python) = python() else { return skip("no python3 here", "apt-get install python3") };
+    let script = "import http.server as h, sys, threading, urllib.request\n\
+        class Quiet(h.SimpleHTTPRequestHandler):\n    def log_message(self, *_): pass\n\
+        server = h.ThreadingHTTPServer(('127.0.0.1', 0), Quiet)\n\
+        threading.Thread(target=server.serve_forever, daemon=True).start()\n\
+        for _ in range(50):\n    \
+            urllib.request.urlopen('http://127.0.0.1:%d/' % server.server_port).read()\n\
+        print('ready', flush=True)\nsys.stdin.read()";
+    let mut command = Command::new(python);
+    command.args(["-c", script]).env("no_proxy", "*").current_dir(env!("CARGO_MANIFEST_DIR"));
+    assert_clean("python3", &mut command);
+}
+
+#[test]
+fn nothing_of_sqlite_is_called_leaked() {
+    if !is_there("sqlite3") {
+        return skip("no sqlite3 here", "apt-get install sqlite3");
+    }
+    let script = "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c \
+                  where x<20000) insert into t select x,hex(x) from c; create index i on t(b); \
+                  select 'ready';";
+    let mut command = Command::new("sqlite3");
+    assert_clean("sqlite3", command.args(["-batch", "-cmd", script, ":memory:"]));
 }
