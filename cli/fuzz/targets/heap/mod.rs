@@ -90,7 +90,8 @@ impl Base {
         let threads = stop(pid);
         let process = Process::open(pid).expect("it lives");
         let live = Live::open(&process).expect("its memory");
-        let mut memory = Synthetic { threads, ..Synthetic::default() };
+        let mut memory = Synthetic::default();
+        memory.threads = threads;
         memory.regions = Live::regions(&process).expect("its map");
         for region in memory.regions.clone().iter().filter(|region| region.readable) {
             for part in parts(&live, region) {
