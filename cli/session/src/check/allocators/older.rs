@@ -205,8 +205,8 @@ mod tests {
     fn a_block_of_which_a_part_was_recorded_is_not_older() {
         let recorded = [block(0x1000, 24, 1), block(0x2040, 8, 2), block(0x3000, 0, 3)];
         let tick = Tick::after(std::time::Duration::ZERO);
-        let blocks = recorded.iter().map(|block| (*block, tick)).collect();
-        let heap = LiveHeap { blocks, ..LiveHeap::default() };
+        let mut heap = LiveHeap::default();
+        heap.blocks = recorded.iter().map(|block| (*block, tick)).collect();
         let told = [0x5000, 0x1000, 0x2000, 0x3000, 0x4000].map(|at| block(at, 0x80, UNRECORDED));
         let older: Vec<u64> = unrecorded(told.to_vec(), &heap).iter().map(|b| b.at).collect();
         assert_eq!(older, [0x4000, 0x5000]);
