@@ -13,12 +13,14 @@ use heapattach_tests::{
     hazard::cycles,
     sample::points,
     seed::{Random, seed},
-    toolchain::{go_by, go_releases},
+    toolchain::{go, go_by, go_releases, go_with_c},
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 const INTERRUPTED: i32 = 130;
+const UNSUPPORTED: i32 = 4;
+const RUN_FAILED: i32 = 125;
 
 struct Program {
     child: Child,
@@ -125,6 +127,62 @@ fn every_block_is_counted_exactly_once_it_is_on_and_it_is_off_afterwards() {
             Heapattach::detach(target.pid()).run().expect(0);
         }
     }
+}
+
+#[test]
+fn what_was_counted_before_is_told_at_once_and_of_a_program_that_is_not_go_nothing_is() {
+    let Some(program) = go("keeps.go") else { return };
+    let mut child = Command::new(program).stdout(Stdio::piped()).spawn().expect("a program");
+    let pid = child.id().cast_signed();
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("ready"))).expect("ready").ok();
+    let at_once = ["-p", &pid.to_string(), "--duration", "0", "--json", "--no-record"];
+    let outcome = Heapattach::new(at_once).target(pid).run().expect(0);
+    let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    assert!(kept(&report, "main.keep")[1] > 0 && report["target"] == "untouched", "{report:#}");
+    child.kill().expect("it runs");
+    child.wait().expect("it is ours");
+    let mut sleep = Command::new("sleep").arg("1000").spawn().expect("a program");
+    let pid = sleep.id().to_string();
+    let refused = Heapattach::new(["-p", &pid, "--duration", "0"]).run().expect(UNSUPPORTED);
+    assert!(refused.stderr.contains("need at least 1ms"), "{}", refused.stderr);
+    sleep.kill().expect("it runs");
+    sleep.wait().expect("it is ours");
+}
+
+#[test]
+fn a_program_without_c_that_is_to_be_run_or_checked_is_named_with_what_helps() {
+    let Some(program) = program() else { return };
+    let program = program.display().to_string();
+    for words in [["run", "--"], ["check", "--"]] {
+        let refused = Heapattach::new(words).arg(&*program).run();
+        for told in ["the program is go1.", "heapattach -p PID", "heapattach heap -p PID"] {
+            assert!(refused.stderr.contains(told), "{words:?}: {}", refused.stderr);
+        }
+        assert_eq!(refused.code(), Some(RUN_FAILED), "{words:?}");
+    }
+}
+
+#[test]
+fn a_program_that_calls_c_has_both_of_its_heaps_told() {
+    let Some(program) = go_with_c("both.go") else { return };
+    let mut target = Program::start(&program);
+    let mut command = target.attach(&["--all"]).start();
+    wait_until("it is attached", PATIENCE, || {
+        assert!(command.is_running(), "{}", command.talk());
+        command.talk().contains("attached to")
+    });
+    assert_eq!(target.keep(10_000), 1, "the rate of the session");
+    command.signal(Signal::SIGINT);
+    let outcome = command.wait().expect(INTERRUPTED);
+    let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    assert_eq!((&report["target"], target.rate()), (&"restored".into(), 0));
+    assert_eq!(kept(&report, "keep_in_c"), [1000, 48_000]);
+    let go = &report["processes"][0];
+    assert!(go["heap_of"].as_str().is_some_and(|name| name.starts_with("go1.")), "{go:#}");
+    let [blocks, bytes] = kept(go, "main.keep");
+    assert!((10_000..10_010).contains(&blocks) && bytes >= 640_000, "{blocks} {bytes}");
+    assert_eq!(kept(&report, "main.keep"), [0, 0], "each block once");
 }
 
 #[test]

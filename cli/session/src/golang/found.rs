@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use heapattach_census::{Live, Moment};
+use heapattach_census::{Live, Moment, Region};
 use heapattach_golang::{
     find::Go,
     profile::{self, Profile, ReadError, Reading},
@@ -41,15 +41,47 @@ impl profile::Live for RunningMemory {
 /// The profile of a Go program that has no C library: such a one allocates nothing that hooks would see. `None`
 /// if it is none of these; why not, if it is one and nothing can be said of it.
 pub fn wanted(target: &Target) -> Option<Result<Found, String>> {
-    let process = &target.process;
-    let regions = Live::regions(process).ok()?;
+    let regions = Live::regions(&target.process).ok()?;
+    if has_c_library(&regions) { None } else { find(&target.process, regions) }
+}
+
+/// The profile of any Go program.
+pub fn any(target: &Target) -> Option<Result<Found, String>> {
+    find(&target.process, Live::regions(&target.process).ok()?)
+}
+
+/// What to do with a Go program that hooks cannot see, and whose profile cannot be read from its start on.
+pub fn instead(pid: i32) -> Option<String> {
+    let process = Process::open(pid).ok()?;
+    let regions = Live::regions(&process).ok()?;
+    if has_c_library(&regions) {
+        return None;
+    }
+    let live = Live::open(&process).ok()?;
+    let go = Go::find(&Moment::new(&live, regions, Vec::new()))?.ok()?;
+    Some(format!(
+        "the program is {} without a C library: hooks do not see its heap, and its runtime tells it only while it \
+         runs; need it started first; then `heapattach -p PID` for its profile, `heapattach heap -p PID` for its \
+         objects and for goroutines that wait for ever",
+        go.release.text
+    ))
+}
+
+/// The profile of a Go program that has a C library as well, which hooks see.
+pub fn beside(target: &Target) -> Option<Result<Found, String>> {
+    let regions = Live::regions(&target.process).ok()?;
+    if has_c_library(&regions) { find(&target.process, regions) } else { None }
+}
+
+fn has_c_library(regions: &[Region]) -> bool {
     let is_c = |label: &str| {
         let name = label.rsplit('/').next().unwrap_or(label);
         name.starts_with("libc.so") || name.starts_with("libc-") || name.starts_with("ld-musl")
     };
-    if regions.iter().any(|region| is_c(&region.label)) {
-        return None;
-    }
+    regions.iter().any(|region| is_c(&region.label))
+}
+
+fn find(process: &Process, regions: Vec<Region>) -> Option<Result<Found, String>> {
     let live = Live::open(process).ok()?;
     let moment = Moment::new(&live, regions, Vec::new());
     let go = match Go::find(&moment)? {
@@ -111,6 +143,16 @@ impl Found {
     /// Its pid.
     pub fn pid(&self) -> i32 {
         self.process.pid()
+    }
+
+    /// The process.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// How rarely it samples, in bytes.
+    pub fn rate(&self) -> u64 {
+        self.rate
     }
 
     /// Its release.

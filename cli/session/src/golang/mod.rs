@@ -5,9 +5,11 @@
 //! found (runtime's variables) -> reading, again and again -> sums by stack -> recording, ledger, report
 //! ```
 
+mod beside;
 mod buckets;
 mod found;
 mod names;
+mod on;
 pub mod rate;
 mod stacks;
 mod sums;
@@ -17,11 +19,12 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use heapattach_golang::profile::Reading;
 use heapattach_injector::target::Target;
 use heapattach_ledger::Mark;
-use heapattach_process::proc::maps;
+use heapattach_process::proc::{Process, maps};
 use heapattach_profile::{Facts, Limits, Profile, clock::Clock, ticks};
-use heapattach_recording::{Ended, MOMENTS, SessionWriter};
+use heapattach_recording::{Ended, Heading, MOMENTS, SessionWriter, Store};
 use heapattach_report::{Outcome, Report, Status, TargetState};
 use heapattach_symbols::Symbols;
 use heapattach_text::quantity::bytes;
@@ -40,18 +43,15 @@ use crate::{
         result::Written,
     },
 };
-use buckets::Buckets;
-pub use found::{Found, wanted};
-use rate::Switched;
+pub use beside::Beside;
+pub use found::{Found, any, instead, wanted};
+use on::On;
 use sums::Sums;
 
 /// Between two readings.
 const PERIOD: Duration = Duration::from_millis(250);
 /// Between two moments, at least.
 const MOMENT: Duration = Duration::from_secs(1);
-
-/// By so much the table of stacks may grow that the runtime makes for us, if nothing else was said.
-const MOST_BUCKETS: u64 = 64 << 20;
 
 /// What Go's own profile cannot tell.
 const BLIND: [&str; 2] = [
@@ -101,25 +101,11 @@ fn read_on(
     files: Files,
     report: &mut Report,
 ) -> Result<(), String> {
-    let process = &target.process;
-    let mut symbols = Symbols::new();
-    symbols.ask_servers();
-    let text = process.read("maps").map_err(|error| error.desc().to_owned())?;
-    if let Ok(maps) = maps::parse(&text) {
-        symbols.note_if(process, &maps, || true);
+    let symbols = symbols_of(&target.process)?;
+    let (first, switched) = begin(target, &mut found, options)?;
+    if switched.is_some() {
+        report.target = TargetState::Restored;
     }
-    // What a killed heapattach has switched on is off, not the program's own.
-    rate::undo_orphaned(process, &target.memory)?;
-    let mut first = found.read()?;
-    let switched = match first.rate {
-        0 => {
-            let switched = On::switch(&mut found, options)?;
-            report.target = TargetState::Restored;
-            first = found.read()?;
-            Some(switched)
-        }
-        _ => None,
-    };
     if options.is_exact() && first.rate > 1 {
         return Err(format!(
             "{} samples one block in {} itself, and a rate that is set is never changed; need --all left out, or a \
@@ -128,21 +114,7 @@ fn read_on(
             found.every()
         ));
     }
-    let command = if options.record.redact { String::new() } else { report.command.clone() };
-    let mut heading =
-        heading(command, &options.hooks.hide_frames, (report.pid, first.rate), process);
-    // The runtime has counted from the beginning on, unless it was switched on just now.
-    heading.about.from_start = switched.is_none();
-    found.release().clone_into(&mut heading.about.counted_by);
-    let before = match switched {
-        None => Duration::from_millis(heading.about.up_ms),
-        Some(_) => Duration::ZERO,
-    };
-    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    heading.about.began = began.saturating_sub(before).as_secs();
-    if switched.is_none() {
-        heading.about.up_ms = 0;
-    }
+    let (heading, before) = heading_of(report, &found, first.rate, options, switched.is_some());
     let path = files.store.as_ref().and_then(|store| store.path.clone());
     let copy = files.store.as_ref().filter(|_| options.flow).and_then(|store| store.share().ok());
     let writer = files.store.map(|store| session_writer(store, options)).transpose();
@@ -170,12 +142,81 @@ fn read_on(
     {
         watch.take(&mut found, &last);
     }
+    conclude(report, &end);
     report.blind = BLIND.map(str::to_owned).to_vec();
     if let Some(switched) = switched {
         switched.off(report);
     }
-    let Watch { mut profile, sums, mut writer, moments, .. } = watch;
-    profile.know(Facts { every: first.rate, asked: None });
+    let sink = Sink { path, copy, has_names, full_names: options.hooks.full_names };
+    tell(watch, &found, heading, symbols, sink, report);
+    Ok(())
+}
+
+/// The first reading, of a profile that is on.
+fn begin(
+    target: &Target,
+    found: &mut Found,
+    options: &WatchOptions,
+) -> Result<(Reading, Option<On>), String> {
+    // What a killed heapattach has switched on is off, not the program's own.
+    rate::undo_orphaned(&target.process, &target.memory)?;
+    let first = found.read()?;
+    if first.rate != 0 {
+        return Ok((first, None));
+    }
+    // Ctrl-C may have come first.
+    if !target.permit.is_granted() {
+        return Err("interrupted".to_owned());
+    }
+    let switched = On::switch(found, options)?;
+    Ok((found.read()?, Some(switched)))
+}
+
+/// What is told of a session, and for how long the process had run when that begins.
+fn heading_of(
+    report: &Report,
+    found: &Found,
+    rate: u64,
+    options: &WatchOptions,
+    is_switched: bool,
+) -> (Heading, Duration) {
+    let command = if options.record.redact { String::new() } else { report.command.clone() };
+    let process = found.process();
+    let mut heading = heading(command, &options.hooks.hide_frames, (report.pid, rate), process);
+    // The runtime has counted from the beginning on, unless it was switched on just now.
+    heading.about.from_start = !is_switched;
+    found.release().clone_into(&mut heading.about.counted_by);
+    let before = match is_switched {
+        false => Duration::from_millis(heading.about.up_ms),
+        true => Duration::ZERO,
+    };
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    heading.about.began = began.saturating_sub(before).as_secs();
+    if !is_switched {
+        heading.about.up_ms = 0;
+    }
+    (heading, before)
+}
+
+/// Where a result goes.
+struct Sink {
+    path: Option<PathBuf>,
+    copy: Option<Store>,
+    has_names: bool,
+    full_names: bool,
+}
+
+/// What was read becomes the report.
+fn tell(
+    watch: Watch,
+    found: &Found,
+    mut heading: Heading,
+    mut symbols: Symbols,
+    sink: Sink,
+    report: &mut Report,
+) {
+    let Watch { mut profile, sums, mut writer, moments, clock, before } = watch;
+    profile.know(Facts { every: found.rate(), asked: None });
     let counted = before + clock.elapsed();
     let until = ticks(counted);
     if let Some(writer) = &mut writer {
@@ -184,10 +225,9 @@ fn read_on(
     let ended = Ended::of(profile.into_sheet(), &sums.stacks);
     let addresses: Vec<u64> = ended.addresses().to_vec();
     symbols.fetch_returns(addresses.iter().copied(), &mut |_| true);
-    let code = names::look_up(&mut symbols, addresses, &found);
+    let code = names::look_up(&mut symbols, addresses, found);
     report.missing_symbols = if found.names_all(&code) { Vec::new() } else { symbols.missing() };
-    heading.about.every = first.rate;
-    conclude(report, &end);
+    heading.about.every = found.rate();
     report.counted_ms = millis(clock.elapsed());
     fill(&mut heading.about, report, counted);
     let left = Left {
@@ -200,10 +240,20 @@ fn read_on(
         threads: Vec::new(),
         moments,
     };
-    let full_names = options.hooks.full_names;
+    let Sink { path, copy, has_names, full_names } = sink;
     let written = Written { path, store: copy, has_names, full_names };
     written.finish(left, heading, code, report, || true);
-    Ok(())
+}
+
+/// The modules of a process, to name their code.
+fn symbols_of(process: &Process) -> Result<Symbols, String> {
+    let mut symbols = Symbols::new();
+    symbols.ask_servers();
+    let text = process.read("maps").map_err(|error| error.desc().to_owned())?;
+    if let Ok(maps) = maps::parse(&text) {
+        symbols.note_if(process, &maps, || true);
+    }
+    Ok(symbols)
 }
 
 fn announce(
@@ -246,43 +296,6 @@ fn conclude(report: &mut Report, end: &End) {
     }
 }
 
-/// A profile that was switched on for this session.
-struct On {
-    switched: Switched,
-    buckets: Option<Buckets>,
-    limit: u64,
-}
-
-impl On {
-    fn switch(found: &mut Found, options: &WatchOptions) -> Result<Self, String> {
-        let buckets = Buckets::of(found.pid());
-        let switched = found.switch_on(options.interval.max(1))?;
-        Ok(Self { switched, buckets, limit: options.max_memory.unwrap_or(MOST_BUCKETS) })
-    }
-
-    /// By how much its table has grown, if that is too much.
-    fn is_full(&self) -> Option<u64> {
-        let grown = self.buckets.as_ref()?.grown();
-        (grown > self.limit).then_some(grown)
-    }
-
-    fn off(self, report: &mut Report) {
-        if let Some(buckets) = &self.buckets {
-            report.blind.push(format!(
-                "what is older than the attach ({} of objects): the program kept no profile until then. It was \
-                 switched on for this session; the runtime keeps the table of its stacks, {}",
-                bytes(buckets.older),
-                bytes(buckets.grown())
-            ));
-        }
-        if let Err(why) = self.switched.off() {
-            report.target = TargetState::Altered;
-            report.left = vec![why.clone()];
-            (report.error, report.status) = (Some(why), Status::Left);
-        }
-    }
-}
-
 /// What is made of readings.
 struct Watch {
     profile: Profile,
@@ -299,7 +312,7 @@ impl Watch {
         self.before + self.clock.elapsed()
     }
 
-    fn take(&mut self, found: &mut Found, reading: &heapattach_golang::profile::Reading) {
+    fn take(&mut self, found: &mut Found, reading: &Reading) {
         self.sums.take(reading, found, &mut self.profile);
     }
 

@@ -113,7 +113,11 @@ fn write_head(page: &mut Page, report: &CountersReport) {
 fn write_name(page: &mut Page, one: &CountedReport) {
     let statistics = &one.statistics;
     let module = statistics.module.rsplit('/').next().unwrap_or_default();
-    let name = [statistics.allocator, statistics.version.as_str()].join(" ");
+    // Go's version has its name in it.
+    let name = match statistics.version.starts_with(statistics.allocator) {
+        true => statistics.version.clone(),
+        false => [statistics.allocator, statistics.version.as_str()].join(" "),
+    };
     page.line([Span::new(Ink::Bold, name.trim()), format!(" in {module}").into()]);
     for unknown in &statistics.unknown {
         page.prose("", Ink::Warning, &format!("not told: {unknown}"));
