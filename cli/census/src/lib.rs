@@ -24,6 +24,7 @@
 
 mod block;
 mod census;
+mod core_memory;
 mod live;
 mod memory;
 mod moment;
@@ -39,6 +40,7 @@ pub mod synthetic;
 
 pub use block::{Block, Sink, State};
 pub use census::{Allocator, Census};
+pub use core_memory::CoreMemory;
 pub use live::Live;
 pub use memory::{Memory, NoMemory};
 pub use moment::{Image, Moment, Thread};

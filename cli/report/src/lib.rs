@@ -29,11 +29,11 @@ pub mod suppression;
 pub use heapattach_reach::Amount;
 
 pub use data::{
-    AllocatorReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA, CallerReport, CensusReport,
-    CheckMoment, CheckReport, CheckedReport, ChildReport, CutReport, DoubtReport, FindingReport,
-    FunctionReport, Heap, HeapReport, Holder, HookedBy, LookMethod, LookReport, MappingReport,
-    Measured, MemoryReport, MomentReport, NotHooked, NotLookedAt, Outcome, OwnCost, Quiet,
-    RecordingReport, Report, RetainedReport, RoundReport, SCHEMA, SiteReport, StacksReport, Status,
-    StepReport, StopReport, StoppedFor, Sums, TargetState, TogetherReport, Trigger,
-    UnreachableGroup, UnreachableReport, WayReport, micros, together,
+    AbsentFileReport, AllocatorReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA, CallerReport,
+    CensusReport, CheckMoment, CheckReport, CheckedReport, ChildReport, CoreReport, CutReport,
+    DoubtReport, FindingReport, FunctionReport, Heap, HeapReport, Holder, HookedBy, LookMethod,
+    LookReport, MappingReport, Measured, MemoryReport, MomentReport, NotHooked, NotLookedAt,
+    Outcome, OwnCost, Quiet, RecordingReport, Report, RetainedReport, RoundReport, SCHEMA,
+    SiteReport, StacksReport, Status, StepReport, StopReport, StoppedFor, Sums, TargetState,
+    TogetherReport, Trigger, UnreachableGroup, UnreachableReport, WayReport, micros, together,
 };

@@ -1,6 +1,6 @@
 //! `heapattach heap`.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 
@@ -14,6 +14,7 @@ const HEAP: &str = "\
 Examples:
   heapattach heap -p 4711                 where did the memory go? as it is now, with what was there before
   heapattach heap redis-server --view arenas       sizes, pages, mappings
+  heapattach heap --core core.4711        the same of a core file
   heapattach heap -p 4711 --json | jq .memory";
 
 /// `heapattach heap`.
@@ -23,6 +24,12 @@ pub struct HeapArgs {
     /// Of which.
     #[command(flatten)]
     pub which: WhichArgs,
+    /// Look at a core file instead (gcore's, the kernel's)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["word", "pid", "name", "cgroup", "container"])]
+    pub core: Option<PathBuf>,
+    /// The program that the core is of, if it is not where it was
+    #[arg(hide_short_help = true, long, value_name = "PATH", requires = "core")]
+    pub exe: Option<PathBuf>,
     /// What to show
     #[arg(long, default_value = "summary", value_parser = choice(HeapView::ALL, HeapView::name, HeapView::about))]
     pub view: HeapView,
@@ -78,13 +85,18 @@ pub enum HeapSnapshotArg {
 }
 
 impl HeapArgs {
+    /// Whether blocks that no pointer leads to are looked for.
+    pub fn wants_unreachable(&self) -> bool {
+        self.unreachable || self.view == HeapView::Unreachable
+    }
+
     /// What the look is told.
     pub fn options(&self) -> HeapOptions {
         let snapshot = match self.snapshot {
             HeapSnapshotArg::Fork => Snapshot::Fork,
             HeapSnapshotArg::Stop => Snapshot::Stop,
         };
-        let unreachable = self.unreachable || self.view == HeapView::Unreachable;
+        let unreachable = self.wants_unreachable();
         HeapOptions { snapshot, max_pause: self.max_pause, unreachable }
     }
 }

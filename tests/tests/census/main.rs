@@ -3,6 +3,7 @@
 
 mod classes;
 mod command;
+mod core_file;
 mod glibc;
 mod kills;
 mod python;

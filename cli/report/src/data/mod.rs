@@ -2,6 +2,7 @@
 
 mod census;
 mod check;
+mod core_file;
 mod heap;
 mod holder;
 mod hooked;
@@ -25,6 +26,7 @@ pub use census::{
 pub use check::{
     CHECK_SCHEMA, CheckMoment, CheckReport, FindingReport, Heap, LookReport, Quiet, Sums, micros,
 };
+pub use core_file::{AbsentFileReport, CoreReport};
 pub use heap::{HeapReport, SiteReport};
 pub use holder::Holder;
 pub use hooked::{CallerReport, FunctionReport, HookedBy, NotHooked};

@@ -8,6 +8,7 @@
 //! It runs in the tracing process. No hook is put in. Where there can be no clone the walk is made in the stop
 //! if it is expected to be short enough, else nothing is done.
 
+mod core;
 mod seen;
 mod unreachable;
 
@@ -20,10 +21,10 @@ use std::{
 use heapattach_census::{Census, Live, NoMemory, walkers};
 use heapattach_injector::{
     attach::AttachError,
-    moment::{self, KeepError},
+    moment::{self, Area, KeepError},
     target::{StopError, Stopped, Target},
 };
-use heapattach_process::proc::Process;
+use heapattach_process::{presence::Presence, proc::Process};
 use heapattach_report::{CensusReport, LookMethod, Status, UnreachableReport, micros};
 use heapattach_text::{error_chain::with_causes, quantity};
 use heapattach_verdict::reconcile::reconcile;
@@ -35,6 +36,7 @@ use crate::{
     },
     fork,
 };
+pub use core::of_core;
 use seen::Seen;
 
 /// What a walk in a stop costs, in nanoseconds a KiB of the resident set, and in any case.
@@ -180,7 +182,9 @@ fn walk(process: &Process, seen: &Seen) -> Result<Walked, String> {
     let moment = seen.moment(&live);
     let census = Census::take(&moment, &walkers::ALL);
     let scene = seen.scene.as_ref();
-    let unreachable = scene.map(|scene| unreachable::report(process, &moment, scene));
+    let presence = Presence::of(process);
+    let written = |area: Area| area.written(&presence);
+    let unreachable = scene.map(|scene| unreachable::report(&written, &moment, scene));
     Ok(Walked { census, unreachable, took: began.elapsed() })
 }
 

@@ -9,7 +9,6 @@ use heapattach_census::{
     walkers,
 };
 use heapattach_injector::moment::{Area, Scene};
-use heapattach_process::{presence::Presence, proc::Process};
 use heapattach_reach::{
     Block, Blocks, Checked, Finding, Kind, Layout, Memory, Piece, Pointer, RootKind, look,
 };
@@ -20,9 +19,12 @@ use crate::check::layout::divide;
 /// Groups that are told, the largest first.
 const GROUPS: usize = 100;
 
+/// The parts of an area that were written to.
+pub(super) type Written<'w> = dyn Fn(Area) -> Vec<Area> + 'w;
+
 /// Looks for them in memory that a process, or a clone of it, keeps.
 pub(super) fn find(
-    process: &Process,
+    written: &Written<'_>,
     moment: &Moment<'_>,
     scene: &Scene,
     walkers: &[&dyn Walker],
@@ -48,7 +50,7 @@ pub(super) fn find(
     }
     let Collected { blocks, groups, types } = collected;
     let names = types.into_names();
-    let layout = layout(process, scene, merged(books));
+    let layout = layout(written, scene, merged(books));
     let blocks = Blocks::new(blocks);
     let seen = look(&blocks, &layout, &mut Picture(moment), 0);
     let checked = seen.conclude(&blocks, &mut |_| false);
@@ -111,9 +113,8 @@ impl Memory for Picture<'_, '_> {
 }
 
 /// What is looked through. In the memory of arenas only blocks mean anything.
-fn layout(process: &Process, scene: &Scene, books: Vec<Range<u64>>) -> Layout {
-    let presence = Presence::of(process);
-    let areas = scene.areas.iter().cloned().flat_map(|area| area.written(&presence));
+fn layout(written: &Written<'_>, scene: &Scene, books: Vec<Range<u64>>) -> Layout {
+    let areas = scene.areas.iter().cloned().flat_map(written);
     let pieces = |area: Area| {
         // Registers and stacks can lie in a block: they count as what they are.
         let is_own = matches!(area.holder, RootKind::Stacks | RootKind::Tls);
@@ -176,8 +177,12 @@ fn told(checked: &Checked, groups: &[Group], names: &[String]) -> UnreachableRep
 }
 
 /// All of it: what a moment tells of this process.
-pub(super) fn report(process: &Process, moment: &Moment<'_>, scene: &Scene) -> UnreachableReport {
-    let found = find(process, moment, scene, &walkers::ALL);
+pub(super) fn report(
+    written: &Written<'_>,
+    moment: &Moment<'_>,
+    scene: &Scene,
+) -> UnreachableReport {
+    let found = find(written, moment, scene, &walkers::ALL);
     found.unwrap_or_else(|error| UnreachableReport {
         error: Some(error),
         ..UnreachableReport::default()

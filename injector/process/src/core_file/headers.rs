@@ -35,6 +35,12 @@ pub enum CoreError {
     /// The headers or notes are damaged, or behind its end.
     #[error("its headers cannot be read: {0}")]
     Headers(&'static str),
+    /// It was cut off before its notes, which gdb writes last.
+    #[error(
+        "it is cut off: at least {0} bytes are missing, among them the notes of its threads and mapped files, \
+         without which nothing can be told"
+    )]
+    CutOff(u64),
     /// There are no registers.
     #[error("no thread is told in its notes")]
     NoThreads,
@@ -135,6 +141,11 @@ fn parse<'a>(data: impl ReadRef<'a>) -> Result<Headers, CoreError> {
         bytes = bytes.saturating_add(segment.p_filesz(endian));
         if bytes > MOST_NOTES {
             return Err(CoreError::Headers("its notes are too long"));
+        }
+        let end = segment.p_offset(endian).saturating_add(segment.p_filesz(endian));
+        let length = data.len().unwrap_or(0);
+        if end > length {
+            return Err(CoreError::CutOff(end - length));
         }
         let notes = segment.notes(endian, data).map_err(damaged)?;
         for note in notes.into_iter().flatten() {

@@ -217,8 +217,8 @@ impl<'a> Planner<'a> {
             return;
         }
         let file = part.file.map(|file| (file, stored));
-        // What was cut off may have been written to; what was left out was not, unless it could be.
-        let is_whole = part.cut_off == 0 && !permissions.1;
+        // What was cut off may have been written to. What was left out was not: it would be in the core.
+        let is_whole = part.cut_off == 0;
         match (module, part.file) {
             (Some(Ok(module)), Some((_, offset))) if is_whole => {
                 let offset = offset.saturating_add(stored);
@@ -238,7 +238,7 @@ impl<'a> Planner<'a> {
             (module, _) => {
                 let why = match module {
                     Some(Err(why)) => why,
-                    _ => "it was written to, or could be",
+                    _ => "the core is cut off",
                 };
                 self.missing(part, &rest, permissions, why);
                 self.line(rest, (false, permissions.1, permissions.2), file);

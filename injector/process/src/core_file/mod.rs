@@ -33,7 +33,7 @@ pub use absent::{Absent, AbsentFile};
 pub use headers::CoreError;
 pub use notes::{CoreThread, REGISTERS};
 
-use crate::proc::{errno_of, regular};
+use crate::proc::{auxv, errno_of, regular};
 
 const PAGE: u64 = 4096;
 /// So much is looked at in one go.
@@ -119,6 +119,11 @@ impl CoreFile {
     /// How its command line begins.
     pub fn command(&self) -> &str {
         &self.process.command
+    }
+
+    /// Where the dynamic loader was.
+    pub fn interpreter(&self) -> Option<u64> {
+        self.process.told(auxv::AT_BASE)
     }
 
     /// The length of the file.

@@ -30,14 +30,17 @@ impl Module {
     /// The file of this path, if it is the one whose first bytes the core has. What the user names himself
     /// may be a build without an id.
     pub fn open(path: &Path, mapped_head: &[u8], is_named: bool) -> Result<Self, &'static str> {
-        if !mapped_head.starts_with(b"\x7fELF") {
-            return Err("no program or library, or the core has not its first page");
-        }
         let file = open_regular(path).map_err(|_| "it is not there any more")?;
         let bytes = file.metadata().map_err(|_| "it cannot be read")?.len();
         let mut head = vec![0; HEAD];
         let read = read_at(&file, 0, &mut head);
         head.truncate(read);
+        if !head.starts_with(b"\x7fELF") {
+            return Err("neither a program nor a library");
+        }
+        if mapped_head.is_empty() {
+            return Err("the core has no page of it to compare");
+        }
         let agrees = match (BuildId::in_head(mapped_head), BuildId::in_head(&head)) {
             (Some(mapped), Some(own)) => mapped == own,
             (None, None) if is_named => head.starts_with(mapped_head),
@@ -78,7 +81,7 @@ mod tests {
         assert_eq!(module.permissions(0), (true, false, false));
         assert_eq!(
             Module::open(&path, b"", false).err(),
-            Some("no program or library, or the core has not its first page")
+            Some("the core has no page of it to compare")
         );
         let other = std::fs::read("/proc/self/exe").unwrap();
         let mut other = other[..4096].to_vec();

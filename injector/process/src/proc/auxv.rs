@@ -4,7 +4,7 @@ use crate::addr::RemoteAddr;
 
 pub(crate) const AT_PHDR: u64 = 3;
 const AT_PHNUM: u64 = 5;
-const AT_BASE: u64 = 7;
+pub(crate) const AT_BASE: u64 = 7;
 pub(crate) const AT_ENTRY: u64 = 9;
 pub(crate) const AT_SYSINFO_EHDR: u64 = 33;
 
