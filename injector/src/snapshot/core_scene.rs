@@ -14,7 +14,7 @@ use heapattach_process::{
 use super::{
     area::{Known, areas},
     arenas::Arenas,
-    scene::{Guards, Scene},
+    scene::Scene,
     standing::Standing,
     thread::{self, Thread},
 };
@@ -45,7 +45,7 @@ impl Scene {
             let record = arch::thread_pointer(&registers).get();
             scene.pointers.extend(thread::dynamic_tls(&memory, record));
         }
-        let idle = scene.idle_stacks(&memory, &maps, &threads, Guards::Gaps);
+        let idle = scene.idle_stacks(&memory, &maps, &threads);
         let arenas = Arenas::of(&memory, &maps);
         let known = Known {
             threads: &threads,

@@ -27,15 +27,6 @@ use super::{
 /// Shared files that are looked through, at most.
 const FILE_LIMIT: u64 = 64 << 20;
 
-/// How a map tells of pages that nothing may be read of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Guards {
-    /// As all others.
-    Told,
-    /// It may not: the cores of gdb have none.
-    Gaps,
-}
-
 /// A stopped target.
 #[derive(Clone, Debug, Default)]
 pub struct Scene {
@@ -100,7 +91,7 @@ impl Scene {
             let list = insist(|| robust_list(thread.tid)).unwrap_or(0);
             scene.pointers.extend(robust::locks(list, |at| memory.word(RemoteAddr::new(at)).ok()));
         }
-        let idle = scene.idle_stacks(memory, &maps, &threads, Guards::Told);
+        let idle = scene.idle_stacks(memory, &maps, &threads);
         let arenas = Arenas::of(memory, &maps);
         let mut hidden: Vec<Range<u64>> =
             homes.iter().map(|home| home.at().get()..home.end().get()).collect();
@@ -137,18 +128,11 @@ impl Scene {
         memory: &Memory,
         maps: &[Mapping<'_>],
         threads: &[Thread],
-        guards: Guards,
     ) -> Vec<Range<u64>> {
         let mut idle = Vec::new();
         let is_above_guard = |index: usize| {
             let below = index.checked_sub(1).and_then(|below| maps.get(below));
-            let is_near = |b: &Mapping<'_>| !b.readable && b.range.end == maps[index].range.start;
-            match guards {
-                Guards::Told => below.is_some_and(is_near),
-                Guards::Gaps => {
-                    below.is_none_or(|b| is_near(b) || b.range.end < maps[index].range.start)
-                }
-            }
+            below.is_some_and(|b| !b.readable && b.range.end == maps[index].range.start)
         };
         for (index, mapping) in maps.iter().enumerate() {
             let lives = |at: u64| mapping.range.contains(&RemoteAddr::new(at));

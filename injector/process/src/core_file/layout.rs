@@ -7,6 +7,7 @@ use std::{collections::HashMap, fmt::Write, fs::File, ops::Range, path::Path};
 use super::{
     Absent, PAGE, Piece, Source,
     headers::Load,
+    is_zero,
     module::{Module, Permissions},
     notes::{MappedFile, Notes},
     read_at,
@@ -206,10 +207,17 @@ impl<'a> Planner<'a> {
         if let (None, Some(Ok(module)), Some((_, offset))) = (part.permissions, module, part.file) {
             permissions = self.modules[module].permissions(offset);
         }
-        if stored > 0 {
+        // gdb writes what nothing may be read of as zeroes that may be.
+        if part.file.is_none() && permissions == (true, false, false) && self.is_zero(&part.stored)
+        {
+            permissions = (false, false, false);
+        }
+        if stored > 0 && permissions != (false, false, false) {
             let source = Source::Core;
             let piece = Piece { range: range.start..middle, source, offset: part.stored.start };
             self.plan.pieces.push(piece);
+        }
+        if stored > 0 {
             self.line(range.start..middle, permissions, part.file.map(|file| (file, 0)));
         }
         let rest = middle..range.end;
@@ -244,6 +252,22 @@ impl<'a> Planner<'a> {
                 self.line(rest, (false, permissions.1, permissions.2), file);
             }
         }
+    }
+
+    /// Whether a part of the core has nothing but zeroes, and has anything.
+    fn is_zero(&self, stored: &Range<u64>) -> bool {
+        let mut buffer = vec![0; 256 << 10];
+        let mut at = stored.start;
+        while at < stored.end {
+            let rest = usize::try_from(stored.end - at).unwrap_or(usize::MAX);
+            let length = rest.min(buffer.len());
+            let read = read_at(self.core, at, &mut buffer[..length]);
+            if read == 0 || !is_zero(&buffer[..read]) {
+                return false;
+            }
+            at += read as u64;
+        }
+        !stored.is_empty()
     }
 
     /// Counts what is missing.

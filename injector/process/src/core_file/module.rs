@@ -57,7 +57,7 @@ impl Module {
             let header = Header::parse(&self.head[..]).ok()?;
             let endian = header.endian().ok()?;
             let segments = header.program_headers(endian, &self.head[..]).ok()?;
-            let segment = segments.iter().rev().find(|segment| {
+            let segment = segments.iter().find(|segment| {
                 let start = segment.p_offset(endian) & !(PAGE - 1);
                 let end = segment.p_offset(endian).saturating_add(segment.p_filesz(endian));
                 segment.p_type(endian) == PT_LOAD && (start..end).contains(&offset)
