@@ -72,6 +72,13 @@ impl Launch {
         self
     }
 
+    /// Sets the folder that it works in.
+    #[must_use]
+    pub fn folder(mut self, path: &Path) -> Self {
+        self.command.current_dir(path);
+        self
+    }
+
     /// Starts it and waits until it says it is ready.
     ///
     /// The kernel ends the fixture when the *thread* that called this ends.

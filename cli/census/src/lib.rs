@@ -24,6 +24,7 @@
 
 mod block;
 mod census;
+mod core_memory;
 pub mod counters;
 mod live;
 mod memory;
@@ -40,6 +41,7 @@ pub mod synthetic;
 
 pub use block::{Block, Sink, State};
 pub use census::{Allocator, Census};
+pub use core_memory::CoreMemory;
 pub use live::Live;
 pub use memory::{Memory, NoMemory};
 pub use moment::{Image, Moment, Thread};

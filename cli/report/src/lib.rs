@@ -30,14 +30,14 @@ pub use heapattach_census::counters;
 pub use heapattach_reach::{Amount, RootKind};
 
 pub use data::{
-    AllocatorReport, AppliedReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA, COUNTERS_SCHEMA,
-    CallerReport, CensusReport, CheckMoment, CheckReport, CheckedReport, ChildReport,
-    CountedReport, CountersReport, CutReport, DoubtReport, FindingReport, FunctionReport, GoAsked,
-    GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled, Heap, HeapReport, Holder, HolderRow,
-    HoldersReport, HookedBy, LookMethod, LookReport, MappingReport, Measured, MemoryReport,
-    MomentReport, NotHooked, NotLookedAt, OlderGroup, OlderReport, Origin, Outcome, OwnCost,
-    PathReport, PathStep, Quiet, RatesReport, RecordingReport, Report, RetainedReport, RoundReport,
-    SCHEMA, SiteReport, StacksReport, Status, StepReport, StopReport, StoppedFor, Sums,
-    SuspectReport, TargetState, TogetherReport, Trigger, UnreachableGroup, UnreachableReport,
+    AbsentFileReport, AllocatorReport, AppliedReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA,
+    COUNTERS_SCHEMA, CallerReport, CensusReport, CheckMoment, CheckReport, CheckedReport,
+    ChildReport, CoreReport, CountedReport, CountersReport, CutReport, DoubtReport, FindingReport,
+    FunctionReport, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled, Heap, HeapReport,
+    Holder, HolderRow, HoldersReport, HookedBy, LookMethod, LookReport, MappingReport, Measured,
+    MemoryReport, MomentReport, NotHooked, NotLookedAt, OlderGroup, OlderReport, Origin, Outcome,
+    OwnCost, PathReport, PathStep, Quiet, RatesReport, RecordingReport, Report, RetainedReport,
+    RoundReport, SCHEMA, SiteReport, StacksReport, Status, StepReport, StopReport, StoppedFor,
+    Sums, SuspectReport, TargetState, TogetherReport, Trigger, UnreachableGroup, UnreachableReport,
     WayReport, micros, together,
 };

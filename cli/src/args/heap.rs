@@ -18,6 +18,7 @@ Examples:
   heapattach heap -p 4711                 where did the memory go? as it is now, with what was there before
   heapattach heap redis-server --view arenas       sizes, pages, mappings
   heapattach heap -p 4711 --view holders           what retains most; --who-holds Session: the paths to it
+  heapattach heap --core core.4711        the same of a core file
   heapattach heap -p 4711 --json | jq .memory";
 
 /// What holds the objects of a Go program: so many rows are told, and written to a file.
@@ -31,6 +32,12 @@ pub struct HeapArgs {
     /// Of which.
     #[command(flatten)]
     pub which: WhichArgs,
+    /// Look at a core file instead (gcore's, the kernel's)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["word", "pid", "name", "cgroup", "container"])]
+    pub core: Option<PathBuf>,
+    /// The program that the core is of, if it is not where it was
+    #[arg(hide_short_help = true, long, value_name = "PATH", requires = "core")]
+    pub exe: Option<PathBuf>,
     /// What to show
     #[arg(long, default_value = "summary", value_parser = choice(HeapView::ALL, HeapView::name, HeapView::about))]
     pub view: HeapView,
@@ -104,13 +111,18 @@ pub enum HeapSnapshotArg {
 }
 
 impl HeapArgs {
+    /// Whether blocks that no pointer leads to are looked for.
+    pub fn wants_unreachable(&self) -> bool {
+        self.unreachable || self.view == HeapView::Unreachable
+    }
+
     /// What the look is told.
     pub fn options(&self) -> HeapOptions {
         let snapshot = match self.snapshot {
             HeapSnapshotArg::Fork => Snapshot::Fork,
             HeapSnapshotArg::Stop => Snapshot::Stop,
         };
-        let unreachable = self.unreachable || self.view == HeapView::Unreachable;
+        let unreachable = self.wants_unreachable();
         let filter = HeapFilter {
             class: self.class.clone(),
             size: self.size.clone(),
@@ -124,6 +136,16 @@ impl HeapArgs {
         let (max_pause, who_holds) = (self.max_pause, self.who_holds.clone());
         let go_holders = if self.output.is_some() { MANY_GO_HOLDERS } else { GO_HOLDERS };
         HeapOptions { snapshot, max_pause, unreachable, holders, filter, who_holds, go_holders }
+    }
+
+    /// What was asked for that needs a process.
+    pub fn not_of_a_core(&self) -> Option<&'static str> {
+        match self.view() {
+            HeapView::Holders | HeapView::Tree => Some("what holds blocks"),
+            HeapView::Go => Some("the heap of Go"),
+            _ if self.output.is_some() => Some("a file for other programs"),
+            _ => None,
+        }
     }
 
     /// What is shown.

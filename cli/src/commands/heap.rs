@@ -23,10 +23,19 @@ const LONGEST: u64 = 256 << 20;
 
 /// Tells what all memory of a process is.
 pub fn heap(args: &HeapArgs) -> Exit {
+    if let Some(core) = &args.core {
+        if let Some(what) = args.not_of_a_core() {
+            complain(&format!("{what} is not told of a core file yet: need a process, `-p PID`"));
+            return Exit::Usage;
+        }
+        return tell(&heap::of_core(core, args.exe.as_deref(), &args.options()), args);
+    }
     let pid = match args.which.pid() {
         Ok(Some(pid)) => pid,
         Ok(None) => {
-            complain("a look at a heap needs a process: heapattach heap -p PID, or a name");
+            complain(
+                "a look at a heap needs a process: heapattach heap -p PID, a name, or --core FILE",
+            );
             return Exit::Usage;
         }
         Err(unclear) => {

@@ -1,4 +1,4 @@
-//! A process as it is seen from outside: its files in `/proc`, its memory, its modules, and the
+//! A process as it is seen from outside: its files in `/proc` or its core, its memory, its modules, and the
 //! addresses, events and stacks that all other crates speak of.
 //!
 //! It reads, and never stops: no ptrace, no signal, and nothing is written but the memory it is told
@@ -18,6 +18,7 @@
 //! ```
 
 pub mod addr;
+pub mod core_file;
 pub mod event;
 pub mod fault;
 pub mod generations;

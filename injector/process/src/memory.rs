@@ -1,12 +1,13 @@
 //! The target's memory, through its `mem` file: reads are bounded, writes reach read-only pages
 //! too (RELRO stays RELRO, text stays read-only), and both fail harmlessly once it execs or ends.
 
-use std::{fs::File, os::unix::fs::FileExt};
+use std::{fs::File, os::unix::fs::FileExt, sync::Arc};
 
 use nix::errno::Errno;
 
 use crate::{
     addr::RemoteAddr,
+    core_file::CoreFile,
     fault,
     proc::{Process, errno_of},
 };
@@ -14,7 +15,16 @@ use crate::{
 /// Reading and writing another process.
 #[derive(Debug)]
 pub struct Memory {
-    file: File,
+    source: Source,
+}
+
+/// Where it is.
+#[derive(Debug)]
+enum Source {
+    /// A file whose offsets are its addresses.
+    File(File),
+    /// A core, which can only be read.
+    Core(Arc<CoreFile>),
 }
 
 impl Memory {
@@ -28,12 +38,20 @@ impl Memory {
 
     /// Memory whose addresses are the offsets of `file`.
     pub fn of(file: File) -> Self {
-        Self { file }
+        Self { source: Source::File(file) }
     }
 
-    /// The file whose offsets are its addresses.
+    /// Memory as a core has it.
+    pub fn of_core(core: Arc<CoreFile>) -> Self {
+        Self { source: Source::Core(core) }
+    }
+
+    /// The file whose offsets are its addresses; of a core, the core.
     pub fn file(&self) -> &File {
-        &self.file
+        match &self.source {
+            Source::File(file) => file,
+            Source::Core(core) => core.file(),
+        }
     }
 
     /// Fills `buffer` from `address`.
@@ -50,6 +68,13 @@ impl Memory {
     /// # Errors
     /// `EIO` if not even the first byte is mapped.
     pub fn read_some(&self, address: RemoteAddr, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let file = match &self.source {
+            Source::File(file) => file,
+            Source::Core(core) => {
+                let read = core.read(address.get(), buffer);
+                return if read == 0 && !buffer.is_empty() { Err(Errno::EIO) } else { Ok(read) };
+            }
+        };
         let mut done = 0;
         while done < buffer.len() {
             let at = address.get().checked_add(done as u64).ok_or(Errno::EFAULT)?;
@@ -57,7 +82,7 @@ impl Memory {
             if i64::try_from(at).is_err() {
                 return if done == 0 { Err(Errno::EIO) } else { Ok(done) };
             }
-            match self.file.read_at(&mut buffer[done..], at) {
+            match file.read_at(&mut buffer[done..], at) {
                 Ok(0) => break,
                 Ok(n) => done += n,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -121,7 +146,10 @@ impl Memory {
     /// `EIO` where nothing is mapped.
     pub fn write(&self, address: RemoteAddr, bytes: &[u8]) -> Result<(), Errno> {
         fault::point("write")?;
-        self.file.write_all_at(bytes, address.get()).map_err(errno_of)
+        match &self.source {
+            Source::File(file) => file.write_all_at(bytes, address.get()).map_err(errno_of),
+            Source::Core(_) => Err(Errno::EROFS),
+        }
     }
 
     /// Writes one word.

@@ -145,6 +145,42 @@ pub fn thread_pointer(registers: &Registers) -> RemoteAddr {
     RemoteAddr::new(registers.fs_base)
 }
 
+/// The registers of a thread, as a core has them.
+pub fn registers_of_core(words: &[u64; 27]) -> Registers {
+    let [r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, rest @ ..] =
+        *words;
+    let [orig_rax, rip, cs, eflags, rsp, ss, fs_base, gs_base, ds, es, fs, gs] = rest;
+    Registers {
+        r15,
+        r14,
+        r13,
+        r12,
+        rbp,
+        rbx,
+        r11,
+        r10,
+        r9,
+        r8,
+        rax,
+        rcx,
+        rdx,
+        rsi,
+        rdi,
+        orig_rax,
+        rip,
+        cs,
+        eflags,
+        rsp,
+        ss,
+        fs_base,
+        gs_base,
+        ds,
+        es,
+        fs,
+        gs,
+    }
+}
+
 /// All words of the general registers that can be pointers of the program's.
 pub fn words(registers: &Registers) -> [u64; 16] {
     let r = registers;

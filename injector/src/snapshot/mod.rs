@@ -13,6 +13,7 @@ mod arena;
 mod arenas;
 mod clone;
 pub mod constant;
+mod core_scene;
 mod exiting;
 mod image;
 mod kernel;

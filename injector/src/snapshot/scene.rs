@@ -130,7 +130,7 @@ impl Scene {
 
     /// Stacks of ended threads that the C library keeps. What is on them means nothing, but the
     /// next thread will use the vector that leads to its thread-local memory again.
-    fn idle_stacks(
+    pub(super) fn idle_stacks(
         &mut self,
         memory: &Memory,
         maps: &[Mapping<'_>],

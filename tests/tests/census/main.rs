@@ -5,6 +5,7 @@ mod allocating;
 mod allocator;
 mod classes;
 mod command;
+mod core_file;
 mod glibc;
 mod go;
 mod go_figures;

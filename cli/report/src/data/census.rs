@@ -9,7 +9,7 @@ use heapattach_reach::{Amount, Kind};
 use heapattach_verdict::reconcile::{Conclusion, Parts};
 use serde::{Deserialize, Serialize};
 
-use super::{GoHeapReport, HoldersReport, LookMethod, Status};
+use super::{CoreReport, GoHeapReport, HoldersReport, LookMethod, Status};
 
 /// The name of its JSON.
 pub const CENSUS_SCHEMA: &str = "heapattach/heap/1";
@@ -34,6 +34,8 @@ pub struct CensusReport {
     pub error: Option<String>,
     /// How the moment was kept.
     pub moment: MomentReport,
+    /// The core that it was kept by.
+    pub core: Option<CoreReport>,
     /// What memory mostly is.
     pub verdict: Conclusion,
     /// What all memory is.

@@ -18,6 +18,8 @@ pub enum LookMethod {
     Copy,
     /// A copy-on-write clone of the target keeps it.
     Fork,
+    /// A core file keeps it.
+    Core,
 }
 
 impl Display for LookMethod {
@@ -27,6 +29,7 @@ impl Display for LookMethod {
             Self::Stop => "stop",
             Self::Copy => "copy",
             Self::Fork => "fork",
+            Self::Core => "core",
         })
     }
 }

@@ -2,6 +2,7 @@
 
 mod census;
 mod check;
+mod core_file;
 mod counters;
 mod go_heap;
 mod heap;
@@ -29,6 +30,7 @@ pub use census::{
 pub use check::{
     CHECK_SCHEMA, CheckMoment, CheckReport, FindingReport, Heap, LookReport, Quiet, Sums, micros,
 };
+pub use core_file::{AbsentFileReport, CoreReport};
 pub use counters::{
     AppliedReport, COUNTERS_SCHEMA, CountedReport, CountersReport, Origin, RatesReport,
 };

@@ -6,8 +6,8 @@ use std::{
 };
 
 use heapattach_census::{Moment, walkers};
-use heapattach_injector::moment::Scene;
-use heapattach_process::proc::Process;
+use heapattach_injector::moment::{Area, Scene};
+use heapattach_process::{presence::Presence, proc::Process};
 use heapattach_reach::{Above, Amount, Holding, Memory, Row, rows};
 use heapattach_report::{HolderRow, HoldersReport, PathReport, PathStep};
 
@@ -38,7 +38,9 @@ pub(super) fn report(
     wanted: Option<&WhoHolds>,
 ) -> HoldersReport {
     let began = Instant::now();
-    let mut report = match Known::of(process, moment, scene, &walkers::ALL, Inner::Blocks) {
+    let presence = Presence::of(process);
+    let written = |area: Area| area.written(&presence);
+    let mut report = match Known::of(&written, moment, scene, &walkers::ALL, Inner::Blocks) {
         Ok(known) => of_known(&known, (process, pid), moment, scene, filter, wanted),
         Err(error) => HoldersReport { error: Some(error), ..HoldersReport::default() },
     };

@@ -7,7 +7,6 @@ use heapattach_census::{
     types::{ClassId, ClassTally},
 };
 use heapattach_injector::moment::{Area, Scene};
-use heapattach_process::{presence::Presence, proc::Process};
 use heapattach_reach::{Block, Blocks, Layout, Memory, Piece, Pointer, RootKind};
 
 use crate::check::layout::divide;
@@ -20,6 +19,9 @@ pub(super) enum Inner {
     /// Blocks.
     Blocks,
 }
+
+/// The parts of an area that were written to.
+pub(super) type Written<'w> = dyn Fn(Area) -> Vec<Area> + 'w;
 
 /// All blocks in use.
 pub(super) struct Known {
@@ -38,7 +40,7 @@ pub(super) struct Known {
 impl Known {
     /// Of memory that a process, or a clone of it, keeps.
     pub(super) fn of(
-        process: &Process,
+        written: &Written<'_>,
         moment: &Moment<'_>,
         scene: &Scene,
         walkers: &[&dyn Walker],
@@ -65,7 +67,7 @@ impl Known {
         let Collected { blocks, groups, types, mut links } = collected;
         links.sort_unstable();
         let names = types.into_names();
-        let layout = layout(process, scene, merged(books));
+        let layout = layout(written, scene, merged(books));
         let mut by_number: Vec<Group> = vec![(None, 0); groups.len()];
         for (group, number) in groups {
             if let Some(place) = usize::try_from(number).ok().and_then(|at| by_number.get_mut(at)) {
@@ -152,9 +154,8 @@ impl Memory for Picture<'_, '_> {
 }
 
 /// What is looked through. In the memory of arenas only blocks mean anything.
-fn layout(process: &Process, scene: &Scene, books: Vec<Range<u64>>) -> Layout {
-    let presence = Presence::of(process);
-    let areas = scene.areas.iter().cloned().flat_map(|area| area.written(&presence));
+fn layout(written: &Written<'_>, scene: &Scene, books: Vec<Range<u64>>) -> Layout {
+    let areas = scene.areas.iter().cloned().flat_map(written);
     let pieces = |area: Area| {
         // Registers and stacks can lie in a block: they count as what they are.
         let is_own = matches!(area.holder, RootKind::Stacks | RootKind::Tls);

@@ -8,6 +8,7 @@
 //! It runs in the tracing process. No hook is put in. Where there can be no clone the walk is made in the stop
 //! if it is expected to be short enough, else nothing is done.
 
+mod core;
 mod go;
 mod holders;
 mod known;
@@ -29,10 +30,10 @@ use std::{
 use heapattach_census::{Census, Live, NoMemory, Walker, types::ClassRow, walkers};
 use heapattach_injector::{
     attach::AttachError,
-    moment::{self, KeepError},
+    moment::{self, Area, KeepError},
     target::{StopError, Stopped, Target},
 };
-use heapattach_process::proc::Process;
+use heapattach_process::{presence::Presence, proc::Process};
 use heapattach_report::{
     CensusReport, GoHeapReport, HoldersReport, LookMethod, Status, UnreachableReport, micros,
 };
@@ -46,6 +47,7 @@ use crate::{
     },
     fork,
 };
+pub use core::of_core;
 use go::Go;
 use seen::Seen;
 
@@ -281,9 +283,11 @@ fn walk(
     });
     let scene = seen.scene.as_ref();
     let filter = &options.filter;
+    let presence = Presence::of(process);
+    let written = |area: Area| area.written(&presence);
     let with_unreachable = scene.filter(|_| options.unreachable);
     let unreachable =
-        with_unreachable.map(|scene| unreachable::report(process, &moment, scene, filter));
+        with_unreachable.map(|scene| unreachable::report(&written, &moment, scene, filter));
     // What holds the objects of a Go program is told by its own graph.
     let is_go = go.as_ref().is_some_and(|(go, _)| go.error.is_none());
     let with_holders = scene.filter(|_| options.holders != WithHolders::No && !is_go);
@@ -297,7 +301,7 @@ fn walk(
     };
     let unreachable = match (unreachable, scene, &holders) {
         (None, Some(scene), Some(found)) if found.error.is_none() && is_much(found) => {
-            Some(unreachable::report(process, &moment, scene, filter))
+            Some(unreachable::report(&written, &moment, scene, filter))
         }
         (unreachable, ..) => unreachable,
     };

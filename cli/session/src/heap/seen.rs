@@ -17,14 +17,14 @@ use heapattach_verdict::reconcile::Figures;
 /// So many bytes of files and shared memory are counted page by page; more by the kernel.
 const MOST_BY_PAGES: u64 = 2 << 30;
 /// So much below each thread pointer is taken for thread-local variables; what lies there counts in any case.
-const TLS: u64 = 4096;
+pub(super) const TLS: u64 = 4096;
 /// Mappings that are told.
 const MAPPINGS: usize = 50;
 
 /// Of one stop.
 #[derive(Debug)]
 pub(super) struct Seen {
-    regions: Vec<Region>,
+    pub(super) regions: Vec<Region>,
     pub(super) threads: Vec<Thread>,
     pub(super) figures: Figures,
     /// Where pointers can lie, if that is of interest.
@@ -160,7 +160,7 @@ fn of_smaps(process: &Process, regions: &[Region]) -> Result<Vec<Amount>, String
     Ok(regions.iter().map(of).collect())
 }
 
-fn thread(standing: Standing) -> Thread {
+pub(super) fn thread(standing: Standing) -> Thread {
     let Standing { tid, pointer, stack, code, call, words, .. } = standing;
     let call = call.and_then(|call| u64::try_from(call).ok());
     Thread { tid, pointer, stack, code, call, registers: words.to_vec() }

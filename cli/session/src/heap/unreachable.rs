@@ -3,11 +3,10 @@
 
 use heapattach_census::{Moment, Walker, walkers};
 use heapattach_injector::moment::Scene;
-use heapattach_process::proc::Process;
 use heapattach_reach::{Checked, Finding, Kind, look};
 use heapattach_report::{UnreachableGroup, UnreachableReport};
 
-use super::known::{Group, Inner, Known, Picture};
+use super::known::{Group, Inner, Known, Picture, Written};
 use super::wanted::HeapFilter;
 
 /// Groups that are told, the largest first.
@@ -15,14 +14,14 @@ const GROUPS: usize = 100;
 
 /// Looks for them in memory that a process, or a clone of it, keeps.
 pub(super) fn find(
-    process: &Process,
+    written: &Written<'_>,
     moment: &Moment<'_>,
     scene: &Scene,
     walkers: &[&dyn Walker],
     filter: &HeapFilter,
 ) -> Result<UnreachableReport, String> {
     // What inner heaps have is looked through as a whole: their blocks are the runtime's to collect.
-    let known = Known::of(process, moment, scene, walkers, Inner::Whole)?;
+    let known = Known::of(written, moment, scene, walkers, Inner::Whole)?;
     if let Some(doubt) = known.doubt {
         return Err(doubt);
     }
@@ -65,12 +64,12 @@ fn told(
 
 /// All of it: what a moment tells of this process.
 pub(super) fn report(
-    process: &Process,
+    written: &Written<'_>,
     moment: &Moment<'_>,
     scene: &Scene,
     filter: &HeapFilter,
 ) -> UnreachableReport {
-    let found = find(process, moment, scene, &walkers::ALL, filter);
+    let found = find(written, moment, scene, &walkers::ALL, filter);
     found.unwrap_or_else(|error| UnreachableReport {
         error: Some(error),
         ..UnreachableReport::default()

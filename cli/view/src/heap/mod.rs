@@ -1,6 +1,7 @@
 //! What all memory of a process is, as a person reads it: one screen, or one of its parts.
 
 mod arenas;
+mod core_file;
 mod go;
 mod holders;
 mod mappings;
@@ -18,6 +19,7 @@ use heapattach_text::quantity::time;
 
 use crate::page::Page;
 use arenas::write_arenas;
+use core_file::write_core;
 use go::write_go;
 use holders::{Extent, write_holders};
 use mappings::write_mappings;
@@ -137,10 +139,13 @@ fn micros(us: f64) -> String {
 
 fn write_moment(page: &mut Page, report: &CensusReport) {
     let moment = &report.moment;
+    if let Some(core) = &report.core {
+        return write_core(page, report, core);
+    }
     let how = match moment.method {
         Some(LookMethod::Fork) => "; its memory was kept by a clone, which has ended",
         Some(LookMethod::Stop | LookMethod::Copy) => "; its memory was read in the stop",
-        Some(LookMethod::Nothing) | None => "",
+        Some(LookMethod::Nothing | LookMethod::Core) | None => "",
     };
     let (stopped, walked) = (micros(moment.stopped_us), micros(moment.walk_us));
     let threads = match moment.threads {

@@ -38,10 +38,15 @@ pub(super) fn write_summary(page: &mut Page, report: &CensusReport) {
     }
 }
 
+/// What bytes are counted.
+fn there(report: &CensusReport) -> &'static str {
+    if report.core.is_some() { "in the core" } else { "resident" }
+}
+
 fn write_memory(page: &mut Page, report: &CensusReport) {
     let memory = &report.memory;
     let has_swap = memory.total.swapped > 0;
-    let mut columns = vec![Column::right("resident"), Column::right("part")];
+    let mut columns = vec![Column::right(there(report)), Column::right("part")];
     if has_swap {
         columns.push(Column::right("swapped"));
     }
@@ -63,8 +68,12 @@ fn write_memory(page: &mut Page, report: &CensusReport) {
         let what = "less: pages of zeroes that the kernel counts for no process";
         row(memory.zero_page, String::new(), 0, what);
     }
-    row(memory.total.resident, "100 %".to_owned(), memory.total.swapped, "resident set");
+    let whole = if report.core.is_some() { "all of the core" } else { "resident set" };
+    row(memory.total.resident, "100 %".to_owned(), memory.total.swapped, whole);
     table.write(page);
+    if report.core.is_some() {
+        return;
+    }
     let tables = format!("page tables, which are not in it: {}", bytes(memory.page_tables));
     page.line([Span::new(Ink::Dim, tables)]);
 }

@@ -3,7 +3,7 @@
 use heapattach_report::{Amount, CensusReport};
 use heapattach_text::quantity::{bytes, count};
 
-use super::MANY;
+use super::{MANY, core_file::BLIND};
 use crate::{
     page::{Ink, Page},
     table::{Column, Table},
@@ -23,6 +23,9 @@ pub(super) fn write_unreachable(page: &mut Page, report: &CensusReport) {
         amount(&found.possible)
     );
     page.prose("LEAKED", Ink::Bold, &text);
+    if report.core.is_some() {
+        page.prose("", Ink::Plain, BLIND);
+    }
     if found.groups.is_empty() {
         return;
     }

@@ -2,11 +2,11 @@
 
 use crate::addr::RemoteAddr;
 
-const AT_PHDR: u64 = 3;
+pub(crate) const AT_PHDR: u64 = 3;
 const AT_PHNUM: u64 = 5;
-const AT_BASE: u64 = 7;
-const AT_ENTRY: u64 = 9;
-const AT_SYSINFO_EHDR: u64 = 33;
+pub(crate) const AT_BASE: u64 = 7;
+pub(crate) const AT_ENTRY: u64 = 9;
+pub(crate) const AT_SYSINFO_EHDR: u64 = 33;
 
 /// The entries we use; all of them hostile until checked against the memory map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

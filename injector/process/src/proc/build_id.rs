@@ -49,7 +49,8 @@ impl BuildId {
         Self::at(file, 0, u64::MAX)
     }
 
-    fn in_head(head: &[u8]) -> Option<Self> {
+    /// Of the first bytes of a module.
+    pub(crate) fn in_head(head: &[u8]) -> Option<Self> {
         let header = FileHeader64::<Endianness>::parse(head).ok()?;
         let endian = header.endian().ok()?;
         for segment in header.program_headers(endian, head).ok()? {
