@@ -43,11 +43,16 @@ struct Base {
     mapped: u64,
 }
 
-struct Running(Child);
+/// A process, and its threads that are traced.
+struct Running(Child, Vec<i32>);
 
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
+        // The first thread is not over before its tracer knows that the others are.
+        for tid in self.1.iter().filter(|tid| u32::try_from(**tid) != Ok(self.0.id())) {
+            let _ = waitpid(Pid::from_raw(*tid), Some(WaitPidFlag::__WALL));
+        }
         let _ = self.0.wait();
     }
 }
@@ -86,11 +91,12 @@ pub fn walk(input: &[u8], walker: &dyn Walker, command: impl FnOnce() -> Command
 impl Base {
     fn of(mut command: Command, walker: &dyn Walker) -> Self {
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut running = Running(child.expect("the program can be started"));
+        let mut running = Running(child.expect("the program can be started"), Vec::new());
         let mut told = BufReader::new(running.0.stdout.take().expect("piped"));
         told.read_line(&mut String::new()).expect("it says a line");
         let pid = i32::try_from(running.0.id()).expect("a number of a process");
         let threads = stop(pid);
+        running.1 = threads.iter().map(|thread| thread.tid).collect();
         let process = Process::open(pid).expect("it lives");
         let live = Live::open(&process).expect("its memory");
         let regions = Live::regions(&process).expect("its map");
