@@ -13,4 +13,6 @@ const STATIC: [&str; 4] = [
     "-Wl,--wrap=malloc,--wrap=free,--wrap=realloc,--wrap=aligned_alloc,--wrap=malloc_usable_size",
 ];
 
-fuzz_target!(|input: &[u8]| heap::walk(input, &Mallocng, || heap::table("musl-gcc", &STATIC, None)));
+fuzz_target!(|input: &[u8]| heap::walk(input, &Mallocng, || heap::table(
+    "musl-gcc", &STATIC, None
+)));

@@ -2,6 +2,8 @@
 //!
 //! The program is started once, stopped, and its memory copied; after each input that memory is as it was.
 
+mod copied;
+
 use std::{
     cell::RefCell,
     fs,
@@ -12,9 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use heapattach_census::{
-    Answer, Block, Live, Memory, Region, Thread, Walk, Walker, synthetic::Synthetic,
-};
+use copied::Copied;
+use heapattach_census::{Answer, Block, Live, Memory, Region, Thread, Walk, Walker};
 use heapattach_process::proc::Process;
 use nix::{
     sys::{
@@ -31,20 +32,27 @@ const CHANGE: usize = 6;
 const MOST: usize = 64;
 /// A walk takes some milliseconds here, built for a fuzzer.
 const MOST_TIME: Duration = Duration::from_secs(20);
+const PAGE: u64 = 4096;
+/// Heads of pages, in blocks too.
 const FIRST_PAGE: u64 = 64;
 
 /// Memory, and its words that are no block's.
 struct Base {
-    memory: Synthetic,
+    memory: Copied,
     books: Vec<u64>,
     mapped: u64,
 }
 
-struct Running(Child);
+/// A process, and its threads that are traced.
+struct Running(Child, Vec<i32>);
 
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
+        // The first thread is not over before its tracer knows that the others are.
+        for tid in self.1.iter().filter(|tid| u32::try_from(**tid) != Ok(self.0.id())) {
+            let _ = waitpid(Pid::from_raw(*tid), Some(WaitPidFlag::__WALL));
+        }
         let _ = self.0.wait();
     }
 }
@@ -83,26 +91,19 @@ pub fn walk(input: &[u8], walker: &dyn Walker, command: impl FnOnce() -> Command
 impl Base {
     fn of(mut command: Command, walker: &dyn Walker) -> Self {
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut running = Running(child.expect("the program can be started"));
+        let mut running = Running(child.expect("the program can be started"), Vec::new());
         let mut told = BufReader::new(running.0.stdout.take().expect("piped"));
         told.read_line(&mut String::new()).expect("it says a line");
         let pid = i32::try_from(running.0.id()).expect("a number of a process");
         let threads = stop(pid);
+        running.1 = threads.iter().map(|thread| thread.tid).collect();
         let process = Process::open(pid).expect("it lives");
         let live = Live::open(&process).expect("its memory");
-        let mut memory = Synthetic::default();
-        memory.threads = threads;
-        memory.regions = Live::regions(&process).expect("its map");
-        for region in memory.regions.clone().iter().filter(|region| region.readable) {
-            for part in parts(&live, region) {
-                let mut bytes = vec![0; usize::try_from(part.end - part.start).expect("64 bits")];
-                let read = live.read(part.start, &mut bytes);
-                memory.write_bytes(part.start, &bytes[..read]);
-            }
-        }
+        let regions = Live::regions(&process).expect("its map");
+        let memory = Copied::of(&live, regions, threads);
         let (walk, blocks) = walked(&memory, walker);
         let Answer::Walked(walk) = walk else { panic!("{walk:?}") };
-        let books = books(&mut memory, &walk, &blocks);
+        let books = books(&memory, &walk, &blocks);
         assert!(books.len() > 100, "{} words of books", books.len());
         let mapped = memory.regions.iter().map(Region::bytes).sum();
         eprintln!("{} blocks, {} words of books", blocks.len(), books.len());
@@ -149,22 +150,14 @@ impl Base {
     }
 }
 
-fn walked(memory: &Synthetic, walker: &dyn Walker) -> (Answer, Vec<Block>) {
+fn walked(memory: &Copied, walker: &dyn Walker) -> (Answer, Vec<Block>) {
     let mut blocks = Vec::new();
     let answer = walker.walk(&memory.moment(), &mut blocks);
     (answer, blocks)
 }
 
-/// What there is of a region.
-fn parts(live: &Live, region: &Region) -> Vec<Range<u64>> {
-    match region.is_private_memory() {
-        true => live.present(&region.range),
-        false => vec![region.range.clone()],
-    }
-}
-
 /// Words that are not zero, in memory that is written to and in no block.
-fn books(memory: &mut Synthetic, walk: &Walk, blocks: &[Block]) -> Vec<u64> {
+fn books(memory: &Copied, walk: &Walk, blocks: &[Block]) -> Vec<u64> {
     let mut heap: Vec<_> = walk.arenas.iter().flat_map(|arena| arena.memory.clone()).collect();
     heap.sort_by_key(|range| range.start);
     let mut blocks = blocks.to_vec();
@@ -174,15 +167,19 @@ fn books(memory: &mut Synthetic, walk: &Walk, blocks: &[Block]) -> Vec<u64> {
         before.is_some_and(|index| at < blocks[index].at + blocks[index].size)
     };
     let is_heap = |at: u64| heap.iter().any(|range| range.contains(&at));
-    let writable: Vec<Range<u64>> = memory.regions.iter().filter(|r| r.writable && !r.shared)
-        .map(|region| region.range.clone()).collect();
+    let writable: Vec<Range<u64>> = memory
+        .regions
+        .iter()
+        .filter(|r| r.writable && !r.shared)
+        .map(|region| region.range.clone())
+        .collect();
     let mut words = Vec::new();
-    for (page, bytes) in memory.pages() {
-        if !writable.iter().any(|range| range.contains(&page)) {
+    for (start, bytes) in memory.parts() {
+        if !writable.iter().any(|range| range.contains(start)) {
             continue;
         }
-        for (at, word) in (page..).step_by(8).zip(bytes.as_chunks::<8>().0) {
-            if *word != [0; 8] && (!is_heap(at) || at - page < FIRST_PAGE || !covers(at)) {
+        for (at, word) in (*start..).step_by(8).zip(bytes.as_chunks::<8>().0) {
+            if *word != [0; 8] && (!is_heap(at) || at % PAGE < FIRST_PAGE || !covers(at)) {
                 words.push(at);
             }
         }
