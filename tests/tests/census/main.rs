@@ -9,5 +9,6 @@ mod glibc;
 mod go;
 mod holders;
 mod kills;
+mod php;
 mod purge;
 mod python;

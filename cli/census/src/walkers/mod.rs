@@ -25,6 +25,11 @@ use crate::{Image, Moment, Walk, Walker};
 pub const ALL: [&dyn Walker; 7] =
     [&Glibc, &Jemalloc, &Mallocng, &Mimalloc, &Tcmalloc, &Pymalloc, &Zend];
 
+/// Whether a process has a heap of Zend's.
+pub(crate) fn has_zend(moment: &Moment<'_>) -> bool {
+    zend::is_there(moment)
+}
+
 /// Threads that are in the code of an allocator's library, by its name; a note says what that means. In a
 /// static program it cannot be told.
 fn in_library(moment: &Moment<'_>, image: &Image, name: &str, walk: &mut Walk) -> u64 {

@@ -64,6 +64,11 @@ impl Walker for Zend {
     }
 }
 
+/// Whether there is one.
+pub(super) fn is_there(moment: &Moment<'_>) -> bool {
+    !Heap::find(moment).is_empty()
+}
+
 /// One heap, while it is told.
 struct Telling<'a, 'm> {
     moment: &'a Moment<'m>,
