@@ -268,6 +268,7 @@ fn names_are_short_until_the_reader_wants_whole_ones() {
     let button = "[...document.querySelectorAll('#sites th button')].map((e) => [e.textContent, e.title])\
         .find(([name]) => name.startsWith('work'))";
     assert_eq!(browser.tell(button), json!(["work<int>", whole]));
+    browser.click("[data-metric='1']");
     click_frame(&mut browser, "work<int>");
     assert_eq!(crumbs(&mut browser), "All > work<int>");
     let tip = browser.text("#tip");
