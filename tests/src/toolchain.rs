@@ -83,6 +83,10 @@ pub fn go(file: &str) -> Option<PathBuf> {
 /// # Panics
 /// If it does not compile.
 pub fn go_with(file: &str, flags: &[&str]) -> Option<PathBuf> {
+    built_by_go(file, flags, "0")
+}
+
+fn built_by_go(file: &str, flags: &[&str], has_c: &str) -> Option<PathBuf> {
     let readers = folder().join("../target/readers/bin/go");
     let own = is_there("go").then(|| PathBuf::from("go"));
     let Some(compiler) = own.or_else(|| readers.exists().then_some(readers)) else {
@@ -92,12 +96,20 @@ pub fn go_with(file: &str, flags: &[&str]) -> Option<PathBuf> {
     let which: String = flags.concat().chars().filter(char::is_ascii_alphanumeric).collect();
     let target = profile_folder().join(file).with_extension(format!("go.{which}.program"));
     let mut command = Command::new(compiler);
-    command.env("CGO_ENABLED", "0").env("GO111MODULE", "off").arg("build").args(flags);
+    command.env("CGO_ENABLED", has_c).env("GO111MODULE", "off").arg("build").args(flags);
     command.arg("-o").arg(&target);
     let output = command.arg(fixture(file)).output().expect("the compiler is there");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?} failed:\n{complaint}");
     Some(target)
+}
+
+/// A program of Go with C in it.
+///
+/// # Panics
+/// If it does not compile.
+pub fn go_with_c(file: &str) -> Option<PathBuf> {
+    built_by_go(file, &[], "1")
 }
 
 /// The compilers of Go that are here, by their release: that of `target/go/RELEASE/go/bin`, where the CI puts

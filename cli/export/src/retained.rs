@@ -44,7 +44,12 @@ mod tests {
 
     #[test]
     fn go_tool_pprof_tells_the_way_from_the_site_to_the_root() {
-        let step = |place: &str| StepReport { place: place.to_owned(), blocks: 1, offset: None };
+        let step = |place: &str| StepReport {
+            place: place.to_owned(),
+            mapped: false,
+            blocks: 1,
+            offset: None,
+        };
         let amount = |bytes, blocks| Amount { bytes, blocks };
         let way = WayReport {
             root: RootKind::Globals,
@@ -55,7 +60,13 @@ mod tests {
             amount: amount(500, 5),
         };
         let (all, looked_at) = (amount(5000, 50), amount(1000, 10));
-        let site = RetainedReport { place: "load".to_owned(), all, looked_at, ways: vec![way] };
+        let site = RetainedReport {
+            place: "load".to_owned(),
+            mapped: false,
+            all,
+            looked_at,
+            ways: vec![way],
+        };
         let folder = Folder::new("retained");
         let file = folder.0.join("ways.pb.gz");
         std::fs::write(&file, pprof([&site].into_iter()).unwrap()).unwrap();

@@ -1,6 +1,7 @@
 //! Go programs, from outside.
 
 pub mod dwarf;
+pub mod figures;
 pub mod find;
 pub mod graph;
 pub mod profile;

@@ -59,6 +59,10 @@ pub struct About {
     /// Bytes of all of them.
     #[serde(skip_serializing_if = "is_zero")]
     pub unhooked_bytes: u64,
+    /// When the kernel's list was last compared with the records, if that was before the end: that of a program
+    /// that ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compared_ms: Option<u64>,
     /// Bytes of recorded mappings that the kernel no longer has, and no hooked function unmapped: they do not
     /// count as mapped.
     #[serde(skip_serializing_if = "is_zero")]

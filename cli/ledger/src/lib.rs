@@ -47,7 +47,7 @@ pub use row::{Metric, Row, Thread};
 pub use runtime::Runtime;
 pub use stacks::{Stack, Stacks};
 
-pub use heapattach_profile::{Births, KernelCalls};
+pub use heapattach_profile::{Births, Calls, KernelCalls};
 use std::borrow::Cow;
 
 use heapattach_profile::Estimate;

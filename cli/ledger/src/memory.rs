@@ -19,6 +19,8 @@ pub const MODULE: &str = "[mapped]";
 const PAGE: u64 = 4096;
 /// Functions of the kernel's calls themselves.
 const CALLS: [&str; 6] = ["mmap", "mmap64", "__mmap", "__mmap64", "mremap", "__mremap"];
+/// By which function the runtime of Go maps, in a program that has a C library.
+const OF_GO: &str = "x_cgo_mmap";
 const OF_THREADS: [&str; 3] = ["pthread_create", "__pthread_create", "allocate_stack"];
 
 /// A kind of memory.
@@ -92,6 +94,9 @@ impl Ledger {
         let Some(module) = before.peek().map(|call| call.module.path.clone()) else {
             return Mapper::Program;
         };
+        if before.peek().is_some_and(|call| call.function.name == OF_GO) {
+            return Mapper::Module("Go".to_owned());
+        }
         let is_threads = |name: &str| OF_THREADS.iter().any(|of| name.starts_with(of));
         match before.any(|call| is_threads(&call.function.name)) {
             true => Mapper::Thread,

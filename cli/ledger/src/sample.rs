@@ -87,6 +87,7 @@ pub fn ledger() -> Ledger {
             1,
             KernelCalls {
                 mapped: Calls { calls: 2, bytes: 1 << 20 },
+                unmapped: Calls { calls: 1, bytes: 1 << 19 },
                 discarded: Calls { calls: 1, bytes: 4096 },
                 ..KernelCalls::default()
             },

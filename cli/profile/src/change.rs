@@ -49,6 +49,8 @@ pub enum Change {
         row: RowId,
         /// Their size.
         bytes: u64,
+        /// When they were mapped; recordings of older versions do not tell.
+        birth: Option<Tick>,
     },
     /// Pages that seemed to be unmapped are not.
     Remained {
@@ -56,6 +58,8 @@ pub enum Change {
         row: RowId,
         /// Their size.
         bytes: u64,
+        /// When they were mapped; recordings of older versions do not tell.
+        birth: Option<Tick>,
     },
 }
 

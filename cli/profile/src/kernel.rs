@@ -1,7 +1,8 @@
 //! What each call stack asked the kernel for: pages by mmap and mremap, a longer heap by brk, pages that may be
-//! freed by madvise. Calls and bytes of them, not what is left: that is what mappings are for.
+//! freed by madvise, and, where everything is recorded, what it unmaps. Calls and bytes of them, not what is
+//! left: that is what mappings are for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,8 @@ pub struct Calls {
 pub struct KernelCalls {
     /// Pages mapped, by mmap and mremap.
     pub mapped: Calls,
+    /// Pages unmapped, by munmap and mremap; known only where everything is recorded.
+    pub unmapped: Calls,
     /// The heap of brk made longer.
     pub grown: Calls,
     /// And shorter.
@@ -30,10 +33,16 @@ pub struct KernelCalls {
     pub discarded: Calls,
 }
 
+/// Calls that may still turn out to have failed, at most: as many as threads may be in one.
+const OPEN: usize = 4096;
+const PAGE: u64 = 4096;
+
 /// The sums, by row.
 #[derive(Debug, Default)]
 pub struct Kernel {
     rows: HashMap<RowId, KernelCalls>,
+    /// The last that were to unmap something, by their stamps, ascending.
+    open: VecDeque<(u64, RowId, u64)>,
     /// Where the heap of brk ends, if that is known.
     end: Option<u64>,
 }
@@ -55,6 +64,7 @@ impl KernelCalls {
     /// Adds all of others.
     pub fn merge(&mut self, other: &Self) {
         self.mapped.merge(&other.mapped);
+        self.unmapped.merge(&other.unmapped);
         self.grown.merge(&other.grown);
         self.shrunk.merge(&other.shrunk);
         self.discarded.merge(&other.discarded);
@@ -67,7 +77,8 @@ impl KernelCalls {
 
     /// All calls.
     pub fn calls(&self) -> u64 {
-        let all = [self.mapped, self.grown, self.shrunk, self.discarded];
+        let Self { mapped, unmapped, grown, shrunk, discarded } = self;
+        let all = [mapped, unmapped, grown, shrunk, discarded];
         all.iter().fold(0, |sum, calls| sum.saturating_add(calls.calls))
     }
 }
@@ -81,6 +92,28 @@ impl Kernel {
     /// Pages were mapped.
     pub fn mapped(&mut self, row: RowId, bytes: u64) {
         self.rows.entry(row).or_default().mapped.add(bytes);
+    }
+
+    /// Pages are about to be unmapped, by the call with this stamp; answers as [`Self::discarded`].
+    pub fn unmapped(&mut self, row: RowId, stamp: u64, bytes: u64) -> bool {
+        let bytes = bytes.checked_next_multiple_of(PAGE).unwrap_or(bytes);
+        let is_new = !self.rows.contains_key(&row);
+        self.rows.entry(row).or_default().unmapped.add(bytes);
+        if self.open.len() >= OPEN {
+            self.open.pop_front();
+        }
+        self.open.push_back((stamp, row, bytes));
+        is_new
+    }
+
+    /// That call failed.
+    pub fn remained(&mut self, stamp: u64) {
+        let at = self.open.binary_search_by_key(&stamp, |(stamp, ..)| *stamp);
+        let Some((_, row, bytes)) = at.ok().and_then(|at| self.open.remove(at)) else { return };
+        if let Some(KernelCalls { unmapped, .. }) = self.rows.get_mut(&row) {
+            unmapped.calls = unmapped.calls.saturating_sub(1);
+            unmapped.bytes = unmapped.bytes.saturating_sub(bytes);
+        }
     }
 
     /// Pages may be freed. Whether the row is new here: a recording knows rows by what changes in them.
@@ -127,6 +160,16 @@ mod tests {
         let all = kernel.most(10);
         assert_eq!((all[0].0, all[0].1.grown), (1, Calls { calls: 1, bytes: 0x4000 }));
         assert_eq!((all[1].0, all[1].1.shrunk), (2, Calls { calls: 1, bytes: 0x2000 }));
+    }
+
+    #[test]
+    fn what_was_not_unmapped_in_the_end_does_not_count() {
+        let mut kernel = Kernel::default();
+        for (stamp, bytes) in [(3, 1), (5, 8192), (9, 1 << 40)] {
+            kernel.unmapped(RowId(1), stamp, bytes);
+        }
+        [9, 9, 4].into_iter().for_each(|stamp| kernel.remained(stamp));
+        assert_eq!(kernel.most(1)[0].1.unmapped, Calls { calls: 2, bytes: 3 * 4096 });
     }
 
     #[test]

@@ -264,8 +264,8 @@ impl Profile {
                 let row = sheet.rows.of(stack, thread);
                 let placed = mappings.mapped(at, length, row, now);
                 for piece in placed.replaced {
-                    let row = piece.row.unwrap_or_default();
-                    tell(sheet, Change::Unmapped { row, bytes: piece.bytes() });
+                    let (row, birth) = (piece.row.unwrap_or_default(), Some(piece.birth));
+                    tell(sheet, Change::Unmapped { row, bytes: piece.bytes(), birth });
                 }
                 kernel.mapped(row, placed.bytes);
                 tell(sheet, Change::Mapped { row, bytes: placed.bytes, kept: placed.kept });
@@ -282,10 +282,17 @@ impl Profile {
                     tell(sheet, Change::Mapped { row, bytes: 0, kept: false });
                 }
             }
-            What::Unmapped { at, length } => {
+            What::Unmapped { at, length, stack } => {
+                if stack.0 != 0 {
+                    let row = sheet.rows.of(stack, thread);
+                    if kernel.unmapped(row, event.stamp, length) {
+                        tell(sheet, Change::Mapped { row, bytes: 0, kept: false });
+                    }
+                }
                 for piece in mappings.unmapped(event.stamp, at, length) {
                     if let Some(row) = piece.row {
-                        tell(sheet, Change::Unmapped { row, bytes: piece.bytes() });
+                        let birth = Some(piece.birth);
+                        tell(sheet, Change::Unmapped { row, bytes: piece.bytes(), birth });
                     }
                 }
             }
@@ -295,9 +302,11 @@ impl Profile {
                     tell(sheet, Change::Restored { kind, birth, death });
                     return;
                 }
+                kernel.remained(announced);
                 for piece in mappings.restored(announced) {
                     if let Some(row) = piece.row {
-                        tell(sheet, Change::Remained { row, bytes: piece.bytes() });
+                        let birth = Some(piece.birth);
+                        tell(sheet, Change::Remained { row, bytes: piece.bytes(), birth });
                     }
                 }
             }

@@ -5,7 +5,10 @@
 //! its own, until there are so many that those with one owner that touch are made one, as in the kernel's
 //! own list.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Range,
+};
 
 use heapattach_process::addr::RemoteAddr;
 
@@ -28,6 +31,17 @@ pub struct Piece {
     pub end: u64,
     /// The stack that mapped it; `None` where it is older than the session, or was never mapped.
     pub row: Option<RowId>,
+    /// When it was mapped, if it has a stack.
+    pub birth: Tick,
+}
+
+/// A piece that was taken out of the list, and can come back.
+#[derive(Clone, Debug)]
+struct Taken {
+    piece: Piece,
+    /// The range that it was a part of.
+    of: Range<u64>,
+    was_whole: bool,
 }
 
 /// What became of a new mapping.
@@ -45,7 +59,7 @@ pub struct Placed<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
     /// Its addresses.
-    pub range: std::ops::Range<u64>,
+    pub range: Range<u64>,
     /// The stack that mapped it.
     pub row: RowId,
     /// When it was mapped.
@@ -70,7 +84,9 @@ pub struct Mappings {
     ranges: BTreeMap<u64, Held>,
     limit: usize,
     /// The last unmappings, by their stamps, ascending.
-    announced: VecDeque<(u64, Piece)>,
+    announced: VecDeque<(u64, Taken)>,
+    /// What was taken last; and the same as it is told.
+    taken: Vec<Taken>,
     pieces: Vec<Piece>,
     older: u64,
     beyond_limit: u64,
@@ -86,8 +102,8 @@ impl Piece {
 impl Mappings {
     /// No mappings, and never more than `limit` ranges of them.
     pub fn new(limit: usize) -> Self {
-        let (ranges, announced, pieces) = Default::default();
-        Self { ranges, limit, announced, pieces, older: 0, beyond_limit: 0 }
+        let (ranges, announced, taken, pieces) = Default::default();
+        Self { ranges, limit, announced, taken, pieces, older: 0, beyond_limit: 0 }
     }
 
     /// The number of ranges.
@@ -117,6 +133,7 @@ impl Mappings {
     pub fn mapped(&mut self, at: RemoteAddr, length: u64, row: RowId, now: Tick) -> Placed<'_> {
         let (start, end) = pages(at, length);
         self.take(start, end);
+        self.tell_taken();
         self.pieces.retain(|piece| piece.row.is_some());
         // What takes the place of another is a part of what its owner divides by itself.
         let is_whole = self.pieces.is_empty();
@@ -134,16 +151,38 @@ impl Mappings {
         }
         let (start, end) = pages(at, length);
         self.take(start, end);
-        for &piece in &self.pieces {
-            if piece.row.is_none() {
-                self.older = self.older.saturating_add(piece.bytes());
+        self.tell_taken();
+        for taken in self.taken.drain(..) {
+            if taken.piece.row.is_none() {
+                self.older = self.older.saturating_add(taken.piece.bytes());
             }
             if self.announced.len() >= REMEMBERED {
                 self.announced.pop_front();
             }
-            self.announced.push_back((stamp, piece));
+            self.announced.push_back((stamp, taken));
         }
         &self.pieces
+    }
+
+    /// What was unmapped after this stamp, ascending and without overlaps; `None` if that is more than is
+    /// remembered.
+    pub fn unmapped_since(&self, stamp: u64) -> Option<Vec<Range<u64>>> {
+        let first = self.announced.partition_point(|&(at, _)| at <= stamp);
+        if first == 0 && self.announced.len() >= REMEMBERED {
+            return None;
+        }
+        let pieces = self.announced.range(first..).map(|(_, taken)| taken.piece);
+        let pieces = pieces.filter(|piece| piece.row.is_some());
+        let mut ranges: Vec<_> = pieces.map(|piece| piece.start..piece.end).collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        ranges.dedup_by(|next, last| {
+            let touches = next.start <= last.end;
+            if touches {
+                last.end = last.end.max(next.end);
+            }
+            touches
+        });
+        Some(ranges)
     }
 
     /// The unmapping with the stamp `announced` did not happen. Returns what is back.
@@ -152,56 +191,69 @@ impl Mappings {
         let first = self.announced.partition_point(|&(stamp, _)| stamp < announced);
         let behind = self.announced.partition_point(|&(stamp, _)| stamp <= announced);
         let back: Vec<_> = self.announced.drain(first..behind.max(first)).collect();
-        for (_, piece) in back {
-            match piece.row {
-                None => self.older = self.older.saturating_sub(piece.bytes()),
-                Some(row) => self.fill(piece.start, piece.end, row),
+        for (_, taken) in back {
+            match taken.piece.row {
+                None => self.older = self.older.saturating_sub(taken.piece.bytes()),
+                Some(row) => self.fill(&taken, row),
             }
         }
         &self.pieces
     }
 
-    /// Cuts the range out of the list, into `pieces`, gaps included.
-    fn take(&mut self, start: u64, end: u64) {
+    fn tell_taken(&mut self) {
         self.pieces.clear();
+        self.pieces.extend(self.taken.iter().map(|taken| taken.piece));
+    }
+
+    /// Cuts the range out of the list, into `taken`, gaps included.
+    fn take(&mut self, start: u64, end: u64) {
+        self.taken.clear();
         if start >= end {
             return;
         }
         let mut at = start;
-        if let Some((_, range)) = self.ranges.range_mut(..start).next_back()
+        if let Some((&from, range)) = self.ranges.range_mut(..start).next_back()
             && range.end > start
         {
+            let (of, was_whole) = (from..range.end, range.is_whole);
             let is_split = range.end > end;
             range.is_whole &= !is_split;
             let held = std::mem::replace(range, Held { end: start, ..*range });
-            at = self.cut(start, end, held);
+            at = self.cut(start, end, held, (of, was_whole));
         }
         while at < end
             && let Some((&from, &held)) = self.ranges.range(at..end).next()
         {
             self.ranges.remove(&from);
             self.gap(at, from);
-            at = self.cut(from, end, held);
+            at = self.cut(from, end, held, (from..held.end, held.is_whole));
         }
         self.gap(at, end);
     }
 
     /// Notes a range that begins at `from` as taken up to `end`; what lies behind stays. Returns
-    /// how far it was taken.
-    fn cut(&mut self, from: u64, end: u64, held: Held) -> u64 {
-        let taken = held.end.min(end);
-        let row = Some(held.row);
-        self.pieces.push(Piece { start: from, end: taken, row });
+    /// how far it was taken. Before it was cut it was a part `of` that, or all.
+    fn cut(&mut self, from: u64, end: u64, held: Held, of: (Range<u64>, bool)) -> u64 {
+        let behind = held.end.min(end);
+        let (of, was_whole) = of;
+        let Held { row, birth, .. } = held;
+        let taken = |start, end| Taken {
+            piece: Piece { start, end, row: Some(row), birth },
+            of: of.clone(),
+            was_whole,
+        };
+        self.taken.push(taken(from, behind));
         // One range became two; if there is no room for the second, it goes as well.
         if held.end > end && !self.put(end, held) {
-            self.pieces.push(Piece { start: end, end: held.end, row });
+            self.taken.push(taken(end, held.end));
         }
-        taken
+        behind
     }
 
     fn gap(&mut self, start: u64, end: u64) {
         if start < end {
-            self.pieces.push(Piece { start, end, row: None });
+            let piece = Piece { start, end, row: None, birth: Tick::default() };
+            self.taken.push(Taken { piece, of: 0..0, was_whole: false });
         }
     }
 
@@ -239,7 +291,8 @@ impl Mappings {
     }
 
     /// Puts a range back where nothing newer is, and notes in `pieces` what is back.
-    fn fill(&mut self, start: u64, end: u64, row: RowId) {
+    fn fill(&mut self, taken: &Taken, row: RowId) {
+        let Piece { start, end, birth, .. } = taken.piece;
         let mut at = start;
         while at < end {
             if let Some((_, newer)) = self.ranges.range(..=at).next_back()
@@ -249,12 +302,37 @@ impl Mappings {
                 continue;
             }
             let stop = self.ranges.range(at..end).next().map_or(end, |(&from, _)| from);
-            let held = Held { end: stop, row, birth: Tick::default(), is_whole: false };
-            if self.join(at, held) {
-                self.pieces.push(Piece { start: at, end: stop, row: Some(row) });
+            if self.unite(at, stop, taken, row) {
+                self.pieces.push(Piece { start: at, end: stop, row: Some(row), birth });
             }
             at = stop;
         }
+    }
+
+    /// Puts a range into a gap of the list, as one with what is there still of the range that it was taken
+    /// from.
+    fn unite(&mut self, at: u64, stop: u64, taken: &Taken, row: RowId) -> bool {
+        let Taken { piece: Piece { birth, .. }, of, was_whole } = taken;
+        let is_its = |start: u64, held: &Held| {
+            (held.row, held.birth) == (row, *birth) && of.start <= start && held.end <= of.end
+        };
+        let before = self.ranges.range(..at).next_back();
+        let before = before.filter(|(start, held)| held.end == at && is_its(**start, held));
+        let start = before.map_or(at, |(&start, _)| start);
+        let behind = self.ranges.get(&stop).filter(|held| is_its(stop, held)).map(|held| held.end);
+        let end = behind.unwrap_or(stop);
+        let is_whole = *was_whole && (start..end) == *of;
+        let held = Held { end, row, birth: *birth, is_whole };
+        if let Some(end) = behind {
+            self.ranges.remove(&stop);
+            self.ranges.insert(start, Held { end, ..held });
+            return true;
+        }
+        if start < at {
+            self.ranges.insert(start, held);
+            return true;
+        }
+        self.put(at, held)
     }
 }
 
@@ -271,7 +349,8 @@ mod tests {
     use super::*;
 
     fn piece(start: u64, end: u64, row: Option<u32>) -> Piece {
-        Piece { start: start * PAGE, end: end * PAGE, row: row.map(RowId) }
+        let birth = Tick::default();
+        Piece { start: start * PAGE, end: end * PAGE, row: row.map(RowId), birth }
     }
 
     fn page(number: u64) -> RemoteAddr {
@@ -344,6 +423,28 @@ mod tests {
         assert_eq!(mappings.restored(3), []);
         assert_eq!(mappings.restored(4), []);
         assert_eq!(mappings.len(), 0);
+    }
+
+    #[test]
+    fn what_was_unmapped_lately_is_known_unless_it_was_too_much() {
+        let mut mappings = Mappings::new(10);
+        for (stamp, at) in [(3, 8), (5, 12), (7, 9), (9, 20)] {
+            mappings.mapped(page(at), PAGE, RowId(1), Tick::default());
+            mappings.unmapped(stamp, page(at), 2 * PAGE);
+        }
+        let since = |mappings: &Mappings, stamp| {
+            let ranges = mappings.unmapped_since(stamp)?;
+            Some(ranges.iter().map(|r| (r.start / PAGE, r.end / PAGE)).collect::<Vec<_>>())
+        };
+        assert_eq!(since(&mappings, 0), Some(vec![(8, 10), (12, 13), (20, 21)]));
+        assert_eq!(since(&mappings, 5), Some(vec![(9, 10), (20, 21)]));
+        assert_eq!(since(&mappings, 9), Some(vec![]));
+        for stamp in 10..=10 + REMEMBERED as u64 {
+            mappings.mapped(page(8), PAGE, RowId(1), Tick::default());
+            mappings.unmapped(stamp, page(8), PAGE);
+        }
+        assert_eq!(since(&mappings, 5), None);
+        assert_eq!(since(&mappings, 11), Some(vec![(8, 9)]));
     }
 
     #[test]

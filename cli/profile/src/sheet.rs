@@ -102,8 +102,8 @@ impl Sheet {
             Change::Mapped { row, bytes, kept } => {
                 self.pages(row, |pages| pages.add(bytes, kept));
             }
-            Change::Unmapped { row, bytes } => self.pages(row, |pages| pages.remove(bytes)),
-            Change::Remained { row, bytes } => self.pages(row, |pages| pages.restore(bytes)),
+            Change::Unmapped { row, bytes, .. } => self.pages(row, |pages| pages.remove(bytes)),
+            Change::Remained { row, bytes, .. } => self.pages(row, |pages| pages.restore(bytes)),
             Change::Freed { .. } | Change::Restored { .. } => {}
         }
     }

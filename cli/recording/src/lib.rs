@@ -48,7 +48,8 @@
 //! and a reader that meets a later version than its own says so instead of guessing. Version 2 has
 //! the events coded by a model that learns (`predictor`); `version1` reads those of version 1. Version 3 has
 //! blocks of events as they are besides (`plain_events`). Version 4 has another word for why a stack ends
-//! (`rows`), and addresses that no process has, for code that lay where other code was before.
+//! (`rows`), and addresses that no process has, for code that lay where other code was before. Version 5 tells of
+//! pages that are unmapped when they were mapped.
 
 mod error;
 mod format;

@@ -65,7 +65,7 @@ pub mod check_tracer;
 pub mod client;
 mod family;
 pub mod fork;
-mod golang;
+pub mod golang;
 pub mod heap;
 pub mod own_cost;
 mod page_kinds;

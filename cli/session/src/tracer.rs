@@ -1,7 +1,11 @@
 //! The tracing process: it alone stops the target and writes into it. It belongs to no terminal,
 //! ignores every signal, and when the command that started it goes away, it finishes the undo.
 
-use std::{ffi::OsString, os::unix::net::UnixStream, time::Instant};
+use std::{
+    ffi::OsString,
+    os::unix::net::UnixStream,
+    time::{Duration, Instant},
+};
 
 use heapattach_injector::{
     attach::{self, Failure, PayloadImage},
@@ -44,6 +48,10 @@ pub struct RunOptions {
 /// So many programs that a process becomes one after the other are attached to.
 const EXECS: usize = 100;
 
+/// Only what was counted before the attach can be told in no time.
+const NOTHING_AT_ONCE: &str = "--duration 0 tells what a Go program has counted itself, and this is none: need at \
+                               least 1ms";
+
 /// `heapattach -p PID`, in the tracing process.
 pub fn attach(
     line: UnixStream,
@@ -54,7 +62,12 @@ pub fn attach(
 ) {
     fork::leave_session();
     let mut line = Line::new(line);
-    let go = if options.follow_forks { None } else { golang::wanted(&target) };
+    let at_once = options.duration == Some(Duration::ZERO);
+    let go = match options.follow_forks {
+        true => None,
+        false if at_once => golang::any(&target).or_else(|| Some(Err(NOTHING_AT_ONCE.to_owned()))),
+        false => golang::wanted(&target),
+    };
     let mut report = if let Some(found) = go {
         go_program(&mut line, &target, found, options, files)
     } else if options.follow_forks {
@@ -104,10 +117,24 @@ fn attach_alone(
     let (mut target, mut store, mut options) = (target, store, options.clone());
     let mut earlier: Vec<Report> = Vec::new();
     loop {
+        // A Go program that calls C has two heaps.
+        let go = golang::Beside::begin(&target, &options);
         let (mut report, ending) = {
             let stacks = stacks.as_ref().map(|stacks| stacks.of_program(earlier.len()));
             attach_once(line, &target, &options, Files { store: store.take(), stacks }, image)
         };
+        match go {
+            Ok(go) => {
+                if let Some(mut told) = go.finish(&options) {
+                    // It is one process: what was done to it is said of both.
+                    let worst = told.target.max(report.target);
+                    (told.target, report.target) = (worst, worst);
+                    earlier.extend(ending.is_some().then_some(told));
+                }
+            }
+            Err(None) => {}
+            Err(Some(why)) => report.blind.push(format!("the heap of Go: {why}")),
+        }
         let again = (ending == Some(End::Execed) && earlier.len() < EXECS)
             .then(|| start::open_started(pid).ok());
         let Some(next) = again.flatten() else {

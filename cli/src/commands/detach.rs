@@ -20,6 +20,7 @@ use heapattach_session::{
         message::Message,
     },
     fork::{self, Side},
+    golang::rate,
     own_cost::own_cost,
     watch::add_window,
 };
@@ -106,6 +107,15 @@ fn clean(target: &Target) -> Report {
     }
     if report.status == Status::Done {
         undo_frames(target, &mut report);
+    }
+    match rate::undo_orphaned(&target.process, &target.memory) {
+        Ok(false) => {}
+        Ok(true) => report.target = TargetState::Restored,
+        Err(why) => {
+            report.target = TargetState::Altered;
+            report.left.push(why.clone());
+            (report.error, report.status) = (Some(why), Status::Left);
+        }
     }
     if is_without && report.target != TargetState::Restored {
         let page = stub_page(target);

@@ -1,6 +1,6 @@
 //! `heapattach run -- COMMAND`.
 
-use std::{io::Write, path::Path};
+use std::{io::Write, path::Path, time::Duration};
 
 use crate::{
     args::{RunArgs, json},
@@ -25,6 +25,10 @@ use heapattach_view::{Colour, Page};
 /// Starts the program, counts, and ends as it ends.
 pub fn run(args: &RunArgs) -> Exit {
     let args = &RunArgs { session: args.session.clone().of_own_program(), ..args.clone() };
+    if args.session.duration == Some(Duration::ZERO) {
+        complain("--duration 0 is of a process that runs: need `-p PID`, or at least 1ms");
+        return Exit::Usage;
+    }
     let files = match look_at_files(args).and_then(|()| open(args)) {
         Ok(files) => files,
         Err(error) => {

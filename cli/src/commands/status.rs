@@ -1,6 +1,7 @@
 //! `heapattach status`: sessions, and what killed ones left.
 
 use heapattach_injector::detach::leftovers::{Found, look_everywhere};
+use heapattach_session::golang::rate;
 use serde::Serialize;
 
 use crate::{args::StatusArgs, exit_status::Exit, output::print};
@@ -11,7 +12,7 @@ struct Row {
     command: String,
     /// The tracing process, if the session is alive.
     session: Option<i32>,
-    /// Hooks that no session owns any more.
+    /// Hooks that no session owns any more, or a profile of Go's that one switched on.
     leftover: bool,
     /// Pages of jumps that former sessions left on purpose.
     stub_pages: usize,
@@ -19,7 +20,14 @@ struct Row {
 
 /// Prints a line for every process with something of ours in it.
 pub fn status(args: &StatusArgs) -> Exit {
-    let rows: Vec<Row> = look_everywhere().into_iter().map(row).collect();
+    let mut rows: Vec<Row> = look_everywhere().into_iter().map(row).collect();
+    rows.extend(rate::left_on().iter().map(|process| Row {
+        pid: process.pid(),
+        command: process.command(),
+        session: None,
+        leftover: true,
+        stub_pages: 0,
+    }));
     if args.json {
         return print(&serde_json::to_string_pretty(&rows).unwrap_or_default(), Exit::Done);
     }

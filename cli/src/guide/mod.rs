@@ -44,6 +44,7 @@ chapters! {
     "page": "the page for browsers: links, switches, keys, marks of cut stacks",
     "memory": "what all memory of a process is now: in use, free, stacks, files",
     "tuning": "what the allocator itself counts, and advice on its settings",
+    "go": "Go programs: profile, objects, runtime, with C in them or not",
     "live": "live profiles and figures over HTTP: pprof, Prometheus, a browser",
     "growth": "--flow: does it grow, does it leak, how sure is that",
     "checks": "leak checks: what is leaked, what is reachable, what is not seen",

@@ -29,6 +29,18 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// The same, or 0: no time at all.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_duration_or_none(text: &str) -> Result<Duration, String> {
+    let (number, _) = split(text);
+    match parse_number(number) {
+        Ok(0.0) => Ok(Duration::ZERO),
+        _ => parse_duration(text),
+    }
+}
+
 /// Parses `64MiB`, `1.5G`, `4096`: all units are powers of 1024.
 ///
 /// # Errors
@@ -137,6 +149,9 @@ mod tests {
     fn reads_what_people_type() {
         assert_eq!(parse_duration("300ms"), Ok(Duration::from_millis(300)));
         assert_eq!(parse_duration("5"), Ok(Duration::from_secs(5)));
+        assert_eq!(parse_duration_or_none("0"), Ok(Duration::ZERO));
+        assert_eq!(parse_duration_or_none("2s"), Ok(Duration::from_secs(2)));
+        assert!(parse_duration_or_none("-1").is_err() && parse_duration_or_none("").is_err());
         assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
         assert_eq!(parse_size("64MiB"), Ok(64 << 20));
         assert_eq!(parse_size("1.5G"), Ok(3 << 29));

@@ -40,14 +40,17 @@ pub fn write(page: &mut Page, report: &Report, lead: &Report) {
         let calls = all.iter().flat_map(|report| &report.functions).map(|row| row.calls);
         let calls = calls.fold(0, u64::saturating_add);
         let live: f64 = all.iter().map(|report| report.heap.live.bytes.value).sum();
+        let programs = all.iter().filter(|report| report.heap_of.is_none()).count();
+        let heaps = all.len() - programs;
+        let heap = lead.heap_of.as_ref().map(|own| format!(", and of the heap of {own}"));
         let text = format!(
-            "{} processes, {} programs looked at; {} calls, {} in use in all; all else here \
-             is of process {}",
-            rows.len(),
-            all.len(),
+            "{} processes, {programs} programs looked at; {} calls, {} in use in all; all else here \
+             is of process {}{}",
+            rows.len() - heaps,
             count(calls),
             whole(live),
             lead.pid,
+            heap.unwrap_or_default(),
         );
         page.prose("FAMILY", Ink::Plain, &text);
         write_rows(page, rows);
@@ -91,6 +94,8 @@ fn rows(report: &Report) -> Vec<(&Report, usize)> {
     let mut at = std::collections::HashMap::from([(report.pid, 0)]);
     for other in &report.processes {
         match at.get(&other.pid) {
+            // Two heaps of one process.
+            _ if other.heap_of.is_some() => rows.push((other, 0)),
             Some(&row) => {
                 let (last, earlier): &mut (&Report, usize) = &mut rows[row];
                 *earlier += 1;
@@ -172,7 +177,9 @@ fn line(report: &Report, earlier: usize) -> String {
         1 => " (another program before)".to_owned(),
         many => format!(" ({many} other programs before)"),
     };
-    let name = format!("{} {}{before}", report.pid, short(&report.command));
+    let heap = report.heap_of.as_ref().map(|own| format!("heap of {own}: "));
+    let heap = heap.unwrap_or_default();
+    let name = format!("{} {heap}{}{before}", report.pid, short(&report.command));
     let how = end(report);
     if let Some(error) = &report.error {
         return format!("{name}: {error}; {how}");
@@ -303,6 +310,17 @@ mod tests {
         let shims = "          6 x bash: 384 B in use, at most 64 B each; exit status 0";
         assert!(lines.contains(&shims), "{text}");
         assert_eq!(lines.last(), Some(&"          7.heapattach (0 B)"), "{text}");
+    }
+
+    #[test]
+    fn two_heaps_of_one_process_are_a_line_each_and_no_program_before() {
+        let mut report = large(7, "server", 1 << 20);
+        report.processes = vec![large(7, "server", 2 << 20)];
+        report.processes[0].heap_of = Some("go1.27".to_owned());
+        let text = text(&report);
+        assert!(text.contains("1 processes, 1 programs"), "{text}");
+        assert!(text.contains("of process 7, and of the heap of go1.27"), "{text}");
+        assert!(text.contains("7 heap of go1.27: server: ") && !text.contains("before"), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What makes the process ask the kernel for memory, or free some: mmap and mremap, brk, madvise. Every such
+//! What makes the process ask the kernel for memory, or free some: mmap and mremap, munmap, brk, madvise. Every such
 //! call of a hooked function is recorded, those of the allocator too: the numbers are exact except for dropped
 //! records, and whoever allocated just then is told as having made the allocator ask.
 
@@ -9,7 +9,7 @@ use super::{
     sites::write_more,
     table::{Column, Table},
 };
-use heapattach_ledger::{KernelCalls, Metric};
+use heapattach_ledger::{Calls, KernelCalls, Metric};
 use heapattach_text::quantity;
 use heapattach_verdict::{
     place::Place,
@@ -101,6 +101,9 @@ impl Kernel {
             quantity::count(total.discarded.calls),
         );
         page.prose("ALL", Ink::Plain, &text);
+        if self.unmapped > 0 && total.unmapped == Calls::default() {
+            page.prose("", Ink::Dim, "which places unmap is known with --all");
+        }
         if self.sites.is_empty() {
             return;
         }
@@ -108,6 +111,7 @@ impl Kernel {
         let mut table = Table::new([
             Column::right("requested"),
             Column::right("mmap"),
+            Column::right("munmap").spare(),
             Column::right("brk"),
             Column::right("madvise"),
             Column::right("calls"),
@@ -118,6 +122,7 @@ impl Kernel {
             table.row([
                 bytes(calls.asked()).into(),
                 some(calls.mapped.bytes).into(),
+                some(calls.unmapped.bytes).into(),
                 some(calls.grown.bytes).into(),
                 some(calls.discarded.bytes).into(),
                 quantity::count(calls.calls()).into(),
@@ -143,9 +148,9 @@ mod tests {
 ALL       1.0 MiB of pages mapped in 2 calls, 512.0 KiB of pages unmapped; the heap of brk grew by 396.0 KiB \
 in 3 calls and shrank by 0 B; 4.0 KiB freed by madvise in 1
 
-requested     mmap        brk  madvise  calls  who
-  1.0 MiB  1.0 MiB             4.0 KiB      3  main (main.c:7)
-396.0 KiB           396.0 KiB               3  make_node (list.c:12)
+requested     mmap     munmap        brk  madvise  calls  who
+  1.0 MiB  1.0 MiB  512.0 KiB             4.0 KiB      4  main (main.c:7)
+396.0 KiB                      396.0 KiB               3  make_node (list.c:12)
 ";
         assert_eq!(page.finish(), expected);
     }

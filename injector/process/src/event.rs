@@ -69,6 +69,8 @@ pub enum What {
         at: RemoteAddr,
         /// Its length in bytes, as asked for.
         length: u64,
+        /// Who asked, the call alone; none, unless everything is recorded.
+        stack: StackId,
     },
     /// The heap of brk ends elsewhere.
     Broke {

@@ -16,8 +16,8 @@ pub const DLOPEN_IDLE: &str =
     "`--loader dlopen`: programs that do not come by an allocation function";
 /// A refused target.
 pub const DLOPEN_FILTERED: &str = "`--loader dlopen`: programs under seccomp";
-/// A refused target.
-pub const NO_LIBC: &str = "Go without cgo that keeps no profile";
+/// A target whose runtime keeps a profile itself, if it is switched on.
+pub const NO_LIBC: &str = "Go without cgo";
 
 /// The chapter of the guide with the table.
 const CHAPTER: &str = "cli/guide/targets.md";
@@ -123,7 +123,7 @@ pub fn rows() -> Vec<Row> {
             ),
         ),
         row(DLOPEN_IDLE, Refused, &["no thread of the target came to a place"], Cells),
-        row(NO_LIBC, Unsupported, &["keeps no memory profile"], Cells),
+        row(NO_LIBC, Yes, &["is on until the end of this session"], Cells),
         row(
             "static programs without symbols",
             Unsupported,

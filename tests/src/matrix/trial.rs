@@ -82,6 +82,7 @@ fn is_exact(cell: &Cell, seed: u64, fixture: &mut Fixture) {
     before.assert_equal(fixture, &format!("({what})"));
 }
 
+/// One that hooks do not come to: it is refused, or its runtime tells.
 fn is_refused(cell: &Cell, row: &str, fixture: &mut Fixture) {
     let row = rows::find(row);
     let before = Before::of(fixture).loose();

@@ -7,6 +7,7 @@ mod classes;
 mod command;
 mod glibc;
 mod go;
+mod go_figures;
 mod holders;
 mod kills;
 mod php;

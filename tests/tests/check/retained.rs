@@ -83,6 +83,43 @@ fn the_way_leads_from_block_to_block() {
     assert_eq!(told, [(true, 1, Some(16)), (true, 5, Some(8)), (true, 1, None)], "{steps:?}");
 }
 
+/// What mapped or allocated it, its bytes, and who holds it: from the root on.
+const MAPPED: [(&str, u64, &[&str]); 6] = [
+    ("by_variable", 1 << 20, &["settings+8"]),
+    ("by_frame", 2 << 20, &["keep ("]),
+    ("by_block", 3 << 20, &["in_block", "holding_block ("]),
+    ("by_mapping", 4 << 20, &["in_mapping", "map ("]),
+    ("holding_mapping", 5 << 20, &["in_mapping"]),
+    ("block_by_mapping", 100_000, &["in_mapping", "map ("]),
+];
+
+#[test]
+fn a_mapping_is_held_and_holds_as_a_block_does() {
+    let Some(program) = Source::new("retained_mappings.c").build() else { return };
+    for snapshot in ["stop", "copy", "fork"] {
+        for (site, bytes, holders) in MAPPED {
+            let what = format!("{site}, {snapshot}");
+            let options = [&SIGNAL[..], &["--snapshot", snapshot, "--retained-by", site]].concat();
+            let result = check::run(&program, &[], &[], &options);
+            assert_eq!(result.code, Some(0), "{what}: {}", result.talk);
+            let sites = result.check()["retained"].as_array().expect("it was asked for");
+            let [told] = &sites[..] else { panic!("{what}: {sites:#?}") };
+            let is_mapped = site != "block_by_mapping";
+            assert_eq!(told["mapped"].as_bool().unwrap_or_default(), is_mapped, "{what}: {told:#}");
+            assert_eq!(told["all"]["bytes"], bytes, "{what}: {told:#}");
+            let way = &told["ways"][0];
+            let words = holder(&way["holder"]);
+            assert!(words.contains(holders[0]), "{what}: {words}");
+            let steps = way["steps"].as_array().expect("a list");
+            assert_eq!(steps.len(), holders.len(), "{what}: {steps:#?}");
+            for (step, name) in steps.iter().zip(&holders[1..]) {
+                assert!(place(step).contains(name), "{what}: {step:#} for {name}");
+                assert_eq!(step["mapped"].as_bool().unwrap_or_default(), *name == "map (");
+            }
+        }
+    }
+}
+
 #[test]
 fn pprof_gets_the_way_as_frames() {
     let Some(program) = Source::new("retained.c").build() else { return };

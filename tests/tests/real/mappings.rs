@@ -12,11 +12,13 @@ use std::{
 use heapattach_tests::{
     Folder,
     attached::{Attached, INTERRUPTED},
-    command::Hooks,
+    check,
+    command::{Hooks, binary},
     compile::{Source, is_there},
     real::{StartError, redis},
+    report::fresh_file,
     skip::skip,
-    toolchain::python_with,
+    toolchain::{go_with_c, python_with},
     truth::{EXACT, places, run},
 };
 use nix::sys::signal::Signal;
@@ -191,6 +193,72 @@ fn runtimes_that_map_for_themselves_are_told_without_a_gap() {
     }
 }
 
+/// Their heaps are full of pointers that are not such, in mappings of which only a part is used.
+#[test]
+fn no_mapping_of_a_runtime_is_called_leaked() {
+    let folder = Folder::new("checked-runtimes");
+    let source = folder.0.join("Maps.java");
+    let java = "import java.util.*; public class Maps { public static void main(String[] a) \
+                throws Exception { List<Object> kept = new ArrayList<>(); for (int i = 0; i < 8; i++) { \
+                kept.add(java.nio.ByteBuffer.allocateDirect(1 << 20)); kept.add(new byte[1 << 20]); \
+                Thread t = new Thread(() -> { }); t.start(); t.join(); } } }";
+    fs::write(&source, java).expect("a folder of ours");
+    let node = "const kept = []; for (let i = 0; i < 8; i++) { kept.push(new ArrayBuffer(4 << 20)); \
+                kept.push(Buffer.alloc(1 << 20)); }";
+    let runtimes: [(&str, Vec<&str>); 2] = [
+        ("java", vec!["-Xmx256m", source.to_str().expect("a plain path")]),
+        ("node", vec!["-e", node]),
+    ];
+    for (program, arguments) in runtimes {
+        if !is_there(program) {
+            skip(&format!("no {program} here"), "apt-get install default-jdk nodejs");
+            continue;
+        }
+        let result = check::run(Path::new(program), &arguments, &[], &["--max-pause", "60s"]);
+        let findings = result.check()["findings"].as_array().cloned().unwrap_or_default();
+        let is_mapping = |finding: &&Value| finding["frames"][0]["function"] == "[mapped]";
+        let mappings: Vec<_> = findings.iter().filter(is_mapping).collect();
+        assert!(mappings.is_empty(), "{program}: {mappings:#?}");
+        println!("{program}: code {:?}, {} findings", result.code, findings.len());
+    }
+}
+
+/// Its runtime maps by the C library, too.
+#[test]
+fn a_go_program_with_c_is_told_to_the_byte_and_its_runtime_by_name() {
+    let Some(program) = go_with_c("cgo_maps.go") else { return };
+    let mut talker = Talker::start(Command::new(&program));
+    let (report, _) = session(&mut talker, "more", 20);
+    let sites = report["summary"]["mapped_sites"].as_array().cloned().unwrap_or_default();
+    let sum = |is_its: &dyn Fn(&Value) -> bool, name: &str| -> u64 {
+        sites.iter().filter(|site| is_its(site)).filter_map(|site| site[name].as_u64()).sum()
+    };
+    let is_own = |site: &Value| site["by"].is_null();
+    let own = ["mapped", "live"].map(|name| sum(&is_own, name));
+    assert_eq!(own, [20 * (8 << 20), 20 * (3 << 20)], "{sites:#?}");
+    drop(talker);
+
+    // Seen from its start, it maps its heap.
+    let input = "more\n".repeat(20);
+    let mut command = Command::new(binary());
+    let file = fresh_file();
+    command.args(["check", "--json", "--max-pause", "20s", "--report"]).arg(&file).arg("--");
+    command.arg(&program).arg("lose").stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::null()).spawn().expect("the command");
+    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("it reads");
+    assert_eq!(child.wait().expect("a child").code(), Some(23), "it leaks");
+    let report: Value =
+        serde_json::from_str(&fs::read_to_string(&file).expect("a report")).expect("JSON");
+    let _ = fs::remove_file(&file);
+    let findings = report["check"]["findings"].as_array().cloned().unwrap_or_default();
+    let [finding] = &findings[..] else { panic!("one place leaks: {findings:#?}") };
+    assert!(finding["frames"].to_string().contains("\"lose_pages\""), "{finding:#}");
+    let count = finding["own"]["blocks"].as_u64().expect("a number");
+    // A word on a stack may still lead to the last ones.
+    assert!((36..=40).contains(&count), "{finding:#}");
+    assert_eq!(finding["own"]["bytes"], count << 20, "{finding:#}");
+}
+
 #[test]
 fn a_redis_that_forks_a_snapshot_has_its_mappings_once() {
     let mut server = match redis::start() {
@@ -244,6 +312,39 @@ fn sixty_thousand_mappings_are_exact_and_cost_by_their_number() {
     let (few, many) = (cost(7_500), cost(60_000));
     println!("7,500 mappings: {few} us, 60,000: {many} us of processor time of heapattach");
     assert!(many < 8 * few * 2, "{many} us for eight times what took {few}");
+}
+
+/// At its end a table, which a word of a stack may lead to or not, has pointers to all of them.
+#[test]
+fn sixty_thousand_mappings_are_judged_one_by_one() {
+    let Some(program) = Source::new("many_mappings.c").build() else { return };
+    let most = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
+    if most.trim().parse::<u64>().is_ok_and(|most| most < 62_000) {
+        return skip("few mappings are allowed here", "sysctl vm.max_map_count=65530");
+    }
+    let cost = |count: u64| {
+        let words = [count.to_string()];
+        let words = words.each_ref().map(String::as_str);
+        let result = check::run(&program, &words, &[], &["--max-pause", "60s"]);
+        let kinds = ["direct", "indirect", "possible", "reachable"].map(|kind| result.sum(kind));
+        let (bytes, mappings) = kinds.iter().fold((0, 0), |(b, m), kind| (b + kind.0, m + kind.1));
+        // The C library has a block or two of its own.
+        assert!((count / 3 + 1..count / 3 + 4).contains(&mappings), "{count}: {kinds:?}");
+        assert!(bytes > count / 3 * 8192, "{count}: {kinds:?}");
+        result.check()["look"]["took_us"].as_f64().expect("a number")
+    };
+    let best = |count| (0..3).map(|_| cost(count)).fold(f64::INFINITY, f64::min);
+    let (few, many) = (best(7_500), best(60_000));
+    println!("7,500 mappings are judged in {few:.0} us, 60,000 in {many:.0}");
+    assert!(many < 8.0 * few * 3.0, "{many} us for eight times what took {few}");
+}
+
+#[test]
+fn mappings_that_come_and_go_fast_leave_nothing_to_a_check() {
+    let Some(program) = Source::new("map_pairs.c").build() else { return };
+    let result = check::run(&program, &["4", "200000", "65536"], &[], &[]);
+    assert_eq!(result.code, Some(0), "{}", result.talk);
+    assert_eq!(result.lost(), [(0, 0); 3], "{:#}", result.report);
 }
 
 #[test]

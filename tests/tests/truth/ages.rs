@@ -38,7 +38,11 @@ fn truth(told: &str, name: &str) -> Truth {
 
 /// Runs the program, and gives its file and what it says of the old and of the young ones.
 fn recorded(option: &str) -> Option<(Recorded, [Truth; 2])> {
-    let program = Source::new("two_ages.c").build()?;
+    recorded_of("two_ages.c", option)
+}
+
+fn recorded_of(source: &str, option: &str) -> Option<(Recorded, [Truth; 2])> {
+    let program = Source::new(source).build()?;
     let program = program.to_str().expect("a path of ours");
     let file = Recorded::new();
     let told = run(&["run", option, "-o", path(&file), "--", program, WAIT, REST]).stdout;
@@ -93,6 +97,24 @@ fn blocks_of_either_age_are_those_that_the_program_says() {
     assert_eq!(both_of(&["--age", "1h.."]), 0.0);
     let refused = Heapattach::new(["report", path(&file), "--age", BETWEEN]).run().expect(2);
     assert!(refused.stderr.contains("`1s..`"), "{}", refused.stderr);
+}
+
+#[test]
+fn mappings_of_either_age_are_those_that_the_program_says() {
+    // Calls that failed make none younger.
+    let Some((file, both)) = recorded_of("two_ages_mapped.c", "--hide-frames=none") else { return };
+    let (older, younger) = (format!("{BETWEEN}.."), format!("..{BETWEEN}"));
+    for (age, truth, name) in [(&older, both[0], "old_ones"), (&younger, both[1], "young_ones")] {
+        let sites = view(&file, "sites", &["--metric", "own", "--age", age]);
+        let total = &sites["total"];
+        assert_eq!(number(&total["bytes"]["value"]), truth.bytes, "{age}: {sites:#}");
+        let folded = run(&["report", path(&file), "--format", "collapsed", "--age", age]).stdout;
+        assert!(folded.contains(&format!(";{name};map;[mapped] ")), "{age}: {folded}");
+        assert_eq!(number(&total["blocks"]["value"]), truth.blocks, "{age}: {sites:#}");
+    }
+    let all = view(&file, "sites", &["--metric", "own"]);
+    let sum = both[0].bytes + both[1].bytes;
+    assert_eq!(number(&all["total"]["bytes"]["value"]), sum, "{all:#}");
 }
 
 #[test]

@@ -121,6 +121,31 @@ fn pages_freed_by_advice_are_told_and_other_advice_is_not() {
 }
 
 #[test]
+fn who_unmaps_is_told_where_everything_is_recorded_and_calls_that_failed_do_not_count() {
+    let Some(program) = Source::new("two_ages_mapped.c").build() else { return };
+    let folder = Folder::new("kernel-unmaps");
+    for (options, known) in
+        [(&["--all", "--hooks", "entry"][..], 1), (&["--all", "--hooks", "slots"], 1), (&[], 0)]
+    {
+        let file = folder.0.join("a.heapattach");
+        let command = Heapattach::new([&["run"], options].concat()).arg("-o").arg(&file);
+        command.arg("--").arg(&program).arg("10").arg("10").run().expect(0);
+        let view = Heapattach::new(["report", "--view", "kernel", "--json"]).arg(&file);
+        let view: Value = serde_json::from_str(&view.run().expect(0).stdout).expect("JSON");
+        let _ = std::fs::remove_file(&file);
+        // Five of each, three pages of one and one page of another.
+        let pages = 5 * (16 + 32) + 3 + 1;
+        assert_eq!(
+            asked(&view, "main", "unmapped"),
+            (known * 12, known * pages * 4096),
+            "{view:#}"
+        );
+        assert_eq!(asked(&view, "fail", "unmapped"), (0, 0), "{view:#}");
+        assert_eq!(asked(&view, "map", "mapped").1, (60 * 16 + 20 * 32) * 4096, "{view:#}");
+    }
+}
+
+#[test]
 fn who_allocated_when_the_allocator_asked_for_more_is_told() {
     let Some(program) = Source::new("kernel_calls.c").build() else { return };
     let (report, view) = session(&program, "malloc", Hooks::Entry, &[]);

@@ -181,7 +181,7 @@ impl Statistics {
 }
 
 /// Numbers that only grow.
-const COUNTED: [&str; 20] = [
+const COUNTED: [&str; 28] = [
     "nmalloc",
     "ndalloc",
     "nrequests",
@@ -202,6 +202,14 @@ const COUNTED: [&str; 20] = [
     "total_decommit_bytes",
     "reserve_count",
     "total_reserve_bytes",
+    "TotalAlloc",
+    "Mallocs",
+    "Frees",
+    "NumGC",
+    "PauseTotalNs",
+    "cpu.GCTotalTime",
+    "cpu.GCIdleTime",
+    "cpu.TotalTime",
 ];
 /// The same of locks.
 const GROWING: [&str; 3] = ["num_ops", "num_wait", "total_wait_time"];

@@ -46,6 +46,7 @@ fn every_block_of_a_static_program_of_rust_is_found() {
     let print = ["--print", "target-libdir", "--target", target];
     let folder = Command::new("rustc").args(print).output().unwrap().stdout;
     if !Path::new(String::from_utf8_lossy(&folder).trim()).is_dir() {
+        // No registry of packages has it.
         eprintln!("SKIPPED: no Rust for {target}; rustup target add {target}");
         return;
     }

@@ -97,9 +97,7 @@ pub fn built_allocator(name: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/allocators");
     let found = Some(root.join(name)).filter(|path| path.exists());
     if found.is_none() {
-        eprintln!(
-            "SKIPPED: no target/allocators/{name} here; fixtures/heaps/allocators.sh makes it"
-        );
+        skip(&format!("no target/allocators/{name} here"), "fixtures/heaps/allocators.sh makes it");
     }
     found
 }

@@ -7,7 +7,7 @@ use super::{
     program,
     reader::{click_frame, crumbs, page, showing},
 };
-use heapattach_ledger::{Metric, Row, sample};
+use heapattach_ledger::{Metric, PageKinds, Pages, Row, Unhooked, sample};
 use heapattach_profile::Estimate;
 
 #[test]
@@ -37,6 +37,32 @@ fn a_click_zooms_in_and_the_crumbs_lead_back() {
     click_frame(&mut browser, "make_node");
     assert_eq!(crumbs(&mut browser), "All > malloc > make_node");
     assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn who_mapped_memory_for_whom_and_what_is_unusual_of_it_is_a_table_of_its_own() {
+    let mut ledger = sample::ledger();
+    let mut pages = PageKinds { address: 0x7000_0000_1234, ..PageKinds::default() };
+    pages.kinds.insert("guard pages".to_owned(), Pages { mapped: 4096, resident: 0 });
+    ledger.about.pages = vec![pages];
+    let kind = "<b>rings of io_uring".to_owned();
+    ledger.about.unhooked = vec![Unhooked { kind, start: 0, bytes: 1 << 20 }];
+    ledger.about.compared_ms = Some(1500);
+    let Some(mut browser) = showing("mapped", &ledger, None) else { return };
+    let told = browser.text("#mapped");
+    for part in [
+        "libc.so.6, for main (main.c:7) (never touched, guard pages)",
+        "512 KiB",
+        "1 MiB",
+        "Mapped by no hooked function at 1.50 s (the last look before its end): 1 MiB <b>rings of io_uring.",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    let mut ledger = sample::ledger();
+    ledger.rows.iter_mut().for_each(|row| (row.mapped, row.mapped_live) = (0, 0));
+    let Some(mut browser) = showing("unmapped", &ledger, None) else { return };
+    assert_eq!(browser.tell("byId('mapped-section').hidden"), json!(true));
 }
 
 #[test]

@@ -41,6 +41,7 @@ pub const SCRIPT: &str = concat!(
     include_str!("script/table_keys.js"),
     include_str!("script/headline.js"),
     include_str!("script/histogram.js"),
+    include_str!("script/mapped.js"),
     include_str!("script/help.js"),
     include_str!("script/link.js"),
     include_str!("script/main.js"),

@@ -20,6 +20,7 @@ pub use functions::Functions;
 pub use votes::{Found, leads_out};
 
 use crate::{
+    figures::{FigureFields, Figures, Places},
     graph::{
         layout::{Layout, Variables},
         walker::Runtime,
@@ -88,11 +89,34 @@ impl Go {
             FindError::Release(self.release.text.clone(), Table::known().to_owned())
         })?;
         let votes = votes::vote(moment, &self.functions, &table);
-        let certain = |name: &'static str| {
-            let found = votes.get(name).copied().unwrap_or_default();
-            found.certain().ok_or(FindError::Variable(name, found.agreeing, found.voters))
-        };
+        let certain = |name: &'static str| votes::certain(&votes, &|_| None, name);
         Ok(Profile::new(minor, certain("runtime.mbuckets")?, certain("runtime.MemProfileRate")?))
+    }
+
+    /// What the runtime counts. Where the program has debug data, variables are where that says.
+    ///
+    /// # Errors
+    /// When there is no table for the release, or a variable is not certain.
+    pub fn figures(self, moment: &Moment<'_>, named: Named<'_>) -> Result<Figures, FindError> {
+        let minor = self.release.minor;
+        let table = Table::of(minor).ok_or_else(|| {
+            FindError::Release(self.release.text.clone(), Table::known().to_owned())
+        })?;
+        let find = |name: &str| table.field(name);
+        let (fields, layout) = (FigureFields::by(minor, &find)?, Layout::of(minor, &find)?);
+        let votes = votes::vote(moment, &self.functions, &table);
+        let certain = |name: &'static str| votes::certain(&votes, named, name);
+        let places = Places {
+            controller: certain("runtime.gcController")?,
+            memstats: certain("runtime.memstats")?,
+            mheap: certain("runtime.mheap_")?,
+            allgs: certain("runtime.allgs")?,
+            work: certain("runtime.work").ok(),
+            gomaxprocs: certain("runtime.gomaxprocs").ok(),
+            profile_rate: certain("runtime.MemProfileRate").ok(),
+        };
+        let module = self.image.path.clone();
+        Ok(Figures::new(self.release, module, fields, layout, self.functions, places))
     }
 
     /// What the object graph needs to know of the runtime. Where the program has debug data, variables are
@@ -107,13 +131,7 @@ impl Go {
         })?;
         let layout = Layout::of(minor, &|name| table.field(name))?;
         let votes = votes::vote(moment, &self.functions, &table);
-        let certain = |name: &'static str| {
-            if let Some(at) = named(name) {
-                return Ok(at);
-            }
-            let found = votes.get(name).copied().unwrap_or_default();
-            found.certain().ok_or(FindError::Variable(name, found.agreeing, found.voters))
-        };
+        let certain = |name: &'static str| votes::certain(&votes, named, name);
         let variables = Variables {
             mheap: certain("runtime.mheap_")?,
             allgs: certain("runtime.allgs")?,

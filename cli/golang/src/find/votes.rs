@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use heapattach_census::Moment;
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 
-use super::Functions;
+use super::{FindError, Functions, Named};
 use crate::tables::Table;
 
 /// So many votes at least, and so many of a hundred must agree.
@@ -58,6 +58,19 @@ pub fn vote(moment: &Moment<'_>, functions: &Functions, table: &Table) -> HashMa
         (name, Found { at, agreeing, voters })
     });
     found.collect()
+}
+
+/// A variable of the runtime: where debug data says, or else most votes.
+pub fn certain(
+    votes: &HashMap<String, Found>,
+    named: Named<'_>,
+    name: &'static str,
+) -> Result<u64, FindError> {
+    if let Some(at) = named(name) {
+        return Ok(at);
+    }
+    let found = votes.get(name).copied().unwrap_or_default();
+    found.certain().ok_or(FindError::Variable(name, found.agreeing, found.voters))
 }
 
 /// What instructions refer to by their own place, outside of the code; in their order.

@@ -48,7 +48,7 @@ macro_rules! fields {
         }
 
         impl $name {
-            fn of(minor: u32, find: &dyn Fn(&str) -> Option<Field>) -> Result<Self, Missing> {
+            pub(crate) fn of(minor: u32, find: &dyn Fn(&str) -> Option<Field>) -> Result<Self, Missing> {
                 Ok(Self {
                     $($field: find($of).ok_or_else(|| Missing($of.to_owned(), minor))?,)*
                     $($maybe: find($may),)*
@@ -57,6 +57,8 @@ macro_rules! fields {
         }
     };
 }
+
+pub(crate) use fields;
 
 fields! {
     /// `runtime.mspan`, and what leads to it.

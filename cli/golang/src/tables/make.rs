@@ -9,6 +9,7 @@ use object::{
 
 use crate::{
     dwarf,
+    figures::FigureFields,
     find::leads_out,
     graph::layout::{Field, Layout},
 };
@@ -62,6 +63,7 @@ fn fields(file: File, minor: u32) -> Option<BTreeMap<String, (u64, u64)>> {
         Some(Field::default())
     };
     Layout::of(minor, &ask).ok()?;
+    FigureFields::by(minor, &ask).ok()?;
     // It has two names.
     let other = |name: &String| name.replace("finblock", "finBlock");
     let mut asked = asked.into_inner();

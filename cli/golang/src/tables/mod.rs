@@ -79,14 +79,15 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::layout::Layout;
+    use crate::{figures::FigureFields, graph::layout::Layout};
 
     #[test]
     fn each_table_has_all_fields_and_at_least_two_voters_for_each_variable() {
         for (minor, _) in ALL {
             let table = Table::of(minor).unwrap();
             Layout::of(minor, &|name| table.field(name)).unwrap();
-            for name in ["runtime.mheap_", "runtime.allgs"] {
+            FigureFields::by(minor, &|name| table.field(name)).unwrap();
+            for name in ["runtime.mheap_", "runtime.allgs", "runtime.gcController"] {
                 let voters = table.references().filter(|one| one.variable == name).count();
                 assert!((2..=24).contains(&voters), "go1.{minor}: {name} has {voters}");
             }

@@ -48,6 +48,9 @@ pub const FUNCTIONS: &[&str] = &[
     "x2nrealloc", "xstrdup*", "xstrndup*", "xmemdup*", "xasprintf", "xvasprintf", "xpalloc",
     "ximalloc", "xicalloc", "xirealloc", "emalloc", "ecalloc", "erealloc", "safe_malloc",
     "safe_calloc", "safe_realloc", "ckalloc", "checked_malloc",
+    // Go: how its runtime maps where there is a C library.
+    "x_cgo_mmap", "x_cgo_munmap", "runtime.callCgoMmap", "runtime.mmap", "runtime.mmap.func*",
+    "runtime.sysMmap", "runtime.sysReserve*", "runtime.sysAlloc*", "runtime.sysMap*",
     // Redis and Valkey.
     "zmalloc*", "zcalloc*", "zrealloc*", "ztrymalloc*", "ztrycalloc*", "ztryrealloc*", "zstrdup",
     "valkey_malloc*", "valkey_calloc*", "valkey_realloc*", "sdsnew*", "_sdsnewlen", "sdsempty",

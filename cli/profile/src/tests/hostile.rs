@@ -23,7 +23,9 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         2 => (at(), prop::option::of(number())).prop_map(|(at, block)| What::Freed { at, block }),
         2 => (at(), number(), stack())
             .prop_map(|(at, length, stack)| What::Mapped { at, length, stack }),
-        2 => (at(), number()).prop_map(|(at, length)| What::Unmapped { at, length }),
+        2 => (at(), number(), stack()).prop_map(|(at, length, stack)| {
+            What::Unmapped { at, length, stack }
+        }),
         2 => number().prop_map(|announced| What::Restored { announced }),
     ];
     let event =

@@ -172,3 +172,33 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #[test]
+    fn an_unmapping_that_failed_leaves_all_as_it_was(changes in changes(), at in 0..40u64, length in 0..80_000u64) {
+        let mut mappings = Mappings::new(usize::MAX);
+        for (stamp, change) in (0u64..).zip(changes) {
+            let (page, length) = match change {
+                Change::Map { page, length, stack } => {
+                    let birth = Tick::of(stamp);
+                    mappings.mapped(RemoteAddr::new(page * 4096), length, RowId(stack), birth);
+                    (at, length)
+                }
+                Change::Unmap { page, length } => {
+                    mappings.unmapped(2 * stamp, RemoteAddr::new(page * 4096), length);
+                    (at, length)
+                }
+                Change::Restore { change } => (at + change as u64, length),
+            };
+            let before: Vec<_> = mappings.all().collect();
+            let older = mappings.older_bytes_unmapped();
+            let failed = 2 * stamp + 1;
+            let gone = mappings.unmapped(failed, RemoteAddr::new(page * 4096), length).to_vec();
+            let back = mappings.restored(failed).to_vec();
+            let ours = gone.into_iter().filter(|piece| piece.row.is_some());
+            prop_assert_eq!(ours.collect::<Vec<_>>(), back);
+            prop_assert_eq!(mappings.all().collect::<Vec<_>>(), before);
+            prop_assert_eq!(mappings.older_bytes_unmapped(), older);
+        }
+    }
+}

@@ -12,7 +12,7 @@ use crate::format::disk::Disk;
 /// Words that a file begins with; the number is that of the version.
 pub const TITLE: &[u8] = b"heapattach recording ";
 /// The version that is written.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// The first one that can still be read.
 pub const OLDEST: u32 = 1;
 /// Bytes of a head.

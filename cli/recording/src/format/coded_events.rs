@@ -35,6 +35,9 @@ pub(crate) const MAPPED: usize = 8;
 pub(crate) const MAPPED_UNKEPT: usize = 9;
 pub(crate) const UNMAPPED: usize = 10;
 pub(crate) const REMAINED: usize = 11;
+// The same with when they were mapped.
+pub(crate) const UNMAPPED_OF: usize = 12;
+pub(crate) const REMAINED_OF: usize = 13;
 
 /// Changes on their way out.
 #[derive(Debug)]
@@ -146,6 +149,13 @@ impl Encoder {
         self.model.get_or_insert_default().block(&mut self.pen, row.0, bytes);
     }
 
+    fn put_gone(&mut self, [plain, of]: [usize; 2], row: RowId, bytes: u64, birth: Option<Tick>) {
+        self.put_pages(if birth.is_some() { of } else { plain }, row, bytes);
+        if let Some(birth) = birth {
+            self.detail(self.age(birth));
+        }
+    }
+
     fn age(&self, birth: Tick) -> u64 {
         Tick::of(self.now).since(birth).into()
     }
@@ -173,8 +183,12 @@ impl Journal for Encoder {
             Change::Mapped { row, bytes, kept } => {
                 self.put_pages(if kept { MAPPED } else { MAPPED_UNKEPT }, row, bytes);
             }
-            Change::Unmapped { row, bytes } => self.put_pages(UNMAPPED, row, bytes),
-            Change::Remained { row, bytes } => self.put_pages(REMAINED, row, bytes),
+            Change::Unmapped { row, bytes, birth } => {
+                self.put_gone([UNMAPPED, UNMAPPED_OF], row, bytes, birth);
+            }
+            Change::Remained { row, bytes, birth } => {
+                self.put_gone([REMAINED, REMAINED_OF], row, bytes, birth);
+            }
         }
     }
 }
@@ -271,8 +285,10 @@ impl Decoder {
             }
             RESTORED => Change::Restored { kind: kind(number, bytes), birth: ago(), death: ago() },
             MAPPED | MAPPED_UNKEPT => Change::Mapped { row, bytes, kept: what == MAPPED },
-            UNMAPPED => Change::Unmapped { row, bytes },
-            REMAINED => Change::Remained { row, bytes },
+            UNMAPPED => Change::Unmapped { row, bytes, birth: None },
+            REMAINED => Change::Remained { row, bytes, birth: None },
+            UNMAPPED_OF => Change::Unmapped { row, bytes, birth: Some(ago()) },
+            REMAINED_OF => Change::Remained { row, bytes, birth: Some(ago()) },
             _ => return None,
         })
     }
@@ -298,8 +314,10 @@ mod tests {
                 .prop_map(|(kind, birth, death)| Change::Restored { kind, birth, death }),
             1 => (row(), any::<u64>(), any::<bool>())
                 .prop_map(|(row, bytes, kept)| Change::Mapped { row, bytes, kept }),
-            1 => (row(), any::<u64>()).prop_map(|(row, bytes)| Change::Unmapped { row, bytes }),
-            1 => (row(), any::<u64>()).prop_map(|(row, bytes)| Change::Remained { row, bytes }),
+            1 => (row(), any::<u64>(), prop::option::of(tick()))
+                .prop_map(|(row, bytes, birth)| Change::Unmapped { row, bytes, birth }),
+            1 => (row(), any::<u64>(), prop::option::of(tick()))
+                .prop_map(|(row, bytes, birth)| Change::Remained { row, bytes, birth }),
         ];
         let steps = prop::collection::vec((0..3u64, change), 0..200);
         steps.prop_map(|steps| {

@@ -4,8 +4,8 @@
 
 use crate::format::{
     coded_events::{
-        INTERVAL, MAPPED, MAPPED_UNKEPT, REMAINED, RESTORED, TICK, UNKEPT, UNKEPT_EXCHANGED,
-        UNMAPPED,
+        INTERVAL, MAPPED, MAPPED_UNKEPT, REMAINED, REMAINED_OF, RESTORED, TICK, UNKEPT,
+        UNKEPT_EXCHANGED, UNMAPPED, UNMAPPED_OF,
     },
     predictor::{ALLOCATED, EXCHANGED, FREED},
     varint::{In, Out},
@@ -81,8 +81,16 @@ impl Encoder {
             Change::Mapped { row, bytes, kept } => {
                 self.put_pages(if kept { MAPPED } else { MAPPED_UNKEPT }, row, bytes);
             }
-            Change::Unmapped { row, bytes } => self.put_pages(UNMAPPED, row, bytes),
-            Change::Remained { row, bytes } => self.put_pages(REMAINED, row, bytes),
+            Change::Unmapped { row, bytes, birth: None } => self.put_pages(UNMAPPED, row, bytes),
+            Change::Remained { row, bytes, birth: None } => self.put_pages(REMAINED, row, bytes),
+            Change::Unmapped { row, bytes, birth: Some(birth) } => {
+                self.put_pages(UNMAPPED_OF, row, bytes);
+                self.out.number(now.since(birth).into());
+            }
+            Change::Remained { row, bytes, birth: Some(birth) } => {
+                self.put_pages(REMAINED_OF, row, bytes);
+                self.out.number(now.since(birth).into());
+            }
         }
     }
 
@@ -140,8 +148,10 @@ pub fn decode(
             FREED => Change::Freed { kind, birth: ago()? },
             RESTORED => Change::Restored { kind, birth: ago()?, death: ago()? },
             MAPPED | MAPPED_UNKEPT => Change::Mapped { row, bytes: number, kept: what == MAPPED },
-            UNMAPPED => Change::Unmapped { row, bytes: number },
-            REMAINED => Change::Remained { row, bytes: number },
+            UNMAPPED => Change::Unmapped { row, bytes: number, birth: None },
+            REMAINED => Change::Remained { row, bytes: number, birth: None },
+            UNMAPPED_OF => Change::Unmapped { row, bytes: number, birth: Some(ago()?) },
+            REMAINED_OF => Change::Remained { row, bytes: number, birth: Some(ago()?) },
             _ => return None,
         };
         if !tell(now, &change) {

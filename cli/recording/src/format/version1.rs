@@ -130,8 +130,8 @@ impl Decoder {
                 MAPPED | MAPPED_UNKEPT | UNMAPPED | REMAINED => {
                     let (row, bytes) = (RowId(details.small()?), details.number()?);
                     match symbol {
-                        UNMAPPED => Change::Unmapped { row, bytes },
-                        REMAINED => Change::Remained { row, bytes },
+                        UNMAPPED => Change::Unmapped { row, bytes, birth: None },
+                        REMAINED => Change::Remained { row, bytes, birth: None },
                         _ => Change::Mapped { row, bytes, kept: symbol == MAPPED },
                     }
                 }

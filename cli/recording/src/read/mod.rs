@@ -199,7 +199,11 @@ impl Recording {
             ledger.course = self.course(&places, time, end, births.as_ref());
         }
         if births.is_some() {
-            part::without_pages(&mut ledger);
+            if self.version < part::WITH_PAGES {
+                part::without_pages(&mut ledger);
+            }
+            // These are of all blocks.
+            ledger.moments.clear();
         }
         ledger
     }

@@ -4,7 +4,7 @@
 //! The age of a block is how long before the end of the window it was allocated. So blocks of some
 //! age are those that were born in some time, and all that is told of them - that they were
 //! allocated, that they were freed by now - is that of a program which asked for nothing else. Pages
-//! have no age: it is not known which of them an `munmap` takes away.
+//! are the same, but in recordings of older versions: these do not tell which of them an `munmap` takes away.
 
 use std::{ops::Range, time::Duration};
 
@@ -59,13 +59,13 @@ impl Part {
             let (least, most) = (quantity::clock(*start), quantity::clock(*end));
             words.push(match (start.is_zero(), *end == Duration::MAX) {
                 (_, true) => {
-                    format!("blocks allocated {least} or longer before the end; pages have no age")
+                    format!("blocks allocated and pages mapped {least} or longer before the end")
                 }
                 (true, _) => {
-                    format!("blocks allocated less than {most} before the end; pages have no age")
+                    format!("blocks allocated and pages mapped less than {most} before the end")
                 }
                 _ => {
-                    format!("blocks allocated {least} to {most} before the end; pages have no age")
+                    format!("blocks allocated and pages mapped {least} to {most} before the end")
                 }
             });
         }
@@ -109,12 +109,14 @@ impl Births {
     }
 }
 
-/// When the block of a change was allocated; `None` if it is of pages.
+/// When the block, or the pages, of a change came; `None` if that is not known.
 pub fn birth(now: u64, change: &Change) -> Option<u64> {
     match *change {
-        Change::Allocated { .. } => Some(now),
+        Change::Allocated { .. } | Change::Mapped { .. } => Some(now),
         Change::Freed { birth, .. } | Change::Restored { birth, .. } => Some(before(now, birth)),
-        Change::Mapped { .. } | Change::Unmapped { .. } | Change::Remained { .. } => None,
+        Change::Unmapped { birth, .. } | Change::Remained { birth, .. } => {
+            Some(before(now, birth?))
+        }
     }
 }
 
@@ -122,6 +124,9 @@ pub fn birth(now: u64, change: &Change) -> Option<u64> {
 pub fn before(now: u64, tick: Tick) -> u64 {
     now.saturating_sub(Tick::of(now).since(tick).into())
 }
+
+/// Pages are told with their ages from this version on.
+pub const WITH_PAGES: u32 = 5;
 
 /// Takes out what has no age.
 pub fn without_pages(ledger: &mut Ledger) {
@@ -131,11 +136,9 @@ pub fn without_pages(ledger: &mut Ledger) {
     }
     ledger.rows.retain(|row| row.sum(Metric::Allocated).records() > 0);
     if had_pages {
-        let note = "pages that were mapped: they have no age, and are left out";
+        let note = "pages that were mapped: this recording does not tell their ages, and they are left out";
         ledger.about.blind.push(note.to_owned());
     }
-    // These are of all blocks.
-    ledger.moments.clear();
 }
 
 #[cfg(test)]
@@ -146,6 +149,19 @@ mod tests {
     fn part(least: u64, most: u64) -> Part {
         let ages = Duration::from_secs(least)..Duration::from_secs(most);
         Part { ages: Some(ages), ..Part::default() }
+    }
+
+    #[test]
+    fn pages_are_of_the_age_of_their_mapping_where_that_is_told() {
+        let (end, row, bytes) = (ticks(Duration::from_secs(100)), RowId(1), 4096);
+        let young = part(0, 30).births(end).unwrap();
+        let at = |seconds| ticks(Duration::from_secs(seconds));
+        let mapped = Change::Mapped { row, bytes, kept: true };
+        let gone = |birth| Change::Unmapped { row, bytes, birth };
+        assert!(young.contain(at(80), &mapped) && !young.contain(at(60), &mapped));
+        let [of_80, of_60] = [80, 60].map(|birth| gone(Some(Tick::of(at(birth)))));
+        assert!(young.contain(at(90), &of_80) && !young.contain(at(90), &of_60));
+        assert!(!young.contain(at(90), &gone(None)));
     }
 
     #[test]
@@ -185,7 +201,7 @@ mod tests {
     fn a_part_is_told_in_words() {
         assert_eq!(
             part(30, 90).words(),
-            ["blocks allocated 30.0 s to 90.0 s before the end; pages have no age"]
+            ["blocks allocated and pages mapped 30.0 s to 90.0 s before the end"]
         );
         assert!(Part::default().words().is_empty());
     }

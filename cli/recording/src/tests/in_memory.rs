@@ -114,7 +114,7 @@ fn happen(session: &mut Session, (what, at, stack, size): Step, interval: u64) {
         0..4 => What::Allocated { at: place, size: size.into(), stack, interval },
         4 | 5 => What::Freed { at: place, block: None },
         6 => What::Mapped { at: page, length: 8192, stack },
-        _ => What::Unmapped { at: page, length: 4096 },
+        _ => What::Unmapped { at: page, length: 4096, stack },
     };
     session.event(ring, what);
 }

@@ -14,6 +14,9 @@ use super::holder::Holder;
 pub struct RetainedReport {
     /// What allocated the blocks.
     pub place: String,
+    /// Whether they are mappings.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mapped: bool,
     /// All of them.
     pub all: Amount,
     /// Those whose ways were looked at.
@@ -46,6 +49,9 @@ pub struct WayReport {
 pub struct StepReport {
     /// What allocated them.
     pub place: String,
+    /// Whether they are mappings.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mapped: bool,
     /// How many follow one another.
     pub blocks: u64,
     /// Where in the last of them the pointer to the next lies.
@@ -56,8 +62,9 @@ impl RetainedReport {
     /// The report as text.
     pub fn text(&self) -> String {
         let Amount { bytes: size, blocks } = self.all;
+        let what = if self.mapped { "mappings" } else { "blocks" };
         let mut out =
-            format!("HELD      {} in {} blocks, {}", bytes(size), count(blocks), self.place);
+            format!("HELD      {} in {} {what}, {}", bytes(size), count(blocks), self.place);
         for way in &self.ways {
             let Amount { bytes: size, blocks } = way.amount;
             // Writing into a string cannot fail.
@@ -76,7 +83,8 @@ impl RetainedReport {
                 let _ = write!(out, " and {} more places", count(way.roots - 1));
             }
             for step in &way.steps {
-                let _ = write!(out, "\n    -> {}", step.place);
+                let mapping = if step.mapped { "mapping of " } else { "" };
+                let _ = write!(out, "\n    -> {mapping}{}", step.place);
                 if step.blocks > 1 {
                     let _ = write!(out, ", {} in a row", count(step.blocks));
                 }
@@ -96,8 +104,12 @@ mod tests {
     #[test]
     fn a_way_is_told_from_the_root_to_the_block() {
         let amount = Amount { bytes: 5000, blocks: 1 };
-        let step =
-            |place: &str, blocks, offset| StepReport { place: place.to_owned(), blocks, offset };
+        let step = |place: &str, blocks, offset| StepReport {
+            place: place.to_owned(),
+            mapped: place == "load",
+            blocks,
+            offset,
+        };
         let steps =
             vec![step("table", 1, Some(16)), step("node", 5, Some(8)), step("load", 1, None)];
         let way = WayReport {
@@ -109,9 +121,11 @@ mod tests {
             amount,
         };
         let place = "load".to_owned();
-        let site = RetainedReport { place, all: amount, looked_at: amount, ways: vec![way] };
+        let (all, looked_at) = (amount, amount);
+        let site = RetainedReport { place, mapped: true, all, looked_at, ways: vec![way] };
         let lines: Vec<String> = site.text().lines().map(|line| line.trim().to_owned()).collect();
-        let told = ["-> table (+16)", "-> node, 5 in a row (+8)", "-> load"];
+        let told = ["-> table (+16)", "-> node, 5 in a row (+8)", "-> mapping of load"];
+        assert_eq!(lines[0], "HELD      4.9 KiB in 1 mappings, load");
         assert_eq!(lines[1], "4.9 KiB in 1 by globals at 0x4020");
         assert_eq!(lines[2..], told);
     }

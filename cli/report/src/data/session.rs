@@ -31,6 +31,9 @@ pub struct Report {
     pub pid: i32,
     /// Its command line.
     pub command: String,
+    /// The runtime that keeps this heap, where the process has another one, which is a report of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heap_of: Option<String>,
     /// How it ended.
     pub outcome: Outcome,
     /// Why it ended, if not as asked: a guard rail, a signal.

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! map, variables -> where counters are (once) -> counters, again and again -> rates, advice -> report
+//! Go: build information, votes -> where the runtime's figures are (once) -> ...
 //! ```
 //!
 //! Nothing is stopped and nothing is written: it needs the right to read the process's memory, no more.
 
 mod facts;
+pub(crate) mod go;
 mod origins;
 pub mod purge;
 
@@ -33,6 +35,7 @@ pub struct Look {
     process: Process,
     live: Live,
     places: Vec<Place>,
+    go: Option<go::Go>,
     before: Option<(Instant, Vec<Statistics>)>,
 }
 
@@ -44,17 +47,25 @@ impl Look {
     pub fn open(pid: i32) -> Result<Self, Errno> {
         let process = Process::open(pid)?;
         let live = Live::open(&process)?.without_swap();
+        let mut look = Self { process, live, places: Vec::new(), go: None, before: None };
         // A process in the middle of its start may map what leads to the counters just now.
-        let mut places = counters::find(&moment(&process, &live)?);
-        for _ in 0..ATTEMPTS {
-            let now = moment(&process, &live)?;
-            let told = places.iter().filter_map(|place| place.read(&now));
-            if told.into_iter().any(|own| !own.stats.is_empty()) {
+        for _ in 0..=ATTEMPTS {
+            let now = moment(&look.process, &look.live)?;
+            look.go = go::Go::find(&now, &look.process);
+            // Variables of Go are like anything, and an allocator is a C library's or in one.
+            let is_alone = look.go.as_ref().is_some_and(go::Go::is_alone);
+            look.places = if is_alone { Vec::new() } else { counters::find(&now) };
+            if look.counted(&now).iter().any(|own| !own.stats.is_empty()) {
                 break;
             }
-            places = counters::find(&now);
         }
-        Ok(Self { process, live, places, before: None })
+        Ok(look)
+    }
+
+    /// What is counted now, by each that counts.
+    fn counted(&self, moment: &Moment<'_>) -> Vec<Statistics> {
+        let go = self.go.as_ref().and_then(|go| go.read(moment));
+        go.into_iter().chain(self.places.iter().filter_map(|place| place.read(moment))).collect()
     }
 
     /// The process.
@@ -74,7 +85,7 @@ impl Look {
                 return report.failed(Status::TargetDied, why);
             }
         };
-        let all: Vec<_> = self.places.iter().filter_map(|place| place.read(&moment)).collect();
+        let all = self.counted(&moment);
         let process = facts::conditions(&self.process);
         let origins = origins::Given::of(&self.process);
         let allocators = (all.iter().enumerate()).map(|(number, now)| {

@@ -2,13 +2,16 @@
 
 use std::{collections::BTreeMap, os::unix::ffi::OsStrExt, path::Path};
 
-use heapattach_census::counters::Statistics;
+use heapattach_census::counters::{Statistics, Value};
 use heapattach_process::proc::Process;
 use heapattach_report::Origin;
 use nix::fcntl::readlinkat;
 
 /// Bytes of an environment that are looked at.
 const MOST: usize = 1 << 20;
+
+/// Those of Go's runtime.
+const GO: [&str; 3] = ["GOGC", "GOMEMLIMIT", "GOMAXPROCS"];
 
 /// What was given to the process when it was started.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +42,7 @@ impl Given {
                 || name.starts_with("MIMALLOC_")
                 || (name.starts_with("MALLOC_") && name.ends_with('_'))
                 || matches!(name, "MALLOC_ARENA_MAX" | "MALLOC_ARENA_TEST" | "GLIBC_TUNABLES")
+                || GO.contains(&name)
         };
         let given = words.filter_map(|word| word.split_once('='));
         let given = given.filter(|(name, _)| is_allocators(name));
@@ -61,6 +65,15 @@ impl Given {
                 let given =
                     self.environment.iter().filter(|(name, _)| name.ends_with("MALLOC_CONF"));
                 given.for_each(|(name, text)| add(text, &Origin::Environment(name.clone())));
+            }
+            "go" => {
+                let given = self.environment.iter().filter(|(name, _)| GO.contains(&&**name));
+                for (name, text) in given {
+                    let is_so = now.opt.get(name).is_some_and(|value| agrees(text, value));
+                    let environment = Origin::Environment(name.clone());
+                    let origin = if is_so { environment } else { Origin::Program };
+                    origins.insert(name.clone(), origin);
+                }
             }
             _ => self.environment.iter().for_each(|(name, text)| {
                 let origin = Origin::Environment(name.clone());
@@ -85,6 +98,20 @@ impl Given {
     }
 }
 
+/// Whether a variable's text gives this value: the program can have set another one since.
+fn agrees(text: &str, value: &Value) -> bool {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0), ("", 0)];
+    let number = units.iter().find_map(|(unit, shift)| {
+        let number: i64 = text.strip_suffix(unit)?.parse().ok()?;
+        number.checked_mul(1 << shift)
+    });
+    match value {
+        Value::Number(own) => number == Some(*own),
+        Value::Text(own) => own == text || (own == "off" && number.is_some_and(i64::is_negative)),
+        Value::Flag(_) => false,
+    }
+}
+
 /// The names in a list of settings: `narenas:4,dirty_decay_ms:0`.
 fn names(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split(',').filter_map(|part| Some(part.split_once(':')?.0.trim().to_owned()))
@@ -102,6 +129,17 @@ mod tests {
         let origins = given.origins(&now);
         assert_eq!(origins["prof"], Origin::CompiledIn);
         assert_eq!(origins["narenas"], Origin::Environment("_RJEM_MALLOC_CONF".to_owned()));
+    }
+
+    #[test]
+    fn a_setting_of_go_that_has_another_value_is_the_programs() {
+        let mut now = Statistics { allocator: "go", ..Statistics::default() };
+        now.opt.insert("GOGC".to_owned(), Value::Number(50));
+        now.opt.insert("GOMEMLIMIT".to_owned(), Value::Number(2 << 30));
+        let origins = Given::parse(b"GOGC=100\0GOMEMLIMIT=2GiB\0GOMAXPROCS=2\0").origins(&now);
+        assert_eq!(origins["GOGC"], Origin::Program);
+        assert_eq!(origins["GOMEMLIMIT"], Origin::Environment("GOMEMLIMIT".to_owned()));
+        assert!(agrees("off", &Value::Text("off".to_owned())) && !agrees("x", &Value::Number(0)));
     }
 
     #[test]

@@ -39,10 +39,11 @@ pub fn judge(session: &Session<'_>, scene: &Scene, heap: &mut LiveHeap) -> Optio
     let maps = maps::parse(&text).unwrap_or_default();
     let mut blocks: Vec<u64> = heap.blocks.iter().map(|(block, _)| block.at).collect();
     blocks.sort_unstable();
-    let is_stack =
-        |kind: RootKind| matches!(kind, RootKind::Stacks | RootKind::Tls | RootKind::Announced);
-    let stacks = scene.areas.iter().filter(|area| is_stack(area.holder));
-    let stacks: Vec<Range<u64>> = stacks.map(|area| area.range.clone()).collect();
+    let announced = scene.areas.iter().filter(|area| area.holder == RootKind::Announced);
+    let announced: Vec<Range<u64>> = announced.map(|area| area.range.clone()).collect();
+    // The kernel makes one mapping of those that touch: an area of stacks may have others behind the stack.
+    let mut used: Vec<u64> = scene.threads.iter().flat_map(|t| [t.stack, t.pointer]).collect();
+    used.sort_unstable();
     let hidden = Hidden::default();
     let mappings = std::mem::take(&mut heap.mappings);
     let is_theirs = |stack: u32| {
@@ -52,7 +53,8 @@ pub fn judge(session: &Session<'_>, scene: &Scene, heap: &mut LiveHeap) -> Optio
     let is_judged = |(block, _): &(Block, Tick)| {
         is_plain(&maps, block.at..block.end())
             && !has_any(&blocks, block)
-            && !stacks.iter().any(|stack| stack.start < block.end() && block.at < stack.end)
+            && !has_any(&used, block)
+            && !announced.iter().any(|range| range.start < block.end() && block.at < range.end)
             && is_theirs(block.stack)
     };
     heap.mappings = mappings.into_iter().filter(is_judged).collect();

@@ -42,6 +42,7 @@ pub fn of(
         for way in &site.ways {
             let steps = way.steps.iter().map(|step| StepReport {
                 place: place(step.stack, symbols),
+                mapped: heap.is_mapping(step.stack),
                 blocks: step.blocks,
                 offset: step.offset,
             });
@@ -51,7 +52,8 @@ pub fn of(
             ways.push(WayReport { root, at, roots, holder, steps, amount });
         }
         let (all, looked_at) = (site.all, site.looked_at);
-        sites.push(RetainedReport { place: place(site.stack, symbols), all, looked_at, ways });
+        let (place, mapped) = (place(site.stack, symbols), heap.is_mapping(site.stack));
+        sites.push(RetainedReport { place, mapped, all, looked_at, ways });
     }
     sites
 }

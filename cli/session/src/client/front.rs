@@ -162,8 +162,7 @@ impl Front<'_> {
                 self.talk.attached();
                 self.fetching = false;
                 let ends = if self.mode == Mode::Attach { "; Ctrl-C ends" } else { "" };
-                self.talk
-                    .say(&format!("reading of {pid} ({command}) {what}; it is not touched{ends}"));
+                self.talk.say(&format!("reading of {pid} ({command}) {what}{ends}"));
             }
             Message::Progress { calls, bytes } => self.talk.go_on(format!(
                 "{} calls, {} allocated",

@@ -25,13 +25,13 @@ pub enum Message {
         /// Where the session is written to, if to a file with a name.
         recording: Option<PathBuf>,
     },
-    /// What a runtime keeps itself is read, and nothing is touched.
+    /// What a runtime keeps itself is read.
     Reading {
         /// The process.
         pid: i32,
         /// Its command line.
         command: String,
-        /// What is read.
+        /// What is read, and what is done for that.
         what: String,
         /// Where the session is written to, if to a file with a name.
         recording: Option<PathBuf>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use heapattach_census::{Live, Moment};
+use heapattach_census::{Live, Moment, Region};
 use heapattach_golang::{
     find::Go,
     profile::{self, Profile, ReadError, Reading},
@@ -11,6 +11,8 @@ use heapattach_injector::target::Target;
 use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::Process};
 use heapattach_recording::names::Code;
 use heapattach_text::quantity::bytes;
+
+use super::rate::Switched;
 
 /// A first reading is tried so often, with pauses.
 const TRIES: u32 = 40;
@@ -39,15 +41,47 @@ impl profile::Live for RunningMemory {
 /// The profile of a Go program that has no C library: such a one allocates nothing that hooks would see. `None`
 /// if it is none of these; why not, if it is one and nothing can be said of it.
 pub fn wanted(target: &Target) -> Option<Result<Found, String>> {
-    let process = &target.process;
-    let regions = Live::regions(process).ok()?;
+    let regions = Live::regions(&target.process).ok()?;
+    if has_c_library(&regions) { None } else { find(&target.process, regions) }
+}
+
+/// The profile of any Go program.
+pub fn any(target: &Target) -> Option<Result<Found, String>> {
+    find(&target.process, Live::regions(&target.process).ok()?)
+}
+
+/// What to do with a Go program that hooks cannot see, and whose profile cannot be read from its start on.
+pub fn instead(pid: i32) -> Option<String> {
+    let process = Process::open(pid).ok()?;
+    let regions = Live::regions(&process).ok()?;
+    if has_c_library(&regions) {
+        return None;
+    }
+    let live = Live::open(&process).ok()?;
+    let go = Go::find(&Moment::new(&live, regions, Vec::new()))?.ok()?;
+    Some(format!(
+        "the program is {} without a C library: hooks do not see its heap, and its runtime tells it only while it \
+         runs; need it started first; then `heapattach -p PID` for its profile, `heapattach heap -p PID` for its \
+         objects and for goroutines that wait for ever",
+        go.release.text
+    ))
+}
+
+/// The profile of a Go program that has a C library as well, which hooks see.
+pub fn beside(target: &Target) -> Option<Result<Found, String>> {
+    let regions = Live::regions(&target.process).ok()?;
+    if has_c_library(&regions) { find(&target.process, regions) } else { None }
+}
+
+fn has_c_library(regions: &[Region]) -> bool {
     let is_c = |label: &str| {
         let name = label.rsplit('/').next().unwrap_or(label);
         name.starts_with("libc.so") || name.starts_with("libc-") || name.starts_with("ld-musl")
     };
-    if regions.iter().any(|region| is_c(&region.label)) {
-        return None;
-    }
+    regions.iter().any(|region| is_c(&region.label))
+}
+
+fn find(process: &Process, regions: Vec<Region>) -> Option<Result<Found, String>> {
     let live = Live::open(process).ok()?;
     let moment = Moment::new(&live, regions, Vec::new());
     let go = match Go::find(&moment)? {
@@ -85,6 +119,17 @@ impl Found {
         Ok(reading)
     }
 
+    /// The profile now, of a program that was read before.
+    pub fn read_to_rest(&mut self) -> Result<Option<Reading>, ReadError> {
+        for _ in 0..TRIES {
+            if let Some(reading) = self.try_read()? {
+                return Ok(Some(reading));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(None)
+    }
+
     /// The profile now, unless it changes all the time, or makes no sense just then. The rate is that of the
     /// beginning: what was sampled by it counts as it did.
     pub fn try_read(&mut self) -> Result<Option<Reading>, ReadError> {
@@ -93,6 +138,21 @@ impl Found {
             Err(ReadError::Gone) if self.process.read("statm").is_err() => Err(ReadError::Gone),
             Err(_) => Ok(None),
         }
+    }
+
+    /// Its pid.
+    pub fn pid(&self) -> i32 {
+        self.process.pid()
+    }
+
+    /// The process.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// How rarely it samples, in bytes.
+    pub fn rate(&self) -> u64 {
+        self.rate
     }
 
     /// Its release.
@@ -105,15 +165,18 @@ impl Found {
         bytes(self.rate)
     }
 
-    /// Why there is nothing to read.
-    pub fn switched_off(&self) -> String {
-        format!(
-            "{} keeps no memory profile: runtime.MemProfileRate is 0, set by the program or by its linker (a program \
-             that never calls runtime.MemProfile is linked so); need a rate, say GODEBUG=memprofilerate=524288, or \
-             `heapattach heap -p {}` for what is there now",
-            self.release(),
-            self.process.pid()
-        )
+    /// Switches the profile on, which the program or its linker switched off.
+    pub fn switch_on(&mut self, every: u64) -> Result<Switched, String> {
+        let switched = Switched::on(self.process.pid(), self.profile.rate, every);
+        switched.map_err(|why| {
+            format!(
+                "{} keeps no memory profile (runtime.MemProfileRate is 0), and it cannot be switched on: {why}; need \
+                 the right to write, or GODEBUG=memprofilerate=524288, or `heapattach heap -p {}` for what is there \
+                 now",
+                self.release(),
+                self.process.pid()
+            )
+        })
     }
 
     /// Names of functions, by an address in each.

@@ -1,12 +1,16 @@
 //! A session of a Go program: the profile that its runtime keeps itself takes the place of the rings. Nothing
-//! is traced, stopped or written.
+//! is traced or stopped, and nothing written but for one word where a program keeps none ([`rate`]).
 //!
 //! ```text
 //! found (runtime's variables) -> reading, again and again -> sums by stack -> recording, ledger, report
 //! ```
 
+mod beside;
+mod buckets;
 mod found;
 mod names;
+mod on;
+pub mod rate;
 mod stacks;
 mod sums;
 
@@ -15,13 +19,15 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use heapattach_golang::profile::Reading;
 use heapattach_injector::target::Target;
 use heapattach_ledger::Mark;
-use heapattach_process::proc::maps;
+use heapattach_process::proc::{Process, maps};
 use heapattach_profile::{Facts, Limits, Profile, clock::Clock, ticks};
-use heapattach_recording::{Ended, MOMENTS, SessionWriter};
+use heapattach_recording::{Ended, Heading, MOMENTS, SessionWriter, Store};
 use heapattach_report::{Outcome, Report, Status, TargetState};
 use heapattach_symbols::Symbols;
+use heapattach_text::quantity::bytes;
 
 use crate::{
     client::{
@@ -37,7 +43,9 @@ use crate::{
         result::Written,
     },
 };
-pub use found::{Found, wanted};
+pub use beside::Beside;
+pub use found::{Found, any, instead, wanted};
+use on::On;
 use sums::Sums;
 
 /// Between two readings.
@@ -81,6 +89,8 @@ enum End {
     Over,
     Asked,
     Gone,
+    /// The table of stacks in the target grew by so much.
+    Full(u64),
 }
 
 fn read_on(
@@ -91,16 +101,10 @@ fn read_on(
     files: Files,
     report: &mut Report,
 ) -> Result<(), String> {
-    let process = &target.process;
-    let mut symbols = Symbols::new();
-    symbols.ask_servers();
-    let text = process.read("maps").map_err(|error| error.desc().to_owned())?;
-    if let Ok(maps) = maps::parse(&text) {
-        symbols.note_if(process, &maps, || true);
-    }
-    let first = found.read()?;
-    if first.rate == 0 {
-        return Err(found.switched_off());
+    let symbols = symbols_of(&target.process)?;
+    let (first, switched) = begin(target, &mut found, options)?;
+    if switched.is_some() {
+        report.target = TargetState::Restored;
     }
     if options.is_exact() && first.rate > 1 {
         return Err(format!(
@@ -110,16 +114,7 @@ fn read_on(
             found.every()
         ));
     }
-    let command = if options.record.redact { String::new() } else { report.command.clone() };
-    let mut heading =
-        heading(command, &options.hooks.hide_frames, (report.pid, first.rate), process);
-    // The runtime has counted from the beginning on.
-    heading.about.from_start = true;
-    found.release().clone_into(&mut heading.about.counted_by);
-    let before = Duration::from_millis(heading.about.up_ms);
-    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    heading.about.began = began.saturating_sub(before).as_secs();
-    heading.about.up_ms = 0;
+    let (heading, before) = heading_of(report, &found, first.rate, options, switched.is_some());
     let path = files.store.as_ref().and_then(|store| store.path.clone());
     let copy = files.store.as_ref().filter(|_| options.flow).and_then(|store| store.share().ok());
     let writer = files.store.map(|store| session_writer(store, options)).transpose();
@@ -139,10 +134,89 @@ fn read_on(
         writer.modules(&symbols.known());
     }
     watch.take(&mut found, &first);
-    announce(line, target, &found, path.clone());
-    let end = watch.follow(line, target, &mut found, options)?;
-    let Watch { mut profile, sums, mut writer, moments, .. } = watch;
-    profile.know(Facts { every: first.rate, asked: None });
+    announce(line, target, &found, switched.is_some(), path.clone());
+    let end = watch.follow(line, target, &mut found, options, switched.as_ref())?;
+    // What came since the last look.
+    if !matches!(end, End::Gone)
+        && let Ok(Some(last)) = found.read_to_rest()
+    {
+        watch.take(&mut found, &last);
+    }
+    conclude(report, &end);
+    report.blind = BLIND.map(str::to_owned).to_vec();
+    if let Some(switched) = switched {
+        switched.off(report);
+    }
+    let sink = Sink { path, copy, has_names, full_names: options.hooks.full_names };
+    tell(watch, &found, heading, symbols, sink, report);
+    Ok(())
+}
+
+/// The first reading, of a profile that is on.
+fn begin(
+    target: &Target,
+    found: &mut Found,
+    options: &WatchOptions,
+) -> Result<(Reading, Option<On>), String> {
+    // What a killed heapattach has switched on is off, not the program's own.
+    rate::undo_orphaned(&target.process, &target.memory)?;
+    let first = found.read()?;
+    if first.rate != 0 {
+        return Ok((first, None));
+    }
+    // Ctrl-C may have come first.
+    if !target.permit.is_granted() {
+        return Err("interrupted".to_owned());
+    }
+    let switched = On::switch(found, options)?;
+    Ok((found.read()?, Some(switched)))
+}
+
+/// What is told of a session, and for how long the process had run when that begins.
+fn heading_of(
+    report: &Report,
+    found: &Found,
+    rate: u64,
+    options: &WatchOptions,
+    is_switched: bool,
+) -> (Heading, Duration) {
+    let command = if options.record.redact { String::new() } else { report.command.clone() };
+    let process = found.process();
+    let mut heading = heading(command, &options.hooks.hide_frames, (report.pid, rate), process);
+    // The runtime has counted from the beginning on, unless it was switched on just now.
+    heading.about.from_start = !is_switched;
+    found.release().clone_into(&mut heading.about.counted_by);
+    let before = match is_switched {
+        false => Duration::from_millis(heading.about.up_ms),
+        true => Duration::ZERO,
+    };
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    heading.about.began = began.saturating_sub(before).as_secs();
+    if !is_switched {
+        heading.about.up_ms = 0;
+    }
+    (heading, before)
+}
+
+/// Where a result goes.
+struct Sink {
+    path: Option<PathBuf>,
+    copy: Option<Store>,
+    has_names: bool,
+    full_names: bool,
+}
+
+/// What was read becomes the report.
+fn tell(
+    watch: Watch,
+    found: &Found,
+    mut heading: Heading,
+    mut symbols: Symbols,
+    sink: Sink,
+    report: &mut Report,
+) {
+    let Watch { mut profile, sums, mut writer, moments, clock, before } = watch;
+    profile.know(Facts { every: found.rate(), asked: None });
     let counted = before + clock.elapsed();
     let until = ticks(counted);
     if let Some(writer) = &mut writer {
@@ -151,11 +225,9 @@ fn read_on(
     let ended = Ended::of(profile.into_sheet(), &sums.stacks);
     let addresses: Vec<u64> = ended.addresses().to_vec();
     symbols.fetch_returns(addresses.iter().copied(), &mut |_| true);
-    let code = names::look_up(&mut symbols, addresses, &found);
+    let code = names::look_up(&mut symbols, addresses, found);
     report.missing_symbols = if found.names_all(&code) { Vec::new() } else { symbols.missing() };
-    heading.about.every = first.rate;
-    report.blind = BLIND.map(str::to_owned).to_vec();
-    conclude(report, &end);
+    heading.about.every = found.rate();
     report.counted_ms = millis(clock.elapsed());
     fill(&mut heading.about, report, counted);
     let left = Left {
@@ -168,18 +240,38 @@ fn read_on(
         threads: Vec::new(),
         moments,
     };
-    let full_names = options.hooks.full_names;
+    let Sink { path, copy, has_names, full_names } = sink;
     let written = Written { path, store: copy, has_names, full_names };
     written.finish(left, heading, code, report, || true);
-    Ok(())
 }
 
-fn announce(line: &mut Line, target: &Target, found: &Found, recording: Option<PathBuf>) {
+/// The modules of a process, to name their code.
+fn symbols_of(process: &Process) -> Result<Symbols, String> {
+    let mut symbols = Symbols::new();
+    symbols.ask_servers();
+    let text = process.read("maps").map_err(|error| error.desc().to_owned())?;
+    if let Ok(maps) = maps::parse(&text) {
+        symbols.note_if(process, &maps, || true);
+    }
+    Ok(symbols)
+}
+
+fn announce(
+    line: &mut Line,
+    target: &Target,
+    found: &Found,
+    is_switched: bool,
+    recording: Option<PathBuf>,
+) {
+    let touched = match is_switched {
+        false => "it is not touched",
+        true => "it was off, and is on until the end of this session",
+    };
     line.send(&Message::Reading {
         pid: target.process.pid(),
         command: target.process.command(),
         what: format!(
-            "the memory profile of {} itself, one sample in {}",
+            "the memory profile of {} itself, one sample in {}; {touched}",
             found.release(),
             found.every()
         ),
@@ -192,8 +284,16 @@ fn conclude(report: &mut Report, end: &End) {
         End::Over => (Outcome::Detached, None, Status::Done),
         End::Asked => (Outcome::Detached, Some("interrupted".to_owned()), Status::Interrupted),
         End::Gone => (Outcome::Exited, Some("the target ended".to_owned()), Status::TargetDied),
+        End::Full(grown) => {
+            let why = format!("the runtime's table of stacks has grown by {}", bytes(*grown));
+            (Outcome::Detached, Some(why), Status::Done)
+        }
     };
-    (report.outcome, report.why, report.status) = (outcome, why, status);
+    (report.outcome, report.why) = (outcome, why);
+    // What could not be put back is what counts.
+    if report.status == Status::Done {
+        report.status = status;
+    }
 }
 
 /// What is made of readings.
@@ -212,7 +312,7 @@ impl Watch {
         self.before + self.clock.elapsed()
     }
 
-    fn take(&mut self, found: &mut Found, reading: &heapattach_golang::profile::Reading) {
+    fn take(&mut self, found: &mut Found, reading: &Reading) {
         self.sums.take(reading, found, &mut self.profile);
     }
 
@@ -222,6 +322,7 @@ impl Watch {
         target: &Target,
         found: &mut Found,
         options: &WatchOptions,
+        on: Option<&On>,
     ) -> Result<End, String> {
         let began = Instant::now();
         let deadline = options.duration.map(|duration| began + duration);
@@ -232,6 +333,9 @@ impl Watch {
             if now >= next_moment {
                 self.note_moment(target);
                 next_moment = now + MOMENT;
+                if let Some(grown) = on.and_then(On::is_full) {
+                    return Ok(End::Full(grown));
+                }
             }
             if let Some((next, period)) = next_mark.as_mut().zip(options.record.mark_every)
                 && now >= *next

@@ -147,8 +147,9 @@ pub const KINDS: [Kind; 12] = [
     Kind {
         name: "Go",
         sign: Sign::GoNote,
-        seen: "its heap is not seen: it asks the kernel by itself; what C code in it allocates is seen",
-        more: "go tool pprof (net/http/pprof or runtime/pprof)",
+        seen: "what C code in it allocates is counted here; the heap of Go, where its runtime keeps a profile of it, is a \
+               report beside this one",
+        more: "heapattach heap -p PID --view go",
         ..PLAIN
     },
 ];

@@ -121,8 +121,9 @@ struct Intake {
     /// By the number of the stack, where every call is told.
     callers: Vec<Vec<Caller>>,
     batch: Vec<Event>,
-    /// Events so far.
+    /// Events so far, and the stamp of the last.
     taken: u64,
+    stamp: u64,
 }
 
 impl StackSource for Seen<'_> {
@@ -141,6 +142,7 @@ impl Intake {
             self.count(&event, call);
         }
         self.taken += 1;
+        self.stamp = event.stamp;
         self.batch.push(event);
         if self.batch.len() == BATCH {
             self.settle();
@@ -210,6 +212,7 @@ impl Recorder {
                 callers: Vec::new(),
                 batch: Vec::with_capacity(BATCH),
                 taken: 0,
+                stamp: 0,
             },
             is_exact,
             threads: Vec::new(),
@@ -230,16 +233,6 @@ impl Recorder {
         self.intake.profile.know_heap_end(end);
     }
 
-    /// The mapped ranges, ascending.
-    pub fn recorded_ranges(&self) -> Vec<Range<u64>> {
-        self.intake.profile.live_ranges().map(|(mapped, _)| mapped.range).collect()
-    }
-
-    /// Where the recorded blocks in use are.
-    pub fn live_blocks(&self) -> impl Iterator<Item = u64> {
-        self.intake.profile.live_blocks().map(|block| block.at)
-    }
-
     /// These were unmapped by no hooked function; answers how many bytes that are.
     pub fn unmap(&mut self, ranges: Vec<Range<u64>>) -> u64 {
         let mut bytes = 0_u64;
@@ -248,7 +241,8 @@ impl Recorder {
             bytes = bytes.saturating_add(length);
             // Nothing comes after it that could undo it.
             let origin = Origin { is_final: true, ..Origin::default() };
-            let what = What::Unmapped { at: RemoteAddr::new(start), length };
+            let (at, stack) = (RemoteAddr::new(start), StackId(0));
+            let what = What::Unmapped { at, length, stack };
             self.intake.batch.push(Event { stamp: u64::MAX, origin, what });
         }
         self.intake.settle();
@@ -279,11 +273,16 @@ impl Recorder {
         let mut active = kept_up;
         while !is_over.load(Relaxed) {
             let before = self.intake.taken;
+            let is_asked = desk.recorded.hear();
             self.intake.writers = desk.roster.writers();
             let Self { records, intake, is_exact, .. } = self;
             // The end of the target is noticed elsewhere.
             let _ = records.drain(memory, |event, call| intake.take(event, call, *is_exact, desk));
             intake.settle();
+            desk.recorded.note_stamp(intake.stamp);
+            if is_asked {
+                desk.recorded.reply(&intake.profile);
+            }
             let taken = intake.taken - before;
             if taken > 0 {
                 desk.bell.ring();

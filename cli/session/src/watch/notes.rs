@@ -7,7 +7,7 @@ use std::sync::{
 
 use heapattach_injector::watch::Lost;
 
-use crate::watch::{pace::Bell, ring_owners::Roster};
+use crate::watch::{kernel_list::Recorded, pace::Bell, ring_owners::Roster};
 use heapattach_ledger::{Ends, Mark, Moment};
 use heapattach_profile::{Flow, Sheet};
 use heapattach_symbols::Known;
@@ -19,6 +19,8 @@ pub struct Desk {
     pub roster: Roster,
     /// How much there is.
     pub pulse: Pulse,
+    /// What is recorded as mapped.
+    pub recorded: Recorded,
     /// By what the reader wakes the watcher.
     pub bell: Bell,
     notes: Mutex<Vec<Note>>,

@@ -1,6 +1,7 @@
 //! A session from the attach to the report: it is watched, and what it tells is taken in beside.
 
 use std::{
+    ops::Range,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::Duration,
@@ -23,8 +24,10 @@ use crate::{
         hook_counts::{add_detach, asked, blind_spots, compose},
         inheritance::Will,
         intake::Recorder,
-        kernel_list::{Comparison, KernelList},
-        mapping_growth::{self, Spread},
+        kernel_list::{
+            Comparison, Judgement, KernelList, Looks,
+            spread::{self, Spread},
+        },
         memory_course::with_numbers,
         names,
         notes::{Desk, Note},
@@ -45,6 +48,9 @@ use heapattach_recording::{SessionWriter, Store};
 use heapattach_report::Report;
 use heapattach_symbols::{FileCache, Symbols};
 use heapattach_text::quantity;
+
+/// Before the attach nothing is ours.
+const NOWHERE: Range<u64> = 0..0;
 
 /// What is made of a session.
 #[derive(Debug)]
@@ -111,9 +117,9 @@ impl Record {
             is_from_start: false,
             before: (
                 with_numbers(&target.process, Moment::default()),
-                mapping_growth::spread(&list),
+                spread::spread(&list, &NOWHERE),
             ),
-            list: (KernelList::parse(&list), mapping_growth::heap_end(&target.process, &list)),
+            list: (KernelList::parse(&list, &NOWHERE), spread::heap_end(&target.process, &list)),
         }
     }
 
@@ -189,6 +195,9 @@ impl Record {
             Recorder::new(records, options.is_exact(), clock, session_writer, has_names);
         let (list_before, heap_end) = std::mem::take(&mut self.list);
         recorder.know_heap_end(heap_end);
+        let home = &session.patches.home;
+        let home = home.at().get()..home.end().get();
+        let mut looks = Looks::new(&target.process, home.clone(), clock);
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         thread::scope(|scope| {
             // The reader must end even if this thread panics: the scope waits for it.
@@ -210,13 +219,15 @@ impl Record {
                 &mut triggers,
                 |session, desk| {
                     self.follow(session, desk);
+                    looks.look(&list_before, &desk.recorded);
                 },
             );
             self.follow(session, &desk);
             let rss = self.rss.zip(resident(target)).map(|(before, after)| [before, after]);
+            let stamp = desk.recorded.stamp();
             let list = listed(target);
-            let grown = mapping_growth::grown(&mappings, &mapping_growth::spread(&list));
-            let list = KernelList::parse(&list);
+            let mut grown = spread::grown(&mappings, &spread::spread(&list, &home));
+            let list = KernelList::parse(&list, &home);
             let counts = session.stream.counts(&target.memory).unwrap_or_default();
             let blind = blind_spots(session, &counts);
             let stop_reading = |session: &Session<'_>| {
@@ -240,16 +251,22 @@ impl Record {
                 fail(report, &detached, "the thread that reads the records failed");
                 return ending;
             };
-            let comparison = Comparison {
-                before: list_before,
-                during: list,
-                after: KernelList::parse(&listed(target)),
+            let judgement = if matches!(ending, End::Execed | End::Ended) {
+                // There is no list of its end.
+                looks.seen((list_before, &mappings), recorder.profile()).map(|seen| {
+                    heading.about.compared_ms = u64::try_from(seen.at.as_millis()).ok();
+                    grown = seen.grown;
+                    seen.judgement
+                })
+            } else {
+                let after = KernelList::parse(&listed(target), &home);
+                let comparison = Comparison { before: list_before, during: list, after };
+                let judge = || comparison.judge(recorder.profile(), stamp);
+                comparison.is_sound().then(judge)
             };
-            if !matches!(ending, End::Execed | End::Ended) && comparison.is_sound() {
-                let live = recorder.recorded_ranges();
-                let (unhooked, unhooked_bytes) = comparison.mapped(&live, recorder.live_blocks());
-                (heading.about.unhooked, heading.about.unhooked_bytes) = (unhooked, unhooked_bytes);
-                heading.about.vanished = recorder.unmap(comparison.vanished(&live));
+            if let Some(Judgement { unhooked: (largest, bytes), vanished }) = judgement {
+                (heading.about.unhooked, heading.about.unhooked_bytes) = (largest, bytes);
+                heading.about.vanished = recorder.unmap(vanished);
             }
             // What was only met in the last records.
             self.follow(session, &desk);

@@ -14,7 +14,7 @@ use crate::{
         channel::{Heard, Line},
         message::Message,
     },
-    fork,
+    fork, golang,
     watch::limits,
 };
 use heapattach_recording::Store;
@@ -110,6 +110,12 @@ pub fn refuse(report: &mut Report, failure: &Failure) {
         _ if !failure.touched => Status::Refused,
         _ => Status::Failed,
     };
+    // What helps where hooks do not.
+    if report.status == Status::Unsupported
+        && let Some(instead) = golang::instead(report.pid)
+    {
+        report.error = Some(instead);
+    }
     if let Some(left) = &failure.left {
         report.target = TargetState::Altered;
         report.left.clone_from(&left.what);

@@ -19,7 +19,7 @@ use super::{
 use crate::{config_file::ConfigArgs, terminal::Verbosity};
 use heapattach_report::Report;
 use heapattach_session::watch::options::{OnFull, Unwind, WatchOptions};
-use heapattach_text::quantity::{parse_duration, parse_size};
+use heapattach_text::quantity::{parse_duration, parse_duration_or_none, parse_size};
 use heapattach_view::{Page, session};
 use record::RecordArgs;
 use triggers::TriggerArgs;
@@ -27,8 +27,8 @@ use triggers::TriggerArgs;
 /// What a session is told.
 #[derive(Clone, Debug, Args)]
 pub struct SessionArgs {
-    /// How long to record: 300ms, 5s, 10m, 1h [default: until Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true)]
+    /// How long to record: 300ms, 5s, 10m, 1h; 0: what a Go program knows now [default: until Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_or_none, allow_hyphen_values = true)]
     pub duration: Option<Duration>,
     /// Where it is hooked, and what is told of a call.
     #[command(flatten)]

@@ -13,6 +13,11 @@ mod dirty;
 mod fragmentation;
 mod glibc_arenas;
 mod glibc_free;
+mod go_free;
+mod go_gaps;
+mod go_limit;
+mod go_stacks;
+mod go_time;
 mod metadata;
 mod mimalloc_free;
 mod scene;
@@ -61,7 +66,7 @@ pub struct Advice {
 type Rule = fn(&Scene<'_>) -> Option<Advice>;
 
 /// All of them, in the order in which their advice is told.
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 19] = [
     arenas_few::advise,
     cache_small::advise,
     decay_waits::advise,
@@ -76,6 +81,11 @@ const RULES: [Rule; 14] = [
     glibc_arenas::advise,
     tcmalloc_free::advise,
     mimalloc_free::advise,
+    go_limit::advise,
+    go_time::advise,
+    go_stacks::advise,
+    go_gaps::advise,
+    go_free::advise,
 ];
 
 /// What could be set otherwise.
@@ -92,8 +102,13 @@ mod tests {
 
     #[test]
     fn nothing_is_advised_where_nothing_is_wrong() {
-        for sample in [Sample::jemalloc(), Sample::glibc(), Sample::tcmalloc(), Sample::mimalloc()]
-        {
+        for sample in [
+            Sample::jemalloc(),
+            Sample::glibc(),
+            Sample::tcmalloc(),
+            Sample::mimalloc(),
+            Sample::go(),
+        ] {
             let told = advise(&sample.scene());
             assert!(told.is_empty(), "{told:#?}");
         }

@@ -111,9 +111,39 @@ impl Sample {
         Self::of("mimalloc", stats.into())
     }
 
+    /// 300 MiB of objects.
+    pub fn go() -> Self {
+        let stats = [
+            ("HeapAlloc", 300 * MIB),
+            ("HeapInuse", 320 * MIB),
+            ("HeapIdle", 100 * MIB),
+            ("HeapReleased", 95 * MIB),
+            ("live_after_gc", 200 * MIB),
+            ("NextGC", 400 * MIB),
+            ("mapped_ready", 340 * MIB),
+            ("NumGC", 500),
+            ("GCCPUFraction.ppm", 20_000),
+            ("NumGoroutine", 100),
+            ("goroutines.waiting", 90),
+            ("goroutines.stacks", MIB),
+        ];
+        let mut sample = Self::of("go", stats.into());
+        sample.now.opt = BTreeMap::from([
+            ("GOGC".to_owned(), Value::Number(100)),
+            ("GOMEMLIMIT".to_owned(), Value::Text("off".to_owned())),
+        ]);
+        sample
+    }
+
     /// To be looked at.
     pub fn scene(&self) -> Scene<'_> {
         Scene { now: &self.now, before: None, conditions: &self.conditions }
+    }
+
+    /// With another setting.
+    pub fn set(mut self, name: &str, value: Value) -> Self {
+        self.now.opt.insert(name.to_owned(), value);
+        self
     }
 
     /// With another sum.

@@ -39,6 +39,11 @@ impl Scene<'_> {
         self.now.allocator == allocator
     }
 
+    /// A setting that is a number.
+    pub fn number(&self, setting: &str) -> Option<i64> {
+        self.now.opt.get(setting)?.number()
+    }
+
     /// How long threads waited for locks of these names, as a part of the time that all threads had, and how
     /// often. `bins`: those of all small classes.
     pub fn waits(&self, locks: &[&str]) -> (f64, u64) {

@@ -50,6 +50,9 @@ pub struct Summary {
     /// The largest mappings that the kernel has at the end, and that came by no hooked function.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unhooked: Vec<Unhooked>,
+    /// When the kernel's list was last compared with the records, in milliseconds; left out if that was at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared_ms: Option<u64>,
     /// Bytes of recorded mappings that no hooked function unmapped, and the kernel no longer has.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub vanished: u64,
@@ -136,6 +139,7 @@ impl Summary {
             mapped_live: ledger.total.mapped_live,
             mapped_sites,
             unhooked: ledger.about.unhooked.clone(),
+            compared_ms: ledger.about.compared_ms,
             vanished: ledger.about.vanished,
             more_sites: sites.len().saturating_sub(SITES),
             sites: rows.collect(),

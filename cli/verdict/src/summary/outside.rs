@@ -65,15 +65,25 @@ fn largest(about: &About) -> String {
         return String::new();
     };
     let (all, bytes) = (quantity::bytes(about.unhooked_bytes), quantity::bytes(*bytes));
-    format!("; of {all} of mappings the largest is {bytes} at {start:#x} ({kind})")
+    let when = at_last_look(about);
+    format!("; of {all} of mappings{when} the largest is {bytes} at {start:#x} ({kind})")
+}
+
+/// When that was seen, if not at the end.
+fn at_last_look(about: &About) -> String {
+    let at = about.compared_ms.map(std::time::Duration::from_millis);
+    at.map_or(String::new(), |at| format!(" at {} (the last look before its end)", clock(at)))
 }
 
 /// Mappings that were recorded, and that the program unmapped by system calls of its own.
 pub fn vanished(ledger: &Ledger) -> Option<String> {
     let bytes = Some(ledger.about.vanished).filter(|&bytes| bytes as f64 >= LEAST)?;
     Some(format!(
-        "{} of recorded mappings were unmapped by no hooked function, and do not count.",
-        quantity::bytes(bytes)
+        "{} of recorded mappings were unmapped by no hooked function{}, and do not count.",
+        quantity::bytes(bytes),
+        ledger.about.compared_ms.map_or(String::new(), |at| {
+            format!(" by {}", clock(std::time::Duration::from_millis(at)))
+        })
     ))
 }
 

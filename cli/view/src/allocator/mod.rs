@@ -2,6 +2,8 @@
 
 mod advice;
 mod arenas;
+mod figure;
+mod go;
 mod locks;
 mod rates;
 mod settings;
@@ -70,6 +72,9 @@ impl AllocatorView {
             page.gap();
             write_name(&mut page, one);
             match self {
+                Self::Summary if one.statistics.allocator == "go" => {
+                    go::write(&mut page, report, one);
+                }
                 Self::Summary => summary::write(&mut page, one),
                 Self::Rates => rates::write(&mut page, one),
                 Self::Sizes => sizes::write(&mut page, one),
@@ -108,7 +113,11 @@ fn write_head(page: &mut Page, report: &CountersReport) {
 fn write_name(page: &mut Page, one: &CountedReport) {
     let statistics = &one.statistics;
     let module = statistics.module.rsplit('/').next().unwrap_or_default();
-    let name = [statistics.allocator, statistics.version.as_str()].join(" ");
+    // Go's version has its name in it.
+    let name = match statistics.version.starts_with(statistics.allocator) {
+        true => statistics.version.clone(),
+        false => [statistics.allocator, statistics.version.as_str()].join(" "),
+    };
     page.line([Span::new(Ink::Bold, name.trim()), format!(" in {module}").into()]);
     for unknown in &statistics.unknown {
         page.prose("", Ink::Warning, &format!("not told: {unknown}"));
@@ -122,6 +131,34 @@ mod tests {
     use heapattach_verdict::advice::{Scene, advise};
 
     use super::*;
+
+    #[test]
+    fn a_go_program_is_told_in_sentences_that_add_up() {
+        let mut now =
+            Statistics { allocator: "go", version: "go1.27".to_owned(), ..Statistics::default() };
+        now.stats = Numbers::from([
+            ("HeapAlloc", 30 << 20),
+            ("HeapInuse", 40 << 20),
+            ("HeapIdle", 20 << 20),
+            ("HeapReleased", 5 << 20),
+            ("StackSys", 2 << 20),
+            ("mapped_ready", 60 << 20),
+            ("NextGC", 64 << 20),
+            ("PauseTotalNs", 2_500_000),
+        ]);
+        now.opt.insert("GOMEMLIMIT".to_owned(), Value::Number(1 << 30));
+        let mut report = CountersReport::new(812, "server".to_owned());
+        report.process.resident = 70 << 20;
+        report.allocators = vec![CountedReport { statistics: now, ..CountedReport::default() }];
+        let text = AllocatorView::Summary.tell(&report, Page::new(Some(200), false));
+        for told in [
+            "30.0 MiB of objects (0) in 40.0 MiB of spans, 75 % of them; 15.0 MiB free",
+            "the next one at 64.0 MiB (GOGC=, GOMEMLIMIT=1.0 GiB)",
+            "70.0 MiB = 40.0 MiB heap in use + 15.0 MiB heap free + 2.0 MiB stacks + 3.0 MiB books + 10.0 MiB",
+        ] {
+            assert!(text.contains(told), "{text}");
+        }
+    }
 
     fn report() -> CountersReport {
         let mut now = Statistics {

@@ -289,6 +289,13 @@ impl Process {
         stat_field(&self.read_piece("stat").ok()?, 22)?.parse().ok()
     }
 
+    /// Where the stack of its first thread begins, which the kernel chooses anew for each program that it becomes.
+    pub fn stack_start(&self) -> Option<u64> {
+        let start = stat_field(&self.read_piece("stat").ok()?, 28)?.parse().ok()?;
+        // 1 where we may not know.
+        (start > 1).then_some(start)
+    }
+
     /// How long it has been running.
     pub fn running_for(&self) -> Option<Duration> {
         let ticks = self.start_time()?;

@@ -64,7 +64,7 @@ pub(super) fn event(slot: Slot, intervals: &[u64]) -> Option<Option<(Event, Call
         Kind::FreedSample => What::Freed { at, block: Some(size) },
         Kind::Freed => What::Freed { at, block: None },
         Kind::Mapped | Kind::Remapped => What::Mapped { at, length: size, stack },
-        Kind::Unmapped => What::Unmapped { at, length: size },
+        Kind::Unmapped => What::Unmapped { at, length: size, stack },
         Kind::Broke => What::Broke { end: at, stack },
         Kind::Discarded => What::Discarded { at, length: size, stack },
         Kind::Restored => What::Restored { announced: size },

@@ -65,6 +65,7 @@ showTable();
 showTableKeys();
 showHistogram('sizes', bytes, 'sizes', 'sizes');
 showHistogram('lifetimes', lifetime, 'lifetimes', 'lifetimes');
+showMapped();
 showThemes();
 showHelp();
 showLink();

@@ -1,5 +1,8 @@
 //! What can be said of the whole session, as every other report says it.
 
+mod mapped;
+
+use mapped::Mapped;
 use serde::Serialize;
 
 use heapattach_ledger::Ledger;
@@ -13,6 +16,8 @@ pub struct Verdict {
     /// All that is said after it.
     rest: String,
     next: Vec<Advice>,
+    /// `null`: nothing was mapped.
+    mapped: Option<Mapped>,
 }
 
 impl Verdict {
@@ -21,7 +26,7 @@ impl Verdict {
         let Summary { verdict, next, .. } = Summary::new(ledger);
         let rest = verdict.text.strip_prefix(&verdict.first).unwrap_or(&verdict.text);
         let rest = rest.trim_start().to_owned();
-        Self { rest, first: verdict.first, next }
+        Self { rest, first: verdict.first, next, mapped: Mapped::new(ledger) }
     }
 }
 

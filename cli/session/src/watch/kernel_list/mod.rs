@@ -8,14 +8,23 @@
 //! ```
 //!
 //! The program runs meanwhile: two lists with the end of the hooks between them tell apart what merely came or
-//! went just then. Nobody is stopped for it.
+//! went just then. Nobody is stopped for it. Of a program that ends in the session there is no list at its end:
+//! [`Looks`] compares while it runs, and what the last look found is told with its time.
+
+mod looks;
+mod question;
+pub mod spread;
 
 use std::ops::Range;
 
 use heapattach_ledger::Unhooked;
 use heapattach_process::proc::maps;
+use heapattach_profile::Profile;
 
-use crate::watch::mapping_growth::{OURS, kind};
+pub use looks::Looks;
+pub use question::Recorded;
+use question::{Answer, Question};
+use spread::{is_ours, kind};
 
 /// Mappings that are told one by one.
 const TOLD: usize = 8;
@@ -35,12 +44,15 @@ pub struct KernelList {
 }
 
 impl KernelList {
-    /// Out of the text of it; empty if the process is gone.
-    pub fn parse(text: &[u8]) -> Self {
+    /// Out of the text of it, without what we have mapped: there, and what is named as ours. Empty if the
+    /// process is gone.
+    pub fn parse(text: &[u8], home: &Range<u64>) -> Self {
         let Ok(maps) = maps::parse(text) else { return Self::default() };
-        let is_ours = |map: &maps::Mapping<'_>| map.label().as_encoded_bytes().starts_with(OURS);
+        let is_ours = |map: &maps::Mapping<'_>| is_ours(map, home);
         let range = |map: &maps::Mapping<'_>| map.range.start.get()..map.range.end.get();
-        let others = maps.iter().filter(|map| !is_ours(map) && (map.readable || map.writable));
+        // What the heap of brk grows by is known otherwise; it may have no block that was sampled.
+        let is_other = |map: &&maps::Mapping<'_>| !is_ours(map) && map.label() != "[heap]";
+        let others = maps.iter().filter(is_other).filter(|map| map.readable || map.writable);
         let ranges = others.map(|map| {
             let label = map.label().to_string_lossy();
             let name = if label.starts_with('/') { label.into_owned() } else { String::new() };
@@ -49,6 +61,23 @@ impl KernelList {
         let all = maps.iter().map(range).collect();
         Self { ranges: ranges.collect(), all, has_ours: maps.iter().any(is_ours) }
     }
+}
+
+impl KernelList {
+    /// The ranges that are not all in an earlier list.
+    fn beyond(&self, earlier: &Self) -> Vec<Range<u64>> {
+        let ranges = self.ranges.iter().map(|(range, _)| range);
+        ranges.filter(|range| !without(range, &earlier.all).is_empty()).cloned().collect()
+    }
+}
+
+/// What came and went by no hooked function.
+#[derive(Debug)]
+pub struct Judgement {
+    /// The largest mappings that came, and the bytes of all.
+    pub unhooked: (Vec<Unhooked>, u64),
+    /// What is recorded as mapped, and is not there.
+    pub vanished: Vec<Range<u64>>,
 }
 
 /// The lists around the end of a session.
@@ -71,7 +100,7 @@ impl Comparison {
 
     /// What was mapped by no hooked function, of `recorded` live ranges, ascending, and of what has none of
     /// these `blocks`, which an allocator has mapped for itself: the largest, and the bytes of all.
-    pub fn mapped(
+    fn mapped(
         &self,
         recorded: &[Range<u64>],
         blocks: impl Iterator<Item = u64>,
@@ -80,7 +109,7 @@ impl Comparison {
         let mut found: Vec<(&Range<u64>, &str, u64)> = Vec::new();
         for (range, kind) in &self.during.ranges {
             let new = without(range, before).into_iter().flat_map(|part| without(&part, recorded));
-            let bytes: u64 = new.flat_map(|part| within(&part, after)).map(length).sum();
+            let bytes: u64 = new.flat_map(|part| overlaps(&part, after)).map(length).sum();
             if bytes >= LEAST {
                 found.push((range, kind, bytes));
             }
@@ -106,8 +135,24 @@ impl Comparison {
         (told, sum)
     }
 
+    /// What was mapped, and unmapped, by no hooked function, where all records that are later than the list
+    /// `during` have a higher stamp than this.
+    pub fn judge(&self, profile: &Profile, stamp: u64) -> Judgement {
+        let answer = Answer::of(profile, &Question { ranges: Vec::new(), since: stamp });
+        let recorded: Vec<_> = answer.ranges.into_iter().map(|(range, _)| range).collect();
+        // What is in two lists may be two mappings of a hooked function, one after the other.
+        let gone = answer.unmapped.unwrap_or_default();
+        let known = union([&recorded[..], &gone].concat());
+        let blocks = profile.live_blocks().map(|block| block.at);
+        let vanished = self.vanished(&recorded).into_iter();
+        Judgement {
+            unhooked: self.mapped(&known, blocks),
+            vanished: vanished.flat_map(|range| without(&range, &gone)).collect(),
+        }
+    }
+
     /// What was recorded as live, and the kernel does not have.
-    pub fn vanished(&self, recorded: &[Range<u64>]) -> Vec<Range<u64>> {
+    fn vanished(&self, recorded: &[Range<u64>]) -> Vec<Range<u64>> {
         let gone = recorded.iter().flat_map(|range| without(range, &self.during.all));
         gone.flat_map(|part| without(&part, &self.after.all)).collect()
     }
@@ -134,9 +179,22 @@ fn without(range: &Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
 }
 
 /// What of a range is in any of these.
-fn within(range: &Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
+fn overlaps(range: &Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
     let parts = touching(range, others);
     parts.map(|other| other.start.max(range.start)..other.end.min(range.end)).collect()
+}
+
+/// The same, ascending and without overlaps.
+fn union(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut all: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match all.last_mut() {
+            Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+            _ => all.push(range),
+        }
+    }
+    all
 }
 
 fn touching<'a>(
@@ -155,7 +213,7 @@ mod tests {
     fn list(lines: &[&str]) -> KernelList {
         let ours = "ff0000-ff1000 rw-s 00000000 00:01 5    /memfd:heapattach (deleted)";
         let text: Vec<&str> = lines.iter().copied().chain([ours]).collect();
-        KernelList::parse((text.join("\n") + "\n").as_bytes())
+        KernelList::parse((text.join("\n") + "\n").as_bytes(), &(0..0))
     }
 
     const OLD: &str = "100000-200000 rw-p 00000000 00:00 0 ";
@@ -200,10 +258,10 @@ mod tests {
     #[test]
     fn another_program_tells_nothing_of_this_one() {
         let mut all = comparison(&[OLD], &[OLD], &[OLD]);
-        all.during = KernelList::parse(b"100000-200000 rw-p 00000000 00:00 0 \n");
+        all.during = KernelList::parse(b"100000-200000 rw-p 00000000 00:00 0 \n", &(0..0));
         assert!(!all.is_sound(), "it has become another by exec");
-        all.after = KernelList::parse(b"");
+        all.after = KernelList::parse(b"", &(0..0));
         assert!(!all.is_sound());
-        assert_eq!(KernelList::parse(b"nonsense\n"), KernelList::default());
+        assert_eq!(KernelList::parse(b"nonsense\n", &(0..0)), KernelList::default());
     }
 }

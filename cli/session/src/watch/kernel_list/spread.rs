@@ -1,7 +1,7 @@
 //! How much of a process's address space is of which kind, to say what grew besides what was allocated by
 //! hooked functions.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use heapattach_process::proc::{Process, maps};
 
@@ -9,7 +9,7 @@ use heapattach_process::proc::{Process, maps};
 pub type Spread = BTreeMap<String, u64>;
 
 /// What we map ourselves.
-pub(super) const OURS: &[u8] = b"/memfd:heapattach";
+const OURS: &[u8] = b"/memfd:heapattach";
 
 /// Where the heap of brk ends, in the kernel's list of a process, or would begin.
 pub fn heap_end(process: &Process, list: &[u8]) -> Option<u64> {
@@ -26,14 +26,19 @@ pub fn grown(before: &Spread, after: &Spread) -> Spread {
     more.filter(|(_, bytes)| *bytes > 0).collect()
 }
 
-/// Of the kernel's list of a process; what cannot be touched does not count.
-pub fn spread(text: &[u8]) -> Spread {
+/// Whether a mapping is our own memory, or lies in our home.
+pub fn is_ours(mapping: &maps::Mapping<'_>, home: &Range<u64>) -> bool {
+    mapping.label().as_encoded_bytes().starts_with(OURS)
+        || (home.contains(&mapping.range.start.get()) && mapping.range.end.get() <= home.end)
+}
+
+/// Of the kernel's list of a process; what cannot be touched does not count, and what is ours neither.
+pub fn spread(text: &[u8], home: &Range<u64>) -> Spread {
     let mut all = Spread::new();
     // What is not a map at all, as of a process that has ended, says nothing.
     let Ok(maps) = maps::parse(text) else { return all };
     let counts = |mapping: &&maps::Mapping<'_>| {
-        let is_ours = mapping.label().as_encoded_bytes().starts_with(OURS);
-        (mapping.readable || mapping.writable) && !is_ours
+        (mapping.readable || mapping.writable) && !is_ours(mapping, home)
     };
     for mapping in maps.iter().filter(counts) {
         let bytes = mapping.range.end.get().saturating_sub(mapping.range.start.get());
@@ -44,7 +49,7 @@ pub fn spread(text: &[u8]) -> Spread {
 }
 
 /// What kind of mapping it is, in words.
-pub(super) fn kind(mapping: &maps::Mapping<'_>) -> &'static str {
+pub fn kind(mapping: &maps::Mapping<'_>) -> &'static str {
     let label = mapping.label().to_string_lossy();
     match &*label {
         "anon_inode:[io_uring]" => "rings of io_uring",
@@ -70,7 +75,7 @@ mod tests {
         let after = b"1000-5000 rw-p 00000000 00:00 0 \n5000-9000 ---p 00000000 00:00 0 \n\
                       a000-b000 rw-p 00000000 00:00 0    [heap]\n\
                       c000-d000 rw-s 00000000 00:01 5    /dev/shm/x\n";
-        let grown = grown(&spread(before), &spread(after));
+        let grown = grown(&spread(before, &(0..0)), &spread(after, &(0..0)));
         let told: Vec<_> = grown.iter().map(|(kind, bytes)| (kind.as_str(), *bytes)).collect();
         assert_eq!(
             told,
@@ -80,6 +85,6 @@ mod tests {
                 ("the heap of brk", 0x1000),
             ]
         );
-        assert!(spread(b"nonsense\n").is_empty());
+        assert!(spread(b"nonsense\n", &(0..0)).is_empty());
     }
 }
