@@ -16,6 +16,10 @@ const LEAST_GRANULE: u64 = 16;
 /// No address is higher.
 const ADDRESSES: u64 = 1 << 48;
 
+/// From here on the number of a stack is that of a group of blocks whose allocation nobody recorded: an
+/// allocator says that they are there.
+pub const UNRECORDED: u32 = 1 << 31;
+
 /// The number that C++ puts before the elements of an array.
 pub const COOKIE: u64 = 8;
 
@@ -65,6 +69,11 @@ pub struct Blocks {
 }
 
 impl Block {
+    /// Whether its allocation was recorded.
+    pub fn is_recorded(&self) -> bool {
+        self.stack < UNRECORDED
+    }
+
     /// Behind its last byte.
     pub fn end(&self) -> u64 {
         self.at.saturating_add(self.size)

@@ -22,6 +22,7 @@ mod mark;
 mod memory;
 mod root_place;
 mod slack;
+mod unrecorded;
 mod ways;
 
 #[cfg(test)]
@@ -33,13 +34,14 @@ mod rule_tests;
 #[cfg(test)]
 mod speed;
 
-pub use blocks::{Block, Blocks};
+pub use blocks::{Block, Blocks, UNRECORDED};
 pub use by_label::{Row, rows};
 pub use finding::{Amount, Finding, Findings, Kind};
 pub use graph::RootWord;
 pub use heapattach_process::root::{RootKind, RootSet};
 pub use holding::{Above, Holding};
 pub use memory::{Layout, Memory, Piece, Pointer};
+pub use unrecorded::Unrecorded;
 pub use ways::Retained;
 #[cfg(test)]
 use ways::{Step, Way};
@@ -54,8 +56,10 @@ use mark::Mark;
 /// What a check found, and how much it had to leave out.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
-    /// The findings.
+    /// The findings, of what was recorded.
     pub findings: Findings,
+    /// Blocks whose allocation was not recorded.
+    pub unrecorded: Unrecorded,
     /// What was suppressed.
     pub quiet: Amount,
     /// Words looked at.
@@ -96,7 +100,8 @@ pub fn look(blocks: &Blocks, layout: &Layout, memory: &mut impl Memory, sites: u
         0 => Vec::new(),
         _ => {
             let folded = fold::fold(&graph, &marks);
-            let findings = Findings::of(blocks, &graph, &marks, &folded, &[]);
+            let findings =
+                Findings::of(blocks, &graph, &marks, &folded, &unrecorded::marked(blocks));
             let held = findings.all.iter().filter(|finding| finding.kind == Kind::Reachable);
             let largest: Vec<Finding> = held.take(sites).copied().collect();
             ways::retained(blocks, &graph, &marks, &largest, memory)
@@ -121,7 +126,7 @@ impl Look {
         for _ in 0..ROUNDS {
             let mut is_new = false;
             for ((block, &mark), held) in blocks.all().iter().zip(&marks).zip(&mut held) {
-                if mark != Mark::Held && is_quiet(block) {
+                if mark != Mark::Held && block.is_recorded() && is_quiet(block) {
                     (*held, is_new) = (true, true);
                 }
             }
@@ -133,12 +138,16 @@ impl Look {
         let is_quiet = |(&loud, &mark): (&bool, &Mark)| loud && mark == Mark::Held;
         let quiet: Vec<bool> = loud.iter().zip(&marks).map(is_quiet).collect();
         let folded = fold::fold(&graph, &marks);
-        let findings = Findings::of(blocks, &graph, &marks, &folded, &quiet);
+        let (findings, unrecorded) = unrecorded::divide(blocks, &quiet, |quiet| {
+            Findings::of(blocks, &graph, &marks, &folded, quiet)
+        });
         let mut sum = Amount::default();
-        let all = blocks.all().iter().zip(&quiet).filter(|(_, quiet)| **quiet);
+        let all = blocks.all().iter().zip(&quiet);
+        let all = all.filter(|(block, quiet)| **quiet && block.is_recorded());
         all.for_each(|(block, _)| sum.add(block.size));
         Checked {
             findings,
+            unrecorded,
             quiet: sum,
             retained,
             words: graph.words,

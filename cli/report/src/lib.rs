@@ -35,8 +35,9 @@ pub use data::{
     CountedReport, CountersReport, CutReport, DoubtReport, FindingReport, FunctionReport, GoAsked,
     GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled, Heap, HeapReport, Holder, HolderRow,
     HoldersReport, HookedBy, LookMethod, LookReport, MappingReport, Measured, MemoryReport,
-    MomentReport, NotHooked, NotLookedAt, Origin, Outcome, OwnCost, PathReport, PathStep, Quiet,
-    RatesReport, RecordingReport, Report, RetainedReport, RoundReport, SCHEMA, SiteReport,
-    StacksReport, Status, StepReport, StopReport, StoppedFor, Sums, SuspectReport, TargetState,
-    TogetherReport, Trigger, UnreachableGroup, UnreachableReport, WayReport, micros, together,
+    MomentReport, NotHooked, NotLookedAt, OlderGroup, OlderReport, Origin, Outcome, OwnCost,
+    PathReport, PathStep, Quiet, RatesReport, RecordingReport, Report, RetainedReport, RoundReport,
+    SCHEMA, SiteReport, StacksReport, Status, StepReport, StopReport, StoppedFor, Sums,
+    SuspectReport, TargetState, TogetherReport, Trigger, UnreachableGroup, UnreachableReport,
+    WayReport, micros, together,
 };

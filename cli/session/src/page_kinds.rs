@@ -1,6 +1,6 @@
 //! What the pages that were mapped in a session are at its end: of which kind, and how much of them is
 //! resident. One look at what the kernel tells of each mapping, when the session is over anyway; of a
-//! process that has ended by then nothing is known.
+//! process that has ended by then the last look is told, if it was small enough for one.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -15,7 +15,12 @@ use heapattach_text::printable::printable;
 const ADDRESSES: usize = 4096;
 const FILES: usize = 64;
 
+/// What the kernel tells of a process's mappings at a moment.
+#[derive(Debug)]
+pub struct Regions(Vec<Region>);
+
 /// A mapping, as the kernel tells it.
+#[derive(Debug)]
 struct Region {
     range: Range<u64>,
     kind: String,
@@ -26,7 +31,19 @@ struct Region {
 pub fn look(process: &Process, ranges: &[(Range<u64>, u64)]) -> Vec<PageKinds> {
     match ranges.is_empty() {
         true => Vec::new(),
-        false => kinds(ranges, &regions(&process.read("smaps").unwrap_or_default())),
+        false => Regions::of(process).kinds(ranges),
+    }
+}
+
+impl Regions {
+    /// As they are now.
+    pub fn of(process: &Process) -> Self {
+        Self(regions(&process.read("smaps").unwrap_or_default()))
+    }
+
+    /// What these ranges were then: ascending, each with the address that its call returned to.
+    pub fn kinds(&self, ranges: &[(Range<u64>, u64)]) -> Vec<PageKinds> {
+        kinds(ranges, &self.0)
     }
 }
 

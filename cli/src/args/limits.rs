@@ -58,6 +58,8 @@ pub enum FailOn {
     Possible,
     /// A heap that grows, by a stack whose blocks are never freed
     Growing,
+    /// Blocks that were allocated before the attach and that nothing leads to
+    Older,
 }
 
 impl LimitArgs {
@@ -67,7 +69,7 @@ impl LimitArgs {
             FailOn::Direct => Some(Kind::Direct),
             FailOn::Indirect => Some(Kind::Indirect),
             FailOn::Possible => Some(Kind::Possible),
-            FailOn::Growing => None,
+            FailOn::Growing | FailOn::Older => None,
         };
         self.fail_on.iter().filter_map(kind).collect()
     }
@@ -88,6 +90,7 @@ impl LimitArgs {
             live: self.max_live,
             allocations: self.max_allocs,
             kinds: self.kinds(),
+            older: self.fail_on.contains(&FailOn::Older),
             unused_rules,
         }
     }
@@ -122,5 +125,6 @@ mod tests {
         assert_eq!(limits(&["--max-growth", "64KiB/min"]).growth, Some(65536));
         assert!(limits(&["--fail-on", "growing"]).no_growing);
         assert_eq!((limits(&[]).growth, limits(&[]).no_growing), (None, false));
+        assert!(limits(&["--fail-on", "direct,older"]).older && !limits(&[]).older);
     }
 }

@@ -44,6 +44,7 @@ impl Arenas {
         found.look_for_heaps(memory, maps);
         found.heaps.sort_unstable_by_key(|heap| (heap.start, heap.end));
         found.heaps.dedup_by_key(|heap| heap.start);
+        found.books.sort_unstable_by_key(|book| (book.start, book.end));
         found
     }
 

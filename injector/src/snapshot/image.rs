@@ -22,6 +22,8 @@ use super::{area::Area, clone::Clone, scene::Scene};
 
 /// So much is copied at once, between two looks at the clock.
 const PIECE: usize = 256 << 10;
+/// Books are no larger.
+const MOST_BOOKS: usize = 64 << 10;
 
 /// How the moment is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +120,7 @@ impl<'t> Image<'t> {
             }
             Method::Copy => {
                 image.copy(scene, &presence, "copy", |_| true)?;
+                image.copy_books(&scene.books);
                 fault::hold("copied");
                 image.until = None;
                 Ok((image, Kept(None)))
@@ -226,6 +229,73 @@ impl<'t> Image<'t> {
         }
         self.copies.sort_by_key(|(at, _)| *at);
         Ok(())
+    }
+
+    /// Copies what is in no area and says how areas are to be understood.
+    fn copy_books(&mut self, books: &[Range<u64>]) {
+        let mut from = 0;
+        for book in books.iter().filter(|book| book.start < book.end) {
+            let start = book.start.max(from);
+            let length = usize::try_from(book.end.saturating_sub(start)).unwrap_or(0);
+            let mut copy = vec![0; length.min(MOST_BOOKS)];
+            if !copy.is_empty() && self.read_some(start, &mut copy) == Ok(copy.len()) {
+                self.copies.push((start, copy));
+            }
+            from = from.max(book.end);
+        }
+        self.copies.sort_by_key(|(at, _)| *at);
+    }
+
+    /// The copy that has an address, and where in it that is.
+    fn copied(&self, at: u64) -> Option<&[u8]> {
+        let index = self.copies.partition_point(|(start, _)| *start <= at);
+        let (start, bytes) = self.copies.get(index.checked_sub(1)?)?;
+        bytes.get(usize::try_from(at - start).ok()?..).filter(|rest| !rest.is_empty())
+    }
+
+    /// Whether it can be read once the target goes on.
+    pub fn is_kept(&self) -> bool {
+        self.is_clone || !self.copies.is_empty()
+    }
+
+    /// The clone, if there is one.
+    pub fn clone_process(&self) -> Option<Process> {
+        self.is_clone.then(|| Process::open(self.reader).ok()).flatten()
+    }
+
+    /// What was copied of a range; ascending.
+    pub fn copies_in(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let all = self.copies.iter().map(|(at, bytes)| *at..*at + bytes.len() as u64);
+        let parts = all.map(|own| own.start.max(range.start)..own.end.min(range.end));
+        parts.filter(|part| part.start < part.end).collect()
+    }
+
+    /// Fills `buffer` from the address as far as that can be read, in parts from copies and from where the rest
+    /// is kept; answers how many bytes those are. What was not copied and is no clone's is as it is now.
+    pub fn read_parts(&self, at: u64, buffer: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < buffer.len() {
+            let from = at.saturating_add(done as u64);
+            let rest = &mut buffer[done..];
+            let read = match self.copied(from) {
+                Some(bytes) => {
+                    let length = bytes.len().min(rest.len());
+                    rest[..length].copy_from_slice(&bytes[..length]);
+                    length
+                }
+                None => {
+                    let next = self.copies.partition_point(|(start, _)| *start <= from);
+                    let room = self.copies.get(next).map_or(u64::MAX, |(start, _)| start - from);
+                    let length = usize::try_from(room).unwrap_or(usize::MAX).min(rest.len());
+                    self.read_some(from, &mut rest[..length]).unwrap_or(0)
+                }
+            };
+            if read == 0 {
+                break;
+            }
+            done += read;
+        }
+        done
     }
 
     /// Fills `buffer` from the address; what cannot be read is zero, and counted.

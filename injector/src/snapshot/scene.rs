@@ -47,6 +47,10 @@ pub struct Scene {
     pub unread_threads: usize,
     /// What pointers can be hidden in, in words.
     pub blind: Vec<String>,
+    /// The memory map, as the kernel told it.
+    pub maps: Vec<u8>,
+    /// The books of the C library's allocator: they are in no area.
+    pub books: Vec<Range<u64>>,
 }
 
 impl Scene {
@@ -95,7 +99,7 @@ impl Scene {
         let arenas = Arenas::of(memory, &maps);
         let mut hidden: Vec<Range<u64>> =
             homes.iter().map(|home| home.at().get()..home.end().get()).collect();
-        hidden.extend(arenas.books);
+        hidden.extend(arenas.books.iter().cloned());
         let known = Known {
             threads: &threads,
             idle_stacks: &idle,
@@ -113,6 +117,9 @@ impl Scene {
         scene.loader = loader(process, &maps).filter(|m| m.executable).map(range).collect();
         scene.files =
             maps.iter().filter(|m| m.inode != 0 && m.readable && !m.is_huge()).map(range).collect();
+        drop(maps);
+        scene.books = arenas.books;
+        scene.maps = text;
         Ok(scene)
     }
 

@@ -19,6 +19,12 @@ fn assert_nothing_lost(name: &str, result: &Result) {
     let lost = [result.sum("direct"), result.sum("indirect")];
     let findings = &result.check()["findings"];
     assert_eq!(lost, [(0, 0); 2], "{name}: {findings:#}");
+    if result.check()["older"].is_object() {
+        let older = &result.check()["older"];
+        println!("{name}: older: {older}");
+        let lost = [&older["direct"]["blocks"], &older["indirect"]["blocks"]];
+        assert_eq!(lost, [0, 0], "{name}: leaked before the attach: {older:#}");
+    }
     let doubts = &result.check()["doubts"];
     assert_eq!(doubts.as_array().map(Vec::len), Some(0), "{name}: {doubts}");
     let (reachable, possible) = (result.sum("reachable"), result.sum("possible"));

@@ -13,6 +13,8 @@ mod build_info;
 mod functions;
 mod votes;
 
+use std::collections::HashMap;
+
 use heapattach_census::{Image, Moment};
 
 pub use build_info::Release;
@@ -88,9 +90,18 @@ impl Go {
         let table = Table::of(minor).or_else(|| Table::before(minor)).ok_or_else(|| {
             FindError::Release(self.release.text.clone(), Table::known().to_owned())
         })?;
-        let votes = votes::vote(moment, &self.functions, &table);
+        let votes = self.variables(moment, &table);
         let certain = |name: &'static str| votes::certain(&votes, &|_| None, name);
         Ok(Profile::new(minor, certain("runtime.mbuckets")?, certain("runtime.MemProfileRate")?))
+    }
+
+    /// Where the variables are that this table names, by the votes of the runtime's functions.
+    pub fn variables(&self, moment: &Moment<'_>, table: &Table) -> HashMap<String, Found> {
+        let mut found = votes::vote(moment, &self.functions, table);
+        // What most agree on is none where no variables are.
+        let is_data = |at: u64| self.image.data.iter().any(|range| range.contains(&at));
+        found.retain(|_, found| is_data(found.at));
+        found
     }
 
     /// What the runtime counts. Where the program has debug data, variables are where that says.
@@ -104,7 +115,7 @@ impl Go {
         })?;
         let find = |name: &str| table.field(name);
         let (fields, layout) = (FigureFields::by(minor, &find)?, Layout::of(minor, &find)?);
-        let votes = votes::vote(moment, &self.functions, &table);
+        let votes = self.variables(moment, &table);
         let certain = |name: &'static str| votes::certain(&votes, named, name);
         let places = Places {
             controller: certain("runtime.gcController")?,
@@ -130,7 +141,7 @@ impl Go {
             FindError::Release(self.release.text.clone(), Table::known().to_owned())
         })?;
         let layout = Layout::of(minor, &|name| table.field(name))?;
-        let votes = votes::vote(moment, &self.functions, &table);
+        let votes = self.variables(moment, &table);
         let certain = |name: &'static str| votes::certain(&votes, named, name);
         let variables = Variables {
             mheap: certain("runtime.mheap_")?,

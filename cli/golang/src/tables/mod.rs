@@ -45,6 +45,16 @@ impl Table {
         ALL.iter().find(|(own, _)| *own == minor).map(|(_, text)| Self { text })
     }
 
+    /// With the text of another table, for tests of what a wrong one does.
+    pub fn of_text(text: &'static str) -> Self {
+        Self { text }
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &'static str {
+        self.text
+    }
+
     /// The last one, of a release that is newer than all.
     pub fn before(minor: u32) -> Option<Self> {
         ALL.last().filter(|(last, _)| minor > *last).map(|(_, text)| Self { text })

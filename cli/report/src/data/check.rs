@@ -8,7 +8,9 @@ use heapattach_ledger::{FrameReport, Mark};
 use heapattach_reach::{Amount, Kind, RootKind};
 use heapattach_verdict::{growth::Growth, summary::MappedGrowth};
 
-use super::{look_method::LookMethod, retained::RetainedReport, round::RoundReport};
+use super::{
+    look_method::LookMethod, older::OlderReport, retained::RetainedReport, round::RoundReport,
+};
 
 /// Raised whenever a field changes its meaning or goes away; new fields may come.
 pub const CHECK_SCHEMA: &str = "heapattach/check/1";
@@ -82,6 +84,9 @@ pub struct CheckReport {
     pub roots: BTreeMap<RootKind, Amount>,
     /// What is leaked by the module that caused it.
     pub modules: BTreeMap<String, Amount>,
+    /// Of a process that was attached to: blocks from before that. They are in no other sum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older: Option<OlderReport>,
     /// Who holds what is reachable, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retained: Vec<RetainedReport>,

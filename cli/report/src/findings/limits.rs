@@ -24,6 +24,8 @@ pub struct Limits {
     pub allocations: Option<u64>,
     /// The kinds that count.
     pub kinds: Vec<Kind>,
+    /// Whether blocks that were leaked or allocated before the attach are a failure.
+    pub older: bool,
     /// Whether rules that suppress nothing are a failure.
     pub unused_rules: bool,
 }
@@ -67,6 +69,7 @@ impl Default for Limits {
             live: None,
             allocations: None,
             kinds: vec![Kind::Direct, Kind::Indirect],
+            older: false,
             unused_rules: false,
         }
     }
@@ -85,6 +88,8 @@ impl Limits {
         hold("--max-growth", self.growth.map(real), measured.growth.unwrap_or(0.0));
         let none = self.no_growing.then_some(0.0);
         hold("--fail-on growing", none, measured.growing.unwrap_or(0.0));
+        let none = self.older.then_some(0.0);
+        hold("--fail-on older", none, real(findings.older.blocks));
         hold("--max-peak", self.peak.map(real), real(measured.peak));
         hold("--max-live", self.live.map(real), real(measured.live));
         hold("--max-allocs", self.allocations.map(real), real(measured.allocations));

@@ -40,7 +40,7 @@ use std::{
 use serde::Serialize;
 use unchecked::program;
 
-use crate::{CheckReport, Outcome, Quiet, Report, Sums};
+use crate::{CheckReport, OlderReport, Outcome, Quiet, Report, Sums};
 use heapattach_reach::{Amount, Kind};
 
 /// The result of a check.
@@ -64,6 +64,8 @@ pub struct Findings {
     pub suppressed: Amount,
     /// What was there before the end of the warm-up, and is not judged.
     pub warm: Amount,
+    /// Blocks that are leaked and were allocated before the attach.
+    pub older: Amount,
     /// Leaks that the baseline knows, and that did not grow.
     pub known: Amount,
     /// What lets nothing be concluded, a sentence each.
@@ -162,6 +164,7 @@ impl Findings {
         self.more.merge(check.more);
         self.suppressed.merge(check.suppressed);
         self.warm.merge(check.warm);
+        self.older.merge(check.older.as_ref().map(OlderReport::leaked).unwrap_or_default());
         self.doubts.extend(check.doubts.iter().cloned());
         self.unjudged.extend(check.unmade.iter().cloned());
         let Measured { growth, growing, peak, live, allocations } = &mut self.measured;

@@ -44,7 +44,11 @@ pub fn text(findings: &Findings, report: &Report, wanted: Wanted) -> String {
     } else if !findings.doubts.is_empty() {
         writeln!(out, "=={pid}==heapattach: nothing can be concluded")
     } else {
-        let of = if is_whole { "" } else { " in what was checked" };
+        let of = match (is_whole, findings.older.blocks) {
+            (true, 0) => "",
+            (true, _) => " since the attach, but older ones",
+            (false, _) => " in what was checked",
+        };
         writeln!(out, "=={pid}==heapattach: no leaks{of}")
     };
     for leak in findings.leaks.iter().take(LEAKS) {
@@ -241,8 +245,16 @@ fn write_check(out: &mut String, report: &Report, check: &CheckReport) {
     if let Some(why) = &look.why {
         let _ = writeln!(out, "          {why}");
     }
-    if !check.is_complete {
-        let _ = writeln!(out, "BLIND     blocks older than the attach are not judged");
+    match &check.older {
+        Some(older) => {
+            for line in older.lines() {
+                let _ = writeln!(out, "OLDER     {line}");
+            }
+        }
+        None if !check.is_complete => {
+            let _ = writeln!(out, "BLIND     blocks older than the attach are not judged");
+        }
+        None => {}
     }
     for (label, lines) in
         [("RUNTIME", &check.runtimes), ("BLIND", &check.blind), ("NOTE", &check.notes)]

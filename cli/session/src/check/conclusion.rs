@@ -55,6 +55,7 @@ impl Inspection<'_> {
         check.notes.append(&mut self.notes);
         check.at = at;
         check.is_complete = seen.is_complete;
+        check.older = seen.older.map(|older| older.report(&seen.checked.unrecorded));
         check.look = seen.look;
         check.blind = seen.scene.blind;
         check.doubts.extend(seen.doubts);

@@ -35,7 +35,7 @@ fn loaders(scene: &Scene, heap: &LiveHeap, blocks: &[Block]) -> Vec<Pointer> {
 
 /// What is looked through, and what pointers there are, of the kinds that are `wanted`. If every block
 /// since the start is known (`is_complete`), what is in none of them is the allocator's, and so it is in
-/// `books`, sorted, which allocators mapped for themselves.
+/// `books`, sorted, which allocators mapped for themselves, or of which they know every block.
 pub fn layout(
     scene: &Scene,
     wanted: RootSet,
@@ -56,7 +56,7 @@ pub fn layout(
     let pieces = |area: &Area| {
         let root = root(area.holder);
         // What follows the variables of a module may be its last ones, or mapped there by chance.
-        let may_be = matches!(area.holder, RootKind::Mapped | RootKind::Globals);
+        let may_be = matches!(area.holder, RootKind::Mapped | RootKind::Globals | RootKind::Heap);
         let books = if may_be { books } else { &[] };
         let parts = divide(&area.range, books).into_iter();
         parts.map(move |(range, is_book)| Piece { range, root: root.filter(|_| !is_book) })

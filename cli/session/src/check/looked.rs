@@ -12,13 +12,18 @@ use heapattach_reach::{Block, Blocks, Checked, Look};
 use heapattach_report::{LookReport, micros, suppression::Suppressions};
 use heapattach_symbols::Symbols;
 
-use super::{Inspection, holders::Holders, live_heap::LiveHeap, suppressed::Suppressed};
+use super::{
+    Inspection, allocators::older::Older, holders::Holders, live_heap::LiveHeap,
+    suppressed::Suppressed,
+};
 
 /// A moment that was looked through: memory is not asked any more.
 pub(super) struct Looked {
     pub(super) look: Look,
     pub(super) holders: Holders,
     pub(super) blocks: Blocks,
+    /// Blocks from before the attach, if they are judged.
+    pub(super) older: Option<Older>,
     pub(super) scene: Scene,
     pub(super) live_heap: LiveHeap,
     pub(super) is_complete: bool,
@@ -40,6 +45,8 @@ pub(super) struct Tools {
 /// The result of a look at the target.
 pub(super) struct Seen {
     pub(super) checked: Checked,
+    /// Blocks from before the attach, if they are judged.
+    pub(super) older: Option<Older>,
     /// What lies where the ways begin.
     pub(super) holders: Holders,
     pub(super) suppressed: Suppressed,
@@ -69,6 +76,7 @@ impl Looked {
             look,
             holders,
             blocks,
+            older,
             scene,
             live_heap,
             is_complete,
@@ -83,7 +91,8 @@ impl Looked {
         let checked = look.conclude(&blocks, &mut is_quiet);
         report.took_us = micros(began.elapsed());
         report.words = checked.words;
-        Seen { checked, holders, suppressed, scene, live_heap, is_complete, look: report, doubts }
+        let look = report;
+        Seen { checked, older, holders, suppressed, scene, live_heap, is_complete, look, doubts }
     }
 }
 

@@ -20,7 +20,7 @@ use heapattach_process::{
 use heapattach_profile::Tick;
 use heapattach_reach::{Block, RootKind};
 
-use super::{allocator_maps::is_sure, live_heap::LiveHeap};
+use super::{allocators::maps::is_sure, live_heap::LiveHeap};
 
 /// Why none of them is judged.
 const UNSEEN: &str =

@@ -7,7 +7,7 @@
 //!   +-> rounds -> sight -> tally --^
 //! ```
 
-mod allocator_maps;
+mod allocators;
 mod conclusion;
 mod declared;
 mod end;
@@ -84,6 +84,8 @@ pub(crate) struct Inspection<'a> {
     options: &'a CheckOptions,
     /// Whether the program is seen from its first block on.
     is_from_start: bool,
+    /// Whether blocks from before the attach are judged: it is no child, which has those of its parent.
+    judges_older: bool,
     rules: Suppressions,
     /// What is to be said besides.
     notes: Vec<String>,
@@ -122,8 +124,18 @@ impl<'a> Inspection<'a> {
         let (page_cost, will) = Default::default();
         // The first look in the session notes what came meanwhile.
         let changes = u64::MAX;
-        let mut inspection =
-            Self { options, is_from_start, rules, notes, symbols, changes, page_cost, will };
+        let judges_older = !is_from_start;
+        let mut inspection = Self {
+            options,
+            is_from_start,
+            judges_older,
+            rules,
+            notes,
+            symbols,
+            changes,
+            page_cost,
+            will,
+        };
         inspection.note(target);
         if options.embedded_rules {
             inspection.ask_target(target);
@@ -146,8 +158,18 @@ impl<'a> Inspection<'a> {
         }
         let (notes, changes, page_cost, will) = Default::default();
         let (rules, symbols) = (rules.clone(), Arc::new(Mutex::new(symbols)));
-        let is_from_start = false;
-        Self { options, is_from_start, rules, notes, symbols, changes, page_cost, will }
+        let (is_from_start, judges_older) = Default::default();
+        Self {
+            options,
+            is_from_start,
+            judges_older,
+            rules,
+            notes,
+            symbols,
+            changes,
+            page_cost,
+            will,
+        }
     }
 
     /// Leaves what there is of it to children of the target, by this will.

@@ -24,7 +24,8 @@ use heapattach_report::{LookMethod, LookReport, micros};
 use heapattach_text::error_chain::with_causes;
 
 use super::{
-    Inspection, allocator_maps,
+    Inspection,
+    allocators::{maps as allocator_maps, older::Older},
     declared::{self, Heard},
     end::End,
     flight::Flight,
@@ -50,6 +51,7 @@ pub(super) struct Sight<'t> {
     heard: Vec<Heard>,
     flight: Flight,
     is_complete: bool,
+    judges_older: bool,
     look: LookReport,
     began: Instant,
     doubts: Vec<String>,
@@ -215,6 +217,7 @@ impl Inspection<'_> {
         live_heap.lost = counts.lost;
         doubts.extend(counted_twice(session, &counts));
         let unseen = unseen_frees(session);
+        let judges_older = self.judges_older && unseen.is_empty();
         if !unseen.is_empty() {
             // Any of them may have been freed long ago.
             live_heap.blocks.clear();
@@ -250,6 +253,7 @@ impl Inspection<'_> {
             heard,
             flight,
             is_complete,
+            judges_older,
             look,
             began,
             doubts,
@@ -308,18 +312,25 @@ pub(super) const NO_READER: &str = "the thread that reads the records failed";
 impl Sight<'_> {
     /// Looks through it.
     pub(super) fn look(self, options: &CheckOptions) -> Looked {
-        let Self { pid, mut image, scene, live_heap, books, heard, flight, is_complete, .. } = self;
+        let Self { pid, mut image, scene, live_heap, mut books, heard, flight, .. } = self;
+        let (is_complete, judges_older) = (self.is_complete, self.judges_older);
         let (mut report, began, mut doubts) = (self.look, self.began, self.doubts);
         let sites = options.retained_by.as_ref().map_or(0, |_| RETAINED);
-        let blocks: Vec<Block> = live_heap.blocks.iter().map(|(block, _)| *block).collect();
+        let mut blocks: Vec<Block> = live_heap.blocks.iter().map(|(block, _)| *block).collect();
+        let older = judges_older.then(|| Older::of(&image, &scene, &live_heap)).flatten();
+        books.extend(older.iter().flat_map(|older| older.books.iter().cloned()));
         let mut layout = layout(&scene, options.roots, is_complete, &books, &live_heap, &blocks);
         if options.roots.has(RootKind::Announced) {
             layout.pointers.extend(declared::pointers(&heard, &live_heap.blocks));
             layout.pointers.extend(declared::pointers(&heard, &live_heap.mappings));
         }
+        if let Some(older) = &older {
+            layout.pointers.extend(older.in_flight(&image, &scene));
+            blocks.extend(&older.blocks);
+        }
         let mappings: Vec<Block> = live_heap.mappings.iter().map(|(block, _)| *block).collect();
         let blocks = Blocks::with_mappings(blocks, &mappings);
-        if is_complete && options.roots.has(RootKind::Registers) {
+        if (is_complete || older.is_some()) && options.roots.has(RootKind::Registers) {
             flight.hold(blocks.all(), &mut layout.pieces);
         }
         let look = heapattach_reach::look(&blocks, &layout, &mut Picture(&mut image), sites);
@@ -334,7 +345,18 @@ impl Sight<'_> {
             doubts.push("the clone that was looked at was killed from outside".to_owned());
         }
         report.unreadable_pages = image.unreadable;
-        Looked { look, holders, blocks, scene, live_heap, is_complete, report, began, doubts }
+        Looked {
+            look,
+            holders,
+            blocks,
+            older,
+            scene,
+            live_heap,
+            is_complete,
+            report,
+            began,
+            doubts,
+        }
     }
 }
 

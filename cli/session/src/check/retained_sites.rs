@@ -2,7 +2,7 @@
 
 use crate::check::frame_report::told;
 use heapattach_ledger::{FrameReport, hidden::Hidden};
-use heapattach_reach::Retained;
+use heapattach_reach::{Retained, UNRECORDED};
 use heapattach_report::{RetainedReport, StepReport, WayReport};
 use heapattach_symbols::Symbols;
 use heapattach_text::printable::printable;
@@ -13,6 +13,8 @@ use super::{holders::Holders, live_heap::LiveHeap};
 const MOST: usize = 10;
 /// What stands for the sites of most bytes.
 const TOP: &str = "top";
+/// What stands for the place where a block was allocated that was not recorded.
+const OLDER: &str = "[before the attach]";
 
 /// With names; of all sites those that have the wanted function among their frames.
 pub fn of(
@@ -34,6 +36,9 @@ pub fn of(
             continue;
         }
         let place = |stack: u32, symbols: &mut Symbols| {
+            if stack >= UNRECORDED {
+                return OLDER.to_owned();
+            }
             let frames = frames(stack, symbols);
             let cause = frames.get(hidden.cause(&frames)).map(FrameReport::place);
             printable(&cause.unwrap_or_else(|| "[unknown]".to_owned()))

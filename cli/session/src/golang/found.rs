@@ -6,6 +6,7 @@ use heapattach_census::{Live, Moment, Region};
 use heapattach_golang::{
     find::Go,
     profile::{self, Profile, ReadError, Reading},
+    tables::Table,
 };
 use heapattach_injector::target::Target;
 use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::Process};
@@ -13,6 +14,7 @@ use heapattach_recording::names::Code;
 use heapattach_text::quantity::bytes;
 
 use super::rate::Switched;
+use crate::runtimes::go_program::has_c_library;
 
 /// A first reading is tried so often, with pauses.
 const TRIES: u32 = 40;
@@ -50,35 +52,10 @@ pub fn any(target: &Target) -> Option<Result<Found, String>> {
     find(&target.process, Live::regions(&target.process).ok()?)
 }
 
-/// What to do with a Go program that hooks cannot see, and whose profile cannot be read from its start on.
-pub fn instead(pid: i32) -> Option<String> {
-    let process = Process::open(pid).ok()?;
-    let regions = Live::regions(&process).ok()?;
-    if has_c_library(&regions) {
-        return None;
-    }
-    let live = Live::open(&process).ok()?;
-    let go = Go::find(&Moment::new(&live, regions, Vec::new()))?.ok()?;
-    Some(format!(
-        "the program is {} without a C library: hooks do not see its heap, and its runtime tells it only while it \
-         runs; need it started first; then `heapattach -p PID` for its profile, `heapattach heap -p PID` for its \
-         objects and for goroutines that wait for ever",
-        go.release.text
-    ))
-}
-
 /// The profile of a Go program that has a C library as well, which hooks see.
 pub fn beside(target: &Target) -> Option<Result<Found, String>> {
     let regions = Live::regions(&target.process).ok()?;
     if has_c_library(&regions) { find(&target.process, regions) } else { None }
-}
-
-fn has_c_library(regions: &[Region]) -> bool {
-    let is_c = |label: &str| {
-        let name = label.rsplit('/').next().unwrap_or(label);
-        name.starts_with("libc.so") || name.starts_with("libc-") || name.starts_with("ld-musl")
-    };
-    regions.iter().any(|region| is_c(&region.label))
 }
 
 fn find(process: &Process, regions: Vec<Region>) -> Option<Result<Found, String>> {
@@ -167,7 +144,11 @@ impl Found {
 
     /// Switches the profile on, which the program or its linker switched off.
     pub fn switch_on(&mut self, every: u64) -> Result<Switched, String> {
-        let switched = Switched::on(self.process.pid(), self.profile.rate, every);
+        // Nothing is written where a table of another release says.
+        let switched = match Table::of(self.go.release.minor) {
+            Some(_) => Switched::on(self.process.pid(), self.profile.rate, every),
+            None => Err(format!("heapattach has no table of {}", self.release())),
+        };
         switched.map_err(|why| {
             format!(
                 "{} keeps no memory profile (runtime.MemProfileRate is 0), and it cannot be switched on: {why}; need \

@@ -1,6 +1,7 @@
 //! Which runtimes of languages a target has, by what its modules export, by a note in them, or by name and text
 //! where they have neither; and what the hooks see of their memory. Never by the name of the process.
 
+pub mod go_program;
 mod kinds;
 mod signs;
 

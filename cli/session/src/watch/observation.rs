@@ -28,7 +28,7 @@ use crate::{
             Comparison, Judgement, KernelList, Looks,
             spread::{self, Spread},
         },
-        memory_course::with_numbers,
+        memory_course::{self, with_numbers},
         names,
         notes::{Desk, Note},
         options::WatchOptions,
@@ -292,7 +292,10 @@ impl Record {
             heading.about.loss = recorder.loss(counts.lost);
             heading.about.asked = Some(asked);
             heading.about.grown = grown;
-            heading.about.pages = page_kinds::look(&target.process, &recorder.live_ranges());
+            heading.about.pages = match ending {
+                End::Execed | End::Ended => looks.kinds(&recorder.live_ranges()),
+                _ => page_kinds::look(&target.process, &recorder.live_ranges()),
+            };
             let left = recorder.leave();
             // Only the command still waits, and the user may want to end that. What it said
             // until now was meant for the session.
@@ -374,7 +377,5 @@ fn listed(target: &Target) -> Vec<u8> {
 
 /// Bytes of memory that the target has in use.
 fn resident(target: &Target) -> Option<u64> {
-    let text = String::from_utf8(target.process.read("status").ok()?).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+    memory_course::resident(&target.process).0
 }

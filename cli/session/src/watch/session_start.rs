@@ -14,7 +14,8 @@ use crate::{
         channel::{Heard, Line},
         message::Message,
     },
-    fork, golang,
+    fork,
+    runtimes::go_program,
     watch::limits,
 };
 use heapattach_recording::Store;
@@ -112,7 +113,7 @@ pub fn refuse(report: &mut Report, failure: &Failure) {
     };
     // What helps where hooks do not.
     if report.status == Status::Unsupported
-        && let Some(instead) = golang::instead(report.pid)
+        && let Some(instead) = go_program::instead(report.pid)
     {
         report.error = Some(instead);
     }

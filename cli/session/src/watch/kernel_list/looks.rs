@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use heapattach_ledger::PageKinds;
 use heapattach_process::proc::Process;
 use heapattach_profile::{Profile, Tick, clock::Clock};
 
@@ -22,6 +23,7 @@ use super::{
     spread::{Spread, grown, spread},
     union,
 };
+use crate::{page_kinds::Regions, watch::memory_course::resident};
 
 /// Between two looks at least.
 const LEAST: Duration = Duration::from_millis(100);
@@ -31,6 +33,9 @@ const MOST: Duration = Duration::from_secs(30);
 const PART: u32 = 4;
 /// Never more than this part of the time is spent on looking.
 const SHARE: u32 = 50;
+/// Of a process with more memory it is not asked what its pages are: the kernel walks through all of them, and
+/// who maps has to wait.
+const SMALL: u64 = 256 << 20;
 
 /// The list of a moment.
 #[derive(Debug)]
@@ -58,6 +63,8 @@ pub struct Looks<'a> {
     last: Option<Told>,
     /// The last two that can be compared.
     pair: Option<[Told; 2]>,
+    /// What its pages were when that was last asked.
+    regions: Option<Regions>,
 }
 
 /// What the last look saw.
@@ -74,8 +81,8 @@ pub struct Seen {
 impl<'a> Looks<'a> {
     /// None so far.
     pub fn new(process: &'a Process, home: Range<u64>, clock: Clock) -> Self {
-        let (next, asked, last, pair) = Default::default();
-        Self { process, home, clock, next, asked, last, pair }
+        let (next, asked, last, pair, regions) = Default::default();
+        Self { process, home, clock, next, asked, last, pair, regions }
     }
 
     /// Looks if it is time, or takes the answer to the last question.
@@ -94,11 +101,24 @@ impl<'a> Looks<'a> {
         let (began, stamp) = (Instant::now(), recorded.stamp());
         let text = self.process.read("maps").unwrap_or_default();
         let (list, spread) = (KernelList::parse(&text, &self.home), spread(&text, &self.home));
+        let pause = (at / PART).clamp(LEAST, MOST);
+        self.next = at + pause;
+        if !list.has_ours {
+            // It has ended, or has become another program.
+            return;
+        }
+        if resident(self.process).0.is_some_and(|bytes| bytes <= SMALL) {
+            self.regions = Some(Regions::of(self.process));
+        }
         let since = self.last.as_ref().map_or(stamp, |last| last.0.stamp);
         recorded.ask(Question { ranges: list.beyond(before), since });
         self.asked = Some(Look { at, list, spread, stamp });
-        let pause = (at / PART).clamp(LEAST, MOST).max(began.elapsed() * SHARE);
-        self.next = self.clock.elapsed() + pause;
+        self.next = self.clock.elapsed() + pause.max(began.elapsed() * SHARE);
+    }
+
+    /// What these ranges were at the last look, each with the address that its call returned to.
+    pub fn kinds(&self, ranges: &[(Range<u64>, u64)]) -> Vec<PageKinds> {
+        self.regions.as_ref().map_or_else(Vec::new, |regions| regions.kinds(ranges))
     }
 
     fn take(&mut self, look: Look, answer: Answer) {
@@ -193,12 +213,26 @@ mod tests {
         let mut looks = Looks::new(&process, 0..0, Clock::start());
         let recorded = Recorded::default();
         looks.look(&KernelList::default(), &recorded);
-        assert!(recorded.hear());
-        recorded.reply(&Profile::new(heapattach_profile::Limits::default(), 0));
-        looks.look(&KernelList::default(), &recorded);
-        assert!(looks.last.is_some() && looks.asked.is_none(), "it was answered");
-        looks.pair = looks.last.clone().map(|last| [Arc::clone(&last), last]);
+        assert!(!recorded.hear() && looks.asked.is_none(), "nothing is asked");
+        looks.pair = Some([told(100, &[], &[], &[]), told(200, &[], &[], &[])]);
         let profile = Profile::new(heapattach_profile::Limits::default(), 0);
         assert!(looks.seen((KernelList::default(), &Spread::new()), &profile).is_none());
+        assert!(looks.kinds(std::slice::from_ref(&(0x1000..0x2000, 7))).is_empty());
+    }
+
+    #[test]
+    fn a_question_is_answered_with_what_was_recorded_before_it() {
+        let recorded = Recorded::default();
+        let profile = Profile::new(heapattach_profile::Limits::default(), 0);
+        recorded.reply(&profile);
+        assert!(recorded.answer().is_none() && !recorded.hear());
+        recorded.ask(Question::default());
+        recorded.reply(&profile);
+        assert!(recorded.answer().is_none(), "the records were not read since");
+        assert!(recorded.hear());
+        recorded.reply(&profile);
+        let answer = recorded.answer().unwrap();
+        assert_eq!(answer, Answer { unmapped: Some(Vec::new()), ..Answer::default() });
+        assert!(recorded.answer().is_none(), "once");
     }
 }

@@ -13,7 +13,7 @@ use heapattach_process::{
     proc::maps::{self, Mapping},
 };
 
-use super::live_heap::LiveHeap;
+use super::super::live_heap::LiveHeap;
 
 /// Functions of the C library that programs hardly ever call, and never through a pointer.
 const RARE: [&str; 3] = ["valloc", "pvalloc", "cfree"];
