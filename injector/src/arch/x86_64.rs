@@ -10,6 +10,7 @@ mod brief_call;
 mod dwarf;
 mod errand;
 mod leads;
+mod processor;
 mod requests;
 mod rescue_frame;
 

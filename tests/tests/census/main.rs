@@ -11,5 +11,6 @@ mod go;
 mod go_figures;
 mod holders;
 mod kills;
+mod php;
 mod purge;
 mod python;

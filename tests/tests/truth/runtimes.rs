@@ -84,9 +84,12 @@ fn a_stripped_library_tells_its_runtime_by_what_it_exports() {
         ["Node.js", "the Java virtual machine", "Ruby", "PHP", "Perl", "LuaJIT", ".NET", "BEAM"];
     assert_eq!(names(&report), expected);
     let blind = report["summary"]["blind"].to_string();
-    for told in
-        ["USE_ZEND_ALLOC=0 heapattach run -- php", "erl +Mea min", "dotnet-gcdump collect -p "]
-    {
+    for told in [
+        "with USE_ZEND_ALLOC=0 in its environment",
+        "; to see them: heapattach heap -p ",
+        "erl +Mea min",
+        "dotnet-gcdump collect -p ",
+    ] {
         assert!(blind.contains(told), "{told}: {blind}");
     }
 }
@@ -307,4 +310,51 @@ fn what_calls_malloc_counts_once_and_what_takes_chunks_is_named() {
     assert_eq!(site("keep_request "), [50.0, 50.0 * 8192.0]);
     let blind = report["summary"]["blind"].to_string();
     assert!(blind.contains("APR's pools: 400.0 KiB of what is in use are chunks"), "{blind}");
+}
+
+/// Scripts that say "ready", keep a hundred strings of some 100,000 bytes when they are told to, and wait.
+const KEEPING: [(&str, &str, &[&str]); 2] = [
+    (
+        "perl",
+        "apt-get install perl",
+        &[
+            "-e",
+            "$| = 1; print qq(ready\n); <STDIN>; push @kept, 'x' x (100_000 + $_) for 1..100; \
+             print qq(done\n); <STDIN>",
+        ],
+    ),
+    (
+        "ruby",
+        "apt-get install ruby",
+        &[
+            "-e",
+            "$stdout.sync = true; puts 'ready'; $stdin.gets; \
+             kept = (1..100).map { |i| 'x' * (100_000 + i) }; puts 'done'; $stdin.gets; kept.size",
+        ],
+    ),
+];
+
+/// Their own functions (`Perl_safesysmalloc`, `ruby_xmalloc`) call malloc for each: what it returns counts once.
+#[test]
+fn strings_of_perl_and_ruby_count_once() {
+    for (program, cure, arguments) in KEEPING {
+        if !is_there(program) {
+            skip(&format!("no {program} here"), cure);
+            continue;
+        }
+        let mut script = Program::start(Command::new(program).args(arguments));
+        let pid = script.0.id().to_string().parse().expect("a number");
+        let attached = Attached::open(Attached::command(pid, Hooks::Auto).arg("--all"));
+        let attached = attached.expect("it attaches");
+        script.0.stdin.as_mut().expect("asked for").write_all(b"\n").expect("it reads");
+        script.says("done");
+        let running = attached.into_command();
+        running.signal(Signal::SIGINT);
+        let outcome = running.wait().expect(130);
+        let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+        let live = report["heap"]["live"]["bytes"]["value"].as_f64().expect("a number");
+        // The string that an operator keeps for its next result, and tables.
+        let truth = 100.0 * 100_000.0 + 5_050.0;
+        assert!(live >= truth && live <= truth + 400_000.0, "{program}: {live}, {truth} kept");
+    }
 }

@@ -11,6 +11,8 @@ pub enum Language {
     Cpp,
     /// It has the address of its type, and is as long as that type says.
     Python,
+    /// It has the addresses of its class and of a table of functions, and room for its properties.
+    Php,
     /// The runtime's own description of it leads to it, or to what holds it.
     Go,
 }
@@ -21,6 +23,7 @@ impl Language {
         match self {
             Self::Cpp => "C++",
             Self::Python => "Python",
+            Self::Php => "PHP",
             Self::Go => "Go",
         }
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Block, Moment, Sink, State, Window};
 
-use super::{ClassId, Classes, Language, python::Python};
+use super::{ClassId, Classes, Language, php::Php, python::Python};
 
 /// So much is read at once.
 const WINDOW: usize = 1 << 20;
@@ -30,6 +30,7 @@ pub struct ClassRow {
 pub struct ClassTally<'a, 'm> {
     classes: Classes<'a, 'm>,
     python: Option<Python<'a, 'm>>,
+    php: Option<Php<'a, 'm>>,
     /// By the address of a type.
     types: HashMap<u64, ClassId>,
     window: Window<'a, 'm>,
@@ -46,6 +47,7 @@ impl<'a, 'm> ClassTally<'a, 'm> {
         Self {
             classes: Classes::new(moment),
             python: Python::find(moment),
+            php: Php::find(moment),
             types: HashMap::new(),
             window: Window::new(moment, 0..u64::MAX, WINDOW),
             counts: HashMap::new(),
@@ -73,6 +75,17 @@ impl<'a, 'm> ClassTally<'a, 'm> {
         }
         let class = self.classes.number(Language::Python, python.name_of(kind)?.to_owned());
         self.types.insert(kind, class);
+        Some(class)
+    }
+
+    fn php_class(&mut self, block: Block) -> Option<ClassId> {
+        let php = self.php.as_mut()?;
+        let own = php.of(&mut self.window, block)?;
+        if let Some(class) = self.types.get(&own) {
+            return Some(*class);
+        }
+        let class = self.classes.number(Language::Php, php.name_of(own)?.to_owned());
+        self.types.insert(own, class);
         Some(class)
     }
 
@@ -105,6 +118,7 @@ impl Sink for ClassTally<'_, '_> {
         }
         let Some(word) = self.window.word(block.at) else { return };
         let class = self.classes.of(word).or_else(|| self.python_type(block));
+        let class = class.or_else(|| self.php_class(block));
         let Some(class) = class else { return };
         self.latest = Some(class);
         let count = self.counts.entry(class).or_default();

@@ -125,16 +125,16 @@ fn the_measure_and_the_order_of_the_table_can_be_chosen() {
     assert_eq!(browser.tell(tiles), "103 KiB,1.20 MiB,1.10 MiB,116 KiB,1.00 MiB,512 KiB");
     let names =
         "[...document.querySelectorAll('#sites th button')].map((e) => e.textContent).join()";
-    assert_eq!(browser.tell(names), "make_node,main,work<int>(std::string const&)");
+    assert_eq!(browser.tell(names), "make_node,main,work<int>");
     browser.click("[data-metric='1']");
-    assert_eq!(browser.tell(names), "work<int>(std::string const&),make_node,main");
+    assert_eq!(browser.tell(names), "work<int>,make_node,main");
     browser.click("#sites-head [data-column='0'] button");
-    assert_eq!(browser.tell(names), "make_node,main,work<int>(std::string const&)");
+    assert_eq!(browser.tell(names), "make_node,main,work<int>");
     browser.click("#sites-head [data-column='0'] button");
-    assert_eq!(browser.tell(names), "work<int>(std::string const&),main,make_node");
+    assert_eq!(browser.tell(names), "work<int>,main,make_node");
     assert_eq!(browser.tell("document.querySelector('[aria-sort=ascending]').dataset.column"), "0");
     browser.click("#sites-head [data-column=site] button");
-    assert_eq!(browser.tell(names), "main,make_node,work<int>(std::string const&)");
+    assert_eq!(browser.tell(names), "main,make_node,work<int>");
     browser.click("#toolbar [data-value='1']");
     assert_eq!(
         browser.tell(tiles),
@@ -142,9 +142,9 @@ fn the_measure_and_the_order_of_the_table_can_be_chosen() {
     );
     browser.click("#sites tr:nth-child(3) button");
     let stack = browser.text("#sites .open ol");
-    assert!(stack.contains("work<int>(std::string const&)work.cc:99 \u{b7} list"), "{stack}");
+    assert!(stack.contains("work<int>work.cc:99 \u{b7} list"), "{stack}");
     browser.click("#sites .open button");
-    assert_eq!(crumbs(&mut browser), "All > work<int>(std::string const&)");
+    assert_eq!(crumbs(&mut browser), "All > work<int>");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
@@ -285,4 +285,39 @@ fn a_comparison_shows_what_became_different_and_what_may_be_chance() {
     browser.open(&page(&base, Some(&base)));
     assert_eq!(browser.text("#headline"), "Nothing changed by this measure.");
     assert_eq!(browser.tell("byId('flame').hidden"), true);
+}
+
+#[test]
+fn names_are_short_until_the_reader_wants_whole_ones() {
+    let Some(mut browser) = showing("names", &sample::ledger(), None) else { return };
+    let whole = "work<int>(std::string const&)";
+    let button = "[...document.querySelectorAll('#sites th button')].map((e) => [e.textContent, e.title])\
+        .find(([name]) => name.startsWith('work'))";
+    assert_eq!(browser.tell(button), json!(["work<int>", whole]));
+    browser.click("[data-metric='1']");
+    click_frame(&mut browser, "work<int>");
+    assert_eq!(crumbs(&mut browser), "All > work<int>");
+    let tip = browser.text("#tip");
+    assert!(tip.contains(whole), "{tip}");
+    browser.click("#full");
+    assert_eq!(browser.tell(button), json!([whole, ""]));
+    assert_eq!(crumbs(&mut browser), format!("All > {whole}"));
+    browser.until("location.hash.includes('full=1')");
+    // Both are found.
+    for query in ["work<int>(std", "/work<int>$/"] {
+        browser.click("#search");
+        browser.write(query);
+        browser.until("search.isOn");
+        assert_eq!(browser.text("#sites-number"), "1 place whose stacks match", "{query}");
+        browser.click("#search-clear");
+    }
+    browser.open(&page(&with_short_names(), None));
+    assert_eq!(browser.tell("byId('full')"), serde_json::Value::Null, "there is no choice");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+fn with_short_names() -> heapattach_ledger::Ledger {
+    let mut ledger = sample::ledger();
+    ledger.functions.iter_mut().for_each(|function| function.name = "f".to_owned());
+    ledger
 }

@@ -18,6 +18,7 @@ use heapattach_ledger::{
     hidden::{Hidden, Part},
     trie::Trie,
 };
+use heapattach_text::short_name::short_name;
 
 /// Calls of one stack; deeper stacks are cut at the outer end, and the page says so.
 const DEPTH: usize = 1000;
@@ -29,6 +30,9 @@ pub struct Calls {
     modules: Vec<String>,
     /// Name, source file, module.
     functions: Vec<(String, String, u32)>,
+    /// Short names of functions that have another whole one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shorts: Vec<(u32, String)>,
     /// Functions that are none, but why a stack is not known further out, each with the reason.
     marks: Vec<(u32, &'static str)>,
     /// Modules that interpret code of other modules, and those that are such code.
@@ -159,6 +163,11 @@ impl Calls {
         let path = if self.is_compared { path.rsplit('/').next().unwrap_or(path) } else { path };
         let module = self.module(path);
         let function = intern(&mut self.known.functions, (found.name.clone(), module), || {
+            let number = u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
+            let short = short_name(&found.name);
+            if short != found.name {
+                self.shorts.push((number, short.into_owned()));
+            }
             self.functions.push((found.name.clone(), found.file.clone(), module));
         });
         // A line of no file tells nothing, and would tell places apart that look the same.

@@ -8,7 +8,7 @@
 //! - *Zend's* (`_emalloc` and about seventy more, one for each size): at the end of a request all of its heap is
 //!   forgotten at once (`zend_mm_shutdown` unmaps or keeps chunks), without one call for a block; an extension
 //!   may put another heap in its place (`zend_mm_set_heap`). To hook all these functions would also cost more
-//!   than they do themselves.
+//!   than they do themselves. What it has at one moment `heapattach heap` tells block by block.
 //! - *Garbage collectors* (V8, Java, .NET, Go, Ruby's slots, Emacs): the collector frees by sweeping, no function
 //!   is called for a block.
 //! - *CPython's arenas*: a block of up to 512 bytes is taken and freed by macros within the interpreter.
@@ -90,9 +90,10 @@ pub const KINDS: [Kind; 12] = [
         name: "PHP",
         sign: Sign::Exports("zend_mm_gc"),
         seen: "blocks of Zend's allocator are not seen one by one: they lie in chunks that it maps, and \
-               that it forgets at the end of a request; what libraries allocate is seen",
+               that it forgets at the end of a request (with USE_ZEND_ALLOC=0 in its environment each is \
+               one of malloc's); what libraries allocate is seen",
         settings: &["USE_ZEND_ALLOC=0"],
-        more: "USE_ZEND_ALLOC=0 heapattach run -- php ...",
+        more: "heapattach heap -p PID",
         ..PLAIN
     },
     Kind {

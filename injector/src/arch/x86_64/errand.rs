@@ -5,12 +5,12 @@
 //! Two symbols of the assembly are taken as the bounds of read-only bytes.
 #![allow(unsafe_code)]
 
-use std::{
-    arch::{global_asm, x86_64::__cpuid_count},
-    slice,
-};
+use std::{arch::global_asm, slice};
 
-use super::rescue_frame::{TILES, vector_state_size};
+use super::{
+    processor::cpuid,
+    rescue_frame::{TILES, vector_state_size},
+};
 use crate::arch::errand_words::{self as block, State};
 
 global_asm!(
@@ -98,10 +98,10 @@ pub fn vector_room() -> (u64, u64) {
     const OSXSAVE: u32 = 1 << 27;
     const PROTECTION_KEYS: u64 = 1 << 9;
     const LEGACY: u64 = 512;
-    if __cpuid_count(1, 0).ecx & OSXSAVE == 0 {
+    if cpuid(1, 0).ecx & OSXSAVE == 0 {
         return (LEGACY, 0);
     }
-    let leaf = __cpuid_count(STATE_LEAF, 0);
+    let leaf = cpuid(STATE_LEAF, 0);
     let known = u64::from(leaf.eax) | u64::from(leaf.edx) << 32;
     let parts = known & !TILES & !PROTECTION_KEYS;
     ((vector_state_size(parts) as u64).next_multiple_of(64), parts)

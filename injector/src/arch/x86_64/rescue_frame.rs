@@ -1,8 +1,6 @@
 //! The frame that saves a thread whose tracer was killed: as the kernel lays one down for a signal.
 
-use std::arch::x86_64::__cpuid_count;
-
-use super::{Activity, Registers, activity};
+use super::{Activity, Registers, activity, processor::cpuid};
 use crate::arch::SignalMask;
 use heapattach_process::addr::RemoteAddr;
 
@@ -131,7 +129,7 @@ pub(super) fn vector_state_size(features: u64) -> usize {
     const STATE_LEAF: u32 = 0xd;
     let extended = (2..63_u32).filter(|bit| features & 1 << bit != 0);
     let ends = extended.map(|bit| {
-        let leaf = __cpuid_count(STATE_LEAF, bit);
+        let leaf = cpuid(STATE_LEAF, bit);
         (leaf.ebx + leaf.eax) as usize
     });
     ends.fold(576, usize::max)

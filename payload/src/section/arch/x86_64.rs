@@ -24,6 +24,9 @@ use crate::{
 /// Must not be called.
 // One naked function instead of `global_asm!`: rustc exports it and keeps it at the link, which
 // it does for no symbol that only the assembler knows.
+// Rust 1.88 takes such a function for a block of assembly that may be repeated, whose labels must be numbers.
+// It stands here once; and its `1f` leads forward, which cannot be read as a binary number.
+#[allow(named_asm_labels, binary_asm_labels)]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".heapattach")]

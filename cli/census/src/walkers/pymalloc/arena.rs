@@ -4,7 +4,7 @@ use std::{collections::HashSet, ops::Range};
 
 use heapattach_process::little_endian::u64_at;
 
-use crate::Moment;
+use crate::{Moment, walkers::is_private};
 
 use super::pool::Pool;
 
@@ -92,17 +92,6 @@ pub(super) fn first_pool(range: &Range<u64>, pool: u64) -> u64 {
 /// Where its last pool ends.
 pub(super) fn last_end(range: &Range<u64>, pool: u64) -> u64 {
     range.end - range.end % pool
-}
-
-fn is_private(moment: &Moment<'_>, range: &Range<u64>) -> bool {
-    let mut at = range.start;
-    while at < range.end {
-        match moment.region(at).filter(|region| region.is_private_memory()) {
-            Some(region) => at = region.range.end,
-            None => return false,
-        }
-    }
-    true
 }
 
 /// An arena that was read.

@@ -47,6 +47,23 @@ function base(path) {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
+/** By the number of a function: its name as people write it, where the whole one is longer. */
+const shorts = new Map(tree.shorts || []);
+
+function fullName(call) {
+  return functionOf(call)[0];
+}
+
+/** The name to be shown: short, unless the reader wants whole ones. */
+function shownName(call) {
+  return (!state.full && shorts.get(tree.calls[call][0])) || fullName(call);
+}
+
+/** The whole name, where another one is shown. */
+function fullIfShort(call) {
+  return shownName(call) === fullName(call) ? null : fullName(call);
+}
+
 /** Where a call is in the source, as far as that is known. */
 function place(call) {
   const [, file] = functionOf(call), line = tree.calls[call][1];

@@ -41,7 +41,7 @@ function nameOf(sorted, frame) {
   if (!frame.parent) return isDiff ? 'all stacks of both' : 'all stacks';
   const call = callOf(sorted, frame);
   const line = state.lines ? place(call) : '';
-  return functionOf(call)[0] + (line === '' ? '' : ` ${line}`);
+  return shownName(call) + (line === '' ? '' : ` ${line}`);
 }
 
 /** Makes the canvas as large as the picture, in pixels of the screen. */

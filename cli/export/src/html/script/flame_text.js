@@ -26,7 +26,8 @@ function drawFlameText(parent) {
     const name = make('button', { onclick: () => zoom(frame) },
       make('span.hidden', {}, `level ${depth}: `), nameOf(graph.sorted, frame));
     const cell = make('th', { scope: 'row' }, name);
-    cell.style.paddingLeft = `${Math.min(depth, 24) * 0.9}rem`;
+    // In a narrow window the names keep their room.
+    cell.style.paddingLeft = `min(${Math.min(depth, 24) * 0.9}rem, 20vw)`;
     return make('tr', {}, cell, make('td', {}, quantity(now.value, by)),
       isDiff ? make('td', {}, signed(change.value, by)) : null, make('td', {}, percent(now.value, whole)));
   });

@@ -2,7 +2,7 @@
 
 /** What the picture depends on. */
 const GRAPH_CHOICES = ['direction', 'lines', 'allocators', 'interpreters', 'metric', 'unit', 'thread', 'width',
-  'shape', 'path', 'window'];
+  'shape', 'path', 'window', 'full'];
 
 const graph = { sorted: null, picture: null, cursor: null, known: new Map() };
 
@@ -109,7 +109,8 @@ function showCrumbs() {
     const target = frame;
     crumbs.unshift(make('li', {}, make('button', {
       onclick: () => zoom(target), 'aria-current': frame === graph.zoomed ? 'location' : null,
-    }, frame.parent ? functionOf(callOf(graph.sorted, frame))[0] : 'All')));
+      title: frame.parent ? fullIfShort(callOf(graph.sorted, frame)) : null,
+    }, frame.parent ? shownName(callOf(graph.sorted, frame)) : 'All')));
   }
   byId('crumbs').replaceChildren(...crumbs);
 }
@@ -134,6 +135,7 @@ function describe(rectangle) {
   const lines = [nameOf(graph.sorted, frame)];
   if (frame.parent) {
     const call = callOf(graph.sorted, frame), file = functionOf(call)[1];
+    lines.push(fullIfShort(call) || '');
     lines.push(state.lines ? whereabouts(call) : dotted(file, moduleOf(call)));
     if (explained(call) !== '') lines.push(explained(call));
   }

@@ -16,7 +16,7 @@ function showVerdict() {
 }
 
 function showHeadline() {
-  watch(['metric', 'unit', 'thread', 'window'], () => {
+  watch(['metric', 'unit', 'thread', 'window', 'full'], () => {
     const column = { metric: state.metric, part: isDiff ? 'change' : 'now' }, by = unit();
     const known = sites.map((site) => {
       site.shown = site.rows.filter(isShown);
@@ -31,7 +31,7 @@ function showHeadline() {
     }
     const { call, estimate, size } = known.reduce((most, each) => (each.size > most.size ? each : most));
     const where = place(call) === '' ? '' : ` (${place(call)})`, write = isDiff ? signed : quantity;
-    text.append(make('strong', {}, functionOf(call)[0]), `${where} ${isDiff ? 'changed most' : 'is the largest'}: `,
+    text.append(make('strong', { title: fullIfShort(call) }, shownName(call)), `${where} ${isDiff ? 'changed most' : 'is the largest'}: `,
       make('strong', {}, `${write(estimate.value, by)}${by === 1 ? ' blocks' : ''}`),
       `, ${percent(size, all)} of ${isDiff ? 'all change of ' : ''}${METRICS[state.metric].is}`,
       state.window ? ' in the window' : '',

@@ -33,6 +33,7 @@ const LINKED = {
   lines: flag,
   allocators: flag,
   interpreters: flag,
+  full: flag,
   group: flag,
   query: { write: (query) => query, read: (text) => text.slice(0, 200) },
   path: {

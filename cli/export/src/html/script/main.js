@@ -25,6 +25,9 @@ function showToolbar() {
   if (hasInterpreted) {
     addSwitch(parent, 'interpreters', 'Interpreter', "show the interpreter's own calls between the functions that it runs, too", onPath);
   }
+  if (shorts.size > 0) {
+    addSwitch(parent, 'full', 'Full names', 'show names of functions with their parameters and all template arguments');
+  }
   showFilters(parent);
 }
 

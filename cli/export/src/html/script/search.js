@@ -22,8 +22,8 @@ function find() {
   search.calls.fill(0);
   search.rows.fill(0);
   if (!search.isOn) return;
-  const functions = tree.functions.map(([name, file, module]) => (
-    matches(name) || matches(file) || matches(base(tree.modules[module])) ? 1 : 0));
+  const functions = tree.functions.map(([name, file, module], number) => (
+    matches(name) || matches(shorts.get(number) || '') || matches(file) || matches(base(tree.modules[module])) ? 1 : 0));
   tree.calls.forEach(([number], call) => { search.calls[call] = functions[number]; });
   for (let row = 0; row < rows.length; row++) {
     const end = stacks.starts[row + 1] - (state.allocators ? 0 : rows.cause[row]);

@@ -34,10 +34,10 @@ function sourceOf(call) {
         make('td', {}, make('code', {}, text))));
     });
   }
-  const [name, file] = functionOf(call), metric = METRICS[state.metric].name;
+  const [, file] = functionOf(call), metric = METRICS[state.metric].name;
   const note = excerpt.is_newer ? ' The file was changed after the session began: lines may have moved.' : '';
   const heads = [metric, 'Part', 'Line', 'Source'].map((text) => make('th', { scope: 'col' }, text));
-  return make('div.source', { role: 'region', 'aria-label': `Source of ${name}`, tabindex: 0 },
+  return make('div.source', { role: 'region', 'aria-label': `Source of ${shownName(call)}`, tabindex: 0 },
     make('table', {}, make('caption.dim', {}, `${file}: with all that each line calls.${note}`),
       make('thead', {}, make('tr', {}, ...heads)), make('tbody', {}, ...lines)));
 }

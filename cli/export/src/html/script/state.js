@@ -14,6 +14,8 @@ const INITIAL = {
   lines: false,
   allocators: false,
   interpreters: false,
+  /** Whether names of functions are shown whole. */
+  full: false,
   /** Whether the timeline shows the control group. */
   group: false,
   query: '',

@@ -37,7 +37,7 @@ function showTable() {
     table.shown = FIRST;
     drawTable();
   });
-  watch(['sort', 'ascending', 'open'], drawTable);
+  watch(['sort', 'ascending', 'open', 'full'], drawTable);
   isNarrow.addEventListener('change', drawTable);
   byId('more').addEventListener('click', () => { table.shown += MORE; drawTable(); });
 }
@@ -127,7 +127,8 @@ function siteRow(site, columns, whole) {
   const isOpen = state.open === site.call;
   const name = make('button', {
     'aria-expanded': String(isOpen), onclick: () => openSite(isOpen ? null : site.call, site.call),
-  }, functionOf(site.call)[0]);
+    title: fullIfShort(site.call),
+  }, shownName(site.call));
   return make('tr', { 'data-call': site.call },
     make('th', { scope: 'row' }, name, make('span.where', {}, whereabouts(site.call))),
     ...columns.map((column, i) => cell(site, column, whole[i])));
@@ -164,7 +165,7 @@ function openRow(site, span) {
   const { starts, calls } = stacks, lines = [];
   for (let at = starts[row + 1] - 1; at >= starts[row]; at--) {
     const isAllocator = starts[row + 1] - 1 - at < rows.cause[row];
-    lines.push(make('li', { class: isAllocator ? 'dim' : null }, functionOf(calls[at])[0],
+    lines.push(make('li', { class: isAllocator ? 'dim' : null, title: fullIfShort(calls[at]) }, shownName(calls[at]),
       make('span.where', {}, whereabouts(calls[at]))));
   }
   const show = make('button.plain', { onclick: () => {
