@@ -138,7 +138,7 @@ impl HeapArgs {
         HeapOptions { snapshot, max_pause, unreachable, holders, filter, who_holds, go_holders }
     }
 
-    /// What was asked for that needs a process.
+    /// What is requested that needs a process.
     pub fn not_of_a_core(&self) -> Option<&'static str> {
         match self.view() {
             HeapView::Holders | HeapView::Tree => Some("what holds blocks"),

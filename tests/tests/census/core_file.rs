@@ -254,11 +254,10 @@ fn any_damage_to_a_core_is_survived() {
     for _ in 0..rounds {
         let mut bytes = whole.clone();
         // Headers and notes are at the beginning; most damage is done there.
-        let within = if (random.draw() % 4) == 0 { bytes.len() as u64 } else { 16 << 10 };
+        let within = if random.draw().is_multiple_of(4) { bytes.len() as u64 } else { 16 << 10 };
         for _ in 0..=(random.draw() % 40) {
             let at = usize::try_from(random.draw() % within).expect("a place");
-            let value =
-                [0, 0xff, 0x7f, 0x80, 1][usize::try_from(random.draw() % 5).expect("one")];
+            let value = [0, 0xff, 0x7f, 0x80, 1][usize::try_from(random.draw() % 5).expect("one")];
             // The first bytes are what makes it a core.
             if at >= 0x20 {
                 bytes[at] = value;

@@ -152,8 +152,11 @@ fn parts(loads: Vec<(Load, u64)>, notes: &Notes, length: u64) -> Vec<Part> {
     parts
 }
 
+/// The number of a file, and an offset in it.
+type InFile = (usize, u64);
+
 /// A range, cut where files are; each part with its file and the offset in it.
-fn divide(range: &Range<u64>, files: &[MappedFile]) -> Vec<(Range<u64>, Option<(usize, u64)>)> {
+fn divide(range: &Range<u64>, files: &[MappedFile]) -> Vec<(Range<u64>, Option<InFile>)> {
     let (mut parts, mut at) = (Vec::new(), range.start);
     let first = files.partition_point(|file| file.range.end <= range.start);
     for (index, file) in files.iter().enumerate().skip(first) {
