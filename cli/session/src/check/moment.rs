@@ -317,7 +317,7 @@ impl Sight<'_> {
         let (mut report, began, mut doubts) = (self.look, self.began, self.doubts);
         let sites = options.retained_by.as_ref().map_or(0, |_| RETAINED);
         let mut blocks: Vec<Block> = live_heap.blocks.iter().map(|(block, _)| *block).collect();
-        let older = judges_older.then(|| Older::of(&image, &scene, &live_heap)).flatten();
+        let older = judges_older.then(|| Older::of(&image, pid, &scene, &live_heap)).flatten();
         books.extend(older.iter().flat_map(|older| older.books.iter().cloned()));
         let mut layout = layout(&scene, options.roots, is_complete, &books, &live_heap, &blocks);
         if options.roots.has(RootKind::Announced) {

@@ -12,7 +12,7 @@ use heapattach_census::{
     walkers,
 };
 use heapattach_injector::moment::{Image, Scene};
-use heapattach_process::{presence::Presence, proc::maps};
+use heapattach_process::proc::maps;
 use heapattach_reach::{Block, Pointer, RootKind, UNRECORDED, Unrecorded};
 use heapattach_report::{OlderGroup, OlderReport};
 use heapattach_text::printable::printable;
@@ -50,14 +50,20 @@ type Group = (Option<ClassId>, u64);
 
 impl Older {
     /// What allocators know; `None` if the moment is not kept.
-    pub(in crate::check) fn of(image: &Image<'_>, scene: &Scene, heap: &LiveHeap) -> Option<Self> {
+    pub(in crate::check) fn of(
+        image: &Image<'_>,
+        pid: i32,
+        scene: &Scene,
+        heap: &LiveHeap,
+    ) -> Option<Self> {
         if !image.is_kept() {
             return None;
         }
         let maps = maps::parse(&scene.maps).ok()?;
-        let memory = Kept { image, presence: image.clone_process().as_ref().map(Presence::of) };
+        let regions = regions(&maps);
+        let memory = Kept::of(image, pid, &regions);
         let threads = scene.threads.iter().map(thread).collect();
-        let moment = Moment::new(&memory, regions(&maps), threads);
+        let moment = Moment::new(&memory, regions, threads);
         let mut found = Self::default();
         let mut collected = Collected::new(&moment);
         // What inner heaps have is looked through as a whole: their blocks are the runtime's to collect.
