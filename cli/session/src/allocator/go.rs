@@ -8,6 +8,8 @@ use heapattach_golang::{
 };
 use heapattach_process::proc::Process;
 
+use crate::runtimes::go_program;
+
 /// The runtime, or why it is not known.
 #[derive(Debug)]
 pub struct Go {
@@ -20,6 +22,9 @@ pub struct Go {
 impl Go {
     /// Looks for it. Debug data is read only where code does not tell where variables are.
     pub fn find(moment: &Moment<'_>, process: &Process) -> Option<Self> {
+        if !go_program::may_be(process, moment.regions()) {
+            return None;
+        }
         let go = match find::Go::find(moment)? {
             Ok(go) => go,
             Err(error) => {

@@ -14,7 +14,7 @@ use heapattach_recording::names::Code;
 use heapattach_text::quantity::bytes;
 
 use super::rate::Switched;
-use crate::runtimes::go_program::has_c_library;
+use crate::runtimes::go_program::{self, has_c_library};
 
 /// A first reading is tried so often, with pauses.
 const TRIES: u32 = 40;
@@ -55,7 +55,8 @@ pub fn any(target: &Target) -> Option<Result<Found, String>> {
 /// The profile of a Go program that has a C library as well, which hooks see.
 pub fn beside(target: &Target) -> Option<Result<Found, String>> {
     let regions = Live::regions(&target.process).ok()?;
-    if has_c_library(&regions) { find(&target.process, regions) } else { None }
+    let is_both = has_c_library(&regions) && go_program::may_be(&target.process, &regions);
+    if is_both { find(&target.process, regions) } else { None }
 }
 
 fn find(process: &Process, regions: Vec<Region>) -> Option<Result<Found, String>> {

@@ -1,8 +1,12 @@
-//! Go programs without a C library: hooks do not see their heap.
+//! Go programs: which may be one, and what to do with those that hooks do not see.
 
-use heapattach_census::{Live, Moment, Region};
+use heapattach_census::{Live, Moment, Region, RegionKind};
 use heapattach_golang::find::Go;
-use heapattach_process::proc::Process;
+use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::Process};
+
+use super::signs::has_go_note;
+
+const PAGE: usize = 4096;
 
 /// Whether a C library is among what is mapped.
 pub fn has_c_library(regions: &[Region]) -> bool {
@@ -11,6 +15,21 @@ pub fn has_c_library(regions: &[Region]) -> bool {
         name.starts_with("libc.so") || name.starts_with("libc-") || name.starts_with("ld-musl")
     };
     regions.iter().any(|region| is_c(&region.label))
+}
+
+/// Whether it is worth a search for Go, which reads through the variables of all modules: one without a C library
+/// can be anything; another one has Go if a module has the note of its linker, in its first page.
+pub fn may_be(process: &Process, regions: &[Region]) -> bool {
+    let Ok(memory) = Memory::open(process) else { return false };
+    let is_first = |region: &&Region| {
+        region.kind == RegionKind::File && region.readable && region.file_offset == 0
+    };
+    let has_note = |region: &Region| {
+        let mut head = [0; PAGE];
+        let read = memory.read_some(RemoteAddr::new(region.range.start), &mut head).unwrap_or(0);
+        has_go_note(&head[..read])
+    };
+    !has_c_library(regions) || regions.iter().filter(is_first).any(has_note)
 }
 
 /// What to do with one that is to be run or checked: its profile cannot be read from its start on.
@@ -36,6 +55,10 @@ mod tests {
 
     #[test]
     fn a_program_with_a_c_library_is_left_to_hooks() {
-        assert_eq!(instead(std::process::id().cast_signed()), None);
+        let process = Process::open(std::process::id().cast_signed()).unwrap();
+        assert_eq!(instead(process.pid()), None);
+        let regions = Live::regions(&process).unwrap();
+        // No test is built by Go.
+        assert!(!may_be(&process, &regions) || !has_c_library(&regions));
     }
 }

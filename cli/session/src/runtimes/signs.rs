@@ -68,7 +68,8 @@ fn bears(target: &Target, maps: &[Mapping<'_>], module: &Exporter, sign: Sign) -
     }
 }
 
-fn has_go_note(head: &[u8]) -> bool {
+/// Whether the first bytes of a module have the note of Go's linker.
+pub fn has_go_note(head: &[u8]) -> bool {
     head.windows(16).any(|note| {
         note.starts_with(GO_NAME_LENGTH) && &note[8..12] == GO_TYPE && note.ends_with(GO_NAME)
     })
