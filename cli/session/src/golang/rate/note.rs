@@ -2,7 +2,6 @@
 //! undo. A session holds the lock of its note; one without a session is what a killed heapattach left.
 
 use std::{
-    env,
     fs::File,
     io::{Read, Write},
     os::fd::{AsFd, OwnedFd},
@@ -133,13 +132,14 @@ pub fn pids() -> Vec<i32> {
     names.filter_map(|entry| pid(entry.file_name().to_str().ok()?)).collect()
 }
 
-/// Where notes are: a folder that lives no longer than processes do.
+/// Where notes are: a folder that lives no longer than processes do. It is the same whatever the environment says,
+/// since `detach` may have another one.
 fn place() -> PathBuf {
-    let own = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    match own {
-        Some(base) => base.join("heapattach"),
-        None if geteuid().is_root() => PathBuf::from("/run/heapattach"),
-        None => PathBuf::from(format!("/tmp/heapattach-{}", geteuid())),
+    let own = PathBuf::from(format!("/run/user/{}", geteuid()));
+    match own.is_dir() {
+        _ if geteuid().is_root() => PathBuf::from("/run/heapattach"),
+        true => own.join("heapattach"),
+        false => PathBuf::from(format!("/tmp/heapattach-{}", geteuid())),
     }
 }
 
