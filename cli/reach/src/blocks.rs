@@ -16,7 +16,7 @@ const LEAST_GRANULE: u64 = 16;
 /// No address is higher.
 const ADDRESSES: u64 = 1 << 48;
 
-/// From here on the number of a stack is that of a group of blocks whose allocation nobody recorded: an
+/// From here on the number of a stack is that of a group of blocks whose allocation was not recorded: an
 /// allocator says that they are there.
 pub const UNRECORDED: u32 = 1 << 31;
 

@@ -1,4 +1,4 @@
-//! Blocks that an allocator knows and nobody recorded: what is leaked of them is told apart from what was
+//! Blocks that an allocator knows and no record tells of: what is leaked of them is told apart from what was
 //! recorded, and so is what only they lead to.
 
 use super::{Amount, Blocks, Findings, Kind, UNRECORDED, finding::Finding};

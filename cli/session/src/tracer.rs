@@ -129,6 +129,11 @@ fn attach_alone(
                     // It is one process: what was done to it is said of both.
                     let worst = told.target.max(report.target);
                     (told.target, report.target) = (worst, worst);
+                    if told.status == Status::Left {
+                        report.status = Status::Left;
+                        report.left.extend(told.left.iter().cloned());
+                        report.error = report.error.take().or_else(|| told.error.clone());
+                    }
                     earlier.extend(ending.is_some().then_some(told));
                 }
             }

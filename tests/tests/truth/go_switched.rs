@@ -1,5 +1,5 @@
 //! Go programs that keep no memory profile: it is switched on for a session, counts exactly, and is off afterwards,
-//! whoever is killed.
+//! whichever process is killed.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -123,6 +123,8 @@ fn every_block_is_counted_exactly_once_it_is_on_and_it_is_off_afterwards() {
             let more = bytes.wrapping_sub(6_400_000);
             assert!(own * 8 <= more && more <= own * 512, "{name}: {blocks} blocks, {bytes} B");
             assert!(outcome.stdout.contains("older than the attach"), "{name}");
+            // The runtime of go1.27 samples one block before it switches itself off.
+            assert!(!outcome.stdout.contains("runtime.schedinit"), "{name}: {}", outcome.stdout);
             assert_eq!(target.rate(), 0, "{name}");
             Heapattach::detach(target.pid()).run().expect(0);
         }

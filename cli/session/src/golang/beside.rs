@@ -30,6 +30,8 @@ struct Read {
     found: Found,
     watch: Watch,
     on: Option<On>,
+    /// It was ended before the session: the table of stacks had become too large.
+    is_full: bool,
 }
 
 /// Why nothing is read of the Go in a process: it has none, or cannot be read.
@@ -51,8 +53,9 @@ impl Beside {
             clock: Clock::start(),
             before: std::time::Duration::ZERO,
         };
-        let mut read = Read { found, watch, on };
-        read.watch.take(&mut read.found, &first);
+        let mut read = Read { found, watch, on, is_full: false };
+        let is_switched = read.on.is_some();
+        read.watch.begin(&mut read.found, &first, is_switched);
         let is_over = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&is_over);
         let reader = thread::Builder::new().name("heap of Go".to_owned());
@@ -65,7 +68,7 @@ impl Beside {
     pub fn finish(self, options: &WatchOptions) -> Option<Report> {
         self.is_over.store(true, Relaxed);
         self.reader.thread().unpark();
-        let Read { found, mut watch, on } = self.reader.join().ok()?;
+        let Read { found, mut watch, on, is_full } = self.reader.join().ok()?;
         let process = found.process();
         let is_alive = process.is_alive();
         let mut report = Report::new(process.pid(), process.command());
@@ -73,12 +76,18 @@ impl Beside {
         report.outcome = if is_alive { Outcome::Detached } else { Outcome::Exited };
         report.target = if on.is_some() { TargetState::Restored } else { TargetState::Untouched };
         report.blind = BLIND.map(str::to_owned).to_vec();
-        let symbols = symbols_of(process).unwrap_or_default();
         let (heading, before) = heading_of(&report, &found, found.rate(), options, on.is_some());
         watch.before = before;
+        // Before names are read, which can take long.
         if let Some(on) = on {
             on.off(&mut report);
         }
+        if is_full {
+            report
+                .blind
+                .push("what came after the table of stacks had become too large".to_owned());
+        }
+        let symbols = symbols_of(process).unwrap_or_default();
         let full_names = options.hooks.full_names;
         let sink = Sink { path: None, copy: None, has_names: true, full_names };
         tell(watch, &found, heading, symbols, sink, &mut report);
@@ -97,7 +106,10 @@ fn read_on(mut read: Read, is_over: &AtomicBool) -> Read {
         }
         if Instant::now() >= next {
             next += MOMENT;
-            if read.on.as_ref().and_then(On::is_full).is_some() {
+            if let Some(on) = read.on.as_mut().filter(|on| on.is_full().is_some()) {
+                // Its table must not grow on until the session ends.
+                on.stop();
+                read.is_full = true;
                 return read;
             }
         }

@@ -133,7 +133,7 @@ fn read_on(
         writer.heading(&heading);
         writer.modules(&symbols.known());
     }
-    watch.take(&mut found, &first);
+    watch.begin(&mut found, &first, switched.is_some());
     announce(line, target, &found, switched.is_some(), path.clone());
     let end = watch.follow(line, target, &mut found, options, switched.as_ref())?;
     // What came since the last look.
@@ -310,6 +310,14 @@ struct Watch {
 impl Watch {
     fn at(&self) -> Duration {
         self.before + self.clock.elapsed()
+    }
+
+    /// Takes in the first reading, unless the profile was switched on just then.
+    fn begin(&mut self, found: &mut Found, first: &Reading, is_switched: bool) {
+        match is_switched {
+            true => self.sums.pass_over(first, found),
+            false => self.take(found, first),
+        }
     }
 
     fn take(&mut self, found: &mut Found, reading: &Reading) {

@@ -12,7 +12,10 @@ const MOST_BUCKETS: u64 = 64 << 20;
 /// A profile that was switched on for this session.
 #[derive(Debug)]
 pub(super) struct On {
-    switched: Switched,
+    /// Until it was switched off again.
+    switched: Option<Switched>,
+    /// Why that could not be done.
+    left: Option<String>,
     buckets: Option<Buckets>,
     limit: u64,
 }
@@ -21,7 +24,12 @@ impl On {
     pub(super) fn switch(found: &mut Found, options: &WatchOptions) -> Result<Self, String> {
         let buckets = Buckets::of(found.pid());
         let switched = found.switch_on(options.interval.max(1))?;
-        Ok(Self { switched, buckets, limit: options.max_memory.unwrap_or(MOST_BUCKETS) })
+        Ok(Self {
+            switched: Some(switched),
+            left: None,
+            buckets,
+            limit: options.max_memory.unwrap_or(MOST_BUCKETS),
+        })
     }
 
     /// By how much its table has grown, if that is too much.
@@ -30,7 +38,15 @@ impl On {
         (grown > self.limit).then_some(grown)
     }
 
-    pub(super) fn off(self, report: &mut Report) {
+    /// Switches it off, once.
+    pub(super) fn stop(&mut self) {
+        if let Some(switched) = self.switched.take() {
+            self.left = switched.off().err();
+        }
+    }
+
+    pub(super) fn off(mut self, report: &mut Report) {
+        self.stop();
         if let Some(buckets) = &self.buckets {
             report.blind.push(format!(
                 "what is older than the attach ({} of objects): the program kept no profile until then. It was \
@@ -39,7 +55,7 @@ impl On {
                 bytes(buckets.grown())
             ));
         }
-        if let Err(why) = self.switched.off() {
+        if let Some(why) = self.left {
             report.target = TargetState::Altered;
             report.left = vec![why.clone()];
             (report.error, report.status) = (Some(why), Status::Left);

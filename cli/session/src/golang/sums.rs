@@ -18,22 +18,31 @@ pub struct Sums {
     pub stacks: Stacks,
     /// Objects that were sampled, and their bytes.
     pub seen: (u64, u64),
-    /// By the address of a bucket: its stack, and what was counted.
-    known: HashMap<u64, (StackId, Counts)>,
+    /// By the address of a bucket: its stack, what was counted, and how many objects of it were told as in use.
+    known: HashMap<u64, (StackId, Counts, u64)>,
     /// By address: whether it is in a function of the runtime.
     runtime: HashMap<u64, bool>,
 }
 
 impl Sums {
+    /// What was counted before the profile was switched on is of no rate, and is not told.
+    pub fn pass_over(&mut self, reading: &Reading, found: &Found) {
+        self.learn(reading, found);
+        for bucket in &reading.buckets {
+            let stack = self.stacks.number(self.callers(bucket));
+            self.known.insert(bucket.at, (stack, bucket.now, 0));
+        }
+    }
+
     /// Takes in a reading.
     pub fn take(&mut self, reading: &Reading, found: &Found, profile: &mut Profile) {
         self.learn(reading, found);
         for bucket in &reading.buckets {
-            let (stack, before) = match self.known.get(&bucket.at) {
+            let (stack, before, in_use) = match self.known.get(&bucket.at) {
                 Some(known) => *known,
                 None => {
                     let stack = self.stacks.number(self.callers(bucket));
-                    (stack, Counts::default())
+                    (stack, Counts::default(), 0)
                 }
             };
             let now = bucket.now;
@@ -41,8 +50,11 @@ impl Sums {
             if now.came < before.came || now.went < before.went || now.went > now.came {
                 continue;
             }
-            let [came, went] = [now.came - before.came, now.went - before.went];
-            self.known.insert(bucket.at, (stack, now));
+            let came = now.came - before.came;
+            // What was passed over goes, too, and was never told as in use.
+            let most = in_use.saturating_add(came);
+            let went = (now.went - before.went).min(most);
+            self.known.insert(bucket.at, (stack, now, most - went));
             if came == 0 && went == 0 {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! Looks at the kernel's list while a program runs, for the case that it ends in the session: nobody stops it
-//! then, and when its end is noticed there is no list any more.
+//! Looks at the kernel's list while a program runs, for the case that it ends in the session: it is not
+//! stopped then, and when its end is noticed there is no list any more.
 //!
 //! ```text
 //! list, question, answer      list, question, answer      ...      end: the last two are compared

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The program runs meanwhile: two lists with the end of the hooks between them tell apart what merely came or
-//! went just then. Nobody is stopped for it. Of a program that ends in the session there is no list at its end:
+//! went just then. Nothing is stopped for it. Of a program that ends in the session there is no list at its end:
 //! [`Looks`] compares while it runs, and what the last look found is told with its time.
 
 mod looks;

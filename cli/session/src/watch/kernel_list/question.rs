@@ -45,9 +45,9 @@ pub struct Question {
 pub struct Answer {
     /// The mapped ranges, ascending, and when their mapping was taken in.
     pub ranges: Vec<(Range<u64>, Tick)>,
-    /// A block in each of the ranges that were asked for and have one.
+    /// A block in each of the ranges of the question that have one.
     pub blocks: Vec<u64>,
-    /// What was unmapped after the stamp that was asked for, ascending; `None` if that is too much to be known.
+    /// What was unmapped after the stamp of the question, ascending; `None` if that is too much to be known.
     pub unmapped: Option<Vec<Range<u64>>>,
 }
 
