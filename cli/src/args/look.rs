@@ -86,6 +86,23 @@ pub struct LookArgs {
 }
 
 impl LookArgs {
+    /// The first option that is only of recordings.
+    pub fn only_of_recordings(&self) -> Option<&'static str> {
+        let given = [
+            (self.metric != [Measured::Sum(Metric::Live)], "--metric"),
+            (self.unit != Unit::Bytes, "--unit"),
+            (self.bottom_up || self.top_down, "--top-down and --bottom-up"),
+            (self.cum, "--cum"),
+            (!self.function.is_empty(), "--function"),
+            (!self.module.is_empty(), "--module"),
+            (!self.source.is_empty(), "--file"),
+            (!self.thread.is_empty(), "--thread"),
+            (self.size.is_some(), "--size"),
+            (self.age.is_some(), "--age"),
+        ];
+        given.into_iter().find(|(is_given, _)| *is_given).map(|(_, option)| option)
+    }
+
     /// What to measure.
     pub fn metric(&self) -> Metric {
         let sum = |measured: &Measured| match measured {

@@ -109,6 +109,19 @@ impl HeapView {
         }
     }
 
+    /// Why it cannot be shown of a moment that was kept: what was not looked for then is not in it.
+    pub fn missing(self, report: &CensusReport) -> Option<&'static str> {
+        match self {
+            Self::Unreachable if report.unreachable.is_none() => Some(
+                "it does not have unreachable blocks: they were not looked for (heap --unreachable -o FILE)",
+            ),
+            Self::Holders | Self::Tree if report.holders.is_none() && report.go.is_none() => Some(
+                "it does not have what holds the blocks: that was not looked for (heap --view holders -o FILE)",
+            ),
+            _ => None,
+        }
+    }
+
     /// Writes it.
     pub fn tell(self, report: &CensusReport, mut page: Page) -> String {
         page.line([format!("process {} ({})", report.pid, report.command).into()]);

@@ -1,0 +1,9 @@
+//! Moments on their way to the user: shown, written as a file of a moment, or for another program.
+
+mod open;
+mod outlet;
+mod show;
+
+pub use open::open;
+pub use outlet::Outlet;
+pub use show::{Show, written};
