@@ -33,8 +33,10 @@
 //! A heapattach reads the moments of every earlier one. New fields in JSON do not change the version in the first
 //! line; any other change does, and a reader that meets a later version than its own says so.
 
+mod difference;
 mod file;
 
+pub use difference::{Change, DIFFERENCE_SCHEMA, Difference, Row, Section, Side};
 pub use file::{
     LIMIT, Moment,
     error::MomentError,

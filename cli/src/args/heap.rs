@@ -78,7 +78,7 @@ pub struct HeapArgs {
     #[arg(hide_short_help = true, long, value_name = "ROOT")]
     pub held_by: Option<String>,
     /// Write the moment to FILE, by its ending: .heapattach-moment, for report and diff; .pb.gz, what holds the
-    /// blocks, for `go tool pprof`; .collapsed; .json
+    /// blocks, for `go tool pprof`; .collapsed; .html, a page for browsers; .json
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Leave the command line out of FILE
@@ -151,7 +151,7 @@ impl HeapArgs {
         let (max_pause, who_holds) = (self.max_pause, self.who_holds.clone());
         let go_holders = match outlet {
             None | Some(Outlet::Json) => GO_HOLDERS,
-            Some(Outlet::Moment) => IN_A_MOMENT,
+            Some(Outlet::Moment | Outlet::Html) => IN_A_MOMENT,
             Some(Outlet::Pprof | Outlet::Collapsed) => IN_A_PROFILE,
         };
         HeapOptions { snapshot, max_pause, unreachable, holders, filter, who_holds, go_holders }
@@ -188,7 +188,11 @@ impl HeapArgs {
             (self.class.is_some(), "--type"),
             (self.size.is_some(), "--size"),
             (self.held_by.is_some(), "--held-by"),
-            (self.who_holds.is_some() && self.outlet() == Some(Outlet::Moment), "--who-holds"),
+            (
+                self.who_holds.is_some()
+                    && matches!(self.outlet(), Some(Outlet::Moment | Outlet::Html)),
+                "--who-holds",
+            ),
         ];
         let (_, option) = filters.into_iter().find(|(is_given, _)| *is_given)?;
         self.output.as_ref()?;

@@ -1,9 +1,11 @@
 //! Moments on their way to the user: shown, written as a file of a moment, or for another program.
 
+mod compare;
 mod open;
 mod outlet;
 mod show;
 
+pub use compare::compare;
 pub use open::open;
 pub use outlet::Outlet;
 pub use show::{Show, written};

@@ -17,6 +17,8 @@ pub enum Outlet {
     Collapsed,
     /// What `--json` prints.
     Json,
+    /// A page for browsers.
+    Html,
 }
 
 impl Outlet {
@@ -30,6 +32,7 @@ impl Outlet {
             (".collapsed", Self::Collapsed),
             (".folded", Self::Collapsed),
             (".json", Self::Json),
+            (".html", Self::Html),
         ];
         ends.into_iter().find(|(end, _)| name.ends_with(end)).map(|(_, outlet)| outlet)
     }
@@ -43,9 +46,11 @@ impl Outlet {
             FileFormat::Export(Format::Pprof) => Ok(Self::Pprof),
             FileFormat::Export(Format::Collapsed) => Ok(Self::Collapsed),
             FileFormat::Export(Format::Json) => Ok(Self::Json),
-            other => {
-                Err(format!("{} cannot show a moment; use pprof, collapsed or json", other.name()))
-            }
+            FileFormat::Html => Ok(Self::Html),
+            other => Err(format!(
+                "{} cannot show a moment; use html, pprof, collapsed or json",
+                other.name()
+            )),
         }
     }
 
@@ -53,7 +58,7 @@ impl Outlet {
     pub fn is_of_holders(self) -> bool {
         match self {
             Self::Pprof | Self::Collapsed => true,
-            Self::Moment | Self::Json => false,
+            Self::Moment | Self::Json | Self::Html => false,
         }
     }
 }

@@ -101,6 +101,11 @@ pub fn written(report: &CensusReport, outlet: Outlet, path: &Path) -> Result<(),
         }
         Outlet::Pprof => heapattach_export::heap::pprof(report)?,
         Outlet::Collapsed => heapattach_export::heap::collapsed(report)?.into_bytes(),
+        Outlet::Html => {
+            let mut page = Vec::new();
+            heapattach_export::heap::page::write(report, &mut page).map_err(told)?;
+            page
+        }
         Outlet::Json => {
             let text = serde_json::to_string_pretty(&report.clone().told(GO_HOLDERS));
             (text.unwrap_or_default() + "\n").into_bytes()
@@ -125,6 +130,7 @@ fn next(path: &Path, outlet: Outlet) -> String {
         Outlet::Pprof => format!("go tool pprof -http=: {file}"),
         Outlet::Collapsed => format!("flamegraph.pl {file} > heap.svg   # or speedscope {file}"),
         Outlet::Json => format!("jq .memory {file}"),
+        Outlet::Html => format!("xdg-open {file}"),
     };
     format!("written to {file}; open it with: {command}")
 }

@@ -11,6 +11,7 @@ mod go;
 mod go_figures;
 mod holders;
 mod kills;
+mod moment_diff;
 mod moment_file;
 mod php;
 mod purge;

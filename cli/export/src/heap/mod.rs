@@ -2,6 +2,7 @@
 //! are the blocks in use.
 
 mod go;
+pub mod page;
 mod paths;
 
 use std::{collections::BTreeMap, fmt::Write};

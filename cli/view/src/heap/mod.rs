@@ -2,6 +2,7 @@
 
 mod arenas;
 mod core_file;
+mod difference;
 mod go;
 mod holders;
 mod mappings;
@@ -20,6 +21,7 @@ use heapattach_text::quantity::time;
 use crate::page::Page;
 use arenas::write_arenas;
 use core_file::write_core;
+pub use difference::tell_difference;
 use go::write_go;
 use holders::{Extent, write_holders};
 use mappings::write_mappings;
