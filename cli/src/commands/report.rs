@@ -11,7 +11,7 @@ use heapattach_verdict::subject::Subject;
 use crate::{
     args::{FileFormat, ReportArgs, json::JsonArg},
     exit_status::Exit,
-    moment::{Outlet, Show, open, written},
+    moment::{Outlet, Show, kept, open, written},
     open_recording::{read, refuse, window, write_file, write_text},
     output::complain,
 };
@@ -70,6 +70,8 @@ pub fn report(args: &ReportArgs) -> Exit {
         let mut more = look.page();
         write_next(&mut more, &[], Some(&args.file));
         text.push_str(&more.finish());
+        // What a session with --census left beside it.
+        text.extend(kept(&args.file, &ledger.about).map(|census| census.tell(look.page())));
     }
     write_text(&text, look)
 }

@@ -16,3 +16,4 @@ mod moment_file;
 mod php;
 mod purge;
 mod python;
+mod session;

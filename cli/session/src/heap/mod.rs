@@ -8,6 +8,7 @@
 //! It runs in the tracing process. No hook is put in. Where there can be no clone the walk is made in the stop
 //! if it is expected to be short enough, else nothing is done.
 
+pub mod both_ends;
 mod core;
 mod go;
 mod holders;

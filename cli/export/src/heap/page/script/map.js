@@ -3,7 +3,7 @@
 /** What is smaller on the screen is one rectangle with others. */
 const SMALLEST = 240;
 /** A rectangle shows what is inside of it from this size on, below its name. */
-const WIDE = 70, HIGH = 58, TITLE = 38;
+const WIDE = 70, HIGH = 58, TITLE = 38, TINTS = 6;
 
 const state = { by: 0, path: [] };
 
@@ -44,11 +44,11 @@ function place(element, [x, y, width, height]) {
   element.style.height = `${height}px`;
 }
 
-function tile(node, whole, box) {
+function tile(node, whole, box, tint) {
   const canOpen = inside(node).length > 0;
   const title = told(node, whole);
   const button = make(canOpen ? 'button' : 'button.leaf', {
-    type: 'button', title, 'aria-label': canOpen ? `${title}. Opens.` : title, tabindex: -1,
+    type: 'button', title, 'aria-label': canOpen ? `${title}. Opens.` : title, tabindex: -1, 'data-tint': tint,
     onclick: () => { if (canOpen) open(node); },
   });
   const [, , width, height] = box;
@@ -57,8 +57,9 @@ function tile(node, whole, box) {
   if (canOpen && width > WIDE && height > HIGH) {
     const within = [4, TITLE, width - 10, height - TITLE - 6];
     const shown = visible(node, within[2] * within[3]);
-    squarified(shown.map((child) => child.bytes), ...within).forEach((inner) => {
-      const element = make('div.inner', { 'aria-hidden': 'true' });
+    squarified(shown.map((child) => child.bytes), ...within).forEach((inner, i) => {
+      const name = inner[2] > 50 && inner[3] > 20 ? make('span', {}, shown[i].name) : '';
+      const element = make('div.inner', { 'aria-hidden': 'true' }, name);
       place(element, inner);
       button.append(element);
     });
@@ -73,7 +74,7 @@ function drawMap() {
   const shown = visible(node, width * height);
   const whole = node.bytes;
   const boxes = squarified(shown.map((child) => child.bytes), 0, 0, width, height);
-  map.replaceChildren(...shown.map((child, i) => tile(child, whole, boxes[i])));
+  map.replaceChildren(...shown.map((child, i) => tile(child, whole, boxes[i], i % TINTS)));
   if (map.firstChild) map.firstChild.tabIndex = 0;
   drawCrumbs();
   drawInside(node);
