@@ -70,5 +70,6 @@ pub mod heap;
 pub mod own_cost;
 mod page_kinds;
 mod runtimes;
+mod thread_stacks;
 pub mod tracer;
 pub mod watch;

@@ -48,6 +48,7 @@ use heapattach_process::proc::maps;
 
 use crate::{
     client::channel::Line,
+    golang,
     watch::{
         hook_counts::{add_detach, add_window, blind_spots, stops},
         inheritance::Will,
@@ -233,7 +234,8 @@ impl<'a> Inspection<'a> {
             Err(error) => (None, Some(format!("events cannot be recorded: {error}"))),
         };
         let (mut gauge, session_writer) = begun.unzip();
-        let recorder = Recorder::new(records, true, clock, session_writer, true);
+        let mut recorder = Recorder::new(records, true, clock, session_writer, true);
+        recorder.know_go(golang::code_beside(&target.process));
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         let mut mail = Mail::default();
         thread::scope(|scope| {

@@ -228,6 +228,11 @@ impl Recorder {
         }
     }
 
+    /// Where code of Go is, in a program that has a C library, too.
+    pub fn know_go(&mut self, code: Option<std::ops::Range<u64>>) {
+        self.own_mapped.know_go(code);
+    }
+
     /// Where the heap of brk ends before anything happens.
     pub fn know_heap_end(&mut self, end: Option<u64>) {
         self.intake.profile.know_heap_end(end);
