@@ -1,6 +1,7 @@
 //! Attaching: look, plan, stop, build, patch, enable. Whatever fails after the first change is
 //! rolled back before the error is told.
 
+pub mod gate;
 mod ground;
 
 use std::{
@@ -105,29 +106,7 @@ pub fn attach<'t>(
     options: Options,
     held: Option<Stopped<'t>>,
 ) -> Result<Session<'t>, Failure> {
-    let heartbeat = Heartbeat::new();
-    fault::hold("begin");
-    let lock = SessionLock::take().map_err(|e| Failure::clean(AttachError::Lock(e), false))?;
-    clean_up_before(target)?;
-    let gadget =
-        vdso::syscall_gadget(target).map_err(|_| Failure::clean(AttachError::Maps, false))?;
-    shelter::look_ahead(target);
-    let surveyor = surveyor(target, &options)?;
-    let mut attach = Attach {
-        target,
-        image,
-        options,
-        surveyor,
-        heartbeat,
-        lock,
-        gadget,
-        stops: Vec::new(),
-        waits: 0,
-        tables: Tables::kept_in(options.cache.then(Cache::of_environment).flatten()),
-        loads: None,
-        seen: None,
-        ground: None,
-    };
+    let mut attach = Attach::begin(target, image, options)?;
     if options.loader == Loader::Dlopen {
         attach.load()?;
     }
@@ -163,6 +142,37 @@ struct Attach<'t> {
 }
 
 impl<'t> Attach<'t> {
+    /// All that can be done before the target is stopped, but for the plan.
+    fn begin(
+        target: &'t Target,
+        image: &'t PayloadImage,
+        options: Options,
+    ) -> Result<Self, Failure> {
+        let heartbeat = Heartbeat::new();
+        fault::hold("begin");
+        let lock = SessionLock::take().map_err(|e| Failure::clean(AttachError::Lock(e), false))?;
+        clean_up_before(target)?;
+        let gadget =
+            vdso::syscall_gadget(target).map_err(|_| Failure::clean(AttachError::Maps, false))?;
+        shelter::look_ahead(target);
+        let surveyor = surveyor(target, &options)?;
+        Ok(Self {
+            target,
+            image,
+            options,
+            surveyor,
+            heartbeat,
+            lock,
+            gadget,
+            stops: Vec::new(),
+            waits: 0,
+            tables: Tables::kept_in(options.cache.then(Cache::of_environment).flatten()),
+            loads: None,
+            seen: None,
+            ground: None,
+        })
+    }
+
     fn touched(&self) -> bool {
         !self.stops.is_empty()
     }

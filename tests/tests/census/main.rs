@@ -14,3 +14,4 @@ mod kills;
 mod php;
 mod purge;
 mod python;
+mod trim;
