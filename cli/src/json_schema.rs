@@ -9,6 +9,8 @@ pub enum Schema {
     Check,
     /// Of a look at all memory of a process.
     Heap,
+    /// Of what became different between moments.
+    HeapDiff,
     /// Of what allocators count.
     Allocator,
     /// Of a view of a recording, or of two.
@@ -19,8 +21,15 @@ pub enum Schema {
 
 impl Schema {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Report, Self::Check, Self::Heap, Self::Allocator, Self::View, Self::Ledger];
+    pub const ALL: [Self; 7] = [
+        Self::Report,
+        Self::Check,
+        Self::Heap,
+        Self::HeapDiff,
+        Self::Allocator,
+        Self::View,
+        Self::Ledger,
+    ];
 
     /// As it is typed.
     pub fn name(self) -> &'static str {
@@ -28,6 +37,7 @@ impl Schema {
             Self::Report => "report",
             Self::Check => "check",
             Self::Heap => "heap",
+            Self::HeapDiff => "heap-diff",
             Self::Allocator => "allocator",
             Self::View => "view",
             Self::Ledger => "ledger",
@@ -40,6 +50,7 @@ impl Schema {
             Self::Report => "heapattach -p PID --json, heapattach run --json",
             Self::Check => "heapattach check --json",
             Self::Heap => "heapattach heap --json",
+            Self::HeapDiff => "heapattach diff A B --json, of moments",
             Self::Allocator => "heapattach allocator --json",
             Self::View => "heapattach report FILE --json, heapattach diff A B --json",
             Self::Ledger => "heapattach report FILE --format json",
@@ -52,6 +63,7 @@ impl Schema {
             Self::Report => include_str!("../schemas/report.json"),
             Self::Check => include_str!("../schemas/check.json"),
             Self::Heap => include_str!("../schemas/heap.json"),
+            Self::HeapDiff => include_str!("../schemas/heap-diff.json"),
             Self::Allocator => include_str!("../schemas/allocator.json"),
             Self::View => include_str!("../schemas/view.json"),
             Self::Ledger => include_str!("../schemas/ledger.json"),

@@ -16,6 +16,7 @@
 //! | `open_recording`, `check_result` | recordings and the results of checks on their way to the user |
 //! | `guide` | chapters for the terminal, `man` and the web |
 //! | `json_schema` | what the JSON of each command looks like |
+//! | `moment` | moments on their way to the user, and files of them |
 //! | `source_files` | lines of source for the page |
 //! | `next_command` | what opens a file that was written |
 //! | `payload` | what is put into targets, built with this command |
@@ -33,6 +34,7 @@ mod config_file;
 mod exit_status;
 mod guide;
 mod json_schema;
+mod moment;
 mod next_command;
 mod open_recording;
 mod output;

@@ -32,8 +32,8 @@ mod dhat;
 mod firefox;
 mod flamegraph;
 mod format;
-mod go_holders;
 mod harmless;
+pub mod heap;
 mod heapprofile;
 mod heaptrack;
 pub mod html;
@@ -57,6 +57,5 @@ mod tree;
 mod web_reader_tests;
 
 pub use format::{Format, write, write_difference, write_named};
-pub use go_holders::pprof as write_go_holders;
 pub use heapprofile::write_addresses;
 pub use retained::pprof as write_retained;

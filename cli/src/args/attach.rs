@@ -1,11 +1,21 @@
 //! `heapattach -p PID`.
 
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
 use heapattach_injector::attach::Loader;
 
 use super::{EXPERT, session::SessionArgs};
 use crate::choose_process::WhichArgs;
-use heapattach_session::watch::options::WatchOptions;
+use heapattach_session::{
+    check::options::Snapshot,
+    heap::{HeapFilter, HeapOptions, WithHolders},
+    watch::options::WatchOptions,
+};
+
+/// As `heap` has them.
+const MOST_PAUSE: Duration = Duration::from_millis(250);
+const GO_HOLDERS: usize = 20_000;
 
 /// `heapattach -p PID`.
 #[derive(Clone, Debug, Args)]
@@ -16,6 +26,10 @@ pub struct AttachArgs {
     /// How it is done.
     #[command(flatten)]
     pub session: SessionArgs,
+    /// Tell what all memory is before the session and after it, too, and what grew by class, size and holder;
+    /// both moments are kept beside the recording
+    #[arg(hide_short_help = true, long, conflicts_with = "follow_forks")]
+    pub census: bool,
     /// How the hooks get into the process. `map` needs no code of the process. A forced dlopen can
     /// deadlock, depending on where the thread is; `dlopen` waits for a thread at a safe place
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
@@ -30,6 +44,19 @@ pub struct AttachArgs {
 }
 
 impl AttachArgs {
+    /// How the moments before and after the session are taken.
+    pub fn heap_options(&self) -> HeapOptions {
+        HeapOptions {
+            snapshot: Snapshot::Fork,
+            max_pause: MOST_PAUSE,
+            unreachable: false,
+            holders: WithHolders::IfSmall,
+            filter: HeapFilter::default(),
+            who_holds: None,
+            go_holders: GO_HOLDERS,
+        }
+    }
+
     /// What the session is told.
     pub fn watch_options(&self) -> WatchOptions {
         let (loader, force) = (self.loader.into(), self.force);

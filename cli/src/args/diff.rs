@@ -11,6 +11,7 @@ Examples:
   heapattach diff FILE@10s FILE@60s                       two moments of one recording
   heapattach diff A B C D                                 what grew each time
   heapattach diff A B --view tree --metric allocated
+  heapattach diff monday.heapattach-moment friday.heapattach-moment   of `heap -o`: by class, holder, arena
   heapattach diff A B --format html -o diff.html
 
 Stacks are matched by the names of functions and modules: a rebuild or a restart changes nothing.";
@@ -22,12 +23,12 @@ const MOST: usize = 20;
 #[derive(Clone, Debug, Args)]
 #[command(before_help = EXAMPLES)]
 pub struct DiffArgs {
-    /// Recordings, or moments of one as FILE@TIME, the earliest first: two, or up to 20
+    /// Recordings, or moments of one as FILE@TIME, or files of `heap -o`; the earliest first: two, or up to 20
     #[arg(required = true, num_args = 2..=MOST, value_names = ["BEFORE", "AFTER"])]
     pub moments: Vec<String>,
-    /// How to look at it
-    #[arg(long, default_value = "sites", value_parser = comparing_view, conflicts_with = "format")]
-    pub view: View,
+    /// How to look at it: sites (the default), top or tree
+    #[arg(long, value_parser = comparing_view, conflicts_with = "format")]
+    pub view: Option<View>,
     /// What is asked.
     #[command(flatten)]
     pub look: LookArgs,

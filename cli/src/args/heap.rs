@@ -1,17 +1,23 @@
 //! `heapattach heap`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::{Args, ValueEnum};
 
 use super::{EXPERT, choice::choice, json::JsonArg};
-use crate::choose_process::WhichArgs;
+use crate::{
+    choose_process::WhichArgs,
+    moment::{Outlet, Show},
+};
 use heapattach_session::{
     check::options::Snapshot,
     heap::{HeapFilter, HeapOptions, Sizes, WhoHolds, WithHolders},
 };
 use heapattach_text::quantity::parse_duration;
-use heapattach_view::{Colour, HeapView};
+use heapattach_view::{Colour, HeapView, Page};
 
 const HEAP: &str = "\
 Examples:
@@ -19,11 +25,13 @@ Examples:
   heapattach heap redis-server --view arenas       sizes, pages, mappings
   heapattach heap -p 4711 --view holders           what retains most; --who-holds Session: the paths to it
   heapattach heap --core core.4711        the same of a core file
+  heapattach heap -p 4711 -o a.heapattach-moment   for report and diff; .pb.gz: for go tool pprof
   heapattach heap -p 4711 --json | jq .memory";
 
-/// What holds the objects of a Go program: so many rows are told, and written to a file.
+/// What holds the objects of a Go program: so many rows are kept, in a file of a moment, and in a profile.
 const GO_HOLDERS: usize = 5_000;
-const MANY_GO_HOLDERS: usize = 200_000;
+const IN_A_MOMENT: usize = 20_000;
+const IN_A_PROFILE: usize = 200_000;
 
 /// `heapattach heap`.
 #[derive(Clone, Debug, Args)]
@@ -69,9 +77,13 @@ pub struct HeapArgs {
     /// Only what roots with this in their names hold (--view holders)
     #[arg(hide_short_help = true, long, value_name = "ROOT")]
     pub held_by: Option<String>,
-    /// Write what holds the objects of a Go program to FILE, for `go tool pprof`, in goref's form
-    #[arg(hide_short_help = true, short, long, value_name = "FILE")]
+    /// Write the moment to FILE, by its ending: .heapattach-moment, for report and diff; .pb.gz, what holds the
+    /// blocks, for `go tool pprof`; .collapsed; .html, a page for browsers; .json
+    #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Leave the command line out of FILE
+    #[arg(hide_short_help = true, long, requires = "output")]
+    pub redact: bool,
     /// How memory is read at one moment: by a clone of the process, or during a stop
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
     pub snapshot: HeapSnapshotArg,
@@ -128,13 +140,20 @@ impl HeapArgs {
             size: self.size.clone(),
             held_by: self.held_by.clone(),
         };
+        let outlet = self.outlet();
         let holders = match self.view() {
             HeapView::Holders | HeapView::Tree => WithHolders::Yes,
+            _ if outlet.is_some_and(Outlet::is_of_holders) => WithHolders::Yes,
             HeapView::Summary if self.json.is_none() => WithHolders::IfSmall,
+            _ if outlet.is_some() => WithHolders::IfSmall,
             _ => WithHolders::No,
         };
         let (max_pause, who_holds) = (self.max_pause, self.who_holds.clone());
-        let go_holders = if self.output.is_some() { MANY_GO_HOLDERS } else { GO_HOLDERS };
+        let go_holders = match outlet {
+            None | Some(Outlet::Json) => GO_HOLDERS,
+            Some(Outlet::Moment | Outlet::Html) => IN_A_MOMENT,
+            Some(Outlet::Pprof | Outlet::Collapsed) => IN_A_PROFILE,
+        };
         HeapOptions { snapshot, max_pause, unreachable, holders, filter, who_holds, go_holders }
     }
 
@@ -143,8 +162,52 @@ impl HeapArgs {
         match self.view() {
             HeapView::Holders | HeapView::Tree => Some("what holds blocks"),
             HeapView::Go => Some("the heap of Go"),
-            _ if self.output.is_some() => Some("a file for other programs"),
+            _ if self.outlet().is_some_and(Outlet::is_of_holders) => {
+                Some("what holds blocks (-o FILE for other programs)")
+            }
             _ => None,
+        }
+    }
+
+    /// The file of a moment, if that was named in the place of a process.
+    pub fn moment_file(&self) -> Option<&Path> {
+        let word = Path::new(self.which.word.as_ref()?);
+        let is_named_so = Outlet::of(word) == Some(Outlet::Moment);
+        (is_named_so || heapattach_moment::is_moment(word)).then_some(word)
+    }
+
+    /// In which form the moment is written. A profile if the name says nothing else.
+    pub fn outlet(&self) -> Option<Outlet> {
+        let of = |path: &PathBuf| Outlet::of(path).unwrap_or(Outlet::Pprof);
+        self.output.as_ref().map(of)
+    }
+
+    /// What of the command line makes no sense with the file that is to be written.
+    pub fn not_in_a_file(&self) -> Option<String> {
+        let filters = [
+            (self.class.is_some(), "--type"),
+            (self.size.is_some(), "--size"),
+            (self.held_by.is_some(), "--held-by"),
+            (
+                self.who_holds.is_some()
+                    && matches!(self.outlet(), Some(Outlet::Moment | Outlet::Html)),
+                "--who-holds",
+            ),
+        ];
+        let (_, option) = filters.into_iter().find(|(is_given, _)| *is_given)?;
+        self.output.as_ref()?;
+        Some(format!("a file has all of the moment (-o FILE); leave out {option}"))
+    }
+
+    /// What is shown and written.
+    pub fn show(&self) -> Show {
+        Show {
+            view: self.view(),
+            json: self.json.clone(),
+            output: self.output.clone().zip(self.outlet()),
+            text_to: None,
+            redact: self.redact,
+            page: Page::for_stream(self.color, &std::io::stdout()),
         }
     }
 

@@ -13,6 +13,9 @@ use heapattach_view::{Colour, Page};
 
 use super::{choice::choice, file_format::FileFormat};
 
+/// Rows of recordings.
+const ROWS: usize = 20;
+
 /// What is asked of one ledger or of two.
 #[derive(Clone, Debug, Args)]
 pub struct LookArgs {
@@ -27,9 +30,9 @@ pub struct LookArgs {
     /// In which unit
     #[arg(hide_short_help = true, long, default_value = "bytes", value_parser = choice(Unit::ALL, Unit::name, about_unit))]
     pub unit: Unit,
-    /// Rows, or nodes of a tree, to show
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub limit: usize,
+    /// Rows, or nodes of a tree, to show [default: 20; of each kind of moments: 10]
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
     /// Trees: from `main` to the allocation (the default)
     #[arg(hide_short_help = true, long, conflicts_with = "bottom_up")]
     pub top_down: bool,
@@ -86,6 +89,23 @@ pub struct LookArgs {
 }
 
 impl LookArgs {
+    /// The first option that is only of recordings.
+    pub fn only_of_recordings(&self) -> Option<&'static str> {
+        let given = [
+            (self.metric != [Measured::Sum(Metric::Live)], "--metric"),
+            (self.unit != Unit::Bytes, "--unit"),
+            (self.bottom_up || self.top_down, "--top-down and --bottom-up"),
+            (self.cum, "--cum"),
+            (!self.function.is_empty(), "--function"),
+            (!self.module.is_empty(), "--module"),
+            (!self.source.is_empty(), "--file"),
+            (!self.thread.is_empty(), "--thread"),
+            (self.size.is_some(), "--size"),
+            (self.age.is_some(), "--age"),
+        ];
+        given.into_iter().find(|(is_given, _)| *is_given).map(|(_, option)| option)
+    }
+
     /// What to measure.
     pub fn metric(&self) -> Metric {
         let sum = |measured: &Measured| match measured {
@@ -124,7 +144,14 @@ impl LookArgs {
     pub fn ask(&self) -> Ask {
         let order = if self.bottom_up { Order::BottomUp } else { Order::TopDown };
         let (metric, memory) = (self.metric(), self.memory());
-        Ask { metric, memory, unit: self.unit, limit: self.limit, order, cum: self.cum }
+        Ask {
+            metric,
+            memory,
+            unit: self.unit,
+            limit: self.limit.unwrap_or(ROWS),
+            order,
+            cum: self.cum,
+        }
     }
 
     /// Of which part.

@@ -19,6 +19,7 @@ mod moment;
 mod outlet;
 mod quiet;
 mod report;
+mod report_view;
 mod roots;
 mod run;
 mod schema;

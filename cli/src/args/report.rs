@@ -6,7 +6,7 @@ use clap::Args;
 use heapattach_text::quantity::parse_duration;
 use heapattach_view::View;
 
-use super::{choice::choice, look::LookArgs};
+use super::{look::LookArgs, report_view::ReportView};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +23,7 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(before_help = EXAMPLES)]
 pub struct ReportArgs {
-    /// The recording
+    /// The recording, or the moment that `heap -o` wrote
     pub file: PathBuf,
     /// With `--view source`: the function, `*` for any text [default: the largest three]
     #[arg(value_name = "FUNCTION")]
@@ -32,10 +32,10 @@ pub struct ReportArgs {
     #[arg(
         long,
         default_value = "summary",
-        value_parser = choice(View::ALL, View::name, about_view),
+        value_parser = ReportView::parser(about_view),
         conflicts_with = "format"
     )]
-    pub view: View,
+    pub view: ReportView,
     /// Only the time from TIME after the attach: blocks allocated earlier are left out
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub since: Option<Duration>,

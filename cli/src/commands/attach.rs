@@ -13,6 +13,7 @@ use nix::{
 use crate::{
     args::{AttachArgs, LoaderArg, json},
     exit_status::Exit,
+    moment::{Around, CensusOfSession},
     output::{complain, print},
     payload,
     terminal::{Follower, Terminal},
@@ -26,12 +27,14 @@ use heapattach_session::{
         front::{self, Mode},
     },
     fork::{self, Side},
+    heap::both_ends::{self, BothEnds},
     own_cost::own_cost,
     tracer,
     watch::{self, Files, StackList},
 };
 use heapattach_text::error_chain::with_causes;
 use heapattach_view::{Colour, Page};
+use serde::Serialize;
 
 /// Attaches, counts, detaches, reports.
 pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
@@ -53,11 +56,34 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
         Err(refusal) => return refuse(pid, args, &refusal),
     };
     front::hold_signals(Mode::Attach);
+    // Nothing is forked once there are threads: this process waits for the end of the session.
+    let taker = match args.census.then(fork::fork_tracer) {
+        None => None,
+        Some(Ok(Side::Tracer(line))) => {
+            both_ends::serve(line, &target, &args.heap_options());
+            return Exit::Done;
+        }
+        Some(Ok(Side::Front(line, process))) => Some(BothEnds::new(line, process)),
+        Some(Err(error)) => {
+            complain(&format!("the process for the census could not be started: {error}"));
+            return Exit::Failed;
+        }
+    };
     let files = match look_at_files(args).and_then(|()| open(&target, args)) {
         Ok(files) => files,
         Err(error) => {
             complain(&format!("{error} (target: untouched)"));
             return Exit::Failed;
+        }
+    };
+    let around = match taker.map(|taker| Around::begin(taker, args.session.record.redact)) {
+        None => None,
+        Some(Ok(around)) => Some(around),
+        Some(Err(failed)) => {
+            let path = files.store.as_ref().and_then(|store| store.path.as_ref());
+            let _ = path.map(std::fs::remove_file);
+            complain(&failed.error.unwrap_or_default());
+            return Exit::from(failed.status);
         }
     };
     let claim = Claim::new().ok();
@@ -85,11 +111,13 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
                     // Nothing was recorded.
                     let path = store.as_ref().and_then(|store| store.path.as_ref());
                     let _ = path.map(std::fs::remove_file);
-                    show(&Report { pid, ..report }, args, None)
+                    show(&Report { pid, ..report }, args, (None, None))
                 }
                 Some(mut report) => {
                     report.expense = report.expense.and(own_cost());
-                    let exit = show(&report, args, stacks.as_ref());
+                    let path = report.recording.as_ref().map(|recording| &*recording.path);
+                    let census = around.map(|around| around.end(path));
+                    let exit = show(&report, args, (stacks.as_ref(), census.as_ref()));
                     terminal.finish(&report);
                     exit
                 }
@@ -132,13 +160,17 @@ fn store(target: &Target, args: &AttachArgs) -> Result<Option<Store>, RecordingE
 }
 
 /// Prints a report where it belongs and answers the exit status it asks for.
-fn show(report: &Report, args: &AttachArgs, stacks: Option<&StackList>) -> Exit {
+fn show(
+    report: &Report,
+    args: &AttachArgs,
+    (stacks, census): (Option<&StackList>, Option<&CensusOfSession>),
+) -> Exit {
     front::let_signals_end_us();
     if let Some(error) = &report.error {
         complain(&format!("{error} (target: {})", report.target));
     }
     let exit = Exit::from(report.status);
-    let exit = match write_files(report, args, stacks) {
+    let exit = match write_files(report, args, (stacks, census)) {
         Err(error) => {
             complain(&error);
             if exit == Exit::Done { Exit::Failed } else { exit }
@@ -156,10 +188,12 @@ fn show(report: &Report, args: &AttachArgs, stacks: Option<&StackList>) -> Exit 
         | Outcome::Shared => true,
     };
     if json::is_instead(args.session.json.as_ref()) {
-        print(&serde_json::to_string_pretty(report).unwrap_or_default(), exit)
+        print(&json_of(report, census), exit)
     } else if is_told {
         let page = Page::for_stream(Colour::Auto, &std::io::stdout());
-        print(args.session.tell(report, page).trim_end(), exit)
+        let mut text = args.session.tell(report, page.clone());
+        text.extend(census.map(|census| census.tell(page)));
+        print(text.trim_end(), exit)
     } else {
         exit
     }
@@ -169,12 +203,24 @@ fn show(report: &Report, args: &AttachArgs, stacks: Option<&StackList>) -> Exit 
 fn write_files(
     report: &Report,
     args: &AttachArgs,
-    stacks: Option<&StackList>,
+    (stacks, census): (Option<&StackList>, Option<&CensusOfSession>),
 ) -> Result<(), String> {
     watch::deliver(stacks, args.session.stacks.as_deref())?;
     let Some(path) = json::file(args.session.json.as_ref()) else { return Ok(()) };
-    let text = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
+    let text = json_of(report, census) + "\n";
     artifact::write(path, text, Readers::Owner)
+}
+
+/// The report for programs, with the census if there is one.
+fn json_of(report: &Report, census: Option<&CensusOfSession>) -> String {
+    #[derive(Serialize)]
+    struct Both<'a> {
+        #[serde(flatten)]
+        report: &'a Report,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        census: Option<&'a CensusOfSession>,
+    }
+    serde_json::to_string_pretty(&Both { report, census }).unwrap_or_default()
 }
 
 fn refuse(pid: i32, args: &AttachArgs, refusal: &Refusal) -> Exit {
@@ -189,7 +235,7 @@ fn refuse(pid: i32, args: &AttachArgs, refusal: &Refusal) -> Exit {
     report.outcome = Outcome::Refused;
     report.error = Some(refusal.to_string());
     report.status = status;
-    if let Err(error) = write_files(&report, args, None) {
+    if let Err(error) = write_files(&report, args, (None, None)) {
         complain(&error);
     }
     if json::is_instead(json) {

@@ -7,6 +7,7 @@ use heapattach_verdict::subject::Subject;
 use crate::{
     args::{DiffArgs, LookArgs},
     exit_status::Exit,
+    moment::compare,
     open_recording::{moment, read, refuse, window, write_file, write_text},
     output::complain,
 };
@@ -16,6 +17,9 @@ use heapattach_view::{Form, View, tell_moments};
 
 /// Shows what became different.
 pub fn diff(args: &DiffArgs) -> Exit {
+    if let Some(exit) = compare(args) {
+        return exit;
+    }
     if let Err(error) = look_at_form(args) {
         complain(&error);
         return Exit::Usage;
@@ -38,7 +42,7 @@ pub fn diff(args: &DiffArgs) -> Exit {
     if let Some(format) = look.format {
         return write_file(&subject, format, moment(after).0.as_path(), look, false);
     }
-    write_text(&args.view.tell(&subject, &look.ask(), form()), look)
+    write_text(&view(args).tell(&subject, &look.ask(), form()), look)
 }
 
 /// Whether so many can be shown in the form that was chosen.
@@ -53,12 +57,16 @@ fn look_at_form(args: &DiffArgs) -> Result<(), String> {
             let name = format.name();
             Err(format!("{name} cannot show more than two recordings; leave out --format"))
         }
-        _ if !is_two && args.view != View::Sites => {
-            let name = args.view.name();
+        _ if !is_two && view(args) != View::Sites => {
+            let name = view(args).name();
             Err(format!("`{name}` cannot show more than two recordings; use sites"))
         }
         _ => Ok(()),
     }
+}
+
+fn view(args: &DiffArgs) -> View {
+    args.view.unwrap_or(View::Sites)
 }
 
 fn open(text: &str, look: &LookArgs) -> Result<Ledger, RecordingError> {

@@ -2,7 +2,7 @@
 
 use std::{fs, io::Read, os::unix::net::UnixStream};
 
-use heapattach_files::artifact::{self, Readers};
+use heapattach_files::artifact;
 use heapattach_injector::attach;
 use heapattach_report::{CensusReport, Status};
 use heapattach_session::{
@@ -10,25 +10,32 @@ use heapattach_session::{
     fork::{self, Side},
     heap,
 };
-use heapattach_view::Page;
 
-use crate::{
-    args::{HeapArgs, json},
-    exit_status::Exit,
-    output::{complain, print},
-};
+use crate::{args::HeapArgs, exit_status::Exit, moment::open, output::complain};
 
 /// Longer results are none.
 const LONGEST: u64 = 256 << 20;
 
 /// Tells what all memory of a process is.
 pub fn heap(args: &HeapArgs) -> Exit {
+    if let Some(what) = args.not_in_a_file() {
+        complain(&what);
+        return Exit::Usage;
+    }
+    if let Some(Err(error)) = args.output.as_deref().map(artifact::look_at) {
+        complain(&error);
+        return Exit::Failed;
+    }
+    if let Some(file) = args.moment_file() {
+        return open(file)
+            .map_or_else(|exit| exit, |moment| args.show().tell_file(moment.census, file));
+    }
     if let Some(core) = &args.core {
         if let Some(what) = args.not_of_a_core() {
             complain(&format!("{what} is not told of a core file yet: need a process, `-p PID`"));
             return Exit::Usage;
         }
-        return tell(&heap::of_core(core, args.exe.as_deref(), &args.options()), args);
+        return args.show().tell(heap::of_core(core, args.exe.as_deref(), &args.options()));
     }
     let pid = match args.which.pid() {
         Ok(Some(pid)) => pid,
@@ -48,7 +55,9 @@ pub fn heap(args: &HeapArgs) -> Exit {
         Err(refusal) => {
             let status = if refusal.unsupported { Status::Unsupported } else { Status::Refused };
             let report = CensusReport::new(pid, String::new());
-            return tell(&report.failed(status, format!("{refusal} (target: untouched)")), args);
+            return args
+                .show()
+                .tell(report.failed(status, format!("{refusal} (target: untouched)")));
         }
     };
     let command = target.process.command();
@@ -70,13 +79,13 @@ pub fn heap(args: &HeapArgs) -> Exit {
             let _ = nix::sys::wait::waitpid(tracer, None);
             match is_interrupted() {
                 true => Exit::Interrupted,
-                false => tell(&report, args),
+                false => args.show().tell(report),
             }
         }
         Err(error) => {
             let why =
                 format!("the tracing process could not be started: {error} (target: untouched)");
-            tell(&CensusReport::new(pid, command).failed(Status::Failed, why), args)
+            args.show().tell(CensusReport::new(pid, command).failed(Status::Failed, why))
         }
     }
 }
@@ -100,39 +109,4 @@ fn is_interrupted() -> bool {
     [SIGINT, SIGTERM, SIGHUP, SIGQUIT]
         .iter()
         .any(|&signal| pending & 1_u64.wrapping_shl(signal as u32 - 1) != 0)
-}
-
-fn tell(report: &CensusReport, args: &HeapArgs) -> Exit {
-    let exit = Exit::from(report.status);
-    if let Some(error) = &report.error {
-        complain(error);
-    }
-    let text = || serde_json::to_string_pretty(report).unwrap_or_default();
-    if json::is_instead(args.json.as_ref()) {
-        return print(&text(), exit);
-    }
-    if let Some(path) = json::file(args.json.as_ref())
-        && let Err(error) = artifact::write(path, text() + "\n", Readers::Owner)
-    {
-        complain(&error);
-        return if exit == Exit::Done { Exit::Failed } else { exit };
-    }
-    if report.error.is_some() {
-        return exit;
-    }
-    if let Some(path) = &args.output {
-        let holders = report.go.as_ref().map_or(&[][..], |go| &go.holders);
-        let written = match holders {
-            [] => Err("no objects of a Go program: nothing was written".to_owned()),
-            holders => heapattach_export::write_go_holders(holders)
-                .map_err(|error| error.to_string())
-                .and_then(|profile| artifact::write(path, profile, Readers::Owner)),
-        };
-        if let Err(error) = written {
-            complain(&error);
-            return if exit == Exit::Done { Exit::Failed } else { exit };
-        }
-    }
-    let page = Page::for_stream(args.color, &std::io::stdout());
-    print(args.view().tell(report, page).trim_end(), exit)
 }

@@ -3,6 +3,7 @@
 //! Knows no process, no file and no clock.
 
 pub mod command_line;
+pub mod date;
 pub mod error_chain;
 pub mod glob;
 pub mod module_name;

@@ -52,7 +52,7 @@ mod view;
 
 pub use allocator::AllocatorView;
 pub use bar::bar;
-pub use heap::HeapView;
+pub use heap::{HeapView, tell_difference};
 pub use moments::tell_moments;
 pub use next::{quoted, write_next};
 pub use page::{Colour, Ink, Page, Span, columns, knows_colours};

@@ -27,7 +27,7 @@ fn members_used(package: &str, edges: &str) -> BTreeSet<String> {
 }
 
 /// Every member, and the members that it may use: what is not here, nothing depends on.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("abi", &[]),
     ("payload", &["abi"]),
     ("process", &["abi"]),
@@ -44,6 +44,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("golang", &["census", "process"]),
     ("verdict", &["abi", "census", "ledger", "profile", "text"]),
     ("report", &["census", "ledger", "profile", "reach", "symbols", "text", "verdict"]),
+    ("moment", &["census", "files", "reach", "report", "text", "verdict"]),
     (
         "session",
         &[
@@ -64,8 +65,8 @@ const ARROWS: [(&str, &[&str]); 22] = [
             "verdict",
         ],
     ),
-    ("view", &["ledger", "profile", "report", "text", "verdict"]),
-    ("export", &["ledger", "profile", "report", "text", "verdict"]),
+    ("view", &["ledger", "moment", "profile", "report", "text", "verdict"]),
+    ("export", &["ledger", "profile", "reach", "report", "text", "verdict"]),
     ("serve", &["export", "ledger", "profile", "recording", "verdict"]),
     // Only tests are built with these.
     ("instruction-count", &[]),

@@ -21,11 +21,12 @@ mod packed;
 mod page;
 mod source;
 mod sums;
+pub(crate) mod template;
 mod verdict;
 mod windows;
 
 #[cfg(test)]
-mod browser;
+pub(crate) mod browser;
 #[cfg(test)]
 mod browser_tests;
 #[cfg(test)]

@@ -1,17 +1,13 @@
-//! The page around the data: markup, style, script, and the policy that admits nothing else.
+//! The page of a session around its data.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
-use super::{base64::base64, packed};
+use super::template::{LOADER, Template};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
-
-/// Starts the script, when the data are unpacked.
-const LOADER: &str = include_str!("script/loader.js");
 
 /// All of the script: each file may use those before it when it is loaded, and all of them later.
 pub const SCRIPT: &str = concat!(
@@ -49,42 +45,15 @@ pub const SCRIPT: &str = concat!(
 
 /// Writes the page with its data.
 pub fn write(data: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    let mut rest = PAGE;
-    while let Some((before, after)) = rest.split_once("{{") {
-        out.write_all(before.as_bytes())?;
-        let (name, after) = after.split_once("}}").unwrap_or((after, ""));
-        match name {
-            "policy" => out.write_all(policy().as_bytes())?,
-            "style" => out.write_all(STYLE.as_bytes())?,
-            "script" => out.write_all(SCRIPT.as_bytes())?,
-            "loader" => out.write_all(LOADER.as_bytes())?,
-            _ => packed::write(data, out)?,
-        }
-        rest = after;
-    }
-    out.write_all(rest.as_bytes())?;
-    out.flush()
-}
-
-/// One script and what starts it, one style, and nothing from anywhere.
-fn policy() -> String {
-    let (loader, script, style) = (hash(LOADER), hash(SCRIPT), hash(STYLE));
-    format!(
-        "default-src 'none'; script-src {loader} {script}; style-src {style}; \
-         base-uri 'none'; form-action 'none'"
-    )
-}
-
-/// As policies name a text.
-fn hash(text: &str) -> String {
-    format!("'sha256-{}'", base64(&Sha256::digest(text)))
+    let template = Template { page: PAGE, style: STYLE, script: SCRIPT, loader: LOADER };
+    template.write(data, out)
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
 
-    use super::*;
+    use super::{super::template::hash, *};
 
     #[test]
     fn no_two_things_of_the_script_have_one_name() {

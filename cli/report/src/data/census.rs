@@ -14,10 +14,8 @@ use super::{CoreReport, GoHeapReport, HoldersReport, LookMethod, Status};
 /// The name of its JSON.
 pub const CENSUS_SCHEMA: &str = "heapattach/heap/1";
 
-/// Sizes and mappings that are told, the largest first.
-const SIZES: usize = 50;
-/// The same of classes.
-const CLASSES: usize = 200;
+/// Sizes and classes that are kept, the largest first; less of them is told.
+const MOST: usize = 20_000;
 
 /// The result of `heap`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -63,6 +61,12 @@ pub struct CensusReport {
 /// How the moment was kept, and what that cost.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MomentReport {
+    /// When, in milliseconds since 1970; not of a core.
+    #[serde(default)]
+    pub taken_ms: Option<u64>,
+    /// For how long the process had been running then.
+    #[serde(default)]
+    pub up_ms: Option<u64>,
     /// How.
     pub method: Option<LookMethod>,
     /// Why not by a clone.
@@ -209,17 +213,17 @@ impl CensusReport {
     pub fn add_classes(&mut self, rows: Vec<ClassRow>) {
         self.classes.extend(rows);
         self.classes.sort_by_key(|row| std::cmp::Reverse(row.bytes));
-        self.classes.truncate(CLASSES);
+        self.classes.truncate(MOST);
     }
 
     /// Fills in what was found.
     pub fn fill(&mut self, census: &Census, parts: Parts) {
         self.verdict = Conclusion::of(self.pid, &parts, census);
         self.memory = parts;
-        self.sizes = census.sizes.largest(SIZES);
+        self.sizes = census.sizes.largest(MOST);
         self.different_sizes = census.sizes.len() as u64;
         self.pages = census.fill;
-        self.classes = census.classes.iter().take(CLASSES).cloned().collect();
+        self.classes = census.classes.iter().take(MOST).cloned().collect();
         for allocator in &census.allocators {
             let name = allocator.name.to_owned();
             self.allocators.push(match &allocator.walk {

@@ -21,6 +21,7 @@ mod stacks;
 mod status;
 mod target;
 mod together;
+mod told;
 mod trigger;
 
 pub use census::{

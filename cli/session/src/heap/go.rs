@@ -31,7 +31,7 @@ use heapattach_verdict::figure::whole;
 use super::{HeapOptions, WhoHolds};
 
 /// Places where goroutines wait for ever, and paths to what was asked for.
-const LEAKS: usize = 100;
+const LEAKS: usize = 1000;
 const ASKED: usize = 100;
 /// Rows of the sampled profile.
 const SAMPLED: usize = 100;

@@ -19,9 +19,9 @@ use super::{
     wanted::{HeapFilter, WhoHolds},
 };
 
-/// Rows that are told, those that retain most; less than this part of all is not.
-const ROWS: usize = 2000;
-const LEAST: u64 = 2000;
+/// Rows that are kept, those that retain most; less than this part of all is not. Less of them are told.
+const ROWS: usize = 20_000;
+const LEAST: u64 = 200_000;
 /// Blocks whose paths are looked at, spread over all of them; paths that are told; steps of each.
 const LOOKED_AT: usize = 2048;
 const PATHS: usize = 20;

@@ -8,6 +8,7 @@
 //! It runs in the tracing process. No hook is put in. Where there can be no clone the walk is made in the stop
 //! if it is expected to be short enough, else nothing is done.
 
+pub mod both_ends;
 mod core;
 mod go;
 mod holders;
@@ -24,7 +25,7 @@ pub use wanted::{HeapFilter, Sizes, WhoHolds};
 use std::{
     io::Write,
     os::unix::net::UnixStream,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use heapattach_census::{Census, Live, NoMemory, Walker, types::ClassRow, walkers};
@@ -78,7 +79,7 @@ pub struct HeapOptions {
     pub filter: HeapFilter,
     /// Whose paths are told.
     pub who_holds: Option<WhoHolds>,
-    /// So many of what holds the objects of a Go program are told, the largest.
+    /// So many of what holds the objects of a Go program are kept, the largest.
     pub go_holders: usize,
 }
 
@@ -138,6 +139,9 @@ pub fn attach(mut line: UnixStream, target: &Target, options: &HeapOptions) {
 /// What all memory of a process is.
 pub fn take(target: &Target, options: &HeapOptions) -> CensusReport {
     let mut report = CensusReport::new(target.process.pid(), target.process.command());
+    let whole = |time: Duration| u64::try_from(time.as_millis()).ok();
+    report.moment.taken_ms = SystemTime::now().duration_since(UNIX_EPOCH).ok().and_then(whole);
+    report.moment.up_ms = target.process.running_for().and_then(whole);
     let result = match options.snapshot {
         Snapshot::Stop => in_a_stop(target, options, &mut report),
         Snapshot::Auto | Snapshot::Copy | Snapshot::Fork => {

@@ -18,8 +18,8 @@ use heapattach_verdict::reconcile::Figures;
 const MOST_BY_PAGES: u64 = 2 << 30;
 /// So much below each thread pointer is taken for thread-local variables; what lies there counts in any case.
 pub(super) const TLS: u64 = 4096;
-/// Mappings that are told.
-const MAPPINGS: usize = 50;
+/// Mappings that are kept, the largest; less of them are told.
+const MAPPINGS: usize = 5000;
 
 /// Of one stop.
 #[derive(Debug)]

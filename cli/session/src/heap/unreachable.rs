@@ -9,8 +9,8 @@ use heapattach_report::{UnreachableGroup, UnreachableReport};
 use super::known::{Group, Inner, Known, Picture, Written};
 use super::wanted::HeapFilter;
 
-/// Groups that are told, the largest first.
-const GROUPS: usize = 100;
+/// Groups that are kept, the largest first; less of them are told.
+const GROUPS: usize = 5000;
 
 /// Looks for them in memory that a process, or a clone of it, keeps.
 pub(super) fn find(

@@ -2,6 +2,7 @@
 
 mod arenas;
 mod core_file;
+mod difference;
 mod go;
 mod holders;
 mod mappings;
@@ -20,6 +21,7 @@ use heapattach_text::quantity::time;
 use crate::page::Page;
 use arenas::write_arenas;
 use core_file::write_core;
+pub use difference::tell_difference;
 use go::write_go;
 use holders::{Extent, write_holders};
 use mappings::write_mappings;
@@ -106,6 +108,19 @@ impl HeapView {
             }
             Self::Tree => "The same, all of it top down",
             Self::Go => "What holds the objects of a Go program; goroutines that wait for ever",
+        }
+    }
+
+    /// Why it cannot be shown of a moment that was kept: what was not looked for then is not in it.
+    pub fn missing(self, report: &CensusReport) -> Option<&'static str> {
+        match self {
+            Self::Unreachable if report.unreachable.is_none() => Some(
+                "it does not have unreachable blocks: they were not looked for (heap --unreachable -o FILE)",
+            ),
+            Self::Holders | Self::Tree if report.holders.is_none() && report.go.is_none() => Some(
+                "it does not have what holds the blocks: that was not looked for (heap --view holders -o FILE)",
+            ),
+            _ => None,
         }
     }
 

@@ -3,9 +3,9 @@
 
 use std::io;
 
-use heapattach_report::GoHolder;
+use heapattach_report::{Amount, GoHolder};
 
-use super::path_profile::PathProfile;
+use super::super::path_profile::PathProfile;
 
 /// The profile, compressed. Its kinds of samples are those of Go's own profiles and of goref's.
 ///
@@ -13,21 +13,26 @@ use super::path_profile::PathProfile;
 /// Never: it is written to memory.
 pub fn pprof(holders: &[GoHolder]) -> io::Result<Vec<u8>> {
     let mut profile = PathProfile::new("inuse_objects", "inuse_space");
-    for holder in holders.iter().filter(|holder| holder.own.blocks > 0) {
-        let before = |one: &&GoHolder| holders.get(usize::try_from(one.before?).ok()?);
-        // Each comes after the one that it goes on from; what does not is damaged.
-        let path = std::iter::successors(Some(holder), before).take(holders.len());
-        let names = path.map(|one| one.name.as_str());
-        profile.add(names, [holder.own.blocks, holder.own.bytes]);
+    for (path, own) in paths(holders) {
+        profile.add(path.iter().map(String::as_str), [own.blocks, own.bytes]);
     }
     profile.finish()
+}
+
+/// The path to each, its innermost step first, and the objects right there.
+pub fn paths(holders: &[GoHolder]) -> impl Iterator<Item = (Vec<String>, Amount)> {
+    holders.iter().filter(|holder| holder.own.blocks > 0).map(|holder| {
+        let before = |one: &&GoHolder| holders.get(usize::try_from(one.before?).ok()?);
+        // Each comes after the one that it goes on from; what does not is damaged.
+        let path = std::iter::successors(Some(holder), before).take(super::DEEPEST);
+        (path.map(|one| one.name.clone()).collect(), holder.own)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::process::Command;
 
-    use heapattach_report::Amount;
     use heapattach_test_folder::{Folder, skip};
 
     use super::*;

@@ -1,0 +1,166 @@
+//! What a session is told with `--census`: what all memory was before it and after it, and what grew
+//! meanwhile. The two moments are kept beside the recording.
+
+use std::path::{Path, PathBuf};
+
+use heapattach_files::artifact::{self, Readers};
+use heapattach_ledger::About;
+use heapattach_moment::{Difference, Moment};
+use heapattach_report::CensusReport;
+use heapattach_session::heap::both_ends::BothEnds;
+use heapattach_text::quantity::time;
+use heapattach_view::{Page, quoted, tell_difference};
+use serde::Serialize;
+
+use crate::output::complain;
+
+/// Rows of each kind that a report has.
+const ROWS: usize = 5;
+/// What the names of the two files end with, in the place of `.heapattach`.
+const ENDINGS: [&str; 2] = ["before.heapattach-moment", "after.heapattach-moment"];
+/// In milliseconds; a session begins so soon after its first moment.
+const SECOND: u64 = 1000;
+const LONGEST: u64 = 600_000;
+const NAMES: [&str; 2] = ["before", "after"];
+
+/// The moments of one session.
+#[derive(Debug)]
+pub struct Around {
+    taker: BothEnds,
+    taken: Vec<Moment>,
+    redact: bool,
+}
+
+/// What came of it, for JSON.
+#[derive(Debug, Serialize)]
+pub struct CensusOfSession {
+    /// Microseconds that each of the two stopped the process.
+    pub stopped_us: Vec<f64>,
+    /// The files, where they are kept.
+    pub files: Vec<PathBuf>,
+    /// What became different, if both could be taken.
+    pub difference: Option<Difference>,
+}
+
+impl Around {
+    /// Takes the first.
+    ///
+    /// # Errors
+    /// Why it cannot be taken: the session should not begin.
+    pub fn begin(taker: BothEnds, redact: bool) -> Result<Self, CensusReport> {
+        let mut around = Self { taker, taken: Vec::new(), redact };
+        match around.take() {
+            Ok(()) => Ok(around),
+            Err(report) => Err(*report),
+        }
+    }
+
+    fn take(&mut self) -> Result<(), Box<CensusReport>> {
+        let died = || {
+            let why = "the process that takes the census died".to_owned();
+            CensusReport::new(0, String::new()).failed(heapattach_report::Status::Left, why)
+        };
+        let mut census = self.taker.take().unwrap_or_else(died);
+        if census.error.is_some() {
+            return Err(Box::new(census));
+        }
+        if self.redact {
+            census.command.clear();
+        }
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        self.taken.push(Moment { version, census });
+        Ok(())
+    }
+
+    /// Takes the second, and keeps both beside the recording, if there is one.
+    pub fn end(mut self, recording: Option<&Path>) -> CensusOfSession {
+        if let Err(report) = self.take() {
+            let why = report.error.unwrap_or_default();
+            complain(&format!("no census after the session: {why}"));
+        }
+        let stopped = self.taken.iter().map(|moment| moment.census.moment.stopped_us);
+        let stopped_us = stopped.collect();
+        let files = recording.map_or_else(Vec::new, |recording| self.keep(recording));
+        let named: Vec<(String, Moment)> =
+            NAMES.iter().map(|name| (*name).to_owned()).zip(self.taken).collect();
+        let difference = (named.len() == NAMES.len()).then(|| Difference::of(&named));
+        CensusOfSession { stopped_us, files, difference }
+    }
+
+    fn keep(&self, recording: &Path) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for (path, moment) in beside(recording).into_iter().zip(&self.taken) {
+            let file = heapattach_moment::encode(&moment.census, &moment.version);
+            let file = file.map_err(|error| error.to_string());
+            match file.and_then(|file| artifact::write(&path, file, Readers::Owner)) {
+                Ok(()) => files.push(path),
+                Err(error) => complain(&error),
+            }
+        }
+        files
+    }
+}
+
+impl CensusOfSession {
+    /// As text, behind the report.
+    pub fn tell(&self, page: Page) -> String {
+        let Some(difference) = &self.difference else { return String::new() };
+        let mut cost = page.clone();
+        let micros =
+            |us: &f64| std::time::Duration::try_from_secs_f64(us / 1e6).unwrap_or_default();
+        let stops: Vec<String> = self.stopped_us.iter().map(|us| time(micros(us))).collect();
+        let text =
+            format!("taken before and after the session; stopped for {}", stops.join(" and "));
+        cost.gap();
+        cost.prose("CENSUS", heapattach_view::Ink::Bold, &text);
+        let files: Vec<_> = self.files.iter().map(|file| quoted(&file.to_string_lossy())).collect();
+        if files.len() == NAMES.len() {
+            cost.command("", &format!("heapattach diff {}", files.join(" ")));
+        }
+        cost.finish() + &tell_difference(difference, ROWS, page)
+    }
+}
+
+/// The moments that are kept beside a recording, if they are those of this session: a file of that name can be
+/// older.
+pub fn kept(recording: &Path, about: &About) -> Option<CensusOfSession> {
+    let files = beside(recording);
+    let named = NAMES.iter().zip(&files).map(|(name, file)| {
+        let moment = heapattach_moment::read(file).ok()?;
+        Some(((*name).to_owned(), moment))
+    });
+    let named: Option<Vec<(String, Moment)>> = named.collect();
+    let named = named.filter(|named| is_of(named, about))?;
+    let stopped_us = named.iter().map(|(_, moment)| moment.census.moment.stopped_us).collect();
+    let difference = Some(Difference::of(&named));
+    Some(CensusOfSession { stopped_us, files: files.to_vec(), difference })
+}
+
+/// Whether a session lies between two moments of its process.
+fn is_of(named: &[(String, Moment)], about: &About) -> bool {
+    let times: Vec<Option<u64>> =
+        named.iter().map(|(_, moment)| moment.census.moment.taken_ms).collect();
+    let [Some(before), Some(after)] = times[..] else { return false };
+    let began = about.began.saturating_mul(1000);
+    // The start is told in whole seconds.
+    let is_before =
+        before <= began.saturating_add(SECOND) && began <= before.saturating_add(LONGEST);
+    let is_after = began.saturating_add(about.lasted_ms) <= after.saturating_add(SECOND);
+    is_before && is_after && named.iter().all(|(_, moment)| moment.census.pid == about.pid)
+}
+
+fn beside(recording: &Path) -> [PathBuf; 2] {
+    ENDINGS.map(|ending| recording.with_extension(ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_lie_beside_the_recording() {
+        let [before, after] = beside(Path::new("/tmp/redis.7.heapattach"));
+        assert_eq!(before, Path::new("/tmp/redis.7.before.heapattach-moment"));
+        assert_eq!(after, Path::new("/tmp/redis.7.after.heapattach-moment"));
+    }
+}

@@ -1,0 +1,13 @@
+//! Moments on their way to the user: shown, written as a file of a moment, or for another program.
+
+mod around;
+mod compare;
+mod open;
+mod outlet;
+mod show;
+
+pub use around::{Around, CensusOfSession, kept};
+pub use compare::compare;
+pub use open::open;
+pub use outlet::Outlet;
+pub use show::{Show, written};
