@@ -16,5 +16,5 @@ mod moment_file;
 mod php;
 mod purge;
 mod python;
-mod trim;
 mod session;
+mod trim;
