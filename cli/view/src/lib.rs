@@ -51,9 +51,10 @@ mod tree;
 mod view;
 
 pub use allocator::AllocatorView;
-pub use bar::bar;
+pub use bar::{bar, sparkline};
 pub use heap::HeapView;
 pub use moments::tell_moments;
+pub use name::fitted;
 pub use next::{quoted, write_next};
 pub use page::{Colour, Ink, Page, Span, columns, knows_colours};
 pub use sites::{Sites, write_sites};
