@@ -15,12 +15,21 @@ pub enum Schema {
     View,
     /// Of a whole recording.
     Ledger,
+    /// Of what is shown live.
+    Top,
 }
 
 impl Schema {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Report, Self::Check, Self::Heap, Self::Allocator, Self::View, Self::Ledger];
+    pub const ALL: [Self; 7] = [
+        Self::Report,
+        Self::Check,
+        Self::Heap,
+        Self::Allocator,
+        Self::View,
+        Self::Ledger,
+        Self::Top,
+    ];
 
     /// As it is typed.
     pub fn name(self) -> &'static str {
@@ -31,6 +40,7 @@ impl Schema {
             Self::Allocator => "allocator",
             Self::View => "view",
             Self::Ledger => "ledger",
+            Self::Top => "top",
         }
     }
 
@@ -43,6 +53,7 @@ impl Schema {
             Self::Allocator => "heapattach allocator --json",
             Self::View => "heapattach report FILE --json, heapattach diff A B --json",
             Self::Ledger => "heapattach report FILE --format json",
+            Self::Top => "heapattach top --json",
         }
     }
 
@@ -55,6 +66,7 @@ impl Schema {
             Self::Allocator => include_str!("../schemas/allocator.json"),
             Self::View => include_str!("../schemas/view.json"),
             Self::Ledger => include_str!("../schemas/ledger.json"),
+            Self::Top => include_str!("../schemas/top.json"),
         }
     }
 }

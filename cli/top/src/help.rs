@@ -2,7 +2,7 @@
 
 use heapattach_view::{Ink, Span};
 
-use crate::inked::Line;
+use crate::inked::{Line, broken};
 
 const KEYS: [(&str, &str); 17] = [
     ("1 to 9", "what is shown: live, growth, rate, tree, mapped, types, threads, sizes, log"),
@@ -27,9 +27,10 @@ const KEYS: [(&str, &str); 17] = [
     ("?", "this list"),
 ];
 
-/// All keys.
-pub fn lines() -> Vec<Line> {
-    let told = KEYS
-        .map(|(key, about)| vec![Span::new(Ink::Bold, format!("{key:<12}")), Span::from(about)]);
-    told.into()
+/// All keys, in lines of so many columns.
+pub fn lines(columns: u16) -> Vec<Line> {
+    let told = KEYS.into_iter().flat_map(|(key, about)| {
+        broken(Span::new(Ink::Bold, format!("{key:<12} ")), &about.into(), columns)
+    });
+    told.collect()
 }

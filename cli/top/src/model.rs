@@ -295,7 +295,7 @@ impl Model {
     /// The text that is shown, where none of rows is.
     pub(crate) fn text(&mut self, columns: u16) -> Arc<Vec<Line>> {
         match self.screen {
-            Screen::Help => return Arc::new(help::lines()),
+            Screen::Help => return Arc::new(help::lines(columns)),
             Screen::Detail(number) => return Arc::new(self.detail(number)),
             Screen::Tab | Screen::Processes => {}
         }
@@ -332,10 +332,10 @@ impl Model {
 
 /// The text of a tab.
 fn text(watched: &Watched, of: &TextOf) -> Vec<Line> {
-    let Some(snapshot) = &watched.snapshot else { return log(watched) };
+    let Some(snapshot) = &watched.snapshot else { return log(watched, of.columns) };
     let views = match of.tab {
-        Tab::Log => return log(watched),
-        Tab::Types => return types(watched),
+        Tab::Log => return log(watched, of.columns),
+        Tab::Types => return types(watched, of.columns),
         tab if tab.has_rows() => &[View::Sites],
         tab => tab.views(),
     };
@@ -355,30 +355,34 @@ fn text(watched: &Watched, of: &TextOf) -> Vec<Line> {
     for view in views {
         let base = base.as_deref().filter(|_| view.can_compare());
         let subject = Looked { now: &now, base };
-        lines.extend(inked::lines(&view.tell(&subject, &ask, Form::Text(inked::page(of.columns)))));
+        let text = view.tell(&subject, &ask, Form::Text(inked::page(of.columns)));
+        lines.extend(inked::without_title(inked::lines(&text)));
         lines.push(Vec::new());
     }
     lines
 }
 
 /// Recordings know sizes and stacks of blocks, not what is in them.
-fn types(watched: &Watched) -> Vec<Line> {
+fn types(watched: &Watched, columns: u16) -> Vec<Line> {
     let pid = watched.subject.pid;
     let told = [
-        "A session knows sizes and call stacks of blocks, not what is in them: types are those of a moment.".to_owned(),
-        String::new(),
-        format!("    heapattach heap -p {pid} --view types"),
-        format!("    heapattach heap -p {pid} --view holders"),
-        String::new(),
-        "Each stops the process for some milliseconds, and tells how long before it does.".to_owned(),
+        ("", "A session knows sizes and call stacks of blocks, not what is in them: types are those of a moment.".to_owned()),
+        ("", String::new()),
+        ("    ", format!("heapattach heap -p {pid} --view types")),
+        ("    ", format!("heapattach heap -p {pid} --view holders")),
+        ("", String::new()),
+        ("", "Each stops the process for some milliseconds, and tells how long before it does.".to_owned()),
     ];
-    told.into_iter().map(|text| vec![Span::from(text)]).collect()
+    let lines = told.into_iter();
+    lines.flat_map(|(before, text)| inked::broken(before.into(), &text.into(), columns)).collect()
 }
 
 /// What happened, and what is missing.
-fn log(watched: &Watched) -> Vec<Line> {
+fn log(watched: &Watched, columns: u16) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
-    let mut add = |ink: Ink, text: String| lines.push(vec![Span::new(ink, text)]);
+    let mut add = |ink: Ink, text: String| {
+        lines.extend(inked::broken("".into(), &Span::new(ink, text), columns));
+    };
     match &watched.state {
         State::Waiting => add(Ink::Plain, "nothing is known yet".to_owned()),
         State::Live => {}

@@ -29,6 +29,7 @@ mod allocator;
 mod bar;
 mod classes;
 mod family;
+mod flame;
 mod heap;
 mod kernel;
 mod mapped;

@@ -27,7 +27,7 @@ fn members_used(package: &str, edges: &str) -> BTreeSet<String> {
 }
 
 /// Every member, and the members that it may use: what is not here, nothing depends on.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("abi", &[]),
     ("payload", &["abi"]),
     ("process", &["abi"]),
@@ -67,6 +67,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("view", &["ledger", "profile", "report", "text", "verdict"]),
     ("export", &["ledger", "profile", "report", "text", "verdict"]),
     ("serve", &["export", "ledger", "profile", "recording", "verdict"]),
+    ("top", &["ledger", "profile", "text", "verdict", "view"]),
     // Only tests are built with these.
     ("instruction-count", &[]),
     ("test-folder", &[]),

@@ -1,5 +1,8 @@
 //! The foot: what is to be known of the numbers, a message or what is typed, and the keys.
 
+use std::time::Duration;
+
+use heapattach_text::quantity;
 use heapattach_view::{Ink, Span, columns};
 use ratatui_core::layout::Rect;
 
@@ -39,7 +42,7 @@ pub fn draw(model: &Model, area: Rect, pen: &mut Pen<'_>) {
 /// How much of the numbers is to be believed, and how it is with the session.
 fn state(model: &Model) -> Vec<Span> {
     let Some(watched) = model.watched() else { return Vec::new() };
-    let mut spans = Vec::new();
+    let mut spans = vec![Span::new(Ink::Warning, notes(model))];
     match &watched.state {
         State::Waiting | State::Live => {}
         State::Away(why) | State::Over(why) => {
@@ -67,4 +70,25 @@ fn state(model: &Model) -> Vec<Span> {
         spans.push(Span::new(Ink::Dim, format!("{} of {rows}", model.place() + 1)));
     }
     spans
+}
+
+/// What was chosen besides the tab.
+fn notes(model: &Model) -> String {
+    let mut notes = Vec::new();
+    if model.is_frozen() {
+        notes.push("frozen".to_owned());
+    }
+    if !model.is_merged {
+        notes.push("by thread".to_owned());
+    }
+    if model.is_difference
+        && let Some((at_ms, _)) = model.watched().and_then(|watched| watched.base.as_ref())
+    {
+        let at = quantity::clock(Duration::from_secs(at_ms / 1000)).replace(".0 s", " s");
+        notes.push(format!("since {at}"));
+    }
+    if !model.filter.is_empty() {
+        notes.push(format!("/{}", model.filter));
+    }
+    notes.iter().map(|note| format!("{note}   ")).collect()
 }

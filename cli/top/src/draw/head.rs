@@ -13,6 +13,8 @@ use crate::{compact, model::Model, snapshot::State, tab::Tab, watched::Watched};
 
 /// Columns of the course of what is in use.
 const COURSE: usize = 20;
+/// Columns of all tabs with their whole names.
+const TABS: u16 = 78;
 
 pub fn draw(model: &mut Model, area: Rect, pen: &mut Pen<'_>) {
     if let Some(watched) = model.watched() {
@@ -107,8 +109,7 @@ fn draw_tabs(model: &mut Model, area: Rect, pen: &mut Pen<'_>) {
     let mut column = 0;
     model.drawn.tabs.clear();
     model.drawn.tab_line = area.y + 2;
-    let notes = notes(model);
-    let is_narrow = usize::from(area.width) < 76 + columns(&notes);
+    let is_narrow = area.width < TABS;
     for (number, tab) in (1..).zip(Tab::ALL) {
         let is_shown = tab == model.tab;
         let title = match is_narrow && !is_shown {
@@ -125,29 +126,4 @@ fn draw_tabs(model: &mut Model, area: Rect, pen: &mut Pen<'_>) {
         model.drawn.tabs.push((area.x + column..area.x + end, tab));
         column = end + 2;
     }
-    let room = usize::from(area.width.saturating_sub(column));
-    if columns(&notes) <= room {
-        pen.put_right(area, 2, &[Span::new(Ink::Warning, notes)]);
-    }
-}
-
-/// What was chosen besides the tab.
-fn notes(model: &Model) -> String {
-    let mut notes = Vec::new();
-    if model.is_frozen() {
-        notes.push("frozen".to_owned());
-    }
-    if !model.is_merged {
-        notes.push("by thread".to_owned());
-    }
-    if model.is_difference
-        && let Some((at_ms, _)) = model.watched().and_then(|watched| watched.base.as_ref())
-    {
-        let at = quantity::clock(Duration::from_secs(at_ms / 1000)).replace(".0 s", " s");
-        notes.push(format!("since {at}"));
-    }
-    if !model.filter.is_empty() {
-        notes.push(format!("/{}", model.filter));
-    }
-    notes.join("  ")
 }

@@ -5,6 +5,8 @@ mod head;
 mod list;
 mod pen;
 mod table;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use ratatui_core::{buffer::Buffer, layout::Rect};
