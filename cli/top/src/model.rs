@@ -159,10 +159,14 @@ impl Model {
     /// How it is with the source of a process from now on.
     pub fn tell(&mut self, target: usize, state: State) {
         if let Some(watched) = self.targets.get_mut(target) {
+            if watched.state == state {
+                return;
+            }
             if let State::Over(why) | State::Away(why) = &state {
                 watched.log(why.clone());
             }
             watched.state = state;
+            self.message = None;
         }
     }
 

@@ -21,7 +21,7 @@ mod source;
 
 use std::{
     io::IsTerminal,
-    path::{Path, PathBuf},
+    path::Path,
     sync::mpsc::{Receiver, Sender, channel},
     thread,
 };
@@ -94,7 +94,7 @@ impl<'a> Top<'a> {
         };
         let mut top = Self { args, model, sessions, to, news };
         for (number, file) in several.files.iter().enumerate() {
-            let source = RecordingSource::new(PathBuf::from(file));
+            let source = RecordingSource::new(Path::new(file));
             news::follow(number, Source::File(source), args.interval, top.to.clone());
         }
         let sessions = top.sessions.all().len();
@@ -117,7 +117,7 @@ impl<'a> Top<'a> {
     /// Looks at one of our sessions from now on.
     fn follow_session(&mut self, at: usize) {
         let Some(session) = self.sessions.all().nth(at) else { return };
-        let source = RecordingSource::new(session.path.clone());
+        let source = RecordingSource::new(&session.path);
         let source = Source::Session(source, session.log());
         let (name, pid) = (session.name.clone(), session.pid);
         let subject = Subject { name, pid, from: String::new(), is_own: true };

@@ -1,33 +1,19 @@
 //! A recording as a source: one that is being written, or one that is whole.
 
-use std::{
-    fs,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use heapattach_ledger::Ledger;
-use heapattach_recording::{Recording, RecordingError};
+use heapattach_recording::{Growing, Recording, RecordingError};
 use heapattach_top::{Snapshot, State, Subject};
 
 /// What grows is told of so long: that much of a recording is told before all of it.
 const PAST: Duration = Duration::from_secs(60);
 
-/// A file, and how far it was read.
+/// A file that is read as it grows.
 #[derive(Debug)]
 pub struct RecordingSource {
-    path: PathBuf,
-    read: Option<Stamp>,
+    file: Growing,
     is_over: bool,
-}
-
-/// What of a file changes when it grows, or another takes its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    file: u64,
-    length: u64,
 }
 
 /// What is new.
@@ -41,8 +27,8 @@ pub struct News {
 
 impl RecordingSource {
     /// Not read yet.
-    pub fn new(path: PathBuf) -> Self {
-        Self { path, read: None, is_over: false }
+    pub fn new(path: &Path) -> Self {
+        Self { file: Growing::new(path), is_over: false }
     }
 
     /// What is new since the last time.
@@ -53,24 +39,29 @@ impl RecordingSource {
         if self.is_over {
             return Ok(News::default());
         }
-        let about = fs::metadata(&self.path).map_err(|error| error.to_string())?;
-        let stamp = Stamp { file: about.ino(), length: about.len() };
-        if self.read == Some(stamp) {
+        let is_first = self.file.recording().is_none();
+        let Some(ledger) = self.file.look().map_err(|error| error.to_string())? else {
             return Ok(News::default());
-        }
-        let recording = Recording::open(&self.path).map_err(|error| error.to_string())?;
-        let mut snapshots = Vec::new();
-        let ledger = named(recording.ledger(None));
+        };
+        let mut news = News::default();
         let lasted = Duration::from_millis(ledger.about.lasted_ms);
-        if self.read.is_none() && lasted > PAST {
+        if let Some(recording) = self.file.recording().filter(|_| is_first && lasted > PAST) {
             let before = recording.ledger(Some(Duration::ZERO..lasted - PAST));
-            snapshots.push(snapshot(named(before), &recording));
+            news.snapshots.push(self.snapshot(before));
         }
-        snapshots.push(snapshot(ledger, &recording));
-        self.read = Some(stamp);
-        self.is_over = recording.is_final();
-        let state = self.is_over.then(|| State::Over(over(&recording)));
-        Ok(News { snapshots, state })
+        self.is_over = self.file.is_final();
+        if self.is_over {
+            let outcome = &ledger.about.outcome;
+            let why = if outcome.is_empty() { String::new() } else { format!(": {outcome}") };
+            news.state = Some(State::Over(format!("the session is over{why}")));
+        }
+        news.snapshots.push(self.snapshot(ledger));
+        Ok(news)
+    }
+
+    fn snapshot(&self, mut ledger: Ledger) -> Snapshot {
+        ledger.shorten_names();
+        Snapshot { ledger: Arc::new(ledger), marks: self.file.marks().to_vec() }
     }
 }
 
@@ -84,20 +75,4 @@ pub fn subject(path: &Path) -> Result<Subject, RecordingError> {
     let name = name.rsplit('/').next().unwrap_or_default().to_owned();
     let from = path.display().to_string();
     Ok(Subject { name, pid: about.pid, from, is_own: false })
-}
-
-fn named(mut ledger: Ledger) -> Arc<Ledger> {
-    ledger.shorten_names();
-    Arc::new(ledger)
-}
-
-fn snapshot(ledger: Arc<Ledger>, recording: &Recording) -> Snapshot {
-    Snapshot { ledger, marks: recording.marks().to_vec() }
-}
-
-fn over(recording: &Recording) -> String {
-    match recording.ledger(None).about.outcome.as_str() {
-        "" => "the session is over".to_owned(),
-        outcome => format!("the session is over: {outcome}"),
-    }
 }
