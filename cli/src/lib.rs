@@ -17,6 +17,7 @@
 //! | `guide` | chapters for the terminal, `man` and the web |
 //! | `json_schema` | what the JSON of each command looks like |
 //! | `moment` | moments on their way to the user, and files of them |
+//! | `sessions` | sessions in commands of their own, for `serve` and `top` |
 //! | `source_files` | lines of source for the page |
 //! | `next_command` | what opens a file that was written |
 //! | `payload` | what is put into targets, built with this command |
@@ -39,6 +40,7 @@ mod next_command;
 mod open_recording;
 mod output;
 mod payload;
+mod sessions;
 mod source_files;
 mod terminal;
 mod version;
@@ -100,6 +102,7 @@ pub fn main() -> ExitCode {
         (Some(Command::Heap(args)), _) => commands::heap::heap(args),
         (Some(Command::Allocator(args)), _) => commands::allocator::allocator(args),
         (Some(Command::Report(args)), _) => commands::report::report(args),
+        (Some(Command::Top(args)), _) => commands::top::top(args),
         (Some(Command::Serve(args)), _) => commands::serve::serve(args),
         (Some(Command::Diff(args)), _) => commands::diff::diff(args),
         (Some(Command::Completions(args)), _) => commands::completions::completions(args),

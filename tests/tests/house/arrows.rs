@@ -68,6 +68,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("view", &["ledger", "moment", "profile", "report", "text", "verdict"]),
     ("export", &["ledger", "profile", "reach", "report", "text", "verdict"]),
     ("serve", &["export", "ledger", "profile", "recording", "verdict"]),
+    ("top", &["ledger", "profile", "text", "verdict", "view"]),
     // Only tests are built with these.
     ("instruction-count", &[]),
     ("test-folder", &[]),
