@@ -90,7 +90,7 @@ impl FromStr for RemedyArg {
             None if word == "trim" => Ok(Self::Call(Remedy::Trim)),
             Some(("arena-max", number)) => match number.parse() {
                 Ok(arenas @ 1..=4096) => Ok(Self::Call(Remedy::ArenaMax(arenas))),
-                _ => Err(format!("{number} is no number of arenas; need 1 to 4096")),
+                _ => Err(format!("{number} is not a valid number of arenas; need 1 to 4096")),
             },
             _ => Err("need purge, trim or arena-max=N".to_owned()),
         }

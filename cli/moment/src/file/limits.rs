@@ -70,7 +70,7 @@ impl<'de> Visitor<'de> for Look<'_> {
     fn visit_f64<E: Error>(mut self, number: f64) -> Result<(), E> {
         match number.is_finite() && (0.0..=LARGEST as f64).contains(&number) {
             true => self.count(),
-            false => Err(E::custom(format!("{number} is no time"))),
+            false => Err(E::custom(format!("{number} is not a valid time"))),
         }
     }
 
