@@ -7,17 +7,14 @@ use std::{
 
 use clap::{Args, ValueEnum};
 
-use super::{EXPERT, choice::choice, json::JsonArg};
-use crate::{
-    choose_process::WhichArgs,
-    moment::{Outlet, Show},
-};
+use super::{EXPERT, choice::choice, form::MomentForm, json::JsonArg};
+use crate::choose_process::WhichArgs;
 use heapattach_session::{
     check::options::Snapshot,
     heap::{HeapFilter, HeapOptions, Sizes, WhoHolds, WithHolders},
 };
 use heapattach_text::quantity::parse_duration;
-use heapattach_view::{Colour, HeapView, Page};
+use heapattach_view::{Colour, HeapView};
 
 const HEAP: &str = "\
 Examples:
@@ -140,19 +137,19 @@ impl HeapArgs {
             size: self.size.clone(),
             held_by: self.held_by.clone(),
         };
-        let outlet = self.outlet();
+        let form = self.form();
         let holders = match self.view() {
             HeapView::Holders | HeapView::Tree => WithHolders::Yes,
-            _ if outlet.is_some_and(Outlet::is_of_holders) => WithHolders::Yes,
+            _ if form.is_some_and(MomentForm::is_of_holders) => WithHolders::Yes,
             HeapView::Summary if self.json.is_none() => WithHolders::IfSmall,
-            _ if outlet.is_some() => WithHolders::IfSmall,
+            _ if form.is_some() => WithHolders::IfSmall,
             _ => WithHolders::No,
         };
         let (max_pause, who_holds) = (self.max_pause, self.who_holds.clone());
-        let go_holders = match outlet {
-            None | Some(Outlet::Json) => GO_HOLDERS,
-            Some(Outlet::Moment | Outlet::Html) => IN_A_MOMENT,
-            Some(Outlet::Pprof | Outlet::Collapsed) => IN_A_PROFILE,
+        let go_holders = match form {
+            None | Some(MomentForm::Json) => GO_HOLDERS,
+            Some(MomentForm::Moment | MomentForm::Html) => IN_A_MOMENT,
+            Some(MomentForm::Pprof | MomentForm::Collapsed) => IN_A_PROFILE,
         };
         HeapOptions { snapshot, max_pause, unreachable, holders, filter, who_holds, go_holders }
     }
@@ -162,7 +159,7 @@ impl HeapArgs {
         match self.view() {
             HeapView::Holders | HeapView::Tree => Some("what holds blocks"),
             HeapView::Go => Some("the heap of Go"),
-            _ if self.outlet().is_some_and(Outlet::is_of_holders) => {
+            _ if self.form().is_some_and(MomentForm::is_of_holders) => {
                 Some("what holds blocks (-o FILE for other programs)")
             }
             _ => None,
@@ -172,13 +169,13 @@ impl HeapArgs {
     /// The file of a moment, if that was named in the place of a process.
     pub fn moment_file(&self) -> Option<&Path> {
         let word = Path::new(self.which.word.as_ref()?);
-        let is_named_so = Outlet::of(word) == Some(Outlet::Moment);
+        let is_named_so = MomentForm::of(word) == Some(MomentForm::Moment);
         (is_named_so || heapattach_moment::is_moment(word)).then_some(word)
     }
 
     /// In which form the moment is written. A profile if the name says nothing else.
-    pub fn outlet(&self) -> Option<Outlet> {
-        let of = |path: &PathBuf| Outlet::of(path).unwrap_or(Outlet::Pprof);
+    pub fn form(&self) -> Option<MomentForm> {
+        let of = |path: &PathBuf| MomentForm::of(path).unwrap_or(MomentForm::Pprof);
         self.output.as_ref().map(of)
     }
 
@@ -190,25 +187,13 @@ impl HeapArgs {
             (self.held_by.is_some(), "--held-by"),
             (
                 self.who_holds.is_some()
-                    && matches!(self.outlet(), Some(Outlet::Moment | Outlet::Html)),
+                    && matches!(self.form(), Some(MomentForm::Moment | MomentForm::Html)),
                 "--who-holds",
             ),
         ];
         let (_, option) = filters.into_iter().find(|(is_given, _)| *is_given)?;
         self.output.as_ref()?;
         Some(format!("a file has all of the moment (-o FILE); leave out {option}"))
-    }
-
-    /// What is shown and written.
-    pub fn show(&self) -> Show {
-        Show {
-            view: self.view(),
-            json: self.json.clone(),
-            output: self.output.clone().zip(self.outlet()),
-            text_to: None,
-            redact: self.redact,
-            page: Page::for_stream(self.color, &std::io::stdout()),
-        }
     }
 
     /// What is shown.

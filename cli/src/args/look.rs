@@ -11,7 +11,7 @@ use heapattach_verdict::{
 };
 use heapattach_view::{Colour, Page};
 
-use super::{choice::choice, file_format::FileFormat};
+use super::{choice::choice, form::FileFormat};
 
 /// Rows of recordings.
 const ROWS: usize = 20;

@@ -6,7 +6,7 @@ use clap::Args;
 use heapattach_text::quantity::parse_duration;
 use heapattach_view::View;
 
-use super::{look::LookArgs, report_view::ReportView};
+use super::{form::ReportView, look::LookArgs};
 
 const EXAMPLES: &str = "\
 Examples:

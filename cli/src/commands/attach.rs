@@ -79,11 +79,11 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
     let around = match taker.map(|taker| Around::begin(taker, args.session.record.redact)) {
         None => None,
         Some(Ok(around)) => Some(around),
-        Some(Err(failed)) => {
+        Some(Err((status, why))) => {
             let path = files.store.as_ref().and_then(|store| store.path.as_ref());
             let _ = path.map(std::fs::remove_file);
-            complain(&failed.error.unwrap_or_default());
-            return Exit::from(failed.status);
+            complain(&format!("no session, since no census: {why}"));
+            return Exit::from(status);
         }
     };
     let claim = Claim::new().ok();

@@ -10,8 +10,14 @@ use heapattach_session::{
     fork::{self, Side},
     heap,
 };
+use heapattach_view::Page;
 
-use crate::{args::HeapArgs, exit_status::Exit, moment::open, output::complain};
+use crate::{
+    args::HeapArgs,
+    exit_status::Exit,
+    moment::{Show, open},
+    output::complain,
+};
 
 /// Longer results are none.
 const LONGEST: u64 = 256 << 20;
@@ -28,14 +34,14 @@ pub fn heap(args: &HeapArgs) -> Exit {
     }
     if let Some(file) = args.moment_file() {
         return open(file)
-            .map_or_else(|exit| exit, |moment| args.show().tell_file(moment.census, file));
+            .map_or_else(|exit| exit, |moment| show(args).tell_file(moment.census, file));
     }
     if let Some(core) = &args.core {
         if let Some(what) = args.not_of_a_core() {
             complain(&format!("{what} is not told of a core file yet: need a process, `-p PID`"));
             return Exit::Usage;
         }
-        return args.show().tell(heap::of_core(core, args.exe.as_deref(), &args.options()));
+        return show(args).tell(heap::of_core(core, args.exe.as_deref(), &args.options()));
     }
     let pid = match args.which.pid() {
         Ok(Some(pid)) => pid,
@@ -55,8 +61,7 @@ pub fn heap(args: &HeapArgs) -> Exit {
         Err(refusal) => {
             let status = if refusal.unsupported { Status::Unsupported } else { Status::Refused };
             let report = CensusReport::new(pid, String::new());
-            return args
-                .show()
+            return show(args)
                 .tell(report.failed(status, format!("{refusal} (target: untouched)")));
         }
     };
@@ -79,13 +84,13 @@ pub fn heap(args: &HeapArgs) -> Exit {
             let _ = nix::sys::wait::waitpid(tracer, None);
             match is_interrupted() {
                 true => Exit::Interrupted,
-                false => args.show().tell(report),
+                false => show(args).tell(report),
             }
         }
         Err(error) => {
             let why =
                 format!("the tracing process could not be started: {error} (target: untouched)");
-            args.show().tell(CensusReport::new(pid, command).failed(Status::Failed, why))
+            show(args).tell(CensusReport::new(pid, command).failed(Status::Failed, why))
         }
     }
 }
@@ -109,4 +114,16 @@ fn is_interrupted() -> bool {
     [SIGINT, SIGTERM, SIGHUP, SIGQUIT]
         .iter()
         .any(|&signal| pending & 1_u64.wrapping_shl(signal as u32 - 1) != 0)
+}
+
+/// What is shown and written.
+fn show(args: &HeapArgs) -> Show {
+    Show {
+        view: args.view(),
+        json: args.json.clone(),
+        output: args.output.clone().zip(args.form()),
+        redact: args.redact,
+        text_to: None,
+        page: Page::for_stream(args.color, &std::io::stdout()),
+    }
 }

@@ -9,9 +9,9 @@ use std::{
 use heapattach_verdict::subject::Subject;
 
 use crate::{
-    args::{FileFormat, ReportArgs, json::JsonArg},
+    args::{FileFormat, MomentForm, ReportArgs, json::JsonArg},
     exit_status::Exit,
-    moment::{Outlet, Show, kept, open, written},
+    moment::{Show, kept, open, written},
     open_recording::{read, refuse, window, write_file, write_text},
     output::complain,
 };
@@ -91,9 +91,9 @@ fn of_moment(args: &ReportArgs) -> Exit {
     };
     match shown {
         Shown::Screen(show) => show.tell_file(moment.census, &args.file),
-        Shown::File(outlet) => {
+        Shown::File(form) => {
             let path = args.look.output.clone().unwrap_or_else(|| "-".into());
-            match written(&moment.census, outlet, &path) {
+            match written(&moment.census, form, &path) {
                 Ok(()) => Exit::Done,
                 Err(error) => {
                     complain(&error);
@@ -109,7 +109,7 @@ enum Shown {
     /// A view, or JSON.
     Screen(Show),
     /// A file for another program.
-    File(Outlet),
+    File(MomentForm),
 }
 
 fn show(args: &ReportArgs) -> Result<Shown, String> {
@@ -120,11 +120,11 @@ fn show(args: &ReportArgs) -> Result<Shown, String> {
         return Err(format!("this is a moment, and {option} is of recordings"));
     }
     if let Some(format) = look.format {
-        return Outlet::of_format(format).map(Shown::File);
+        return MomentForm::of_format(format).map(Shown::File);
     }
     let output = look.output.clone().filter(|path| path.as_os_str() != "-");
-    if let Some(outlet) = output.as_deref().and_then(Outlet::of).filter(|_| !look.json) {
-        return Ok(Shown::File(outlet));
+    if let Some(form) = output.as_deref().and_then(MomentForm::of).filter(|_| !look.json) {
+        return Ok(Shown::File(form));
     }
     let view = args.view.of_moment()?;
     let json = look.json.then_some(JsonArg::Instead);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use heapattach_files::artifact::{self, Readers};
 use heapattach_ledger::About;
 use heapattach_moment::{Difference, Moment};
-use heapattach_report::CensusReport;
+use heapattach_report::Status;
 use heapattach_session::heap::both_ends::BothEnds;
 use heapattach_text::quantity::time;
 use heapattach_view::{Page, quoted, tell_difference};
@@ -47,22 +47,18 @@ impl Around {
     ///
     /// # Errors
     /// Why it cannot be taken: the session should not begin.
-    pub fn begin(taker: BothEnds, redact: bool) -> Result<Self, CensusReport> {
+    pub fn begin(taker: BothEnds, redact: bool) -> Result<Self, (Status, String)> {
         let mut around = Self { taker, taken: Vec::new(), redact };
-        match around.take() {
-            Ok(()) => Ok(around),
-            Err(report) => Err(*report),
-        }
+        around.take().map(|()| around)
     }
 
-    fn take(&mut self) -> Result<(), Box<CensusReport>> {
-        let died = || {
-            let why = "the process that takes the census died".to_owned();
-            CensusReport::new(0, String::new()).failed(heapattach_report::Status::Left, why)
+    fn take(&mut self) -> Result<(), (Status, String)> {
+        let Some(mut census) = self.taker.take() else {
+            let why = "the process that takes the census died; clean up with heapattach detach";
+            return Err((Status::Left, why.to_owned()));
         };
-        let mut census = self.taker.take().unwrap_or_else(died);
-        if census.error.is_some() {
-            return Err(Box::new(census));
+        if let Some(why) = census.error {
+            return Err((census.status, why));
         }
         if self.redact {
             census.command.clear();
@@ -74,8 +70,7 @@ impl Around {
 
     /// Takes the second, and keeps both beside the recording, if there is one.
     pub fn end(mut self, recording: Option<&Path>) -> CensusOfSession {
-        if let Err(report) = self.take() {
-            let why = report.error.unwrap_or_default();
+        if let Err((_, why)) = self.take() {
             complain(&format!("no census after the session: {why}"));
         }
         let stopped = self.taken.iter().map(|moment| moment.census.moment.stopped_us);
@@ -146,7 +141,10 @@ fn is_of(named: &[(String, Moment)], about: &About) -> bool {
     let is_before =
         before <= began.saturating_add(SECOND) && began <= before.saturating_add(LONGEST);
     let is_after = began.saturating_add(about.lasted_ms) <= after.saturating_add(SECOND);
-    is_before && is_after && named.iter().all(|(_, moment)| moment.census.pid == about.pid)
+    before < after
+        && is_before
+        && is_after
+        && named.iter().all(|(_, moment)| moment.census.pid == about.pid)
 }
 
 fn beside(recording: &Path) -> [PathBuf; 2] {

@@ -3,11 +3,9 @@
 mod around;
 mod compare;
 mod open;
-mod outlet;
 mod show;
 
 pub use around::{Around, CensusOfSession, kept};
 pub use compare::compare;
 pub use open::open;
-pub use outlet::Outlet;
 pub use show::{Show, written};

@@ -6,9 +6,11 @@ use heapattach_files::artifact::{self, Readers};
 use heapattach_report::CensusReport;
 use heapattach_view::{HeapView, Page, quoted};
 
-use super::Outlet;
 use crate::{
-    args::json::{self, JsonArg},
+    args::{
+        MomentForm,
+        json::{self, JsonArg},
+    },
     exit_status::Exit,
     output::{complain, print},
 };
@@ -24,7 +26,7 @@ pub struct Show {
     /// In the place of text, or beside it.
     pub json: Option<JsonArg>,
     /// The same moment as a file, in this form.
-    pub output: Option<(PathBuf, Outlet)>,
+    pub output: Option<(PathBuf, MomentForm)>,
     /// Whether the command line is left out of the file.
     pub redact: bool,
     /// The file that text or JSON goes to, not standard output.
@@ -52,13 +54,13 @@ impl Show {
         };
         if let Some(error) = &report.error {
             complain(error);
-        } else if let Some((path, outlet)) = &self.output {
+        } else if let Some((path, form)) = &self.output {
             let mut kept = report.clone();
             if self.redact {
                 kept.command.clear();
             }
-            match written(&kept, *outlet, path) {
-                Ok(()) => complain(&next(path, *outlet)),
+            match written(&kept, *form, path) {
+                Ok(()) => complain(&next(path, *form)),
                 Err(error) => return failed(&error),
             }
         }
@@ -93,20 +95,20 @@ impl Show {
 }
 
 /// Writes it, with all rows that there are.
-pub fn written(report: &CensusReport, outlet: Outlet, path: &Path) -> Result<(), String> {
+pub fn written(report: &CensusReport, form: MomentForm, path: &Path) -> Result<(), String> {
     let told = |error: std::io::Error| error.to_string();
-    let bytes = match outlet {
-        Outlet::Moment => {
+    let bytes = match form {
+        MomentForm::Moment => {
             heapattach_moment::encode(report, env!("CARGO_PKG_VERSION")).map_err(told)?
         }
-        Outlet::Pprof => heapattach_export::heap::pprof(report)?,
-        Outlet::Collapsed => heapattach_export::heap::collapsed(report)?.into_bytes(),
-        Outlet::Html => {
+        MomentForm::Pprof => heapattach_export::heap::pprof(report)?,
+        MomentForm::Collapsed => heapattach_export::heap::collapsed(report)?.into_bytes(),
+        MomentForm::Html => {
             let mut page = Vec::new();
             heapattach_export::heap::page::write(report, &mut page).map_err(told)?;
             page
         }
-        Outlet::Json => {
+        MomentForm::Json => {
             let text = serde_json::to_string_pretty(&report.clone().told(GO_HOLDERS));
             (text.unwrap_or_default() + "\n").into_bytes()
         }
@@ -115,22 +117,24 @@ pub fn written(report: &CensusReport, outlet: Outlet, path: &Path) -> Result<(),
 }
 
 /// Where it is, and what to type next.
-fn next(path: &Path, outlet: Outlet) -> String {
+fn next(path: &Path, form: MomentForm) -> String {
     let file = quoted(&path.to_string_lossy());
     // A pipe or a descriptor is read by another program.
     if path.starts_with("/dev") || path.as_os_str() == "-" {
         return format!("written to {file}");
     }
-    let command = match outlet {
-        Outlet::Moment => {
+    let command = match form {
+        MomentForm::Moment => {
             return format!(
                 "written to {file}; show it with: heapattach report {file}; later: heapattach diff {file} LATER"
             );
         }
-        Outlet::Pprof => format!("go tool pprof -http=: {file}"),
-        Outlet::Collapsed => format!("flamegraph.pl {file} > heap.svg   # or speedscope {file}"),
-        Outlet::Json => format!("jq .memory {file}"),
-        Outlet::Html => format!("xdg-open {file}"),
+        MomentForm::Pprof => format!("go tool pprof -http=: {file}"),
+        MomentForm::Collapsed => {
+            format!("flamegraph.pl {file} > heap.svg   # or speedscope {file}")
+        }
+        MomentForm::Json => format!("jq .memory {file}"),
+        MomentForm::Html => format!("xdg-open {file}"),
     };
     format!("written to {file}; open it with: {command}")
 }

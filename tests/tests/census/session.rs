@@ -7,7 +7,7 @@ use heapattach_test_folder::Folder;
 use heapattach_tests::{
     attached::Attached,
     command::{Heapattach, Hooks, Outcome},
-    compile::Source,
+    compile::{Source, folder as fixtures},
     deadline::{PATIENCE, poll},
     fixture::{Fixture, Launch},
     json_schema::faults,
@@ -62,9 +62,9 @@ fn what_came_in_the_session_is_told_by_size_and_shown_again() {
     // Moments of another session are not told with this one.
     let other = folder.0.join("b.before.heapattach-moment");
     std::fs::copy(first, &other).expect("a copy");
-    std::fs::copy(first, folder.0.join("b.after.heapattach-moment")).expect("a copy");
+    std::fs::copy(second, folder.0.join("b.after.heapattach-moment")).expect("a copy");
     let copied = folder.0.join("b.heapattach");
-    std::fs::copy(&recording, &copied).expect("a copy");
+    std::fs::copy(fixtures().join("golden/before.heapattach"), &copied).expect("a copy");
     let copied = copied.to_str().expect("a path of ours");
     let told = Heapattach::new(["report", copied]).run().expect(DONE).stdout;
     assert!(!told.contains("CENSUS"), "{told}");

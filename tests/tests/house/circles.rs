@@ -17,6 +17,7 @@ const WITHOUT_CIRCLES: [&str; 22] = [
     "cli/export/src",
     "cli/files/src",
     "cli/ledger/src",
+    "cli/moment/src",
     "cli/profile/src",
     "cli/reach/src",
     "cli/recording/src",

@@ -20,7 +20,7 @@ pub(super) fn verdict(difference: &Difference) -> [String; 2] {
     let [first, last] = [total.bytes.first(), total.bytes.last()].map(|b| b.copied().unwrap_or(0));
     let (from, to) = (bytes(first), bytes(last));
     let what = match change {
-        0 => format!("Resident memory is the same, {to}{over}"),
+        0 => format!("Resident memory did not change{over}: {to}"),
         1.. => {
             format!("Resident memory grew by {}{over}, from {from} to {to}", bytes(size(change)))
         }

@@ -35,6 +35,14 @@ pub fn tell_difference(difference: &Difference, limit: usize, mut page: Page) ->
     for (title, section) in sections {
         write_section(&mut page, title, section, limit);
     }
+    let unknown =
+        sections.iter().filter_map(|(title, section)| Some((title, section.unknown.as_ref()?)));
+    for (number, (title, why)) in unknown.enumerate() {
+        if number == 0 {
+            page.gap();
+        }
+        page.prose("UNKNOWN", Ink::Dim, &format!("{title}: {why}"));
+    }
     page.finish()
 }
 
@@ -44,10 +52,6 @@ fn named(side: &Side) -> String {
 }
 
 fn write_section(page: &mut Page, title: &'static str, section: &Section, limit: usize) {
-    if let Some(why) = &section.unknown {
-        page.gap();
-        return page.prose("UNKNOWN", Ink::Dim, &format!("{title}: {why}"));
-    }
     let Some(first) = section.rows.first() else { return };
     page.gap();
     let steps = first.bytes.len();
@@ -104,4 +108,40 @@ fn cells(row: &Row, has_blocks: bool) -> Vec<Cell> {
     cells.push(bytes_of(row.bytes.last()).into());
     cells.push(Span::new(Ink::Bold, &row.name).into());
     cells
+}
+
+#[cfg(test)]
+mod tests {
+    use heapattach_census::types::ClassRow;
+    use heapattach_moment::Moment;
+    use heapattach_report::CensusReport;
+
+    use super::*;
+
+    #[test]
+    fn two_sentences_are_followed_by_tables_of_what_changed() {
+        let moment = |blocks: u64, second: u64| {
+            let mut census = CensusReport::new(4711, "app".to_owned());
+            census.moment.taken_ms = Some(second * 1000);
+            census.memory.total.resident = blocks * 100;
+            let (name, bytes) = ("Session".to_owned(), blocks * 100);
+            census.classes = vec![ClassRow { name, bytes, blocks, ..ClassRow::default() }];
+            Moment { version: String::new(), census }
+        };
+        let moments = [("a".to_owned(), moment(10, 100)), ("b".to_owned(), moment(50, 160))];
+        let told = tell_difference(&Difference::of(&moments), 10, Page::new(Some(100), false));
+        let expected = "\
+VERDICT   Resident memory grew by 3.9 KiB in 60.0 s (3.9 KiB a minute), from 1000 B to 4.9 KiB
+          Grew most: class Session (C++) +3.9 KiB in +40 blocks
+1         a: process 4711 (app), 1970-01-01 00:01:40 UTC
+2         b: process 4711 (app), 1970-01-01 00:02:40 UTC
+
+  change  blocks  before    after  class
++3.9 KiB     +40  1000 B  4.9 KiB  Session (C++)
+
+UNKNOWN   held by: a: what holds the blocks was not looked for
+UNKNOWN   leaked: a: unreachable blocks were not looked for
+";
+        assert_eq!(told, expected);
+    }
 }

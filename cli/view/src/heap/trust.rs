@@ -10,8 +10,10 @@ pub(super) fn write_trust(page: &mut Page, allocator: &AllocatorReport) {
         return page.prose("HEAP", Ink::Warning, &format!("{}: {why}", allocator.name));
     }
     let (blocks, arenas) = (count(allocator.blocks()), allocator.arenas.len());
-    let agree: u64 = allocator.checks.iter().map(|check| check.times - check.failed).sum();
-    let all: u64 = allocator.checks.iter().map(|check| check.times).sum();
+    let checks = allocator.checks.iter();
+    let all = checks.clone().fold(0_u64, |sum, check| sum.saturating_add(check.times));
+    let failed = checks.fold(0_u64, |sum, check| sum.saturating_add(check.failed));
+    let agree = all.saturating_sub(failed);
     let trust = match allocator.is_exact {
         true => format!("exact: all {all} checks hold"),
         false => format!("not exact: {agree} of {all} checks hold"),

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use heapattach_export::Format;
 
-use crate::args::FileFormat;
+use super::FileFormat;
 
 /// A form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outlet {
+pub enum MomentForm {
     /// All that was found, to show again and to compare.
     Moment,
     /// What holds the blocks, for `go tool pprof`.
@@ -21,7 +21,7 @@ pub enum Outlet {
     Html,
 }
 
-impl Outlet {
+impl MomentForm {
     /// By the end of the name, if it has one that is known.
     pub fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy();
@@ -69,10 +69,10 @@ mod tests {
 
     #[test]
     fn the_end_of_a_name_is_a_form() {
-        let of = |name: &str| Outlet::of(name.as_ref());
-        assert_eq!(of("/tmp/monday.heapattach-moment"), Some(Outlet::Moment));
-        assert_eq!(of("a.b.pb.gz"), Some(Outlet::Pprof));
+        let of = |name: &str| MomentForm::of(name.as_ref());
+        assert_eq!(of("/tmp/monday.heapattach-moment"), Some(MomentForm::Moment));
+        assert_eq!(of("a.b.pb.gz"), Some(MomentForm::Pprof));
         assert_eq!(of("paths"), None);
-        assert!(Outlet::of_format(FileFormat::Export(Format::Dhat)).is_err());
+        assert!(MomentForm::of_format(FileFormat::Export(Format::Dhat)).is_err());
     }
 }
