@@ -33,6 +33,8 @@ pub struct Options {
     pub output: Option<PathBuf>,
     /// Whether what they say goes to a file beside the recording, not to the terminal.
     pub has_log: bool,
+    /// Whether command lines stay out of the recordings.
+    pub redacts: bool,
 }
 
 /// Commands that write down what happens.
@@ -88,6 +90,16 @@ impl Sessions {
         self.all.iter()
     }
 
+    /// Where recordings are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The folder that is removed in the end.
+    pub fn private(&self) -> Option<&Path> {
+        self.options.output.is_none().then_some(self.folder.as_path())
+    }
+
     /// Where recordings stay, if they do.
     pub fn kept(&self) -> Option<&Path> {
         self.options.output.as_ref().map(|_| self.folder.as_path())
@@ -133,11 +145,14 @@ impl Sessions {
     }
 
     fn start(&self, pid: i32, path: &Path) -> std::io::Result<Child> {
-        let Options { every, max_size, has_log, .. } = &self.options;
+        let Options { every, max_size, has_log, redacts, .. } = &self.options;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["-p", &pid.to_string()]).arg("-o").arg(path);
         command.args(["--every", &every.to_string(), "--max-size", &max_size.to_string()]);
         command.args(["--ends-with", &std::process::id().to_string()]);
+        if *redacts {
+            command.arg("--redact");
+        }
         match has_log {
             true => command.stderr(File::create(log(path))?),
             false => command.arg("--quiet"),

@@ -2,6 +2,10 @@
 
 use heapattach_profile::Estimate;
 
+/// An end so many times as far away as the other is told by itself.
+const UNEVEN: f64 = 1.5;
+/// And only if it is so much of the number away.
+const WIDE: f64 = 0.1;
 const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 /// `142 MiB`.
@@ -25,9 +29,19 @@ pub fn change(estimate: Estimate) -> String {
     format!("{sign}{}{}", bytes(estimate.value.abs()), interval(estimate))
 }
 
-/// ` ±9`, in the unit of the number; nothing of what is known exactly.
+/// ` ±9`, in the unit of the number, or ` 95-180` where one end is much further away than the other; nothing of
+/// what is known exactly.
 fn interval(Estimate { value, low, high }: Estimate) -> String {
-    let reach = (value - low).max(high - value);
+    let (below, above) = ((value - low).max(0.0), (high - value).max(0.0));
+    let reach = below.max(above);
+    let is_wide = reach > WIDE * value.abs();
+    let is_uneven = is_wide && below.min(above) * UNEVEN < reach && low * high > 0.0;
+    let (by, _) = scale(value.abs());
+    if is_uneven && value != 0.0 && reach / by < 9999.5 {
+        // Of what shrinks, both ends without their signs.
+        let [from, to] = if value < 0.0 { [-high, -low] } else { [low, high] };
+        return format!(" {}-{}", digits(from, by), digits(to, by));
+    }
     match reach {
         r if r > 0.0 && r.is_finite() => {
             let (by, own) = scale(value.abs());
@@ -76,6 +90,8 @@ mod tests {
         assert_eq!(with_interval(range(142.3 * mib, 135.0 * mib, 151.3 * mib)), "142 MiB ±9.0");
         assert_eq!(change(range(4.1 * mib, 3.2 * mib, 5.0 * mib)), "+4.1 MiB ±0.9");
         assert_eq!(with_interval(range(2.0 * mib, 2.0 * mib, 2.01 * mib)), "2.0 MiB ±<0.1");
+        assert_eq!(change(range(94.0 * mib, 10.0 * mib, 286.0 * mib)), "+94 MiB 10-286");
+        assert_eq!(change(range(-9.0 * mib, -29.0 * mib, -5.0 * mib)), "-9.0 MiB 5.0-29");
         assert_eq!(change(range(-700.0, -700.0, -700.0)), "-700 B");
         assert_eq!(with_interval(range(0.0, 0.0, 0.0)), "0 B");
         assert_eq!(change(range(0.0, -2.0 * mib, 2.0 * mib)), "0 B ±2.0 MiB");

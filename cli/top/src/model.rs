@@ -182,6 +182,8 @@ impl Model {
         self.targets.push(Watched::new(subject));
         self.target = self.targets.len() - 1;
         self.screen = Screen::Tab;
+        // It was of processes.
+        self.filter.clear();
         self.list();
         self.target
     }

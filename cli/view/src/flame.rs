@@ -175,8 +175,8 @@ mod tests {
 ALL       in use: 102.5 KiB in 1 010 blocks
 
 ▏main ───────────────────────────────────────────
-▏grow_list ──────────────────
-▏make_node ──────────────────
+▏grow_list ───────────────────
+▏make_node ───────────────────
 ";
         assert_eq!(text(&Ask::default(), 49), expected);
     }
@@ -197,7 +197,7 @@ ALL       in use: 102.5 KiB in 1 010 blocks
         assert_eq!(starts, [0.0, shares[0], shares[0] + shares[1]]);
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         let told = text(&ask, 60);
-        assert!(told.contains("▏work<int> ─"), "{told}");
+        assert!(told.contains("▏work<int>(std::string const&) ─"), "{told}");
     }
 
     #[test]

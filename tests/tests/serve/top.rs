@@ -1,6 +1,11 @@
 //! `heapattach top`: its figures are those of the process, as text, as JSON and on a terminal; however it ends,
 //! the process is as it was and the terminal, too.
 
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+};
+
 use heapattach_tests::{
     command::{Heapattach, Running, binary},
     deadline::{PATIENCE, wait_until},
@@ -14,7 +19,10 @@ use nix::{
 };
 use serde_json::Value;
 
-use crate::tmux::Tmux;
+use crate::{
+    server::{Served, address},
+    tmux::Tmux,
+};
 
 fn fixture() -> Option<Fixture> {
     Some(Launch::new("holds.c")?.start())
@@ -124,6 +132,83 @@ fn a_session_that_is_only_looked_at_goes_on() {
 }
 
 #[test]
+fn a_server_is_looked_at_and_looked_at_again_when_it_comes_back() {
+    let Some(mut served) = Served::start(&[]) else { return };
+    let bytes = served.keep(100) as f64;
+    let (address, pid) = (format!("http://{}", served.host), served.fixture.pid());
+    let once = Heapattach::new(["top", &address, "--once", "--json", "--interval", "100ms"]);
+    let told = parsed(&once.run().expect(0).stdout);
+    assert_fits(&told);
+    assert_eq!(
+        (told["pid"].as_i64(), told["live"]["value"].as_f64()),
+        (Some(pid.into()), Some(bytes))
+    );
+    assert_eq!(told["sites"][0]["function"], "keep");
+    let elsewhere = Heapattach::new(["top", &format!("{address}/p/1"), "--once"]).run().expect(1);
+    assert!(elsewhere.stderr.contains("no such process is looked at"), "{}", elsewhere.stderr);
+    let args = ["top", &format!("{address}/p/{pid}"), "--json", "--interval", "200ms"];
+    let viewer = Heapattach::new(args).limit(10 * PATIENCE).start();
+    let is = |state: &str| last(&viewer).is_some_and(|told| told["state"] == state);
+    wait_until("figures", PATIENCE, || is("live"));
+    served.running.signal(Signal::SIGTERM);
+    wait_until("no answer", PATIENCE, || is("away"));
+    let again = ["serve", "-p", &pid.to_string(), "--listen", &served.host, "--every", "1"];
+    let again = Heapattach::new(again).target(pid).limit(10 * PATIENCE).start();
+    wait_until("figures of the second server", PATIENCE, || is("live"));
+    let bytes = served.fixture.step(1, 10);
+    let kept = (10 * 4000) as f64;
+    wait_until("what is kept since then", PATIENCE, || {
+        last(&viewer).is_some_and(|told| told["live"]["value"].as_f64() == Some(kept))
+    });
+    assert!(bytes as f64 > kept, "older blocks are not those of the second session");
+    viewer.signal(Signal::SIGTERM);
+    viewer.wait().expect(0);
+    again.signal(Signal::SIGTERM);
+    again.wait().expect(0);
+    served.fixture.finish();
+}
+
+#[test]
+fn a_recording_that_is_served_has_no_arguments_unless_they_are_shown() {
+    let Some(mut served) = Served::start(&[]) else { return };
+    served.keep(10);
+    let page = served.get("/");
+    let pid = served.fixture.pid();
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).expect("it runs");
+    let line = String::from_utf8_lossy(&line).into_owned();
+    for argument in line.split('\0').skip(1).filter(|argument| argument.len() > 3) {
+        assert!(!page.contains(argument), "{argument}");
+    }
+    let head = served.ask("GET /recording HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200") && head.contains("X-Heapattach-From: 0"), "{head}");
+    served.fixture.finish();
+    // Of a session that tells them, they are not served.
+    let Some(fixture) = fixture() else { return };
+    let pid = fixture.pid();
+    let file = Recorded::new();
+    let path = file.as_ref().to_str().expect("a path of ours");
+    let args = ["-p", &pid.to_string(), "--duration", "300ms", "-o", path, "--force"];
+    Heapattach::new(args).target(pid).run().expect(0);
+    for (options, status) in [(&[][..], "403"), (&["--show-args"], "200")] {
+        let args = ["serve", path, "--listen", ":0"];
+        let running = Heapattach::new(args.iter().chain(options)).limit(10 * PATIENCE).start();
+        let mut stream = TcpStream::connect(address(&running)).expect("it listens");
+        let request = "GET /recording HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        stream.write_all(request.as_bytes()).expect("a request");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer");
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).expect("it runs");
+        let has_args = line.iter().filter(|byte| **byte == 0).count() > 1;
+        let wanted = if has_args { status } else { "200" };
+        assert!(answer.starts_with(&format!("HTTP/1.1 {wanted}")), "{answer}");
+        running.signal(Signal::SIGTERM);
+        running.wait();
+    }
+    fixture.finish();
+}
+
+#[test]
 fn without_a_process_those_that_grow_are_listed() {
     let told = Heapattach::new(["top", "--once", "--json", "--interval", "600ms"]).run().expect(0);
     let document = parsed(&told.stdout);
@@ -206,7 +291,24 @@ fn killed_it_leaves_the_terminal_and_the_process_as_they_were() {
     let settings = tmux.screen();
     assert!(settings.contains("opost -olcuc") && settings.contains(" echo "), "{settings}");
     wait_until("the detach", PATIENCE, || !is_touched(pid));
+    let folder = std::env::temp_dir().join(format!("heapattach-top-{top}"));
+    wait_until("the folder to be removed", PATIENCE, || !folder.exists());
     fixture.step(1, 10);
+    fixture.finish();
+}
+
+#[test]
+fn suspended_it_gives_the_terminal_to_the_shell_and_goes_on_with_it() {
+    let Some(mut fixture) = fixture() else { return };
+    let Some(tmux) = shown(80, 24, &fixture, "set -m; ") else { return };
+    tmux.key("C-z");
+    tmux.wait_for("Stopped");
+    tmux.line("fg");
+    tmux.wait_for("LIVE ±");
+    fixture.step(1, 100);
+    tmux.wait_for("keep (holds.c");
+    tmux.key("q");
+    tmux.wait_for("Stopped");
     fixture.finish();
 }
 

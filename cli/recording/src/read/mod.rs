@@ -228,6 +228,11 @@ impl Recording {
         self.damage.as_deref()
     }
 
+    /// The command line of the process; empty if it was left out.
+    pub fn command(&self) -> &str {
+        &self.context.heading.about.command
+    }
+
     /// Whether the session came to its end.
     pub fn is_final(&self) -> bool {
         self.context.heading.is_final

@@ -48,7 +48,7 @@ use heapattach_process::proc::maps;
 
 use crate::{
     client::channel::Line,
-    golang,
+    runtimes::go_program,
     watch::{
         hook_counts::{add_detach, add_window, blind_spots, stops},
         inheritance::Will,
@@ -235,7 +235,7 @@ impl<'a> Inspection<'a> {
         };
         let (mut gauge, session_writer) = begun.unzip();
         let mut recorder = Recorder::new(records, true, clock, session_writer, true);
-        recorder.know_go(golang::code_beside(&target.process));
+        recorder.know_go(go_program::code_beside(&target.process));
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         let mut mail = Mail::default();
         thread::scope(|scope| {

@@ -1,6 +1,6 @@
 //! The runtime of a Go program that runs: where its profile is, and what functions are called.
 
-use std::{ops::Range, time::Duration};
+use std::time::Duration;
 
 use heapattach_census::{Live, Moment, Region};
 use heapattach_golang::{
@@ -57,17 +57,6 @@ pub fn beside(target: &Target) -> Option<Result<Found, String>> {
     let regions = Live::regions(&target.process).ok()?;
     let is_both = has_c_library(&regions) && go_program::may_be(&target.process, &regions);
     if is_both { find(&target.process, regions) } else { None }
-}
-
-/// Where the code of Go is in a program that has a C library as well.
-pub fn code_beside(process: &Process) -> Option<Range<u64>> {
-    let regions = Live::regions(process).ok()?;
-    if !has_c_library(&regions) || !go_program::may_be(process, &regions) {
-        return None;
-    }
-    let live = Live::open(process).ok()?;
-    let go = Go::find(&Moment::new(&live, regions, Vec::new()))?.ok()?;
-    Some(go.functions.text)
 }
 
 fn find(process: &Process, regions: Vec<Region>) -> Option<Result<Found, String>> {

@@ -44,7 +44,7 @@ use crate::{
     },
 };
 pub use beside::Beside;
-pub use found::{Found, any, code_beside, wanted};
+pub use found::{Found, any, wanted};
 use on::On;
 use sums::Sums;
 

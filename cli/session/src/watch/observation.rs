@@ -15,8 +15,8 @@ use crate::{
         channel::{Heard, Line},
         message::Message,
     },
-    golang, page_kinds,
-    runtimes::Runtimes,
+    page_kinds,
+    runtimes::{Runtimes, go_program},
     watch::{
         end::{End, conclude, fail},
         event_loop,
@@ -195,7 +195,7 @@ impl Record {
             Recorder::new(records, options.is_exact(), clock, session_writer, has_names);
         let (list_before, heap_end) = std::mem::take(&mut self.list);
         recorder.know_heap_end(heap_end);
-        recorder.know_go(golang::code_beside(&target.process));
+        recorder.know_go(go_program::code_beside(&target.process));
         let home = &session.patches.home;
         let home = home.at().get()..home.end().get();
         let mut looks = Looks::new(&target.process, home.clone(), clock);

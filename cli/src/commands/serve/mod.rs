@@ -52,12 +52,15 @@ fn begin(args: &ServeArgs) -> Result<Exit, Failed> {
         max_size: args.max_size,
         output: args.output.clone(),
         has_log: false,
+        redacts: !args.show_args,
     };
     let mut sessions = Sessions::begin(&pids, options).map_err(failed)?;
-    let target = |one: &Session| Arc::new(Target::new(one.pid, one.name.clone(), one.path.clone()));
+    let target = |one: &Session| {
+        Arc::new(Target::new(one.pid, one.name.clone(), one.path.clone(), args.show_args))
+    };
     let mut targets: Vec<_> = sessions.all().map(target).collect();
     for file in files {
-        targets.push(Arc::new(recording(&file)?));
+        targets.push(Arc::new(recording(&file, args.show_args)?));
     }
     let stop = Stop::default();
     let server = Server::new(Options { targets, show_args: args.show_args, door }, stop.clone());
@@ -121,14 +124,14 @@ fn wanted(args: &ServeArgs) -> Result<(Vec<i32>, Vec<String>), Failed> {
 }
 
 /// A session that another command writes down.
-fn recording(file: &str) -> Result<Target, Failed> {
+fn recording(file: &str, shows_args: bool) -> Result<Target, Failed> {
     let path = Path::new(file);
     let open = Recording::open(path);
     let recording = open.map_err(|error| (Exit::Failed, format!("{file}: {error}")))?;
     let about = recording.ledger(None).about;
     let name = about.command.split(' ').next().unwrap_or_default();
     let name = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned());
-    Ok(Target::new(about.pid, name.unwrap_or_default(), path.to_owned()))
+    Ok(Target::new(about.pid, name.unwrap_or_default(), path.to_owned(), shows_args))
 }
 
 /// What ends us is heard by [`wait`].

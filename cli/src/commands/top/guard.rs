@@ -2,14 +2,17 @@
 //! handler runs on SIGKILL.
 //!
 //! ```text
-//! top: starts the guard -- reads "ready" -- takes the terminal ... releases it -- writes DONE -- ends
+//! top: starts the guard, writes a folder -- reads "ready" -- takes the terminal ... releases it -- writes DONE -- ends
 //! guard: notes the terminal's settings -- writes "ready" -- waits for the end of its input
-//!        DONE came last: ends.  Else: restores the settings, leaves the other screen
+//!        DONE came last: ends.  Else: restores the settings, leaves the other screen, removes the folder
 //! ```
 
 use std::{
+    ffi::OsStr,
+    fs,
     io::{self, Read, Write, stderr, stdin, stdout},
-    os::fd::AsFd,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
+    path::Path,
     process::{Child, ChildStdin, Command, Stdio},
 };
 
@@ -22,6 +25,10 @@ use crate::exit_status::Exit;
 
 /// The terminal is as it was: nothing is to be done.
 const DONE: u8 = b'.';
+/// Behind the name of the folder.
+const END: u8 = 0;
+/// Nothing longer is told.
+const LONGEST: u64 = 1 << 16;
 const READY: &[u8] = b"ready\n";
 /// No mouse, no other screen, a cursor, no colours.
 const RESTORE: &str = "\u{1b}[?1006l\u{1b}[?1015l\u{1b}[?1003l\u{1b}[?1002l\u{1b}[?1000l\u{1b}[?1049l\u{1b}[?25h\u{1b}[0m\r\n";
@@ -39,7 +46,7 @@ impl Guard {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start() -> io::Result<Self> {
+    pub fn start(folder: Option<&Path>) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["top", "--guard-terminal"]).stdin(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
@@ -47,7 +54,9 @@ impl Guard {
         let mut from = child.stderr.take();
         // It closes its end when all is said.
         from.as_mut().map_or(Ok(0), |from| from.take(4096).read_to_end(&mut told))?;
-        let to = child.stdin.take();
+        let mut to = child.stdin.take();
+        let folder = folder.map_or(&[][..], |folder| folder.as_os_str().as_bytes());
+        to.as_mut().map_or(Ok(()), |to| to.write_all(&[folder, &[END]].concat()))?;
         if told.ends_with(READY) {
             return Ok(Self { child, to });
         }
@@ -71,18 +80,20 @@ pub fn run() -> Exit {
     let Ok(before) = tcgetattr(stdout().as_fd()) else { return Exit::Failed };
     let is_told = stderr().write_all(READY).is_ok();
     // Whoever started it waits for the end of that.
-    let closed = std::fs::File::open("/dev/null")
+    let closed = fs::File::open("/dev/null")
         .and_then(|null| nix::unistd::dup2_stderr(null.as_fd()).map_err(io::Error::from));
     if !is_told || closed.is_err() {
         return Exit::Failed;
     }
-    let mut last = None;
-    let mut byte = [0];
-    while let Ok(1) = stdin().read(&mut byte) {
-        last = Some(byte[0]);
-    }
-    if last != Some(DONE) {
+    let mut told = Vec::new();
+    let _ = stdin().take(LONGEST).read_to_end(&mut told);
+    let (folder, rest) = told.split_at(told.iter().position(|byte| *byte == END).unwrap_or(0));
+    if rest.last() != Some(&DONE) {
         restore(&before);
+        if !folder.is_empty() {
+            // Sessions write on into files without a name until they have ended.
+            let _ = fs::remove_dir_all(OsStr::from_bytes(folder));
+        }
     }
     Exit::Done
 }

@@ -10,7 +10,7 @@ const APART: Duration = Duration::from_millis(250);
 
 /// Shows it.
 pub fn run(mut top: Top<'_>) -> Exit {
-    let mut screen = match Screen::open(top.has_colours(&stdout())) {
+    let mut screen = match Screen::open(top.has_colours(&stdout()), top.sessions.private()) {
         Ok(screen) => screen,
         Err(error) => {
             complain(&format!("the terminal cannot be taken: {error}"));

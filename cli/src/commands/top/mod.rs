@@ -17,7 +17,9 @@ mod news;
 mod process_list;
 mod recording;
 mod screen;
+mod server;
 mod source;
+mod web;
 
 use std::{
     io::IsTerminal,
@@ -39,6 +41,7 @@ use crate::{
 };
 use news::News;
 use recording::RecordingSource;
+use server::ServerSource;
 use source::Source;
 
 type Failed = (Exit, String);
@@ -78,15 +81,21 @@ impl<'a> Top<'a> {
             max_size: args.max_size,
             output: args.output.clone(),
             has_log: true,
+            redacts: false,
         };
         let mut subjects = Vec::new();
         for file in &several.files {
             let subject = recording::subject(Path::new(file));
             subjects.push(subject.map_err(|error| (Exit::Failed, error.to_string()))?);
         }
-        if let Some(address) = several.addresses.first() {
-            return Err((Exit::Usage, format!("{address}: servers cannot be looked at yet")));
+        let token = server::token(args.token_file.as_deref()).map_err(|why| (Exit::Usage, why))?;
+        let mut servers = Vec::new();
+        for address in &several.addresses {
+            servers.extend(
+                server::find(address, token.as_deref()).map_err(|why| (Exit::Failed, why))?,
+            );
         }
+        subjects.extend(servers.iter().map(|server| server.subject.clone()));
         let sessions = Sessions::begin(&several.pids, options).map_err(failed)?;
         let model = match several.is_empty() {
             true => Model::choosing(),
@@ -96,6 +105,10 @@ impl<'a> Top<'a> {
         for (number, file) in several.files.iter().enumerate() {
             let source = RecordingSource::new(Path::new(file));
             news::follow(number, Source::File(source), args.interval, top.to.clone());
+        }
+        for (number, server) in (several.files.len()..).zip(servers) {
+            let source = Source::Server(ServerSource::new(server, top.sessions.folder(), number));
+            news::follow(number, source, args.interval, top.to.clone());
         }
         let sessions = top.sessions.all().len();
         (0..sessions).for_each(|at| top.follow_session(at));

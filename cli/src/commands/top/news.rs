@@ -66,7 +66,7 @@ pub fn follow(target: usize, mut source: Source, interval: Duration, to: Sender<
                 before = state.clone();
                 told.push(News::State(target, state));
             }
-            if told.into_iter().any(|one| to.send(one).is_err()) || is_over && log.is_none() {
+            if told.into_iter().any(|one| to.send(one).is_err()) || is_over && source.ends() {
                 return;
             }
             thread::sleep(interval.max(began.elapsed() * SHARE));

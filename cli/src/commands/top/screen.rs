@@ -1,7 +1,10 @@
 //! The terminal, while it is ours: raw, on its other screen. However this process ends, it is restored: by
 //! [`Drop`], or by a process that watches this one.
 
-use std::io::{self, Stdout, stdout};
+use std::{
+    io::{self, Stdout, stdout},
+    path::Path,
+};
 
 use crossterm::{
     event::{DisableMouseCapture, EnableMouseCapture},
@@ -23,12 +26,12 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Takes the terminal; this folder is removed if this process is killed.
     ///
     /// # Errors
     /// If it does not do what it is told.
-    pub fn open(is_coloured: bool) -> io::Result<Self> {
-        let guard = Guard::start()?;
+    pub fn open(is_coloured: bool, folder: Option<&Path>) -> io::Result<Self> {
+        let guard = Guard::start(folder)?;
         let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
         let screen = Self { terminal, is_coloured, guard };
         take()?;
@@ -54,7 +57,9 @@ impl Screen {
         // Sessions are not stopped: they have processes of their own.
         raise(Signal::SIGSTOP)?;
         take()?;
-        self.terminal.clear()
+        // Nothing is on that screen now: all of it is drawn.
+        self.terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+        Ok(())
     }
 
     /// Releases the terminal.

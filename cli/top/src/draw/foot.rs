@@ -59,7 +59,7 @@ fn state(model: &Model) -> Vec<Span> {
         }
     }
     if watched.snapshot.as_ref().is_some_and(|snapshot| snapshot.ledger.about.every > 1) {
-        spans.push(Span::new(Ink::Dim, "±: 95 % CI   "));
+        spans.push(Span::new(Ink::Dim, "± or from-to: 95 % CI   "));
     }
     if let Some(since) = watched.since_ms.filter(|_| model.shows_rows()) {
         let seconds = watched.current.at_ms.saturating_sub(since) / 1000;

@@ -8,8 +8,8 @@ use super::pen::Pen;
 use crate::{compact, history::Course, model::Model, rows::Row, tab::Tab};
 
 /// Columns of a figure with its interval, and of a change.
-const FIGURE: usize = 15;
-const CHANGE: usize = 17;
+const FIGURE: usize = 16;
+const CHANGE: usize = 19;
 /// Columns of a course; it is drawn from so many columns of the page on.
 const COURSE: usize = 14;
 const WIDE: u16 = 100;
@@ -34,6 +34,7 @@ impl Layout {
     }
 }
 
+/// Figures with their intervals, their growth, rate and course, and whose they are.
 pub fn draw(model: &mut Model, area: Rect, pen: &mut Pen<'_>) {
     let layout = Layout::of(area.width);
     pen.put(area, 0, 0, &titles(&layout, model.tab));
