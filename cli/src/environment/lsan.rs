@@ -1,7 +1,7 @@
 //! `LSAN_OPTIONS`.
 
 use heapattach_reach::RootKind;
-use heapattach_session::check::program::lsan_options::LsanOptions;
+use heapattach_session::lsan::LsanOptions;
 
 use super::Said;
 

@@ -22,7 +22,7 @@ mod moment;
 mod named;
 pub mod options;
 mod patience;
-pub mod program;
+mod program;
 mod reading;
 mod retained_sites;
 mod rounds;
@@ -49,6 +49,7 @@ use heapattach_process::proc::maps;
 
 use crate::{
     client::channel::Line,
+    lsan::ProgramSettings,
     watch::{
         hook_counts::{add_detach, add_window, blind_spots, stops},
         inheritance::Will,
@@ -66,7 +67,7 @@ use growth_watch::Gauge;
 use looked::{Looked, free, lock};
 use options::CheckOptions;
 use patience::Patience;
-use program::{mail::Mail, settings::ProgramSettings};
+use program::mail::Mail;
 use reading::Reading;
 use rounds::Rounds;
 use watch::{Beside, meet_exec};

@@ -258,13 +258,19 @@ impl Inspection<'_> {
             flight,
             is_complete,
             judges_older,
-            roots: self.settings.roots(self.options),
-            unaligned: self.settings.unaligned(self.options),
+            roots: self.roots(),
+            unaligned: self.options.unaligned || self.settings.is_unaligned(),
             look,
             began,
             doubts,
         };
         Ok((sight, Held { kept, stop, paused: Duration::ZERO }))
+    }
+
+    /// Where pointers count: what the user chose has precedence.
+    fn roots(&self) -> RootSet {
+        let CheckOptions { roots, roots_are_chosen, .. } = *self.options;
+        if roots_are_chosen { roots } else { self.settings.roots(roots) }
     }
 
     /// Whether every block that lives was recorded, so that what is in none of them is the

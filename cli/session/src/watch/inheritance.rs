@@ -8,7 +8,7 @@ use std::{
 use heapattach_injector::{attach::heir::Heritage, watch::Session};
 use heapattach_process::proc::Process;
 
-use crate::check::program::settings::ProgramSettings;
+use crate::lsan::ProgramSettings;
 use heapattach_report::suppression::Suppressions;
 use heapattach_symbols::{FileCache, Symbols};
 

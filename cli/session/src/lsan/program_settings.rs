@@ -10,8 +10,7 @@ use heapattach_reach::{RootKind, RootSet};
 use heapattach_report::suppression::Suppressions;
 use heapattach_text::{error_chain::with_causes, printable::printable};
 
-use super::lsan_options::LsanOptions;
-use crate::check::options::CheckOptions;
+use super::options::LsanOptions;
 
 /// Which of its leaks are known.
 const RULES: &str = "__lsan_default_suppressions";
@@ -29,11 +28,7 @@ pub struct ProgramSettings {
 
 impl ProgramSettings {
     /// Reads it; the rules go to the others, and what is to be said to `notes`.
-    pub(in crate::check) fn of(
-        target: &Target,
-        rules: &mut Suppressions,
-        notes: &mut Vec<String>,
-    ) -> Self {
+    pub fn of(target: &Target, rules: &mut Suppressions, notes: &mut Vec<String>) -> Self {
         let names = [RULES, OPTIONS, TURNED_OFF].map(str::as_bytes);
         let found = sanitizer::functions(target, &names);
         let mut found = found.into_iter();
@@ -84,7 +79,7 @@ impl ProgramSettings {
     }
 
     /// By which word of the program it is not to be checked now.
-    pub(in crate::check) fn turned_off(&self, memory: &Memory) -> Option<&'static str> {
+    pub fn turned_off(&self, memory: &Memory) -> Option<&'static str> {
         let is_off = |at| constant::number(memory, at).is_ok_and(|answer| answer != 0);
         match self.turned_off {
             Some(at) if is_off(at) => Some(TURNED_OFF),
@@ -92,23 +87,20 @@ impl ProgramSettings {
         }
     }
 
-    /// Where pointers count: what the user chose has precedence.
-    pub(in crate::check) fn roots(&self, options: &CheckOptions) -> RootSet {
+    /// Where pointers count, of these kinds, which are not the user's choice.
+    pub fn roots(&self, roots: RootSet) -> RootSet {
         let without = &self.options.without;
-        if options.roots_are_chosen || without.is_empty() {
-            return options.roots;
-        }
-        let wanted = RootKind::ALL.into_iter().filter(|kind| options.roots.has(*kind));
+        let wanted = RootKind::ALL.into_iter().filter(|kind| roots.has(*kind));
         wanted.filter(|kind| !without.contains(kind)).collect()
     }
 
     /// Whether pointers count at any byte.
-    pub(in crate::check) fn unaligned(&self, options: &CheckOptions) -> bool {
-        options.unaligned || self.options.unaligned
+    pub fn is_unaligned(&self) -> bool {
+        self.options.unaligned
     }
 
     /// The exit status of a check that does not pass.
-    pub(in crate::check) fn exit_code(&self) -> Option<u8> {
+    pub fn exit_code(&self) -> Option<u8> {
         self.options.exit_code
     }
 }
