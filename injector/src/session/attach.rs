@@ -25,9 +25,10 @@ use crate::{
     hook::{
         nests::Nests,
         obstacle::{NotNow, fall_back, not_now},
-        patch::Patches,
+        patch::{PatchError, Patches},
         plan::{PlannedHook, still_there},
         slots::Sorted,
+        stand_ins,
         survey::{SurveyError, Surveyor},
     },
     installation::{
@@ -107,6 +108,7 @@ pub fn attach<'t>(
     held: Option<Stopped<'t>>,
 ) -> Result<Session<'t>, Failure> {
     let mut attach = Attach::begin(target, image, options)?;
+    attach.is_start = held.is_some();
     if options.loader == Loader::Dlopen {
         attach.load()?;
     }
@@ -139,6 +141,8 @@ struct Attach<'t> {
     seen: Option<u64>,
     /// What the hooks will stand on, if it was built before the stop that puts them in.
     ground: Option<Ground>,
+    /// The program stands before its first instruction.
+    is_start: bool,
 }
 
 impl<'t> Attach<'t> {
@@ -170,6 +174,7 @@ impl<'t> Attach<'t> {
             loads: None,
             seen: None,
             ground: None,
+            is_start: false,
         })
     }
 
@@ -320,6 +325,20 @@ impl<'t> Attach<'t> {
         }
         // A program that begins may ask for something at once.
         let mut mailboxes = Mailboxes::new(self.target, self.options.service);
+        if self.is_start {
+            stand_ins::fill(stop, maps, self.image, &prepared.survey, &mut patches)
+                .map_err(|e| failed(AttachError::from(e)))?;
+        }
+        if let Some(stubs) = patches.stubs.as_ref().filter(|s| s.provides(&self.target.memory)) {
+            // They are told when it is over by who leads the stubs home.
+            let at = stubs.at().get();
+            patches
+                .home
+                .amend(&self.target.memory, |header| header.stubs = at)
+                .map_err(|e| failed(AttachError::from(PatchError::from(e))))?;
+            let word = mailboxes.word_for_checks();
+            stubs.watch(&self.target.memory, word).map_err(|e| failed(AttachError::Enable(e)))?;
+        }
         mailboxes.look(self.target, &mut patches.home);
         let python = Python::wanted(self.target, &prepared.survey, self.options.python);
         if let Some(python) = &python {

@@ -176,6 +176,7 @@ fn layout(written: &Written<'_>, scene: &Scene, books: Vec<Range<u64>>) -> Layou
         pointers: pointers.collect(),
         code: scene.code.clone(),
         files: scene.files.clone(),
+        unaligned: false,
     }
 }
 

@@ -255,7 +255,7 @@ impl SessionArgs {
     pub fn records_by_default(&self) -> bool {
         self.record.output.is_none()
             && !self.record.no_record
-            && !json::is_instead(self.json.as_ref())
+            && (self.record.output_prefix.is_some() || !json::is_instead(self.json.as_ref()))
     }
 }
 
