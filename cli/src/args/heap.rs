@@ -8,7 +8,7 @@ use super::{EXPERT, choice::choice, json::JsonArg};
 use crate::choose_process::WhichArgs;
 use heapattach_session::{
     check::options::Snapshot,
-    heap::{HeapFilter, HeapOptions, Sizes, WhoHolds, WithHolders},
+    heap::{HeapFilter, HeapOptions, LookForWaste, Sizes, WhoHolds, WithHolders},
 };
 use heapattach_text::quantity::parse_duration;
 use heapattach_view::{Colour, HeapView};
@@ -24,6 +24,9 @@ Examples:
 /// What holds the objects of a Go program: so many rows are told, and written to a file.
 const GO_HOLDERS: usize = 5_000;
 const MANY_GO_HOLDERS: usize = 200_000;
+
+/// So long the first screen looks for waste.
+const BRIEFLY: Duration = Duration::from_secs(2);
 
 /// `heapattach heap`.
 #[derive(Clone, Debug, Args)]
@@ -86,6 +89,16 @@ pub struct HeapArgs {
         allow_hyphen_values = true
     )]
     pub max_pause: Duration,
+    /// How long the bytes of blocks are looked at (--view waste); what there was no time for is told
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "TIME",
+        default_value = "20s",
+        value_parser = parse_duration,
+        allow_hyphen_values = true
+    )]
+    pub waste_limit: Duration,
     /// Colours
     #[arg(
         hide_short_help = true,
@@ -133,9 +146,26 @@ impl HeapArgs {
             HeapView::Summary if self.json.is_none() => WithHolders::IfSmall,
             _ => WithHolders::No,
         };
+        let waste = match self.view() {
+            HeapView::Waste => Some(LookForWaste { limit: self.waste_limit, if_small: false }),
+            HeapView::Summary if self.json.is_none() => {
+                Some(LookForWaste { limit: self.waste_limit.min(BRIEFLY), if_small: true })
+            }
+            _ => None,
+        };
         let (max_pause, who_holds) = (self.max_pause, self.who_holds.clone());
         let go_holders = if self.output.is_some() { MANY_GO_HOLDERS } else { GO_HOLDERS };
-        HeapOptions { snapshot, max_pause, unreachable, holders, filter, who_holds, go_holders }
+        HeapOptions {
+            snapshot,
+            max_pause,
+            unreachable,
+            holders,
+            filter,
+            who_holds,
+            go_holders,
+            waste,
+            typed: self.view() == HeapView::Types,
+        }
     }
 
     /// What is requested that needs a process.

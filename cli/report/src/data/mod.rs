@@ -22,6 +22,7 @@ mod status;
 mod target;
 mod together;
 mod trigger;
+mod typed;
 
 pub use census::{
     AllocatorReport, ArenaReport, CENSUS_SCHEMA, CensusReport, CheckedReport, DoubtReport,
@@ -52,3 +53,4 @@ pub use status::Status;
 pub use target::{ChildReport, MemoryReport, StopReport, StoppedFor, TargetState};
 pub use together::{TogetherReport, together};
 pub use trigger::{Measured, Trigger};
+pub use typed::{PlaceRow, TypedReport};
