@@ -15,4 +15,5 @@ mod kills;
 mod php;
 mod purge;
 mod python;
+mod shapes;
 mod waste;

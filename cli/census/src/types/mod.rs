@@ -11,6 +11,7 @@ mod language;
 mod php;
 pub mod places;
 mod python;
+pub mod shapes;
 mod tally;
 
 pub use classes::{ClassId, Classes};

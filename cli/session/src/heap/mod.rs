@@ -16,6 +16,7 @@ mod labels;
 mod roots;
 mod seen;
 mod suspects;
+mod traits;
 mod typed;
 mod unreachable;
 mod wanted;

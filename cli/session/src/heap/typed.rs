@@ -12,6 +12,7 @@ use heapattach_census::{
         Certainty, ClassRow, Language,
         declared::{Form, Model, Spread, spread},
         places::{Holder, Places},
+        shapes::{Languages, Shape, Shapes, search},
     },
 };
 use heapattach_process::proc::{Process, maps};
@@ -21,7 +22,10 @@ use heapattach_symbols::{
     declared::{self, Limits, TypeId},
 };
 
-use super::known::{Inner, Known};
+use super::{
+    known::{Inner, Known},
+    traits::{self, Traits},
+};
 
 /// How long all of it may take; debug data not more than half of that.
 const MOST: Duration = Duration::from_secs(30);
@@ -63,12 +67,43 @@ fn of_known(
     let end = began + MOST;
     let spread = spread(moment, &known.blocks, &model, &certain, has_classes, end);
     let mut names = Names::default();
-    let by_block: Vec<Option<Named>> = (0..)
+    let mut by_block: Vec<Option<Named>> = (0..)
         .take(known.blocks.len())
         .map(|number| names.of(known, &model, &spread, number))
         .collect();
+    let shapes = shapes(known, moment, &by_block, has_classes, end);
+    names.shapes(known, &shapes, &mut Traits::of(process, moment), &mut by_block);
     let places = places(known, moment, &model, &by_block, &mut names, end);
-    told(known, &spread, &names, &by_block, &places)
+    let mut found = told(known, &spread, &names, &by_block, &places);
+    if shapes.is_over {
+        found.0.missing.get_or_insert_with(|| "there was no time for all shapes".to_owned());
+    }
+    found
+}
+
+/// Libraries whose variables are their own business.
+const NOT_OF_PROGRAMS: [&str; 4] = ["/libc.so", "/ld-linux", "/libstdc++.so", "/libc-"];
+
+/// What has a form that only containers and trait objects have.
+fn shapes(
+    known: &Known,
+    moment: &Moment<'_>,
+    by_block: &[Option<Named>],
+    has_classes: bool,
+    end: Instant,
+) -> Shapes {
+    let cpp = moment.images().iter().any(|image| image.path.contains("libstdc++"));
+    let languages = Languages { cpp, rust: traits::is_rust(moment) };
+    if languages == Languages::default() {
+        return Shapes { found: vec![None; known.blocks.len()], ..Shapes::default() };
+    }
+    let own = moment
+        .images()
+        .iter()
+        .filter(|image| !NOT_OF_PROGRAMS.iter().any(|library| image.path.contains(library)));
+    let ranges: Vec<Range<u64>> = own.flat_map(|image| image.data.iter().cloned()).collect();
+    let is_named = |number: u32| by_block.get(number as usize).is_some_and(Option::is_some);
+    search(moment, &known.blocks, &ranges, &is_named, languages, has_classes, end)
 }
 
 /// The declared types of all modules.
@@ -161,6 +196,36 @@ impl Names {
         Some((self.number(name, language), size))
     }
 
+    /// Names what was found by its form.
+    fn shapes(
+        &mut self,
+        known: &Known,
+        shapes: &Shapes,
+        traits: &mut Traits<'_, '_>,
+        by_block: &mut [Option<Named>],
+    ) {
+        let tables = traits.names(&shapes.tables);
+        for ((block, shape), named) in known.blocks.all().iter().zip(&shapes.found).zip(by_block) {
+            let Some(shape) = shape.filter(|_| named.is_none()) else { continue };
+            let (name, language, size) = match shape {
+                Shape::Text => ("text with length and room (std::string)", Language::Cpp, 0),
+                Shape::Array => ("array with begin, end and room (std::vector)", Language::Cpp, 0),
+                Shape::ListNode => ("node of a std::list", Language::Cpp, block.size),
+                Shape::TreeNode => ("node of a std::map or std::set", Language::Cpp, block.size),
+                Shape::HashNode => {
+                    ("node of a std::unordered_map or _set", Language::Cpp, block.size)
+                }
+                Shape::HashTable => ("table of a std::unordered_map or _set", Language::Cpp, 0),
+                Shape::Trait(table) => {
+                    let name = tables.get(table as usize).map_or("", String::as_str);
+                    (name, Language::Rust, block.size)
+                }
+            };
+            let name = self.number(name.to_owned(), language);
+            *named = Some(Named { name, certainty: Certainty::Shape, size });
+        }
+    }
+
     fn name(&self, number: u32) -> String {
         self.all.get(number as usize).map_or_else(String::new, |(name, _)| name.clone())
     }
@@ -200,17 +265,20 @@ fn told(
     if places.is_over {
         report.missing.get_or_insert_with(|| "there was no time for all places".to_owned());
     }
-    let mut classes: HashMap<u32, Amount> = HashMap::new();
+    let mut classes: HashMap<(u32, Certainty), Amount> = HashMap::new();
     let mut by_place: HashMap<u32, Amount> = HashMap::new();
     for ((number, block), named) in (0..).zip(known.blocks.all()).zip(by_block) {
         report.in_use.add(block.size);
         match named.map(|named| (named.certainty, named.name)) {
             Some((Certainty::Certain, _)) => report.certain.add(block.size),
-            Some((Certainty::Declared, name)) => {
-                report.declared.add(block.size);
-                classes.entry(name).or_default().add(block.size);
+            Some((certainty, name)) => {
+                let sum = match certainty {
+                    Certainty::Shape => &mut report.shape,
+                    _ => &mut report.declared,
+                };
+                sum.add(block.size);
+                classes.entry((name, certainty)).or_default().add(block.size);
             }
-            Some((Certainty::Shape, _)) => report.shape.add(block.size),
             None => {
                 if let Some(place) = places.place(number) {
                     report.place.add(block.size);
@@ -219,9 +287,9 @@ fn told(
             }
         }
     }
-    let row = |(number, amount): (u32, Amount)| {
+    let row = |((number, certainty), amount): ((u32, Certainty), Amount)| {
         let (name, language) = names.all.get(number as usize).cloned().unwrap_or_default();
-        let (certainty, Amount { bytes, blocks }) = (Certainty::Declared, amount);
+        let Amount { bytes, blocks } = amount;
         ClassRow { name, language, certainty, blocks, bytes }
     };
     let rows = classes.into_iter().map(row).collect();

@@ -9,6 +9,8 @@ const DEEPEST: u32 = 24;
 /// Pointers of one type that are followed, elements of arrays in it.
 const MOST_SLOTS: usize = 4096;
 const MOST_ELEMENTS: u64 = 1024;
+/// Parts of one type that are looked at: types that have each other twice are soon more than that.
+const MOST_PARTS: u32 = 1 << 16;
 
 /// A pointer in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,11 +150,17 @@ impl Model {
     /// Whether a structure ends in elements whose number is not its own: `char text[]`, and the older
     /// `char text[1]`.
     pub fn is_open(&self, of: TypeId) -> bool {
-        let Some(Type { kind: Kind::Structure(members), .. }) = self.get(of) else { return false };
-        let last = members.iter().max_by_key(|member| member.offset);
-        last.is_some_and(|last| {
-            matches!(self.get(last.of), Some(Type { kind: Kind::Array(_, 0 | 1), .. }))
-        })
+        self.open_end(of).is_some()
+    }
+
+    /// Where these elements begin, and their type.
+    pub fn open_end(&self, of: TypeId) -> Option<(u64, TypeId)> {
+        let Kind::Structure(members) = &self.get(of)?.kind else { return None };
+        let last = members.iter().max_by_key(|member| member.offset)?;
+        match self.get(last.of)?.kind {
+            Kind::Array(element, 0 | 1) => Some((last.offset, element)),
+            _ => None,
+        }
     }
 
     /// The pointers of a value; those of unions lead nowhere.
@@ -161,7 +169,8 @@ impl Model {
             return Rc::clone(known);
         }
         let mut slots = Vec::new();
-        self.collect(of, 0, 0, &mut slots);
+        let mut left = MOST_PARTS;
+        self.collect(of, 0, 0, &mut left, &mut slots);
         slots.sort_by_key(|slot| slot.offset);
         slots.dedup_by_key(|slot| slot.offset);
         let slots: Rc<[Slot]> = slots.into();
@@ -169,11 +178,12 @@ impl Model {
         slots
     }
 
-    fn collect(&self, of: TypeId, base: u64, depth: u32, slots: &mut Vec<Slot>) {
+    fn collect(&self, of: TypeId, base: u64, depth: u32, left: &mut u32, slots: &mut Vec<Slot>) {
         let Some(own) = self.get(of) else { return };
-        if depth > DEEPEST || slots.len() >= MOST_SLOTS {
+        if depth > DEEPEST || slots.len() >= MOST_SLOTS || *left == 0 {
             return;
         }
+        *left -= 1;
         match &own.kind {
             Kind::Pointer(to) => slots.push(Slot { offset: base, to: *to }),
             Kind::Array(inner, count) => {
@@ -183,16 +193,16 @@ impl Model {
                         return;
                     }
                     let at = base.saturating_add(index.saturating_mul(size));
-                    self.collect(*inner, at, depth + 1, slots);
+                    self.collect(*inner, at, depth + 1, left, slots);
                 }
             }
             Kind::Structure(members) => members.iter().for_each(|member| {
-                self.collect(member.of, base.saturating_add(member.offset), depth + 1, slots);
+                self.collect(member.of, base.saturating_add(member.offset), depth + 1, left, slots);
             }),
             // A word of a union that leads somewhere is a pointer that does not say of what.
             Kind::Union(members) => members.iter().for_each(|member| {
                 let from = slots.len();
-                self.collect(member.of, base.saturating_add(member.offset), depth + 1, slots);
+                self.collect(member.of, base.saturating_add(member.offset), depth + 1, left, slots);
                 slots[from..].iter_mut().for_each(|slot| slot.to = None);
             }),
             Kind::Number | Kind::Unknown => {}
@@ -201,14 +211,24 @@ impl Model {
 
     /// Whether a value has, so far behind its beginning, a value of another type.
     pub fn has(&self, of: TypeId, offset: u64, inner: TypeId) -> bool {
-        self.has_within(of, offset, inner, 0)
+        self.has_within(of, offset, inner, 0, &mut { MOST_PARTS })
     }
 
-    fn has_within(&self, of: TypeId, offset: u64, inner: TypeId, depth: u32) -> bool {
+    fn has_within(
+        &self,
+        of: TypeId,
+        offset: u64,
+        inner: TypeId,
+        depth: u32,
+        left: &mut u32,
+    ) -> bool {
         if offset == 0 && self.is_same(of, inner) {
             return true;
         }
-        let Some(own) = self.get(of).filter(|_| depth < DEEPEST) else { return false };
+        let Some(own) = self.get(of).filter(|_| depth < DEEPEST && *left > 0) else {
+            return false;
+        };
+        *left -= 1;
         match &own.kind {
             Kind::Structure(members) | Kind::Union(members) => members.iter().any(|member| {
                 // An open end goes on behind the last byte.
@@ -217,13 +237,13 @@ impl Model {
                     *within < self.size(member.of).max(1)
                         || matches!(self.get(member.of), Some(Type { kind: Kind::Array(_, 0), .. }))
                 };
-                within
-                    .filter(is_in)
-                    .is_some_and(|within| self.has_within(member.of, within, inner, depth + 1))
+                within.filter(is_in).is_some_and(|within| {
+                    self.has_within(member.of, within, inner, depth + 1, left)
+                })
             }),
             Kind::Array(of, _) => {
                 let size = self.size(*of).max(1);
-                self.has_within(*of, offset % size, inner, depth + 1)
+                self.has_within(*of, offset % size, inner, depth + 1, left)
             }
             Kind::Number | Kind::Pointer(_) | Kind::Unknown => false,
         }

@@ -19,6 +19,8 @@ const MOST_INSIDE: usize = 1 << 20;
 const LONGEST_HEAD: u64 = 32;
 /// The clock is looked at after so many blocks.
 const BLOCKS: usize = 1024;
+/// The same of elements of an array.
+const ELEMENTS: u64 = 4096;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -128,6 +130,9 @@ impl State<'_, '_, '_> {
                 return;
             }
             self.follow(at, of, count);
+            if self.is_over {
+                return;
+            }
         }
         self.check_inside();
     }
@@ -136,6 +141,10 @@ impl State<'_, '_, '_> {
     fn follow(&mut self, at: u64, of: TypeId, count: u64) {
         let (slots, size) = (self.fit.model.slots(of), self.fit.model.size(of));
         for index in 0..count {
+            if index.is_multiple_of(ELEMENTS) && Instant::now() > self.end {
+                self.is_over = true;
+                return;
+            }
             for slot in slots.iter() {
                 let place = index.checked_mul(size).and_then(|from| from.checked_add(slot.offset));
                 let place = place.and_then(|offset| at.checked_add(offset));
@@ -188,6 +197,13 @@ impl State<'_, '_, '_> {
             return;
         };
         self.named[number as usize] = Named::Of(to, form);
+        if let Some((offset, element)) = model.open_end(to).filter(|_| form == Form::One)
+            && !model.slots(element).is_empty()
+        {
+            let rest = size.saturating_sub(offset);
+            let count = rest.checked_div(model.size(element)).unwrap_or(0);
+            self.waiting.push((at.saturating_add(offset), element, count));
+        }
         if !model.slots(to).is_empty() {
             let count = match form {
                 Form::One => 1,
