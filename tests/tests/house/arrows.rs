@@ -41,7 +41,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
     ("recording", &["abi", "files", "ledger", "process", "profile", "symbols", "text"]),
     ("reach", &["process"]),
     ("census", &["entry", "process", "reach", "symbols"]),
-    ("golang", &["census", "process"]),
+    ("golang", &["census", "process", "symbols"]),
     ("verdict", &["abi", "census", "ledger", "profile", "text"]),
     ("report", &["census", "ledger", "profile", "reach", "symbols", "text", "verdict"]),
     ("moment", &["census", "files", "reach", "report", "text", "verdict"]),

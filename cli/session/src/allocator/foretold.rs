@@ -62,6 +62,8 @@ fn of_glibc(target: &Target, most: Duration) -> Result<Foretold, String> {
         filter: HeapFilter::default(),
         who_holds: None,
         go_holders: 0,
+        waste: None,
+        typed: false,
     };
     let report = heap::take(target, &options);
     if let Some(error) = &report.error {
