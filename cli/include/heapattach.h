@@ -6,10 +6,12 @@
  *                                  before; 10000), and if no answer came, not again
  *   HEAPATTACH_MARK("name")        call this moment so in reports; does not wait
  *   HEAPATTACH_IGNORE(block)       this block, and what it leads to, is not lost, whatever holds it
+ *   HEAPATTACH_IGNORE_BEGIN()      what this thread allocates from here on is not lost, nor what that leads
+ *   HEAPATTACH_IGNORE_END()        to, until here; they nest
  *   HEAPATTACH_ROOT(start, bytes)  what is kept there leads to blocks that are not lost
  *   HEAPATTACH_UNROOT(start)       no more
  *
- * While no heapattach watches, CHECK and MARK are a load and a branch. IGNORE and ROOT are noted always, in a
+ * While no heapattach watches, CHECK, MARK, IGNORE_BEGIN and IGNORE_END are a load and a branch. IGNORE and ROOT are noted always, in a
  * table of 1024 places for each program or library; what finds no room there is told by the check. A
  * block that is freed is ignored no more.
  *
@@ -28,6 +30,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #ifdef __cplusplus
@@ -135,6 +138,14 @@ __attribute__((unused, noinline, cold)) static void heapattach_post(unsigned kin
     errno = error;
 }
 
+/* The kernel refuses to unmap from the middle of a page, and heapattach sees the call in its place among
+ * the thread's allocations. */
+__attribute__((unused, noinline, cold)) static void heapattach_say(unsigned long word) {
+    int error = errno;
+    munmap((void *)1, word);
+    errno = error;
+}
+
 __attribute__((unused, noinline)) static void heapattach_note(unsigned long start, unsigned long bytes) {
     struct heapattach_entry *entry, *end = heapattach_entries_v1 + HEAPATTACH_ENTRIES;
     unsigned long key = ~start;
@@ -176,6 +187,10 @@ __attribute__((unused, noinline)) static void heapattach_forget(unsigned long st
     ((void)(__builtin_expect(heapattach_mailbox_v1.watch != 0, 0) && (heapattach_post(kind, name), 0)))
 #define HEAPATTACH_CHECK(name) HEAPATTACH_POST(1u, name)
 #define HEAPATTACH_MARK(name) HEAPATTACH_POST(2u, name)
+#define HEAPATTACH_SAY(word) \
+    ((void)(__builtin_expect((heapattach_mailbox_v1.watch & 2) != 0, 0) && (heapattach_say(word), 0)))
+#define HEAPATTACH_IGNORE_BEGIN() HEAPATTACH_SAY(0xadd1ul)
+#define HEAPATTACH_IGNORE_END() HEAPATTACH_SAY(0xadd3ul)
 #define HEAPATTACH_IGNORE(block) heapattach_note((unsigned long)(block), HEAPATTACH_WHOLE)
 #define HEAPATTACH_ROOT(start, bytes) heapattach_note((unsigned long)(start), (unsigned long)(bytes))
 #define HEAPATTACH_UNROOT(start) heapattach_forget((unsigned long)(start))
@@ -184,6 +199,8 @@ __attribute__((unused, noinline)) static void heapattach_forget(unsigned long st
 
 #define HEAPATTACH_CHECK(name) ((void)0)
 #define HEAPATTACH_MARK(name) ((void)0)
+#define HEAPATTACH_IGNORE_BEGIN() ((void)0)
+#define HEAPATTACH_IGNORE_END() ((void)0)
 #define HEAPATTACH_IGNORE(block) ((void)(block))
 #define HEAPATTACH_ROOT(start, bytes) ((void)(start), (void)(bytes))
 #define HEAPATTACH_UNROOT(start) ((void)(start))

@@ -33,6 +33,9 @@ const MOST_RULES: u64 = 16 << 20;
 /// A file of known leaks: of some ten thousand.
 const MOST_KNOWN: u64 = 16 << 20;
 
+/// That of LeakSanitizer.
+const USUAL_STATUS: u8 = 23;
+
 /// What was known before the check.
 #[derive(Debug)]
 pub struct Gate<'a> {
@@ -125,7 +128,7 @@ impl<'a> Gate<'a> {
         }
         failures.extend(self.write(&report, &found, is_checked));
         failures.iter().for_each(|failure| complain(failure));
-        let is_own = report.status == Status::Done || report.status == self.not_passed();
+        let is_own = report.status == Status::Done || report.status == self.not_passed(&report);
         match self.args.pid {
             _ if failures.is_empty() || !is_own => report.status.into(),
             Some(_) => Exit::Failed,
@@ -182,7 +185,7 @@ impl<'a> Gate<'a> {
         } else if !found.doubts.is_empty() {
             Status::Incomplete
         } else if !found.breaches.is_empty() {
-            self.not_passed()
+            self.not_passed(report)
         } else if report.status != Status::Done {
             report.status
         } else if is_cut || !found.unjudged.is_empty() || !found.unchecked.is_empty() {
@@ -192,9 +195,11 @@ impl<'a> Gate<'a> {
         }
     }
 
-    /// How a check ends that does not pass.
-    fn not_passed(&self) -> Status {
-        Status::from(self.args.error_exitcode)
+    /// How a check ends that does not pass: as the user wants it, or as the program does.
+    fn not_passed(&self, report: &Report) -> Status {
+        let checks = findings::checked(report).filter_map(|report| report.check.as_ref());
+        let of_program = || checks.filter_map(|check| check.exit_code).next();
+        Status::from(self.args.error_exitcode.or_else(of_program).unwrap_or(USUAL_STATUS))
     }
 
     /// Writes every form; answers what could not be written.

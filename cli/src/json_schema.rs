@@ -17,11 +17,13 @@ pub enum Schema {
     View,
     /// Of a whole recording.
     Ledger,
+    /// Of what is shown live.
+    Top,
 }
 
 impl Schema {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Report,
         Self::Check,
         Self::Heap,
@@ -29,6 +31,7 @@ impl Schema {
         Self::Allocator,
         Self::View,
         Self::Ledger,
+        Self::Top,
     ];
 
     /// As it is typed.
@@ -41,6 +44,7 @@ impl Schema {
             Self::Allocator => "allocator",
             Self::View => "view",
             Self::Ledger => "ledger",
+            Self::Top => "top",
         }
     }
 
@@ -54,6 +58,7 @@ impl Schema {
             Self::Allocator => "heapattach allocator --json",
             Self::View => "heapattach report FILE --json, heapattach diff A B --json",
             Self::Ledger => "heapattach report FILE --format json",
+            Self::Top => "heapattach top --json",
         }
     }
 
@@ -67,6 +72,7 @@ impl Schema {
             Self::Allocator => include_str!("../schemas/allocator.json"),
             Self::View => include_str!("../schemas/view.json"),
             Self::Ledger => include_str!("../schemas/ledger.json"),
+            Self::Top => include_str!("../schemas/top.json"),
         }
     }
 }

@@ -11,12 +11,14 @@
 //! |---|---|
 //! | `args`, `commands` | what is typed, and what each command does |
 //! | `config_file` | options of heapattach.toml, which go before those that are typed |
+//! | `environment` | variables of other tools, which are understood as options |
 //! | `choose_process` | which process is meant |
 //! | `terminal` | what is shown while a session lasts |
 //! | `open_recording`, `check_result` | recordings and the results of checks on their way to the user |
 //! | `guide` | chapters for the terminal, `man` and the web |
 //! | `json_schema` | what the JSON of each command looks like |
 //! | `moment` | moments on their way to the user, and files of them |
+//! | `sessions` | sessions in commands of their own, for `serve` and `top` |
 //! | `source_files` | lines of source for the page |
 //! | `next_command` | what opens a file that was written |
 //! | `payload` | what is put into targets, built with this command |
@@ -31,6 +33,7 @@ mod check_result;
 mod choose_process;
 mod commands;
 mod config_file;
+mod environment;
 mod exit_status;
 mod guide;
 mod json_schema;
@@ -39,6 +42,7 @@ mod next_command;
 mod open_recording;
 mod output;
 mod payload;
+mod sessions;
 mod source_files;
 mod terminal;
 mod version;
@@ -50,6 +54,7 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 use crate::exit_status::Exit;
 use args::{Cli, Command};
 use config_file::Configured;
+use environment::Dialects;
 use output::complain;
 use terminal::Verbosity;
 
@@ -63,17 +68,21 @@ fn parse(words: Vec<OsString>) -> Result<Cli, Exit> {
     let mut command = Cli::command().ignore_errors(true);
     command.build();
     let matches = command.clone().try_get_matches_from(&words).map_err(|error| told(&error))?;
-    let configured = config_file::configure(&command, &matches, words).map_err(|error| {
+    let wrong = |error: String| {
         complain(&error);
         Exit::Usage
-    })?;
+    };
+    let Dialects { words, told: dialects } =
+        environment::take(&command, &matches, words).map_err(wrong)?;
+    let matches = command.clone().try_get_matches_from(&words).map_err(|error| told(&error))?;
+    let configured = config_file::configure(&command, &matches, words).map_err(wrong)?;
     let Configured { words, told: file } = configured;
     let cli = Cli::try_parse_from(words).map_err(|error| {
-        file.iter().for_each(|file| complain(file));
+        dialects.iter().chain(&file).for_each(|line| complain(line));
         told(&error)
     })?;
-    if let Some(file) = file.filter(|_| cli.verbosity() == Verbosity::Usual) {
-        complain(&file);
+    if cli.verbosity() == Verbosity::Usual {
+        dialects.iter().chain(&file).for_each(|line| complain(line));
     }
     Ok(cli)
 }
@@ -100,6 +109,7 @@ pub fn main() -> ExitCode {
         (Some(Command::Heap(args)), _) => commands::heap::heap(args),
         (Some(Command::Allocator(args)), _) => commands::allocator::allocator(args),
         (Some(Command::Report(args)), _) => commands::report::report(args),
+        (Some(Command::Top(args)), _) => commands::top::top(args),
         (Some(Command::Serve(args)), _) => commands::serve::serve(args),
         (Some(Command::Diff(args)), _) => commands::diff::diff(args),
         (Some(Command::Completions(args)), _) => commands::completions::completions(args),

@@ -13,7 +13,7 @@ pub use crate::{
     python::Wish,
     refusal::Refusal,
     session::{
-        attach::attach,
+        attach::{attach, gate},
         failure::{AttachError, Failure},
         forecast::{Forecast, forecast},
         heir,

@@ -34,6 +34,7 @@ pub mod stats;
 pub mod types;
 mod walk;
 pub mod walkers;
+pub mod waste;
 mod window;
 
 #[doc(hidden)]

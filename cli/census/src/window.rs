@@ -38,9 +38,29 @@ impl<'a, 'm> Window<'a, 'm> {
         Some((self.word(at)?, self.word(at.checked_add(8)?)?))
     }
 
+    /// So many bytes, no more than the window has; all of them or none.
+    pub fn bytes(&mut self, at: u64, length: usize) -> Option<&[u8]> {
+        if length > self.size {
+            return None;
+        }
+        let ends = |from: usize| from.checked_add(length).filter(|&end| end <= self.bytes.len());
+        let from = usize::try_from(at.wrapping_sub(self.at)).ok();
+        if from.and_then(ends).is_none() {
+            self.move_to(at, length as u64)?;
+        }
+        let from = usize::try_from(at.wrapping_sub(self.at)).ok()?;
+        self.bytes.get(from..from.checked_add(length)?)
+    }
+
     #[cold]
     fn slide(&mut self, at: u64) -> Option<u64> {
-        if at < self.within.start || at.checked_add(8)? > self.within.end {
+        self.move_to(at, 8)?;
+        u64_at(&self.bytes, 0)
+    }
+
+    /// Reads what follows an address, of which so many bytes must lie in the range.
+    fn move_to(&mut self, at: u64, least: u64) -> Option<()> {
+        if at < self.within.start || at.checked_add(least)? > self.within.end {
             return None;
         }
         let rest = usize::try_from(self.within.end - at).unwrap_or(usize::MAX);
@@ -48,7 +68,7 @@ impl<'a, 'm> Window<'a, 'm> {
         let read = self.moment.read(at, &mut self.bytes);
         self.bytes.truncate(read);
         self.at = at;
-        u64_at(&self.bytes, 0)
+        Some(())
     }
 }
 
@@ -71,5 +91,11 @@ mod tests {
         }
         assert_eq!(window.pair(0x12ff8), Some((0x12ff8, 0x13000)));
         assert_eq!(window.word(u64::MAX), None);
+        let expected: Vec<u8> = [0x12f00_u64, 0x12f08].map(u64::to_le_bytes).concat();
+        assert_eq!(window.bytes(0x12f00, 16), Some(&expected[..]));
+        assert_eq!(window.bytes(0x12f08, 8), Some(&expected[8..]));
+        assert_eq!(window.bytes(0x13000, 16), None);
+        assert_eq!(window.bytes(0x12000, 257), None);
+        assert_eq!(window.bytes(0x12000, 256).map(<[u8]>::len), Some(256));
     }
 }

@@ -42,7 +42,7 @@ pub use frame::FrameReport;
 pub use mark::Mark;
 pub use memory::{MODULE as MAPPED_MODULE, Mapper, Memory};
 pub use moment::{Ends, Moment};
-pub use page_kinds::{ANONYMOUS, PageKinds, Pages};
+pub use page_kinds::{ANONYMOUS, PageKinds, Pages, STACK_OF};
 pub use row::{Metric, Row, Thread};
 pub use runtime::Runtime;
 pub use stacks::{Stack, Stacks};

@@ -19,8 +19,9 @@ pub const MODULE: &str = "[mapped]";
 const PAGE: u64 = 4096;
 /// Functions of the kernel's calls themselves.
 const CALLS: [&str; 6] = ["mmap", "mmap64", "__mmap", "__mmap64", "mremap", "__mremap"];
-/// By which function the runtime of Go maps, in a program that has a C library.
-const OF_GO: &str = "x_cgo_mmap";
+/// By which functions the runtime of Go maps, in a program that has a C library: C's, without a name in a stripped
+/// one, and Go's that calls it.
+const OF_GO: [&str; 2] = ["x_cgo_mmap", "runtime.callCgoMmap"];
 const OF_THREADS: [&str; 3] = ["pthread_create", "__pthread_create", "allocate_stack"];
 
 /// A kind of memory.
@@ -89,14 +90,15 @@ impl Ledger {
     pub fn mapper(&self, stack: u32) -> Mapper {
         let cause = self.stacks.get(stack).map_or(0, |stack| stack.cause as usize);
         let before = self.calls(stack).take(cause);
+        let mut first = self.calls(stack).take(cause.max(OF_GO.len()));
+        if first.any(|call| OF_GO.contains(&call.function.name.as_str())) {
+            return Mapper::Module("Go".to_owned());
+        }
         let is_kernels = |name: &str| CALLS.contains(&name);
         let mut before = before.skip_while(|call| is_kernels(&call.function.name)).peekable();
         let Some(module) = before.peek().map(|call| call.module.path.clone()) else {
             return Mapper::Program;
         };
-        if before.peek().is_some_and(|call| call.function.name == OF_GO) {
-            return Mapper::Module("Go".to_owned());
-        }
         let is_threads = |name: &str| OF_THREADS.iter().any(|of| name.starts_with(of));
         match before.any(|call| is_threads(&call.function.name)) {
             true => Mapper::Thread,
@@ -341,6 +343,17 @@ mod tests {
         assert_eq!(ledger.mapper(ledger.rows[1].stack), Mapper::Thread);
         ledger.functions[0].name = "mmap64".to_owned();
         assert_eq!(ledger.mapper(ledger.rows[1].stack), Mapper::Program);
+    }
+
+    #[test]
+    fn what_gos_runtime_maps_by_c_code_is_gos_without_a_name_of_that_code() {
+        let mut ledger = ledger(true);
+        let stack = ledger.rows[1].stack;
+        assert_eq!(ledger.mapper(stack), Mapper::Program);
+        let caller = ledger.calls(stack).next().unwrap().function.name.clone();
+        let named = ledger.functions.iter_mut().find(|function| function.name == caller).unwrap();
+        named.name = "runtime.callCgoMmap".to_owned();
+        assert_eq!(ledger.mapper(stack), Mapper::Module("Go".to_owned()));
     }
 
     #[test]

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 /// Memory that nothing is behind, read and written as any other.
 pub const ANONYMOUS: &str = "anonymous";
+/// What the kind of a thread's stack begins with; the thread's name follows.
+pub const STACK_OF: &str = "stack of ";
+/// Threads that are named.
+const THREADS: usize = 3;
 
 /// Bytes of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +28,7 @@ pub struct Pages {
 pub struct PageKinds {
     /// The address in the target.
     pub address: u64,
-    /// By kind, in words: [`ANONYMOUS`], `guard pages`, `huge pages`, `code`, `private file NAME`, `shared file
+    /// By kind, in words: [`ANONYMOUS`], `stack of THREAD`, `guard pages`, `huge pages`, `code`, `private file NAME`, `shared file
     /// NAME`, `shared memory`.
     pub kinds: BTreeMap<String, Pages>,
 }
@@ -52,13 +56,33 @@ impl PageKinds {
         all
     }
 
-    /// The kinds that are not the usual one, in words; that nothing was ever touched is said first.
+    /// The kinds that are not the usual one, in words; that nothing was ever touched is said first, and threads
+    /// together.
     pub fn words(&self) -> Vec<String> {
         let all = self.all();
         let untouched = (all.mapped > 0 && all.resident == 0).then(|| "never touched".to_owned());
-        let others =
-            self.kinds.iter().filter(|(kind, pages)| *kind != ANONYMOUS && pages.mapped > 0);
-        untouched.into_iter().chain(others.map(|(kind, _)| kind.clone())).collect()
+        let mut words: Vec<String> = untouched.into_iter().collect();
+        let mut threads = Vec::new();
+        let unusual = self.kinds.iter().filter(|(kind, _)| *kind != ANONYMOUS);
+        for (kind, _) in unusual.filter(|(_, pages)| pages.mapped > 0) {
+            match kind.strip_prefix(STACK_OF) {
+                Some(thread) => threads.push(thread),
+                None => words.push(kind.clone()),
+            }
+        }
+        words.extend(stacks(&threads));
+        words
+    }
+}
+
+/// `stack of io`, `stacks of a, b, c and 9 more`; `None` of no thread.
+fn stacks(threads: &[&str]) -> Option<String> {
+    let named = threads.iter().take(THREADS).copied().collect::<Vec<_>>().join(", ");
+    match threads.len() {
+        0 => None,
+        1 => Some(format!("{STACK_OF}{named}")),
+        ..=THREADS => Some(format!("stacks of {named}")),
+        all => Some(format!("stacks of {named} and {} more", all - THREADS)),
     }
 }
 
@@ -78,5 +102,14 @@ mod tests {
         one.merge(&other);
         assert_eq!((one.all(), one.words()), (pages(16_384, 4096), vec!["guard pages".to_owned()]));
         assert_eq!(PageKinds::default().words(), Vec::<String>::new());
+        let told = |names: &[&str]| {
+            let kind = |name: &&str| (format!("{STACK_OF}{name}"), pages(8192, 4096));
+            let mut one = PageKinds { kinds: names.iter().map(kind).collect(), ..other.clone() };
+            one.kinds.insert("guard pages".to_owned(), pages(4096, 0));
+            one.words()
+        };
+        assert_eq!(told(&["io"]), ["guard pages", "stack of io"]);
+        assert_eq!(told(&["a", "b"]), ["guard pages", "stacks of a, b"]);
+        assert_eq!(told(&["a", "b", "c", "d", "e"])[1], "stacks of a, b, c and 2 more");
     }
 }

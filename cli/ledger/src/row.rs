@@ -6,7 +6,7 @@ use super::Histogram;
 use heapattach_profile::{Flow, Measure, Sum, Tally};
 
 /// A thread.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Thread {
     /// 0 if it is unknown.

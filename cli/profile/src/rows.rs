@@ -11,7 +11,7 @@ const STACKS: usize = 1 << 22;
 const NONE: u32 = u32::MAX;
 
 /// The rows of a session; their number is bounded, no matter what the target writes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Rows {
     /// By the number of the stack: the row that was asked for last.
     first: Vec<u32>,

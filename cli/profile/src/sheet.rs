@@ -23,7 +23,7 @@ use crate::{
 const TOGETHER: usize = 64;
 
 /// The sums.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sheet {
     /// By stack and thread.
     pub rows: Rows,

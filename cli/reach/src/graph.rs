@@ -1,6 +1,8 @@
 //! Who holds whom: one pass through memory, in the order of addresses, that finds every word which
 //! leads into a block. Nothing else of memory is kept.
 
+use std::ops::Range;
+
 use super::{
     blocks::{Blocks, Hit},
     memory::{Layout, Memory},
@@ -72,6 +74,8 @@ struct Scan<'a> {
     slack: u64,
     low: u64,
     length: u64,
+    /// Whether pointers may lie at any byte.
+    unaligned: bool,
 }
 
 impl Graph {
@@ -89,7 +93,8 @@ impl Graph {
             words: 0,
         };
         let length = span.end - span.start;
-        let mut scan = Scan { blocks, graph, current: 0, slack: 0, low: span.start, length };
+        let (low, unaligned) = (span.start, layout.unaligned);
+        let mut scan = Scan { blocks, graph, current: 0, slack: 0, low, length, unaligned };
         for pointer in &layout.pointers {
             if let Some(hit) = blocks.find(pointer.word) {
                 let offset = if pointer.holds_whole { 0 } else { hit.offset };
@@ -104,9 +109,10 @@ impl Graph {
             while at < end && !memory.is_over() {
                 let left = usize::try_from(end - at).unwrap_or(usize::MAX);
                 let length = left.min(WINDOW);
-                let spill = if is_made_code { SPILL.min(left - length) } else { 0 };
+                let spills = is_made_code || unaligned;
+                let spill = if spills { SPILL.min(left - length) } else { 0 };
                 memory.read(at, &mut buffer[..length + spill]);
-                scan.window(at, &buffer[..length], piece.root);
+                scan.window(at, &buffer[..length + spill], at + length as u64, piece.root);
                 if is_made_code {
                     scan.operands(at, &buffer[..length + spill], piece.root);
                 }
@@ -177,9 +183,8 @@ impl Graph {
 }
 
 impl Scan<'_> {
-    /// Looks at a window of a piece; windows come in the order of their addresses.
-    fn window(&mut self, start: u64, bytes: &[u8], root: Option<RootKind>) {
-        let end = start + bytes.len() as u64;
+    /// Looks at a window of a piece, up to `end`; windows come in the order of their addresses.
+    fn window(&mut self, start: u64, bytes: &[u8], end: u64, root: Option<RootKind>) {
         let blocks = self.blocks;
         let mut at = start;
         while at < end {
@@ -194,6 +199,13 @@ impl Scan<'_> {
             if let Some(kind) = root {
                 let from = at.max(self.slack).min(gap_end);
                 self.gap(part(bytes, start, from, gap_end), from.next_multiple_of(WORD), kind);
+                if self.unaligned {
+                    for (word, at) in odd(bytes, start, from..gap_end, u64::MAX) {
+                        self.hit(word)
+                            .into_iter()
+                            .for_each(|hit| self.graph.add_root(hit, kind, at));
+                    }
+                }
             }
             let Some(block) = block else { return };
             if root == Some(RootKind::Mapped)
@@ -204,6 +216,10 @@ impl Scan<'_> {
             }
             let body_end = block.end().min(end);
             self.body(part(bytes, start, gap_end, body_end));
+            if self.unaligned {
+                let words = odd(bytes, start, gap_end..body_end, block.end());
+                words.for_each(|(word, _)| self.edge(word));
+            }
             at = body_end;
         }
     }
@@ -221,12 +237,15 @@ impl Scan<'_> {
 
     fn body(&mut self, words: &[[u8; 8]]) {
         self.graph.words += words.len() as u64;
-        for word in words {
-            if let Some(hit) = self.hit(word)
-                && hit.block as usize != self.current
-            {
-                self.graph.add_edge(hit);
-            }
+        words.iter().for_each(|word| self.edge(word));
+    }
+
+    /// A word of the current block.
+    fn edge(&mut self, word: &[u8; 8]) {
+        if let Some(hit) = self.hit(word)
+            && hit.block as usize != self.current
+        {
+            self.graph.add_edge(hit);
         }
     }
 
@@ -262,6 +281,21 @@ impl Scan<'_> {
         let chunk = (size.saturating_add(8)).next_multiple_of(16).max(32);
         hit.offset != 0 && u64::from(hit.offset) == chunk - 16
     }
+}
+
+/// The words that begin in a range of bytes that begin at `start`, at no multiple of a word, and end before
+/// `limit`.
+fn odd(
+    bytes: &[u8],
+    start: u64,
+    range: Range<u64>,
+    limit: u64,
+) -> impl Iterator<Item = (&[u8; 8], u64)> {
+    let offset = |at: u64| usize::try_from(at - start).unwrap_or(0).min(bytes.len());
+    let end = offset(range.end).saturating_add(SPILL).min(bytes.len());
+    let words = bytes[offset(range.start)..end].windows(8).zip(range.start..);
+    let words = words.filter(move |(_, at)| at % WORD != 0 && at.saturating_add(WORD) <= limit);
+    words.filter_map(|(word, at)| Some((word.first_chunk()?, at)))
 }
 
 /// The whole words from one address up to another, of bytes that begin at `start`.

@@ -46,6 +46,8 @@ pub struct Layout {
     pub code: Vec<Range<u64>>,
     /// What comes from files: tables of virtual functions are there. Sorted, no two overlap.
     pub files: Vec<Range<u64>>,
+    /// Whether pointers may lie at any byte.
+    pub unaligned: bool,
 }
 
 impl Layout {

@@ -199,6 +199,27 @@ fn a_word_that_is_not_aligned_or_not_whole_is_none() {
 }
 
 #[test]
+fn a_word_at_any_byte_counts_where_that_is_wanted_but_not_beyond_its_block() {
+    let build = |unaligned: bool| {
+        let mut image = image();
+        image.block(HEAP, 0x51, 1);
+        image.block(HEAP + 0x100, 0x20, 2);
+        image.block(HEAP + 0x200, 0x10, 3);
+        image.block(HEAP + 0x10_0000 - 0x20, 0x10, 4);
+        image.layout.unaligned = unaligned;
+        image.write(STACK + 13, HEAP);
+        image.write(HEAP + 0x49, HEAP + 0x100);
+        // One byte of it is no more of the block.
+        image.write(HEAP + 0x119, HEAP + 0x200);
+        // It lies in two of the pieces that are read at once.
+        image.write(HEAP + (256 << 10) - 3, HEAP + 0x10_0000 - 0x20);
+        sums(&image.check().findings)
+    };
+    assert_eq!(build(true)[3], (0x71, 2));
+    assert_eq!(build(false)[3], (0, 0));
+}
+
+#[test]
 fn the_operands_of_code_made_at_run_time_hold_wherever_they_lie() {
     const CODE: u64 = 0x6000_0000;
     const SIZE: u64 = 0x10_0000;

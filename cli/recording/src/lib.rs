@@ -70,13 +70,14 @@ pub use error::RecordingError;
 pub use format::heading::Heading;
 pub use format::stack_source::StackSource;
 pub use read::context::Context;
+pub use read::growing::Growing;
 pub use read::in_memory::Ended;
 pub use read::part::Part;
 pub use read::replay::Replay;
 pub use read::{MOMENTS, Recording};
 #[cfg(any(test, feature = "sample"))]
 pub use store::create;
-pub use store::{Store, create_beside, create_for, create_named};
+pub use store::{Store, create_beside, create_for, create_named, create_prefixed};
 pub use write::cut::Cut;
 pub use write::session_writer::SessionWriter;
 pub use write::write_queue::{Haste, Patience, WriteQueue};

@@ -120,6 +120,16 @@ pub fn create_for(name: &str, pid: i32) -> Result<(PathBuf, File), RecordingErro
     create_numbered(Path::new(&format!("{}.{pid}", harmless(name))), ENDING)
 }
 
+/// Creates a file whose path begins so, named after the process.
+///
+/// # Errors
+/// The folder does not allow it.
+pub fn create_prefixed(prefix: &Path, pid: i32) -> Result<(PathBuf, File), RecordingError> {
+    let mut base = prefix.as_os_str().to_owned();
+    base.push(format!(".{pid}"));
+    create_numbered(Path::new(&base), ENDING)
+}
+
 /// Creates a file beside `path`, named after it and the process.
 ///
 /// # Errors

@@ -27,6 +27,7 @@ pub mod findings;
 pub mod suppression;
 
 pub use heapattach_census::counters;
+pub use heapattach_census::waste::{Waste, WasteKind, WasteRow, WasteSum};
 pub use heapattach_reach::{Amount, RootKind};
 
 pub use data::{
@@ -36,8 +37,8 @@ pub use data::{
     FunctionReport, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled, Heap, HeapReport,
     Holder, HolderRow, HoldersReport, HookedBy, LookMethod, LookReport, MappingReport, Measured,
     MemoryReport, MomentReport, NotHooked, NotLookedAt, OlderGroup, OlderReport, Origin, Outcome,
-    OwnCost, PathReport, PathStep, Quiet, RatesReport, RecordingReport, Report, RetainedReport,
-    RoundReport, SCHEMA, SiteReport, StacksReport, Status, StepReport, StopReport, StoppedFor,
-    Sums, SuspectReport, TargetState, TogetherReport, Trigger, UnreachableGroup, UnreachableReport,
-    WayReport, micros, together,
+    OwnCost, PathReport, PathStep, PlaceRow, Quiet, RatesReport, RecordingReport, Report,
+    RetainedReport, RoundReport, SCHEMA, SiteReport, StacksReport, Status, StepReport, StopReport,
+    StoppedFor, Sums, SuspectReport, TargetState, TogetherReport, Trigger, TypedReport,
+    UnreachableGroup, UnreachableReport, WayReport, micros, together,
 };

@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -21,6 +21,8 @@ pub struct Target {
     /// What it is called.
     pub name: String,
     path: PathBuf,
+    shows_args: bool,
+    has_args: OnceLock<bool>,
     read: Mutex<Option<Read>>,
     /// What was told the last time to those who ask for what has come since.
     told: Mutex<Option<Arc<Ledger>>>,
@@ -35,9 +37,26 @@ struct Read {
 }
 
 impl Target {
-    /// A process whose session is written to this file.
-    pub fn new(pid: i32, name: String, path: PathBuf) -> Self {
-        Self { pid, name, path, read: Mutex::default(), told: Mutex::default() }
+    /// A process whose session is written to this file; of its command line only the program is told, unless
+    /// `shows_args`.
+    pub fn new(pid: i32, name: String, path: PathBuf, shows_args: bool) -> Self {
+        let (has_args, read, told) = Default::default();
+        Self { pid, name, path, shows_args, has_args, read, told }
+    }
+
+    /// Whether its command line has arguments, as `look` finds once.
+    ///
+    /// # Errors
+    /// Those of `look`.
+    pub fn whether_has_args(
+        &self,
+        look: impl FnOnce(&Path) -> Result<bool, String>,
+    ) -> Result<bool, String> {
+        if let Some(known) = self.has_args.get() {
+            return Ok(*known);
+        }
+        let found = look(&self.path)?;
+        Ok(*self.has_args.get_or_init(|| found))
     }
 
     /// Where its session is written to.
@@ -57,10 +76,22 @@ impl Target {
             return Ok(read.ledger.clone());
         }
         let recording = Recording::open(&self.path).map_err(|error| error.to_string())?;
-        let ledger = Arc::new(recording.ledger(None));
+        let mut ledger = recording.ledger(None);
+        self.hide_args(&mut ledger);
+        let ledger = Arc::new(ledger);
         let until = Instant::now() + FRESH.max(now.elapsed() * SHARE);
         *read = Some(Read { ledger: ledger.clone(), marks: recording.marks().to_vec(), until });
         Ok(ledger)
+    }
+
+    fn hide_args(&self, ledger: &mut Ledger) {
+        let command = &mut ledger.about.command;
+        if !self.shows_args {
+            command.truncate(command.find(' ').unwrap_or(command.len()));
+        }
+        if command.is_empty() {
+            command.clone_from(&self.name);
+        }
     }
 
     /// Moments that were marked by now.

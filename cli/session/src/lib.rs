@@ -51,6 +51,7 @@
 //! | [`watch`] | one session, from the attach to its result |
 //! | [`allocator`] | what allocators count, read without a stop |
 //! | [`check`] | checks: what is reachable at one moment, and what is told of it |
+//! | [`lsan`] | the language of LeakSanitizer: options, and what a program defines for it |
 //! | `family` | several processes at once |
 //! | `runtimes` | runtimes of languages in the target, and what is seen of their memory |
 //! | [`own_cost`] | what heapattach itself takes |
@@ -67,8 +68,10 @@ mod family;
 pub mod fork;
 pub mod golang;
 pub mod heap;
+pub mod lsan;
 pub mod own_cost;
 mod page_kinds;
 mod runtimes;
+mod thread_stacks;
 pub mod tracer;
 pub mod watch;

@@ -4,12 +4,14 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use heapattach_ledger::{ANONYMOUS, PageKinds, Pages};
+use heapattach_ledger::{ANONYMOUS, PageKinds, Pages, STACK_OF};
 use heapattach_process::proc::{
     Process,
     maps::{self, Mapping},
 };
 use heapattach_text::printable::printable;
+
+use crate::thread_stacks::ThreadStacks;
 
 /// Addresses that are told apart, and files; the rest of either is not told.
 const ADDRESSES: usize = 4096;
@@ -38,12 +40,23 @@ pub fn look(process: &Process, ranges: &[(Range<u64>, u64)]) -> Vec<PageKinds> {
 impl Regions {
     /// As they are now.
     pub fn of(process: &Process) -> Self {
-        Self(regions(&process.read("smaps").unwrap_or_default()))
+        let mut regions = regions(&process.read("smaps").unwrap_or_default());
+        name_stacks(&mut regions, &ThreadStacks::of(process));
+        Self(regions)
     }
 
     /// What these ranges were then: ascending, each with the address that its call returned to.
     pub fn kinds(&self, ranges: &[(Range<u64>, u64)]) -> Vec<PageKinds> {
         kinds(ranges, &self.0)
+    }
+}
+
+/// Anonymous memory in which a thread has its stack is that thread's.
+fn name_stacks(regions: &mut [Region], stacks: &ThreadStacks) {
+    for region in regions.iter_mut().filter(|region| region.kind == ANONYMOUS) {
+        if let Some(thread) = stacks.within(region.range.start, region.range.end) {
+            region.kind = format!("{STACK_OF}{thread}");
+        }
     }
 }
 

@@ -149,7 +149,11 @@ fn attach_alone(
         earlier.push(report);
         target = next;
         options.duration = deadline.map(|end| end.saturating_duration_since(Instant::now()));
-        store = if options.record.is_by_default { store_for(&target) } else { None };
+        let record = &options.record;
+        store = match record.is_by_default {
+            true => store_for(&target, record.prefix.as_deref()),
+            false => None,
+        };
         store = store.or_else(|| Store::anonymous().ok());
     }
 }
@@ -267,7 +271,11 @@ fn run_target(
         }
     };
     let Files { store, stacks } = files;
-    let store = if options.record.is_by_default { store_for(target).or(store) } else { store };
+    let record = &options.record;
+    let store = match record.is_by_default {
+        true => store_for(target, record.prefix.as_deref()).or(store),
+        false => store,
+    };
     let path = store.as_ref().and_then(|store| store.path.clone());
     let record = Record::new(target, store, stacks).seen_from_start();
     match attach::attach(target, image, options.for_engine(), Some(held)) {

@@ -1,11 +1,12 @@
 //! `heapattach allocator`.
 
-use std::time::Duration;
+use std::{str::FromStr, time::Duration};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{choice::choice, json::JsonArg};
 use crate::choose_process::WhichArgs;
+use heapattach_session::allocator::trim::Remedy;
 use heapattach_text::quantity::parse_duration;
 use heapattach_view::{AllocatorView, Colour};
 
@@ -13,6 +14,7 @@ const ALLOCATOR: &str = "\
 Examples:
   heapattach allocator -p 4711             settings, figures and advice: nothing is stopped
   heapattach allocator redis-server --every 1s --view rates      allocations, fills, lock waits a second
+  heapattach allocator -p 4711 --apply trim    have it return free memory now (malloc_trim, and others')
   heapattach allocator -p 4711 --json | jq '.allocators[0].stats'";
 
 /// `heapattach allocator`.
@@ -31,8 +33,13 @@ pub struct AllocatorArgs {
     /// With --every: how many looks; until Ctrl-C, or the end of the process
     #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Do something about it, once, after the look: have the kernel take jemalloc's dirty pages
-    #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "every")]
+    /// Do something about it, once, after the look: `purge`, `trim` or `arena-max=N`
+    ///
+    /// purge: have the kernel take the dirty pages of jemalloc 5.3, with all threads stopped: no code of the process
+    /// runs. trim: have a thread of the process, at the entry of an allocation function, call what its allocator
+    /// returns free memory by (malloc_trim, jemalloc's purge, ReleaseFreeMemory, mi_collect). arena-max=N: the same
+    /// with glibc's mallopt(M_ARENA_MAX, N).
+    #[arg(long, value_name = "WHAT", conflicts_with = "every")]
     pub apply: Option<RemedyArg>,
     /// How long --apply may stop the process, as far as that is foreseen
     #[arg(
@@ -66,8 +73,26 @@ pub struct AllocatorArgs {
 }
 
 /// The value of `--apply`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemedyArg {
     /// jemalloc 5.3: madvise on its dirty pages with all threads stopped; no code of the process runs
     Purge,
+    /// A function of the allocator's own.
+    Call(Remedy),
+}
+
+impl FromStr for RemedyArg {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word.split_once('=') {
+            None if word == "purge" => Ok(Self::Purge),
+            None if word == "trim" => Ok(Self::Call(Remedy::Trim)),
+            Some(("arena-max", number)) => match number.parse() {
+                Ok(arenas @ 1..=4096) => Ok(Self::Call(Remedy::ArenaMax(arenas))),
+                _ => Err(format!("{number} is not a valid number of arenas; need 1 to 4096")),
+            },
+            _ => Err("need purge, trim or arena-max=N".to_owned()),
+        }
+    }
 }

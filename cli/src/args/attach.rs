@@ -65,6 +65,8 @@ impl AttachArgs {
             filter: HeapFilter::default(),
             who_holds: None,
             go_holders: GO_HOLDERS,
+            waste: None,
+            typed: true,
         }
     }
 

@@ -111,6 +111,9 @@ pub struct CheckArgs {
     /// Where pointers to blocks count [default: everywhere]
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_parser = roots::parser(), value_name = "KIND", value_delimiter = ',')]
     pub roots: Vec<RootKind>,
+    /// Pointers count at any byte, not only at multiples of 8: for packed structures
+    #[arg(help_heading = EXPERT, hide_short_help = true, long)]
+    pub unaligned: bool,
     /// Tell which pointers keep large reachable blocks: the path from a root to the blocks of FUNCTION,
     /// or to the largest: `top`
     #[arg(hide_short_help = true, long, value_name = "FUNCTION|top")]
@@ -121,9 +124,9 @@ pub struct CheckArgs {
     /// Where it is hooked, and what is told of a call.
     #[command(flatten)]
     pub hooks: HookArgs,
-    /// The exit status if a limit is exceeded and the program itself ends with 0
-    #[arg(hide_short_help = true, long, value_name = "STATUS", default_value_t = 23)]
-    pub error_exitcode: u8,
+    /// The exit status if a limit is exceeded and the program itself ends with 0 [default: 23]
+    #[arg(hide_short_help = true, long, value_name = "STATUS")]
+    pub error_exitcode: Option<u8>,
     /// What may leak.
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -226,6 +229,8 @@ impl CheckArgs {
             max_stop: self.max_stop,
             growth: self.flow || self.limits.ask_for_growth(),
             roots: self.roots(),
+            roots_are_chosen: !self.roots.is_empty(),
+            unaligned: self.unaligned,
             retained_by: self.retained_by.clone(),
             hooks: self.hooks.options(),
             told: self.told(),

@@ -11,7 +11,7 @@ use super::{EXPERT, choice::choice, form::MomentForm, json::JsonArg};
 use crate::choose_process::WhichArgs;
 use heapattach_session::{
     check::options::Snapshot,
-    heap::{HeapFilter, HeapOptions, Sizes, WhoHolds, WithHolders},
+    heap::{HeapFilter, HeapOptions, LookForWaste, Sizes, WhoHolds, WithHolders},
 };
 use heapattach_text::quantity::parse_duration;
 use heapattach_view::{Colour, HeapView};
@@ -29,6 +29,9 @@ Examples:
 const GO_HOLDERS: usize = 5_000;
 const IN_A_MOMENT: usize = 20_000;
 const IN_A_PROFILE: usize = 200_000;
+
+/// So long the first screen looks for waste.
+const BRIEFLY: Duration = Duration::from_secs(2);
 
 /// `heapattach heap`.
 #[derive(Clone, Debug, Args)]
@@ -95,6 +98,16 @@ pub struct HeapArgs {
         allow_hyphen_values = true
     )]
     pub max_pause: Duration,
+    /// How long the bytes of blocks are looked at (--view waste); what there was no time for is told
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "TIME",
+        default_value = "20s",
+        value_parser = parse_duration,
+        allow_hyphen_values = true
+    )]
+    pub waste_limit: Duration,
     /// Colours
     #[arg(
         hide_short_help = true,
@@ -145,13 +158,32 @@ impl HeapArgs {
             _ if form.is_some() => WithHolders::IfSmall,
             _ => WithHolders::No,
         };
+        let waste = match self.view() {
+            HeapView::Waste => Some(LookForWaste { limit: self.waste_limit, if_small: false }),
+            _ if form.is_some() => Some(LookForWaste { limit: self.waste_limit, if_small: true }),
+            HeapView::Summary if self.json.is_none() => {
+                Some(LookForWaste { limit: self.waste_limit.min(BRIEFLY), if_small: true })
+            }
+            _ => None,
+        };
         let (max_pause, who_holds) = (self.max_pause, self.who_holds.clone());
         let go_holders = match form {
             None | Some(MomentForm::Json) => GO_HOLDERS,
             Some(MomentForm::Moment | MomentForm::Html) => IN_A_MOMENT,
             Some(MomentForm::Pprof | MomentForm::Collapsed) => IN_A_PROFILE,
         };
-        HeapOptions { snapshot, max_pause, unreachable, holders, filter, who_holds, go_holders }
+        HeapOptions {
+            snapshot,
+            max_pause,
+            unreachable,
+            holders,
+            filter,
+            who_holds,
+            go_holders,
+            waste,
+            // A file of a moment has all views.
+            typed: self.view() == HeapView::Types || form.is_some(),
+        }
     }
 
     /// What is requested that needs a process.

@@ -222,7 +222,7 @@ fn about_unit(unit: Unit) -> &'static str {
 }
 
 /// What is said of a value of `--color`.
-fn about_colour(colour: Colour) -> &'static str {
+pub fn about_colour(colour: Colour) -> &'static str {
     match colour {
         Colour::Auto => "On a terminal that has them (not TERM=dumb), unless NO_COLOR is set",
         Colour::Always => "Even into a pipe",

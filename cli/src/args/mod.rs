@@ -13,6 +13,7 @@ mod heap;
 mod help;
 pub mod json;
 mod limits;
+mod live;
 mod look;
 mod man;
 mod moment;
@@ -22,7 +23,6 @@ mod report;
 mod roots;
 mod run;
 mod schema;
-mod serve;
 mod session;
 mod status;
 
@@ -36,13 +36,13 @@ pub use doctor::DoctorArgs;
 pub use form::{FileFormat, MomentForm};
 pub use heap::HeapArgs;
 pub use help::HelpArgs;
+pub use live::{ServeArgs, TopArgs};
 pub use look::LookArgs;
 pub use man::ManArgs;
 pub use outlet::GithubArg;
 pub use report::ReportArgs;
 pub use run::RunArgs;
 pub use schema::SchemaArgs;
-pub use serve::ServeArgs;
 pub use status::StatusArgs;
 
 use clap::{Parser, Subcommand};
@@ -118,6 +118,8 @@ pub enum Command {
     Report(Box<ReportArgs>),
     /// Show the difference between recordings, or moments of one
     Diff(Box<DiffArgs>),
+    /// Show a live profile on the terminal: what is in use, what grows, what allocates
+    Top(Box<TopArgs>),
     /// Serve live profiles and figures over HTTP: pprof's readers, Prometheus, browsers
     Serve(Box<ServeArgs>),
     /// Say what would be done to a process, without touching it

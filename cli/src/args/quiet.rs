@@ -19,7 +19,8 @@ pub struct QuietArgs {
     /// Java's launcher, Emacs, rsync, collect2)
     #[arg(help_heading = EXPERT, hide_short_help = true, long)]
     pub no_builtin_suppressions: bool,
-    /// Do not use the list that may be built into the program (__lsan_default_suppressions)
+    /// Do not use what may be built into the program: __lsan_default_suppressions,
+    /// __lsan_default_options, __lsan_is_turned_off
     #[arg(help_heading = EXPERT, hide_short_help = true, long)]
     pub no_embedded_suppressions: bool,
     /// Print which suppressions were used, and for how much

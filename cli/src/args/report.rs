@@ -12,6 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   heapattach report FILE                              the summary, on one screen
   heapattach report FILE --view tree --bottom-up      which code allocated, and what called it
+  heapattach report FILE --view flame                 a flame graph, as wide as the terminal
   heapattach report FILE --view sites --metric peak   what was in use at the peak
   heapattach report FILE --view source parse_line     lines of source, with bytes beside them
   heapattach report FILE --function 'parse_*' --since 10s --until 20s
@@ -56,6 +57,7 @@ fn about_view(view: View) -> &'static str {
         View::Summary => "One screen: the verdict, the largest sites, and how sure they are",
         View::Top => "Functions: their own memory (flat), and with all that they called (cum)",
         View::Tree => "A tree of calls",
+        View::Flame => "A flame graph: calls as wide as their part",
         View::Sites => "Functions that allocated, with callers",
         View::Threads => "Threads",
         View::Sizes => "Blocks by their size",

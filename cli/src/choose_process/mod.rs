@@ -8,6 +8,7 @@
 //! tells them apart, the largest first.
 
 mod candidate;
+mod several;
 mod wanted;
 
 use clap::Args;
@@ -16,7 +17,8 @@ use crate::exit_status::Exit;
 use candidate::Candidate;
 pub use candidate::all;
 use heapattach_text::quantity::bytes;
-pub use wanted::Wanted;
+pub use several::Several;
+use wanted::Wanted;
 
 /// Longer lists do not help the user.
 const LISTED: usize = 12;

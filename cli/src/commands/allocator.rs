@@ -6,7 +6,7 @@ use heapattach_files::artifact::{self, Readers};
 use heapattach_injector::attach;
 use heapattach_report::{AppliedReport, CountersReport, Status};
 use heapattach_session::{
-    allocator::{self, Look},
+    allocator::{self, Look, purge, trim},
     client::front::{self, Mode},
     fork::{self, Side},
 };
@@ -16,6 +16,7 @@ use crate::{
     args::{AllocatorArgs, RemedyArg, json},
     exit_status::Exit,
     output::{complain, print},
+    payload,
 };
 
 /// Longer results are none.
@@ -50,13 +51,10 @@ pub fn allocator(args: &AllocatorArgs) -> Exit {
         }
     };
     let mut report = look.take();
-    match args.apply {
-        Some(RemedyArg::Purge) if report.error.is_none() => {
-            let applied = purge(pid, args);
-            report.status = applied.status;
-            report.applied = Some(applied);
-        }
-        Some(RemedyArg::Purge) | None => {}
+    if let Some(remedy) = args.apply.filter(|_| report.error.is_none()) {
+        let applied = apply(pid, remedy, args);
+        report.status = applied.status;
+        report.applied = Some(applied);
     }
     let mut exit = tell(&report, args);
     let Some(every) = args.every else { return exit };
@@ -73,9 +71,13 @@ pub fn allocator(args: &AllocatorArgs) -> Exit {
 }
 
 /// What the tracing process did.
-fn purge(pid: i32, args: &AllocatorArgs) -> AppliedReport {
+fn apply(pid: i32, remedy: RemedyArg, args: &AllocatorArgs) -> AppliedReport {
+    let name = match remedy {
+        RemedyArg::Purge => "purge".to_owned(),
+        RemedyArg::Call(remedy) => remedy.words(),
+    };
     let failed = |status, why: String| {
-        AppliedReport { remedy: "purge".to_owned(), ..AppliedReport::default() }.failed(status, why)
+        AppliedReport { remedy: name.clone(), ..AppliedReport::default() }.failed(status, why)
     };
     let target = match attach::open(pid, false) {
         Ok(target) => target,
@@ -86,7 +88,11 @@ fn purge(pid: i32, args: &AllocatorArgs) -> AppliedReport {
     };
     match fork::fork_tracer() {
         Ok(Side::Tracer(line)) => {
-            allocator::purge::attach(line, &target, args.max_pause);
+            let most = args.max_pause;
+            allocator::tell(line, || match remedy {
+                RemedyArg::Purge => purge::apply(&target, most),
+                RemedyArg::Call(remedy) => trim::apply(&target, payload::image(), remedy, most),
+            });
             std::process::exit(0)
         }
         Ok(Side::Front(line, tracer)) => {

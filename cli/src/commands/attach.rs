@@ -149,8 +149,14 @@ fn store(target: &Target, args: &AttachArgs) -> Result<Option<Store>, RecordingE
         return Ok(Some(Store { path: Some(path.clone()), file }));
     }
     if args.session.records_by_default() {
+        let (prefix, pid) = (args.session.record.output_prefix.as_deref(), target.process.pid());
         let name = target.process.status().map(|status| status.name).unwrap_or_default();
-        match heapattach_recording::create_for(&name, target.process.pid()) {
+        let created = match prefix {
+            Some(prefix) => heapattach_recording::create_prefixed(prefix, pid),
+            None => heapattach_recording::create_for(&name, pid),
+        };
+        match created {
+            Err(error) if prefix.is_some() => return Err(error),
             Ok((path, file)) => return Ok(Some(Store { path: Some(path), file })),
             // The user has not asked for this file: the session goes on without it.
             Err(error) => complain(&format!("no recording: {}", with_causes(&error))),

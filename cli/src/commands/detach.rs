@@ -83,6 +83,15 @@ fn stub_page(target: &Target) -> Option<RemoteAddr> {
     StubPage::find(&target.memory, &maps).into_iter().next()
 }
 
+/// What else is in it.
+fn contents(target: &Target, at: RemoteAddr) -> &'static str {
+    let page = StubPage::open(&target.memory, at);
+    match page.is_ok_and(|page| page.provides(&target.memory)) {
+        true => ", with what stands in for LeakSanitizer,",
+        false => "",
+    }
+}
+
 fn clean(target: &Target) -> Report {
     let mut report = Report::new(target.process.pid(), target.process.command());
     report.outcome = Outcome::Detached;
@@ -119,10 +128,11 @@ fn clean(target: &Target) -> Report {
     }
     if is_without && report.target != TargetState::Restored {
         let page = stub_page(target);
+        let what = page.map_or("", |at| contents(target, at));
         report.why = Some(match page {
             None => "there was nothing to clean up".to_owned(),
             Some(at) => format!(
-                "there was nothing to clean up, but for one page of jumps at {at} that stays, since \
+                "there was nothing to clean up, but for one page of jumps{what} at {at} that stays, since \
                  it may still be in use"
             ),
         });

@@ -15,3 +15,4 @@ pub mod run;
 pub mod schema;
 pub mod serve;
 pub mod status;
+pub mod top;

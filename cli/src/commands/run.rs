@@ -74,7 +74,16 @@ pub fn run(args: &RunArgs) -> Exit {
 fn look_at_files(args: &RunArgs) -> Result<(), String> {
     let named = [args.report.as_deref(), json::file(args.session.json.as_ref())];
     let named = named.into_iter().chain([args.session.stacks.as_deref()]);
-    named.flatten().try_for_each(artifact::look_at)
+    named.flatten().try_for_each(artifact::look_at)?;
+    let prefix = args.session.record.output_prefix.as_deref();
+    let folder = prefix.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if !folder.is_dir() => Err(format!(
+            "--output-prefix: there is no folder `{}`; need one that is there",
+            folder.display()
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn open(args: &RunArgs) -> Result<Files, String> {

@@ -16,6 +16,8 @@ struct Row {
     leftover: bool,
     /// Pages of jumps that former sessions left on purpose.
     stub_pages: usize,
+    /// One of them has what stands in for functions of LeakSanitizer.
+    stands_in: bool,
 }
 
 /// Prints a line for every process with something of ours in it.
@@ -27,6 +29,7 @@ pub fn status(args: &StatusArgs) -> Exit {
         session: None,
         leftover: true,
         stub_pages: 0,
+        stands_in: false,
     }));
     if args.json {
         return print(&serde_json::to_string_pretty(&rows).unwrap_or_default(), Exit::Done);
@@ -39,6 +42,9 @@ pub fn status(args: &StatusArgs) -> Exit {
         let what = match (row.session, row.leftover) {
             (Some(owner), _) => format!("attached (by process {owner})"),
             (None, true) => format!("left over; clean up with: heapattach detach -p {}", row.pid),
+            (None, false) if row.stands_in => {
+                "clean, but for the page of jumps, with what stands in for LeakSanitizer".to_owned()
+            }
             (None, false) => "clean, but for the page of jumps".to_owned(),
         };
         format!("{:>8}  {what}  {}", row.pid, row.command)
@@ -53,5 +59,6 @@ fn row(found: Found) -> Row {
         session: found.homes.iter().find_map(|(_, owner)| *owner),
         leftover: found.homes.iter().any(|(_, owner)| owner.is_none()),
         stub_pages: found.stub_pages,
+        stands_in: found.provides,
     }
 }

@@ -1,4 +1,5 @@
-//! What of a file's options counts beside a command line: the command line wins.
+//! What of the options of a file, or of the environment, counts beside a command line: the command line
+//! wins.
 
 use std::{
     ffi::OsString,
@@ -13,7 +14,16 @@ use super::{
     table::Asked,
 };
 
-/// Options of the file that count.
+/// Where the files of options may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Files<'a> {
+    /// Below the folder of the file with the options, which may be of others.
+    Below(&'a Path),
+    /// Who chose the options is the user.
+    Anywhere,
+}
+
+/// Options that count.
 #[derive(Debug, Default)]
 pub struct Merged {
     /// As words of the command line.
@@ -30,7 +40,7 @@ pub fn merge(
     asked: Vec<Asked>,
     command: &Command,
     given: &ArgMatches,
-    folder: &Path,
+    files: Files<'_>,
 ) -> Result<Merged, String> {
     let find = |name: &str| command.get_arguments().find(|arg| arg.get_long() == Some(name));
     let is_given = |arg: &Arg| {
@@ -67,11 +77,11 @@ pub fn merge(
         for value in values {
             merged.told.push(format!("--{option}={value}"));
             let mut word = OsString::from(format!("--{option}="));
-            match is_file(option) {
-                true => {
+            match files {
+                Files::Below(folder) if is_file(option) => {
                     word.push(within(folder, value).map_err(|why| format!("`{option}`: {why}"))?)
                 }
-                false => word.push(value),
+                Files::Below(_) | Files::Anywhere => word.push(value),
             }
             merged.options.push(word);
         }
@@ -120,7 +130,9 @@ mod tests {
         });
         let folder = Path::new("/nowhere");
         let command = section.command(&all);
-        let merged = merge(asked.collect(), command, Section::matches(&matches), folder).unwrap();
+        let merged =
+            merge(asked.collect(), command, Section::matches(&matches), Files::Below(folder))
+                .unwrap();
         merged.options.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     }
 

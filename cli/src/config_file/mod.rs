@@ -24,8 +24,11 @@ use std::{
 use clap::{ArgMatches, Command};
 
 pub use choice::ConfigArgs;
+pub use merge::{Files, merge};
+pub use permitted::Section;
+pub use table::Asked;
+
 use merge::Merged;
-use permitted::Section;
 
 /// The name of the file.
 const NAME: &str = "heapattach.toml";
@@ -67,7 +70,7 @@ pub fn configure(
     let options = table::options(&text, section, command)
         .map_err(|error| format!("{}: {error}", path.display()))?;
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let Merged { options, told } = merge::merge(options, command, given, folder)
+    let Merged { options, told } = merge(options, command, given, Files::Below(folder))
         .map_err(|error| format!("{}: {error}", path.display()))?;
     let told = match told.is_empty() {
         true => format!("read {}: no options for this", path.display()),

@@ -59,6 +59,7 @@ const CHECK: &[&str] = &[
     "max-stop",
     "flow",
     "roots",
+    "unaligned",
     "retained-by",
     "hooks",
     "hook",

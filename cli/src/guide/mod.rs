@@ -50,6 +50,7 @@ chapters! {
     "checks": "leak checks: what is leaked, what is reachable, what is not seen",
     "suites": "leak checks of whole test suites",
     "pipelines": "leak checks in CI: limits, baselines, suppressions, formats",
+    "dialects": "what LeakSanitizer, jemalloc and gperftools are told, understood here",
     "header": "heapattach.h: what a program can tell a check",
     "processes": "programs that exec, and forked children",
     "names": "function names, debug files, debuginfod, Python functions",

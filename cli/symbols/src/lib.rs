@@ -22,8 +22,10 @@
 //! debug information all of it is read at the first address that needs it, unless a table tells what
 //! is needed: seconds for a gigabyte.
 
+pub mod declared;
 pub mod demangle;
 mod dwarf;
+pub mod entries;
 mod file_cache;
 mod files;
 mod generated_name;
@@ -152,6 +154,12 @@ impl Symbols {
     /// The variable at `address`, and how far in it, in the module that has this code.
     pub fn variable(&mut self, code: u64, address: u64) -> Option<(Arc<str>, u64)> {
         self.modules.variable(code, address)
+    }
+
+    /// The entries of the debug data of each module that has any, with what is to be added to its
+    /// addresses. To be called before names are looked up: a file is read once.
+    pub fn entries(&mut self, hear: &mut dyn FnMut(&entries::Sections, u64)) {
+        self.modules.entries(hear);
     }
 
     /// Of the modules in a recording.

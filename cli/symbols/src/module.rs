@@ -7,14 +7,15 @@ use std::{
 };
 
 use heapattach_process::proc::build_id::BuildId;
+use object::Object;
 
 use crate::files::surroundings::Surroundings;
 use crate::files::{
     debug_file,
-    elf::{Allowance, Source},
+    elf::{Allowance, Source, segments},
     mapped_file,
 };
-use crate::{Frame, image::Image};
+use crate::{Frame, entries::Sections, image::Image};
 
 /// One module. Clones read its file only once: the processes of a family have the same modules.
 #[derive(Clone, Debug)]
@@ -127,6 +128,25 @@ impl Module {
             return None;
         }
         debug_file::lacking(&Source::new(file.try_clone().ok()?)?, &self.surroundings(around))
+    }
+
+    /// All entries of its debug data, if there are any and it was not read yet; and the address that its
+    /// file states for what lies at a place in it.
+    pub fn entries(&self, around: &Surroundings, file_offset: u64) -> Option<(Sections, u64)> {
+        let content = self.content();
+        let file = content.file.as_ref()?;
+        if !mapped_file::is_build(file, self.build_id.as_ref()) {
+            return None;
+        }
+        let source = Source::new(file.try_clone().ok()?)?;
+        let elf = source.elf()?;
+        let address = segments(&elf).iter().find_map(|segment| segment.address_of(file_offset))?;
+        let has_own = elf.section_by_name(".debug_info").is_some();
+        let debug = match has_own {
+            true => source.file(),
+            false => debug_file::find(&elf, &self.surroundings(around))?.file(),
+        };
+        Some((Sections::read(debug.try_clone().ok()?)?, address))
     }
 
     fn surroundings(&self, around: &Surroundings) -> Surroundings {

@@ -28,7 +28,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use crate::file_cache::{FileCache, Key};
 use crate::files::debuginfod::Debuginfod;
 use crate::files::surroundings::Surroundings;
-use crate::{Frame, latest::Latest, module::Module, printable::printable};
+use crate::{Frame, entries::Sections, latest::Latest, module::Module, printable::printable};
 use crate::{
     files::{mapped_file, packages::Found, root::Root},
     parallel::{self, Named, Task},
@@ -217,6 +217,27 @@ impl Modules {
             let modules = asked.iter().filter_map(|&module| self.modules.get(module));
             let wanted = modules.filter_map(|module| module.lacking(&self.around)).collect();
             self.around.debuginfod.fetch(wanted, watch);
+        }
+    }
+
+    /// The entries of the debug data of each module that has any and was not read yet, with what is to be
+    /// added to its addresses. One module after the other is in memory.
+    pub fn entries(&mut self, hear: &mut dyn FnMut(&Sections, u64)) {
+        self.prepare_roots();
+        let mut told = vec![false; self.modules.len()];
+        for (range, place) in self.places.iter() {
+            let (Some(module), Some(is_told)) =
+                (self.modules.get(place.module), told.get_mut(place.module))
+            else {
+                continue;
+            };
+            if std::mem::replace(is_told, true) {
+                continue;
+            }
+            let offset = place.file_offset.wrapping_add(range.start - place.start);
+            if let Some((sections, address)) = module.entries(&self.around, offset) {
+                hear(&sections, range.start.wrapping_sub(address));
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! ledger (perhaps two) -> subject: sites with weights -> summary: verdict, doubts, sites
 //!                      -> growth: the course of each stack, judged -^
+//!                      -> current: growth, rates, what is not seen, now
 //! counters of an allocator -> advice: what could be set otherwise
 //! census, figures of mappings -> reconcile: what all memory is, and what that means
 //! ```
@@ -21,6 +22,7 @@
 //! Knows no process, no file, no clock, no page that any of this is drawn on, and no command line.
 
 pub mod advice;
+pub mod current;
 pub mod figure;
 pub mod growth;
 pub mod keeping;

@@ -13,7 +13,7 @@ use heapattach_text::module_name::is_generated;
 const COPIES: [&str; 6] = [".constprop", ".isra", ".part", ".cold", ".lto_priv", ".llvm"];
 
 /// A function, or a line of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Place {
     /// Its name; made of an address where none is known.
     pub function: String,

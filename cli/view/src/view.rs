@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::{
     classes::{Classes, Measured},
+    flame::Flame,
     kernel::Kernel,
     mapped::Mapped,
     mmap::Mmap,
@@ -31,6 +32,8 @@ pub enum View {
     Top,
     /// A tree of calls.
     Tree,
+    /// The same as a flame graph.
+    Flame,
     /// What allocated memory, with callers.
     Sites,
     /// Which threads did.
@@ -82,10 +85,11 @@ pub enum Form {
 
 impl View {
     /// All views.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Summary,
         Self::Top,
         Self::Tree,
+        Self::Flame,
         Self::Sites,
         Self::Threads,
         Self::Sizes,
@@ -104,6 +108,7 @@ impl View {
             Self::Summary => "summary",
             Self::Top => "top",
             Self::Tree => "tree",
+            Self::Flame => "flame",
             Self::Sites => "sites",
             Self::Threads => "threads",
             Self::Sizes => "sizes",
@@ -130,6 +135,7 @@ impl View {
             Self::Summary => telling.tell(&Summary::new(ledger), summary::write),
             Self::Top => telling.beside(ask, Top::new, Top::write),
             Self::Tree => telling.beside(ask, Tree::new, Tree::write),
+            Self::Flame => telling.beside(ask, Flame::new, Flame::write),
             Self::Sites => telling.beside(ask, Sites::new, Sites::write),
             Self::Threads => telling.tell(&Threads::new(subject, ask), Threads::write),
             Self::Sizes => telling.tell(&Classes::new(ledger, Measured::Size), Classes::write),

@@ -33,4 +33,5 @@ pub mod proc;
 pub mod python_frame;
 pub mod root;
 pub mod shared;
+pub mod spoken;
 pub mod stack;

@@ -13,17 +13,13 @@ pub const STACK: usize = 8;
 pub const THREAD: usize = 16;
 /// How often it looks whether we have answered.
 pub const PATIENCE: usize = 24;
-/// What to call, with which arguments, and what it answered.
+/// What to call.
 pub const FUNCTION: usize = 32;
-/// The first one.
-pub const ARGUMENT: usize = 40;
-/// The second one, half a word.
-pub const FLAGS: usize = 48;
-/// A descriptor to close afterwards, or -1.
-pub const DESCRIPTOR: usize = 52;
+/// A descriptor to close afterwards, or -1: half a word.
+pub const DESCRIPTOR: usize = 40;
 /// What the function answered.
 pub const RESULT: usize = 56;
-/// `dlerror`.
+/// `dlerror`, or 0.
 pub const ERROR: usize = 64;
 /// `__errno_location`.
 pub const ERRNO: usize = 72;
@@ -37,8 +33,12 @@ pub const VECTORS: usize = 96;
 pub const BLOCKED: usize = 104;
 /// The mask before.
 pub const MASK: usize = 112;
-/// A path.
-pub const PATH: usize = 128;
+/// How many arguments there can be.
+pub const MOST_ARGUMENTS: usize = 5;
+/// With which arguments.
+pub const ARGUMENTS: usize = 120;
+/// A path, or another text.
+pub const PATH: usize = ARGUMENTS + 8 * MOST_ARGUMENTS;
 /// Its room.
 pub const PATH_BYTES: usize = 640;
 /// Room for what `dlerror` said.

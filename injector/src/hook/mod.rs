@@ -8,4 +8,5 @@ pub mod patch;
 pub mod plan;
 pub mod quiet;
 pub mod slots;
+pub mod stand_ins;
 pub mod survey;

@@ -68,7 +68,7 @@ const ATTEMPTS: usize = 30;
 #[derive(Debug, thiserror::Error)]
 pub enum ErrandError {
     /// No thread came to a place where a program may call its loader.
-    #[error("no thread of the target came to a place where it may call its loader within {waited:.0?}{}",
+    #[error("no thread of the target came to a place where it may make a call of ours within {waited:.0?}{}",
         why.map(|why| format!(" ({why})")).unwrap_or_default())]
     NobodyCame {
         /// How long we waited.
@@ -77,7 +77,7 @@ pub enum ErrandError {
         why: Option<Unsafe>,
     },
     /// The call does not return.
-    #[error("a thread of the target is still in its loader after {0:?}")]
+    #[error("a thread of the target is still in that call after {0:?}")]
     Stuck(Duration),
     /// The home holds no lure.
     #[error("the home in the target was made by another version of heapattach")]
@@ -115,6 +115,8 @@ pub struct Outcome {
     pub result: u64,
     /// What `dlerror` said.
     pub message: String,
+    /// How long it took, at most.
+    pub took: Duration,
 }
 
 /// Errands to be run in one target, and what the stops for them cost.
@@ -241,7 +243,7 @@ impl<'t> Errands<'t> {
             match block.state() {
                 Some(State::Done) => {
                     let result = block.result().ok_or(StopError::Gone)?;
-                    return Ok(Outcome { result, message: block.message() });
+                    return Ok(Outcome { result, message: block.message(), took: since.elapsed() });
                 }
                 Some(State::Parked) => match self.answer(functions)? {
                     Ok(()) => {

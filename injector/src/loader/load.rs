@@ -102,7 +102,7 @@ pub(crate) fn check(target: &Target, force: bool) -> Result<Functions, Refusal> 
         let cure = format!("{CURE}, or add --force if its filter allows that");
         return Err(Refusal { value, need: need.to_owned(), cure, unsupported: false });
     }
-    let functions = steady(|| functions(target)).ok_or_else(|| {
+    let functions = found(target).ok_or_else(|| {
         let value = format!("process {pid} has no dlopen in its C library");
         Refusal::unsupported(value, "a dynamically linked program of glibc 2.34", CURE)
     })?;
@@ -115,7 +115,12 @@ pub(crate) fn check(target: &Target, force: bool) -> Result<Functions, Refusal> 
     Ok(functions)
 }
 
-/// The functions, if the lists show them just now.
+/// The functions, if the target has them.
+pub(crate) fn found(target: &Target) -> Option<Functions> {
+    steady(|| functions(target))
+}
+
+/// The same, if the lists show them just now.
 fn functions(target: &Target) -> Option<Functions> {
     let survey = Surveyor::new(target, UserHooks::default()).ok()?.look(target).ok()?;
     let text = target.process.read("maps").ok()?;
@@ -142,7 +147,7 @@ pub(crate) fn load(
     mode: HookMode,
     stops: &mut Vec<StopCost>,
 ) -> Result<Object, LoadError> {
-    const RTLD_NOW: u32 = 2;
+    const RTLD_NOW: u64 = 2;
     let memory = &target.memory;
     if let Some(object) = find(target)?.filter(|object| is_same(target, image, object)) {
         // A loader that never unloads has kept it from the last time.
@@ -154,10 +159,9 @@ pub(crate) fn load(
     block.set_path(&file.path()).map_err(LoadError::Write)?;
     let order = Order {
         function: functions.open,
-        argument: None,
-        flags: RTLD_NOW,
+        arguments: [block.path().get(), RTLD_NOW, 0, 0, 0],
         descriptor: file.descriptor(),
-        error: functions.error,
+        error: Some(functions.error),
         errno: functions.errno,
     };
     let mut errands = Errands::new(target, home, mode)?;
@@ -278,13 +282,12 @@ pub(crate) fn close(
         return Ok(());
     }
     let object = steady(|| find_in(target, &maps)).ok_or(LoadError::NotListed)?;
-    let functions = steady(|| functions(target)).ok_or(LoadError::NoFunctions)?;
+    let functions = found(target).ok_or(LoadError::NoFunctions)?;
     let order = Order {
         function: functions.close,
-        argument: Some(object.handle),
-        flags: 0,
+        arguments: [object.handle.get(), 0, 0, 0, 0],
         descriptor: None,
-        error: functions.error,
+        error: Some(functions.error),
         errno: functions.errno,
     };
     let mut errands = Errands::new(target, home, HookMode::Auto)?;

@@ -21,7 +21,9 @@ mod lure;
 mod safety;
 mod walk;
 
-pub use errand::ErrandError;
+pub(crate) use errand::Errands;
+pub use errand::{ErrandError, Outcome};
+pub(crate) use functions::Functions;
 pub use load::LoadError;
-pub(crate) use load::{CURE, check, close, find_in, load};
+pub(crate) use load::{CURE, check, close, find_in, found, load};
 pub use lure::lure;

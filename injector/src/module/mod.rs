@@ -10,6 +10,7 @@ pub mod sizer;
 pub mod symbol_file;
 mod symbol_hash;
 pub mod tables;
+pub mod weak;
 
 use std::collections::HashMap;
 
@@ -27,6 +28,7 @@ use crate::{
         symbol_file::Symbol,
         symbol_hash::{Numbered, SymbolHash},
         tables::{Budget, SYMBOL_SIZE, Tables, name_at},
+        weak::WeakSlot,
     },
 };
 use heapattach_entry::{
@@ -103,6 +105,8 @@ pub struct Module {
     pub slots: Vec<Slot>,
     /// Functions that tell how large a block is.
     pub sizers: Vec<(&'static str, RemoteAddr)>,
+    /// Words for functions of LeakSanitizer that may be missing.
+    pub weak: Vec<WeakSlot>,
     /// It calls the loader for addresses of functions.
     pub asks_for_symbols: bool,
     /// What it has of a Python interpreter.
@@ -132,18 +136,19 @@ impl Module {
         let relocations = || relocations_of(&eager).chain(relocations_of(&lazy));
         let used = relocations().map(|r| u64::from(r.symbol) + 1).max().unwrap_or(0);
         let mut module = Self { identity: identity(&entries), ..Self::default() };
+        let mut weak = HashMap::new();
         // What the user names may be demangled: each symbol could be it.
         let hash = asked.functions().is_empty().then(|| SymbolHash::of(&mut tables)).flatten();
         let wanted = match hash {
-            Some(hash) => module.take_named(&mut tables, hash, used, link.bias())?,
+            Some(hash) => module.take_named(&mut tables, hash, used, link.bias(), &mut weak)?,
             None => {
                 let strings = tables.bytes(DT_STRTAB, tables.number(DT_STRSZ))?;
                 let count = used.max(tables.symbol_count()?);
                 let symbols = tables.bytes(DT_SYMTAB, count * SYMBOL_SIZE as u64)?;
-                module.take_symbols(&symbols, &strings, link.bias(), asked)
+                module.take_symbols(&symbols, &strings, link.bias(), asked, &mut weak)
             }
         };
-        module.take_relocations(relocations(), &wanted, link.bias());
+        module.take_relocations(relocations(), &wanted, &weak, link.bias());
         let finds = [module.definitions.len(), module.canonical.len(), module.slots.len()];
         if finds.iter().any(|&n| n > FINDS_LIMIT) { Err(Errno::EFBIG) } else { Ok(module) }
     }
@@ -190,11 +195,13 @@ impl Module {
         strings: &[u8],
         bias: Bias,
         asked: UserHooks,
+        weak: &mut HashMap<u32, usize>,
     ) -> HashMap<u32, FunctionRef> {
         let mut wanted = HashMap::new();
         for (index, symbol) in (0_u32..).zip(symbols.chunks_exact(SYMBOL_SIZE)) {
             let Some(name) = name_at(strings, u32_at(symbol, 0)) else { continue };
             wanted.extend(self.take_symbol(name, symbol, bias, asked).map(|found| (index, found)));
+            weak.extend(weak::weak(name, symbol).map(|function| (index, function)));
         }
         wanted
     }
@@ -207,6 +214,7 @@ impl Module {
         hash: SymbolHash,
         used: u64,
         bias: Bias,
+        weak: &mut HashMap<u32, usize>,
     ) -> Result<HashMap<u32, FunctionRef>, Errno> {
         let mut wanted = HashMap::new();
         let mut take = |number, name: &[u8], symbol: &[u8]| {
@@ -218,6 +226,7 @@ impl Module {
         for (number, symbol) in (0_u32..).zip(others.chunks_exact(SYMBOL_SIZE)) {
             if let Some(name) = u32_at(symbol, 0).and_then(|at| tables.name(at)) {
                 take(number, &name, symbol);
+                weak.extend(weak::weak(&name, symbol).map(|function| (number, function)));
             }
         }
         let mut own: Vec<(Numbered, &[u8])> = Vec::new();
@@ -293,6 +302,7 @@ impl Module {
         &mut self,
         relocations: impl Iterator<Item = Relocation>,
         wanted: &HashMap<u32, FunctionRef>,
+        weak: &HashMap<u32, usize>,
         bias: Bias,
     ) {
         for relocation in relocations {
@@ -305,6 +315,10 @@ impl Module {
             if let Some(&function) = wanted.get(&relocation.symbol) {
                 let at = bias.place(relocation.at);
                 self.slots.push(Slot { at, function, kind });
+            } else if let Some(&function) = weak.get(&relocation.symbol)
+                && self.weak.len() < FINDS_LIMIT
+            {
+                self.weak.push(WeakSlot { at: bias.place(relocation.at), function, kind });
             }
         }
     }

@@ -4,10 +4,13 @@ use std::ops::Range;
 
 use heapattach_abi::python::Orders;
 
-use super::layout::{Layout, LayoutError, TABLE_WORDS, layout};
+use super::{
+    cold_part::cold_part,
+    layout::{Layout, LayoutError, TABLE_WORDS, layout},
+};
 use crate::hook::survey::Survey;
 use crate::module::python_marks::Marks;
-use heapattach_process::{addr::RemoteAddr, memory::Memory};
+use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::maps::Mapping};
 
 /// Before this version there is no word that tells it.
 const FIRST_TOLD: &str = "3.10 or older";
@@ -33,6 +36,8 @@ pub struct Interpreter {
     /// The type of code objects.
     pub(super) code_type: Option<RemoteAddr>,
     eval: Range<RemoteAddr>,
+    /// A part of it that lies elsewhere.
+    cold: Option<Range<RemoteAddr>>,
 }
 
 /// An interpreter that we cannot read.
@@ -55,7 +60,18 @@ impl Interpreter {
 
     /// Whether a native frame that returns to this address is the loop that runs Python code.
     pub fn is_loop(&self, address: RemoteAddr) -> bool {
-        self.eval.contains(&RemoteAddr::new(address.get().saturating_sub(1)))
+        let call = RemoteAddr::new(address.get().saturating_sub(1));
+        self.eval.contains(&call) || self.cold.as_ref().is_some_and(|cold| cold.contains(&call))
+    }
+}
+
+impl Python {
+    /// With what a compiler put elsewhere of its loop.
+    pub(super) fn with_cold_part(mut self, memory: &Memory, maps: &[Mapping<'_>]) -> Self {
+        if let Self::Readable(found) = &mut self {
+            found.cold = cold_part(memory, maps, &found.eval);
+        }
+        self
     }
 }
 
@@ -93,6 +109,7 @@ fn of_marks(marks: &Marks, module: String, memory: &Memory) -> Python {
                 layout,
                 code_type: marks.code_type,
                 eval: marks.eval.clone(),
+                cold: None,
             }))
         }
         Err(LayoutError::Unknown) => refuse("its structures are not known to this heapattach"),
@@ -118,13 +135,14 @@ pub mod tests {
             layout: of_3_12(),
             code_type: Some(RemoteAddr::new(0x7000)),
             eval: RemoteAddr::new(0x1000)..RemoteAddr::new(0x2000),
+            cold: Some(RemoteAddr::new(0x5000)..RemoteAddr::new(0x6000)),
         }
     }
 
     #[test]
     fn the_loop_is_known_by_what_is_called_from_it() {
         let at = |address| some().is_loop(RemoteAddr::new(address));
-        assert!(at(0x1001) && at(0x2000));
+        assert!(at(0x1001) && at(0x2000) && at(0x5001));
         assert!(!at(0x1000) && !at(0x2001) && !at(0));
     }
 

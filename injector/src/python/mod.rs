@@ -12,6 +12,7 @@
 //! stacks of addresses handles these too. Everything read from the target is hostile.
 
 mod code;
+mod cold_part;
 mod frames;
 mod interpreter;
 mod layout;

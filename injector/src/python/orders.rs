@@ -5,7 +5,7 @@ use nix::errno::Errno;
 
 use super::interpreter::{Python, Unreadable, recognise};
 use crate::{hook::survey::Survey, trace::target::Target};
-use heapattach_process::{addr::RemoteAddr, memory::Memory};
+use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::maps};
 
 /// Whether Python frames are to be walked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,10 @@ impl Python {
         if wish == Wish::Off {
             return None;
         }
-        recognise(survey, &target.memory).map(|found| found.if_allowed(target, wish))
+        let found = recognise(survey, &target.memory)?;
+        let text = target.process.read("maps").unwrap_or_default();
+        let maps = maps::parse(&text).unwrap_or_default();
+        Some(found.with_cold_part(&target.memory, &maps).if_allowed(target, wish))
     }
 
     /// Has the payload of a target walk the frames, if we can read them.

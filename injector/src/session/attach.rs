@@ -1,6 +1,7 @@
 //! Attaching: look, plan, stop, build, patch, enable. Whatever fails after the first change is
 //! rolled back before the error is told.
 
+pub mod gate;
 mod ground;
 
 use std::{
@@ -24,9 +25,10 @@ use crate::{
     hook::{
         nests::Nests,
         obstacle::{NotNow, fall_back, not_now},
-        patch::Patches,
+        patch::{PatchError, Patches},
         plan::{PlannedHook, still_there},
         slots::Sorted,
+        stand_ins,
         survey::{SurveyError, Surveyor},
     },
     installation::{
@@ -105,29 +107,8 @@ pub fn attach<'t>(
     options: Options,
     held: Option<Stopped<'t>>,
 ) -> Result<Session<'t>, Failure> {
-    let heartbeat = Heartbeat::new();
-    fault::hold("begin");
-    let lock = SessionLock::take().map_err(|e| Failure::clean(AttachError::Lock(e), false))?;
-    clean_up_before(target)?;
-    let gadget =
-        vdso::syscall_gadget(target).map_err(|_| Failure::clean(AttachError::Maps, false))?;
-    shelter::look_ahead(target);
-    let surveyor = surveyor(target, &options)?;
-    let mut attach = Attach {
-        target,
-        image,
-        options,
-        surveyor,
-        heartbeat,
-        lock,
-        gadget,
-        stops: Vec::new(),
-        waits: 0,
-        tables: Tables::kept_in(options.cache.then(Cache::of_environment).flatten()),
-        loads: None,
-        seen: None,
-        ground: None,
-    };
+    let mut attach = Attach::begin(target, image, options)?;
+    attach.is_start = held.is_some();
     if options.loader == Loader::Dlopen {
         attach.load()?;
     }
@@ -160,9 +141,43 @@ struct Attach<'t> {
     seen: Option<u64>,
     /// What the hooks will stand on, if it was built before the stop that puts them in.
     ground: Option<Ground>,
+    /// The program stands before its first instruction.
+    is_start: bool,
 }
 
 impl<'t> Attach<'t> {
+    /// All that can be done before the target is stopped, but for the plan.
+    fn begin(
+        target: &'t Target,
+        image: &'t PayloadImage,
+        options: Options,
+    ) -> Result<Self, Failure> {
+        let heartbeat = Heartbeat::new();
+        fault::hold("begin");
+        let lock = SessionLock::take().map_err(|e| Failure::clean(AttachError::Lock(e), false))?;
+        clean_up_before(target)?;
+        let gadget =
+            vdso::syscall_gadget(target).map_err(|_| Failure::clean(AttachError::Maps, false))?;
+        shelter::look_ahead(target);
+        let surveyor = surveyor(target, &options)?;
+        Ok(Self {
+            target,
+            image,
+            options,
+            surveyor,
+            heartbeat,
+            lock,
+            gadget,
+            stops: Vec::new(),
+            waits: 0,
+            tables: Tables::kept_in(options.cache.then(Cache::of_environment).flatten()),
+            loads: None,
+            seen: None,
+            ground: None,
+            is_start: false,
+        })
+    }
+
     fn touched(&self) -> bool {
         !self.stops.is_empty()
     }
@@ -310,6 +325,20 @@ impl<'t> Attach<'t> {
         }
         // A program that begins may ask for something at once.
         let mut mailboxes = Mailboxes::new(self.target, self.options.service);
+        if self.is_start {
+            stand_ins::fill(stop, maps, self.image, &prepared.survey, &mut patches)
+                .map_err(|e| failed(AttachError::from(e)))?;
+        }
+        if let Some(stubs) = patches.stubs.as_ref().filter(|s| s.provides(&self.target.memory)) {
+            // They are told when it is over by who leads the stubs home.
+            let at = stubs.at().get();
+            patches
+                .home
+                .amend(&self.target.memory, |header| header.stubs = at)
+                .map_err(|e| failed(AttachError::from(PatchError::from(e))))?;
+            let word = mailboxes.word_for_checks();
+            stubs.watch(&self.target.memory, word).map_err(|e| failed(AttachError::Enable(e)))?;
+        }
         mailboxes.look(self.target, &mut patches.home);
         let python = Python::wanted(self.target, &prepared.survey, self.options.python);
         if let Some(python) = &python {

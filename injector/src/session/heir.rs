@@ -79,7 +79,8 @@ impl Heritage {
         let is_ordinary = home.header().is_private == 0
             && home.header().descriptor == 0
             && session.patches.body == home.body()
-            && session.mailboxes.is_empty();
+            && session.mailboxes.is_empty()
+            && !session.provides();
         let tables = tables_at(session.options.ring_bits);
         let is_settled = !session.options.tables || session.tables.settled(tables).is_some();
         (is_ordinary && is_settled).then(|| Self {

@@ -13,6 +13,7 @@ use crate::{
     trace::{target::Target, tracer::Tracer},
 };
 use heapattach_process::{
+    addr::RemoteAddr,
     memory::Memory,
     proc::{Process, all_pids, maps, start_time_of},
 };
@@ -28,6 +29,8 @@ pub struct Found {
     pub homes: Vec<(Home, Option<i32>)>,
     /// Stub pages.
     pub stub_pages: usize,
+    /// One of them has what stands in for functions of LeakSanitizer.
+    pub provides: bool,
 }
 
 /// Looks into one process; `None` if there is nothing of ours, or we may not look.
@@ -48,8 +51,11 @@ fn look_at(target: &Target) -> Found {
             (home, owner)
         })
         .collect();
-    let stub_pages = StubPage::find(&target.memory, &maps).len();
-    Found { pid: target.process.pid(), command: target.process.command(), homes, stub_pages }
+    let pages = StubPage::find(&target.memory, &maps);
+    let open = |at: &RemoteAddr| StubPage::open(&target.memory, *at).ok();
+    let provides = pages.iter().filter_map(open).any(|page| page.provides(&target.memory));
+    let (pid, command) = (target.process.pid(), target.process.command());
+    Found { pid, command, homes, stub_pages: pages.len(), provides }
 }
 
 /// Whether hooks are switched on in a process that has none of its own: then the memory is that of

@@ -5,7 +5,7 @@ mod left;
 
 use std::time::Duration;
 
-use heapattach_abi::region;
+use heapattach_abi::{control::REGION, region};
 
 use crate::{
     arch::errand_words::State,
@@ -55,7 +55,11 @@ pub fn undo(target: &Target, home: &Home) -> Result<Undone, Left> {
 /// # Errors
 /// What is left, after every step was tried several times.
 pub fn undo_orphaned(target: &Target, home: &Home) -> Result<Undone, Left> {
-    if preflight::busy(target.process.pid(), home).is_none() {
+    // What a fork copies of a home reads zero there: no thread is in its code, and the region is that of the
+    // parent, whose hooks may be read still.
+    let told = target.memory.word(home.control().offset(REGION as u64));
+    let is_own = told.is_ok_and(|region| region != 0);
+    if is_own && preflight::busy(target.process.pid(), home).is_none() {
         // A thread that waits for room in a ring would wait for as long as it may, and not leave our code:
         // it drops its record once the reader's deadline is over.
         let deadline = home.region().offset(region::DEADLINE_TSC as u64);

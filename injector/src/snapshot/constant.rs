@@ -47,6 +47,16 @@ pub fn text(memory: &Memory, at: RemoteAddr) -> Result<Option<String>, ConstantE
     Ok(Some(String::from_utf8_lossy(&text).into_owned()))
 }
 
+/// The `int` that the function at `at` answers; of a variable, what that is now.
+///
+/// # Errors
+/// See [`ConstantError`].
+pub fn number(memory: &Memory, at: RemoteAddr) -> Result<u32, ConstantError> {
+    let answer = answer(memory, at)?;
+    // What is above the half has no meaning.
+    Ok(u32::try_from(answer & u64::from(u32::MAX)).unwrap_or(u32::MAX))
+}
+
 /// What it answers when it returns.
 fn answer(memory: &Memory, at: RemoteAddr) -> Result<u64, ConstantError> {
     let mut code = Code::read(memory, at)?;
@@ -63,6 +73,11 @@ fn answer(memory: &Memory, at: RemoteAddr) -> Result<u64, ConstantError> {
             Step::Jumps(_) => return Err(refused),
             Step::Answers(value) => answer = Some(value),
             Step::AnswersWord(at) => answer = Some(memory.word(at).map_err(|_| refused)?),
+            Step::AnswersHalf(at) => {
+                let mut half = [0; 4];
+                memory.read(at, &mut half).map_err(|_| refused)?;
+                answer = Some(u64::from(u32::from_le_bytes(half)));
+            }
             Step::Returns => return answer.ok_or(refused),
         }
     }

@@ -16,7 +16,12 @@ pub struct Allocating(Child);
 impl Allocating {
     /// With these arguments and this environment; it has its blocks when this returns, if it rests.
     pub fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Option<Self> {
-        let program = Source::new("own_numbers.c").build()?;
+        Self::of("own_numbers.c", arguments, environment)
+    }
+
+    /// Another program that says `done`.
+    pub fn of(source: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Option<Self> {
+        let program = Source::new(source).build()?;
         let mut command = Command::new(program);
         command.args(arguments).envs(environment.iter().copied());
         let mut child =

@@ -120,6 +120,29 @@ fn pointers_count_where_the_program_says_so() {
 }
 
 #[test]
+fn what_is_allocated_in_a_part_that_is_ignored_is_not_leaked_there_and_only_there() {
+    for flags in [&["-std=c89"][..], &["-std=c89", "-static"]] {
+        let Some(program) = source("cc", flags).build() else { return };
+        for hooks in ["--hooks=auto", "--hooks=slots"] {
+            // In a static program there are no slots.
+            if flags.contains(&"-static") && hooks.ends_with("slots") {
+                continue;
+            }
+            let result = run(&program, "lbl", &[hooks]);
+            assert_eq!(lost(&result, "lose"), 200, "{hooks}: {}", result.report);
+            assert_eq!(lost(&result, "part"), 0, "{hooks}: {}", result.report);
+        }
+    }
+    // A session that does not check hears nothing of it.
+    let Some(program) = program() else { return };
+    let report =
+        Heapattach::new(["run", "--json", "--no-record", "--"]).arg(&program).arg("bb").run();
+    let report: Value = serde_json::from_str(&report.stderr).expect("JSON");
+    let functions = report["functions"].to_string();
+    assert!(!functions.contains("44497"), "{functions}");
+}
+
+#[test]
 fn every_check_that_is_asked_for_is_made_then_and_told_by_its_name() {
     let Some(program) = program() else { return };
     let result = run(&program, "clcllci", &[]);

@@ -11,6 +11,7 @@ mod growth;
 mod header;
 mod known_leaks;
 mod languages;
+mod lsan_words;
 mod older;
 mod own_checker;
 mod pause;

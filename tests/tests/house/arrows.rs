@@ -27,7 +27,7 @@ fn members_used(package: &str, edges: &str) -> BTreeSet<String> {
 }
 
 /// Every member, and the members that it may use: what is not here, nothing depends on.
-const ARROWS: [(&str, &[&str]); 23] = [
+const ARROWS: [(&str, &[&str]); 24] = [
     ("abi", &[]),
     ("payload", &["abi"]),
     ("process", &["abi"]),
@@ -41,7 +41,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("recording", &["abi", "files", "ledger", "process", "profile", "symbols", "text"]),
     ("reach", &["process"]),
     ("census", &["entry", "process", "reach", "symbols"]),
-    ("golang", &["census", "process"]),
+    ("golang", &["census", "process", "symbols"]),
     ("verdict", &["abi", "census", "ledger", "profile", "text"]),
     ("report", &["census", "ledger", "profile", "reach", "symbols", "text", "verdict"]),
     ("moment", &["census", "files", "reach", "report", "text", "verdict"]),
@@ -68,6 +68,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("view", &["ledger", "moment", "profile", "report", "text", "verdict"]),
     ("export", &["ledger", "profile", "reach", "report", "text", "verdict"]),
     ("serve", &["export", "ledger", "profile", "recording", "verdict"]),
+    ("top", &["ledger", "profile", "text", "verdict", "view"]),
     // Only tests are built with these.
     ("instruction-count", &[]),
     ("test-folder", &[]),
@@ -220,6 +221,7 @@ fn unsafe_code_stands_behind_its_fence() {
         "injector/process/src/proc/pidfd.rs",
         "injector/src/trace/ptrace.rs",
         "injector/src/arch/x86_64/errand.rs",
+        "injector/src/arch/x86_64/lsan_functions.rs",
         "injector/src/arch/x86_64/brief_call.rs",
         "injector/src/arch/x86_64/processor.rs",
         "injector/src/trace/brief_seize.rs",

@@ -257,6 +257,23 @@ fn a_go_program_with_c_is_told_to_the_byte_and_its_runtime_by_name() {
     // A word on a stack may still lead to the last ones.
     assert!((36..=40).contains(&count), "{finding:#}");
     assert_eq!(finding["own"]["bytes"], count << 20, "{finding:#}");
+    // What limits compare has what its C code mapped, and nothing of Go's heap.
+    assert_eq!(report["check"]["heap"]["mapped"], 20 * (5 << 20), "{:#}", report["check"]["heap"]);
+}
+
+#[test]
+fn stacks_of_threads_are_told_by_thread_and_by_who_began_them() {
+    let Some(program) = Source::new("named_threads.c").flag("-pthread").build() else { return };
+    let mut talker = Talker::start(Command::new(&program));
+    // The first one is there before.
+    let (report, new) = session(&mut talker, "more", 5);
+    let sites = report["summary"]["mapped_sites"].as_array().cloned().unwrap_or_default();
+    let [site] = &sites[..] else { panic!("{sites:#?}") };
+    assert_eq!(site["by"], "stacks of threads");
+    assert_eq!(site["live"], new, "{site:#}");
+    assert!(site["place"].as_str().is_some_and(|at| at.starts_with("begin_worker")), "{site:#}");
+    let stacks = "stacks of worker 1, worker 2, worker 3 and 2 more";
+    assert_eq!(site["kinds"], serde_json::json!(["guard pages", stacks]));
 }
 
 #[test]

@@ -1,6 +1,8 @@
-//! `heapattach serve`: what readers get, who is let in, and how it ends.
+//! `heapattach serve` and `top`: what readers and viewers get, who is let in, and how they end.
 
 mod door;
 mod ends;
 mod readers;
 mod server;
+mod tmux;
+mod top;

@@ -19,10 +19,11 @@ use heapattach_tests::{
 /// Every recording that is kept.
 const RECORDINGS: [&str; 4] = ["before", "after", "sampled", "python"];
 /// The views of one recording.
-const VIEWS: [&str; 11] = [
+const VIEWS: [&str; 12] = [
     "summary",
     "top",
     "tree",
+    "flame",
     "sites",
     "threads",
     "sizes",

@@ -10,6 +10,7 @@ mod guide;
 mod live_golden;
 mod mapped;
 mod no_trace;
+mod other_profilers;
 mod outputs;
 mod progress;
 mod quiet;

@@ -129,7 +129,7 @@ fn every_view_and_every_format_of_a_recording_can_be_had() {
     let file = Recorded::new();
     record(&program, path(&file), &["--all"]);
     let views = ["summary", "top", "tree", "sites", "threads", "sizes", "lifetimes", "temporary"];
-    for view in views.into_iter().chain(["timeline", "peak", "mmap", "kernel", "source"]) {
+    for view in views.into_iter().chain(["timeline", "peak", "mmap", "kernel", "source", "flame"]) {
         let text = run(&["report", path(&file), "--view", view]).stdout;
         assert!(text.starts_with("process ") && !text.contains('\u{1b}'), "{view}: {text}");
         let schema = format!("heapattach/view/{view}/1");

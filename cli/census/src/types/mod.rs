@@ -6,11 +6,14 @@
 //! type with a name that a compiler writes. A block that was freed has lost its first word.
 
 mod classes;
+pub mod declared;
 mod language;
 mod php;
+pub mod places;
 mod python;
+pub mod shapes;
 mod tally;
 
 pub use classes::{ClassId, Classes};
-pub use language::Language;
+pub use language::{Certainty, Language};
 pub use tally::{ClassRow, ClassTally};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Block, Moment, Sink, State, Window};
 
-use super::{ClassId, Classes, Language, php::Php, python::Python};
+use super::{Certainty, ClassId, Classes, Language, php::Php, python::Python};
 
 /// So much is read at once.
 const WINDOW: usize = 1 << 20;
@@ -20,6 +20,8 @@ pub struct ClassRow {
     pub name: String,
     /// Its language.
     pub language: Language,
+    /// How it is known.
+    pub certainty: Certainty,
     /// Blocks in use that are such an object, or begin with one.
     pub blocks: u64,
     /// Their usable bytes.
@@ -100,6 +102,7 @@ impl<'a, 'm> ClassTally<'a, 'm> {
         let row = |(class, (blocks, bytes)): (ClassId, (u64, u64))| ClassRow {
             name: classes.name_of(class).to_owned(),
             language: classes.language_of(class),
+            certainty: Certainty::Certain,
             blocks,
             bytes,
         };
@@ -166,7 +169,8 @@ mod tests {
     fn an_object_in_use_has_the_class_that_its_table_names() {
         let name = "Shape".to_owned();
         let language = Language::Cpp;
-        let expected = [ClassRow { name, language, blocks: 1, bytes: 40 }];
+        let certainty = Certainty::Certain;
+        let expected = [ClassRow { name, language, certainty, blocks: 1, bytes: 40 }];
         assert_eq!(rows(&memory(0, b"5Shape\0")), expected);
     }
 

@@ -1,7 +1,5 @@
 //! What the debug data of a program says of its variables: it is there unless the program was stripped.
 
-mod debug;
-mod sections;
 mod structures;
 mod variables;
 

@@ -4,10 +4,7 @@ use std::{collections::HashMap, fs::File, ops::Range};
 
 use gimli::{AttributeValue, DwAt, Unit, constants as dw};
 
-use super::{
-    debug::{Debug, Entry, Place, number},
-    sections::{Bytes, Sections},
-};
+use heapattach_symbols::entries::{Bytes, Debug, Entry, Place, Sections, number};
 
 /// What the compiler notes of a type: its kind, what it has as elements, and where the runtime describes it.
 const KIND: DwAt = DwAt(0x2900);
@@ -81,9 +78,9 @@ impl Variables {
     /// Reads them; none where there is no debug data.
     pub fn read(file: File) -> Option<Self> {
         let sections = Sections::read(file)?;
-        let file = Debug::read(&sections)?;
+        let file = Reading(Debug::read(&sections)?);
         let mut variables = Self::default();
-        for unit in &file.units {
+        for unit in &file.0.units {
             let _ = file.variables_of(unit, &mut variables);
         }
         variables.all.sort_by_key(|variable| variable.range.start);
@@ -121,7 +118,10 @@ impl Variables {
     }
 }
 
-impl<'s> Debug<'s> {
+/// The debug data that it is read of.
+struct Reading<'s>(Debug<'s>);
+
+impl<'s> Reading<'s> {
     fn variables_of(&self, unit: &Unit<Bytes<'s>>, all: &mut Variables) -> gimli::Result<()> {
         let mut entries = unit.entries();
         let mut sizes = HashMap::new();
@@ -130,10 +130,10 @@ impl<'s> Debug<'s> {
                 continue;
             }
             let Some(at) = self.address(unit, entry)? else { continue };
-            let name = self.name(unit, entry);
-            let (Some(name), Some(place)) = (name, self.type_of(unit, entry)) else { continue };
+            let name = self.0.name(unit, entry);
+            let (Some(name), Some(place)) = (name, self.0.type_of(unit, entry)) else { continue };
             let size =
-                *sizes.entry((place.unit, place.entry.0)).or_insert_with(|| self.size(place, 0));
+                *sizes.entry((place.unit, place.entry.0)).or_insert_with(|| self.0.size(place, 0));
             if all.all.len() >= MOST_VARIABLES {
                 break;
             }
@@ -153,7 +153,7 @@ impl<'s> Debug<'s> {
         let mut operations = expression.operations(unit.encoding());
         let address = match operations.next()? {
             Some(gimli::Operation::Address { address }) => address,
-            Some(gimli::Operation::AddressIndex { index }) => self.dwarf.address(unit, index)?,
+            Some(gimli::Operation::AddressIndex { index }) => self.0.dwarf.address(unit, index)?,
             _ => return Ok(None),
         };
         Ok(operations.next()?.is_none().then_some(address))
@@ -163,9 +163,11 @@ impl<'s> Debug<'s> {
     fn runtime_type(&self, place: Option<Place>) -> Option<u64> {
         let mut place = place?;
         for _ in 0..DEEPEST {
-            let (unit, entry) = self.entry(place)?;
+            let (unit, entry) = self.0.entry(place)?;
             match number(entry.attr(RUNTIME_TYPE)).filter(|of| *of != 0) {
-                None if entry.tag() == dw::DW_TAG_typedef => place = self.type_of(unit, &entry)?,
+                None if entry.tag() == dw::DW_TAG_typedef => {
+                    place = self.0.type_of(unit, &entry)?
+                }
                 told => return told,
             }
         }
@@ -181,12 +183,12 @@ impl<'s> Debug<'s> {
         fields: &mut Vec<String>,
         out: &mut Vec<Typed>,
     ) {
-        let Some((unit, entry)) = self.entry(place) else { return };
+        let Some((unit, entry)) = self.0.entry(place) else { return };
         if depth > DEEPEST || out.len() >= MOST_POINTERS {
             return;
         }
-        let inner = self.type_of(unit, &entry);
-        let element = || entry.attr_value(ELEMENT).and_then(|value| self.place(unit, value));
+        let inner = self.0.type_of(unit, &entry);
+        let element = || entry.attr_value(ELEMENT).and_then(|value| self.0.place(unit, value));
         let mut push = |at, what, of| out.push(Typed { at, what, of, fields: fields.clone() });
         match (number(entry.attr(KIND)), entry.tag()) {
             (Some(SLICE), _) => push(at, Pointer::Many, self.runtime_type(element())),
@@ -203,7 +205,7 @@ impl<'s> Debug<'s> {
             (_, dw::DW_TAG_structure_type) => self.members(unit, place, at, depth, fields, out),
             (_, dw::DW_TAG_array_type) => {
                 let Some(inner) = inner else { return };
-                let (size, whole) = (self.size(inner, 0), self.size(place, 0));
+                let (size, whole) = (self.0.size(inner, 0), self.0.size(place, 0));
                 for index in 0..whole.checked_div(size).unwrap_or(0).min(MOST_ELEMENTS) {
                     let at = at.saturating_add(index * size);
                     self.flatten(inner, at, depth + 1, fields, out);
@@ -228,11 +230,11 @@ impl<'s> Debug<'s> {
         while let Ok(Some(child)) = children.next() {
             let member = child.entry();
             let offset = number(member.attr(dw::DW_AT_data_member_location));
-            let (Some(offset), Some(inner)) = (offset, self.type_of(unit, member)) else {
+            let (Some(offset), Some(inner)) = (offset, self.0.type_of(unit, member)) else {
                 continue;
             };
-            let type_name = self.entry(inner).and_then(|(unit, entry)| self.name(unit, &entry));
-            let name = self.name(unit, member).unwrap_or_default();
+            let type_name = self.0.entry(inner).and_then(|(unit, entry)| self.0.name(unit, &entry));
+            let name = self.0.name(unit, member).unwrap_or_default();
             fields.push(format!("{name}. ({})", type_name.unwrap_or_default()));
             self.flatten(inner, at.saturating_add(offset), depth + 1, fields, out);
             fields.pop();

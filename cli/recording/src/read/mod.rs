@@ -5,6 +5,7 @@ pub(crate) mod assembly;
 pub(crate) mod budget;
 pub(crate) mod context;
 pub(crate) mod course;
+pub(crate) mod growing;
 pub(crate) mod in_memory;
 pub(crate) mod part;
 pub(crate) mod replay;
@@ -67,6 +68,8 @@ pub struct Recording {
     budget: Budget,
     /// For whoever waits for it to be read.
     bytes_read: Arc<AtomicU64>,
+    /// Where the first block would begin that was not read.
+    end: u64,
 }
 
 impl Recording {
@@ -113,6 +116,7 @@ impl Recording {
             damage: None,
             budget: Budget::default(),
             bytes_read: Arc::clone(bytes_read),
+            end: begin,
         };
         let length = recording.file.metadata().ok()?.len();
         let file = recording.file.try_clone().ok()?;
@@ -151,6 +155,7 @@ impl Recording {
                 "the file is damaged, or was cut off, after {taken} of {length} bytes"
             ));
         }
+        recording.end = taken;
         recording.clean();
         has_heading.then_some(recording)
     }
@@ -221,6 +226,11 @@ impl Recording {
     /// What is wrong with the end of the file; what is before is whole.
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
+    }
+
+    /// The command line of the process; empty if it was left out.
+    pub fn command(&self) -> &str {
+        &self.context.heading.about.command
     }
 
     /// Whether the session came to its end.

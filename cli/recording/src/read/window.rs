@@ -68,7 +68,12 @@ impl Recording {
 
     /// What is to be said where sums stand for what happened in the time that was asked for; `to` is
     /// where in the course it ends.
-    fn roughness(&self, hole: Option<[u64; 2]>, is_rough: bool, to: usize) -> Option<String> {
+    pub(super) fn roughness(
+        &self,
+        hole: Option<[u64; 2]>,
+        is_rough: bool,
+        to: usize,
+    ) -> Option<String> {
         let sums = "these are the sums from the beginning of the session to a snapshot";
         match hole {
             Some(hole) => Some(note_on_hole(hole, if is_rough { sums } else { IN_SUMS })),
@@ -104,8 +109,25 @@ impl Recording {
     }
 
     /// Where in the course the last snapshot before `to` is.
-    fn snapshot_before(&self, to: usize) -> Option<usize> {
+    pub(super) fn snapshot_before(&self, to: usize) -> Option<usize> {
         self.course[..to].iter().rposition(|(_, place)| place.content == Content::Snapshot)
+    }
+
+    /// Tells what happened in one block, as long as `tell` wants more; whether it makes sense.
+    pub(super) fn changes_of(
+        &self,
+        decoder: &mut Decoder,
+        place: &Place,
+        tell: impl FnMut(u64, &Change) -> bool,
+    ) -> bool {
+        let Some(content) = block::read(&self.file, place) else { return false };
+        self.bytes_read.fetch_add(u64::from(place.stored), Relaxed);
+        if self.version > 1 && is_folded_twice(place, &content) {
+            return false;
+        }
+        // Nonsense in a block that is whole was written on purpose; what came before counts.
+        let _ = decoder.decode(&content, tell);
+        true
     }
 
     /// Tells what happened in this time, from a place in the course on, if it is meant.
@@ -122,13 +144,7 @@ impl Recording {
         let read = |give: &mut dyn FnMut(Vec<(u64, Change)>) -> bool| {
             let mut changes = Vec::with_capacity(TOGETHER);
             for (_, place) in log.clone() {
-                let Some(content) = block::read(&self.file, place) else { break };
-                self.bytes_read.fetch_add(u64::from(place.stored), Relaxed);
-                if self.version > 1 && is_folded_twice(place, &content) {
-                    break;
-                }
-                // Nonsense in a block that is whole was written on purpose; what came before counts.
-                let _ = decoder.decode(&content, |now, change| {
+                let is_told = self.changes_of(&mut decoder, place, |now, change| {
                     if now >= time.start && now < time.end && is_meant(now, change) {
                         changes.push((now, *change));
                     }
@@ -137,6 +153,9 @@ impl Recording {
                     }
                     now < time.end
                 });
+                if !is_told {
+                    break;
+                }
             }
             give(changes);
         };
@@ -154,14 +173,15 @@ fn is_folded_twice(place: &Place, content: &[u8]) -> bool {
 }
 
 /// Reads changes of one of the versions.
-enum Decoder {
+#[derive(Debug)]
+pub(super) enum Decoder {
     Version1(version1::Decoder),
     /// Made when there is something to be decoded: its tables are large.
     Current(Option<Box<coded_events::Decoder>>),
 }
 
 impl Decoder {
-    fn of(version: u32) -> Self {
+    pub(super) fn of(version: u32) -> Self {
         match version {
             1 => Self::Version1(version1::Decoder::default()),
             _ => Self::Current(None),

@@ -4,12 +4,13 @@ use heapattach_census::{
     Census, Check, Doubt, Trust, Walk,
     stats::{Fill, Kinds, SizeRow},
     types::ClassRow,
+    waste::Waste,
 };
 use heapattach_reach::{Amount, Kind};
 use heapattach_verdict::reconcile::{Conclusion, Parts};
 use serde::{Deserialize, Serialize};
 
-use super::{CoreReport, GoHeapReport, HoldersReport, LookMethod, Status};
+use super::{CoreReport, GoHeapReport, HoldersReport, LookMethod, Status, TypedReport};
 
 /// The name of its JSON.
 pub const CENSUS_SCHEMA: &str = "heapattach/heap/1";
@@ -44,10 +45,14 @@ pub struct CensusReport {
     pub sizes: Vec<SizeRow>,
     /// Blocks in use whose objects say their class, those of most bytes first.
     pub classes: Vec<ClassRow>,
+    /// How much has a type, if that was looked for beyond what objects say.
+    pub typed: Option<TypedReport>,
     /// Blocks in use that no pointer leads to, if they were looked for.
     pub unreachable: Option<UnreachableReport>,
     /// Who holds the blocks, if that was looked for.
     pub holders: Option<HoldersReport>,
+    /// What of the blocks in use may be waste, if that was looked for.
+    pub waste: Option<Waste>,
     /// The objects of a Go program.
     pub go: Option<GoHeapReport>,
     /// How many different sizes there are.

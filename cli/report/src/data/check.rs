@@ -125,6 +125,9 @@ pub struct CheckReport {
     /// What is certain of the growth of mapped memory, if it grows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped_growth: Option<MappedGrowth>,
+    /// The exit status that the program itself names for a check that does not pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<u8>,
     /// Runtimes of the program that do not free at exit, a sentence each, where that matters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runtimes: Vec<String>,

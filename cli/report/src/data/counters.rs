@@ -51,7 +51,7 @@ pub struct CountedReport {
 /// What was done on request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AppliedReport {
-    /// Its name: `purge`.
+    /// Its name: `purge`, `trim`, `arena-max=N`.
     pub remedy: String,
     /// How it went.
     pub status: Status,
@@ -59,8 +59,8 @@ pub struct AppliedReport {
     pub error: Option<String>,
     /// The resident set before.
     pub before: u64,
-    /// By how much it was to fall.
-    pub foretold: u64,
+    /// By how much it was to fall, if that is known.
+    pub foretold: Option<u64>,
     /// The resident set afterwards.
     pub after: u64,
     /// Ranges of pages that were given up, and their bytes.
@@ -73,6 +73,14 @@ pub struct AppliedReport {
     pub attempts: u64,
     /// Microseconds that it was stopped, in all.
     pub stopped_us: f64,
+    /// The call that a thread of the process made.
+    pub call: Option<String>,
+    /// Microseconds that it took, at most.
+    pub call_us: Option<f64>,
+    /// The setting before, as it is typed.
+    pub setting_before: Option<String>,
+    /// The same afterwards.
+    pub setting_after: Option<String>,
 }
 
 impl AppliedReport {

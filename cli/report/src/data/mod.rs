@@ -23,6 +23,7 @@ mod target;
 mod together;
 mod told;
 mod trigger;
+mod typed;
 
 pub use census::{
     AllocatorReport, ArenaReport, CENSUS_SCHEMA, CensusReport, CheckedReport, DoubtReport,
@@ -53,3 +54,4 @@ pub use status::Status;
 pub use target::{ChildReport, MemoryReport, StopReport, StoppedFor, TargetState};
 pub use together::{TogetherReport, together};
 pub use trigger::{Measured, Trigger};
+pub use typed::{PlaceRow, TypedReport};

@@ -34,6 +34,14 @@ pub struct Place<'a> {
     pub module: &'a str,
 }
 
+impl Place<'_> {
+    /// What LeakSanitizer calls the module of code that is in no file: of a library that was unloaded, say.
+    fn other_module(&self) -> &'static str {
+        let is_known = !self.module.starts_with('[') || self.module == "[vdso]";
+        if self.module.is_empty() || is_known { "" } else { "<unknown module>" }
+    }
+}
+
 /// Where a rule comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -182,7 +190,7 @@ impl Rule {
     fn fits(&self, stack: &[Place<'_>]) -> bool {
         match &self.shape {
             Shape::Anywhere(pattern) => stack.iter().any(|place| {
-                let of = [place.function, place.file, place.module];
+                let of = [place.function, place.file, place.module, place.other_module()];
                 of.into_iter().any(|text| !text.is_empty() && pattern.is_in(text))
             }),
             Shape::Frames(frames) => valgrind_file::fits(frames, stack),
@@ -243,6 +251,21 @@ mod tests {
         let mut rules = Suppressions::default();
         rules.add_file("x.supp", "leak:^insert\nleak:cache.c$\nleak:libd.so");
         assert_eq!(rules.find(&stack()), None);
+    }
+
+    #[test]
+    fn code_that_is_in_no_file_has_the_name_that_leak_sanitizer_gives_it() {
+        let mut rules = Suppressions::default();
+        rules.add_file("x.supp", "leak:^<unknown module>$");
+        for (module, fits) in [
+            ("[unknown]", true),
+            ("[anonymous]", true),
+            ("/opt/app", false),
+            ("[vdso]", false),
+            ("", false),
+        ] {
+            assert_eq!(rules.find(&[place("f", "", module)]).is_some(), fits, "{module}");
+        }
     }
 
     #[test]

@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
-use heapattach_ledger::{Ledger, Metric, Moment};
-use heapattach_verdict::subject::{Ask, Subject};
+use heapattach_ledger::{Ledger, Metric};
+use heapattach_verdict::{
+    current::{self, growth_per_minute},
+    subject::{Ask, Subject},
+};
 
 use crate::{
     answer::{Answer, kind},
@@ -13,8 +16,6 @@ use crate::{
 
 /// Sites that have a line of their own.
 const SITES: usize = 20;
-/// Growth is told of this time, or of what there is.
-const WINDOW_MS: u64 = 300_000;
 
 /// A figure.
 struct Metrics {
@@ -59,28 +60,30 @@ const ALL: [Metrics; 9] = [
         name: "heapattach_growth_bytes_per_second",
         about: "By how much blocks in use and what the program mapped itself grew, over five minutes",
         is_counter: false,
-        value: |ledger| growth(&ledger.moments),
+        value: |ledger| {
+            let growth = growth_per_minute(&ledger.moments, ledger.about.every)?;
+            Some(growth.bytes.value / 60.0)
+        },
     },
     Metrics {
         name: "heapattach_resident_bytes",
         about: "Resident memory of the process",
         is_counter: false,
-        value: |ledger| ledger.moments.iter().rev().find_map(|moment| moment.rss).map(whole),
+        value: |ledger| current::resident(&ledger.moments).map(whole),
     },
     Metrics {
         name: "heapattach_unseen_bytes",
         about: "Anonymous resident memory that no block or mapping since the attach explains",
         is_counter: false,
-        value: unseen,
+        value: |ledger| {
+            current::unseen(&ledger.moments, ledger.about.every).map(|unseen| unseen.value)
+        },
     },
     Metrics {
         name: "heapattach_lost_records",
         about: "Records of blocks and of frees that found no room",
         is_counter: true,
-        value: |ledger| {
-            let loss = &ledger.about.loss;
-            Some(whole([loss.blocks, loss.frees, loss.samples].iter().sum()))
-        },
+        value: |ledger| Some(whole(current::dropped(ledger))),
     },
 ];
 
@@ -155,20 +158,6 @@ fn sites(ledger: &Ledger) -> BTreeMap<String, f64> {
     told
 }
 
-fn growth(moments: &[Moment]) -> Option<f64> {
-    let last = moments.last()?;
-    let first = moments.iter().find(|moment| moment.at_ms + WINDOW_MS >= last.at_ms)?;
-    let held = |moment: &Moment| moment.live + whole(moment.own_mapped.unwrap_or(0));
-    let time = whole(last.at_ms.saturating_sub(first.at_ms)) / 1000.0;
-    (time >= 1.0).then(|| (held(last) - held(first)) / time)
-}
-
-fn unseen(ledger: &Ledger) -> Option<f64> {
-    let moment = ledger.moments.iter().rev().find(|moment| moment.anonymous.is_some())?;
-    let seen = moment.live + whole(moment.own_mapped.unwrap_or(0));
-    Some((whole(moment.anonymous?) - seen).max(0.0))
-}
-
 /// Text as the value of a label.
 fn label(text: &str) -> String {
     let plain = |sign: char| match sign {
@@ -196,15 +185,6 @@ mod tests {
         let open = text(&known, true);
         assert!(open.contains("# TYPE heapattach_allocated_bytes counter\n"), "{open}");
         assert!(open.contains("\nheapattach_allocated_bytes_total{") && open.ends_with("# EOF\n"));
-    }
-
-    #[test]
-    fn growth_is_that_of_the_last_minutes() {
-        let moment =
-            |at_ms, live, own| Moment { at_ms, live, own_mapped: Some(own), ..Moment::default() };
-        let moments = [moment(0, 1e9, 0), moment(100_000, 0.0, 0), moment(400_000, 3e6, 6_000_000)];
-        assert_eq!(growth(&moments), Some(9e6 / 300.0));
-        assert_eq!(growth(&moments[..1]), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod gperftools;
 mod metrics;
 mod page;
 mod pprof;
+mod recording;
 
 use std::{sync::Arc, time::Duration};
 
@@ -95,6 +96,7 @@ impl Sources {
         };
         match *path {
             "/" => page::of(target),
+            "/recording" => recording::of(target, request, self.show_args),
             "/debug/pprof/heap" => pprof::heap(target, request, stop),
             "/debug/pprof/allocs" => pprof::allocs(target, request, stop),
             "/debug/pprof/delta_heap" => pprof::delta_heap(target, request, stop),

@@ -8,11 +8,15 @@
 //! Nothing is stopped and nothing is written: it needs the right to read the process's memory, no more.
 
 mod facts;
+mod foretold;
 pub(crate) mod go;
 mod origins;
 pub mod purge;
+pub mod trim;
 
 use std::{
+    io::Write,
+    os::unix::net::UnixStream,
     thread,
     time::{Duration, Instant},
 };
@@ -22,12 +26,24 @@ use heapattach_census::{
     counters::{self, Place, Statistics},
 };
 use heapattach_process::proc::Process;
-use heapattach_report::{CountedReport, CountersReport, RatesReport, Status, micros};
+use heapattach_report::{
+    AppliedReport, CountedReport, CountersReport, RatesReport, Status, micros,
+};
 use heapattach_verdict::advice::{Scene, advise};
 use nix::errno::Errno;
 
 /// How often counters are looked for that are not found at first.
 const ATTEMPTS: u32 = 3;
+
+/// Applies a remedy, in the tracing process, and tells the command.
+pub fn tell(mut line: UnixStream, apply: impl FnOnce() -> AppliedReport) {
+    crate::fork::leave_session();
+    let report = apply();
+    heapattach_process::fault::summary();
+    let text = serde_json::to_vec(&report).unwrap_or_default();
+    // The command may be gone: what was done is done.
+    let _ = line.write_all(&text);
+}
 
 /// A process whose counters were found.
 #[derive(Debug)]
@@ -66,6 +82,11 @@ impl Look {
     fn counted(&self, moment: &Moment<'_>) -> Vec<Statistics> {
         let go = self.go.as_ref().and_then(|go| go.read(moment));
         go.into_iter().chain(self.places.iter().filter_map(|place| place.read(moment))).collect()
+    }
+
+    /// What is counted now.
+    fn statistics(&self) -> Result<Vec<Statistics>, Errno> {
+        Ok(self.counted(&moment(&self.process, &self.live)?))
     }
 
     /// The process.

@@ -4,7 +4,7 @@
 //! thread is in the middle of a change are the pages of dirty extents given up: free memory, of which the
 //! allocator itself says that what is in it is not needed. Anything else is a refusal, and the target untouched.
 
-use std::{io::Write, ops::Range, os::unix::net::UnixStream, time::Duration};
+use std::{ops::Range, time::Duration};
 
 use heapattach_census::{Live, Moment, Thread, walkers};
 use heapattach_injector::{
@@ -16,7 +16,6 @@ use heapattach_report::{AppliedReport, Status, micros};
 use heapattach_text::{error_chain::with_causes, quantity};
 
 use super::facts;
-use crate::fork;
 
 /// What a walk in a stop costs, in nanoseconds a KiB of the resident set, and in any case.
 const WALK_COST: u64 = 400;
@@ -24,17 +23,8 @@ const STOPPED: Duration = Duration::from_millis(2);
 /// How often a thread may be in the middle of a change.
 const ATTEMPTS: u32 = 20;
 
-/// Applies it and tells the command.
-pub fn attach(mut line: UnixStream, target: &Target, most: Duration) {
-    fork::leave_session();
-    let report = apply(target, most);
-    heapattach_process::fault::summary();
-    let text = serde_json::to_vec(&report).unwrap_or_default();
-    // The command may be gone: what was done is done.
-    let _ = line.write_all(&text);
-}
-
-fn apply(target: &Target, most: Duration) -> AppliedReport {
+/// Applies it.
+pub fn apply(target: &Target, most: Duration) -> AppliedReport {
     let mut report = AppliedReport { remedy: "purge".to_owned(), ..AppliedReport::default() };
     report.before = facts::resident(&target.process);
     let expected = STOPPED + Duration::from_nanos((report.before >> 10).saturating_mul(WALK_COST));
@@ -65,7 +55,7 @@ fn apply(target: &Target, most: Duration) -> AppliedReport {
         report.ranges += purged.ranges;
         report.bytes += purged.bytes;
         report.left = purged.left;
-        report.foretold = foretold;
+        report.foretold = Some(foretold);
         match purged.error {
             None => break,
             Some(PurgeError::Refused(_)) if attempt < ATTEMPTS => {}
@@ -79,7 +69,7 @@ fn apply(target: &Target, most: Duration) -> AppliedReport {
         }
     }
     report.after = facts::resident(&target.process);
-    if report.foretold > 0 && report.after >= report.before {
+    if report.foretold > Some(0) && report.after >= report.before {
         let why =
             "no effect was measured: the resident set is as large as before (target: restored)";
         return report.failed(Status::Failed, why.to_owned());

@@ -54,6 +54,7 @@ impl Inspection<'_> {
         seen.suppressed.tell(seen.checked.quiet, &mut check);
         check.notes.append(&mut self.notes);
         check.at = at;
+        check.exit_code = self.settings.exit_code();
         check.is_complete = seen.is_complete;
         check.older = seen.older.map(|older| older.report(&seen.checked.unrecorded));
         check.look = seen.look;

@@ -70,6 +70,7 @@ pub fn layout(
         pointers: scene.pointers.iter().filter_map(pointer).chain(loaders).collect(),
         code: scene.code.clone(),
         files: scene.files.clone(),
+        unaligned: false,
     }
 }
 

@@ -35,6 +35,8 @@ pub struct LiveHeap {
     pub absurd: u64,
     /// What found no room in rings by then, if that was asked for.
     pub lost: Lost,
+    /// Addresses in blocks that the program says are not leaked.
+    pub ignored: Vec<u64>,
     /// Stacks of mappings.
     mapped: HashSet<u32>,
     /// Return addresses, the innermost first.
@@ -78,6 +80,7 @@ impl LiveHeap {
             unfinished: recorder.records.torn().saturating_sub(recorder.records.absurd()),
             absurd: recorder.records.absurd(),
             lost: Lost::default(),
+            ignored: recorder.spoken().ignored().collect(),
             blocks,
             stacks,
         }

@@ -9,7 +9,6 @@
 
 mod allocators;
 mod conclusion;
-mod declared;
 mod end;
 mod flight;
 pub(crate) mod frame_report;
@@ -23,7 +22,7 @@ mod moment;
 mod named;
 pub mod options;
 mod patience;
-mod program_mail;
+mod program;
 mod reading;
 mod retained_sites;
 mod rounds;
@@ -34,13 +33,15 @@ mod suppressed;
 mod watch;
 
 use std::{
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread,
 };
 
 use heapattach_injector::{
     family::{Attendant, Event},
-    moment::{constant, sanitizer},
     target::Target,
     watch::{Session, Watch},
 };
@@ -48,6 +49,8 @@ use heapattach_process::proc::maps;
 
 use crate::{
     client::channel::Line,
+    lsan::ProgramSettings,
+    runtimes::go_program,
     watch::{
         hook_counts::{add_detach, add_window, blind_spots, stops},
         inheritance::Will,
@@ -57,23 +60,18 @@ use crate::{
     },
 };
 use heapattach_profile::clock::Clock;
-use heapattach_report::{Report, TargetState, suppression::Suppressions};
+use heapattach_report::{Outcome, Report, TargetState, suppression::Suppressions};
 use heapattach_symbols::{FileCache, Symbols};
-use heapattach_text::error_chain::with_causes;
-use heapattach_text::printable::printable;
 
 pub(crate) use end::{End, note_end, step_aside};
 use growth_watch::Gauge;
 use looked::{Looked, free, lock};
 use options::CheckOptions;
 use patience::Patience;
-use program_mail::Mail;
+use program::mail::Mail;
 use reading::Reading;
 use rounds::Rounds;
 use watch::{Beside, meet_exec};
-
-/// The function by which a program tells which of its leaks are known.
-const RULES_OF_TARGET: &str = "__lsan_default_suppressions";
 
 /// What the last look at the target gave: nothing of its own if another program is there by now.
 type LookedAt = Option<Result<(Recorder, Option<Looked>), String>>;
@@ -87,6 +85,8 @@ pub(crate) struct Inspection<'a> {
     /// Whether blocks from before the attach are judged: it is no child, which has those of its parent.
     judges_older: bool,
     rules: Suppressions,
+    /// What the program says of how it is to be checked.
+    settings: ProgramSettings,
     /// What is to be said besides.
     notes: Vec<String>,
     /// Every look at the heap needs names, too.
@@ -115,6 +115,7 @@ impl<'a> Inspection<'a> {
     ) -> Self {
         let rules = rules.clone();
         let (mut symbols, notes) = (Symbols::new(), Vec::new());
+        let settings = ProgramSettings::default();
         symbols.ask_servers();
         symbols.read_through(files);
         if options.retained_by.is_some() {
@@ -130,6 +131,7 @@ impl<'a> Inspection<'a> {
             is_from_start,
             judges_older,
             rules,
+            settings,
             notes,
             symbols,
             changes,
@@ -138,7 +140,8 @@ impl<'a> Inspection<'a> {
         };
         inspection.note(target);
         if options.embedded_rules {
-            inspection.ask_target(target);
+            let Self { rules, notes, .. } = &mut inspection;
+            inspection.settings = ProgramSettings::of(target, rules, notes);
         }
         for runtime in runtimes::of(target) {
             inspection.rules.add_runtime(runtime, options.built_in_rules);
@@ -149,7 +152,7 @@ impl<'a> Inspection<'a> {
     /// Of a forked child: all that is to be noted was noted of its parent.
     pub fn inherited(
         options: &'a CheckOptions,
-        rules: &Suppressions,
+        (rules, settings): &(Suppressions, ProgramSettings),
         mut symbols: Symbols,
     ) -> Self {
         symbols.ask_servers();
@@ -157,13 +160,15 @@ impl<'a> Inspection<'a> {
             symbols.with_variables();
         }
         let (notes, changes, page_cost, will) = Default::default();
-        let (rules, symbols) = (rules.clone(), Arc::new(Mutex::new(symbols)));
+        let (rules, settings) = (rules.clone(), settings.clone());
+        let symbols = Arc::new(Mutex::new(symbols));
         let (is_from_start, judges_older) = Default::default();
         Self {
             options,
             is_from_start,
             judges_older,
             rules,
+            settings,
             notes,
             symbols,
             changes,
@@ -175,7 +180,8 @@ impl<'a> Inspection<'a> {
     /// Leaves what there is of it to children of the target, by this will.
     #[must_use]
     pub fn leaving(self, will: Will, session: &Session<'_>) -> Self {
-        let mut inspection = Self { will: Some(will.with_rules(&self.rules)), ..self };
+        let mut inspection =
+            Self { will: Some(will.with_rules(&self.rules, &self.settings)), ..self };
         inspection.renew_will(session);
         inspection
     }
@@ -183,20 +189,6 @@ impl<'a> Inspection<'a> {
     fn renew_will(&mut self, session: &Session<'_>) {
         if let Some(will) = &mut self.will {
             will.renew(session, &lock(&self.symbols));
-        }
-    }
-
-    /// Takes over the rules that the program was built with.
-    fn ask_target(&mut self, target: &Target) {
-        let found = sanitizer::functions(target, &[RULES_OF_TARGET.as_bytes()]);
-        for at in found.into_iter().flatten() {
-            match constant::text(&target.memory, at) {
-                Ok(text) => self.rules.add_of_target(&printable_lines(&text.unwrap_or_default())),
-                Err(error) => {
-                    let why = with_causes(&error);
-                    self.notes.push(format!("{RULES_OF_TARGET} is not understood: {why}"));
-                }
-            }
         }
     }
 
@@ -233,7 +225,8 @@ impl<'a> Inspection<'a> {
             Err(error) => (None, Some(format!("events cannot be recorded: {error}"))),
         };
         let (mut gauge, session_writer) = begun.unzip();
-        let recorder = Recorder::new(records, true, clock, session_writer, true);
+        let mut recorder = Recorder::new(records, true, clock, session_writer, true);
+        recorder.know_go(go_program::code_beside(&target.process));
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         let mut mail = Mail::default();
         thread::scope(|scope| {
@@ -249,6 +242,7 @@ impl<'a> Inspection<'a> {
             };
             let mut end = self.watch(line, session, &mut beside, keeper.as_deref_mut());
             let counted = clock.elapsed();
+            mail.request(desk.checks.load(Relaxed));
             mail.look(session, counted);
             if self.will.is_some()
                 && let Some(title) = target.process.title()
@@ -258,7 +252,9 @@ impl<'a> Inspection<'a> {
             gauge.iter().for_each(|gauge| gauge.end(session));
             rounds.end(session, end, line);
             self.follow(session);
+            let turned_off = self.settings.turned_off(memory);
             let looked_at = match end {
+                _ if turned_off.is_some() => None,
                 // What was seen last is what is known.
                 End::Execed | End::Gone => reading.pause().map(|recorder| Ok((recorder, None))),
                 _ => {
@@ -332,18 +328,18 @@ impl<'a> Inspection<'a> {
                     if let Some(check) = &mut report.check {
                         check.unmade = unmade;
                         mail.tell(&session.mailboxes, check);
+                        check.notes.extend(recorder.spoken().note());
                         check.why_no_growth = why_no_growth;
                     }
                     let growth = (gauge, counted);
                     self.tell_sums(session, recorder, growth, counts.lost, &mut patience, report);
                 }
             }
+            if let Some(function) = turned_off {
+                report.outcome = Outcome::Aside;
+                report.why = Some(format!("it says so itself: {function}"));
+            }
             Some(end)
         })
     }
-}
-
-/// Text of the target, still in lines.
-fn printable_lines(text: &str) -> String {
-    text.lines().map(|line| printable(line) + "\n").collect()
 }

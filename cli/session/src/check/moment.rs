@@ -19,14 +19,13 @@ use crate::{
         intake::Recorder,
     },
 };
-use heapattach_reach::{Block, Blocks, RootKind};
+use heapattach_reach::{Block, Blocks, RootKind, RootSet};
 use heapattach_report::{LookMethod, LookReport, micros};
 use heapattach_text::error_chain::with_causes;
 
 use super::{
     Inspection,
     allocators::{maps as allocator_maps, older::Older},
-    declared::{self, Heard},
     end::End,
     flight::Flight,
     holders::Holders,
@@ -35,6 +34,7 @@ use super::{
     looked::{Looked, free},
     mappings,
     options::{CheckOptions, Snapshot},
+    program::declared::{self, Heard},
     reading::Reading,
 };
 
@@ -52,6 +52,9 @@ pub(super) struct Sight<'t> {
     flight: Flight,
     is_complete: bool,
     judges_older: bool,
+    /// Where pointers count, and whether at any byte.
+    roots: RootSet,
+    unaligned: bool,
     look: LookReport,
     began: Instant,
     doubts: Vec<String>,
@@ -185,7 +188,8 @@ impl Inspection<'_> {
         moment: Moment<'t>,
         recorder: &mut Recorder,
     ) -> Result<(Sight<'t>, Held<'t>), NoMoment> {
-        let Moment { stop, began, since, choice, until, is_last, heard, exits } = moment;
+        let Moment { stop, began, since, choice, until, is_last, mut heard, exits } = moment;
+        heard.extend(declared::in_between(recorder.spoken()));
         let home = &session.patches.home;
         let calls = session.calls(&stop);
         let mut doubts = beyond(recorder.records.unfinished(), calls.len());
@@ -254,11 +258,19 @@ impl Inspection<'_> {
             flight,
             is_complete,
             judges_older,
+            roots: self.roots(),
+            unaligned: self.options.unaligned || self.settings.is_unaligned(),
             look,
             began,
             doubts,
         };
         Ok((sight, Held { kept, stop, paused: Duration::ZERO }))
+    }
+
+    /// Where pointers count: what the user chose has precedence.
+    fn roots(&self) -> RootSet {
+        let CheckOptions { roots, roots_are_chosen, .. } = *self.options;
+        if roots_are_chosen { roots } else { self.settings.roots(roots) }
     }
 
     /// Whether every block that lives was recorded, so that what is in none of them is the
@@ -313,16 +325,19 @@ impl Sight<'_> {
     /// Looks through it.
     pub(super) fn look(self, options: &CheckOptions) -> Looked {
         let Self { pid, mut image, scene, live_heap, mut books, heard, flight, .. } = self;
-        let (is_complete, judges_older) = (self.is_complete, self.judges_older);
+        let (is_complete, judges_older, roots) = (self.is_complete, self.judges_older, self.roots);
+        let unaligned = self.unaligned;
         let (mut report, began, mut doubts) = (self.look, self.began, self.doubts);
         let sites = options.retained_by.as_ref().map_or(0, |_| RETAINED);
         let mut blocks: Vec<Block> = live_heap.blocks.iter().map(|(block, _)| *block).collect();
         let older = judges_older.then(|| Older::of(&image, pid, &scene, &live_heap)).flatten();
         books.extend(older.iter().flat_map(|older| older.books.iter().cloned()));
-        let mut layout = layout(&scene, options.roots, is_complete, &books, &live_heap, &blocks);
-        if options.roots.has(RootKind::Announced) {
+        let mut layout = layout(&scene, roots, is_complete, &books, &live_heap, &blocks);
+        layout.unaligned = unaligned;
+        if roots.has(RootKind::Announced) {
             layout.pointers.extend(declared::pointers(&heard, &live_heap.blocks));
             layout.pointers.extend(declared::pointers(&heard, &live_heap.mappings));
+            layout.pointers.extend(live_heap.ignored.iter().map(|&at| declared::whole(at)));
         }
         if let Some(older) = &older {
             layout.pointers.extend(older.in_flight(&image, &scene));
@@ -330,7 +345,7 @@ impl Sight<'_> {
         }
         let mappings: Vec<Block> = live_heap.mappings.iter().map(|(block, _)| *block).collect();
         let blocks = Blocks::with_mappings(blocks, &mappings);
-        if (is_complete || older.is_some()) && options.roots.has(RootKind::Registers) {
+        if (is_complete || older.is_some()) && roots.has(RootKind::Registers) {
             flight.hold(blocks.all(), &mut layout.pieces);
         }
         let look = heapattach_reach::look(&blocks, &layout, &mut Picture(&mut image), sites);

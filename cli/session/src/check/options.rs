@@ -37,6 +37,10 @@ pub struct CheckOptions {
     pub growth: bool,
     /// Where pointers count.
     pub roots: RootSet,
+    /// Whether that was chosen, and is no default.
+    pub roots_are_chosen: bool,
+    /// Whether pointers count at any byte, not only at every eighth.
+    pub unaligned: bool,
     /// Whose blocks are told with who holds them: a function, or `top`.
     pub retained_by: Option<String>,
     /// Where it is hooked, and what is told of a call.

@@ -1,6 +1,9 @@
 //! The time from the attach to the moment of the check.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::Ordering::Relaxed,
+    time::{Duration, Instant},
+};
 
 use heapattach_injector::{
     family::{Attendant, Event},
@@ -13,7 +16,7 @@ use crate::{
 };
 
 use super::{
-    Inspection, end::End, growth_watch::Gauge, looked::lock, options::When, program_mail::Mail,
+    Inspection, end::End, growth_watch::Gauge, looked::lock, options::When, program::mail::Mail,
     reading::Reading, rounds::Rounds,
 };
 
@@ -112,6 +115,7 @@ impl<'a> Inspection<'a> {
                 let writers = session.stream.writers(&target.memory);
                 desk.roster.look(&target.process, &target.memory, &writers, false);
                 session.stream.place_stacks(&target.process, &target.memory);
+                mail.request(desk.checks.load(Relaxed));
                 mail.look(session, rounds.elapsed());
                 next_threads = Instant::now() + THREADS;
             }

@@ -140,7 +140,9 @@ impl<'a> Watching<'a> {
                 Destination::Given(self.store.take())
             }
             Some(path) => Destination::Beside(path.clone()),
-            None if self.options.record.is_by_default => Destination::Named,
+            None if self.options.record.is_by_default => {
+                Destination::Named(self.options.record.prefix.clone())
+            }
             None => Destination::Nowhere,
         }
     }
@@ -215,8 +217,8 @@ fn swap_files(path: &Path, reports: &mut BTreeMap<usize, Report>, first: usize, 
 enum Destination {
     /// There.
     Given(Option<Store>),
-    /// To a file named after the process.
-    Named,
+    /// To a file named after the process; how its path begins, if that was chosen.
+    Named(Option<PathBuf>),
     /// To a file beside this one, named after it and the process.
     Beside(PathBuf),
     /// To nowhere that stays.
@@ -228,7 +230,7 @@ impl Destination {
         let pid = target.process.pid();
         let store = match self {
             Self::Given(store) => store.as_ref().and_then(|store| store.share().ok()),
-            Self::Named => store_for(target),
+            Self::Named(prefix) => store_for(target, prefix.as_deref()),
             Self::Beside(path) => heapattach_recording::create_beside(path, pid)
                 .ok()
                 .map(|(path, file)| Store { path: Some(path), file }),

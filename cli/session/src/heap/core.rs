@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Instant};
 
-use heapattach_census::{Census, CoreMemory, Moment, NoMemory, Walker, walkers};
+use heapattach_census::{Census, CoreMemory, Moment, NoMemory, Walker, walkers, waste};
 use heapattach_golang::find::Go;
 use heapattach_injector::moment::{Area, Scene, Standing};
 use heapattach_process::core_file::{Absent, CoreError, CoreFile};
@@ -65,6 +65,8 @@ fn look(
         all.retain(|walker| walker.name() != "mallocng");
     }
     let census = Census::take(&moment, &all);
+    let waste = options.waste.filter(|look| !look.if_small);
+    report.waste = waste.map(|look| waste::look(&moment, &all, look.limit));
     let unreachable =
         seen.scene.as_ref().map(|scene| leaked(core, &memory, &moment, scene, &options.filter));
     let parts = reconcile(&seen.moment(&NoMemory), &census, &seen.figures);

@@ -7,7 +7,7 @@ use std::{
 
 use heapattach_census::{
     Moment,
-    types::{ClassRow, Language},
+    types::{Certainty, ClassRow, Language},
 };
 use heapattach_golang::{
     dwarf::{self, Pointer},
@@ -124,7 +124,8 @@ impl<'a, 'm> Go<'a, 'm> {
                 report.typed.bytes += sum.bytes;
                 report.typed.blocks += sum.objects;
                 let (blocks, bytes) = (sum.objects, sum.bytes);
-                rows.push(ClassRow { name, language: Language::Go, blocks, bytes });
+                let (language, certainty) = (Language::Go, Certainty::Certain);
+                rows.push(ClassRow { name, language, certainty, blocks, bytes });
             }
         }
         let paths = Paths::of(objects, &mut |holder| self.root(holder, &objects.goroutines));

@@ -46,6 +46,16 @@ impl Known {
         walkers: &[&dyn Walker],
         inner: Inner,
     ) -> Result<Self, String> {
+        let (known, books) = Self::blocks(moment, walkers, inner)?;
+        Ok(Self { layout: layout(written, scene, merged(books)), ..known })
+    }
+
+    /// The blocks alone: nothing is looked through. And the memory of arenas.
+    pub(super) fn blocks(
+        moment: &Moment<'_>,
+        walkers: &[&dyn Walker],
+        inner: Inner,
+    ) -> Result<(Self, Vec<Range<u64>>), String> {
         let mut collected = Collected::new(moment);
         let mut books: Vec<Range<u64>> = Vec::new();
         let (mut is_known, mut doubt) = (false, None);
@@ -67,14 +77,14 @@ impl Known {
         let Collected { blocks, groups, types, mut links } = collected;
         links.sort_unstable();
         let names = types.into_names();
-        let layout = layout(written, scene, merged(books));
         let mut by_number: Vec<Group> = vec![(None, 0); groups.len()];
         for (group, number) in groups {
             if let Some(place) = usize::try_from(number).ok().and_then(|at| by_number.get_mut(at)) {
                 *place = group;
             }
         }
-        Ok(Self { blocks: Blocks::new(blocks), layout, groups: by_number, names, links, doubt })
+        let (blocks, layout, groups) = (Blocks::new(blocks), Layout::default(), by_number);
+        Ok((Self { blocks, layout, groups, names, links, doubt }, books))
     }
 }
 
@@ -86,6 +96,14 @@ fn doubtful(name: &str, walk: &Walk) -> Option<String> {
             let why = doubts.first().map(|doubt| doubt.why.clone()).unwrap_or_default();
             Some(format!("the blocks of {name} are not exact: {why}"))
         }
+    }
+}
+
+impl Known {
+    /// The name of the class of a block, if it says it.
+    pub(super) fn class(&self, block: &Block) -> Option<(ClassId, &str)> {
+        let class = self.groups.get(block.stack as usize)?.0?;
+        Some((class, self.names.get(usize::try_from(class.0).ok()?)?))
     }
 }
 
@@ -176,6 +194,7 @@ fn layout(written: &Written<'_>, scene: &Scene, books: Vec<Range<u64>>) -> Layou
         pointers: pointers.collect(),
         code: scene.code.clone(),
         files: scene.files.clone(),
+        unaligned: false,
     }
 }
 

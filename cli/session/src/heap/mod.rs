@@ -17,6 +17,8 @@ mod labels;
 mod roots;
 mod seen;
 mod suspects;
+mod traits;
+mod typed;
 mod unreachable;
 mod wanted;
 
@@ -28,7 +30,12 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use heapattach_census::{Census, Live, NoMemory, Walker, types::ClassRow, walkers};
+use heapattach_census::{
+    Census, Live, NoMemory, Walker,
+    types::ClassRow,
+    walkers,
+    waste::{self, Waste},
+};
 use heapattach_injector::{
     attach::AttachError,
     moment::{self, Area, KeepError},
@@ -36,7 +43,8 @@ use heapattach_injector::{
 };
 use heapattach_process::{presence::Presence, proc::Process};
 use heapattach_report::{
-    CensusReport, GoHeapReport, HoldersReport, LookMethod, Status, UnreachableReport, micros,
+    CensusReport, GoHeapReport, HoldersReport, LookMethod, Status, TypedReport, UnreachableReport,
+    micros,
 };
 use heapattach_text::{error_chain::with_causes, quantity};
 use heapattach_verdict::reconcile::reconcile;
@@ -60,6 +68,8 @@ const HOLDERS_COST: u32 = 4;
 const SMALL: u64 = 512 << 20;
 /// So many bytes that no root leads to are much.
 const MUCH: u64 = 1 << 20;
+/// The same of waste.
+const WASTE_COST: u32 = 3;
 /// What the objects of a Go program cost besides.
 const GRAPH_COST: u64 = 4000;
 const STOPPED: Duration = Duration::from_millis(2);
@@ -81,6 +91,19 @@ pub struct HeapOptions {
     pub who_holds: Option<WhoHolds>,
     /// So many of what holds the objects of a Go program are kept, the largest.
     pub go_holders: usize,
+    /// Whether blocks that do not say their class are named by debug data and by what holds them; not in a stop.
+    pub typed: bool,
+    /// How the bytes of blocks are looked at for what may be waste, if they are.
+    pub waste: Option<LookForWaste>,
+}
+
+/// How waste is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LookForWaste {
+    /// For how long at most.
+    pub limit: Duration,
+    /// Whether only in a process that is small, and by a clone.
+    pub if_small: bool,
 }
 
 /// Whether the holders of blocks are looked for.
@@ -121,6 +144,9 @@ struct Walked {
     census: Census,
     unreachable: Option<UnreachableReport>,
     holders: Option<HoldersReport>,
+    waste: Option<Waste>,
+    /// How much has a type, and the classes that debug data tells.
+    typed: Option<(TypedReport, Vec<ClassRow>)>,
     /// A Go program's objects, and their classes.
     go: Option<(GoHeapReport, Vec<ClassRow>)>,
     took: Duration,
@@ -226,6 +252,11 @@ fn walk_in_stop(target: &Target, seen: &Seen, options: &HeapOptions) -> Result<W
         WithHolders::No | WithHolders::IfSmall => walking,
         WithHolders::Yes => walking.saturating_mul(HOLDERS_COST),
     };
+    let waste = options.waste.filter(|waste| !waste.if_small);
+    let walking = match waste {
+        None => walking,
+        Some(_) => walking.saturating_mul(WASTE_COST),
+    };
     let expected = STOPPED + walking;
     if expected > options.max_pause {
         return Err(format!(
@@ -239,7 +270,11 @@ fn walk_in_stop(target: &Target, seen: &Seen, options: &HeapOptions) -> Result<W
         WithHolders::No | WithHolders::IfSmall => WithHolders::No,
         WithHolders::Yes => WithHolders::Yes,
     };
-    let options = HeapOptions { holders, ..options.clone() };
+    // What was foreseen may be wrong: it ends in time all the same.
+    let shorter =
+        |look: LookForWaste| LookForWaste { limit: look.limit.min(options.max_pause), ..look };
+    let waste = waste.map(shorter);
+    let options = HeapOptions { holders, waste, ..options.clone() };
     walk((&target.process, target.process.pid()), seen, &options, options.max_pause)
 }
 
@@ -277,6 +312,12 @@ fn walk(
         all.push(runtime);
     }
     let census = Census::take(&moment, &all);
+    let is_small = seen.resident() <= SMALL;
+    let waste = options.waste.filter(|look| !look.if_small || is_small);
+    let waste = waste.map(|look| waste::look(&moment, &all, look.limit));
+    // It takes long, but a clone can wait.
+    let with_types = options.typed && most == Duration::MAX;
+    let typed = with_types.then(|| typed::report(process, &moment, &all));
     let graph = Duration::from_nanos((seen.resident() >> 10).saturating_mul(GRAPH_COST));
     let go = go.map(|go| match go {
         Ok(go) if graph > most => go.refused(
@@ -309,16 +350,20 @@ fn walk(
         }
         (unreachable, ..) => unreachable,
     };
-    Ok(Walked { census, unreachable, holders, go, took: began.elapsed() })
+    Ok(Walked { census, unreachable, holders, waste, typed, go, took: began.elapsed() })
 }
 
 fn conclude(seen: &Seen, walked: Walked, report: &mut CensusReport) {
-    let Walked { census, unreachable, holders, go, took } = walked;
+    let Walked { census, unreachable, holders, waste, typed, go, took } = walked;
     let parts = reconcile(&seen.moment(&NoMemory), &census, &seen.figures);
     report.mappings = seen.mappings(&census);
     report.fill(&census, parts);
     report.unreachable = unreachable;
-    report.holders = holders;
+    (report.holders, report.waste) = (holders, waste);
+    if let Some((typed, classes)) = typed {
+        report.typed = Some(typed);
+        report.add_classes(classes);
+    }
     if let Some((go, classes)) = go {
         report.go = Some(go);
         report.add_classes(classes);

@@ -1,5 +1,7 @@
 //! Go programs: which may be one, and what to do with those that hooks do not see.
 
+use std::ops::Range;
+
 use heapattach_census::{Live, Moment, Region, RegionKind};
 use heapattach_golang::find::Go;
 use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::Process};
@@ -47,6 +49,17 @@ pub fn instead(pid: i32) -> Option<String> {
          objects and for goroutines that wait for ever",
         go.release.text
     ))
+}
+
+/// Where the code of Go is in a program that has a C library as well.
+pub fn code_beside(process: &Process) -> Option<Range<u64>> {
+    let regions = Live::regions(process).ok()?;
+    if !has_c_library(&regions) || !may_be(process, &regions) {
+        return None;
+    }
+    let live = Live::open(process).ok()?;
+    let go = Go::find(&Moment::new(&live, regions, Vec::new()))?.ok()?;
+    Some(go.functions.text)
 }
 
 #[cfg(test)]

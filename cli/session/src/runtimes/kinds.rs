@@ -9,7 +9,7 @@
 //!   forgotten at once (`zend_mm_shutdown` unmaps or keeps chunks), without one call for a block; an extension
 //!   may put another heap in its place (`zend_mm_set_heap`). To hook all these functions would also cost more
 //!   than they do themselves. What it has at one moment `heapattach heap` tells block by block.
-//! - *Garbage collectors* (V8, Java, .NET, Go, Ruby's slots, Emacs): the collector frees by sweeping, no function
+//! - *Garbage collectors* (V8, Java, .NET, Go, PyPy, Ruby's slots, Emacs): the collector frees by sweeping, no function
 //!   is called for a block.
 //! - *CPython's arenas*: a block of up to 512 bytes is taken and freed by macros within the interpreter.
 //! - *BEAM's carriers*: a process's heap is freed as a whole, and blocks move between schedulers.
@@ -51,13 +51,21 @@ const PLAIN: Kind = Kind {
 };
 
 /// All that are known.
-pub const KINDS: [Kind; 12] = [
+pub const KINDS: [Kind; 13] = [
     Kind {
         name: "CPython",
         sign: Sign::Exports("Py_GetVersion"),
         seen: "objects of up to 512 bytes are not seen one by one: they lie in arenas",
         settings: &["PYTHONMALLOC=malloc", "PYTHONMALLOC=malloc_debug"],
         more: "PYTHONMALLOC=malloc heapattach run -- python3 ...",
+        ..PLAIN
+    },
+    Kind {
+        name: "PyPy",
+        sign: Sign::Exports("PyPy_GetVersion"),
+        seen: "objects of Python are not seen one by one: they lie in a nursery and arenas that PyPy maps or \
+               allocates as a whole, and are freed by its collector; large objects and what extensions \
+               allocate are seen",
         ..PLAIN
     },
     Kind {

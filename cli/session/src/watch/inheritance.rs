@@ -8,6 +8,7 @@ use std::{
 use heapattach_injector::{attach::heir::Heritage, watch::Session};
 use heapattach_process::proc::Process;
 
+use crate::lsan::ProgramSettings;
 use heapattach_report::suppression::Suppressions;
 use heapattach_symbols::{FileCache, Symbols};
 
@@ -18,8 +19,8 @@ pub struct Estate {
     pub heritage: Heritage,
     /// Its modules.
     modules: Mutex<Symbols>,
-    /// Where it is checked: the rules that hold, those that the program was built with among them.
-    pub rules: Option<Arc<Suppressions>>,
+    /// Where it is checked: the rules that hold, and what the program says of how it is to be checked.
+    pub rules: Option<Arc<(Suppressions, ProgramSettings)>>,
 }
 
 impl Estate {
@@ -53,7 +54,7 @@ impl Estates {
 pub struct Will {
     estates: Estates,
     pid: i32,
-    rules: Option<Arc<Suppressions>>,
+    rules: Option<Arc<(Suppressions, ProgramSettings)>>,
     /// What the session was when it was written down.
     state: Option<[u64; 4]>,
 }
@@ -66,8 +67,8 @@ impl Will {
 
     /// With rules for checks.
     #[must_use]
-    pub fn with_rules(mut self, rules: &Suppressions) -> Self {
-        self.rules = Some(Arc::new(rules.clone()));
+    pub fn with_rules(mut self, rules: &Suppressions, settings: &ProgramSettings) -> Self {
+        self.rules = Some(Arc::new((rules.clone(), settings.clone())));
         self
     }
 

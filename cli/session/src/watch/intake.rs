@@ -21,6 +21,7 @@ use crate::watch::{
     notes::{Desk, Note},
     own_mapped::OwnMapped,
     pace::{TICK, pause},
+    spoken::Spoken,
 };
 use heapattach_ledger::{Loss, Moment, Thread};
 use heapattach_profile::{
@@ -121,6 +122,8 @@ struct Intake {
     /// By the number of the stack, where every call is told.
     callers: Vec<Vec<Caller>>,
     batch: Vec<Event>,
+    /// What the program says of its blocks.
+    spoken: Spoken,
     /// Events so far, and the stamp of the last.
     taken: u64,
     stamp: u64,
@@ -138,11 +141,14 @@ impl Intake {
         if ring != 0 && self.writers.get(ring) == Some(&0) {
             self.writers[ring] = desk.roster.announce(ring);
         }
+        self.taken += 1;
+        self.stamp = event.stamp;
+        if self.spoken.hear(&event, self.writers.get(ring).copied().unwrap_or(0)) {
+            return;
+        }
         if is_exact {
             self.count(&event, call);
         }
-        self.taken += 1;
-        self.stamp = event.stamp;
         self.batch.push(event);
         if self.batch.len() == BATCH {
             self.settle();
@@ -211,6 +217,7 @@ impl Recorder {
                 profile: Profile::new(Limits::default(), Clock::temporary()),
                 callers: Vec::new(),
                 batch: Vec::with_capacity(BATCH),
+                spoken: Spoken::default(),
                 taken: 0,
                 stamp: 0,
             },
@@ -226,6 +233,11 @@ impl Recorder {
             has_names,
             own_mapped: OwnMapped::default(),
         }
+    }
+
+    /// Where code of Go is, in a program that has a C library, too.
+    pub fn know_go(&mut self, code: Option<std::ops::Range<u64>>) {
+        self.own_mapped.know_go(code);
     }
 
     /// Where the heap of brk ends before anything happens.
@@ -280,6 +292,7 @@ impl Recorder {
             let _ = records.drain(memory, |event, call| intake.take(event, call, *is_exact, desk));
             intake.settle();
             desk.recorded.note_stamp(intake.stamp);
+            desk.checks.store(intake.spoken.checks, Relaxed);
             if is_asked {
                 desk.recorded.reply(&intake.profile);
             }
@@ -453,6 +466,11 @@ impl Recorder {
     /// What was made of them, by stack.
     pub fn profile(&self) -> &Profile {
         &self.intake.profile
+    }
+
+    /// What the program said of its blocks in between.
+    pub fn spoken(&self) -> &Spoken {
+        &self.intake.spoken
     }
 
     /// Who called a hook, where every call is told.

@@ -21,6 +21,7 @@ pub(crate) mod ring_owners;
 pub(crate) mod runtime_reports;
 pub(crate) mod schedule;
 pub(crate) mod session_start;
+pub(crate) mod spoken;
 pub(crate) mod stack_dump;
 pub(crate) mod stacks;
 pub(crate) mod title;

@@ -21,6 +21,8 @@ pub struct Desk {
     pub pulse: Pulse,
     /// What is recorded as mapped.
     pub recorded: Recorded,
+    /// Checks that the program requested in between its allocations.
+    pub checks: AtomicU64,
     /// By what the reader wakes the watcher.
     pub bell: Bell,
     notes: Mutex<Vec<Note>>,

@@ -16,7 +16,7 @@ use crate::{
         message::Message,
     },
     page_kinds,
-    runtimes::Runtimes,
+    runtimes::{Runtimes, go_program},
     watch::{
         end::{End, conclude, fail},
         event_loop,
@@ -195,6 +195,7 @@ impl Record {
             Recorder::new(records, options.is_exact(), clock, session_writer, has_names);
         let (list_before, heap_end) = std::mem::take(&mut self.list);
         recorder.know_heap_end(heap_end);
+        recorder.know_go(go_program::code_beside(&target.process));
         let home = &session.patches.home;
         let home = home.at().get()..home.end().get();
         let mut looks = Looks::new(&target.process, home.clone(), clock);

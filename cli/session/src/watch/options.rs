@@ -76,6 +76,8 @@ pub struct HookOptions {
 pub struct RecordOptions {
     /// The file that was named.
     pub output: Option<PathBuf>,
+    /// How the name of a file begins that was not named.
+    pub prefix: Option<PathBuf>,
     /// Whether a file is to be left behind that was not named.
     pub is_by_default: bool,
     /// Whether the command line of the process is left out.

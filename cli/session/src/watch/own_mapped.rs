@@ -1,6 +1,8 @@
 //! How much of what is mapped the program mapped itself, while a session lasts: by the module that made the
 //! call, since names of functions come later. What an allocator maps is told by its blocks.
 
+use std::ops::Range;
+
 use heapattach_ledger::{FrameReport, hidden::Hidden};
 use heapattach_process::{addr::RemoteAddr, stack::Stack};
 use heapattach_profile::Row;
@@ -10,6 +12,8 @@ use heapattach_symbols::Known;
 #[derive(Debug, Default)]
 pub struct OwnMapped {
     hidden: Hidden,
+    /// Code of Go in a program that has a C library, too.
+    go: Option<Range<u64>>,
     /// Rows that were looked at.
     seen: usize,
     /// Those that the program maps itself, by number.
@@ -20,6 +24,12 @@ pub struct OwnMapped {
 }
 
 impl OwnMapped {
+    /// What Go's runtime maps is no more the program's own than what an allocator does: there it calls C code that
+    /// calls the kernel. Before C code that the program calls itself, cgo puts a function of C.
+    pub fn know_go(&mut self, code: Option<Range<u64>>) {
+        self.go = code;
+    }
+
     /// Looks at the rows that are new. A stack maps from its first call on, or never.
     pub fn look<'s>(
         &mut self,
@@ -33,8 +43,13 @@ impl OwnMapped {
             self.rows.clear();
         }
         for (number, row) in rows.iter().enumerate().skip(self.seen) {
-            let first = || stack(row).and_then(|stack| stack.frames.first().copied());
-            if row.pages.mapped > 0 && !first().is_some_and(|at| self.is_hidden(at, modules)) {
+            if row.pages.mapped == 0 {
+                continue;
+            }
+            let frames = stack(row).map_or(&[][..], |stack| &stack.frames);
+            let is_hidden = frames.first().is_some_and(|at| self.is_hidden(*at, modules));
+            let go = |at: &RemoteAddr| self.go.as_ref().is_some_and(|go| go.contains(&at.get()));
+            if !is_hidden && !frames.get(1).is_some_and(go) {
                 self.rows.push(number);
             }
         }
@@ -98,5 +113,26 @@ mod tests {
         assert_eq!(look(&mut own, &rows, &[]), 8192, "nothing is known of modules yet");
         assert_eq!(look(&mut own, &rows, &modules), 4096);
         assert_eq!((own.most(100.0, 4096), own.most(50.0, 0)), (4196.0, 4196.0));
+    }
+
+    #[test]
+    fn what_gos_runtime_maps_is_not_the_programs_and_what_its_c_code_maps_is() {
+        let stack = |frames: &[u64]| Stack {
+            frames: frames.iter().copied().map(RemoteAddr::new).collect(),
+            end: StackEnd::Outermost,
+            native: None,
+        };
+        // The runtime's call of C, and one of the program's: its function, cgo's, then Go.
+        let stacks = [stack(&[0x9000, 0x1200]), stack(&[0x9100, 0x9200, 0x1300])];
+        let mut rows: Vec<Row> = (0..2).map(|number| Row::new(StackId(number), 0)).collect();
+        rows[0].pages.add(4096, true);
+        rows[1].pages.add(8192, true);
+        let live = |go| {
+            let mut own = OwnMapped::default();
+            own.know_go(go);
+            own.look(&rows, &[], |row| stacks.get(row.stack.0 as usize));
+            own.live(&rows)
+        };
+        assert_eq!((live(None), live(Some(0x1000..0x2000))), (12_288, 8192));
     }
 }

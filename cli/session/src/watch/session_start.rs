@@ -1,7 +1,10 @@
 //! How a session begins, by whichever command: what the engine is told, the program that is started and
 //! waited for, and what is said of a session that began or did not.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use heapattach_injector::{
     attach::{self, AttachError, Failure, Options},
@@ -76,9 +79,13 @@ pub fn wait_for_end(line: &mut Line, target: &Target) -> Option<i32> {
 }
 
 /// A file that the user has not named, if there can be one.
-pub fn store_for(target: &Target) -> Option<Store> {
-    let name = target.process.status().ok()?.name;
-    let (path, file) = heapattach_recording::create_for(&name, target.process.pid()).ok()?;
+pub fn store_for(target: &Target, prefix: Option<&Path>) -> Option<Store> {
+    let pid = target.process.pid();
+    let created = match prefix {
+        Some(prefix) => heapattach_recording::create_prefixed(prefix, pid),
+        None => heapattach_recording::create_for(&target.process.status().ok()?.name, pid),
+    };
+    let (path, file) = created.ok()?;
     Some(Store { path: Some(path), file })
 }
 

@@ -27,7 +27,7 @@ use triggers::TriggerArgs;
 /// What a session is told.
 #[derive(Clone, Debug, Args)]
 pub struct SessionArgs {
-    /// How long to record: 300ms, 5s, 10m, 1h; 0: what a Go program knows now [default: until Ctrl-C]
+    /// How long: 300ms, 5s, 1h; 0: what Go knows now [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = parse_duration_or_none, allow_hyphen_values = true)]
     pub duration: Option<Duration>,
     /// Where it is hooked, and what is told of a call.
@@ -255,7 +255,7 @@ impl SessionArgs {
     pub fn records_by_default(&self) -> bool {
         self.record.output.is_none()
             && !self.record.no_record
-            && !json::is_instead(self.json.as_ref())
+            && (self.record.output_prefix.is_some() || !json::is_instead(self.json.as_ref()))
     }
 }
 

@@ -15,8 +15,11 @@ pub struct RecordArgs {
     /// An existing FILE is overwritten only with --force. With --json there is no default.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Write the recording to PATH.PID.heapattach
+    #[arg(hide_short_help = true, long, value_name = "PATH", conflicts_with = "output")]
+    pub output_prefix: Option<PathBuf>,
     /// Write no recording
-    #[arg(hide_short_help = true, long, conflicts_with = "output")]
+    #[arg(hide_short_help = true, long, conflicts_with_all = ["output", "output_prefix"])]
     pub no_record: bool,
     /// Leave the command line of the process out of the recording
     #[arg(hide_short_help = true, long)]
@@ -64,6 +67,7 @@ impl RecordArgs {
     pub fn options(&self, is_by_default: bool) -> RecordOptions {
         RecordOptions {
             output: self.output.clone(),
+            prefix: self.output_prefix.clone(),
             is_by_default,
             redact: self.redact,
             names: !self.no_symbols,

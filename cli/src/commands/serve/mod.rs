@@ -1,8 +1,6 @@
 //! `heapattach serve`: a session for each process, in a command of its own, and a server that reads what they
 //! write down.
 
-mod sessions;
-
 use std::{os::fd::AsFd, path::Path, sync::Arc, thread::Builder};
 
 use heapattach_files::input;
@@ -18,11 +16,11 @@ use nix::{
 
 use crate::{
     args::ServeArgs,
-    choose_process::{Wanted, all},
+    choose_process::Several,
     exit_status::Exit,
     output::complain,
+    sessions::{Options as SessionOptions, Session, Sessions},
 };
-use sessions::Sessions;
 
 /// A token is not longer.
 const LONGEST_TOKEN: u64 = 4096;
@@ -48,10 +46,21 @@ fn begin(args: &ServeArgs) -> Result<Exit, Failed> {
     let failed = |why: String| (Exit::Failed, format!("{why} (targets: untouched)"));
     let listener = Listener::bind(&args.listen).map_err(failed)?;
     let signals = hold_signals().map_err(|error| failed(format!("signals: {error}")))?;
-    let mut sessions = Sessions::begin(&pids, args).map_err(failed)?;
-    let mut targets: Vec<_> = sessions.targets();
+    let options = SessionOptions {
+        of: "serve",
+        every: args.every,
+        max_size: args.max_size,
+        output: args.output.clone(),
+        has_log: false,
+        redacts: !args.show_args,
+    };
+    let mut sessions = Sessions::begin(&pids, options).map_err(failed)?;
+    let target = |one: &Session| {
+        Arc::new(Target::new(one.pid, one.name.clone(), one.path.clone(), args.show_args))
+    };
+    let mut targets: Vec<_> = sessions.all().map(target).collect();
     for file in files {
-        targets.push(Arc::new(recording(&file)?));
+        targets.push(Arc::new(recording(&file, args.show_args)?));
     }
     let stop = Stop::default();
     let server = Server::new(Options { targets, show_args: args.show_args, door }, stop.clone());
@@ -102,44 +111,27 @@ fn door(args: &ServeArgs) -> Result<Door, String> {
 
 /// Which processes, and which files.
 fn wanted(args: &ServeArgs) -> Result<(Vec<i32>, Vec<String>), Failed> {
-    let (mut pids, mut files) = (args.pid.clone(), Vec::new());
-    for word in &args.what {
-        if let Some(pid) = word.parse::<i32>().ok().filter(|pid| *pid > 0) {
-            pids.push(pid);
-            continue;
-        }
-        if Path::new(word).is_file() {
-            files.push(word.clone());
-            continue;
-        }
-        let named = Wanted::Name(word);
-        let own = std::process::id().cast_signed();
-        let found = all().filter(|one| named.is(one) && one.pid != own).map(|one| one.pid);
-        let before = pids.len();
-        pids.extend(found);
-        if pids.len() == before {
-            let why = format!("`{word}` is neither a file nor the name of a process");
-            return Err((Exit::Refused, why));
-        }
+    let several = Several::of(&args.pid, &args.what)?;
+    if let Some(address) = several.addresses.first() {
+        let why = format!("`{address}` is a server already; heapattach top shows what it serves");
+        return Err((Exit::Usage, why));
     }
-    pids.sort_unstable();
-    pids.dedup();
-    if pids.is_empty() && files.is_empty() {
+    if several.is_empty() {
         let why = "give processes (heapattach serve -p PID, or NAME), or a recording that is being written";
         return Err((Exit::Usage, why.to_owned()));
     }
-    Ok((pids, files))
+    Ok((several.pids, several.files))
 }
 
 /// A session that another command writes down.
-fn recording(file: &str) -> Result<Target, Failed> {
+fn recording(file: &str, shows_args: bool) -> Result<Target, Failed> {
     let path = Path::new(file);
     let open = Recording::open(path);
     let recording = open.map_err(|error| (Exit::Failed, format!("{file}: {error}")))?;
     let about = recording.ledger(None).about;
     let name = about.command.split(' ').next().unwrap_or_default();
     let name = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned());
-    Ok(Target::new(about.pid, name.unwrap_or_default(), path.to_owned()))
+    Ok(Target::new(about.pid, name.unwrap_or_default(), path.to_owned(), shows_args))
 }
 
 /// What ends us is heard by [`wait`].

@@ -5,6 +5,7 @@ mod containers;
 mod debuginfod;
 #[cfg(feature = "debuginfod")]
 pub mod debuginfod_server;
+mod declared;
 pub mod folder;
 mod hostile;
 #[cfg(target_arch = "x86_64")]

@@ -32,29 +32,49 @@ pub(super) fn write(page: &mut Page, one: &CountedReport) {
 
 /// What was done on request.
 pub(super) fn write_applied(page: &mut Page, applied: &AppliedReport) {
-    let AppliedReport { remedy, before, foretold, after, ranges, stopped_us, .. } = applied;
-    let stopped = time(Duration::try_from_secs_f64(stopped_us / 1e6).unwrap_or_default());
-    let told = match &applied.error {
-        Some(error) => format!("{remedy}: {error}"),
-        None => format!(
-            "{remedy}: resident {} before, {} after ({} less; {} foretold) by {} calls of madvise; stopped for \
-             {stopped}",
-            bytes(*before),
-            bytes(*after),
-            bytes(before.saturating_sub(*after)),
-            bytes(*foretold),
-            count(*ranges)
-        ),
-    };
     let ink = if applied.error.is_some() { Ink::Warning } else { Ink::Bold };
-    page.prose("APPLIED", ink, &told);
+    page.prose("APPLIED", ink, &told(applied));
     if applied.left > 0 {
         let left = format!("{} ranges were left: --max-pause was over", count(applied.left));
         page.prose("", Ink::Warning, &left);
     }
-    if applied.error.is_none() {
-        let back =
-            "nothing takes it back, and nothing needs to: the pages come again when they are used";
-        page.prose("", Ink::Dim, back);
+    match (&applied.error, &applied.setting_before) {
+        (Some(_), _) => {}
+        (None, Some(before)) => {
+            let back = format!("taken back by --apply {before}; arenas that are there stay");
+            page.prose("", Ink::Dim, &back);
+        }
+        (None, None) => {
+            let back = "nothing takes it back, and nothing needs to: the pages come again when they are used";
+            page.prose("", Ink::Dim, back);
+        }
     }
+}
+
+fn told(applied: &AppliedReport) -> String {
+    let AppliedReport { remedy, before, foretold, after, ranges, stopped_us, .. } = applied;
+    let micros = |us: f64| time(Duration::try_from_secs_f64(us / 1e6).unwrap_or_default());
+    if let Some(error) = &applied.error {
+        return format!("{remedy}: {error}");
+    }
+    let by = match &applied.call {
+        None => format!("by {} calls of madvise", count(*ranges)),
+        Some(call) => {
+            let took = micros(applied.call_us.unwrap_or_default());
+            format!("by {call}, which took a thread of the process {took} at most")
+        }
+    };
+    let stopped = micros(*stopped_us);
+    if let (Some(was), Some(is)) = (&applied.setting_before, &applied.setting_after) {
+        return format!("{was} before, {is} after, {by}; stopped for {stopped}");
+    }
+    let foretold = foretold.map_or("what it would be was not known".to_owned(), |foretold| {
+        format!("{} foretold", bytes(foretold))
+    });
+    format!(
+        "{remedy}: resident {} before, {} after ({} less; {foretold}) {by}; stopped for {stopped}",
+        bytes(*before),
+        bytes(*after),
+        bytes(before.saturating_sub(*after))
+    )
 }

@@ -12,6 +12,7 @@ mod summary;
 mod trust;
 mod types;
 mod unreachable;
+mod waste;
 
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ use sizes::write_sizes;
 use summary::write_summary;
 use types::write_types;
 use unreachable::write_unreachable;
+use waste::write_waste;
 
 /// Rows of the first screen.
 const FEW: usize = 5;
@@ -58,19 +60,22 @@ pub enum HeapView {
     Holders,
     /// The same, top down.
     Tree,
+    /// What of the blocks in use may be waste.
+    Waste,
     /// What holds the objects of a Go program.
     Go,
 }
 
 impl HeapView {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Summary,
         Self::Sizes,
         Self::Types,
         Self::Unreachable,
         Self::Holders,
         Self::Tree,
+        Self::Waste,
         Self::Go,
         Self::Arenas,
         Self::Mappings,
@@ -89,6 +94,7 @@ impl HeapView {
             Self::Unreachable => "unreachable",
             Self::Holders => "holders",
             Self::Tree => "tree",
+            Self::Waste => "waste",
             Self::Go => "go",
         }
     }
@@ -107,6 +113,7 @@ impl HeapView {
                 "What holds most, by what would be freed with it: variables, threads, classes"
             }
             Self::Tree => "The same, all of it top down",
+            Self::Waste => "What may be waste: blocks of zeroes, copies, room that is not used",
             Self::Go => "What holds the objects of a Go program; goroutines that wait for ever",
         }
     }
@@ -142,6 +149,7 @@ impl HeapView {
             Self::Unreachable => write_unreachable(&mut page, report),
             Self::Holders => write_holders(&mut page, report, Extent::Largest),
             Self::Tree => write_holders(&mut page, report, Extent::Tree),
+            Self::Waste => write_waste(&mut page, report),
             Self::Go => write_go(&mut page, report),
         }
         page.finish()

@@ -5,6 +5,7 @@ use heapattach_text::quantity::bytes;
 
 use super::{
     FEW, go::write_go_summary, holders::write_suspects, sizes::write_sizes, trust::write_trust,
+    waste::write_waste_line,
 };
 use crate::{
     page::{Ink, Page, Span},
@@ -17,6 +18,7 @@ pub(super) fn write_summary(page: &mut Page, report: &CensusReport) {
         write_trust(page, allocator);
     }
     write_suspects(page, report);
+    write_waste_line(page, report);
     write_go_summary(page, report);
     if report.allocators.is_empty() {
         page.prose("HEAP", Ink::Warning, "no allocator was recognised");

@@ -16,6 +16,8 @@ pub enum Step {
     Answers(u64),
     /// The word there is.
     AnswersWord(RemoteAddr),
+    /// Half a word, as an `int` is.
+    AnswersHalf(RemoteAddr),
     /// The function returns.
     Returns,
 }
@@ -52,8 +54,10 @@ fn loaded(instruction: &Instruction) -> Option<Step> {
     let place = instruction.ip_rel_memory_address();
     match (instruction.mnemonic(), instruction.op1_kind()) {
         (Mnemonic::Lea, OpKind::Memory) if by_place => Some(Step::Answers(place)),
-        (Mnemonic::Mov, OpKind::Memory) if by_place && to == Register::RAX => {
-            Some(Step::AnswersWord(RemoteAddr::new(place)))
+        (Mnemonic::Mov, OpKind::Memory) if by_place => {
+            let is_half = to == Register::EAX;
+            let at = RemoteAddr::new(place);
+            Some(if is_half { Step::AnswersHalf(at) } else { Step::AnswersWord(at) })
         }
         (Mnemonic::Mov, OpKind::Immediate64 | OpKind::Immediate32to64) => {
             Some(Step::Answers(instruction.immediate(1)))
@@ -77,7 +81,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::snapshot::constant::{ConstantError, text};
+    use crate::snapshot::constant::{ConstantError, number, text};
 
     const TEXT_AT: usize = 0x100;
 
@@ -120,6 +124,14 @@ mod tests {
             assert_eq!(of(code), Ok(Some("leak:x".to_owned())), "{code:02x?}");
         }
         assert_eq!(of(b"\x31\xc0\xc3"), Ok(None), "xor eax, eax; ret");
+    }
+
+    #[test]
+    fn a_number_is_half_a_word() {
+        let of = |code: &[u8]| number(&memory(code), RemoteAddr::new(0x10));
+        assert_eq!(of(b"\x31\xc0\xc3"), Ok(0), "xor eax, eax; ret");
+        assert_eq!(of(b"\xb8\x01\x00\x00\x00\xc3"), Ok(1), "mov eax, 1; ret");
+        assert_eq!(of(b"\x8b\x05\x6a\x01\x00\x00\xc3"), Ok(0x100), "mov eax, [rip+0x16a]; ret");
     }
 
     #[test]

@@ -113,11 +113,17 @@ heapattach_errand:
     mov r14, rax
     mov eax, [rax]
     mov [rbx + {OLD_ERRNO}], eax
-    mov rdi, [rbx + {ARGUMENT}]
-    mov esi, [rbx + {FLAGS}]
+    mov rdi, [rbx + {ARGUMENTS}]
+    mov rsi, [rbx + {ARGUMENTS} + 8]
+    mov rdx, [rbx + {ARGUMENTS} + 16]
+    mov rcx, [rbx + {ARGUMENTS} + 24]
+    mov r8, [rbx + {ARGUMENTS} + 32]
     call [rbx + {FUNCTION}]
     mov [rbx + {RESULT}], rax
-    call [rbx + {ERROR}]
+    mov rax, [rbx + {ERROR}]
+    test rax, rax
+    jz 7f
+    call rax
     test rax, rax
     jz 7f
     xor ecx, ecx

@@ -267,6 +267,37 @@ impl Patches {
         }
     }
 
+    /// The page with what stands in for functions of LeakSanitizer; `None` if there is no room. `unmap` and
+    /// `errno` are what it calls.
+    pub(in crate::hook) fn provide(
+        &mut self,
+        stop: &Stopped<'_>,
+        image: &PayloadImage,
+        [unmap, errno]: [RemoteAddr; 2],
+    ) -> Result<Option<StubPage>, PatchError> {
+        let memory = &stop.target().memory;
+        let at = self.home.stub_page();
+        let write = |source| PatchError::Write { at, source };
+        // Where functions are hooked by slots alone, only their stubs are seen.
+        let unmap = match self.by_slots(unmap) {
+            true => self.stub(stop, image, unmap)?.unwrap_or(unmap),
+            false => unmap,
+        };
+        if self.stubs.is_none() {
+            self.stubs = Some(StubPage::create(memory, at).map_err(write)?);
+        }
+        let Some(stubs) = &self.stubs else { return Ok(None) };
+        if self.home.header().stubs == 0 {
+            let at = stubs.at().get();
+            self.home.amend(memory, |header| header.stubs = at)?;
+        }
+        match stubs.provide(memory, [unmap, errno]) {
+            Ok(()) => Ok(Some(stubs.clone())),
+            Err(Errno::EEXIST) => Ok(None),
+            Err(source) => Err(write(source)),
+        }
+    }
+
     fn module_index(&mut self, stop: &Stopped<'_>, link: &Link) -> Result<u64, PatchError> {
         if let Some(&index) = self.modules.get(link) {
             return Ok(index);

@@ -12,14 +12,12 @@ use heapattach_process::{addr::RemoteAddr, memory::Memory};
 pub struct Order {
     /// The function.
     pub function: RemoteAddr,
-    /// Its first argument; `None`: the path.
-    pub argument: Option<RemoteAddr>,
-    /// Its second argument.
-    pub flags: u32,
+    /// Its arguments; those that are not needed are 0.
+    pub arguments: [u64; MOST_ARGUMENTS],
     /// A descriptor to close afterwards.
     pub descriptor: Option<i32>,
-    /// `dlerror`.
-    pub error: RemoteAddr,
+    /// `dlerror`, if it has something to say.
+    pub error: Option<RemoteAddr>,
     /// `__errno_location`.
     pub errno: RemoteAddr,
 }
@@ -76,6 +74,22 @@ impl<'m> Block<'m> {
         self.word(PATH)
     }
 
+    /// Writes a text and a number for functions that want the address of one, where messages would lie; answers
+    /// these addresses.
+    ///
+    /// # Errors
+    /// `ENAMETOOLONG`, or when the target cannot be written.
+    pub fn set_operands(&self, text: &[u8], number: u64) -> Result<[RemoteAddr; 2], Errno> {
+        let text = [text, b"\0"].concat();
+        if text.len() > MESSAGE_BYTES - OPERANDS {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        let [of_number, of_text] = [8, OPERANDS].map(|at| self.word(MESSAGE + at));
+        self.memory.write_word(of_number, number)?;
+        self.memory.write(of_text, &text)?;
+        Ok([of_text, of_number])
+    }
+
     /// Writes what shall be done, but not that it is wanted.
     ///
     /// # Errors
@@ -83,21 +97,20 @@ impl<'m> Block<'m> {
     pub fn set_order(&self, order: &Order) -> Result<(), Errno> {
         let (bytes, parts) = arch::vector_room();
         let descriptor = order.descriptor.unwrap_or(-1);
-        let call = u64::from(order.flags) | u64::from(descriptor.cast_unsigned()) << 32;
-        let argument = order.argument.unwrap_or(self.path());
-        for (word, value) in [
+        let arguments = (ARGUMENTS..).step_by(8).zip(order.arguments);
+        let words = [
             (PATIENCE, SPINS),
             (FUNCTION, order.function.get()),
-            (ARGUMENT, argument.get()),
-            (FLAGS, call),
+            (DESCRIPTOR, descriptor.cast_unsigned().into()),
             (RESULT, 0),
-            (ERROR, order.error.get()),
+            (ERROR, order.error.map_or(0, RemoteAddr::get)),
             (ERRNO, order.errno.get()),
             (VECTOR_BYTES, bytes),
             (VECTORS, parts),
             (BLOCKED, blocked()),
             (MESSAGE, 0),
-        ] {
+        ];
+        for (word, value) in words.into_iter().chain(arguments) {
             self.memory.write_word(self.word(word), value)?;
         }
         Ok(())
@@ -124,6 +137,9 @@ impl<'m> Block<'m> {
         self.at.offset(word as u64)
     }
 }
+
+/// Where a text lies among messages; before it a number, and no message.
+const OPERANDS: usize = 16;
 
 /// How often a thread looks for an answer: long enough for us to come on a busy machine, short
 /// enough not to be noticed if we are gone.

@@ -93,11 +93,9 @@ impl Attach<'_> {
         }
     }
 
-    /// Builds a home, and has the target load the payload by itself.
-    pub(super) fn load(&mut self) -> Result<(), Failure> {
+    /// Builds a home with gates to the errand in place of hooks.
+    pub(super) fn build_gates(&mut self) -> Result<Ground, Failure> {
         let target = self.target;
-        let functions = loader::check(target, self.options.force)
-            .map_err(|refusal| Failure::clean(refusal, false))?;
         let lure =
             loader::lure(self.image).map_err(|e| Failure::clean(LoadError::from(e), false))?;
         let prepared = self.prepare()?;
@@ -113,7 +111,15 @@ impl Attach<'_> {
             Err(_) => Err(Broken::new(AttachError::Maps, None)),
         };
         self.stops.push(StopRecord::end(StopReason::Attach, stop));
-        let mut ground = built.map_err(|broken| self.undo_broken(*broken))?;
+        built.map_err(|broken| self.undo_broken(*broken))
+    }
+
+    /// Builds a home, and has the target load the payload by itself.
+    pub(super) fn load(&mut self) -> Result<(), Failure> {
+        let target = self.target;
+        let functions = loader::check(target, self.options.force)
+            .map_err(|refusal| Failure::clean(refusal, false))?;
+        let mut ground = self.build_gates()?;
         let mut costs = Vec::new();
         let (image, mode) = (self.image, self.options.mode);
         let loaded = loader::load(target, &mut ground.home, image, &functions, mode, &mut costs);
@@ -149,7 +155,7 @@ impl Attach<'_> {
     }
 
     /// Gives back everything, also in children that were forked while functions were led to us.
-    fn undo_all(&self, home: &Home) -> Option<Left> {
+    pub(super) fn undo_all(&self, home: &Home) -> Option<Left> {
         let own = undo(self.target, home).err();
         let children = clean_children(self.target, home, own_start_time());
         let of_child = |child: Child| {

@@ -16,6 +16,7 @@ use crate::{
     watch::names::{Job, NOT_AWAITED},
 };
 use heapattach_profile::clock::Clock;
+use heapattach_reach::Kind;
 use heapattach_report::RoundReport;
 
 use super::{
@@ -25,7 +26,7 @@ use super::{
     looked::{Looked, Seen, Tools},
     moment::Held,
     patience::Patience,
-    program_mail::Mail,
+    program::mail::{LSAN_CHECK, Mail},
     reading::Reading,
 };
 
@@ -59,6 +60,8 @@ pub(super) struct Rounds<'scope, 'env: 'scope, 't> {
     pub(super) unmade: Vec<String>,
     /// What the last one saw.
     last: Option<Seen>,
+    /// Whether the check found a leak that a thread waits for in a function of LeakSanitizer.
+    told: Option<bool>,
 }
 
 /// A round that has no result yet.
@@ -111,8 +114,8 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
         let first = every.map(|every| every.max(warmup.unwrap_or_default()));
         let due = first.map(|first| Instant::now() + first);
         let (known, tally, unmade) = Default::default();
-        let (asked, running, last) = Default::default();
-        Self { scope, clock, every, due, asked, running, known, tally, unmade, last }
+        let (asked, running, last, told) = Default::default();
+        Self { scope, clock, every, due, asked, running, known, tally, unmade, last, told }
     }
 
     /// When something is to be done next.
@@ -135,6 +138,9 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
         line: &mut Line,
     ) {
         self.advance(false, line);
+        if let Some(is_leaked) = self.told.take() {
+            mail.conclude(session, is_leaked);
+        }
         let now = Instant::now();
         let is_asked = mail.is_waiting() && self.asked.is_none_or(|asked| now >= asked);
         let is_due = self.due.is_some_and(|due| now >= due);
@@ -214,6 +220,10 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
 
     fn add(&mut self, (at_ms, name): (u64, Option<String>), seen: Seen, line: &mut Line) {
         self.known.clone_from(seen.suppressed.known());
+        if name.as_deref() == Some(LSAN_CHECK) {
+            let sum = |kind| seen.checked.findings.sum(kind).blocks;
+            self.told = Some(sum(Kind::Direct) + sum(Kind::Indirect) > 0);
+        }
         let round = RoundReport { name, ..round(at_ms, &seen) };
         if let Some(doubt) = round.doubts.first() {
             self.miss(round.name.as_deref(), doubt);
@@ -233,6 +243,9 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
 
     fn fail(&mut self, why: &str, name: Option<&str>, line: &mut Line) {
         self.miss(name, why);
+        if name == Some(LSAN_CHECK) {
+            self.told = Some(false);
+        }
         let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
         let error = Some(why.to_owned());
         let name = name.map(str::to_owned);

@@ -22,14 +22,20 @@ use super::declared::Heard;
 const MOST_WAITING: usize = 64;
 const MOST_MARKS: usize = 1000;
 
+/// What a check is called that a program requests as of LeakSanitizer.
+pub(in crate::check) const LSAN_CHECK: &str = "__lsan_do_leak_check";
+
 /// What was in the mailboxes.
 #[derive(Debug, Default)]
-pub(super) struct Mail {
+pub(in crate::check) struct Mail {
     waiting: VecDeque<Request>,
     marks: Vec<Mark>,
     /// What the program said of its memory, and when that was first seen.
     heard: HashMap<Entry, Tick>,
     overflow: u64,
+    /// Checks that were requested in between allocations, and results of them that were told.
+    requested: u64,
+    told: u32,
     /// Marks that were not heeded, and checks.
     dropped: u64,
     refused: u64,
@@ -37,7 +43,7 @@ pub(super) struct Mail {
 
 impl Mail {
     /// Takes in what came.
-    pub(super) fn look(&mut self, session: &mut Session<'_>, elapsed: Duration) {
+    pub(in crate::check) fn look(&mut self, session: &mut Session<'_>, elapsed: Duration) {
         if session.mailboxes.is_empty() {
             return;
         }
@@ -56,6 +62,26 @@ impl Mail {
         self.hear(session, elapsed);
     }
 
+    /// So many checks were requested so far by what stands in for LeakSanitizer's functions.
+    pub(in crate::check) fn request(&mut self, requested: u64) {
+        while self.requested < requested {
+            self.requested += 1;
+            if self.waiting.len() < MOST_WAITING {
+                let name = LSAN_CHECK.to_owned();
+                let (mailbox, number) = (usize::MAX, 0);
+                self.waiting.push_back(Request { mailbox, number, wish: Wish::Check, name });
+            } else {
+                self.refused += 1;
+            }
+        }
+    }
+
+    /// Tells who waits in such a function what its check found.
+    pub(in crate::check) fn conclude(&mut self, session: &Session<'_>, is_leaked: bool) {
+        self.told = self.told.wrapping_add(1);
+        session.answer_stand_ins(self.told, is_leaked);
+    }
+
     fn hear(&mut self, session: &Session<'_>, elapsed: Duration) {
         let now = Tick::after(elapsed);
         let (entries, overflow) = session.mailboxes.entries(&session.target().memory);
@@ -66,7 +92,11 @@ impl Mail {
     }
 
     /// What the program says of its memory at this moment, in which it is stopped.
-    pub(super) fn heard(&mut self, session: &Session<'_>, elapsed: Duration) -> Vec<Heard> {
+    pub(in crate::check) fn heard(
+        &mut self,
+        session: &Session<'_>,
+        elapsed: Duration,
+    ) -> Vec<Heard> {
         if !session.mailboxes.is_empty() {
             self.hear(session, elapsed);
         }
@@ -74,22 +104,22 @@ impl Mail {
     }
 
     /// Whether a thread of the program waits for a check.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(in crate::check) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// What the moment is called that is waited for.
-    pub(super) fn name(&self) -> Option<String> {
+    pub(in crate::check) fn name(&self) -> Option<String> {
         self.waiting.front().map(|request| printable(&request.name))
     }
 
     /// What the moments are called that are still waited for, now that there will be no more.
-    pub(super) fn left(&mut self) -> Vec<String> {
+    pub(in crate::check) fn left(&mut self) -> Vec<String> {
         self.waiting.drain(..).map(|request| printable(&request.name)).collect()
     }
 
     /// Lets go on who waits.
-    pub(super) fn answer(&mut self, session: &mut Session<'_>) {
+    pub(in crate::check) fn answer(&mut self, session: &mut Session<'_>) {
         if let Some(request) = self.waiting.pop_front() {
             let memory = &session.target().memory;
             session.mailboxes.answer(memory, &request);
@@ -97,7 +127,7 @@ impl Mail {
     }
 
     /// Writes down what there is to be said.
-    pub(super) fn tell(self, mailboxes: &Mailboxes, check: &mut CheckReport) {
+    pub(in crate::check) fn tell(self, mailboxes: &Mailboxes, check: &mut CheckReport) {
         check.marks = self.marks;
         if self.refused > 0 {
             let many = self.refused;

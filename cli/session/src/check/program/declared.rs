@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use heapattach_injector::watch::mailbox::Said;
 
+use crate::watch::spoken::Spoken;
 use heapattach_profile::{Tick, ticks};
 use heapattach_reach::{Block, Pointer, RootKind};
 
@@ -13,6 +14,18 @@ pub type Heard = (Said, Tick);
 /// A block is known so long after it was allocated: the reader of the records may have been kept
 /// waiting.
 const LATE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// The ranges that it spoke of in between; of them none is older than what was said.
+pub fn in_between(spoken: &Spoken) -> impl Iterator<Item = Heard> {
+    let root =
+        |range: Range<u64>| Said::Root { start: range.start, bytes: range.end - range.start };
+    spoken.roots().map(move |range| (root(range), Tick::default()))
+}
+
+/// What holds the block that this address lies in.
+pub fn whole(at: u64) -> Pointer {
+    Pointer { word: at, root: RootKind::Announced, holds_whole: true }
+}
 
 /// What holds them. A block that is younger than what was said of its place is another one.
 pub fn pointers(heard: &[Heard], blocks: &[(Block, Tick)]) -> Vec<Pointer> {
@@ -32,11 +45,7 @@ pub fn pointers(heard: &[Heard], blocks: &[(Block, Tick)]) -> Vec<Pointer> {
         let here = sorted[first..].iter().take_while(|(block, _)| block.at < range.end);
         let there = here.filter(|(block, _)| block.end() > range.start || block.at == range.start);
         let is_meant = |birth: Tick| seen.is_none_or(|seen| is_older(birth, seen));
-        found.extend(there.filter(|(_, birth)| is_meant(*birth)).map(|(block, _)| Pointer {
-            word: block.at,
-            root: RootKind::Announced,
-            holds_whole: true,
-        }));
+        found.extend(there.filter(|(_, birth)| is_meant(*birth)).map(|(block, _)| whole(block.at)));
     }
     found
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use heapattach_serve::Address;
 use heapattach_text::quantity::parse_size;
 
-use super::EXPERT;
+use crate::args::EXPERT;
 
 const SERVE: &str = "\
 Examples:

@@ -1,0 +1,14 @@
+//! Blocks of containers by the form of what holds them: texts, arrays, nodes and tables of libstdc++, in objects
+//! whose class is known, in variables, and in such containers themselves; trait objects of Rust.
+//!
+//! A form is whole or none: lengths must fit the block, counts must be those of the nodes, links must lead back.
+//! What is told is the form, since a program's own structures can have it, too. A block that has two forms has
+//! neither.
+
+mod chains;
+mod forms;
+mod rust;
+mod search;
+
+pub use forms::Shape;
+pub use search::{Languages, Shapes, search};
