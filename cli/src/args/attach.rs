@@ -12,9 +12,9 @@ use heapattach_session::{
     heap::{HeapFilter, HeapOptions, WithHolders},
     watch::options::WatchOptions,
 };
+use heapattach_text::quantity::parse_duration;
 
-/// As `heap` has them.
-const MOST_PAUSE: Duration = Duration::from_millis(250);
+/// What holds the objects of a Go program: so many rows are kept.
 const GO_HOLDERS: usize = 20_000;
 
 /// `heapattach -p PID`.
@@ -30,6 +30,17 @@ pub struct AttachArgs {
     /// both moments are kept beside the recording
     #[arg(hide_short_help = true, long, conflicts_with = "follow_forks")]
     pub census: bool,
+    /// How long the process may be stopped for each moment of --census, as far as that is foreseen
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "TIME",
+        default_value = "250ms",
+        value_parser = parse_duration,
+        allow_hyphen_values = true,
+        requires = "census"
+    )]
+    pub max_pause: Duration,
     /// How the hooks get into the process. `map` needs no code of the process. A forced dlopen can
     /// deadlock, depending on where the thread is; `dlopen` waits for a thread at a safe place
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, default_value_t, value_name = "HOW")]
@@ -48,7 +59,7 @@ impl AttachArgs {
     pub fn heap_options(&self) -> HeapOptions {
         HeapOptions {
             snapshot: Snapshot::Fork,
-            max_pause: MOST_PAUSE,
+            max_pause: self.max_pause,
             unreachable: false,
             holders: WithHolders::IfSmall,
             filter: HeapFilter::default(),

@@ -7,6 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use heapattach_test_folder::Folder;
 use heapattach_tests::{
     command::Heapattach,
     toolchain::{go_by, go_releases},
@@ -166,4 +167,34 @@ fn a_goroutine_whose_channel_is_in_a_variable_is_not_leaked_and_one_that_has_it_
     let leaked = report["go"]["leaked_goroutines"].as_u64().expect("a number");
     // A dead word of a stack can lead to a channel.
     assert!((495..=500).contains(&leaked), "{:#}", report["go"]["leaked"]);
+}
+
+#[test]
+fn a_moment_file_has_what_holds_the_objects_and_goes_to_other_programs() {
+    let Some(compiler) = go_releases().pop() else { return };
+    let program = go_by(&compiler, "objects.go", &[]);
+    let folder = Folder::new("go-moment");
+    let (moment, live) = (folder.0.join("a.heapattach-moment"), folder.0.join("live.pb.gz"));
+    let [moment, live] = [&moment, &live].map(|path| path.to_str().expect("a path of ours"));
+    let program = Program::start(&program, "map", 50_000);
+    let printed = program.look(&["-o", moment, "--view", "go", "--color", "never"]);
+    program.look(&["-o", live]);
+    drop(program);
+    let report = |more: &[&str]| {
+        let words = ["report", moment].into_iter().chain(more.iter().copied());
+        Heapattach::new(words).run().expect(0).stdout
+    };
+    assert_eq!(report(&["--view", "go"]), printed);
+    let lines = report(&["--format", "collapsed"]);
+    let line = lines.lines().find(|line| line.starts_with("main.cache;"));
+    assert!(line.is_some(), "{lines}");
+    // The file has fewer paths than a profile that is written at once, and all of its large ones.
+    let bytes = lines.lines().filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+    let document: Value = serde_json::from_str(&report(&["--json"])).expect("JSON");
+    let (_, reached) = amount(&document["go"]["reached"]);
+    let told: u64 = bytes.sum();
+    assert!(told <= reached && told * 100 >= reached * 99, "{told} of {reached}");
+    assert!(std::fs::metadata(live).is_ok_and(|file| file.len() > 100));
+    let holders = &document["go"]["holders"];
+    assert!(holders.as_array().is_some_and(|rows| rows.len() <= 5000), "{}", document["go"]);
 }

@@ -1,7 +1,10 @@
 //! What a moment has of each kind: a name, bytes and blocks.
 
-use heapattach_report::CensusReport;
-use heapattach_text::quantity::bytes;
+use heapattach_report::{CensusReport, HolderRow};
+use heapattach_text::quantity::count;
+
+/// They are told with the parts, and are none of the resident set.
+pub(super) const PAGE_TABLES: &str = "page tables, which are not resident";
 
 /// A name, bytes, and blocks where they are counted.
 pub(super) type Item = (String, u64, Option<u64>);
@@ -18,7 +21,7 @@ pub(super) fn parts(one: &CensusReport) -> Items {
     let all = parts.map(|part| {
         (part.part.name().to_owned(), part.resident.saturating_add(part.swapped), None)
     });
-    let tables = ("page tables, which are not resident".to_owned(), one.memory.page_tables, None);
+    let tables = (PAGE_TABLES.to_owned(), one.memory.page_tables, None);
     Ok(all.chain([tables]).collect())
 }
 
@@ -30,7 +33,7 @@ pub(super) fn types(one: &CensusReport) -> Items {
 }
 
 pub(super) fn sizes(one: &CensusReport) -> Items {
-    Ok(one.sizes.iter().map(|row| (bytes(row.size), row.bytes(), Some(row.used))).collect())
+    Ok(one.sizes.iter().map(|row| (sized(row.size), row.bytes(), Some(row.used))).collect())
 }
 
 pub(super) fn holders(one: &CensusReport) -> Items {
@@ -40,16 +43,24 @@ pub(super) fn holders(one: &CensusReport) -> Items {
         None if one.go.is_some() => return Ok(Vec::new()),
         None => return Err("what holds the blocks was not looked for".to_owned()),
     };
-    let roots = found.holders.iter().filter(|row| row.before.is_none());
-    let item = |row: &heapattach_report::HolderRow| {
-        let kind = row.root.map(|root| format!(" ({})", root.words().0)).unwrap_or_default();
-        (
-            format!("{}{kind}", without_threads(&row.name)),
-            row.retained.bytes,
-            Some(row.retained.blocks),
-        )
+    // What several roots hold is told by its kinds of blocks: all of it together says nothing.
+    let is_several = |row: &HolderRow| row.before.is_none() && row.root.is_none();
+    let above = |row: &HolderRow| {
+        row.before.and_then(|before| found.holders.get(usize::try_from(before).ok()?))
     };
-    Ok(roots.map(item).collect())
+    let item = |row: &HolderRow| {
+        let name = match (row.root, above(row)) {
+            (Some(root), _) => format!("{} ({})", without_threads(&row.name), root.words().0),
+            (None, Some(above)) => format!("{} > {}", above.name, row.name),
+            (None, None) => row.name.clone(),
+        };
+        (name, row.retained.bytes, Some(row.retained.blocks))
+    };
+    let is_told = |row: &&HolderRow| match row.before {
+        None => !is_several(row),
+        Some(_) => above(row).is_some_and(is_several),
+    };
+    Ok(found.holders.iter().filter(is_told).map(item).collect())
 }
 
 pub(super) fn go_holders(one: &CensusReport) -> Items {
@@ -71,7 +82,7 @@ pub(super) fn unreachable(one: &CensusReport) -> Items {
         let class = group.class.as_deref().unwrap_or("blocks");
         let all = group.own.and(group.held);
         (
-            format!("{class} of {}, {}", bytes(group.size), group.kind.name()),
+            format!("{class} of {}, {}", sized(group.size), group.kind.name()),
             all.bytes,
             Some(all.blocks),
         )
@@ -87,6 +98,11 @@ pub(super) fn arenas(one: &CensusReport) -> Items {
         })
     });
     Ok(arenas.collect())
+}
+
+/// Every size has a name of its own: rounded ones would be one row.
+fn sized(size: u64) -> String {
+    format!("{} B", count(size))
 }
 
 /// A thread has another number after a restart: `thread 4711 (worker)` is `thread (worker)`.

@@ -13,6 +13,28 @@ use heapattach_verdict::{
 
 use super::*;
 
+#[test]
+fn what_several_roots_hold_is_told_by_kind() {
+    let with_several = |bytes| {
+        let mut one = moment(10, 100);
+        let retained = Amount { bytes, blocks: 1 };
+        let row = |before, name: &str| HolderRow {
+            before,
+            name: name.to_owned(),
+            retained,
+            ..HolderRow::default()
+        };
+        if let Some(found) = &mut one.census.holders {
+            let rows = [row(None, "several roots"), row(Some(1), "dict"), row(Some(2), "list")];
+            found.holders.extend(rows);
+        }
+        one
+    };
+    let told = of(vec![with_several(100), with_several(300)]).holders;
+    let names: Vec<&str> = told.rows.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["several roots > dict"]);
+}
+
 /// A program with so many sessions, at this second.
 fn moment(sessions: u64, second: u64) -> Moment {
     let mut census = CensusReport::new(4711, "/usr/bin/app --port 80".to_owned());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use heapattach_text::quantity::{bytes, count, time};
 
-use super::{Difference, Row, Section};
+use super::{Difference, Row, Section, lists::PAGE_TABLES};
 
 /// Parts that are named.
 const PARTS: usize = 3;
@@ -28,7 +28,7 @@ pub(super) fn verdict(difference: &Difference) -> [String; 2] {
             format!("Resident memory shrank by {}{over}, from {from} to {to}", bytes(size(change)))
         }
     };
-    let parts = grown(&difference.parts).take(PARTS);
+    let parts = grown(&difference.parts).filter(|row| row.name != PAGE_TABLES).take(PARTS);
     let parts: Vec<_> =
         parts.map(|row| format!("{} {}", row.name, signed(row.change.bytes))).collect();
     let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };

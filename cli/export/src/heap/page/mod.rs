@@ -86,7 +86,8 @@ fn lines(report: &CensusReport) -> Vec<String> {
             }
             (None, false) => format!("{} blocks in use; not exact", count(allocator.blocks())),
         };
-        lines.push(format!("{} {}: {how}", allocator.name, allocator.layout));
+        let name = if allocator.layout.is_empty() { &allocator.name } else { &allocator.layout };
+        lines.push(format!("{name}: {how}"));
         lines.extend(allocator.doubts.iter().take(10).map(|doubt| format!("doubt: {}", doubt.why)));
     }
     if let Some(found) = &report.holders {
