@@ -7,6 +7,8 @@
 
 mod chains;
 mod forms;
+#[cfg(test)]
+mod near_misses;
 mod rust;
 mod search;
 
