@@ -233,6 +233,11 @@ fn a_word_once_filled_can_be_called_for_ever() {
             wait_until("the clean-up", PATIENCE, || {
                 Heapattach::detach(target).run().code() == Some(0)
             });
+            let status = Heapattach::new(["status"]).run().expect(0).stdout;
+            let own =
+                status.lines().find(|line| line.trim_start().starts_with(&target.to_string()));
+            let told = "with what stands in for LeakSanitizer";
+            assert!(own.is_some_and(|line| line.contains(told)), "{what}: {status}");
             let pid = target.to_string();
             let again = Heapattach::new(["check", "-p", &pid, ANY_PAUSE, "--duration=30ms"]).run();
             assert!(again.stderr.contains("attached to"), "{what}: {}", again.stderr);

@@ -43,7 +43,7 @@ use std::{
 use heapattach_injector::{
     family::{Attendant, Event},
     target::Target,
-    watch::{Session, Watch},
+    watch::{ActiveHook, Session, Watch},
 };
 use heapattach_process::proc::maps;
 
@@ -97,6 +97,16 @@ pub(crate) struct Inspection<'a> {
     page_cost: Option<u64>,
     /// What is left to children of the target.
     will: Option<Will>,
+}
+
+/// What is to be said if the program may speak in between its allocations, and is not heard.
+fn unheard(session: &Session<'_>) -> Option<String> {
+    let may_speak = session.provides() || !session.mailboxes.is_empty();
+    let hears = |hook: &ActiveHook| hook.number.is_some() && hook.planned.name() == "munmap";
+    let is_heard = session.patches.hooks.iter().any(hears);
+    (may_speak && !is_heard).then(|| {
+        "munmap is not hooked: HEAPATTACH_IGNORE_BEGIN and functions of LeakSanitizer are not heard".to_owned()
+    })
 }
 
 impl<'a> Inspection<'a> {
@@ -329,6 +339,7 @@ impl<'a> Inspection<'a> {
                         check.unmade = unmade;
                         mail.tell(&session.mailboxes, check);
                         check.notes.extend(recorder.spoken().note());
+                        check.notes.extend(unheard(session));
                         check.why_no_growth = why_no_growth;
                     }
                     let growth = (gauge, counted);
