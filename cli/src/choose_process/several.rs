@@ -5,8 +5,8 @@ use std::path::Path;
 use super::{all, wanted::Wanted};
 use crate::exit_status::Exit;
 
-/// How an address of a server begins.
-const ADDRESS: &str = "http://";
+/// How addresses of servers begin.
+const ADDRESSES: [&str; 2] = ["http://", "unix:"];
 
 /// What is to be looked at.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ impl Several {
         for word in words {
             if let Some(pid) = word.parse::<i32>().ok().filter(|pid| *pid > 0) {
                 several.pids.push(pid);
-            } else if word.starts_with(ADDRESS) {
+            } else if ADDRESSES.iter().any(|begin| word.starts_with(begin)) {
                 several.addresses.push(word.clone());
             } else if Path::new(word).is_file() {
                 several.files.push(word.clone());

@@ -1,6 +1,9 @@
 //! Numbers in few columns: three digits, a unit, and how far the ends of the 95 % interval are.
 
+use std::time::Duration;
+
 use heapattach_profile::Estimate;
+use heapattach_text::quantity;
 
 /// An end so many times as far away as the other is told by itself.
 const UNEVEN: f64 = 1.5;
@@ -56,6 +59,14 @@ fn interval(Estimate { value, low, high }: Estimate) -> String {
         }
         r if r > 0.0 => " ±?".to_owned(),
         _ => String::new(),
+    }
+}
+
+/// `12 s`, `4 min 10 s`: whole seconds.
+pub fn elapsed(ms: u64) -> String {
+    match ms / 1000 {
+        0 => "0 s".to_owned(),
+        seconds => quantity::clock(Duration::from_secs(seconds)).replace(".0 s", " s"),
     }
 }
 

@@ -171,12 +171,21 @@ impl<'a> Subject<'a> {
             site.place = key.place(&places);
             site
         });
-        let mut sites: Vec<_> = told.collect();
-        let is_change = self.base.is_some();
-        let rank = |site: &Site| site.weights[ask.metric as usize].rank(ask.unit, is_change);
-        sites.sort_by(|a, b| rank(b).total_cmp(&rank(a)).then_with(|| a.place.cmp(&b.place)));
+        let mut sites = self.in_order(told.collect(), ask);
         sites.iter_mut().take(ask.limit).for_each(|site| site.callers = self.callers(site));
         sites
+    }
+
+    /// The most important first. There may be tens of thousands, of a kilobyte each: each is moved once.
+    fn in_order(&self, sites: Vec<Site>, ask: &Ask) -> Vec<Site> {
+        let is_change = self.base.is_some();
+        let rank = |site: &Site| site.weights[ask.metric as usize].rank(ask.unit, is_change);
+        let mut order: Vec<(f64, usize)> = sites.iter().map(rank).zip(0..).collect();
+        order.sort_unstable_by(|(a, one), (b, other)| {
+            b.total_cmp(a).then_with(|| sites[*one].place.cmp(&sites[*other].place))
+        });
+        let mut sites: Vec<Option<Site>> = sites.into_iter().map(Some).collect();
+        order.into_iter().filter_map(|(_, at)| sites[at].take()).collect()
     }
 
     fn callers(&self, site: &Site) -> Vec<Place> {

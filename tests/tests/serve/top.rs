@@ -169,6 +169,45 @@ fn a_server_is_looked_at_and_looked_at_again_when_it_comes_back() {
 }
 
 #[test]
+fn a_server_at_a_socket_is_looked_at() {
+    let Some(mut fixture) = fixture() else { return };
+    let pid = fixture.pid();
+    let socket = std::env::temp_dir().join(format!("heapattach-top-{pid}.sock"));
+    let address = format!("unix:{}", socket.display());
+    let args = ["serve", "-p", &pid.to_string(), "--listen", &address, "--every", "1"];
+    let server = Heapattach::new(args).target(pid).limit(10 * PATIENCE).start();
+    wait_until("a server", PATIENCE, || socket.exists() && is_touched(pid));
+    let bytes = fixture.step(1, 50) as f64;
+    wait_until("what is kept", PATIENCE, || {
+        let told =
+            Heapattach::new(["top", &address, "--once", "--json", "--interval", "100ms"]).run();
+        let live = |told: &Value| told["live"]["value"].as_f64();
+        told.code() == Some(0) && live(&parsed(&told.stdout)) == Some(bytes)
+    });
+    server.signal(Signal::SIGTERM);
+    server.wait().expect(0);
+    fixture.finish();
+}
+
+#[test]
+fn two_processes_are_looked_at_and_a_key_leads_from_one_to_the_other() {
+    let (Some(one), Some(other)) = (fixture(), fixture()) else { return };
+    let Some(tmux) = Tmux::start(100, 24) else { return };
+    let (first, second) = (one.pid().min(other.pid()), one.pid().max(other.pid()));
+    let binary = binary();
+    tmux.line(&format!("{} top {first} {second} --interval 200ms", binary.display()));
+    tmux.wait_for("[1/2]");
+    tmux.wait_for(&format!(" {first}   "));
+    tmux.key("Tab");
+    tmux.wait_for("[2/2]");
+    tmux.wait_for(&format!(" {second}   "));
+    tmux.key("q");
+    wait_until("the detach", PATIENCE, || !is_touched(first) && !is_touched(second));
+    one.finish();
+    other.finish();
+}
+
+#[test]
 fn a_recording_that_is_served_has_no_arguments_unless_they_are_shown() {
     let Some(mut served) = Served::start(&[]) else { return };
     served.keep(10);
@@ -262,8 +301,8 @@ fn keys_do_what_they_are_for_and_q_detaches() {
     wait_until("the detach", PATIENCE, || !is_touched(pid));
     tmux.wait_for("keep (holds.c");
     tmux.key("q");
-    // The screen of before is there again.
-    tmux.wait_for("--interval");
+    // The screen of before is there again: until then keys are for top.
+    wait_until("the other screen", PATIENCE, || !tmux.screen().contains("2 Growth"));
     tmux.line("echo the-end");
     tmux.wait_for("\nthe-end");
     fixture.step(1, 10);

@@ -330,6 +330,30 @@ mod tests {
     }
 
     #[test]
+    fn whatever_bytes_a_file_has_it_is_told_or_refused() {
+        let folder = Folder::new("growing-hostile");
+        let (path, other) = (folder.0.join("a"), folder.0.join("b"));
+        ten_seconds(&other);
+        let bytes = fs::read(&other).unwrap();
+        let mut random = 7_usize;
+        for _ in 0..300 {
+            let mut hostile = bytes.clone();
+            for _ in 0..3 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let at = (random >> 20) % hostile.len();
+                hostile[at] ^= 1 << (random >> 61);
+            }
+            let mut growing = Growing::new(&path);
+            for end in [hostile.len() / 3, hostile.len() / 2, hostile.len(), hostile.len() / 4] {
+                fs::write(&path, &hostile[..end]).unwrap();
+                if let Ok(Some(ledger)) = growing.look() {
+                    assert!(ledger.is_sound());
+                }
+            }
+        }
+    }
+
+    #[test]
     fn damage_in_the_middle_is_told_when_it_stays() {
         let folder = Folder::new("growing-damaged");
         let (path, other) = (folder.0.join("a"), folder.0.join("b"));

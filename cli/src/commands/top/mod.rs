@@ -8,6 +8,7 @@
 //! It looks at what is written down: sessions are commands of their own (`sessions`), or those of others, and
 //! the latter go on when this ends.
 
+mod backend;
 mod effects;
 mod guard;
 mod keys;
@@ -203,16 +204,16 @@ fn is_able() -> bool {
     knows_colours(std::env::var_os("TERM").as_deref())
 }
 
-/// Hears of the signals that end us; where no end is in sight, the second one ends us at once.
+/// Hears of the signals that end us; the second one ends us at once.
 fn listen(to: Sender<News>) -> nix::Result<()> {
     let mut signals = SigSet::empty();
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|one| signals.add(one));
     signals.thread_block()?;
     let hear = move || {
-        while signals.wait().is_ok() {
-            if to.send(News::Told).is_err() {
-                return;
-            }
+        let is_first = signals.wait().is_ok() && to.send(News::Told).is_ok();
+        if is_first && signals.wait().is_ok() {
+            // Sessions end with this process; whatever it waits for, a terminal that takes nothing, is left.
+            std::process::exit(Exit::Interrupted.code().into());
         }
     };
     let spawned = thread::Builder::new().name("signals".to_owned()).spawn(hear);

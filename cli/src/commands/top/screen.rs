@@ -2,7 +2,7 @@
 //! [`Drop`], or by a process that watches this one.
 
 use std::{
-    io::{self, Stdout, stdout},
+    io::{self, stdout},
     path::Path,
 };
 
@@ -14,13 +14,12 @@ use crossterm::{
 use heapattach_top::{Model, draw};
 use nix::sys::signal::{Signal, raise};
 use ratatui_core::terminal::Terminal;
-use ratatui_crossterm::CrosstermBackend;
 
-use super::guard::Guard;
+use super::{backend::Output, guard::Guard};
 
 /// A terminal that is ours.
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
+    terminal: Terminal<Output>,
     is_coloured: bool,
     guard: Guard,
 }
@@ -32,7 +31,7 @@ impl Screen {
     /// If it does not do what it is told.
     pub fn open(is_coloured: bool, folder: Option<&Path>) -> io::Result<Self> {
         let guard = Guard::start(folder)?;
-        let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+        let terminal = Terminal::new(Output::new())?;
         let screen = Self { terminal, is_coloured, guard };
         take()?;
         Ok(screen)
@@ -58,7 +57,7 @@ impl Screen {
         raise(Signal::SIGSTOP)?;
         take()?;
         // Nothing is on that screen now: all of it is drawn.
-        self.terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+        self.terminal = Terminal::new(Output::new())?;
         Ok(())
     }
 

@@ -74,7 +74,8 @@ pub fn token(file: Option<&Path>) -> Result<Option<String>, String> {
 /// If it does not answer, or lets us not in.
 pub fn find(text: &str, token: Option<&str>) -> Result<Vec<Server>, String> {
     let whole = Address::parse(text, token);
-    let whole = whole.ok_or_else(|| format!("`{text}` is not valid: http://HOST:PORT[/p/PID]"))?;
+    let whole = whole
+        .ok_or_else(|| format!("`{text}` is not valid: http://HOST:PORT[/p/PID], or unix:PATH"))?;
     let wanted = whole.path.strip_prefix("/p/").and_then(|pid| pid.parse::<i32>().ok());
     let root = Address { path: String::new(), ..whole };
     let told = root.get("/sd")?;
@@ -83,7 +84,7 @@ pub fn find(text: &str, token: Option<&str>) -> Result<Vec<Server>, String> {
     let servers = groups.into_iter().take(PROCESSES).filter_map(|Group { labels }| {
         let pid = labels.pid.parse::<i32>().ok()?;
         let address = Address { path: format!("/p/{pid}"), ..root.clone() };
-        let from = format!("http://{}{}", address.host, address.path);
+        let from = format!("{}{}", address.name(), address.path);
         let name = printable(&labels.service_name);
         Some(Server { subject: Subject { name, pid, from, is_own: false }, address })
     });

@@ -2,8 +2,10 @@
 //! back is hostile: bounded in bytes and time.
 
 use std::{
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::{TcpStream, ToSocketAddrs},
+    os::unix::net::UnixStream,
+    path::PathBuf,
     time::Duration,
 };
 
@@ -23,7 +25,14 @@ pub struct Address {
     pub path: String,
     /// What the server wants to be told.
     pub token: Option<String>,
+    /// Where its socket is, if it has none of TCP.
+    pub socket: Option<PathBuf>,
 }
+
+/// A connection.
+trait Connection: Read + Write {}
+
+impl<C: Read + Write> Connection for C {}
 
 /// An answer that says that all is well.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,8 +43,13 @@ pub struct Answer {
 }
 
 impl Address {
-    /// As it is typed: `http://127.0.0.1:7070`, `http://SECRET@HOST/p/4711`.
+    /// As it is typed: `http://127.0.0.1:7070`, `http://SECRET@HOST/p/4711`, `unix:/run/heap.sock`.
     pub fn parse(text: &str, token: Option<&str>) -> Option<Self> {
+        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            let (host, path, token) =
+                ("localhost".to_owned(), path.into(), token.map(str::to_owned));
+            return Some(Self { host, path: String::new(), token, socket: Some(path) });
+        }
         let rest = text.strip_prefix("http://")?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (own, host) = match authority.rsplit_once('@') {
@@ -47,7 +61,7 @@ impl Address {
         let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let host = if has_port { host.to_owned() } else { format!("{host}:{PORT}") };
         let (path, token) = (path.trim_end_matches('/').to_owned(), own.or(token));
-        is_sound.then(|| Self { host, path, token: token.map(str::to_owned) })
+        is_sound.then(|| Self { host, path, token: token.map(str::to_owned), socket: None })
     }
 
     /// Asks for what is below its path.
@@ -55,12 +69,8 @@ impl Address {
     /// # Errors
     /// In words, if there is no answer or a refusal.
     pub fn get(&self, path: &str) -> Result<Answer, String> {
-        let failed = |error: std::io::Error| format!("{} does not answer: {error}", self.host);
-        let mut all = self.host.to_socket_addrs().map_err(failed)?;
-        let at = all.next().ok_or_else(|| format!("{} is not known", self.host))?;
-        let mut stream = TcpStream::connect_timeout(&at, PATIENCE).map_err(failed)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
+        let failed = |error: std::io::Error| format!("{} does not answer: {error}", self.name());
+        let mut stream = self.connect().map_err(failed)?;
         let token = self.token.as_ref();
         let token = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
         let (own, host, token) = (&self.path, &self.host, token.unwrap_or_default());
@@ -69,7 +79,30 @@ impl Address {
         stream.write_all(request.as_bytes()).map_err(failed)?;
         let mut bytes = Vec::new();
         stream.take(MOST).read_to_end(&mut bytes).map_err(failed)?;
-        answer(&bytes).map_err(|why| format!("{}: {why}", self.host))
+        answer(&bytes).map_err(|why| format!("{}: {why}", self.name()))
+    }
+
+    /// As it is told.
+    pub fn name(&self) -> String {
+        match &self.socket {
+            Some(path) => format!("unix:{}", path.display()),
+            None => format!("http://{}", self.host),
+        }
+    }
+
+    fn connect(&self) -> io::Result<Box<dyn Connection>> {
+        if let Some(path) = &self.socket {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            return Ok(Box::new(stream));
+        }
+        let unknown = || io::Error::other("there is no such host");
+        let at = self.host.to_socket_addrs()?.next().ok_or_else(unknown)?;
+        let stream = TcpStream::connect_timeout(&at, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Box::new(stream))
     }
 }
 
@@ -107,7 +140,17 @@ fn answer(bytes: &[u8]) -> Result<Answer, String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_more_than_an_answer_or_an_error(bytes in prop::collection::vec(0..128_u8, 0..200)) {
+            let head = b"HTTP/1.1 200 OK\r\n";
+            let _ = (answer(&bytes), answer(&[head, &bytes[..]].concat()));
+        }
+    }
 
     #[test]
     fn an_address_has_a_host_a_path_and_perhaps_a_secret() {
@@ -120,6 +163,9 @@ mod tests {
         assert_eq!(parsed("http://"), None);
         assert_eq!(parsed("http://a\r\nb"), None);
         assert_eq!(parsed("ftp://a"), None);
+        let socket = parsed("unix:/run/heap.sock").unwrap();
+        assert_eq!(socket.socket.as_deref(), Some("/run/heap.sock".as_ref()));
+        assert_eq!(socket.name(), "unix:/run/heap.sock");
     }
 
     #[test]

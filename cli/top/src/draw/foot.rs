@@ -1,13 +1,10 @@
 //! The foot: what is to be known of the numbers, a message or what is typed, and the keys.
 
-use std::time::Duration;
-
-use heapattach_text::quantity;
 use heapattach_view::{Ink, Span, columns};
 use ratatui_core::layout::Rect;
 
 use super::pen::Pen;
-use crate::{model::Model, snapshot::State};
+use crate::{compact, model::Model, snapshot::State};
 
 pub fn draw(model: &Model, area: Rect, pen: &mut Pen<'_>) {
     if let Some(typed) = &model.typed {
@@ -84,8 +81,7 @@ fn notes(model: &Model) -> String {
     if model.is_difference
         && let Some((at_ms, _)) = model.watched().and_then(|watched| watched.base.as_ref())
     {
-        let at = quantity::clock(Duration::from_secs(at_ms / 1000)).replace(".0 s", " s");
-        notes.push(format!("since {at}"));
+        notes.push(format!("since {}", compact::elapsed(*at_ms)));
     }
     if !model.filter.is_empty() {
         notes.push(format!("/{}", model.filter));

@@ -1,7 +1,5 @@
 //! The head: which process, its figures now, and the tabs.
 
-use std::time::Duration;
-
 use heapattach_ledger::Ledger;
 use heapattach_text::quantity;
 use heapattach_verdict::current::Current;
@@ -39,7 +37,7 @@ fn title(watched: &Watched) -> Vec<Span> {
         return spans;
     };
     let ledger: &Ledger = &snapshot.ledger;
-    add(quantity::clock(Duration::from_secs(watched.current.at_ms / 1000)).replace(".0 s", " s"));
+    add(compact::elapsed(watched.current.at_ms));
     add(match ledger.about.every {
         0 | 1 => "every block".to_owned(),
         every => format!("every {}", quantity::bytes(every)).replace(".0 ", " "),
