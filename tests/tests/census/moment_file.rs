@@ -23,8 +23,18 @@ use serde_json::Value;
 const DONE: i32 = 0;
 const FAILED: i32 = 1;
 const USAGE: i32 = 2;
-const VIEWS: [&str; 9] =
-    ["summary", "sizes", "types", "unreachable", "holders", "tree", "arenas", "mappings", "pages"];
+const VIEWS: [&str; 10] = [
+    "summary",
+    "sizes",
+    "types",
+    "unreachable",
+    "holders",
+    "tree",
+    "arenas",
+    "mappings",
+    "pages",
+    "waste",
+];
 
 /// A program whose map holds 20 000 objects, and a folder for files.
 fn started(form: &str) -> Option<(Fixture, Folder)> {

@@ -20,6 +20,12 @@ pub(super) fn without_addresses(report: &mut CensusReport) {
         .chain(report.holders.iter_mut().flat_map(|found| {
             found.error.iter_mut().chain(&mut found.doubt).chain(&mut found.not_found)
         }))
+        .chain(
+            report
+                .typed
+                .iter_mut()
+                .flat_map(|typed| typed.error.iter_mut().chain(&mut typed.missing)),
+        )
         .chain(report.go.iter_mut().filter_map(|go| go.error.as_mut()));
     sentences.for_each(|sentence| *sentence = cut(sentence));
 }
