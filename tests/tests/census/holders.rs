@@ -86,7 +86,7 @@ fn holders_are_a_tree_that_filters_choose_from_and_paths_lead_to_a_class() {
         .iter()
         .filter_map(|s| s["name"].as_str())
         .collect();
-    assert_eq!(names, ["sessions", "blocks of 56 bytes", "Session"]);
+    assert_eq!(names, ["sessions", "node of a std::map or std::set", "Session"]);
     // The key and the value lie behind the head of a node of the tree.
     assert_eq!(path["steps"][1]["offset"], 0x28, "{path}");
     let text = words(&run(fixture.pid(), &["--who-holds", "Nothing"]));

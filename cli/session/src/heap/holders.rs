@@ -16,6 +16,7 @@ use super::{
     labels::Labels,
     roots::Roots,
     suspects::suspects,
+    typed,
     wanted::{HeapFilter, WhoHolds},
 };
 
@@ -36,11 +37,17 @@ pub(super) fn report(
     scene: &Scene,
     filter: &HeapFilter,
     wanted: Option<&WhoHolds>,
+    with_types: bool,
 ) -> HoldersReport {
     let began = Instant::now();
     let presence = Presence::of(process);
     let written = |area: Area| area.written(&presence);
-    let mut report = match Known::of(&written, moment, scene, &walkers::ALL, Inner::Blocks) {
+    let known = Known::of(&written, moment, scene, &walkers::ALL, Inner::Blocks);
+    let known = match with_types {
+        true => known.map(|known| typed::renamed(known, process, moment)),
+        false => known,
+    };
+    let mut report = match known {
         Ok(known) => of_known(&known, (process, pid), moment, scene, filter, wanted),
         Err(error) => HoldersReport { error: Some(error), ..HoldersReport::default() },
     };

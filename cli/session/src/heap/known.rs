@@ -33,6 +33,8 @@ pub(super) struct Known {
     pub(super) names: Vec<String>,
     /// Links of a collector, which hold nothing; ascending.
     pub(super) links: Vec<u64>,
+    /// Whether an allocator has size classes that are further apart than 16 bytes.
+    pub(super) has_classes: bool,
     /// Why some blocks may not be as they are told.
     pub(super) doubt: Option<String>,
 }
@@ -58,7 +60,7 @@ impl Known {
     ) -> Result<(Self, Vec<Range<u64>>), String> {
         let mut collected = Collected::new(moment);
         let mut books: Vec<Range<u64>> = Vec::new();
-        let (mut is_known, mut doubt) = (false, None);
+        let (mut is_known, mut has_classes, mut doubt) = (false, false, None);
         for walker in walkers.iter().filter(|one| inner == Inner::Blocks || !one.is_inner()) {
             match walker.walk(moment, &mut collected) {
                 Answer::Absent => {}
@@ -66,6 +68,7 @@ impl Known {
                 Answer::Walked(walk) => {
                     doubt = doubt.or_else(|| doubtful(walker.name(), &walk));
                     is_known = true;
+                    has_classes |= walker.name() != "glibc" && !walker.is_inner();
                     books.extend(walk.arenas.iter().flat_map(|arena| arena.memory.iter().cloned()));
                     books.extend(walk.arenas.iter().flat_map(|arena| arena.books.iter().cloned()));
                 }
@@ -84,7 +87,7 @@ impl Known {
             }
         }
         let (blocks, layout, groups) = (Blocks::new(blocks), Layout::default(), by_number);
-        Ok((Self { blocks, layout, groups, names, links, doubt }, books))
+        Ok((Self { blocks, layout, groups, names, links, has_classes, doubt }, books))
     }
 }
 
@@ -100,6 +103,28 @@ fn doubtful(name: &str, walk: &Walk) -> Option<String> {
 }
 
 impl Known {
+    /// The same, where blocks that do not say their class have one of these names, by its number.
+    pub(super) fn renamed(self, name: &dyn Fn(u32) -> Option<u32>, names: Vec<String>) -> Self {
+        let first = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        let mut groups = self.groups.clone();
+        let mut numbers: HashMap<Group, u32> = groups.iter().copied().zip(0..).collect();
+        let numbered = (0..).zip(self.blocks.all());
+        let blocks = numbered.map(|(number, block)| {
+            let Some(name) = name(number).filter(|_| self.class(block).is_none()) else {
+                return *block;
+            };
+            let group = (Some(ClassId(first.saturating_add(name))), block.size);
+            let stack = *numbers.entry(group).or_insert_with(|| {
+                groups.push(group);
+                u32::try_from(groups.len() - 1).unwrap_or(u32::MAX)
+            });
+            Block { stack, ..*block }
+        });
+        let blocks = Blocks::new(blocks.collect());
+        let names = self.names.iter().cloned().chain(names).collect();
+        Self { blocks, groups, names, ..self }
+    }
+
     /// The name of the class of a block, if it says it.
     pub(super) fn class(&self, block: &Block) -> Option<(ClassId, &str)> {
         let class = self.groups.get(block.stack as usize)?.0?;

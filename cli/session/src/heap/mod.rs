@@ -337,8 +337,10 @@ fn walk(
     let is_go = go.as_ref().is_some_and(|(go, _)| go.error.is_none());
     let with_holders = scene.filter(|_| options.holders != WithHolders::No && !is_go);
     let wanted = options.who_holds.as_ref();
-    let holders =
-        with_holders.map(|scene| holders::report((process, pid), &moment, scene, filter, wanted));
+    // The first screen does not wait for debug data.
+    let with_types = options.holders == WithHolders::Yes && most == Duration::MAX;
+    let look = |scene| holders::report((process, pid), &moment, scene, filter, wanted, with_types);
+    let holders = with_holders.map(look);
     // What nothing leads to belongs on the first screen, too, where it is much.
     let is_much = |found: &HoldersReport| {
         let left = found.blocks.bytes.saturating_sub(found.reached.bytes);

@@ -44,7 +44,7 @@ pub(super) fn report(
     let began = Instant::now();
     let found = Known::blocks(moment, walkers, Inner::Blocks);
     let (mut report, rows) = match found {
-        Ok((known, _)) => of_known(&known, process, moment, walkers, began),
+        Ok((known, _)) => of_known(&known, process, moment, began),
         Err(error) => (TypedReport { error: Some(error), ..TypedReport::default() }, Vec::new()),
     };
     report.took_ms = began.elapsed().as_secs_f64() * 1e3;
@@ -55,43 +55,80 @@ fn of_known(
     known: &Known,
     process: &Process,
     moment: &Moment<'_>,
-    walkers: &[&dyn Walker],
     began: Instant,
 ) -> (TypedReport, Vec<ClassRow>) {
-    let model = model(known, process, began + MOST / 2);
-    let has_classes = walkers.iter().any(|walker| walker.name() != "glibc" && !walker.is_inner());
-    let certain = |number: u32| {
-        let (_, name) = known.class(known.blocks.get(number))?;
-        Some(model.named(name))
-    };
-    let end = began + MOST;
-    let spread = spread(moment, &known.blocks, &model, &certain, has_classes, end);
-    let mut names = Names::default();
-    let mut by_block: Vec<Option<Named>> = (0..)
-        .take(known.blocks.len())
-        .map(|number| names.of(known, &model, &spread, number))
-        .collect();
-    let shapes = shapes(known, moment, &by_block, has_classes, end);
-    names.shapes(known, &shapes, &mut Traits::of(process, moment), &mut by_block);
-    let places = places(known, moment, &model, &by_block, &mut names, end);
-    let mut found = told(known, &spread, &names, &by_block, &places);
-    if shapes.is_over {
-        found.0.missing.get_or_insert_with(|| "there was no time for all shapes".to_owned());
-    }
-    found
+    let mut found = Found::of(known, process, moment, began);
+    let places = found.places(known, moment, began + MOST);
+    told(known, &found, &places)
 }
+
+/// The same blocks, with the names of those that debug data or their form tells.
+pub(super) fn renamed(known: Known, process: &Process, moment: &Moment<'_>) -> Known {
+    let found = Found::of(&known, process, moment, Instant::now());
+    let name = |number: u32| found.by_block.get(number as usize).copied()?.map(|named| named.name);
+    let names = found.names.all.iter().map(|(name, _)| name.clone()).collect();
+    known.renamed(&name, names)
+}
+
+/// What blocks are.
+struct Found {
+    model: Model,
+    names: Names,
+    by_block: Vec<Option<Named>>,
+    disputed: u64,
+    missing: Option<&'static str>,
+}
+
+impl Found {
+    fn of(known: &Known, process: &Process, moment: &Moment<'_>, began: Instant) -> Self {
+        let model = model(known, process, began + MOST / 2);
+        let certain = |number: u32| {
+            let (_, name) = known.class(known.blocks.get(number))?;
+            Some(model.named(name))
+        };
+        let end = began + MOST;
+        let spread = spread(moment, &known.blocks, &model, &certain, known.has_classes, end);
+        let mut names = Names::default();
+        let mut by_block: Vec<Option<Named>> = (0..)
+            .take(known.blocks.len())
+            .map(|number| names.of(known, &model, &spread, number))
+            .collect();
+        let shapes = shapes(known, moment, &by_block, end);
+        names.shapes(known, &shapes, &mut Traits::of(process, moment), &mut by_block);
+        let late = shapes.is_over.then_some("there was no time for all shapes");
+        let (disputed, missing) = (spread.disputed, spread.missing.or(late));
+        Self { model, names, by_block, disputed, missing }
+    }
+
+    fn places(&mut self, known: &Known, moment: &Moment<'_>, end: Instant) -> Places {
+        let Self { model, names, by_block, .. } = self;
+        let variables = model.variables().iter().filter_map(|variable| {
+            // What the allocator has it has for itself.
+            if BOOKS.contains(&model.name(variable.of).as_str()) {
+                return None;
+            }
+            let size = model.size(variable.of);
+            let name = names.number(variable.name.clone(), Language::default());
+            let end = variable.at.checked_add(size.max(8))?;
+            Some((variable.at..end, Holder { name, size }))
+        });
+        let variables: Vec<(Range<u64>, Holder)> = variables.collect();
+        let holder = |number: u32| {
+            let named = by_block.get(number as usize).copied()??;
+            Some(Holder { name: named.name, size: named.size })
+        };
+        Places::of(moment, &known.blocks, &variables, &holder, end)
+    }
+}
+
+/// Types of glibc's own variables of malloc.
+const BOOKS: [&str; 2] = ["malloc_state", "malloc_par"];
 
 /// Libraries whose variables are their own business.
 const NOT_OF_PROGRAMS: [&str; 4] = ["/libc.so", "/ld-linux", "/libstdc++.so", "/libc-"];
 
 /// What has a form that only containers and trait objects have.
-fn shapes(
-    known: &Known,
-    moment: &Moment<'_>,
-    by_block: &[Option<Named>],
-    has_classes: bool,
-    end: Instant,
-) -> Shapes {
+fn shapes(known: &Known, moment: &Moment<'_>, by_block: &[Option<Named>], end: Instant) -> Shapes {
     let cpp = moment.images().iter().any(|image| image.path.contains("libstdc++"));
     let languages = Languages { cpp, rust: traits::is_rust(moment) };
     if languages == Languages::default() {
@@ -103,7 +140,7 @@ fn shapes(
         .filter(|image| !NOT_OF_PROGRAMS.iter().any(|library| image.path.contains(library)));
     let ranges: Vec<Range<u64>> = own.flat_map(|image| image.data.iter().cloned()).collect();
     let is_named = |number: u32| by_block.get(number as usize).is_some_and(Option::is_some);
-    search(moment, &known.blocks, &ranges, &is_named, languages, has_classes, end)
+    search(moment, &known.blocks, &ranges, &is_named, languages, known.has_classes, end)
 }
 
 /// The declared types of all modules.
@@ -231,37 +268,10 @@ impl Names {
     }
 }
 
-fn places(
-    known: &Known,
-    moment: &Moment<'_>,
-    model: &Model,
-    by_block: &[Option<Named>],
-    names: &mut Names,
-    end: Instant,
-) -> Places {
-    let variables = model.variables().iter().filter_map(|variable| {
-        let size = model.size(variable.of);
-        let name = names.number(variable.name.clone(), Language::default());
-        let end = variable.at.checked_add(size.max(8))?;
-        Some((variable.at..end, Holder { name, size }))
-    });
-    let variables: Vec<(Range<u64>, Holder)> = variables.collect();
-    let holder = |number: u32| {
-        let named = by_block.get(number as usize).copied()??;
-        Some(Holder { name: named.name, size: named.size })
-    };
-    Places::of(moment, &known.blocks, &variables, &holder, end)
-}
-
-fn told(
-    known: &Known,
-    spread: &Spread,
-    names: &Names,
-    by_block: &[Option<Named>],
-    places: &Places,
-) -> (TypedReport, Vec<ClassRow>) {
-    let mut report = TypedReport { disputed: spread.disputed, ..TypedReport::default() };
-    report.missing = spread.missing.map(str::to_owned);
+fn told(known: &Known, found: &Found, places: &Places) -> (TypedReport, Vec<ClassRow>) {
+    let Found { names, by_block, disputed, missing, .. } = found;
+    let mut report = TypedReport { disputed: *disputed, ..TypedReport::default() };
+    report.missing = missing.map(str::to_owned);
     if places.is_over {
         report.missing.get_or_insert_with(|| "there was no time for all places".to_owned());
     }

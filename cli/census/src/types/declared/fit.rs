@@ -16,6 +16,9 @@ const LOW: u64 = 1 << 12;
 /// What glibc adds at most; its smallest block.
 const STEP: u64 = 16;
 const SMALLEST: u64 = 24;
+/// A large block can be a mapping of its own, which ends with a page.
+const LARGE: u64 = 64 << 10;
+const PAGE: u64 = 4096;
 
 /// How a block has values of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +59,8 @@ impl Fit<'_, '_> {
     /// Whether a block of this size is what an allocator makes of so many bytes.
     pub fn is_room_of(&self, bytes: u64, size: u64) -> bool {
         let Some(rest) = size.checked_sub(bytes) else { return false };
-        rest < STEP || size <= SMALLEST || self.has_classes && rest < size / 4
+        let is_mapped = size >= LARGE && rest < PAGE;
+        rest < STEP || size <= SMALLEST || is_mapped || self.has_classes && rest < size / 4
     }
 
     /// Whether the pointers of a value can be pointers.

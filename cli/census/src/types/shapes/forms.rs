@@ -12,6 +12,9 @@ const SHORT: u64 = 15;
 const MOST_ADDED: u64 = 32;
 /// Its smallest block.
 const SMALLEST: u64 = 24;
+/// A large block can be a mapping of its own, which ends with a page.
+const LARGE: u64 = 64 << 10;
+const PAGE: u64 = 4096;
 /// A text is looked at in pieces of this size.
 const PIECE: u64 = 4096;
 
@@ -63,7 +66,8 @@ impl View<'_, '_> {
     /// Whether a block of this size is what an allocator makes of so many bytes.
     pub fn is_room_of(&self, bytes: u64, size: u64) -> bool {
         let Some(rest) = size.checked_sub(bytes) else { return false };
-        rest < MOST_ADDED || self.has_classes && rest < size / 4
+        let is_mapped = size >= LARGE && rest < PAGE;
+        rest < MOST_ADDED || is_mapped || self.has_classes && rest < size / 4
     }
 
     pub fn words<const N: usize>(&self, at: u64) -> Option<[u64; N]> {
