@@ -49,6 +49,7 @@ fn moment(sessions: u64, second: u64) -> Moment {
         language: Language::Cpp,
         blocks,
         bytes: blocks * 200,
+        certainty: heapattach_census::types::Certainty::Certain,
     };
     census.classes = vec![class("Session", sessions), class("Fixed", 7)];
     let retained = Amount { bytes: live, blocks: sessions };
