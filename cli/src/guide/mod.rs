@@ -43,6 +43,7 @@ chapters! {
     "recordings": "files of sessions: what is in them, how large they become",
     "page": "the page for browsers: links, switches, keys, marks of cut stacks",
     "memory": "what all memory of a process is now: in use, free, stacks, files",
+    "moments": "moments in files, what grew from one to the next, a page with a map",
     "tuning": "what the allocator itself counts, and advice on its settings",
     "go": "Go programs: profile, objects, runtime, with C in them or not",
     "live": "live profiles and figures over HTTP: pprof, Prometheus, a browser",

@@ -65,7 +65,8 @@ fn every_block_of_an_old_release_is_told_as_it_is() {
     exact_in_all_states("Debian 11", source, Some(&libc));
 }
 
-/// Threads that allocate and free all the time are stopped anywhere: of each at most one block is in flight.
+/// Threads that allocate and free all the time are stopped anywhere: of each at most one call is in flight. One of
+/// realloc has two blocks, the old one and the new one.
 #[test]
 fn under_load_at_most_a_block_of_each_thread_is_in_flight() {
     const THREADS: usize = 2;
@@ -79,7 +80,7 @@ fn under_load_at_most_a_block_of_each_thread_is_in_flight() {
         let walked = truth.walk(fixture.pid(), &Glibc);
         let difference = walked.difference();
         let wrong = difference.missing.len() + difference.extra.len();
-        assert!(wrong <= THREADS, "stop {stop}: {difference:x?}, {:?}", walked.walk.trust);
+        assert!(wrong <= 2 * THREADS, "stop {stop}: {difference:x?}, {:?}", walked.walk.trust);
         assert_eq!(difference.sizes, [], "stop {stop}");
         exact += usize::from(walked.walk.is_exact());
     }

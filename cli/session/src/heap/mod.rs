@@ -338,7 +338,8 @@ fn walk(
     let with_holders = scene.filter(|_| options.holders != WithHolders::No && !is_go);
     let wanted = options.who_holds.as_ref();
     // The first screen does not wait for debug data.
-    let with_types = options.holders == WithHolders::Yes && most == Duration::MAX;
+    let wants_types = options.holders == WithHolders::Yes || options.typed;
+    let with_types = wants_types && most == Duration::MAX;
     let look = |scene| holders::report((process, pid), &moment, scene, filter, wanted, with_types);
     let holders = with_holders.map(look);
     // What nothing leads to belongs on the first screen, too, where it is much.
