@@ -81,7 +81,7 @@ fn stacks(threads: &[&str]) -> Option<String> {
     match threads.len() {
         0 => None,
         1 => Some(format!("{STACK_OF}{named}")),
-        ..=THREADS => Some(format!("stacks of {named}")),
+        2..=THREADS => Some(format!("stacks of {named}")),
         all => Some(format!("stacks of {named} and {} more", all - THREADS)),
     }
 }
