@@ -1,5 +1,5 @@
 //! A census before and after a session: what was allocated meanwhile is the difference, both moments are
-//! kept, and whoever is killed at the stops, the target goes on.
+//! kept, and the target goes on if a process of ours is killed at the stops.
 
 use std::time::Duration;
 

@@ -92,7 +92,7 @@ impl Spoken {
         if self.open.len() < MOST_OPEN {
             self.open.insert(stamp);
         }
-        // Of threads that share a ring nobody can say whose word it is.
+        // Of threads that share a ring it is not known whose word it is.
         let is_of_thread = !matches!(word, Word::Ignore | Word::NoRoot | Word::Check);
         if is_of_thread && thread.0 == 0 || self.depths.len() + self.begun.len() >= MOST_OPEN {
             return self.unheeded += 1;

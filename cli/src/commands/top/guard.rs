@@ -79,7 +79,7 @@ pub fn run() -> Exit {
     let _ = setsid();
     let Ok(before) = tcgetattr(stdout().as_fd()) else { return Exit::Failed };
     let is_told = stderr().write_all(READY).is_ok();
-    // Whoever started it waits for the end of that.
+    // The process that started it waits for the end of that.
     let closed = fs::File::open("/dev/null")
         .and_then(|null| nix::unistd::dup2_stderr(null.as_fd()).map_err(io::Error::from));
     if !is_told || closed.is_err() {

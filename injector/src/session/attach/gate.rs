@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 use super::{Attach, ground::Ground};
 use crate::{
-    home::payload_image::PayloadImage,
+    home::{Home, payload_image::PayloadImage},
     installation::shared_object::{Block, Order},
     loader::{self, ErrandError, Errands, Functions, LoadError, Outcome},
     options::Options,
@@ -81,7 +81,9 @@ impl Attach<'_> {
         let ground = self.build_gates()?;
         let mut costs = Vec::new();
         let called = self.run(&functions, &ground, call, patience, &mut costs);
-        let left = self.undo_all(&ground.home);
+        // Its journal tells by now which functions were led away.
+        let home = Home::open(&self.target.memory, ground.home.at()).unwrap_or(ground.home);
+        let left = self.undo_all(&home);
         match called {
             Ok(Outcome { result, took, .. }) => {
                 let stops = self.stops.drain(..).map(|stop| stop.cost).chain(costs).collect();

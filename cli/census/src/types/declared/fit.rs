@@ -29,7 +29,7 @@ pub enum Form {
     Many,
 }
 
-/// What is asked for that.
+/// What is requested for that.
 pub(super) struct Fit<'a, 'm> {
     pub moment: &'a Moment<'m>,
     pub blocks: &'a Blocks,

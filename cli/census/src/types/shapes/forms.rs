@@ -37,7 +37,7 @@ pub enum Shape {
     Trait(u32),
 }
 
-/// What is asked for a form.
+/// What is requested for a form.
 pub(super) struct View<'a, 'm> {
     pub moment: &'a Moment<'m>,
     pub blocks: &'a Blocks,
