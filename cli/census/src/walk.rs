@@ -20,6 +20,12 @@ pub trait Walker: Sync {
     fn is_inner(&self) -> bool {
         false
     }
+
+    /// Whether a call that a thread is in the middle of can have many blocks on their way to or from a cache,
+    /// not only the one that it is about.
+    fn moves_batches(&self) -> bool {
+        !self.is_inner()
+    }
 }
 
 /// What came of it.
@@ -195,6 +201,21 @@ impl Walk {
         self.checks.push(check);
     }
 
+    /// Why blocks may be in another state than they are told: a check of `walker`'s does not hold, or threads
+    /// are in the middle of moving many at once.
+    #[must_use]
+    pub fn uncertainty(&self, walker: &dyn Walker) -> Option<String> {
+        match &self.trust {
+            Trust::Inexact(doubts) => {
+                Some(doubts.first().map_or_else(String::new, |doubt| doubt.why.clone()))
+            }
+            Trust::Exact if self.in_flight > 0 && walker.moves_batches() => {
+                Some("threads were about to move blocks from or to their caches".to_owned())
+            }
+            Trust::Exact => None,
+        }
+    }
+
     /// Whether everything told is certain.
     pub fn is_exact(&self) -> bool {
         self.trust == Trust::Exact
@@ -214,5 +235,18 @@ mod tests {
         let why = "blocks: 3 found, 5 told".to_owned();
         assert_eq!(walk.trust, Trust::Inexact(vec![Doubt { arena: Some(2), why }]));
         assert_eq!(walk.checks.len(), 2);
+    }
+
+    #[test]
+    fn blocks_on_their_way_are_a_doubt_where_a_call_moves_many() {
+        use crate::walkers::{Glibc, Jemalloc, Zend};
+        let mut walk = Walk { in_flight: 1, ..Walk::default() };
+        assert_eq!(walk.uncertainty(&Glibc), None);
+        assert_eq!(walk.uncertainty(&Zend), None);
+        assert!(walk.uncertainty(&Jemalloc).is_some());
+        walk.in_flight = 0;
+        assert_eq!(walk.uncertainty(&Jemalloc), None);
+        walk.doubt(None, "bin 3".to_owned());
+        assert_eq!(walk.uncertainty(&Glibc).as_deref(), Some("bin 3"));
     }
 }

@@ -191,10 +191,14 @@ impl<'t> Clone<'t> {
             return;
         }
         let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
-        // As long as we have not looked, its parent cannot.
+        // Its parent can take its end in only after we have. An end that comes between looking and taking in
+        // is met in the next turn.
         let deadline = Instant::now() + PATIENCE;
         let tracer = self.target.tracer();
-        let is_there = || tracer.reap(self.pid).is_none() && tracer.look(self.pid) != Seen::Ended;
+        let is_there = || {
+            let has_ended = tracer.look(self.pid) == Seen::Ended;
+            tracer.reap(self.pid).is_none() && !has_ended
+        };
         while is_there() && Instant::now() < deadline {
             self.target.waiter.sleep(Duration::from_millis(1));
             self.target.waiter.clear();

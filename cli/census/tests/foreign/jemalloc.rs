@@ -144,10 +144,11 @@ fn under_load_at_most_one_block_of_a_thread_is_in_flight() {
     for _ in 0..30 {
         program.stop();
         let found = program.walk(&Jemalloc, false);
-        assert!(found.missing.is_empty(), "{:x?}", found.missing);
-        // A call of the allocator moves some blocks at once between a slab and a cache: that is announced.
+        // A call of the allocator moves some blocks at once between a slab and a cache: that is announced. Those
+        // that it gives back are still in its cache when another thread can have them already.
         let is_announced = !found.walk.is_exact() || found.walk.in_flight > 0;
-        let most = if is_announced { 4 * 200 } else { 4 };
+        let (most, lost) = if is_announced { (4 * 200, 4 * 200) } else { (4, 0) };
+        assert!(found.missing.len() <= lost, "{:x?}", found.missing);
         assert!(found.extra.len() <= most, "{:x?}", found.extra);
         inexact += u32::from(!found.walk.is_exact());
         program.go_on();

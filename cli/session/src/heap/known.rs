@@ -3,7 +3,7 @@
 use std::{collections::HashMap, ops::Range};
 
 use heapattach_census::{
-    Answer, Moment, Sink, State, Trust, Walk, Walker,
+    Answer, Moment, Sink, State, Walk, Walker,
     types::{ClassId, ClassTally},
 };
 use heapattach_injector::moment::{Area, Scene};
@@ -66,7 +66,7 @@ impl Known {
                 Answer::Absent => {}
                 Answer::Refused(why) => return Err(format!("{}: {why}", walker.name())),
                 Answer::Walked(walk) => {
-                    doubt = doubt.or_else(|| doubtful(walker.name(), &walk));
+                    doubt = doubt.or_else(|| doubtful(*walker, &walk));
                     is_known = true;
                     has_classes |= walker.name() != "glibc" && !walker.is_inner();
                     books.extend(walk.arenas.iter().flat_map(|arena| arena.memory.iter().cloned()));
@@ -91,15 +91,10 @@ impl Known {
     }
 }
 
-/// Where an arena is in doubt, blocks may be free or have other sizes.
-fn doubtful(name: &str, walk: &Walk) -> Option<String> {
-    match &walk.trust {
-        Trust::Exact => None,
-        Trust::Inexact(doubts) => {
-            let why = doubts.first().map(|doubt| doubt.why.clone()).unwrap_or_default();
-            Some(format!("the blocks of {name} are not exact: {why}"))
-        }
-    }
+/// Where an arena is in doubt, or blocks are on their way, they may be free or have other sizes.
+fn doubtful(walker: &dyn Walker, walk: &Walk) -> Option<String> {
+    let why = walk.uncertainty(walker)?;
+    Some(format!("the blocks of {} are not exact: {why}", walker.name()))
 }
 
 impl Known {

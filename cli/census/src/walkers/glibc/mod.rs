@@ -62,6 +62,10 @@ struct Heap {
 }
 
 impl Walker for Glibc {
+    fn moves_batches(&self) -> bool {
+        false
+    }
+
     fn name(&self) -> &'static str {
         "glibc"
     }

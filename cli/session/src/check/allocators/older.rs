@@ -7,7 +7,7 @@
 use std::{collections::HashMap, ops::Range};
 
 use heapattach_census::{
-    Answer, Moment, Sink, State, Trust, Walk, regions,
+    Answer, Moment, Sink, State, regions,
     types::{ClassId, ClassTally},
     walkers,
 };
@@ -28,8 +28,6 @@ const GROUPS: usize = 100;
 const FRAMES: usize = 1024;
 /// Where glibc's chunk begins before its block.
 const HEAD: u64 = 16;
-/// The allocator whose threads have at most one block each in flight, however far they are.
-const ONE_IN_FLIGHT: &str = "glibc";
 
 /// All of it.
 #[derive(Debug, Default)]
@@ -73,7 +71,7 @@ impl Older {
             let why = match answer {
                 Answer::Absent => continue,
                 Answer::Refused(why) => Some(why),
-                Answer::Walked(walk) => doubt(name, &walk).or_else(|| {
+                Answer::Walked(walk) => walk.uncertainty(walker).or_else(|| {
                     found.allocators.push(name.to_owned());
                     let own = |arena: heapattach_census::Arena| [arena.memory, arena.books];
                     found.books.extend(walk.arenas.into_iter().flat_map(own).flatten());
@@ -142,19 +140,6 @@ impl Older {
     }
 }
 
-/// Why the blocks of a walk do not count.
-fn doubt(name: &str, walk: &Walk) -> Option<String> {
-    match &walk.trust {
-        Trust::Inexact(doubts) => {
-            Some(doubts.first().map_or_else(String::new, |doubt| doubt.why.clone()))
-        }
-        Trust::Exact if walk.in_flight > 0 && name != ONE_IN_FLIGHT => {
-            Some("threads were about to move blocks from or to their caches".to_owned())
-        }
-        Trust::Exact => None,
-    }
-}
-
 /// Blocks of which none of what was recorded is a part.
 fn unrecorded(mut blocks: Vec<Block>, heap: &LiveHeap) -> Vec<Block> {
     let known = heap.blocks.iter().chain(&heap.mappings);
@@ -219,14 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn only_of_glibc_blocks_count_while_threads_are_in_calls_of_it() {
-        let mut walk = Walk { in_flight: 1, ..Walk::default() };
-        assert_eq!(doubt("glibc", &walk), None);
-        assert!(doubt("jemalloc", &walk).is_some());
-        walk.in_flight = 0;
-        assert_eq!(doubt("jemalloc", &walk), None);
-        walk.doubt(None, "bin 3".to_owned());
-        assert_eq!(doubt("glibc", &walk).as_deref(), Some("bin 3"));
+    fn a_group_is_found_by_the_number_of_its_stack() {
         assert_eq!(index(UNRECORDED | 7), 7);
     }
 }
