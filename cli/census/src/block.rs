@@ -1,5 +1,7 @@
 //! A block of a heap, and who takes them in.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 /// What a block is to its allocator.
@@ -33,6 +35,9 @@ pub struct Block {
 pub trait Sink {
     /// One more.
     fn block(&mut self, block: Block);
+
+    /// The blocks that come next lie in memory that the allocator gives back only as a whole: a slab, a span.
+    fn unit(&mut self, _: Range<u64>) {}
 }
 
 impl Sink for Vec<Block> {

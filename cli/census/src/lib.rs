@@ -29,6 +29,7 @@ pub mod counters;
 mod live;
 mod memory;
 mod moment;
+pub mod pins;
 mod region;
 pub mod stats;
 pub mod types;

@@ -27,6 +27,7 @@ pub mod findings;
 pub mod suppression;
 
 pub use heapattach_census::counters;
+pub use heapattach_census::pins::{PinRow, Pins};
 pub use heapattach_census::waste::{Waste, WasteKind, WasteRow, WasteSum};
 pub use heapattach_reach::{Amount, RootKind};
 

@@ -35,7 +35,7 @@ pub struct AllocatorArgs {
     pub count: Option<u64>,
     /// Do something about it, once, after the look: `purge`, `trim` or `arena-max=N`
     ///
-    /// purge: have the kernel take the dirty pages of jemalloc 5.3, with all threads stopped: no code of the process
+    /// purge: have the kernel take the free pages of jemalloc 5.3, with all threads stopped: no code of the process
     /// runs. trim: have a thread of the process, at the entry of an allocation function, call what its allocator
     /// returns free memory by (malloc_trim, jemalloc's purge, ReleaseFreeMemory, mi_collect). arena-max=N: the same
     /// with glibc's mallopt(M_ARENA_MAX, N).
@@ -75,7 +75,7 @@ pub struct AllocatorArgs {
 /// The value of `--apply`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemedyArg {
-    /// jemalloc 5.3: madvise on its dirty pages with all threads stopped; no code of the process runs
+    /// jemalloc 5.3: madvise on its free pages with all threads stopped; no code of the process runs
     Purge,
     /// A function of the allocator's own.
     Call(Remedy),

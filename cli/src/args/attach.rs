@@ -66,6 +66,7 @@ impl AttachArgs {
             who_holds: None,
             go_holders: GO_HOLDERS,
             waste: None,
+            pins: false,
             typed: true,
         }
     }

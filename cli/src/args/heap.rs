@@ -181,6 +181,7 @@ impl HeapArgs {
             who_holds,
             go_holders,
             waste,
+            pins: self.view() == HeapView::Pins || form.is_some(),
             // A file of a moment has all views.
             typed: self.view() == HeapView::Types || form.is_some(),
         }

@@ -23,7 +23,7 @@ use serde_json::Value;
 const DONE: i32 = 0;
 const FAILED: i32 = 1;
 const USAGE: i32 = 2;
-const VIEWS: [&str; 10] = [
+const VIEWS: [&str; 11] = [
     "summary",
     "sizes",
     "types",
@@ -34,6 +34,7 @@ const VIEWS: [&str; 10] = [
     "mappings",
     "pages",
     "waste",
+    "pins",
 ];
 
 /// A program whose map holds 20 000 objects, and a folder for files.

@@ -9,7 +9,7 @@ use heapattach_tests::{
 };
 use serde_json::Value;
 
-use crate::allocating::Allocating;
+use crate::{allocating::Allocating, trim::preloaded};
 
 const DONE: i32 = 0;
 const REFUSED: i32 = 3;
@@ -57,6 +57,34 @@ fn the_resident_set_falls_by_what_was_foretold_and_no_hook_or_page_is_left() {
         again["error"].as_str().is_some_and(|error| error.contains("nothing to win")),
         "{again}"
     );
+    assert!(program.is_well());
+}
+
+/// A block in a hundred is left: of a slab of four pages, one page.
+#[test]
+fn pages_of_slabs_without_a_block_go_back_too() {
+    let Some(library) = preloaded("libjemalloc.so.2") else { return };
+    let environment = [("LD_PRELOAD", library.as_str()), ("MALLOC_CONF", "slab_sizes:1024-1024:4")];
+    let arguments = ["2", "60000", "rest"];
+    let Some(mut program) = Allocating::of("fragmented.c", &arguments, &environment) else {
+        return;
+    };
+    let pid = program.pid().to_string();
+    let empty = || {
+        let look = ["heap", "-p", &pid, "--view", "pins", "--json"];
+        let look = Heapattach::new(look).run().expect(DONE).stdout;
+        let document: Value = serde_json::from_str(&look).expect("a document");
+        number(&document["pins"], "empty")
+    };
+    // 1 200 slabs, and three pages in each.
+    let before = empty();
+    assert!(before >= 1200 * 3 * 4096, "{before}");
+    let told = applied(&apply(program.pid(), None).expect(DONE));
+    let (foretold, fell) =
+        (number(&told, "foretold"), number(&told, "before") - number(&told, "after"));
+    assert!(foretold >= before && fell.abs_diff(foretold) * 10 <= foretold, "{told}");
+    let after = empty();
+    assert!(after * 20 < before, "{after} B of {before} B are left");
     assert!(program.is_well());
 }
 

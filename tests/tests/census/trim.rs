@@ -18,7 +18,7 @@ const DONE: i32 = 0;
 const FAILED: i32 = 1;
 const REFUSED: i32 = 3;
 
-fn apply(pid: i32, what: &str, fault: Option<&str>) -> Outcome {
+pub fn apply(pid: i32, what: &str, fault: Option<&str>) -> Outcome {
     let pid = pid.to_string();
     let words = ["allocator", "-p", &pid, "--apply", what, "--max-pause", "60s", "--json"];
     let command = Heapattach::new(words);
@@ -45,7 +45,7 @@ fn maps(pid: i32) -> Vec<String> {
 }
 
 /// The allocator that a program is started with.
-fn preloaded(library: &str) -> Option<String> {
+pub fn preloaded(library: &str) -> Option<String> {
     let path = format!("/usr/lib/x86_64-linux-gnu/{library}");
     if std::path::Path::new(&path).exists() {
         return Some(path);

@@ -2,6 +2,7 @@
 
 use heapattach_census::{
     Census, Check, Doubt, Trust, Walk,
+    pins::Pins,
     stats::{Fill, Kinds, SizeRow},
     types::ClassRow,
     waste::Waste,
@@ -53,6 +54,9 @@ pub struct CensusReport {
     pub holders: Option<HoldersReport>,
     /// What of the blocks in use may be waste, if that was looked for.
     pub waste: Option<Waste>,
+    /// Which blocks keep memory that is mostly free, if that was looked for.
+    #[serde(default)]
+    pub pins: Option<Pins>,
     /// The objects of a Go program.
     pub go: Option<GoHeapReport>,
     /// How many different sizes there are.

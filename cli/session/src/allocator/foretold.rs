@@ -63,6 +63,7 @@ fn of_glibc(target: &Target, most: Duration) -> Result<Foretold, String> {
         who_holds: None,
         go_holders: 0,
         waste: None,
+        pins: false,
         typed: false,
     };
     let report = heap::take(target, &options);

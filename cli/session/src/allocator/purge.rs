@@ -1,8 +1,8 @@
-//! `--apply purge`: dirty pages of jemalloc, which the kernel takes back.
+//! `--apply purge`: free pages of jemalloc, which the kernel takes back.
 //!
 //! It runs in the tracing process. With all threads stopped the heap is walked; only if every check holds and no
-//! thread is in the middle of a change are the pages of dirty extents given up: free memory, of which the
-//! allocator itself says that what is in it is not needed. Anything else is a refusal, and the target untouched.
+//! thread is in the middle of a change are the pages given up of dirty extents, and those of slabs on which all
+//! regions are free: memory of which the allocator's own books say that what is in it is not needed. Anything else is a refusal, and the target untouched.
 
 use std::{ops::Range, time::Duration};
 
@@ -77,7 +77,7 @@ pub fn apply(target: &Target, most: Duration) -> AppliedReport {
     report
 }
 
-/// Ranges of dirty extents, and what of them is in memory.
+/// Free ranges, the largest first, since there may not be time for all; and their bytes.
 fn free_pages(stop: &Stopped<'_>) -> Result<(Vec<Range<u64>>, u64), String> {
     let process: &Process = &stop.target().process;
     let unread = |errno: nix::errno::Errno| format!("its memory cannot be read: {}", errno.desc());
@@ -90,11 +90,11 @@ fn free_pages(stop: &Stopped<'_>) -> Result<(Vec<Range<u64>>, u64), String> {
         ..Thread::default()
     });
     let moment = Moment::new(&live, Live::regions(process).map_err(unread)?, threads.collect());
-    let ranges = walkers::dirty_pages(&moment)?;
-    let present = ranges.iter().flat_map(|range| moment.present(range));
-    let bytes = present.map(|part| part.end - part.start).fold(0, u64::saturating_add);
+    let mut ranges = walkers::free_pages(&moment)?;
+    let bytes = ranges.iter().map(|part| part.end - part.start).fold(0, u64::saturating_add);
     if bytes == 0 {
-        return Err("no dirty page of jemalloc is in memory: nothing to win".to_owned());
+        return Err("no free page of jemalloc is in memory: nothing to win".to_owned());
     }
+    ranges.sort_by_key(|range| std::cmp::Reverse(range.end - range.start));
     Ok((ranges, bytes))
 }

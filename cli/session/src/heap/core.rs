@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Instant};
 
-use heapattach_census::{Census, CoreMemory, Moment, NoMemory, Walker, walkers, waste};
+use heapattach_census::{Census, CoreMemory, Moment, NoMemory, Walker, pins, walkers, waste};
 use heapattach_golang::find::Go;
 use heapattach_injector::moment::{Area, Scene, Standing};
 use heapattach_process::core_file::{Absent, CoreError, CoreFile};
@@ -67,6 +67,7 @@ fn look(
     let census = Census::take(&moment, &all);
     let waste = options.waste.filter(|look| !look.if_small);
     report.waste = waste.map(|look| waste::look(&moment, &all, look.limit));
+    report.pins = options.pins.then(|| pins::look(&moment, &all));
     let unreachable =
         seen.scene.as_ref().map(|scene| leaked(core, &memory, &moment, scene, &options.filter));
     let parts = reconcile(&seen.moment(&NoMemory), &census, &seen.figures);

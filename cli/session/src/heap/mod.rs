@@ -32,6 +32,7 @@ use std::{
 
 use heapattach_census::{
     Census, Live, NoMemory, Walker,
+    pins::{self, Pins},
     types::ClassRow,
     walkers,
     waste::{self, Waste},
@@ -95,6 +96,8 @@ pub struct HeapOptions {
     pub typed: bool,
     /// How the bytes of blocks are looked at for what may be waste, if they are.
     pub waste: Option<LookForWaste>,
+    /// Whether it is told which blocks keep memory that is mostly free.
+    pub pins: bool,
 }
 
 /// How waste is looked for.
@@ -145,6 +148,7 @@ struct Walked {
     unreachable: Option<UnreachableReport>,
     holders: Option<HoldersReport>,
     waste: Option<Waste>,
+    pins: Option<Pins>,
     /// How much has a type, and the classes that debug data tells.
     typed: Option<(TypedReport, Vec<ClassRow>)>,
     /// A Go program's objects, and their classes.
@@ -315,6 +319,7 @@ fn walk(
     let is_small = seen.resident() <= SMALL;
     let waste = options.waste.filter(|look| !look.if_small || is_small);
     let waste = waste.map(|look| waste::look(&moment, &all, look.limit));
+    let pins = options.pins.then(|| pins::look(&moment, &all));
     // It takes long, but a clone can wait.
     let with_types = options.typed && most == Duration::MAX;
     let typed = with_types.then(|| typed::report(process, &moment, &all));
@@ -353,16 +358,16 @@ fn walk(
         }
         (unreachable, ..) => unreachable,
     };
-    Ok(Walked { census, unreachable, holders, waste, typed, go, took: began.elapsed() })
+    Ok(Walked { census, unreachable, holders, waste, pins, typed, go, took: began.elapsed() })
 }
 
 fn conclude(seen: &Seen, walked: Walked, report: &mut CensusReport) {
-    let Walked { census, unreachable, holders, waste, typed, go, took } = walked;
+    let Walked { census, unreachable, holders, waste, pins, typed, go, took } = walked;
     let parts = reconcile(&seen.moment(&NoMemory), &census, &seen.figures);
     report.mappings = seen.mappings(&census);
     report.fill(&census, parts);
     report.unreachable = unreachable;
-    (report.holders, report.waste) = (holders, waste);
+    (report.holders, report.waste, report.pins) = (holders, waste, pins);
     if let Some((typed, classes)) = typed {
         report.typed = Some(typed);
         report.add_classes(classes);

@@ -250,6 +250,11 @@ impl<'a> Telling<'a> {
             }
             Range { low, .. } if low > 0.0 => format!("; {told} came in the second half"),
             Range { high, .. } if high < 0.0 => format!("; {told} in the second half"),
+            Range { value, low, high } if value.abs() < 1.0 => {
+                let within = high.max(-low);
+                let within = Estimate { value: within, low: within, high: within };
+                format!("; no change was seen in the second half, to within {}", bytes(within))
+            }
             _ => format!("; {told} in the second half, which may be chance"),
         }
     }

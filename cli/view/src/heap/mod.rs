@@ -7,6 +7,7 @@ mod go;
 mod holders;
 mod mappings;
 mod pages;
+mod pins;
 mod sizes;
 mod summary;
 mod trust;
@@ -27,6 +28,7 @@ use go::write_go;
 use holders::{Extent, write_holders};
 use mappings::write_mappings;
 use pages::write_pages;
+use pins::write_pins;
 use sizes::write_sizes;
 use summary::write_summary;
 use types::write_types;
@@ -62,13 +64,15 @@ pub enum HeapView {
     Tree,
     /// What of the blocks in use may be waste.
     Waste,
+    /// Which blocks keep memory that is mostly free.
+    Pins,
     /// What holds the objects of a Go program.
     Go,
 }
 
 impl HeapView {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Summary,
         Self::Sizes,
         Self::Types,
@@ -76,6 +80,7 @@ impl HeapView {
         Self::Holders,
         Self::Tree,
         Self::Waste,
+        Self::Pins,
         Self::Go,
         Self::Arenas,
         Self::Mappings,
@@ -95,6 +100,7 @@ impl HeapView {
             Self::Holders => "holders",
             Self::Tree => "tree",
             Self::Waste => "waste",
+            Self::Pins => "pins",
             Self::Go => "go",
         }
     }
@@ -114,6 +120,7 @@ impl HeapView {
             }
             Self::Tree => "The same, all of it top down",
             Self::Waste => "What may be waste: blocks of zeroes, copies, room that is not used",
+            Self::Pins => "Which blocks keep pages and slabs in memory that are mostly free",
             Self::Go => "What holds the objects of a Go program; goroutines that wait for ever",
         }
     }
@@ -123,6 +130,9 @@ impl HeapView {
         match self {
             Self::Unreachable if report.unreachable.is_none() => Some(
                 "it does not have unreachable blocks: they were not looked for (heap --unreachable -o FILE)",
+            ),
+            Self::Pins if report.pins.is_none() => Some(
+                "it does not have which blocks keep memory: that was not looked for (heap -o FILE)",
             ),
             Self::Holders | Self::Tree if report.holders.is_none() && report.go.is_none() => Some(
                 "it does not have what holds the blocks: that was not looked for (heap --view holders -o FILE)",
@@ -150,6 +160,7 @@ impl HeapView {
             Self::Holders => write_holders(&mut page, report, Extent::Largest),
             Self::Tree => write_holders(&mut page, report, Extent::Tree),
             Self::Waste => write_waste(&mut page, report),
+            Self::Pins => write_pins(&mut page, report),
             Self::Go => write_go(&mut page, report),
         }
         page.finish()

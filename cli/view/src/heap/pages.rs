@@ -32,4 +32,5 @@ pub(super) fn write_pages(page: &mut Page, report: &CensusReport) {
         bytes(fill.below_10.saturating_mul(4096))
     );
     page.line([text.into()]);
+    page.line(["which blocks these are: --view pins".into()]);
 }

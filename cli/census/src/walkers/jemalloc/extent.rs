@@ -115,6 +115,26 @@ impl Extent {
         self.bitmap.iter().take(words).map(|word| word.count_ones()).sum()
     }
 
+    /// Whole pages of a slab on which all regions are free, or that lie behind its last region: nothing is read
+    /// there any more. None of a slab that contradicts itself.
+    pub fn free_pages(&self, quantum: Quantum) -> Vec<Range<u64>> {
+        let mut pages: Vec<Range<u64>> = Vec::new();
+        let Some((count, bytes)) = self.regions(quantum).filter(|_| self.adds_up(quantum)) else {
+            return pages;
+        };
+        for page in self.pages().step_by(4096) {
+            let first = (page - self.at) / bytes;
+            let last = ((page + PAGE - 1 - self.at) / bytes).min(count - 1);
+            let is_free = (first..=last).all(|region| self.is_free(region));
+            match pages.last_mut() {
+                _ if !is_free => {}
+                Some(before) if before.end == page => before.end += PAGE,
+                _ => pages.push(page..page + PAGE),
+            }
+        }
+        pages
+    }
+
     /// Whether the bitmap has as many bits as the slab counts free regions, and none in its last word
     /// behind the last region.
     pub fn adds_up(&self, quantum: Quantum) -> bool {
@@ -135,6 +155,27 @@ mod tests {
         words[2] = size | 77;
         words[8] = first;
         Extent::parse(0x1000, &words).unwrap()
+    }
+
+    #[test]
+    fn pages_are_free_whose_regions_all_are() {
+        // Five pages are 64 regions of 320 bytes. The 13th lies on the first two pages.
+        let class = (0..64).find(|class| Quantum::Sixteen.bytes(*class) == Some(320)).unwrap();
+        let class = u64::from(class);
+        let pages = |used: &[u64]| {
+            let bits = used.iter().fold(u64::MAX, |bits, region| bits & !(1 << region));
+            let slab = slab(class, 5 << 12, 64 - used.len() as u64, bits);
+            assert_eq!(slab.regions(Quantum::Sixteen), Some((64, 320)));
+            let number = |at: u64| (at - slab.at) >> 12;
+            let free = slab.free_pages(Quantum::Sixteen).into_iter();
+            free.map(|pages| (number(pages.start), number(pages.end))).collect::<Vec<_>>()
+        };
+        assert_eq!(pages(&[]), [(0, 5)]);
+        assert_eq!(pages(&[12]), [(2, 5)]);
+        assert_eq!(pages(&[0, 63]), [(1, 4)]);
+        assert_eq!(pages(&[30]), [(0, 2), (3, 5)]);
+        // Its count and its bitmap differ.
+        assert!(slab(class, 5 << 12, 7, u64::MAX).free_pages(Quantum::Sixteen).is_empty());
     }
 
     #[test]

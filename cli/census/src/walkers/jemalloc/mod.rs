@@ -20,12 +20,13 @@ use crate::{Answer, Moment, Sink, Walker};
 pub(crate) use bins::{Bins, Row};
 pub(crate) use classes::Quantum;
 
-/// Pages of dirty extents, ascending: free memory, whose contents the allocator does not need.
+/// Pages in memory of dirty extents, and of slabs where all regions are free: memory whose contents the allocator
+/// does not need.
 ///
 /// # Errors
 /// Why that is not certain: it is told only if all checks of a walk hold, no lock is taken and no thread is seen
 /// within the library.
-pub fn dirty_pages(moment: &Moment<'_>) -> Result<Vec<Range<u64>>, String> {
+pub fn free_pages(moment: &Moment<'_>) -> Result<Vec<Range<u64>>, String> {
     let mut pages = Vec::new();
     let roots = root::roots(moment);
     if roots.is_empty() {
@@ -33,7 +34,7 @@ pub fn dirty_pages(moment: &Moment<'_>) -> Result<Vec<Range<u64>>, String> {
     }
     for root in roots {
         let heap = walk::Heap::new(moment, root)?;
-        pages.extend(heap.dirty(moment));
+        pages.extend(heap.free_pages(moment));
         let mut all = crate::Walk::default();
         heap.walk(moment, &mut all, &mut Nothing);
         if let crate::Trust::Inexact(doubts) = &all.trust {

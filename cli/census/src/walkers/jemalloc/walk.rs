@@ -87,8 +87,9 @@ impl Heap {
         Ok(Self { root, extents, quantum, pad, arenas, caches, doubts })
     }
 
-    /// Pages of dirty extents that are private anonymous memory, ascending; neighbours are one.
-    pub fn dirty(&self, moment: &Moment<'_>) -> Vec<Range<u64>> {
+    /// Pages that are free and in memory, and private anonymous memory: those of dirty extents, and those of slabs
+    /// that no region lies on that is not free. Ascending; neighbours are one.
+    pub fn free_pages(&self, moment: &Moment<'_>) -> Vec<Range<u64>> {
         let is_plain = |pages: &Range<u64>| {
             moment.region(pages.start).is_some_and(|region| {
                 region.kind == crate::RegionKind::Anonymous
@@ -100,9 +101,16 @@ impl Heap {
             })
         };
         let mut all = Vec::new();
-        let dirty = self.extents.iter().filter(|extent| extent.used == Use::Dirty);
-        let dirty = dirty.filter(|extent| !extent.is_huge_part).map(Extent::pages);
-        dirty.filter(is_plain).for_each(|pages| add(&mut all, pages));
+        for extent in self.extents.iter().filter(|extent| !extent.is_huge_part) {
+            let pages = match extent.used {
+                Use::Dirty => vec![extent.pages()],
+                Use::Active => extent.free_pages(self.quantum),
+                Use::Muzzy | Use::Retained | Use::Changing => continue,
+            };
+            let plain = pages.into_iter().filter(is_plain);
+            let there = plain.flat_map(|pages| moment.present(&pages));
+            there.for_each(|pages| add(&mut all, pages));
+        }
         all
     }
 
@@ -243,6 +251,7 @@ impl Telling<'_> {
             let why = format!("the slab at {at:#x} counts {free} free regions, its bitmap {bits}");
             self.walk.doubt(Some(index), why);
         }
+        self.sink.unit(extent.pages());
         for region in 0..count {
             let at = extent.at + region * bytes;
             let is_free = extent.is_free(region);

@@ -46,6 +46,7 @@ pub fn walk(moment: &Moment<'_>, context: &Context, walk: &mut Walk, sink: &mut 
         end = range.end;
         let slots = UNIT + group.stride * u64::from(group.slots);
         telling.arena.bytes.books += range.end - range.start - slots;
+        telling.sink.unit(range.clone());
         telling.arena.memory.push(range);
         telling.group(&group, 0);
     }

@@ -144,6 +144,7 @@ impl<'a, 'm> Telling<'a, 'm> {
         // Between taking a block and counting it there is a moment.
         self.differ += (page.used + free.uncounted).abs_diff(page.capacity);
         let Some(arena) = self.walk.arenas.get_mut(index as usize) else { return };
+        self.sink.unit(page.span.clone());
         for (at, is_free) in (page.start..).step_by(step(page.block)).zip(&free.is_free) {
             let state = if *is_free { State::Free } else { State::Used };
             arena.bytes.add(state, page.block);

@@ -197,6 +197,9 @@ impl Heap {
                     _ => arena.memory.push(span.at..span.at + span.size),
                 }
             }
+            if matches!(span.used, Use::Class(_)) {
+                sink.unit(span.at..span.at.saturating_add(span.size));
+            }
             let mut tell = |at, size, state, class| {
                 arena.bytes.add(state, size);
                 sink.block(Block { at, size, state, arena: index, class });

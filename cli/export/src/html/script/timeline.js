@@ -118,7 +118,7 @@ function drawPanel(panel, series, top) {
   const names = makeSvg('text.names', { x: MARGIN.left, y: top - 8 });
   for (const each of series) {
     const isFar = isFarLimit(each, series), name = `${each.name}${each.isBefore ? '-before' : ''}`;
-    const sure = name === 'live' && band ? ', with its 95 % CI' : '';
+    const sure = name === 'live' && band ? (timeline.width < 480 ? ', 95 % CI' : ', with its 95 % CI') : '';
     names.append(makeSvg(`tspan.of-${name}`, { dx: names.childNodes.length > 0 ? 14 : 0 },
       `\u25cf ${each.title}${sure}${isFar ? `: ${bytes(each.points.at(-1)[1])}, far above` : ''}`));
     if (isFar) continue;
