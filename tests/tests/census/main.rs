@@ -15,6 +15,7 @@ mod kills;
 mod moment_diff;
 mod moment_file;
 mod php;
+mod php_fpm;
 mod pins;
 mod purge;
 mod python;

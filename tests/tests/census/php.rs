@@ -10,7 +10,7 @@ use heapattach_tests::{command::Heapattach, compile::is_there, skip::skip};
 use serde_json::Value;
 
 /// PHP's own requests between what it said and what it waits with: buffers of its input.
-const BETWEEN: u64 = 64 << 10;
+pub const BETWEEN: u64 = 64 << 10;
 
 /// A script that waits, and what it says that it has.
 struct Script {
@@ -56,7 +56,7 @@ impl Drop for Script {
     }
 }
 
-fn allocator<'d>(document: &'d Value, name: &str) -> Option<&'d Value> {
+pub fn allocator<'d>(document: &'d Value, name: &str) -> Option<&'d Value> {
     document["allocators"].as_array()?.iter().find(|one| one["name"] == name)
 }
 
