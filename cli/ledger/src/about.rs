@@ -26,6 +26,9 @@ pub struct About {
     /// The runtime that counted itself, from its start on: `go1.24.1`. Empty where hooks did.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub counted_by: String,
+    /// Whether only blocks in use are known: not what was freed, and what was allocated besides.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_use_only: bool,
     /// How long was counted.
     pub lasted_ms: u64,
     /// Mean bytes between samples; 1: everything is recorded.

@@ -70,6 +70,7 @@ pub mod golang;
 pub mod heap;
 pub mod lsan;
 pub mod own_cost;
+pub mod own_profile;
 mod page_kinds;
 mod runtimes;
 mod thread_stacks;

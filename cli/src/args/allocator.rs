@@ -1,6 +1,6 @@
 //! `heapattach allocator`.
 
-use std::{str::FromStr, time::Duration};
+use std::{path::PathBuf, str::FromStr, time::Duration};
 
 use clap::Args;
 
@@ -41,6 +41,9 @@ pub struct AllocatorArgs {
     /// with glibc's mallopt(M_ARENA_MAX, N).
     #[arg(long, value_name = "WHAT", conflicts_with = "every")]
     pub apply: Option<RemedyArg>,
+    /// Write what jemalloc's own profiler has sampled (opt.prof), from before heapattach came, as a recording
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["every", "apply"])]
+    pub profile: Option<PathBuf>,
     /// How long --apply may stop the process, as far as that is foreseen
     #[arg(
         hide_short_help = true,

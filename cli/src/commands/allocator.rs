@@ -1,16 +1,19 @@
 //! `heapattach allocator`.
 
-use std::io::Read;
+use std::{io::Read, path::Path};
 
 use heapattach_files::artifact::{self, Readers};
 use heapattach_injector::attach;
+use heapattach_recording::Store;
 use heapattach_report::{AppliedReport, CountersReport, Status};
 use heapattach_session::{
     allocator::{self, Look, purge, trim},
     client::front::{self, Mode},
     fork::{self, Side},
+    own_profile,
 };
-use heapattach_view::Page;
+use heapattach_text::error_chain::with_causes;
+use heapattach_view::{Page, session};
 
 use crate::{
     args::{AllocatorArgs, RemedyArg, json},
@@ -50,6 +53,9 @@ pub fn allocator(args: &AllocatorArgs) -> Exit {
             return tell(&report.failed(status, format!("{why} (target: untouched)")), args);
         }
     };
+    if let Some(path) = &args.profile {
+        return profile(&look, path, args);
+    }
     let mut report = look.take();
     if let Some(remedy) = args.apply.filter(|_| report.error.is_none()) {
         let applied = apply(pid, remedy, args);
@@ -68,6 +74,37 @@ pub fn allocator(args: &AllocatorArgs) -> Exit {
         left = left.map(|left| left - 1);
     }
     exit
+}
+
+/// Writes what the allocator's own profiler holds.
+fn profile(look: &Look, path: &Path, args: &AllocatorArgs) -> Exit {
+    let file = match heapattach_recording::create_named(path, false) {
+        Ok(file) => file,
+        Err(error) => {
+            complain(&with_causes(&error));
+            return Exit::Failed;
+        }
+    };
+    let report = own_profile::take(look, Some(Store { path: Some(path.to_owned()), file }));
+    let mut exit = Exit::from(report.status);
+    if let Some(error) = &report.error {
+        complain(&format!("{error} (target: {})", report.target));
+    }
+    let json = || serde_json::to_string_pretty(&report).unwrap_or_default();
+    if let Some(path) = json::file(args.json.as_ref())
+        && let Err(error) = artifact::write(path, json() + "\n", Readers::Owner)
+    {
+        complain(&error);
+        exit = if exit == Exit::Done { Exit::Failed } else { exit };
+    }
+    match (json::is_instead(args.json.as_ref()), report.error.is_some()) {
+        (true, _) => print(&json(), exit),
+        (false, true) => exit,
+        (false, false) => {
+            let page = Page::for_stream(args.color, &std::io::stdout());
+            print(session::report(&report, page).trim_end(), exit)
+        }
+    }
 }
 
 /// What the tracing process did.

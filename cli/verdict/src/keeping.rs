@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{subject::Site, weight::share};
-use heapattach_ledger::{Births, Metric};
+use heapattach_ledger::{About, Births, Metric};
 use heapattach_profile::{Range, SPANS};
 
 /// With fewer records of blocks in use nothing is said of when they came.
@@ -40,6 +40,9 @@ pub struct Keeping {
     pub habit: Habit,
     /// Whether no block of it was seen to be freed.
     pub is_never_freed: bool,
+    /// Whether what was freed is not known at all.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_unknown: bool,
     /// The part of the bytes allocated that was freed.
     pub freed: Range,
     /// Bytes in use that were allocated in the second half of the session; `None` where that is not known.
@@ -66,8 +69,17 @@ impl Keeping {
         Self {
             habit,
             is_never_freed: allocated.records() > 0 && freed.records() == 0,
+            is_unknown: false,
             freed: part.into(),
             recent: is_known.then(recent),
+        }
+    }
+
+    /// The same, if the session says what was freed at all.
+    pub fn under(self, about: &About) -> Self {
+        match about.in_use_only {
+            true => Self { is_unknown: true, ..Self::default() },
+            false => self,
         }
     }
 
@@ -75,6 +87,7 @@ impl Keeping {
     pub fn words(&self) -> String {
         let percent = 100.0 * self.freed.value;
         match percent {
+            _ if self.is_unknown => "unknown".to_owned(),
             _ if self.is_never_freed => "never".to_owned(),
             p if p >= 100.0 => "all".to_owned(),
             p if p > 99.0 => format!("{:.1} %", p.min(99.9)),

@@ -54,7 +54,11 @@ impl<'a> Paths<'a> {
 
     /// The place whole, if its callers have one habit; else its parts.
     pub fn apart(&self, site: &Site) -> Vec<Path> {
-        let whole = Path { site: site.clone(), from: None, keeping: Keeping::of(site) };
+        let whole = Path {
+            site: site.clone(),
+            from: None,
+            keeping: Keeping::of(site).under(&self.ledger.about),
+        };
         self.divided(whole, 0)
     }
 
@@ -108,7 +112,7 @@ impl<'a> Paths<'a> {
         let call = stacks.first().and_then(|&stack| own_calls(self.ledger, stack).nth(depth));
         let from = call.map(|(_, call)| Place::of(&call));
         site.stacks = stacks;
-        let keeping = Keeping::of(&site);
+        let keeping = Keeping::of(&site).under(&self.ledger.about);
         Path { site, from, keeping }
     }
 }

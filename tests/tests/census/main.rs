@@ -14,6 +14,7 @@ mod holders;
 mod kills;
 mod moment_diff;
 mod moment_file;
+mod own_profile;
 mod php;
 mod php_fpm;
 mod pins;

@@ -10,7 +10,7 @@ pub(crate) mod tcmalloc;
 mod zend;
 
 pub use glibc::Glibc;
-pub use jemalloc::{Jemalloc, free_pages};
+pub use jemalloc::{Jemalloc, Sample, Samples, free_pages, samples};
 pub use mallocng::Mallocng;
 pub use mimalloc::Mimalloc;
 pub use pymalloc::Pymalloc;

@@ -85,7 +85,7 @@ impl Look {
     }
 
     /// What is counted now.
-    fn statistics(&self) -> Result<Vec<Statistics>, Errno> {
+    pub(crate) fn statistics(&self) -> Result<Vec<Statistics>, Errno> {
         Ok(self.counted(&moment(&self.process, &self.live)?))
     }
 

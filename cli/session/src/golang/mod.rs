@@ -46,6 +46,7 @@ use crate::{
 pub use beside::Beside;
 pub use found::{Found, any, wanted};
 use on::On;
+pub(crate) use stacks::Stacks;
 use sums::Sums;
 
 /// Between two readings.

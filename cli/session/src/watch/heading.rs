@@ -25,6 +25,12 @@ pub fn session_writer(store: Store, options: &WatchOptions) -> std::io::Result<S
     ))
 }
 
+/// Writes sums at one moment, without what happened when.
+pub fn plain_writer(store: Store) -> std::io::Result<SessionWriter> {
+    let queue = WriteQueue::start(store.file, store.path, u64::MAX, Patience::default())?;
+    Ok(SessionWriter::new(queue, false))
+}
+
 /// What is known at the beginning.
 pub fn heading(
     command: String,

@@ -127,7 +127,7 @@ impl Summary {
             share: share(sum(site, Metric::Live).measure().bytes, live.bytes).into(),
             live: sum(site, Metric::Live).measure().into(),
             allocated: sum(site, Metric::Allocated).measure().into(),
-            keeping: Keeping::of(site),
+            keeping: Keeping::of(site).under(&ledger.about),
         });
         Self {
             verdict,

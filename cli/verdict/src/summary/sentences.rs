@@ -205,6 +205,12 @@ impl<'a> Telling<'a> {
         let all = format!("{} allocated {when}", bytes(allocated));
         let live = bytes(self.live);
         match self.verdict.kind {
+            _ if self.ledger.about.in_use_only => {
+                let whose = &self.ledger.about.counted_by;
+                format!(
+                    "{live} were in use of what {whose} had sampled; what was freed is not known."
+                )
+            }
             Kind::Idle => outside::idle(self.ledger, &when).join(" "),
             Kind::Returned if self.live.high > 0.0 => {
                 let most = quantity::bytes(most(self.live.high));

@@ -11,6 +11,7 @@ mod classes;
 mod extent;
 mod layout;
 mod root;
+mod samples;
 mod walk;
 
 use std::ops::Range;
@@ -19,6 +20,7 @@ use crate::{Answer, Moment, Sink, Walker};
 
 pub(crate) use bins::{Bins, Row};
 pub(crate) use classes::Quantum;
+pub use samples::{Sample, Samples, samples};
 
 /// Pages in memory of dirty extents, and of slabs where all regions are free: memory whose contents the allocator
 /// does not need.

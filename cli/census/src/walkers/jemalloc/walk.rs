@@ -114,6 +114,24 @@ impl Heap {
         all
     }
 
+    /// All extents, ascending.
+    pub fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+
+    /// Blocks that caches of threads have; ascending.
+    pub fn cached(&self) -> impl Iterator<Item = u64> {
+        self.caches.blocks.iter().map(|(at, _)| *at)
+    }
+
+    /// The usable bytes of an extent that is one block.
+    pub fn size(&self, extent: &Extent) -> Option<u64> {
+        let is_block = extent.class < self.quantum.classes();
+        let most = extent.size - self.pad.min(extent.size);
+        let bytes = self.quantum.bytes(extent.class).map_or(most, |bytes| bytes.min(most));
+        is_block.then_some(bytes)
+    }
+
     /// Tells every block, and what the arenas have.
     pub fn walk(self, moment: &Moment<'_>, walk: &mut Walk, sink: &mut dyn Sink) {
         let image = moment.images().get(self.root.image).map_or("", |image| image.path.as_str());
@@ -267,8 +285,7 @@ impl Telling<'_> {
 
     fn large(&mut self, heap: &Heap, extent: &Extent, index: u32) {
         self.found.entry(extent.arena).or_default().large += 1;
-        let most = extent.size - heap.pad.min(extent.size);
-        let size = heap.quantum.bytes(extent.class).map_or(most, |bytes| bytes.min(most));
+        let Some(size) = heap.size(extent) else { return };
         let block =
             Block { at: extent.at, size, state: State::Used, arena: index, class: extent.class };
         self.block(heap, extent.arena, block, false);
