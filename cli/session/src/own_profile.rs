@@ -71,7 +71,9 @@ fn write(look: &Look, store: Option<Store>, report: &mut Report) -> Result<(), S
     }
     let mut heading = heading(report.command.clone(), &[], (report.pid, rate), process);
     let about = &mut heading.about;
-    about.counted_by = format!("the profiler of jemalloc {}", jemalloc.version);
+    // Behind a hyphen there is a hash of sources.
+    let version = jemalloc.version.split('-').next().unwrap_or_default();
+    about.counted_by = format!("the profiler of jemalloc {version}");
     (about.from_start, about.in_use_only) = (true, true);
     let before = Duration::from_millis(std::mem::take(&mut about.up_ms));
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -68,12 +68,11 @@ fn write_sums(summary: &Summary, page: &mut Page) {
     let told = |amount: &Amount| {
         format!("{} in {} blocks", bytes(amount.bytes.into()), blocks(amount.blocks.into()))
     };
-    let text = format!(
-        "{} in use; at most {} at once; {} freed",
-        told(&summary.live),
-        bytes(summary.peak.into()),
-        told(&summary.freed)
-    );
+    let is_all_known = !summary.sites.iter().any(|site| site.keeping.is_unknown);
+    let rest = is_all_known.then(|| {
+        format!("; at most {} at once; {} freed", bytes(summary.peak.into()), told(&summary.freed))
+    });
+    let text = format!("{} in use{}", told(&summary.live), rest.unwrap_or_default());
     page.prose("HEAP", Ink::Plain, &text);
     if summary.mapped > 0 {
         let (mapped, live) =

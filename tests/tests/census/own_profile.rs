@@ -59,11 +59,17 @@ fn every_block_is_told_where_jemalloc_samples_every_block() {
     let verdict = report["summary"]["verdict"]["text"].as_str().expect("a sentence").to_owned();
     assert!(verdict.contains("what was freed is not known"), "{verdict}");
     assert!(!verdict.contains("never freed"), "{verdict}");
+    let next = report["summary"]["next"][0]["command"].as_str().map(str::to_owned);
+    assert_eq!(next, Some(format!("heapattach -p {} --duration 60s", program.pid())));
     // The recording goes where all do.
     let file = folder.0.join("own.heapattach");
     let shown =
         Heapattach::new(["report", file.to_str().expect("a name")]).run().expect(DONE).stdout;
     assert!(shown.contains("work (fragmented.c:") && shown.contains("unknown"), "{shown}");
+    assert!(
+        shown.contains("the profiler of jemalloc 5.") && !shown.contains("0 blocks freed"),
+        "{shown}"
+    );
     let pprof = folder.0.join("own.pb.gz");
     let words = ["report", file.to_str().expect("a name"), "--format", "pprof", "-o"];
     Heapattach::new(words).arg(pprof.to_str().expect("a name")).run().expect(DONE);

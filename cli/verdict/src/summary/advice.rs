@@ -44,6 +44,10 @@ pub fn advice(verdict: &Verdict, ledger: &Ledger, sites: &[Site], maps_more: boo
     let pid = about.pid;
     let told =
         |command: String, why: &str| Advice { command, why: why.to_owned(), ..Advice::default() };
+    if about.in_use_only {
+        let command = format!("heapattach -p {pid} --duration 60s");
+        return Vec::from_iter(is_alive.then(|| told(command, "what is allocated and freed now")));
+    }
     let mut all = Vec::new();
     if is_suspect(verdict, ledger, sites) {
         let command = match is_alive {
