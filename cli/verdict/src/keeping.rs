@@ -41,7 +41,7 @@ pub struct Keeping {
     /// Whether no block of it was seen to be freed.
     pub is_never_freed: bool,
     /// Whether what was freed is not known at all.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unknown: bool,
     /// The part of the bytes allocated that was freed.
     pub freed: Range,
