@@ -58,4 +58,5 @@ mod web_reader_tests;
 
 pub use format::{Format, write, write_difference, write_named};
 pub use heapprofile::write_addresses;
+pub use pprof::{Place, RowProfile, StackRow, TYPES, protobuf, row_notes, rows, write_rows};
 pub use retained::pprof as write_retained;
