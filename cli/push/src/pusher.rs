@@ -92,38 +92,42 @@ impl Pusher {
         Ok(Self { senders, is_over, maker })
     }
 
-    /// Where is sent to, and what became of it.
-    pub fn states(&self) -> Vec<State> {
-        states(&self.senders)
-    }
-
-    /// Another hold on the same, for who tells figures.
+    /// The backends, for who tells figures.
     pub fn watch(&self) -> Watch {
         Watch(self.senders.clone())
     }
 
-    /// Sends what came at the end, and what waits, for so long at most. Answers what became of all.
-    pub fn finish(self, time: Duration) -> Vec<State> {
+    /// Makes the last profiles, of what is known at the very end.
+    pub fn last(self) -> Watch {
         *self.is_over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.is_over.1.notify_all();
         // One whose thread has ended by itself cannot be told to the end.
         let mut processes = self.maker.join().unwrap_or_default();
         processes.iter_mut().for_each(|process| process.make(&self.senders, true));
-        let end = Instant::now() + time;
-        self.senders.iter().for_each(|sender| sender.finish(end));
-        self.senders.iter().for_each(|sender| sender.wait(end));
-        states(&self.senders)
+        Watch(self.senders)
     }
 }
 
-/// Tells figures.
+/// The backends, without the making of profiles.
 #[derive(Clone, Debug)]
 pub struct Watch(Vec<Arc<Sender>>);
 
 impl Watch {
-    /// As [`Pusher::states`].
+    /// Where is sent to, and what became of it.
     pub fn states(&self) -> Vec<State> {
-        states(&self.0)
+        let state = |sender: &Arc<Sender>| State {
+            to: sender.address().to_string(),
+            counts: sender.counts(),
+            ahead: sender.ahead(),
+        };
+        self.0.iter().map(state).collect()
+    }
+
+    /// Sends what waits, for so long at most.
+    pub fn flush(&self, time: Duration) {
+        let end = Instant::now() + time;
+        self.0.iter().for_each(|sender| sender.finish(end));
+        self.0.iter().for_each(|sender| sender.wait(end));
     }
 }
 
@@ -136,15 +140,6 @@ pub struct State {
     pub counts: Counts,
     /// By how many seconds its clock is ahead.
     pub ahead: Option<i64>,
-}
-
-fn states(senders: &[Arc<Sender>]) -> Vec<State> {
-    let state = |sender: &Arc<Sender>| State {
-        to: sender.address().to_string(),
-        counts: sender.counts(),
-        ahead: sender.ahead(),
-    };
-    senders.iter().map(state).collect()
 }
 
 impl Process {

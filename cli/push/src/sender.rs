@@ -40,6 +40,16 @@ pub struct Destination {
     pub bounds: Bounds,
 }
 
+impl Destination {
+    /// Whether it can be sent to, as far as that is known without trying.
+    ///
+    /// # Errors
+    /// If not; why.
+    pub fn check(&self) -> Result<(), String> {
+        Transport::new(&self.address, self.authorities.as_deref()).map(drop)
+    }
+}
+
 /// What a sender needs of the outside.
 #[derive(Clone)]
 pub struct Effects {

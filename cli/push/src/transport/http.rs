@@ -81,12 +81,14 @@ impl Transport {
 fn certificates(pem: &[u8]) -> Result<Vec<Certificate<'static>>, String> {
     let mut all = Vec::new();
     for item in parse_pem(pem) {
-        if let PemItem::Certificate(certificate) = item.map_err(|error| error.to_string())? {
+        if let PemItem::Certificate(certificate) =
+            item.map_err(|error| format!("--push-ca: {error}"))?
+        {
             all.push(certificate);
         }
     }
     match all.is_empty() {
-        true => Err("it holds no certificate in PEM (-----BEGIN CERTIFICATE-----)".to_owned()),
+        true => Err("--push-ca: need certificates in PEM (-----BEGIN CERTIFICATE-----)".to_owned()),
         false => Ok(all),
     }
 }
