@@ -2,6 +2,9 @@
 
 mod door;
 mod ends;
+mod push;
+mod push_stub;
+mod push_trouble;
 mod readers;
 mod server;
 mod tmux;

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use heapattach_push::{Address, Label};
+use heapattach_push::Label;
 use heapattach_text::quantity::{parse_duration, parse_size};
 
 use crate::args::EXPERT;
@@ -12,8 +12,9 @@ use crate::args::EXPERT;
 #[derive(Clone, Debug, Args)]
 pub struct PushArgs {
     /// Send profiles: pyroscope+https://HOST, parca+http://HOST; can be repeated
-    #[arg(long, value_name = "URL", value_parser = Address::parse)]
-    pub push: Vec<Address>,
+    // Not parsed here: what is wrong would be repeated, and may hold a password.
+    #[arg(long, value_name = "URL")]
+    pub push: Vec<String>,
     /// Between two sendings
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration, requires = "push")]
     pub push_every: Duration,

@@ -4,8 +4,8 @@ use std::{fs, sync::Arc, time::Duration};
 
 use heapattach_files::input;
 use heapattach_push::{
-    Bounds, Destination, Effects, IS_BUILT_IN, LONGEST_SECRET, Labels, Pusher, Secret, Source,
-    State, Watch, check_labels,
+    Address, Bounds, Destination, Effects, IS_BUILT_IN, LONGEST_SECRET, Labels, Pusher, Secret,
+    Source, State, Watch, check_labels,
 };
 use heapattach_serve::{Figure, Figures, Target};
 
@@ -52,7 +52,8 @@ pub fn destinations(args: &PushArgs) -> Result<Vec<Destination>, String> {
     let authorities = authorities.transpose()?.map(String::into_bytes);
     let bounds = Bounds { bytes: args.push_queue, age: args.push_age };
     let mut all = Vec::new();
-    for (at, address) in args.push.iter().enumerate() {
+    for (at, url) in args.push.iter().enumerate() {
+        let address = Address::parse(url).map_err(|why| format!("--push: {why}"))?;
         let secret = args.push_token_file.get(at).map(|path| {
             let text = input::text(path, LONGEST_SECRET)?;
             let secret = Secret::of(&text).map_err(|why| format!("{}: {why}", path.display()))?;
@@ -65,8 +66,7 @@ pub fn destinations(args: &PushArgs) -> Result<Vec<Destination>, String> {
             ));
         }
         let (tenant, authorities) = (args.tenant.clone(), authorities.clone());
-        let destination =
-            Destination { address: address.clone(), secret, tenant, authorities, bounds };
+        let destination = Destination { address, secret, tenant, authorities, bounds };
         destination.check()?;
         all.push(destination);
     }
