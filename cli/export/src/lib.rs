@@ -43,6 +43,7 @@ mod json;
 mod mapped_reader_tests;
 mod massif;
 mod notes;
+pub mod otlp;
 mod packing;
 mod path_profile;
 mod pprof;

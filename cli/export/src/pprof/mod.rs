@@ -12,7 +12,7 @@
 //! in that time (by Parca, say), and what is in use at its end is not. It is among the comments.
 
 #[cfg(test)]
-mod decoded;
+pub mod decoded;
 pub mod protobuf;
 mod rows;
 #[cfg(test)]
