@@ -9,17 +9,20 @@ pub enum Backend {
     Pyroscope,
     /// Parca.
     Parca,
+    /// A collector of OpenTelemetry.
+    Otlp,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Pyroscope, Self::Parca];
+    pub const ALL: [Self; 3] = [Self::Pyroscope, Self::Parca, Self::Otlp];
 
     /// What its addresses begin with.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pyroscope => "pyroscope",
             Self::Parca => "parca",
+            Self::Otlp => "otlp",
         }
     }
 
@@ -28,6 +31,7 @@ impl Backend {
         match self {
             Self::Pyroscope => "/push.v1.PusherService/Push",
             Self::Parca => "/api/profiles/writeraw",
+            Self::Otlp => "/v1development/profiles",
         }
     }
 }
@@ -50,17 +54,10 @@ impl Address {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let form = "need pyroscope+https://HOST:PORT or parca+http://HOST:PORT";
+        let form = "need pyroscope+https://HOST:PORT, parca+... or otlp+..., of https or http";
         let (backend, url) = text.split_once('+').ok_or_else(|| form.to_owned())?;
         let named = Backend::ALL.into_iter().find(|known| known.name() == backend);
-        let backend = match named {
-            Some(backend) => backend,
-            None if backend == "otlp" => {
-                return Err("this heapattach cannot send OTLP; pyroscope+ and parca+ can be sent"
-                    .to_owned());
-            }
-            None => return Err(form.to_owned()),
-        };
+        let backend = named.ok_or_else(|| form.to_owned())?;
         let (scheme, rest) = url.split_once("://").ok_or_else(|| form.to_owned())?;
         let is_secret = match scheme {
             "https" => true,
@@ -143,6 +140,7 @@ mod tests {
             ("pyroscope+https://a.example", "https://a.example/push.v1.PusherService/Push"),
             ("pyroscope+http://a:4040/base/", "http://a:4040/base/push.v1.PusherService/Push"),
             ("parca+http://[::1]:7070", "http://[::1]:7070/api/profiles/writeraw"),
+            ("otlp+http://a:4318", "http://a:4318/v1development/profiles"),
         ] {
             let address = Address::parse(text).unwrap();
             assert_eq!(address.url(), url);

@@ -171,7 +171,7 @@ mod tests {
     const BOUNDS: Bounds = Bounds { bytes: 1000, age: Duration::from_secs(3000) };
 
     fn request(size: usize) -> Arc<Request> {
-        Arc::new(Request { kind: "x", body: vec![0; size] })
+        Arc::new(Request { kind: "x", is_compressed: false, body: vec![0; size] })
     }
 
     fn again(after: Option<u64>) -> Outcome {

@@ -14,13 +14,12 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
-use heapattach_ledger::{About, Ledger, Metric};
+use heapattach_ledger::{About, Ledger};
 use sha2::{Digest, Sha256};
 
 use crate::{
     harmless, notes,
-    pprof::protobuf::Message,
-    sample::{Amount, Sample, by_stack},
+    pprof::{Place, StackRow, protobuf::Message, rows},
 };
 use dictionary::Dictionary;
 
@@ -52,47 +51,86 @@ impl<'a> Sent<'a> {
 
 /// One of the four.
 struct Kind {
-    metric: Metric,
+    is_of_span: bool,
     name: &'static str,
     unit: &'static str,
-    value: fn(Amount) -> u64,
+    /// Which of the values of a row.
+    column: usize,
 }
 
 const KINDS: [Kind; 4] = [
-    Kind { metric: Metric::Allocated, name: "alloc_space", unit: "bytes", value: |a| a.bytes },
-    Kind { metric: Metric::Allocated, name: "alloc_objects", unit: "count", value: |a| a.blocks },
-    Kind { metric: Metric::Live, name: "inuse_space", unit: "bytes", value: |a| a.bytes },
-    Kind { metric: Metric::Live, name: "inuse_objects", unit: "count", value: |a| a.blocks },
+    Kind { is_of_span: true, name: "alloc_space", unit: "bytes", column: 1 },
+    Kind { is_of_span: true, name: "alloc_objects", unit: "count", column: 0 },
+    Kind { is_of_span: false, name: "inuse_space", unit: "bytes", column: 3 },
+    Kind { is_of_span: false, name: "inuse_objects", unit: "count", column: 2 },
 ];
+
+/// What a request tells that is made of rows, as [`crate::rows`] has them: what was allocated, of the span.
+#[derive(Clone, Copy, Debug)]
+pub struct SentRows<'a> {
+    /// Of which the stacks are.
+    pub ledger: &'a Ledger,
+    /// What is told.
+    pub rows: &'a [StackRow],
+    /// When the span began, in nanoseconds since 1970.
+    pub began_ns: u64,
+    /// How long it lasted.
+    pub lasted_ns: u64,
+}
 
 /// The body of an `ExportProfilesServiceRequest`, not compressed; a `ProfilesData` has the same fields.
 /// The resource is told with `labels`, and with the process and its program where these do not say so.
 pub fn request(sent: &Sent<'_>, labels: &[(&str, &str)]) -> Vec<u8> {
+    let Sent { began_ns, lasted_ns, .. } = *sent;
+    let (allocated, in_use) = (rows(sent.allocated), rows(sent.in_use));
+    let parts = [(sent.allocated, &*allocated), (sent.in_use, &*in_use)];
+    put_together(parts, &Span { began_ns, lasted_ns }, labels)
+}
+
+/// The same of rows.
+pub fn request_rows(sent: &SentRows<'_>, labels: &[(&str, &str)]) -> Vec<u8> {
+    let SentRows { ledger, rows, began_ns, lasted_ns } = *sent;
+    put_together([(ledger, rows); 2], &Span { began_ns, lasted_ns }, labels)
+}
+
+/// The time that is told of.
+struct Span {
+    began_ns: u64,
+    lasted_ns: u64,
+}
+
+/// Of the first part what was allocated, of the second what is in use.
+fn put_together(
+    parts: [(&Ledger, &[StackRow]); 2],
+    span: &Span,
+    labels: &[(&str, &str)],
+) -> Vec<u8> {
+    let about = &parts[1].0.about;
     let mut dictionary = Dictionary::default();
     let mut scope = Message::default();
     scope.bytes(1, b"heapattach");
-    scope.bytes(2, harmless::line(&sent.in_use.about.version).as_bytes());
+    scope.bytes(2, harmless::line(&about.version).as_bytes());
     let mut profiles = Message::default();
     profiles.message(1, &scope);
-    let [allocated, in_use] = [sent.allocated, sent.in_use].map(|ledger| {
-        let samples = by_stack(ledger);
-        let placed: Vec<_> = samples
-            .into_iter()
-            .map(|sample| (stack::index(&mut dictionary, ledger, sample.stack), sample))
-            .collect();
+    let [allocated, in_use] = parts.map(|(ledger, rows)| {
+        let placed = rows.iter().map(|row| {
+            let stack = match row.place {
+                Place::Stack(stack) => Some(stack),
+                Place::NotKept | Place::Other => None,
+            };
+            (stack::index(&mut dictionary, ledger, stack), row)
+        });
+        let placed: Vec<_> = placed.collect();
         let comment = comment(&mut dictionary, &ledger.about);
         (placed, comment, ledger.about.every)
     });
     for kind in KINDS {
-        let (told, is_of_span) = match kind.metric {
-            Metric::Live => (&in_use, false),
-            _ => (&allocated, true),
-        };
-        let time = Time::of(sent, is_of_span);
+        let told = if kind.is_of_span { &allocated } else { &in_use };
+        let time = Time::of(span, kind.is_of_span);
         profiles.message(2, &profile(&mut dictionary, &kind, told, time));
     }
     let mut resources = Message::default();
-    resources.message(1, &resource(&sent.in_use.about, labels));
+    resources.message(1, &resource(about, labels));
     resources.message(2, &profiles);
     let mut request = Message::default();
     request.message(1, &resources);
@@ -107,8 +145,8 @@ struct Time {
 }
 
 impl Time {
-    fn of(sent: &Sent<'_>, is_of_span: bool) -> Self {
-        let Sent { began_ns, lasted_ns, .. } = *sent;
+    fn of(span: &Span, is_of_span: bool) -> Self {
+        let Span { began_ns, lasted_ns } = *span;
         match is_of_span {
             true => Self { at_ns: began_ns, lasted_ns },
             false => Self { at_ns: began_ns.saturating_add(lasted_ns), lasted_ns: 0 },
@@ -117,14 +155,14 @@ impl Time {
 }
 
 /// Samples with their stacks, what is said of them, and the mean distance between records.
-type Told = (Vec<(u64, Sample)>, u64, u64);
+type Told<'a> = (Vec<(u64, &'a StackRow)>, u64, u64);
 
-fn profile(dictionary: &mut Dictionary, kind: &Kind, told: &Told, time: Time) -> Message {
-    let (samples, comment, every) = told;
+fn profile(dictionary: &mut Dictionary, kind: &Kind, told: &Told<'_>, time: Time) -> Message {
+    let (rows, comment, every) = told;
     let mut profile = Message::default();
     profile.message(1, &value_type(dictionary, kind.name, kind.unit));
-    for (stack, sample) in samples {
-        let value = (kind.value)(sample.amount(kind.metric));
+    for (stack, row) in rows {
+        let value = row.values.get(kind.column).copied().unwrap_or(0);
         if value != 0 {
             let mut one = Message::default();
             one.number(1, *stack);

@@ -1,5 +1,7 @@
 //! Requests read again.
 
+use heapattach_ledger::Metric;
+
 use super::*;
 use crate::pprof::decoded::{all, fields, number, unpacked};
 use heapattach_ledger::sample;

@@ -59,6 +59,9 @@ impl Transport {
         time: Duration,
     ) -> Result<Reply, String> {
         let mut call = self.0.post(envelope.url).content_type(request.kind);
+        if request.is_compressed {
+            call = call.header("Content-Encoding", "gzip");
+        }
         if let Some(secret) = envelope.secret {
             call = call.header("Authorization", secret.header());
         }

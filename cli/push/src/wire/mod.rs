@@ -1,5 +1,6 @@
 //! What backends want to be sent, a file a backend.
 
+mod otlp;
 mod parca;
 mod pyroscope;
 
@@ -12,6 +13,8 @@ use crate::{address::Backend, labels::Labels, window::Window};
 pub struct Request {
     /// What the body is.
     pub kind: &'static str,
+    /// Whether the body is compressed, as a whole, by gzip.
+    pub is_compressed: bool,
     /// The body.
     pub body: Vec<u8>,
 }
@@ -21,6 +24,7 @@ pub fn request(backend: Backend, labels: &Labels, window: &Window<'_>) -> Reques
     match backend {
         Backend::Pyroscope => pyroscope::request(labels, window, &identity()),
         Backend::Parca => parca::request(labels, window),
+        Backend::Otlp => otlp::request(labels, window),
     }
 }
 

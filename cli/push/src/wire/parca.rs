@@ -25,5 +25,5 @@ pub fn request(labels: &Labels, window: &Window<'_>) -> Request {
     let samples = [live, allocated].map(|profile| json!({ "rawProfile": base64(&profile) }));
     let series = json!({ "labels": { "labels": labels }, "samples": samples });
     let body = json!({ "series": [series], "normalized": false }).to_string().into_bytes();
-    Request { kind: "application/json", body }
+    Request { kind: "application/json", is_compressed: false, body }
 }

@@ -29,5 +29,6 @@ pub fn request(labels: &Labels, window: &Window<'_>, identity: &str) -> Request 
     series.message(2, &sample);
     let mut push = Message::default();
     push.message(1, &series);
-    Request { kind: "application/proto", body: push.as_bytes().to_vec() }
+    let is_compressed = false;
+    Request { kind: "application/proto", is_compressed, body: push.as_bytes().to_vec() }
 }

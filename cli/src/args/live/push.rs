@@ -11,7 +11,7 @@ use crate::args::EXPERT;
 /// What is sent, and where.
 #[derive(Clone, Debug, Args)]
 pub struct PushArgs {
-    /// Send profiles: pyroscope+https://HOST, parca+http://HOST; can be repeated
+    /// Send profiles: pyroscope+https://HOST, parca+..., otlp+...; can be repeated
     // Not parsed here: what is wrong would be repeated, and may hold a password.
     #[arg(long, value_name = "URL")]
     pub push: Vec<String>,
