@@ -161,6 +161,7 @@ fn serve(stream: &TcpStream, next: &dyn Fn() -> Manner) -> Option<Result<Taken, 
             let result = match head.lines().next().and_then(|line| line.split(' ').nth(1)) {
                 Some("/push.v1.PusherService/Push") => pyroscope(&head, &body),
                 Some("/api/profiles/writeraw") => parca(&head, &body),
+                Some("/v1development/profiles") => otlp(&head, &body),
                 other => Err(format!("{other:?} is not a path")),
             };
             match &result {
@@ -214,6 +215,48 @@ fn parca(head: &str, body: &[u8]) -> Result<Taken, String> {
         profile.is_young()?;
         profiles.push(profile);
     }
+    Ok(Taken { head: head.to_owned(), labels, profiles })
+}
+
+/// Four profiles of one value each, with one dictionary.
+fn otlp(head: &str, body: &[u8]) -> Result<Taken, String> {
+    let lines = head.to_lowercase();
+    check(lines.contains("content-type: application/x-protobuf\r\n"), "content type")?;
+    check(lines.contains("content-encoding: gzip\r\n"), "content encoding")?;
+    let mut bytes = Vec::new();
+    GzDecoder::new(body).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let names: Vec<_> = all(&all(&bytes, 2)?.concat(), 5)?.iter().map(|name| text(name)).collect();
+    check(names.first().is_some_and(String::is_empty), "the first entry is nothing")?;
+    let resources = all(&bytes, 1)?.concat();
+    let mut labels = BTreeMap::new();
+    for attribute in all(&all(&resources, 1)?.concat(), 1)? {
+        let value = all(&attribute, 2)?.concat();
+        let number = fields(&value)?.iter().find(|field| field.0 == 3).map(|field| field.1);
+        let value = number.map_or(text(&all(&value, 1)?.concat()), |number| number.to_string());
+        labels.insert(text(&all(&attribute, 1)?.concat()), value);
+    }
+    let number = |message: &[u8], field| {
+        let found = fields(message)?.into_iter().find(|(number, ..)| *number == field);
+        Ok::<_, String>(found.map_or(0, |(_, number, _)| number))
+    };
+    let mut profiles = Vec::new();
+    for profile in all(&all(&resources, 2)?.concat(), 2)? {
+        let [kind] = &all(&profile, 1)?[..] else { return Err("rule: one type".to_owned()) };
+        let kind = names.get(usize::try_from(number(kind, 1)?).unwrap_or(0)).ok_or("a name")?;
+        let mut sum = 0;
+        let samples = all(&profile, 2)?;
+        for sample in &samples {
+            let values = varints(&all(sample, 4)?.concat())?;
+            check(values.len() == 1, "one value")?;
+            sum += values[0];
+        }
+        let (time_nanos, duration_nanos) = (number(&profile, 3)?, number(&profile, 4)?);
+        check(kind.starts_with("inuse") != (duration_nanos > 0), "what is in use has no duration")?;
+        let (sums, samples) = (BTreeMap::from([(kind.clone(), sum)]), samples.len());
+        profiles.push(Pprof { sums, samples, duration_nanos, time_nanos, names: names.clone() });
+    }
+    check(profiles.len() == 4, "four profiles")?;
     Ok(Taken { head: head.to_owned(), labels, profiles })
 }
 
@@ -288,6 +331,13 @@ fn fields(mut bytes: &[u8]) -> Result<Vec<Field<'_>>, String> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
         let key = varint(&mut bytes)?;
+        if key & 7 == 1 {
+            let number = bytes.get(..8).ok_or("a number ends early")?;
+            let number = u64::from_le_bytes(number.try_into().expect("eight bytes"));
+            bytes = &bytes[8..];
+            all.push((key >> 3, number, &[]));
+            continue;
+        }
         let number = varint(&mut bytes)?;
         let length = match key & 7 {
             0 => 0,
