@@ -3,6 +3,7 @@
 mod door;
 mod ends;
 mod push;
+mod push_metrics;
 mod push_stub;
 mod push_trouble;
 mod readers;

@@ -335,7 +335,7 @@ fn fields(mut bytes: &[u8]) -> Result<Vec<Field<'_>>, String> {
             let number = bytes.get(..8).ok_or("a number ends early")?;
             let number = u64::from_le_bytes(number.try_into().expect("eight bytes"));
             bytes = &bytes[8..];
-            all.push((key >> 3, number, &[]));
+            all.push((key >> 3, number, &[][..]));
             continue;
         }
         let number = varint(&mut bytes)?;

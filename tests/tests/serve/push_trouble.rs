@@ -194,7 +194,7 @@ fn a_proxy_is_gone_through_unless_the_host_is_excepted() {
 }
 
 /// A server of others', ended with the test.
-struct Foreign(Child);
+pub struct Foreign(pub Child);
 
 impl Drop for Foreign {
     fn drop(&mut self) {
