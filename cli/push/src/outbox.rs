@@ -202,7 +202,7 @@ mod tests {
         let counts = outbox.counts();
         assert!((at(3000)..at(3301)).contains(&now), "{now:?}");
         assert_eq!((counts.made, counts.aged, counts.queued), (1, 1, 0));
-        assert_eq!(counts.retried as usize, waits.len() - 1);
+        assert_eq!(counts.retried, waits.len() as u64 - 1);
     }
 
     #[test]

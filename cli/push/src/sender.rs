@@ -3,7 +3,7 @@
 use std::{
     fmt,
     hash::{BuildHasher, RandomState},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::Builder,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -50,13 +50,16 @@ impl Destination {
     }
 }
 
+/// Reads a text file, or says why not.
+pub type ReadFile = Arc<dyn Fn(&Path) -> Result<String, String> + Send + Sync>;
+
 /// What a sender needs of the outside.
 #[derive(Clone)]
 pub struct Effects {
     /// Says something to the user.
     pub say: Arc<dyn Fn(&str) + Send + Sync>,
     /// Reads a secret's file.
-    pub read: Arc<dyn Fn(&std::path::Path) -> Result<String, String> + Send + Sync>,
+    pub read: ReadFile,
 }
 
 impl fmt::Debug for Effects {

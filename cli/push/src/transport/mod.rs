@@ -21,11 +21,12 @@ pub const LONGEST: Duration = Duration::from_secs(30);
 
 /// What goes with every request.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "what stands for it sends nothing"))]
 pub struct Envelope<'a> {
     /// Where.
     pub url: &'a str,
     /// What opens it.
     pub secret: Option<&'a Secret>,
-    /// Whose it is, where one backend is several people's.
+    /// Whose it is, where one backend has several.
     pub tenant: Option<&'a str>,
 }

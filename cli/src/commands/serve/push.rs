@@ -4,8 +4,8 @@ use std::{fs, sync::Arc, time::Duration};
 
 use heapattach_files::input;
 use heapattach_push::{
-    Address, Bounds, Destination, Effects, IS_BUILT_IN, LONGEST_SECRET, Labels, Pusher, Secret,
-    Source, State, Watch, check_labels,
+    Address, Bounds, Counts, Destination, Effects, IS_BUILT_IN, LONGEST_SECRET, Labels, Pusher,
+    Secret, Source, State, Watch, check_labels,
 };
 use heapattach_serve::{Figure, Figures, Target};
 
@@ -116,14 +116,11 @@ fn all_figures(states: &[State]) -> Vec<Figure> {
             .filter_map(|state| Some((vec![("to", state.to.clone())], value(state)?)))
             .collect(),
     };
-    let reasons: [(&str, fn(&State) -> u64); 3] = [
-        ("refused", |state| state.counts.refused),
-        ("aged", |state| state.counts.aged),
-        ("displaced", |state| state.counts.displaced),
-    ];
     let dropped = states.iter().flat_map(|state| {
-        reasons.map(|(reason, value)| {
-            (vec![("to", state.to.clone()), ("reason", reason.to_owned())], whole(value(state)))
+        let Counts { refused, aged, displaced, .. } = state.counts;
+        let reasons = [("refused", refused), ("aged", aged), ("displaced", displaced)];
+        reasons.map(|(reason, number)| {
+            (vec![("to", state.to.clone()), ("reason", reason.to_owned())], whole(number))
         })
     });
     let about = "Requests to a backend that were dropped: refused by it, too old, or to make room";
@@ -192,8 +189,6 @@ pub fn end(sent: &Watch) {
 
 #[cfg(test)]
 mod tests {
-    use heapattach_push::Counts;
-
     use super::*;
 
     #[test]
