@@ -41,6 +41,10 @@ fn command(file: &str, format: FileFormat) -> String {
         FileFormat::Export(Format::Heapprofile) => {
             format!("jeprof --text PROGRAM {file}   # or google-pprof")
         }
+        FileFormat::Export(Format::Otlp) => format!(
+            "curl -H 'Content-Type: application/x-protobuf' --data-binary @{file} \
+             http://COLLECTOR:4318/v1development/profiles"
+        ),
         FileFormat::Export(Format::Json) => format!("jq . {file}"),
     }
 }

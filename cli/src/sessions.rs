@@ -130,7 +130,12 @@ impl Sessions {
     }
 
     /// Ends them, and waits until every process is as it was. Answers what went wrong with one, if anything.
-    pub fn end(mut self) -> Option<Exit> {
+    pub fn end(self) -> Option<Exit> {
+        self.end_with(|| ())
+    }
+
+    /// The same; `last` is called when all have ended, while recordings are still there.
+    pub fn end_with(mut self, last: impl FnOnce()) -> Option<Exit> {
         for session in self.all.iter().filter(|session| session.ended.is_none()) {
             let child = Pid::from_raw(session.child.id().cast_signed());
             let _ = kill(child, Signal::SIGINT);
@@ -138,6 +143,7 @@ impl Sessions {
         while !self.all.is_empty() && !self.are_over() {
             sleep(PAUSE);
         }
+        last();
         if self.options.output.is_none() {
             let _ = fs::remove_dir_all(&self.folder);
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    callgraph, collapsed, dhat, firefox, flamegraph, heapprofile, heaptrack, json, massif,
+    callgraph, collapsed, dhat, firefox, flamegraph, heapprofile, heaptrack, json, massif, otlp,
     packing::Packing, pprof,
 };
 use heapattach_ledger::{Ledger, Memory, Metric};
@@ -33,13 +33,15 @@ pub enum Format {
     Callgraph,
     /// For `ms_print`.
     Massif,
+    /// A request to a collector of OpenTelemetry profiles.
+    Otlp,
     /// Everything, for scripts.
     Json,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Pprof,
         Self::Collapsed,
         Self::Flamegraph,
@@ -49,6 +51,7 @@ impl Format {
         Self::Heapprofile,
         Self::Callgraph,
         Self::Massif,
+        Self::Otlp,
         Self::Json,
     ];
 
@@ -64,6 +67,7 @@ impl Format {
             Self::Heapprofile => "heapprofile",
             Self::Callgraph => "callgraph",
             Self::Massif => "massif",
+            Self::Otlp => "otlp",
             Self::Json => "json",
         }
     }
@@ -85,6 +89,7 @@ impl Format {
             Self::Heapprofile => "heap",
             Self::Callgraph => "callgraph.svg",
             Self::Massif => "massif",
+            Self::Otlp => "otlp.pb",
             Self::Json => "json",
         }
     }
@@ -113,6 +118,7 @@ pub fn write(
         Format::Heapprofile => heapprofile::write(ledger, out),
         Format::Callgraph => callgraph::write(ledger, metric, out),
         Format::Massif => massif::write(ledger, out),
+        Format::Otlp => out.write_all(&otlp::request(&otlp::Sent::of(ledger), &[])),
         Format::Json => json::write(ledger, out),
     }
 }

@@ -43,6 +43,7 @@ mod json;
 mod mapped_reader_tests;
 mod massif;
 mod notes;
+pub mod otlp;
 mod packing;
 mod path_profile;
 mod pprof;
@@ -58,4 +59,5 @@ mod web_reader_tests;
 
 pub use format::{Format, write, write_difference, write_named};
 pub use heapprofile::write_addresses;
+pub use pprof::{Place, RowProfile, StackRow, TYPES, protobuf, row_notes, rows, write_rows};
 pub use retained::pprof as write_retained;

@@ -11,6 +11,7 @@
 
 mod answer;
 mod door;
+mod figures;
 mod http;
 mod listen;
 mod routes;
@@ -18,6 +19,7 @@ mod server;
 mod target;
 
 pub use door::{Door, Token};
+pub use figures::{Figure, Figures};
 pub use listen::{Address, Listener};
 pub use server::{Options, Server, Stop};
 pub use target::Target;

@@ -13,6 +13,7 @@ use std::{
 use crate::{
     answer::{Answer, Status},
     door::Door,
+    figures::Figures,
     http::{self, Method},
     listen::{Listener, Stream},
     routes::{self, Asked, Sources},
@@ -58,6 +59,8 @@ pub struct Options {
     pub show_args: bool,
     /// Who is let in.
     pub door: Door,
+    /// What is told among the figures besides.
+    pub figures: Option<Figures>,
 }
 
 /// A server.
@@ -72,8 +75,8 @@ pub struct Server {
 impl Server {
     /// That answers until it is over.
     pub fn new(options: Options, stop: Stop) -> Arc<Self> {
-        let Options { targets, show_args, door } = options;
-        let sources = Sources { targets, show_args };
+        let Options { targets, show_args, door, figures } = options;
+        let sources = Sources { targets, show_args, figures };
         Arc::new(Self { sources, door, stop, open: AtomicUsize::new(0) })
     }
 

@@ -69,12 +69,26 @@ impl Target {
     /// # Errors
     /// While there is nothing yet, or if it cannot be read.
     pub fn ledger(&self) -> Result<Arc<Ledger>, String> {
+        self.ledger_of(Some(Instant::now()))
+    }
+
+    /// What is known of it at the very end: nothing that was read before serves.
+    ///
+    /// # Errors
+    /// As [`Self::ledger`].
+    pub fn last_ledger(&self) -> Result<Arc<Ledger>, String> {
+        self.ledger_of(None)
+    }
+
+    /// Read now, or what was read before and serves still at `at`.
+    fn ledger_of(&self, at: Option<Instant>) -> Result<Arc<Ledger>, String> {
         // Others who ask wait for the same ledger.
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        if let Some(read) = read.as_ref().filter(|read| now < read.until) {
+        let serves = |read: &&Read| at.is_some_and(|at| at < read.until);
+        if let Some(read) = read.as_ref().filter(serves) {
             return Ok(read.ledger.clone());
         }
+        let now = Instant::now();
         let recording = Recording::open(&self.path).map_err(|error| error.to_string())?;
         let mut ledger = recording.ledger(None);
         self.hide_args(&mut ledger);

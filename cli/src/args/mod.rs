@@ -36,7 +36,7 @@ pub use doctor::DoctorArgs;
 pub use form::{FileFormat, MomentForm};
 pub use heap::HeapArgs;
 pub use help::HelpArgs;
-pub use live::{ServeArgs, TopArgs};
+pub use live::{PushArgs, ServeArgs, TopArgs};
 pub use look::LookArgs;
 pub use man::ManArgs;
 pub use outlet::GithubArg;

@@ -27,7 +27,7 @@ fn members_used(package: &str, edges: &str) -> BTreeSet<String> {
 }
 
 /// Every member, and the members that it may use: what is not here, nothing depends on.
-const ARROWS: [(&str, &[&str]); 24] = [
+const ARROWS: [(&str, &[&str]); 25] = [
     ("abi", &[]),
     ("payload", &["abi"]),
     ("process", &["abi"]),
@@ -68,6 +68,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
     ("view", &["ledger", "moment", "profile", "report", "text", "verdict"]),
     ("export", &["ledger", "profile", "reach", "report", "text", "verdict"]),
     ("serve", &["export", "ledger", "profile", "recording", "verdict"]),
+    ("push", &["export", "ledger", "text"]),
     ("top", &["ledger", "profile", "text", "verdict", "view"]),
     // Only tests are built with these.
     ("instruction-count", &[]),

@@ -48,7 +48,7 @@ fn crates(bill: &Value, scope: Option<&str>) -> BTreeSet<Crate> {
 /// What cargo says that the command is built from, by this kind of edges; the command itself aside.
 fn tree(edges: &str) -> BTreeSet<Crate> {
     let mut cargo = Command::new("cargo");
-    cargo.args(["tree", "--locked", "-p", "heapattach", "--features", "debuginfod"]);
+    cargo.args(["tree", "--locked", "-p", "heapattach", "--features", "debuginfod,push"]);
     cargo.args(["--target", TARGET, "--prefix", "none", "--edges", edges]).current_dir(workspace());
     let output = cargo.output().expect("cargo");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -72,7 +72,7 @@ fn the_version_names_the_commit_and_what_it_was_built_for() {
     let Some(release) = Release::found() else { return };
     let output = Command::new(release.command()).arg("--version").output().expect("it runs");
     let told = String::from_utf8(output.stdout).expect("text");
-    for line in ["features:  debuginfod\n".to_owned(), format!("target:    {TARGET}\n")] {
+    for line in ["features:  debuginfod, push\n".to_owned(), format!("target:    {TARGET}\n")] {
         assert!(told.contains(&line), "{told}");
     }
 }

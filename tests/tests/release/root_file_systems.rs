@@ -36,7 +36,7 @@ fn has_what_works_everywhere(made: Option<(RootFs, PathBuf)>, name: &str) {
     let output = root.run(SESSION);
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name}: {}: {told}", output.status);
-    assert!(root.read("version").contains("features:  debuginfod\n"), "{name}");
+    assert!(root.read("version").contains("features:  debuginfod, push\n"), "{name}");
 
     let report = |file| -> Report { serde_json::from_str(&root.read(file)).expect("a report") };
     let attached = report("attached");

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use crate::server::Served;
 
 /// Whether a session is on a process, or one left something in it.
-fn is_touched(pid: i32) -> bool {
+pub fn is_touched(pid: i32) -> bool {
     let told = Heapattach::new(["status", "--json"]).run();
     told.stdout.contains(&format!("\"pid\": {pid},"))
 }

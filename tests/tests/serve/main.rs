@@ -2,6 +2,10 @@
 
 mod door;
 mod ends;
+mod push;
+mod push_metrics;
+mod push_stub;
+mod push_trouble;
 mod readers;
 mod server;
 mod tmux;

@@ -23,12 +23,20 @@ pub struct Served {
 impl Served {
     /// Records every block; `None` without a compiler.
     pub fn start(more: &[&str]) -> Option<Self> {
+        Self::start_with(more, &[])
+    }
+
+    /// The same with variables.
+    pub fn start_with(more: &[&str], variables: &[(&str, &str)]) -> Option<Self> {
         let fixture = Launch::new("holds.c")?.start();
         let pid = fixture.pid();
         let args = ["serve", "-p", &pid.to_string(), "--listen", ":0", "--every", "1"];
         let mut command = Heapattach::new(args).target(pid).limit(10 * PATIENCE);
         for word in more {
             command = command.arg(*word);
+        }
+        for (name, value) in variables {
+            command = command.env(name, value);
         }
         let running = command.start();
         let host = address(&running);

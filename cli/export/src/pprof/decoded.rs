@@ -6,7 +6,7 @@ use flate2::read::GzDecoder;
 
 use super::{
     field,
-    protobuf::{BYTES, NUMBER},
+    protobuf::{BYTES, EIGHT_BYTES, NUMBER},
     write,
 };
 use heapattach_ledger::{Ledger, Metric};
@@ -28,6 +28,12 @@ pub fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
         let key = varint(&mut bytes);
+        if key & 7 == EIGHT_BYTES {
+            let (number, rest) = bytes.split_first_chunk().unwrap();
+            fields.push((key >> 3, u64::from_le_bytes(*number), &[][..]));
+            bytes = rest;
+            continue;
+        }
         let number = varint(&mut bytes);
         let (content, rest) = match key & 7 {
             BYTES => bytes.split_at(usize::try_from(number).unwrap()),

@@ -12,8 +12,9 @@
 //! in that time (by Parca, say), and what is in use at its end is not. It is among the comments.
 
 #[cfg(test)]
-mod decoded;
+pub mod decoded;
 pub mod protobuf;
+mod rows;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +36,7 @@ use super::{
 use heapattach_ledger::{Ledger, Location, Metric};
 use heapattach_text::quantity;
 use protobuf::Message;
+pub use rows::{Place, RowProfile, StackRow, TYPES, row_notes, rows, write_rows};
 
 /// Field numbers of `Profile`.
 pub mod field {
@@ -45,6 +47,7 @@ pub mod field {
     pub const FUNCTION: u64 = 5;
     pub const STRING: u64 = 6;
     pub const TIME_NANOS: u64 = 9;
+    pub const DURATION_NANOS: u64 = 10;
     pub const PERIOD_TYPE: u64 = 11;
     pub const PERIOD: u64 = 12;
     pub const COMMENT: u64 = 13;
@@ -74,6 +77,8 @@ struct Writer<'a, 'w> {
     allocators: HashMap<u32, u64>,
     /// Stacks from this one on are of what was before: less by that much.
     first_before: u32,
+    /// Bytes before they are compressed.
+    size: usize,
 }
 
 /// Writes all samples. `metric` is what a reader shows first; if it is none of the four that every
@@ -112,15 +117,16 @@ fn write_all(
     let strings = HashMap::from([(String::new(), 0)]);
     let (whole, locations) = (vec![false; ledger.locations.len()], HashMap::new());
     let allocators = HashMap::new();
-    let mut writer = Writer { ledger, out, strings, locations, whole, allocators, first_before };
+    let mut writer =
+        Writer { ledger, out, strings, locations, whole, allocators, first_before, size: 0 };
     let columns = columns(ledger, has_pages, metric);
     writer.header(&columns, metric)?;
-    writer.mappings()?;
+    writer.mappings(|_| true)?;
     writer.functions()?;
     for sample in samples(ledger) {
         writer.sample(&sample, &columns)?;
     }
-    writer.finish()
+    writer.finish().map(drop)
 }
 
 /// What is told of each sample, and what that is called.
@@ -182,8 +188,8 @@ impl Writer<'_, '_> {
     }
 
     /// The first mapping is taken for the program itself.
-    fn mappings(&mut self) -> io::Result<()> {
-        let modules = self.ledger.modules.iter().enumerate();
+    fn mappings(&mut self, is_used: impl Fn(usize) -> bool) -> io::Result<()> {
+        let modules = self.ledger.modules.iter().enumerate().filter(|(index, _)| is_used(*index));
         let (programs, others): (Vec<_>, Vec<_>) =
             modules.partition(|(_, module)| is_program(&module.path));
         for (index, module) in programs.into_iter().chain(others) {
@@ -362,17 +368,20 @@ impl Writer<'_, '_> {
     fn put(&mut self, add: impl FnOnce(&mut Message)) -> io::Result<()> {
         let mut message = Message::default();
         add(&mut message);
+        self.size += message.as_bytes().len();
         self.out.write_all(message.as_bytes())
     }
 
-    /// Texts come last, when all are known.
-    fn finish(mut self) -> io::Result<()> {
+    /// Texts come last, when all are known. Answers the size before it is compressed.
+    fn finish(mut self) -> io::Result<usize> {
         let mut strings: Vec<_> = std::mem::take(&mut self.strings).into_iter().collect();
         strings.sort_by_key(|(_, index)| *index);
         for (text, _) in strings {
             self.put(|profile| profile.bytes(field::STRING, text.as_bytes()))?;
         }
-        self.out.into_inner().map_err(IntoInnerError::into_error)?.finish()?.flush()
+        let size = self.size;
+        self.out.into_inner().map_err(IntoInnerError::into_error)?.finish()?.flush()?;
+        Ok(size)
     }
 }
 

@@ -6,6 +6,8 @@ pub struct Message(Vec<u8>);
 
 /// The field holds a number.
 pub const NUMBER: u64 = 0;
+/// The field holds eight bytes.
+pub const EIGHT_BYTES: u64 = 1;
 /// The field holds bytes: a text, a message, many numbers.
 pub const BYTES: u64 = 2;
 
@@ -15,6 +17,14 @@ impl Message {
         if number != 0 {
             self.varint(field << 3 | NUMBER);
             self.varint(number);
+        }
+    }
+
+    /// Adds a number in eight bytes. 0 is what a missing one is taken for.
+    pub fn fixed(&mut self, field: u64, number: u64) {
+        if number != 0 {
+            self.varint(field << 3 | EIGHT_BYTES);
+            self.0.extend_from_slice(&number.to_le_bytes());
         }
     }
 
@@ -40,6 +50,11 @@ impl Message {
     /// What was put together.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// The same, as bytes of the caller.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
     }
 
     /// Seven bits a byte, the low ones first; the eighth says that more follow.
@@ -71,6 +86,14 @@ mod tests {
         let read = [(1, 150, &b""[..]), (2, 7, b"testing"), (4, 6, &guide[14..])];
         assert_eq!(fields(guide), read);
         assert_eq!(unpacked(read[2].2), [3, 270, 86942]);
+    }
+
+    #[test]
+    fn a_time_has_eight_bytes_and_none_is_left_out() {
+        let mut message = Message::default();
+        message.fixed(3, 0x0102);
+        message.fixed(4, 0);
+        assert_eq!(message.into_bytes(), b"\x19\x02\x01\0\0\0\0\0\0");
     }
 
     #[test]

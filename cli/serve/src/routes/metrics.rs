@@ -10,6 +10,7 @@ use heapattach_verdict::{
 
 use crate::{
     answer::{Answer, kind},
+    figures::{Figure, Figures},
     http::Request,
     target::Target,
 };
@@ -93,7 +94,7 @@ fn whole(number: u64) -> f64 {
 }
 
 /// Everything of these processes.
-pub fn answer(targets: &[Arc<Target>], request: &Request) -> Answer {
+pub fn answer(targets: &[Arc<Target>], figures: Option<&Figures>, request: &Request) -> Answer {
     let is_open =
         request.header("accept").any(|types| types.contains("application/openmetrics-text"));
     let known: Vec<_> = targets
@@ -103,11 +104,12 @@ pub fn answer(targets: &[Arc<Target>], request: &Request) -> Answer {
             (labels, target.ledger().ok())
         })
         .collect();
-    let body = text(&known, is_open);
+    let others = figures.map(Figures::now).unwrap_or_default();
+    let body = text(&known, &others, is_open);
     Answer::ok(if is_open { kind::OPEN_METRICS } else { kind::PROMETHEUS }, body)
 }
 
-fn text(known: &[(String, Option<Arc<Ledger>>)], is_open: bool) -> String {
+fn text(known: &[(String, Option<Arc<Ledger>>)], others: &[Figure], is_open: bool) -> String {
     let mut out = String::new();
     head(&mut out, "heapattach_up", "Whether its session is written down", false, is_open);
     for (labels, ledger) in known {
@@ -131,10 +133,21 @@ fn text(known: &[(String, Option<Arc<Ledger>>)], is_open: bool) -> String {
             let _ = writeln!(out, "heapattach_site_live_bytes{{{labels},site=\"{site}\"}} {bytes}");
         }
     }
+    others.iter().for_each(|figure| tell(&mut out, figure, is_open));
     if is_open {
         out += "# EOF\n";
     }
     out
+}
+
+fn tell(out: &mut String, figure: &Figure, is_open: bool) {
+    head(out, figure.name, figure.about, figure.is_counter, is_open);
+    let end = if figure.is_counter { "_total" } else { "" };
+    for (labels, value) in &figure.rows {
+        let labels: Vec<_> =
+            labels.iter().map(|(name, text)| format!("{name}=\"{}\"", label(text))).collect();
+        let _ = writeln!(out, "{}{end}{{{}}} {value}", figure.name, labels.join(","));
+    }
 }
 
 /// What a metric is. The older format has counters by the name of their samples.
@@ -178,11 +191,19 @@ mod tests {
     #[test]
     fn both_formats_tell_the_sums_of_the_ledger() {
         let known = [("pid=\"7\"".to_owned(), Some(Arc::new(sample::ledger())))];
-        let old = text(&known, false);
+        let others = [Figure {
+            name: "heapattach_push_made",
+            about: "Requests",
+            is_counter: true,
+            rows: vec![(vec![("to", "a\"b".to_owned())], 3.0)],
+        }];
+        let old = text(&known, &others, false);
         assert!(old.contains("heapattach_live_bytes{pid=\"7\"} 104960\n"), "{old}");
         assert!(old.contains("# TYPE heapattach_allocated_bytes_total counter\n"), "{old}");
         assert!(old.contains("site=\"other\"} 0\n") && !old.contains("# EOF"), "{old}");
-        let open = text(&known, true);
+        assert!(old.contains("\nheapattach_push_made_total{to=\"a\\\"b\"} 3\n"), "{old}");
+        let open = text(&known, &others, true);
+        assert!(open.contains("# TYPE heapattach_push_made counter\n"), "{open}");
         assert!(open.contains("# TYPE heapattach_allocated_bytes counter\n"), "{open}");
         assert!(open.contains("\nheapattach_allocated_bytes_total{") && open.ends_with("# EOF\n"));
     }

@@ -12,6 +12,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     answer::{Answer, Status, kind},
+    figures::Figures,
     http::{Method, Request},
     server::Stop,
     target::Target,
@@ -29,6 +30,8 @@ pub struct Sources {
     pub targets: Vec<Arc<Target>>,
     /// Whether their command lines are told.
     pub show_args: bool,
+    /// What is told among the figures besides.
+    pub figures: Option<Figures>,
 }
 
 /// What a request is of: all, or one process, and what of it.
@@ -84,7 +87,9 @@ impl Sources {
                     Asked::All(_) => None,
                 };
                 let targets = one.map_or(self.targets.as_slice(), std::slice::from_ref);
-                return metrics::answer(targets, request);
+                // They are of no process: only with those of all.
+                let figures = self.figures.as_ref().filter(|_| request.path == "/metrics");
+                return metrics::answer(targets, figures, request);
             }
             _ => {}
         }

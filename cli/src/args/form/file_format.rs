@@ -46,6 +46,7 @@ impl FileFormat {
             Self::Export(Format::Heapprofile) => "For jeprof and google-pprof",
             Self::Export(Format::Callgraph) => "A picture of functions and who called them",
             Self::Export(Format::Massif) => "For `ms_print` and massif-visualizer",
+            Self::Export(Format::Otlp) => "A request of OpenTelemetry profiles (v1development)",
             Self::Export(Format::Json) => "Everything, for scripts",
         }
     }

@@ -6,6 +6,7 @@ use clap::Args;
 use heapattach_serve::Address;
 use heapattach_text::quantity::parse_size;
 
+use super::PushArgs;
 use crate::args::EXPERT;
 
 const SERVE: &str = "\
@@ -13,7 +14,8 @@ Examples:
   heapattach serve -p 4711                               then: go tool pprof http://127.0.0.1:7070/debug/pprof/heap
   heapattach serve nginx redis-server --every 2MiB       all processes of these names; Prometheus: /metrics, /sd
   heapattach serve session.heapattach                    what another heapattach is writing
-  heapattach serve -p 4711 --listen unix:/run/heap.sock  for who may open that file";
+  heapattach serve -p 4711 --listen unix:/run/heap.sock  for who may open that file
+  heapattach serve -p 4711 --push pyroscope+https://profiles.example   profiles to Pyroscope, every 15 s";
 
 /// `heapattach serve`.
 #[derive(Clone, Debug, Args)]
@@ -44,6 +46,8 @@ pub struct ServeArgs {
     /// Tell the arguments of the processes, too: they may be secret
     #[arg(long)]
     pub show_args: bool,
+    #[command(flatten)]
+    pub push: PushArgs,
     /// About how large a recording may become; beyond that, sums replace older events
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_name = "SIZE", default_value = "16MiB", value_parser = parse_size)]
     pub max_size: u64,

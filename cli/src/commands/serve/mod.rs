@@ -1,5 +1,7 @@
 //! `heapattach serve`: a session for each process, in a command of its own, and a server that reads what they
-//! write down.
+//! write down; with `--push` a sender besides.
+
+mod push;
 
 use std::{os::fd::AsFd, path::Path, sync::Arc, thread::Builder};
 
@@ -42,10 +44,11 @@ type Failed = (Exit, String);
 
 fn begin(args: &ServeArgs) -> Result<Exit, Failed> {
     let door = door(args).map_err(|why| (Exit::Usage, why))?;
+    let destinations = push::destinations(&args.push).map_err(|why| (Exit::Usage, why))?;
     let (pids, files) = wanted(args)?;
     let failed = |why: String| (Exit::Failed, format!("{why} (targets: untouched)"));
     let listener = Listener::bind(&args.listen).map_err(failed)?;
-    let signals = hold_signals().map_err(|error| failed(format!("signals: {error}")))?;
+    let (held, signals) = hold_signals().map_err(|error| failed(format!("signals: {error}")))?;
     let options = SessionOptions {
         of: "serve",
         every: args.every,
@@ -63,15 +66,25 @@ fn begin(args: &ServeArgs) -> Result<Exit, Failed> {
         targets.push(Arc::new(recording(&file, args.show_args)?));
     }
     let stop = Stop::default();
-    let server = Server::new(Options { targets, show_args: args.show_args, door }, stop.clone());
+    let pusher = push::start(&args.push, destinations, &targets);
+    let pusher = pusher.map_err(|why| (Exit::Failed, why))?;
+    let figures = pusher.as_ref().map(push::figures);
+    let options = Options { targets, show_args: args.show_args, door, figures };
+    let server = Server::new(options, stop.clone());
     complain(&format!("{}; Ctrl-C ends", told(&listener.url(), &sessions, &pids)));
     let serving = Builder::new().name("server".to_owned()).spawn(move || server.run(&listener));
     let serving =
         serving.map_err(|error| (Exit::Failed, format!("no thread to serve: {error}")))?;
     let was_told = wait(&signals, &mut sessions);
     stop.set();
-    let exit = sessions.end();
+    let mut sent = None;
+    let exit = sessions.end_with(|| sent = pusher.map(heapattach_push::Pusher::last));
     let _ = serving.join();
+    if let Some(sent) = sent {
+        // The processes are as they were: a second signal ends us at once.
+        let _ = held.thread_unblock();
+        push::end(&sent);
+    }
     Ok(if was_told { exit.unwrap_or(Exit::Done) } else { exit.unwrap_or(Exit::TargetDied) })
 }
 
@@ -135,11 +148,12 @@ fn recording(file: &str, shows_args: bool) -> Result<Target, Failed> {
 }
 
 /// What ends us is heard by [`wait`].
-fn hold_signals() -> nix::Result<SignalFd> {
+fn hold_signals() -> nix::Result<(SigSet, SignalFd)> {
     let mut signals = SigSet::empty();
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|one| signals.add(one));
     signals.thread_block()?;
-    SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+    let fd = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    Ok((signals, fd))
 }
 
 /// Waits for the end; whether that was told, or all sessions ended by themselves.
