@@ -27,7 +27,7 @@ fn members_used(package: &str, edges: &str) -> BTreeSet<String> {
 }
 
 /// Every member, and the members that it may use: what is not here, nothing depends on.
-const ARROWS: [(&str, &[&str]); 24] = [
+const ARROWS: [(&str, &[&str]); 25] = [
     ("abi", &[]),
     ("payload", &["abi"]),
     ("process", &["abi"]),
@@ -69,6 +69,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
     ("export", &["ledger", "profile", "reach", "report", "text", "verdict"]),
     ("serve", &["export", "ledger", "profile", "recording", "verdict"]),
     ("top", &["ledger", "profile", "text", "verdict", "view"]),
+    ("agent", &["text"]),
     // Only tests are built with these.
     ("instruction-count", &[]),
     ("test-folder", &[]),
