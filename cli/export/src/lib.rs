@@ -58,4 +58,5 @@ mod web_reader_tests;
 
 pub use format::{Format, write, write_difference, write_named};
 pub use heapprofile::write_addresses;
+pub use pprof::write_slot;
 pub use retained::pprof as write_retained;
