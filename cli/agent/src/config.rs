@@ -116,12 +116,6 @@ pub struct Rule {
     /// Mean bytes between samples.
     #[serde(default = "every", deserialize_with = "size")]
     pub every: u64,
-    /// How often all memory is looked at, if ever.
-    #[serde(default, deserialize_with = "some_duration")]
-    pub census: Option<Duration>,
-    /// How often the allocator's counters are looked at, if ever.
-    #[serde(default, deserialize_with = "some_duration")]
-    pub allocator: Option<Duration>,
 }
 
 /// How a process is watched.
@@ -208,11 +202,6 @@ impl Rule {
         if self.slot < Duration::from_secs(1) {
             return Err("slot is below 1 s".to_owned());
         }
-        for (name, time) in [("census", self.census), ("allocator", self.allocator)] {
-            if time.is_some_and(|time| time < Duration::from_secs(60)) {
-                return Err(format!("{name} is below 60 s"));
-            }
-        }
         Ok(())
     }
 }
@@ -267,12 +256,6 @@ fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     parse_duration(&String::deserialize(from)?).map_err(D::Error::custom)
 }
 
-fn some_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    let text = String::deserialize(from)?;
-    let text = text.strip_prefix("every ").unwrap_or(&text);
-    parse_duration(text).map(Some).map_err(D::Error::custom)
-}
-
 fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     parse_size(&String::deserialize(from)?).map_err(D::Error::custom)
 }
@@ -305,10 +288,7 @@ mod tests {
             ("slot = '60'\n[budget]\nprocessor = 1", "unknown field `processor`"),
             ("mode = 'often'", "unknown variant `often`"),
             ("slot = '10ms'", "rule `web`: slot is below 1 s"),
-            (
-                "census = 'every 6h'\n[budget]\nprocessors-percent = -1.0",
-                "processors-percent is -1",
-            ),
+            ("[budget]\nprocessors-percent = -1.0", "processors-percent is -1"),
             ("[[rule]]\nname = 'web'\nuser = 'x'", "two rules are named `web`"),
             ("[[rule]]\nname = 'all'", "rule `all`: it fits every process"),
         ] {

@@ -27,6 +27,8 @@ pub struct Session {
     pub rule: String,
     /// How.
     pub mode: Mode,
+    /// Mean bytes between samples.
+    pub every: u64,
     /// When it was begun.
     pub began: Instant,
     /// The same, in seconds since 1970.
@@ -64,6 +66,7 @@ impl Session {
             name: one.name.clone(),
             rule: rule.name.clone(),
             mode: rule.mode,
+            every,
             began: Instant::now(),
             at: now(),
             told: None,

@@ -3,16 +3,18 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     fs,
-    os::fd::AsFd,
+    os::{fd::AsFd, unix::fs::DirBuilderExt},
     path::PathBuf,
     thread::sleep,
     time::{Duration, Instant, SystemTime},
 };
 
 use heapattach_agent::{
-    Action, Config, Cost, Excess, Facts, Key, Mode, OnSlot, Refusal, Rotation, Rule, SlotProfile,
-    decide, over,
+    Action, Config, Cost, Facts, Key, Mode, OnSlot, Refusal, Rotation, Rule, SlotProfile, decide,
+    over,
 };
+use heapattach_report::Report;
+use heapattach_text::quantity::bytes;
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
@@ -41,6 +43,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 const ATTACHES: usize = 4;
 /// Stops of the last hour count.
 const HOUR: u64 = 3600;
+/// Of less nothing is concluded, in milliseconds.
+const LEAST_COUNTED: u64 = 500;
+/// Larger ones see nothing any more.
+const MOST_EVERY: u64 = 1 << 30;
 /// At most so many stops are remembered.
 const MOST_STOPS: usize = 10_000;
 
@@ -53,7 +59,10 @@ pub fn run(config: Config, args: &AgentArgs) -> Result<Exit, String> {
     leftovers::clean(&mut saved, events)?;
     let folder = config.state.join("sessions");
     let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&folder)
+        .map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut agent = Agent {
         events,
         saved,
@@ -164,6 +173,7 @@ impl Agent {
             while self.stops.len() > MOST_STOPS {
                 self.stops.pop_front();
             }
+            self.thin_out(&session, report.as_ref());
             let is_clean = exit(status).is_none_or(|exit| exit != Exit::Left);
             if is_clean {
                 self.saved.state.detached(key);
@@ -198,6 +208,30 @@ impl Agent {
             self.saved.write()?;
         }
         Ok(())
+    }
+
+    /// One with too many events has fewer of them in its next session.
+    fn thin_out(&mut self, session: &Session, report: Option<&Report>) {
+        let Some(report) = report.filter(|report| report.counted_ms >= LEAST_COUNTED) else {
+            return;
+        };
+        let (key, limit) = (session.key, self.config.budget.events_per_second);
+        #[allow(clippy::cast_precision_loss)]
+        let events = report.heap.records as f64 * 1000.0 / report.counted_ms as f64;
+        if events <= limit {
+            return;
+        }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let times = ((events / limit).ceil().min(1e6) as u64).next_power_of_two();
+        let every = session.every.saturating_mul(times).min(MOST_EVERY);
+        self.every.insert(key, every);
+        let of = json!({ "pid": key.pid, "events_per_second": events, "every": every });
+        let told = format!(
+            "process {} had {events:.0} events a second, may have {limit:.0}: its next session has --every {}",
+            key.pid,
+            bytes(every)
+        );
+        self.events.tell("every", of, &told);
     }
 
     fn ready(&mut self, profile: &SlotProfile, told: &str) {
@@ -303,9 +337,6 @@ impl Agent {
         }
         for (key, why) in over(&self.config.budget, &costs, own, WINDOW, processors) {
             self.paused.insert(key, now() + self.config.budget.pause.as_secs());
-            if let Excess::Events(..) = why {
-                *self.every.entry(key).or_insert(512 << 10) *= 4;
-            }
             for session in
                 self.sessions.iter_mut().filter(|one| one.key == key && one.told.is_none())
             {
