@@ -97,6 +97,11 @@ impl State {
         });
     }
 
+    /// Forgets an attach that was refused: its target was not touched.
+    pub fn untouched(&mut self, key: Key) {
+        self.attached.retain(|one| one.key() != key);
+    }
+
     /// Notes that nothing of ours is in a process any more.
     pub fn detached(&mut self, key: Key) {
         self.attached.iter_mut().filter(|one| one.key() == key).for_each(|one| one.is_over = true);

@@ -52,8 +52,8 @@ pub fn look(config: &Config) -> Seen {
         usage.push(Process {
             key,
             parent: one.parent,
-            // Its own, and that of children that have ended.
-            ticks: (14..=17).filter_map(field).sum(),
+            ticks: (14..=15).filter_map(field).sum(),
+            ended: (16..=17).filter_map(field).sum(),
             resident: one.resident,
         });
         let executable = fs::read_link(format!("/proc/{}/exe", one.pid)).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! What processes of ours cost, as the kernel counts it: processor time over the last minutes, and memory.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     time::{Duration, Instant},
 };
 
@@ -17,8 +17,10 @@ pub struct Process {
     pub key: Key,
     /// Its parent.
     pub parent: i32,
-    /// Processor time until now, with that of children that have ended.
+    /// Processor time until now,
     pub ticks: u64,
+    /// and that of children that have ended.
+    pub ended: u64,
     /// Memory.
     pub resident: u64,
 }
@@ -48,8 +50,8 @@ impl Usage {
         for one in all {
             let Some(of) = owner(one.pid(), own, &parents, sessions) else { continue };
             let sum = sums.entry(of).or_default();
-            // What ended children of the agent took was counted while they ran.
-            sum.0 += one.ticks;
+            // What ended sessions took was counted while they ran.
+            sum.0 += one.ticks + if one.pid() == own { 0 } else { one.ended };
             sum.1 += one.resident;
         }
         for (of, (ticks, _)) in &sums {
@@ -60,18 +62,23 @@ impl Usage {
         while self.spent.front().is_some_and(|(at, ..)| now.duration_since(*at) > WINDOW) {
             self.spent.pop_front();
         }
-        let there: HashSet<_> = sessions.values().copied().collect();
+        let time = |is_it: &dyn Fn(&Option<Key>) -> bool| {
+            let ticks: u64 =
+                self.spent.iter().filter(|(_, of, _)| is_it(of)).map(|(.., ticks)| ticks).sum();
+            Duration::from_millis(ticks * 1000 / ticks_per_second.max(1))
+        };
         let (mut costs, mut own) = (HashMap::new(), Cost::default());
-        for (of, (_, memory)) in sums {
-            let of_it = self.spent.iter().filter(|(_, key, _)| *key == of);
-            let ticks: u64 = of_it.map(|(.., ticks)| ticks).sum();
-            let processor = Duration::from_millis(ticks * 1000 / ticks_per_second.max(1));
-            let cost = Cost { processor, memory, ..Cost::default() };
+        for (of, (_, memory)) in &sums {
             match of {
-                Some(key) if there.contains(&key) => drop(costs.insert(key, cost)),
-                _ => own = cost,
+                Some(key) => {
+                    let processor = time(&|of| *of == Some(*key));
+                    costs.insert(*key, Cost { processor, memory: *memory, ..Cost::default() });
+                }
+                None => own.memory = *memory,
             }
         }
+        // Sessions that have ended in the window were the agent's expense.
+        own.processor = time(&|of| of.is_none_or(|key| !costs.contains_key(&key)));
         (costs, own)
     }
 }

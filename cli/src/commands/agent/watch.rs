@@ -174,6 +174,9 @@ impl Agent {
                 self.stops.pop_front();
             }
             self.thin_out(&session, report.as_ref());
+            if matches!(exit(status), Some(Exit::Refused | Exit::Unsupported)) {
+                self.saved.state.untouched(key);
+            }
             let is_clean = exit(status).is_none_or(|exit| exit != Exit::Left);
             if is_clean {
                 self.saved.state.detached(key);
@@ -262,7 +265,7 @@ impl Agent {
         self.every.retain(|key, _| there.contains(key));
         self.refused.retain(|key, _| there.contains(key));
         self.stops.retain(|(at, key, _)| there.contains(key) && at + HOUR > machine.now);
-        self.budget(&usage, machine.processors);
+        let has_room = self.budget(&usage, machine.processors);
         for session in &mut self.sessions {
             let rule = self.config.rules.iter().find(|rule| rule.name == session.rule);
             let slot = rule.map_or(Duration::ZERO, |rule| rule.slot);
@@ -282,7 +285,7 @@ impl Agent {
         for one in all {
             match one.action {
                 Action::Watch if watched.contains(&one.process.key) => {}
-                Action::Watch if attaches < ATTACHES => {
+                Action::Watch if has_room && attaches < ATTACHES => {
                     attaches += 1;
                     self.begin(one.process, one.rule)?;
                 }
@@ -327,8 +330,8 @@ impl Agent {
         }
     }
 
-    /// Detaches from what costs too much, then says so.
-    fn budget(&mut self, usage: &[super::usage::Process], processors: u32) {
+    /// Detaches from what costs too much, then says so. Answers whether there is room for more.
+    fn budget(&mut self, usage: &[super::usage::Process], processors: u32) -> bool {
         let sessions = self.sessions.iter().map(|one| (one.pid(), one.key)).collect();
         let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100).unsigned_abs();
         let (mut costs, own): (HashMap<Key, Cost>, Cost) = self.usage.add(usage, &sessions, ticks);
@@ -346,6 +349,10 @@ impl Agent {
                 self.events.tell("budget", of, &told);
             }
         }
+        let spent: Duration =
+            costs.values().map(|cost| cost.processor).sum::<Duration>() + own.processor;
+        let whole = WINDOW.as_secs_f64() * f64::from(processors.max(1));
+        100.0 * spent.as_secs_f64() < self.config.budget.processors_percent * whole
     }
 
     /// Everything is as it was, then it is said how that went.
