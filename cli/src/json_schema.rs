@@ -19,11 +19,13 @@ pub enum Schema {
     Ledger,
     /// Of what is shown live.
     Top,
+    /// Of what an agent would do.
+    Agent,
 }
 
 impl Schema {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Report,
         Self::Check,
         Self::Heap,
@@ -32,6 +34,7 @@ impl Schema {
         Self::View,
         Self::Ledger,
         Self::Top,
+        Self::Agent,
     ];
 
     /// As it is typed.
@@ -45,6 +48,7 @@ impl Schema {
             Self::View => "view",
             Self::Ledger => "ledger",
             Self::Top => "top",
+            Self::Agent => "agent",
         }
     }
 
@@ -59,6 +63,7 @@ impl Schema {
             Self::View => "heapattach report FILE --json, heapattach diff A B --json",
             Self::Ledger => "heapattach report FILE --format json",
             Self::Top => "heapattach top --json",
+            Self::Agent => "heapattach agent --dry-run --json",
         }
     }
 
@@ -73,6 +78,7 @@ impl Schema {
             Self::View => include_str!("../schemas/view.json"),
             Self::Ledger => include_str!("../schemas/ledger.json"),
             Self::Top => include_str!("../schemas/top.json"),
+            Self::Agent => include_str!("../schemas/agent.json"),
         }
     }
 }

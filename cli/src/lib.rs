@@ -111,6 +111,7 @@ pub fn main() -> ExitCode {
         (Some(Command::Report(args)), _) => commands::report::report(args),
         (Some(Command::Top(args)), _) => commands::top::top(args),
         (Some(Command::Serve(args)), _) => commands::serve::serve(args),
+        (Some(Command::Agent(args)), _) => commands::agent::agent(args),
         (Some(Command::Diff(args)), _) => commands::diff::diff(args),
         (Some(Command::Completions(args)), _) => commands::completions::completions(args),
         (Some(Command::Help(args)), _) => commands::help::help(args),

@@ -1,5 +1,6 @@
 //! What the user typed: one file a command, and one for each group of options that several share.
 
+mod agent;
 mod allocator;
 mod attach;
 mod check;
@@ -26,6 +27,7 @@ mod schema;
 mod session;
 mod status;
 
+pub use agent::{AgentArgs, LogForm};
 pub use allocator::{AllocatorArgs, RemedyArg};
 pub use attach::{AttachArgs, LoaderArg};
 pub use check::CheckArgs;
@@ -122,6 +124,8 @@ pub enum Command {
     Top(Box<TopArgs>),
     /// Serve live profiles and figures over HTTP: pprof's readers, Prometheus, browsers
     Serve(Box<ServeArgs>),
+    /// Watch processes of this machine by rules, within a budget
+    Agent(Box<AgentArgs>),
     /// Say what would be done to a process, without touching it
     Doctor(DoctorArgs),
     /// List sessions, and what killed ones left

@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod agent;
 pub mod allocator;
 pub mod attach;
 pub mod check;

@@ -70,6 +70,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
     ("serve", &["export", "ledger", "profile", "recording", "verdict"]),
     ("push", &["export", "ledger", "text"]),
     ("top", &["ledger", "profile", "text", "verdict", "view"]),
+    ("agent", &["text"]),
     // Only tests are built with these.
     ("instruction-count", &[]),
     ("test-folder", &[]),

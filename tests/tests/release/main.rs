@@ -5,4 +5,5 @@ mod files;
 mod package;
 mod publishing;
 mod root_file_systems;
+mod units;
 mod workflows;

@@ -1,5 +1,6 @@
 //! `heapattach serve` and `top`: what readers and viewers get, who is let in, and how they end.
 
+mod agent;
 mod door;
 mod ends;
 mod push;

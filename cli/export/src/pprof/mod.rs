@@ -87,6 +87,23 @@ pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result
     write_all(&with_pages(ledger), u32::MAX, metric, out)
 }
 
+/// Writes what a slot saw: one of several that follow each other, each of blocks that were born in it alone.
+/// What of these is in use at its end is called `survived`, since it is not what the process has in use.
+pub fn write_slot(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
+    let ledger = with_pages(ledger);
+    let mut columns = columns(&ledger, ledger.total.mapped > 0, Metric::Live);
+    for column in &mut columns {
+        let (Column::Blocks(_, name) | Column::Pages(_, name)) = column;
+        *name = match *name {
+            "inuse" => "survived",
+            "mapped_live" => "mapped_survived",
+            "mapped_live_space" => "mapped_survived_space",
+            name => name,
+        };
+    }
+    write_columns(&ledger, u32::MAX, Metric::Live, &columns, out)
+}
+
 /// Writes what became more and what became less, as `go tool pprof -diff_base` would have it.
 pub fn write_difference(
     now: &Ledger,
@@ -112,19 +129,35 @@ fn write_all(
     metric: Metric,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let has_pages = ledger.total.mapped > 0;
+    let columns = columns(ledger, ledger.total.mapped > 0, metric);
+    write_columns(ledger, first_before, metric, &columns, out)
+}
+
+fn write_columns(
+    ledger: &Ledger,
+    first_before: u32,
+    metric: Metric,
+    columns: &[Column],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let out = BufWriter::new(GzEncoder::new(out, Compression::fast()));
     let strings = HashMap::from([(String::new(), 0)]);
     let (whole, locations) = (vec![false; ledger.locations.len()], HashMap::new());
     let allocators = HashMap::new();
+<<<<<<< HEAD
     let mut writer =
         Writer { ledger, out, strings, locations, whole, allocators, first_before, size: 0 };
     let columns = columns(ledger, has_pages, metric);
     writer.header(&columns, metric)?;
     writer.mappings(|_| true)?;
+=======
+    let mut writer = Writer { ledger, out, strings, locations, whole, allocators, first_before };
+    writer.header(columns, metric)?;
+    writer.mappings()?;
+>>>>>>> h-agent2
     writer.functions()?;
     for sample in samples(ledger) {
-        writer.sample(&sample, &columns)?;
+        writer.sample(&sample, columns)?;
     }
     writer.finish().map(drop)
 }

@@ -26,6 +26,18 @@ fn a_sample_begins_with_what_caused_the_allocation() {
 }
 
 #[test]
+fn what_a_slot_saw_is_never_called_in_use() {
+    let mut file = Vec::new();
+    write_slot(&sample::ledger(), &mut file).unwrap();
+    let read = Decoded::of(&file);
+    let types = ["alloc_objects", "alloc_space", "survived_objects", "survived_space"];
+    assert_eq!(read.types()[..4], types);
+    assert!(read.types()[4..].iter().all(|name| !name.contains("live")), "{:?}", read.types());
+    assert_eq!(read.text(number(&read.profile, field::DEFAULT_SAMPLE_TYPE)), "survived_space");
+    assert_eq!(read.sample(0).1, [1500, 96_000, 1000, 64_000, 0, 0]);
+}
+
+#[test]
 fn what_was_before_is_less_by_that_much() {
     let (now, mut base) = (sample::ledger(), sample::ledger());
     base.functions[1].name = "old_node".to_owned();

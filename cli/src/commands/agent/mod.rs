@@ -1,0 +1,66 @@
+//! `heapattach agent`: looks at the machine, has decided what is to be watched, and does that.
+//!
+//! ```text
+//! look (/proc) -> heapattach_agent::decide -> watch: sessions in commands of their own
+//!                       dry_run: only says so \-> saved: the state, before anything is done
+//! ```
+
+mod dry_run;
+mod events;
+mod leftovers;
+mod look;
+mod saved;
+mod session;
+mod spool;
+mod usage;
+mod watch;
+
+use std::path::Path;
+
+use heapattach_agent::Config;
+use heapattach_files::input;
+
+use crate::{args::AgentArgs, exit_status::Exit, output::complain};
+
+use saved::Saved;
+
+/// No honest file is larger.
+const LONGEST_CONFIG: u64 = 256 << 10;
+
+/// Watches until it is told to end.
+pub fn agent(args: &AgentArgs) -> Exit {
+    let config = match read(&args.config) {
+        Ok(config) => config,
+        Err(why) => {
+            complain(&format!("{why} (targets: untouched)"));
+            return Exit::Usage;
+        }
+    };
+    let ended = match &args.allow {
+        Some(name) => allow(&config, name),
+        None if args.dry_run => dry_run::run(&config, args.json),
+        None => watch::run(config, args),
+    };
+    ended.unwrap_or_else(|why| {
+        complain(&why);
+        Exit::Failed
+    })
+}
+
+/// The file, if it is right.
+fn read(path: &Path) -> Result<Config, String> {
+    let text = input::text(path, LONGEST_CONFIG)?;
+    Config::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn allow(config: &Config, name: &str) -> Result<Exit, String> {
+    let mut saved = Saved::open(&config.state)?;
+    let number = saved.state.allow(name);
+    saved.write()?;
+    if number == 0 {
+        complain(&format!("nothing is barred under the name `{name}`"));
+        return Ok(Exit::Failed);
+    }
+    complain(&format!("`{name}` is allowed again"));
+    Ok(Exit::Done)
+}
