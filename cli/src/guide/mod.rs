@@ -47,6 +47,7 @@ chapters! {
     "tuning": "what the allocator itself counts, and advice on its settings",
     "go": "Go programs: profile, objects, runtime, with C in them or not",
     "live": "live profiles and figures over HTTP: pprof, Prometheus, a browser",
+    "columns": "sessions of many machines as Parquet tables: columns, queries",
     "growth": "--flow: does it grow, does it leak, how sure is that",
     "checks": "leak checks: what is leaked, what is reachable, what is not seen",
     "suites": "leak checks of whole test suites",

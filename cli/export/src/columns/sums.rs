@@ -77,13 +77,9 @@ pub fn rows(
         column(within, chosen, Metric::Freed),
         column(within, chosen, Metric::Live),
     ];
+    // A stack has a row in every interval, with zeros, too: a query can take the first and the last.
     for (at, stack) in chosen.iter().chain([&0]).enumerate() {
-        let values: Vec<i64> =
-            columns.iter().flat_map(|column| column[at]).flat_map(|part| part).collect();
-        // Nothing is said of a stack that had nothing; of all others together there is always a row.
-        if *stack != 0 && values.iter().all(|value| *value == 0) {
-            continue;
-        }
+        let values: Vec<i64> = columns.iter().flat_map(|column| column[at]).flatten().collect();
         let mut row: Vec<Value> = vec![
             identity.session.into(),
             identity.host.as_str().into(),
@@ -135,7 +131,7 @@ fn parts(mut own: Vec<Estimate>, others: Estimate, total: Estimate) -> Vec<[i64;
 
 /// What is no number is 0.
 fn whole(number: f64) -> i64 {
-    let number = apportion::whole(number.max(0.0).min(apportion::MOST));
+    let number = apportion::whole(number.clamp(0.0, apportion::MOST));
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

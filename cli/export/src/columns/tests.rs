@@ -111,3 +111,31 @@ fn an_empty_ledger_has_tables_and_hostile_times_end() {
     (ledger.about.began, ledger.about.lasted_ms) = (u64::MAX, u64::MAX);
     assert_eq!(written(&ledger, 1).len(), 6);
 }
+
+#[test]
+fn every_interval_is_asked_for_until_its_end_and_of_itself_and_days_have_files_of_their_own() {
+    let mut ledger = sample::ledger();
+    // Ten minutes before midnight, UTC, for twenty.
+    (ledger.about.began, ledger.about.lasted_ms) = (1_700_006_400 - 600, 1_200_000);
+    let (mut windows, mut files) = (Vec::new(), Vec::new());
+    let mut part = |window: Range<Duration>| {
+        windows.push((window.start.as_secs(), window.end.as_secs()));
+        ledger.clone()
+    };
+    let labels = Labels { host: "", service: Some("s"), stacks: 1, metric: Metric::Live };
+    let session = Session { whole: &ledger, part: &mut part, marks: &[] };
+    let mut save = |path: &Path, fill: Fill<'_>| {
+        let mut file = Vec::new();
+        fill(&mut file)?;
+        files.push((path.display().to_string(), read(&file).1.len()));
+        io::Result::Ok(())
+    };
+    write(session, &labels, &mut save).unwrap();
+    let end = u64::from(u32::MAX);
+    let of = [(0, 300), (0, 600), (300, 600), (0, 900), (600, 900), (0, end), (900, end)];
+    assert_eq!(windows, of);
+    let sums: Vec<_> = files.iter().filter(|(path, _)| path.starts_with("sums/")).collect();
+    assert!(sums[0].0.starts_with("sums/service=s/day=2023-11-14/"), "{files:?}");
+    assert!(sums[1].0.starts_with("sums/service=s/day=2023-11-15/"), "{files:?}");
+    assert_eq!(sums.iter().map(|(_, rows)| *rows).collect::<Vec<_>>(), [4, 4]);
+}

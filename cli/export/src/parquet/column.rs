@@ -163,8 +163,9 @@ fn size(bytes: usize) -> io::Result<i32> {
 
 /// Numbers of a dictionary: their width, then all of them as one run or as one row of packed bits.
 fn packed(indices: &[u32], distinct: usize) -> Vec<u8> {
-    let width = (usize::BITS - distinct.saturating_sub(1).leading_zeros()).max(1);
-    let mut out = vec![width as u8];
+    // At most 32: a number of a dictionary has no more bits.
+    let width = (usize::BITS - distinct.saturating_sub(1).leading_zeros()).clamp(1, 32);
+    let mut out = vec![(width & 0xff) as u8];
     if distinct == 1 {
         varint(&mut out, (indices.len() as u64) << 1);
         out.push(0);
