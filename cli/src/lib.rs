@@ -44,6 +44,7 @@ mod output;
 mod payload;
 mod sessions;
 mod source_files;
+mod tables;
 mod terminal;
 mod version;
 

@@ -22,6 +22,9 @@ fn command(file: &str, format: FileFormat) -> String {
         FileFormat::Html | FileFormat::Export(Format::Flamegraph | Format::Callgraph) => {
             format!("xdg-open {file}")
         }
+        FileFormat::Parquet => {
+            format!("duckdb -c \"from read_parquet('{file}/sums/**', hive_partitioning = true)\"")
+        }
         FileFormat::Export(Format::Massif) => {
             format!("ms_print {file}   # or massif-visualizer {file}")
         }

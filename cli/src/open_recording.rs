@@ -93,6 +93,8 @@ pub fn write_file(
             heapattach_export::html::write_with_source(subject.now, &mut read, out)
         }
         FileFormat::Html => heapattach_export::html::write(subject.now, subject.base, out),
+        // These are a folder: `tables` writes them.
+        FileFormat::Parquet => Err(ErrorKind::Unsupported.into()),
         FileFormat::Export(format) => match (subject.base, name) {
             (None, None) => heapattach_export::write(subject.now, format, look.metric(), out),
             (None, Some(name)) => {

@@ -5,7 +5,7 @@
 //! What is whole stays as it is.
 
 /// Nothing that can be allocated is more; sums of many remain numbers.
-const MOST: f64 = (1_u64 << 60) as f64;
+pub const MOST: f64 = (1_u64 << 60) as f64;
 
 /// Whole numbers whose sum is `total`, rounded, if that is what `estimates` add up to. If they add up
 /// to something else, so do the whole numbers.
@@ -28,7 +28,7 @@ pub fn apportion(estimates: &[f64], total: f64) -> Vec<u64> {
 
 /// Of a number that is not negative, and that has no fraction.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn whole(number: f64) -> u64 {
+pub fn whole(number: f64) -> u64 {
     number as u64
 }
 

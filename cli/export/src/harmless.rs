@@ -9,6 +9,11 @@ pub fn line(text: &str) -> String {
     text.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect()
 }
 
+/// The same where there may be nothing.
+pub fn line_or_none(text: &str) -> String {
+    if text.is_empty() { String::new() } else { line(text) }
+}
+
 /// For a stack whose calls are separated by semicolons: `[u8; 4]` becomes `[u8: 4]`.
 pub fn call(name: &str) -> String {
     line(name).replace(';', ":")

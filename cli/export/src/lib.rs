@@ -26,6 +26,7 @@
 mod apportion;
 mod callgraph;
 mod collapsed;
+pub mod columns;
 #[cfg(test)]
 mod crowd;
 mod dhat;
@@ -45,6 +46,7 @@ mod massif;
 mod notes;
 pub mod otlp;
 mod packing;
+mod parquet;
 mod path_profile;
 mod pprof;
 #[cfg(test)]

@@ -18,6 +18,7 @@ Examples:
   heapattach report FILE --function 'parse_*' --since 10s --until 20s
   heapattach report FILE --age 10m..                  in use for ten minutes and longer
   heapattach report FILE --format html -o heap.html   a page for any browser
+  heapattach report FILE --format parquet -o FOLDER   tables for DuckDB and the like: many machines
   heapattach report FILE --format pprof -o heap.pb.gz && go tool pprof -http=: heap.pb.gz";
 
 /// `heapattach report`.
@@ -46,6 +47,12 @@ pub struct ReportArgs {
     /// Leave lines of source files out of a page (--format html)
     #[arg(hide_short_help = true, long)]
     pub no_source: bool,
+    /// With --format parquet: the machine, a column of the tables [default: empty, a recording does not tell]
+    #[arg(hide_short_help = true, long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// With --format parquet: the service, a folder of the tables [default: the name of the program]
+    #[arg(hide_short_help = true, long, value_name = "NAME")]
+    pub service: Option<String>,
     /// What is asked.
     #[command(flatten)]
     pub look: LookArgs,

@@ -14,6 +14,7 @@ use crate::{
     moment::{Show, kept, open, written},
     open_recording::{read, refuse, window, write_file, write_text},
     output::complain,
+    tables,
 };
 use heapattach_files::input;
 use heapattach_ledger::About;
@@ -40,6 +41,13 @@ pub fn report(args: &ReportArgs) -> Exit {
         return Exit::Usage;
     }
     let look = &args.look;
+    if look.format == Some(FileFormat::Parquet) {
+        return tables::write(args);
+    }
+    if args.host.is_some() || args.service.is_some() {
+        complain("--host and --service are of --format parquet");
+        return Exit::Usage;
+    }
     let is_source = view == View::Source && look.format.is_none();
     if let Some(function) = args.source_of.as_deref().filter(|_| !is_source) {
         complain(&format!("`{function}` is a function to list; type --view source {function}"));

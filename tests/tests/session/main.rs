@@ -1,6 +1,7 @@
 //! A session from its beginning to what it leaves: `run`, recordings, reports, outputs, and no trace in the
 //! process.
 
+mod columns;
 mod config_file;
 mod fingerprint;
 mod first_answer;

@@ -424,7 +424,7 @@ fn id(index: usize) -> u64 {
 }
 
 /// Whether a module looks like a program rather than a library or a piece of the kernel.
-fn is_program(path: &str) -> bool {
+pub fn is_program(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     path.starts_with('/') && !name.ends_with(".so") && !name.contains(".so.")
 }

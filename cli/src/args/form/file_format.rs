@@ -7,17 +7,20 @@ use heapattach_export::Format;
 pub enum FileFormat {
     /// For browsers.
     Html,
+    /// A folder of tables, for columnar engines.
+    Parquet,
     /// For other programs.
     Export(Format),
 }
 
 impl FileFormat {
     /// All of them.
-    pub const ALL: [Self; 1 + Format::ALL.len()] = {
-        let mut all = [Self::Html; 1 + Format::ALL.len()];
-        let mut at = 1;
+    pub const ALL: [Self; 2 + Format::ALL.len()] = {
+        let mut all = [Self::Html; 2 + Format::ALL.len()];
+        all[1] = Self::Parquet;
+        let mut at = 2;
         while at < all.len() {
-            all[at] = Self::Export(Format::ALL[at - 1]);
+            all[at] = Self::Export(Format::ALL[at - 2]);
             at += 1;
         }
         all
@@ -27,6 +30,7 @@ impl FileFormat {
     pub fn name(self) -> &'static str {
         match self {
             Self::Html => "html",
+            Self::Parquet => "parquet",
             Self::Export(format) => format.name(),
         }
     }
@@ -35,6 +39,7 @@ impl FileFormat {
     pub fn about(self) -> &'static str {
         match self {
             Self::Html => "One page, for any browser",
+            Self::Parquet => "A folder (-o) of tables, for DuckDB and the like (`help columns`)",
             Self::Export(Format::Pprof) => {
                 "For `go tool pprof`, speedscope, Pyroscope and many others"
             }
@@ -55,6 +60,7 @@ impl FileFormat {
     pub fn can_compare(self) -> bool {
         match self {
             Self::Html => true,
+            Self::Parquet => false,
             Self::Export(format) => format.can_compare(),
         }
     }
@@ -63,6 +69,7 @@ impl FileFormat {
     pub fn extension(self) -> &'static str {
         match self {
             Self::Html => "html",
+            Self::Parquet => "parquet",
             Self::Export(format) => format.extension(),
         }
     }
@@ -77,7 +84,7 @@ mod tests {
     #[test]
     fn every_format_has_a_name_of_its_own() {
         let formats: BTreeSet<_> = FileFormat::ALL.map(FileFormat::name).into();
-        assert_eq!(formats.len(), Format::ALL.len() + 1);
+        assert_eq!(formats.len(), Format::ALL.len() + 2);
         assert!(formats.contains("html") && formats.contains("pprof"));
     }
 }

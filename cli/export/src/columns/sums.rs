@@ -1,0 +1,155 @@
+//! What stacks had in use and allocated, interval by interval.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+};
+
+use heapattach_ledger::{Ledger, Metric, Row};
+use heapattach_profile::{Estimate, Measure};
+
+use super::{Labels, Put, identity, identity::Identity, interval::Interval};
+use crate::{
+    apportion::{self, apportion},
+    parquet::{Kind, Value},
+};
+
+use Kind::{Number, Text, Time};
+
+/// A row is a stack and an interval; stack 0 is all others. `freed` and `survived` are of what was
+/// allocated in the interval.
+pub const SCHEMA: [(&str, Kind); 30] = [
+    ("session", Number),
+    ("host", Text),
+    ("pid", Number),
+    ("start", Time),
+    ("duration_ms", Number),
+    ("stack", Number),
+    ("live_bytes", Number),
+    ("live_bytes_low", Number),
+    ("live_bytes_high", Number),
+    ("live_blocks", Number),
+    ("live_blocks_low", Number),
+    ("live_blocks_high", Number),
+    ("allocated_bytes", Number),
+    ("allocated_bytes_low", Number),
+    ("allocated_bytes_high", Number),
+    ("allocated_blocks", Number),
+    ("allocated_blocks_low", Number),
+    ("allocated_blocks_high", Number),
+    ("freed_bytes", Number),
+    ("freed_bytes_low", Number),
+    ("freed_bytes_high", Number),
+    ("freed_blocks", Number),
+    ("freed_blocks_low", Number),
+    ("freed_blocks_high", Number),
+    ("survived_bytes", Number),
+    ("survived_bytes_low", Number),
+    ("survived_bytes_high", Number),
+    ("survived_blocks", Number),
+    ("survived_blocks_low", Number),
+    ("survived_blocks_high", Number),
+];
+
+/// The stacks that have rows of their own, by their numbers: the largest by a metric, then at the peak.
+pub fn chosen(whole: &Ledger, labels: &Labels<'_>) -> Vec<i64> {
+    let mut stacks: Vec<_> = by_stack(whole).into_iter().collect();
+    let size = |row: &Row, metric| row.measure(metric).bytes.value;
+    stacks.sort_by(|(a, a_row), (b, b_row)| {
+        let by = |metric| size(b_row, metric).total_cmp(&size(a_row, metric));
+        by(labels.metric).then_with(|| by(Metric::Peak)).then(a.cmp(b))
+    });
+    stacks.into_iter().take(labels.stacks).map(|(stack, _)| stack).collect()
+}
+
+/// The rows of an interval: `until` is all until its end, `within` what happened in it.
+pub fn rows(
+    identity: &Identity,
+    interval: &Interval,
+    until: &Ledger,
+    within: &Ledger,
+    chosen: &[i64],
+    put: Put<'_>,
+) -> io::Result<()> {
+    let columns = [
+        column(until, chosen, Metric::Live),
+        column(within, chosen, Metric::Allocated),
+        column(within, chosen, Metric::Freed),
+        column(within, chosen, Metric::Live),
+    ];
+    // A stack has a row in every interval, with zeros, too: a query can take the first and the last.
+    for (at, stack) in chosen.iter().chain([&0]).enumerate() {
+        let values: Vec<i64> = columns.iter().flat_map(|column| column[at]).flatten().collect();
+        let mut row: Vec<Value> = vec![
+            identity.session.into(),
+            identity.host.as_str().into(),
+            identity.pid.into(),
+            interval.start_ms.into(),
+            interval.lasted_ms.into(),
+            (*stack).into(),
+        ];
+        row.extend(values.into_iter().map(Value::Number));
+        put(row)?;
+    }
+    Ok(())
+}
+
+/// Bytes and blocks: the value, and the ends of its 95 % interval.
+type Cell = [[i64; 3]; 2];
+
+/// A metric of the chosen stacks and, as the last, of all others. The values together are the rounded
+/// total.
+fn column(ledger: &Ledger, chosen: &[i64], metric: Metric) -> Vec<Cell> {
+    let mut stacks = by_stack(ledger);
+    let own: Vec<Measure> = chosen
+        .iter()
+        .map(|stack| stacks.remove(stack).map_or_else(Measure::default, |row| row.measure(metric)))
+        .collect();
+    let mut others = Row::default();
+    stacks.values().for_each(|row| others.merge(row));
+    let (others, total) = (others.measure(metric), ledger.total.measure(metric));
+    let bytes = parts(own.iter().map(|m| m.bytes).collect(), others.bytes, total.bytes);
+    let blocks = parts(own.iter().map(|m| m.count).collect(), others.count, total.count);
+    bytes.into_iter().zip(blocks).map(|(bytes, blocks)| [bytes, blocks]).collect()
+}
+
+fn parts(mut own: Vec<Estimate>, others: Estimate, total: Estimate) -> Vec<[i64; 3]> {
+    let told: f64 = own.iter().map(|estimate| estimate.value).sum();
+    // The total has what found no place among the rows, too.
+    let rest = (total.value - told).max(0.0);
+    let has_more = rest > others.value * (1.0 + 1e-9) + 0.5;
+    let high = if has_more { others.high.max(total.high) } else { others.high };
+    own.push(Estimate { value: rest, low: others.low.min(rest), high: high.max(rest) });
+    let values: Vec<f64> = own.iter().map(|estimate| estimate.value).collect();
+    let values = apportion(&values, total.value);
+    let cell = |(value, of): (u64, &Estimate)| {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        [value, whole(of.low.floor()).min(value), whole(of.high.ceil()).max(value)]
+    };
+    values.into_iter().zip(&own).map(cell).collect()
+}
+
+/// What is no number is 0.
+fn whole(number: f64) -> i64 {
+    let number = apportion::whole(number.clamp(0.0, apportion::MOST));
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The rows of each stack together, of all threads, by the number of the stack.
+fn by_stack(ledger: &Ledger) -> HashMap<i64, Row> {
+    let numbers = identity::stacks(ledger);
+    let mut stacks: HashMap<i64, Row> = HashMap::new();
+    for row in &ledger.rows {
+        if let Some(number) = numbers.get(row.stack as usize) {
+            stacks.entry(*number).or_default().merge(row);
+        }
+    }
+    stacks
+}
+
+/// The places in the ledger of these stacks; of two that are the same the first.
+pub fn places(ledger: &Ledger, chosen: &HashSet<i64>) -> Vec<(i64, u32)> {
+    let mut seen = HashSet::new();
+    let numbers = identity::stacks(ledger).into_iter().zip(0..);
+    numbers.filter(|(number, _)| chosen.contains(number) && seen.insert(*number)).collect()
+}

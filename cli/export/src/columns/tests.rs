@@ -1,0 +1,141 @@
+//! Tables read again.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::parquet::decoded::read;
+use heapattach_ledger::sample;
+use heapattach_profile::Sum;
+
+/// The tables by their folder, with the names of columns and rows.
+type Tables = BTreeMap<String, (Vec<String>, Vec<Vec<Value>>)>;
+
+fn written(ledger: &Ledger, stacks: usize) -> Tables {
+    let labels = Labels { host: "m1", service: None, stacks, metric: Metric::Live };
+    let mut tables = Tables::new();
+    let mut part = |_: Range<Duration>| ledger.clone();
+    let marks = [Mark { at_ms: 1500, why: "load \"x\"\n".to_owned() }];
+    let session = Session { whole: ledger, part: &mut part, marks: &marks };
+    let mut save = |path: &Path, fill: Fill<'_>| {
+        let mut file = Vec::new();
+        fill(&mut file)?;
+        let table = path.iter().next().unwrap().to_str().unwrap().to_owned();
+        tables.insert(table, read(&file));
+        io::Result::Ok(())
+    };
+    write(session, &labels, &mut save).unwrap();
+    tables
+}
+
+/// A column of numbers.
+fn numbers(tables: &Tables, table: &str, column: &str) -> Vec<i64> {
+    let (names, rows) = &tables[table];
+    let at = names.iter().position(|name| name == column).unwrap();
+    let number = |row: &Vec<Value>| match row[at] {
+        Value::Number(number) => number,
+        Value::Text(_) => panic!("{column} is text"),
+    };
+    rows.iter().map(number).collect()
+}
+
+#[test]
+fn sums_are_those_of_the_ledger_however_many_stacks_are_told() {
+    let ledger = sample::ledger();
+    for stacks in [0, 1, 2, 20] {
+        let tables = written(&ledger, stacks);
+        for (metric, name) in
+            [(Metric::Live, "live"), (Metric::Allocated, "allocated"), (Metric::Freed, "freed")]
+        {
+            let truth = ledger.total.measure(metric);
+            let of = |unit: &str| numbers(&tables, "sums", &format!("{name}_{unit}"));
+            assert_eq!(
+                of("bytes").iter().sum::<i64>() as f64,
+                truth.bytes.value,
+                "{name} {stacks}"
+            );
+            assert_eq!(
+                of("blocks").iter().sum::<i64>() as f64,
+                truth.count.value,
+                "{name} {stacks}"
+            );
+        }
+        assert_eq!(tables["sums"].1.len(), stacks.min(3) + 1);
+    }
+}
+
+#[test]
+fn tables_refer_to_one_another() {
+    let tables = written(&sample::ledger(), 20);
+    let all = |table, column| numbers(&tables, table, column).into_iter().collect::<HashSet<_>>();
+    let mut stacks = all("sums", "stack");
+    assert!(stacks.remove(&0));
+    assert_eq!(stacks, all("stacks", "stack"));
+    assert_eq!(all("stacks", "frame"), all("frames", "frame"));
+    assert!(all("frames", "module").is_subset(&all("modules", "module")));
+    assert_eq!(all("sums", "session"), all("session", "session"));
+    assert_eq!(all("marks", "session"), all("session", "session"));
+    assert!(all("stacks", "depth").contains(&-1), "malloc");
+}
+
+#[test]
+fn numbers_of_code_do_not_depend_on_where_it_lies_in_memory() {
+    let (here, mut there) = (sample::ledger(), sample::ledger());
+    for module in &mut there.modules {
+        (module.start, module.end, module.bias) = (module.start + 4096, module.end + 4096, 4096);
+    }
+    there.locations.iter_mut().for_each(|location| location.address += 4096);
+    there.locations.reverse();
+    assert_ne!(identity::stacks(&here), identity::stacks(&there), "other locations, other stacks");
+    there.locations.reverse();
+    assert_eq!(identity::stacks(&here), identity::stacks(&there));
+    there.modules[0].build_id = "ff".to_owned();
+    assert_ne!(identity::stacks(&here), identity::stacks(&there));
+}
+
+#[test]
+fn what_found_no_place_among_the_rows_is_with_the_others_and_within_their_interval() {
+    let mut ledger = sample::ledger();
+    ledger.total.add(Metric::Live, &Sum::exact(100, 3));
+    let tables = written(&ledger, 20);
+    assert_eq!(numbers(&tables, "sums", "live_bytes").last(), Some(&300));
+    let (low, high) = ("live_bytes_low", "live_bytes_high");
+    assert_eq!(numbers(&tables, "sums", low).last(), Some(&0));
+    assert!(numbers(&tables, "sums", high).last().is_some_and(|high| *high >= 300));
+}
+
+#[test]
+fn an_empty_ledger_has_tables_and_hostile_times_end() {
+    let tables = written(&Ledger::default(), 20);
+    assert_eq!(tables.len(), 6);
+    let mut ledger = sample::ledger();
+    (ledger.about.began, ledger.about.lasted_ms) = (u64::MAX, u64::MAX);
+    assert_eq!(written(&ledger, 1).len(), 6);
+}
+
+#[test]
+fn every_interval_is_asked_for_until_its_end_and_of_itself_and_days_have_files_of_their_own() {
+    let mut ledger = sample::ledger();
+    // Ten minutes before midnight, UTC, for twenty.
+    (ledger.about.began, ledger.about.lasted_ms) = (1_700_006_400 - 600, 1_200_000);
+    let (mut windows, mut files) = (Vec::new(), Vec::new());
+    let mut part = |window: Range<Duration>| {
+        windows.push((window.start.as_secs(), window.end.as_secs()));
+        ledger.clone()
+    };
+    let labels = Labels { host: "", service: Some("s"), stacks: 1, metric: Metric::Live };
+    let session = Session { whole: &ledger, part: &mut part, marks: &[] };
+    let mut save = |path: &Path, fill: Fill<'_>| {
+        let mut file = Vec::new();
+        fill(&mut file)?;
+        files.push((path.display().to_string(), read(&file).1.len()));
+        io::Result::Ok(())
+    };
+    write(session, &labels, &mut save).unwrap();
+    let end = u64::from(u32::MAX);
+    let of = [(0, 300), (0, 600), (300, 600), (0, 900), (600, 900), (0, end), (900, end)];
+    assert_eq!(windows, of);
+    let sums: Vec<_> = files.iter().filter(|(path, _)| path.starts_with("sums/")).collect();
+    assert!(sums[0].0.starts_with("sums/service=s/day=2023-11-14/"), "{files:?}");
+    assert!(sums[1].0.starts_with("sums/service=s/day=2023-11-15/"), "{files:?}");
+    assert_eq!(sums.iter().map(|(_, rows)| *rows).collect::<Vec<_>>(), [4, 4]);
+}
