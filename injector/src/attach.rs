@@ -10,7 +10,7 @@ pub use crate::{
     loader::lure,
     options::{Loader, Options, Service, WAITS},
     preflight::{OLDEST_KERNEL, Sessions, foreseen, open, open_with},
-    python::Wish,
+    scripts::Wish,
     refusal::Refusal,
     session::{
         attach::{attach, gate},

@@ -11,7 +11,7 @@ pub use crate::{
         slots::Sorted,
     },
     installation::shelter::Exposure,
-    python::{Interpreter, Python, Unreadable},
+    scripts::{Interpreter, Python, Unreadable},
     records::{
         counts::{Counts, Lost, Verified},
         heartbeat, mailbox,
