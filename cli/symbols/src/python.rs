@@ -10,9 +10,9 @@ use crate::{
     printable::printable,
 };
 
+use heapattach_text::module_name::PHP;
 /// What stands for a module of Python frames.
 pub use heapattach_text::module_name::PYTHON;
-use heapattach_text::module_name::PHP;
 
 /// A Python function in a recording that is to have no names.
 const NAMELESS: &str = "[script code]";

@@ -235,9 +235,7 @@ impl Module {
         }
         let mut own: Vec<(Numbered, &[u8])> = Vec::new();
         let interpreters = python_marks::NAMES.into_iter().chain(php_marks::NAMES);
-        for name in
-            functions::names().chain(sizer::names()).chain(interpreters).chain(ASKING)
-        {
+        for name in functions::names().chain(sizer::names()).chain(interpreters).chain(ASKING) {
             own.extend(hash.find(tables, name).into_iter().map(|found| (found, name)));
         }
         // Of several definitions the first one counts.

@@ -106,11 +106,7 @@ impl Python {
 }
 
 /// The interpreter that is loaded, if one is; of several the first.
-pub(super) fn recognise(
-    survey: &Survey,
-    memory: &Memory,
-    maps: &[Mapping<'_>],
-) -> Option<Python> {
+pub(super) fn recognise(survey: &Survey, memory: &Memory, maps: &[Mapping<'_>]) -> Option<Python> {
     survey.loaded.iter().find_map(|loaded| {
         let name = || String::from_utf8_lossy(&loaded.link.name).escape_debug().to_string();
         if loaded.module.python.runtime.is_some() {

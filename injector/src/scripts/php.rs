@@ -92,8 +92,10 @@ fn checked(
     row: &Row,
     globals: RemoteAddr,
 ) -> Result<Orders, &'static str> {
-    let (reads_frame, reads_file) = (body(memory, &marks.reads_frame), body(memory, &marks.reads_file));
-    let is_in_file = u32::try_from(row.file).is_ok_and(|file| displacements(&reads_file).any(|at| at == file));
+    let (reads_frame, reads_file) =
+        (body(memory, &marks.reads_frame), body(memory, &marks.reads_file));
+    let is_in_file =
+        u32::try_from(row.file).is_ok_and(|file| displacements(&reads_file).any(|at| at == file));
     let current = innermost_frame(&reads_frame, &marks.reads_frame, globals);
     match current {
         Some(current) if is_in_file => Ok(orders(globals, current, row.file)),
@@ -132,7 +134,8 @@ fn innermost_frame(code: &[u8], at: &Range<RemoteAddr>, globals: RemoteAddr) -> 
         let [0x48, kind @ (0x8b | 0x8d), register, ..] = code[number..] else { return None };
         let offset = i64::from(u32_at(code, number + 3)?.cast_signed());
         let end = at.start.get().checked_add(number as u64 + 7)?;
-        (register & 0xc7 == 5).then(|| (number, kind, end.wrapping_add_signed(offset)))
+        (register & 0xc7 == 5)
+            .then(|| (number, kind, end.wrapping_add_signed(offset)))
             .filter(|(.., target)| target.wrapping_sub(globals.get()) < u64::from(GLOBALS))
             .map(|(number, kind, target)| ((number, kind), target))
     })?;
@@ -167,7 +170,9 @@ fn constants(memory: &Memory, maps: &[Mapping<'_>], code: RemoteAddr) -> Vec<u8>
     let Some(own) = covering(maps, code) else { return Vec::new() };
     let is_own = |map: &&Mapping<'_>| {
         let is_constant = map.readable && !map.writable && !map.executable;
-        (map.device, map.inode) == (own.device, own.inode) && map.label() != OsStr::new("") && is_constant
+        (map.device, map.inode) == (own.device, own.inode)
+            && map.label() != OsStr::new("")
+            && is_constant
     };
     let mut constants = Vec::new();
     for map in maps.iter().filter(is_own) {
@@ -188,7 +193,11 @@ fn said_after(constants: &[u8], mark: &[u8], is_like: impl Fn(u8) -> bool) -> Op
 }
 
 /// What a copy of a function says: its name with its class, its file, and the line on which it begins.
-pub(super) fn function(copy: &[u8], class: &[u8], layout: &Orders) -> Option<(String, String, u32)> {
+pub(super) fn function(
+    copy: &[u8],
+    class: &[u8],
+    layout: &Orders,
+) -> Option<(String, String, u32)> {
     let object = copy.get(..OBJECT_BYTES)?;
     let word = |at: u64| u64_at(object, usize::try_from(at).ok()?);
     let file = text(copy.get(FILE_AT..LENGTH_AT)?)?;
@@ -233,9 +242,8 @@ pub(super) mod tests {
     }
 
     /// `lea rax, [executor_globals]`, `mov rax, [rax + 0x1e8]`, `test rax, rax`: as Debian's 8.2 has it.
-    const BY_ADDRESS: [u8; 17] = [
-        0x48, 0x8d, 0x05, 0x29, 0x83, 0x29, 0, 0x48, 0x8b, 0x80, 0xe8, 1, 0, 0, 0x48, 0x85, 0xc0,
-    ];
+    const BY_ADDRESS: [u8; 17] =
+        [0x48, 0x8d, 0x05, 0x29, 0x83, 0x29, 0, 0x48, 0x8b, 0x80, 0xe8, 1, 0, 0, 0x48, 0x85, 0xc0];
 
     #[test]
     fn the_engine_says_where_its_innermost_frame_is() {
