@@ -51,7 +51,9 @@ fn assert_stacks(ledger: &Ledger, told: &str) {
     for line in told.lines() {
         let mut words = line.split(' ');
         let size: u64 = words.next().and_then(|word| word.parse().ok()).expect("a size");
-        let (count, bytes) = expected.entry(words.collect()).or_default();
+        // A generator that passes on what another one yields is not among the engine's own frames.
+        let stack = words.filter(|word| !word.starts_with("delegated:")).collect();
+        let (count, bytes) = expected.entry(stack).or_default();
         (*count, *bytes) = (*count + 1, *bytes + size);
     }
     assert!(expected.len() >= 24, "{told}");
