@@ -9,12 +9,12 @@ use heapattach_abi::python::{FILE_AT, LENGTH_AT, NAME_AT, OBJECT_BYTES, Orders};
 
 use heapattach_process::{
     addr::RemoteAddr,
-    little_endian::{u32_at, u64_at},
+    little_endian::u64_at,
     memory::Memory,
     proc::maps::{Mapping, covering},
 };
 
-use crate::module::php_marks::PhpMarks;
+use crate::{arch, module::php_marks::PhpMarks};
 
 /// Where the parts differ between versions.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ const HEADER: &[u8] = b"X-Powered-By: PHP/";
 const LONGEST: u64 = 1 << 25;
 const LONGEST_FUNCTION: u64 = 1 << 12;
 /// No global state is as large.
-const GLOBALS: u32 = 1 << 13;
+const GLOBALS: u64 = 1 << 13;
 
 /// Where things are in a function: the same in all these versions.
 const NAME: u64 = 8;
@@ -92,11 +92,13 @@ fn checked(
     row: &Row,
     globals: RemoteAddr,
 ) -> Result<Orders, &'static str> {
-    let (reads_frame, reads_file) =
-        (body(memory, &marks.reads_frame), body(memory, &marks.reads_file));
-    let is_in_file =
-        u32::try_from(row.file).is_ok_and(|file| displacements(&reads_file).any(|at| at == file));
-    let current = innermost_frame(&reads_frame, &marks.reads_frame, globals);
+    let code = |range: &Range<RemoteAddr>| (body(memory, range), range.start);
+    let (reads_frame, frame_at) = code(&marks.reads_frame);
+    let (reads_file, file_at) = code(&marks.reads_file);
+    let state = globals..globals.checked_add(GLOBALS).unwrap_or(globals);
+    let current = arch::first_read_in(&reads_frame, frame_at, &state);
+    let current = current.and_then(|at| at.offset_from(globals)).filter(|at| at % 8 == 0);
+    let is_in_file = arch::read_distances(&reads_file, file_at).contains(&row.file);
     match current {
         Some(current) if is_in_file => Ok(orders(globals, current, row.file)),
         _ => Err("its functions read frames in a way that is not known to this heapattach"),
@@ -125,39 +127,6 @@ fn orders(globals: RemoteAddr, current: u64, file: u64) -> Orders {
         text_hash: 8,
         ..Orders::default()
     }
-}
-
-/// Where in the global state the innermost frame is: the first word that a function reads there.
-fn innermost_frame(code: &[u8], at: &Range<RemoteAddr>, globals: RemoteAddr) -> Option<u64> {
-    // An instruction that takes an address relative to its own end: of the state, or of the word in it.
-    let (number, target) = (0..code.len()).find_map(|number| {
-        let [0x48, kind @ (0x8b | 0x8d), register, ..] = code[number..] else { return None };
-        let offset = i64::from(u32_at(code, number + 3)?.cast_signed());
-        let end = at.start.get().checked_add(number as u64 + 7)?;
-        (register & 0xc7 == 5)
-            .then(|| (number, kind, end.wrapping_add_signed(offset)))
-            .filter(|(.., target)| target.wrapping_sub(globals.get()) < u64::from(GLOBALS))
-            .map(|(number, kind, target)| ((number, kind), target))
-    })?;
-    let in_it = target - globals.get();
-    let displacement = match number {
-        (_, 0x8b) => in_it,
-        (number, _) => {
-            // Then an instruction that reads a word so far behind that address.
-            let rest = code.get(number + 7..)?;
-            in_it + u64::from(displacements(rest).next()?)
-        }
-    };
-    (displacement % 8 == 0 && displacement < u64::from(GLOBALS)).then_some(displacement)
-}
-
-/// Distances of 32 bits at which a function reads words.
-fn displacements(code: &[u8]) -> impl Iterator<Item = u32> {
-    (0..code.len()).filter_map(|number| {
-        let [0x48 | 0x49 | 0x4c | 0x4d, 0x8b, register, ..] = code[number..] else { return None };
-        let is_far = register >> 6 == 2 && register & 7 != 4;
-        u32_at(code, number + 3).filter(|&at| is_far && at < GLOBALS)
-    })
 }
 
 fn body(memory: &Memory, range: &Range<RemoteAddr>) -> Vec<u8> {
@@ -239,26 +208,6 @@ pub(super) mod tests {
     /// Orders for other tests.
     pub fn of_8_2() -> Orders {
         orders(RemoteAddr::new(0x58_ae60), 488, 152)
-    }
-
-    /// `lea rax, [executor_globals]`, `mov rax, [rax + 0x1e8]`, `test rax, rax`: as Debian's 8.2 has it.
-    const BY_ADDRESS: [u8; 17] =
-        [0x48, 0x8d, 0x05, 0x29, 0x83, 0x29, 0, 0x48, 0x8b, 0x80, 0xe8, 1, 0, 0, 0x48, 0x85, 0xc0];
-
-    #[test]
-    fn the_engine_says_where_its_innermost_frame_is() {
-        let at = RemoteAddr::new(0x2f_2b30)..RemoteAddr::new(0x2f_2b6e);
-        let globals = RemoteAddr::new(0x58_ae60);
-        assert_eq!(innermost_frame(&BY_ADDRESS, &at, globals), Some(488));
-        // `mov rax, [executor_globals + 0x1e8]`
-        let target = 0x58_ae60 + 488 - 0x2f_2b37_u32;
-        let mut at_once = vec![0x48, 0x8b, 0x05];
-        at_once.extend(target.to_le_bytes());
-        assert_eq!(innermost_frame(&at_once, &at, globals), Some(488));
-        assert_eq!(innermost_frame(&BY_ADDRESS, &at, RemoteAddr::new(0x100)), None);
-        for cut in 0..14 {
-            assert_eq!(innermost_frame(&BY_ADDRESS[..cut], &at, globals), None, "{cut}");
-        }
     }
 
     fn string(text: &str, room: usize) -> Vec<u8> {
