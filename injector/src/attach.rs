@@ -10,8 +10,8 @@ pub use crate::{
     loader::lure,
     options::{Loader, Options, Service, WAITS},
     preflight::{OLDEST_KERNEL, Sessions, foreseen, open, open_with},
-    python::Wish,
     refusal::Refusal,
+    scripts::Wish,
     session::{
         attach::{attach, gate},
         failure::{AttachError, Failure},

@@ -55,7 +55,7 @@
 //! | `hook` | which functions are hooked, and how |
 //! | `installation` | changes the target, and changes it back |
 //! | `loader` | the other way in: the target's own loader loads the hooks |
-//! | `unwind`, `python` | what stacks are followed by |
+//! | `unwind`, `scripts` | what stacks are followed by |
 //! | `records` | what is read while the target runs |
 //! | `session`, `options` | attach, watch, detach; what a killed session left |
 //! | `snapshot` | the whole memory at one moment, for checks |
@@ -83,9 +83,9 @@ mod loader;
 mod module;
 mod options;
 mod preflight;
-mod python;
 mod records;
 mod refusal;
+mod scripts;
 mod session;
 mod snapshot;
 mod trace;

@@ -6,7 +6,7 @@ use heapattach_abi::stacks::USUAL_FRAMES;
 use heapattach_entry::user_hooks::UserHooks;
 
 use crate::hook::plan::{HookMode, Wishes};
-use crate::python;
+use crate::scripts;
 
 /// The longest stop that is not asked for.
 const USUAL_STOP: Duration = Duration::from_secs(1);
@@ -69,7 +69,7 @@ pub struct Options {
     /// Functions that the user named.
     pub asked: UserHooks,
     /// Whether to walk Python frames.
-    pub python: python::Wish,
+    pub python: scripts::Wish,
     /// What is done with what the program asks for by `heapattach.h`.
     pub service: Service,
     /// Whether what was made for other sessions may be used, and kept for them.
@@ -95,7 +95,7 @@ impl Options {
             max_stop: USUAL_STOP,
             force: false,
             asked: UserHooks::default(),
-            python: python::Wish::Auto,
+            python: scripts::Wish::Auto,
             service: Service::None,
             cache: false,
         }

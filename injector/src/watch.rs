@@ -11,7 +11,6 @@ pub use crate::{
         slots::Sorted,
     },
     installation::shelter::Exposure,
-    python::{Interpreter, Python, Unreadable},
     records::{
         counts::{Counts, Lost, Verified},
         heartbeat, mailbox,
@@ -19,6 +18,7 @@ pub use crate::{
         ring::{Call, Intervals, Reader},
         stream::{Records, Stream},
     },
+    scripts::{Interpreter, Python, Unreadable},
     session::{
         Session, Watch,
         stop_record::{StopReason, StopRecord},

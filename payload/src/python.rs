@@ -1,4 +1,4 @@
-//! Who asked, where that was Python code: the frames of the interpreter that this thread is in.
+//! Who asked, where that was code of Python or PHP: the frames of the interpreter that this thread is in.
 //!
 //! The thread is in this call, so what its state leads to is whole; but nothing of it is believed. It is
 //! read as far memory ([`crate::probed_read`]), by offsets that the injector found out, and only so far.
@@ -87,6 +87,10 @@ impl Python {
 
     /// The address of the innermost frame of this thread, if it is in Python.
     fn innermost(&mut self, row: &Row) -> Option<u64> {
+        if self.has_one_thread() {
+            let said = self.order(Order::Runtime).wrapping_add(self.order(Order::Current));
+            return self.far.load_alone(said).filter(|&frame| frame != 0);
+        }
         let (known, page) = (row.field(row::PYTHON_STATE), row.field(row::PYTHON_PAGE));
         if known.get() != 0 && self.is_own(known.get(), page.get()) {
             let frame = self.current()?;
@@ -110,6 +114,12 @@ impl Python {
             row.field(row::PYTHON_WAIT).set(0);
             frame
         })
+    }
+
+    /// Whether the interpreter has one thread, whose innermost frame is said in its global state. Of
+    /// other threads the reader knows by their native frames that they run no script.
+    fn has_one_thread(&self) -> bool {
+        self.order(Order::Line) != 0
     }
 
     /// Whether this is the state of this thread; `page` is where its frame may be.
@@ -176,7 +186,7 @@ impl Python {
                 held = 0;
                 told += 1;
             }
-            if !is_mark {
+            if !is_mark && word != 0 {
                 let is_outermost = least_mark == 0 && mark != 0;
                 held = if is_outermost { python::outermost(word) } else { word };
             }
@@ -190,8 +200,23 @@ impl Python {
 
     /// What tells the code of a frame from other code at its place.
     fn identity(&mut self, word: u64) -> Option<u64> {
-        let at = python::code_of(word).wrapping_add(self.order(Order::Identity));
-        self.far.load_alone(at)
+        let code = python::code_of(word);
+        let identity = self.load_of(code, Order::Identity)?;
+        if self.order(Order::TextHash) == 0 {
+            return Some(identity);
+        }
+        // What a request compiled lies where the last one had other code: texts tell them apart.
+        self.far.begin_again();
+        let (name, file) = (self.hash_of(code, Order::Name)?, self.hash_of(code, Order::File)?);
+        Some(stacks::hash_words(stacks::hash_step(identity, name), 0, 0) ^ file)
+    }
+
+    /// What tells one text of a code object from another.
+    fn hash_of(&mut self, code: u64, order: Order) -> Option<u64> {
+        match self.load_of(code, order)? {
+            0 => Some(0),
+            text => self.load_of(text, Order::TextHash),
+        }
     }
 
     /// The copy of the code of a frame, made if there is none yet; 0 if there is no room.
@@ -220,9 +245,7 @@ impl Python {
 
     /// Copies a code object, and what it leads to.
     fn copy(&mut self, region: Place, code: u64) -> u64 {
-        let lines = self.load_of(code, Order::Lines).unwrap_or(0);
-        let length = self.far.load_alone(lines.wrapping_add(self.order(Order::Length)));
-        let length = length.filter(|&length| length <= LINES_BYTES).unwrap_or(0);
+        let (bytes, length) = self.table(code);
         let words = (LINES_AT as u64 + length).div_ceil(8);
         let copied = region.at(region::COPIED_WORDS_TAKEN).word().fetch_add(words, Relaxed);
         if copied.wrapping_add(words) > COPIED_WORDS {
@@ -241,19 +264,34 @@ impl Python {
                 self.far.copy(to.at(at), text, most as u64);
             }
         }
-        let bytes = lines.wrapping_add(self.order(Order::Bytes));
         let copied = if length == 0 { 0 } else { self.far.copy(to.at(LINES_AT), bytes, length) };
         to.at(LENGTH_AT).set(copied);
         taken
+    }
+
+    /// Where the table of lines of a code object is, or the name of its class, and how long that is.
+    fn table(&mut self, code: u64) -> (u64, u64) {
+        if self.order(Order::Class) != 0 {
+            let class = self.load_of(code, Order::Class).filter(|&class| class != 0);
+            let name = class.and_then(|class| self.load_of(class, Order::ClassName));
+            return name.map_or((0, 0), |name| (name, NAME_BYTES as u64));
+        }
+        let lines = self.load_of(code, Order::Lines).unwrap_or(0);
+        let length = self.far.load_alone(lines.wrapping_add(self.order(Order::Length)));
+        let length = length.filter(|&length| length <= LINES_BYTES).unwrap_or(0);
+        (lines.wrapping_add(self.order(Order::Bytes)), length)
     }
 
     fn load_of(&mut self, code: u64, order: Order) -> Option<u64> {
         self.far.load_alone(code.wrapping_add(self.order(order)))
     }
 
-    /// A frame as a word.
+    /// A frame as a word; 0 if it runs no script.
     #[inline(never)]
     fn word(&mut self, frame: u64) -> Option<u64> {
+        if self.has_one_thread() {
+            return self.word_with_line(frame);
+        }
         // The lowest bits say who else refers to it.
         let code = self.load(frame, Order::Code)? & !7;
         let first = code.wrapping_add(self.order(Order::Instructions));
@@ -261,10 +299,27 @@ impl Python {
         Some(python::pack(code, instruction))
     }
 
+    /// The same where an instruction says its line.
+    fn word_with_line(&mut self, frame: u64) -> Option<u64> {
+        self.far.begin_again();
+        let code = self.load(frame, Order::Code)?;
+        if code == 0 {
+            return Some(0);
+        }
+        let line = self.load(frame, Order::Instruction)?.wrapping_add(self.order(Order::Line));
+        // The instruction of a function in C is anything.
+        let (kind, line) = match self.far.load_both(code, line, probed_read::page_of(frame)) {
+            Some(()) => (self.far.first(), self.far.second() & 0xffff_ffff),
+            None => (self.far.load_alone(code)?, python::NOWHERE),
+        };
+        let is_foreign = kind & 0xff == self.order(Order::Foreign);
+        Some(if is_foreign { 0 } else { python::pack(code, line) })
+    }
+
     /// What a frame is.
     fn mark(&mut self, frame: u64) -> Option<u64> {
         let at = frame.wrapping_add(self.order(Order::Mark));
-        Some(self.far.load(at & !7)? >> ((at & 7) * 8) & 0xff)
+        Some(self.far.load(at & !7)? >> ((at & 7) * 8) & self.order(Order::MarkMask))
     }
 
     fn load(&mut self, at: u64, order: Order) -> Option<u64> {

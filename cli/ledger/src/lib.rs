@@ -52,7 +52,7 @@ use std::borrow::Cow;
 
 use heapattach_profile::Estimate;
 pub use heapattach_profile::Histogram;
-use heapattach_text::{module_name::PYTHON, short_name::short_name};
+use heapattach_text::{module_name::is_script, short_name::short_name};
 
 /// A finished profile.
 #[derive(Clone, Debug, Default)]
@@ -130,7 +130,7 @@ impl Ledger {
     pub fn shorten_names(&mut self) {
         for function in self.functions.iter_mut().filter(|function| function.is_named) {
             let module = self.modules.get(function.module as usize);
-            if module.is_none_or(|module| module.path != PYTHON)
+            if module.is_none_or(|module| !is_script(&module.path))
                 && let Cow::Owned(short) = short_name(&function.name)
             {
                 function.short = short;

@@ -25,6 +25,7 @@ const SESSION: &[&str] = &[
     "unwind",
     "verify",
     "python",
+    "scripts",
     "max-overhead",
     "max-memory",
     "max-stop",

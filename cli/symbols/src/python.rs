@@ -1,8 +1,8 @@
-//! Names of Python frames, as the session found them: they cannot be looked up again later.
+//! Names of Python frames, and PHP's, as the session found them: they cannot be looked up again later.
 
 use std::{ops::Range, sync::Arc};
 
-use heapattach_process::python_frame::{FIRST, PythonFrame, STRIDE, number_at};
+use heapattach_process::python_frame::{FIRST, Language, PythonFrame, STRIDE, number_at};
 
 use crate::{
     Frame,
@@ -10,33 +10,39 @@ use crate::{
     printable::printable,
 };
 
+use heapattach_text::module_name::PHP;
 /// What stands for a module of Python frames.
 pub use heapattach_text::module_name::PYTHON;
 
 /// A Python function in a recording that is to have no names.
-const NAMELESS: &str = "[python code]";
+const NAMELESS: &str = "[script code]";
 
 /// All Python frames of a session.
 #[derive(Debug, Default)]
 pub struct PythonNames {
+    /// Of one language: a session reads one interpreter.
+    language: Language,
     calls: Vec<PythonCall>,
 }
 
 impl PythonNames {
     /// As the session knows them.
     pub fn of_session(frames: &[PythonFrame]) -> Self {
-        Self { calls: frames.iter().map(PythonCall::from).collect() }
+        let language = language(frames);
+        Self { language, calls: frames.iter().map(PythonCall::from).collect() }
     }
 
     /// As a recording has them.
     pub fn of(known: &[Known]) -> Self {
         let python = known.iter().find(|known| known.is_python());
-        Self { calls: python.map(|known| known.python.clone()).unwrap_or_default() }
+        let is_php = python.is_some_and(|known| known.path == PHP);
+        let language = if is_php { Language::Php } else { Language::Python };
+        Self { language, calls: python.map(|known| known.python.clone()).unwrap_or_default() }
     }
 
     /// For a recording; `None` if there are none.
     pub fn known(&self) -> Option<Known> {
-        (!self.calls.is_empty()).then(|| known(self.calls.clone()))
+        (!self.calls.is_empty()).then(|| known(self.language, self.calls.clone()))
     }
 
     /// Whether an address is one of theirs.
@@ -49,7 +55,7 @@ impl PythonNames {
         let call = self.calls.get(number_at(address)?)?;
         let file = printable(&call.file);
         Some(Frame {
-            module: PYTHON.into(),
+            module: module(self.language).into(),
             offset: address,
             function: Some(printable(&call.function).into()),
             file: (!file.is_empty()).then(|| Arc::from(file)),
@@ -65,13 +71,25 @@ pub fn known_of_session(frames: &[PythonFrame], has_names: bool) -> Option<Known
         return PythonNames::of_session(frames).known();
     }
     let call = PythonCall { function: NAMELESS.to_owned(), ..PythonCall::default() };
-    PythonNames { calls: vec![call; frames.len()] }.known()
+    PythonNames { language: language(frames), calls: vec![call; frames.len()] }.known()
 }
 
-fn known(python: Vec<PythonCall>) -> Known {
+fn language(frames: &[PythonFrame]) -> Language {
+    frames.first().map(|frame| frame.language).unwrap_or_default()
+}
+
+fn module(language: Language) -> &'static str {
+    match language {
+        Language::Python => PYTHON,
+        Language::Php => PHP,
+    }
+}
+
+fn known(language: Language, python: Vec<PythonCall>) -> Known {
     let Range { start, end } = FIRST..FIRST + python.len() as u64 * STRIDE;
     let pieces = vec![Piece { start, end, file_offset: start }];
-    Known { path: PYTHON.to_owned(), build_id: String::new(), pieces, python }
+    let path = module(language).to_owned();
+    Known { path, build_id: String::new(), pieces, python }
 }
 
 impl From<&PythonFrame> for PythonCall {
@@ -93,6 +111,7 @@ mod tests {
     #[test]
     fn a_frame_is_the_same_out_of_a_recording() {
         let frame = |function: &str, line| PythonFrame {
+            language: Language::Php,
             function: function.into(),
             file: "/srv/app.py".into(),
             line,
@@ -108,6 +127,7 @@ mod tests {
         }
         let told = again.frame(address_of(1).get()).unwrap();
         assert!(!told.function.unwrap().contains('\u{1b}'));
+        assert_eq!(told.module.as_ref(), PHP);
         assert_eq!(again.frame(address_of(2).get()), None);
         assert!(PythonNames::default().known().is_none());
     }

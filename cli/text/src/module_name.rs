@@ -2,6 +2,8 @@
 
 /// Code that an interpreter of Python runs.
 pub const PYTHON: &str = "[python]";
+/// Code that PHP runs.
+pub const PHP: &str = "[php]";
 
 /// Memory without a file, as it is named here and by the kernel.
 pub const ANONYMOUS: &str = "[anonymous]";
@@ -10,6 +12,11 @@ const NAMED: &str = "[anon:";
 pub const UNKNOWN: &str = "[unknown]";
 /// Where .NET has its generated code, to be able to map it twice.
 const DOUBLE: &str = "/memfd:doublemapper";
+
+/// Whether code of a module of this name is a script's, whose frames an interpreter has.
+pub fn is_script(module: &str) -> bool {
+    [PYTHON, PHP].contains(&module)
+}
 
 /// Whether code of a module of this name was generated at run time.
 pub fn is_generated(module: &str) -> bool {
@@ -27,7 +34,7 @@ mod tests {
         for module in ["[anonymous]", "[anon:v8]", "[unknown]", "/memfd:doublemapper (deleted)"] {
             assert!(is_generated(module), "{module}");
         }
-        for module in ["[python]", "[vdso]", "/usr/lib/libc.so.6", "/memfd:mine", ""] {
+        for module in [PYTHON, PHP, "[vdso]", "/usr/lib/libc.so.6", "/memfd:mine", ""] {
             assert!(!is_generated(module), "{module}");
         }
     }

@@ -1,4 +1,4 @@
-//! Python frames in stacks of addresses. Each has an address of its own, beyond those of programs, so
+//! Python frames, and PHP's, in stacks of addresses. Each has an address of its own, beyond those of programs, so
 //! that whatever handles stacks of addresses handles these too.
 
 use std::sync::Arc;
@@ -25,9 +25,21 @@ pub fn number_at(address: u64) -> Option<usize> {
     (number < FRAMES_LIMIT as u64).then_some(usize::try_from(number).ok()?)
 }
 
-/// A place in Python code.
+/// The languages whose frames these are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Language {
+    /// CPython's.
+    #[default]
+    Python,
+    /// PHP's.
+    Php,
+}
+
+/// A place in Python code, or in PHP's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PythonFrame {
+    /// Of which language.
+    pub language: Language,
     /// The function, with the classes and functions around it.
     pub function: Arc<str>,
     /// The file it was compiled from; empty if that is unknown.

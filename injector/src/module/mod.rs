@@ -4,6 +4,7 @@
 mod identity;
 pub(crate) mod known_symbols;
 mod lookup;
+pub mod php_marks;
 pub mod python_marks;
 mod relocations;
 pub mod sizer;
@@ -23,6 +24,7 @@ use crate::{
     arch::{RELOCATION_ADDRESS, RELOCATION_GLOB_DAT, RELOCATION_JUMP_SLOT},
     module::{
         identity::identity,
+        php_marks::PhpMarks,
         python_marks::Marks,
         relocations::{Relocation, relocations_of},
         symbol_file::Symbol,
@@ -111,6 +113,8 @@ pub struct Module {
     pub asks_for_symbols: bool,
     /// What it has of a Python interpreter.
     pub python: Marks,
+    /// What it has of PHP's engine.
+    pub php: PhpMarks,
     /// A number that another file at the same place would not have.
     pub identity: u64,
 }
@@ -230,9 +234,8 @@ impl Module {
             }
         }
         let mut own: Vec<(Numbered, &[u8])> = Vec::new();
-        for name in
-            functions::names().chain(sizer::names()).chain(python_marks::NAMES).chain(ASKING)
-        {
+        let interpreters = python_marks::NAMES.into_iter().chain(php_marks::NAMES);
+        for name in functions::names().chain(sizer::names()).chain(interpreters).chain(ASKING) {
             own.extend(hash.find(tables, name).into_iter().map(|found| (found, name)));
         }
         // Of several definitions the first one counts.
@@ -251,7 +254,7 @@ impl Module {
         bias: Bias,
         asked: UserHooks,
     ) -> Option<FunctionRef> {
-        if name.starts_with(b"_Py") || name.starts_with(b"Py") {
+        if name.starts_with(b"_Py") || name.starts_with(b"Py") || php_marks::NAMES.contains(&name) {
             self.take_mark(name, symbol, bias);
             return None;
         }
@@ -289,12 +292,14 @@ impl Module {
         }
     }
 
-    /// A symbol that may be one of a Python interpreter, if it is defined here.
+    /// A symbol that may be one of an interpreter, if it is defined here.
     fn take_mark(&mut self, name: &[u8], symbol: &[u8], bias: Bias) {
         let is_here = symbol.get(6..8).is_some_and(|section| section != [0; 2]);
         let (value, size) = (u64_at(symbol, 8).unwrap_or(0), u64_at(symbol, 16).unwrap_or(0));
         if is_here && value != 0 {
-            self.python.take(name, bias.place(ImageAddr::new(value)), size);
+            let at = bias.place(ImageAddr::new(value));
+            self.python.take(name, at, size);
+            self.php.take(name, at, size);
         }
     }
 

@@ -11,7 +11,7 @@ use heapattach_abi::{
     stacks::{self, MAX_FRAMES, STACK_WORDS},
 };
 
-use crate::python::{self, Frames, Interpreter};
+use crate::scripts::{self, Frames, Interpreter};
 use heapattach_process::{
     addr::RemoteAddr,
     event::StackId,
@@ -111,7 +111,12 @@ impl Stacks {
             Some(stack) => (&stack.frames[..], stack.end),
             None => (&[][..], StackEnd::Lost),
         };
-        let mut frames = python::merge(below, &python, |at| interpreter.is_loop(at));
+        let is_loop = |at: &RemoteAddr| interpreter.is_loop(*at);
+        if interpreter.needs_loop() && !below.iter().any(is_loop) {
+            // A thread of a library: the one that runs the script was at this place meanwhile.
+            return Stack { frames: below.to_vec(), end, native: Some(native) };
+        }
+        let mut frames = scripts::merge(below, &python, |at| interpreter.is_loop(at));
         let is_long = frames.len() > MAX_FRAMES;
         frames.truncate(MAX_FRAMES);
         let end = if is_cut || is_long { StackEnd::Depth } else { end };
@@ -177,7 +182,7 @@ mod tests {
     use nix::sys::memfd::{MFdFlags, memfd_create};
 
     use super::*;
-    use crate::python::tests::some;
+    use crate::scripts::tests::some;
     use heapattach_process::{memory_file::MemoryFile, python_frame};
 
     /// What a target that lies has in its region: every stack is named by the same words.

@@ -17,7 +17,7 @@ use crate::records::{
     ring::{Call, Intervals, Reader},
     stacks::Stacks,
 };
-use crate::{options::Options, python::Interpreter, unwind::Tables};
+use crate::{options::Options, scripts::Interpreter, unwind::Tables};
 use heapattach_process::{
     addr::RemoteAddr,
     event::{Event, StackId},

@@ -54,7 +54,7 @@ use crate::{
         target::Target,
     },
 };
-use crate::{python::Python, snapshot::StaticTls};
+use crate::{scripts::Python, snapshot::StaticTls};
 use heapattach_process::{
     addr::RemoteAddr,
     fault,

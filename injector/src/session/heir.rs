@@ -24,7 +24,7 @@ use crate::{
     arch,
     home::{Home, HomeError},
     options::Options,
-    python::Python,
+    scripts::Python,
     session::Session,
     unwind::Tables,
 };

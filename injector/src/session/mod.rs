@@ -18,7 +18,7 @@ use heapattach_abi::{control::ENABLED, region::tables_at};
 use nix::errno::Errno;
 
 use crate::snapshot::StaticTls;
-use crate::{home::Home, options::Options, python::Python, unwind::Tables};
+use crate::{home::Home, options::Options, scripts::Python, unwind::Tables};
 use crate::{
     home::{payload_image::PayloadImage, session_lock::SessionLock},
     hook::{

@@ -1,4 +1,4 @@
-//! Frames of a Python interpreter (CPython): what a hook must know to walk them, and how they are
+//! Frames of an interpreter (CPython, PHP): what a hook must know to walk them, and how they are
 //! stored.
 //!
 //! A stack that leads through Python has an entry of its own in the table of stacks: its words are
@@ -57,6 +57,19 @@ pub struct Orders {
     pub length: u64,
     /// In that table: its bytes.
     pub bytes: u64,
+    /// The bits of `mark` that count.
+    pub mark_mask: u64,
+    /// Where the innermost frame of all is said in the global state itself (PHP): in an instruction, its
+    /// line, which is stored in place of its number, and `current` is in that state; else 0.
+    pub line: u64,
+    /// There, too: the first byte of code that is not a script's.
+    pub foreign: u64,
+    /// There, too: in a code object, its class.
+    pub class: u64,
+    /// In a class: its name, which is copied in place of a table of lines.
+    pub class_name: u64,
+    /// There, too: in a text, a word that other texts at its place would not have.
+    pub text_hash: u64,
 }
 
 /// Offset of [`Orders`] in the control page.
@@ -89,6 +102,12 @@ pub enum Order {
     Lines = offset_of!(Orders, lines),
     Length = offset_of!(Orders, length),
     Bytes = offset_of!(Orders, bytes),
+    MarkMask = offset_of!(Orders, mark_mask),
+    Line = offset_of!(Orders, line),
+    Foreign = offset_of!(Orders, foreign),
+    Class = offset_of!(Orders, class),
+    ClassName = offset_of!(Orders, class_name),
+    TextHash = offset_of!(Orders, text_hash),
 }
 
 /// Words of [`Orders`].
@@ -120,6 +139,12 @@ impl Orders {
             self.lines,
             self.length,
             self.bytes,
+            self.mark_mask,
+            self.line,
+            self.foreign,
+            self.class,
+            self.class_name,
+            self.text_hash,
         ]
     }
 }
@@ -222,9 +247,9 @@ mod tests {
 
     #[test]
     fn every_order_is_where_its_name_says() {
-        let orders = Orders { runtime: 1, current: 2, bytes: 3, ..Orders::default() };
+        let orders = Orders { runtime: 1, current: 2, text_hash: 3, ..Orders::default() };
         let word = |order: Order| orders.words()[order as usize / 8];
         assert_eq!((word(Order::Runtime), word(Order::Current)), (1, 2));
-        assert_eq!((word(Order::Bytes), ORDERS), (3, Order::Bytes as usize / 8 + 1));
+        assert_eq!((word(Order::TextHash), ORDERS), (3, Order::TextHash as usize / 8 + 1));
     }
 }

@@ -17,6 +17,7 @@ mod map_wrappers;
 mod maps;
 mod no_free_missed;
 mod oracle;
+mod php;
 mod python;
 mod runtimes;
 mod sampled;

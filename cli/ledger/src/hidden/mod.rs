@@ -10,7 +10,7 @@ mod rules;
 
 use heapattach_text::{
     glob,
-    module_name::{PYTHON, is_generated},
+    module_name::{is_generated, is_script},
 };
 
 use crate::FrameReport;
@@ -111,7 +111,7 @@ impl Hidden {
         let is_interpreter = || self.interpreters.iter().any(|rule| glob::matches(rule, module));
         match () {
             () if self.hides(frame) => Part::Hidden,
-            () if frame.module == PYTHON => Part::Script,
+            () if is_script(&frame.module) => Part::Script,
             () if is_generated(&frame.module) => self.part_of_generated(frame),
             () if is_interpreter() => Part::Interpreter,
             () => Part::Other,
@@ -138,7 +138,7 @@ impl Hidden {
     /// Whether to look past a frame.
     pub fn hides(&self, frame: &FrameReport) -> bool {
         let module = frame.module.rsplit('/').next().unwrap_or_default();
-        if frame.module == PYTHON || is_generated(&frame.module) {
+        if is_script(&frame.module) || is_generated(&frame.module) {
             // Their names are none of the functions that the rules are made for.
             let name = frame.function.as_deref().unwrap_or_default();
             return self.globs.iter().any(|own| glob::matches(own, name));
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn a_python_function_is_hidden_only_if_the_user_says_so() {
         let frame = FrameReport {
-            module: PYTHON.to_owned(),
+            module: heapattach_text::module_name::PYTHON.to_owned(),
             function: Some("getline".to_owned()),
             file: Some("/usr/lib/python3.11/linecache.py".to_owned()),
             ..FrameReport::default()
@@ -267,6 +267,9 @@ mod tests {
         for (module, part) in [
             ("/usr/bin/python3.11", Part::Interpreter),
             ("/opt/lib/libpython3.12.so.1.0", Part::Interpreter),
+            ("/usr/bin/php8.2", Part::Interpreter),
+            ("/usr/sbin/php-fpm8.2", Part::Interpreter),
+            ("/usr/lib/php/20220829/mbstring.so", Part::Other),
             ("/opt/lib/_numpy.cpython-311-x86_64-linux-gnu.so", Part::Other),
         ] {
             assert_eq!(Hidden::default().part(&of(module)), part, "{module}");

@@ -110,6 +110,7 @@ pub const INTERPRETERS: &[&str] = &[
     "python", "python3*", "libpython3*", "node", "nodejs", "libnode.so*", "libv8*.so*", "libjvm.so",
     "libjava.so", "libzip.so", "libnio.so", "libnet.so", "libjimage.so", "libverify.so",
     "libextnet.so", "libinstrument.so", "libmanagement*.so",
+    "php", "php7*", "php8*", "php-fpm*", "php-cgi*", "phpdbg*", "libphp*.so",
 ];
 
 /// Generated code that is the engine's own: of V8, and of Java's virtual machine.

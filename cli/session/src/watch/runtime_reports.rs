@@ -2,7 +2,7 @@
 
 use heapattach_injector::watch::{Python, Session, Unreadable};
 use heapattach_ledger::Runtime;
-use heapattach_process::addr::RemoteAddr;
+use heapattach_process::{addr::RemoteAddr, python_frame::Language};
 use heapattach_profile::Flow;
 use heapattach_symbols::Symbols;
 
@@ -11,8 +11,9 @@ use crate::{
     watch::intake::Recorder,
 };
 
-/// The kind whose functions are named by walking its frames.
+/// The kinds whose functions are named by walking their frames.
 const PYTHON: &str = "CPython";
+const PHP: &str = "PHP";
 
 /// All of them, at the end of a session.
 pub fn runtime_reports(
@@ -27,8 +28,15 @@ pub fn runtime_reports(
         let mut report = base(runtimes, found, pid);
         [report.mapped, report.mapped_live] = pages.by(&found.module);
         match &session.python {
-            _ if found.kind.name != PYTHON => name_generated(found, symbols, pid, &mut report),
-            Some(python) => name_python(python, &mut report),
+            _ if ![PYTHON, PHP].contains(&found.kind.name) => {
+                name_generated(found, symbols, pid, &mut report);
+            }
+            Some(python) if kind_of(python) == found.kind.name => name_script(python, &mut report),
+            Some(python) => {
+                let read = kind_of(python);
+                let why = format!("its functions are not named: those of {read} are");
+                report.notes.push(why);
+            }
             None => {
                 let why = "its functions are not named: it was loaded after the attach";
                 report.notes.push(why.to_owned());
@@ -61,7 +69,19 @@ fn of_process(command: &str, pid: i32) -> String {
     command.replace("PID", &pid.to_string())
 }
 
-fn name_python(python: &Python, report: &mut Runtime) {
+/// The kind that an interpreter is of.
+fn kind_of(python: &Python) -> &'static str {
+    let language = match python {
+        Python::Readable(found) => found.language(),
+        Python::Unreadable(found) => found.language,
+    };
+    match language {
+        Language::Python => PYTHON,
+        Language::Php => PHP,
+    }
+}
+
+fn name_script(python: &Python, report: &mut Runtime) {
     let version = match python {
         Python::Readable(found) => {
             report.is_named = true;
@@ -72,7 +92,7 @@ fn name_python(python: &Python, report: &mut Runtime) {
             version
         }
     };
-    report.name = format!("{PYTHON} {version}");
+    report.name = format!("{} {version}", kind_of(python));
 }
 
 /// Of a program that runs generated code: whether anything tells its names.

@@ -1,4 +1,4 @@
-//! Telling the payload to walk Python frames, where that is allowed.
+//! Telling the payload to walk frames of scripts, where that is allowed.
 
 use heapattach_abi::python::{ORDERS, ORDERS_AT, Orders};
 use nix::errno::Errno;
@@ -7,7 +7,7 @@ use super::interpreter::{Python, Unreadable, recognise};
 use crate::{hook::survey::Survey, trace::target::Target};
 use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::maps};
 
-/// Whether Python frames are to be walked.
+/// Whether frames of scripts are to be walked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wish {
     /// Unless the target's system calls are filtered: the walk makes some.
@@ -25,9 +25,9 @@ impl Python {
         if wish == Wish::Off {
             return None;
         }
-        let found = recognise(survey, &target.memory)?;
         let text = target.process.read("maps").unwrap_or_default();
         let maps = maps::parse(&text).unwrap_or_default();
+        let found = recognise(survey, &target.memory, &maps)?;
         Some(found.with_cold_part(&target.memory, &maps).if_allowed(target, wish))
     }
 
@@ -50,10 +50,11 @@ impl Python {
     fn if_allowed(self, target: &Target, wish: Wish) -> Self {
         match self {
             Self::Readable(found) if wish == Wish::Auto && target.is_confined() => {
-                let why = "its system calls are filtered, and Python frames are read by \
-                           process_vm_readv; if the filter allows that, say --python on";
+                let why = "its system calls are filtered, and frames of scripts are read by \
+                           process_vm_readv; if the filter allows that, say --scripts on";
                 let (version, module) = (found.version.clone(), found.module.clone());
-                Self::Unreadable(Unreadable { version, module, why: why.to_owned() })
+                let (language, why) = (found.language(), why.to_owned());
+                Self::Unreadable(Unreadable { language, version, module, why })
             }
             other => other,
         }

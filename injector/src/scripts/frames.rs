@@ -7,14 +7,20 @@ use heapattach_abi::python::unpack;
 use heapattach_process::{
     addr::RemoteAddr,
     memory::Memory,
-    python_frame::{FRAMES_LIMIT, PythonFrame, address_of},
+    python_frame::{FRAMES_LIMIT, Language, PythonFrame, address_of},
     shared::Shared,
 };
 
 use super::{code::Codes, interpreter::Interpreter};
 
 /// The name of a function that found no room, or makes no sense.
-const UNKNOWN: &str = "[unknown python code]";
+fn unknown(language: Language) -> PythonFrame {
+    let function = match language {
+        Language::Python => "[unknown python code]",
+        Language::Php => "[unknown php code]",
+    };
+    PythonFrame { language, function: function.into(), ..PythonFrame::default() }
+}
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -53,27 +59,23 @@ impl Frames {
             return (address_of(number), is_outermost);
         }
         if self.words.len() + 1 >= FRAMES_LIMIT {
-            return (address_of(self.number_of_rest()), is_outermost);
+            return (address_of(self.number_of(unknown(python.language()))), is_outermost);
         }
         let frame = match self.codes.at(shared, memory, python, code) {
             Some(code) => PythonFrame {
+                language: python.language(),
                 function: Arc::clone(&code.function),
                 file: Arc::clone(&code.file),
                 line: code.line(instruction),
             },
-            None => PythonFrame { function: UNKNOWN.into(), ..PythonFrame::default() },
+            None => unknown(python.language()),
         };
         let number = self.number_of(frame);
         self.words.insert(word, number);
         (address_of(number), is_outermost)
     }
 
-    /// What there is no room for shares a number.
-    fn number_of_rest(&mut self) -> usize {
-        self.number_of(PythonFrame { function: UNKNOWN.into(), ..PythonFrame::default() })
-    }
-
-    /// There are fewer frames than words, and one for the rest.
+    /// There are fewer frames than words, and one for the rest, for which there is no room.
     fn number_of(&mut self, frame: PythonFrame) -> usize {
         if let Some(&number) = self.numbers.get(&frame) {
             return number;
@@ -91,8 +93,12 @@ mod tests {
     #[test]
     fn a_frame_has_one_number() {
         let mut frames = Frames::default();
-        let frame =
-            |line| PythonFrame { function: "f".into(), file: "a.py".into(), line: Some(line) };
+        let frame = |line| PythonFrame {
+            language: Language::Python,
+            function: "f".into(),
+            file: "a.py".into(),
+            line: Some(line),
+        };
         let numbers = [7, 8, 7].map(|line| frames.number_of(frame(line)));
         assert_eq!(numbers, [0, 1, 0]);
         assert_eq!(frames.all(), [frame(7), frame(8)]);

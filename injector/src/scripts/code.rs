@@ -1,4 +1,4 @@
-//! Code objects of the target, out of the copies that the payload made of them: what a Python function
+//! Code objects of the target, out of the copies that the payload made of them: what a function
 //! is called, and which line an instruction is of.
 
 use std::{collections::HashMap, sync::Arc};
@@ -11,8 +11,12 @@ use heapattach_abi::{
     stacks::STACK_WORDS,
 };
 
-use super::{interpreter::Interpreter, line_table, text};
-use heapattach_process::{memory::Memory, shared::Shared};
+use super::{
+    interpreter::{Form, Interpreter},
+    layout::Layout,
+    line_table, php, text,
+};
+use heapattach_process::{addr::RemoteAddr, memory::Memory, shared::Shared};
 
 /// What is known of a code object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +26,16 @@ pub struct Code {
     /// The file it was compiled from.
     pub file: Arc<str>,
     first_line: u32,
-    lines: Vec<u8>,
+    lines: Lines,
+}
+
+/// How the line of an instruction is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Lines {
+    /// By a table.
+    Table(Vec<u8>),
+    /// It was stored in place of the instruction.
+    Stored,
 }
 
 /// Those that were seen, by the words that their copies begin with; `None` is nonsense.
@@ -42,15 +55,42 @@ const BYTES_LIMIT: u64 = COPIED_WORDS * 8;
 impl Code {
     /// The line of an instruction, if it is known; else the first one.
     pub fn line(&self, instruction: Option<u32>) -> Option<u32> {
-        let exact = instruction.and_then(|at| line_table::line(&self.lines, self.first_line, at));
+        let exact = instruction.and_then(|at| match &self.lines {
+            Lines::Table(lines) => line_table::line(lines, self.first_line, at),
+            Lines::Stored => Some(at).filter(|&line| line != 0),
+        });
         exact.or(Some(self.first_line)).filter(|&line| line != 0)
     }
 
+    /// Bytes of its table of lines.
+    fn bytes(&self) -> u64 {
+        match &self.lines {
+            Lines::Table(lines) => lines.len() as u64,
+            Lines::Stored => 0,
+        }
+    }
+
     fn of(copy: &[u8], lines: Vec<u8>, python: &Interpreter) -> Option<Self> {
-        let (layout, code) = (&python.layout, python.layout.code);
+        match &python.form {
+            Form::Python(layout, code_type) => Self::of_python(copy, lines, layout, *code_type),
+            Form::Php(orders) => {
+                let (function, file, first_line) = php::function(copy, &lines, orders)?;
+                let (function, file) = (function.into(), file.into());
+                Some(Self { function, file, first_line, lines: Lines::Stored })
+            }
+        }
+    }
+
+    fn of_python(
+        copy: &[u8],
+        lines: Vec<u8>,
+        layout: &Layout,
+        code_type: Option<RemoteAddr>,
+    ) -> Option<Self> {
+        let code = layout.code;
         let object = copy.get(..OBJECT_BYTES)?;
         let kind = word(object, layout.header - 8)?;
-        if python.code_type.is_some_and(|expected| expected.get() != kind) {
+        if code_type.is_some_and(|expected| expected.get() != kind) {
             return None;
         }
         let first_line = word(object, code.first_line & !7)? >> ((code.first_line & 7) * 8);
@@ -58,7 +98,7 @@ impl Code {
             function: text::read(copy.get(NAME_AT..FILE_AT)?, layout)?.into(),
             file: text::read(copy.get(FILE_AT..LENGTH_AT)?, layout)?.into(),
             first_line: u32::try_from(first_line & 0xffff_ffff).ok()?,
-            lines,
+            lines: Lines::Table(lines),
         })
     }
 }
@@ -74,7 +114,7 @@ impl Codes {
     ) -> Option<&Code> {
         if !self.known.contains_key(&first) && self.has_room() {
             let code = read(shared, memory, python, first);
-            self.bytes += code.as_ref().map_or(0, |code| code.lines.len() as u64);
+            self.bytes += code.as_ref().map_or(0, Code::bytes);
             self.known.insert(first, code);
         }
         self.known.get(&first)?.as_ref()
@@ -167,7 +207,7 @@ mod tests {
             function: "f".into(),
             file: "a.py".into(),
             first_line,
-            lines: lines.into(),
+            lines: Lines::Table(lines.into()),
         };
         let table = [0x80 | 11 << 3, 1, 2];
         assert_eq!(code(7, &table).line(Some(0)), Some(8));

@@ -121,7 +121,15 @@ fn of_3_12() -> Layout {
 /// What a code object leads to.
 fn of_code(file: u64, name: u64, lines: u64, header: u64) -> Orders {
     // Behind the length and a hash.
-    Orders { file, name, lines, length: header, bytes: header + 16, ..Orders::default() }
+    Orders {
+        file,
+        name,
+        lines,
+        length: header,
+        bytes: header + 16,
+        mark_mask: 0xff,
+        ..Orders::default()
+    }
 }
 
 /// The word with the number that no two code objects share: six counts lie between it and the first

@@ -7,15 +7,18 @@ use heapattach_abi::python::Orders;
 use super::{
     cold_part::cold_part,
     layout::{Layout, LayoutError, TABLE_WORDS, layout},
+    php,
 };
 use crate::hook::survey::Survey;
 use crate::module::python_marks::Marks;
-use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::maps::Mapping};
+use heapattach_process::{
+    addr::RemoteAddr, memory::Memory, proc::maps::Mapping, python_frame::Language,
+};
 
 /// Before this version there is no word that tells it.
 const FIRST_TOLD: &str = "3.10 or older";
 
-/// What there is of Python in a target.
+/// What there is of an interpreter in a target.
 #[derive(Clone, Debug)]
 pub enum Python {
     /// Its functions can be named.
@@ -31,18 +34,27 @@ pub struct Interpreter {
     pub version: String,
     /// The module it is in.
     pub module: String,
-    /// Where its things are; the payload's orders are complete but for the process.
-    pub(super) layout: Layout,
-    /// The type of code objects.
-    pub(super) code_type: Option<RemoteAddr>,
+    /// What it has, and where.
+    pub(super) form: Form,
     eval: Range<RemoteAddr>,
     /// A part of it that lies elsewhere.
     cold: Option<Range<RemoteAddr>>,
 }
 
+/// The kinds of interpreters; the payload's orders are complete but for the process.
+#[derive(Clone, Debug)]
+pub(super) enum Form {
+    /// CPython: where its things are, and the type of code objects.
+    Python(Layout, Option<RemoteAddr>),
+    /// PHP.
+    Php(Orders),
+}
+
 /// An interpreter that we cannot read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
+    /// Of which language.
+    pub language: Language,
     /// As people write it.
     pub version: String,
     /// The module it is in.
@@ -54,8 +66,26 @@ pub struct Unreadable {
 impl Interpreter {
     /// What the payload is to be told, in a process that knows itself by this number.
     pub fn orders(&self, process: u64, is_exact: bool) -> Orders {
-        // To tell apart code that takes the place of other code is one look more at every frame.
-        Orders { process, tells_apart: u64::from(!is_exact), ..self.layout.orders }
+        match &self.form {
+            // To tell apart code that takes the place of other code is one look more at every frame.
+            Form::Python(layout, _) => {
+                Orders { process, tells_apart: u64::from(!is_exact), ..layout.orders }
+            }
+            Form::Php(orders) => Orders { process, ..*orders },
+        }
+    }
+
+    /// Of which language it is.
+    pub fn language(&self) -> Language {
+        match self.form {
+            Form::Python(..) => Language::Python,
+            Form::Php(_) => Language::Php,
+        }
+    }
+
+    /// Whether a stack without a native frame of its loop is none of a thread that runs scripts.
+    pub(crate) fn needs_loop(&self) -> bool {
+        matches!(self.form, Form::Php(_))
     }
 
     /// Whether a native frame that returns to this address is the loop that runs Python code.
@@ -76,18 +106,38 @@ impl Python {
 }
 
 /// The interpreter that is loaded, if one is; of several the first.
-pub(super) fn recognise(survey: &Survey, memory: &Memory) -> Option<Python> {
-    let loaded = survey.loaded.iter().find(|loaded| loaded.module.python.runtime.is_some())?;
-    let name = String::from_utf8_lossy(&loaded.link.name).escape_debug().to_string();
-    Some(of_marks(&loaded.module.python, name, memory))
+pub(super) fn recognise(survey: &Survey, memory: &Memory, maps: &[Mapping<'_>]) -> Option<Python> {
+    survey.loaded.iter().find_map(|loaded| {
+        let name = || String::from_utf8_lossy(&loaded.link.name).escape_debug().to_string();
+        if loaded.module.python.runtime.is_some() {
+            return Some(of_marks(&loaded.module.python, name(), memory));
+        }
+        let marks = &loaded.module.php;
+        let found = php::recognise(marks, memory, maps)?;
+        Some(of_php(found, marks.loop_body.clone(), name()))
+    })
+}
+
+fn of_php(found: php::Found, eval: Range<RemoteAddr>, module: String) -> Python {
+    let version = found.version;
+    match found.orders {
+        Ok(orders) => {
+            let form = Form::Php(orders);
+            Python::Readable(Box::new(Interpreter { version, module, form, eval, cold: None }))
+        }
+        Err(why) => {
+            let (language, why) = (Language::Php, why.to_owned());
+            Python::Unreadable(Unreadable { language, version, module, why })
+        }
+    }
 }
 
 fn of_marks(marks: &Marks, module: String, memory: &Memory) -> Python {
     let version = marks.version.and_then(|at| memory.word(at).ok());
     let told = version.map_or_else(|| FIRST_TOLD.to_owned(), written);
     let refuse = |why: &str| {
-        let (version, why) = (told.clone(), why.to_owned());
-        Python::Unreadable(Unreadable { version, module: module.clone(), why })
+        let (version, why, module) = (told.clone(), why.to_owned(), module.clone());
+        Python::Unreadable(Unreadable { language: Language::Python, version, module, why })
     };
     let (Some(runtime), Some(version)) = (marks.runtime, version) else {
         return refuse("only functions of CPython 3.11 and later can be named");
@@ -106,8 +156,7 @@ fn of_marks(marks: &Marks, module: String, memory: &Memory) -> Python {
             Python::Readable(Box::new(Interpreter {
                 version: told,
                 module,
-                layout,
-                code_type: marks.code_type,
+                form: Form::Python(layout, marks.code_type),
                 eval: marks.eval.clone(),
                 cold: None,
             }))
@@ -132,8 +181,7 @@ pub mod tests {
         Interpreter {
             version: "3.12.1".to_owned(),
             module: "libpython3.12.so".to_owned(),
-            layout: of_3_12(),
-            code_type: Some(RemoteAddr::new(0x7000)),
+            form: Form::Python(of_3_12(), Some(RemoteAddr::new(0x7000))),
             eval: RemoteAddr::new(0x1000)..RemoteAddr::new(0x2000),
             cold: Some(RemoteAddr::new(0x5000)..RemoteAddr::new(0x6000)),
         }
