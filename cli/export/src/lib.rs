@@ -61,9 +61,7 @@ mod web_reader_tests;
 
 pub use format::{Format, write, write_difference, write_named};
 pub use heapprofile::write_addresses;
-<<<<<<< HEAD
-pub use pprof::{Place, RowProfile, StackRow, TYPES, protobuf, row_notes, rows, write_rows};
-=======
-pub use pprof::write_slot;
->>>>>>> h-agent2
+pub use pprof::{
+    Place, RowProfile, StackRow, TYPES, protobuf, row_notes, rows, write_rows, write_slot,
+};
 pub use retained::pprof as write_retained;

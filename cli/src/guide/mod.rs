@@ -47,15 +47,9 @@ chapters! {
     "tuning": "what the allocator itself counts, and advice on its settings",
     "go": "Go programs: profile, objects, runtime, with C in them or not",
     "live": "live profiles and figures over HTTP: pprof, Prometheus, a browser",
-<<<<<<< HEAD
-<<<<<<< HEAD
     "push": "profiles sent to Pyroscope, Parca and OpenTelemetry: --push",
-=======
     "agent": "processes of a machine by rules, within a budget",
->>>>>>> h-agent2
-=======
     "columns": "sessions of many machines as Parquet tables: columns, queries",
->>>>>>> h-parquet2
     "growth": "--flow: does it grow, does it leak, how sure is that",
     "checks": "leak checks: what is leaked, what is reachable, what is not seen",
     "suites": "leak checks of whole test suites",

@@ -144,17 +144,10 @@ fn write_columns(
     let strings = HashMap::from([(String::new(), 0)]);
     let (whole, locations) = (vec![false; ledger.locations.len()], HashMap::new());
     let allocators = HashMap::new();
-<<<<<<< HEAD
     let mut writer =
         Writer { ledger, out, strings, locations, whole, allocators, first_before, size: 0 };
-    let columns = columns(ledger, has_pages, metric);
-    writer.header(&columns, metric)?;
-    writer.mappings(|_| true)?;
-=======
-    let mut writer = Writer { ledger, out, strings, locations, whole, allocators, first_before };
     writer.header(columns, metric)?;
-    writer.mappings()?;
->>>>>>> h-agent2
+    writer.mappings(|_| true)?;
     writer.functions()?;
     for sample in samples(ledger) {
         writer.sample(&sample, columns)?;
