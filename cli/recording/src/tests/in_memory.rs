@@ -66,6 +66,7 @@ fn modules(has_names: bool) -> Vec<Known> {
         function: function.into(),
         file: "/srv/app\u{1b}.py".into(),
         line,
+        ..PythonFrame::default()
     };
     let python = [frame("leaf", Some(4)), frame("C.root\u{202e}", None)];
     let text = format!(
