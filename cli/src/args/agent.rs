@@ -10,7 +10,7 @@ Examples:
   heapattach agent --config agent.toml               until Ctrl-C or SIGTERM; SIGHUP reads the file again
   heapattach agent --config agent.toml --allow web   after a target ended soon after an attach
 
-heapattach help agent tells what is in the file.";
+heapattach help agents tells what is in the file.";
 
 /// `heapattach agent`.
 #[derive(Clone, Debug, Args)]

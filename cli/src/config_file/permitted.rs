@@ -24,7 +24,6 @@ const SESSION: &[&str] = &[
     "ring",
     "unwind",
     "verify",
-    "python",
     "scripts",
     "max-overhead",
     "max-memory",

@@ -51,6 +51,7 @@ pub struct RecordArgs {
     pub dump_every_allocated: Option<u64>,
     /// Print the largest sites every TIME while recording [default: every 5s]
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "TIME",
         num_args = 0..=1,
