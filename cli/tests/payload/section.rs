@@ -10,7 +10,7 @@ use iced_x86::{
 
 use crate::placed::FILE;
 
-/// Stays below ten pages in the target.
+/// What stays in the target is no more than that.
 const MOST_BYTES: usize = 68 << 10;
 
 pub fn section() -> Vec<u8> {
