@@ -116,7 +116,7 @@ fn php_is_known_by_its_own_allocator() {
     let mut program = Program::of(command);
     let report = report(&mut program, &[]);
     let blind = report["summary"]["blind"].to_string();
-    assert!(blind.contains("PHP: blocks of Zend's allocator"), "{blind}");
+    assert!(blind.contains("PHP ") && blind.contains(": blocks of Zend's allocator"), "{blind}");
     assert!(!verdict(&report).contains("Nobody"), "{}", verdict(&report));
 }
 
