@@ -134,7 +134,8 @@ fn a_document_that_was_changed_is_not_as_its_schema_says() {
 fn the_schemas_are_listed_with_the_commands_that_write_them() {
     let listed = Heapattach::new(["schema"]).run().expect(0).stdout;
     let names: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
-    let all = ["report", "check", "heap", "heap-diff", "allocator", "view", "ledger", "top", "agent"];
+    let all =
+        ["report", "check", "heap", "heap-diff", "allocator", "view", "ledger", "top", "agent"];
     assert_eq!(names, all);
     assert!(Heapattach::new(["schema", "nonsense"]).run().code() == Some(2));
 }
