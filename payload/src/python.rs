@@ -212,7 +212,6 @@ impl Python {
     }
 
     /// What tells one text of a code object from another.
-    #[inline(never)]
     fn hash_of(&mut self, code: u64, order: Order) -> Option<u64> {
         match self.load_of(code, order)? {
             0 => Some(0),
@@ -283,7 +282,6 @@ impl Python {
         (lines.wrapping_add(self.order(Order::Bytes)), length)
     }
 
-    #[inline(never)]
     fn load_of(&mut self, code: u64, order: Order) -> Option<u64> {
         self.far.load_alone(code.wrapping_add(self.order(order)))
     }

@@ -10,7 +10,7 @@ use std::{
 use heapattach_tests::{
     Folder,
     command::Heapattach,
-    deadline::{PATIENCE, wait_until},
+    deadline::{PATIENCE, poll, wait_until},
     fixture::Launch,
 };
 
@@ -127,7 +127,8 @@ fn a_socket_at_a_path_is_for_its_owner_and_goes_with_the_server() {
     wait_until("a socket", PATIENCE, || path.exists());
     let mode = fs::metadata(&path).expect("a socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let mut stream = UnixStream::connect(&path).expect("ours");
+    // It has its name before it is listened on.
+    let mut stream = poll(PATIENCE, || UnixStream::connect(&path).ok()).expect("ours");
     stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").expect("a socket");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("text");

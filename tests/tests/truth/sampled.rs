@@ -173,8 +173,9 @@ fn a_sampled_session_estimates_the_truth_and_tells_how_closely() {
         fixture.finish();
     }
     println!("of {asked} intervals of 95 %, {inside:?} of blocks and of bytes hold the truth");
-    // All three of a cycle go together, so this is not a binomial law; but most must be right.
-    let enough = if is_soak() { 82 } else { 60 };
+    // All three of a cycle go together, so this is not a binomial law: of few cycles three of five fail by chance
+    // once in a thousand runs. Of many, most must be right.
+    let enough = if is_soak() { 82 } else { 40 };
     assert!(inside.iter().all(|n| n * 100 >= asked * enough), "only {inside:?} of {asked}");
 }
 
