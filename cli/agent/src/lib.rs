@@ -5,7 +5,7 @@
 //! measured cost + limits -> budget -> detach these, because
 //! ```
 //!
-//! No I/O, no clock, no session: whoever looks at the machine hands in what was seen, and does what is
+//! No I/O, no clock, no session: the caller looks at the machine, hands in what was seen, and does what is
 //! decided. So a day is tried in a moment, and a dry run decides exactly as a real one does.
 
 mod admission;

@@ -22,7 +22,7 @@ pub struct SlotProfile {
 
 /// Takes profiles as they become ready.
 pub trait OnSlot {
-    /// One is ready. The file stays until the spool has no room: whoever needs it longer copies it. Must not
+    /// One is ready. The file stays until the spool has no room: a taker that needs it longer copies it. Must not
     /// wait: the agent watches processes meanwhile.
     fn ready(&mut self, profile: &SlotProfile);
 }

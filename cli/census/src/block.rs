@@ -36,7 +36,7 @@ pub trait Sink {
     /// One more.
     fn block(&mut self, block: Block);
 
-    /// The blocks that come next lie in memory that the allocator gives back only as a whole: a slab, a span.
+    /// The blocks that come next lie in memory that the allocator returns only as a whole: a slab, a span.
     fn unit(&mut self, _: Range<u64>) {}
 }
 

@@ -1,4 +1,4 @@
-//! Which blocks in use keep memory that is mostly free: an allocator can give back a page, or a slab or span
+//! Which blocks in use keep memory that is mostly free: an allocator can return a page, or a slab or span
 //! that it cut into blocks of one size, only when no block in use is left there.
 //!
 //! What is free in such a unit counts for the blocks in use there, the same part for each: it is free for the
@@ -180,7 +180,7 @@ impl<'a, 'm> PinTally<'a, 'm> {
         }
         let Unit { range, live, empty, blocks, .. } = std::mem::take(&mut self.unit);
         let resident = self.there(&range);
-        // Of what is not in memory nothing can be given back.
+        // Of what is not in memory nothing can be returned.
         if live == 0 || resident == 0 {
             return;
         }

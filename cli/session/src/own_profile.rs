@@ -12,15 +12,14 @@ use heapattach_census::{
     counters::{Statistics, Value},
     walkers::{self, Samples},
 };
-use heapattach_process::proc::{Process, maps};
+use heapattach_process::proc::Process;
 use heapattach_profile::{Facts, Limits, Profile, clock::Clock, ticks};
 use heapattach_recording::{Ended, Store, names::Code};
 use heapattach_report::{Outcome, Report, Status, TargetState};
-use heapattach_symbols::Symbols;
 
 use crate::{
     allocator::Look,
-    golang::Stacks,
+    golang::{Stacks, symbols_of},
     watch::{
         heading::{fill, heading, plain_writer},
         intake::Left,
@@ -153,17 +152,6 @@ fn samples(process: &Process) -> Result<Samples, String> {
     let live = Live::open(process).map_err(|errno| unread(errno.desc()))?.without_swap();
     let regions = Live::regions(process).map_err(|errno| unread(errno.desc()))?;
     walkers::samples(&Moment::new(&live, regions, Vec::new()))
-}
-
-/// The modules of a process, to name their code.
-fn symbols_of(process: &Process) -> Result<Symbols, String> {
-    let mut symbols = Symbols::new();
-    symbols.ask_servers();
-    let text = process.read("maps").map_err(|error| error.desc().to_owned())?;
-    if let Ok(maps) = maps::parse(&text) {
-        symbols.note_if(process, &maps, || true);
-    }
-    Ok(symbols)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where a table lies: folders named as Hive has them, so that engines read no more than is asked for.
+//! Where a table lies: folders named as Hive has them, so that engines read no more than a query needs.
 
 use std::path::PathBuf;
 

@@ -105,7 +105,7 @@ impl<'a, W: Write> Table<'a, W> {
         Ok(())
     }
 
-    /// Writes the footer, with `about` for whoever looks into it.
+    /// Writes the footer, with `about` for readers of the file.
     pub fn finish(mut self, about: &[(&str, &str)]) -> io::Result<()> {
         if self.waiting > 0 {
             self.group()?;

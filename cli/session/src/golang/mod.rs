@@ -247,7 +247,7 @@ fn tell(
 }
 
 /// The modules of a process, to name their code.
-fn symbols_of(process: &Process) -> Result<Symbols, String> {
+pub(crate) fn symbols_of(process: &Process) -> Result<Symbols, String> {
     let mut symbols = Symbols::new();
     symbols.ask_servers();
     let text = process.read("maps").map_err(|error| error.desc().to_owned())?;

@@ -39,6 +39,8 @@ use crate::{args::AgentArgs, exit_status::Exit, sessions::exit};
 
 /// Between two looks whether sessions have ended.
 const PAUSE: Duration = Duration::from_millis(100);
+/// So long sessions may take to detach at the end.
+const END: Duration = Duration::from_secs(60);
 /// So many sessions are begun at one look: an attach costs more than watching.
 const ATTACHES: usize = 4;
 /// Stops of the last hour count.
@@ -358,9 +360,18 @@ impl Agent {
     /// Everything is as it was, then it is said how that went.
     fn end(&mut self) -> Exit {
         self.sessions.iter_mut().for_each(|session| session.end("the agent ends"));
-        while !self.sessions.is_empty() {
+        let until = Instant::now() + END;
+        while !self.sessions.is_empty() && Instant::now() < until {
             let _ = self.collect();
             sleep(PAUSE / 10);
+        }
+        for session in &self.sessions {
+            // It detaches when this process is gone, if it can.
+            let pid = session.key.pid;
+            let told = format!(
+                "the session of process {pid} has not ended: clean up with heapattach detach -p {pid}"
+            );
+            self.events.tell("not-ended", json!({ "pid": pid }), &told);
         }
         let _ = self.saved.write();
         let left = self
@@ -370,7 +381,7 @@ impl Agent {
             .iter()
             .filter(|one| !one.is_over && is_there(one.key()))
             .count();
-        if left > 0 { Exit::Left } else { Exit::Done }
+        if left > 0 || !self.sessions.is_empty() { Exit::Left } else { Exit::Done }
     }
 }
 
