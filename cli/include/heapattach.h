@@ -5,10 +5,10 @@
  *                                  is taken: HEAPATTACH_PATIENCE milliseconds at most (define it
  *                                  before; 10000), and if no answer came, not again
  *   HEAPATTACH_MARK("name")        call this moment so in reports; does not wait
- *   HEAPATTACH_IGNORE(block)       this block, and what it leads to, is not lost, whatever holds it
- *   HEAPATTACH_IGNORE_BEGIN()      what this thread allocates from here on is not lost, nor what that leads
+ *   HEAPATTACH_IGNORE(block)       this block, and what it leads to, is not leaked, whatever points to it
+ *   HEAPATTACH_IGNORE_BEGIN()      what this thread allocates from here on is not leaked, nor what that leads
  *   HEAPATTACH_IGNORE_END()        to, until here; they nest
- *   HEAPATTACH_ROOT(start, bytes)  what is kept there leads to blocks that are not lost
+ *   HEAPATTACH_ROOT(start, bytes)  what is kept there leads to blocks that are not leaked
  *   HEAPATTACH_UNROOT(start)       no more
  *
  * While no heapattach watches, CHECK, MARK, IGNORE_BEGIN and IGNORE_END are a load and a branch. IGNORE and ROOT are noted always, in a

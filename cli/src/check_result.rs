@@ -3,7 +3,7 @@
 
 use std::{
     env,
-    io::Write,
+    io::{IsTerminal, Write},
     path::{Path, PathBuf},
 };
 
@@ -18,8 +18,8 @@ use crate::{
 };
 use heapattach_export::Format;
 use heapattach_files::{
-    artifact::{self, Readers},
     input,
+    output_file::{self, Readers},
 };
 use heapattach_report::{
     CheckMoment, Report, Status,
@@ -27,6 +27,7 @@ use heapattach_report::{
     suppression::Suppressions,
 };
 use heapattach_session::client::front;
+use heapattach_view::{Colour, Page};
 
 /// All files of rules together; those of browsers are half a megabyte.
 const MOST_RULES: u64 = 16 << 20;
@@ -98,7 +99,7 @@ impl<'a> Gate<'a> {
         let named = [&outlet.report, &outlet.junit, &outlet.sarif, &self.args.retained_pprof];
         let named = named.into_iter().flatten().chain(baseline).map(PathBuf::as_path);
         let json = json::file(outlet.json.as_ref());
-        named.chain(json).try_for_each(artifact::look_at)
+        named.chain(json).try_for_each(output_file::look_at)
     }
 
     /// How much is said besides the result.
@@ -159,7 +160,7 @@ impl<'a> Gate<'a> {
         match (&limits.baseline, &self.baseline) {
             (Some(path), None) if found.doubts.is_empty() => {
                 let baseline = Baseline::of(found);
-                result = artifact::write(path, baseline.text(), Readers::Usual);
+                result = output_file::write(path, baseline.text(), Readers::Usual);
                 baseline.apply(found);
             }
             (_, Some(baseline)) => baseline.apply(found),
@@ -210,15 +211,18 @@ impl<'a> Gate<'a> {
             match (&outlet.report, self.args.pid) {
                 // A report may name paths and arguments: it is for its owner.
                 (Some(path), _) => {
-                    failures.extend(artifact::write(path, &text, Readers::Owner).err());
+                    failures.extend(output_file::write(path, &text, Readers::Owner).err());
                 }
                 _ if text.is_empty() => {}
-                (None, Some(_)) if print(text.trim_end(), Exit::Done) != Exit::Done => {
-                    failures.push("the result is not complete".to_owned());
+                (None, Some(_)) => {
+                    let text = self.for_stream(text, &std::io::stdout());
+                    if print(text.trim_end(), Exit::Done) != Exit::Done {
+                        failures.push("the result is not complete".to_owned());
+                    }
                 }
-                (None, Some(_)) => {}
                 // Standard output is the program's.
                 (None, None) => {
+                    let text = self.for_stream(text, &std::io::stderr());
                     let _ = std::io::stderr().write_all(text.as_bytes());
                 }
             }
@@ -227,18 +231,29 @@ impl<'a> Gate<'a> {
         failures
     }
 
+    /// On a terminal, as wide as it is.
+    fn for_stream(&self, text: String, stream: &impl IsTerminal) -> String {
+        if json::is_instead(self.args.outlet.json.as_ref()) {
+            return text;
+        }
+        let mut page = Page::for_stream(Colour::Never, stream);
+        page.lines(&text);
+        page.finish()
+    }
+
     /// The forms for machines, which want one in any case.
     fn write_files(&self, report: &Report, found: &Findings) -> Vec<String> {
         let outlet = &self.args.outlet;
         let mut failures = Vec::new();
         if let Some(path) = json::file(outlet.json.as_ref()) {
-            failures.extend(artifact::write(path, document(report, found), Readers::Owner).err());
+            failures
+                .extend(output_file::write(path, document(report, found), Readers::Owner).err());
         }
         let near = found.relative_to(&root());
         for (path, text) in
             [(&outlet.junit, findings::junit(found)), (&outlet.sarif, findings::sarif(&near))]
         {
-            let written = path.as_ref().map(|path| artifact::write(path, &text, Readers::Usual));
+            let written = path.as_ref().map(|path| output_file::write(path, &text, Readers::Usual));
             failures.extend(written.and_then(Result::err));
         }
         if let Some(path) = &self.args.retained_pprof {
@@ -246,7 +261,7 @@ impl<'a> Gate<'a> {
             let sites = checks.flat_map(|check| &check.retained);
             let written = heapattach_export::write_retained(sites)
                 .map_err(|error| error.to_string())
-                .and_then(|profile| artifact::write(path, profile, Readers::Owner));
+                .and_then(|profile| output_file::write(path, profile, Readers::Owner));
             match written {
                 Ok(()) if self.verbosity() == Verbosity::Usual => {
                     complain(&next_command::written(path, FileFormat::Export(Format::Pprof)));
@@ -266,7 +281,7 @@ impl<'a> Gate<'a> {
             };
             if let Some(path) = env::var_os("GITHUB_STEP_SUMMARY") {
                 let page = findings::step_summary(&near);
-                failures.extend(artifact::append(Path::new(&path), &page).err());
+                failures.extend(output_file::append(Path::new(&path), &page).err());
             }
         }
         failures

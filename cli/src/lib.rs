@@ -25,8 +25,38 @@
 //! | `version` | which build this is, of which source |
 //!
 //! Everything that is done with a process, and what is known of it and told, lies in crates below this
-//! one, each of which knows less: `session`, `view`, `export`, and those that they are made of. Only here
-//! is there a command line (clap), and only here are exit statuses given (`exit_status`).
+//! one, each of which knows less. Only here is there a command line (clap), and only here are exit statuses
+//! given (`exit_status`). From the bottom up:
+//!
+//! | crate | its job |
+//! |---|---|
+//! | [`text`](heapattach_text) | numbers, names, patterns and errors, as people read and type them |
+//! | [`files`](heapattach_files) | files that others may have made or may read, opened with care |
+//! | [`process`](heapattach_process) | a process or a core, read and never stopped; addresses and events |
+//! | [`entry`](heapattach_entry) | what is hooked, and how a function's entry is patched, as arithmetic |
+//! | [`injector`](heapattach_injector) | the engine: attach, watch, detach, moments of memory |
+//! | [`abi`](heapattach_abi) | the contract between the engine and what runs in the target |
+//! | [`payload`](../heapattach_payload/index.html) | what runs in the target |
+//! | [`profile`](../heapattach_profile/index.html) | what events add up to, with intervals |
+//! | [`ledger`](heapattach_ledger) | a finished profile with its names |
+//! | [`symbols`](heapattach_symbols) | what an address of code means |
+//! | [`recording`](heapattach_recording) | sessions on disk: written while they last, read as ledgers |
+//! | [`reach`](heapattach_reach) | who holds whom, and what no pointer leads to |
+//! | [`census`](../heapattach_census/index.html) | every block that an allocator knows |
+//! | [`golang`](../heapattach_golang/index.html) | Go programs, as their runtime knows them |
+//! | [`verdict`](heapattach_verdict) | what a ledger means: growth, advice, what all memory is |
+//! | [`report`](heapattach_report) | the result of a session as data, and what a pipeline concludes |
+//! | [`moment`](heapattach_moment) | a census on disk, and what changed between several |
+//! | [`session`](heapattach_session) | a session with a live process, from the attach to its result |
+//! | [`view`](heapattach_view) | all of it as text for people and as JSON for scripts |
+//! | [`export`](heapattach_export) | a ledger as files of other tools, and as a page |
+//! | [`top`](heapattach_top) | what is shown live, and what keys do |
+//! | [`serve`](heapattach_serve) | profiles and figures over HTTP |
+//! | [`push`](heapattach_push) | profiles sent to who collects them |
+//! | [`agent`](heapattach_agent) | which processes of a machine are watched, when, at what cost |
+//!
+//! Each begins with lines that run, and says what it never knows. Which uses which is drawn in the guide
+//! (`heapattach help map`), with one command followed through all of them.
 
 mod args;
 mod check_result;

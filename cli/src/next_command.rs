@@ -10,7 +10,7 @@ use crate::args::FileFormat;
 /// A line for the user: where the file is, and what to type next.
 pub fn written(path: &Path, format: FileFormat) -> String {
     let file = quoted(&path.to_string_lossy());
-    // A pipe or a descriptor is somebody else's to read.
+    // A pipe or a descriptor is read by another program.
     if path.starts_with("/dev") {
         return format!("written to {file}");
     }

@@ -19,7 +19,7 @@ use crate::{
     source_files,
     terminal::progress::{of_reading, of_writing},
 };
-use heapattach_files::artifact::{self, Readers};
+use heapattach_files::output_file::{self, Readers};
 use heapattach_ledger::Ledger;
 use heapattach_recording::{Part, Recording, RecordingError};
 use heapattach_text::error_chain::with_causes;
@@ -152,7 +152,8 @@ fn write_to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Exit
 /// Names and arguments of a program are for the owner of the file alone.
 fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Exit {
     let bar = of_writing(&format!("writing {}", path.display()));
-    let written = artifact::write_with(path, Readers::Owner, |out| write(&mut bar.wrap_write(out)));
+    let written =
+        output_file::write_with(path, Readers::Owner, |out| write(&mut bar.wrap_write(out)));
     bar.finish_and_clear();
     match written {
         Ok(()) => Exit::Done,

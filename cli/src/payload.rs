@@ -42,14 +42,14 @@ mod tests {
     #[test]
     fn the_embedded_payload_has_a_lure_with_a_gate_for_every_hook() {
         let image = super::image();
-        let lure = heapattach_injector::attach::lure(image).unwrap();
-        assert_eq!(lure.orig_cell(3), image.orig_cell(3));
+        let gate_image = heapattach_injector::attach::gate_image(image).unwrap();
+        assert_eq!(gate_image.orig_cell(3), image.orig_cell(3));
         for hook in 0..heapattach_abi::kind::MAX_HOOKS {
             let at = image.hook_offset(hook).unwrap();
             // endbr64, and what differs from hook to hook: the way to its cell.
-            assert_eq!(lure.text()[at..at + 4], [0xf3, 0x0f, 0x1e, 0xfa]);
-            assert_ne!(lure.text()[at..at + 33], image.text()[at..at + 33]);
+            assert_eq!(gate_image.text()[at..at + 4], [0xf3, 0x0f, 0x1e, 0xfa]);
+            assert_ne!(gate_image.text()[at..at + 33], image.text()[at..at + 33]);
         }
-        assert!(lure.text().len() < image.text().len());
+        assert!(gate_image.text().len() < image.text().len());
     }
 }

@@ -2,7 +2,7 @@
 //! ends it.
 
 use std::{
-    fs::{self, DirBuilder, File},
+    fs::{self, DirBuilder},
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -10,6 +10,10 @@ use std::{
     time::Duration,
 };
 
+use heapattach_files::{
+    folder,
+    output_file::{self, Readers},
+};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -65,7 +69,7 @@ impl Sessions {
         let folder = options.output.clone().unwrap_or_else(|| std::env::temp_dir().join(own));
         let made = match options.output {
             // A folder of the user's.
-            Some(_) => fs::create_dir_all(&folder),
+            Some(_) => folder::make(&folder, 0o777),
             // One that no other process can have made.
             None => DirBuilder::new().mode(0o700).create(&folder),
         };
@@ -160,7 +164,7 @@ impl Sessions {
             command.arg("--redact");
         }
         match has_log {
-            true => command.stderr(File::create(log(path))?),
+            true => command.stderr(output_file::begin_anew(&log(path), Readers::Owner)?),
             false => command.arg("--quiet"),
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()

@@ -12,7 +12,7 @@ use std::{
 use heapattach_export::html::SourceFile;
 use heapattach_files::input::regular;
 
-/// A larger file is not source that anybody wrote.
+/// A larger file is generated, and of no use as source.
 const LIMIT: u64 = 2 << 20;
 
 /// Reads a file of that name; `began` is when the session did, in seconds since 1970.

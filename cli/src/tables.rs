@@ -3,7 +3,7 @@
 use std::{fs, ops::Range, path::Path, time::Duration};
 
 use heapattach_export::columns::{self, Fill, Labels, Session};
-use heapattach_files::artifact::{self, Readers};
+use heapattach_files::output_file::{self, Readers};
 use heapattach_ledger::{Ledger, Memory};
 use heapattach_recording::{Part, Recording};
 
@@ -74,7 +74,7 @@ fn save(folder: &Path, path: &Path, fill: Fill<'_>) -> Result<(), String> {
         fs::create_dir_all(parent)
             .map_err(|error| format!("{} cannot be made: {error}", parent.display()))?;
     }
-    artifact::write_with(&path, Readers::Owner, |out| fill(out))
+    output_file::write_with(&path, Readers::Owner, |out| fill(out))
 }
 
 fn usage(why: &str) -> Exit {

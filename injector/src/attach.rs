@@ -7,7 +7,7 @@
 pub use crate::{
     home::payload_image::PayloadImage,
     hook::plan::{HookMode, PlannedHook, Unseen, Way, unseen},
-    loader::lure,
+    loader::gate_image,
     options::{Loader, Options, Service, WAITS},
     preflight::{OLDEST_KERNEL, Sessions, foreseen, open, open_with},
     refusal::Refusal,

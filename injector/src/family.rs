@@ -3,7 +3,7 @@
 
 pub use crate::trace::{
     delegated::{Holding, Lease},
-    exit_watch::{Attendant, Event, Keeper},
+    exit_watch::{Attendant, Event, ExitWatch},
     family::{Family, Occurrence, Scope},
-    member_exit_watch::Ward,
+    member_exit_watch::MemberExitWatch,
 };

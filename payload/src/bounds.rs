@@ -63,7 +63,8 @@ struct Block {
 /// Three words of the thread control block: the block of memory that the thread was given for its
 /// stack, its size, and that of the guard at its lower end.
 fn block_at(address: u64) -> Option<Block> {
-    // SAFETY: see above; only addresses of the page of the control block are asked for.
+    // SAFETY: callers give addresses within the page of the thread control block, which is mapped
+    // for as long as the thread runs.
     let [start, size, guard] = [0, 8, 16].map(|at| unsafe { Place::new(address).at(at).get() });
     let is_block = start != 0
         && (start | size | guard).is_multiple_of(PAGE)

@@ -67,24 +67,24 @@ impl Cells {
 
     /// The control page.
     pub(crate) fn control(&self) -> Place {
-        // SAFETY: see above.
+        // SAFETY: the injector wrote the address of the mapped control page here before any hook ran.
         unsafe { Place::new(self.control) }
     }
 
     pub(crate) fn index(&self) -> Place {
-        // SAFETY: see above.
+        // SAFETY: the injector wrote the address of the mapped index here before any hook ran.
         unsafe { Place::new(self.index) }
     }
 
     pub(crate) fn filter(&self) -> Place {
-        // SAFETY: see above.
+        // SAFETY: the injector wrote the address of the mapped filter here before any hook ran.
         unsafe { Place::new(self.filter) }
     }
 
     /// The shared region. Not by the control page: a signal handler may fork in the middle of a slow
     /// path, whose rest then runs in the child too, where that page reads zero.
     pub(crate) fn region(&self) -> Place {
-        // SAFETY: see above; the filter is a part of the region.
+        // SAFETY: the filter, whose address the injector wrote here, is a part of the mapped region.
         unsafe { Place::new(self.filter.wrapping_sub(region::FILTER_AT as u64)) }
     }
 

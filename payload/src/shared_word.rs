@@ -31,17 +31,17 @@ impl Place {
 
     /// The word here.
     pub(crate) fn word(self) -> &'static AtomicU64 {
-        // SAFETY: mapped and aligned, see above; it is never accessed but atomically.
+        // SAFETY: an address of ours and an offset of the contract: mapped and aligned; it is only accessed atomically.
         unsafe { AtomicU64::from_ptr(core::ptr::with_exposed_provenance_mut(self.0 as usize)) }
     }
 
     pub(crate) fn half(self) -> &'static AtomicU32 {
-        // SAFETY: as above.
+        // SAFETY: an address of ours and an offset of the contract: mapped and aligned; accessed atomically.
         unsafe { AtomicU32::from_ptr(core::ptr::with_exposed_provenance_mut(self.0 as usize)) }
     }
 
     pub(crate) fn byte(self) -> &'static AtomicU8 {
-        // SAFETY: as above.
+        // SAFETY: an address of ours and an offset of the contract: mapped; a byte is always aligned.
         unsafe { AtomicU8::from_ptr(core::ptr::with_exposed_provenance_mut(self.0 as usize)) }
     }
 

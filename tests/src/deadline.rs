@@ -8,19 +8,23 @@ use std::{
 /// What a machine may take that is merely slow. Only a hang takes longer.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long is waited between two polls.
+const BETWEEN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+
 /// Polls `condition` until it gives a value; `None` when `limit` has passed first.
 pub fn poll<T>(limit: Duration, mut condition: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
     loop {
         // Asked once more after the end: the machine may have slept through the whole limit.
-        let late = Instant::now() >= end;
+        let began = Instant::now();
         if let Some(value) = condition() {
             return Some(value);
         }
-        if late {
+        if began >= end {
             return None;
         }
-        thread::sleep(Duration::from_millis(1));
+        // A condition that takes long, such as all of /proc, leaves the processors to those it waits for.
+        thread::sleep((began.elapsed() * 3).clamp(BETWEEN.0, BETWEEN.1));
     }
 }
 

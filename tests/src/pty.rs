@@ -29,7 +29,15 @@ impl Pty {
     /// # Panics
     /// If the machine has none.
     pub fn new() -> Self {
-        let size = winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        Self::of_columns(100)
+    }
+
+    /// One of so many columns.
+    ///
+    /// # Panics
+    /// If the machine has none.
+    pub fn of_columns(columns: u16) -> Self {
+        let size = winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(&size, None).expect("a pseudo-terminal");
         fcntl(&pty.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("a descriptor of ours");
         Self { master: pty.master.into(), slave: pty.slave, seen: Vec::new() }

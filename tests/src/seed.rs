@@ -1,6 +1,9 @@
 //! Random choices that can be repeated: a seed, printed, and a small generator.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::OnceLock,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 /// A xorshift generator; good enough to spread instants, not for anything else.
 #[derive(Clone, Debug)]
@@ -8,18 +11,22 @@ pub struct Random {
     state: u64,
 }
 
-/// The seed of this run: `HEAPATTACH_SEED`, or one that rotates with the time.
+/// The seed of this run: `HEAPATTACH_SEED`, or one that rotates with the time. All tests of a binary have the same;
+/// each that draws prints it, so that one that fails says how to repeat it.
 ///
 /// # Panics
 /// If `HEAPATTACH_SEED` is set and not a number.
 pub fn seed() -> u64 {
-    match std::env::var("HEAPATTACH_SEED") {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    let seed = *SEED.get_or_init(|| match std::env::var("HEAPATTACH_SEED") {
         Ok(text) => text.parse().expect("HEAPATTACH_SEED is a decimal number"),
         Err(_) => {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock past 1970");
             u64::from(now.subsec_nanos()) ^ now.as_secs()
         }
-    }
+    });
+    println!("HEAPATTACH_SEED={seed}");
+    seed
 }
 
 impl Random {

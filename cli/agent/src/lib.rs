@@ -5,6 +5,20 @@
 //! measured cost + limits -> budget -> detach these, because
 //! ```
 //!
+//! ```
+//! use std::{collections::{BTreeMap, HashMap, HashSet}, time::Duration};
+//! use heapattach_agent::{Action, Config, Facts, Key, Machine, State, decide};
+//!
+//! let config = Config::parse("version = 1\n[[rule]]\nname = 'web'\nprocess = 'server*'\n")?;
+//! let (key, age) = (Key { pid: 4711, start: 1 }, Duration::from_secs(100));
+//! let server = [Facts { key, age, name: "server-1".into(), ..Facts::default() }];
+//! let machine = Machine { now: 1000, processors: 2, pressure: Some(1.0) };
+//! let (watched, paused, mut turns) = (HashSet::new(), HashMap::new(), BTreeMap::new());
+//! let all = decide(&config, &State::default(), &machine, &server, &watched, &paused, &mut turns);
+//! assert_eq!((&all[0].action, &all[0].rule.name[..]), (&Action::Watch, "web"));
+//! # Ok::<(), String>(())
+//! ```
+//!
 //! No I/O, no clock, no session: the caller looks at the machine, hands in what was seen, and does what is
 //! decided. So a day is tried in a moment, and a dry run decides exactly as a real one does.
 

@@ -1,6 +1,12 @@
 //! The memory of a core.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use nix::errno::Errno;
 
@@ -15,18 +21,26 @@ pub struct CoreMemory {
     regions: Vec<Region>,
     /// By region, ascending.
     written: Vec<Vec<Range<u64>>>,
+    /// Bytes that were looked at.
+    read: Arc<AtomicU64>,
 }
 
 impl CoreMemory {
-    /// Looks at each page that the core has.
+    /// Looks at each page that the core has; the bytes that are read, now and later, are counted in `read`.
     ///
     /// # Errors
     /// When its map makes no sense.
-    pub fn of(core: Arc<CoreFile>) -> Result<Self, Errno> {
+    pub fn of(core: Arc<CoreFile>, read: &Arc<AtomicU64>) -> Result<Self, Errno> {
         let maps = maps::parse(core.maps()).map_err(|_| Errno::EPROTO)?;
         let regions = regions(&maps);
-        let written = regions.iter().map(|region| core.written(&region.range)).collect();
-        Ok(Self { core, regions, written })
+        let written = regions.iter().map(|region| {
+            let parts = core.written(&region.range);
+            let bytes = parts.iter().map(|part| part.end - part.start).sum();
+            read.fetch_add(bytes, Relaxed);
+            parts
+        });
+        let written = written.collect();
+        Ok(Self { core, regions, written, read: Arc::clone(read) })
     }
 
     /// Its map; what the core does not have cannot be read.
@@ -58,7 +72,9 @@ impl CoreMemory {
 
 impl Memory for CoreMemory {
     fn read(&self, at: u64, buffer: &mut [u8]) -> usize {
-        self.core.read(at, buffer)
+        let read = self.core.read(at, buffer);
+        self.read.fetch_add(read as u64, Relaxed);
+        read
     }
 
     fn present(&self, range: &Range<u64>) -> Vec<Range<u64>> {

@@ -12,6 +12,26 @@
 //!
 //! # A walker
 //!
+//! ```
+//! use heapattach_census::{Answer, Arena, Block, Census, Moment, NoMemory, Sink, State, Walk, Walker};
+//!
+//! struct Pool;
+//!
+//! impl Walker for Pool {
+//!     fn name(&self) -> &'static str {
+//!         "pool"
+//!     }
+//!     fn walk(&self, _: &Moment<'_>, sink: &mut dyn Sink) -> Answer {
+//!         sink.block(Block { at: 0x1000, size: 48, state: State::Used, arena: 0, class: 0 });
+//!         Answer::Walked(Walk { arenas: vec![Arena::default()], ..Walk::default() })
+//!     }
+//! }
+//!
+//! let moment = Moment::new(&NoMemory, Vec::new(), Vec::new());
+//! let census = Census::take(&moment, &[&Pool]);
+//! assert_eq!((census.allocators[0].name, census.walks().count()), ("pool", 1));
+//! ```
+//!
 //! One folder in [`walkers`] a kind of allocator, one type in it that implements [`Walker`], and a line in
 //! [`walkers::ALL`]. It answers in one of four ways, and never guesses:
 //!

@@ -1,6 +1,13 @@
 //! The memory of a process that stands still: stopped, or a clone that never runs.
 
-use std::{io::IoSliceMut, ops::Range};
+use std::{
+    io::IoSliceMut,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use nix::{
     errno::Errno,
@@ -19,6 +26,8 @@ pub struct Live {
     memory: memory::Memory,
     presence: Presence,
     has_swap: bool,
+    /// Bytes that were read.
+    read: Arc<AtomicU64>,
 }
 
 impl Live {
@@ -29,7 +38,14 @@ impl Live {
     pub fn open(process: &Process) -> Result<Self, Errno> {
         let memory = memory::Memory::open(process)?;
         let presence = Presence::of(process);
-        Ok(Self { pid: process.pid(), memory, presence, has_swap: true })
+        let read = Arc::default();
+        Ok(Self { pid: process.pid(), memory, presence, has_swap: true, read })
+    }
+
+    /// The same, with the bytes that are read counted there.
+    #[must_use]
+    pub fn counting(self, read: &Arc<AtomicU64>) -> Self {
+        Self { read: Arc::clone(read), ..self }
     }
 
     /// The same of a process that has nothing in swap: it is not looked for there.
@@ -72,6 +88,8 @@ impl Memory for Live {
                 _ => break,
             }
         }
+        // Only a number that is shown: nothing depends on it.
+        self.read.fetch_add(done as u64, Relaxed);
         done
     }
 

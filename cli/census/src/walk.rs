@@ -21,6 +21,16 @@ pub trait Walker: Sync {
         false
     }
 
+    /// Whether its size classes are further apart than 16 bytes.
+    fn has_wide_classes(&self) -> bool {
+        !self.is_inner()
+    }
+
+    /// Whether only processes with musl have it. Elsewhere, what looks like its books is chance.
+    fn is_musl_only(&self) -> bool {
+        false
+    }
+
     /// Whether a call that a thread is in the middle of can have many blocks on their way to or from a cache,
     /// not only the one that it is about.
     fn moves_batches(&self) -> bool {

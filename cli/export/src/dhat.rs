@@ -16,7 +16,7 @@ use super::{
     harmless, notes,
     sample::{REST, Sample, by_stack},
 };
-use heapattach_ledger::{Call, Histogram, Ledger, Metric, trie::Trie};
+use heapattach_ledger::{Call, Histogram, Ledger, Metric, stack_trie::Trie};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

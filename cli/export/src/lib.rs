@@ -27,8 +27,6 @@ mod apportion;
 mod callgraph;
 mod collapsed;
 pub mod columns;
-#[cfg(test)]
-mod crowd;
 mod dhat;
 mod firefox;
 mod flamegraph;
@@ -41,6 +39,8 @@ pub mod html;
 mod joined;
 mod json;
 #[cfg(test)]
+mod large_ledger;
+#[cfg(test)]
 mod mapped_reader_tests;
 mod massif;
 mod notes;
@@ -50,11 +50,11 @@ mod parquet;
 mod path_profile;
 mod pprof;
 #[cfg(test)]
+mod reader_cases;
+#[cfg(test)]
 mod reader_tests;
 mod retained;
 mod sample;
-#[cfg(test)]
-mod shelf;
 mod tree;
 #[cfg(test)]
 mod web_reader_tests;

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::{
     Format,
+    reader_cases::Shelf,
     reader_tests::{GO, after, number},
-    shelf::Shelf,
     web_reader_tests::{dh_view, firefox, grouped},
 };
 use heapattach_ledger::{Ledger, Metric};

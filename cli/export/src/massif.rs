@@ -13,7 +13,7 @@ use super::{
     harmless, notes,
     sample::{Sample, by_stack},
 };
-use heapattach_ledger::{Call, Ledger, Metric, trie::Trie};
+use heapattach_ledger::{Call, Ledger, Metric, stack_trie::Trie};
 
 /// Snapshots besides those with trees; massif itself has at most 100.
 const SNAPSHOTS: usize = 98;

@@ -2,7 +2,7 @@
 
 use heapattach_ledger::{
     About,
-    gaps::{self, Cut},
+    blind_spots::{self, Cut},
 };
 use heapattach_text::quantity::count;
 
@@ -22,12 +22,12 @@ pub fn origin(about: &About) -> Vec<String> {
 
 /// What is missing from the ledger, in words.
 pub fn gaps(about: &About) -> Vec<String> {
-    let mut notes = gaps::lost(&about.loss);
-    notes.extend(gaps::cuts(about).into_iter().map(|Cut { allocations, why, .. }| {
+    let mut notes = blind_spots::lost(&about.loss);
+    notes.extend(blind_spots::cuts(about).into_iter().map(|Cut { allocations, why, .. }| {
         format!("{} allocations have a stack that ends early: {why}", count(allocations))
     }));
     notes.extend(about.blind.iter().map(|what| format!("not seen: {what}")));
-    notes.extend(gaps::nameless(about));
+    notes.extend(blind_spots::nameless(about));
     notes
 }
 
@@ -41,7 +41,7 @@ pub fn all(about: &About) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heapattach_ledger::sample;
+    use heapattach_ledger::{EndReason, sample};
 
     #[test]
     fn nothing_missing_is_not_mentioned() {
@@ -57,7 +57,7 @@ mod tests {
         about.every = 4096;
         about.loss.frees = 7;
         about.blind.push("libfoo.so".to_owned());
-        about.ends = [("outermost".to_owned(), 5), ("no-table".to_owned(), 3)].into();
+        about.ends = [(EndReason::Outermost, 5), (EndReason::NoTable, 3)].into();
         let notes = all(&about);
         assert!(notes.contains(&"estimates: one sample in 4096 bytes".to_owned()));
         assert!(

@@ -2,7 +2,7 @@
 
 use super::{
     Format,
-    shelf::{Bytes, Shelf, put},
+    reader_cases::{Bytes, Shelf, put},
 };
 use heapattach_ledger::{Metric, Row};
 use heapattach_profile::Sum;

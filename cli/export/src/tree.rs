@@ -3,20 +3,7 @@
 use std::collections::HashMap;
 
 use super::sample::{REST, by_stack};
-use heapattach_ledger::{Ledger, Metric, trie::Trie};
-
-/// What is said of stacks that end too early, by the word for why. Such a stack begins with a call
-/// that says so: else its first call looks like one of `main`'s equals.
-const CUTS: [(&str, &str); 8] = [
-    ("depth", "[cut: too deep]"),
-    ("off-stack", "[cut: left its stack]"),
-    ("no-table", "[cut: no unwind table]"),
-    ("no-rule", "[cut: no unwind rule]"),
-    ("just-loaded", "[cut: loaded a moment ago]"),
-    ("implausible", "[cut: implausible]"),
-    ("no-room", "[cut: no room]"),
-    ("", "[cut]"),
-];
+use heapattach_ledger::{EndReason, Ledger, Metric, stack_trie::Trie};
 
 /// A tree of the calls of some profiles, told apart by name.
 pub struct Tree<const N: usize> {
@@ -44,7 +31,8 @@ struct Node<const N: usize> {
 impl<const N: usize> Tree<N> {
     /// Of the bytes of a metric, with names as `harmless` makes them.
     pub fn new(ledgers: [&Ledger; N], metric: Metric, harmless: fn(&str) -> String) -> Self {
-        let marks = CUTS.iter().map(|cut| cut.1).chain([REST]);
+        let marks =
+            EndReason::ALL.into_iter().filter_map(|end| -> Option<&str> { cut(end) }).chain([REST]);
         let functions = ledgers.iter().flat_map(|ledger| &ledger.functions);
         let raw = functions.map(|function| function.name.as_str()).chain(marks);
         let mut names: Vec<String> = raw.map(harmless).collect();
@@ -127,12 +115,20 @@ fn put_in_order<const N: usize>(nodes: &mut [Node<N>]) -> Vec<u32> {
     below
 }
 
-/// What to say of a stack that ends too early.
-pub fn cut(end: &str) -> Option<&'static str> {
-    if matches!(end, "" | "outermost") {
-        return None;
+/// What is said of a stack that ends too early. Such a stack begins with a call that says so: else its first
+/// call looks like one of `main`'s equals.
+pub fn cut(end: EndReason) -> Option<&'static str> {
+    match end {
+        EndReason::Outermost => None,
+        EndReason::Depth => Some("[cut: too deep]"),
+        EndReason::OffStack => Some("[cut: left its stack]"),
+        EndReason::NoTable => Some("[cut: no unwind table]"),
+        EndReason::NoRule => Some("[cut: no unwind rule]"),
+        EndReason::JustLoaded => Some("[cut: loaded a moment ago]"),
+        EndReason::Implausible => Some("[cut: implausible]"),
+        EndReason::NoRoom => Some("[cut: no room]"),
+        EndReason::Unknown => Some("[cut]"),
     }
-    CUTS.iter().find(|cut| cut.0 == end).or(CUTS.last()).map(|cut| cut.1)
 }
 
 #[cfg(test)]
@@ -159,11 +155,11 @@ mod tests {
     #[test]
     fn a_stack_that_ends_too_early_says_so() {
         let mut ledger = sample::ledger();
-        ledger.stacks.edit(1, |stack| stack.end = "no-table".to_owned());
+        ledger.stacks.edit(1, |stack| stack.end = EndReason::NoTable);
         let tree = Tree::new([&ledger], Metric::Live, str::to_owned);
         let node = path(&tree, &["[cut: no unwind table]", "main", "malloc"]);
         assert_eq!(tree.own(node), [40_960]);
-        assert_eq!((cut("outermost"), cut("else")), (None, Some("[cut]")));
+        assert_eq!((cut(EndReason::Outermost), cut(EndReason::Unknown)), (None, Some("[cut]")));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::{
     Format,
-    shelf::{Bytes, Shelf},
+    reader_cases::{Bytes, Shelf},
 };
 use heapattach_ledger::Metric;
 

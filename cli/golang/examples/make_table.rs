@@ -9,6 +9,6 @@ fn main() -> io::Result<()> {
         return Err(io::Error::other("usage: make_table PROGRAM MINOR"));
     };
     let minor = minor.parse().map_err(io::Error::other)?;
-    print!("{}", heapattach_golang::tables::make(&|| File::open(program), minor)?);
+    print!("{}", heapattach_golang::make_table(&|| File::open(program), minor)?);
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use heapattach_census::{Live, Moment};
-use heapattach_golang::{find::Go, tables::Table};
+use heapattach_golang::{Go, tables::Table};
 use heapattach_process::proc::Process;
 use heapattach_test_folder::skip;
 use object::{Object, ObjectSymbol};

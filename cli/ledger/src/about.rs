@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ExitReport, PageKinds, Runtime};
+use crate::{EndReason, ExitReport, PageKinds, RecordedOutcome, Runtime};
 use heapattach_profile::{Exact, Facts};
 
 /// Which process was recorded, when, and how.
@@ -39,8 +39,8 @@ pub struct About {
     pub asked: Option<[u64; 2]>,
     /// The version of heapattach that recorded it.
     pub version: String,
-    /// `detached`, `exited`, ...; empty while it goes on, or if the recording ends in the middle.
-    pub outcome: String,
+    /// How it ended.
+    pub outcome: RecordedOutcome,
     /// How the process ended, if it did.
     pub exit: Option<ExitReport>,
     /// The records that were dropped, and what else is missing.
@@ -76,7 +76,7 @@ pub struct About {
     /// Modules without names, with the way to get them.
     pub missing_symbols: Vec<String>,
     /// Why stacks end, in allocations recorded.
-    pub ends: BTreeMap<String, u64>,
+    pub ends: BTreeMap<EndReason, u64>,
     /// What part of it this is, in words; all of it, if this is empty. It is never written down.
     #[serde(skip)]
     pub part: Vec<String>,

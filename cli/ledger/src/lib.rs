@@ -8,41 +8,63 @@
 //! moments    the same in time
 //! ```
 //!
+//! ```
+//! use heapattach_ledger::{EndReason, Function, Ledger, Line, Location, Module};
+//!
+//! let mut ledger = Ledger { modules: vec![Module::default()], ..Ledger::default() };
+//! for (at, name) in (0..).zip(["malloc", "make_node", "main"]) {
+//!     ledger.functions.push(Function { name: name.to_owned(), ..Function::default() });
+//!     let lines = vec![Line { function: at, line: Some(7) }];
+//!     ledger.locations.push(Location { lines, ..Location::default() });
+//! }
+//! // The innermost call first; the second one is the cause, since malloc is an allocator's.
+//! ledger.stacks.push(&[0, 1, 2], EndReason::Outermost, 1);
+//! assert!(ledger.is_sound() && ledger.calls(0).count() == 3);
+//! assert_eq!(ledger.cause(0).map(|call| &call.function.name[..]), Some("make_node"));
+//! ```
+//!
 //! Tables refer to one another by index. No I/O, no process, no clock. What is in it may come out of
 //! a hostile file: names are printable by then, indices are valid ([`Ledger::is_sound`]), numbers
 //! mean nothing.
 
 mod about;
+pub mod blind_spots;
 mod classes;
 mod code;
 mod course;
+mod end_reason;
 mod exit;
 mod filter;
 mod frame;
-pub mod gaps;
+
 pub mod hidden;
 mod mark;
 mod memory;
 mod moment;
+mod outcome;
 mod page_kinds;
+mod recorded_outcome;
 mod row;
 mod runtime;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
+pub mod stack_trie;
 mod stacks;
-pub mod trie;
 
 pub use about::{About, Loss, Unhooked};
 pub use classes::{lifetimes, sizes};
 pub use code::{Call, Function, Line, Location, Module};
 pub use course::{Cell, Course, Fate};
+pub use end_reason::EndReason;
 pub use exit::{ExitReport, signal_name};
 pub use filter::Filter;
 pub use frame::FrameReport;
 pub use mark::Mark;
 pub use memory::{MODULE as MAPPED_MODULE, Mapper, Memory};
 pub use moment::{Ends, Moment};
+pub use outcome::Outcome;
 pub use page_kinds::{ANONYMOUS, PageKinds, Pages, STACK_OF};
+pub use recorded_outcome::RecordedOutcome;
 pub use row::{Metric, Row, Thread};
 pub use runtime::Runtime;
 pub use stacks::{Stack, Stacks};

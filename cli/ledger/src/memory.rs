@@ -9,9 +9,10 @@
 use std::collections::HashMap;
 
 use heapattach_profile::{Estimate, Exact, Sum};
+use heapattach_text::glob;
 use serde::Serialize;
 
-use crate::{Function, Ledger, Line, Location, Metric, Module, Row};
+use crate::{EndReason, Function, Ledger, Line, Location, Metric, Module, Row};
 
 /// The module of the calls that stand for a mapping.
 pub const MODULE: &str = "[mapped]";
@@ -22,6 +23,8 @@ const CALLS: [&str; 6] = ["mmap", "mmap64", "__mmap", "__mmap64", "mremap", "__m
 /// By which functions the runtime of Go maps, in a program that has a C library: C's, without a name in a stripped
 /// one, and Go's that calls it.
 const OF_GO: [&str; 2] = ["x_cgo_mmap", "runtime.callCgoMmap"];
+/// Libraries that map what they give away, whose blocks are told nowhere: who called them has it mapped.
+const FOR_CALLERS: [&str; 1] = ["libapr-1.so*"];
 const OF_THREADS: [&str; 3] = ["pthread_create", "__pthread_create", "allocate_stack"];
 
 /// A kind of memory.
@@ -30,7 +33,7 @@ const OF_THREADS: [&str; 3] = ["pthread_create", "__pthread_create", "allocate_s
 pub enum Memory {
     /// Blocks of the heap.
     Heap,
-    /// Mapped pages, whoever mapped them.
+    /// Mapped pages, of allocators and of the program itself.
     Mapped,
     /// Pages that the program mapped itself.
     Own,
@@ -99,10 +102,14 @@ impl Ledger {
         let Some(module) = before.peek().map(|call| call.module.path.clone()) else {
             return Mapper::Program;
         };
+        let module = module.rsplit('/').next().unwrap_or_default();
+        if FOR_CALLERS.iter().any(|rule| glob::matches(rule, module)) {
+            return Mapper::Program;
+        }
         let is_threads = |name: &str| OF_THREADS.iter().any(|of| name.starts_with(of));
         match before.any(|call| is_threads(&call.function.name)) {
             true => Mapper::Thread,
-            false => Mapper::Module(module.rsplit('/').next().unwrap_or_default().to_owned()),
+            false => Mapper::Module(module.to_owned()),
         }
     }
 
@@ -229,14 +236,14 @@ impl Marks {
             None => self.add(ledger, name),
         };
         let told = ledger.stacks.get(stack);
-        let (cause, end) = told.map_or((0, String::new()), |s| (s.cause, s.end.to_owned()));
+        let (cause, end) = told.map_or((0, EndReason::Unknown), |s| (s.cause, s.end));
         let calls = told.map_or(&[][..], |stack| stack.locations);
         let locations: Vec<u32> = [location].iter().chain(calls).copied().collect();
         let cause = match mapper {
             Mapper::Program => cause.saturating_add(1),
             Mapper::Thread | Mapper::Module(_) => 0,
         };
-        ledger.stacks.push(&locations, &end, cause);
+        ledger.stacks.push(&locations, end, cause);
         number(ledger.stacks.count().saturating_sub(1))
     }
 

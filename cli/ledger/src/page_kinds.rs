@@ -22,11 +22,15 @@ pub struct Pages {
     pub resident: u64,
 }
 
-/// Pages that were mapped by calls which return to one address.
+/// Pages that were mapped by one stack of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PageKinds {
-    /// The address in the target.
+    /// The stack; in the heading of a recording its row. `None` in recordings that are older than this field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stack: Option<u32>,
+    /// There the address in the target that the calls returned to.
+    #[serde(skip_serializing_if = "is_zero")]
     pub address: u64,
     /// By kind, in words: [`ANONYMOUS`], `stack of THREAD`, `guard pages`, `huge pages`, `code`, `private file NAME`, `shared file
     /// NAME`, `shared memory`.
@@ -41,8 +45,14 @@ impl Pages {
     }
 }
 
+// Serde hands it a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(address: &u64) -> bool {
+    *address == 0
+}
+
 impl PageKinds {
-    /// Adds those of another address.
+    /// Adds those of another stack.
     pub fn merge(&mut self, other: &Self) {
         for (kind, pages) in &other.kinds {
             self.kinds.entry(kind.clone()).or_default().add(*pages);

@@ -1,6 +1,8 @@
 //! A small ledger for tests: numbers that are easy to add up.
 
-use super::{Births, Function, Ledger, Line, Location, Metric, Module, Moment, Row, Thread};
+use super::{
+    Births, EndReason, Function, Ledger, Line, Location, Metric, Module, Moment, Row, Thread,
+};
 use heapattach_profile::{Calls, Estimate, KernelCalls, Sum};
 
 /// Two stacks below `main`, and one of another thread; every block is known.
@@ -49,14 +51,14 @@ pub fn ledger() -> Ledger {
         ..Ledger::default()
     };
     for locations in [&[0, 1, 2][..], &[0, 2], &[0, 3]] {
-        ledger.stacks.push(locations, "outermost", 1);
+        ledger.stacks.push(locations, EndReason::Outermost, 1);
     }
     ledger.about.pid = 4242;
     ledger.about.command = "list --long".to_owned();
     ledger.about.began = 1_700_000_000;
     ledger.about.lasted_ms = 20_000;
     ledger.about.every = 1;
-    ledger.about.outcome = "detached".to_owned();
+    ledger.about.outcome = crate::Outcome::Detached.into();
     ledger.about.version = "0.1.0".to_owned();
     ledger.about.temporary_ms = 1;
     // Bytes of one block, then blocks: live, allocated, freed, peak, temporary.

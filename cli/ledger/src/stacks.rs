@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
+use crate::EndReason;
+
 /// The stacks, by number.
 #[derive(Clone, Debug, Default)]
 pub struct Stacks {
     /// Shared with the reader of the file.
     locations: Arc<Vec<u32>>,
     parts: Vec<Part>,
-    /// Why stacks end; few different words.
-    ends: Vec<String>,
 }
 
 /// Where a stack is.
@@ -21,7 +21,7 @@ struct Part {
     first: u32,
     cause: u32,
     depth: u16,
-    end: u16,
+    end: EndReason,
 }
 
 /// A stack of calls.
@@ -29,8 +29,8 @@ struct Part {
 pub struct Stack<'a> {
     /// The innermost first.
     pub locations: &'a [u32],
-    /// Why it goes no further, in one word; `outermost` is a whole stack.
-    pub end: &'a str,
+    /// Why it goes no further.
+    pub end: EndReason,
     /// Which of its calls (inlined ones count) caused the allocation: those before are allocators.
     pub cause: u32,
 }
@@ -57,35 +57,26 @@ impl Stacks {
     }
 
     /// Adds one. What is deeper than any stack can be is cut.
-    pub fn push(&mut self, locations: &[u32], end: &str, cause: u32) {
+    pub fn push(&mut self, locations: &[u32], end: EndReason, cause: u32) {
         let first = self.locations.len();
         Arc::make_mut(&mut self.locations).extend(locations);
         self.push_part(first, locations.len(), end, cause);
     }
 
     /// Adds one whose locations are known already.
-    pub fn push_part(&mut self, first: usize, depth: usize, end: &str, cause: u32) {
-        let known = self.ends.iter().position(|known| known == end).unwrap_or_else(|| {
-            self.ends.push(end.to_owned());
-            self.ends.len() - 1
-        });
+    pub fn push_part(&mut self, first: usize, depth: usize, end: EndReason, cause: u32) {
         self.parts.push(Part {
             first: u32::try_from(first).unwrap_or(u32::MAX),
             cause,
             depth: u16::try_from(depth).unwrap_or(u16::MAX),
-            end: u16::try_from(known).unwrap_or(u16::MAX),
+            end,
         });
     }
 
     fn told(&self, part: &Part) -> Stack<'_> {
         let first = part.first as usize;
         let locations = self.locations.get(first..first + usize::from(part.depth));
-        let end = self.ends.get(usize::from(part.end));
-        Stack {
-            locations: locations.unwrap_or_default(),
-            end: end.map_or("", |end| end),
-            cause: part.cause,
-        }
+        Stack { locations: locations.unwrap_or_default(), end: part.end, cause: part.cause }
     }
 }
 
@@ -96,7 +87,7 @@ pub struct Edited {
     /// See [`Stack::locations`].
     pub locations: Vec<u32>,
     /// See [`Stack::end`].
-    pub end: String,
+    pub end: EndReason,
     /// See [`Stack::cause`].
     pub cause: u32,
 }
@@ -106,9 +97,9 @@ impl Stacks {
     /// Puts another stack in the place of one.
     pub fn edit(&mut self, stack: u32, edit: impl FnOnce(&mut Edited)) {
         let Stack { locations, end, cause } = self.get(stack).unwrap();
-        let mut edited = Edited { locations: locations.to_vec(), end: end.to_owned(), cause };
+        let mut edited = Edited { locations: locations.to_vec(), end, cause };
         edit(&mut edited);
-        self.push(&edited.locations, &edited.end, edited.cause);
+        self.push(&edited.locations, edited.end, edited.cause);
         self.parts.swap_remove(stack as usize);
     }
 }
@@ -120,13 +111,13 @@ mod tests {
     #[test]
     fn a_stack_is_told_as_it_was_added() {
         let mut stacks = Stacks::of(Arc::new(vec![7, 8, 9]));
-        stacks.push_part(1, 2, "depth", 1);
-        stacks.push(&[5], "outermost", 0);
+        stacks.push_part(1, 2, EndReason::Depth, 1);
+        stacks.push(&[5], EndReason::Outermost, 0);
         let told: Vec<_> = stacks.iter().map(|s| (s.locations.to_vec(), s.end, s.cause)).collect();
-        assert_eq!(told, [(vec![8, 9], "depth", 1), (vec![5], "outermost", 0)]);
-        stacks.edit(0, |stack| stack.end = "no-rule".to_owned());
+        assert_eq!(told, [(vec![8, 9], EndReason::Depth, 1), (vec![5], EndReason::Outermost, 0)]);
+        stacks.edit(0, |stack| stack.end = EndReason::NoRule);
         let told: Vec<_> = stacks.iter().map(|s| (s.locations.to_vec(), s.end)).collect();
-        assert_eq!(told, [(vec![8, 9], "no-rule"), (vec![5], "outermost")]);
+        assert_eq!(told, [(vec![8, 9], EndReason::NoRule), (vec![5], EndReason::Outermost)]);
         assert_eq!(stacks.get(2), None);
     }
 }

@@ -5,7 +5,24 @@
 //!        -> mappings (which pages)   ->         -> journal (a recording)
 //! ```
 //!
-//! No I/O, no clock, no symbols. No matter what the target writes, memory stays within [`Limits`], and
+//! ```
+//! use heapattach_process::{addr::RemoteAddr, event::{Event, Origin, StackId, What}};
+//! use heapattach_profile::{Flow, Limits, Profile, Tick};
+//!
+//! let event = |stamp, what| Event { stamp, origin: Origin::default(), what };
+//! let at = RemoteAddr::new(0x5000);
+//! let born = What::Allocated { at, size: 48, stack: StackId(1), interval: 1 };
+//! let mut profile = Profile::new(Limits::default(), 20);
+//! profile.apply(&[event(1, born)], Tick(0), &mut ());
+//! assert_eq!(profile.live_blocks().map(|block| block.size).sum::<u64>(), 48);
+//! profile.apply(&[event(2, What::Freed { at, block: Some(1) })], Tick(9), &mut ());
+//! // Every block was recorded (an interval of 1): sums are exact, and no interval surrounds them.
+//! let freed = profile.heap().measure(Flow::Freed).bytes;
+//! assert_eq!((freed.low, freed.value, freed.high), (48.0, 48.0, 48.0));
+//! ```
+//!
+//! No I/O, no symbols, and no time but what it is given: [`clock`] alone asks for it, so that all callers count
+//! from one beginning. No matter what the target writes, memory stays within [`Limits`], and
 //! what had to be left out is counted in [`Oddities`], `Mappings` and the unknown row.
 
 mod births;

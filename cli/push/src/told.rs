@@ -112,7 +112,7 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use heapattach_export::rows;
-    use heapattach_ledger::sample;
+    use heapattach_ledger::{EndReason, sample};
     use proptest::prelude::*;
 
     use super::*;
@@ -141,7 +141,7 @@ mod tests {
             ledger.stacks.iter().map(|one| (one.locations.to_vec(), one.cause)).collect();
         other.stacks = Default::default();
         for (locations, cause) in [&stacks[1], &stacks[0]] {
-            other.stacks.push(locations, "", *cause);
+            other.stacks.push(locations, EndReason::Outermost, *cause);
         }
         let more = told.since(&other, &[row(Place::Stack(0), 8), row(Place::Stack(1), 5)]);
         assert_eq!((more[0].values[0], more[1].values[0]), (1, 0));

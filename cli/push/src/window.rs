@@ -94,7 +94,7 @@ mod tests {
 
     use flate2::read::GzDecoder;
     use heapattach_export::rows;
-    use heapattach_ledger::{Row, sample};
+    use heapattach_ledger::{EndReason, Row, sample};
 
     use super::*;
 
@@ -119,7 +119,7 @@ mod tests {
             ledger.locations.push(location);
             let stack = u32::try_from(ledger.stacks.count()).unwrap();
             let location = u32::try_from(ledger.locations.len()).unwrap() - 1;
-            ledger.stacks.push(&[location], "", 0);
+            ledger.stacks.push(&[location], EndReason::Outermost, 0);
             ledger.rows.push(Row { stack, ..first.clone() });
             ledger.total.merge(&first);
         }

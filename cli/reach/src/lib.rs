@@ -5,10 +5,33 @@
 //!                                                  -> fold (what leaked together) -> findings
 //! ```
 //!
-//! Pure: memory that does not change meanwhile is read through a trait. Every word may be a pointer;
-//! one that is
-//! none can hide a leak, but never invents one. Memory is bounded by the number of blocks and of
-//! words that lead to them.
+//! ```
+//! use heapattach_reach::{Block, Blocks, Kind, Layout, Memory, Piece, RootKind, look};
+//!
+//! /// A global variable at 0x1000 that points to the first of two blocks; all else is zero.
+//! struct Heap;
+//!
+//! impl Memory for Heap {
+//!     fn read(&mut self, at: u64, buffer: &mut [u8]) {
+//!         buffer.fill(0);
+//!         if at == 0x1000 {
+//!             buffer[..8].copy_from_slice(&0x9000_u64.to_le_bytes());
+//!         }
+//!     }
+//! }
+//!
+//! let block = |at, stack| Block { at, size: 32, stack };
+//! let blocks = Blocks::new(vec![block(0x9000, 1), block(0xa000, 2)]);
+//! let pieces = vec![Piece { range: 0x1000..0x1008, root: Some(RootKind::Globals) }];
+//! let layout = Layout { pieces, ..Layout::default() };
+//! let checked = look(&blocks, &layout, &mut Heap, 0).conclude(&blocks, &mut |_| false);
+//! let leak = checked.findings.all.iter().find(|one| one.kind == Kind::Direct);
+//! assert_eq!(leak.map(|one| one.stack), Some(2));
+//! ```
+//!
+//! Knows no process, no file, no clock and no names: memory that does not change meanwhile is read through a
+//! trait. Every word may be a pointer; one that is none can hide a leak, but never invents one. Memory is
+//! bounded by the number of blocks and of words that lead to them.
 
 mod blocks;
 mod by_label;

@@ -1,6 +1,9 @@
 //! From the addresses of stacks to the code of a ledger.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +34,15 @@ struct Naming<'a> {
 impl Code {
     /// Names these addresses, each one that a call returns to.
     pub fn of(addresses: impl Iterator<Item = u64> + Clone, symbols: &mut Symbols) -> Self {
+        Self::of_counting(addresses, symbols, &AtomicUsize::new(0))
+    }
+
+    /// The same; meanwhile `done` tells how many have been looked for.
+    pub fn of_counting(
+        addresses: impl Iterator<Item = u64> + Clone,
+        symbols: &mut Symbols,
+        done: &AtomicUsize,
+    ) -> Self {
         symbols.prepare_returns(addresses.clone());
         let mut all: Vec<u64> = addresses.collect();
         all.sort_unstable();
@@ -38,7 +50,11 @@ impl Code {
         let modules = modules(&symbols.known());
         let code = Self { modules, ..Self::default() };
         let mut naming = Naming { code, symbols, known: HashMap::new() };
-        all.into_iter().for_each(|address| naming.add(address));
+        for address in all {
+            naming.add(address);
+            // Only a number that is shown: nothing depends on it.
+            done.fetch_add(1, Relaxed);
+        }
         naming.code
     }
 

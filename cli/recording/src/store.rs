@@ -4,14 +4,13 @@ use std::{
     fs::File,
     io::{self, ErrorKind, Read},
     path::{Path, PathBuf},
-    sync::{Arc, atomic::AtomicU64},
 };
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
+use crate::RecordingError;
 use crate::format::{block, disk::Disk};
-use crate::{Recording, RecordingError};
-use heapattach_files::artifact::{self, Readers};
+use heapattach_files::output_file::{self, Readers};
 
 /// How the names of all recordings end.
 const ENDING: &str = "heapattach";
@@ -47,20 +46,6 @@ impl Store {
     pub fn share(&self) -> io::Result<Self> {
         Ok(Self { path: self.path.clone(), file: self.file.try_clone()? })
     }
-
-    /// What was written until now.
-    pub fn read(&self) -> Option<Recording> {
-        self.read_counting(&Arc::default())
-    }
-
-    /// The same; the bytes that were read so far are counted, for a thread that waits.
-    pub(crate) fn read_counting(&self, bytes_read: &Arc<AtomicU64>) -> Option<Recording> {
-        match &self.path {
-            // The file may have been replaced by a smaller one.
-            Some(path) => Recording::open_counting(path, bytes_read).ok(),
-            None => Recording::of(self.file.try_clone().ok()?, bytes_read),
-        }
-    }
 }
 
 /// Creates the file that the user named, with its first line.
@@ -68,7 +53,7 @@ impl Store {
 /// # Errors
 /// One is there already, or the folder does not allow it.
 pub fn create(path: &Path) -> Result<File, RecordingError> {
-    let file = artifact::begin(path, Readers::Owner).map_err(|source| match source.kind() {
+    let file = output_file::begin(path, Readers::Owner).map_err(|source| match source.kind() {
         ErrorKind::AlreadyExists => RecordingError::Exists(path.to_owned()),
         _ => RecordingError::File { path: path.to_owned(), what: "created", source },
     })?;
@@ -85,10 +70,9 @@ pub fn create(path: &Path) -> Result<File, RecordingError> {
 /// # Errors
 /// What creating a file gives.
 pub fn create_named(path: &Path, overwrites: bool) -> Result<File, RecordingError> {
-    if overwrites && path.symlink_metadata().is_ok_and(|there| there.is_file()) {
+    if overwrites {
         let what = |source| RecordingError::File { path: path.to_owned(), what: "removed", source };
-        artifact::look_at(path).map_err(|error| what(io::Error::other(error)))?;
-        std::fs::remove_file(path).map_err(what)?;
+        output_file::make_room(path).map_err(what)?;
     }
     create(path)
 }

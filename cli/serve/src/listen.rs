@@ -95,7 +95,7 @@ impl Listener {
         }
     }
 
-    /// Waits up to so many milliseconds for somebody to come.
+    /// Waits up to so many milliseconds for a client.
     pub fn wait(&self, millis: u16) {
         let _ =
             poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], PollTimeout::from(millis));
@@ -147,7 +147,7 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     if is_socket && UnixStream::connect(path).is_err() {
         fs::remove_file(path)?;
     }
-    // From its first moment on nobody else can open it. No other thread of ours makes files yet.
+    // From its first moment on no other user can open it. No other thread of ours makes files yet.
     let before = umask(Mode::from_bits_truncate(0o177));
     let listener = UnixListener::bind(path);
     umask(before);
@@ -159,7 +159,7 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
 pub enum Stream {
     /// TCP.
     Tcp(TcpStream),
-    /// Of a socket at a path: whoever can open it may ask.
+    /// Of a socket at a path: a process that can open it may ask.
     Unix(UnixStream),
 }
 

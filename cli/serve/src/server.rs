@@ -3,7 +3,7 @@
 use std::{
     io::ErrorKind,
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     thread::Builder,
@@ -17,6 +17,7 @@ use crate::{
     http::{self, Method},
     listen::{Listener, Stream},
     routes::{self, Asked, Sources},
+    stop::Stop,
     target::Target,
 };
 
@@ -26,29 +27,6 @@ const MOST: usize = 64;
 const PAUSE: u16 = 100;
 /// Where no connection can be taken: too many open files, say.
 const TROUBLE: Duration = Duration::from_millis(50);
-
-/// Says when it is over.
-#[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<(Mutex<bool>, Condvar)>);
-
-impl Stop {
-    /// It is over.
-    pub fn set(&self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.1.notify_all();
-    }
-
-    /// Whether it is.
-    pub fn is_set(&self) -> bool {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits so long, or until it is over.
-    pub fn wait(&self, time: Duration) {
-        let is_over = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.0.1.wait_timeout_while(is_over, time, |is_over| !*is_over);
-    }
-}
 
 /// What is served, and to whom.
 #[derive(Debug)]
@@ -80,7 +58,7 @@ impl Server {
         Arc::new(Self { sources, door, stop, open: AtomicUsize::new(0) })
     }
 
-    /// Answers whoever comes, until it is over.
+    /// Answers each client, until the server is to end.
     pub fn run(self: &Arc<Self>, listener: &Listener) {
         // Not to be waited in for ever.
         let _ = listener.set_nonblocking();

@@ -5,7 +5,7 @@ use std::{ffi::OsString, os::unix::net::UnixStream};
 
 use heapattach_injector::{
     attach::PayloadImage,
-    family::{Attendant, Keeper},
+    family::{Attendant, ExitWatch},
     moment::sanitizer,
     target::{Stopped, Target, start},
 };
@@ -183,28 +183,28 @@ impl Course<'_> {
             When::Signal(signal) => Some(signal),
             When::Exit | When::ExitStart | When::Exec => None,
         };
-        let keeper = match Keeper::begin(target, watched) {
-            Ok(keeper) => keeper,
+        let exit_watch = match ExitWatch::begin(target, watched) {
+            Ok(exit_watch) => exit_watch,
             Err(errno) => {
                 drop(held);
                 let what = format!("the program cannot be kept traced: {}", errno.desc());
                 return self.give_up(target, is_first, what, report);
             }
         };
-        self.inspect(target, held, keeper, is_first, report)
+        self.inspect(target, held, exit_watch, is_first, report)
     }
 
     fn inspect<'t>(
         &mut self,
         target: &'t Target,
         held: Stopped<'t>,
-        mut keeper: Keeper<'t>,
+        mut exit_watch: ExitWatch<'t>,
         is_first: bool,
         report: &mut Report,
     ) -> Next {
         let marked = match self.options.when {
-            When::ExitStart => keeper.mark("exit"),
-            When::Exec => keeper.mark("execve"),
+            When::ExitStart => exit_watch.mark("exit"),
+            When::Exec => exit_watch.mark("execve"),
             _ => Ok(()),
         };
         let mut inspection =
@@ -213,7 +213,8 @@ impl Course<'_> {
             Ok(mut session) => {
                 session_start::announce(self.line, &session, report, None);
                 report.status = Status::Done;
-                let end = inspection.run(self.line, &mut session, Some(Box::new(keeper)), report);
+                let end =
+                    inspection.run(self.line, &mut session, Some(Box::new(exit_watch)), report);
                 if let (Err(why), Some(check)) = (marked, &mut report.check) {
                     let what = format!("checked at its end, not when it was to be: {why}");
                     check.blind.push(what);
@@ -224,7 +225,7 @@ impl Course<'_> {
             Err(failure) => {
                 session_start::refuse(report, &failure);
                 report.status = Status::RunFailed;
-                Box::new(keeper).finish();
+                Box::new(exit_watch).finish();
                 if is_first {
                     session_start::end_program(target.process.pid());
                     return Next::Ended;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use heapattach_census::{
     Live, Moment,
-    counters::{Statistics, Value},
+    counters::{AllocatorKind, Statistics, Value},
     walkers::{self, Samples},
 };
 use heapattach_process::proc::Process;
@@ -56,7 +56,7 @@ pub fn take(look: &Look, store: Option<Store>) -> Report {
 fn write(look: &Look, store: Option<Store>, report: &mut Report) -> Result<(), String> {
     let process = look.process();
     let all = look.statistics().map_err(|errno| unread(errno.desc()))?;
-    let jemalloc = all.iter().find(|one| one.allocator == "jemalloc");
+    let jemalloc = all.iter().find(|one| one.allocator == AllocatorKind::Jemalloc);
     let jemalloc = jemalloc.ok_or("it has no jemalloc, whose profiler could be read")?;
     let rate = rate(jemalloc)?;
     let samples = samples(process)?;
@@ -97,7 +97,7 @@ fn write(look: &Look, store: Option<Store>, report: &mut Report) -> Result<(), S
     let addresses: Vec<u64> = ended.addresses().to_vec();
     symbols.fetch_returns(addresses.iter().copied(), &mut |_| true);
     let known = symbols.known();
-    let code = names::look_up(&mut symbols, addresses, || true);
+    let code = names::look_up(&mut symbols, addresses, |_| true);
     let code = code.unwrap_or_else(|| Code::without_names(&known));
     report.missing_symbols = symbols.missing();
     (report.outcome, report.status) = (Outcome::Detached, Status::Done);

@@ -13,8 +13,8 @@ use heapattach_text::printable::printable;
 
 use crate::thread_stacks::ThreadStacks;
 
-/// Addresses that are told apart, and files; the rest of either is not told.
-const ADDRESSES: usize = 4096;
+/// Rows that are told apart, and files; the rest of either is not told.
+const ROWS: usize = 4096;
 const FILES: usize = 64;
 
 /// What the kernel tells of a process's mappings at a moment.
@@ -29,8 +29,8 @@ struct Region {
     resident: u64,
 }
 
-/// Of the mappings that live, ascending, each with the address that its call returned to.
-pub fn look(process: &Process, ranges: &[(Range<u64>, u64)]) -> Vec<PageKinds> {
+/// Of the mappings that live, ascending, each with the row of the stack that mapped it.
+pub fn look(process: &Process, ranges: &[(Range<u64>, u32)]) -> Vec<PageKinds> {
     match ranges.is_empty() {
         true => Vec::new(),
         false => Regions::of(process).kinds(ranges),
@@ -45,8 +45,8 @@ impl Regions {
         Self(regions)
     }
 
-    /// What these ranges were then: ascending, each with the address that its call returned to.
-    pub fn kinds(&self, ranges: &[(Range<u64>, u64)]) -> Vec<PageKinds> {
+    /// What these ranges were then: ascending, each with the row of the stack that mapped it.
+    pub fn kinds(&self, ranges: &[(Range<u64>, u32)]) -> Vec<PageKinds> {
         kinds(ranges, &self.0)
     }
 }
@@ -60,25 +60,25 @@ fn name_stacks(regions: &mut [Region], stacks: &ThreadStacks) {
     }
 }
 
-fn kinds(ranges: &[(Range<u64>, u64)], regions: &[Region]) -> Vec<PageKinds> {
-    let mut told: BTreeMap<u64, PageKinds> = BTreeMap::new();
+fn kinds(ranges: &[(Range<u64>, u32)], regions: &[Region]) -> Vec<PageKinds> {
+    let mut told: BTreeMap<u32, PageKinds> = BTreeMap::new();
     let mut first = 0;
-    for (range, address) in ranges {
+    for (range, row) in ranges {
         while regions.get(first).is_some_and(|region| region.range.end <= range.start) {
             first += 1;
         }
         for region in regions[first..].iter().take_while(|region| region.range.start < range.end) {
-            if told.len() >= ADDRESSES && !told.contains_key(address) {
+            if told.len() >= ROWS && !told.contains_key(row) {
                 continue;
             }
-            let one = told.entry(*address).or_default();
+            let one = told.entry(*row).or_default();
             if one.kinds.len() >= FILES && !one.kinds.contains_key(&region.kind) {
                 continue;
             }
             one.kinds.entry(region.kind.clone()).or_default().add(region.within(range));
         }
     }
-    told.into_iter().map(|(address, one)| PageKinds { address, ..one }).collect()
+    told.into_iter().map(|(row, one)| PageKinds { stack: Some(row), ..one }).collect()
 }
 
 impl Region {
@@ -173,7 +173,9 @@ mod tests {
         let told = kinds(&ranges, &regions(SMAPS));
         let told: Vec<_> = told
             .iter()
-            .flat_map(|one| one.kinds.iter().map(|(kind, pages)| (one.address, &**kind, *pages)))
+            .flat_map(|one| {
+                one.kinds.iter().map(|(kind, pages)| (one.stack.unwrap_or(0), &**kind, *pages))
+            })
             .collect();
         let pages = |mapped, resident| Pages { mapped, resident };
         let expected = [

@@ -3,7 +3,7 @@
 use clap::Args;
 use heapattach_view::View;
 
-use super::look::LookArgs;
+use super::recording_view::LookArgs;
 
 const EXAMPLES: &str = "\
 Examples:

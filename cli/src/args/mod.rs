@@ -15,11 +15,11 @@ mod help;
 pub mod json;
 mod limits;
 mod live;
-mod look;
 mod man;
 mod moment;
 mod outlet;
 mod quiet;
+mod recording_view;
 mod report;
 mod roots;
 mod run;
@@ -39,9 +39,9 @@ pub use form::{FileFormat, MomentForm};
 pub use heap::HeapArgs;
 pub use help::HelpArgs;
 pub use live::{PushArgs, ServeArgs, TopArgs};
-pub use look::LookArgs;
 pub use man::ManArgs;
 pub use outlet::GithubArg;
+pub use recording_view::LookArgs;
 pub use report::ReportArgs;
 pub use run::RunArgs;
 pub use schema::SchemaArgs;
@@ -57,7 +57,7 @@ const EXPERT: &str = "Expert options";
 
 const SHORT: &str = "\
 Examples:
-  heapattach redis-server --duration 60s   which code holds the memory of this process?
+  heapattach redis-server --duration 60s   whose code has memory in use in this process?
   heapattach -p 4711 --flow --duration 10m does it grow, does it leak, how sure is that?
   heapattach check -- ./tests              which blocks are leaked at the end? 23 if any";
 
@@ -66,7 +66,7 @@ const MORE: &str = "\
 
 const EXAMPLES: &str = "\
 Examples:
-  heapattach -p 4711 --duration 60s      which code holds the memory of this process? for a minute
+  heapattach -p 4711 --duration 60s      whose code has memory in use in this process? for a minute
   heapattach -p 4711                     the same until Ctrl-C
   heapattach -p 4711 --follow            the largest sites, every five seconds; SIGUSR1 marks a moment
   heapattach redis-server                by name; also --cgroup redis.service, --container 4f1c8a2b

@@ -6,7 +6,7 @@ use clap::Args;
 use heapattach_text::quantity::parse_duration;
 use heapattach_view::View;
 
-use super::{form::ReportView, look::LookArgs};
+use super::{form::ReportView, recording_view::LookArgs};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,7 +2,7 @@
 
 use std::{io::Read, path::Path};
 
-use heapattach_files::artifact::{self, Readers};
+use heapattach_files::output_file::{self, Readers};
 use heapattach_injector::attach;
 use heapattach_recording::Store;
 use heapattach_report::{AppliedReport, CountersReport, Status};
@@ -92,7 +92,7 @@ fn profile(look: &Look, path: &Path, args: &AllocatorArgs) -> Exit {
     }
     let json = || serde_json::to_string_pretty(&report).unwrap_or_default();
     if let Some(path) = json::file(args.json.as_ref())
-        && let Err(error) = artifact::write(path, json() + "\n", Readers::Owner)
+        && let Err(error) = output_file::write(path, json() + "\n", Readers::Owner)
     {
         complain(&error);
         exit = if exit == Exit::Done { Exit::Failed } else { exit };
@@ -167,7 +167,7 @@ fn tell(report: &CountersReport, args: &AllocatorArgs) -> Exit {
         return print(&text(), exit);
     }
     if let Some(path) = json::file(args.json.as_ref())
-        && let Err(error) = artifact::write(path, text() + "\n", Readers::Owner)
+        && let Err(error) = output_file::write(path, text() + "\n", Readers::Owner)
     {
         complain(&error);
         return if exit == Exit::Done { Exit::Failed } else { exit };

@@ -18,7 +18,7 @@ use crate::{
     payload,
     terminal::{Follower, Terminal},
 };
-use heapattach_files::artifact::{self, Readers};
+use heapattach_files::output_file::{self, Readers};
 use heapattach_recording::{RecordingError, Store};
 use heapattach_report::{Outcome, Report, Status, TargetState};
 use heapattach_session::{
@@ -42,7 +42,7 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
         && (set_pdeathsig(Signal::SIGTERM).is_err() || getppid().as_raw() != parent)
     {
         complain(&format!(
-            "process {parent}, which wanted this session, is gone (target: untouched)"
+            "process {parent}, which wanted this session, has ended (target: untouched)"
         ));
         return Exit::Failed;
     }
@@ -134,7 +134,7 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
 /// Why a file that was named can never be written: better known before the target is stopped.
 fn look_at_files(args: &AttachArgs) -> Result<(), String> {
     let named = [json::file(args.session.json.as_ref()), args.session.stacks.as_deref()];
-    named.into_iter().flatten().try_for_each(artifact::look_at)
+    named.into_iter().flatten().try_for_each(output_file::look_at)
 }
 
 fn open(target: &Target, args: &AttachArgs) -> Result<Files, String> {
@@ -214,7 +214,7 @@ fn write_files(
     watch::deliver(stacks, args.session.stacks.as_deref())?;
     let Some(path) = json::file(args.session.json.as_ref()) else { return Ok(()) };
     let text = json_of(report, census) + "\n";
-    artifact::write(path, text, Readers::Owner)
+    output_file::write(path, text, Readers::Owner)
 }
 
 /// The report for programs, with the census if there is one.

@@ -1,7 +1,5 @@
 //! `heapattach doctor [-p PID]`: may we attach, what would be done, what would not be seen.
 
-use std::fmt::Write;
-
 use heapattach_entry::user_hooks::UserHooks;
 use heapattach_injector::{
     attach::{self, Forecast, Options, PlannedHook, Way, forecast, foreseen},
@@ -20,6 +18,7 @@ use heapattach_session::watch::module_name;
 use heapattach_symbols::demangle;
 use heapattach_text::error_chain::with_causes;
 use heapattach_text::quantity;
+use heapattach_view::{Colour, Ink, Page};
 
 #[derive(Serialize)]
 struct Machine {
@@ -90,7 +89,7 @@ pub fn doctor(args: &DoctorArgs) -> Exit {
     let exit = if args.json {
         print(&serde_json::to_string_pretty(&diagnosis).unwrap_or_default(), exit)
     } else {
-        print(text(&diagnosis).trim_end(), exit)
+        print(show(&diagnosis, Page::for_stream(Colour::Auto, &std::io::stdout())).trim_end(), exit)
     };
     if let Some(refusal) = &diagnosis.refusal {
         complain(&format!("{refusal} (target: untouched)"));
@@ -169,33 +168,34 @@ fn machine() -> Machine {
     }
 }
 
-fn text(diagnosis: &Diagnosis) -> String {
-    let mut out = String::new();
-    // Writing into a string cannot fail.
-    let _ = write_text(&mut out, diagnosis);
-    out
+/// As wide as the terminal, if it is one.
+fn show(diagnosis: &Diagnosis, mut page: Page) -> String {
+    let machine = &diagnosis.machine;
+    let mut tell = |label: &str, text: &str| page.prose(label, Ink::Plain, text);
+    tell("KERNEL", &format!("{}; this command runs as user {}", machine.kernel, machine.user));
+    let ptrace = match machine.ptrace_scope.as_deref() {
+        None | Some("0") => "processes of the same user may be attached to".to_owned(),
+        Some(scope) => {
+            format!("kernel.yama.ptrace_scope is {scope}; only root, or `heapattach run`")
+        }
+    };
+    tell("PTRACE", &ptrace);
+    if !machine.can_suspend_seccomp {
+        tell("SECCOMP", "filters cannot be suspended without CAP_SYS_ADMIN");
+    }
+    match (diagnosis.pid, &diagnosis.refusal) {
+        (None, _) => tell("PROCESS", "none was named: heapattach doctor -p PID"),
+        (Some(pid), Some(refusal)) => {
+            tell("PROCESS", &format!("{pid}: attach would be refused: {refusal}"));
+        }
+        (Some(pid), None) => show_process(pid, diagnosis, &mut page),
+    }
+    page.finish()
 }
 
-fn write_text(out: &mut String, diagnosis: &Diagnosis) -> std::fmt::Result {
-    let machine = &diagnosis.machine;
-    writeln!(out, "kernel {}, running as user {}", machine.kernel, machine.user)?;
-    match machine.ptrace_scope.as_deref() {
-        None | Some("0") => writeln!(out, "ptrace: processes of the same user may be attached to")?,
-        Some(scope) => writeln!(
-            out,
-            "ptrace: kernel.yama.ptrace_scope is {scope}; only root, or `heapattach run`"
-        )?,
-    }
-    if !machine.can_suspend_seccomp {
-        writeln!(out, "seccomp: filters cannot be suspended without CAP_SYS_ADMIN")?;
-    }
-    let Some(pid) = diagnosis.pid else {
-        return writeln!(out, "for one process: heapattach doctor -p PID");
-    };
-    if let Some(refusal) = &diagnosis.refusal {
-        return writeln!(out, "\nprocess {pid}: attach would be refused: {refusal}");
-    }
-    writeln!(out, "\nprocess {pid}: attach is possible; it would be done like this")?;
+fn show_process(pid: i32, diagnosis: &Diagnosis, page: &mut Page) {
+    let mut tell = |label: &str, text: &str| page.prose(label, Ink::Plain, text);
+    tell("PROCESS", &format!("{pid}: attach is possible; it would be done like this"));
     for row in &diagnosis.functions {
         let names = std::iter::once(&row.function).chain(&row.aliases).cloned();
         let names = names.collect::<Vec<_>>().join(", ");
@@ -203,20 +203,21 @@ fn write_text(out: &mut String, diagnosis: &Diagnosis) -> std::fmt::Result {
             HookedBy::Slots => format!("{} slots", row.slots),
             via => via.to_string(),
         };
-        write!(out, "  {via:<9} {names} in {}", row.module)?;
-        writeln!(out, "{}", row.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default())?;
+        let why = row.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        tell(&format!("  {via}"), &format!("{names} in {}{why}", row.module));
     }
-    writeln!(
-        out,
-        "  {} threads would be stopped twice, for about {:.1} ms each time (compare \
-         --max-stop); {} modules, examined in {:.0} ms",
-        diagnosis.threads, diagnosis.stop_ms, diagnosis.modules, diagnosis.look_ms
-    )?;
-    writeln!(
-        out,
-        "  {} of address space would be reserved, little of it used; a counted call costs some ns",
-        quantity::bytes(diagnosis.reserved)
-    )?;
-    writeln!(out, "not seen:")?;
-    diagnosis.blind.iter().try_for_each(|blind| writeln!(out, "  {blind}"))
+    let Diagnosis { threads, stop_ms, modules, look_ms, .. } = diagnosis;
+    let stop = format!(
+        "{threads} threads would be stopped twice, for about {stop_ms:.1} ms each time (compare \
+         --max-stop); {modules} modules, examined in {look_ms:.0} ms"
+    );
+    tell("STOPS", &stop);
+    let reserved = quantity::bytes(diagnosis.reserved);
+    let room = format!(
+        "{reserved} of address space would be reserved, little of it used; a counted call costs some ns"
+    );
+    tell("COST", &room);
+    for (number, blind) in diagnosis.blind.iter().enumerate() {
+        tell(if number == 0 { "NOT SEEN" } else { "" }, blind);
+    }
 }

@@ -1,12 +1,15 @@
 //! `heapattach heap`.
 
-use std::{fs, io::Read, os::unix::net::UnixStream};
+use std::{fs, sync::Arc};
 
-use heapattach_files::artifact;
+use heapattach_files::output_file;
 use heapattach_injector::attach;
 use heapattach_report::{CensusReport, Status};
 use heapattach_session::{
-    client::front::{self, Mode},
+    client::{
+        front::{self, Mode},
+        talk::Talk as _,
+    },
     fork::{self, Side},
     heap,
 };
@@ -17,10 +20,8 @@ use crate::{
     exit_status::Exit,
     moment::{Show, open},
     output::complain,
+    terminal::{Terminal, Verbosity, progress},
 };
-
-/// Longer results are none.
-const LONGEST: u64 = 256 << 20;
 
 /// Tells what all memory of a process is.
 pub fn heap(args: &HeapArgs) -> Exit {
@@ -28,7 +29,7 @@ pub fn heap(args: &HeapArgs) -> Exit {
         complain(&what);
         return Exit::Usage;
     }
-    if let Some(Err(error)) = args.output.as_deref().map(artifact::look_at) {
+    if let Some(Err(error)) = args.output.as_deref().map(output_file::look_at) {
         complain(&error);
         return Exit::Failed;
     }
@@ -41,7 +42,11 @@ pub fn heap(args: &HeapArgs) -> Exit {
             complain(&format!("{what} is not told of a core file yet: need a process, `-p PID`"));
             return Exit::Usage;
         }
-        return show(args).tell(heap::of_core(core, args.exe.as_deref(), &args.options()));
+        let read = Arc::default();
+        let bar = progress::of_counting("looking through the core", &read);
+        let report = heap::of_core(core, args.exe.as_deref(), &args.options(), &read);
+        bar.finish_and_clear();
+        return show(args).tell(report);
     }
     let pid = match args.which.pid() {
         Ok(Some(pid)) => pid,
@@ -75,7 +80,11 @@ pub fn heap(args: &HeapArgs) -> Exit {
             drop(target);
             // What was begun is undone by the other process; then this one ends as it was told to.
             front::hold_signals(Mode::Attach);
-            let report = follow(line).unwrap_or_else(|| {
+            let mut terminal = Terminal::new(Verbosity::Usual, None, None);
+            terminal.begin();
+            let report = heap::follow(line, |how| terminal.go_on(how));
+            terminal.end();
+            let report = report.unwrap_or_else(|| {
                 let why = format!(
                     "the tracing process died; the target runs on; clean up with `heapattach detach -p {pid}`"
                 );
@@ -93,13 +102,6 @@ pub fn heap(args: &HeapArgs) -> Exit {
             show(args).tell(CensusReport::new(pid, command).failed(Status::Failed, why))
         }
     }
-}
-
-/// The result of the tracing process; `None` if it died.
-fn follow(line: UnixStream) -> Option<CensusReport> {
-    let mut text = Vec::new();
-    line.take(LONGEST).read_to_end(&mut text).ok()?;
-    serde_json::from_slice(&text).ok()
 }
 
 /// Whether a signal that ends a command came meanwhile.

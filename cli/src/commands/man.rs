@@ -15,7 +15,7 @@ use crate::{
     guide::CHAPTERS,
     output::{complain, print},
 };
-use heapattach_files::artifact::{self, Readers};
+use heapattach_files::output_file::{self, Readers};
 
 /// Prints the page, or writes those of all commands.
 pub fn man(args: &ManArgs) -> Exit {
@@ -56,7 +56,7 @@ fn folder_of_guide(folder: &Path) -> PathBuf {
 }
 
 fn put(path: &Path, page: &str) -> io::Result<()> {
-    artifact::write(path, page, Readers::Usual).map_err(io::Error::other)
+    output_file::write(path, page, Readers::Usual).map_err(io::Error::other)
 }
 
 /// One page; its examples stand before the options, where the eye falls.

@@ -9,7 +9,7 @@ use crate::{
     payload,
     terminal::{Follower, Terminal, Verbosity},
 };
-use heapattach_files::artifact::{self, Readers};
+use heapattach_files::output_file::{self, Readers};
 use heapattach_recording::{RecordingError, Store};
 use heapattach_report::{Report, Status};
 use heapattach_session::{
@@ -74,7 +74,7 @@ pub fn run(args: &RunArgs) -> Exit {
 fn look_at_files(args: &RunArgs) -> Result<(), String> {
     let named = [args.report.as_deref(), json::file(args.session.json.as_ref())];
     let named = named.into_iter().chain([args.session.stacks.as_deref()]);
-    named.flatten().try_for_each(artifact::look_at)?;
+    named.flatten().try_for_each(output_file::look_at)?;
     let prefix = args.session.record.output_prefix.as_deref();
     let folder = prefix.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
     match folder {
@@ -133,7 +133,7 @@ fn complain_of_unwatched(report: &Report) {
 fn write(report: &Report, args: &RunArgs) -> Result<(), String> {
     let as_json = || serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
     // A report may name paths and arguments: it is for its owner.
-    let put = |path: &Path, text: String| artifact::write(path, text, Readers::Owner);
+    let put = |path: &Path, text: String| output_file::write(path, text, Readers::Owner);
     if let Some(path) = json::file(args.session.json.as_ref()) {
         put(path, as_json())?;
     }

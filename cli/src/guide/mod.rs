@@ -38,7 +38,7 @@ macro_rules! chapters {
 chapters! {
     "start": "the first answers: is it growing, what leaks, which code",
     "install": "one static file, cargo install, a package of Debian; what a release has, --version",
-    "verdict": "the first sentence: what grows, who only holds, what is turnover",
+    "verdict": "the first sentence: what grows, what does not, what is turnover",
     "words": "the words of reports: in use, peak, 95 % CI, unsafe window",
     "recordings": "files of sessions: what is in them, how large they become",
     "page": "the page for browsers: links, switches, keys, marks of cut stacks",

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use heapattach_files::artifact::{self, Readers};
+use heapattach_files::output_file::{self, Readers};
 use heapattach_ledger::About;
 use heapattach_moment::{Difference, Moment};
 use heapattach_report::Status;
@@ -87,7 +87,7 @@ impl Around {
         for (path, moment) in beside(recording).into_iter().zip(&self.taken) {
             let file = heapattach_moment::encode(&moment.census, &moment.version);
             let file = file.map_err(|error| error.to_string());
-            match file.and_then(|file| artifact::write(&path, file, Readers::Owner)) {
+            match file.and_then(|file| output_file::write(&path, file, Readers::Owner)) {
                 Ok(()) => files.push(path),
                 Err(error) => complain(&error),
             }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use heapattach_files::artifact::{self, Readers};
+use heapattach_files::output_file::{self, Readers};
 use heapattach_report::CensusReport;
 use heapattach_view::{HeapView, Page, quoted};
 
@@ -71,7 +71,7 @@ impl Show {
             return self.put(&text(), exit);
         }
         if let Some(path) = json::file(self.json.as_ref())
-            && let Err(error) = artifact::write(path, text() + "\n", Readers::Owner)
+            && let Err(error) = output_file::write(path, text() + "\n", Readers::Owner)
         {
             return failed(&error);
         }
@@ -84,7 +84,7 @@ impl Show {
 
     fn put(&self, text: &str, exit: Exit) -> Exit {
         let Some(path) = &self.text_to else { return print(text, exit) };
-        match artifact::write(path, text.to_owned() + "\n", Readers::Owner) {
+        match output_file::write(path, text.to_owned() + "\n", Readers::Owner) {
             Ok(()) => exit,
             Err(error) => {
                 complain(&error);
@@ -113,7 +113,7 @@ pub fn written(report: &CensusReport, form: MomentForm, path: &Path) -> Result<(
             (text.unwrap_or_default() + "\n").into_bytes()
         }
     };
-    artifact::write(path, bytes, Readers::Owner)
+    output_file::write(path, bytes, Readers::Owner)
 }
 
 /// Where it is, and what to type next.

@@ -12,7 +12,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-use heapattach_text::quantity::clock;
+use heapattach_text::quantity::{bytes, clock};
 use heapattach_view::{bar, knows_colours};
 
 /// How often it moves.
@@ -44,6 +44,19 @@ pub fn of_reading(what: &str, bytes_read: &Arc<AtomicU64>, all: u64) -> Progress
     let part = move || bytes_read.load(Relaxed) as f64 / all.max(1) as f64;
     let drawn = move |_: &ProgressState, out: &mut dyn Write| write_part(out, part());
     if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise} {drawn} {msg}") {
+        bar.set_style(style.with_key("drawn", drawn));
+    }
+    bar
+}
+
+/// A bar that says how many bytes were read, where their sum is not known before.
+pub fn of_counting(what: &str, bytes_read: &Arc<AtomicU64>) -> ProgressBar {
+    let bar = spinner(what);
+    let bytes_read = Arc::clone(bytes_read);
+    let drawn = move |_: &ProgressState, out: &mut dyn Write| {
+        let _ = write!(out, "{} read", bytes(bytes_read.load(Relaxed)));
+    };
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}: {drawn}") {
         bar.set_style(style.with_key("drawn", drawn));
     }
     bar

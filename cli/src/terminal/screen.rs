@@ -23,7 +23,7 @@ const MOST_WAITING: usize = 1000;
 /// A terminal that has not taken the last of it after so long takes nothing.
 const LAST: Duration = Duration::from_secs(2);
 
-/// A handle for whoever has something to say.
+/// A handle for the threads that write to the terminal.
 #[derive(Clone, Debug, Default)]
 pub struct Screen(Arc<Shared>);
 

@@ -47,7 +47,7 @@ fn read_script(name: &str) -> GeneratedName<'_> {
     }
 }
 
-/// `void app.Cache.put(int, long)` of Java: what a method returns tells nobody which it is.
+/// `void app.Cache.put(int, long)` of Java: what a method returns does not tell which it is.
 fn without_result(text: &str) -> &str {
     let Some(arguments) = text.find('(').filter(|_| text.ends_with(')')) else { return text };
     let start = text[..arguments].rfind(' ').map_or(0, |blank| blank + 1);

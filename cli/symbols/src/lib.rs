@@ -2,19 +2,42 @@
 //!
 //! ```text
 //! maps --> modules: address -> module, file offset    while the target runs; files are only opened,
-//!             |      mapped_file                       and only those that are mapped
+//!             |      files::mapped_file                and only those that are mapped
 //!           module: file offset -> image address      from here on the target may be gone; several
-//!             |      crew                              modules at once
-//!           image    elf, debug_file: which bytes
+//!             |      parallel                          modules at once
+//!           image    files: elf, debug_file: which bytes
 //!             +-> dwarf (reader) -> functions, lines, inlined calls
-//!             |      units: of these only; split_dwarf: in other files
+//!             |      units: of these only; split: in other files
 //!             +-> symbol_table   -> the function, where DWARF knows none
 //!             |      debug_data: packed
 //!             +-> debuginfod   -> debug files of servers, if the user names some
 //!             +-> missing        -> what would make it better (packages)
 //! perf_map: address -> name, of generated code; generated_name: function, file, line
 //! python: address of a Python frame -> function, file, line
+//! entries, declared: types and variables of a module
 //! ```
+//!
+//! ```
+//! use heapattach_process::proc::{Process, maps};
+//! use heapattach_symbols::Symbols;
+//!
+//! #[inline(never)]
+//! fn grow_list(by: usize) -> Vec<usize> {
+//!     std::hint::black_box(vec![by; by])
+//! }
+//!
+//! let own = Process::open(std::process::id().cast_signed())?;
+//! let text = own.read("maps")?;
+//! let mut symbols = Symbols::new();
+//! symbols.note(&own, &maps::parse(&text).expect("what the kernel writes"));
+//! let frames = symbols.symbolize(grow_list as fn(usize) -> Vec<usize> as usize as u64);
+//! let name = frames.last().and_then(|frame| frame.function.as_deref());
+//! assert!(name.is_some_and(|name| name.contains("grow_list")), "{frames:?}");
+//! # Ok::<(), nix::errno::Errno>(())
+//! ```
+//!
+//! Knows no hook, no event, no profile and no command line, and no processor: of a process only its maps and
+//! files.
 //!
 //! Every file is the target's, hence hostile: a damaged one costs names, never the
 //! report. Memory is bounded (`elf::Allowance`, `reader::Meter`), time is not: a file made for

@@ -146,7 +146,7 @@ impl Module {
             true => source.file(),
             false => debug_file::find(&elf, &self.surroundings(around))?.file(),
         };
-        Some((Sections::read(debug.try_clone().ok()?)?, address))
+        Some((Sections::read(debug.try_clone().ok()?, &around.allowance)?, address))
     }
 
     fn surroundings(&self, around: &Surroundings) -> Surroundings {

@@ -108,6 +108,11 @@ pub fn bytes(count: u64) -> String {
     if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", units[unit]) }
 }
 
+/// `1 block`, `2 blocks`: a noun that is made plural by an s.
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 /// `1 234 567`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -144,6 +149,12 @@ pub fn clock(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_not_told_as_many() {
+        let told = [0, 1, 1000].map(|number| counted(number, "block"));
+        assert_eq!(told, ["0 blocks", "1 block", "1 000 blocks"]);
+    }
 
     #[test]
     fn reads_what_people_type() {

@@ -1,6 +1,6 @@
 //! One row in detail: its figures, and its stacks with lines of source.
 
-use heapattach_ledger::{Ledger, Metric};
+use heapattach_ledger::{EndReason, Ledger, Metric};
 use heapattach_profile::Sum;
 use heapattach_verdict::{figure::bytes, subject::own_calls};
 use heapattach_view::{Ink, Span};
@@ -68,9 +68,9 @@ pub fn lines(
             lines.push(vec![number, text.trim_start().into()]);
         }
     }
-    let end = ledger.stacks.get(*stack).map_or("", |stack| stack.end);
-    if end != heapattach_ledger::gaps::WHOLE {
-        let why = heapattach_ledger::gaps::why(end);
+    let end = ledger.stacks.get(*stack).map_or(EndReason::Unknown, |stack| stack.end);
+    if !end.is_whole() {
+        let why = end.place();
         lines.push(vec![Span::new(Ink::Warning, format!("  the stack ends {why}"))]);
     }
     lines

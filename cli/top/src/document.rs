@@ -1,6 +1,6 @@
 //! What is shown, as JSON.
 
-use heapattach_ledger::{Thread, gaps};
+use heapattach_ledger::{Thread, blind_spots};
 use heapattach_profile::Range;
 use heapattach_verdict::{current::Current, place::Place};
 use serde::Serialize;
@@ -99,7 +99,7 @@ pub fn top_document(model: &Model, rows: usize) -> String {
         sites_over_ms: watched.since_ms.map(|since| watched.current.at_ms.saturating_sub(since)),
         sites: sites.collect(),
         more: model.listed().len().saturating_sub(rows),
-        lost: ledger.map_or(Vec::new(), |ledger| gaps::lost(&ledger.about.loss)),
+        lost: ledger.map_or(Vec::new(), |ledger| blind_spots::lost(&ledger.about.loss)),
     };
     serde_json::to_string(&document).unwrap_or_default()
 }

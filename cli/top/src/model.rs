@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use heapattach_ledger::{Filter, Ledger, gaps};
+use heapattach_ledger::{Filter, Ledger, blind_spots};
 use heapattach_verdict::subject::{Ask, Subject as Looked};
 use heapattach_view::{Form, Ink, Span, View};
 
@@ -397,7 +397,9 @@ fn log(watched: &Watched, columns: u16) -> Vec<Line> {
     if let Some(snapshot) = &watched.snapshot {
         let about = &snapshot.ledger.about;
         let shown = watched.current.live_blocks.value;
-        gaps::lost_beside(&about.loss, Some(shown)).into_iter().for_each(|t| add(Ink::Warning, t));
+        blind_spots::lost_beside(&about.loss, Some(shown))
+            .into_iter()
+            .for_each(|t| add(Ink::Warning, t));
         if about.loss.is_none() {
             add(Ink::Plain, "no records dropped".to_owned());
         }

@@ -103,7 +103,7 @@ pub fn bytes(estimate: Estimate) -> String {
 }
 
 /// `1.2 MiB/s (1.1 to 1.4 MiB/s)` of so many bytes in so many seconds.
-pub fn bytes_a_second(bytes: Estimate, seconds: f64) -> String {
+pub fn bytes_a_second(bytes: Estimate, seconds: f64) -> Figure {
     let Estimate { value, low, high } = bytes;
     let [value, low, high] = [value, low, high].map(|end| end / seconds.max(0.001));
     rate(Estimate { value, low, high }, "s")
@@ -111,13 +111,13 @@ pub fn bytes_a_second(bytes: Estimate, seconds: f64) -> String {
 
 /// `1.2 MiB/min (1.1 to 1.4)`.
 pub fn bytes_a_minute(estimate: Estimate) -> String {
-    rate(estimate, "min")
+    rate(estimate, "min").to_string()
 }
 
-fn rate(estimate: Estimate, time: &str) -> String {
+fn rate(estimate: Estimate, time: &str) -> Figure {
     let scale = Scale::bytes_of(estimate);
     let number = |value: f64| scale.number(value.max(0.0));
-    with_interval(estimate, number, &format!("{}/{time}", scale.name)).to_string()
+    with_interval(estimate, number, &format!("{}/{time}", scale.name))
 }
 
 /// `1 234`, or `12.4 k (11.0 to 13.6 k)` of samples.

@@ -121,12 +121,16 @@ impl Path {
     /// Whether it keeps more and more, or has so few samples that these may by chance not show it: some of
     /// them, at different times, or one or two of what comes seldom.
     pub fn may_keep(&self) -> bool {
-        let births = &self.site.births;
-        let records = births.all_records();
-        let times = births.records.iter().filter(|&&records| records > 0).count();
+        let records = self.site.births.all_records();
         let (_, samples) = self.site.weights[Metric::Live as usize].now.parts();
-        let is_seldom = (1..=SELDOM).contains(&records) && samples.is_some();
-        self.keeping.habit == Habit::Keeps || records < FEW && times > 1 || is_seldom
+        self.came_again() || (1..=SELDOM).contains(&records) && samples.is_some()
+    }
+
+    /// Whether it keeps more and more, or has few samples, of different times: that none is of late may be chance.
+    pub fn came_again(&self) -> bool {
+        let births = &self.site.births;
+        let times = births.records.iter().filter(|&&records| records > 0).count();
+        self.keeping.habit == Habit::Keeps || births.all_records() < FEW && times > 1
     }
 
     /// The place, and where it is called from if that tells it from others.
@@ -153,8 +157,21 @@ impl Path {
 mod tests {
     use super::*;
     use crate::subject::{Ask, Subject};
-    use heapattach_ledger::{Line, Location, Row, sample};
-    use heapattach_profile::Sum;
+    use heapattach_ledger::{EndReason, Line, Location, Row, sample};
+    use heapattach_profile::{SPANS, Sum};
+
+    #[test]
+    fn few_samples_of_several_times_may_keep_though_none_is_of_late() {
+        let came_again = |records: [u32; SPANS]| {
+            let births = Births { records, bytes: records.map(u64::from) };
+            let mut site = Site::default();
+            site.births = births;
+            Path { site, from: None, keeping: Keeping::default() }.came_again()
+        };
+        assert!(came_again([2, 1, 1, 0, 0, 0, 0, 0]));
+        assert!(!came_again([4, 0, 0, 0, 0, 0, 0, 0]), "all at once");
+        assert!(!came_again([11, 1, 0, 0, 0, 0, 0, 0]), "so many are no chance");
+    }
 
     /// A wrapper by which `main` keeps all and `work` frees all.
     fn wrapped() -> Ledger {
@@ -168,8 +185,8 @@ mod tests {
         ledger.locations.push(called(&ledger.locations[1], 8));
         let wrapper = u32::try_from(ledger.locations.len() - 1).unwrap();
         ledger.stacks = heapattach_ledger::Stacks::default();
-        ledger.stacks.push(&[0, wrapper, 2], "outermost", 1);
-        ledger.stacks.push(&[0, wrapper, 3], "outermost", 1);
+        ledger.stacks.push(&[0, wrapper, 2], EndReason::Outermost, 1);
+        ledger.stacks.push(&[0, wrapper, 3], EndReason::Outermost, 1);
         ledger.rows.clear();
         for (stack, freed) in [(0, 0), (1, 1000)] {
             let mut row = Row { stack, ..Row::default() };

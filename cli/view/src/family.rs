@@ -10,7 +10,7 @@ use crate::{
     table::{Column, Table},
 };
 use heapattach_report::{Report, TargetState};
-use heapattach_text::quantity::{bytes, count};
+use heapattach_text::quantity::{bytes, count, counted};
 
 /// So many processes are told one by one.
 const LISTED: usize = 12;
@@ -42,11 +42,15 @@ pub fn write(page: &mut Page, report: &Report, lead: &Report) {
         let live: f64 = all.iter().map(|report| report.heap.live.bytes.value).sum();
         let programs = all.iter().filter(|report| report.heap_of.is_none()).count();
         let heaps = all.len() - programs;
+        let processes = match rows.len() - heaps {
+            1 => "1 process".to_owned(),
+            n => format!("{n} processes"),
+        };
+        let programs = counted(programs as u64, "program");
         let heap = lead.heap_of.as_ref().map(|own| format!(", and of the heap of {own}"));
         let text = format!(
-            "{} processes, {programs} programs looked at; {} calls, {} in use in all; all else here \
+            "{processes}, {programs} looked at; {} calls, {} in use in all; all else here \
              is of process {}{}",
-            rows.len() - heaps,
             count(calls),
             whole(live),
             lead.pid,
@@ -318,7 +322,7 @@ mod tests {
         report.processes = vec![large(7, "server", 2 << 20)];
         report.processes[0].heap_of = Some("go1.27".to_owned());
         let text = text(&report);
-        assert!(text.contains("1 processes, 1 programs"), "{text}");
+        assert!(text.contains("1 process, 1 program looked at"), "{text}");
         assert!(text.contains("of process 7, and of the heap of go1.27"), "{text}");
         assert!(text.contains("7 heap of go1.27: server: ") && !text.contains("before"), "{text}");
     }

@@ -1,6 +1,6 @@
 //! What makes the process ask the kernel for memory, or free some: mmap and mremap, munmap, brk, madvise. Every such
 //! call of a hooked function is recorded, those of the allocator too: the numbers are exact except for dropped
-//! records, and whoever allocated just then is told as having made the allocator ask.
+//! records, and the code that allocated just then is told as having made the allocator ask.
 
 use serde::Serialize;
 

@@ -171,6 +171,20 @@ impl Page {
         }
     }
 
+    /// Lines that were made for no width: those with a label are broken as prose is; others are whole, since
+    /// programs read them.
+    pub fn lines(&mut self, text: &str) {
+        for line in text.lines() {
+            match labelled(line).filter(|_| self.width.is_some_and(|width| columns(line) > width)) {
+                Some((label, text)) => self.prose(label, Ink::Plain, text),
+                None => {
+                    self.text.push_str(line);
+                    self.text.push('\n');
+                }
+            }
+        }
+    }
+
     /// All of it.
     pub fn finish(self) -> String {
         self.text
@@ -219,6 +233,14 @@ fn taken(chars: impl Iterator<Item = char>, room: usize) -> String {
         used <= room
     };
     chars.take_while(fits).collect()
+}
+
+/// A label of capitals, or the room for it, and what comes after.
+fn labelled(line: &str) -> Option<(&str, &str)> {
+    let (label, text) = line.split_at_checked(LABEL)?;
+    let is_label =
+        label.ends_with(' ') && label.bytes().all(|c| c == b' ' || c.is_ascii_uppercase());
+    (is_label && !text.starts_with(' ')).then_some((label.trim_end(), text))
 }
 
 /// Lines of whole words.
@@ -306,6 +328,29 @@ mod tests {
             let text = shortened("日本語の名前とname", room);
             assert!(columns(&text) <= room, "{text} {room}");
         }
+    }
+
+    #[test]
+    fn of_lines_that_are_too_long_those_with_a_label_are_broken() {
+        let frame = "    #0 0x1234 in a_function_with_a_long_name src/file.c:1";
+        let text = format!(
+            "{frame}\nPAUSE     one two three four five six seven eight nine\n          and then the rest of it \
+             here\nSUMMARY: heapattach: 0 byte(s) leaked in 0 allocation(s).\n"
+        );
+        let told = |width| {
+            let mut page = Page::new(width, false);
+            page.lines(&text);
+            page.finish()
+        };
+        assert_eq!(told(None), text);
+        let expected = [
+            frame,
+            "PAUSE     one two three four five six",
+            "          seven eight nine",
+            "          and then the rest of it here",
+            "SUMMARY: heapattach: 0 byte(s) leaked in 0 allocation(s).",
+        ];
+        assert_eq!(told(Some(40)).lines().collect::<Vec<_>>(), expected);
     }
 
     #[test]

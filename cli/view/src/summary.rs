@@ -66,7 +66,8 @@ pub fn write(summary: &Summary, page: &mut Page) {
 
 fn write_sums(summary: &Summary, page: &mut Page) {
     let told = |amount: &Amount| {
-        format!("{} in {} blocks", bytes(amount.bytes.into()), blocks(amount.blocks.into()))
+        let noun = if amount.blocks.value == 1.0 { "block" } else { "blocks" };
+        format!("{} in {} {noun}", bytes(amount.bytes.into()), blocks(amount.blocks.into()))
     };
     let is_all_known = !summary.sites.iter().any(|site| site.keeping.is_unknown);
     let rest = is_all_known.then(|| {
@@ -174,7 +175,7 @@ mod tests {
     }
 
     const WIDE: &str = "\
-VERDICT   Grows by 3.1 KiB/s, all of it by make_node (list.c:12), called from grow_list (list.c:40); 33 % of what was allocated there was freed. Of 1.2 MiB allocated in 20.0 s, 102.5 KiB are in use; +51.2 KiB came in the second half. Resident memory grew by 195.3 KiB to 9.7 MiB. main (main.c:7) only holds: 40.0 KiB in 10 blocks, of the first half. work<int>(std::string const&) (work.cc:99) allocates most, 54.7 KiB/s, and all of it was freed. Blocks that live for longer than 20.0 s look the same.
+VERDICT   Grows by 3.1 KiB/s, all of it by make_node (list.c:12), called from grow_list (list.c:40); 33 % of what was allocated there was freed. Of 1.2 MiB allocated in 20.0 s, 102.5 KiB are in use; +51.2 KiB came in the second half. Resident memory grew by 195.3 KiB to 9.7 MiB. main (main.c:7) does not grow: 40.0 KiB in 10 blocks, of the first half. work<int>(std::string const&) (work.cc:99) allocates most, 54.7 KiB/s, and all of it was freed. Blocks that live for longer than 20.0 s look the same.
 HEAP      102.5 KiB in 1 010 blocks in use; at most 115.8 KiB at once; 1.1 MiB in 70 500 blocks freed
 MAPPED    1.0 MiB of pages, 512.0 KiB of them still
 COURSE    ▁▁▁▁▂▂▂▃▃▄▄▄▅▅▆▆▆▇▇██ in use

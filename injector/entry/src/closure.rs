@@ -10,12 +10,14 @@ use std::{
     ops::Range,
 };
 
-use super::{
+use crate::{
     Family,
-    disassembly::{Branch, Disassembly, Kind},
+    arch::{
+        disassembly::{Branch, Disassembly, Kind},
+        stub::Stubs,
+    },
     draft::{Drafts, Part},
     function_ranges::FunctionRanges,
-    stub::Stubs,
 };
 
 /// How far from a hooked function the allocator reaches: glibc's is 40 KiB long.

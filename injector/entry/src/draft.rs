@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Family, Hooked, Refusal, function_ranges::FunctionRanges, image::Image, window::Window,
+use crate::{
+    Family, Hooked, Refusal, arch::window::Window, function_ranges::FunctionRanges, image::Image,
     zones::Zones,
 };
 

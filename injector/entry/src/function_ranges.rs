@@ -135,12 +135,15 @@ fn add(base: u64, offset: &[u8; 4]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CODE, Model};
+    use crate::{
+        arch::machine::MACHINE,
+        model::{CODE, Model},
+    };
 
     #[test]
     fn symbols_say_what_no_unwind_table_knows() {
         let file = Model::default().exports(0x10, &[0x90; 8]).function(0x20, &[0x90; 4]).build();
-        let image = Image::parse(&file).unwrap();
+        let image = Image::parse(&file, &MACHINE).unwrap();
         let functions = FunctionRanges::new(&image, &[]);
         let whole = |offset: u64| functions.containing(CODE + offset);
         assert_eq!(whole(0x10), Some(CODE + 0x10..CODE + 0x18));
@@ -156,7 +159,7 @@ mod tests {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let line = maps.lines().find(|line| line.ends_with("/libc.so.6")).unwrap();
         let file = std::fs::read(&line[line.find('/').unwrap()..]).unwrap();
-        let image = Image::parse(&file).unwrap();
+        let image = Image::parse(&file, &MACHINE).unwrap();
         let functions = FunctionRanges::new(&image, &[]);
         let unwind = functions.unwind.as_ref().unwrap();
         let symbols: Vec<_> = functions.exported.iter().filter(|symbol| symbol.size > 0).collect();

@@ -22,6 +22,7 @@ pub enum ImageError {
 
 /// A module's file, with the little of it that the analysis needs.
 pub(super) struct Image<'f> {
+    machine: &'static Machine,
     file: &'f [u8],
     segments: Vec<Segment<'f>>,
     sections: SectionTable<'f, File>,
@@ -53,10 +54,22 @@ pub(super) struct Relocation {
     pub by_name: bool,
 }
 
+/// What files for a processor say of it, in numbers of ELF.
+pub(super) struct Machine {
+    /// The processor.
+    pub number: elf::Machine,
+    /// Relocations to an address of the same image.
+    pub relative: [elf::RelocationType; 2],
+    /// Relocations of the GOT to a symbol.
+    pub by_name: [elf::RelocationType; 2],
+    /// Relocations of any other word to a symbol.
+    pub absolute: elf::RelocationType,
+}
+
 impl<'f> Image<'f> {
-    pub(super) fn parse(file: &'f [u8]) -> Result<Self, ImageError> {
+    pub(super) fn parse(file: &'f [u8], machine: &'static Machine) -> Result<Self, ImageError> {
         let header = File::parse(file).map_err(|_| ImageError::NotElf)?;
-        if header.e_machine.get(LE) != elf::EM_X86_64 || !header.is_little_endian() {
+        if header.e_machine.get(LE) != machine.number || !header.is_little_endian() {
             return Err(ImageError::NotElf);
         }
         let headers = header.program_headers(LE, file).map_err(|_| ImageError::NotElf)?;
@@ -65,7 +78,7 @@ impl<'f> Image<'f> {
         let segments = segments(headers, file)?;
         let unwind_index = headers.iter().find(|h| h.p_type(LE) == elf::PT_GNU_EH_FRAME);
         let unwind_index = unwind_index.map(|h| h.p_vaddr(LE));
-        Ok(Self { file, segments, sections, unwind_index })
+        Ok(Self { file, machine, segments, sections, unwind_index })
     }
 
     /// The executable segments, by ascending address.
@@ -116,7 +129,8 @@ impl<'f> Image<'f> {
             let Ok(Some((rows, _))) = section.rela(LE, self.file) else { continue };
             let rows = &rows[..rows.len().min(left)];
             left -= rows.len();
-            rows.iter().filter_map(|row| relocation(row, symbols.symbols())).for_each(&mut visit);
+            let read = |row| relocation(row, symbols.symbols(), self.machine);
+            rows.iter().filter_map(read).for_each(&mut visit);
         }
     }
 
@@ -166,15 +180,16 @@ fn segments<'f>(
 fn relocation(
     row: &elf::Rela64<LittleEndian>,
     symbols: &[elf::Sym64<LittleEndian>],
+    machine: &Machine,
 ) -> Option<Relocation> {
     let word = row.r_offset(LE);
     let kind = row.r_type(LE, false);
     let addend = row.r_addend(LE).cast_unsigned();
-    if kind == elf::R_X86_64_RELATIVE || kind == elf::R_X86_64_IRELATIVE {
+    if machine.relative.contains(&kind) {
         return Some(Relocation { word, leads_to: addend, by_name: false });
     }
-    let by_name = kind == elf::R_X86_64_JUMP_SLOT || kind == elf::R_X86_64_GLOB_DAT;
-    if !by_name && kind != elf::R_X86_64_64 {
+    let by_name = machine.by_name.contains(&kind);
+    if !by_name && kind != machine.absolute {
         return None;
     }
     let symbol = symbols.get(row.symbol(LE, false)?.0).filter(|symbol| !symbol.is_undefined(LE))?;
@@ -184,12 +199,15 @@ fn relocation(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CODE, DATA, Model};
+    use crate::{
+        arch::machine::MACHINE,
+        model::{CODE, DATA, Model},
+    };
 
     #[test]
     fn bytes_are_found_by_the_address_the_file_states() {
         let file = Model::default().code(0, &[1, 2, 3]).data(&[4, 5]).build();
-        let image = Image::parse(&file).unwrap();
+        let image = Image::parse(&file, &MACHINE).unwrap();
         assert_eq!(image.code_from(CODE + 1), Some(&[2, 3][..]));
         assert_eq!(image.bytes_from(DATA), Some(&[4, 5][..]));
         assert_eq!(image.code_from(DATA), None, "data is not code");
@@ -201,7 +219,7 @@ mod tests {
         let model = Model::default().data(&[0; 16]).exports(8, &[0xc3]);
         let file = model.points(DATA, CODE + 5).slot(DATA + 8, 0).build();
         let mut seen = Vec::new();
-        Image::parse(&file).unwrap().relocations(|relocation| seen.push(relocation));
+        Image::parse(&file, &MACHINE).unwrap().relocations(|relocation| seen.push(relocation));
         let plain = Relocation { word: DATA, leads_to: CODE + 5, by_name: false };
         let slot = Relocation { word: DATA + 8, leads_to: CODE + 8, by_name: true };
         assert_eq!(seen, [plain, slot]);
@@ -213,10 +231,13 @@ mod tests {
         let (first, second) = (64, 64 + 56);
         file.copy_within(first..first + 16, second);
         assert!(
-            Image::parse(&file).is_ok(),
+            Image::parse(&file, &MACHINE).is_ok(),
             "the same file bytes twice, but no more than the file"
         );
         file.copy_within(first + 16..first + 24, second + 16);
-        assert!(matches!(Image::parse(&file), Err(ImageError::NotElf)), "the same addresses twice");
+        assert!(
+            matches!(Image::parse(&file, &MACHINE), Err(ImageError::NotElf)),
+            "the same addresses twice"
+        );
     }
 }

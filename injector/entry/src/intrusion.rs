@@ -1,19 +1,17 @@
 //! Proof that nothing enters a window but at its start.
 //!
-//! Five ways in are looked for: branches with 32 bits, from anywhere ([`super::scan`]); branches
+//! Five ways in are looked for: branches with 32 bits, from anywhere ([`crate::arch::scan`]); branches
 //! with 8 bits, from the code within their reach; addresses the loader writes; names that begin
 //! there; jump tables of the function itself.
 
 use std::{collections::BTreeMap, ops::Range};
 
-use super::{
+use crate::{
     Family, Refusal,
-    disassembly::Disassembly,
+    arch::{disassembly::Disassembly, scan::Hit, switch},
     draft::{Drafts, Part},
     function_ranges::FunctionRanges,
     image::Image,
-    scan::Hit,
-    switch,
 };
 use heapattach_process::addr::ImageAddr;
 

@@ -39,41 +39,34 @@
 use heapattach_process::addr::ImageAddr;
 
 mod analysis;
-mod bypass;
+mod arch;
 mod closure;
-mod disassembly;
 mod draft;
-mod flags;
 mod function_ranges;
 pub mod functions;
 #[cfg(test)]
 mod hostile_tests;
 mod image;
 mod intrusion;
-mod judgement;
-mod jump;
 mod keep_out;
 #[cfg(test)]
 mod live_tests;
 #[cfg(test)]
 mod model;
-mod plan;
+mod module_analysis;
 mod refusal;
-mod scan;
-mod stub;
-mod switch;
 pub mod user_hooks;
-mod window;
-mod wrapper;
 mod zones;
 
 pub use analysis::{Analysis, Entry};
-pub use bypass::{Bypass, Callee};
+pub use arch::{
+    bypass::{Bypass, Callee},
+    jump::TooFar,
+    plan::{EntryPlan, RelocateError, TRAMPOLINE_MAX},
+};
 pub use image::ImageError;
-pub use judgement::analyse;
-pub use jump::TooFar;
 pub use keep_out::KeepOut;
-pub use plan::{EntryPlan, RelocateError, TRAMPOLINE_MAX};
+pub use module_analysis::analyse;
 pub use refusal::Refusal;
 
 /// A function that is to be hooked.

@@ -3,8 +3,10 @@
 use heapattach_process::addr::ImageAddr;
 
 use super::{
-    Analysis, Family, Hooked, Refusal, Role, analyse, function_ranges::FunctionRanges,
-    image::Image, window::Window,
+    Analysis, Family, Hooked, Refusal, Role, analyse,
+    arch::{machine::MACHINE, window::Window},
+    function_ranges::FunctionRanges,
+    image::Image,
 };
 
 /// Where the code of a model begins.
@@ -85,7 +87,7 @@ impl Model {
     /// The window of the function at `offset`, whatever leads into it.
     pub(super) fn window(&self, offset: u64) -> Result<Window, Refusal> {
         let file = self.build();
-        let image = Image::parse(&file).unwrap();
+        let image = Image::parse(&file, &MACHINE).unwrap();
         Window::cut(&image, &FunctionRanges::new(&image, &[]), CODE + offset)
     }
 

@@ -72,6 +72,14 @@ pub const CALL_AND_RETURN: [u8; 3] = [0x0f, 0x05, 0xc3];
 pub const SIGNAL_RETURNS: [&[u8]; 2] =
     [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
 
+/// The same where the program has none of it: [`CALL_AND_RETURN`], a signal return at
+/// [`BROUGHT_RETURN`], and [`LEAVE_AND_RETURN`] at [`BROUGHT_LEAVE`].
+pub const BROUGHT_CODE: [u8; 12] = [0x0f, 0x05, 0xc3, 0xb8, 15, 0, 0, 0, 0x0f, 0x05, 0xc9, 0xc3];
+/// See [`BROUGHT_CODE`].
+pub const BROUGHT_RETURN: u64 = 3;
+/// See [`BROUGHT_CODE`].
+pub const BROUGHT_LEAVE: u64 = 10;
+
 /// A place to make `clone` at: the clone finds its own end behind the call, should it ever run; the
 /// caller goes on as at [`RESCUED_CALL`].
 /// `syscall; test %eax, %eax; jne 1f; mov $231, %eax; xor %edi, %edi; syscall;

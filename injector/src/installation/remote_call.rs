@@ -16,7 +16,7 @@ use crate::{
     home::Home,
 };
 use crate::{
-    installation::shelter::{self, Bare, Exposure, Gadget, Shelter},
+    installation::shelter::{Bare, Exposure, Gadget, Shelter, Site},
     trace::{
         insist::insist,
         seen::Seen,
@@ -158,12 +158,13 @@ impl<'s, 't> Carrier<'s, 't> {
     pub fn take_shelter(&mut self, maps: &[Mapping<'_>]) -> Result<(), CarrierError> {
         self.vector = self.vector_state()?;
         let target = self.stop.target();
-        let built = Gadget::find(target, maps).and_then(|gadget| {
-            // Their length is the same at every place that is aligned as this one is.
-            let length = self.frames(gadget, RemoteAddr::new(0), UNDONE).len() as u64;
-            let room = shelter::room(self.stop, maps, self.thread, length).ok_or(Bare::NoRoom)?;
-            let frames = self.frames(gadget, room.at(), UNDONE);
-            Shelter::build(&target.memory, gadget, room, &frames).ok_or(Bare::NoRoom)
+        // Their length is the same wherever calls are made, at every place that is aligned as this one is.
+        let nowhere = RemoteAddr::new(0);
+        let none = Gadget { call: nowhere, restorer: nowhere, leave: None };
+        let length = self.frames(none, nowhere, UNDONE).len() as u64;
+        let built = Site::find(self.stop, maps, self.thread, length).and_then(|site| {
+            let frames = self.frames(site.gadget, site.at(), UNDONE);
+            Shelter::build(&target.memory, site, &frames).ok_or(Bare::NoRoom)
         });
         self.bare = built.as_ref().err().copied();
         self.shelter = built.ok();

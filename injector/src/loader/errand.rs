@@ -39,7 +39,7 @@ use crate::{
     home::Home,
     loader::{
         functions::Functions,
-        lure::lure_in,
+        gate_image::gate_image_in,
         safety::{self, Unsafe},
     },
 };
@@ -79,7 +79,7 @@ pub enum ErrandError {
     /// The call does not return.
     #[error("a thread of the target is still in that call after {0:?}")]
     Stuck(Duration),
-    /// The home holds no lure.
+    /// The home holds no gate image.
     #[error("the home in the target was made by another version of heapattach")]
     NoLure,
     /// The modules cannot be told.
@@ -94,7 +94,7 @@ pub enum ErrandError {
     /// The target cannot be stopped.
     #[error(transparent)]
     Stop(#[from] StopError),
-    /// A function could not be led to the lure.
+    /// A function could not be led to the gate image.
     #[error(transparent)]
     Patch(#[from] PatchError),
     /// A function could not be given back.
@@ -123,20 +123,20 @@ pub struct Outcome {
 pub struct Errands<'t> {
     target: &'t Target,
     home: Home,
-    lure: PayloadImage,
+    gate_image: PayloadImage,
     mode: HookMode,
     /// Every stop so far.
     pub stops: Vec<StopCost>,
 }
 
 impl<'t> Errands<'t> {
-    /// Errands by way of the lure in `home`.
+    /// Errands by way of the gate image in `home`.
     ///
     /// # Errors
     /// If there is none.
     pub fn new(target: &'t Target, home: &Home, mode: HookMode) -> Result<Self, ErrandError> {
-        let lure = lure_in(&target.memory, home).ok_or(ErrandError::NoLure)?;
-        Ok(Self { target, home: home.clone(), lure, mode, stops: Vec::new() })
+        let gate_image = gate_image_in(&target.memory, home).ok_or(ErrandError::NoLure)?;
+        Ok(Self { target, home: home.clone(), gate_image, mode, stops: Vec::new() })
     }
 
     /// Has `order` carried out by the first thread that comes to a safe place, and gives all
@@ -144,7 +144,7 @@ impl<'t> Errands<'t> {
     ///
     /// # Errors
     /// When none comes within `patience`, or one of the many things that can go wrong does. The
-    /// functions may still lead to the lure then, which is harmless; undoing the home gives them
+    /// functions may still lead to the gate image then, which is harmless; undoing the home gives them
     /// back.
     pub fn run(
         &mut self,
@@ -164,12 +164,19 @@ impl<'t> Errands<'t> {
         Ok(outcome)
     }
 
-    /// Leads the allocation functions to the lure.
+    /// Leads the allocation functions to the gate image.
     fn set_out(&mut self) -> Result<(), ErrandError> {
         let target = self.target;
         let mut surveyor = Surveyor::new(target, UserHooks::default())?;
         for attempt in 0..=ATTEMPTS {
-            let survey = surveyor.look(target)?;
+            let survey = match surveyor.look(target) {
+                // The target loads or unloads something just now.
+                Err(SurveyError::Link(LinkError::List(_))) if attempt < ATTEMPTS => {
+                    sleep(AFTER_REFUSAL);
+                    continue;
+                }
+                looked => looked?,
+            };
             let mut hooks = self.functions(&survey)?;
             let stop = Stopped::all(target)?;
             let text = target.process.read("maps").map_err(|_| ErrandError::Maps)?;
@@ -225,8 +232,8 @@ impl<'t> Errands<'t> {
         let stubs = StubPage::known(memory, maps, &self.home);
         let mut patches = Patches::new(self.home.clone(), stubs, self.mode);
         let led = patches
-            .add(stop, maps, &self.lure, hooks)
-            .and_then(|()| patches.lead(stop, maps, &self.lure, survey));
+            .add(stop, maps, &self.gate_image, hooks)
+            .and_then(|()| patches.lead(stop, maps, &self.gate_image, survey));
         self.home = patches.home;
         led?;
         Block::of(memory, &self.home).set_state(State::Wanted).map_err(ErrandError::Write)

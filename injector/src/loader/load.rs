@@ -135,7 +135,7 @@ fn steady<T>(look: impl Fn() -> Option<T>) -> Option<T> {
     look().or_else(|| repeat_with(|| (pause(), look()).1).take(LOOKS).flatten().next())
 }
 
-/// Has the target load `image`; `home` holds its lure.
+/// Has the target load `image`; `home` holds its gate image.
 ///
 /// # Errors
 /// When it did not; the home is to be undone then, and knows what was changed.

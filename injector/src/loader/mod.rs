@@ -8,22 +8,22 @@
 //! where a program may (`safety`).
 //!
 //! ```text
-//! install: a home, with lures in place of hooks -> object: a file that dlopen can open
-//!     -> errand: functions led to the lures, a thread comes, dlopen, functions given back
+//! install: a home, with gates in place of hooks -> object: a file that dlopen can open
+//!     -> errand: functions led to the gates, a thread comes, dlopen, functions given back
 //!         -> attach: as ever, with the hooks of the object
 //! undo: functions given back -> errand: dlclose -> home unmapped
 //! ```
 
 mod errand;
 mod functions;
+mod gate_image;
 mod load;
-mod lure;
 mod safety;
 mod walk;
 
 pub(crate) use errand::Errands;
 pub use errand::{ErrandError, Outcome};
 pub(crate) use functions::Functions;
+pub use gate_image::gate_image;
 pub use load::LoadError;
 pub(crate) use load::{CURE, check, close, find_in, found, load};
-pub use lure::lure;

@@ -92,7 +92,7 @@ pub struct Session<'t> {
     pub exposed: Exposure,
     pub(crate) heartbeat: Heartbeat,
     /// Tells others that the session lives; until it is given back.
-    #[allow(dead_code, reason = "held, not asked")]
+    #[allow(dead_code, reason = "kept, not asked")]
     pub(crate) lock: SessionLock,
     /// The target may not read the time-stamp counter.
     pub(crate) clockless: bool,

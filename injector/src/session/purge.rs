@@ -1,7 +1,7 @@
 //! Free pages of a process that the kernel takes back: the target itself calls `madvise(MADV_DONTNEED)`, on a
 //! borrowed thread, with all threads stopped. No code of the target runs, no hook is put in, and nothing stays.
 //!
-//! Which pages these are is told by who looks at the stopped target, and must be such that nobody reads what is
+//! Which pages these are is told by who looks at the stopped target, and must be such that no thread reads what is
 //! in them any more: each call stands for itself, so that a process that is killed between two has lost nothing.
 
 use std::{
@@ -39,7 +39,7 @@ pub enum PurgeError {
     /// The target is as it was.
     #[error(transparent)]
     Before(#[from] KeepError),
-    /// Whoever looked at it wants nothing done.
+    /// What looked at it wants nothing done.
     #[error("{0}")]
     Refused(String),
     /// Memory is shared with a child that runs.
@@ -71,7 +71,7 @@ pub struct Purged {
     pub stopped: Duration,
 }
 
-/// Stops the target, has `look` say which pages nobody needs, and has the kernel take them, for as long as the
+/// Stops the target, has `look` say which pages are not needed, and has the kernel take them, for as long as the
 /// target may be stopped.
 ///
 /// # Errors

@@ -50,7 +50,7 @@ pub fn undo(target: &Target, home: &Home) -> Result<Undone, Left> {
     undo_within(target, home, UNLOAD_PATIENCE)
 }
 
-/// Gives back what a heapattach left that is dead: nobody reads its rings.
+/// Undoes what a heapattach left that has died: no process reads its rings.
 ///
 /// # Errors
 /// What is left, after every step was tried several times.

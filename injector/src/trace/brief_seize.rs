@@ -54,7 +54,7 @@ fn alarm() -> Option<ThreadTimer> {
     ThreadTimer::new(SIGNAL).ok()
 }
 
-/// Has the signal handled, if nobody has yet.
+/// Installs the handler of the signal, unless the program has one already.
 fn install() -> bool {
     let action = |handler, flags| SigAction::new(handler, flags, SigSet::empty());
     let ours = SigHandler::SigAction(arch::end_brief_call);

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Keeps a target traced.
 #[derive(Debug)]
-pub struct Keeper<'t> {
+pub struct ExitWatch<'t> {
     target: &'t Target,
     /// The signal that is told instead of passed on.
     watched: Option<i32>,
@@ -75,7 +75,7 @@ pub trait Attendant<'t> {
     fn finish(self: Box<Self>);
 }
 
-impl<'t> Keeper<'t> {
+impl<'t> ExitWatch<'t> {
     /// Keeps a target whose one thread is stopped and traced, from its next release on.
     ///
     /// # Errors
@@ -233,7 +233,7 @@ impl<'t> Keeper<'t> {
     }
 }
 
-impl<'t> Attendant<'t> for Keeper<'t> {
+impl<'t> Attendant<'t> for ExitWatch<'t> {
     fn attend(&mut self) -> Option<Event> {
         let target = self.target;
         target.waiter.clear();

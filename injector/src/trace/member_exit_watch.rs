@@ -14,14 +14,14 @@ use crate::trace::{
 
 /// A process whose end is waited for, lent by the tracing thread.
 #[derive(Debug)]
-pub struct Ward<'t> {
+pub struct MemberExitWatch<'t> {
     target: &'t Target,
     lease: &'t Lease,
     /// Threads that stand at their ends.
     stand: Vec<i32>,
 }
 
-impl<'t> Ward<'t> {
+impl<'t> MemberExitWatch<'t> {
     /// Has the process of a lease, opened with its tracer, stop at its end.
     pub fn begin(target: &'t Target, lease: &'t Lease) -> Self {
         target.threads.meet_ends(true);
@@ -30,7 +30,7 @@ impl<'t> Ward<'t> {
     }
 }
 
-impl<'t> Attendant<'t> for Ward<'t> {
+impl<'t> Attendant<'t> for MemberExitWatch<'t> {
     fn attend(&mut self) -> Option<Event> {
         match self.lease.fate()? {
             Fate::Ends(stand) => {

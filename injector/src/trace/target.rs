@@ -83,7 +83,7 @@ impl Target {
         self.let_go_kept(tid, signal)
     }
 
-    /// The same of one that is kept. Its end is for the keeper; and it stands there by now, unseen, if its
+    /// The same of one that is kept. Its end is for the exit watch; and it stands there by now, unseen, if its
     /// process began to end, or another of its threads to exec, after it was seen to stand elsewhere.
     pub(super) fn let_go_kept(&self, tid: i32, signal: i32) -> Result<(), Errno> {
         if self.threads.is_at_end(tid) {
@@ -138,7 +138,7 @@ impl Target {
             Late::Waits => true,
             Late::Over => false,
             Late::Stands(Seen::Signal(signal)) => self.let_go(tid, signal).is_err(),
-            // One at its end stays there if a keeper has it.
+            // One at its end stays there if an exit watch has it.
             Late::Stands(_) | Late::AtEnd => self.let_go(tid, 0).is_err(),
         });
     }
@@ -156,7 +156,7 @@ impl Target {
         }
     }
 
-    /// What became of a late thread. Its end, and what its process became, are the keeper's as they are in
+    /// What became of a late thread. Its end, and what its process became, are the exit watch's as they are in
     /// a stop: if it did not hear of them, an exec would wait for the thread to be taken in, for ever.
     fn look_at_late(&self, tid: i32) -> Late {
         match self.tracer().look(tid) {
@@ -191,7 +191,7 @@ enum Late {
     Waits,
     /// It is none any more.
     Over,
-    /// It stands at its end, for the keeper.
+    /// It stands at its end, for the exit watch.
     AtEnd,
     /// It stands.
     Stands(Seen),

@@ -6,8 +6,8 @@
 //! |---|---|---|
 //! | late | it was told to stop and did not come: the kernel holds it (a vfork), or the stop was given up | it is seen to come, or to end; the next stop tells it again |
 //! | held | it came late, and stands for the next stop | that takes it, or it is let go |
-//! | at its end | it came there, and a keeper wants to meet it | it is let go to its end |
-//! | kept | a keeper ([`crate::trace::exit_watch`]) has it stay traced | it is let go to its end, or kept no more |
+//! | at its end | it came there, and an exit watch wants to meet it | it is let go to its end |
+//! | kept | an exit watch ([`crate::trace::exit_watch`]) has it stay traced | it is let go to its end, or kept no more |
 //!
 //! Late and held exclude each other. One that is kept may be each of the others, too; and one at its
 //! end is late as well when a stop was given up that had told it to stop once more.
@@ -31,7 +31,7 @@ struct State {
     /// ([`crate::trace::member_exit_watch`]).
     are_met: bool,
     /// Whether the process became another program in a stop of ours: it stands before its first
-    /// instruction, for the keeper.
+    /// instruction, for the exit watch.
     has_execed: bool,
 }
 

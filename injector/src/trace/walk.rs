@@ -1,7 +1,7 @@
 //! A row of requests for one stopped thread, which the tracing thread of a family makes in one go:
 //! one by one, each would have two threads wait for one another.
 //!
-//! A walk ends early where something happens that was not expected. Whoever asked makes the rest
+//! A walk ends early where something happens that was not expected. The caller makes the rest
 //! one by one then, as for a thread that is not lent: a walk saves time, and decides nothing.
 
 use nix::errno::Errno;

@@ -77,7 +77,8 @@ impl Compiled {
     }
 
     pub(super) fn of(rows: Vec<(u32, u32)>) -> Self {
-        let unknown = rows.iter().filter(|&&(_, rule)| rule == Rule::Unknown.pack()).count();
+        let is_unknown = Rule::Unknown.pack();
+        let unknown = rows.iter().filter(|&&(_, rule)| rule == is_unknown).count();
         Self { rows, unknown }
     }
 }

@@ -142,7 +142,7 @@ impl Tables {
     /// Bytes that the region needs for them.
     pub fn room(&self) -> usize {
         let waiting = self.modules.iter().filter(|module| module.waits());
-        let wanted: usize = waiting.map(|m| bytes_of(&m.image, &m.compiled)).sum();
+        let wanted: usize = waiting.map(|m| bytes_of(&m.image.code, &m.compiled)).sum();
         (wanted + wanted / 4 + LATER).min(MOST)
     }
 
@@ -322,11 +322,11 @@ impl Tables {
     /// Puts one module's table into the region; `false` if there is no room.
     fn place(&mut self, shared: &Shared, memory: &Memory, number: usize) -> Result<bool, Errno> {
         let module = &self.modules[number];
-        let bytes = bytes_of(&module.image, &module.compiled);
+        let bytes = bytes_of(&module.image.code, &module.compiled);
         let rows = module.compiled.rows.len() + 2;
         let Some(at) = self.take(bytes) else { return Ok(false) };
         let module = &self.modules[number];
-        shared.fill(memory, at, &words_of(&module.image, &module.compiled))?;
+        fill(shared, memory, at, words_of(&module.image.code, &module.compiled))?;
         let module = &mut Arc::make_mut(&mut self.modules)[number];
         module.at = Some((at + rows * ROW_BYTES, at));
         // It is in the region now.
@@ -335,39 +335,61 @@ impl Tables {
     }
 }
 
-fn pages_of(image: &Image) -> usize {
-    let length = image.code.end.offset_from(image.code.start).unwrap_or(0);
+fn pages_of(code: &Range<RemoteAddr>) -> usize {
+    let length = code.end.offset_from(code.start).unwrap_or(0);
     usize::try_from(length >> PAGE_SHIFT).unwrap_or(0) + 1
 }
 
-fn bytes_of(image: &Image, compiled: &Compiled) -> usize {
-    (compiled.rows.len() + 2) * ROW_BYTES + (pages_of(image) * PAGE_BYTES).next_multiple_of(8)
+fn bytes_of(code: &Range<RemoteAddr>, compiled: &Compiled) -> usize {
+    (compiled.rows.len() + 2) * ROW_BYTES + (pages_of(code) * PAGE_BYTES).next_multiple_of(8)
 }
 
 /// The rows, with one before all and one behind, then the page index.
-fn words_of(image: &Image, compiled: &Compiled) -> Vec<u64> {
-    let first = (0, unwind::NONE);
-    let last = (unwind::END, unwind::NONE);
-    let rows = std::iter::once(first).chain(compiled.rows.iter().copied());
-    let rows: Vec<(u32, u32)> = rows.chain(std::iter::once(last)).collect();
-    let mut words: Vec<u64> =
-        rows.iter().map(|&(at, rule)| u64::from(at) | u64::from(rule) << 32).collect();
+fn words_of<'a>(
+    code: &Range<RemoteAddr>,
+    compiled: &'a Compiled,
+) -> impl Iterator<Item = u64> + use<'a> {
+    let own = &compiled.rows[..];
+    let [first, last] = [(0, unwind::NONE), (unwind::END, unwind::NONE)];
+    let rows = std::iter::once(first).chain(own.iter().copied()).chain(std::iter::once(last));
+    let words = rows.map(|(at, rule)| u64::from(at) | u64::from(rule) << 32);
     let mut row = 0;
-    let pages: Vec<u32> = (0..pages_of(image))
-        .map(|page| {
-            let start = page << PAGE_SHIFT;
-            while rows.get(row + 1).is_some_and(|&(at, _)| at as usize <= start) {
-                row += 1;
-            }
-            u32::try_from(row).unwrap_or(0)
-        })
-        .collect();
-    words.extend(
-        pages.chunks(2).map(|pair| {
-            u64::from(pair[0]) | pair.get(1).map_or(0, |&second| u64::from(second) << 32)
-        }),
-    );
-    words
+    let mut row_of = move |page: usize| {
+        let start = page << PAGE_SHIFT;
+        // Behind the one before all.
+        while own.get(row).is_some_and(|&(at, _)| at as usize <= start) {
+            row += 1;
+        }
+        u64::try_from(row).unwrap_or(0)
+    };
+    let pages = pages_of(code);
+    let index = (0..pages).step_by(2).map(move |page| {
+        let second = if page + 1 < pages { Some(page + 1) } else { None };
+        row_of(page) | second.map_or(0, &mut row_of) << 32
+    });
+    words.chain(index)
+}
+
+/// Writes so many words at once: more would be memory that is asked for and touched for nothing else.
+const PIECE: usize = 4096;
+
+/// Writes words from an offset of the region on.
+fn fill(
+    shared: &Shared,
+    memory: &Memory,
+    mut at: usize,
+    mut words: impl Iterator<Item = u64>,
+) -> Result<(), Errno> {
+    let mut piece = Vec::with_capacity(PIECE);
+    loop {
+        piece.clear();
+        piece.extend(words.by_ref().take(PIECE));
+        if piece.is_empty() {
+            return Ok(());
+        }
+        shared.fill(memory, at, &piece)?;
+        at += piece.len() * 8;
+    }
 }
 
 /// On all processors: the larger part of the time of an attach.
@@ -397,4 +419,31 @@ fn compile_all(
         }
     });
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_lie_between_two_and_before_the_pages_that_begin_in_them() {
+        let page: u32 = 1 << PAGE_SHIFT;
+        // Three and a half of them.
+        let code = RemoteAddr::new(0x10_0000)..RemoteAddr::new(0x10_0000 + (7 << PAGE_SHIFT) / 2);
+        let compiled = Compiled::of(vec![(8, 1), (page, 2), (page + 8, 3), (3 * page - 1, 4)]);
+        let words: Vec<u64> = words_of(&code, &compiled).collect();
+        let row = |at: u32, rule: u32| u64::from(at) | u64::from(rule) << 32;
+        let rows = [
+            row(0, unwind::NONE),
+            row(8, 1),
+            row(page, 2),
+            row(page + 8, 3),
+            row(3 * page - 1, 4),
+            row(unwind::END, unwind::NONE),
+        ];
+        assert_eq!(words[..6], rows);
+        // The first page begins in the row before all, the second in one of its own.
+        assert_eq!(words[6..], [2 << 32, 3 | 4 << 32]);
+        assert_eq!(words.len() * 8, bytes_of(&code, &compiled));
+    }
 }

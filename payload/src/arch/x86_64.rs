@@ -91,7 +91,7 @@ pub(crate) fn copy_memory(process: u64, to: (u64, u64), from: (u64, u64)) -> i64
 #[inline(always)]
 pub(crate) fn read(address: u64) -> u64 {
     let word;
-    // SAFETY: see above.
+    // SAFETY: the caller gives an address that is mapped for certain; the instruction only reads.
     unsafe {
         asm!("mov {}, [{}]", out(reg) word, in(reg) address,
             options(nostack, readonly, preserves_flags));

@@ -36,7 +36,7 @@ fn find<S: Source>(code: &mut Cursor<'_, S>, header: u64, end: u64, place: u64) 
     let here = code.at;
     let distance = code.unsigned(4)?;
     let (entry, entry_end) = (code.at, code.end);
-    common(code, here.checked_sub(distance)?, end)?;
+    cie(code, here.checked_sub(distance)?, end)?;
     (code.at, code.end) = (entry, entry_end);
     let encoding = code.source.aside(ENCODING) as u8;
     let start = code.pointer(encoding, header)?;
@@ -105,7 +105,7 @@ fn record<S: Source>(code: &mut Cursor<'_, S>, at: u64, end: u64) -> Option<()> 
 }
 
 #[inline(never)]
-fn common<S: Source>(entry: &mut Cursor<'_, S>, at: u64, end: u64) -> Option<()> {
+fn cie<S: Source>(entry: &mut Cursor<'_, S>, at: u64, end: u64) -> Option<()> {
     record(entry, at, end)?;
     let is_common = entry.unsigned(4)? == 0;
     let version = entry.byte()?;

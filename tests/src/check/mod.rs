@@ -1,5 +1,6 @@
 //! `heapattach check`: run as a user would, and its result read as data.
 
+pub mod opens;
 pub mod pipeline;
 pub mod verdicts;
 

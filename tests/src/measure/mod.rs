@@ -6,10 +6,12 @@
 //! thread that runs it; times of stops are what the command states, checked from outside by how
 //! long the target gave no answer.
 
+mod busy;
 mod depth;
 mod instructions;
 mod pairs;
 mod preload;
+mod rank;
 mod recording;
 mod spread;
 mod stops;
@@ -17,9 +19,11 @@ mod table;
 
 use serde::Serialize;
 
+pub use busy::Busy;
 pub use depth::{BusyRate, DepthCost, WorkCost};
 pub use instructions::Instructions;
 pub use pairs::PairCost;
+pub use rank::rank;
 pub use recording::Recording;
 pub use spread::Spread;
 pub use stops::Stops;

@@ -112,7 +112,7 @@ impl Comparison {
         places: &Places,
     ) {
         let model = nearest(frames, sorted);
-        let same = common(frames, model);
+        let same = equal_frames(frames, model);
         self.astray += u64::from(same < frames.len() || stack.end == OUTERMOST);
         let name = |frame: Option<&u64>, none: &str| match frame {
             Some(&frame) => places.name(frame),
@@ -193,9 +193,9 @@ fn nearest<'a>(frames: &[u64], sorted: &[&'a [u64]]) -> &'a [u64] {
     let at = sorted.partition_point(|other| *other < frames);
     let neighbours = [at.checked_sub(1), Some(at)].into_iter().flatten();
     let neighbours = neighbours.filter_map(|index| sorted.get(index).copied());
-    neighbours.max_by_key(|other| common(frames, other)).unwrap_or_default()
+    neighbours.max_by_key(|other| equal_frames(frames, other)).unwrap_or_default()
 }
 
-fn common(one: &[u64], other: &[u64]) -> usize {
+fn equal_frames(one: &[u64], other: &[u64]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }

@@ -382,6 +382,34 @@ m/s"#,
         words: &["-Xmx64m", "{Answers.java}"],
         question: "x",
     },
+    Program {
+        name: "file",
+        package: "file",
+        file: "file",
+        words: &["-n", "-b", "-f", "-"],
+        question: "/bin/sh",
+    },
+    Program {
+        name: "c++filt",
+        package: "binutils",
+        file: "c++filt",
+        words: &[],
+        question: "_ZNSt6vectorIiSaIiEE9push_backEOi _ZNSt3mapISsSt4pairIiSsESt4lessISsEE4findERKSs",
+    },
+    Program {
+        name: "gdb",
+        package: "gdb",
+        file: "gdb",
+        words: &["-q", "-nx", "-nh"],
+        question: "python print(sum(len(str(i)*9) for i in range(2000)))",
+    },
+    Program {
+        name: "llvm-symbolizer",
+        package: "llvm",
+        file: "llvm-symbolizer",
+        words: &[],
+        question: "CODE /bin/sh 0x5000",
+    },
 ];
 
 #[cfg(test)]

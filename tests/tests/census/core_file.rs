@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
+    time::Instant,
 };
 
 use heapattach_census::{Census, CoreMemory, Moment, walkers};
@@ -17,6 +18,7 @@ use heapattach_tests::{
     deadline::{PATIENCE, poll},
     fixture::{Fixture, Launch},
     json_schema::faults,
+    pty::Pty,
     sample::is_soak,
     seed::{Random, seed},
     skip::skip,
@@ -270,7 +272,7 @@ fn any_damage_to_a_core_is_survived() {
         fs::write(&damaged, &bytes).expect("a file of ours");
         let Ok(core) = CoreFile::open(&damaged, None) else { continue };
         let core = Arc::new(core);
-        let Ok(memory) = CoreMemory::of(Arc::clone(&core)) else { continue };
+        let Ok(memory) = CoreMemory::of(Arc::clone(&core), &Arc::default()) else { continue };
         let moment = Moment::new(&memory, memory.regions().to_vec(), Vec::new());
         let census = Census::take(&moment, &walkers::ALL);
         let scene = Scene::of_core(&core, 4096);
@@ -278,4 +280,36 @@ fn any_damage_to_a_core_is_survived() {
     }
     assert!(read > 0, "no core of {rounds} could be read");
     println!("{read} of {rounds} damaged cores could be read");
+}
+
+/// A large core takes long enough for it; where the command was too fast to say it, it is asked again.
+#[test]
+fn on_a_terminal_it_is_told_how_much_of_a_core_was_read() {
+    let Some(launch) = Launch::new("hammer.c") else { return };
+    let (mut fixture, folder) =
+        (launch.arg("2").arg("400").arg("grow").start(), Folder::new("large"));
+    let resident = || {
+        let text = fs::read_to_string(format!("/proc/{}/statm", fixture.pid())).expect("it lives");
+        let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        pages.expect("a number") * 4096
+    };
+    poll(PATIENCE, || (resident() > 100 << 20).then_some(())).expect("a large heap");
+    // No thread is in the middle of a call then.
+    fixture.pause();
+    let Some(path) = gcore(&fixture, &folder) else { return };
+    fixture.resume();
+    let (begin, mut is_told) = (Instant::now(), false);
+    while !is_told && begin.elapsed() < PATIENCE {
+        let mut pty = Pty::new();
+        let words = ["heap", "--core", path.to_str().expect("a path of ours")];
+        let mut running = Heapattach::new(words).arg("--unreachable").terminal(pty.slave()).start();
+        poll(PATIENCE, || {
+            is_told |= pty.seen().contains("MiB read");
+            (!running.is_running()).then_some(())
+        });
+        running.wait().expect(DONE);
+    }
+    assert!(is_told, "bytes that were read");
+    fixture.assert_well();
+    fixture.finish();
 }

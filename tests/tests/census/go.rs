@@ -134,18 +134,18 @@ fn objects_are_those_of_the_runtime_to_the_digit_and_what_it_keeps_is_reached() 
 #[test]
 fn the_first_screen_names_each_classic_leak() {
     let leaks = [
-        ("array", 1, "HELD BY", "main.head: 8.0 MiB in 1 object"),
-        ("map", 100_000, "HELD BY", "main.cache"),
+        ("array", 1, "KEPT BY", "main.head: 8.0 MiB in 1 object"),
+        ("map", 100_000, "KEPT BY", "main.cache"),
         (
             "channel",
             1000,
             "LEAKED",
             "goroutines wait for ever in main.waitForEver, started by main.main",
         ),
-        ("pool", 100, "HELD BY", "main.kept"),
-        ("finalizer", 1000, "HELD BY", "$finalizer"),
-        ("field", 1, "HELD BY", "main.text"),
-        ("unsafe", 1, "HELD BY", "main.hidden"),
+        ("pool", 100, "KEPT BY", "main.kept"),
+        ("finalizer", 1000, "KEPT BY", "$finalizer"),
+        ("field", 1, "KEPT BY", "main.text"),
+        ("unsafe", 1, "KEPT BY", "main.hidden"),
     ];
     let Some(compiler) = go_releases().pop() else { return };
     let program = go_by(&compiler, "objects.go", &[]);

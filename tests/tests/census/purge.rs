@@ -136,9 +136,9 @@ fn the_target_lives_when_who_purges_is_killed_at_any_call_and_can_be_cleaned() {
     let calls = apply(program.pid(), Some("trace")).calls();
     assert!(calls.iter().any(|call| call == "madvise"), "{calls:?}");
     drop(program);
-    let mut tried = 0;
+    let (mut tried, mut random) = (0, Random::new(seed()));
     for (kind, most) in [("kill", 16), ("killfront", 8), ("fail", 8)] {
-        for n in points(calls.len() as u64, most, &mut Random::new(seed())) {
+        for n in points(calls.len() as u64, most, &mut random) {
             let Some(mut program) = with_dirty_pages() else { return };
             let outcome = apply(program.pid(), Some(&format!("{kind}:{n}")));
             // One whose command was killed finishes what it began.

@@ -106,7 +106,8 @@ fn calls() -> Option<Vec<String>> {
 #[test]
 fn the_target_lives_when_any_process_of_the_session_is_killed_at_a_census() {
     let Some(calls) = calls() else { return };
-    let chosen = || points(calls.len() as u64, 24, &mut Random::new(seed()));
+    let mut random = Random::new(seed());
+    let mut chosen = || points(calls.len() as u64, 24, &mut random);
     let survey = Survey::of(TARGET, chosen(), |fixture, _, n| {
         let _ = session(fixture, &format!("kill:{n}"));
         fixture.advance(1);

@@ -100,17 +100,24 @@ fn what_the_loader_keeps_in_its_own_way_is_held() {
 
 #[test]
 fn the_runtimes_calls_are_told_where_that_is_asked_for() {
-    let Some(program) = Source::new("leaky_suite.c").build() else { return };
-    let talk = |options: &[&str]| {
-        let mut command = Heapattach::new(["check"]);
-        for word in options {
-            command = command.arg(*word);
-        }
-        command.arg("--").arg(&program).arg("lose").arg("7").run().stderr
-    };
-    let (short, long) = (talk(&[]), talk(&["--full-stacks"]));
-    assert!(short.contains(" in main "), "{short}");
-    assert!(!short.contains("libc_start") && long.contains("libc_start"), "{short}\n{long}");
+    // What is told in any case, and what with all calls alone.
+    let programs: [(&str, &[&str], &str, &str); 3] = [
+        ("leaky_suite.c", &["lose", "7"], " in main ", "libc_start"),
+        ("leaks.cpp", &["string"], "leaks.cpp:", "libc_start"),
+        ("leaks.rs", &["leaked_box"], "leaks::leaked_box", "lang_start"),
+    ];
+    for (source, arguments, own, of_runtime) in programs {
+        let Some(program) = Source::new(source).build() else { continue };
+        let talk = |options: &[&str]| {
+            let command = Heapattach::new(["check"].iter().chain(options));
+            let command = command.arg("--").arg(&program);
+            arguments.iter().fold(command, |command, word| command.arg(*word)).run().stderr
+        };
+        let (short, long) = (talk(&[]), talk(&["--full-stacks"]));
+        assert!(short.contains(own), "{short}");
+        let is_folded = !short.contains(of_runtime) && long.contains(of_runtime);
+        assert!(is_folded, "{source}: {short}\n{long}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::{
 };
 
 use heapattach_tests::{
-    check,
+    check::{self, opens::Opens},
     command::{Heapattach, Outcome},
     compile::Source,
     deadline::{PATIENCE, wait_until},
@@ -455,4 +455,29 @@ fn a_family_runs_on_when_the_command_or_its_tracer_is_killed() {
         assert!(is_whole, "turn {turn}, seed {seed}: {output}\n{talk}");
     }
     println!("killed {turns} times, seed {seed}");
+}
+
+/// The debug information of a program that runs five times is read as often as that of one that runs once.
+#[test]
+fn a_file_is_read_once_for_all_processes_of_a_suite() {
+    let Some(suite) = Suite::build() else { return };
+    let folder = suite.0.as_path();
+    let objcopy = |words: &[&str]| {
+        let status = Command::new("objcopy").args(words).current_dir(folder).status();
+        assert!(status.expect("objcopy comes with the compiler").success(), "{words:?}");
+    };
+    objcopy(&["--only-keep-debug", "leaky_suite", "suite.debug"]);
+    objcopy(&["--strip-debug", "--add-gnu-debuglink=suite.debug", "leaky_suite"]);
+    let opened = |times: usize| {
+        let opens = Opens::of(&folder.join("suite.debug"));
+        let line =
+            format!("i=0; while [ $i -lt {times} ]; do ./leaky_suite lose 7; i=$((i + 1)); done");
+        let told = Heapattach::new(["check", "--follow-forks", "--", "sh", "-c", &line]);
+        let told = told.folder(folder).run().expect(23);
+        assert!(told.stderr.contains("leaky_suite.c:"), "{}", told.stderr);
+        opens.count()
+    };
+    let once = opened(1);
+    assert!(once > 0, "it is not read at all");
+    assert_eq!(opened(5), once);
 }

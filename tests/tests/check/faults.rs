@@ -15,7 +15,7 @@ use heapattach_tests::{
 
 const DONE: i32 = 0;
 const TARGET: &str = "steady.c";
-/// Those who wait for room in a ring that nobody reads any more leave at once: as long as they may wait for
+/// Threads that wait for room in a ring that is read no more leave at once: as long as they may wait for
 /// it would be 40 looks and more.
 const MOST_LOOKS: usize = 20;
 

@@ -161,12 +161,22 @@ fn what_grows_fails_whatever_allocator_the_program_has() {
             ("leak", &["--fail-on", "growing"]),
             ("leak", &["--max-growth", "1KiB/min"]),
         ];
-        let outcomes = thread::scope(|scope| {
-            let looks = cases.map(|(what, how)| {
-                scope.spawn(move || check_with(program, Some(library), what, WINDOW.0, how))
-            });
-            looks.map(|look| look.join().expect("it looks at it"))
-        });
+        let looks = || {
+            thread::scope(|scope| {
+                let looks = cases.map(|(what, how)| {
+                    scope.spawn(move || check_with(program, Some(library), what, WINDOW.0, how))
+                });
+                looks.map(|look| look.join().expect("it looks at it"))
+            })
+        };
+        let mut outcomes = looks();
+        // A program that got no processor for seconds did change its load, and is looked at again.
+        let is_disturbed = |outcome: &Outcome| outcome.stdout.contains("its load changed");
+        for _ in 0..2 {
+            if outcomes.iter().any(is_disturbed) {
+                outcomes = looks();
+            }
+        }
         let codes = outcomes.each_ref().map(Outcome::code);
         let told = outcomes.each_ref().map(|outcome| &outcome.stdout);
         assert_eq!(codes, [Some(0), Some(23), Some(23)], "{name}: {told:#?}");

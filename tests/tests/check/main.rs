@@ -1,4 +1,4 @@
-//! `heapattach check`: what it finds is what was lost, whoever made it; in pipelines, in families, and beside a
+//! `heapattach check`: what it finds is what was leaked, in every language; in pipelines, in families, and beside a
 //! program that goes on.
 
 mod arenas;

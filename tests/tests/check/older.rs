@@ -47,11 +47,13 @@ fn assert_found(program: &Path, threads: u64, preload: Option<&Path>, allocator:
         let known = older["allocators"].as_array().expect("a list");
         assert!(known.iter().any(|name| name == allocator), "{what}: {older}");
         let found = blocks(older, &["direct", "indirect"]) - own_leaks(older);
-        println!("{what}: {found} of {expected}, {} possible", blocks(older, &["possible"]));
+        // Words that an ended call left behind may lead into a block, too.
+        let possible = blocks(older, &["possible"]);
+        println!("{what}: {found} of {expected}, {possible} possible");
         let least = expected - STALE * (threads + 1);
         assert!((least..=expected).contains(&found), "{what}: {found} of {expected}: {older:#}");
         assert!(least * 100 >= expected * 99, "the test asks for less than 99 %");
-        assert_eq!(blocks(older, &["possible"]), 0, "{what}: {older:#}");
+        assert!(found + possible <= expected, "{what}: {possible} possible: {older:#}");
         assert_eq!(result.sum("direct"), (0, 0), "{what}");
         assert_eq!(result.code, Some(0), "{what}: what is older does not count: {}", result.talk);
     }

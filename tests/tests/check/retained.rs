@@ -102,7 +102,8 @@ fn a_mapping_is_held_and_holds_as_a_block_does() {
             let options = [&SIGNAL[..], &["--snapshot", snapshot, "--retained-by", site]].concat();
             let result = check::run(&program, &[], &[], &options);
             assert_eq!(result.code, Some(0), "{what}: {}", result.talk);
-            let sites = result.check()["retained"].as_array().expect("it was asked for");
+            let sites = result.check()["retained"].as_array();
+            let sites = sites.unwrap_or_else(|| panic!("{what}: {:#}", result.report));
             let [told] = &sites[..] else { panic!("{what}: {sites:#?}") };
             let is_mapped = site != "block_by_mapping";
             assert_eq!(told["mapped"].as_bool().unwrap_or_default(), is_mapped, "{what}: {told:#}");

@@ -1,7 +1,7 @@
 //! `heapattach check --every`: what each of several checks finds is the truth of its moment, and the
 //! process goes on as if there had been none.
 
-use std::{process::Command, time::Duration};
+use std::process::Command;
 
 use heapattach_tests::{
     check::{Leaks, Stepping},
@@ -34,7 +34,10 @@ fn truth(steps: u64) -> (u64, u64) {
 
 /// The numbers of the checks that were told so far.
 fn told(command: &Running) -> Vec<u64> {
-    let talk = command.talk();
+    numbers(&command.talk())
+}
+
+fn numbers(talk: &str) -> Vec<u64> {
     let lines = talk.lines().filter_map(|line| line.strip_prefix("heapattach: check "));
     lines.filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
 }
@@ -105,17 +108,22 @@ fn a_program_is_checked_on_its_way_and_at_its_end() {
     let file = std::env::temp_dir().join(format!("heapattach-rounds-{}", std::process::id()));
     let mut command = Command::new(heapattach_tests::command::binary());
     command.args(["check", "--every", "100ms", "--json", ANY_PAUSE, "--report"]).arg(&file);
+    let talk = file.with_extension("talk");
+    command.stderr(std::fs::File::create(&talk).expect("a file of ours"));
     command.arg("--").arg(program);
     let mut program = Stepping::of(&mut command);
+    let checks = || std::fs::read_to_string(&talk).map_or(0, |talk| numbers(&talk).len());
     for _ in 0..STEPS {
-        std::thread::sleep(Duration::from_millis(250));
+        let before = checks();
+        wait_until("another check", PATIENCE, || checks() > before);
         program.step();
     }
     assert_eq!(program.end(), Some(23));
     let text = std::fs::read_to_string(&file).expect("a result");
-    let _ = std::fs::remove_file(&file);
+    let _ = (std::fs::remove_file(&file), std::fs::remove_file(&talk));
     let report: Value = serde_json::from_str(&text).expect("JSON");
     let rounds = report["check"]["rounds"].as_array().expect("several checks");
+    assert!(rounds.len() as u64 > STEPS, "{rounds:?}");
     let last = rounds.last().and_then(|round| round["number"].as_u64()).expect("a number");
     assert_eq!(found(&report, last), truth(STEPS));
     assert_eq!(report["check"]["at"], "exit");

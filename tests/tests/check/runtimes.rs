@@ -81,6 +81,22 @@ fn emacs_is_clean() {
     is_clean_but_for("Emacs", &["emacs", "--batch", "--eval", "(message \"done\")"], &[]);
 }
 
+#[test]
+fn javas_launcher_is_clean() {
+    if !is_there("java") {
+        return skip("no java here", "apt-get install default-jdk-headless");
+    }
+    is_clean_but_for("Java's launcher", &["java", "-version"], &[]);
+}
+
+#[test]
+fn rsync_is_clean() {
+    if !is_there("rsync") {
+        return skip("no rsync here", "apt-get install rsync");
+    }
+    is_clean_but_for("rsync", &["rsync", "--version"], &[]);
+}
+
 /// What gcc runs to link: it has its command by the one who starts it.
 #[test]
 fn the_linkers_driver_of_gcc_is_clean() {

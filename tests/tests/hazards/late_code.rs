@@ -104,6 +104,17 @@ fn plugins_that_are_closed_at_once_are_named_by_run() {
     }
 }
 
+/// As many as by the attach; the program has no pauses then.
+#[test]
+fn five_hundred_turns_are_named_by_run() {
+    let Some(plugins) = plugins(&[]) else { return };
+    let Some(program) = Source::new("turns.c").build() else { return };
+    let [program, first, second] =
+        [&program, &plugins[0], &plugins[1]].map(|path| path.to_string_lossy().into_owned());
+    let report = by_run(&[], &[&program, "500", &first, &second]);
+    has_all(&report, 500);
+}
+
 fn by_attach(flags: &[&str], step: u64, times: u64, calls: u64) {
     let Some(plugins) = plugins(flags) else { return };
     let Some(mut fixture) = fixture(&plugins) else { return };
@@ -125,9 +136,22 @@ fn plugins_without_a_build_id_are_told_apart_as_well() {
     by_attach(&["-Wl,--build-id=none"], CLOSED_AT_ONCE, 60, 60);
 }
 
+/// The rate is the program's own, measured before the attach: what we make of it is told, and no verdict.
 #[test]
 fn a_thousand_loads_a_second_are_named() {
-    by_attach(&[], MANY_A_SECOND, 500, 500);
+    const TURNS: u64 = 500;
+    let Some(plugins) = plugins(&[]) else { return };
+    let Some(mut fixture) = fixture(&plugins) else { return };
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let rate = |took_us: u64| 2e6 * TURNS as f64 / took_us.max(1) as f64;
+    let alone = rate(fixture.step(MANY_A_SECOND, TURNS));
+    let attached = Attached::recording_all(&mut fixture, Hooks::Auto);
+    let watched = rate(fixture.step(MANY_A_SECOND, TURNS));
+    let report = attached.end();
+    println!("{alone:.0} loads a second alone, {watched:.0} while all of them are recorded");
+    fixture.assert_well();
+    has_all(&report, TURNS);
+    fixture.finish();
 }
 
 /// Long enough for a table each; then they go and come again.

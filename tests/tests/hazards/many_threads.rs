@@ -6,6 +6,7 @@ use std::time::Duration;
 use heapattach_tests::{
     command::{Heapattach, Hooks},
     fixture::{Fixture, Launch},
+    measure::Busy,
     trace::Before,
 };
 
@@ -112,21 +113,28 @@ fn doctor_tells_the_stop_that_a_refusal_is_about() {
     fixture.finish();
 }
 
-/// Stops by the number of threads, of a target at rest and of one that is busy:
+/// Processes that want a processor, beside which a target at rest is stopped, too.
+const BESIDE: usize = 10;
+
+/// Stops by the number of threads: of a target at rest, of one that is busy, and of one at rest beside ten
+/// busy processes:
 /// `cargo test --release --workspace --test hazards -- --ignored --nocapture stops_by`, on a machine
 /// that does nothing else.
 #[test]
 #[ignore = "a measurement: it asserts nothing that a busy machine would not change"]
 fn stops_by_the_number_of_threads() {
-    println!("threads  at rest  attach ms (median, most)  detach ms (median, most)  foreseen ms");
-    for (threads, is_at_rest) in [100, 1000, 5000, 20_000]
+    println!(
+        "threads  at rest  beside  attach ms (median, most)  detach ms (median, most)  foreseen ms"
+    );
+    for (threads, is_at_rest, beside) in [100, 1000, 5000, 20_000]
         .into_iter()
-        .flat_map(|threads| [(threads, true), (threads, false)])
+        .flat_map(|threads| [(threads, true, 0), (threads, false, 0), (threads, true, BESIDE)])
     {
         let Some(mut fixture) = target(threads) else { return };
         if is_at_rest {
             fixture.pause();
         }
+        let busy = Busy::processes(beside);
         let (mut stops, mut foreseen): ([Vec<f64>; 2], f64) = Default::default();
         for _ in 0..9 {
             let pid = fixture.pid().to_string();
@@ -139,13 +147,14 @@ fn stops_by_the_number_of_threads() {
                 stops[usize::from(stop.why == "detach")].push(stop.stopped_us / 1e3);
             }
         }
+        drop(busy);
         let [attach, detach] = stops.map(|mut all| {
             all.sort_by(f64::total_cmp);
             (all[all.len() / 2], all[all.len() - 1])
         });
         let [(a, most_a), (d, most_d)] = [attach, detach];
         println!(
-            "{threads:7}  {is_at_rest:7}  {a:10.1} {most_a:13.1}  {d:11.1} {most_d:12.1}  {foreseen:10.1}"
+            "{threads:7}  {is_at_rest:7}  {beside:6}  {a:10.1} {most_a:13.1}  {d:11.1} {most_d:12.1}  {foreseen:10.1}"
         );
         if is_at_rest {
             fixture.resume();

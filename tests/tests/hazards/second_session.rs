@@ -12,6 +12,9 @@ use std::{
 use heapattach_tests::{
     command::{Heapattach, Hooks},
     fixture::{Fixture, Launch},
+    measure::rank,
+    real::{conversation::Conversation, installed, programs::PROGRAMS},
+    skip::skip,
 };
 
 const WINDOW: Duration = Duration::from_millis(100);
@@ -42,8 +45,8 @@ impl Drop for Folder {
 
 /// Waits until what is read of the program may be kept: a file that was changed just now could change once
 /// more and bear the same time.
-fn settle(fixture: &Fixture) {
-    let program = fs::metadata(format!("/proc/{}/exe", fixture.pid())).expect("it runs");
+fn settle(pid: i32) {
+    let program = fs::metadata(format!("/proc/{pid}/exe")).expect("it runs");
     let changed = UNIX_EPOCH + Duration::from_secs(program.ctime().unsigned_abs() + 1);
     while changed.elapsed().map_or(true, |age| age < Duration::from_secs(3)) {
         thread::sleep(Duration::from_millis(50));
@@ -73,7 +76,7 @@ fn name(path: &Path) -> &str {
 fn a_second_session_has_the_same_tables_and_makes_none() {
     let Some(launch) = Launch::new("steady.c") else { return };
     let mut fixture = launch.start();
-    settle(&fixture);
+    settle(fixture.pid());
     let folder = Folder::new("second-session");
     let first = rows(&mut fixture, name(&folder.0), &[]);
     let kept = folder.files();
@@ -88,7 +91,7 @@ fn a_second_session_has_the_same_tables_and_makes_none() {
 fn files_that_are_not_what_they_should_be_are_made_anew() {
     let Some(launch) = Launch::new("steady.c") else { return };
     let mut fixture = launch.start();
-    settle(&fixture);
+    settle(fixture.pid());
     let folder = Folder::new("damaged-session");
     let first = rows(&mut fixture, name(&folder.0), &[]);
     let kept = folder.files();
@@ -124,4 +127,51 @@ fn where_there_is_to_be_no_cache_there_is_none() {
     assert!(folder.files().is_empty());
     assert_eq!(rows(&mut fixture, "/nowhere/at/all", &[]), first);
     fixture.finish();
+}
+
+/// Seconds of processor time of one attach with this cache.
+fn seconds(pid: i32, cache: &str) -> f64 {
+    let command = Heapattach::attach(pid, WINDOW, Hooks::Auto).arg("--no-record");
+    let report = command.env("HEAPATTACH_CACHE", cache).run().expect(0).report();
+    Duration::from_micros(report.expense.cpu_us).as_secs_f64()
+}
+
+fn print_attaches(name: &str, pid: i32) {
+    settle(pid);
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for turn in 0..5 {
+        let folder = Folder::new(&format!("attaches-{name}-{turn}"));
+        first.push(seconds(pid, self::name(&folder.0)));
+        second.push(seconds(pid, self::name(&folder.0)));
+    }
+    println!(
+        "{name}: {:.3} s of processor time without a cache, {:.3} s the second time (goal 0.03; \
+         medians of {})",
+        rank(&first, 500),
+        rank(&second, 500),
+        first.len()
+    );
+}
+
+/// Processor time of first and second attaches: `cargo test --release --workspace --test hazards --
+/// --ignored --nocapture what_a_second`, on a machine that does nothing else.
+#[test]
+#[ignore = "a measurement: it asserts nothing that a busy machine would not change"]
+fn what_a_second_attach_takes() {
+    let Some(mut fixture) = Launch::new("steady.c").map(Launch::start) else { return };
+    // At rest: what it allocates meanwhile is not what is measured.
+    fixture.pause();
+    print_attaches("steady", fixture.pid());
+    fixture.resume();
+    fixture.finish();
+    for program in PROGRAMS.iter().filter(|program| ["python3", "node"].contains(&program.name)) {
+        if installed(program.file).is_none() {
+            skip(&format!("{} is not installed", program.name), program.package);
+            continue;
+        }
+        let mut conversation = Conversation::start(program).expect("it answers");
+        print_attaches(program.name, conversation.pid());
+        conversation.ask(1).expect("it answers still");
+        conversation.finish().expect("it ends");
+    }
 }

@@ -105,6 +105,86 @@ fn a_link_of_another_user_is_followed_by_no_option_that_writes() {
     }
 }
 
+/// Where another user knows what the file will be called.
+#[test]
+fn a_link_of_another_user_is_followed_by_no_file_that_top_makes_in_a_folder() {
+    if !geteuid().is_root() {
+        return skip("only root can give a link away", "run the tests as root");
+    }
+    let Some(launch) = Launch::new("steady.c") else { return };
+    let (shared, fixture) = (Shared::new(), launch.start());
+    let pid = fixture.pid().to_string();
+    let (precious, link) = (shared.path("precious"), shared.path(&format!("{pid}.log")));
+    fs::write(&precious, "precious").expect("a folder of ours");
+    symlink(&precious, &link).expect("a folder of ours");
+    lchown(&link, Some(NOBODY), None).expect("we are root");
+    let folder = shared.0.to_str().expect("a path of ours");
+    let outcome = Heapattach::new(["top", "-p", &pid, "-o", folder, "--once"]).run();
+    assert_eq!(fs::read_to_string(&precious).expect("it is there"), "precious");
+    let outcome = outcome.expect(FAILED);
+    for said in [&*link, "targets: untouched"] {
+        assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+    }
+    // A file of an earlier session makes room.
+    fs::remove_file(&link).expect("it is there");
+    fs::write(&link, "an earlier session").expect("a folder of ours");
+    Heapattach::new(["top", "-p", &pid, "-o", folder, "--once"]).run().expect(0);
+    let log = fs::read_to_string(&link).expect("it is there");
+    assert!(!log.contains("an earlier session"), "{log}");
+    fixture.finish();
+}
+
+/// Which processes are barred stands there, and files are made there under known names.
+#[test]
+fn the_folder_of_an_agent_is_its_own_or_is_refused() {
+    if !geteuid().is_root() {
+        return skip("only root can give a folder away", "run the tests as root");
+    }
+    let shared = Shared::new();
+    let at = |name: &str| PathBuf::from(shared.path(name));
+    let (precious, state, config) = (at("precious"), at("state"), at("agent.toml"));
+    let text = format!(
+        "version = 1\nstate = '{}'\n[[rule]]\nname = 'a'\nprocess = 'a'\n",
+        state.display()
+    );
+    fs::write(&config, text).expect("a folder of ours");
+    fs::write(&precious, "precious").expect("a folder of ours");
+    let allow = || {
+        let config = config.to_str().expect("a path of ours");
+        Heapattach::new(["agent", "--config", config, "--allow", "none"]).run().expect(FAILED)
+    };
+    fs::create_dir(&state).expect("a folder of ours");
+    for name in ["lock", "state.new"] {
+        symlink(&precious, state.join(name)).expect("a folder of ours");
+    }
+    let refusals = [
+        (0o755, Some(NOBODY), "it is a folder of user 65534; need one of user 0"),
+        (0o777, Some(0), "others can write to it (its mode is 0777); try chmod go-w"),
+        (0o700, Some(0), "lock"),
+    ];
+    for (mode, owner, said) in refusals {
+        fs::set_permissions(&state, Permissions::from_mode(mode)).expect("a folder of ours");
+        lchown(&state, owner, None).expect("we are root");
+        let outcome = allow();
+        assert!(outcome.stderr.contains(said), "{said}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains("targets: untouched"), "{}", outcome.stderr);
+        assert_eq!(fs::read_to_string(&precious).expect("it is there"), "precious", "{said}");
+    }
+    fs::remove_file(state.join("lock")).expect("it is there");
+    allow();
+    assert_eq!(fs::read_to_string(&precious).expect("it is there"), "precious");
+    // A link to a folder is one of another user.
+    let (link, theirs) = (at("link"), at("theirs"));
+    fs::create_dir(&theirs).expect("a folder of ours");
+    symlink(&theirs, &link).expect("a folder of ours");
+    lchown(&link, Some(NOBODY), None).expect("we are root");
+    let text = fs::read_to_string(&config).expect("it is there");
+    fs::write(&config, text.replace("/state'", "/link/state'")).expect("a folder of ours");
+    let outcome = allow();
+    assert!(outcome.stderr.contains("a link of user 65534"), "{}", outcome.stderr);
+    assert_eq!(fs::read_dir(&theirs).expect("a folder").count(), 0, "something was made there");
+}
+
 #[test]
 fn a_named_pipe_is_waited_for_by_no_option() {
     let shared = Shared::new();

@@ -8,6 +8,8 @@ use heapattach_tests::{
     compile::Source,
     deadline::{PATIENCE, poll},
     fixture::{Fixture, Launch},
+    hazard::cycles,
+    measure::{Busy, rank},
     page::Word,
     sample::{is_soak, points},
     seed::{Random, seed},
@@ -59,19 +61,22 @@ fn the_undo_is_done_when_the_command_is_killed_at_any_call() {
     let Some(mut fixture) = target() else { return };
     let (seed, before) = (seed(), Before::of(&mut fixture));
     let calls = calls(&mut fixture).len() as u64;
-    let (mut tried, mut killed) = (0, 0);
+    let mut killed = 0;
     for n in points(calls, 60, &mut Random::new(seed)) {
         let fault = format!("killfront:{n}");
         let attach = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto);
         let outcome = attach.fault(&fault).run();
         fixture.advance(1);
         assert_undone(&mut fixture, &before, &format!("after {fault}, seed {seed}"));
-        // A fault near the end may hit a command that has just ended by itself.
-        killed += u32::from(outcome.signal() == Some(Signal::SIGKILL as i32));
-        tried += 1;
+        let is_killed = outcome.signal() == Some(Signal::SIGKILL as i32);
+        // In the attach, which makes more than half of the calls, there is a command to kill; one near the end
+        // may have ended by itself.
+        assert!(is_killed || n > calls / 2, "not killed by {fault} of {calls}, seed {seed}");
+        let code = outcome.code();
+        assert!(is_killed || code == Some(DONE), "{fault}: {code:?}: {}", outcome.stderr);
+        killed += u32::from(is_killed);
     }
     println!("command killed at {killed} of {calls} calls, undone each time, seed {seed}");
-    assert!(killed * 2 >= tried, "killed {killed} times of {tried} only");
     fixture.finish();
 }
 
@@ -250,10 +255,36 @@ fn a_target_in_the_midst_of_signals_survives_the_death_of_its_tracer() {
     fixture.finish();
 }
 
+/// A program without a C library, and without room behind its code.
+fn full() -> Option<Fixture> {
+    Launch::of(&Source::new("bare.c").flag("-DFULL")).map(Launch::start)
+}
+
+/// What brings its threads back lies behind its code, since it has no such code itself.
+#[test]
+fn a_target_without_a_c_library_survives_the_death_of_its_tracer() {
+    let Some(mut fixture) = Launch::new("bare.c").map(Launch::start) else { return };
+    let before = Before::of(&mut fixture);
+    let report = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).run().expect(DONE).report();
+    assert_eq!((report.window_us, report.window_times), (0.0, 0), "{report:?}");
+    let calls = calls_beside(&fixture);
+    let seed = seed();
+    for n in points(calls.len() as u64, 100, &mut Random::new(seed)) {
+        let fault = format!("kill:{n}");
+        Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).fault(&fault).run();
+        let name = name(&calls, n);
+        assert!(lives_on(&mut fixture, 10), "the target died of {fault}, {name}, seed {seed}");
+        fixture.assert_well();
+        Heapattach::detach(fixture.pid()).run().expect(DONE);
+        before.assert_equal(&mut fixture, &format!("after {fault}, {name}, seed {seed}"));
+    }
+    fixture.finish();
+}
+
 /// What cannot be covered is named, with the time that it took.
 #[test]
-fn a_target_without_a_c_library_has_an_unsafe_window_that_is_named() {
-    let Some(mut fixture) = Launch::new("bare.c").map(Launch::start) else { return };
+fn a_target_without_a_c_library_and_without_room_has_an_unsafe_window_that_is_named() {
+    let Some(mut fixture) = full() else { return };
     let why = "its code has no place to make a system call at";
     let before = Before::of(&mut fixture);
     let report = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).run().expect(DONE).report();
@@ -269,6 +300,33 @@ fn a_target_without_a_c_library_has_an_unsafe_window_that_is_named() {
     assert!(time.is_some_and(|time| time > 0), "{line}");
     assert!(line.contains(" us in 2 calls ") && line.ends_with(why), "{line}");
     before.assert_equal(&mut fixture, "after two sessions");
+    fixture.finish();
+}
+
+/// What no shelter covers (no C library and no room for one), beside 30 processes that want a processor:
+/// `HEAPATTACH_CYCLES=1000 cargo test --release --workspace --test hostile -- --ignored --nocapture
+/// unsafe_windows`, on a machine that does nothing else.
+#[test]
+#[ignore = "a measurement: it asserts nothing that a busy machine would not change"]
+fn unsafe_windows_where_nothing_shelters() {
+    let Some(mut fixture) = full() else { return };
+    let busy = Busy::processes(30);
+    let attaches = cycles();
+    let windows: Vec<f64> = (0..attaches)
+        .map(|_| {
+            let attach = Heapattach::attach(fixture.pid(), WINDOW, Hooks::Auto).arg("--no-record");
+            let report = attach.run().expect(DONE).report();
+            assert_eq!(report.window_times, 2, "{report:?}");
+            report.window_us
+        })
+        .collect();
+    drop(busy);
+    fixture.advance(1);
+    let [half, most, nearly_all] = [500, 990, 999].map(|share| rank(&windows, share));
+    println!(
+        "{attaches} attaches beside 30 busy processes: unsafe windows of {half:.1} us at p50, \
+         {most:.1} at p99, {nearly_all:.1} at p99.9 (both calls of an attach together; goal: 50)"
+    );
     fixture.finish();
 }
 

@@ -1,4 +1,4 @@
-//! Nobody is harmed: not the target where the machine, the disk, another process or we ourselves fail at any
+//! No process is harmed: not the target where the machine, the disk, another process or we ourselves fail at any
 //! step, and not we where the target is an enemy.
 
 mod faults;

@@ -226,6 +226,25 @@ fn no_fifo_is_opened_in_a_file_tree_that_the_target_made() {
 }
 
 #[test]
+fn no_fifo_is_opened_behind_mounts_that_the_target_made() {
+    let folder = Folder::new("mounts");
+    let text = folder.0.to_str().expect("a path of ours");
+    let Some(mut fixture) = attack(&["mounts", text]) else { return };
+    let map = || fs::read_to_string(format!("/proc/{}/mountinfo", fixture.pid()));
+    let before = map().expect("it runs");
+    let outcome = attach(&fixture).expect(DONE);
+    assert_sound(&outcome);
+    assert_eq!(outcome.report().target, "restored", "{}", outcome.stderr);
+    let output = attach_by_names(fixture.pid());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(DONE), "{said}");
+    assert_eq!(map().expect("it runs"), before);
+    fixture.advance(1);
+    fixture.assert_well();
+    fixture.finish();
+}
+
+#[test]
 fn a_write_lease_on_a_mapped_file_does_not_hold_us() {
     let folder = Folder::new("lease");
     let text = folder.0.to_str().expect("a path of ours");
@@ -350,6 +369,32 @@ fn large_and_many_homes_cost_little() {
         assert_sound(&attach(&fixture));
         fixture.finish();
     }
+}
+
+/// A session gives back what children inherited: as many as the target made, and what they made of it.
+#[test]
+fn forged_homes_of_many_children_cost_little() {
+    const HEIRS: u64 = 24;
+    let Some(mut fixture) = attack(&["heirs"]) else { return };
+    let command = Attached::command(fixture.pid(), Hooks::Auto).arg("--no-record");
+    let session = Attached::start(command, &mut fixture);
+    assert_eq!(fixture.step(1, HEIRS), HEIRS, "a child could not forge its home");
+    let running = session.into_command();
+    running.signal(Signal::SIGINT);
+    let outcome = running.wait();
+    let report = outcome.report();
+    eprintln!(
+        "{HEIRS} children: {:?}, {} KiB, {} ms, left {:?}",
+        outcome.code(),
+        report.expense.memory >> 10,
+        report.expense.cpu_us / 1000,
+        report.left
+    );
+    assert_sound(&outcome);
+    assert_eq!(report.target, "restored", "{report:?}");
+    fixture.advance(1);
+    fixture.assert_well();
+    fixture.finish();
 }
 
 #[test]

@@ -88,10 +88,9 @@ fn a_target_that_execs_is_attached_to_again() {
     for turn in 0..TURNS {
         let mut shell = Shell::start();
         let pid = shell.pid();
-        let name = || std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        wait_until("the shell to start", PATIENCE, || name().trim() == "sh");
-        // It has a libc before it reads; a shell younger than that is another test's matter.
-        std::thread::sleep(Duration::from_millis(20));
+        // It has a libc before it reads its input; a shell younger than that is another test's matter.
+        let call = || std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+        wait_until("the shell to read", PATIENCE, || call().starts_with("0 0x0 "));
         let mut command = Attached::command(pid, Hooks::Auto).start();
         wait_until("the attach", PATIENCE, || {
             Attached::is_told(&command.talk()) || !command.is_running()

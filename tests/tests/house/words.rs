@@ -1,5 +1,6 @@
 //! The words that users meet: one for each thing. Every text of the product is looked through: literals of
-//! its sources, the help of its options, the page for browsers, the guide and the README.
+//! its sources, the help of its options, the page for browsers, the guide and the README. And of the comments of
+//! all sources, that they name the process, thread or block, and state a reason instead of pointing to one.
 
 use std::{
     fs,
@@ -7,7 +8,7 @@ use std::{
 };
 
 /// What is not said, and what is said instead. A phrase is whole words, in any case of letters.
-const PHRASES: [(&str, &str); 26] = [
+const PHRASES: [(&str, &str); 41] = [
     ("asked for", "allocated; requested"),
     ("asks for memory", "allocates"),
     ("ask for memory", "allocate"),
@@ -21,7 +22,22 @@ const PHRASES: [(&str, &str); 26] = [
     ("are held", "are in use"),
     ("was held", "was in use"),
     ("were held", "were in use"),
+    ("held", "in use; kept by"),
+    ("only holds", "does not grow"),
+    ("code holds", "code has memory in use"),
+    ("holds memory", "has memory in use"),
+    ("holds the memory", "has the memory in use"),
     ("lost", "leaked (blocks), dropped (records)"),
+    ("gone", "ended; removed; no longer mapped"),
+    ("silent", "stopped; says nothing"),
+    ("led to", "called from"),
+    ("a way from", "a path from"),
+    ("on a way", "on a path"),
+    ("the way to", "the path to"),
+    ("the way from", "the path from"),
+    ("which way", "how"),
+    ("in 1 blocks", "in 1 block"),
+    ("1 processes", "1 process"),
     ("nothing is missing", "no records dropped"),
     ("in brackets", "in parentheses: 95 % CI"),
     ("95 % interval", "95 % CI"),
@@ -36,8 +52,13 @@ const PHRASES: [(&str, &str); 26] = [
     ("no names but", "no debug symbols"),
 ];
 
+/// What no comment says: it names the subject, and a reason where it is needed.
+const NOT_IN_COMMENTS: [&str; 5] = ["somebody", "nobody", "whoever", "anybody", "see above"];
+
 /// Texts in which one of them is right.
-const RIGHT: [(&str, &str); 2] = [
+const RIGHT: [(&str, &str); 3] = [
+    // A pause for tests: no user has it.
+    ("injector/process/src/fault.rs", "held"),
     // A measurement: statisticians call it so.
     ("cli/guide/measured.md", "95 % intervals"),
     // The processes of a benchmark that nothing was done to.
@@ -93,6 +114,24 @@ fn texts(code: &str, has_help: bool) -> Vec<String> {
         };
     }
     texts
+}
+
+/// The comments of code, a line each.
+fn comments(code: &str) -> Vec<&str> {
+    let (mut comments, mut rest) = (Vec::new(), code);
+    while let Some(at) = rest.find(['"', '/', '\'']) {
+        let (before, from) = rest.split_at(at);
+        rest = if from.starts_with("//") {
+            let (line, after) = from.split_once('\n').unwrap_or((from, ""));
+            comments.push(line);
+            after
+        } else if let Some(from) = from.strip_prefix('"') {
+            literal(before, from).1
+        } else {
+            from.split_at(letter(from).unwrap_or(1)).1
+        };
+    }
+    comments
 }
 
 /// The text of a literal, and what comes after it; `before` says whether it is a raw one.
@@ -161,15 +200,18 @@ fn all() -> Vec<(String, String)> {
     for folder in ["cli", "injector", "payload"] {
         files(&root.join(folder), &mut paths);
     }
+    files(&root.join(".ci/release_files"), &mut paths);
     paths.push(root.join("README.md"));
-    let mut all = Vec::new();
+    let mut all = vec![newest_changes(&root)];
     for path in paths {
         let name = path.strip_prefix(&root).expect("it lies there").display().to_string();
         let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         let is_met = !NOT_MET.iter().any(|part| name.contains(part))
             && !["tests", "test"].iter().any(|end| stem.ends_with(end));
-        if !is_met || !["rs", "js", "html", "md"].contains(&kind) {
+        let is_read = ["rs", "js", "html", "md", "h", "json"].contains(&kind)
+            || name.starts_with(".ci/release_files/");
+        if !is_met || !is_read {
             continue;
         }
         let text = fs::read_to_string(&path).expect("a text of ours");
@@ -184,10 +226,40 @@ fn all() -> Vec<(String, String)> {
                 let lines = lines.map(|line| line.split(" // ").next().unwrap_or_default());
                 all.extend(lines.map(|line| (name.clone(), line.to_owned())));
             }
+            // Of a schema what is said of its fields: their names stay as they were.
+            "json" => {
+                let told = |line: &str| {
+                    let line = line.trim();
+                    ["\"description\": ", "\"title\": "]
+                        .iter()
+                        .find_map(|f| line.strip_prefix(f))
+                        .map(str::to_owned)
+                };
+                all.extend(text.lines().filter_map(told).map(|text| (name.clone(), text)));
+            }
             _ => all.extend(text.split("\n\n").map(|part| (name.clone(), part.to_owned()))),
         }
     }
     all
+}
+
+/// What is new since the last release: what is older is history.
+fn newest_changes(root: &Path) -> (String, String) {
+    let text = fs::read_to_string(root.join("CHANGELOG.md")).expect("the changes");
+    let from = text.split_once("\n## ").expect("a section").1;
+    let newest = from.split_once("\n## ").map_or(from, |(newest, _)| newest);
+    // What was renamed is told by its old names, between marks of code.
+    let told: Vec<_> = newest.split('`').step_by(2).collect();
+    ("CHANGELOG.md".to_owned(), told.join("`"))
+}
+
+/// All of them, to be read aloud.
+#[test]
+#[ignore = "prints a table of all messages: cargo test -p heapattach-tests --test house -- --ignored --nocapture"]
+fn the_table_of_all_messages() {
+    for (name, text) in all() {
+        println!("{name} | {}", text.split_whitespace().collect::<Vec<_>>().join(" "));
+    }
 }
 
 #[test]
@@ -216,6 +288,34 @@ fn every_text_that_users_meet_has_the_words_of_the_glossary() {
     assert!(has("cli/src/commands/check.rs", "a check needs a program or a process"));
     assert!(has("cli/export/src/html/script/about.js", "no records dropped"));
     assert!(has("cli/guide/checks.md", "What counts as leaked"));
+    assert!(has("CHANGELOG.md", "Unreleased"));
+    assert!(has("cli/include/heapattach.h", "HEAPATTACH_IGNORE"));
+    assert!(has("cli/schemas/report.json", "The report of a session"));
+    assert!(has(".ci/release_files/deb", "Description"));
+}
+
+#[test]
+fn comments_name_their_subject() {
+    let root = root();
+    let mut paths = Vec::new();
+    for folder in ["cli", "injector", "payload", "tests", "fixtures"] {
+        files(&root.join(folder), &mut paths);
+    }
+    paths.retain(|path| path.extension().is_some_and(|kind| kind == "rs"));
+    let (mut all, mut wrong) = (0, Vec::new());
+    for path in paths {
+        let text = fs::read_to_string(&path).expect("a text of ours");
+        let comments = comments(&text);
+        all += comments.len();
+        let is_wrong = |line: &&&str| {
+            let words = words(line);
+            NOT_IN_COMMENTS.iter().any(|phrase| words.contains(&format!(" {phrase} ")))
+        };
+        let told = |line: &&str| format!("{}: {line}", path.display());
+        wrong.extend(comments.iter().filter(is_wrong).map(told));
+    }
+    assert!(wrong.is_empty(), "{} comments:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(all > 20_000, "{all} comments only");
 }
 
 #[test]
@@ -224,6 +324,7 @@ fn literals_are_found_in_code_and_comments_are_not() {
                 /// Help that\n/// goes on\nf(\"four\")";
     assert_eq!(texts(code, false), ["one \\\"two\\\"", "th\"ree", "four"]);
     assert_eq!(texts(code, true)[2..], ["Help that goes on", "four"]);
+    assert_eq!(comments(code), ["// \"no\"", "/// Help that", "/// goes on"]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Programs that people run, under load, attached and not.
 
 mod allocators;
+mod cycle;
 mod families;
 mod many_programs;
 mod mappings;

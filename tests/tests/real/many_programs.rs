@@ -12,27 +12,22 @@ use std::{
 
 use heapattach_tests::{
     command::{Heapattach, Hooks, Outcome},
-    deadline::{PATIENCE, poll},
-    fingerprint::{Fingerprint, Scope, diff_within},
+    deadline::{PATIENCE, poll, wait_until},
     hazard::cycles,
     real::{
-        Server, StartError,
+        Load, Server, StartError,
         conversation::Conversation,
-        installed,
+        installed, memcached, nginx,
         programs::{PROGRAMS, Program},
-        rocks,
+        redis, rocks,
     },
-    report::fresh_file,
     seed::{Random, seed},
     skip::skip,
 };
 
-/// Nothing can be hooked in it, and that is said.
-const UNSUPPORTED: i32 = 4;
-/// Attached to, recorded and checked.
+use crate::cycle::{assert_as_before, one_cycle, settled};
+
 const DONE: i32 = 0;
-/// A check may find leaks, or that too much is not known to say so.
-const CHECKED: [i32; 3] = [DONE, 6, 23];
 
 /// Asks on until `done`; what heapattach does meanwhile is not to be noticed.
 fn ask_until<T>(conversation: &mut Conversation, work: impl FnOnce() -> T + Send) -> T
@@ -56,75 +51,6 @@ where
     })
 }
 
-fn now(pid: i32) -> Fingerprint {
-    Fingerprint::of(pid).expect("a living process can be read")
-}
-
-/// When the program waits for the next question: just after an answer a shell has signals blocked that it
-/// allows a little later.
-fn settled(pid: i32) -> Fingerprint {
-    let mut last = now(pid);
-    let same = poll(PATIENCE, || {
-        thread::sleep(Duration::from_millis(20));
-        let print = now(pid);
-        let has_changed = !diff_within(&last, &print, Scope::Loose).is_empty();
-        last = print;
-        (!has_changed).then_some(())
-    });
-    assert!(same.is_some(), "process {pid} does not come to rest");
-    last
-}
-
-fn assert_as_before(pid: i32, before: &Fingerprint, is_own: impl Fn(&str) -> bool) {
-    let trace = || {
-        let mut trace = diff_within(before, &now(pid), Scope::Loose);
-        trace.retain(|line| !is_own(line));
-        trace
-    };
-    let clean = poll(PATIENCE, || trace().is_empty().then_some(()));
-    assert!(clean.is_some(), "bears a trace:\n{}", trace().join("\n"));
-}
-
-/// Attaches, records, checks; answers whether there was anything to hook.
-fn one_cycle(conversation: &mut Conversation, random: &mut Random) -> bool {
-    let pid = conversation.pid();
-    let window = Duration::from_millis(random.between(20, 200));
-    let hooks = if random.between(0, 3) == 0 { Hooks::Slots } else { Hooks::Auto };
-    let file = fresh_file();
-    let all = random.between(0, 2) == 0;
-    let outcome: Outcome = ask_until(conversation, || {
-        let attach = Heapattach::attach(pid, window, hooks).arg("-o").arg(&file);
-        if all { attach.arg("--all").run() } else { attach.run() }
-    });
-    let code = outcome.code();
-    assert!([Some(DONE), Some(UNSUPPORTED)].contains(&code), "{code:?}: {}", outcome.stderr);
-    if code == Some(UNSUPPORTED) {
-        return false;
-    }
-    let report = outcome.report();
-    assert_eq!(report.target, "restored", "{report:?}");
-    assert!(report.left.is_empty(), "{:?}", report.left);
-    Heapattach::new(["report"]).arg(&file).run().expect(DONE);
-    let _ = std::fs::remove_file(&file);
-    let check = ask_until(conversation, || {
-        Heapattach::new([
-            "check",
-            "-p",
-            &pid.to_string(),
-            "--duration",
-            "100ms",
-            "--json",
-            "--max-pause=60s",
-        ])
-        .target(pid)
-        .run()
-    });
-    let code = check.code().unwrap_or(-1);
-    assert!(CHECKED.contains(&code), "check: {code}: {}", check.stderr);
-    assert_eq!(check.report().target, "restored", "check: {}", check.stderr);
-    true
-}
-
 /// All cycles of one program.
 fn try_one(program: &Program, random: &mut Random) -> String {
     let mut conversation = Conversation::start(program)
@@ -133,7 +59,10 @@ fn try_one(program: &Program, random: &mut Random) -> String {
     let mut attached = 0;
     let cycles = cycles().div_ceil(4);
     for _ in 0..cycles {
-        attached += u64::from(one_cycle(&mut conversation, random));
+        let pid = conversation.pid();
+        let meanwhile =
+            &mut |work: &(dyn Fn() -> Outcome + Sync)| ask_until(&mut conversation, work);
+        attached += u64::from(one_cycle(pid, meanwhile, random));
         conversation.ask(1).unwrap_or_else(|error| panic!("after: {error}"));
     }
     assert_as_before(conversation.pid(), &before, |line| program.is_own_doing(line));
@@ -168,6 +97,53 @@ fn programs_of_a_server_answer_as_before() {
     }
     println!("{}; seed {seed}", told.join(", "));
     assert!(wrong.is_empty(), "seed {seed}:\n{}", wrong.join("\n----\n"));
+}
+
+/// What its clients ask.
+type Clients = fn(&Server) -> Load;
+
+/// All cycles of one server, all of whose clients ask on meanwhile.
+fn try_server(name: &str, server: &Server, load: Clients, random: &mut Random) -> String {
+    // The workers of one that has some, else itself.
+    let pid = server.children().first().copied().unwrap_or(server.pid());
+    let answers = |load: &Load| {
+        let then = load.answered();
+        wait_until("answers", PATIENCE, || load.answered() > then);
+    };
+    let warm = load(server);
+    answers(&warm);
+    warm.finish().unwrap_or_else(|wrong| panic!("{name} answered wrongly before: {wrong}"));
+    let before = settled(pid);
+    let load = load(server);
+    for _ in 0..cycles().div_ceil(4) {
+        assert!(one_cycle(pid, &mut |work| work(), random), "{name}: nothing to hook");
+        answers(&load);
+    }
+    let asked = load.finish().unwrap_or_else(|wrong| panic!("{name} answered wrongly: {wrong}"));
+    // The server upon RocksDB writes its values to other files now and then.
+    assert_as_before(pid, &before, |line| line.contains("/values/"));
+    format!("{name}: {asked} requests")
+}
+
+#[test]
+fn servers_answer_while_they_are_recorded_and_checked() {
+    type Start = fn() -> Result<Server, StartError>;
+    let servers: [(&str, Start, Clients); 4] = [
+        ("redis", redis::start, redis::load),
+        ("nginx", nginx::start, nginx::load),
+        ("memcached", memcached::start, memcached::load),
+        ("the server upon RocksDB", rocks::start, rocks::load),
+    ];
+    let seed = seed();
+    let mut random = Random::new(seed);
+    for (name, start, load) in servers {
+        match start() {
+            Ok(server) => println!("{}", try_server(name, &server, load, &mut random)),
+            Err(StartError::Missing(cure)) => skip(&format!("{name} is not installed"), cure),
+            Err(StartError::Failed(why)) => panic!("{name} does not start: {why}"),
+        }
+    }
+    println!("seed {seed}");
 }
 
 #[test]

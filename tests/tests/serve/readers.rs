@@ -94,7 +94,7 @@ impl Drop for Foreign {
     }
 }
 
-/// A port that nobody listens on just now.
+/// A port that no process listens on just now.
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()

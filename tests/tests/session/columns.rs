@@ -9,8 +9,10 @@ use serde_json::Value;
 const CHAPTER: &str = include_str!("../../../cli/guide/columns.md");
 
 /// A query of the tables, and all its rows as JSON; texts beyond JSON become texts.
+/// Where a query takes long it draws a bar on standard output.
 const DUCKDB: &str = "
 import duckdb, json, sys
+duckdb.sql('set enable_progress_bar = false')
 print(json.dumps(duckdb.sql(sys.argv[1]).fetchall(), default=str))";
 
 const CHDB: &str = "

@@ -10,6 +10,7 @@ use std::{
 use heapattach_tests::{
     command::{Heapattach, Outcome},
     compile::Source,
+    fixture::Launch,
 };
 
 /// A repository with a program that leaks seven bytes, gone with the test.
@@ -66,6 +67,26 @@ fn a_project_has_its_options_and_the_command_line_comes_first() {
     let json = project.check(&["--json"]).stderr;
     assert!(json.starts_with('{'), "{json}");
     assert!(!project.check(&["--quiet"]).stderr.contains("read "));
+}
+
+#[test]
+fn sessions_have_tables_of_their_own() {
+    let Some(project) = Project::new() else { return };
+    let Some(launch) = Launch::new("kept_pointers.c") else { return };
+    let text = "[attach]\nall = true\n[run]\nevery = '64KiB'\n[check]\nmax-leak = '1KiB'\n";
+    project.write(text, 0o644);
+    let read = format!("heapattach: read {}: ", project.folder.join("heapattach.toml").display());
+    let fixture = launch.start();
+    let pid = fixture.pid().to_string();
+    let attach = ["-p", &pid, "--duration", "500ms", "--no-record"];
+    let told = Heapattach::new(attach).folder(&project.folder).run().expect(0);
+    assert!(told.stderr.contains(&format!("{read}--all\n")), "{}", told.stderr);
+    assert!(told.stdout.contains("every block is recorded"), "{}", told.stdout);
+    fixture.finish();
+    let run = ["run", "--no-record", "--", "true"];
+    let told = Heapattach::new(run).folder(&project.folder).run().expect(0);
+    assert!(told.stderr.contains(&format!("{read}--every=64KiB\n")), "{}", told.stderr);
+    assert!(told.stderr.contains("one in 64.0 KiB on average"), "{}", told.stderr);
 }
 
 #[test]

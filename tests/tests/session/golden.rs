@@ -5,6 +5,7 @@
 //! now; the difference of the files tells it.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -19,7 +20,7 @@ use heapattach_tests::{
 /// Every recording that is kept.
 const RECORDINGS: [&str; 4] = ["before", "after", "sampled", "python"];
 /// The views of one recording.
-const VIEWS: [&str; 12] = [
+const VIEWS: [&str; 13] = [
     "summary",
     "top",
     "tree",
@@ -32,7 +33,10 @@ const VIEWS: [&str; 12] = [
     "timeline",
     "peak",
     "mmap",
+    "kernel",
 ];
+/// The view that takes an argument: it is one of the questions.
+const ASKED_VIEW: &str = "source";
 /// What else a report may be asked.
 const QUESTIONS: [(&str, &[&str]); 10] = [
     ("source", &["story::serve", "--view", "source", "--metric", "allocated"]),
@@ -47,7 +51,7 @@ const QUESTIONS: [(&str, &[&str]); 10] = [
     ("files", &["--view", "top", "--file", "*.cpp", "--metric", "allocated"]),
 ];
 /// Files for other programs; those that are compressed are compared as what is in them.
-const FORMATS: [(&str, bool); 10] = [
+const FORMATS: [(&str, bool); 11] = [
     ("pprof", true),
     ("collapsed", false),
     ("flamegraph", false),
@@ -57,8 +61,11 @@ const FORMATS: [(&str, bool); 10] = [
     ("heapprofile", false),
     ("callgraph", false),
     ("massif", false),
+    ("otlp", false),
     ("json", false),
 ];
+/// Formats that are compared by what is in them.
+const OTHER_FORMATS: [&str; 2] = ["html", "parquet"];
 
 /// Columns of a terminal as it comes, and of a wide one.
 const WIDTHS: [usize; 2] = [80, 200];
@@ -113,6 +120,36 @@ fn compare(name: &str, shown: &[u8], differing: &mut Vec<String>) {
     if kept != shown {
         differing.push(format!("{}: {}", path.display(), first_difference(&kept, shown)));
     }
+}
+
+/// Tables of a recording: their names and bytes.
+fn compare_tables(recording: &str, file: &str, differing: &mut Vec<String>) {
+    let folder = heapattach_tests::report::fresh_file().with_extension("tables");
+    let words = ["report", file, "--format", "parquet", "--host", "there", "-o"];
+    Heapattach::new(words).arg(&folder).folder(golden()).run().expect(0);
+    let mut names = String::new();
+    for table in files_below(&folder) {
+        let name = table.strip_prefix(&folder).expect("below it").display().to_string();
+        let bytes = fs::read(&table).expect("a file of ours");
+        let (kind, _) = name.split_once('/').expect("a folder of each table");
+        compare(&format!("{recording}/{kind}.parquet"), &bytes, differing);
+        names += &format!("{name}\n");
+    }
+    fs::remove_dir_all(&folder).expect("a folder of ours");
+    compare(&format!("{recording}/tables.txt"), names.as_bytes(), differing);
+}
+
+/// All files in a folder and those within, by name.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder of ours").filter_map(Result::ok);
+    let mut all: Vec<_> = entries
+        .flat_map(|entry| match entry.path() {
+            inner if inner.is_dir() => files_below(&inner),
+            file => vec![file],
+        })
+        .collect();
+    all.sort();
+    all
 }
 
 fn first_difference(kept: &[u8], shown: &[u8]) -> String {
@@ -196,6 +233,7 @@ fn files_for_other_programs_are_what_they_were() {
         let data = page.split(|&byte| byte == b'\n').find(|line| line.starts_with(PAGE_DATA));
         let data = data.expect("the page has data");
         compare(&format!("{recording}/page.data"), data, &mut differing);
+        compare_tables(recording, &file, &mut differing);
     }
     assert_none(&differing);
 }
@@ -221,6 +259,28 @@ fn differences_of_two_recordings_are_what_they_were() {
         compare(&name, &shown(&words, false), &mut differing);
     }
     assert_none(&differing);
+}
+
+/// What the help of `report` names as values of an option, each with what is said of it.
+fn values_of(option: &str) -> Vec<(String, String)> {
+    let help = Heapattach::new(["report", "--help"]).run().expect(0).stdout;
+    let is_option = |line: &str| line.trim_start().starts_with(&format!("{option} <"));
+    let all = help.lines().skip_while(|line| !is_option(line)).skip(1);
+    let all = all.take_while(|line| !line.trim_start().starts_with("--"));
+    let values = all.filter_map(|line| line.trim_start().strip_prefix("- ")?.split_once(": "));
+    values.map(|(name, about)| (name.to_owned(), about.trim().to_owned())).collect()
+}
+
+#[test]
+fn each_view_and_each_format_that_report_has_is_compared() {
+    let mut views: Vec<_> = values_of("--view");
+    views.retain(|(_, about)| !about.starts_with("A moment: "));
+    let views: BTreeSet<_> = views.into_iter().map(|(name, _)| name).collect();
+    let compared = VIEWS.into_iter().chain([ASKED_VIEW]).map(str::to_owned);
+    assert_eq!(views, compared.collect());
+    let formats: BTreeSet<_> = values_of("--format").into_iter().map(|(name, _)| name).collect();
+    let compared = FORMATS.into_iter().map(|(name, _)| name).chain(OTHER_FORMATS);
+    assert_eq!(formats, compared.map(str::to_owned).collect());
 }
 
 /// A file that is kept and that no test compares with proves nothing.

@@ -57,6 +57,33 @@ fn the_readme_is_short_and_begins_with_what_runs_it() {
     }
 }
 
+/// A chapter that is not listed is not found by readers who begin with the README.
+#[test]
+fn the_readme_has_a_link_to_every_chapter() {
+    let text = fs::read_to_string(root().join("README.md")).expect("the README");
+    let chapters = fs::read_dir(root().join("cli/guide")).expect("the guide").flatten();
+    for chapter in chapters.map(|chapter| chapter.file_name()) {
+        let name = chapter.to_str().expect("a name of ours");
+        assert!(name == "README.md" || text.contains(&format!("](cli/guide/{name})")), "{name}");
+    }
+}
+
+/// What `--quiet` leaves of a session: the verdict.
+#[test]
+fn a_quiet_session_says_its_verdict_and_no_more() {
+    let Some(launch) = Launch::new("steady.c") else { return };
+    let mut fixture = launch.start();
+    let pid = fixture.pid().to_string();
+    let is_verdict = |text: &str| text.starts_with("VERDICT   ") && text.lines().count() == 1;
+    let told = run(&["-p", &pid, "--duration", "500ms", "--quiet", "--no-record"]);
+    assert!(is_verdict(&told.stdout) && told.stderr.is_empty(), "{told:?}");
+    fixture.assert_well();
+    fixture.finish();
+    let told = run(&["run", "--quiet", "--no-record", "--", "echo", "of the program"]);
+    assert_eq!(told.stdout, "of the program\n");
+    assert!(is_verdict(&told.stderr), "{told:?}");
+}
+
 /// The line that the guide has for those who want hooks as a shared object and pointers in tables.
 #[test]
 fn the_textbook_way_is_a_line_of_the_guide_and_works() {

@@ -13,7 +13,7 @@ use std::{
 
 use heapattach_tests::{
     command::{Heapattach, Hooks},
-    compile::{Source, folder},
+    compile::{Source, folder, is_there},
     fixture::Launch,
     report::fresh_file,
 };
@@ -138,6 +138,46 @@ fn the_result_of_a_run_has_the_fields_that_it_had() {
     let command = Heapattach::new(["run", "--all", "--json", "--no-record", "--report"]).arg(&file);
     command.arg("--").arg(program).run().expect(0);
     compare("run", &fs::read_to_string(file).expect("a report"));
+}
+
+/// The places of a list of sites, with what is in use of each.
+fn places(sites: &Value) -> Vec<(String, f64)> {
+    let sites = sites.as_array().expect("a list");
+    let place = |site: &Value| {
+        let live = site["live"]["blocks"]["value"].as_f64().expect("a number");
+        (site["place"].as_str().expect("a text").to_owned(), live)
+    };
+    sites.iter().map(place).collect()
+}
+
+/// Both lists of one result come from the same ledger: one name for one place, and no site without anything.
+#[test]
+fn sites_of_the_heap_are_those_of_the_summary_and_none_is_empty() {
+    let Some(program) = Source::new("several_leaks.c").build() else { return };
+    let script = folder().join("golden/frames.py");
+    let mut programs = vec![vec![program.into_os_string(), "kfh".into()]];
+    if is_there("python3") {
+        let code = "import os, runpy, sys; kept = runpy.run_path(sys.argv[1]); os._exit(0)";
+        programs.push(vec!["python3".into(), "-c".into(), code.into(), script.into_os_string()]);
+    }
+    for words in programs {
+        let file = fresh_file();
+        let command =
+            Heapattach::new(["run", "--all", "--json", "--no-record", "--report"]).arg(&file);
+        words.iter().fold(command.arg("--"), |command, word| command.arg(word)).run();
+        let text = fs::read_to_string(file).expect("a report");
+        let report: Value = serde_json::from_str(&text).expect("JSON");
+        let of_heap = &report["heap"]["sites"];
+        for site in of_heap.as_array().expect("a list") {
+            let bytes = |what: &str| site[what]["bytes"]["value"].as_f64().expect("a number");
+            let mapped = site["mapped"].as_u64().expect("a number");
+            assert!(bytes("live") + bytes("allocated") > 0.0 || mapped > 0, "{words:?}: {site:#}");
+        }
+        let of_summary = places(&report["summary"]["sites"]);
+        assert!(!of_summary.is_empty(), "{words:?} has nothing in use: {text}");
+        let live = places(of_heap).into_iter().filter(|(_, live)| *live > 0.0);
+        assert_eq!(of_summary, live.take(of_summary.len()).collect::<Vec<_>>(), "{words:?}");
+    }
 }
 
 #[test]

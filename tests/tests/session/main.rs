@@ -20,3 +20,4 @@ mod reports;
 mod run;
 mod schemas;
 mod triggers;
+mod widths;

@@ -9,7 +9,7 @@ use heapattach_tests::{
     attached::{Attached, INTERRUPTED},
     command::{Heapattach, Hooks},
     compile::Source,
-    deadline::{PATIENCE, poll},
+    deadline::{PATIENCE, poll, wait_until},
     fixture::Launch,
     recorded::{Recorded, accounts, assert_consistent},
     seed::seed,
@@ -150,18 +150,22 @@ fn a_window_is_a_session_of_its_own() {
     let command = Attached::command(fixture.pid(), Hooks::Auto).arg("-o").arg(&file.0);
     let command = EXACT.iter().fold(command, |command, option| command.arg(*option));
     let attached = Attached::start(command, &mut fixture);
-    let begin = std::time::Instant::now();
     fixture.step(ROUND, 0);
-    std::thread::sleep(Duration::from_millis(700));
+    let first = truth::accounts(&told(&mut fixture));
+    wait_until("the first round to be recorded", PATIENCE, || {
+        let recording = Recording::open(&file.0);
+        recording.is_ok_and(|read| accounts(&read.ledger(None), &first) == first)
+    });
+    kill(nix::unistd::Pid::from_raw(attached.pid()), Signal::SIGUSR1).expect("it lives");
+    let marked = || Some(Recording::open(&file.0).ok()?.marks().first()?.at_ms);
+    let middle = poll(PATIENCE, marked).expect("a mark between the rounds");
     fixture.step(MARK, 0);
-    let middle = begin.elapsed();
-    std::thread::sleep(Duration::from_millis(700));
     fixture.step(ROUND, 0);
     attached.end();
     let truth = truth::accounts(&told(&mut fixture));
     let recording = file.open();
-    // Counting began a little before we could see it.
-    let ledger = recording.ledger(Some(middle + Duration::from_millis(350)..FOREVER));
+    // The mark is of whole milliseconds, rounded down.
+    let ledger = recording.ledger(Some(Duration::from_millis(middle + 1)..FOREVER));
     assert_eq!(accounts(&ledger, &truth), truth);
     assert!(recording.moments().len() >= 2, "{:?}", recording.moments());
     let last = recording.moments().last().expect("some");

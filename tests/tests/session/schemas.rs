@@ -137,5 +137,10 @@ fn the_schemas_are_listed_with_the_commands_that_write_them() {
     let all =
         ["report", "check", "heap", "heap-diff", "allocator", "view", "ledger", "top", "agent"];
     assert_eq!(names, all);
+    let chapter = include_str!("../../../cli/guide/pipelines.md");
+    let table = chapter.split("| schema | written by |").nth(1).expect("the table of the guide");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let rows = rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    assert_eq!(rows.collect::<Vec<_>>(), all);
     assert!(Heapattach::new(["schema", "nonsense"]).run().code() == Some(2));
 }

@@ -1,6 +1,8 @@
 //! Runtimes of languages are recognised by what they are, told with what is not seen of their memory, and their
 //! allocators count once or not at all.
 
+mod library_pools;
+
 use std::{
     io::{BufRead as _, BufReader, Write as _},
     path::PathBuf,
@@ -103,7 +105,7 @@ struct Real {
     told: &'static str,
 }
 
-const REAL: [Real; 7] = [
+const REAL: [Real; 9] = [
     Real {
         program: "php",
         cure: "apt-get install php-cli",
@@ -138,6 +140,20 @@ const REAL: [Real; 7] = [
         arguments: &["-e", "print('ready') io.stdout:flush() io.read('a')"],
         name: "Lua",
         told: "each object is a block of realloc",
+    },
+    Real {
+        program: "luajit",
+        cure: "apt-get install luajit",
+        arguments: &["-e", "print('ready') io.stdout:flush() io.read('*a')"],
+        name: "LuaJIT",
+        told: "memory that LuaJIT maps",
+    },
+    Real {
+        program: "erl",
+        cure: "apt-get install erlang-base",
+        arguments: &["-noshell", "-eval", "io:format(\"ready~n\"), io:get_line(\"\"), halt()."],
+        name: "BEAM",
+        told: "erl +Mea min",
     },
     Real {
         program: "emacs",

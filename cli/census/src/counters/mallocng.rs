@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::{Image, Moment, walkers::mallocng::contexts};
 
+use super::AllocatorKind;
 use super::statistics::{Arena, Class, Numbers, Statistics};
 
 /// Where one is: all of them are read together.
@@ -29,7 +30,7 @@ impl Place {
     /// What it has now.
     pub fn read(&self, moment: &Moment<'_>) -> Option<Statistics> {
         let mut all = Statistics {
-            allocator: "mallocng",
+            allocator: AllocatorKind::Mallocng,
             version: "of musl".to_owned(),
             module: self.module.clone(),
             ..Statistics::default()

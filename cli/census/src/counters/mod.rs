@@ -4,6 +4,7 @@
 //! they lie is found once ([`find`]), and read as often as wanted ([`Place::read`]), each time over a fresh
 //! [`Moment`] of the running process. What is not certain is named, and not told.
 
+mod allocator_kind;
 mod glibc;
 mod jemalloc;
 mod mallocng;
@@ -11,6 +12,7 @@ mod mimalloc;
 mod statistics;
 mod tcmalloc;
 
+pub use allocator_kind::AllocatorKind;
 pub use statistics::{Arena, Class, Numbers, Statistics, Value, add};
 
 use crate::Moment;

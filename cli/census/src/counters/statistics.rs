@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::AllocatorKind;
+
 /// Numbers by name.
 pub type Numbers = BTreeMap<&'static str, u64>;
 
@@ -77,7 +79,7 @@ pub struct Arena {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Statistics {
     /// Its kind.
-    pub allocator: &'static str,
+    pub allocator: AllocatorKind,
     /// Its version, as it tells it itself, or the releases whose layout it has.
     pub version: String,
     /// The module that has its variables.

@@ -31,7 +31,7 @@ pub struct Shape {
     pub aligned: u64,
     /// The address of the books in a word of a leaf, or 0.
     pub books: fn(u64) -> u64,
-    /// Whether a word of a leaf, though not zero, is that of a page of nobody.
+    /// Whether a word of a leaf, though not zero, is that of a page without an owner.
     pub is_cleared: fn(u64) -> bool,
     /// The first page and the number of pages that books speak of.
     pub pages: fn(&Moment<'_>, u64) -> Option<(u64, u64)>,

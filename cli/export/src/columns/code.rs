@@ -42,8 +42,12 @@ pub fn stacks(ledger: &Ledger, chosen: &HashSet<i64>, put: Put<'_>) -> io::Resul
         // Where there is nothing but allocators the innermost is taken for the cause.
         let cause = if (stack.cause as usize) < calls.len() { i64::from(stack.cause) } else { 0 };
         for (depth, frame) in (0_i64..).zip(calls) {
-            let end = harmless::line_or_none(stack.end);
-            put(vec![number.into(), (depth - cause).into(), (*frame).into(), end.as_str().into()])?;
+            put(vec![
+                number.into(),
+                (depth - cause).into(),
+                (*frame).into(),
+                stack.end.word().into(),
+            ])?;
         }
     }
     Ok(())

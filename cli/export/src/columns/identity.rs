@@ -91,7 +91,7 @@ pub fn stacks(ledger: &Ledger) -> Vec<i64> {
     let frames = frames(ledger);
     let of_stack = |stack: heapattach_ledger::Stack<'_>| {
         let mut digest = Digested::default();
-        digest.text(stack.end);
+        digest.text(stack.end.word());
         let calls = stack.locations.iter().filter_map(|&at| frames.get(at as usize)).flatten();
         calls.for_each(|frame| {
             digest.number(frame.cast_unsigned());

@@ -52,7 +52,7 @@ pub fn row(identity: &Identity, ledger: &Ledger) -> Vec<Value> {
         identity.began_ms.into(),
         whole(about.lasted_ms),
         whole(about.every.max(1)),
-        harmless::line_or_none(&about.outcome).as_str().into(),
+        harmless::line_or_none(about.outcome.text()).as_str().into(),
         whole(dropped),
         whole(loss.missed_frees),
         missing.join("; ").as_str().into(),

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{harmless, sample::REST};
-use heapattach_ledger::{Ledger, trie::Trie};
+use heapattach_ledger::{Ledger, stack_trie::Trie};
 
 /// Of the kinds of resources, a library.
 const LIBRARY: u32 = 1;

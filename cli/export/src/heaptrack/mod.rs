@@ -5,13 +5,13 @@
 //! heaptrack's own recordings mean those that the next event of the process frees: anything a
 //! second thread does in between makes them count as lasting, and a ledger does not know.
 //!
-//! The format knows events only, and blocks without weight: see [`story`]. Two numbers of the
+//! The format knows events only, and blocks without weight: see [`made_up_events`]. Two numbers of the
 //! reader's are not told by a ledger: who held what between start, peak and end, and the bytes of
 //! blocks that did not stay.
 
-mod lot;
-mod pace;
-mod story;
+mod equal_blocks;
+mod made_up_events;
+mod schedule;
 
 use std::{
     collections::HashMap,
@@ -24,9 +24,9 @@ use super::{
     packing::{Packed, Packing},
     sample::{REST, by_stack},
 };
-use heapattach_ledger::{Ledger, Location, trie::Trie};
-use lot::{Fate, Lot};
-use story::Event;
+use equal_blocks::{Fate, Lot};
+use heapattach_ledger::{Ledger, Location, stack_trie::Trie};
+use made_up_events::Event;
 
 /// The reader understands the version of heaptrack whose number this is, and this file format.
 const VERSION: &str = "v 10400 3";
@@ -64,15 +64,15 @@ pub fn write(ledger: &Ledger, packing: Packing, out: &mut dyn Write) -> io::Resu
     let (mut lots, mut owners) = (Vec::new(), Vec::new());
     for sample in by_stack(ledger) {
         let trace = writer.trace(sample.stack)?;
-        let own = lot::lots(&sample);
+        let own = equal_blocks::lots(&sample);
         match sample.stack.is_some_and(|stack| ledger.is_mapping(stack)) {
-            true => lots.extend(lot::gather(own, PIECES)),
+            true => lots.extend(equal_blocks::gather(own, PIECES)),
             false => lots.extend(own),
         }
         owners.resize(lots.len(), trace);
     }
-    let fewer = lot::shorten(&mut lots, EVENTS);
-    lot::keep_below_peak(&mut lots);
+    let fewer = equal_blocks::shorten(&mut lots, EVENTS);
+    equal_blocks::keep_below_peak(&mut lots);
     if fewer > 1 {
         writer.line(format_args!(
             "# 1 of {fewer} allocations is written, with the bytes of all, but never more than the peak"
@@ -81,7 +81,7 @@ pub fn write(ledger: &Ledger, packing: Packing, out: &mut dyn Write) -> io::Resu
     writer.kinds(&lots, &owners)?;
     writer.line("c 0")?;
     let out = &mut writer.out;
-    story::tell(&lots, &ledger.moments, &mut |event| match event {
+    made_up_events::tell(&lots, &ledger.moments, &mut |event| match event {
         Event::Add(lot) => writeln!(out, "+ {:x}", kind(lot)),
         // What goes through another kind than it came is not taken for temporary.
         Event::Remove(lot) if lots[lot].fate == Fate::Temporary => {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::tree::cut;
 use heapattach_ledger::{
     About, ExitReport,
-    gaps::{self, Cut},
+    blind_spots::{self, Cut},
 };
 use heapattach_text::quantity::count;
 
@@ -33,9 +33,10 @@ pub struct Whose {
 impl Whose {
     /// Of a profile.
     pub fn new(about: &About) -> Self {
-        let missing = gaps::lost(&about.loss);
+        let missing = blind_spots::lost(&about.loss);
         let cuts = cuts(about);
-        let older = gaps::misses_older(about).then(|| gaps::OLDER.to_owned()).into_iter();
+        let older =
+            blind_spots::misses_older(about).then(|| blind_spots::OLDER.to_owned()).into_iter();
         let about = about.clone();
         Self {
             pid: about.pid,
@@ -45,16 +46,11 @@ impl Whose {
             every: about.every,
             version: about.version,
             part: about.part,
-            outcome: match (about.outcome.as_str(), about.exit) {
-                ("", _) => None,
-                (outcome, None) => Some(outcome.to_owned()),
-                (outcome, Some(ExitReport::Code(code))) => {
-                    Some(format!("{outcome}, status {code}"))
-                }
-                (outcome, Some(ExitReport::Signal(signal))) => {
-                    Some(format!("{outcome}, signal {signal}"))
-                }
-            },
+            outcome: (!about.outcome.is_empty()).then(|| match about.exit {
+                None => about.outcome.to_string(),
+                Some(ExitReport::Code(code)) => format!("{}, status {code}", about.outcome),
+                Some(ExitReport::Signal(signal)) => format!("{}, signal {signal}", about.outcome),
+            }),
             temporary_ms: about.temporary_ms,
             missing,
             unseen: older.chain(about.blind).collect(),
@@ -65,9 +61,9 @@ impl Whose {
 }
 
 fn cuts(about: &About) -> Vec<String> {
-    let told = gaps::cuts(about).into_iter().map(|Cut { end, allocations, part, why }| {
+    let told = blind_spots::cuts(about).into_iter().map(|Cut { end, allocations, part, why }| {
         let (number, percent) = (count(allocations), 100.0 * part);
-        let name = cut(&end).unwrap_or("[cut]");
+        let name = cut(end).unwrap_or("[cut]");
         format!("{name}: {number} of the allocations recorded, {percent:.2} %: {why}")
     });
     told.collect()
@@ -76,11 +72,11 @@ fn cuts(about: &About) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use heapattach_ledger::EndReason;
 
     #[test]
     fn a_cut_stack_is_told_by_the_mark_that_the_graph_has_for_it() {
-        let ends = [("outermost", 98), ("no-table", 2)];
-        let ends = ends.map(|(end, number)| (end.to_owned(), number)).into();
+        let ends = [(EndReason::Outermost, 98), (EndReason::NoTable, 2)].into();
         let cuts = cuts(&About { ends, ..About::default() });
         let told = "[cut: no unwind table]: 2 of the allocations recorded, 2.00 %: in code without unwind \
              information";

@@ -126,6 +126,13 @@ fn the_measure_and_the_order_of_the_table_can_be_chosen() {
     let names =
         "[...document.querySelectorAll('#sites th button')].map((e) => e.textContent).join()";
     assert_eq!(browser.tell(names), "make_node,main,work<int>");
+    // Of what was freed: nothing of main's blocks.
+    for (row, is_it) in [(1, false), (2, true), (3, false)] {
+        let shares = format!(
+            "[...document.querySelectorAll('#sites tr:nth-child({row}) .share')].some((e) => e.textContent === 'never')"
+        );
+        assert_eq!(browser.tell(&shares), json!(is_it), "row {row}");
+    }
     browser.click("[data-metric='1']");
     assert_eq!(browser.tell(names), "work<int>,make_node,main");
     browser.click("#sites-head [data-column='0'] button");

@@ -13,10 +13,9 @@ use serde::Serialize;
 use super::source::Candidate;
 use crate::tree::cut;
 use heapattach_ledger::{
-    FrameReport, Ledger, Line, Metric, Stack,
-    gaps::{WHOLE, why},
+    EndReason, FrameReport, Function, Ledger, Line, Metric, Stack,
     hidden::{Hidden, Part},
-    trie::Trie,
+    stack_trie::Trie,
 };
 use heapattach_text::short_name::short_name;
 
@@ -35,7 +34,7 @@ pub struct Calls {
     shorts: Vec<(u32, String)>,
     /// Functions that are none, but why a stack is not known further out, each with the reason.
     marks: Vec<(u32, &'static str)>,
-    /// Modules that interpret code of other modules, and those that are such code.
+    /// Functions of an interpreter, and those that are code which it runs.
     interpreters: Vec<u32>,
     scripts: Vec<u32>,
     /// A function and a line of it, or 0.
@@ -47,7 +46,7 @@ pub struct Calls {
     nodes: Vec<u32>,
     #[serde(skip)]
     known: Known,
-    /// Which modules are interpreters.
+    /// Which functions are an interpreter's.
     #[serde(skip)]
     hidden: Hidden,
     /// Whether two profiles are told about.
@@ -99,10 +98,10 @@ impl Calls {
             (_, true) => {
                 Some(("[cut: deeper than this page]", "after 1000 calls, all that a page shows"))
             }
-            ("" | WHOLE, _) if calls.is_empty() => {
+            (EndReason::Outermost, _) if calls.is_empty() => {
                 Some(("[no stack]", "where no call was recorded"))
             }
-            (end, _) => cut(end).map(|name| (name, why(end))),
+            (end, _) => cut(end).map(|name| (name, end.place())),
         };
         let mark = mark.map(|(name, why)| self.mark(name, why));
         let shown = mark.into_iter().chain(calls.iter().copied().take(DEPTH).rev());
@@ -168,6 +167,11 @@ impl Calls {
             if short != found.name {
                 self.shorts.push((number, short.into_owned()));
             }
+            match kind(&self.hidden, found, path) {
+                Part::Interpreter => self.interpreters.push(number),
+                Part::Script => self.scripts.push(number),
+                Part::Hidden | Part::Other => {}
+            }
             self.functions.push((found.name.clone(), found.file.clone(), module));
         });
         // A line of no file tells nothing, and would tell places apart that look the same.
@@ -177,20 +181,24 @@ impl Calls {
     }
 
     fn module(&mut self, path: &str) -> u32 {
-        intern(&mut self.known.modules, path.to_owned(), || {
-            let number = u32::try_from(self.modules.len()).unwrap_or(u32::MAX);
-            let frame = FrameReport { module: path.to_owned(), ..FrameReport::default() };
-            match self.hidden.part(&frame) {
-                Part::Interpreter => self.interpreters.push(number),
-                Part::Script => self.scripts.push(number),
-                Part::Hidden | Part::Other => {}
-            }
-            self.modules.push(path.to_owned());
-        })
+        intern(&mut self.known.modules, path.to_owned(), || self.modules.push(path.to_owned()))
     }
 
     fn line(&mut self, function: u32, line: u32) -> u32 {
         intern(&mut self.known.calls, (function, line), || self.calls.push((function, line)))
+    }
+}
+
+/// What part a function plays where an interpreter runs code. One module of generated code has the program's
+/// functions and the engine's; an allocator's in an interpreter's module is the interpreter's.
+fn kind(hidden: &Hidden, function: &Function, module: &str) -> Part {
+    let of_module = FrameReport { module: module.to_owned(), ..FrameReport::default() };
+    let name = Some(&function.name).filter(|_| function.is_named);
+    let file = Some(&function.file).filter(|file| !file.is_empty());
+    let frame = FrameReport { function: name.cloned(), file: file.cloned(), ..of_module.clone() };
+    match hidden.part(&frame) {
+        Part::Hidden => hidden.part(&of_module),
+        part => part,
     }
 }
 
@@ -223,7 +231,7 @@ mod tests {
     #[test]
     fn a_stack_that_is_not_whole_has_its_own_root() {
         let mut ledger = sample::ledger();
-        ledger.stacks.edit(2, |stack| stack.end = "no-table".to_owned());
+        ledger.stacks.edit(2, |stack| stack.end = EndReason::NoTable);
         let mut calls = Calls::new(&ledger, None);
         let places = calls.places(&ledger);
         let (node, _) = calls.stack(&places, &ledger.stacks.get(2).unwrap());
@@ -235,23 +243,30 @@ mod tests {
     }
 
     #[test]
-    fn interpreters_and_their_code_are_known_by_their_modules() {
+    fn interpreters_and_their_code_are_told_apart_by_function() {
         let mut ledger = sample::ledger();
-        ledger.modules[1].path = "/usr/bin/python3.11".to_owned();
-        let calls = |ledger: &Ledger| {
+        let names = |numbers: &[u32], calls: &Calls| -> Vec<String> {
+            numbers.iter().map(|at| calls.functions[*at as usize].0.clone()).collect()
+        };
+        let told = |ledger: &Ledger| {
             let mut calls = Calls::new(ledger, None);
             calls.places(ledger);
-            calls
+            [names(&calls.interpreters, &calls), names(&calls.scripts, &calls)]
         };
-        let told = calls(&ledger);
-        let names = |numbers: &[u32], calls: &Calls| -> Vec<String> {
-            numbers.iter().map(|at| calls.modules[*at as usize].clone()).collect()
-        };
-        assert_eq!(names(&told.interpreters, &told), ["/usr/bin/python3.11"]);
-        assert_eq!(told.scripts, [0; 0]);
+        let none: [&str; 0] = [];
+        ledger.modules[1].path = "/usr/bin/python3.11".to_owned();
+        assert_eq!(told(&ledger), [vec!["malloc"], none.to_vec()], "an allocator in it");
         ledger.modules[0].path = PYTHON.to_owned();
-        let told = calls(&ledger);
-        assert_eq!(names(&told.scripts, &told), [PYTHON]);
+        let [interpreters, scripts] = told(&ledger);
+        assert_eq!(interpreters, ["malloc"]);
+        assert!(scripts.iter().any(|name| name == "main"), "{scripts:?}");
+        // Generated code is of V8 and of the script, in one module.
+        ledger.modules[0].path = "[anonymous]".to_owned();
+        let main = ledger.functions.iter().position(|function| function.name == "main").unwrap();
+        ledger.functions[main].name = "Builtin:InterpreterEntryTrampoline".to_owned();
+        let [interpreters, scripts] = told(&ledger);
+        assert!(interpreters.contains(&ledger.functions[main].name), "{interpreters:?}");
+        assert!(scripts.iter().any(|name| name == "grow_list"), "{scripts:?}");
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn the_verdict_and_the_picture_are_seen_without_scrolling() {
 fn no_page_has_a_serious_finding_of_accessibility() {
     let Some((mut browser, pages)) = pages("axe") else { return };
     let Some(axe) = axe() else { return };
-    for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "light")] {
+    for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")] {
         browser.size(width, 900);
         browser.prefer(scheme, "screen");
         for (name, page) in pages.iter().filter(|(name, _)| LOOKED_AT.contains(&name.as_str())) {
@@ -99,7 +99,7 @@ fn no_page_has_a_serious_finding_of_accessibility() {
 }
 
 /// The library, if it is installed.
-fn axe() -> Option<String> {
+pub fn axe() -> Option<String> {
     let root = Command::new("npm").args(["root", "-g"]).output().ok();
     let root = root.and_then(|output| String::from_utf8(output.stdout).ok());
     let path = root.map(|root| Path::new(root.trim()).join("axe-core/axe.min.js"));
@@ -111,7 +111,7 @@ fn axe() -> Option<String> {
 }
 
 /// What it calls serious or critical: the rule, and the elements.
-fn findings(browser: &mut Browser, axe: &str) -> Vec<String> {
+pub fn findings(browser: &mut Browser, axe: &str) -> Vec<String> {
     browser.tell(&format!("{axe}; 0"));
     browser.tell(
         "globalThis.found = null; axe.run(document, { resultTypes: ['violations'] }).then((result) => { \

@@ -4,7 +4,7 @@ use super::{
     program,
     reader::{page, showing},
 };
-use heapattach_ledger::{Ledger, sample};
+use heapattach_ledger::{EndReason, Ledger, RecordedOutcome, sample};
 
 const HOSTILE: [&str; 7] = [
     "</script><script>document.title='owned'</script>",
@@ -26,14 +26,14 @@ fn hostile_names_are_text_everywhere() {
     ledger.modules[0].path = HOSTILE[1].to_owned();
     ledger.threads[1].name = HOSTILE[5].to_owned();
     ledger.about.command = HOSTILE[0].to_owned();
-    ledger.about.outcome = HOSTILE[1].to_owned();
+    ledger.about.outcome = HOSTILE[1].to_owned().into();
     ledger.about.version = HOSTILE[5].to_owned();
     ledger.about.blind = HOSTILE.map(str::to_owned).to_vec();
     ledger.about.missing_symbols = HOSTILE.map(str::to_owned).to_vec();
-    ledger.about.ends = HOSTILE.map(|name| (name.to_owned(), u64::MAX)).into();
+    ledger.about.ends = [(EndReason::Unknown, u64::MAX), (EndReason::NoTable, u64::MAX)].into();
     ledger.about.lasted_ms = u64::MAX;
     ledger.about.began = u64::MAX;
-    ledger.stacks.edit(1, |stack| stack.end = HOSTILE[4].to_owned());
+    ledger.stacks.edit(1, |stack| stack.end = EndReason::Unknown);
     ledger.stacks.edit(2, |stack| stack.cause = u32::MAX);
     ledger.stacks.edit(0, |stack| stack.locations.clear());
     ledger.stacks.edit(1, |stack| stack.locations = vec![1; 5000]);
@@ -89,7 +89,7 @@ fn what_is_lost_is_said_first() {
     let mut ledger = sample::ledger();
     let Some(mut browser) = showing("loss", &ledger, None) else { return };
     assert_eq!(browser.text("#loss"), "no records dropped");
-    ledger.about.outcome.clear();
+    ledger.about.outcome = RecordedOutcome::None;
     browser.open(&page(&ledger, None));
     assert_eq!(browser.text("#loss"), "no records dropped so far");
     ledger.about.loss.frees = 12;

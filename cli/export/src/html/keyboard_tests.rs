@@ -1,6 +1,6 @@
 //! The page without a pointer, in a real browser: every control is reached, and what a key does is told.
 
-use heapattach_ledger::{Ledger, sample};
+use heapattach_ledger::{EndReason, Ledger, sample};
 use serde_json::json;
 
 use super::{
@@ -131,11 +131,32 @@ fn calls_of_an_interpreter_are_left_out_where_its_code_is_known() {
     assert_eq!(browser.tell("byId('interpreters')"), json!(null));
 }
 
+/// V8 and Java put what they generate into one module, the program's functions and their own.
+#[test]
+fn generated_code_of_the_engine_is_left_out_beside_that_of_the_script() {
+    let mut ledger: Ledger = sample::ledger();
+    ledger.modules[0].path = "[anonymous]".to_owned();
+    let main = ledger.functions.iter().position(|function| function.name == "main").unwrap();
+    ledger.functions[main].name = "Builtin:JSEntry".to_owned();
+    let Some(mut browser) = showing("generated", &ledger, None) else { return };
+    // One stack has nothing but the engine's calls: there they stay.
+    let roots =
+        "graph.sorted.children(graph.sorted.root()).map((f) => nameOf(graph.sorted, f)).join()";
+    let hidden = browser.tell(roots);
+    let hidden = hidden.as_str().unwrap();
+    assert!(hidden.contains("grow_list") && hidden.contains("Builtin:JSEntry"), "{hidden}");
+    browser.click("#interpreters");
+    let shown = browser.tell(roots);
+    let shown = shown.as_str().unwrap();
+    assert!(!shown.contains("grow_list") && shown.contains("Builtin:JSEntry"), "{shown}");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
 #[test]
 fn what_is_no_function_is_explained_where_it_is_met() {
     let mut ledger: Ledger = sample::ledger();
-    ledger.stacks.edit(0, |stack| stack.end = "no-table".to_owned());
-    ledger.about.ends = [("outermost".to_owned(), 3), ("no-table".to_owned(), 1)].into();
+    ledger.stacks.edit(0, |stack| stack.end = EndReason::NoTable);
+    ledger.about.ends = [(EndReason::Outermost, 3), (EndReason::NoTable, 1)].into();
     ledger.functions[3].name = "list+0x2200".to_owned();
     let Some(mut browser) = showing("marks", &ledger, None) else { return };
     let why = "in code without unwind information";

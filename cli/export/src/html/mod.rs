@@ -30,7 +30,7 @@ pub(crate) mod browser;
 #[cfg(test)]
 mod browser_tests;
 #[cfg(test)]
-mod committed_tests;
+pub(crate) mod committed_tests;
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]

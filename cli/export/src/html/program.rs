@@ -1,6 +1,8 @@
 //! Profiles of programs that never were: a server that leaks a little, and one with very many stacks.
 
-use heapattach_ledger::{Function, Ledger, Line, Location, Metric, Module, Moment, Row, Thread};
+use heapattach_ledger::{
+    EndReason, Function, Ledger, Line, Location, Metric, Module, Moment, Outcome, Row, Thread,
+};
 use heapattach_profile::Sum;
 
 /// From the event loop inwards: what each function may call. The last ones ask for memory.
@@ -80,13 +82,13 @@ pub fn server(leak: u64, every: u64) -> Ledger {
         let live = if is_session { blocks } else { blocks * dice.of(10) as u64 / 40 };
         let size = [24, 64, 192, 1024, 16_384][dice.of(5)];
         let thread = u32::try_from(dice.of(5)).unwrap();
-        let end = if dice.of(40) == 0 { "no-table" } else { "outermost" };
+        let end = if dice.of(40) == 0 { EndReason::NoTable } else { EndReason::Outermost };
         let temporary = (blocks - live) * dice.of(9) as u64 / 10;
         let blocks = [live, blocks, blocks - live, live + temporary / 9, temporary];
         add_stack(&mut ledger, locations, end, thread, size, blocks);
     }
     ledger.about.command = "webserver --config /etc/webserver.conf".to_owned();
-    ledger.about.ends = [("outermost".to_owned(), 9800), ("no-table".to_owned(), 200)].into();
+    ledger.about.ends = [(EndReason::Outermost, 9800), (EndReason::NoTable, 200)].into();
     ledger.about.blind = vec!["libfoo.so: has a malloc of its own that is not hooked".to_owned()];
     for of in [3, 4] {
         ledger.rows[of].mapped = 64 << 20;
@@ -134,7 +136,7 @@ pub fn many(stacks: usize, every: u64, times: u64) -> Ledger {
         add_stack(
             &mut ledger,
             locations,
-            "outermost",
+            EndReason::Outermost,
             0,
             size,
             [live, blocks, blocks - live, live, 0],
@@ -156,7 +158,7 @@ fn begun(modules: &[&str], every: u64) -> Ledger {
     ledger.about.every = every;
     ledger.about.began = 1_700_000_000;
     ledger.about.lasted_ms = 600_000;
-    ledger.about.outcome = "detached".to_owned();
+    ledger.about.outcome = Outcome::Detached.into();
     ledger.about.version = "0.1.0".to_owned();
     ledger.about.temporary_ms = 1;
     let mut dice = Dice::new(5);
@@ -198,7 +200,7 @@ fn add_function(ledger: &mut Ledger, name: &str, file: &str, module: u32, lines:
 fn add_stack(
     ledger: &mut Ledger,
     locations: Vec<u32>,
-    end: &str,
+    end: EndReason,
     thread: u32,
     size: u64,
     blocks: [u64; 5],

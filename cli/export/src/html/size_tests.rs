@@ -31,6 +31,14 @@ fn million_blocks() -> Ledger {
     ledger
 }
 
+/// Most that a page of a million blocks may have, and how many seconds of a processor it may take to open.
+const BYTES: usize = 3_000_000;
+const SECONDS: f64 = 2.0;
+/// What a slower machine is known by, and the seconds that this takes where those are promised.
+const REFERENCE: &str =
+    "{ let sum = 0; for (let at = 0; at < 3e8; at++) sum = (sum * 31 + at) | 0; sum }";
+const OF_REFERENCE: f64 = 0.5;
+
 /// The time from the begin of loading to the picture, in milliseconds.
 const DRAWN: &str = "performance.getEntriesByName('drawn')[0].startTime";
 
@@ -41,18 +49,26 @@ fn a_session_of_a_million_blocks_is_a_page_of_less_than_three_megabytes() {
     assert!(blocks >= 1e6, "{blocks}");
     let page = page(&ledger, None);
     println!("{} stacks, {blocks} blocks: {} bytes", ledger.stacks.count(), page.len());
-    assert!(page.len() < 3 << 20, "{}", page.len());
+    assert!(page.len() < BYTES, "{}", page.len());
     let Some(mut browser) = showing("million", &sample::ledger(), None) else { return };
+    let before = browser.work();
+    browser.tell(REFERENCE);
+    let reference = browser.work() - before;
+    let mut least = f64::MAX;
     for _ in 0..3 {
         let opened = browser.open(&page);
         let drawn = browser.tell(DRAWN).as_f64().unwrap();
+        // Each has a process of its own; where it has not, this is more than its part.
         let work = browser.work();
         println!(
             "drawn after {drawn:.0} ms, {work:.2} s of processor time; to the test {opened:?}"
         );
+        least = least.min(work);
     }
-    // All three. Less than a second each, where nothing else runs.
-    assert!(browser.work() < 15.0);
+    // Of a processor, and the best of three: what else the machine does is no part of it.
+    let slow = (reference / OF_REFERENCE).max(1.0);
+    println!("{least:.2} s; {reference:.2} s for the reference");
+    assert!(least < SECONDS * slow, "{least} s, {slow} times as slow");
     assert!(browser.tell("graph.picture.rectangles.length").as_u64() > Some(100));
     browser.tell("setTime([spans[10], spans[20]])");
     assert_eq!(browser.complaints(), Vec::<String>::new());

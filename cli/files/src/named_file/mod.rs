@@ -2,7 +2,7 @@
 //! others may write to, a link leads to where they want us to read or write.
 //!
 //! Nothing is opened here except for its path (`O_PATH`), so that no name pipe is waited for and no
-//! device does anything. What may be done with what was found is decided by [`crate::artifact`]
+//! device does anything. What may be done with what was found is decided by [`crate::output_file`]
 //! (writing) and [`crate::input`] (reading).
 
 mod kind;

@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, fs::File};
 
 use gimli::{Unit, constants as dw};
 
-use heapattach_symbols::entries::{Bytes, Debug, Place, Sections, number};
+use heapattach_symbols::entries::{Allowance, Bytes, Debug, Place, Sections, number};
 
 /// Structures within structures.
 const DEEPEST: u32 = 4;
 
 /// All fields of these structures, by their whole name: where each lies, and its bytes.
 pub fn fields(file: File, structures: &[&str]) -> Option<BTreeMap<String, (u64, u64)>> {
-    let sections = Sections::read(file)?;
+    let sections = Sections::read(file, &Allowance::default())?;
     let debug = Structures(Debug::read(&sections)?);
     let mut all = BTreeMap::new();
     for unit in &debug.0.units {

@@ -4,7 +4,7 @@ use std::{collections::HashMap, fs::File, ops::Range};
 
 use gimli::{AttributeValue, DwAt, Unit, constants as dw};
 
-use heapattach_symbols::entries::{Bytes, Debug, Entry, Place, Sections, number};
+use heapattach_symbols::entries::{Allowance, Bytes, Debug, Entry, Place, Sections, number};
 
 /// What the compiler notes of a type: its kind, what it has as elements, and where the runtime describes it.
 const KIND: DwAt = DwAt(0x2900);
@@ -77,7 +77,7 @@ pub struct Variables {
 impl Variables {
     /// Reads them; none where there is no debug data.
     pub fn read(file: File) -> Option<Self> {
-        let sections = Sections::read(file)?;
+        let sections = Sections::read(file, &Allowance::default())?;
         let file = Reading(Debug::read(&sections)?);
         let mut variables = Self::default();
         for unit in &file.0.units {

@@ -11,7 +11,7 @@ mod words;
 
 use heapattach_census::{
     Moment,
-    counters::{Statistics, Value},
+    counters::{AllocatorKind, Statistics, Value},
 };
 
 pub(crate) use fields::FigureFields;
@@ -78,7 +78,7 @@ impl Figures {
             }
         }
         let mut statistics = Statistics {
-            allocator: "go",
+            allocator: AllocatorKind::Go,
             version: self.release.text.clone(),
             module: self.module.clone(),
             ..Statistics::default()

@@ -4,10 +4,9 @@
 use std::collections::HashMap;
 
 use heapattach_census::Moment;
-use iced_x86::{Decoder, DecoderOptions, Instruction};
 
 use super::{FindError, Functions, Named};
-use crate::tables::Table;
+use crate::{arch::leads_out, tables::Table};
 
 /// So many votes at least, and so many of a hundred must agree.
 const LEAST: usize = 2;
@@ -73,23 +72,6 @@ pub fn certain(
     found.certain().ok_or(FindError::Variable(name, found.agreeing, found.voters))
 }
 
-/// What instructions refer to by their own place, outside of the code; in their order.
-pub fn leads_out(code: &[u8], at: u64, text: &std::ops::Range<u64>) -> Vec<u64> {
-    let mut decoder = Decoder::with_ip(64, code, at, DecoderOptions::NONE);
-    let mut instruction = Instruction::default();
-    let mut targets = Vec::new();
-    while decoder.can_decode() {
-        decoder.decode_out(&mut instruction);
-        if instruction.is_ip_rel_memory_operand() {
-            let target = instruction.ip_rel_memory_address();
-            if !text.contains(&target) {
-                targets.push(target);
-            }
-        }
-    }
-    targets
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,15 +82,5 @@ mod tests {
         assert_eq!((found(3, 4), found(2, 2)), (Some(0x1000), Some(0x1000)));
         assert_eq!((found(1, 1), found(5, 7), found(0, 0)), (None, None, None));
         assert_eq!(Found { at: 0x1004, agreeing: 8, voters: 8 }.certain(), None);
-    }
-
-    #[test]
-    fn references_into_the_code_itself_do_not_count() {
-        // lea rax, [rip+0x100]; lea rcx, [rip-7-7]; mov rax, [rip+0x10]
-        let code = [
-            0x48, 0x8d, 5, 0, 1, 0, 0, 0x48, 0x8d, 0xd, 0xf2, 0xff, 0xff, 0xff, 0x48, 0x8b, 5,
-            0x10, 0, 0, 0,
-        ];
-        assert_eq!(leads_out(&code, 0x1000, &(0x1000..0x1015)), [0x1107, 0x1025]);
     }
 }

@@ -2,10 +2,6 @@
 //! to which of its variables. One text a minor release, made by `cargo run -p heapattach-golang --example
 //! make_table PROGRAM` from any program of that release that was not stripped.
 
-mod make;
-
-pub use make::make;
-
 use crate::graph::layout::Field;
 
 /// All of them.

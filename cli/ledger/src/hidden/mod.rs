@@ -77,6 +77,7 @@ pub struct Hidden {
     rust: &'static [&'static str],
     files: &'static [&'static str],
     modules: &'static [&'static str],
+    libraries: &'static [&'static str],
     interpreters: &'static [&'static str],
     globs: Vec<String>,
 }
@@ -94,9 +95,10 @@ impl Hidden {
         let ours = |rules: &'static [&'static str]| if is_ours { rules } else { &[] };
         let (functions, rust) = (ours(rules::FUNCTIONS), ours(rules::RUST));
         let (files, modules) = (ours(rules::FILES), ours(rules::MODULES));
-        let interpreters = ours(rules::INTERPRETERS);
+        let (libraries, interpreters) = (ours(rules::LIBRARIES), ours(rules::INTERPRETERS));
         let own = globs.iter().filter(|glob| *glob != NONE && !glob.is_empty());
-        Self { functions, rust, files, modules, interpreters, globs: own.cloned().collect() }
+        let globs = own.cloned().collect();
+        Self { functions, rust, files, modules, libraries, interpreters, globs }
     }
 
     /// Which of `frames`, innermost first, caused the allocation: the first that is not hidden. If
@@ -142,6 +144,9 @@ impl Hidden {
             // Their names are none of the functions that the rules are made for.
             let name = frame.function.as_deref().unwrap_or_default();
             return self.globs.iter().any(|own| glob::matches(own, name));
+        }
+        if self.libraries.iter().any(|rule| glob::matches(rule, module)) {
+            return true;
         }
         let in_library = |file: &String| self.files.iter().any(|rule| glob::matches(rule, file));
         if frame.file.as_ref().is_some_and(in_library) {
@@ -300,6 +305,31 @@ mod tests {
         }
         let nothing = FrameReport { module: "[anon:v8]".to_owned(), ..FrameReport::default() };
         assert_eq!(Hidden::new(&["none".to_owned()]).part(&nothing), Part::Other);
+    }
+
+    #[test]
+    fn a_stripped_library_that_allocates_for_its_callers_is_looked_past() {
+        let frame = |module: &str, function: &str| FrameReport {
+            module: format!("/usr/lib/x86_64-linux-gnu/{module}"),
+            function: (!function.is_empty()).then(|| function.to_owned()),
+            ..FrameReport::default()
+        };
+        for (library, function, cause) in [
+            ("libapr-1.so.0.7.2", "apr_palloc", "handle"),
+            ("libglib-2.0.so.0.7400.6", "g_slice_alloc", "handle"),
+            ("libjansson.so.4.14.0", "json_loads", "handle"),
+            ("libtalloc.so.2.4.0", "talloc_free", "handle"),
+            ("libsqlite3.so.0.8.6", "sqlite3_prepare_v2", "sqlite3_prepare_v2"),
+            ("libplugin.so", "plug", ""),
+        ] {
+            let frames =
+                [frame("libc.so.6", "malloc"), frame(library, ""), frame(library, function)];
+            let frames = [&frames[..], &[frame("app", "handle")]].concat();
+            let found = &frames[Hidden::default().cause(&frames)];
+            assert_eq!(found.function.as_deref().unwrap_or_default(), cause, "{library}");
+            let all = Hidden::new(&["none".to_owned()]);
+            assert_eq!(all.cause(&frames), 0, "{library}");
+        }
     }
 
     #[test]

@@ -131,4 +131,10 @@ pub const SOURCES_OF_LANGUAGES: &[&str] = &["node:*"];
 pub const MODULES: &[&str] = &[
     "ld-linux*", "ld-musl*", "libc.so*", "libc-2.*", "libc.musl*", "libstdc++.so*", "libc++.so*",
     "libc++abi.so*", "libjemalloc*", "libtcmalloc*", "libmimalloc*", "librpmalloc*",
+    // Their functions that are exported pass on what these ask for, or are the better name.
+    "libapr-1.so*", "libglib-2.0.so*", "libgobject-2.0.so*", "libruby*.so*", "libperl.so*", "perl",
+    "perl5*", "libsqlite3.so*",
 ];
+
+/// Modules whose functions are all hidden, named or not: whatever of them is called, the blocks are the caller's.
+pub const LIBRARIES: &[&str] = &["libjansson.so*", "libtalloc.so*"];

@@ -72,7 +72,7 @@ fn two_sentences_tell_what_grew_over_which_time_and_what_it_is() {
                     live blocks +1.9 MiB";
     assert_eq!(first.replace("2 min", "120.0 s"), expected);
     let expected = "Grew most: class Session (C++) +1.9 MiB in +10 000 blocks; size 200 B +1.9 MiB in +10 000 \
-                    blocks; held by cache (globals) +1.9 MiB in +10 000 blocks";
+                    blocks; kept by cache (globals) +1.9 MiB in +10 000 blocks";
     assert_eq!(second, expected);
     assert_eq!(told.types.rows.len(), 1, "what has not changed is not told");
     assert_eq!(told.types.rows[0].change, Change { bytes: 2_000_000, blocks: Some(10_000) });

@@ -47,8 +47,8 @@ fn mostly(difference: &Difference) -> String {
     let found = [
         of("class", &difference.types),
         of("size", &difference.sizes),
-        of("held by", &difference.holders),
-        of("held by", &difference.go_holders),
+        of("kept by", &difference.holders),
+        of("kept by", &difference.go_holders),
         of("leaked:", &difference.unreachable),
     ];
     let found: Vec<String> = found.into_iter().flatten().collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use heapattach_ledger::About;
+use heapattach_ledger::{About, RecordedOutcome};
 use heapattach_profile::{Births, KernelCalls, ticks};
 use heapattach_text::{printable::printable, quantity::time};
 
@@ -52,14 +52,17 @@ impl Heading {
 
     /// Makes all text in it fit for a terminal.
     pub fn clean(&mut self) {
-        let About { command, version, outcome, blind, missing_symbols, ends, unhooked, .. } =
+        let About { command, version, outcome, blind, missing_symbols, unhooked, .. } =
             &mut self.about;
         let kinds = unhooked.iter_mut().map(|one| &mut one.kind);
-        let all = [command, version, outcome].into_iter().chain(blind).chain(missing_symbols);
+        let other = match outcome {
+            RecordedOutcome::Other(text) => Some(text),
+            RecordedOutcome::None | RecordedOutcome::Known(_) => None,
+        };
+        let all = [command, version].into_iter().chain(other).chain(blind).chain(missing_symbols);
         for text in all.chain(kinds) {
             *text = printable(text);
         }
-        *ends = std::mem::take(ends).into_iter().map(|(end, n)| (printable(&end), n)).collect();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
+use heapattach_ledger::EndReason;
 use heapattach_process::stack::{self, StackEnd};
 
 use crate::format::hash::Quick;
@@ -29,15 +30,15 @@ pub struct Stack {
 }
 
 /// Why stacks end.
-pub const ENDS: [&str; 8] = [
-    "no-room",
-    "outermost",
-    "depth",
-    "off-stack",
-    "no-table",
-    "no-rule",
-    "implausible",
-    "just-loaded",
+pub const ENDS: [EndReason; 8] = [
+    EndReason::NoRoom,
+    EndReason::Outermost,
+    EndReason::Depth,
+    EndReason::OffStack,
+    EndReason::NoTable,
+    EndReason::NoRule,
+    EndReason::Implausible,
+    EndReason::JustLoaded,
 ];
 
 /// Why a stack ends, as a number of [`ENDS`]; of one that is not known there was no room for it.

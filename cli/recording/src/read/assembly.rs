@@ -93,8 +93,9 @@ pub fn assemble(parts: Parts<'_>) -> Ledger {
     births.retain_mut(|(row, _)| renamed(row));
     page_births.retain_mut(|(row, _)| renamed(row));
     kernel.retain_mut(|(row, _)| renamed(row));
+    ledger.about.pages.retain_mut(|pages| pages.stack.as_mut().is_none_or(renamed));
     (ledger.births, ledger.page_births, ledger.kernel) = (births, page_births, kernel);
-    let ends = ENDS.map(str::to_owned).into_iter().zip(allocations);
+    let ends = ENDS.into_iter().zip(allocations);
     ledger.about.ends = ends.filter(|(_, allocations)| *allocations > 0).collect();
     ledger.total = total;
     (ledger.modules, ledger.functions, ledger.locations) =

@@ -10,6 +10,7 @@ pub(crate) mod in_memory;
 pub(crate) mod part;
 pub(crate) mod replay;
 pub(crate) mod window;
+mod written_so_far;
 
 use std::{
     fs::File,
@@ -66,7 +67,7 @@ pub struct Recording {
     pub(crate) course: Vec<(u64, Place)>,
     damage: Option<String>,
     budget: Budget,
-    /// For whoever waits for it to be read.
+    /// For the progress line of a caller that waits for the file to be read.
     bytes_read: Arc<AtomicU64>,
     /// Where the first block would begin that was not read.
     end: u64,

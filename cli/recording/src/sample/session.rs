@@ -14,7 +14,7 @@ use crate::{
 };
 use crate::{format::disk::Disk, names::Code};
 use heapattach_ledger::{
-    About, Function, Ledger, Line, Location, Mark, Metric, Module, Moment, Thread,
+    About, Function, Ledger, Line, Location, Mark, Metric, Module, Moment, Outcome, Thread,
 };
 use heapattach_profile::clock::Clock;
 use heapattach_profile::{Limits, Profile, Tick, ticks};
@@ -201,7 +201,7 @@ impl Session {
 
     /// What is said of it at its end.
     fn heading(&self) -> Heading {
-        let outcome = "detached".to_owned();
+        let outcome = Outcome::Detached.into();
         let about = About { pid: 7, every: self.every, outcome, ..About::default() };
         let about = About { lasted_ms: self.now * 1000 / second(), ..about };
         Heading { about, is_final: true, ..Heading::default() }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use crate::names::Code;
 use crate::sample::{Known as Stacks, Session, second, write_queue};
 use crate::{Heading, Recording, Store, create};
-use heapattach_ledger::{About, ExitReport, Ledger, Mark, Metric, Moment, Row};
+use heapattach_ledger::{About, ExitReport, Ledger, Mark, Metric, Moment, Outcome, Row};
 use heapattach_symbols::{Known, Symbols, python::known_of_session};
 use heapattach_test_folder::Folder;
 
@@ -127,7 +127,7 @@ fn heading(interval: u64) -> Heading {
         command: "program\u{1b}[2J".to_owned(),
         every: interval,
         asked: Some([200, 400_000]),
-        outcome: "exited".to_owned(),
+        outcome: Outcome::Exited.into(),
         exit: Some(ExitReport::Code(3)),
         blind: vec!["a function\u{7}".to_owned()],
         missing_symbols: vec!["a module\u{202e}".to_owned()],

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::sample::{blocks, ten_seconds, ten_seconds_in_hurry, window};
 use crate::{Recording, RecordingError};
-use heapattach_ledger::{Metric, Thread};
+use heapattach_ledger::{EndReason, Metric, Thread};
 use heapattach_test_folder::Folder;
 
 #[test]
@@ -25,7 +25,7 @@ fn what_was_written_is_read() {
     assert_eq!(workers.map(|row| row.measure(Metric::Live).count.value).sum::<f64>(), 1.0);
     let name = &ledger.cause(0).unwrap().function.name;
     assert!(name.starts_with("function ") && !name.contains('\u{1b}'), "{name:?}");
-    assert_eq!(ledger.about.ends["outermost"], 40);
+    assert_eq!(ledger.about.ends[&EndReason::Outermost], 40);
 }
 
 #[test]

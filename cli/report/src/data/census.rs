@@ -2,6 +2,7 @@
 
 use heapattach_census::{
     Census, Check, Doubt, Trust, Walk,
+    counters::AllocatorKind,
     pins::Pins,
     stats::{Fill, Kinds, SizeRow},
     types::ClassRow,
@@ -139,6 +140,13 @@ pub struct AllocatorReport {
     pub notes: Vec<String>,
     /// Its arenas.
     pub arenas: Vec<ArenaReport>,
+}
+
+impl AllocatorReport {
+    /// Which one it is, if its counters are known.
+    pub fn kind(&self) -> Option<AllocatorKind> {
+        AllocatorKind::named(&self.name)
+    }
 }
 
 /// What is not certain.

@@ -84,11 +84,11 @@ impl OlderReport {
 impl OlderGroup {
     fn line(&self) -> String {
         let class = self.class.as_ref().map(|class| format!(" of {class}")).unwrap_or_default();
-        let held = match self.held.blocks {
+        let more = match self.held.blocks {
             0 => String::new(),
             _ => format!(", and {} that only they lead to", amount(self.held)),
         };
-        format!("  {} of {} B{class}{held}", amount(self.own), self.size)
+        format!("  {} of {} B{class}{more}", amount(self.own), self.size)
     }
 }
 

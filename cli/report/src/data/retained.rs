@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use heapattach_reach::{Amount, RootKind};
-use heapattach_text::quantity::{bytes, count};
+use heapattach_text::quantity::{bytes, count, counted};
 
 use super::holder::Holder;
 
@@ -62,9 +62,9 @@ impl RetainedReport {
     /// The report as text.
     pub fn text(&self) -> String {
         let Amount { bytes: size, blocks } = self.all;
-        let what = if self.mapped { "mappings" } else { "blocks" };
+        let what = if self.mapped { "mapping" } else { "block" };
         let mut out =
-            format!("HELD      {} in {} {what}, {}", bytes(size), count(blocks), self.place);
+            format!("IN USE    {} in {}, {}", bytes(size), counted(blocks, what), self.place);
         for way in &self.ways {
             let Amount { bytes: size, blocks } = way.amount;
             // Writing into a string cannot fail.
@@ -125,7 +125,7 @@ mod tests {
         let site = RetainedReport { place, mapped: true, all, looked_at, ways: vec![way] };
         let lines: Vec<String> = site.text().lines().map(|line| line.trim().to_owned()).collect();
         let told = ["-> table (+16)", "-> node, 5 in a row (+8)", "-> mapping of load"];
-        assert_eq!(lines[0], "HELD      4.9 KiB in 1 mappings, load");
+        assert_eq!(lines[0], "IN USE    4.9 KiB in 1 mapping, load");
         assert_eq!(lines[1], "4.9 KiB in 1 by globals at 0x4020");
         assert_eq!(lines[2..], told);
     }

@@ -1,6 +1,6 @@
 //! What a session found, as data: the JSON report, and what the text is made of.
 
-use heapattach_ledger::{ExitReport, Runtime};
+use heapattach_ledger::{ExitReport, Outcome, Runtime};
 use heapattach_symbols::Missing;
 use heapattach_verdict::summary::Summary;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,6 @@ use super::{
     check::CheckReport,
     heap::HeapReport,
     hooked::{FunctionReport, NotHooked},
-    outcome::Outcome,
     own_cost::OwnCost,
     recording::RecordingReport,
     stacks::StacksReport,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use heapattach_ledger::EndReason;
 use heapattach_text::quantity::{bytes, count};
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ pub struct StacksReport {
     /// Distinct stacks of allocations.
     pub distinct: u64,
     /// Allocations recorded, by why their stack ends; `outermost` is a whole stack.
-    pub ends: BTreeMap<String, u64>,
+    pub ends: BTreeMap<EndReason, u64>,
     /// Stacks that were followed twice.
     pub verified: u64,
     /// Of these the ones that differed.

@@ -7,6 +7,7 @@ use super::{
     alike::{alike, who},
 };
 use heapattach_reach::Kind;
+use heapattach_text::quantity::counted;
 
 /// More annotations of a step are not shown there.
 const MOST: usize = 10;
@@ -60,7 +61,8 @@ pub fn step_summary(findings: &Findings) -> String {
     if findings.leaks.iter().all(|leak| leak.kind == Kind::Reachable) {
         out += "No leaks.\n";
     } else {
-        let _ = writeln!(out, "{} bytes leaked in {} blocks.\n", lost.bytes, lost.blocks);
+        let _ =
+            writeln!(out, "{} bytes leaked in {}.\n", lost.bytes, counted(lost.blocks, "block"));
         out += "| kind | bytes | blocks | allocated by |\n|---|---:|---:|---|\n";
         for leak in findings.leaks.iter().filter(|leak| leak.kind != Kind::Reachable).take(ROWS) {
             let place = leak.cause().map(ToString::to_string).unwrap_or_default();

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::{Findings, Leak, NoCheck, alike::alike, xml::Escaped};
+use super::{Findings, Leak, Limit, NoCheck, alike::alike, xml::Escaped};
 use heapattach_reach::Kind;
 
 /// A line of the list of tests.
@@ -74,9 +74,9 @@ fn cases(findings: &Findings) -> Vec<Case> {
     let limits = findings.breaches.iter().filter(|breach| breach.leak.is_none());
     cases.extend(limits.map(|breach| {
         let what = format!("{} allows {}, found {}", breach.limit, breach.allowed, breach.found);
-        let is_growth = breach.limit.contains("grow");
+        let is_growth = breach.limit.is_growth();
         let more = if is_growth { findings.growth.join("\n") } else { String::new() };
-        let (program, name) = (program.clone(), breach.limit.to_owned());
+        let (program, name) = (program.clone(), breach.limit.to_string());
         Case { program, name, outcome: Outcome::Failed(what, more) }
     }));
     let unchecked = alike(&findings.unchecked, |one| (&one.program, &one.why));
@@ -133,7 +133,7 @@ fn of_leak(findings: &Findings, leak: &Leak) -> Case {
     // A passed limit that names no leak is one of all of them.
     let is_failure = findings.breaches.iter().any(|breach| match &breach.leak {
         Some(key) => *key == leak.key,
-        None => breach.limit == "--max-leak" && leak.kind != Kind::Possible,
+        None => breach.limit == Limit::Leak && leak.kind != Kind::Possible,
     });
     // Of several programs, the first that leaked it.
     let program = leak.processes.first().and_then(|pid| findings.programs.get(pid));

@@ -1,6 +1,8 @@
 //! How much may be leaked or in use, and what passed the limit.
 
-use serde::Serialize;
+use std::fmt::{self, Display, Formatter};
+
+use serde::{Serialize, Serializer};
 
 use super::Findings;
 use heapattach_reach::Kind;
@@ -45,11 +47,68 @@ pub struct Measured {
     pub allocations: u64,
 }
 
+/// What a limit is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Bytes leaked by all of the program.
+    Leak,
+    /// Bytes leaked by one stack.
+    LeakPerStack,
+    /// Bytes a minute by which the heap grows.
+    Growth,
+    /// Code whose memory grows.
+    Growing,
+    /// Blocks that were leaked or allocated before the attach.
+    Older,
+    /// Bytes in use at once.
+    Peak,
+    /// Bytes in use at the end.
+    Live,
+    /// Calls that allocated memory.
+    Allocations,
+    /// Suppressions that nothing matched.
+    UnusedRules,
+}
+
+impl Limit {
+    /// Whether it is of what grows.
+    pub fn is_growth(self) -> bool {
+        matches!(self, Self::Growth | Self::Growing)
+    }
+
+    /// The option that sets it.
+    pub fn option(self) -> &'static str {
+        match self {
+            Self::Leak => "--max-leak",
+            Self::LeakPerStack => "--max-leak-per-stack",
+            Self::Growth => "--max-growth",
+            Self::Growing => "--fail-on growing",
+            Self::Older => "--fail-on older",
+            Self::Peak => "--max-peak",
+            Self::Live => "--max-live",
+            Self::Allocations => "--max-allocs",
+            Self::UnusedRules => "--fail-on-unused-suppressions",
+        }
+    }
+}
+
+impl Display for Limit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.option())
+    }
+}
+
+impl Serialize for Limit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.option())
+    }
+}
+
 /// A limit that was passed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Breach {
     /// The option that set it.
-    pub limit: &'static str,
+    pub limit: Limit,
     /// What it allows.
     pub allowed: f64,
     /// What there was.
@@ -85,16 +144,16 @@ impl Limits {
                 breaches.push(Breach { limit, allowed, found, leak: None });
             }
         };
-        hold("--max-growth", self.growth.map(real), measured.growth.unwrap_or(0.0));
+        hold(Limit::Growth, self.growth.map(real), measured.growth.unwrap_or(0.0));
         let none = self.no_growing.then_some(0.0);
-        hold("--fail-on growing", none, measured.growing.unwrap_or(0.0));
+        hold(Limit::Growing, none, measured.growing.unwrap_or(0.0));
         let none = self.older.then_some(0.0);
-        hold("--fail-on older", none, real(findings.older.blocks));
-        hold("--max-peak", self.peak.map(real), real(measured.peak));
-        hold("--max-live", self.live.map(real), real(measured.live));
-        hold("--max-allocs", self.allocations.map(real), real(measured.allocations));
+        hold(Limit::Older, none, real(findings.older.blocks));
+        hold(Limit::Peak, self.peak.map(real), real(measured.peak));
+        hold(Limit::Live, self.live.map(real), real(measured.live));
+        hold(Limit::Allocations, self.allocations.map(real), real(measured.allocations));
         let unused = self.unused_rules.then_some(0.0);
-        hold("--fail-on-unused-suppressions", unused, real(findings.unused.len() as u64));
+        hold(Limit::UnusedRules, unused, real(findings.unused.len() as u64));
         breaches
     }
 
@@ -116,12 +175,12 @@ impl Limits {
         };
         if let Some(limit) = limit.filter(|&limit| total > limit || limit == 0 && is_any) {
             let (allowed, found) = (real(limit), real(total));
-            breaches.push(Breach { limit: "--max-leak", allowed, found, leak: None });
+            breaches.push(Breach { limit: Limit::Leak, allowed, found, leak: None });
         }
         if let Some(allowed) = self.leak_per_stack {
             let over = findings.leaks.iter().filter(|leak| size(leak) > allowed);
             breaches.extend(over.map(|leak| Breach {
-                limit: "--max-leak-per-stack",
+                limit: Limit::LeakPerStack,
                 allowed: real(allowed),
                 found: real(size(leak)),
                 leak: Some(leak.key.clone()),
@@ -142,7 +201,7 @@ mod tests {
 
     fn passed(limits: &Limits, measured: Measured) -> Vec<&'static str> {
         let found = Findings { measured, ..findings() };
-        limits.judge(&found).into_iter().map(|breach| breach.limit).collect()
+        limits.judge(&found).into_iter().map(|breach| breach.limit.option()).collect()
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use github::{annotations, step_summary};
 pub use junit::junit;
 pub use killed::{Killed, killed};
 pub use leak::{Frame, Leak};
-pub use limits::{Breach, Limits, Measured};
+pub use limits::{Breach, Limit, Limits, Measured};
 pub use sarif::sarif;
 pub use text::{Wanted, text};
 pub use unchecked::{Unchecked, unchecked};

@@ -52,7 +52,7 @@ fn invocation(findings: &Findings) -> Value {
 
 /// That the heap grows, if it may not.
 fn growth(findings: &Findings) -> Option<Value> {
-    let breach = findings.breaches.iter().find(|breach| breach.limit.contains("grow"))?;
+    let breach = findings.breaches.iter().find(|breach| breach.limit.is_growth())?;
     let text = findings.growth.join(" ");
     let text =
         format!("{} allows {}, found {}. {text}", breach.limit, breach.allowed, breach.found);

@@ -330,6 +330,24 @@ mod tests {
     }
 
     #[test]
+    fn a_stop_that_was_longer_than_it_should_be_says_by_how_much_and_for_what() {
+        let pause = |paused_us: f64, limit_us: f64| {
+            let mut check = CheckReport::default();
+            let look = &mut check.look;
+            (look.expected_us, look.paused_us, look.limit_us) = (1000.0, paused_us, limit_us);
+            let mut out = String::new();
+            write_check(&mut out, &Report::new(4711, "app".to_owned()), &check);
+            out.lines().find(|line| line.starts_with("PAUSE")).unwrap_or_default().to_owned()
+        };
+        let beyond = "PAUSE     7.50 ms (expected 1.00 ms), 2.50 ms longer than --max-pause: for a system \
+                      call, or for want of a processor, by ";
+        assert!(pause(7500.0, 5000.0).starts_with(beyond), "{}", pause(7500.0, 5000.0));
+        for (paused, limit) in [(5000.0, 5000.0), (4000.0, 5000.0), (9000.0, 0.0)] {
+            assert!(!pause(paused, limit).contains("longer"), "{paused} of {limit}");
+        }
+    }
+
+    #[test]
     fn a_quiet_check_tells_leaks_and_what_went_wrong_and_nothing_else() {
         let quiet = Wanted { only_findings: true, ..Wanted::default() };
         let mut some = findings();

@@ -5,7 +5,7 @@ use std::{io::Write, time::Duration};
 use heapattach_ledger::Metric;
 use serde_json::json;
 
-use crate::{listen::Stream, server::Stop, target::Target};
+use crate::{listen::Stream, stop::Stop, target::Target};
 
 /// Between two events.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ use crate::{
     answer::{Answer, Status, kind},
     figures::Figures,
     http::{Method, Request},
-    server::Stop,
+    stop::Stop,
     target::Target,
 };
 

@@ -9,7 +9,7 @@ use super::{seconds, unknown};
 use crate::{
     answer::{Answer, kind},
     http::Request,
-    server::Stop,
+    stop::Stop,
     target::{Target, without_live},
 };
 

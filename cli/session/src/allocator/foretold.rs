@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use heapattach_census::counters::Statistics;
+use heapattach_census::counters::{AllocatorKind, Statistics};
 use heapattach_injector::target::Target;
 use heapattach_report::CensusReport;
 
@@ -34,18 +34,18 @@ impl Foretold {
     /// Why it cannot be told.
     pub fn of(
         target: &Target,
-        allocator: &str,
+        allocator: AllocatorKind,
         counted: &[Statistics],
         most: Duration,
     ) -> Result<Self, String> {
         let own = counted.iter().find(|own| own.allocator == allocator);
         let total = |name: &str| own.map_or(0, |own| own.total(name));
         let bytes = match allocator {
-            "glibc" => return of_glibc(target, most),
-            "jemalloc" => Some(total("dirty").saturating_add(total("muzzy"))),
-            "tcmalloc" => Some(total("tcmalloc.pageheap_free_bytes")),
+            AllocatorKind::Glibc => return of_glibc(target, most),
+            AllocatorKind::Jemalloc => Some(total("dirty").saturating_add(total("muzzy"))),
+            AllocatorKind::Tcmalloc => Some(total("tcmalloc.pageheap_free_bytes")),
             // What a heap of a thread has free is known by no count.
-            _ => None,
+            AllocatorKind::Mimalloc | AllocatorKind::Mallocng | AllocatorKind::Go => None,
         };
         let free = bytes.unwrap_or_else(|| super::facts::resident(&target.process));
         Ok(Self { bytes, held: time(free, 0), stopped: Duration::ZERO })
@@ -78,7 +78,7 @@ fn of_glibc(target: &Target, most: Duration) -> Result<Foretold, String> {
 /// Pages without a block in use, but for what glibc never returns: caches of threads, and the ends of arenas but the
 /// first. The longest lock is that of one arena.
 fn told(report: &CensusReport) -> (u64, Duration) {
-    let glibc = report.allocators.iter().filter(|own| own.name == "glibc");
+    let glibc = report.allocators.iter().filter(|own| own.kind() == Some(AllocatorKind::Glibc));
     let arenas: Vec<_> = glibc.flat_map(|own| &own.arenas).collect();
     let kept = arenas.iter().enumerate().map(|(number, arena)| {
         let end = if number == 0 { 0 } else { arena.pages.top.resident };

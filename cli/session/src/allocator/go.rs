@@ -1,11 +1,10 @@
 //! A Go program's runtime, as one that counts.
 
-use heapattach_census::{Moment, counters::Statistics};
-use heapattach_golang::{
-    dwarf,
-    figures::Figures,
-    find::{self, FindError},
+use heapattach_census::{
+    Moment,
+    counters::{AllocatorKind, Statistics},
 };
+use heapattach_golang::{self as golang, dwarf, figures::Figures, find::FindError};
 use heapattach_process::proc::Process;
 
 use crate::runtimes::go_program;
@@ -25,7 +24,7 @@ impl Go {
         if !go_program::may_be(process, moment.regions()) {
             return None;
         }
-        let go = match find::Go::find(moment)? {
+        let go = match golang::Go::find(moment)? {
             Ok(go) => go,
             Err(error) => {
                 let (version, module) = (String::new(), String::new());
@@ -38,7 +37,7 @@ impl Go {
         let figures = go.figures(moment, &|_| None).or_else(|error| {
             let file = is_program.then(|| process.open_program().ok()).flatten();
             let variables = file.and_then(dwarf::Variables::read);
-            let again = find::Go::find(moment).and_then(Result::ok);
+            let again = golang::Go::find(moment).and_then(Result::ok);
             let (Some(variables), Some(go)) = (variables, again) else { return Err(error) };
             let bias = go.bias;
             go.figures(moment, &|name| Some(variables.named(name)?.wrapping_add(bias)))
@@ -58,7 +57,8 @@ impl Go {
             Err(error) => error.to_string(),
         };
         let (version, module) = (self.version.clone(), self.module.clone());
-        let own = Statistics { allocator: "go", version, module, ..Statistics::default() };
+        let own =
+            Statistics { allocator: AllocatorKind::Go, version, module, ..Statistics::default() };
         Some(Statistics { unknown: vec![error], ..own })
     }
 }

@@ -27,7 +27,7 @@ use heapattach_census::{
 };
 use heapattach_process::proc::Process;
 use heapattach_report::{
-    AppliedReport, CountedReport, CountersReport, RatesReport, Status, micros,
+    AppliedReport, CountedReport, CountersReport, RatesReport, Status, TargetState, micros,
 };
 use heapattach_verdict::advice::{Scene, advise};
 use nix::errno::Errno;
@@ -137,6 +137,12 @@ impl Look {
 /// The process as it is now. It runs on: what is read of it is of several instants.
 fn moment<'m>(process: &Process, live: &'m Live) -> Result<Moment<'m>, Errno> {
     Ok(Moment::new(live, Live::regions(process)?, Vec::new()))
+}
+
+/// Why a remedy counts as failed that was applied.
+fn no_effect() -> String {
+    let why = "no effect was measured: the resident set is as large as before";
+    format!("{why} (target: {})", TargetState::Restored)
 }
 
 fn conclude(report: CountersReport) -> CountersReport {

@@ -2,13 +2,16 @@
 
 use std::{collections::BTreeMap, os::unix::ffi::OsStrExt, path::Path};
 
-use heapattach_census::counters::{Statistics, Value};
+use heapattach_census::counters::{AllocatorKind, Statistics, Value};
 use heapattach_process::proc::Process;
 use heapattach_report::Origin;
 use nix::fcntl::readlinkat;
 
 /// Bytes of an environment that are looked at.
 const MOST: usize = 1 << 20;
+
+/// Where glibc reads all its settings from.
+const TUNABLES: &str = "GLIBC_TUNABLES";
 
 /// Those of Go's runtime.
 const GO: [&str; 3] = ["GOGC", "GOMEMLIMIT", "GOMAXPROCS"];
@@ -54,7 +57,7 @@ impl Given {
     pub fn origins(&self, now: &Statistics) -> BTreeMap<String, Origin> {
         let mut origins = BTreeMap::new();
         match now.allocator {
-            "jemalloc" => {
+            AllocatorKind::Jemalloc => {
                 let mut add = |text: &str, origin: &Origin| {
                     names(text).for_each(|name| drop(origins.insert(name, origin.clone())));
                 };
@@ -66,7 +69,7 @@ impl Given {
                     self.environment.iter().filter(|(name, _)| name.ends_with("MALLOC_CONF"));
                 given.for_each(|(name, text)| add(text, &Origin::Environment(name.clone())));
             }
-            "go" => {
+            AllocatorKind::Go => {
                 let given = self.environment.iter().filter(|(name, _)| GO.contains(&&**name));
                 for (name, text) in given {
                     let is_so = now.opt.get(name).is_some_and(|value| agrees(text, value));
@@ -75,27 +78,36 @@ impl Given {
                     origins.insert(name.clone(), origin);
                 }
             }
-            _ => self.environment.iter().for_each(|(name, text)| {
-                let origin = Origin::Environment(name.clone());
-                let fits = match now.allocator {
-                    "glibc" => name.starts_with("MALLOC_") || name == "GLIBC_TUNABLES",
-                    "tcmalloc" => name.starts_with("TCMALLOC_"),
-                    _ => name.starts_with("MIMALLOC_"),
-                };
-                if name == "GLIBC_TUNABLES" && fits {
-                    let parts = text.split(':').filter_map(|part| part.split_once('='));
-                    let own = parts.filter_map(|(name, _)| name.strip_prefix("glibc.malloc."));
-                    own.for_each(|name| drop(origins.insert(name.to_owned(), origin.clone())));
-                } else if fits {
-                    let prefixes = ["MALLOC_", "TCMALLOC_", "MIMALLOC_"];
-                    let short = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix));
-                    let short = short.unwrap_or(name).trim_matches('_').to_lowercase();
-                    origins.insert(short, origin);
+            AllocatorKind::Glibc => {
+                for (name, text) in &self.environment {
+                    let origin = Origin::Environment(name.clone());
+                    if name == TUNABLES {
+                        let parts = text.split(':').filter_map(|part| part.split_once('='));
+                        let own = parts.filter_map(|(name, _)| name.strip_prefix("glibc.malloc."));
+                        own.for_each(|name| drop(origins.insert(name.to_owned(), origin.clone())));
+                    }
+                    origins.extend(short(name, "MALLOC_").map(|name| (name, origin)));
                 }
-            }),
+            }
+            AllocatorKind::Tcmalloc => origins.extend(self.with_prefix("TCMALLOC_")),
+            AllocatorKind::Mimalloc => origins.extend(self.with_prefix("MIMALLOC_")),
+            // It reads no environment.
+            AllocatorKind::Mallocng => {}
         }
         origins
     }
+
+    /// The settings that have a variable each.
+    fn with_prefix(&self, prefix: &str) -> impl Iterator<Item = (String, Origin)> {
+        self.environment.iter().filter_map(move |(name, _)| {
+            Some((short(name, prefix)?, Origin::Environment(name.clone())))
+        })
+    }
+}
+
+/// The name of a setting that has a variable of its own: `arena_max` of `MALLOC_ARENA_MAX`.
+fn short(name: &str, prefix: &str) -> Option<String> {
+    Some(name.strip_prefix(prefix)?.trim_matches('_').to_lowercase())
 }
 
 /// Whether a variable's text gives this value: the program can have set another one since.
@@ -123,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_is_given_last_is_where_a_setting_comes_from() {
-        let mut now = Statistics { allocator: "jemalloc", ..Statistics::default() };
+        let mut now = Statistics { allocator: AllocatorKind::Jemalloc, ..Statistics::default() };
         now.conf.insert("compiled", "prof:true,narenas:8".to_owned());
         let given = Given::parse(b"HOME=/\0_RJEM_MALLOC_CONF=narenas:4\0");
         let origins = given.origins(&now);
@@ -133,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_setting_of_go_that_has_another_value_is_the_programs() {
-        let mut now = Statistics { allocator: "go", ..Statistics::default() };
+        let mut now = Statistics { allocator: AllocatorKind::Go, ..Statistics::default() };
         now.opt.insert("GOGC".to_owned(), Value::Number(50));
         now.opt.insert("GOMEMLIMIT".to_owned(), Value::Number(2 << 30));
         let origins = Given::parse(b"GOGC=100\0GOMEMLIMIT=2GiB\0GOMAXPROCS=2\0").origins(&now);
@@ -143,8 +155,22 @@ mod tests {
     }
 
     #[test]
+    fn variables_of_another_allocator_are_no_origins() {
+        let given = Given::parse(b"MIMALLOC_VERBOSE=1\0TCMALLOC_RELEASE_RATE=1\0");
+        let names = |allocator| {
+            let now = Statistics { allocator, ..Statistics::default() };
+            given.origins(&now).into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(names(AllocatorKind::Mimalloc), ["verbose"]);
+        assert_eq!(names(AllocatorKind::Tcmalloc), ["release_rate"]);
+        assert!(
+            names(AllocatorKind::Mallocng).is_empty() && names(AllocatorKind::Glibc).is_empty()
+        );
+    }
+
+    #[test]
     fn tunables_of_glibc_are_taken_apart() {
-        let now = Statistics { allocator: "glibc", ..Statistics::default() };
+        let now = Statistics { allocator: AllocatorKind::Glibc, ..Statistics::default() };
         let text =
             b"GLIBC_TUNABLES=glibc.malloc.arena_max=2:glibc.cpu.x=1\0MALLOC_TRIM_THRESHOLD_=9\0";
         let origins = Given::parse(text).origins(&now);

@@ -12,10 +12,10 @@ use heapattach_injector::{
     target::{Stopped, Target},
 };
 use heapattach_process::proc::Process;
-use heapattach_report::{AppliedReport, Status, micros};
+use heapattach_report::{AppliedReport, Status, TargetState, micros};
 use heapattach_text::{error_chain::with_causes, quantity};
 
-use super::facts;
+use super::{facts, no_effect};
 
 /// What a walk in a stop costs, in nanoseconds a KiB of the resident set, and in any case.
 const WALK_COST: u64 = 400;
@@ -32,7 +32,8 @@ pub fn apply(target: &Target, most: Duration) -> AppliedReport {
         let (expected, most) = (quantity::time(expected), quantity::time(most));
         let why = format!(
             "a walk is expected to stop the process for {expected}; --max-pause is {most}; need a longer \
-             --max-pause (target: untouched)"
+             --max-pause (target: {})",
+            TargetState::Untouched
         );
         return report.failed(Status::Refused, why);
     }
@@ -63,16 +64,17 @@ pub fn apply(target: &Target, most: Duration) -> AppliedReport {
                 report.after = facts::resident(&target.process);
                 let refused = purged.ranges == 0;
                 let status = if refused { Status::Refused } else { Status::Failed };
-                let state = if refused { "untouched" } else { "restored; these pages are purged" };
+                let state = match refused {
+                    true => TargetState::Untouched.to_string(),
+                    false => format!("{}; these pages are purged", TargetState::Restored),
+                };
                 return report.failed(status, format!("{} (target: {state})", with_causes(&error)));
             }
         }
     }
     report.after = facts::resident(&target.process);
     if report.foretold > Some(0) && report.after >= report.before {
-        let why =
-            "no effect was measured: the resident set is as large as before (target: restored)";
-        return report.failed(Status::Failed, why.to_owned());
+        return report.failed(Status::Failed, no_effect());
     }
     report
 }

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use heapattach_census::counters::{Statistics, Value};
+use heapattach_census::counters::{AllocatorKind, Statistics, Value};
 use heapattach_injector::{
     attach::{
         AttachError, HookMode, Options, PayloadImage, Wish,
@@ -17,10 +17,10 @@ use heapattach_injector::{
     target::Target,
 };
 use heapattach_process::addr::RemoteAddr;
-use heapattach_report::{AppliedReport, Status, micros};
+use heapattach_report::{AppliedReport, Status, TargetState, micros};
 use heapattach_text::{error_chain::with_causes, quantity};
 
-use super::{Look, facts, foretold::Foretold};
+use super::{Look, facts, foretold::Foretold, no_effect};
 
 /// How long a thread may take to come by.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ pub enum Remedy {
 
 /// A function of an allocator's, and how it is called.
 struct Known {
-    allocator: &'static str,
+    allocator: AllocatorKind,
     names: &'static [&'static str],
     arguments: [Argument; 5],
     text: &'static str,
@@ -49,25 +49,25 @@ struct Known {
 const ZERO: Argument = Argument::Zero;
 const TRIM: [Known; 4] = [
     Known {
-        allocator: "glibc",
+        allocator: AllocatorKind::Glibc,
         names: &["malloc_trim"],
         arguments: [ZERO; 5],
         text: "malloc_trim(0)",
     },
     Known {
-        allocator: "jemalloc",
+        allocator: AllocatorKind::Jemalloc,
         names: &["mallctl", "je_mallctl", "_rjem_mallctl"],
         arguments: [Argument::Text, ZERO, ZERO, ZERO, ZERO],
         text: ALL_ARENAS,
     },
     Known {
-        allocator: "tcmalloc",
+        allocator: AllocatorKind::Tcmalloc,
         names: &["MallocExtension_ReleaseFreeMemory"],
         arguments: [ZERO; 5],
         text: "MallocExtension_ReleaseFreeMemory()",
     },
     Known {
-        allocator: "mimalloc",
+        allocator: AllocatorKind::Mimalloc,
         names: &["mi_collect"],
         arguments: [Argument::Number(1), ZERO, ZERO, ZERO, ZERO],
         text: "mi_collect(true)",
@@ -88,7 +88,7 @@ impl Remedy {
         self,
         target: &Target,
         counted: &[Statistics],
-    ) -> Result<(Call, &'static str, String), String> {
+    ) -> Result<(Call, AllocatorKind, String), String> {
         let most = counted.iter().max_by_key(|own| memory(own));
         let most = most.ok_or("no allocator whose counters are known was found")?;
         match self {
@@ -99,20 +99,23 @@ impl Remedy {
                 })?;
                 let function = find(target, known.names)?;
                 let Known { allocator, arguments, text, .. } = *known;
-                let told = if text == ALL_ARENAS {
-                    format!("mallctl(\"{text}\")")
-                } else {
-                    text.to_owned()
+                let told = match known.arguments[0] {
+                    Argument::Text => format!("mallctl(\"{text}\")"),
+                    Argument::Zero | Argument::Number(_) | Argument::Value => text.to_owned(),
                 };
                 Ok((Call { function, arguments, text: text.to_owned(), value: 0 }, allocator, told))
             }
-            Self::ArenaMax(arenas) if most.allocator == "glibc" => {
+            Self::ArenaMax(arenas) if most.allocator == AllocatorKind::Glibc => {
                 has_no_limit_yet(most)?;
                 let function = find(target, &["mallopt"])?;
                 let [parameter, value] = [ARENA_MAX, arenas.into()].map(Argument::Number);
                 let arguments = [parameter, value, ZERO, ZERO, ZERO];
                 let told = format!("mallopt(M_ARENA_MAX, {arenas})");
-                Ok((Call { function, arguments, text: String::new(), value: 0 }, "glibc", told))
+                Ok((
+                    Call { function, arguments, text: String::new(), value: 0 },
+                    AllocatorKind::Glibc,
+                    told,
+                ))
             }
             Self::ArenaMax(_) => Err(format!(
                 "arena-max is a setting of glibc; this process uses {}",
@@ -175,7 +178,8 @@ fn applied(
     most: Duration,
     report: &mut AppliedReport,
 ) -> Result<(), Failed> {
-    let refused = |why: String| (Status::Refused, format!("{why} (target: untouched)"));
+    let refused =
+        |why: String| (Status::Refused, format!("{why} (target: {})", TargetState::Untouched));
     let pid = target.process.pid();
     let look = || Look::open(pid).and_then(|look| look.statistics()).unwrap_or_default();
     let counted = look();
@@ -191,9 +195,9 @@ fn applied(
             ));
         }
         if foretold.held > most {
-            let [held, most] = [foretold.held, most].map(quantity::time);
+            let [what, most] = [foretold.held, most].map(quantity::time);
             let why = format!(
-                "a thread is expected to take {held} for {}, and others that allocate to wait for it; --max-pause \
+                "a thread is expected to take {what} for {}, and others that allocate to wait for it; --max-pause \
                  is {most}; need a longer --max-pause",
                 report.call.as_deref().unwrap_or_default()
             );
@@ -207,8 +211,8 @@ fn applied(
     let Called { result, took, stops, left } = done.map_err(|failure| {
         let (status, state) = match (&failure.left, failure.touched) {
             (Some(left), _) => (Status::Left, left.what.join("; ")),
-            (None, true) => (Status::Failed, "restored".to_owned()),
-            (None, false) => (Status::Refused, "untouched".to_owned()),
+            (None, true) => (Status::Failed, TargetState::Restored.to_string()),
+            (None, false) => (Status::Refused, TargetState::Untouched.to_string()),
         };
         let error: &AttachError = &failure.error;
         (status, format!("{} (target: {state})", with_causes(error)))
@@ -222,13 +226,12 @@ fn applied(
         return Err((Status::Left, format!("{} (target: {})", left.error, left.what.join("; "))));
     }
     if remedy == Remedy::Trim && report.after >= report.before {
-        let why =
-            "no effect was measured: the resident set is as large as before (target: restored)";
-        return Err((Status::Failed, why.to_owned()));
+        return Err((Status::Failed, no_effect()));
     }
     let is_unset = matches!(remedy, Remedy::ArenaMax(_)) && result & 0xffff_ffff == 0;
-    if is_unset || allocator == "jemalloc" && result & 0xffff_ffff != 0 {
-        let why = format!("the allocator answered {} (target: restored)", result & 0xffff_ffff);
+    if is_unset || allocator == AllocatorKind::Jemalloc && result & 0xffff_ffff != 0 {
+        let answer = result & 0xffff_ffff;
+        let why = format!("the allocator answered {answer} (target: {})", TargetState::Restored);
         return Err((Status::Failed, why));
     }
     Ok(())
@@ -237,7 +240,7 @@ fn applied(
 /// What a setting is now: of one that was never made, what glibc takes for it, 8 a processor.
 fn setting(remedy: Remedy, target: &Target, counted: &[Statistics]) -> Option<String> {
     let Remedy::ArenaMax(_) = remedy else { return None };
-    let glibc = counted.iter().find(|own| own.allocator == "glibc")?;
+    let glibc = counted.iter().find(|own| own.allocator == AllocatorKind::Glibc)?;
     let most = match glibc.opt.get("arena_max")?.number()? {
         0 => facts::conditions(&target.process).cpus.saturating_mul(8).to_string(),
         chosen => chosen.to_string(),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use heapattach_injector::watch::Session;
 use heapattach_verdict::{growth::Growth, summary};
 
-use crate::watch::{heading, intake::Recorder, notes::Desk, schedule::Watchman};
+use crate::watch::{heading, intake::Recorder, notes::SharedNotes, schedule::Schedule};
 use heapattach_profile::clock::Clock;
 use heapattach_recording::{Heading, Patience, SessionWriter, Store, WriteQueue};
 use heapattach_report::Report;
@@ -21,19 +21,19 @@ const SHORTEST: Duration = Duration::from_secs(5);
 const MOST: u64 = 256 << 20;
 
 /// Measures.
-pub(super) struct Gauge<'a> {
-    watchman: Watchman<'a>,
+pub(super) struct GrowthMeasure<'a> {
+    schedule: Schedule<'a>,
     store: Store,
     heading: Heading,
 }
 
-impl<'a> Gauge<'a> {
+impl<'a> GrowthMeasure<'a> {
     /// Begins now; also returns the writer of what happens.
     pub(super) fn begin(
         inspection: &Inspection<'_>,
         session: &Session<'_>,
         report: &Report,
-        desk: &'a Desk,
+        shared_notes: &'a SharedNotes,
         clock: Clock,
     ) -> std::io::Result<(Self, SessionWriter)> {
         let store = Store::anonymous()?;
@@ -48,23 +48,26 @@ impl<'a> Gauge<'a> {
         heading.about.from_start = inspection.is_from_start;
         let mut session_writer = SessionWriter::new(write_queue, true);
         session_writer.heading(&heading);
-        Ok((Self { watchman: Watchman::counting(desk, clock), store, heading }, session_writer))
+        Ok((
+            Self { schedule: Schedule::counting(shared_notes, clock), store, heading },
+            session_writer,
+        ))
     }
 
     /// When it is to look next.
     pub(super) fn next(&self) -> Instant {
-        self.watchman.next()
+        self.schedule.next()
     }
 
     /// Looks, if it is time.
     pub(super) fn look(&mut self, session: &Session<'_>) {
         // The marks are not shown: the user did not ask for any.
-        let _ = self.watchman.look(session);
+        let _ = self.schedule.look(session);
     }
 
     /// Looks for the last time.
     pub(super) fn end(&self, session: &Session<'_>) {
-        self.watchman.end(session);
+        self.schedule.end(session);
     }
 
     /// Takes in all that was measured; what is known of the session, and where it is written down.
@@ -80,7 +83,7 @@ impl<'a> Gauge<'a> {
             let [had, needed] = [counted, SHORTEST].map(heapattach_text::quantity::time);
             return Err(format!("it was watched for {had}, and {needed} are needed"));
         }
-        recorder.conclude(self.watchman.desk());
+        recorder.conclude(self.schedule.shared_notes());
         self.heading.about.lasted_ms = u64::try_from(counted.as_millis()).unwrap_or(u64::MAX);
         self.heading.is_final = true;
         Ok((self.heading, self.store))

@@ -44,8 +44,7 @@ impl Holders {
     /// Where all these ways begin.
     pub fn of(retained: &[Retained], pid: i32, scene: &Scene, image: &mut Image<'_>) -> Self {
         let Ok(process) = Process::open(pid) else { return Self::default() };
-        let text = process.read("maps").unwrap_or_default();
-        let maps = maps::parse(&text).unwrap_or_default();
+        let maps = maps::parse(&scene.maps).unwrap_or_default();
         let mut rules = None;
         let mut all = Self::default();
         for way in retained.iter().flat_map(|site| &site.ways).filter(|way| way.at != 0) {

@@ -1,7 +1,10 @@
 //! From what was seen of a stopped target to what a check asks for: which ranges are looked through,
 //! and what a pointer in each of them counts for.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use heapattach_injector::moment::{self, Area, Image, Scene};
 
@@ -19,6 +22,44 @@ impl Memory for Picture<'_, '_> {
 
     fn is_over(&self) -> bool {
         self.0.is_late()
+    }
+}
+
+/// The same, with a word now and then how much of it was looked through.
+pub struct Told<'a, 't> {
+    picture: Picture<'a, 't>,
+    done: u64,
+    all: u64,
+    next: Instant,
+    tell: &'a mut dyn FnMut(u64, u64),
+}
+
+/// Between two words.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl<'a, 't> Told<'a, 't> {
+    /// Of what this layout has.
+    pub fn new(image: &'a mut Image<'t>, of: &Layout, tell: &'a mut dyn FnMut(u64, u64)) -> Self {
+        let sizes = of.pieces.iter().map(|piece| piece.range.end.saturating_sub(piece.range.start));
+        let all = sizes.fold(0, u64::saturating_add);
+        Self { picture: Picture(image), done: 0, all, next: Instant::now(), tell }
+    }
+}
+
+impl Memory for Told<'_, '_> {
+    fn read(&mut self, at: u64, buffer: &mut [u8]) {
+        // Some of it is looked at twice.
+        self.done = self.done.saturating_add(buffer.len() as u64).min(self.all);
+        let now = Instant::now();
+        if now >= self.next {
+            (self.tell)(self.done, self.all);
+            self.next = now + PAUSE;
+        }
+        self.picture.read(at, buffer);
+    }
+
+    fn is_over(&self) -> bool {
+        self.picture.is_over()
     }
 }
 

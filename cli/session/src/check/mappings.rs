@@ -35,8 +35,8 @@ pub fn judge(session: &Session<'_>, scene: &Scene, heap: &mut LiveHeap) -> Optio
         heap.mappings.clear();
         return Some(UNSEEN.to_owned());
     }
-    let text = session.target().process.read("maps").unwrap_or_default();
-    let maps = maps::parse(&text).unwrap_or_default();
+    // Those of the moment: the target may have gone on, and unmapped some since, or ended.
+    let maps = maps::parse(&scene.maps).unwrap_or_default();
     let mut blocks: Vec<u64> = heap.blocks.iter().map(|(block, _)| block.at).collect();
     blocks.sort_unstable();
     let announced = scene.areas.iter().filter(|area| area.holder == RootKind::Announced);

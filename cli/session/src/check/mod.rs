@@ -3,8 +3,8 @@
 //! looked through. Before that, moments of it may be looked through while it goes on.
 //!
 //! ```text
-//! watch -> end -> sight -> conclusion
-//!   +-> rounds -> sight -> tally --^
+//! watch -> end -> moment -> conclusion
+//!   +-> rounds -> moment -> tally --^
 //! ```
 
 mod allocators;
@@ -43,12 +43,12 @@ use std::{
 use heapattach_injector::{
     family::{Attendant, Event},
     target::Target,
-    watch::{ActiveHook, Session, Watch},
+    watch::{ActiveHook, Counts, Session, Watch},
 };
 use heapattach_process::proc::maps;
 
 use crate::{
-    client::channel::Line,
+    client::{channel::Line, message::Message},
     lsan::ProgramSettings,
     runtimes::go_program,
     watch::{
@@ -56,7 +56,7 @@ use crate::{
         inheritance::Will,
         intake::Recorder,
         names::{Job, NOT_AWAITED},
-        notes::{Desk, Note},
+        notes::{Note, SharedNotes},
     },
 };
 use heapattach_profile::clock::Clock;
@@ -64,7 +64,7 @@ use heapattach_report::{Outcome, Report, TargetState, suppression::Suppressions}
 use heapattach_symbols::{FileCache, Symbols};
 
 pub(crate) use end::{End, note_end, step_aside};
-use growth_watch::Gauge;
+use growth_watch::GrowthMeasure;
 use looked::{Looked, free, lock};
 use options::CheckOptions;
 use patience::Patience;
@@ -107,6 +107,32 @@ fn unheard(session: &Session<'_>) -> Option<String> {
     (may_speak && !is_heard).then(|| {
         "munmap is not hooked: HEAPATTACH_IGNORE_BEGIN and functions of LeakSanitizer are not heard".to_owned()
     })
+}
+
+/// Undoes what was done to the target, unless it has ended, and tells how it is left; the last counts of the hooks.
+fn leave<'t>(
+    session: &mut Session<'t>,
+    exit_watch: Option<Box<dyn Attendant<'t> + 't>>,
+    end: End,
+    report: &mut Report,
+) -> Counts {
+    let counts = session.stream.counts(&session.target().memory).unwrap_or_default();
+    report.blind = blind_spots(session, &counts);
+    // What ends takes everything of ours along.
+    report.target = TargetState::Restored;
+    match exit_watch {
+        Some(exit_watch) if end == End::Execed => exit_watch.forget(),
+        Some(exit_watch) => exit_watch.finish(),
+        None => {}
+    }
+    if !matches!(end, End::Ends | End::Execed) {
+        let detached = session.detach();
+        add_detach(report, &detached);
+    }
+    report.outcome = end.outcome();
+    report.stops = stops(session);
+    add_window(report, session.exposed);
+    counts
 }
 
 impl<'a> Inspection<'a> {
@@ -216,50 +242,50 @@ impl<'a> Inspection<'a> {
         &mut self,
         line: &mut Line,
         session: &mut Session<'t>,
-        mut keeper: Option<Box<dyn Attendant<'t> + 't>>,
+        mut exit_watch: Option<Box<dyn Attendant<'t> + 't>>,
         report: &mut Report,
     ) -> Option<End> {
         let target = session.target();
         session.note_static_tls();
         let records = session.stream.take_records()?;
         lock(&self.symbols).follow(records.generations());
-        let desk = Desk::default();
+        let shared_notes = SharedNotes::default();
         let clock = Clock::start();
         let begun = match self.options.growth {
-            true => Gauge::begin(self, session, report, &desk, clock).map(Some),
+            true => GrowthMeasure::begin(self, session, report, &shared_notes, clock).map(Some),
             false => Ok(None),
         };
-        desk.leave(Note::Modules(lock(&self.symbols).known()));
+        shared_notes.leave(Note::Modules(lock(&self.symbols).known()));
         let (begun, why_no_growth) = match begun {
             Ok(begun) => (begun, None),
             Err(error) => (None, Some(format!("events cannot be recorded: {error}"))),
         };
-        let (mut gauge, session_writer) = begun.unzip();
+        let (mut growth_measure, session_writer) = begun.unzip();
         let mut recorder = Recorder::new(records, true, clock, session_writer, true);
         recorder.know_go(go_program::code_beside(&target.process));
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         let mut mail = Mail::default();
         thread::scope(|scope| {
             // It must end even if this thread panics: the scope waits for it.
-            let reading = Reading::begin(scope, recorder, memory, &desk, &is_over)?;
+            let reading = Reading::begin(scope, recorder, memory, &shared_notes, &is_over)?;
             let mut rounds = Rounds::new(scope, clock, self.options.every, self.options.warmup);
             let mut beside = Beside {
-                desk: &desk,
+                shared_notes: &shared_notes,
                 reading: &reading,
                 rounds: &mut rounds,
-                gauge: &mut gauge,
+                growth_measure: &mut growth_measure,
                 mail: &mut mail,
             };
-            let mut end = self.watch(line, session, &mut beside, keeper.as_deref_mut());
+            let mut end = self.watch(line, session, &mut beside, exit_watch.as_deref_mut());
             let counted = clock.elapsed();
-            mail.request(desk.checks.load(Relaxed));
+            mail.request(shared_notes.checks.load(Relaxed));
             mail.look(session, counted);
             if self.will.is_some()
                 && let Some(title) = target.process.title()
             {
                 report.command = title;
             }
-            gauge.iter().for_each(|gauge| gauge.end(session));
+            growth_measure.iter().for_each(|growth_measure| growth_measure.end(session));
             rounds.end(session, end, line);
             self.follow(session);
             let turned_off = self.settings.turned_off(memory);
@@ -269,39 +295,25 @@ impl<'a> Inspection<'a> {
                 End::Execed | End::Gone => reading.pause().map(|recorder| Ok((recorder, None))),
                 _ => {
                     let heard = mail.heard(session, clock.elapsed());
-                    let looked = self.look(session, keeper.as_deref(), end, heard, &reading);
+                    let mut tell = |done, all| line.send(&Message::Looking { done, all });
+                    let looked =
+                        self.look(session, exit_watch.as_deref(), end, heard, &reading, &mut tell);
                     Some(looked.map(|(recorder, looked)| (recorder, Some(looked))))
                 }
             };
             // It may have become another program just when it was to be looked at.
-            let has_execed = |keeper: &mut (dyn Attendant<'t> + 't)| match session.is_over() {
-                Some(Watch::Execed) => meet_exec(keeper, session, line) == End::Execed,
-                _ => keeper.attend() == Some(Event::Execs),
+            let has_execed = |exit_watch: &mut (dyn Attendant<'t> + 't)| match session.is_over() {
+                Some(Watch::Execed) => meet_exec(exit_watch, session, line) == End::Execed,
+                _ => exit_watch.attend() == Some(Event::Execs),
             };
             let looked_at: LookedAt = match looked_at {
-                Some(Err(_)) if keeper.as_deref_mut().is_some_and(has_execed) => {
+                Some(Err(_)) if exit_watch.as_deref_mut().is_some_and(has_execed) => {
                     end = End::Execed;
                     reading.pause().map(|recorder| Ok((recorder, None)))
                 }
                 looked_at => looked_at,
             };
-            let counts = session.stream.counts(memory).unwrap_or_default();
-            let blind = blind_spots(session, &counts);
-            // What ends takes everything of ours along.
-            report.target = TargetState::Restored;
-            match keeper {
-                Some(keeper) if end == End::Execed => keeper.forget(),
-                Some(keeper) => keeper.finish(),
-                None => {}
-            }
-            if !matches!(end, End::Ends | End::Execed) {
-                let detached = session.detach();
-                add_detach(report, &detached);
-            }
-            report.outcome = end.outcome();
-            report.stops = stops(session);
-            add_window(report, session.exposed);
-            report.blind = blind;
+            let counts = leave(session, exit_watch, end, report);
             let mut patience = Patience::new(line, target);
             let known = rounds.finish(&mut patience);
             let found = match looked_at {
@@ -342,7 +354,7 @@ impl<'a> Inspection<'a> {
                         check.notes.extend(unheard(session));
                         check.why_no_growth = why_no_growth;
                     }
-                    let growth = (gauge, counted);
+                    let growth = (growth_measure, counted);
                     self.tell_sums(session, recorder, growth, counts.lost, &mut patience, report);
                 }
             }

@@ -29,7 +29,7 @@ use super::{
     end::End,
     flight::Flight,
     holders::Holders,
-    layout::{Picture, layout},
+    layout::{Told, layout},
     live_heap::LiveHeap,
     looked::{Looked, free},
     mappings,
@@ -42,7 +42,7 @@ use super::{
 const RETAINED: usize = 200;
 
 /// A moment of the target.
-pub(super) struct Sight<'t> {
+pub(super) struct TakenMoment<'t> {
     pid: i32,
     image: Image<'t>,
     scene: Scene,
@@ -91,33 +91,34 @@ impl Inspection<'_> {
     pub(super) fn look<'t>(
         &mut self,
         session: &Session<'t>,
-        keeper: Option<&dyn Attendant<'t>>,
+        exit_watch: Option<&dyn Attendant<'t>>,
         end: End,
         heard: Vec<Heard>,
         reading: &Reading<'_>,
+        tell: &mut dyn FnMut(u64, u64),
     ) -> Result<(Recorder, Looked), String> {
-        let (recorder, sight, held) = if matches!(end, End::Ends | End::Begins | End::Becomes) {
-            self.last_sight(session, keeper.filter(|_| end == End::Ends), heard, reading)?
+        let (recorder, taken, held) = if matches!(end, End::Ends | End::Begins | End::Becomes) {
+            self.take_last_moment(session, exit_watch.filter(|_| end == End::Ends), heard, reading)?
         } else {
-            self.sight(session, heard, reading, true)?
+            self.take_moment(session, heard, reading, true)?
         };
-        let mut looked = sight.look(self.options);
+        let mut looked = taken.look(self.options, tell);
         held.finish(&mut looked);
         Ok((recorder, looked))
     }
 
     /// The moment at the end of a program: no thread of the program waits for it any more.
-    fn last_sight<'t>(
+    fn take_last_moment<'t>(
         &self,
         session: &Session<'t>,
-        keeper: Option<&dyn Attendant<'t>>,
+        exit_watch: Option<&dyn Attendant<'t>>,
         heard: Vec<Heard>,
         reading: &Reading<'_>,
-    ) -> Result<(Recorder, Sight<'t>, Held<'t>), String> {
+    ) -> Result<(Recorder, TakenMoment<'t>, Held<'t>), String> {
         let choice = Choice { method: Method::Stop, expected: Duration::ZERO, why: None };
         let began = Instant::now();
-        let stop = match keeper {
-            Some(keeper) => keeper.end(),
+        let stop = match exit_watch {
+            Some(exit_watch) => exit_watch.end(),
             None => session.stop(),
         };
         let stop = stop.map_err(|error| with_causes(&error))?;
@@ -128,19 +129,19 @@ impl Inspection<'_> {
         let exits = Exits::of(session.target());
         let until = None;
         let moment = Moment { stop, began, since, choice, until, is_last: true, heard, exits };
-        let (sight, held) = self.take(session, moment, &mut recorder).map_err(|no| no.why)?;
-        Ok((recorder, sight, held))
+        let (taken, held) = self.take(session, moment, &mut recorder).map_err(|no| no.why)?;
+        Ok((recorder, taken, held))
     }
 
     /// A moment of a process that goes on: by the way that is best, or, if that takes longer than it
     /// may, by a clone.
-    pub(super) fn sight<'t>(
+    pub(super) fn take_moment<'t>(
         &self,
         session: &Session<'t>,
         heard: Vec<Heard>,
         reading: &Reading<'_>,
         is_last: bool,
-    ) -> Result<(Recorder, Sight<'t>, Held<'t>), String> {
+    ) -> Result<(Recorder, TakenMoment<'t>, Held<'t>), String> {
         let mut choice = self.choose(session)?;
         loop {
             let began = Instant::now();
@@ -154,7 +155,7 @@ impl Inspection<'_> {
             let exits = Exits::default();
             let moment = Moment { stop, began, since, choice: way, until, is_last, heard, exits };
             let no = match self.take(session, moment, &mut recorder) {
-                Ok((sight, held)) => return Ok((recorder, sight, held)),
+                Ok((taken, held)) => return Ok((recorder, taken, held)),
                 Err(no) => no,
             };
             // The target goes on, and is recorded as before.
@@ -187,7 +188,7 @@ impl Inspection<'_> {
         session: &Session<'t>,
         moment: Moment<'t>,
         recorder: &mut Recorder,
-    ) -> Result<(Sight<'t>, Held<'t>), NoMoment> {
+    ) -> Result<(TakenMoment<'t>, Held<'t>), NoMoment> {
         let Moment { stop, began, since, choice, until, is_last, mut heard, exits } = moment;
         heard.extend(declared::in_between(recorder.spoken()));
         let home = &session.patches.home;
@@ -236,8 +237,11 @@ impl Inspection<'_> {
         let unjudged = mappings::judge(session, &scene, &mut live_heap);
         scene.blind.extend(unjudged);
         let is_complete = self.is_complete(session);
-        let books =
-            if is_complete { allocator_maps::ranges(session, &live_heap) } else { Vec::new() };
+        let books = if is_complete {
+            allocator_maps::ranges(session, &scene.maps, &live_heap)
+        } else {
+            Vec::new()
+        };
         let look = LookReport {
             method: told(choice.method),
             expected_us: micros(choice.expected),
@@ -248,7 +252,7 @@ impl Inspection<'_> {
             ..LookReport::default()
         };
         let pid = session.target().process.pid();
-        let sight = Sight {
+        let taken = TakenMoment {
             pid,
             image,
             scene,
@@ -264,7 +268,7 @@ impl Inspection<'_> {
             began,
             doubts,
         };
-        Ok((sight, Held { kept, stop, paused: Duration::ZERO }))
+        Ok((taken, Held { kept, stop, paused: Duration::ZERO }))
     }
 
     /// Where pointers count: what the user chose has precedence.
@@ -321,9 +325,9 @@ const EXPIRED: &str = "the hooks had switched themselves off, since heapattach g
 /// Why there is no moment to be taken.
 pub(super) const NO_READER: &str = "the thread that reads the records failed";
 
-impl Sight<'_> {
+impl TakenMoment<'_> {
     /// Looks through it.
-    pub(super) fn look(self, options: &CheckOptions) -> Looked {
+    pub(super) fn look(self, options: &CheckOptions, tell: &mut dyn FnMut(u64, u64)) -> Looked {
         let Self { pid, mut image, scene, live_heap, mut books, heard, flight, .. } = self;
         let (is_complete, judges_older, roots) = (self.is_complete, self.judges_older, self.roots);
         let unaligned = self.unaligned;
@@ -348,7 +352,8 @@ impl Sight<'_> {
         if (is_complete || older.is_some()) && roots.has(RootKind::Registers) {
             flight.hold(blocks.all(), &mut layout.pieces);
         }
-        let look = heapattach_reach::look(&blocks, &layout, &mut Picture(&mut image), sites);
+        let mut picture = Told::new(&mut image, &layout, tell);
+        let look = heapattach_reach::look(&blocks, &layout, &mut picture, sites);
         let holders = Holders::of(look.retained(), pid, &scene, &mut image);
         if image.is_late() {
             let limit = heapattach_text::quantity::time(options.max_pause);

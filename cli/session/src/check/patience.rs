@@ -35,8 +35,13 @@ impl<'l> Patience<'l> {
 
     /// Whether to wait on. Once the user does not want to, that is so for all that is still to be read.
     pub(super) fn goes_on(&mut self) -> bool {
+        self.goes_on_with("looking for names")
+    }
+
+    /// The same, where it is known what is done meanwhile.
+    pub(super) fn goes_on_with(&mut self, what: &str) -> bool {
         if !self.is_over {
-            self.line.send(&Message::Fetching("looking for names".to_owned()));
+            self.line.send(&Message::Fetching(what.to_owned()));
             let heard = self.line.listen(self.target, Duration::ZERO);
             self.is_over = matches!(heard, Some(Heard::Detach | Heard::Gone));
         }

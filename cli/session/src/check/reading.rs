@@ -11,7 +11,7 @@ use std::{
 
 use heapattach_process::memory::Memory;
 
-use crate::watch::{intake::Recorder, notes::Desk};
+use crate::watch::{intake::Recorder, notes::SharedNotes};
 
 /// The thread. It ends when this is dropped.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl<'a> Reading<'a> {
         scope: &'scope Scope<'scope, 'a>,
         recorder: Recorder,
         memory: &'a Memory,
-        desk: &'a Desk,
+        shared_notes: &'a SharedNotes,
         is_over: &'a AtomicBool,
     ) -> Option<Self> {
         let (give, taken) = channel();
@@ -35,7 +35,7 @@ impl<'a> Reading<'a> {
         let read = move || {
             let mut recorder = recorder;
             loop {
-                recorder = recorder.follow_to_moment(memory, desk, is_over);
+                recorder = recorder.follow_to_moment(memory, shared_notes, is_over);
                 if given.send(recorder).is_err() {
                     return;
                 }

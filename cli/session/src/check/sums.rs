@@ -16,7 +16,7 @@ use heapattach_verdict::{growth::Growth, summary::MappedGrowth};
 
 use super::{
     Inspection,
-    growth_watch::{self, Gauge},
+    growth_watch::{self, GrowthMeasure},
     looked::lock,
     patience::Patience,
 };
@@ -27,17 +27,19 @@ impl Inspection<'_> {
         &self,
         session: &Session<'_>,
         mut recorder: Recorder,
-        (gauge, counted): (Option<Gauge<'_>>, Duration),
+        (growth_measure, counted): (Option<GrowthMeasure<'_>>, Duration),
         lost: Lost,
         patience: &mut Patience<'_>,
         report: &mut Report,
     ) {
         let is_told = self.options.functions;
-        let has_gauge = gauge.is_some();
-        if gauge.is_none() && !is_told {
+        let has_growth_measure = growth_measure.is_some();
+        if growth_measure.is_none() && !is_told {
             return;
         }
-        let measured = gauge.map(|gauge| gauge.conclude(&mut recorder, counted)).transpose();
+        let measured = growth_measure
+            .map(|growth_measure| growth_measure.conclude(&mut recorder, counted))
+            .transpose();
         let (measured, why_none) = match measured {
             Ok(measured) => (measured, None),
             Err(why) => (None, Some(why)),
@@ -54,7 +56,8 @@ impl Inspection<'_> {
         (heading.births, heading.page_births, heading.kernel) = (births, page_births, kernel);
         let symbols = &mut *lock(&self.symbols);
         let (known, addresses) = (symbols.known(), ended.addresses().to_vec());
-        let code = names::look_up(symbols, addresses, || patience.goes_on());
+        let code =
+            names::look_up(symbols, addresses, |far| patience.goes_on_with(&far.to_string()));
         let code = code.unwrap_or_else(|| {
             report.blind.push(names::NOT_AWAITED.to_owned());
             Code::without_names(&known)
@@ -64,7 +67,7 @@ impl Inspection<'_> {
         let (mut ledger, replay) = ended.ledger(Context { heading, code, threads, moments }, until);
         let growth = written.map(|store| growth(&mut ledger, store?, replay));
         if let Some(check) = &mut report.check {
-            check.mapped_growth = has_gauge.then(|| MappedGrowth::of(&ledger)).flatten();
+            check.mapped_growth = has_growth_measure.then(|| MappedGrowth::of(&ledger)).flatten();
             let (found, why) =
                 growth.transpose().map_or_else(|why| (None, Some(why)), |f| (f, None));
             check.growth = found.or(check.growth.take());

@@ -12,12 +12,12 @@ use heapattach_injector::{
 
 use crate::{
     client::channel::{Heard, Line},
-    watch::notes::Desk,
+    watch::notes::SharedNotes,
 };
 
 use super::{
-    Inspection, end::End, growth_watch::Gauge, looked::lock, options::When, program::mail::Mail,
-    reading::Reading, rounds::Rounds,
+    Inspection, end::End, growth_watch::GrowthMeasure, looked::lock, options::When,
+    program::mail::Mail, reading::Reading, rounds::Rounds,
 };
 
 /// The link map is looked at so often.
@@ -29,10 +29,10 @@ const THREADS: Duration = Duration::from_millis(20);
 
 /// What goes on beside.
 pub(super) struct Beside<'b, 'c, 'scope, 'env, 't> {
-    pub(super) desk: &'b Desk,
+    pub(super) shared_notes: &'b SharedNotes,
     pub(super) reading: &'b Reading<'c>,
     pub(super) rounds: &'b mut Rounds<'scope, 'env, 't>,
-    pub(super) gauge: &'b mut Option<Gauge<'c>>,
+    pub(super) growth_measure: &'b mut Option<GrowthMeasure<'c>>,
     pub(super) mail: &'b mut Mail,
 }
 
@@ -40,13 +40,13 @@ pub(super) struct Beside<'b, 'c, 'scope, 'env, 't> {
 /// instruction: only there it can be taken over. To get there takes as long as its loader's file takes to be
 /// read.
 pub(super) fn meet_exec<'t>(
-    keeper: &mut (dyn Attendant<'t> + 't),
+    exit_watch: &mut (dyn Attendant<'t> + 't),
     session: &Session<'t>,
     line: &mut Line,
 ) -> End {
     let began = Instant::now();
     loop {
-        match keeper.attend() {
+        match exit_watch.attend() {
             Some(Event::Gone | Event::Ends) => return End::Gone,
             Some(Event::Execs) => return End::Execed,
             Some(Event::Signalled | Event::Reached) | None => {}
@@ -58,7 +58,7 @@ pub(super) fn meet_exec<'t>(
             return End::Execed;
         }
         // What the command asks for now comes too late.
-        match keeper.changes() {
+        match exit_watch.changes() {
             Some(changes) => line.listen_beside(changes, WATCH),
             None => line.listen(session.target(), WATCH),
         };
@@ -72,19 +72,19 @@ impl<'a> Inspection<'a> {
         line: &mut Line,
         session: &mut Session<'t>,
         beside: &mut Beside<'_, '_, 'scope, '_, 't>,
-        mut keeper: Option<&mut (dyn Attendant<'t> + 't)>,
+        mut exit_watch: Option<&mut (dyn Attendant<'t> + 't)>,
     ) -> End
     where
         'a: 'scope,
     {
-        let Beside { desk, reading, rounds, gauge, mail } = beside;
+        let Beside { shared_notes, reading, rounds, growth_measure, mail } = beside;
         let target = session.target();
         let began = Instant::now();
         let deadline = self.options.duration.map(|duration| began + duration);
         let (mut next_look, mut next_beat, mut next_threads) = (began, began, began);
         loop {
-            if let Some(keeper) = &mut keeper {
-                match keeper.attend() {
+            if let Some(exit_watch) = &mut exit_watch {
+                match exit_watch.attend() {
                     Some(Event::Ends) => return End::Ends,
                     Some(Event::Execs) => return End::Execed,
                     Some(Event::Signalled) => return End::Signalled,
@@ -102,7 +102,7 @@ impl<'a> Inspection<'a> {
                 match session.watch() {
                     Watch::Runs => {}
                     Watch::Execed => {
-                        let met = keeper.map(|keeper| meet_exec(keeper, session, line));
+                        let met = exit_watch.map(|exit_watch| meet_exec(exit_watch, session, line));
                         return met.unwrap_or(End::Execed);
                     }
                     Watch::Ended => return End::Gone,
@@ -113,9 +113,9 @@ impl<'a> Inspection<'a> {
             }
             if now >= next_threads {
                 let writers = session.stream.writers(&target.memory);
-                desk.roster.look(&target.process, &target.memory, &writers, false);
+                shared_notes.ring_owners.look(&target.process, &target.memory, &writers, false);
                 session.stream.place_stacks(&target.process, &target.memory);
-                mail.request(desk.checks.load(Relaxed));
+                mail.request(shared_notes.checks.load(Relaxed));
                 mail.look(session, rounds.elapsed());
                 next_threads = Instant::now() + THREADS;
             }
@@ -124,13 +124,16 @@ impl<'a> Inspection<'a> {
                 next_beat = now + heartbeat::PERIOD;
             }
             rounds.look(self, session, (reading, mail), line);
-            if let Some(gauge) = gauge {
-                gauge.look(session);
+            if let Some(growth_measure) = growth_measure {
+                growth_measure.look(session);
             }
             let next = [next_look, next_beat, next_threads].into_iter().chain(deadline);
-            let next = next.chain(rounds.next()).chain(gauge.as_ref().map(Gauge::next)).min();
+            let next = next
+                .chain(rounds.next())
+                .chain(growth_measure.as_ref().map(GrowthMeasure::next))
+                .min();
             let time = next.unwrap_or(now).saturating_duration_since(Instant::now());
-            let heard = match keeper.as_ref().and_then(|keeper| keeper.changes()) {
+            let heard = match exit_watch.as_ref().and_then(|exit_watch| exit_watch.changes()) {
                 Some(changes) => line.listen_beside(changes, time),
                 None => line.listen(target, time),
             };

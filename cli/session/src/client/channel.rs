@@ -43,7 +43,7 @@ pub struct Mouth {
     /// The number of the session that sends.
     pub member: usize,
     /// The queue to the tracing thread.
-    pub desk: Sender<(usize, Message)>,
+    pub messages: Sender<(usize, Message)>,
     /// Wakes that thread.
     pub bell: Arc<EventFd>,
 }
@@ -63,14 +63,17 @@ impl Line {
     pub fn send(&mut self, message: &Message) {
         if let Some(mouth) = &self.mouth {
             // The tracing thread ends after all others.
-            let _ = mouth.desk.send((mouth.member, message.clone()));
+            let _ = mouth.messages.send((mouth.member, message.clone()));
             let _ = mouth.bell.write(1);
             return;
         }
         self.send_rest();
         let is_late = !self.unsent.is_empty();
         let is_last = matches!(message, Message::Finished(_));
-        let is_passing = matches!(message, Message::Progress { .. } | Message::Fetching(_));
+        let is_passing = matches!(
+            message,
+            Message::Progress { .. } | Message::Looking { .. } | Message::Fetching(_)
+        );
         if !is_last && is_late && (is_passing || self.unsent.len() > MOST_UNSENT) {
             return;
         }

@@ -169,6 +169,11 @@ impl Front<'_> {
                 quantity::count(calls),
                 quantity::bytes(bytes)
             )),
+            Message::Looking { done, all } => self.talk.go_on(format!(
+                "looking for pointers: {} of {}",
+                quantity::bytes(done),
+                quantity::bytes(all)
+            )),
             Message::Fetching(progress) => {
                 self.fetching = true;
                 self.talk.go_on(progress);

@@ -186,7 +186,7 @@ mod tests {
         let line = ["sh", "-c", "sleep 1000 & wait"].map(|word| CString::new(word).unwrap());
         let child = spawn(&program, &line, &[]).unwrap();
         assert_eq!(wait(child, Duration::from_millis(50)), Err(CommandError::Killed));
-        // Its group is empty once its last process is reaped, by whoever does that.
+        // Its group is empty once its last process is reaped, by its parent or by init.
         while killpg(child, None) == Ok(()) {
             thread::sleep(LOOK);
         }

@@ -56,6 +56,13 @@ pub enum Message {
         /// Bytes requested.
         bytes: u64,
     },
+    /// Memory is looked through: so many bytes of so many.
+    Looking {
+        /// Bytes so far.
+        done: u64,
+        /// Of so many.
+        all: u64,
+    },
     /// Detached; names for the report are on their way over the network, so far.
     Fetching(String),
     /// Detached already, while the program of `run` still runs.

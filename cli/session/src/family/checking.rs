@@ -10,13 +10,13 @@ use std::{
 
 use heapattach_injector::{
     attach::{Failure, PayloadImage, heir},
-    family::{Attendant, Lease, Scope, Ward},
+    family::{Attendant, Lease, MemberExitWatch, Scope},
     moment::sanitizer,
     target::{Target, start::StartError},
     watch::Session,
 };
 
-use super::Trade;
+use super::FamilyTask;
 use crate::{
     check::{self, End, Inspection, options::CheckOptions},
     client::channel::Line,
@@ -63,7 +63,7 @@ struct Checking {
     check: Check,
 }
 
-impl Trade for Checking {
+impl FamilyTask for Checking {
     type Business = Check;
 
     fn scope(&self) -> Scope {
@@ -121,14 +121,14 @@ impl Business for Check {
             lease.leave();
             return check::step_aside(name, report);
         }
-        let mut ward = Box::new(Ward::begin(target, lease));
+        let mut exit_watch = Box::new(MemberExitWatch::begin(target, lease));
         match self.inherit(target) {
             Ok(None) => {}
             Ok(Some((session, inspection))) => {
-                return self.inspect(lease, (session, inspection), ward, line, report);
+                return self.inspect(lease, (session, inspection), exit_watch, line, report);
             }
             Err(failure) => {
-                ward.finish();
+                exit_watch.finish();
                 return session_start::refuse(report, &failure);
             }
         }
@@ -137,16 +137,16 @@ impl Business for Check {
         let inspection =
             Inspection::new(&self.options, &self.rules, (target, files), is_from_start);
         match session_start::begin(target, self.image, self.options.for_engine(), held) {
-            Ok(session) => self.inspect(lease, (session, inspection), ward, line, report),
+            Ok(session) => self.inspect(lease, (session, inspection), exit_watch, line, report),
             // Nothing of its own has run.
-            Err(_) if is_over(&mut ward, target) => {
+            Err(_) if is_over(&mut exit_watch, target) => {
                 report.outcome = Outcome::Exited;
                 report.why = Some("it ended before its first instruction".to_owned());
-                ward.finish();
+                exit_watch.finish();
             }
             Err(failure) => {
                 session_start::refuse(report, &failure);
-                ward.finish();
+                exit_watch.finish();
                 cause.abandon(lease.pid());
             }
         }
@@ -171,7 +171,7 @@ impl Check {
         &self,
         lease: &Lease,
         (mut session, inspection): (Session<'t>, Inspection<'_>),
-        ward: Box<Ward<'t>>,
+        exit_watch: Box<MemberExitWatch<'t>>,
         line: &mut Line,
         report: &mut Report,
     ) {
@@ -180,7 +180,7 @@ impl Check {
         // Nothing that follows needs it to stand still.
         lease.let_go();
         session_start::announce(line, &session, report, None);
-        let end = inspection.run(line, &mut session, Some(ward), report);
+        let end = inspection.run(line, &mut session, Some(exit_watch), report);
         check::note_end(end, report);
         if !matches!(end, Some(End::Ends | End::Execed | End::Gone)) {
             lease.leave();
@@ -198,11 +198,11 @@ impl Check {
 }
 
 /// Whether a process is ending, or gone: calls on a killed process may fail a little before it ends.
-fn is_over(ward: &mut Ward<'_>, target: &Target) -> bool {
+fn is_over(exit_watch: &mut MemberExitWatch<'_>, target: &Target) -> bool {
     let deadline = Instant::now() + DYING;
     loop {
         let is_empty = target.process.read("maps").is_ok_and(|maps| maps.is_empty());
-        if is_empty || ward.attend().is_some() {
+        if is_empty || exit_watch.attend().is_some() {
             return true;
         }
         if Instant::now() >= deadline {

@@ -1,6 +1,6 @@
 //! The tracing thread where a program is followed through its execs, and with `--follow-forks` into
 //! its children: it hands every process to a thread of its own, passes on what those say, and makes
-//! one report of theirs. What those do is a [`Trade`]: they watch, or check.
+//! one report of theirs. What those do is a [`FamilyTask`]: they watch, or check.
 
 mod checking;
 pub mod member;
@@ -52,7 +52,7 @@ pub use watching::{attach, run as watch};
 const TURN: Duration = Duration::from_millis(100);
 
 /// What is done with each process of a followed family.
-trait Trade {
+trait FamilyTask {
     /// For one of them.
     type Business: Business;
 
@@ -83,7 +83,7 @@ trait Trade {
 
 /// A session that goes on in a thread.
 #[derive(Debug)]
-struct Inmate {
+struct MemberState {
     pid: i32,
     parent: i32,
     ear: Option<UnixStream>,
@@ -92,7 +92,7 @@ struct Inmate {
     exit: Option<i32>,
 }
 
-impl Inmate {
+impl MemberState {
     fn ask(&self, request: Request) {
         if let Some(ear) = &self.ear {
             let _ = io::Write::write_all(&mut &*ear, &[request as u8]);
@@ -102,20 +102,20 @@ impl Inmate {
 
 /// All of them, and what is known of those that are over.
 #[derive(Debug)]
-struct Household<'a, T> {
+struct FamilySession<'a, T> {
     family: Family,
     scope: Scope,
     line: &'a mut Line,
-    trade: T,
+    task: T,
     /// The first process.
     pid: i32,
     deadline: Option<Instant>,
     members: usize,
-    inmates: BTreeMap<usize, Inmate>,
+    member_states: BTreeMap<usize, MemberState>,
     parents: BTreeMap<i32, i32>,
     reports: BTreeMap<usize, Report>,
     /// Where members speak, and where that is heard.
-    desk: Sender<(usize, Message)>,
+    messages: Sender<(usize, Message)>,
     talk: Receiver<(usize, Message)>,
     /// Processes that no thread could be had for.
     left_out: u64,
@@ -129,47 +129,47 @@ struct Household<'a, T> {
 fn run(
     line: &mut Line,
     program: &Waiting,
-    trade: impl Trade,
+    task: impl FamilyTask,
     report: &mut Report,
 ) -> Result<Option<ExitReport>, StartError> {
-    let begun = Household::new(line, program.pid, trade).and_then(|mut household| {
-        household.family.seize(program.pid)?;
-        Ok(household)
+    let begun = FamilySession::new(line, program.pid, task).and_then(|mut family_session| {
+        family_session.family.seize(program.pid)?;
+        Ok(family_session)
     });
-    let mut household = begun.map_err(|errno| {
+    let mut family_session = begun.map_err(|errno| {
         let error = StartError::Request(errno);
         report.error = Some(with_causes(&error));
         error
     })?;
     program.go().map_err(|_| StartError::Ended)?;
-    household.follow(true);
-    let exit = household.exit;
-    if household.reports.is_empty() {
+    family_session.follow(true);
+    let exit = family_session.exit;
+    if family_session.reports.is_empty() {
         report.error = Some(with_causes(&StartError::Ended));
         return Err(StartError::Ended);
     }
-    *report = household.conclude();
+    *report = family_session.conclude();
     end::correct(report, exit);
     Ok(exit.map(ExitReport::from_wait))
 }
 
-impl<'a, T: Trade> Household<'a, T> {
-    fn new(line: &'a mut Line, pid: i32, trade: T) -> Result<Self, Errno> {
+impl<'a, T: FamilyTask> FamilySession<'a, T> {
+    fn new(line: &'a mut Line, pid: i32, task: T) -> Result<Self, Errno> {
         raise_descriptors();
-        let (desk, talk) = channel();
-        let scope = trade.scope();
+        let (messages, talk) = channel();
+        let scope = task.scope();
         Ok(Self {
             family: Family::new(scope)?,
             scope,
             line,
-            deadline: trade.duration().map(|duration| Instant::now() + duration),
-            trade,
+            deadline: task.duration().map(|duration| Instant::now() + duration),
+            task,
             pid,
             members: 0,
-            inmates: BTreeMap::new(),
+            member_states: BTreeMap::new(),
             parents: BTreeMap::new(),
             reports: BTreeMap::new(),
-            desk,
+            messages,
             talk,
             left_out: 0,
             exit: None,
@@ -197,7 +197,7 @@ impl<'a, T: Trade> Household<'a, T> {
             if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 self.family.close();
             }
-            if self.inmates.is_empty() && self.is_over(is_child) {
+            if self.member_states.is_empty() && self.is_over(is_child) {
                 return;
             }
         }
@@ -233,8 +233,8 @@ impl<'a, T: Trade> Household<'a, T> {
             self.exit = Some(status);
         }
         self.parents.remove(&pid);
-        let own = self.inmates.values_mut().filter(|inmate| inmate.pid == pid);
-        own.for_each(|inmate| inmate.exit = Some(status));
+        let own = self.member_states.values_mut().filter(|member_state| member_state.pid == pid);
+        own.for_each(|member_state| member_state.exit = Some(status));
         let last = self.reports.values_mut().rev().find(|report| report.pid == pid);
         let is_its_end =
             |report: &&mut Report| report.exit.is_none() && report.outcome != Outcome::Execed;
@@ -259,17 +259,19 @@ impl<'a, T: Trade> Household<'a, T> {
         };
         let left = self.deadline.map(|end| end.saturating_duration_since(Instant::now()));
         let is_born = cause == Cause::Born;
-        let estate = is_born.then(|| self.trade.estates().of(parent)).flatten();
-        let business = self.trade.business(number, pid == self.pid, left, estate.clone());
+        let estate = is_born.then(|| self.task.estates().of(parent)).flatten();
+        let business = self.task.business(number, pid == self.pid, left, estate.clone());
         let member = Member { lease, cause, business, estate };
-        let mouth = Mouth { member: number, desk: self.desk.clone(), bell: self.family.bell() };
+        let mouth =
+            Mouth { member: number, messages: self.messages.clone(), bell: self.family.bell() };
         let line = Line::within(theirs, mouth);
         let name = format!("process {pid}");
         let started =
             thread::Builder::new().name(name).spawn(move || member.look_into(line)).is_ok();
         if started {
-            let inmate = Inmate { pid, parent, ear: Some(ear), counts: (0, 0), exit: None };
-            self.inmates.insert(number, inmate);
+            let member_state =
+                MemberState { pid, parent, ear: Some(ear), counts: (0, 0), exit: None };
+            self.member_states.insert(number, member_state);
         } else {
             // The lease is returned by now, and the process runs on.
             self.left_out += 1;
@@ -277,14 +279,17 @@ impl<'a, T: Trade> Household<'a, T> {
     }
 
     fn hear(&mut self, number: usize, message: Message) {
-        let is_first = self.inmates.get(&number).is_some_and(|inmate| inmate.pid == self.pid);
+        let is_first = self
+            .member_states
+            .get(&number)
+            .is_some_and(|member_state| member_state.pid == self.pid);
         match message {
             Message::Finished(report) => self.finished(number, *report),
             Message::Progress { calls, bytes } => {
-                if let Some(inmate) = self.inmates.get_mut(&number) {
-                    inmate.counts = (calls, bytes);
+                if let Some(member_state) = self.member_states.get_mut(&number) {
+                    member_state.counts = (calls, bytes);
                 }
-                let all = self.inmates.values().map(|inmate| inmate.counts);
+                let all = self.member_states.values().map(|member_state| member_state.counts);
                 let (calls, bytes) = all.fold((0_u64, 0_u64), |sum, one| {
                     (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1))
                 });
@@ -302,11 +307,11 @@ impl<'a, T: Trade> Household<'a, T> {
     }
 
     fn finished(&mut self, number: usize, mut report: Report) {
-        let Some(inmate) = self.inmates.remove(&number) else { return };
-        report.parent = inmate.parent;
+        let Some(member_state) = self.member_states.remove(&number) else { return };
+        report.parent = member_state.parent;
         match report.outcome {
             Outcome::Shared => return,
-            Outcome::Exited => end::correct(&mut report, inmate.exit),
+            Outcome::Exited => end::correct(&mut report, member_state.exit),
             Outcome::Refused if number == 0 => self.family.close(),
             // The limits of a session are those of the whole.
             Outcome::Detached if report.pid == self.pid => self.family.close(),
@@ -329,21 +334,21 @@ impl<'a, T: Trade> Household<'a, T> {
             Heard::Gone => {
                 self.is_gone = true;
                 self.family.close();
-                self.inmates.values_mut().for_each(|inmate| inmate.ear = None);
+                self.member_states.values_mut().for_each(|member_state| member_state.ear = None);
                 return;
             }
         };
         if request == Request::Detach {
             self.family.close();
         }
-        self.inmates.values().for_each(|inmate| inmate.ask(request));
+        self.member_states.values().for_each(|member_state| member_state.ask(request));
     }
 
     /// What one process is waited for ends the session of all.
     fn end_others(&mut self, number: usize) {
         self.family.close();
-        let others = self.inmates.iter().filter(|(other, _)| **other != number);
-        others.for_each(|(_, inmate)| inmate.ask(Request::Over));
+        let others = self.member_states.iter().filter(|(other, _)| **other != number);
+        others.for_each(|(_, member_state)| member_state.ask(Request::Over));
     }
 
     fn numbers(&self, which: impl Fn(&Report) -> bool) -> Vec<usize> {
@@ -358,7 +363,7 @@ impl<'a, T: Trade> Household<'a, T> {
         let own: Vec<usize> = self.numbers(is_told);
         let own = if own.is_empty() { self.numbers(of_first) } else { own };
         let last = own.last().copied().or_else(|| self.reports.keys().next().copied());
-        self.trade.arrange(&mut self.reports, &own);
+        self.task.arrange(&mut self.reports, &own);
         let main = last.and_then(|number| self.reports.remove(&number));
         let mut main = main.unwrap_or_default();
         main.processes = self.reports.into_values().collect();

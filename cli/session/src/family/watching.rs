@@ -18,7 +18,7 @@ use heapattach_injector::{
 
 use nix::errno::Errno;
 
-use super::{Household, Trade};
+use super::{FamilySession, FamilyTask};
 use crate::{
     client::channel::Line,
     family::member::{Business, Cause, Standing},
@@ -80,16 +80,16 @@ pub fn attach(
         refuse(&mut report, &Failure::clean(error, false));
         return report;
     }
-    let begun = Household::new(line, pid, watching).and_then(|mut household| {
-        let lease = household.family.join(&target.process)?;
-        Ok((household, lease))
+    let begun = FamilySession::new(line, pid, watching).and_then(|mut family_session| {
+        let lease = family_session.family.join(&target.process)?;
+        Ok((family_session, lease))
     });
     drop(target);
     match begun {
-        Ok((mut household, lease)) => {
-            household.house(lease, Cause::Found);
-            household.follow(false);
-            household.conclude()
+        Ok((mut family_session, lease)) => {
+            family_session.house(lease, Cause::Found);
+            family_session.follow(false);
+            family_session.conclude()
         }
         Err(Errno::EINTR) => {
             let refusal = Refusal {
@@ -148,7 +148,7 @@ impl<'a> Watching<'a> {
     }
 }
 
-impl Trade for Watching<'_> {
+impl FamilyTask for Watching<'_> {
     type Business = Watch;
 
     fn scope(&self) -> Scope {

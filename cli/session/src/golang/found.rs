@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use heapattach_census::{Live, Moment, Region};
 use heapattach_golang::{
-    find::Go,
+    Go,
     profile::{self, Profile, ReadError, Reading},
     tables::Table,
 };

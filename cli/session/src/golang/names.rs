@@ -9,7 +9,7 @@ use crate::watch::names;
 /// The code at these addresses.
 pub fn look_up(symbols: &mut Symbols, addresses: Vec<u64>, found: &Found) -> Code {
     let known = symbols.known();
-    let code = names::look_up(symbols, addresses, || true);
+    let code = names::look_up(symbols, addresses, |_| true);
     let mut code = code.unwrap_or_else(|| Code::without_names(&known));
     let unnamed: Vec<(usize, u64)> = code
         .locations

@@ -1,9 +1,13 @@
 //! The same of a core: a moment that a file keeps.
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::AtomicU64},
+    time::Instant,
+};
 
 use heapattach_census::{Census, CoreMemory, Moment, NoMemory, Walker, pins, walkers, waste};
-use heapattach_golang::find::Go;
+use heapattach_golang::Go;
 use heapattach_injector::moment::{Area, Scene, Standing};
 use heapattach_process::core_file::{Absent, CoreError, CoreFile};
 use heapattach_report::{
@@ -22,8 +26,13 @@ use super::{
 const FILES: usize = 50;
 
 /// What all memory of a process was when its core was written. The program is `exe`, if it is not where it
-/// was.
-pub fn of_core(path: &Path, exe: Option<&Path>, options: &HeapOptions) -> CensusReport {
+/// was. Meanwhile `read` tells how many bytes of the core were read.
+pub fn of_core(
+    path: &Path,
+    exe: Option<&Path>,
+    options: &HeapOptions,
+    read: &Arc<AtomicU64>,
+) -> CensusReport {
     let core = match CoreFile::open(path, exe) {
         Ok(core) => Arc::new(core),
         Err(error) => {
@@ -38,7 +47,7 @@ pub fn of_core(path: &Path, exe: Option<&Path>, options: &HeapOptions) -> Census
     };
     let command = printable(core.command());
     let report = CensusReport::new(core.pid(), command);
-    look(path, &core, options, report.clone())
+    look(path, &core, options, read, report.clone())
         .unwrap_or_else(|error| report.failed(Status::Failed, error))
 }
 
@@ -46,23 +55,25 @@ fn look(
     path: &Path,
     core: &Arc<CoreFile>,
     options: &HeapOptions,
+    read: &Arc<AtomicU64>,
     mut report: CensusReport,
 ) -> Result<CensusReport, String> {
     let began = Instant::now();
     let unread = |_| "its memory map makes no sense".to_owned();
-    let memory = CoreMemory::of(Arc::clone(core)).map_err(unread)?;
+    let memory = CoreMemory::of(Arc::clone(core), read).map_err(unread)?;
     let scene = options.unreachable.then(|| Scene::of_core(core, TLS)).transpose();
     let scene = scene.map_err(|error| with_causes(&error))?;
     let threads: Vec<_> = core.threads().iter().map(Standing::of_core).map(thread).collect();
     let stacks = threads.iter().flat_map(|thread| [thread.stack, thread.pointer]).collect();
     let figures = Figures { usage: memory.usage(), stacks, page_tables: 0 };
-    let seen = Seen { regions: memory.regions().to_vec(), threads, figures, scene };
+    let regions = memory.regions().to_vec();
+    let seen = Seen { regions, threads, figures, scene, read: Arc::default() };
     let moment = seen.moment(&memory);
     let mut all: Vec<&dyn Walker> = walkers::ALL.to_vec();
     // In the variables of Go programs there is much that looks like the books of musl.
     let has_musl = moment.images().iter().any(|image| image.path.contains("musl"));
     if !has_musl && Go::find(&moment).is_some() {
-        all.retain(|walker| walker.name() != "mallocng");
+        all.retain(|walker| !walker.is_musl_only());
     }
     let census = Census::take(&moment, &all);
     let waste = options.waste.filter(|look| !look.if_small);

@@ -10,8 +10,9 @@ use heapattach_census::{
     types::{Certainty, ClassRow, Language},
 };
 use heapattach_golang::{
+    self as golang,
     dwarf::{self, Pointer},
-    find::{self, FindError},
+    find::FindError,
     graph::{
         goroutine::Goroutine,
         heap::Sum,
@@ -41,7 +42,7 @@ const RATE: u64 = 512 << 10;
 /// A Go program at a moment.
 pub(super) struct Go<'a, 'm> {
     moment: &'a Moment<'m>,
-    found: find::Go,
+    found: golang::Go,
     /// For the census, too; or why it is not known.
     pub(super) runtime: Result<Runtime, FindError>,
     /// Names and types of variables, unless the program was stripped.
@@ -54,7 +55,7 @@ impl<'a, 'm> Go<'a, 'm> {
         moment: &'a Moment<'m>,
         process: &Process,
     ) -> Option<Result<Self, GoHeapReport>> {
-        let found = match find::Go::find(moment)? {
+        let found = match golang::Go::find(moment)? {
             Ok(found) => found,
             Err(error) => {
                 let error = Some(error.to_string());

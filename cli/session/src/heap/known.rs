@@ -68,7 +68,7 @@ impl Known {
                 Answer::Walked(walk) => {
                     doubt = doubt.or_else(|| doubtful(*walker, &walk));
                     is_known = true;
-                    has_classes |= walker.name() != "glibc" && !walker.is_inner();
+                    has_classes |= walker.has_wide_classes();
                     books.extend(walk.arenas.iter().flat_map(|arena| arena.memory.iter().cloned()));
                     books.extend(walk.arenas.iter().flat_map(|arena| arena.books.iter().cloned()));
                 }

@@ -14,6 +14,7 @@ mod go;
 mod holders;
 mod known;
 mod labels;
+mod progress;
 mod roots;
 mod seen;
 mod suspects;
@@ -25,8 +26,8 @@ mod wanted;
 pub use wanted::{HeapFilter, Sizes, WhoHolds};
 
 use std::{
-    io::Write,
     os::unix::net::UnixStream,
+    sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -59,6 +60,7 @@ use crate::{
 };
 pub use core::of_core;
 use go::Go;
+pub use progress::follow;
 use seen::Seen;
 
 /// What a walk in a stop costs, in nanoseconds a KiB of the resident set, and in any case.
@@ -157,25 +159,28 @@ struct Walked {
 }
 
 /// Takes the moment and tells the command.
-pub fn attach(mut line: UnixStream, target: &Target, options: &HeapOptions) {
+pub fn attach(line: UnixStream, target: &Target, options: &HeapOptions) {
     fork::leave_session();
-    let report = take(target, options);
+    let report = progress::telling(&line, |read| take_counting(target, options, read));
     heapattach_process::fault::summary();
-    let text = serde_json::to_vec(&report).unwrap_or_default();
-    // The command may be gone: what was to be undone is undone.
-    let _ = line.write_all(&text);
+    progress::conclude(&line, report);
 }
 
 /// What all memory of a process is.
 pub fn take(target: &Target, options: &HeapOptions) -> CensusReport {
+    take_counting(target, options, &Arc::default())
+}
+
+/// The same; meanwhile `read` tells how many bytes of memory were read.
+fn take_counting(target: &Target, options: &HeapOptions, read: &Arc<AtomicU64>) -> CensusReport {
     let mut report = CensusReport::new(target.process.pid(), target.process.command());
     let whole = |time: Duration| u64::try_from(time.as_millis()).ok();
     report.moment.taken_ms = SystemTime::now().duration_since(UNIX_EPOCH).ok().and_then(whole);
     report.moment.up_ms = target.process.running_for().and_then(whole);
     let result = match options.snapshot {
-        Snapshot::Stop => in_a_stop(target, options, &mut report),
+        Snapshot::Stop => in_a_stop(target, options, read, &mut report),
         Snapshot::Auto | Snapshot::Copy | Snapshot::Fork => {
-            by_a_clone(target, options, &mut report)
+            by_a_clone(target, options, read, &mut report)
         }
     };
     match result {
@@ -190,6 +195,7 @@ type Failed = (Status, String);
 fn by_a_clone(
     target: &Target,
     options: &HeapOptions,
+    read: &Arc<AtomicU64>,
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
     let load = Load::of(&target.process);
@@ -201,8 +207,10 @@ fn by_a_clone(
         }
         Err(error) => Err(error.clone()),
     };
-    let taken = moment::keep(target, |stop| Seen::of(stop, options.wants_scene(target)), instead)
-        .map_err(failed)?;
+    let see = |stop: &Stopped<'_>| {
+        Seen::of(stop, options.wants_scene(target)).map(|seen| seen.counting(read))
+    };
+    let taken = moment::keep(target, see, instead).map_err(failed)?;
     let mut seen = taken.seen.map_err(|error| (Status::Failed, error))?;
     report.moment.stopped_us = micros(taken.stopped);
     report.moment.threads = seen.threads.len() as u64;
@@ -233,10 +241,11 @@ fn by_a_clone(
 fn in_a_stop(
     target: &Target,
     options: &HeapOptions,
+    read: &Arc<AtomicU64>,
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
     let look = |stop: &Stopped<'_>| {
-        let mut seen = Seen::of(stop, options.wants_scene(target))?;
+        let mut seen = Seen::of(stop, options.wants_scene(target))?.counting(read);
         seen.count_all(&target.process)?;
         let walked = walk_in_stop(target, &seen, options)?;
         Ok((seen, walked))
@@ -305,6 +314,7 @@ fn walk(
     let live = Live::open(process)
         .map_err(|errno| format!("its memory cannot be read: {}", errno.desc()))?;
     let live = if seen.has_swap() { live } else { live.without_swap() };
+    let live = live.counting(&seen.read);
     let began = Instant::now();
     let moment = seen.moment(&live);
     let go = Go::find(&moment, process);
@@ -312,7 +322,7 @@ fn walk(
     if let Some(Ok(Go { runtime: Ok(runtime), .. })) = &go {
         // In the variables of Go programs there is much that looks like the books of musl.
         let has_musl = moment.images().iter().any(|image| image.path.contains("musl"));
-        all.retain(|walker| has_musl || walker.name() != "mallocng");
+        all.retain(|walker| has_musl || !walker.is_musl_only());
         all.push(runtime);
     }
     let census = Census::take(&moment, &all);

@@ -1,6 +1,10 @@
 //! What is read of a process while it is stopped: all that its memory does not say.
 
-use std::{collections::HashMap, ops::Range};
+use std::{
+    collections::HashMap,
+    ops::Range,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use heapattach_census::{Census, Live, Memory, Moment, Region, RegionKind, Thread, stats::Amount};
 use heapattach_injector::{
@@ -29,6 +33,8 @@ pub(super) struct Seen {
     pub(super) figures: Figures,
     /// Where pointers can lie, if that is of interest.
     pub(super) scene: Option<Scene>,
+    /// How many bytes of memory were read.
+    pub(super) read: Arc<AtomicU64>,
 }
 
 impl Seen {
@@ -48,7 +54,12 @@ impl Seen {
         let figures = Figures { usage, stacks, page_tables: page_tables(process) };
         let scene = || Scene::of(stop, &[], &[], &Exits::default(), TLS).map_err(unread);
         let scene = wants_scene.then(scene).transpose()?;
-        Ok(Self { regions, threads, figures, scene })
+        Ok(Self { regions, threads, figures, scene, read: Arc::default() })
+    }
+
+    /// The same, with the bytes that are read counted there.
+    pub(super) fn counting(self, read: &Arc<AtomicU64>) -> Self {
+        Self { read: Arc::clone(read), ..self }
     }
 
     /// What a clone has of private memory, now that the process goes on: the kernel needs long to count it.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use heapattach_census::{Live, Moment, Region, RegionKind};
-use heapattach_golang::find::Go;
+use heapattach_golang::Go;
 use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::Process};
 
 use super::signs::has_go_note;

@@ -77,6 +77,7 @@ impl Runtimes {
 mod tests {
     use heapattach_injector::target::Tracer;
     use heapattach_process::proc::Process;
+    use heapattach_report::suppression::runtime::Sign;
 
     use super::*;
 
@@ -95,6 +96,39 @@ mod tests {
             let Some(part) = kind.includes else { continue };
             let behind = KINDS.iter().position(|other| other.name == part);
             assert!(behind.is_some_and(|behind| behind > number), "{}", kind.name);
+        }
+    }
+
+    /// Name, sign, what is not seen, what shows more.
+    fn rows_of_the_guide() -> Vec<[&'static str; 4]> {
+        let guide = include_str!("../../../guide/allocators.md");
+        let lines = guide.lines().skip_while(|line| !line.starts_with("| runtime |")).skip(2);
+        let rows = lines.take_while(|line| line.starts_with('|'));
+        rows.map(|row| {
+            let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+            cells.try_into().unwrap()
+        })
+        .collect()
+    }
+
+    #[test]
+    fn the_guide_has_each_of_them_with_its_sign_and_what_shows_more() {
+        let rows = rows_of_the_guide();
+        assert_eq!(rows.len(), KINDS.len());
+        for kind in &KINDS {
+            let row = rows.iter().find(|row| kind.name.contains(row[0]));
+            let [_, sign, _, more] = row.unwrap_or_else(|| panic!("no {}", kind.name));
+            if let Sign::Exports(function) = kind.sign {
+                assert_eq!(*sign, format!("`{function}`"), "{}", kind.name);
+            }
+            match (kind.more, kind.is_whole) {
+                ("", true) => assert_eq!(*more, "nothing is left", "{}", kind.name),
+                ("", false) => assert_eq!(*more, "there is none", "{}", kind.name),
+                (typed, _) => {
+                    let told = more.split('`').nth(1).unwrap_or("nothing");
+                    assert!(typed.contains(told), "{}: {told}", kind.name);
+                }
+            }
         }
     }
 

@@ -12,10 +12,10 @@ use crate::{
     watch::{
         end::End,
         limits::Guard,
-        notes::{Desk, Note},
+        notes::{Note, SharedNotes},
         options::{OnFull, WatchOptions},
         pace::{Quiet, SELDOM, TICK},
-        schedule::Watchman,
+        schedule::Schedule,
         triggers::{Came, Triggers},
     },
 };
@@ -31,145 +31,194 @@ const THREADS: Duration = Duration::from_millis(20);
 /// Slowing down goes on from here, if everything was recorded until then.
 const LEAST_INTERVAL: u64 = 4096;
 
+/// When each thing is to be done next.
+struct Due {
+    /// A look at the link map.
+    look: Instant,
+    /// Whether that is as often as ever while the target rests: blocks may be freed unseen.
+    is_closely_watched: bool,
+    /// A look for new threads.
+    threads: Instant,
+    /// A sign of life for the hooks.
+    beat: Instant,
+    /// A look at the counts.
+    progress: Instant,
+    /// A look at the limits, while the target rests.
+    guard: Instant,
+    /// The end, if it has a time.
+    end: Option<Instant>,
+}
+
+impl Due {
+    fn new(began: Instant, duration: Option<Duration>) -> Self {
+        Self {
+            look: began,
+            is_closely_watched: true,
+            threads: began,
+            beat: began,
+            progress: began + PROGRESS,
+            guard: began,
+            end: duration.map(|duration| began + duration),
+        }
+    }
+
+    /// When the first of all that is. While the target rests, what is left out is done at the tick.
+    fn next(
+        &self,
+        is_quiet: bool,
+        schedule: &Schedule<'_>,
+        triggers: &Triggers,
+    ) -> Option<Instant> {
+        let next = match is_quiet {
+            true => {
+                let look = self.is_closely_watched.then_some(self.look);
+                [Some(self.progress), look, self.end, schedule.next_mark(), triggers.next()]
+            }
+            false => {
+                let next = [self.look, self.beat, self.progress, self.threads].into_iter().min();
+                [next, self.end, Some(schedule.next()), triggers.next(), None]
+            }
+        };
+        next.into_iter().flatten().min()
+    }
+}
+
 /// Watches until something ends it, and has what is new in the target followed; answers what ended it,
 /// and for how long was counted.
 pub fn watch(
     line: &mut Line,
     session: &mut Session<'_>,
     options: &WatchOptions,
-    mut watchman: Watchman<'_>,
+    mut schedule: Schedule<'_>,
     triggers: &mut Triggers,
-    mut follow: impl FnMut(&mut Session<'_>, &Desk),
+    mut follow: impl FnMut(&mut Session<'_>, &SharedNotes),
 ) -> (End, Duration) {
     let target = session.target();
-    let mut next_threads = Instant::now();
     let began = Instant::now();
     let guard = Guard::new(&target.process, options.max_overhead, options.max_memory);
-    let deadline = options.duration.map(|duration| began + duration);
-    let (mut next_look, mut next_beat, mut next_progress) = (began, began, began + PROGRESS);
+    let mut due = Due::new(began, options.duration);
     let (mut lost, mut is_told, mut told) = (0, false, None);
     let mut quiet = Quiet::new(began);
-    let (mut is_closely_watched, mut next_guard) = (true, began);
     loop {
         let now = Instant::now();
-        if deadline.is_some_and(|deadline| now >= deadline) {
-            watchman.end(session);
+        if due.end.is_some_and(|end| now >= end) {
+            schedule.end(session);
             return (unless_over(session, End::Over), began.elapsed());
         }
-        for mark in watchman.look(session) {
+        for mark in schedule.look(session) {
             line.send(&Message::Marked(mark));
         }
-        match triggers.look(session, &watchman) {
+        match triggers.look(session, &schedule) {
             None => {}
             Some(Came::Last(trigger)) => {
-                tell_growth(line, session, &watchman, triggers, trigger);
+                tell_growth(line, session, &schedule, triggers, trigger);
                 line.send(&Message::Reached { pid: target.process.pid(), trigger });
-                watchman.end(session);
+                schedule.end(session);
                 return (unless_over(session, End::Reached(trigger)), began.elapsed());
             }
             Some(Came::Once(trigger)) => {
-                tell_growth(line, session, &watchman, triggers, trigger);
+                tell_growth(line, session, &schedule, triggers, trigger);
             }
         }
-        if now >= next_look {
+        if now >= due.look {
             match session.watch() {
                 Watch::Runs => {}
                 Watch::Execed => return (End::Execed, began.elapsed()),
                 Watch::Ended => return (End::Ended, began.elapsed()),
             }
             // Never more than a twentieth of a processor for looking.
-            next_look = Instant::now() + WATCH.max(now.elapsed() * 20);
-            is_closely_watched = !session.sees_all_frees();
-            if watchman.desk().bell.is_quiet() && !is_closely_watched {
-                next_look += TICK;
+            due.look = Instant::now() + WATCH.max(now.elapsed() * 20);
+            due.is_closely_watched = !session.sees_all_frees();
+            if schedule.shared_notes().bell.is_quiet() && !due.is_closely_watched {
+                due.look += TICK;
             }
         }
-        if now >= next_threads {
-            follow(session, watchman.desk());
-            watchman.look_at_threads(session);
+        if now >= due.threads {
+            follow(session, schedule.shared_notes());
+            schedule.look_at_threads(session);
             session.stream.place_stacks(&target.process, &target.memory);
             for request in session.mailboxes.requests(&target.memory) {
                 let name = printable(&request.name);
-                line.send(&Message::Marked(watchman.mark(format!("the program says {name}"))));
+                line.send(&Message::Marked(schedule.mark(format!("the program says {name}"))));
             }
-            next_threads = Instant::now() + THREADS;
+            due.threads = Instant::now() + THREADS;
         }
-        if now >= next_beat {
+        if now >= due.beat {
             session.beat();
-            next_beat = now + heartbeat::PERIOD;
+            due.beat = now + heartbeat::PERIOD;
         }
-        if now >= next_progress {
+        if now >= due.progress {
             let counts = session.stream.counts(&target.memory).unwrap_or_default();
             let (calls, bytes) = counts.totals();
-            watchman.desk().leave(Note::Lost(counts.lost));
+            schedule.shared_notes().leave(Note::Lost(counts.lost));
             if options.on_full == OnFull::Slow && counts.lost.blocks > lost {
                 lost = counts.lost.blocks;
-                let slower = (session.stream.interval * 2).clamp(LEAST_INTERVAL, 1 << 40);
-                let _ = session.stream.set_interval(&target.memory, slower);
+                slow_down(session);
             }
             // Who hears it is woken.
             if told.replace((calls, bytes)) != Some((calls, bytes)) {
                 line.send(&Message::Progress { calls, bytes });
             }
-            let bell = &watchman.desk().bell;
-            match quiet.look(&counts, now) && !session.mailboxes.has_any() {
-                true if !bell.is_quiet() => {
-                    session.rest();
-                    bell.silence();
-                }
-                // Called without a sample.
-                false if bell.is_quiet() => bell.ring(),
-                _ => {}
-            }
-            if !watchman.desk().bell.is_quiet() || now >= next_guard {
+            let is_quiet = quiet.look(&counts, now) && !session.mailboxes.has_any();
+            rest_or_ring(session, schedule.shared_notes(), is_quiet);
+            if !schedule.shared_notes().bell.is_quiet() || now >= due.guard {
                 let memory = session.patches.home.used() + session.stream.memory().unwrap_or(0);
                 if let Some(objection) = guard.objection(&target.process, calls, memory) {
                     return (unless_over(session, End::Objection(objection)), began.elapsed());
                 }
-                next_guard = now + SELDOM;
+                due.guard = now + SELDOM;
             }
-            next_progress = now + PROGRESS;
+            due.progress = now + PROGRESS;
         }
-        let bell = &watchman.desk().bell;
-        let next = match bell.is_quiet() {
-            // All else is done at the tick.
-            true => {
-                let look = is_closely_watched.then_some(next_look);
-                [Some(next_progress), look, deadline, watchman.next_mark(), triggers.next()]
-            }
-            false => {
-                let next = [next_look, next_beat, next_progress, next_threads].into_iter().min();
-                [next, deadline, Some(watchman.next()), triggers.next(), None]
-            }
-        };
-        let pause = next.into_iter().flatten().min().unwrap_or(now);
-        let pause = pause.saturating_duration_since(Instant::now());
+        let bell = &schedule.shared_notes().bell;
+        let next = due.next(bell.is_quiet(), &schedule, triggers).unwrap_or(now);
+        let pause = next.saturating_duration_since(Instant::now());
         let wire = bell.wire().filter(|_| bell.is_quiet());
         let (heard, has_ended) = line.listen_for_end(target, wire, pause);
         if bell.was_rung() {
             session.wake();
             quiet.end(Instant::now());
-            (next_look, next_threads) = (Instant::now(), Instant::now());
-            watchman.hurry();
+            (due.look, due.threads) = (Instant::now(), Instant::now());
+            schedule.hurry();
         }
         if has_ended && !std::mem::replace(&mut is_told, true) {
             // Nothing is left to wait for, and every wait would end at once.
-            next_look = Instant::now();
+            due.look = Instant::now();
         }
         match heard {
             None => {}
             Some(Heard::Mark) => {
-                line.send(&Message::Marked(watchman.mark("by SIGUSR1".to_owned())));
+                line.send(&Message::Marked(schedule.mark("by SIGUSR1".to_owned())));
             }
             Some(Heard::Detach | Heard::Gone) => {
-                watchman.end(session);
+                schedule.end(session);
                 return (unless_over(session, End::Asked), began.elapsed());
             }
             Some(Heard::Over) => {
-                watchman.end(session);
+                schedule.end(session);
                 return (unless_over(session, End::Over), began.elapsed());
             }
         }
+    }
+}
+
+/// Samples half as often: rings are full.
+fn slow_down(session: &mut Session<'_>) {
+    let slower = (session.stream.interval * 2).clamp(LEAST_INTERVAL, 1 << 40);
+    let memory = &session.target().memory;
+    let _ = session.stream.set_interval(memory, slower);
+}
+
+/// Lets the hooks rest where nothing was called for a while, and has a target looked at again whose hooks are
+/// called without a sample.
+fn rest_or_ring(session: &mut Session<'_>, shared_notes: &SharedNotes, is_quiet: bool) {
+    match (is_quiet, shared_notes.bell.is_quiet()) {
+        (true, false) => {
+            session.rest();
+            shared_notes.bell.silence();
+        }
+        (false, true) => shared_notes.bell.ring(),
+        (true, true) | (false, false) => {}
     }
 }
 
@@ -177,12 +226,12 @@ pub fn watch(
 fn tell_growth(
     line: &mut Line,
     session: &Session<'_>,
-    watchman: &Watchman<'_>,
+    schedule: &Schedule<'_>,
     triggers: &Triggers,
     trigger: Trigger,
 ) {
     if matches!(trigger, Trigger::Growth { .. }) {
-        let (pid, mark) = (session.target().process.pid(), watchman.mark(trigger.to_string()));
+        let (pid, mark) = (session.target().process.pid(), schedule.mark(trigger.to_string()));
         let recording = triggers.recording().cloned();
         line.send(&Message::Grows(Growing { pid, trigger, mark, recording }));
     }

@@ -59,7 +59,7 @@ fn up_ms(process: &Process) -> Option<u64> {
 /// What is known at the end besides what is missing.
 pub fn fill(about: &mut About, report: &Report, counted: Duration) {
     about.lasted_ms = u64::try_from(counted.as_millis()).unwrap_or(u64::MAX);
-    about.outcome = report.outcome.to_string();
+    about.outcome = report.outcome.into();
     about.exit = report.exit;
     about.blind.clone_from(&report.blind);
     about.runtimes.clone_from(&report.runtimes);

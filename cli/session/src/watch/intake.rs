@@ -18,7 +18,7 @@ use heapattach_process::{
 };
 
 use crate::watch::{
-    notes::{Desk, Note},
+    notes::{Note, SharedNotes},
     own_mapped::OwnMapped,
     pace::{TICK, pause},
     spoken::Spoken,
@@ -136,10 +136,10 @@ impl StackSource for Seen<'_> {
 }
 
 impl Intake {
-    fn take(&mut self, event: Event, call: Call, is_exact: bool, desk: &Desk) {
+    fn take(&mut self, event: Event, call: Call, is_exact: bool, shared_notes: &SharedNotes) {
         let ring = usize::from(event.origin.ring);
         if ring != 0 && self.writers.get(ring) == Some(&0) {
-            self.writers[ring] = desk.roster.announce(ring);
+            self.writers[ring] = shared_notes.ring_owners.announce(ring);
         }
         self.taken += 1;
         self.stamp = event.stamp;
@@ -263,54 +263,67 @@ impl Recorder {
 
     /// Takes in what happens until `is_over`, and what is left then. From then on it touches no
     /// disk, since the target may have to wait for it.
-    pub fn follow(mut self, memory: &Memory, desk: &Desk, is_over: &AtomicBool) -> Self {
-        self.take_until(memory, desk, is_over);
+    pub fn follow(
+        mut self,
+        memory: &Memory,
+        shared_notes: &SharedNotes,
+        is_over: &AtomicBool,
+    ) -> Self {
+        self.take_until(memory, shared_notes, is_over);
         let Self { records, intake, is_exact, .. } = &mut self;
-        let _ = records.finish(memory, |event, call| intake.take(event, call, *is_exact, desk));
+        let _ =
+            records.finish(memory, |event, call| intake.take(event, call, *is_exact, shared_notes));
         intake.settle();
         self
     }
 
     /// The same where no thread of the target runs once it `is_over`, and some may run on later.
-    pub fn follow_to_moment(mut self, memory: &Memory, desk: &Desk, is_over: &AtomicBool) -> Self {
-        self.take_until(memory, desk, is_over);
+    pub fn follow_to_moment(
+        mut self,
+        memory: &Memory,
+        shared_notes: &SharedNotes,
+        is_over: &AtomicBool,
+    ) -> Self {
+        self.take_until(memory, shared_notes, is_over);
         let Self { records, intake, is_exact, .. } = &mut self;
-        let _ = records.settle(memory, |event, call| intake.take(event, call, *is_exact, desk));
+        let _ =
+            records.settle(memory, |event, call| intake.take(event, call, *is_exact, shared_notes));
         intake.settle();
         self
     }
 
-    fn take_until(&mut self, memory: &Memory, desk: &Desk, is_over: &AtomicBool) {
+    fn take_until(&mut self, memory: &Memory, shared_notes: &SharedNotes, is_over: &AtomicBool) {
         let mut kept_up = Instant::now();
         let mut active = kept_up;
         while !is_over.load(Relaxed) {
             let before = self.intake.taken;
-            let is_asked = desk.recorded.hear();
-            self.intake.writers = desk.roster.writers();
+            let is_asked = shared_notes.recorded.hear();
+            self.intake.writers = shared_notes.ring_owners.writers();
             let Self { records, intake, is_exact, .. } = self;
             // The end of the target is noticed elsewhere.
-            let _ = records.drain(memory, |event, call| intake.take(event, call, *is_exact, desk));
+            let _ = records
+                .drain(memory, |event, call| intake.take(event, call, *is_exact, shared_notes));
             intake.settle();
-            desk.recorded.note_stamp(intake.stamp);
-            desk.checks.store(intake.spoken.checks, Relaxed);
+            shared_notes.recorded.note_stamp(intake.stamp);
+            shared_notes.checks.store(intake.spoken.checks, Relaxed);
             if is_asked {
-                desk.recorded.reply(&intake.profile);
+                shared_notes.recorded.reply(&intake.profile);
             }
             let taken = intake.taken - before;
             if taken > 0 {
-                desk.bell.ring();
+                shared_notes.bell.ring();
                 active = Instant::now();
             }
             // There is nothing new.
-            if taken > 0 || !desk.bell.is_quiet() || kept_up.elapsed() >= TICK {
-                self.keep_up(desk);
+            if taken > 0 || !shared_notes.bell.is_quiet() || kept_up.elapsed() >= TICK {
+                self.keep_up(shared_notes);
                 kept_up = Instant::now();
             }
             if taken <= BATCH as u64 {
                 // Mappings are all recorded, and may be many.
                 let is_busy = self.is_exact || taken >= BUSY;
                 thread::sleep(match is_busy {
-                    _ if desk.bell.is_quiet() => pause(self.is_exact, active.elapsed()),
+                    _ if shared_notes.bell.is_quiet() => pause(self.is_exact, active.elapsed()),
                     true => PAUSE,
                     false => PAUSE_OF_SAMPLES,
                 });
@@ -326,9 +339,9 @@ impl Recorder {
     }
 
     /// Writes down how it ended. The target is detached by then: the disk may take its time.
-    pub fn conclude(&mut self, desk: &Desk) {
-        self.tell_pulse(desk);
-        self.write_notes(desk, true);
+    pub fn conclude(&mut self, shared_notes: &SharedNotes) {
+        self.tell_pulse(shared_notes);
+        self.write_notes(shared_notes, true);
         let Self { records, intake, .. } = self;
         self.until = intake.clock.ticks();
         if let Some(session_writer) = &mut intake.session_writer {
@@ -376,21 +389,19 @@ impl Recorder {
         (live, own_mapped.most(sheet.heap().bytes(Flow::Live), live))
     }
 
-    fn tell_pulse(&mut self, desk: &Desk) {
+    fn tell_pulse(&mut self, shared_notes: &SharedNotes) {
         let own = self.own_mapped();
-        desk.pulse.set(self.intake.profile.sheet(), own);
+        shared_notes.pulse.set(self.intake.profile.sheet(), own);
     }
 
-    /// The pages that are mapped, ascending, each with the address that the call which mapped it returned to.
-    pub fn live_ranges(&self) -> Vec<(Range<u64>, u64)> {
-        let call = |stack| Some(self.native_stack(stack)?.frames.first()?.get());
-        let ranges = self.profile().live_ranges();
-        ranges.filter_map(|(mapped, stack)| Some((mapped.range, call(stack)?))).collect()
+    /// The pages that are mapped, ascending, each with the row of the stack that mapped it.
+    pub fn live_ranges(&self) -> Vec<(Range<u64>, u32)> {
+        self.profile().live_ranges().map(|(mapped, _)| (mapped.range, mapped.row.0)).collect()
     }
 
-    fn keep_up(&mut self, desk: &Desk) {
-        self.tell_pulse(desk);
-        self.write_notes(desk, false);
+    fn keep_up(&mut self, shared_notes: &SharedNotes) {
+        self.tell_pulse(shared_notes);
+        self.write_notes(shared_notes, false);
         let Self { records, intake, .. } = self;
         if let Some(session_writer) = &mut intake.session_writer {
             let now = intake.clock.ticks();
@@ -401,8 +412,8 @@ impl Recorder {
         }
     }
 
-    fn write_notes(&mut self, desk: &Desk, is_last: bool) {
-        let notes = desk.take();
+    fn write_notes(&mut self, shared_notes: &SharedNotes, is_last: bool) {
+        let notes = shared_notes.take();
         for note in &notes {
             if let Note::Lost(lost) = note {
                 self.lost = *lost;
@@ -413,8 +424,10 @@ impl Recorder {
         let mut has_new_modules = false;
         for note in notes {
             match note {
-                Note::Last(moment) if is_last => self.note_moment(desk.pulse.complete(moment)),
-                Note::Last(_) => desk.leave(note),
+                Note::Last(moment) if is_last => {
+                    self.note_moment(shared_notes.pulse.complete(moment))
+                }
+                Note::Last(_) => shared_notes.leave(note),
                 Note::Moment(moment) => self.note_moment(moment),
                 Note::Mark(mark) => {
                     self.intake
@@ -429,7 +442,7 @@ impl Recorder {
                 }
             }
         }
-        let new_threads = desk.roster.threads_unless(self.thread_changes);
+        let new_threads = shared_notes.ring_owners.threads_unless(self.thread_changes);
         let has_new_threads = new_threads.is_some();
         if let Some((changes, all)) = new_threads {
             (self.thread_changes, self.threads) = (changes, all);

@@ -7,16 +7,16 @@ use std::sync::{
 
 use heapattach_injector::watch::Lost;
 
-use crate::watch::{kernel_list::Recorded, pace::Bell, ring_owners::Roster};
+use crate::watch::{kernel_list::Recorded, pace::Bell, ring_owners::RingOwners};
 use heapattach_ledger::{Ends, Mark, Moment};
 use heapattach_profile::{Flow, Sheet};
 use heapattach_symbols::Known;
 
 /// What both threads share.
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct SharedNotes {
     /// The threads that write records.
-    pub roster: Roster,
+    pub ring_owners: RingOwners,
     /// How much there is.
     pub pulse: Pulse,
     /// What is recorded as mapped.
@@ -56,7 +56,7 @@ pub struct Pulse {
     ends: [AtomicU64; 6],
 }
 
-impl Desk {
+impl SharedNotes {
     /// Has something written down.
     pub fn leave(&self, note: Note) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use heapattach_injector::{target::Target, watch::Session};
+use heapattach_injector::{
+    target::Target,
+    watch::{Counts, Session},
+};
 use heapattach_process::proc::maps;
 
 use crate::{
@@ -30,11 +33,11 @@ use crate::{
         },
         memory_course::{self, with_numbers},
         names,
-        notes::{Desk, Note},
+        notes::{Note, SharedNotes},
         options::WatchOptions,
         result::Written,
         runtime_reports::runtime_reports,
-        schedule::Watchman,
+        schedule::Schedule,
         stack_dump::StackList,
         stacks::stacks_report,
         title::Title,
@@ -47,7 +50,6 @@ use heapattach_recording::names::Code;
 use heapattach_recording::{SessionWriter, Store};
 use heapattach_report::Report;
 use heapattach_symbols::{FileCache, Symbols};
-use heapattach_text::quantity;
 
 /// Before the attach nothing is ours.
 const NOWHERE: Range<u64> = 0..0;
@@ -185,11 +187,11 @@ impl Record {
         heading.about.from_start = self.is_from_start;
         let (before, mappings) = std::mem::take(&mut self.before);
         heading.about.before = before.rss.zip(before.anonymous).map(|(rss, own)| [rss, own]);
-        let desk = Desk::default();
-        let watchman = Watchman::new(&desk, clock, options);
+        let shared_notes = SharedNotes::default();
+        let schedule = Schedule::new(&shared_notes, clock, options);
         let mut triggers = Triggers::new(&options.triggers, self.is_from_start, path.clone());
         let haste = session_writer.as_ref().map(SessionWriter::haste);
-        desk.leave(Note::Modules(modules));
+        shared_notes.leave(Note::Modules(modules));
         let has_names = options.record.names || path.is_none();
         let mut recorder =
             Recorder::new(records, options.is_exact(), clock, session_writer, has_names);
@@ -203,7 +205,7 @@ impl Record {
         thread::scope(|scope| {
             // The reader must end even if this thread panics: the scope waits for it.
             let _over = Over(&is_over);
-            let read = || recorder.follow(memory, &desk, &is_over);
+            let read = || recorder.follow(memory, &shared_notes, &is_over);
             let reading = match thread::Builder::new().spawn_scoped(scope, read) {
                 Ok(reading) => reading,
                 Err(error) => {
@@ -216,16 +218,16 @@ impl Record {
                 line,
                 session,
                 options,
-                watchman,
+                schedule,
                 &mut triggers,
-                |session, desk| {
-                    self.follow(session, desk);
-                    looks.look(&list_before, &desk.recorded);
+                |session, shared_notes| {
+                    self.follow(session, shared_notes);
+                    looks.look(&list_before, &shared_notes.recorded);
                 },
             );
-            self.follow(session, &desk);
+            self.follow(session, &shared_notes);
             let rss = self.rss.zip(resident(target)).map(|(before, after)| [before, after]);
-            let stamp = desk.recorded.stamp();
+            let stamp = shared_notes.recorded.stamp();
             let list = listed(target);
             let mut grown = spread::grown(&mappings, &spread::spread(&list, &home));
             let list = KernelList::parse(&list, &home);
@@ -270,24 +272,18 @@ impl Record {
                 heading.about.vanished = recorder.unmap(vanished);
             }
             // What was only met in the last records.
-            self.follow(session, &desk);
+            self.follow(session, &shared_notes);
             let asked = asked(session, &counts);
             recorder.know(session.stream.interval, asked);
-            recorder.conclude(&desk);
-            let (pid, mut command) = (report.pid, std::mem::take(&mut report.command));
-            if self.will.is_some()
-                && let Some(title) = self.title.last(&target.process)
-            {
-                command.clone_from(title);
-            }
-            *report = compose(session, &counts, &recorder, counted);
-            (report.pid, report.command, report.blind, report.rss) = (pid, command, blind, rss);
-            report.trigger = triggers.came();
-            self.symbols.note_generated();
-            self.symbols.note_python(recorder.records.python_frames());
-            report.runtimes =
-                runtime_reports(&self.runtimes, session, &recorder, &self.symbols, pid);
-            report.stacks = stacks_report(session.tables.totals(), &recorder, counts.verified);
+            recorder.conclude(&shared_notes);
+            *report = Report {
+                pid: report.pid,
+                command: self.command(target, std::mem::take(&mut report.command)),
+                blind,
+                rss,
+                trigger: triggers.came(),
+                ..self.result(session, &counts, &recorder, counted)
+            };
             let listed = self.stacks.as_ref().map(|stacks| stacks.write(&recorder));
             heading.about.every = session.stream.interval;
             heading.about.loss = recorder.loss(counts.lost);
@@ -298,28 +294,7 @@ impl Record {
                 _ => page_kinds::look(&target.process, &recorder.live_ranges()),
             };
             let left = recorder.leave();
-            // Only the command still waits, and the user may want to end that. What it said
-            // until now was meant for the session.
-            while matches!(line.hear(), Some(Heard::Detach | Heard::Mark | Heard::Over)) {}
-            let addresses = || left.ended.addresses().iter().copied();
-            self.symbols.fetch_returns(addresses(), &mut |progress| {
-                line.send(&Message::Fetching(progress.to_owned()));
-                !ends_waiting(line.listen(target, Duration::ZERO))
-            });
-            let known = self.symbols.known();
-            let all: Vec<u64> = addresses().collect();
-            let looking =
-                format!("looking for names of {} addresses", quantity::count(all.len() as u64));
-            let code = names::look_up(&mut self.symbols, all, || {
-                line.send(&Message::Fetching(looking.clone()));
-                line.listen(target, Duration::ZERO) != Some(Heard::Detach)
-            });
-            let code = code.unwrap_or_else(|| {
-                report.blind.push(names::NOT_AWAITED.to_owned());
-                Code::without_names(&known)
-            });
-            report.missing_symbols = self.symbols.missing();
-            report.blind.extend(self.symbols.note_on_generated().map(str::to_owned));
+            let code = self.look_up(line, target, left.ended.addresses().to_vec(), report);
             add_detach(report, &detached);
             conclude(session, &ending, report);
             fill(&mut heading.about, report, counted);
@@ -335,8 +310,61 @@ impl Record {
         })
     }
 
+    /// What the command line is at the end, of a process of a family: it may have become another one.
+    fn command(&mut self, target: &Target, before: String) -> String {
+        let is_of_family = self.will.is_some();
+        let last = is_of_family.then(|| self.title.last(&target.process).cloned()).flatten();
+        last.unwrap_or(before)
+    }
+
+    /// The result as far as counts and records tell it; names and the detach come later.
+    fn result(
+        &mut self,
+        session: &Session<'_>,
+        counts: &Counts,
+        recorder: &Recorder,
+        counted: Duration,
+    ) -> Report {
+        self.symbols.note_generated();
+        self.symbols.note_python(recorder.records.python_frames());
+        let pid = session.target().process.pid();
+        Report {
+            runtimes: runtime_reports(&self.runtimes, session, recorder, &self.symbols, pid),
+            stacks: stacks_report(session.tables.totals(), recorder, counts.verified),
+            ..compose(session, counts, recorder, counted)
+        }
+    }
+
+    /// The names of addresses. Only the command still waits, and the user may want to end that.
+    fn look_up(
+        &mut self,
+        line: &mut Line,
+        target: &Target,
+        addresses: Vec<u64>,
+        report: &mut Report,
+    ) -> Code {
+        // What the command said until now was meant for the session.
+        while matches!(line.hear(), Some(Heard::Detach | Heard::Mark | Heard::Over)) {}
+        self.symbols.fetch_returns(addresses.iter().copied(), &mut |progress| {
+            line.send(&Message::Fetching(progress.to_owned()));
+            !ends_waiting(line.listen(target, Duration::ZERO))
+        });
+        let known = self.symbols.known();
+        let code = names::look_up(&mut self.symbols, addresses, |far| {
+            line.send(&Message::Fetching(far.to_string()));
+            line.listen(target, Duration::ZERO) != Some(Heard::Detach)
+        });
+        let code = code.unwrap_or_else(|| {
+            report.blind.push(names::NOT_AWAITED.to_owned());
+            Code::without_names(&known)
+        });
+        report.missing_symbols = self.symbols.missing();
+        report.blind.extend(self.symbols.note_on_generated().map(str::to_owned));
+        code
+    }
+
     /// Notes new modules, for their symbols.
-    pub fn follow(&mut self, session: &mut Session<'_>, desk: &Desk) {
+    pub fn follow(&mut self, session: &mut Session<'_>, shared_notes: &SharedNotes) {
         let changes = session.changes;
         // Else the next look finds it at rest; what is called meanwhile says itself where it lies.
         let has_changed =
@@ -347,7 +375,7 @@ impl Record {
         }
         session.note_generations();
         if self.symbols.note_generations() || has_changed {
-            desk.leave(Note::Modules(self.symbols.known()));
+            shared_notes.leave(Note::Modules(self.symbols.known()));
         }
         self.renew_will(session);
         if self.will.is_some() {

@@ -31,7 +31,7 @@ const USUAL: [usize; 2] = [0x2d0, 0x30];
 
 /// The threads seen, and whose each ring is.
 #[derive(Debug, Default)]
-pub struct Roster {
+pub struct RingOwners {
     current: [AtomicU16; OWN_RINGS],
     found: Mutex<Found>,
 }
@@ -51,7 +51,7 @@ impl Default for Found {
     }
 }
 
-impl Roster {
+impl RingOwners {
     /// Whose the rings are now.
     pub fn writers(&self) -> Writers {
         self.current.each_ref().map(|thread| thread.load(Relaxed))
@@ -272,11 +272,11 @@ mod tests {
         let process = Process::open(std::process::id().cast_signed()).unwrap();
         let memory = Memory::open(&process).unwrap();
         let key = own_key(&memory, &process, tid).expect("its control block is somewhere");
-        let roster = Roster::default();
-        let early = roster.announce(3);
-        roster.look(&process, &memory, &[(3, key)], false);
-        let (_, threads) = roster.threads_unless(0).unwrap();
-        assert_eq!(roster.writers()[3], early);
+        let ring_owners = RingOwners::default();
+        let early = ring_owners.announce(3);
+        ring_owners.look(&process, &memory, &[(3, key)], false);
+        let (_, threads) = ring_owners.threads_unless(0).unwrap();
+        assert_eq!(ring_owners.writers()[3], early);
         assert_eq!(threads[usize::from(early)], Thread { tid, name: "somebody".to_owned() });
         drop(end);
         other.join().unwrap();

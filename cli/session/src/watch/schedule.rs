@@ -8,7 +8,7 @@ use heapattach_injector::watch::Session;
 
 use crate::watch::{
     memory_course::{Timeline, with_memory},
-    notes::{Desk, Note},
+    notes::{Note, SharedNotes},
     options::WatchOptions,
     pace::SELDOM,
 };
@@ -27,8 +27,8 @@ const PARTS: u64 = 128;
 
 /// Knows what is due.
 #[derive(Debug)]
-pub struct Watchman<'a> {
-    desk: &'a Desk,
+pub struct Schedule<'a> {
+    shared_notes: &'a SharedNotes,
     clock: Clock,
     timeline: Timeline,
     next_names: Instant,
@@ -47,23 +47,30 @@ pub struct Watchman<'a> {
     peak: f64,
 }
 
-impl<'a> Watchman<'a> {
+impl<'a> Schedule<'a> {
     /// Of a session that begins now.
-    pub fn new(desk: &'a Desk, clock: Clock, options: &WatchOptions) -> Self {
+    pub fn new(shared_notes: &'a SharedNotes, clock: Clock, options: &WatchOptions) -> Self {
         let (counts, record) = (options.flow, &options.record);
         #[allow(clippy::cast_precision_loss)]
         let growth = record.mark_on_growth.map(|bytes| bytes as f64);
         let next_mark = record.mark_every.map(|period| (Instant::now() + period, period));
         let on_peak = record.mark_on_peak;
         let allocated = record.mark_every_allocated.map(|bytes| (bytes, bytes));
-        Self { next_mark, counts, growth, on_peak, allocated, ..Self::counting(desk, clock) }
+        Self {
+            next_mark,
+            counts,
+            growth,
+            on_peak,
+            allocated,
+            ..Self::counting(shared_notes, clock)
+        }
     }
 
     /// Of one that is only asked for what comes and goes.
-    pub fn counting(desk: &'a Desk, clock: Clock) -> Self {
+    pub fn counting(shared_notes: &'a SharedNotes, clock: Clock) -> Self {
         let now = Instant::now();
         Self {
-            desk,
+            shared_notes,
             clock,
             timeline: Timeline::new(now),
             next_names: now,
@@ -80,8 +87,8 @@ impl<'a> Watchman<'a> {
     }
 
     /// Where it leaves its notes.
-    pub fn desk(&self) -> &'a Desk {
-        self.desk
+    pub fn shared_notes(&self) -> &'a SharedNotes {
+        self.shared_notes
     }
 
     /// When something is due next, except for what depends on memory.
@@ -103,14 +110,14 @@ impl<'a> Watchman<'a> {
     pub fn look(&mut self, session: &Session<'_>) -> Vec<Mark> {
         let process = &session.target().process;
         let at_ms = self.at_ms();
-        let moment = || self.desk.pulse.complete(Moment { at_ms, ..Moment::default() });
+        let moment = || self.shared_notes.pulse.complete(Moment { at_ms, ..Moment::default() });
         if let Some(mut moment) = self.timeline.look(Instant::now(), process, moment) {
             if at_ms >= self.counted_ms.saturating_add(self.counted_ms / PARTS) {
                 self.counted_ms = at_ms;
                 moment.flow = self.flow(session);
             }
-            self.desk.leave(Note::Moment(moment));
-            if self.desk.bell.is_quiet() {
+            self.shared_notes.leave(Note::Moment(moment));
+            if self.shared_notes.bell.is_quiet() {
                 self.timeline.put(Instant::now() + SELDOM);
             }
         }
@@ -123,9 +130,9 @@ impl<'a> Watchman<'a> {
             *next = (*next + *period).max(now);
             marks.push("it is time".to_owned());
         }
-        let (live, peak) = (self.desk.pulse.live(), self.desk.pulse.peak());
+        let (live, peak) = (self.shared_notes.pulse.live(), self.shared_notes.pulse.peak());
         #[allow(clippy::cast_precision_loss)]
-        let own = self.desk.pulse.own_mapped() as f64;
+        let own = self.shared_notes.pulse.own_mapped() as f64;
         if self.growth.is_some_and(|growth| live + own >= self.live + self.own + growth) {
             // Whichever grew more is why.
             let is_mapped = own - self.own > live - self.live;
@@ -183,19 +190,19 @@ impl<'a> Watchman<'a> {
             self.next_names = now + NAMES;
         }
         let writers = session.stream.writers(&target.memory);
-        self.desk.roster.look(&target.process, &target.memory, &writers, names);
+        self.shared_notes.ring_owners.look(&target.process, &target.memory, &writers, names);
     }
 
     /// Marks this moment.
     pub fn mark(&self, why: String) -> Mark {
         let mark = Mark { at_ms: self.at_ms(), why };
-        self.desk.leave(Note::Mark(mark.clone()));
+        self.shared_notes.leave(Note::Mark(mark.clone()));
         mark
     }
 
     /// The last moment.
     pub fn end(&self, session: &Session<'_>) {
         let moment = Moment { at_ms: self.at_ms(), flow: self.flow(session), ..Moment::default() };
-        self.desk.leave(Note::Last(with_memory(&session.target().process, moment)));
+        self.shared_notes.leave(Note::Last(with_memory(&session.target().process, moment)));
     }
 }

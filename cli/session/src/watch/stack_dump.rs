@@ -20,7 +20,8 @@ use heapattach_process::{
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::watch::intake::Recorder;
-use heapattach_files::artifact::{self, Readers};
+use heapattach_files::output_file::{self, Readers};
+use heapattach_ledger::EndReason;
 use heapattach_profile::Flow;
 
 /// The first line; the format changes with its number.
@@ -76,7 +77,7 @@ impl StackList {
         let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut text));
         match read {
             Ok(0) => Ok(()),
-            Ok(_) => artifact::write(path, text, Readers::Owner),
+            Ok(_) => output_file::write(path, text, Readers::Owner),
             Err(error) => Err(format!("{} cannot be written: {error}", path.display())),
         }
     }
@@ -106,23 +107,23 @@ fn write_stack(
     generations: &Generations,
 ) -> io::Result<()> {
     let end = stack.map_or(StackEnd::Lost, |stack| stack.end);
-    write!(file, "{allocations} {}", name(end))?;
+    write!(file, "{allocations} {}", reason(end).word())?;
     for frame in stack.iter().flat_map(|stack| &stack.frames) {
         write!(file, " {:#x}", generations.true_address(*frame).get())?;
     }
     writeln!(file)
 }
 
-/// Why a stack ends, in one word.
-pub fn name(end: StackEnd) -> &'static str {
+/// Why a stack ends, as reports have it.
+pub fn reason(end: StackEnd) -> EndReason {
     match end {
-        StackEnd::Outermost => "outermost",
-        StackEnd::Depth => "depth",
-        StackEnd::Unbounded => "off-stack",
-        StackEnd::NoTable => "no-table",
-        StackEnd::NoRule => "no-rule",
-        StackEnd::Implausible => "implausible",
-        StackEnd::Late => "just-loaded",
-        StackEnd::Lost => "no-room",
+        StackEnd::Outermost => EndReason::Outermost,
+        StackEnd::Depth => EndReason::Depth,
+        StackEnd::Unbounded => EndReason::OffStack,
+        StackEnd::NoTable => EndReason::NoTable,
+        StackEnd::NoRule => EndReason::NoRule,
+        StackEnd::Implausible => EndReason::Implausible,
+        StackEnd::Late => EndReason::JustLoaded,
+        StackEnd::Lost => EndReason::NoRoom,
     }
 }

@@ -24,7 +24,7 @@ pub fn stacks_report(totals: Totals, recorder: &Recorder, verified: Verified) ->
         let end = recorder.records.stack(site.stack).map_or(StackEnd::Lost, |stack| stack.end);
         let allocations = site.heap.samples(Flow::Allocated);
         report.distinct += u64::from(allocations > 0);
-        *report.ends.entry(stack_dump::name(end).to_owned()).or_default() += allocations;
+        *report.ends.entry(stack_dump::reason(end)).or_default() += allocations;
     }
     report.ends.retain(|_, number| *number > 0);
     report

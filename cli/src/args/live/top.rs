@@ -7,12 +7,12 @@ use heapattach_text::quantity::{parse_duration, parse_size};
 use heapattach_top::Tab;
 use heapattach_view::Colour;
 
-use crate::args::{EXPERT, choice::choice, look::about_colour};
+use crate::args::{EXPERT, choice::choice, recording_view::about_colour};
 
 const TOP: &str = "\
 Examples:
   heapattach top                               processes by growth, to choose from
-  heapattach top -p 4711                       which code holds, grows, allocates: now
+  heapattach top -p 4711                       which code has memory in use, grows, allocates: now
   heapattach top session.heapattach            what another heapattach is writing
   heapattach top http://127.0.0.1:7070         what heapattach serve shows
   heapattach top -p 4711 --once                a screen as text, after one interval

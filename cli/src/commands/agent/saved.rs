@@ -1,15 +1,18 @@
 //! The state of an agent in a file, which is written before anything is done, and as a whole or not at all.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{ErrorKind, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
 use heapattach_agent::State;
-use heapattach_files::input;
-use nix::fcntl::{Flock, FlockArg};
+use heapattach_files::{
+    folder, input,
+    output_file::{Readers, begin_anew},
+};
+use nix::fcntl::{Flock, FlockArg, OFlag};
 
 /// No honest file is larger.
 const LONGEST: u64 = 16 << 20;
@@ -28,16 +31,15 @@ impl Saved {
     /// Reads it; the folder is made if it is not there.
     pub fn open(folder: &Path) -> Result<Self, String> {
         let name = folder.display();
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
+        folder::make(folder, 0o700)
             .map_err(|error| format!("{name} cannot be made: {error} (targets: untouched)"))?;
+        trust(folder)?;
         let lock = OpenOptions::new()
             .create(true)
             .write(true)
             .truncate(false)
             .mode(0o600)
+            .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
             .open(folder.join("lock"));
         let lock = lock.map_err(|error| format!("{name}/lock: {error} (targets: untouched)"))?;
         let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|_| {
@@ -55,12 +57,7 @@ impl Saved {
         }
         let new = self.path.with_extension("new");
         let put = || -> std::io::Result<()> {
-            let mut file = OpenOptions::new()
-                .create(true)
-                .write(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&new)?;
+            let mut file = begin_anew(&new, Readers::Owner)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&new, &self.path)
@@ -71,8 +68,21 @@ impl Saved {
     }
 }
 
+/// A user who can write to the folder says which processes are left alone, and has files of ours written where
+/// a link of theirs leads.
+fn trust(folder: &Path) -> Result<(), String> {
+    folder::is_ours(folder).map_err(|error| {
+        let name = folder.display();
+        format!("{name}: {error}; or name another `state` in the file (targets: untouched)")
+    })
+}
+
 /// What was written, if anything was.
 pub fn read(folder: &Path) -> Result<State, String> {
+    if folder.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        return Ok(State::default());
+    }
+    trust(folder)?;
     let path = folder.join("state.json");
     match fs::symlink_metadata(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(State::default()),

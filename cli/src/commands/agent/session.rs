@@ -1,13 +1,14 @@
 //! A session of an agent, in a command of its own, that ends with the agent whatever ends it.
 
 use std::{
-    fs::{self, File},
+    fs,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     time::Instant,
 };
 
 use heapattach_agent::{Facts, Key, Mode, Rule};
+use heapattach_files::output_file::{Readers, begin_anew};
 use heapattach_report::Report;
 use nix::{
     sys::signal::{Signal, kill},
@@ -58,8 +59,8 @@ impl Session {
         ]);
         command.arg("-o").arg(&recording).args(["--max-size", "4MiB", "--json"]);
         command.args(["--ends-with", &std::process::id().to_string()]);
-        command.stdin(Stdio::null()).stdout(File::create(&report)?);
-        command.stderr(File::create(report.with_extension("log"))?);
+        command.stdin(Stdio::null()).stdout(begin_anew(&report, Readers::Owner)?);
+        command.stderr(begin_anew(&report.with_extension("log"), Readers::Owner)?);
         let child = command.spawn()?;
         Ok(Self {
             key: one.key,

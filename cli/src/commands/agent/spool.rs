@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::DirBuilderExt, path::PathBuf, time::SystemTime};
 
 use heapattach_agent::{Config, Kept, Mode, SlotProfile, excess};
 use heapattach_export::{Format, write, write_slot};
-use heapattach_files::artifact::{Readers, write_with};
+use heapattach_files::output_file::{Readers, write_with};
 use heapattach_ledger::Metric;
 use heapattach_recording::Recording;
 use heapattach_text::quantity::bytes;

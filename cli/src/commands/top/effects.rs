@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use heapattach_files::{
-    artifact::{self, Readers},
     input,
+    output_file::{self, Readers},
 };
 use heapattach_ledger::Metric;
 use heapattach_top::{Format, Wish};
@@ -71,7 +71,7 @@ fn write(top: &Top<'_>, target: usize, format: Format) -> Result<String, String>
         .filter(|sign| sign.is_ascii_alphanumeric() || "-_.".contains(*sign))
         .collect();
     let path = free(&format!("{name}.{}", subject.pid), end);
-    let written = artifact::write_with(&path, Readers::Owner, |out| match format {
+    let written = output_file::write_with(&path, Readers::Owner, |out| match format {
         Format::Pprof => {
             heapattach_export::write(ledger, heapattach_export::Format::Pprof, Metric::Live, out)
         }

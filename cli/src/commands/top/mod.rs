@@ -159,8 +159,14 @@ impl<'a> Top<'a> {
     /// Takes what became known; whether that ends it.
     fn take(&mut self, news: News) -> bool {
         match news {
-            News::Snapshot(target, snapshot) => self.model.take(target, snapshot),
-            News::State(target, state) => self.model.tell(target, state),
+            News::Looked(target, snapshots, state) => {
+                for snapshot in snapshots {
+                    self.model.take(target, snapshot);
+                }
+                if let Some(state) = state {
+                    self.model.tell(target, state);
+                }
+            }
             News::Log(target, line) => self.model.log(target, line),
             News::Processes(at, listed) => {
                 if let Some(processes) = self.model.processes() {

@@ -28,10 +28,8 @@ pub enum News {
     Resized,
     /// The terminal is gone.
     NoTerminal,
-    /// More is known of a target.
-    Snapshot(usize, Snapshot),
-    /// It is otherwise with a target.
-    State(usize, State),
+    /// More is known of a target, or it is otherwise with it: of one look, at once.
+    Looked(usize, Vec<Snapshot>, Option<State>),
     /// The session of a target says something.
     Log(usize, String),
     /// The processes that there are, after so many milliseconds.
@@ -52,9 +50,8 @@ pub fn follow(target: usize, mut source: Source, interval: Duration, to: Sender<
                 Err(why) => (OfRecording::default(), Some(why)),
             };
             let has_any = !snapshots.is_empty();
-            let mut told =
-                snapshots.into_iter().map(|one| News::Snapshot(target, one)).collect::<Vec<_>>();
-            told.extend(log.iter_mut().flat_map(Log::more).map(|line| News::Log(target, line)));
+            let lines = log.iter_mut().flat_map(Log::more);
+            let mut told = lines.map(|line| News::Log(target, line)).collect::<Vec<_>>();
             // What is not there yet is waited for; what was there and is not any more is told.
             let state = state.or(match failed {
                 Some(why) if source.tells_failures() => Some(State::Away(why)),
@@ -62,9 +59,10 @@ pub fn follow(target: usize, mut source: Source, interval: Duration, to: Sender<
                 _ => None,
             });
             let is_over = matches!(state, Some(State::Over(_)));
-            if let Some(state) = state.filter(|state| *state != before) {
-                before = state.clone();
-                told.push(News::State(target, state));
+            let state = state.filter(|state| *state != before);
+            before = state.clone().unwrap_or(before);
+            if has_any || state.is_some() {
+                told.push(News::Looked(target, snapshots, state));
             }
             if told.into_iter().any(|one| to.send(one).is_err()) || is_over && source.ends() {
                 return;

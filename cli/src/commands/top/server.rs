@@ -2,13 +2,15 @@
 //! server that goes away is asked again and again.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::File,
     io::Write,
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
-use heapattach_files::input;
+use heapattach_files::{
+    input,
+    output_file::{Readers, begin_anew},
+};
 use heapattach_text::printable::printable;
 use heapattach_top::Subject;
 use serde::Deserialize;
@@ -42,6 +44,8 @@ pub struct Server {
 pub struct ServerSource {
     server: Server,
     copy: PathBuf,
+    /// Once there is something to copy.
+    out: Option<File>,
     /// Which file it is a copy of, and how much of it there is.
     file: String,
     length: u64,
@@ -101,7 +105,7 @@ impl ServerSource {
     pub fn new(server: Server, folder: &Path, number: usize) -> Self {
         let copy = folder.join(format!("server-{number}.heapattach"));
         let recording = RecordingSource::new(&copy);
-        Self { server, copy, file: String::new(), length: 0, recording }
+        Self { server, copy, out: None, file: String::new(), length: 0, recording }
     }
 
     /// What is new since the last time.
@@ -124,10 +128,9 @@ impl ServerSource {
         if file.is_empty() || !is_sound || !is_next && from != Some(0) {
             return Err("the server answers what is not a recording".to_owned());
         }
-        let failed = |error: std::io::Error| format!("{}: {error}", self.copy.display());
         if !is_next {
             // Another file has taken its place: so does its copy.
-            let _ = fs::remove_file(&self.copy);
+            self.out = None;
             (self.file, self.length) = (file, 0);
             self.recording = RecordingSource::new(&self.copy);
         }
@@ -138,10 +141,16 @@ impl ServerSource {
         if grown > MOST {
             return Err("the recording is larger than 4 GiB".to_owned());
         }
-        let mut copy = OpenOptions::new();
-        let mut copy =
-            copy.create(true).append(true).mode(0o600).open(&self.copy).map_err(failed)?;
-        copy.write_all(&answer.body).map_err(failed)?;
+        let mut out = match self.out.take() {
+            Some(out) => out,
+            None => begin_anew(&self.copy, Readers::Owner).map_err(|error| error.to_string())?,
+        };
+        // A piece that was written in part would be asked for again: then all is copied anew.
+        if let Err(error) = out.write_all(&answer.body) {
+            (self.file, self.length) = (String::new(), 0);
+            return Err(format!("{}: {error}", self.copy.display()));
+        }
+        self.out = Some(out);
         self.length = grown;
         Ok(answer.body.len() >= PIECE)
     }

@@ -31,7 +31,32 @@ pub(super) struct Index {
     pub whole: HashMap<Place, String>,
     /// Name, address, type.
     pub variables: Vec<(String, u64, Place)>,
-    pub missing: Option<&'static str>,
+    pub missing: Option<Missing>,
+}
+
+/// Why something may be missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// A part of it is damaged: the others are read.
+    Damaged,
+    /// It has too many entries.
+    Entries,
+    /// It has too many types.
+    Types,
+    /// It takes too long.
+    Time,
+}
+
+impl Missing {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Damaged => "a part of it is damaged",
+            Self::Entries => "it has too many entries",
+            Self::Types => "it has too many types",
+            Self::Time => "there was no time for all of it",
+        }
+    }
 }
 
 impl Index {
@@ -40,9 +65,9 @@ impl Index {
         let (mut index, mut left) = (Self::default(), limits.entries);
         for (number, unit) in debug.units.iter().enumerate() {
             if index.unit(debug, number, unit, limits, &mut left).is_err() {
-                index.missing.get_or_insert("a part of it is damaged");
+                index.missing.get_or_insert(Missing::Damaged);
             }
-            if index.missing.is_some_and(|why| why != "a part of it is damaged") {
+            if index.missing.is_some_and(|why| why != Missing::Damaged) {
                 break;
             }
         }
@@ -63,11 +88,11 @@ impl Index {
         while let Some(entry) = entries.next_dfs()? {
             *left = left.saturating_sub(1);
             if *left == 0 || self.variables.len() >= limits.types {
-                self.missing = Some("it has too many entries");
+                self.missing = Some(Missing::Entries);
                 return Ok(());
             }
             if left.is_multiple_of(ENTRIES) && Instant::now() > limits.end {
-                self.missing = Some("there was no time for all of it");
+                self.missing = Some(Missing::Time);
                 return Ok(());
             }
             let depth = entry.depth();
@@ -105,7 +130,7 @@ impl Index {
 
     fn structure(&mut self, place: Place, entry: &Entry<'_>, name: String, limits: &Limits) {
         if self.named.len() >= limits.types || self.whole.len() >= limits.types {
-            self.missing = Some("it has too many types");
+            self.missing = Some(Missing::Types);
             return;
         }
         if name.contains("::") {

@@ -11,7 +11,7 @@ use crate::entries::{Bytes, Debug, Entry, Place, Sections, number};
 
 use super::{
     Declared, Kind, Language, Member, Type, TypeId, Variable,
-    index::{Index, Named},
+    index::{Index, Missing, Named},
 };
 
 /// Names of other names, and qualifiers.
@@ -42,7 +42,7 @@ pub fn read<'n>(
     let mut reading = Reading {
         debug: &debug,
         index: &index,
-        all: Declared { missing: index.missing, ..Declared::default() },
+        all: Declared { missing: index.missing.map(Missing::words), ..Declared::default() },
         numbers: HashMap::new(),
         alike: HashMap::new(),
         waiting: VecDeque::new(),
@@ -94,7 +94,7 @@ impl<'s> Reading<'_, 's> {
 
     fn push(&mut self, of: Type) -> TypeId {
         if self.all.types.len() >= self.limits.types {
-            self.all.missing = Some("it has too many types");
+            self.all.missing = Some(Missing::Types.words());
             // The last one stands for what found no room: nothing is known of it.
             if let Some(last) = self.all.types.last_mut() {
                 last.kind = Kind::Unknown;
@@ -215,7 +215,7 @@ impl<'s> Reading<'_, 's> {
     fn finish(&mut self) {
         while let Some((place, id)) = self.waiting.pop_front() {
             if Instant::now() > self.limits.end {
-                self.all.missing = Some("there was no time for all of it");
+                self.all.missing = Some(Missing::Time.words());
                 return;
             }
             let Some((unit, entry)) = self.debug.entry(place) else { continue };

@@ -4,5 +4,6 @@
 mod debug;
 mod sections;
 
+pub use crate::files::elf::Allowance;
 pub use debug::{Debug, Entry, Place, number};
 pub use sections::{Bytes, Sections};

@@ -1,16 +1,11 @@
-//! Sections of debug data, unpacked within a bound.
+//! Sections of debug data, unpacked within the bound of all files together.
 
-use std::{collections::HashMap, fs::File, io::Read};
+use std::{collections::HashMap, fs::File};
 
-use flate2::read::ZlibDecoder;
 use gimli::{EndianSlice, LittleEndian, SectionId};
-use object::{
-    CompressionFormat, Object, ObjectSection,
-    read::{ReadCache, elf::ElfFile64},
-};
+use object::Object;
 
-/// All sections of a file together, unpacked.
-const MOST_BYTES: u64 = 1 << 30;
+use crate::files::elf::{Allowance, Source};
 
 /// Those that tell of variables and their types.
 const WANTED: [SectionId; 7] = [
@@ -27,23 +22,27 @@ const WANTED: [SectionId; 7] = [
 pub type Bytes<'s> = EndianSlice<'s, LittleEndian>;
 
 /// The sections of a file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sections {
     all: HashMap<&'static str, Vec<u8>>,
+    /// What they take.
+    allowance: Allowance,
 }
 
 impl Sections {
-    /// Reads them.
-    pub fn read(file: File) -> Option<Self> {
-        let cache = ReadCache::new(file);
-        let elf: ElfFile64<'_, object::Endianness, _> = ElfFile64::parse(&cache).ok()?;
-        let mut left = MOST_BYTES;
-        let mut sections = Self::default();
-        for id in WANTED {
-            let section = elf.section_by_name(id.name());
-            if let Some(bytes) = section.and_then(|section| unpacked(&section, &mut left)) {
-                sections.all.insert(id.name(), bytes);
+    /// Reads them, all that are there or nothing: the target says how large they are.
+    pub fn read(file: File, allowance: &Allowance) -> Option<Self> {
+        let source = Source::new(file)?;
+        let elf = source.elf()?;
+        let mut sections = Self { all: HashMap::new(), allowance: allowance.metered() };
+        for name in WANTED.map(|id| id.name()) {
+            if elf.section_by_name(name).is_none() {
+                continue;
             }
+            let bytes = source.named(&elf, name, &sections.allowance)?;
+            // Its memory is free again before the next file is read; the time it took is not.
+            sections.allowance.pass(bytes.len() as u64)?;
+            sections.all.insert(name, bytes);
         }
         Some(sections)
     }
@@ -58,17 +57,8 @@ impl Sections {
     }
 }
 
-fn unpacked<'f>(section: &impl ObjectSection<'f>, left: &mut u64) -> Option<Vec<u8>> {
-    let data = section.compressed_data().ok()?;
-    let size = data.uncompressed_size;
-    *left = left.checked_sub(size)?;
-    match data.format {
-        CompressionFormat::None => Some(data.data.to_vec()),
-        CompressionFormat::Zlib => {
-            let mut bytes = Vec::new();
-            ZlibDecoder::new(data.data).take(size).read_to_end(&mut bytes).ok()?;
-            Some(bytes)
-        }
-        _ => None,
+impl Drop for Sections {
+    fn drop(&mut self) {
+        self.allowance.give_back();
     }
 }

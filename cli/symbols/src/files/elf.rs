@@ -39,7 +39,8 @@ const MEMORY_LIMIT: u64 = FILE_LIMIT;
 /// No more of the memory that is left, either: one part in so many.
 const SHARE: u64 = 4;
 
-/// Contents that are only unpacked to get at what is behind them: seconds of work.
+/// Contents that are only unpacked to get at what is behind them, or that are in memory for a short time
+/// only: seconds of work.
 const WORK_LIMIT: u64 = 4 << 30;
 
 /// How many bytes of section contents all modules together may still take.
@@ -95,8 +96,20 @@ impl Allowance {
         self.taken.load(Relaxed)
     }
 
-    /// The same for what does not stay in memory.
-    fn pass(&self, bytes: u64) -> Option<()> {
+    /// All that was taken by this one is free again.
+    pub fn give_back(&self) {
+        self.left.memory.fetch_add(self.taken.swap(0, Relaxed), Relaxed);
+    }
+
+    /// The same, with so much less work than there may be.
+    #[cfg(test)]
+    pub fn with_work(self, bytes: u64) -> Self {
+        self.left.work.store(bytes, Relaxed);
+        self
+    }
+
+    /// `bytes` less of what does not stay in memory, if there is so much.
+    pub fn pass(&self, bytes: u64) -> Option<()> {
         take(&self.left.work, bytes)
     }
 }
@@ -325,5 +338,7 @@ mod tests {
         let metered = one.metered();
         assert!(metered.take(41).is_none() && metered.clone().take(30).is_some());
         assert_eq!((metered.taken(), one.taken()), (30, 60));
+        metered.give_back();
+        assert!(metered.taken() == 0 && one.take(41).is_none() && one.take(40).is_some());
     }
 }

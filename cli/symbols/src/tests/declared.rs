@@ -9,7 +9,7 @@ use std::{
 use super::folder::Folder;
 use crate::{
     declared::{Declared, Kind, Language, Limits, TypeId, read},
-    entries::Sections,
+    entries::{Allowance, Sections},
 };
 
 const SOURCE: &str = "\
@@ -36,7 +36,8 @@ fn limits() -> Limits {
 }
 
 fn declared(path: &Path, limits: &Limits) -> Option<Declared> {
-    read(&Sections::read(File::open(path).ok()?)?, ["app::base", "nothing"], limits)
+    let sections = Sections::read(File::open(path).ok()?, &Allowance::default())?;
+    read(&sections, ["app::base", "nothing"], limits)
 }
 
 fn compiled(flags: &str) -> Folder {
@@ -85,6 +86,28 @@ fn what_is_more_than_is_allowed_is_left_out_and_told() {
     let few = Limits { types: 3, ..limits() };
     let all = declared(&path, &few).unwrap();
     assert!(all.types.len() <= 3 && all.missing == Some("it has too many types"), "{all:?}");
+}
+
+/// Each is within what a file may have, and says itself how much that is.
+#[test]
+fn all_files_together_take_no_more_than_one_may() {
+    let folder = compiled("-gdwarf-5 -gz=zlib");
+    let [one, other] = ["a.so", "b.so"].map(|name| folder.0.join(name));
+    fs::copy(&one, &other).unwrap();
+    let read = |path: &Path, of: &Allowance| Sections::read(File::open(path).unwrap(), of);
+    let sizes = (0..1 << 10).map(|kib| kib << 10);
+    let fits = |size: &u64| read(&one, &Allowance::of(*size)).is_some();
+    let need = sizes.into_iter().find(fits).expect("it is small");
+
+    let small = Allowance::of(need * 3 / 2);
+    let first = read(&one, &small).expect("there is room for one");
+    assert!(read(&other, &small).is_none(), "two are too many");
+    drop(first);
+    assert!(read(&other, &small).is_some(), "the first is gone");
+
+    let busy = Allowance::of(1 << 20).with_work(need);
+    assert!(read(&one, &busy).is_some());
+    assert!((0..4).any(|_| read(&other, &busy).is_none()), "seconds of work for ever");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn is_type(arguments: &[String]) -> bool {
     arguments.first().is_some_and(|first| first.starts_with("impl ") || first.contains(" as "))
 }
 
-/// A name that only the implementation of C++ may bear: nobody knows its arguments.
+/// A name that only the implementation of C++ may bear: its arguments say nothing to a reader.
 fn is_reserved(template: &str) -> bool {
     let own = template.rsplit("::").next().unwrap_or(template);
     own.starts_with('_') && (template.starts_with("std::") || template.starts_with("__gnu_cxx::"))

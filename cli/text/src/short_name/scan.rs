@@ -5,7 +5,7 @@
 
 use super::arguments;
 
-/// Inline namespaces of standard libraries, which nobody writes.
+/// Inline namespaces of standard libraries, which are not written in source.
 const INLINE: [&str; 4] = ["__cxx11::", "__1::", "__ndk1::", "_V2::"];
 /// What may follow the parameters of a function.
 const QUALIFIERS: [&str; 5] = [" const", " volatile", " noexcept", " &&", " &"];

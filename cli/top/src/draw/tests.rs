@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, sync::Arc, time::Instant};
 
-use heapattach_ledger::{Ledger, Mark, Metric, Moment, Row, sample};
+use heapattach_ledger::{EndReason, Ledger, Mark, Metric, Moment, Row, sample};
 use heapattach_profile::Sum;
 use ratatui_core::{backend::TestBackend, terminal::Terminal};
 
@@ -199,7 +199,7 @@ fn large(sites: u32, at_ms: u64) -> Ledger {
         let place = u32::try_from(ledger.locations.len()).unwrap();
         ledger.locations.push(location);
         let stack = u32::try_from(ledger.stacks.count()).unwrap();
-        ledger.stacks.push(&[0, place, 2], "outermost", 1);
+        ledger.stacks.push(&[0, place, 2], EndReason::Outermost, 1);
         let mut row = Row { stack, ..Row::default() };
         row.set(Metric::Live, &Sum::exact(u64::from(number) + at_ms, 10));
         row.set(Metric::Allocated, &Sum::exact(u64::from(number) + at_ms, 20));

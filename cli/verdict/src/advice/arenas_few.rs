@@ -3,6 +3,7 @@
 //! Threshold: more than 4 threads an arena, and waits for bins and for dirty extents above 1 % of the time that
 //! its threads had. Half as many arenas as threads, 1024 at most; each takes some tens of KiB.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, Scene, Takes};
@@ -16,7 +17,7 @@ const ARENA: u64 = 37 << 10;
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let (threads, arenas) = (scene.now.total("nthreads"), scene.now.total("narenas").max(1));
     let (part, waits) = scene.waits(&["bins", "extents_dirty"]);
-    if !scene.is("jemalloc") || threads <= THREADS * arenas || part <= PART {
+    if !scene.is(AllocatorKind::Jemalloc) || threads <= THREADS * arenas || part <= PART {
         return None;
     }
     let wanted = (threads / 2).clamp(arenas + 1, MOST);

@@ -2,6 +2,7 @@
 //!
 //! Threshold: more than 4 arenas a processor, and thread caches and dirty pages above 10 % of what is allocated.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, LEAST, Scene, Takes};
@@ -12,7 +13,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let (arenas, cpus) = (scene.now.total("narenas"), scene.conditions.cpus.max(1));
     let kept = scene.now.total("tcache_bytes").saturating_add(scene.now.total("dirty"));
     let allocated = scene.now.total("allocated");
-    let is_many = scene.is("jemalloc") && arenas > ARENAS * cpus;
+    let is_many = scene.is(AllocatorKind::Jemalloc) && arenas > ARENAS * cpus;
     if !is_many || kept <= LEAST || kept <= allocated / 10 || !scene.has_counts() {
         return None;
     }

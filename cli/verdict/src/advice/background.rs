@@ -1,9 +1,10 @@
-//! Dirty pages wait for somebody to come by.
+//! Dirty pages wait until a thread uses their arena.
 //!
 //! Decay is done by threads that allocate or free in the arena. Where no thread of the allocator's own does it,
 //! arenas whose threads rest keep their dirty pages. Threshold: more than 10 MiB dirty, for longer than the time
 //! that was set, as far as two looks tell; else above 5 % of what is resident.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_census::counters::Value;
 use heapattach_text::quantity::bytes;
 
@@ -15,7 +16,12 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let has_thread = scene.conditions.background_threads > 0
         || scene.now.opt.get("background_thread") == Some(&Value::Flag(true));
     let never = scene.now.opt.get("dirty_decay_ms") == Some(&Value::Number(-1));
-    if !scene.is("jemalloc") || has_thread || never || dirty <= LEAST || dirty <= resident / 20 {
+    if !scene.is(AllocatorKind::Jemalloc)
+        || has_thread
+        || never
+        || dirty <= LEAST
+        || dirty <= resident / 20
+    {
         return None;
     }
     // That rule's setting has it, too.

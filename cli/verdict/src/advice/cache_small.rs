@@ -2,6 +2,7 @@
 //!
 //! Threshold: waits for dirty extents alone above 1 % of the time that threads had.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_census::counters::Value;
 
 use super::{Advice, Scene, Takes};
@@ -11,7 +12,7 @@ const SMALL: &str =
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let (part, waits) = scene.waits(&["extents_dirty"]);
-    if !scene.is("jemalloc") || part <= 0.01 {
+    if !scene.is(AllocatorKind::Jemalloc) || part <= 0.01 {
         return None;
     }
     let has_none = scene.now.opt.get("tcache") == Some(&Value::Flag(false));

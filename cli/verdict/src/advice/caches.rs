@@ -2,6 +2,7 @@
 //!
 //! Threshold: above 5 % of what is allocated, and 10 MiB.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, LEAST, Scene, Takes};
@@ -10,7 +11,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let total = |name: &str| scene.now.total(name);
     let cached = total("tcache_bytes").saturating_add(scene.now.sum("tcache_uncounted_bytes"));
     let allocated = total("allocated");
-    let is_told = scene.is("jemalloc") && scene.has_counts();
+    let is_told = scene.is(AllocatorKind::Jemalloc) && scene.has_counts();
     if !is_told || cached <= LEAST || cached <= allocated / 20 {
         return None;
     }

@@ -3,10 +3,11 @@
 //! Threshold: waits for these above 1 % of the time that threads had.
 
 use super::{Advice, Scene, Takes};
+use heapattach_census::counters::AllocatorKind;
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let (part, waits) = scene.waits(&["extents_muzzy", "extents_retained"]);
-    if !scene.is("jemalloc") || part <= 0.01 {
+    if !scene.is(AllocatorKind::Jemalloc) || part <= 0.01 {
         return None;
     }
     Some(Advice {

@@ -2,13 +2,14 @@
 //!
 //! Threshold: dirty pages above a tenth of the resident set, and 10 MiB, as redis has it in MEMORY DOCTOR.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, LEAST, Scene, Takes};
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let (dirty, resident) = (scene.dirty(), scene.conditions.resident);
-    if !scene.is("jemalloc") || dirty <= LEAST || dirty <= resident / 10 {
+    if !scene.is(AllocatorKind::Jemalloc) || dirty <= LEAST || dirty <= resident / 10 {
         return None;
     }
     let times = scene.now.arenas.iter().filter_map(|arena| arena.settings.get("dirty_decay_ms"));

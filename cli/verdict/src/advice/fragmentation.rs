@@ -4,6 +4,7 @@
 //! gaps of slabs, and 10 MiB: the rest are ends of large blocks that are never touched. No setting packs blocks: what
 //! does it is named where it is known.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, LEAST, Scene, Takes};
@@ -15,7 +16,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let (active, allocated) = (scene.now.total("active"), scene.now.total("allocated"));
     let classes = scene.now.slab_gaps();
     let gaps = classes.iter().map(|(gap, ..)| *gap).fold(0, u64::saturating_add);
-    let is_told = scene.is("jemalloc") && scene.has_counts();
+    let is_told = scene.is(AllocatorKind::Jemalloc) && scene.has_counts();
     let is_sparse = active.saturating_sub(allocated) > allocated / 10;
     if !is_told || !is_sparse || gaps <= LEAST || gaps <= allocated / 10 {
         return None;

@@ -3,6 +3,7 @@
 //! Threshold: more than twice the processors and more than 4, and more than 10 MiB and a tenth of all free in
 //! arenas besides the main one.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, LEAST, Scene, Takes};
@@ -16,7 +17,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     };
     let free = others.map(free).fold(0, u64::saturating_add);
     let is_many = arenas > 4 && arenas > 2 * cpus;
-    if !scene.is("glibc")
+    if !scene.is(AllocatorKind::Glibc)
         || !is_many
         || free <= LEAST
         || free <= scene.now.total("system.current") / 10

@@ -2,13 +2,14 @@
 //!
 //! Threshold: more free below the top than 10 MiB and a fifth of what arenas have.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, LEAST, Scene, Takes};
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let (free, system) = (scene.now.total("free"), scene.now.total("system.current"));
-    if !scene.is("glibc") || free <= LEAST || free <= system / 5 {
+    if !scene.is(AllocatorKind::Glibc) || free <= LEAST || free <= system / 5 {
         return None;
     }
     Some(Advice {

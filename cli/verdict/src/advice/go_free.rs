@@ -2,13 +2,14 @@
 //!
 //! Threshold: more than 50 MiB, and a third of the resident set.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, LEAST, Scene, Takes};
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let free = scene.now.total("HeapIdle").saturating_sub(scene.now.total("HeapReleased"));
-    if !scene.is("go") || free <= 5 * LEAST || free <= scene.conditions.resident / 3 {
+    if !scene.is(AllocatorKind::Go) || free <= 5 * LEAST || free <= scene.conditions.resident / 3 {
         return None;
     }
     Some(Advice {

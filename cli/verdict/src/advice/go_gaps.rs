@@ -2,6 +2,7 @@
 //!
 //! Threshold: more than 10 MiB and a third of the spans in use hold no object.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, LEAST, Scene, Takes};
@@ -9,7 +10,7 @@ use super::{Advice, LEAST, Scene, Takes};
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let (used, spans) = (scene.now.total("HeapAlloc"), scene.now.total("HeapInuse"));
     let gaps = spans.saturating_sub(used);
-    if !scene.is("go") || gaps <= LEAST || gaps <= spans / 3 {
+    if !scene.is(AllocatorKind::Go) || gaps <= LEAST || gaps <= spans / 3 {
         return None;
     }
     Some(Advice {

@@ -2,12 +2,13 @@
 //!
 //! Threshold: the limit, not GOGC, sets the goal, and collections take more than a tenth of the processor time.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, Scene, Takes, go_time::share};
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
-    if !scene.is("go") {
+    if !scene.is(AllocatorKind::Go) {
         return None;
     }
     let limit = scene.number("GOMEMLIMIT").and_then(|limit| u64::try_from(limit).ok())?;

@@ -2,6 +2,7 @@
 //!
 //! Threshold: 10,000 that wait, and 10 MiB of stacks.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::{bytes, count};
 
 use super::{Advice, LEAST, Scene, Takes};
@@ -11,7 +12,7 @@ const MANY: u64 = 10_000;
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let (waiting, stacks) =
         (scene.now.total("goroutines.waiting"), scene.now.total("goroutines.stacks"));
-    if !scene.is("go") || waiting < MANY || stacks < LEAST {
+    if !scene.is(AllocatorKind::Go) || waiting < MANY || stacks < LEAST {
         return None;
     }
     Some(Advice {

@@ -2,13 +2,14 @@
 //!
 //! Threshold: a tenth of the processor time, and no limit of memory that makes it so.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, Scene, Takes, go_limit::by_limit};
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let part = share(scene);
-    if !scene.is("go") || part < 0.1 || by_limit(scene) {
+    if !scene.is(AllocatorKind::Go) || part < 0.1 || by_limit(scene) {
         return None;
     }
     let percent = scene.number("GOGC").and_then(|percent| u64::try_from(percent).ok())?;

@@ -2,6 +2,7 @@
 //!
 //! Threshold: above 5 % of what is allocated, and 10 MiB, with more arenas than twice the processors.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, LEAST, Scene, Takes};
@@ -10,7 +11,8 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let total = |name: &str| scene.now.total(name);
     let (metadata, arenas, cpus) = (total("metadata"), total("narenas"), scene.conditions.cpus);
     let is_large = metadata > LEAST && metadata > total("allocated") / 20;
-    if !scene.is("jemalloc") || !scene.has_counts() || !is_large || arenas <= 2 * cpus {
+    if !scene.is(AllocatorKind::Jemalloc) || !scene.has_counts() || !is_large || arenas <= 2 * cpus
+    {
         return None;
     }
     Some(Advice {

@@ -2,13 +2,14 @@
 //!
 //! Threshold: above 20 % of the pages in use, and 10 MiB.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, LEAST, Scene, Takes};
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let (free, pages) = (scene.now.total("free_in_pages"), scene.now.total("pages"));
-    if !scene.is("mimalloc") || free <= LEAST || free <= pages / 5 {
+    if !scene.is(AllocatorKind::Mimalloc) || free <= LEAST || free <= pages / 5 {
         return None;
     }
     Some(Advice {

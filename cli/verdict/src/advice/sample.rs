@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use heapattach_census::counters::{Arena, Class, Numbers, Statistics, Value};
+use heapattach_census::counters::{AllocatorKind, Arena, Class, Numbers, Statistics, Value};
 
 use super::{Conditions, Scene};
 
@@ -16,7 +16,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    fn of(allocator: &'static str, stats: Numbers) -> Self {
+    fn of(allocator: AllocatorKind, stats: Numbers) -> Self {
         let now = Statistics { allocator, stats, ..Statistics::default() };
         let conditions = Conditions {
             threads: 8,
@@ -41,7 +41,7 @@ impl Sample {
             ("narenas", 8),
             ("nthreads", 8),
         ];
-        let mut sample = Self::of("jemalloc", stats.into());
+        let mut sample = Self::of(AllocatorKind::Jemalloc, stats.into());
         let class = Class {
             size: 512,
             numbers: Numbers::from([
@@ -72,7 +72,7 @@ impl Sample {
     /// 400 MiB in two arenas.
     pub fn glibc() -> Self {
         let mut sample = Self::of(
-            "glibc",
+            AllocatorKind::Glibc,
             Numbers::from([
                 ("system.current", 400 * MIB),
                 ("free", 8 * MIB),
@@ -102,13 +102,13 @@ impl Sample {
             ("tcmalloc.pageheap_free_bytes", 5 * MIB),
             ("tcmalloc.current_total_thread_cache_bytes", 2 * MIB),
         ];
-        Self::of("tcmalloc", stats.into())
+        Self::of(AllocatorKind::Tcmalloc, stats.into())
     }
 
     /// 400 MiB.
     pub fn mimalloc() -> Self {
         let stats = [("used", 380 * MIB), ("pages", 400 * MIB), ("free_in_pages", 15 * MIB)];
-        Self::of("mimalloc", stats.into())
+        Self::of(AllocatorKind::Mimalloc, stats.into())
     }
 
     /// 300 MiB of objects.
@@ -127,7 +127,7 @@ impl Sample {
             ("goroutines.waiting", 90),
             ("goroutines.stacks", MIB),
         ];
-        let mut sample = Self::of("go", stats.into());
+        let mut sample = Self::of(AllocatorKind::Go, stats.into());
         sample.now.opt = BTreeMap::from([
             ("GOGC".to_owned(), Value::Number(100)),
             ("GOMEMLIMIT".to_owned(), Value::Text("off".to_owned())),

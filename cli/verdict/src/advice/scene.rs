@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use heapattach_census::counters::{Numbers, Statistics};
+use heapattach_census::counters::{AllocatorKind, Numbers, Statistics};
 use serde::Serialize;
 
 /// The process, and the machine that it runs on.
@@ -35,7 +35,7 @@ pub struct Scene<'a> {
 
 impl Scene<'_> {
     /// Whether the allocator is that one.
-    pub fn is(&self, allocator: &str) -> bool {
+    pub fn is(&self, allocator: AllocatorKind) -> bool {
         self.now.allocator == allocator
     }
 

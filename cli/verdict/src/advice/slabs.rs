@@ -3,6 +3,7 @@
 //! Threshold: a tenth of the requests of a class and a million of them fill a cache, and a slab has fewer than 16
 //! blocks. Larger slabs are filled from less often, under one lock.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::count;
 
 use super::{Advice, Scene, Takes};
@@ -11,7 +12,7 @@ const REGIONS: u64 = 16;
 const FILLS: u64 = 100_000;
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
-    if !scene.is("jemalloc") {
+    if !scene.is(AllocatorKind::Jemalloc) {
         return None;
     }
     let bins = scene.now.bins();

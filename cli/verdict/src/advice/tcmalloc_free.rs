@@ -2,6 +2,7 @@
 //!
 //! Threshold: above 20 % of the heap, and 10 MiB.
 
+use heapattach_census::counters::AllocatorKind;
 use heapattach_text::quantity::bytes;
 
 use super::{Advice, LEAST, Scene, Takes};
@@ -9,7 +10,7 @@ use super::{Advice, LEAST, Scene, Takes};
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let free = scene.now.total("tcmalloc.pageheap_free_bytes");
     let heap = scene.now.total("generic.heap_size");
-    if !scene.is("tcmalloc") || free <= LEAST || free <= heap / 5 {
+    if !scene.is(AllocatorKind::Tcmalloc) || free <= LEAST || free <= heap / 5 {
         return None;
     }
     Some(Advice {

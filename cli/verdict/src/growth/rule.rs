@@ -162,3 +162,44 @@ pub fn judge(case: &Case<'_>) -> Judgement {
     };
     said
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::growth::cohort::Cell;
+
+    const SPANS: usize = 24;
+
+    /// What is said of blocks that are all kept, so many for each span, in a window of so many seconds.
+    fn said(blocks: impl Fn(usize) -> f64, window: f64) -> Judgement {
+        let size = 10_000.0;
+        let cells = (0..SPANS).map(|birth| {
+            let blocks = blocks(birth);
+            Cell { birth, death: None, blocks, squares: blocks, bytes: blocks * size }
+        });
+        let cohort = Cohort::new(SPANS, cells);
+        let mut net = vec![(0.0, 0.0)];
+        for span in 0..SPANS {
+            let at = window * (span + 1) as f64 / SPANS as f64;
+            net.push((at, net[span].1 + blocks(span) * size));
+        }
+        let (old, asked) = (|age| cohort.held(age), net[SPANS].1);
+        let (cohort, net, ladder, uptime) = (&cohort, &net[..], None, 100.0 * window);
+        judge(&Case { cohort, ladder, net, asked, old: &old, window, uptime })
+    }
+
+    #[test]
+    fn a_load_is_an_excuse_where_it_changed_and_never_where_it_is_flat() {
+        let flat = said(|_| 100.0, LONG_ENOUGH);
+        assert_eq!((flat.kind, flat.excuse), (Kind::Leaking, None), "{flat:?}");
+        let short = said(|_| 100.0, LONG_ENOUGH / 2.0);
+        assert_eq!((short.kind, short.excuse), (Kind::Growing, Some(Excuse::Short)), "{short:?}");
+        // As it differs by chance, not by its third.
+        let uneven = said(|span| 90.0 + 20.0 * (span % 2) as f64, LONG_ENOUGH);
+        assert_eq!(uneven.excuse, None, "{uneven:?}");
+        let more = said(|span| 100.0 + 20.0 * span as f64, LONG_ENOUGH);
+        assert_eq!((more.kind, more.excuse), (Kind::Growing, Some(Excuse::Load)), "{more:?}");
+        let less = said(|span| 600.0 - 20.0 * span as f64, LONG_ENOUGH);
+        assert_eq!(less.excuse, Some(Excuse::Load), "{less:?}");
+    }
+}

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Verdict};
+use super::{Kind, Verdict, outside, sentences};
 use crate::{
     figure::clock,
     keeping::{Habit, Keeping},
     subject::Site,
 };
-use heapattach_ledger::{Ledger, Metric, Runtime};
+use heapattach_ledger::{About, Ledger, Metric, Outcome, Runtime};
 use heapattach_text::quantity::{bytes, count};
 
 /// With fewer samples every block had better be recorded.
@@ -40,7 +40,7 @@ pub fn advice(verdict: &Verdict, ledger: &Ledger, sites: &[Site], maps_more: boo
     if !about.part.is_empty() || about.outcome.is_empty() {
         return Vec::new();
     }
-    let is_alive = about.outcome == "detached";
+    let is_alive = about.outcome == Outcome::Detached.into();
     let pid = about.pid;
     let told =
         |command: String, why: &str| Advice { command, why: why.to_owned(), ..Advice::default() };
@@ -80,18 +80,57 @@ pub fn advice(verdict: &Verdict, ledger: &Ledger, sites: &[Site], maps_more: boo
         };
         all.push(Advice { command, why, ..Advice::default() });
     }
+    // A rule on growth has told of resident memory already.
+    if verdict.growth.is_none() && outside::retained(ledger).is_some() {
+        all.push(retained(ledger, is_alive));
+    }
     if all.is_empty() && verdict.growth.is_none() {
-        let time = clock(Duration::from_millis(about.lasted_ms));
-        let why = format!("nothing that grows was seen in {time}; this looks for longer");
-        let command = if is_alive {
-            format!("heapattach -p {pid} --flow --duration 10m")
-        } else {
-            String::new()
-        };
-        all.push(Advice { command, why, ..Advice::default() });
+        all.push(nothing(verdict, ledger, is_alive));
+        let (view, why) = ("temporary".to_owned(), "which code allocates what is freed soon");
+        let told = sentences::turnover(ledger).map(|_| Advice {
+            view,
+            why: why.to_owned(),
+            ..Advice::default()
+        });
+        all.extend(told);
     }
     all.extend(older(ledger).filter(|_| is_alive));
     all
+}
+
+/// What shows which blocks keep memory resident that was freed.
+fn retained(ledger: &Ledger, is_alive: bool) -> Advice {
+    let pid = match is_alive {
+        true => ledger.about.pid.to_string(),
+        // It is to be started again: nothing tells of the heap of a process that ended.
+        false => "PID".to_owned(),
+    };
+    // A runtime that counts for itself has a heap without such blocks.
+    let (view, why) = match ledger.about.counted_by.is_empty() {
+        true => (" --view pins", "which blocks keep free memory resident?"),
+        false => ("", "what is free and resident?"),
+    };
+    let before = if is_alive { "" } else { "while it runs: " };
+    let command = format!("heapattach heap -p {pid}{view}");
+    Advice { command, why: format!("{before}{why}"), ..Advice::default() }
+}
+
+/// That nothing was found, and what would tell more of a process that goes on.
+fn nothing(verdict: &Verdict, ledger: &Ledger, is_alive: bool) -> Advice {
+    let About { pid, from_start, lasted_ms, .. } = ledger.about;
+    let time = clock(Duration::from_millis(lasted_ms));
+    let (command, view, why) = if is_alive {
+        let why = format!("nothing that grows was seen in {time}; this looks for longer");
+        (format!("heapattach -p {pid} --flow --duration 10m"), "", why)
+    } else if verdict.kind == Kind::Returned {
+        let why = "nothing is in use at its end; this tells what was at its peak";
+        (String::new(), "peak", why.to_owned())
+    } else if from_start {
+        (String::new(), "", format!("nothing that grows was seen in all its {time}"))
+    } else {
+        (String::new(), "", format!("nothing that grows was seen in its last {time}"))
+    };
+    Advice { command, why, view: view.to_owned() }
 }
 
 /// What tells of memory that no record is of, since it is older, if that is most of what is resident.
@@ -140,6 +179,7 @@ mod tests {
     use super::*;
     use crate::summary::Summary;
     use heapattach_ledger::{Moment, sample};
+    use heapattach_profile::Sum;
 
     #[test]
     fn what_grows_is_to_be_checked_while_it_lives() {
@@ -147,7 +187,7 @@ mod tests {
         let next = Summary::new(&ledger).next;
         assert_eq!(next.len(), 1, "{next:?}");
         assert_eq!(next[0].command, "heapattach check -p 4242 --duration 10s");
-        ledger.about.outcome = "exited".to_owned();
+        ledger.about.outcome = Outcome::Exited.into();
         assert_eq!(Summary::new(&ledger).next[0].command, "heapattach check -- CMD");
         ledger.about.part = vec!["a part".to_owned()];
         assert_eq!(Summary::new(&ledger).next, []);
@@ -156,7 +196,7 @@ mod tests {
     #[test]
     fn few_samples_call_for_every_block() {
         let mut ledger = Ledger::default();
-        ledger.about.outcome = "detached".to_owned();
+        ledger.about.outcome = Outcome::Detached.into();
         ledger.about.every = 524_288;
         let next = Summary::new(&ledger).next;
         assert!(next[0].why.starts_with("no sample was taken"), "{next:?}");
@@ -165,7 +205,7 @@ mod tests {
     #[test]
     fn a_runtime_that_keeps_what_it_maps_is_to_be_looked_into() {
         let mut ledger = Ledger::default();
-        ledger.about.outcome = "detached".to_owned();
+        ledger.about.outcome = Outcome::Detached.into();
         ledger.about.every = 1;
         let (name, more) = ("PHP".to_owned(), "USE_ZEND_ALLOC=0 ...".to_owned());
         let (mapped, mapped_live) = (24 << 20, 20 << 20);
@@ -182,7 +222,7 @@ mod tests {
     #[test]
     fn what_is_older_than_the_attach_is_to_be_looked_at_if_it_is_most() {
         let mut ledger = Ledger::default();
-        ledger.about.outcome = "detached".to_owned();
+        ledger.about.outcome = Outcome::Detached.into();
         (ledger.about.every, ledger.about.pid) = (1, 4711);
         let rss = Some(200 << 20);
         ledger.moments = vec![Moment { rss, ..Moment::default() }];
@@ -192,14 +232,72 @@ mod tests {
         ledger.moments[0].mapped = 150 << 20;
         assert!(!last(&ledger).command.contains("heap -p"), "{:?}", last(&ledger));
         ledger.moments[0].mapped = 0;
-        ledger.about.outcome = "ended".to_owned();
+        ledger.about.outcome = "ended".to_owned().into();
         assert!(!last(&ledger).command.contains("heap -p"), "it is gone");
+    }
+
+    /// A session in which the heap grew by 100 MiB, of which at most 80 were in use at once, and `live` are.
+    fn grown(live: u64) -> Ledger {
+        let pages = |(at_ms, bytes): (u64, u64)| Moment {
+            at_ms,
+            rss: Some(bytes),
+            anonymous: Some(bytes),
+            ..Moment::default()
+        };
+        let moments = [(0, 4 << 20), (4000, 104 << 20)].map(pages).into();
+        let mut ledger = Ledger { moments, ..Ledger::default() };
+        ledger.about.outcome = Outcome::Detached.into();
+        (ledger.about.every, ledger.about.pid, ledger.about.lasted_ms) = (1, 4711, 4000);
+        let peak = f64::from(80 << 20);
+        ledger.peak = heapattach_profile::Estimate { value: peak, low: peak, high: peak };
+        ledger.total.set(Metric::Allocated, &Sum::exact(100 << 20, 1));
+        ledger.total.set(Metric::Live, &Sum::exact(live, 1));
+        ledger
+    }
+
+    #[test]
+    fn freed_memory_that_stays_resident_is_to_be_looked_at_by_what_keeps_it() {
+        let mut ledger = grown(8 << 20);
+        let next = Summary::new(&ledger).next;
+        assert_eq!(next[0].command, "heapattach heap -p 4711 --view pins");
+        assert_eq!(next[0].why, "which blocks keep free memory resident?");
+        assert!(next.iter().all(|one| !one.why.contains("nothing that grows")), "{next:?}");
+        ledger.about.outcome = Outcome::Exited.into();
+        let next = Summary::new(&ledger).next;
+        assert_eq!(next[0].command, "heapattach heap -p PID --view pins");
+        assert!(next[0].why.starts_with("while it runs: which blocks"), "{next:?}");
+        ledger.about.outcome = Outcome::Detached.into();
+        ledger.about.counted_by = "go1.24.1".to_owned();
+        assert_eq!(Summary::new(&ledger).next[0].command, "heapattach heap -p 4711");
+        let next = Summary::new(&grown(70 << 20)).next;
+        assert!(next.iter().all(|one| !one.command.contains("pins")), "it is in use: {next:?}");
+    }
+
+    #[test]
+    fn nothing_looks_for_longer_at_a_program_that_ended() {
+        let mut ledger = grown(70 << 20);
+        ledger.about.outcome = Outcome::Exited.into();
+        let only = |ledger: &Ledger| {
+            let next = Summary::new(ledger).next;
+            let [one] = &next[..] else { panic!("one: {next:?}") };
+            one.clone()
+        };
+        let told = only(&ledger);
+        assert_eq!(told.why, "nothing that grows was seen in its last 4.0 s");
+        assert_eq!((told.command.as_str(), told.view.as_str()), ("", ""));
+        ledger.about.from_start = true;
+        assert_eq!(only(&ledger).why, "nothing that grows was seen in all its 4.0 s");
+        ledger.total.set(Metric::Live, &Sum::default());
+        ledger.moments.clear();
+        let told = only(&ledger);
+        assert_eq!((told.command.as_str(), told.view.as_str()), ("", "peak"), "{told:?}");
+        assert!(told.why.starts_with("nothing is in use at its end"), "{told:?}");
     }
 
     #[test]
     fn nothing_found_is_said() {
         let mut ledger = Ledger::default();
-        ledger.about.outcome = "detached".to_owned();
+        ledger.about.outcome = Outcome::Detached.into();
         ledger.about.every = 1;
         let next = Summary::new(&ledger).next;
         assert!(next[0].why.starts_with("nothing that grows was seen in 0"), "{next:?}");

@@ -1,17 +1,17 @@
 //! What makes the numbers doubtful: what could not be seen, how exact the rest is.
 
-use heapattach_ledger::{About, Ledger, Metric, gaps};
+use heapattach_ledger::{About, Ledger, Metric, blind_spots};
 use heapattach_text::quantity::{bytes, count};
 
 /// What could not be seen.
 pub fn blind(about: &About) -> Vec<String> {
     let mut told = Vec::new();
-    if gaps::misses_older(about) {
-        told.push(gaps::OLDER.to_owned());
+    if blind_spots::misses_older(about) {
+        told.push(blind_spots::OLDER.to_owned());
     }
     told.extend(about.blind.iter().cloned());
     told.extend(cut_stacks(about));
-    told.extend(gaps::nameless(about));
+    told.extend(blind_spots::nameless(about));
     told
 }
 
@@ -38,7 +38,7 @@ pub fn accuracy(ledger: &Ledger) -> String {
 }
 
 fn cut_stacks(about: &About) -> Option<String> {
-    let cuts = gaps::cuts(about);
+    let cuts = blind_spots::cuts(about);
     let percent: f64 = cuts.iter().map(|cut| 100.0 * cut.part).sum();
     let reasons: Vec<_> =
         cuts.iter().map(|cut| format!("{} {}", count(cut.allocations), cut.why)).collect();
@@ -49,16 +49,16 @@ fn cut_stacks(about: &About) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heapattach_ledger::{Loss, sample};
+    use heapattach_ledger::{EndReason, Loss, sample};
 
     #[test]
     fn cut_stacks_are_told_with_their_reasons() {
         let mut about = sample::ledger().about;
-        let ends = [("outermost", 96), ("depth", 3), ("off-stack", 1)];
-        about.ends = ends.map(|(end, number)| (end.to_owned(), number)).into();
+        about.ends =
+            [(EndReason::Outermost, 96), (EndReason::Depth, 3), (EndReason::OffStack, 1)].into();
         let told = cut_stacks(&about).unwrap();
         assert!(told.starts_with("4.00 % of allocations have a cut stack: 3 deeper"), "{told}");
-        about.ends = [("outermost".to_owned(), 5)].into();
+        about.ends = [(EndReason::Outermost, 5)].into();
         assert_eq!(cut_stacks(&about), None);
     }
 

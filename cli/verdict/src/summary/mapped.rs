@@ -157,10 +157,15 @@ fn pages(ledger: &Ledger, rows: &[&Row]) -> Option<PageKinds> {
         let first = *ledger.stacks.get(row.stack)?.locations.first()?;
         Some(ledger.locations.get(first as usize)?.address)
     };
-    let live = rows.iter().filter(|row| row.mapped_live > 0);
-    let addresses: BTreeSet<u64> = live.filter_map(first).collect();
+    let live = || rows.iter().filter(|row| row.mapped_live > 0);
+    let stacks: BTreeSet<u32> = live().map(|row| row.stack).collect();
+    let addresses: BTreeSet<u64> = live().filter_map(first).collect();
+    let is_theirs = |one: &&PageKinds| match one.stack {
+        Some(stack) => stacks.contains(&stack),
+        None => addresses.contains(&one.address),
+    };
     let mut all: Option<PageKinds> = None;
-    for one in ledger.about.pages.iter().filter(|one| addresses.contains(&one.address)) {
+    for one in ledger.about.pages.iter().filter(is_theirs) {
         all.get_or_insert_default().merge(one);
     }
     all

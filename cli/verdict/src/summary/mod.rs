@@ -18,7 +18,7 @@ pub use verdict::{Kind, Verdict, place};
 use crate::keeping::Keeping;
 use crate::subject::{Ask, Site, Subject};
 use crate::weight::share;
-use heapattach_ledger::{Ledger, Metric, Unhooked, gaps};
+use heapattach_ledger::{Ledger, Metric, Unhooked, blind_spots};
 use heapattach_profile::{Amount, Range, Sum};
 
 /// Sites that are told, and calls behind each of them.
@@ -149,7 +149,7 @@ impl Summary {
             temporary_by,
             course: course(ledger),
             mapped_course: mapped::course(&ledger.moments, COURSE),
-            lost: gaps::lost_beside(&ledger.about.loss, Some(live.count.value)),
+            lost: blind_spots::lost_beside(&ledger.about.loss, Some(live.count.value)),
             blind: doubt::blind(&ledger.about).into_iter().chain(pools::told(ledger)).collect(),
             accuracy: doubt::accuracy(ledger),
             next,

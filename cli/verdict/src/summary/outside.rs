@@ -1,6 +1,7 @@
 //! What is said of memory that no sample tells of: calls too few to be sampled, pages, a runtime with a heap
 //! of its own, and resident memory that came by no hooked function.
 
+use crate::current::dropped;
 use crate::figure::{clock, whole};
 use heapattach_ledger::{About, Ledger, Metric, Moment, Unhooked};
 use heapattach_profile::Estimate;
@@ -11,6 +12,10 @@ const LEAST: f64 = 1_048_576.0;
 const PART: f64 = 0.25;
 /// And freed memory that stays resident is, if it is this part of the growth.
 const RETAINED: f64 = 0.5;
+/// What was in use in this part of the time, the last, may be so again.
+const LATE: u64 = 3;
+/// Of so many records one may be missing; with more of them missing it is not known what was in use.
+const TOLERATED: u64 = 100;
 /// What a heap takes in pages, by what is allocated: at most, in words of this kind.
 const OVERHEAD: f64 = 1.25;
 
@@ -87,14 +92,22 @@ pub fn vanished(ledger: &Ledger) -> Option<String> {
     ))
 }
 
-/// Resident memory that blocks had which were freed, by what blocks have that are in use; and by how much
-/// all of it grew. The allocator keeps it.
+/// Resident memory that blocks had which were freed, by what blocks have that are in use, or had a moment ago: a
+/// program that works in bursts uses again what its allocator keeps, and what is resident at one of its moments
+/// alone does not stay. And by how much all of it grew.
 pub fn retained(ledger: &Ledger) -> Option<[u64; 2]> {
-    let pages = |moment: &Moment| moment.anonymous;
-    let mut known = ledger.moments.iter().filter_map(pages);
-    let then = ledger.about.before.map(|before| before[1]).or_else(|| known.next())?;
-    let growth = known.next_back()?.checked_sub(then)? as f64;
     let live = ledger.total.measure(Metric::Live).bytes.high;
+    let records = ledger.total.sum(Metric::Allocated).records();
+    if dropped(ledger) > records / TOLERATED {
+        return None;
+    }
+    let first = || ledger.moments.iter().find_map(|moment| moment.anonymous);
+    let then = ledger.about.before.map(|before| before[1]).or_else(first)?;
+    let end = ledger.moments.last()?.at_ms;
+    let of_late = || ledger.moments.iter().filter(|moment| moment.at_ms >= end - end / LATE);
+    let stays = of_late().filter_map(|moment| moment.anonymous).min()?;
+    let growth = stays.checked_sub(then)? as f64;
+    let live = of_late().fold(live, |most, moment| most.max(moment.live));
     let free = growth - live * OVERHEAD - ledger.total.mapped_live as f64;
     // It was in use at one time, and it is not there for another reason.
     let is_it = free >= LEAST && free >= RETAINED * growth && ledger.peak.low >= free / 2.0;
@@ -168,6 +181,24 @@ mod tests {
         assert_eq!(retained(&ledger).map(|[free, _]| free), Some(whole(peak - live * OVERHEAD)));
         ledger.total.set(Metric::Live, &heapattach_profile::Sum::exact(30 << 20, 1));
         assert_eq!(retained(&ledger), None, "most of it is in use");
+        ledger.total.set(Metric::Live, &heapattach_profile::Sum::exact(4 << 20, 1));
+        assert!(retained(&ledger).is_some());
+        let in_bursts = [(2500, 5.0), (2600, 45.0), (3000, 4.0)].map(|(at_ms, mebi)| Moment {
+            at_ms,
+            live: mebi * f64::from(1 << 20),
+            ..ledger.moments[1].clone()
+        });
+        ledger.moments.extend(in_bursts);
+        assert_eq!(retained(&ledger), None, "it was in use a moment ago");
+        ledger.moments[3].at_ms = 1000;
+        ledger.moments[2].at_ms = 900;
+        assert!(retained(&ledger).is_some(), "that was long ago");
+        let trimmed = Moment { at_ms: 2900, anonymous: Some(2 << 20), ..ledger.moments[1].clone() };
+        ledger.moments.insert(4, trimmed);
+        assert_eq!(retained(&ledger), None, "it did not stay a moment ago");
+        ledger.moments.remove(4);
+        ledger.about.loss.frees = 10;
+        assert_eq!(retained(&ledger), None, "what was in use is not known");
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! Allocators of libraries that take memory from malloc by the chunk, and whose blocks are freed together: by the
+//! Allocators of libraries that take memory from malloc or the kernel by the chunk, and whose blocks are freed together: by the
 //! end of a request, of a transaction, of a list. No function is called for each of these blocks, so they are
 //! not counted; what the chunks hold is told by the name of the allocator.
 //!
-//! Pure: an allocator is known by its functions in the stacks, between malloc and the code that wanted memory.
+//! Pure: an allocator is known by its functions in the stacks, between malloc and the code that wanted memory. In a
+//! stripped library only exported functions have names: there the cause may be a function without a name, that the
+//! allocator's own function called.
 
-use heapattach_ledger::{Ledger, Metric};
+use heapattach_ledger::{Call, Ledger, Mapper, Metric};
 use heapattach_profile::Sum;
 use heapattach_text::glob;
 
@@ -73,14 +75,29 @@ const POOLS: [Pool; 6] = [
     },
 ];
 
+/// What maps memory for blocks of its own.
+const MALLOC: [&str; 8] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "je_*",
+    "operator new*",
+];
+
 /// What of the memory in use is chunks of such allocators: a line for each.
 pub fn told(ledger: &Ledger) -> Vec<String> {
-    let of_stack: Vec<Option<usize>> =
+    let of_stack: Vec<Option<Found>> =
         (0..).take(ledger.stacks.count()).map(|stack| pool_of(ledger, stack)).collect();
     let mut sums: [Sum; POOLS.len()] = Default::default();
     for row in &ledger.rows {
-        if let Some(Some(pool)) = of_stack.get(row.stack as usize) {
-            sums[*pool].merge(&row.sum(Metric::Live));
+        let Some(Some(found)) = of_stack.get(row.stack as usize) else { continue };
+        let sum = &mut sums[found.pool];
+        sum.merge(&row.sum(Metric::Live));
+        if found.maps && row.mapped_live > 0 {
+            sum.merge(&Sum::exact(row.mapped_live, 1));
         }
     }
     let held = POOLS.iter().zip(&sums).filter(|(_, sum)| sum.records() > 0);
@@ -100,17 +117,57 @@ pub fn told(ledger: &Ledger) -> Vec<String> {
     held.map(line).collect()
 }
 
-/// Through which of them a stack leads to malloc, before the code that wanted memory.
-fn pool_of(ledger: &Ledger, stack: u32) -> Option<usize> {
-    let cause = ledger.stacks.get(stack)?.cause as usize;
+/// An allocator that a stack leads through.
+#[derive(Clone, Copy)]
+struct Found {
+    /// Its place in the list.
+    pool: usize,
+    /// Whether pages that were mapped there are its chunks: not where malloc mapped them, for a chunk that is
+    /// counted as a block.
+    maps: bool,
+}
+
+/// Through which of them a stack leads to malloc or mmap, before the code that wanted memory.
+fn pool_of(ledger: &Ledger, stack: u32) -> Option<Found> {
+    let calls = inner(ledger, stack);
     let is_any = |rules: &[&str], name: &str| rules.iter().any(|rule| glob::matches(rule, name));
-    let names = || ledger.calls(stack).take(cause).map(|call| call.function.name.as_str());
+    let names = || calls.iter().map(|call| call.function.name.as_str());
     let of = |pool: &Pool| {
         let at = names().position(|name| is_any(pool.functions, name))?;
         let is_single = names().take(at + 1).any(|name| is_any(pool.single, name));
-        (!is_single).then_some(())
+        (!is_single).then_some(at)
     };
-    POOLS.iter().position(|pool| of(pool).is_some())
+    let (pool, at) = POOLS.iter().enumerate().find_map(|(n, pool)| Some((n, of(pool)?)))?;
+    let is_its = match ledger.mapper(stack) {
+        Mapper::Program => true,
+        Mapper::Module(module) => calls[at].module.path.rsplit('/').next() == Some(&module),
+        Mapper::Thread => false,
+    };
+    let maps = is_its && !names().take(at).any(|name| is_any(&MALLOC, name));
+    Some(Found { pool, maps })
+}
+
+/// The calls between malloc and the cause of a stack. If that has no name, it may be an allocator's own: the
+/// calls up to the first one that has a name, in the same module.
+fn inner(ledger: &Ledger, stack: u32) -> Vec<Call<'_>> {
+    let cause = ledger.stacks.get(stack).map_or(0, |stack| stack.cause as usize);
+    let mut calls = ledger.calls(stack);
+    let mut inner: Vec<Call<'_>> = calls.by_ref().take(cause).collect();
+    let Some(of_cause) = calls.next() else { return inner };
+    let module = of_cause.location.module;
+    let mut next = Some(of_cause);
+    while let Some(call) = next.filter(|call| call.location.module == module) {
+        let is_named = call.function.is_named;
+        // A cause with a name is the program's.
+        if inner.len() > cause || !is_named {
+            inner.push(call);
+        }
+        if is_named {
+            break;
+        }
+        next = calls.next();
+    }
+    inner
 }
 
 #[cfg(test)]
@@ -118,7 +175,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use heapattach_ledger::{Function, Line, Location, Row, Stacks, sample};
+    use heapattach_ledger::{EndReason, Function, Line, Location, Row, Stacks, sample};
 
     /// A stack of these functions, the innermost first, whose last one is the cause; its one row has this
     /// much in use.
@@ -129,7 +186,7 @@ mod tests {
             .iter()
             .map(|name| Function {
                 name: (*name).to_owned(),
-                is_named: true,
+                is_named: !name.contains('+'),
                 ..Function::default()
             })
             .collect();
@@ -139,7 +196,7 @@ mod tests {
         };
         ledger.locations = (0..names.len()).map(location).collect();
         ledger.stacks = Stacks::of(Arc::new((0..names.len()).map(number).collect()));
-        ledger.stacks.push_part(0, names.len(), "outermost", number(names.len() - 1));
+        ledger.stacks.push_part(0, names.len(), EndReason::Outermost, number(names.len() - 1));
         let mut row = Row::default();
         row.set(Metric::Live, &Sum::exact(live, 1));
         ledger.rows = vec![row];
@@ -164,6 +221,33 @@ mod tests {
         let slab = told(&ledger(&["posix_memalign", "add_slab", "g_slice_alloc", "handle"], 4096));
         assert!(slab[0].ends_with("G_SLICE=always-malloc heapattach run -- CMD"), "{slab:?}");
         assert!(told(&ledger(&["malloc", "ruby_xmalloc", "handle"], 1)).is_empty());
+    }
+
+    #[test]
+    fn a_function_without_a_name_is_the_allocators_that_called_it() {
+        let mut slab = ledger(&["posix_memalign", "lib.so+1", "lib.so+2", "g_slice_alloc", "f"], 7);
+        slab.stacks.edit(0, |stack| stack.cause = 1);
+        assert!(told(&slab)[0].starts_with("GLib's slices: 7 B "), "{:?}", told(&slab));
+        slab.functions[1].is_named = true;
+        assert!(told(&slab).is_empty(), "the program's own");
+        slab.functions[1].is_named = false;
+        slab.modules.push(slab.modules[0].clone());
+        slab.locations[3].module = 1;
+        assert!(told(&slab).is_empty(), "another module's");
+    }
+
+    #[test]
+    fn pages_that_an_allocator_maps_are_its_chunks_and_those_that_malloc_maps_are_not() {
+        let mapped = |names: &[&str]| {
+            let mut ledger = ledger(names, 0);
+            ledger.rows[0].set(Metric::Live, &Sum::default());
+            (ledger.rows[0].mapped, ledger.rows[0].mapped_live) = (1 << 20, 1 << 19);
+            told(&ledger)
+        };
+        let told = mapped(&["mmap", "allocator_alloc", "apr_palloc", "handle"]);
+        assert!(told[0].starts_with("APR's pools: 512.0 KiB "), "{told:?}");
+        let of_malloc = ["mmap", "sysmalloc", "malloc", "allocator_alloc", "apr_palloc", "handle"];
+        assert!(mapped(&of_malloc).is_empty());
     }
 
     #[test]

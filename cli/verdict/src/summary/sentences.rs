@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Kind, Verdict, outside};
 use crate::{
-    figure::{Unit, bytes, bytes_a_second, clock, percent},
+    figure::{Figure, Unit, bytes, bytes_a_second, clock, percent},
     keeping::{Habit, Keeping, goes_on},
     paths::{Path, Paths},
     subject::{Ask, Site, Subject},
@@ -124,10 +124,14 @@ impl<'a> Telling<'a> {
         let named = all;
         let (first, others) = named.split_first()?;
         let is_same = others.iter().all(|path| path.keeping.words() == first.keeping.words());
-        let freed = match first.keeping {
-            _ if !is_same => String::new(),
-            of if of.is_never_freed => format!(", never freed in these {}", self.time),
-            of => format!("; {} of what was allocated there was freed", of.words()),
+        // That it is never freed is as short as it is important: it stands before the names. Which part was
+        // freed is told of a place, behind it.
+        let (never, freed) = match first.keeping {
+            _ if !is_same => (String::new(), String::new()),
+            of if of.is_never_freed => (format!(", never freed in {}", self.time), String::new()),
+            of => {
+                (String::new(), format!("; {} of what was allocated there was freed", of.words()))
+            }
         };
         let who = if others.is_empty() {
             format!(", {} by {}", of_it(part(first)), first.words_with_caller())
@@ -138,32 +142,38 @@ impl<'a> Telling<'a> {
                 } else {
                     format!(" ({} freed)", path.keeping.words())
                 };
-                format!("{} {:.0} %{freed}", path.words(), 100.0 * part(path))
+                format!("{:.0} % {}{freed}", 100.0 * part(path), path.words())
             });
             format!(": {}", each.collect::<Vec<_>>().join(", "))
         };
         let mut bytes_of = Sum::default();
         named.iter().for_each(|path| bytes_of.merge(&path.site.weights[Metric::Live as usize].now));
+        // The names go before the interval: the first two lines of a narrow page have room for them.
+        let Figure { value, interval } = self.rate(&bytes_of);
+        let within = match (has_grown && !is_steady, interval.as_str()) {
+            (true, _) | (_, "") => String::new(),
+            (false, interval) => format!(" (rate: {interval})"),
+        };
         let how = match (has_grown, is_steady) {
-            (true, true) => format!("Grows by {}", self.rate(&bytes_of)),
-            (false, _) => format!("Keeps {}", self.rate(&bytes_of)),
+            (true, true) => format!("Grows by {value}"),
+            (false, _) => format!("Keeps {value}"),
             (true, false) => {
                 let more = named.iter().filter_map(|path| path.keeping.recent);
                 let more = quantity::bytes(more.fold(0, u64::saturating_add));
                 format!("Grew by {more} in the second half")
             }
         };
-        Some(format!("{how}{who}{freed}."))
+        Some(format!("{how}{never}{who}{freed}{within}."))
     }
 
     /// The paths that may be why it grows: what is never freed, if that is a good part
-    /// of the growth; else all that keeps more and more; else all that has new blocks in use.
+    /// of the growth; else all that keeps more and more; else all that has new blocks in use, or may have.
     fn candidates(&self, has_grown: bool) -> Vec<&Path> {
         let growth = self.verdict.second_half.map_or(0.0, |change| change.value);
         let tiers: [fn(&Path) -> bool; 3] = [
             |path| path.keeping.is_never_freed && path.may_keep(),
             |path| path.keeping.habit == Habit::Keeps,
-            |path| path.keeping.recent > Some(0),
+            |path| path.keeping.recent > Some(0) || path.came_again(),
         ];
         let of_tier = |tier: fn(&Path) -> bool| {
             let is_it = |path: &&Path| tier(path) && (has_grown || path.keeping.is_never_freed);
@@ -182,17 +192,16 @@ impl<'a> Telling<'a> {
     fn retained(&self) -> Option<String> {
         let [free, growth] = outside::retained(self.ledger).filter(|_| self.is_all)?;
         let beside = match self.paths.first() {
-            Some(path) => format!(", beside blocks in use of {}", path.words_with_caller()),
+            Some(path) => format!(", beside live blocks of {}", path.words_with_caller()),
             None => String::new(),
         };
         let [free, growth] = [free, growth].map(quantity::bytes);
         Some(format!(
-            "Freed memory stays resident: {free} of the {growth} that the heap grew by; the allocator \
-             keeps it{beside}."
+            "Freed memory stays resident: {free} of {growth} of growth{beside}; the allocator keeps it."
         ))
     }
 
-    fn rate(&self, sum: &Sum) -> String {
+    fn rate(&self, sum: &Sum) -> Figure {
         bytes_a_second(sum.measure().bytes, self.seconds)
     }
 
@@ -273,7 +282,8 @@ impl<'a> Telling<'a> {
         Some(match self.verdict.sites {
             0 => return None,
             1 => format!("{} has {part} of it.", first.place.words()),
-            n => format!("{} and {} more have {part} of it.", first.place.words(), n - 1),
+            2 => format!("{} and 1 more place have {part} of it.", first.place.words()),
+            n => format!("{} and {} more places have {part} of it.", first.place.words(), n - 1),
         })
     }
 
@@ -291,7 +301,7 @@ impl<'a> Telling<'a> {
         let blocks = crate::figure::blocks(live.count);
         let noun = if live.count.value > 1.0 { "blocks" } else { "block" };
         Some(format!(
-            "{} only holds: {} in {blocks} {noun}, of the first half.",
+            "{} does not grow: {} in {blocks} {noun}, of the first half.",
             path.words(),
             bytes(live.bytes)
         ))
@@ -299,23 +309,15 @@ impl<'a> Telling<'a> {
 
     /// A place that allocates much and frees it.
     fn turnover(&self) -> Option<String> {
-        let ask = Ask { metric: Metric::Allocated, limit: 1, ..Ask::default() };
-        let sites = Subject::of(self.ledger).sites(&ask);
-        let first = sites.first()?;
-        let allocated = &first.weights[Metric::Allocated as usize].now;
-        let all = self.ledger.total.measure(Metric::Allocated).bytes.value;
-        let of = Keeping::of(first);
-        let is_it = of.freed.value >= TURNOVER && allocated.measure().bytes.value >= NOTABLE * all;
+        let first = turnover(self.ledger)?;
         let from = first.callers.first();
         let from = from.map_or(String::new(), |from| format!(", called from {},", from.words()));
-        is_it.then(|| {
-            format!(
-                "{}{from} allocates most, {}, and {} of it was freed.",
-                first.place.words(),
-                self.rate(allocated),
-                of.words()
-            )
-        })
+        Some(format!(
+            "{}{from} allocates most, {}, and {} of it was freed.",
+            first.place.words(),
+            self.rate(&first.weights[Metric::Allocated as usize].now),
+            Keeping::of(&first).words()
+        ))
     }
 
     /// What cannot be known from here.
@@ -339,6 +341,16 @@ impl<'a> Telling<'a> {
             _ => None,
         }
     }
+}
+
+/// The place that allocates most, if that is a good part of all, and freed.
+pub fn turnover(ledger: &Ledger) -> Option<Site> {
+    let ask = Ask { metric: Metric::Allocated, limit: 1, ..Ask::default() };
+    let first = Subject::of(ledger).sites(&ask).into_iter().next()?;
+    let allocated = first.weights[Metric::Allocated as usize].now.measure().bytes.value;
+    let all = ledger.total.measure(Metric::Allocated).bytes.value;
+    let is_it = Keeping::of(&first).freed.value >= TURNOVER && allocated >= NOTABLE * all;
+    Some(first).filter(|_| is_it && allocated > 0.0)
 }
 
 /// A part of something, in words.

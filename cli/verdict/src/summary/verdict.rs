@@ -22,7 +22,7 @@ use crate::{
     subject::Site,
     weight::{difference, share},
 };
-use heapattach_ledger::{Ledger, Metric, Moment};
+use heapattach_ledger::{Births, Ledger, Metric, Moment};
 use heapattach_profile::{Estimate, Range, Sum};
 
 /// With fewer moments there is no middle.
@@ -30,6 +30,8 @@ const MOMENTS: usize = 4;
 /// The first sites that together hold so much are named together.
 const MOST: f64 = 0.8;
 
+/// So much of what is in use is as much.
+const AS_MUCH: f64 = 0.8;
 /// Memory in pages grew, too, if it grew by this part of what blocks did.
 const CARRIED: f64 = 0.25;
 
@@ -45,7 +47,7 @@ pub enum Kind {
     /// Some is in use, and in the second half more became so, and more pages; or the rule says that the
     /// heap grows.
     Grew,
-    /// Some is in use; that more became so in the second half may be chance.
+    /// Some is in use; that more became so in the second half may be chance, or its turn.
     Steady,
     /// Some is in use; whether that is growth is not known: the session was too short, the user asked for a
     /// part of it, or blocks seen may replace older ones.
@@ -125,11 +127,22 @@ fn kind(
         _ if records(Metric::Live) == 0 => Kind::Returned,
         _ if growth.is_some_and(|growth| growth.kind > growth::Kind::Turnover) => Kind::Grew,
         _ if growth.is_some() => Kind::Steady,
+        Some(_) if is_turn(ledger, live) => Kind::Steady,
         Some(change) if change.low > 0.0 && is_carried(ledger, change) => Kind::Grew,
         Some(change) if change.low > 0.0 => Kind::Held,
         Some(_) => Kind::Steady,
         None => Kind::Held,
     }
+}
+
+/// Whether it comes and goes: all came at one time, and in the first half as much was in use at another one.
+fn is_turn(ledger: &Ledger, live: Estimate) -> bool {
+    let Some(middle) = middle(ledger) else { return false };
+    let mut births = Births::default();
+    ledger.births.iter().for_each(|(_, of_stack)| births.merge(of_stack));
+    let times = births.records.iter().filter(|&&records| records > 0).count();
+    let mut before = ledger.moments.iter().filter(|moment| moment.at_ms <= middle.at_ms);
+    times == 1 && before.any(|moment| moment.live >= AS_MUCH * live.value)
 }
 
 /// Whether the memory of the process in pages grew by a good part of this, too, in the second half. If
@@ -200,7 +213,7 @@ mod tests {
         let expected = "Grows by 3.1 KiB/s, all of it by make_node (list.c:12), called from grow_list \
                         (list.c:40); 33 % of what was allocated there was freed. Of 1.2 MiB allocated in 20.0 s, 102.5 KiB are in \
                         use; +51.2 KiB came in the second half. Resident memory grew by 195.3 KiB to \
-                        9.7 MiB. main (main.c:7) only holds: 40.0 KiB in 10 blocks, of the first \
+                        9.7 MiB. main (main.c:7) does not grow: 40.0 KiB in 10 blocks, of the first \
                         half. work<int>(std::string const&) (work.cc:99) allocates most, 54.7 \
                         KiB/s, and all of it was freed. Blocks that live for longer than 20.0 s \
                         look the same.";
@@ -216,6 +229,19 @@ mod tests {
         let end = ledger.total.measure(Metric::Live).bytes.value;
         ledger.moments.iter_mut().skip(5).for_each(|moment| moment.live = end);
         assert_eq!(verdict(&ledger).kind, Kind::Steady);
+    }
+
+    #[test]
+    fn what_came_at_one_time_and_was_in_use_before_has_its_turn() {
+        let mut ledger = sample::ledger();
+        let live = ledger.total.measure(Metric::Live).bytes.value;
+        ledger.births.truncate(1);
+        ledger.births[0].1.records = [0, 0, 0, 0, 0, 0, 0, 100];
+        assert_eq!(verdict(&ledger).kind, Kind::Grew, "it was never in use before");
+        ledger.moments[1].live = 0.9 * live;
+        assert_eq!(verdict(&ledger).kind, Kind::Steady);
+        ledger.births[0].1.records = [10, 10, 10, 10, 10, 10, 10, 10];
+        assert_eq!(verdict(&ledger).kind, Kind::Grew, "it goes on coming");
     }
 
     #[test]
@@ -278,6 +304,16 @@ mod tests {
         ledger.total.set(Metric::Live, &Sum::default());
         assert_eq!(verdict(&ledger).kind, Kind::Returned);
         assert_eq!(verdict(&Ledger::default()).kind, Kind::Idle);
+    }
+
+    #[test]
+    fn of_what_was_all_freed_the_peak_is_told_and_who_made_it() {
+        let mut ledger = sample::ledger();
+        ledger.total.set(Metric::Live, &Sum::default());
+        let verdict = verdict(&ledger);
+        let told = "All of 1.2 MiB allocated in 20.0 s was freed. At most 115.8 KiB were in use at once, \
+                    65 % of it by make_node (list.c:12).";
+        assert!(verdict.text.starts_with(told), "{}", verdict.text);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What each arena has.
 
-use heapattach_report::CountedReport;
+use heapattach_report::{CountedReport, counters::AllocatorKind};
 use heapattach_text::quantity::{bytes, count};
 
 use crate::{
@@ -37,8 +37,8 @@ const GLIBC: &[Shown] = &[
 pub(super) fn write(page: &mut Page, one: &CountedReport) {
     let arenas = &one.statistics.arenas;
     let shown = match one.statistics.allocator {
-        "jemalloc" => JEMALLOC,
-        "glibc" => GLIBC,
+        AllocatorKind::Jemalloc => JEMALLOC,
+        AllocatorKind::Glibc => GLIBC,
         _ => return page.prose("", Ink::Plain, "it has no arenas"),
     };
     let mut columns = vec![Column::right("arena")];

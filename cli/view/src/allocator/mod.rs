@@ -10,7 +10,7 @@ mod settings;
 mod sizes;
 mod summary;
 
-use heapattach_report::{CountedReport, CountersReport};
+use heapattach_report::{CountedReport, CountersReport, counters::AllocatorKind};
 use heapattach_text::quantity::bytes;
 
 use crate::page::{Ink, Page, Span};
@@ -72,7 +72,7 @@ impl AllocatorView {
             page.gap();
             write_name(&mut page, one);
             match self {
-                Self::Summary if one.statistics.allocator == "go" => {
+                Self::Summary if one.statistics.allocator == AllocatorKind::Go => {
                     go::write(&mut page, report, one);
                 }
                 Self::Summary => summary::write(&mut page, one),
@@ -114,9 +114,9 @@ fn write_name(page: &mut Page, one: &CountedReport) {
     let statistics = &one.statistics;
     let module = statistics.module.rsplit('/').next().unwrap_or_default();
     // Go's version has its name in it.
-    let name = match statistics.version.starts_with(statistics.allocator) {
+    let name = match statistics.version.starts_with(statistics.allocator.name()) {
         true => statistics.version.clone(),
-        false => [statistics.allocator, statistics.version.as_str()].join(" "),
+        false => [statistics.allocator.name(), statistics.version.as_str()].join(" "),
     };
     page.line([Span::new(Ink::Bold, name.trim()), format!(" in {module}").into()]);
     for unknown in &statistics.unknown {
@@ -134,8 +134,11 @@ mod tests {
 
     #[test]
     fn a_go_program_is_told_in_sentences_that_add_up() {
-        let mut now =
-            Statistics { allocator: "go", version: "go1.27".to_owned(), ..Statistics::default() };
+        let mut now = Statistics {
+            allocator: AllocatorKind::Go,
+            version: "go1.27".to_owned(),
+            ..Statistics::default()
+        };
         now.stats = Numbers::from([
             ("HeapAlloc", 30 << 20),
             ("HeapInuse", 40 << 20),
@@ -162,7 +165,7 @@ mod tests {
 
     fn report() -> CountersReport {
         let mut now = Statistics {
-            allocator: "jemalloc",
+            allocator: AllocatorKind::Jemalloc,
             version: "5.3.0-0-g0".to_owned(),
             module: "/usr/lib/libjemalloc.so.2".to_owned(),
             ..Statistics::default()

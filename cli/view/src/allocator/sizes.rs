@@ -1,6 +1,9 @@
 //! Slabs and blocks by size class, those that lose most first.
 
-use heapattach_report::{CountedReport, counters::Class};
+use heapattach_report::{
+    CountedReport,
+    counters::{AllocatorKind, Class},
+};
 use heapattach_text::quantity::{bytes, count};
 
 use crate::{
@@ -17,7 +20,7 @@ pub(super) fn write(page: &mut Page, one: &CountedReport) {
     });
     match (bins.is_empty(), one.statistics.allocator) {
         (true, _) => page.prose("", Ink::Plain, "it counts nothing by size class"),
-        (false, "jemalloc") => write_slabs(page, bins),
+        (false, AllocatorKind::Jemalloc) => write_slabs(page, bins),
         (false, _) => write_plain(page, &bins),
     }
 }

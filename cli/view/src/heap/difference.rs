@@ -25,8 +25,8 @@ pub fn tell_difference(difference: &Difference, limit: usize, mut page: Page) ->
     }
     let sections = [
         ("memory", &difference.parts),
-        ("held by", &difference.holders),
-        ("held by (Go)", &difference.go_holders),
+        ("kept by", &difference.holders),
+        ("kept by (Go)", &difference.go_holders),
         ("class", &difference.types),
         ("usable size", &difference.sizes),
         ("leaked", &difference.unreachable),
@@ -139,7 +139,7 @@ VERDICT   Resident memory grew by 3.9 KiB in 60.0 s (3.9 KiB a minute), from 100
   change  blocks  before    after  class
 +3.9 KiB     +40  1000 B  4.9 KiB  Session (C++)
 
-UNKNOWN   held by: a: what holds the blocks was not looked for
+UNKNOWN   kept by: a: what holds the blocks was not looked for
 UNKNOWN   leaked: a: unreachable blocks were not looked for
 ";
         assert_eq!(told, expected);

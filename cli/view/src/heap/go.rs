@@ -34,7 +34,7 @@ pub(super) fn write_go_summary(page: &mut Page, report: &CensusReport) {
         page.prose("LEAKED", Ink::Warning, &leaked(leak));
     }
     if let Some(text) = largest(go) {
-        page.prose("HELD BY", Ink::Bold, &text);
+        page.prose("KEPT BY", Ink::Bold, &text);
     }
 }
 
@@ -93,7 +93,7 @@ pub(super) fn write_go(page: &mut Page, report: &CensusReport) {
         return;
     }
     page.gap();
-    let columns = [Column::right("held"), Column::right("objects"), Column::left("by")];
+    let columns = [Column::right("kept"), Column::right("objects"), Column::left("by")];
     let mut table = Table::new(columns);
     let mut left = MANY * 2;
     write_below(go, None, 0, &mut left, &mut table);
@@ -114,7 +114,7 @@ fn write_sampled(page: &mut Page, go: &GoHeapReport) {
         Column::right("sampled"),
         Column::left("allocated by"),
         Column::left("type"),
-        Column::left("held by"),
+        Column::left("kept by"),
     ];
     let mut table = Table::new(columns);
     for row in go.sampled.iter().take(FEW * 2) {
@@ -140,7 +140,7 @@ fn write_asked(page: &mut Page, asked: &GoAsked) {
         ),
     };
     page.prose("WHO HOLDS", Ink::Bold, &text);
-    let columns = [Column::right("held"), Column::right("objects"), Column::left("by")];
+    let columns = [Column::right("kept"), Column::right("objects"), Column::left("by")];
     let mut table = Table::new(columns);
     for path in asked.paths.iter().take(MANY) {
         let Amount { bytes: held, blocks } = path.objects;

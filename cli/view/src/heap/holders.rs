@@ -3,7 +3,7 @@
 use heapattach_report::{
     Amount, CensusReport, HolderRow, HoldersReport, PathReport, SuspectReport,
 };
-use heapattach_text::quantity::{bytes, count};
+use heapattach_text::quantity::{bytes, count, counted};
 
 use super::MANY;
 use crate::{
@@ -79,7 +79,7 @@ fn told(found: &HoldersReport, suspect: &SuspectReport) -> String {
         _ => format!("{}: {}", suspect.mostly, amount(&suspect.of_these)),
     };
     let what = holder.root.map_or_else(
-        || ", held by several roots,".to_owned(),
+        || ", kept by several roots,".to_owned(),
         |root| format!(" ({})", root.words().0),
     );
     format!(
@@ -91,10 +91,7 @@ fn told(found: &HoldersReport, suspect: &SuspectReport) -> String {
 }
 
 fn amount(of: &Amount) -> String {
-    match of.blocks {
-        1 => format!("{} in 1 block", bytes(of.bytes)),
-        blocks => format!("{} in {} blocks", bytes(of.bytes), count(blocks)),
-    }
+    format!("{} in {}", bytes(of.bytes), counted(of.blocks, "block"))
 }
 
 pub(super) fn write_holders(page: &mut Page, report: &CensusReport, extent: Extent) {

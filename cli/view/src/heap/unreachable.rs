@@ -1,7 +1,7 @@
 //! Blocks that no pointer leads to.
 
 use heapattach_report::{Amount, CensusReport};
-use heapattach_text::quantity::{bytes, count};
+use heapattach_text::quantity::{bytes, count, counted};
 
 use super::{MANY, core_file::BLIND};
 use crate::{
@@ -15,9 +15,9 @@ pub(super) fn write_unreachable(page: &mut Page, report: &CensusReport) {
         let text = format!("unreachable blocks are not told: {error}");
         return page.prose("UNKNOWN", Ink::Warning, &text);
     }
-    let amount = |of: &Amount| format!("{} in {} blocks", bytes(of.bytes), count(of.blocks));
+    let amount = |of: &Amount| format!("{} in {}", bytes(of.bytes), counted(of.blocks, "block"));
     let text = format!(
-        "{}; {} that only these lead to; possible: {}",
+        "{}; {} reachable only through these; possible: {}",
         amount(&found.direct),
         amount(&found.indirect),
         amount(&found.possible)

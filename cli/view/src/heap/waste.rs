@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use heapattach_report::{CensusReport, Waste, WasteKind, WasteRow, WasteSum};
-use heapattach_text::quantity::{bytes, count, time};
+use heapattach_text::quantity::{bytes, count, counted, time};
 
 use super::MANY;
 use crate::{
@@ -67,18 +67,18 @@ pub(super) fn write_waste(page: &mut Page, report: &CensusReport) {
     };
     let millis = |ms: f64| time(Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default());
     let looked = format!(
-        "{} in {} blocks in use were looked at, in {}",
+        "{} in {} in use were looked at, in {}",
         bytes(waste.looked_at.bytes),
-        count(waste.looked_at.blocks),
+        counted(waste.looked_at.blocks, "block"),
         millis(waste.took_ms)
     );
     page.line([looked.into()]);
     if waste.left_out.blocks > 0 {
         let text = format!(
-            "{} in {} blocks were not: there was no time ({}, --waste-limit), or they could not be read; the \
+            "{} in {} were not: there was no time ({}, --waste-limit), or they could not be read; the \
              figures are of the others",
             bytes(waste.left_out.bytes),
-            count(waste.left_out.blocks),
+            counted(waste.left_out.blocks, "block"),
             millis(waste.limit_ms)
         );
         page.prose("LEFT OUT", Ink::Warning, &text);

@@ -14,6 +14,9 @@
 //! | `map_files`, `exe` | [`regular::open_held`] | held by O_PATH, which opens nothing; must be a regular file of a file system that stores; opened through what is held, for reading, without waiting for a lease |
 //! | paths of modules, debug files, perf maps | [`file::open_in_root`], `Root::open` | the same, below the target's root (RESOLVE_IN_ROOT, no magic links); device and inode, or the build id, must be those of the mapping |
 //! | what is in these files | parsers with budgets | every offset and count is checked; bytes read, unpacked and kept are bounded |
+//! | debug data of variables and types (`heap`, Go) | the symbols' `entries::Sections` | one file at a time; all of them take no more memory, and no more work, than one allowance has (`files::elf::Allowance`); depths, entries and types are counted |
+//! | the word that sets Go's rate, and the note of it outside of the target | the session's `golang::rate::note` | the note is in a folder of our own, held by a descriptor, closed to others, and asked each time whether it is; it names pid, start time and first stack; the word is undone only if it is still what was written |
+//! | the agent's state, by pid and start time | `files::folder::is_ours`, then new files only | the folder is the agent's own and no other user can write to it, or it is refused; a process of another start time is another process |
 //! | `TMPDIR`, for `--loader dlopen` without `/proc` | a new file in the folder, which must be one that the target's user can write | a name of ours, O_EXCL, no links; owned by the target's user from its first byte; nothing that was there is opened |
 //! | the path of such a file, found in the target after a crash | unlinked only if it bears our name with the target's pid | no other name can be given |
 //! | `mem` | opened once, before the first stop; kept | stays that memory after an exec, when it reads empty |

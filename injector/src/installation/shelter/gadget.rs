@@ -55,6 +55,12 @@ impl Gadget {
         found.next().ok_or(Bare::NoCode)
     }
 
+    /// That of [`arch::BROUGHT_CODE`], where it is put at this place.
+    pub(super) fn brought(at: RemoteAddr) -> Self {
+        let (restorer, leave) = (at.offset(arch::BROUGHT_RETURN), at.offset(arch::BROUGHT_LEAVE));
+        Self { call: at, restorer, leave: Some(leave) }
+    }
+
     fn in_code(memory: &Memory, mapping: &Mapping<'_>) -> Option<Self> {
         let code = (mapping.device, mapping.inode, mapping.file_offset);
         let known = |all: &Option<HashMap<_, _>>| all.as_ref()?.get(&code).copied();
@@ -97,6 +103,17 @@ mod tests {
     use super::*;
     use crate::trace::tracer::Tracer;
     use heapattach_process::proc::{Process, maps};
+
+    #[test]
+    fn code_that_is_brought_is_what_is_looked_for_elsewhere() {
+        let Gadget { call, restorer, leave } = Gadget::brought(RemoteAddr::new(0));
+        let at = |place: RemoteAddr| {
+            &arch::BROUGHT_CODE[usize::try_from(place.get()).expect("a few bytes")..]
+        };
+        assert!(at(call).starts_with(&arch::CALL_AND_RETURN));
+        assert!(arch::SIGNAL_RETURNS.iter().any(|wanted| at(restorer).starts_with(wanted)));
+        assert_eq!(at(leave.expect("it is brought")), arch::LEAVE_AND_RETURN);
+    }
 
     #[test]
     fn the_libc_of_this_process_has_both_places() {

@@ -78,7 +78,9 @@ fn is_used(stop: &Stopped<'_>, maps: &[Mapping<'_>], frame: &Range<RemoteAddr>) 
     let leads = move |word: u64| (from..frame.end.get()).contains(&word);
     let registers = stop.threads().iter().any(|thread| {
         let pointer = arch::stack_pointer(&thread.registers).get();
-        leads(pointer) || arch::words(&thread.registers).into_iter().any(leads)
+        leads(arch::program_counter(&thread.registers).get())
+            || leads(pointer)
+            || arch::words(&thread.registers).into_iter().any(leads)
     });
     let (from, end) = (from, frame.end.get());
     let leads = move |word: u64| (from..end).contains(&word);

@@ -3,8 +3,9 @@
 //! signal frame in memory that means nothing to the program; should this process die, the thread
 //! returns into libc's own signal return, and is where it was.
 //!
-//! What the frame is written over is given back. What has no such place is named ([`Bare`]) and
-//! measured ([`Exposure`]).
+//! Where the program has no such code, as one without a C library, a few instructions lie beside the frame
+//! in the zeros behind its code. What either is written over is restored. What has no such place is
+//! named ([`Bare`]) and measured ([`Exposure`]).
 
 mod gadget;
 mod left;
@@ -16,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::arch;
 use crate::trace::{
     stopped::{Stopped, StoppedThread, carriers},
     target::Target,
@@ -28,7 +30,7 @@ use heapattach_process::{
 
 pub(crate) use gadget::Gadget;
 pub use left::undo_frames;
-pub(crate) use room::{Room, find as room};
+use room::Room;
 
 /// Threads that are asked whether their stack has room.
 const CANDIDATES: usize = 16;
@@ -38,7 +40,8 @@ const CANDIDATES: usize = 16;
 pub enum Bare {
     /// Returns are checked by the processor, so that a frame made up by us would be refused.
     ShadowStack,
-    /// No code of the program makes a system call and returns, or returns from a signal.
+    /// No code of the program makes a system call and returns, or returns from a signal, and there is no
+    /// room for some behind it.
     NoCode,
     /// Neither the thread's stack nor its program's code has room for a frame.
     NoRoom,
@@ -105,22 +108,66 @@ pub(crate) struct Shelter {
     /// On what stack.
     pub stack: RemoteAddr,
     room: Room,
+    /// Instructions of ours behind the frame.
+    code: &'static [u8],
     old: Vec<u8>,
 }
 
+/// Where a frame goes, and where calls are made on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Site {
+    pub gadget: Gadget,
+    room: Room,
+    code: &'static [u8],
+}
+
+impl Site {
+    /// One for frames of `length` bytes while `thread` is borrowed.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn find(
+        stop: &Stopped<'_>,
+        maps: &[Mapping<'_>],
+        thread: &StoppedThread,
+        length: u64,
+    ) -> Result<Self, Bare> {
+        match Gadget::find(stop.target(), maps) {
+            Ok(gadget) => {
+                let room = room::find(stop, maps, thread, length).ok_or(Bare::NoRoom)?;
+                Ok(Self { gadget, room, code: &[] })
+            }
+            Err(Bare::NoCode) => {
+                let code = &arch::BROUGHT_CODE;
+                let room = room::behind(stop, maps, length + code.len() as u64);
+                let room = room.ok_or(Bare::NoCode)?;
+                Ok(Self { gadget: Gadget::brought(room.at().offset(length)), room, code })
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Where the frame goes.
+    pub(crate) fn at(self) -> RemoteAddr {
+        self.room.at()
+    }
+}
+
 impl Shelter {
-    /// Writes the frame, which is made for this room.
-    pub(crate) fn build(memory: &Memory, gadget: Gadget, room: Room, frame: &[u8]) -> Option<Self> {
+    /// Writes the frame, which is made for this site.
+    pub(crate) fn build(memory: &Memory, site: Site, frame: &[u8]) -> Option<Self> {
+        let Site { gadget, room, code } = site;
         let stack = RemoteAddr::new(room.at().get().checked_sub(8)?);
-        let bytes = [&gadget.restorer.get().to_le_bytes(), &*Self::marked(room, frame)].concat();
+        let frame = Self::marked(room, frame, code);
+        let bytes = [&gadget.restorer.get().to_le_bytes(), &*frame].concat();
         let old = memory.read_vec(stack, bytes.len()).ok()?;
         memory.write(stack, &bytes).ok()?;
-        Some(Self { gadget, stack, room, old })
+        Some(Self { gadget, stack, room, code, old })
     }
 
     /// Behind code it would stay for ever, if nothing told that it is ours.
-    fn marked(room: Room, frame: &[u8]) -> Vec<u8> {
-        let mut frame = frame.to_vec();
+    fn marked(room: Room, frame: &[u8], code: &[u8]) -> Vec<u8> {
+        let mut frame = [frame, code].concat();
         if matches!(room, Room::BehindCode(_)) {
             left::mark(&mut frame);
         }
@@ -148,7 +195,7 @@ impl Shelter {
     pub(crate) fn rewrite(&self, memory: &Memory, frame: &[u8]) {
         // In one piece: a thread that we leave behind must find one or the other. Where this fails,
         // it finds the former one, which brings it back as well.
-        let _ = memory.write(self.frame(), &Self::marked(self.room, frame));
+        let _ = memory.write(self.frame(), &Self::marked(self.room, frame, self.code));
     }
 
     /// Gives the bytes back.

@@ -56,6 +56,11 @@ pub(crate) fn find(
     if let Some(at) = below(stop, maps, thread, length) {
         return Some(Room::OnStack(at));
     }
+    behind(stop, maps, length)
+}
+
+/// The same behind code alone.
+pub(super) fn behind(stop: &Stopped<'_>, maps: &[Mapping<'_>], length: u64) -> Option<Room> {
     left::give_back_in(stop, maps);
     behind_code(stop, maps, length).map(Room::BehindCode)
 }

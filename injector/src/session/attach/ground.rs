@@ -96,8 +96,8 @@ impl Attach<'_> {
     /// Builds a home with gates to the errand in place of hooks.
     pub(super) fn build_gates(&mut self) -> Result<Ground, Failure> {
         let target = self.target;
-        let lure =
-            loader::lure(self.image).map_err(|e| Failure::clean(LoadError::from(e), false))?;
+        let gate_image = loader::gate_image(self.image)
+            .map_err(|e| Failure::clean(LoadError::from(e), false))?;
         let prepared = self.prepare()?;
         self.look_at_tables(&prepared);
         let stop = self.stop()?;
@@ -106,7 +106,7 @@ impl Attach<'_> {
         let built = match maps::parse(&text) {
             Ok(maps) => {
                 refuse_company(target, &maps, None)?;
-                self.build(&stop, &maps, &prepared, &lure)
+                self.build(&stop, &maps, &prepared, &gate_image)
             }
             Err(_) => Err(Broken::new(AttachError::Maps, None)),
         };

@@ -152,7 +152,7 @@ pub struct Family {
     waiter: Waiter,
     bell: Arc<EventFd>,
     orders: Receiver<Order>,
-    desk: Sender<Order>,
+    order_sender: Sender<Order>,
     tracees: HashMap<i32, Tracee>,
     processes: HashMap<i32, Stage>,
     births: HashMap<i32, Birth>,
@@ -173,14 +173,14 @@ impl Family {
     /// `EMFILE`, `ENOMEM`.
     pub fn new(scope: Scope) -> Result<Self, Errno> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        let (desk, orders) = channel();
+        let (order_sender, orders) = channel();
         Ok(Self {
             scope,
             options: scope.options(),
             waiter: Waiter::new()?,
             bell: Arc::new(EventFd::from_flags(flags)?),
             orders,
-            desk,
+            order_sender,
             tracees: HashMap::new(),
             processes: HashMap::new(),
             births: HashMap::new(),
@@ -371,7 +371,7 @@ impl Family {
         }
         let rented = Rented { pid, mailbox: Arc::clone(&mailbox), keeps: true, end: None };
         self.rented.insert(number, rented);
-        Lease::new(number, pid, self.desk.clone(), self.bell(), mailbox)
+        Lease::new(number, pid, self.order_sender.clone(), self.bell(), mailbox)
     }
 }
 

@@ -101,12 +101,12 @@ impl Stopped<'_> {
                 // It met a signal first: let it take that. Any stop makes the kernel forget that
                 // another was asked for, so it is asked for again before the thread runs on.
                 Seen::Signal(signal) => self.interrupt_next(tid, signal)?,
-                // It goes no further than its end, and the keeper wants to know.
+                // It goes no further than its end, and the exit watch wants to know.
                 Seen::Event(libc::PTRACE_EVENT_EXIT) if self.target.threads.stands_at_end() => {
                     self.target.threads.add_at_end(tid);
                     return self.push(tid);
                 }
-                // What was to be stopped is gone; what it became is for the keeper.
+                // What was to be stopped is gone; what it became is for the exit watch.
                 Seen::Event(libc::PTRACE_EVENT_EXEC) if self.target.threads.has_kept() => {
                     self.target.threads.set_execed();
                     return Err(StopError::Gone);

@@ -15,6 +15,7 @@ use crate::{
     walkers::glibc::{Found, find},
 };
 
+use super::AllocatorKind;
 use super::statistics::{Arena, Numbers, Statistics};
 use bins::Free;
 
@@ -47,7 +48,7 @@ impl Place {
     /// What it counts now.
     pub fn read(&self, moment: &Moment<'_>) -> Option<Statistics> {
         let mut all = Statistics {
-            allocator: "glibc",
+            allocator: AllocatorKind::Glibc,
             module: self.found.path.clone(),
             ..Statistics::default()
         };

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, ops::Range};
 
 use crate::{Image, Moment, RegionKind, Window, counters::statistics::Value};
 
-use super::getter;
+use super::arch::getter;
 
 const NODE: u64 = 40;
 /// No node has more children.

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! variables of a module -> the table of arenas, by what each of them leads back to -> counters (layout)
-//! constants of a module -> the tree of mallctl's names -> settings, by following the getters (getter)
+//! constants of a module -> the tree of mallctl's names -> settings, by following the getters (arch: getter)
 //! ```
 //!
 //! A version of which there is no table has its settings told, and nothing else.
 
+mod arch;
 mod arena;
 mod controls;
-mod getter;
 mod layout;
 
 use std::{collections::BTreeMap, ops::Range};
@@ -19,6 +19,7 @@ use crate::{
     walkers::jemalloc::{Bins, Quantum, Row},
 };
 
+use super::AllocatorKind;
 use super::statistics::{Numbers, Statistics, Value};
 use arena::Heap;
 use controls::Controls;
@@ -81,7 +82,7 @@ impl Place {
     pub fn read(&self, moment: &Moment<'_>) -> Option<Statistics> {
         let image = moment.images().get(self.image)?;
         let mut all = Statistics {
-            allocator: "jemalloc",
+            allocator: AllocatorKind::Jemalloc,
             module: image.path.clone(),
             ..Statistics::default()
         };

@@ -14,6 +14,7 @@ use crate::{
     walkers::mimalloc::{Map, Page, Segments},
 };
 
+use super::AllocatorKind;
 use super::statistics::{Arena, Class, Numbers, Statistics, Value};
 use counts::Counts;
 use options::Options;
@@ -41,7 +42,7 @@ impl Place {
     /// What it counts now.
     pub fn read(&self, moment: &Moment<'_>) -> Option<Statistics> {
         let mut all = Statistics {
-            allocator: "mimalloc",
+            allocator: AllocatorKind::Mimalloc,
             module: moment.images().get(self.image)?.path.clone(),
             opt: self.options.settings(moment),
             ..Statistics::default()

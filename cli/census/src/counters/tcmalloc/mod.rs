@@ -12,6 +12,7 @@ use crate::{
     walkers::tcmalloc::{Central, Sizes, caches},
 };
 
+use super::AllocatorKind;
 use super::statistics::{Arena, Class, Numbers, Statistics};
 
 /// The counts of the page heap, in their order.
@@ -68,7 +69,7 @@ impl Place {
     /// What it counts now.
     pub fn read(&self, moment: &Moment<'_>) -> Option<Statistics> {
         let mut all = Statistics {
-            allocator: "tcmalloc",
+            allocator: AllocatorKind::Tcmalloc,
             version: "of gperftools".to_owned(),
             module: moment.images().get(self.image)?.path.clone(),
             ..Statistics::default()

@@ -70,6 +70,10 @@ impl Walker for Glibc {
         "glibc"
     }
 
+    fn has_wide_classes(&self) -> bool {
+        false
+    }
+
     fn walk(&self, moment: &Moment<'_>, sink: &mut dyn Sink) -> Answer {
         let mut all = arena::find(moment);
         let Some(found) = all.pop() else { return Answer::Absent };

@@ -44,7 +44,7 @@ impl Quantum {
         16 * u64::from(self.classes() - Self::Sixteen.classes())
     }
 
-    /// All classes. An extent of that class is in use by nobody.
+    /// All classes. An extent with this number as its class has no block in use.
     pub fn classes(self) -> u32 {
         match self {
             Self::Eight => MOST,

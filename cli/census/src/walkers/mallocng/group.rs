@@ -34,7 +34,7 @@ pub struct Group {
     pub mapped: u64,
     /// Whether it was made for slots, and not from memory that was left over.
     pub is_made: bool,
-    /// A bit for each slot that nobody has.
+    /// A bit for each slot that is free.
     free: u32,
 }
 

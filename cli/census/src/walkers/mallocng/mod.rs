@@ -20,6 +20,10 @@ impl Walker for Mallocng {
         "mallocng"
     }
 
+    fn is_musl_only(&self) -> bool {
+        true
+    }
+
     fn walk(&self, moment: &Moment<'_>, sink: &mut dyn Sink) -> Answer {
         let contexts = context::contexts(moment);
         if contexts.is_empty() {

@@ -54,7 +54,7 @@ impl Heap {
     /// # Errors
     /// Why nothing can be said.
     pub fn new(moment: &Moment<'_>, tree: &Tree) -> Result<Self, String> {
-        let image = moment.images().get(tree.image).ok_or("its module is gone")?;
+        let image = moment.images().get(tree.image).ok_or("its module is no longer mapped")?;
         let (spans, broken) =
             spans(moment, tree).ok_or("the tables of pages overlap: corrupted?")?;
         let sizes = Sizes::find(moment, &image.data);

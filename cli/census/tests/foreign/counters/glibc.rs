@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path, process::Command};
 
-use heapattach_census::counters::{Numbers, Statistics};
+use heapattach_census::counters::{AllocatorKind, Numbers, Statistics};
 use heapattach_test_folder::skip;
 
 use crate::program::build;
@@ -101,7 +101,7 @@ fn named(own: &Statistics) -> BTreeMap<String, String> {
 fn assert_all_equal(mut command: Command, release: &str, settings: &str) {
     command.args(["4", "60000"]).env("GLIBC_TUNABLES", settings);
     let told = Told::start(&mut command);
-    let own = told.read("glibc");
+    let own = told.read(AllocatorKind::Glibc);
     // Links of fast bins tell releases from each other, if there are any.
     let has_links = own.total("fast.count") > 0 || release.contains("later");
     assert_eq!(own.version, if has_links { release } else { "2.27 to 2.42" });
@@ -133,7 +133,7 @@ fn settings_are_those_that_were_given() {
                  glibc.malloc.tcache_count=9:glibc.malloc.mmap_max=77:glibc.malloc.trim_threshold=300000";
     let mut command = Command::new(program);
     let told = Told::start(command.args(["2", "20000"]).env("GLIBC_TUNABLES", given));
-    let own = told.read("glibc");
+    let own = told.read(AllocatorKind::Glibc);
     for part in given.split(':') {
         let (name, value) = part.trim_start_matches("glibc.malloc.").split_once('=').unwrap();
         let read = own.opt.get(name).map(|value| value.told());

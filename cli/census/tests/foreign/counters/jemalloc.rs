@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, process::Command};
 
-use heapattach_census::counters::{Class, Numbers, Statistics, Value};
+use heapattach_census::counters::{AllocatorKind, Class, Numbers, Statistics, Value};
 
 use crate::program::{build, built_allocator, library};
 
@@ -49,7 +49,7 @@ fn named(own: &Statistics) -> BTreeMap<String, String> {
 
 fn assert_all_equal(mut command: Command, release: &str, variable: &str) {
     let told = Told::start(command.args(["5", "60000"]));
-    let own = told.read("jemalloc");
+    let own = told.read(AllocatorKind::Jemalloc);
     assert!(own.version.starts_with(release), "{}", own.version);
     assert!(own.unknown.is_empty(), "{:?}", own.unknown);
     assert_eq!(own.variable, variable);

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use heapattach_census::{Live, Moment, counters};
+use heapattach_census::{
+    Live, Moment,
+    counters::{self, AllocatorKind},
+};
 
 use crate::program::{build, library};
 
@@ -19,16 +22,16 @@ const MOST: Duration = Duration::from_secs(20);
 #[test]
 fn what_only_grows_never_shrinks_under_load() {
     let cases = [
-        ("jemalloc", "libjemalloc.so.2", "libjemalloc2"),
-        ("tcmalloc", "libtcmalloc_minimal.so.4", "google-perftools"),
-        ("mimalloc", "libmimalloc.so.2", "libmimalloc2.0"),
-        ("glibc", "libc.so.6", "libc6"),
+        (AllocatorKind::Jemalloc, "libjemalloc.so.2", "libjemalloc2"),
+        (AllocatorKind::Tcmalloc, "libtcmalloc_minimal.so.4", "google-perftools"),
+        (AllocatorKind::Mimalloc, "libmimalloc.so.2", "libmimalloc2.0"),
+        (AllocatorKind::Glibc, "libc.so.6", "libc6"),
     ];
     let Some(program) = build("cc", "own_numbers.c", &[]) else { return };
     for (allocator, name, package) in cases {
         let Some(library) = library(name, package) else { continue };
         let mut command = Command::new(&program);
-        if allocator != "glibc" {
+        if allocator != AllocatorKind::Glibc {
             command.env("LD_PRELOAD", library);
         }
         let told = Told::start(command.args(["3", "1000", "loop"]));

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use heapattach_census::{Answer, Walker, walkers::Mallocng};
+use heapattach_census::{Answer, Walker, counters::AllocatorKind, walkers::Mallocng};
 
 use crate::program::{build, walk};
 
@@ -12,7 +12,7 @@ use super::told::Told;
 fn blocks_in_use_are_those_of_a_walk() {
     let Some(program) = build("musl-gcc", "own_numbers.c", &["-static"]) else { return };
     let told = Told::start(Command::new(program).args(["4", "40000"]));
-    let own = told.read("mallocng");
+    let own = told.read(AllocatorKind::Mallocng);
     let mut blocks = Vec::new();
     let Answer::Walked(walk) = walk(told.child.0.id().cast_signed(), &Mallocng, &mut blocks) else {
         panic!("{} finds none", Mallocng.name());

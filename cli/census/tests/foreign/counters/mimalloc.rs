@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, process::Command};
 
-use heapattach_census::counters::Statistics;
+use heapattach_census::counters::{AllocatorKind, Statistics};
 
 use crate::program::{build, built_allocator, library};
 
@@ -63,7 +63,7 @@ fn assert_printed(told: &Told, own: &Statistics) {
 fn assert_equal(mut command: Command, release: &str) {
     command.env("MIMALLOC_PURGE_DELAY", "7").env("MIMALLOC_RESET_DELAY", "7");
     let told = Told::start(command.args(["4", "60000"]));
-    let own = told.read("mimalloc");
+    let own = told.read(AllocatorKind::Mimalloc);
     assert!(own.unknown.is_empty(), "{:?}", own.unknown);
     assert!(own.version.contains(release), "{}", own.version);
     assert_printed(&told, &own);

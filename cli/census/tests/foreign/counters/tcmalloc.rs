@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use heapattach_census::counters::AllocatorKind;
+
 use crate::program::{build, library};
 
 use super::told::{Told, assert_equal};
@@ -15,7 +17,7 @@ fn properties_are_what_is_read() {
             let mut command = Command::new(program);
             command.args(["4", "60000"]).env("LD_PRELOAD", &library).env(setting, value);
             let mut told = Told::start(&mut command);
-            let own = told.read("tcmalloc");
+            let own = told.read(AllocatorKind::Tcmalloc);
             // The rest of what is printed is text; one property is a setting.
             told.lines
                 .retain(|name, _| name.starts_with("tcmalloc.") || name.starts_with("generic."));

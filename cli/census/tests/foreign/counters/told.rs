@@ -8,7 +8,7 @@ use std::{
 
 use heapattach_census::{
     Live, Moment,
-    counters::{self, Statistics},
+    counters::{self, AllocatorKind, Statistics},
 };
 use heapattach_process::proc::Process;
 
@@ -43,7 +43,7 @@ impl Told {
     }
 
     /// The counters of the one allocator of that kind.
-    pub fn read(&self, allocator: &str) -> Statistics {
+    pub fn read(&self, allocator: AllocatorKind) -> Statistics {
         let process = self.process();
         let live = Live::open(&process).unwrap();
         let moment = Moment::new(&live, Live::regions(&process).unwrap(), Vec::new());

@@ -9,8 +9,8 @@ const ENTRIES = ['_start', 'main'];
 const kinds = (() => {
   const interpreters = new Set(tree.interpreters), scripts = new Set(tree.scripts);
   return Uint8Array.from(tree.calls, ([number]) => {
-    const [name, , module] = tree.functions[number];
-    return interpreters.has(module) && !ENTRIES.includes(name) ? INTERPRETER : scripts.has(module) ? SCRIPT : OTHER;
+    const [name] = tree.functions[number];
+    return interpreters.has(number) && !ENTRIES.includes(name) ? INTERPRETER : scripts.has(number) ? SCRIPT : OTHER;
   });
 })();
 

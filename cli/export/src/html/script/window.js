@@ -4,7 +4,7 @@
 const spans = data.windows.bounds;
 const hasWindows = spans.length > 1;
 
-const HELD = 0, FREED_IN = 2;
+const IN_USE = 0, FREED_IN = 2;
 
 /** Cells: row, span of birth, fate, number of a sum. From `FREED_IN` on a fate is a span, doubled, and
     one more if it was very soon. */
@@ -32,10 +32,10 @@ function inWindow([from, to]) {
     const all = [allocated];
     if (isFreed) all.push(freed);
     if (isFreed && (fate - FREED_IN) % 2 === 1) all.push(temporary);
-    if (!isFreed && (fate === HELD || fate >= FREED_IN)) all.push(live);
+    if (!isFreed && (fate === IN_USE || fate >= FREED_IN)) all.push(live);
     for (const sum of all) for (let n = 0; n < stride; n++) sum[at + n] += sums[of + n];
   }
-  // In the order of the metrics; nobody knows of the others.
+  // In the order of the metrics; the others are not known.
   return [live, allocated, freed, null, temporary, null];
 }
 

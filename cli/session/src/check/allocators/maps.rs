@@ -29,10 +29,9 @@ pub fn is_sure(hook: &ActiveHook) -> bool {
     }
 }
 
-/// The ranges, ascending; no two overlap.
-pub fn ranges(session: &Session<'_>, heap: &LiveHeap) -> Vec<Range<u64>> {
-    let text = session.target().process.read("maps").unwrap_or_default();
-    let maps = maps::parse(&text).unwrap_or_default();
+/// The ranges at a moment, of which the memory map is `text`, ascending; no two overlap.
+pub fn ranges(session: &Session<'_>, text: &[u8], heap: &LiveHeap) -> Vec<Range<u64>> {
+    let maps = maps::parse(text).unwrap_or_default();
     let code: Vec<Range<u64>> =
         allocators(session).into_iter().flat_map(|link| code(&maps, link)).collect();
     let is_theirs = |at: u64| code.iter().any(|range| range.contains(&at));

@@ -179,12 +179,13 @@ impl<'scope, 'env, 't: 'scope> Rounds<'scope, 'env, 't> {
         name: Option<&str>,
     ) -> Result<(), String> {
         let heard = mail.heard(session, self.clock.elapsed());
-        let (recorder, sight, mut held) = inspection.sight(session, heard, reading, false)?;
+        let (recorder, taken, mut held) = inspection.take_moment(session, heard, reading, false)?;
         let at_ms = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
         reading.resume(recorder);
         let tools = inspection.tools(std::mem::take(&mut self.known));
         let options = inspection.options;
-        let handle = Builder::new().spawn_scoped(self.scope, move || sight.look(options));
+        let handle =
+            Builder::new().spawn_scoped(self.scope, move || taken.look(options, &mut |_, _| {}));
         let handle =
             handle.map_err(|error| format!("no thread could be started for the check: {error}"))?;
         if held.is_stopped() {

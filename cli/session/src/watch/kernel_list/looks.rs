@@ -116,8 +116,8 @@ impl<'a> Looks<'a> {
         self.next = self.clock.elapsed() + pause.max(began.elapsed() * SHARE);
     }
 
-    /// What these ranges were at the last look, each with the address that its call returned to.
-    pub fn kinds(&self, ranges: &[(Range<u64>, u64)]) -> Vec<PageKinds> {
+    /// What these ranges were at the last look, each with the row of the stack that mapped it.
+    pub fn kinds(&self, ranges: &[(Range<u64>, u32)]) -> Vec<PageKinds> {
         self.regions.as_ref().map_or_else(Vec::new, |regions| regions.kinds(ranges))
     }
 

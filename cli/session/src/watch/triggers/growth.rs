@@ -10,7 +10,7 @@ use heapattach_profile::Range;
 use heapattach_report::{Measured, Trigger};
 use heapattach_verdict::growth::{Alarm, Pace, net};
 
-use crate::watch::{memory_course::resident, options::GrowthOptions, schedule::Watchman};
+use crate::watch::{memory_course::resident, options::GrowthOptions, schedule::Schedule};
 
 /// Of the blocks that were recorded so many must have been counted by size; else those of another
 /// allocator would be missing.
@@ -50,17 +50,17 @@ impl GrowthWatch {
     }
 
     /// Looks, if it is time. What is in use goes first: it says where to look.
-    pub fn look(&mut self, session: &Session<'_>, watchman: &Watchman<'_>) -> Option<Trigger> {
+    pub fn look(&mut self, session: &Session<'_>, schedule: &Schedule<'_>) -> Option<Trigger> {
         let now = Instant::now();
         if now < self.next {
             return None;
         }
         self.next = now + self.period;
         let at = (now - self.began).as_secs_f64();
-        let in_use = self.in_use(session, watchman);
+        let in_use = self.in_use(session, schedule);
         let heap = in_use.and_then(|bytes| self.heap.take(at, bytes));
         #[allow(clippy::cast_precision_loss)]
-        let own = watchman.desk().pulse.own_mapped() as f64;
+        let own = schedule.shared_notes().pulse.own_mapped() as f64;
         let mapped = self.mapped.take(at, own);
         #[allow(clippy::cast_precision_loss)]
         let pages = resident(&session.target().process).1.map(|bytes| bytes as f64);
@@ -71,7 +71,7 @@ impl GrowthWatch {
             .or_else(|| told(Measured::Resident, resident))?;
         let [value, low, high] = [rate.value, rate.low, rate.high].map(|end| end * MINUTE);
         Some(Trigger::Growth {
-            at_ms: watchman.at_ms(),
+            at_ms: schedule.at_ms(),
             measure,
             bytes_per_minute: Range { value, low, high },
             limit: self.limit,
@@ -81,10 +81,10 @@ impl GrowthWatch {
     }
 
     /// Bytes in use more than when the session began; `None` if that is not known of older blocks.
-    fn in_use(&self, session: &Session<'_>, watchman: &Watchman<'_>) -> Option<f64> {
-        let at_ms = watchman.at_ms().max(1);
-        let moment = Moment { at_ms, flow: watchman.flow(session), ..Moment::default() };
-        let moment = watchman.desk().pulse.complete(moment);
+    fn in_use(&self, session: &Session<'_>, schedule: &Schedule<'_>) -> Option<f64> {
+        let at_ms = schedule.at_ms().max(1);
+        let moment = Moment { at_ms, flow: schedule.flow(session), ..Moment::default() };
+        let moment = schedule.shared_notes().pulse.complete(moment);
         let recorded = moment.ends.map_or(moment.blocks, |ends| ends.blocks[0]);
         let counted = net(&moment).filter(|(_, blocks)| *blocks >= COUNTED * recorded);
         match counted {

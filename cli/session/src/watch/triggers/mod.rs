@@ -14,7 +14,7 @@ use heapattach_report::Trigger;
 use crate::watch::{
     memory_course::resident,
     options::{GrowthOptions, TriggerOptions},
-    schedule::Watchman,
+    schedule::Schedule,
 };
 use growth::GrowthWatch;
 
@@ -55,8 +55,8 @@ impl Triggers {
     }
 
     /// Looks, if it is time.
-    pub fn look(&mut self, session: &Session<'_>, watchman: &Watchman<'_>) -> Option<Came> {
-        let came = self.rss(session, watchman).or_else(|| self.growth(session, watchman))?;
+    pub fn look(&mut self, session: &Session<'_>, schedule: &Schedule<'_>) -> Option<Came> {
+        let came = self.rss(session, schedule).or_else(|| self.growth(session, schedule))?;
         let (Came::Last(trigger) | Came::Once(trigger)) = came;
         self.came = Some(trigger);
         Some(came)
@@ -72,7 +72,7 @@ impl Triggers {
         self.came
     }
 
-    fn rss(&mut self, session: &Session<'_>, watchman: &Watchman<'_>) -> Option<Came> {
+    fn rss(&mut self, session: &Session<'_>, schedule: &Schedule<'_>) -> Option<Came> {
         let (limit, next) = self.rss.as_mut()?;
         let now = Instant::now();
         if now < *next {
@@ -80,12 +80,12 @@ impl Triggers {
         }
         *next = now + RESIDENT;
         let bytes = resident(&session.target().process).0.filter(|bytes| bytes >= limit)?;
-        Some(Came::Last(Trigger::Rss { at_ms: watchman.at_ms(), bytes, limit: *limit }))
+        Some(Came::Last(Trigger::Rss { at_ms: schedule.at_ms(), bytes, limit: *limit }))
     }
 
-    fn growth(&mut self, session: &Session<'_>, watchman: &Watchman<'_>) -> Option<Came> {
+    fn growth(&mut self, session: &Session<'_>, schedule: &Schedule<'_>) -> Option<Came> {
         let (options, watch) = self.growth.as_mut()?;
-        let trigger = watch.look(session, watchman)?;
+        let trigger = watch.look(session, schedule)?;
         if options.ends {
             return Some(Came::Last(trigger));
         }

@@ -31,10 +31,10 @@ function visible(node, area) {
   return [...large, others].sort((a, b) => b.bytes - a.bytes);
 }
 
-/** In words, within what is shown. */
+/** In words, within what is shown: the name, the size, and what more there is. */
 function told(node, whole) {
   const blocks = node.blocks === undefined || node.blocks === null ? '' : `, ${count(node.blocks)} blocks`;
-  return `${node.name}: ${bytes(node.bytes)}${blocks}, ${percent(node.bytes, whole)} of ${shownNode().name}`;
+  return [node.name, `${bytes(node.bytes)}, ${percent(node.bytes, whole)}`, `of ${shownNode().name}${blocks}`];
 }
 
 function place(element, [x, y, width, height]) {
@@ -46,14 +46,19 @@ function place(element, [x, y, width, height]) {
 
 function tile(node, whole, box, tint) {
   const canOpen = inside(node).length > 0;
-  const title = told(node, whole);
+  const [name, size, more] = told(node, whole);
   const button = make(canOpen ? 'button' : 'button.leaf', {
-    type: 'button', title, 'aria-label': canOpen ? `${title}. Opens.` : title, tabindex: -1, 'data-tint': tint,
+    type: 'button', title: `${name}: ${size} ${more}`, tabindex: -1, 'data-tint': tint,
     onclick: () => { if (canOpen) open(node); },
   });
   const [, , width, height] = box;
-  if (width > 34 && height > 18) button.append(make('span', {}, node.name));
-  if (width > 34 && height > 34) button.append(make('span.size', {}, `${bytes(node.bytes)}, ${percent(node.bytes, whole)}`));
+  // All of it is its name for those who have it read; what has no room is out of sight.
+  const isWide = width > 34;
+  button.append(
+    make(isWide && height > 18 ? 'span' : 'span.hidden', {}, name), ' ',
+    make(isWide && height > 34 ? 'span.size' : 'span.hidden', {}, size), ' ',
+    make('span.hidden', {}, canOpen ? `${more}. Opens.` : more),
+  );
   if (canOpen && width > WIDE && height > HIGH) {
     const within = [4, TITLE, width - 10, height - TITLE - 6];
     const shown = visible(node, within[2] * within[3]);

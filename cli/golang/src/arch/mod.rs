@@ -1,0 +1,5 @@
+//! Code of the target's processor: what it refers to. The bytes are the target's; this is compiled on any.
+
+mod x86_64;
+
+pub(crate) use x86_64::leads_out;

@@ -1,0 +1,184 @@
+//! The loop of an agent: looks, decides, begins and ends sessions. Ends with everything as it was.
+
+mod admission;
+mod ended;
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    fs,
+    os::{fd::AsFd, unix::fs::DirBuilderExt},
+    path::PathBuf,
+    thread::sleep,
+    time::{Duration, Instant, SystemTime},
+};
+
+use heapattach_agent::{Config, Key, OnSlot, Rotation};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+    },
+};
+use serde_json::json;
+
+use super::{
+    events::Events,
+    leftovers::{self, is_there},
+    read,
+    saved::Saved,
+    session::Session,
+    usage::Usage,
+};
+use crate::{args::AgentArgs, exit_status::Exit};
+
+/// Between two looks whether sessions have ended.
+const PAUSE: Duration = Duration::from_millis(100);
+/// So long sessions may take to detach at the end.
+const END: Duration = Duration::from_secs(60);
+
+/// Watches until it is told to end.
+pub fn run(config: Config, args: &AgentArgs) -> Result<Exit, String> {
+    let signals =
+        hold_signals().map_err(|error| format!("signals: {error} (targets: untouched)"))?;
+    let events = Events(args.log);
+    let mut saved = Saved::open(&config.state)?;
+    leftovers::clean(&mut saved, events)?;
+    let folder = config.state.join("sessions");
+    let _ = fs::remove_dir_all(&folder);
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&folder)
+        .map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut agent = Agent {
+        events,
+        saved,
+        folder,
+        written: modified(args),
+        config,
+        sessions: Vec::new(),
+        paused: HashMap::new(),
+        every: HashMap::new(),
+        stops: VecDeque::new(),
+        rotations: BTreeMap::new(),
+        usage: Usage::default(),
+        refused: HashMap::new(),
+        push: Vec::new(),
+    };
+    let told = format!("watching by {} rules; Ctrl-C ends", agent.config.rules.len());
+    events.tell("begun", json!({ "pid": std::process::id() }), &told);
+    let ended = agent.watch(args, &signals);
+    let exit = agent.end();
+    ended.map(|()| exit)
+}
+
+/// What an agent knows while it runs.
+struct Agent {
+    config: Config,
+    events: Events,
+    saved: Saved,
+    folder: PathBuf,
+    written: Option<SystemTime>,
+    sessions: Vec<Session>,
+    paused: HashMap<Key, u64>,
+    /// Of targets with too many events: mean bytes between samples.
+    every: HashMap<Key, u64>,
+    /// When, whom and for how many milliseconds.
+    stops: VecDeque<(u64, Key, f64)>,
+    rotations: BTreeMap<String, Rotation>,
+    usage: Usage,
+    /// What was told of whom, so that it is told once.
+    refused: HashMap<Key, &'static str>,
+    /// Who takes profiles besides the spool.
+    push: Vec<Box<dyn OnSlot>>,
+}
+
+impl Agent {
+    fn watch(&mut self, args: &AgentArgs, signals: &SignalFd) -> Result<(), String> {
+        let mut next = Instant::now();
+        loop {
+            let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+            let _ = poll(&mut fds, PollTimeout::try_from(PAUSE).unwrap_or(PollTimeout::ZERO));
+            match signals.read_signal() {
+                Ok(Some(signal)) if signal.ssi_signo == Signal::SIGHUP as u32 => self.reload(args),
+                Ok(Some(_)) => return Ok(()),
+                _ => {}
+            }
+            self.collect()?;
+            if Instant::now() >= next {
+                if modified(args) != self.written {
+                    self.reload(args);
+                }
+                self.look()?;
+                next = Instant::now() + self.config.interval;
+            }
+        }
+    }
+
+    /// A new file counts if it is right, or the old one goes on.
+    fn reload(&mut self, args: &AgentArgs) {
+        self.written = modified(args);
+        match read(&args.config) {
+            Ok(new) if new.state != self.config.state => {
+                let told =
+                    "the new file has another `state`, which needs a new agent; the old one counts";
+                self.events.tell("not-reloaded", json!({}), told);
+            }
+            Ok(new) => {
+                let rules = &new.rules;
+                for session in &mut self.sessions {
+                    let old = self.config.rules.iter().find(|rule| rule.name == session.rule);
+                    if !rules.iter().any(|rule| Some(rule) == old) {
+                        session.end("its rule has changed");
+                    }
+                }
+                self.config = new;
+                self.refused.clear();
+                self.events.tell("reloaded", json!({}), "the file was read again");
+            }
+            Err(why) => {
+                let told = format!("{why}; the old file counts");
+                self.events.tell("not-reloaded", json!({}), &told);
+            }
+        }
+    }
+
+    /// Everything is as it was, then it is said how that went.
+    fn end(&mut self) -> Exit {
+        self.sessions.iter_mut().for_each(|session| session.end("the agent ends"));
+        let until = Instant::now() + END;
+        while !self.sessions.is_empty() && Instant::now() < until {
+            let _ = self.collect();
+            sleep(PAUSE / 10);
+        }
+        for session in &self.sessions {
+            // It detaches when this process is gone, if it can.
+            let pid = session.key.pid;
+            let told = format!(
+                "the session of process {pid} has not ended: clean up with heapattach detach -p {pid}"
+            );
+            self.events.tell("not-ended", json!({ "pid": pid }), &told);
+        }
+        let _ = self.saved.write();
+        let left = self
+            .saved
+            .state
+            .attached
+            .iter()
+            .filter(|one| !one.is_over && is_there(one.key()))
+            .count();
+        if left > 0 || !self.sessions.is_empty() { Exit::Left } else { Exit::Done }
+    }
+}
+
+fn modified(args: &AgentArgs) -> Option<SystemTime> {
+    fs::metadata(&args.config).and_then(|about| about.modified()).ok()
+}
+
+/// What ends us, and what has the file read again.
+fn hold_signals() -> nix::Result<SignalFd> {
+    let mut signals = SigSet::empty();
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|one| signals.add(one));
+    signals.thread_block()?;
+    SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+}
