@@ -55,7 +55,7 @@ pub struct Hazard {
     progress: u64,
     arguments: Vec<String>,
     recordings: &'static [&'static str],
-    refusal: Option<(i32, &'static str)>,
+    refusal: Option<(&'static [i32], &'static str)>,
     leaving: Option<&'static str>,
 }
 
@@ -152,10 +152,10 @@ impl Hazard {
         self
     }
 
-    /// The command may refuse with this exit code, if it says this; nothing is counted then.
+    /// The command may refuse with one of these exit statuses, if it says this; nothing is counted then.
     #[must_use]
-    pub fn may_refuse(mut self, code: i32, why: &'static str) -> Self {
-        self.refusal = Some((code, why));
+    pub fn may_refuse(mut self, statuses: &'static [i32], why: &'static str) -> Self {
+        self.refusal = Some((statuses, why));
         self.calls = Calls::Sometimes;
         self
     }
@@ -267,8 +267,9 @@ impl Hazard {
             command = command.arg(argument);
         }
         let outcome = command.run();
-        let is_refusal = self.refusal.is_some_and(|(code, why)| {
-            outcome.code() == Some(code) && outcome.stderr.contains(why)
+        let is_refusal = self.refusal.is_some_and(|(statuses, why)| {
+            outcome.code().is_some_and(|code| statuses.contains(&code))
+                && outcome.stderr.contains(why)
         });
         if is_refusal {
             return outcome.report();

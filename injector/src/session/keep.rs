@@ -84,7 +84,7 @@ pub fn keep<'t, S, F>(
     let gadget = vdso::syscall_gadget(target).map_err(|_| KeepError::Maps)?;
     shelter::look_ahead(target);
     let began = Instant::now();
-    let stop = Stopped::all(target)?;
+    let mut stop = Stopped::all(target)?;
     let mut seen = look(&stop);
     let mut home = None;
     let made = make(&stop, gadget, &lock, &mut home);
@@ -94,7 +94,10 @@ pub fn keep<'t, S, F>(
             keeping.clone = Some(clone);
             Ok(keeping)
         }
-        Err(error) => Err((error, instead(&stop, &mut seen))),
+        Err(error) => {
+            stop.take_turns();
+            Err((error, instead(&stop, &mut seen)))
+        }
     };
     let stopped = stop.finish().stopped.max(began.elapsed());
     fault::hold("kept");
@@ -111,7 +114,8 @@ pub fn stop<'t, S>(
     look: impl FnOnce(&Stopped<'t>) -> S,
 ) -> Result<(S, Duration), StopError> {
     let began = Instant::now();
-    let stop = Stopped::all(target)?;
+    let mut stop = Stopped::all(target)?;
+    stop.take_turns();
     let seen = look(&stop);
     Ok((seen, stop.finish().stopped.max(began.elapsed())))
 }

@@ -75,7 +75,7 @@ fn modules_loaded_and_unloaded_in_a_loop(hooks: Hooks) {
     let launch = launch.arg(plugin).arg("libz.so.1").arg("libresolv.so.2").arg("libm.so.6");
     // It spends nearly all its time in the loader, where it may not be called by others.
     let hazard = hazard("dlopen/dlclose loop", launch.start(), hooks).warm_up(20);
-    hazard.may_refuse(REFUSED, "at every look").may_leave("at every look").run();
+    hazard.may_refuse(&[REFUSED], "at every look").may_leave("at every look").run();
 }
 
 fn fork_and_exec_storm(hooks: Hooks) {

@@ -6,6 +6,7 @@ use heapattach_tests::{
     hazard::{Calls, Hazard},
 };
 
+const FAILED: i32 = 1;
 const REFUSED: i32 = 3;
 
 /// How many threads must have lived and ended under our eyes.
@@ -41,9 +42,9 @@ fn leader_gone_before_its_threads(hooks: Hooks) {
 
 fn a_thread_that_hardly_gets_a_processor(hooks: Hooks) {
     let Some(launch) = Launch::new("without_processor.c") else { return };
-    // On a busy machine it may not be seen to stop in time: then nothing was touched.
+    // On a busy machine it may not be seen to stop in time: then nothing was touched, or all was put back.
     let hazard = Hazard::new("starving thread", launch.start(), hooks).warm_up(100);
-    hazard.may_refuse(REFUSED, "did not stop within").run();
+    hazard.may_refuse(&[FAILED, REFUSED], "did not stop within").run();
 }
 
 heapattach_tests::hazards![

@@ -189,7 +189,7 @@ impl Inspection<'_> {
         moment: Moment<'t>,
         recorder: &mut Recorder,
     ) -> Result<(TakenMoment<'t>, Held<'t>), NoMoment> {
-        let Moment { stop, began, since, choice, until, is_last, mut heard, exits } = moment;
+        let Moment { mut stop, began, since, choice, until, is_last, mut heard, exits } = moment;
         heard.extend(declared::in_between(recorder.spoken()));
         let home = &session.patches.home;
         let calls = session.calls(&stop);
@@ -213,7 +213,10 @@ impl Inspection<'_> {
         session.beat();
         // What is kept elsewhere can be looked at later.
         let (stop, paused) = match choice.method {
-            Method::Stop => (Some((stop, since)), Duration::ZERO),
+            Method::Stop => {
+                stop.take_turns();
+                (Some((stop, since)), Duration::ZERO)
+            }
             Method::Copy | Method::Fork => (None, pause_of(stop, since)),
         };
         image.settle(&mut scene);

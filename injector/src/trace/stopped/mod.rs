@@ -1,5 +1,6 @@
 //! Every thread of the target, stopped; they run on when the guard goes.
 
+mod precedence;
 pub mod rseq;
 mod stopping;
 pub mod user_dispatch;
@@ -13,6 +14,8 @@ use nix::errno::Errno;
 
 use crate::arch::{self, Registers};
 use crate::trace::{target::Target, tracer::Tracer};
+
+use precedence::Precedence;
 
 /// How long each try may hold the target while threads of it are missing.
 const PATIENCE_MS: [u64; 5] = [20, 50, 100, 300, 1000];
@@ -94,6 +97,8 @@ pub struct Stopped<'t> {
     /// How long tries that were given up held it before.
     before: Duration,
     released: bool,
+    /// Ours over all else that the machine has to do meanwhile.
+    precedence: Precedence,
 }
 
 impl<'t> Stopped<'t> {
@@ -201,7 +206,13 @@ impl<'t> Stopped<'t> {
             since: Instant::now(),
             before: Duration::ZERO,
             released: false,
+            precedence: Precedence::take(),
         }
+    }
+
+    /// Takes turns with the rest of the machine, as what follows in the stop takes long.
+    pub fn take_turns(&mut self) {
+        self.precedence.end();
     }
 
     /// The stopped threads.
@@ -266,6 +277,7 @@ impl<'t> Stopped<'t> {
             }
         }
         self.target.threads.add_late(self.vforking.drain(..));
+        self.precedence.end();
         self.target.see_off(&missing, SEEN_OFF);
     }
 }
