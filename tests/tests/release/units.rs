@@ -35,7 +35,7 @@ fn the_daemon_set_is_yaml_with_what_an_agent_needs_and_no_more() {
         assert spec['hostPID'] is True\n\
         context = spec['containers'][0]['securityContext']\n\
         assert context['readOnlyRootFilesystem'] is True\n\
-        assert context['capabilities'] == {'drop': ['ALL'], 'add': ['SYS_PTRACE', 'SYS_ADMIN']}\n";
+        assert context['capabilities'] == {'drop': ['ALL'], 'add': ['SYS_PTRACE', 'SYS_ADMIN', 'SYS_NICE']}\n";
     let has_yaml = Command::new("python3").args(["-c", "import yaml"]).output();
     if !has_yaml.is_ok_and(|output| output.status.success()) {
         return skip("manifests are read by Python's yaml", "pip install pyyaml");
