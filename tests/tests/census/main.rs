@@ -22,4 +22,5 @@ mod python;
 mod remedies;
 mod session;
 mod shapes;
+mod site_sums;
 mod waste;
