@@ -46,6 +46,12 @@ impl Kind {
         Self { row, size, interval: NonZeroU32::new(interval).unwrap_or(NonZeroU32::MIN) }
     }
 
+    /// The same in another row.
+    #[must_use]
+    pub fn in_row(self, row: RowId) -> Self {
+        Self { row, ..self }
+    }
+
     /// The mean distance between samples.
     pub fn interval(&self) -> u32 {
         self.interval.get()

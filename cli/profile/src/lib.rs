@@ -106,6 +106,15 @@ pub struct LiveBlock {
     pub birth: Tick,
 }
 
+/// A recorded block that is in use, and how it was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedBlock {
+    /// The address of its first byte.
+    pub at: u64,
+    /// What it has in common with others; its row is the first one of its stack, of whichever thread.
+    pub kind: Kind,
+}
+
 /// The aggregate of a session's events.
 #[derive(Debug)]
 pub struct Profile {
@@ -218,6 +227,21 @@ impl Profile {
             let stack = rows.get(block.kind().row.0 as usize).map_or(0, |row| row.stack.0);
             let (at, size) = (block.at().get(), block.kind().size);
             LiveBlock { at, size, stack, birth: block.birth() }
+        })
+    }
+
+    /// The same, with how each was taken.
+    pub fn recorded_blocks(&self) -> impl Iterator<Item = RecordedBlock> {
+        let rows = self.sheet.rows.all();
+        let mut firsts: HashMap<StackId, u32> = HashMap::new();
+        for (number, row) in (0_u32..).zip(rows) {
+            firsts.entry(row.stack).or_insert(number);
+        }
+        self.live.blocks().map(move |block| {
+            let kind = block.kind();
+            let first = rows.get(kind.row.0 as usize).and_then(|row| firsts.get(&row.stack));
+            let row = first.map_or(kind.row, |first| RowId(*first));
+            RecordedBlock { at: block.at().get(), kind: kind.in_row(row) }
         })
     }
 

@@ -70,6 +70,7 @@ pub use error::RecordingError;
 pub use format::heading::Heading;
 pub use format::stack_source::StackSource;
 pub use read::context::Context;
+pub use read::course::Places;
 pub use read::growing::Growing;
 pub use read::in_memory::Ended;
 pub use read::part::Part;

@@ -38,8 +38,9 @@ pub use data::{
     FunctionReport, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled, Heap, HeapReport,
     Holder, HolderRow, HoldersReport, HookedBy, LookMethod, LookReport, MappingReport, Measured,
     MemoryReport, MomentReport, NotHooked, NotLookedAt, OlderGroup, OlderReport, Origin, Outcome,
-    OwnCost, PathReport, PathStep, PlaceRow, Quiet, RatesReport, RecordingReport, Report,
-    RetainedReport, RoundReport, SCHEMA, SiteReport, StacksReport, Status, StepReport, StopReport,
-    StoppedFor, Sums, SuspectReport, TargetState, TogetherReport, Trigger, TypedReport,
-    UnreachableGroup, UnreachableReport, WayReport, micros, together,
+    OwnCost, PathReport, PathStep, PlaceRow, PlacedSite, Quiet, RatesReport, RecordingReport,
+    Report, RetainedReport, RoundReport, SCHEMA, SiteReport, SiteRow, SiteSums, SitesReport,
+    StacksReport, Status, StepReport, StopReport, StoppedFor, Sums, SuspectReport, TargetState,
+    TogetherReport, Trigger, TypedReport, UnreachableGroup, UnreachableReport, WayReport, micros,
+    together,
 };

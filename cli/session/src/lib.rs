@@ -72,6 +72,7 @@ pub mod lsan;
 pub mod own_cost;
 pub mod own_profile;
 mod page_kinds;
+pub mod recorded;
 mod runtimes;
 mod thread_stacks;
 pub mod tracer;

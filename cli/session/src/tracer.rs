@@ -113,7 +113,7 @@ fn attach_alone(
 ) -> Report {
     let pid = target.process.pid();
     let deadline = options.duration.map(|duration| Instant::now() + duration);
-    let Files { store, stacks } = files;
+    let Files { store, stacks, mut blocks } = files;
     let (mut target, mut store, mut options) = (target, store, options.clone());
     let mut earlier: Vec<Report> = Vec::new();
     loop {
@@ -121,7 +121,8 @@ fn attach_alone(
         let go = golang::Beside::begin(&target, &options);
         let (mut report, ending) = {
             let stacks = stacks.as_ref().map(|stacks| stacks.of_program(earlier.len()));
-            attach_once(line, &target, &options, Files { store: store.take(), stacks }, image)
+            let files = Files { store: store.take(), stacks, blocks: blocks.take() };
+            attach_once(line, &target, &options, files, image)
         };
         match go {
             Ok(go) => {
@@ -165,10 +166,10 @@ fn attach_once(
     files: Files,
     image: &'static PayloadImage,
 ) -> (Report, Option<End>) {
-    let Files { store, stacks } = files;
+    let Files { store, stacks, blocks } = files;
     let mut report = Report::new(target.process.pid(), target.process.command());
     let path = store.as_ref().and_then(|store| store.path.clone());
-    let record = Record::new(target, store, stacks);
+    let record = Record::new(target, store, stacks).telling(blocks);
     let attached = limits::check_headroom(&target.process)
         .map_err(|refusal| Failure::clean(refusal, false))
         .and_then(|()| attach::attach(target, image, options.for_engine(), None));
@@ -270,7 +271,7 @@ fn run_target(
             return;
         }
     };
-    let Files { store, stacks } = files;
+    let Files { store, stacks, .. } = files;
     let record = &options.record;
     let store = match record.is_by_default {
         true => store_for(target, record.prefix.as_deref()).or(store),

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{choice::choice, json::JsonArg};
 use crate::choose_process::WhichArgs;
-use heapattach_session::allocator::trim::Remedy;
+use heapattach_session::allocator::{decay::Decay, trim::Remedy};
 use heapattach_text::quantity::parse_duration;
 use heapattach_view::{AllocatorView, Colour};
 
@@ -33,12 +33,14 @@ pub struct AllocatorArgs {
     /// With --every: how many looks; until Ctrl-C, or the end of the process
     #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Do something about it, once, after the look: `purge`, `trim` or `arena-max=N`
+    /// Do something about it, once, after the look: `purge`, `trim`, `arena-max=N`, `dirty_decay_ms=N` or
+    /// `muzzy_decay_ms=N`
     ///
     /// purge: have the kernel take the free pages of jemalloc 5.3, with all threads stopped: no code of the process
     /// runs. trim: have a thread of the process, at the entry of an allocation function, call what its allocator
     /// returns free memory by (malloc_trim, jemalloc's purge, ReleaseFreeMemory, mi_collect). arena-max=N: the same
-    /// with glibc's mallopt(M_ARENA_MAX, N).
+    /// with glibc's mallopt(M_ARENA_MAX, N). dirty_decay_ms=N, muzzy_decay_ms=N: the same with jemalloc's mallctl, for the
+    /// arenas that are there and those to come.
     #[arg(long, value_name = "WHAT", conflicts_with = "every")]
     pub apply: Option<RemedyArg>,
     /// Write what jemalloc's own profiler has sampled (opt.prof), from before heapattach came, as a recording
@@ -82,12 +84,18 @@ pub enum RemedyArg {
     Purge,
     /// A function of the allocator's own.
     Call(Remedy),
+    /// How long jemalloc keeps free pages.
+    Decay(Decay),
 }
 
 impl FromStr for RemedyArg {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
+        let decay = word.split_once('=').and_then(|(name, value)| Decay::parse(name, value));
+        if let Some(decay) = decay {
+            return decay.map(Self::Decay);
+        }
         match word.split_once('=') {
             None if word == "purge" => Ok(Self::Purge),
             None if word == "trim" => Ok(Self::Call(Remedy::Trim)),
@@ -95,7 +103,10 @@ impl FromStr for RemedyArg {
                 Ok(arenas @ 1..=4096) => Ok(Self::Call(Remedy::ArenaMax(arenas))),
                 _ => Err(format!("{number} is not a valid number of arenas; need 1 to 4096")),
             },
-            _ => Err("need purge, trim or arena-max=N".to_owned()),
+            _ => {
+                Err("need purge, trim, arena-max=N, dirty_decay_ms=N or muzzy_decay_ms=N"
+                    .to_owned())
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::choose_process::WhichArgs;
 use heapattach_session::{
     check::options::Snapshot,
     heap::{HeapFilter, HeapOptions, WithHolders},
+    recorded::RecordedBlocks,
     watch::options::WatchOptions,
 };
 use heapattach_text::quantity::parse_duration;
@@ -55,8 +56,8 @@ pub struct AttachArgs {
 }
 
 impl AttachArgs {
-    /// How the moments before and after the session are taken.
-    pub fn heap_options(&self) -> HeapOptions {
+    /// How the moments before and after the session are taken; blocks of it are looked for in the second.
+    pub fn heap_options(&self, recorded: Option<RecordedBlocks>) -> HeapOptions {
         HeapOptions {
             snapshot: Snapshot::Fork,
             max_pause: self.max_pause,
@@ -67,6 +68,7 @@ impl AttachArgs {
             go_holders: GO_HOLDERS,
             waste: None,
             pins: false,
+            recorded,
             typed: true,
         }
     }

@@ -182,6 +182,7 @@ impl HeapArgs {
             go_holders,
             waste,
             pins: self.view() == HeapView::Pins || form.is_some(),
+            recorded: None,
             // A file of a moment has all views.
             typed: self.view() == HeapView::Types || form.is_some(),
         }

@@ -7,7 +7,7 @@ use heapattach_injector::attach;
 use heapattach_recording::Store;
 use heapattach_report::{AppliedReport, CountersReport, Status};
 use heapattach_session::{
-    allocator::{self, Look, purge, trim},
+    allocator::{self, Look, decay, purge, trim},
     client::front::{self, Mode},
     fork::{self, Side},
     own_profile,
@@ -112,6 +112,7 @@ fn apply(pid: i32, remedy: RemedyArg, args: &AllocatorArgs) -> AppliedReport {
     let name = match remedy {
         RemedyArg::Purge => "purge".to_owned(),
         RemedyArg::Call(remedy) => remedy.words(),
+        RemedyArg::Decay(decay) => decay.words(),
     };
     let failed = |status, why: String| {
         AppliedReport { remedy: name.clone(), ..AppliedReport::default() }.failed(status, why)
@@ -129,6 +130,7 @@ fn apply(pid: i32, remedy: RemedyArg, args: &AllocatorArgs) -> AppliedReport {
             allocator::tell(line, || match remedy {
                 RemedyArg::Purge => purge::apply(&target, most),
                 RemedyArg::Call(remedy) => trim::apply(&target, payload::image(), remedy, most),
+                RemedyArg::Decay(decay) => decay::apply(&target, payload::image(), decay, most),
             });
             std::process::exit(0)
         }

@@ -29,6 +29,7 @@ use heapattach_session::{
     fork::{self, Side},
     heap::both_ends::{self, BothEnds},
     own_cost::own_cost,
+    recorded::RecordedBlocks,
     tracer,
     watch::{self, Files, StackList},
 };
@@ -56,11 +57,20 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
         Err(refusal) => return refuse(pid, args, &refusal),
     };
     front::hold_signals(Mode::Attach);
+    // Between the process that records and the one that takes the moments.
+    let blocks = args.census.then(RecordedBlocks::new).transpose();
+    let blocks = match blocks {
+        Ok(blocks) => blocks,
+        Err(error) => {
+            complain(&format!("there is no room for blocks: {error} (target: untouched)"));
+            return Exit::Failed;
+        }
+    };
     // Nothing is forked once there are threads: this process waits for the end of the session.
     let taker = match args.census.then(fork::fork_tracer) {
         None => None,
         Some(Ok(Side::Tracer(line))) => {
-            both_ends::serve(line, &target, &args.heap_options());
+            both_ends::serve(line, &target, &args.heap_options(blocks));
             return Exit::Done;
         }
         Some(Ok(Side::Front(line, process))) => Some(BothEnds::new(line, process)),
@@ -70,7 +80,7 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
         }
     };
     let files = match look_at_files(args).and_then(|()| open(&target, args)) {
-        Ok(files) => files,
+        Ok(files) => Files { blocks, ..files },
         Err(error) => {
             complain(&format!("{error} (target: untouched)"));
             return Exit::Failed;
@@ -98,11 +108,13 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
         }
         Ok(Side::Front(line, tracer)) => {
             drop(target);
-            let Files { store, stacks } = files;
+            let Files { store, stacks, .. } = files;
             let follow = args.session.record.follow;
             let shared = store.as_ref().and_then(|store| store.share().ok());
             let session = &args.session;
             let full_names = session.hooks.full_names;
+            let written = store.as_ref().filter(|_| around.is_some());
+            let written = written.and_then(|store| store.share().ok());
             let follower = follow.map(|_| Follower::new(shared, full_names));
             let mut terminal = Terminal::new(session.verbosity(), follower, session.duration)
                 .with(session.triggers.on_growth());
@@ -116,7 +128,8 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
                 Some(mut report) => {
                     report.expense = report.expense.and(own_cost());
                     let path = report.recording.as_ref().map(|recording| &*recording.path);
-                    let census = around.map(|around| around.end(path));
+                    let census = around
+                        .map(|around| around.end(path, written.as_ref().and_then(Store::read)));
                     let exit = show(&report, args, (stacks.as_ref(), census.as_ref()));
                     terminal.finish(&report);
                     exit

@@ -43,7 +43,7 @@ pub fn run(args: &RunArgs) -> Exit {
             Exit::Done
         }
         Ok(Side::Front(line, tracer)) => {
-            let Files { store, stacks } = files;
+            let Files { store, stacks, .. } = files;
             let shared = store.as_ref().and_then(|store| store.share().ok());
             let session = &args.session;
             let full_names = session.hooks.full_names;

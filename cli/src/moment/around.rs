@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use heapattach_files::output_file::{self, Readers};
 use heapattach_ledger::About;
 use heapattach_moment::{Difference, Moment};
-use heapattach_report::Status;
+use heapattach_recording::Recording;
+use heapattach_report::{PlacedSite, SitesReport, Status};
 use heapattach_session::heap::both_ends::BothEnds;
 use heapattach_text::quantity::time;
-use heapattach_view::{Page, quoted, tell_difference};
+use heapattach_view::{Page, quoted, tell_difference, tell_placed_sites};
 use serde::Serialize;
 
 use crate::output::complain;
@@ -40,6 +41,9 @@ pub struct CensusOfSession {
     pub files: Vec<PathBuf>,
     /// What became different, if both could be taken.
     pub difference: Option<Difference>,
+    /// What the recorded blocks occupy and keep, by who allocated them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sites: Option<SitesReport<PlacedSite>>,
 }
 
 impl Around {
@@ -68,18 +72,21 @@ impl Around {
         Ok(())
     }
 
-    /// Takes the second, and keeps both beside the recording, if there is one.
-    pub fn end(mut self, recording: Option<&Path>) -> CensusOfSession {
+    /// Takes the second, and keeps both beside the recording, if there is one with a name; names of who
+    /// allocated are out of what was `written`.
+    pub fn end(mut self, recording: Option<&Path>, written: Option<Recording>) -> CensusOfSession {
         if let Err((_, why)) = self.take() {
             complain(&format!("no census after the session: {why}"));
         }
         let stopped = self.taken.iter().map(|moment| moment.census.moment.stopped_us);
         let stopped_us = stopped.collect();
+        let after = self.taken.get(1).and_then(|moment| moment.census.sites.as_ref());
+        let sites = after.zip(written).map(|(sites, recording)| placed(sites, &recording));
         let files = recording.map_or_else(Vec::new, |recording| self.keep(recording));
         let named: Vec<(String, Moment)> =
             NAMES.iter().map(|name| (*name).to_owned()).zip(self.taken).collect();
         let difference = (named.len() == NAMES.len()).then(|| Difference::of(&named));
-        CensusOfSession { stopped_us, files, difference }
+        CensusOfSession { stopped_us, files, difference, sites }
     }
 
     fn keep(&self, recording: &Path) -> Vec<PathBuf> {
@@ -112,7 +119,9 @@ impl CensusOfSession {
         if files.len() == NAMES.len() {
             cost.command("", &format!("heapattach diff {}", files.join(" ")));
         }
-        cost.finish() + &tell_difference(difference, ROWS, page)
+        let sites = self.sites.as_ref();
+        let sites = sites.map(|sites| tell_placed_sites(sites, ROWS, page.clone()));
+        cost.finish() + &tell_difference(difference, ROWS, page) + &sites.unwrap_or_default()
     }
 }
 
@@ -128,7 +137,16 @@ pub fn kept(recording: &Path, about: &About) -> Option<CensusOfSession> {
     let named = named.filter(|named| is_of(named, about))?;
     let stopped_us = named.iter().map(|(_, moment)| moment.census.moment.stopped_us).collect();
     let difference = Some(Difference::of(&named));
-    Some(CensusOfSession { stopped_us, files: files.to_vec(), difference })
+    let after = named.last().and_then(|(_, moment)| moment.census.sites.as_ref());
+    let sites = after.and_then(|sites| Some(placed(sites, &Recording::open(recording).ok()?)));
+    Some(CensusOfSession { stopped_us, files: files.to_vec(), difference, sites })
+}
+
+/// With the names that the recording has.
+fn placed(sites: &SitesReport, recording: &Recording) -> SitesReport<PlacedSite> {
+    let (mut ledger, places) = recording.ledger_with_rows();
+    ledger.shorten_names();
+    sites.placed(&ledger, |row| places.stack(row))
 }
 
 /// Whether a session lies between two moments of its process.

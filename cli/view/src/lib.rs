@@ -53,7 +53,7 @@ mod view;
 
 pub use allocator::AllocatorView;
 pub use bar::{bar, sparkline};
-pub use heap::{HeapView, tell_difference};
+pub use heap::{HeapView, tell_difference, tell_placed_sites};
 pub use moments::tell_moments;
 pub use name::fitted;
 pub use next::{quoted, write_next};

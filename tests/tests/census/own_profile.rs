@@ -5,7 +5,7 @@ use heapattach_test_folder::Folder;
 use heapattach_tests::command::{Heapattach, Outcome};
 use serde_json::Value;
 
-use crate::{allocating::Allocating, trim::preloaded};
+use crate::{allocating::Allocating, remedies::trim::preloaded};
 
 const DONE: i32 = 0;
 const REFUSED: i32 = 3;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     allocating::Allocating,
-    trim::{apply, preloaded},
+    remedies::trim::{apply, preloaded},
 };
 
 const DONE: i32 = 0;

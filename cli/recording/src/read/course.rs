@@ -57,6 +57,11 @@ impl Places {
         });
         Self(rows.collect())
     }
+
+    /// The stack of a row in the ledger, if it is there.
+    pub fn stack(&self, row: u32) -> Option<u32> {
+        self.0.get(row as usize).copied().flatten().map(|(stack, _)| stack)
+    }
 }
 
 /// Whether growth is judged by the course of all of it.

@@ -171,6 +171,15 @@ impl Recording {
 
     /// The same of a part that may be one of ages, too.
     pub fn part(&self, part: &Part) -> Ledger {
+        self.part_with_rows(part).0
+    }
+
+    /// All of it, and which of its stacks rows of the session have.
+    pub fn ledger_with_rows(&self) -> (Ledger, Places) {
+        self.part_with_rows(&Part::default())
+    }
+
+    fn part_with_rows(&self, part: &Part) -> (Ledger, Places) {
         let course = part.window.as_ref().map(|window| ticks(window.start)..ticks(window.end));
         let whole = self.length();
         let end = course.as_ref().map_or(whole, |course| course.end.min(whole));
@@ -199,9 +208,9 @@ impl Recording {
         self.place(&mut context.code.modules);
         let known: Vec<bool> = sheet.rows.all().iter().map(|row| row.is_known()).collect();
         let mut ledger = assemble(Parts { context, table: &self.table, sheet });
+        let places = Places::of(&known, &self.table, &ledger);
         if part.with_course || course::is_judged(&ledger) {
             let time = begin..course.map_or(u64::MAX, |course| course.end);
-            let places = Places::of(&known, &self.table, &ledger);
             ledger.course = self.course(&places, time, end, births.as_ref());
         }
         if births.is_some() {
@@ -211,7 +220,7 @@ impl Recording {
             // These are of all blocks.
             ledger.moments.clear();
         }
-        ledger
+        (ledger, places)
     }
 
     /// The course of time.

@@ -12,7 +12,9 @@ use heapattach_reach::{Amount, Kind};
 use heapattach_verdict::reconcile::{Conclusion, Parts};
 use serde::{Deserialize, Serialize};
 
-use super::{CoreReport, GoHeapReport, HoldersReport, LookMethod, Status, TypedReport};
+use super::{
+    CoreReport, GoHeapReport, HoldersReport, LookMethod, SitesReport, Status, TypedReport,
+};
 
 /// The name of its JSON.
 pub const CENSUS_SCHEMA: &str = "heapattach/heap/1";
@@ -58,6 +60,9 @@ pub struct CensusReport {
     /// Which blocks keep memory that is mostly free, if that was looked for.
     #[serde(default)]
     pub pins: Option<Pins>,
+    /// Blocks that a session recorded, of the moment after one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sites: Option<SitesReport>,
     /// The objects of a Go program.
     pub go: Option<GoHeapReport>,
     /// How many different sizes there are.

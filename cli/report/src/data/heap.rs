@@ -103,7 +103,7 @@ impl SiteReport {
 }
 
 /// The calls of a stack, the innermost first.
-fn frames(ledger: &Ledger, stack: u32) -> Vec<FrameReport> {
+pub(super) fn frames(ledger: &Ledger, stack: u32) -> Vec<FrameReport> {
     let frame = |call: Call<'_>| FrameReport {
         module: call.module.path.clone(),
         // A location is where the call returns to; the call itself is before that.

@@ -17,6 +17,8 @@ impl CensusReport {
     /// The largest rows of each kind; `go_holders` of what holds the objects of a Go program.
     #[must_use]
     pub fn told(mut self, go_holders: usize) -> Self {
+        // Their names are in the recording, with which they are told.
+        self.sites = None;
         self.sizes.truncate(SIZES);
         self.classes.truncate(CLASSES);
         self.mappings.truncate(MAPPINGS);

@@ -64,6 +64,7 @@ fn of_glibc(target: &Target, most: Duration) -> Result<Foretold, String> {
         go_holders: 0,
         waste: None,
         pins: false,
+        recorded: None,
         typed: false,
     };
     let report = heap::take(target, &options);

@@ -7,6 +7,7 @@
 //!
 //! Nothing is stopped and nothing is written: it needs the right to read the process's memory, no more.
 
+pub mod decay;
 mod facts;
 mod foretold;
 pub(crate) mod go;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use heapattach_census::counters::{AllocatorKind, Statistics, Value};
 use heapattach_injector::{
     attach::{
-        AttachError, HookMode, Options, PayloadImage, Wish,
+        AttachError, Failure, HookMode, Options, PayloadImage, Wish,
         gate::{self, Argument, Call, Called},
     },
     moment::sanitizer::functions,
@@ -23,7 +23,7 @@ use heapattach_text::{error_chain::with_causes, quantity};
 use super::{Look, facts, foretold::Foretold, no_effect};
 
 /// How long a thread may take to come by.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// `M_ARENA_MAX` of mallopt.
 const ARENA_MAX: u64 = (-8_i32).cast_unsigned() as u64;
 /// All arenas of jemalloc.
@@ -126,7 +126,7 @@ impl Remedy {
 }
 
 /// What an allocator has from the system, in its own words.
-fn memory(own: &Statistics) -> u64 {
+pub(super) fn memory(own: &Statistics) -> u64 {
     let names = ["system.current", "mapped", "generic.heap_size", "committed.current", "committed"];
     names.iter().map(|name| own.total(name)).max().unwrap_or(0)
 }
@@ -149,7 +149,7 @@ fn has_no_limit_yet(own: &Statistics) -> Result<(), String> {
     }
 }
 
-fn find(target: &Target, names: &[&str]) -> Result<RemoteAddr, String> {
+pub(super) fn find(target: &Target, names: &[&str]) -> Result<RemoteAddr, String> {
     let wanted: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
     let found = functions(target, &wanted).into_iter().flatten().next();
     found.ok_or_else(|| format!("no symbol names {}", names.join(" or ")))
@@ -169,7 +169,7 @@ pub fn apply(
     }
 }
 
-type Failed = (Status, String);
+pub(super) type Failed = (Status, String);
 
 fn applied(
     target: &Target,
@@ -207,16 +207,9 @@ fn applied(
     report.setting_before = setting(remedy, target, &counted);
     report.before = facts::resident(&target.process);
     let began = Instant::now();
-    let done = gate::call(target, image, options(most), &call, PATIENCE);
-    let Called { result, took, stops, left } = done.map_err(|failure| {
-        let (status, state) = match (&failure.left, failure.touched) {
-            (Some(left), _) => (Status::Left, left.what.join("; ")),
-            (None, true) => (Status::Failed, TargetState::Restored.to_string()),
-            (None, false) => (Status::Refused, TargetState::Untouched.to_string()),
-        };
-        let error: &AttachError = &failure.error;
-        (status, format!("{} (target: {state})", with_causes(error)))
-    })?;
+    let done = gate::calls(target, image, options(most), &[call], PATIENCE);
+    let Called { results, took, stops, left, .. } = done.map_err(failed)?;
+    let result = results.first().copied().unwrap_or(0);
     report.stopped_us += stops.iter().map(|stop| micros(stop.stopped)).sum::<f64>();
     report.attempts = 1;
     report.call_us = Some(micros(took.min(began.elapsed())));
@@ -237,6 +230,18 @@ fn applied(
     Ok(())
 }
 
+/// No call was made.
+#[allow(clippy::needless_pass_by_value)]
+pub(super) fn failed(failure: Failure) -> Failed {
+    let (status, state) = match (&failure.left, failure.touched) {
+        (Some(left), _) => (Status::Left, left.what.join("; ")),
+        (None, true) => (Status::Failed, TargetState::Restored.to_string()),
+        (None, false) => (Status::Refused, TargetState::Untouched.to_string()),
+    };
+    let error: &AttachError = &failure.error;
+    (status, format!("{} (target: {state})", with_causes(error)))
+}
+
 /// What a setting is now: of one that was never made, what glibc takes for it, 8 a processor.
 fn setting(remedy: Remedy, target: &Target, counted: &[Statistics]) -> Option<String> {
     let Remedy::ArenaMax(_) = remedy else { return None };
@@ -249,7 +254,7 @@ fn setting(remedy: Remedy, target: &Target, counted: &[Statistics]) -> Option<St
 }
 
 /// Nothing is recorded: functions are only led to gates.
-fn options(most: Duration) -> Options {
+pub(super) fn options(most: Duration) -> Options {
     let python = Wish::Off;
     let (pages, tables) = (false, false);
     Options { pages, tables, python, max_stop: most, ..Options::sampling(HookMode::Auto) }

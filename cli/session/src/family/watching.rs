@@ -127,7 +127,7 @@ struct Watching<'a> {
 
 impl<'a> Watching<'a> {
     fn new(options: &'a WatchOptions, files: Files, image: &'static PayloadImage) -> Self {
-        let Files { store, stacks } = files;
+        let Files { store, stacks, .. } = files;
         let (named, estates) = (options.record.output.clone(), Estates::default());
         Self { options, image, store, stacks, named, estates }
     }

@@ -17,6 +17,7 @@ mod labels;
 mod progress;
 mod roots;
 mod seen;
+mod sites;
 mod suspects;
 mod traits;
 mod typed;
@@ -45,8 +46,8 @@ use heapattach_injector::{
 };
 use heapattach_process::{presence::Presence, proc::Process};
 use heapattach_report::{
-    CensusReport, GoHeapReport, HoldersReport, LookMethod, Status, TypedReport, UnreachableReport,
-    micros,
+    CensusReport, GoHeapReport, HoldersReport, LookMethod, SitesReport, Status, TypedReport,
+    UnreachableReport, micros,
 };
 use heapattach_text::{error_chain::with_causes, quantity};
 use heapattach_verdict::reconcile::reconcile;
@@ -57,6 +58,7 @@ use crate::{
         snapshot_choice::{self, Load},
     },
     fork,
+    recorded::RecordedBlocks,
 };
 pub use core::of_core;
 use go::Go;
@@ -100,6 +102,8 @@ pub struct HeapOptions {
     pub waste: Option<LookForWaste>,
     /// Whether it is told which blocks keep memory that is mostly free.
     pub pins: bool,
+    /// Blocks of a session that are looked for, once they are written down.
+    pub recorded: Option<RecordedBlocks>,
 }
 
 /// How waste is looked for.
@@ -151,6 +155,7 @@ struct Walked {
     holders: Option<HoldersReport>,
     waste: Option<Waste>,
     pins: Option<Pins>,
+    sites: Option<SitesReport>,
     /// How much has a type, and the classes that debug data tells.
     typed: Option<(TypedReport, Vec<ClassRow>)>,
     /// A Go program's objects, and their classes.
@@ -330,6 +335,8 @@ fn walk(
     let waste = options.waste.filter(|look| !look.if_small || is_small);
     let waste = waste.map(|look| waste::look(&moment, &all, look.limit));
     let pins = options.pins.then(|| pins::look(&moment, &all));
+    let recorded = options.recorded.as_ref().and_then(RecordedBlocks::read);
+    let sites = recorded.map(|recorded| sites::report(&moment, &all, &recorded));
     // It takes long, but a clone can wait.
     let with_types = options.typed && most == Duration::MAX;
     let typed = with_types.then(|| typed::report(process, &moment, &all));
@@ -368,16 +375,18 @@ fn walk(
         }
         (unreachable, ..) => unreachable,
     };
-    Ok(Walked { census, unreachable, holders, waste, pins, typed, go, took: began.elapsed() })
+    let took = began.elapsed();
+    Ok(Walked { census, unreachable, holders, waste, pins, sites, typed, go, took })
 }
 
 fn conclude(seen: &Seen, walked: Walked, report: &mut CensusReport) {
-    let Walked { census, unreachable, holders, waste, pins, typed, go, took } = walked;
+    let Walked { census, unreachable, holders, waste, pins, sites, typed, go, took } = walked;
     let parts = reconcile(&seen.moment(&NoMemory), &census, &seen.figures);
     report.mappings = seen.mappings(&census);
     report.fill(&census, parts);
     report.unreachable = unreachable;
     (report.holders, report.waste, report.pins) = (holders, waste, pins);
+    report.sites = sites;
     if let Some((typed, classes)) = typed {
         report.typed = Some(typed);
         report.add_classes(classes);

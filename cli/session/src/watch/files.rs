@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::watch::stack_dump::StackList;
+use crate::{recorded::RecordedBlocks, watch::stack_dump::StackList};
 use heapattach_recording::Store;
 
 /// Where the session and its stacks are written to.
@@ -12,6 +12,8 @@ pub struct Files {
     pub store: Option<Store>,
     /// The stacks, if they are wanted.
     pub stacks: Option<StackList>,
+    /// The blocks that are in use at the end, if they are wanted.
+    pub blocks: Option<RecordedBlocks>,
 }
 
 impl Files {
@@ -22,7 +24,7 @@ impl Files {
     pub fn new(store: Option<Store>, stacks: Option<&Path>) -> Result<Self, String> {
         let stacks = stacks.map(|_| StackList::new()).transpose();
         let stacks = stacks.map_err(|error| format!("there is no room for stacks: {error}"))?;
-        Ok(Self { store, stacks })
+        Ok(Self { store, stacks, blocks: None })
     }
 }
 

@@ -19,6 +19,7 @@ use crate::{
         message::Message,
     },
     page_kinds,
+    recorded::RecordedBlocks,
     runtimes::{Runtimes, go_program},
     watch::{
         end::{End, conclude, fail},
@@ -59,6 +60,8 @@ const NOWHERE: Range<u64> = 0..0;
 pub struct Record {
     store: Option<Store>,
     stacks: Option<StackList>,
+    /// What the blocks are told to that are in use at the end.
+    blocks: Option<RecordedBlocks>,
     symbols: Symbols,
     /// How often modules came or went when they were last noted.
     changes: u64,
@@ -110,6 +113,7 @@ impl Record {
         Self {
             store,
             stacks,
+            blocks: None,
             symbols,
             changes: 0,
             rss: resident(target),
@@ -123,6 +127,11 @@ impl Record {
             ),
             list: (KernelList::parse(&list, &NOWHERE), spread::heap_end(&target.process, &list)),
         }
+    }
+
+    /// The same, which tells the blocks that are in use when it ends.
+    pub fn telling(self, blocks: Option<RecordedBlocks>) -> Self {
+        Self { blocks, ..self }
     }
 
     /// The same with what children of the target take over.
@@ -284,6 +293,12 @@ impl Record {
                 trigger: triggers.came(),
                 ..self.result(session, &counts, &recorder, counted)
             };
+            if !matches!(ending, End::Execed | End::Ended)
+                && let Some(Err(error)) =
+                    self.blocks.as_ref().map(|blocks| blocks.write(recorder.profile()))
+            {
+                report.blind.push(format!("requested and occupied bytes by site: {error}"));
+            }
             let listed = self.stacks.as_ref().map(|stacks| stacks.write(&recorder));
             heading.about.every = session.stream.interval;
             heading.about.loss = recorder.loss(counts.lost);

@@ -41,7 +41,11 @@ pub(super) fn write_applied(page: &mut Page, applied: &AppliedReport) {
     match (&applied.error, &applied.setting_before) {
         (Some(_), _) => {}
         (None, Some(before)) => {
-            let back = format!("taken back by --apply {before}; arenas that are there stay");
+            let stays = match applied.remedy.starts_with("arena-max") {
+                true => "; arenas that are there stay",
+                false => "",
+            };
+            let back = format!("taken back by --apply {before}{stays}");
             page.prose("", Ink::Dim, &back);
         }
         (None, None) => {

@@ -1,4 +1,4 @@
-//! One call of a function of the target's own allocator, by one of its threads: at the entry of an allocation
+//! Calls of functions of the target's own allocator, each by one of its threads: at the entry of an allocation
 //! function, where a program may call anything, as `--loader dlopen` has it. Functions are led to gates for as
 //! long as no thread has come, then given back; a thread that has begun ends its call whatever becomes of us.
 
@@ -48,9 +48,11 @@ pub struct Call {
 /// What came of it.
 #[derive(Debug)]
 pub struct Called {
-    /// What the function answered.
-    pub result: u64,
-    /// How long it took, at most.
+    /// What the functions answered, of the calls that were made.
+    pub results: Vec<u64>,
+    /// Why there were no more, if there were not all.
+    pub error: Option<Box<LoadError>>,
+    /// How long they took, at most.
     pub took: Duration,
     /// Every stop.
     pub stops: Vec<StopCost>,
@@ -61,36 +63,39 @@ pub struct Called {
 /// What to do where no function can be called.
 const CURE: &str = "read the advice of `heapattach allocator` for what a restart can change";
 
-/// Has a thread of the target call a function, if one comes by within `patience`.
+/// Has threads of the target make these calls, one after the other, if for each one comes by within `patience`.
 ///
 /// # Errors
-/// When none did, or something stands in the way: with the target as it was, or a list of what is left.
-pub fn call(
+/// When the first was not made, since no thread came or something stands in the way: with the target as it was, or a
+/// list of what is left.
+pub fn calls(
     target: &Target,
     image: &PayloadImage,
     options: Options,
-    call: &Call,
+    calls: &[Call],
     patience: Duration,
 ) -> Result<Called, Failure> {
-    Attach::begin(target, image, options)?.at_a_gate(call, patience)
+    Attach::begin(target, image, options)?.at_a_gate(calls, patience)
 }
 
 impl Attach<'_> {
-    fn at_a_gate(&mut self, call: &Call, patience: Duration) -> Result<Called, Failure> {
+    fn at_a_gate(&mut self, calls: &[Call], patience: Duration) -> Result<Called, Failure> {
         let functions = self.functions().map_err(|refusal| Failure::clean(refusal, false))?;
         let ground = self.build_gates()?;
         let mut costs = Vec::new();
-        let called = self.run(&functions, &ground, call, patience, &mut costs);
+        let mut made = Vec::new();
+        let called = self.run((&functions, &ground), calls, patience, (&mut made, &mut costs));
         // Its journal tells by now which functions were led away.
         let home = Home::open(&self.target.memory, ground.home.at()).unwrap_or(ground.home);
         let left = self.undo_all(&home);
-        match called {
-            Ok(Outcome { result, took, .. }) => {
-                let stops = self.stops.drain(..).map(|stop| stop.cost).chain(costs).collect();
-                Ok(Called { result, took, stops, left })
-            }
-            Err(error) => Err(Failure::left(error.into(), left)),
-        }
+        let error = match called {
+            Err(error) if made.is_empty() => return Err(Failure::left(error.into(), left)),
+            called => called.err().map(Box::new),
+        };
+        let stops = self.stops.drain(..).map(|stop| stop.cost).chain(costs).collect();
+        let took = made.iter().map(|outcome| outcome.took).sum();
+        let results = made.iter().map(|outcome| outcome.result).collect();
+        Ok(Called { results, error, took, stops, left })
     }
 
     fn functions(&self) -> Result<Functions, Refusal> {
@@ -109,31 +114,34 @@ impl Attach<'_> {
 
     fn run(
         &self,
-        functions: &Functions,
-        ground: &Ground,
-        call: &Call,
+        (functions, ground): (&Functions, &Ground),
+        calls: &[Call],
         patience: Duration,
-        costs: &mut Vec<StopCost>,
-    ) -> Result<Outcome, LoadError> {
+        (made, costs): (&mut Vec<Outcome>, &mut Vec<StopCost>),
+    ) -> Result<(), LoadError> {
         let block = Block::of(&self.target.memory, &ground.home);
         let write = |errno: Errno| LoadError::Errand(ErrandError::Write(errno));
-        let [text, value] = block.set_operands(call.text.as_bytes(), call.value).map_err(write)?;
-        let argument = |argument: Argument| match argument {
-            Argument::Zero => 0,
-            Argument::Number(number) => number,
-            Argument::Text => text.get(),
-            Argument::Value => value.get(),
-        };
-        let order = Order {
-            function: call.function,
-            arguments: call.arguments.map(argument),
-            descriptor: None,
-            error: None,
-            errno: functions.errno,
-        };
         let mut errands = Errands::new(self.target, &ground.home, self.options.mode)?;
-        let outcome = errands.run(functions, &order, patience);
-        costs.append(&mut errands.stops);
-        Ok(outcome?)
+        for call in calls {
+            let operands = block.set_operands(call.text.as_bytes(), call.value);
+            let [text, value] = operands.map_err(write)?;
+            let argument = |argument: Argument| match argument {
+                Argument::Zero => 0,
+                Argument::Number(number) => number,
+                Argument::Text => text.get(),
+                Argument::Value => value.get(),
+            };
+            let order = Order {
+                function: call.function,
+                arguments: call.arguments.map(argument),
+                descriptor: None,
+                error: None,
+                errno: functions.errno,
+            };
+            let outcome = errands.run(functions, &order, patience);
+            costs.append(&mut errands.stops);
+            made.push(outcome?);
+        }
+        Ok(())
     }
 }

@@ -28,13 +28,13 @@ pub fn apply(pid: i32, what: &str, fault: Option<&str>) -> Outcome {
     }
 }
 
-fn applied(outcome: &Outcome) -> Value {
+pub fn applied(outcome: &Outcome) -> Value {
     let document: Value = serde_json::from_str(&outcome.stdout)
         .unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
     document["applied"].clone()
 }
 
-fn number(applied: &Value, name: &str) -> u64 {
+pub fn number(applied: &Value, name: &str) -> u64 {
     applied[name].as_u64().unwrap_or_else(|| panic!("no {name}: {applied}"))
 }
 
@@ -155,10 +155,15 @@ fn arenas_are_limited_where_glibc_has_not_decided_yet() {
 
 #[test]
 fn the_target_lives_when_who_trims_is_killed_at_any_call_and_can_be_cleaned() {
+    lives_when_killed("trim", &[]);
+}
+
+/// The same of what calls an allocator's own function, which leaves mappings as they are.
+pub fn lives_when_killed(what: &str, environment: &[(&str, &str)]) {
     let arguments = ["2", "3000"];
-    let start = || Allocating::of("fragmented.c", &arguments, &[]);
+    let start = || Allocating::of("fragmented.c", &arguments, environment);
     let Some(program) = start() else { return };
-    let calls = apply(program.pid(), "trim", Some("trace")).calls();
+    let calls = apply(program.pid(), what, Some("trace")).calls();
     assert!(calls.len() > 8, "{calls:?}");
     drop(program);
     let (mut tried, mut random) = (0, Random::new(seed()));
@@ -166,7 +171,7 @@ fn the_target_lives_when_who_trims_is_killed_at_any_call_and_can_be_cleaned() {
         for n in points(calls.len() as u64, most, &mut random) {
             let Some(mut program) = start() else { return };
             let before = maps(program.pid());
-            let outcome = apply(program.pid(), "trim", Some(&format!("{kind}:{n}")));
+            let outcome = apply(program.pid(), what, Some(&format!("{kind}:{n}")));
             // One whose command was killed goes on, and finishes what it has only begun.
             let clean = poll(PATIENCE, || {
                 let code = Heapattach::detach(program.pid()).run().code();
@@ -174,7 +179,7 @@ fn the_target_lives_when_who_trims_is_killed_at_any_call_and_can_be_cleaned() {
             });
             assert!(clean.is_some(), "{kind} at {n}: {:#?}", maps(program.pid()));
             assert!(program.is_well(), "{kind} at {n} of {calls:?}: {outcome:?}");
-            let after = apply(program.pid(), "trim", None);
+            let after = apply(program.pid(), what, None);
             assert!(
                 matches!(after.code(), Some(DONE | REFUSED | FAILED)),
                 "{kind} at {n}: {after:?}"

@@ -4,27 +4,28 @@
 //! What is free in such a unit counts for the blocks in use there, the same part for each: it is free for the
 //! kernel when all of them are gone. Blocks of a group that lie nowhere but alone keep it by themselves.
 
+mod sites;
+mod unit;
+
 use std::{cmp::Reverse, collections::HashMap, ops::Range};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Block, Moment, Sink, State, Walker,
-    stats::Resident,
     types::{ClassId, ClassTally},
 };
+pub use sites::{Found, find};
+use unit::{Ended, PAGE, Tally, Units};
 
-const PAGE: u64 = 4096;
 /// Groups that are told; that are kept.
 const ROWS: usize = 100;
 const MOST_GROUPS: usize = 1 << 16;
 /// Blocks of a unit that are kept until its end is known: of larger units the rest counts as in use, and
 /// nothing for a group.
-const MOST_BLOCKS: usize = 1 << 16;
+const MOST_BLOCKS: u64 = 1 << 16;
 /// A byte has so many parts.
 const PARTS: u128 = 1 << 10;
-/// Less than so many percent in use is sparse.
-const SPARSE: u64 = 10;
 
 /// Blocks of one class and size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -78,7 +79,7 @@ pub fn look(moment: &Moment<'_>, walkers: &[&dyn Walker]) -> Pins {
     let mut tally = PinTally::new(moment);
     for walker in walkers {
         walker.walk(moment, &mut tally);
-        tally.flush();
+        tally.units.flush();
     }
     tally.finish()
 }
@@ -96,41 +97,22 @@ struct Sum {
     sparse: u64,
 }
 
-/// A page, slab or span, and its blocks in use so far.
+/// The blocks of a unit, as far as they are kept: by group, how many.
 #[derive(Default)]
-struct Unit {
-    range: Range<u64>,
-    live: u64,
-    /// The end of the last block in use, and whole pages before it without any.
-    end: u64,
-    empty: u64,
-    /// By group: how many blocks.
+struct Own {
     blocks: HashMap<u32, u64>,
     known: u64,
 }
 
-struct PinTally<'a, 'm> {
-    types: ClassTally<'a, 'm>,
-    resident: Resident,
-    unit: Unit,
-    /// The number of a group, and the sums by it.
+/// Sums by the number of a group.
+#[derive(Default)]
+struct Groups {
     numbers: HashMap<Group, u32>,
     sums: Vec<Sum>,
     pins: Pins,
 }
 
-impl<'a, 'm> PinTally<'a, 'm> {
-    fn new(moment: &'a Moment<'m>) -> Self {
-        Self {
-            types: ClassTally::new(moment),
-            resident: Resident::of(moment),
-            unit: Unit::default(),
-            numbers: HashMap::new(),
-            sums: Vec::new(),
-            pins: Pins::default(),
-        }
-    }
-
+impl Groups {
     /// The number of a group, or none if there are too many.
     fn number(&mut self, group: Group) -> Option<u32> {
         if let Some(number) = self.numbers.get(&group) {
@@ -144,53 +126,30 @@ impl<'a, 'm> PinTally<'a, 'm> {
         self.numbers.insert(group, number);
         Some(number)
     }
+}
 
-    fn there(&mut self, range: &Range<u64>) -> u64 {
-        self.resident.overlap(range).resident
-    }
+impl Tally for Groups {
+    type Mark = Option<u32>;
+    type Own = Own;
 
-    /// A part of a block in the unit that it lies in; `is_first` of its parts.
-    fn add(&mut self, part: Range<u64>, group: Option<u32>, is_first: bool) {
-        self.skip_to(part.start);
-        let unit = &mut self.unit;
-        unit.live += part.end - part.start;
-        unit.end = unit.end.max(part.end);
-        if let Some(group) = group.filter(|_| unit.known < MOST_BLOCKS as u64) {
-            *unit.blocks.entry(group).or_default() += 1;
-            unit.known += 1;
+    fn add(&mut self, own: &mut Own, group: Option<u32>, bytes: u64, is_first: bool) {
+        if let Some(group) = group.filter(|_| own.known < MOST_BLOCKS) {
+            *own.blocks.entry(group).or_default() += 1;
+            own.known += 1;
         }
         if let Some(sum) = group.and_then(|group| self.sums.get_mut(group as usize)) {
             sum.blocks += u64::from(is_first);
-            sum.bytes += part.end - part.start;
+            sum.bytes += bytes;
         }
     }
 
-    /// Whole pages between the last block and this address are empty.
-    fn skip_to(&mut self, at: u64) {
-        let pages = self.unit.end.next_multiple_of(PAGE)..at / PAGE * PAGE;
-        if pages.start < pages.end {
-            self.unit.empty += self.there(&pages);
-        }
-    }
-
-    /// Ends a unit.
-    fn flush(&mut self) {
-        if self.unit.live > 0 {
-            self.skip_to(self.unit.range.end);
-        }
-        let Unit { range, live, empty, blocks, .. } = std::mem::take(&mut self.unit);
-        let resident = self.there(&range);
-        // Of what is not in memory nothing can be returned.
-        if live == 0 || resident == 0 {
-            return;
-        }
-        let live = live.min(resident);
-        let is_sparse = live.saturating_mul(100) < resident.saturating_mul(SPARSE);
+    fn end(&mut self, unit: &Ended, Own { blocks, .. }: Own) {
+        let Ended { resident, live, empty } = *unit;
         let pins = &mut self.pins;
         pins.resident += resident;
         pins.live += live;
         pins.empty += empty;
-        if is_sparse {
+        if unit.is_sparse() {
             pins.sparse += resident;
             pins.sparse_live += live;
         }
@@ -201,16 +160,29 @@ impl<'a, 'm> PinTally<'a, 'm> {
             let Some(sum) = self.sums.get_mut(group as usize) else { continue };
             sum.pinned += free * u128::from(count) / u128::from(all.max(1));
             sum.alone += if is_alone { resident } else { 0 };
-            if is_sparse {
+            if unit.is_sparse() {
                 sum.sparse_blocks += count;
                 sum.sparse += resident;
             }
         }
     }
+}
+
+struct PinTally<'a, 'm> {
+    types: ClassTally<'a, 'm>,
+    units: Units<Groups>,
+}
+
+impl<'a, 'm> PinTally<'a, 'm> {
+    fn new(moment: &'a Moment<'m>) -> Self {
+        let units = Units::new(moment, Groups::default());
+        Self { types: ClassTally::new(moment), units }
+    }
 
     fn finish(mut self) -> Pins {
-        self.flush();
-        let Self { types, numbers, sums, mut pins, .. } = self;
+        self.units.flush();
+        let Self { types, units } = self;
+        let Groups { numbers, sums, mut pins } = units.tally;
         let names = types.into_names();
         let name = |class: ClassId| names.get(usize::try_from(class.0).ok()?).cloned();
         let mut by_size: HashMap<u64, u64> = HashMap::new();
@@ -242,8 +214,7 @@ impl<'a, 'm> PinTally<'a, 'm> {
 
 impl Sink for PinTally<'_, '_> {
     fn unit(&mut self, range: Range<u64>) {
-        self.flush();
-        self.unit = Unit { end: range.start, range, ..Unit::default() };
+        self.units.begin(range);
     }
 
     fn block(&mut self, block: Block) {
@@ -251,22 +222,8 @@ impl Sink for PinTally<'_, '_> {
             return;
         }
         self.types.block(block);
-        let group = self.number((self.types.latest(), block.size));
-        let end = block.at.saturating_add(block.size);
-        let mut at = block.at;
-        while at < end {
-            if !self.unit.range.contains(&at) {
-                // Whole pages of a block are one unit, that is full.
-                let page = at / PAGE * PAGE;
-                let whole = end / PAGE * PAGE;
-                let last = if at == page && whole > page { whole } else { page + PAGE };
-                self.unit(page..last);
-            }
-            let part = at..end.min(self.unit.range.end);
-            let next = part.end;
-            self.add(part, group, at == block.at);
-            at = next;
-        }
+        let group = self.units.tally.number((self.types.latest(), block.size));
+        self.units.block(&block, group);
     }
 }
 

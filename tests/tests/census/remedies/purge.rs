@@ -9,7 +9,8 @@ use heapattach_tests::{
 };
 use serde_json::Value;
 
-use crate::{allocating::Allocating, trim::preloaded};
+use super::trim::preloaded;
+use crate::allocating::Allocating;
 
 const DONE: i32 = 0;
 const REFUSED: i32 = 3;

@@ -1,0 +1,86 @@
+//! Requested against occupied bytes, and what blocks keep in memory beside them, by who allocated them.
+
+use heapattach_report::{PlacedSite, SiteSums, SitesReport};
+use heapattach_text::quantity::{bytes, count};
+
+use crate::{
+    page::{Ink, Page},
+    table::{Column, Table},
+};
+
+/// Callers that a row has.
+const CALLERS: usize = 3;
+
+/// Writes the largest of both kinds.
+pub fn tell_placed_sites(sites: &SitesReport<PlacedSite>, rows: usize, mut page: Page) -> String {
+    page.gap();
+    let SiteSums { blocks, requested, occupied, pinned } = &sites.total;
+    let rounding = sites.total.rounding();
+    let text = format!(
+        "{} blocks of the session are in use: {} requested, {} occupied ({:+.1} %); beside them {} are free on their \
+         pages, slabs and spans and cannot go back to the kernel",
+        count(whole(blocks.value)),
+        bytes(whole(requested.value)),
+        bytes(whole(occupied.value)),
+        rounding * 100.0 / requested.value.max(1.0),
+        bytes(whole(pinned.value)),
+    );
+    page.prose("SITES", Ink::Bold, &text);
+    if sites.found < sites.recorded {
+        let text = format!(
+            "{} of {} recorded blocks were found when the second moment was taken; the others had been freed, or are \
+             in memory that no walker knows",
+            count(sites.found),
+            count(sites.recorded)
+        );
+        page.prose("", Ink::Dim, &text);
+    }
+    let mut by_rounding: Vec<&PlacedSite> = sites.rows.iter().collect();
+    by_rounding.sort_by(|a, b| b.sums.rounding().total_cmp(&a.sums.rounding()));
+    by_rounding.retain(|site| site.sums.rounding() >= 1.0);
+    let kept: Vec<&PlacedSite> =
+        sites.rows.iter().filter(|site| site.sums.pinned.value >= 1.0).collect();
+    write(&mut page, "Keeps most free memory", &kept, rows);
+    write(&mut page, "Most rounding", &by_rounding, rows);
+    page.finish()
+}
+
+fn write(page: &mut Page, title: &'static str, sites: &[&PlacedSite], rows: usize) {
+    if sites.is_empty() {
+        return;
+    }
+    page.gap();
+    let columns = [
+        Column::right("keeps free"),
+        Column::right("blocks"),
+        Column::right("requested"),
+        Column::right("occupied"),
+        Column::right("rounding"),
+        Column::left(title),
+    ];
+    let mut table = Table::new(columns);
+    for site in sites.iter().take(rows) {
+        let sums = &site.sums;
+        table.row([
+            bytes(whole(sums.pinned.value)),
+            count(whole(sums.blocks.value)),
+            bytes(whole(sums.requested.value)),
+            bytes(whole(sums.occupied.value)),
+            format!("{:.1} %", sums.rounding() * 100.0 / sums.requested.value.max(1.0)),
+            site.place.clone() + &callers(site),
+        ]);
+    }
+    table.write(page);
+}
+
+/// ` < main`: who called it.
+fn callers(site: &PlacedSite) -> String {
+    let outer = site.frames.iter().skip(site.cause + 1);
+    let names = outer.filter_map(|frame| frame.function.as_deref()).take(CALLERS);
+    names.map(|name| format!(" < {name}")).collect()
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn whole(value: f64) -> u64 {
+    value.round().max(0.0) as u64
+}
