@@ -18,7 +18,7 @@
 //! | `guide` | chapters for the terminal, `man` and the web |
 //! | `json_schema` | what the JSON of each command looks like |
 //! | `moment` | moments on their way to the user, and files of them |
-//! | `sessions` | sessions in commands of their own, for `serve` and `top` |
+//! | `sessions` | sessions in commands of their own, for `serve`, `top` and `view` |
 //! | `source_files` | lines of source for the page |
 //! | `next_command` | what opens a file that was written |
 //! | `payload` | what is put into targets, built with this command |
@@ -141,6 +141,7 @@ pub fn main() -> ExitCode {
         (Some(Command::Allocator(args)), _) => commands::allocator::allocator(args),
         (Some(Command::Report(args)), _) => commands::report::report(args),
         (Some(Command::Top(args)), _) => commands::top::top(args),
+        (Some(Command::View(args)), _) => commands::view::view(args),
         (Some(Command::Serve(args)), _) => commands::serve::serve(args),
         (Some(Command::Agent(args)), _) => commands::agent::agent(args),
         (Some(Command::Diff(args)), _) => commands::diff::diff(args),

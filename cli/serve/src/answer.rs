@@ -5,6 +5,8 @@
 pub enum Status {
     /// Here it is.
     Ok,
+    /// It is elsewhere.
+    SeeOther,
     /// It makes no sense.
     BadRequest,
     /// A token is needed.
@@ -30,6 +32,7 @@ impl Status {
     pub fn line(self) -> &'static str {
         match self {
             Self::Ok => "200 OK",
+            Self::SeeOther => "303 See Other",
             Self::BadRequest => "400 Bad Request",
             Self::Unauthorized => "401 Unauthorized",
             Self::Forbidden => "403 Forbidden",

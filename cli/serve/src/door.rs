@@ -3,9 +3,12 @@
 //! On an address of this machine alone the name that was asked for must be one of this machine's: a page of
 //! another site that has its name lead here ("DNS rebinding") does not know it. Elsewhere a token is needed.
 
+use std::sync::Arc;
+
 use crate::{
     answer::{Answer, Status},
     http::Request,
+    link::Link,
 };
 
 /// The secret that a reader has to know.
@@ -20,13 +23,18 @@ impl Token {
     }
 
     /// Compares as long for a wrong one as for the right one.
-    fn is(&self, other: &str) -> bool {
+    pub fn is(&self, other: &str) -> bool {
         let (own, other) = (self.0.as_bytes(), other.as_bytes());
         let differences = own
             .iter()
             .enumerate()
             .fold(0, |all, (index, byte)| all | (byte ^ other.get(index).copied().unwrap_or(0)));
         own.len() == other.len() && differences == 0
+    }
+
+    /// What it is.
+    pub fn text(&self) -> &str {
+        &self.0
     }
 }
 
@@ -43,12 +51,14 @@ pub struct Door {
     pub hosts: Vec<String>,
     /// What is to be known, if anything.
     pub token: Option<Token>,
+    /// How a browser comes to know it.
+    pub link: Option<Arc<Link>>,
     /// Whether others than this machine can ask: then every name is right, and a token is needed.
     pub is_public: bool,
 }
 
 impl Door {
-    /// What to answer instead, if the request is not let in.
+    /// What to answer instead, if the request is not let in, or comes by the link and goes on without it.
     pub fn refusal(&self, request: &Request, is_private: bool) -> Option<Answer> {
         if !is_private && !self.is_public && !self.knows_host(request) {
             let why = "asked under a name that is not this machine's; see --allow-host";
@@ -63,9 +73,17 @@ impl Door {
         {
             return Some(Answer::no(Status::Forbidden, "asked by a page of another site"));
         }
+        if let Some(entry) = self.link.as_ref().and_then(|link| link.entry(request)) {
+            return Some(entry);
+        }
         let token = self.token.as_ref()?;
-        if told(request).any(|other| token.is(&other)) {
+        let cookies = self.link.iter().flat_map(|link| link.told(request));
+        if told(request).any(|other| token.is(&other)) || cookies.into_iter().any(|c| token.is(c)) {
             return None;
+        }
+        if self.link.is_some() {
+            let why = "need the link that heapattach printed; the one that opened a browser leads in once";
+            return Some(Answer::no(Status::Unauthorized, why));
         }
         let no = Answer::no(Status::Unauthorized, "need the token of --token-file");
         Some(no.with("WWW-Authenticate", "Basic realm=\"heapattach\""))

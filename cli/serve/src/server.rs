@@ -7,7 +7,7 @@ use std::{
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     thread::Builder,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     figures::Figures,
     http::{self, Method},
     listen::{Listener, Stream},
-    routes::{self, Asked, Sources},
+    routes::{LAST, Sources},
     stop::Stop,
     target::Target,
 };
@@ -27,6 +27,9 @@ const MOST: usize = 64;
 const PAUSE: u16 = 100;
 /// Where no connection can be taken: too many open files, say.
 const TROUBLE: Duration = Duration::from_millis(50);
+
+/// Between two looks whether readers have what came last.
+const LAST_PAUSE: Duration = Duration::from_millis(10);
 
 /// What is served, and to whom.
 #[derive(Debug)]
@@ -48,6 +51,8 @@ pub struct Server {
     door: Door,
     stop: Stop,
     open: AtomicUsize,
+    /// Readers of events among them.
+    streams: AtomicUsize,
 }
 
 impl Server {
@@ -55,7 +60,17 @@ impl Server {
     pub fn new(options: Options, stop: Stop) -> Arc<Self> {
         let Options { targets, show_args, door, figures } = options;
         let sources = Sources { targets, show_args, figures };
-        Arc::new(Self { sources, door, stop, open: AtomicUsize::new(0) })
+        let (open, streams) = Default::default();
+        Arc::new(Self { sources, door, stop, open, streams })
+    }
+
+    /// Has the readers of events take what came last, and waits until they have, but not for long.
+    pub fn close(&self) {
+        self.stop.close();
+        let until = Instant::now() + LAST;
+        while self.streams.load(Relaxed) > 0 && Instant::now() < until {
+            self.stop.wait(LAST_PAUSE);
+        }
     }
 
     /// Answers each client, until the server is to end.
@@ -101,10 +116,11 @@ impl Server {
             let _ = http::answer(&mut stream, &refusal, request.method);
             return;
         }
-        if let (Method::Get, Some(Asked::One(target, "/events"))) =
-            (request.method, self.sources.asked(&request.path))
-        {
-            return routes::stream(&mut stream, &target, &self.stop);
+        if let Some((target, write)) = self.sources.stream(&request) {
+            self.streams.fetch_add(1, Relaxed);
+            write(&mut stream, &target, &self.stop);
+            self.streams.fetch_sub(1, Relaxed);
+            return;
         }
         let answer = self.sources.answer(&request, &self.stop);
         let _ = http::answer(&mut stream, &answer, request.method);

@@ -1,29 +1,65 @@
-//! The end of a server, for all who wait for it.
+//! The end of a server, for all who wait for it: first pages take what came last, then nothing is answered.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+/// How far the end has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    #[default]
+    Serving,
+    Closing,
+    Over,
+}
+
 /// Says when it is over.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<(Mutex<bool>, Condvar)>);
+pub struct Stop(Arc<(Mutex<Phase>, Condvar)>);
 
 impl Stop {
     /// It is over.
     pub fn set(&self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.1.notify_all();
+        self.advance(Phase::Over);
     }
 
-    /// Whether it is.
+    /// It is over soon: no more will be recorded than is there now.
+    pub fn close(&self) {
+        self.advance(Phase::Closing);
+    }
+
+    /// Whether it is over.
     pub fn is_set(&self) -> bool {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.phase() == Phase::Over
+    }
+
+    /// Whether it is over, or soon will be.
+    pub fn is_closing(&self) -> bool {
+        *self.phase() >= Phase::Closing
     }
 
     /// Waits so long, or until it is over.
     pub fn wait(&self, time: Duration) {
-        let is_over = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.0.1.wait_timeout_while(is_over, time, |is_over| !*is_over);
+        self.wait_for(time, Phase::Over);
+    }
+
+    /// Waits so long, or until it is over soon.
+    pub fn wait_closing(&self, time: Duration) {
+        self.wait_for(time, Phase::Closing);
+    }
+
+    fn advance(&self, to: Phase) {
+        let mut phase = self.phase();
+        *phase = to.max(*phase);
+        self.0.1.notify_all();
+    }
+
+    fn wait_for(&self, time: Duration, end: Phase) {
+        let _ = self.0.1.wait_timeout_while(self.phase(), time, |phase| *phase < end);
+    }
+
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,8 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use heapattach_export::html::SourceFile;
 use heapattach_ledger::{Ledger, Mark, Metric};
 use heapattach_recording::Recording;
+
+use crate::{
+    page_source::{Beside, PageSource, Shown},
+    stop::Stop,
+};
 
 /// A ledger serves for so long, and for as many times as long as it took to read.
 const FRESH: Duration = Duration::from_millis(500);
@@ -26,6 +32,8 @@ pub struct Target {
     read: Mutex<Option<Read>>,
     /// What was told the last time to those who ask for what has come since.
     told: Mutex<Option<Arc<Ledger>>>,
+    page: PageSource,
+    beside: Beside,
 }
 
 /// What was read, when, and until when it serves.
@@ -40,8 +48,33 @@ impl Target {
     /// A process whose session is written to this file; of its command line only the program is told, unless
     /// `shows_args`.
     pub fn new(pid: i32, name: String, path: PathBuf, shows_args: bool) -> Self {
-        let (has_args, read, told) = Default::default();
-        Self { pid, name, path, shows_args, has_args, read, told }
+        let (has_args, read, told, beside) = Default::default();
+        let page = PageSource::new(&path);
+        Self { pid, name, path, shows_args, has_args, read, told, page, beside }
+    }
+
+    /// The same, whose page has what lies beside the recording.
+    #[must_use]
+    pub fn with(self, beside: Beside) -> Self {
+        Self { beside, ..self }
+    }
+
+    /// What its page shows now.
+    ///
+    /// # Errors
+    /// While there is nothing yet, or if it cannot be read.
+    pub fn shown(&self, stop: &Stop) -> Result<Shown, String> {
+        self.page.now(stop, |ledger| self.hide_args(ledger))
+    }
+
+    /// A source file by the name that the compiler was told.
+    pub fn source(&self, name: &str, began: u64) -> Option<SourceFile> {
+        (self.beside.source)(name, began)
+    }
+
+    /// Whether a process has the recording open to write to it, if that can be known.
+    pub fn has_writer(&self) -> Option<bool> {
+        (self.beside.writer)(&self.path)
     }
 
     /// Whether its command line has arguments, as `look` finds once.

@@ -38,7 +38,7 @@ pub use doctor::DoctorArgs;
 pub use form::{FileFormat, MomentForm};
 pub use heap::HeapArgs;
 pub use help::HelpArgs;
-pub use live::{PushArgs, ServeArgs, TopArgs};
+pub use live::{PushArgs, ServeArgs, TopArgs, ViewArgs};
 pub use man::ManArgs;
 pub use outlet::GithubArg;
 pub use recording_view::LookArgs;
@@ -76,6 +76,7 @@ Examples:
   heapattach allocator -p 4711           what malloc itself counts, and advice; stops nothing
   heapattach report FILE                 a recording again: trees, pictures, other tools
   heapattach diff A B                    the difference between two of them
+  heapattach view -p 4711                live, in a browser
   heapattach serve -p 4711               live: go tool pprof http://..., Prometheus, a browser
   heapattach doctor -p 4711              what would be done to it; touches nothing
   heapattach status                      sessions, and what killed ones left
@@ -122,6 +123,8 @@ pub enum Command {
     Diff(Box<DiffArgs>),
     /// Show a live profile on the terminal: what is in use, what grows, what allocates
     Top(Box<TopArgs>),
+    /// Show a session in a browser while it goes on, or a recording
+    View(Box<ViewArgs>),
     /// Serve live profiles and figures over HTTP: pprof's readers, Prometheus, browsers
     Serve(Box<ServeArgs>),
     /// Watch processes of this machine by rules, within a budget

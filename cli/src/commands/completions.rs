@@ -125,12 +125,12 @@ mod tests {
 
     #[test]
     fn every_place_for_a_pid_asks_for_pids() {
-        // Attach, heap, allocator, check, top, serve, doctor and detach, by short and long name.
-        assert_eq!(script(Shell::Bash).matches(BASH_PIDS).count(), 16);
+        // Attach, heap, allocator, check, top, view, serve, doctor and detach, by short and long name.
+        assert_eq!(script(Shell::Bash).matches(BASH_PIDS).count(), 18);
         let zsh = script(Shell::Zsh);
-        assert_eq!(zsh.matches(":PID:_heapattach_pids").count(), 16);
+        assert_eq!(zsh.matches(":PID:_heapattach_pids").count(), 18);
         assert!(zsh.contains(ZSH_PIDS) && !zsh.contains(":PID:_default"));
-        assert_eq!(script(Shell::Fish).matches("(heapattach completions --pids)").count(), 8);
+        assert_eq!(script(Shell::Fish).matches("(heapattach completions --pids)").count(), 9);
     }
 
     #[test]

@@ -17,3 +17,4 @@ pub mod schema;
 pub mod serve;
 pub mod status;
 pub mod top;
+pub mod view;

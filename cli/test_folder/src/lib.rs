@@ -1,5 +1,7 @@
 //! Files of one test, for the tests of every crate here; no part of the command.
 
+pub mod browser;
+
 use std::{
     fs,
     path::PathBuf,

@@ -11,3 +11,4 @@ mod readers;
 mod server;
 mod tmux;
 mod top;
+mod view;

@@ -53,12 +53,7 @@ impl Served {
 
     /// The answer to a request.
     pub fn ask(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(&self.host).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        let _ = stream.write_all(request.as_bytes());
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        String::from_utf8_lossy(&answer).into_owned()
+        ask(&self.host, request)
     }
 
     /// `heapattach_live_bytes`, or less than nothing while there is none.
@@ -77,6 +72,16 @@ impl Served {
         wait_until("what is kept", PATIENCE, told);
         bytes
     }
+}
+
+/// The answer of a server to a request.
+pub fn ask(host: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(host).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    let _ = stream.write_all(request.as_bytes());
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 /// Where a server listens.

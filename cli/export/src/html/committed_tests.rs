@@ -7,10 +7,9 @@ use std::{
 };
 
 use heapattach_recording::{Part, Recording};
-use heapattach_test_folder::skip;
+use heapattach_test_folder::{browser::Browser, skip};
 
 use super::{
-    browser::Browser,
     program,
     reader::{page, showing},
 };

@@ -33,6 +33,16 @@ pub struct Data {
     windows: Windows,
     /// Of functions that have much of the memory, as far as their files are there.
     sources: Vec<Excerpt>,
+    /// Of a session that goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<Live>,
+}
+
+/// How it is with a session that is shown while it goes on.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Live {
+    /// Whether it has come to its end.
+    pub is_over: bool,
 }
 
 /// What belongs to one of the profiles alone.
@@ -111,7 +121,8 @@ impl Data {
         let verdict = if base.is_none() { Some(Verdict::new(ledger)) } else { None };
         // Lines of two builds are not those of one file.
         let sources = if base.is_none() { excerpts(candidates, read) } else { Vec::new() };
-        Self { now, base, verdict, sources, tree, threads: threads.names, sums, rows, windows }
+        let threads = threads.names;
+        Self { now, base, verdict, sources, tree, threads, sums, rows, windows, live: None }
     }
 }
 

@@ -2,10 +2,10 @@
 //! browser's buttons go back and forth.
 
 use heapattach_ledger::sample;
+use heapattach_test_folder::browser::Browser;
 use serde_json::{Value, json};
 
 use super::{
-    browser::Browser,
     committed_tests::kept,
     reader::{click_frame, crumbs, page, showing},
 };

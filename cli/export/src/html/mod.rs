@@ -26,8 +26,6 @@ mod verdict;
 mod windows;
 
 #[cfg(test)]
-pub(crate) mod browser;
-#[cfg(test)]
 mod browser_tests;
 #[cfg(test)]
 pub(crate) mod committed_tests;
@@ -59,7 +57,7 @@ pub use source::SourceFile;
 /// # Errors
 /// When `out` cannot be written to.
 pub fn write(ledger: &Ledger, base: Option<&Ledger>, out: &mut dyn Write) -> io::Result<()> {
-    page::write(&data::Data::new(ledger, base, &mut |_| None), out)
+    page::write(&data::Data::new(ledger, base, &mut |_| None), false, out)
 }
 
 /// Writes the report of `ledger` with lines of source; `read` reads a file by the name that the compiler was
@@ -72,7 +70,44 @@ pub fn write_with_source(
     read: &mut dyn FnMut(&str) -> Option<SourceFile>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    page::write(&data::Data::new(ledger, None, read), out)
+    page::write(&data::Data::new(ledger, None, read), false, out)
+}
+
+/// Writes the page of a session that goes on, or of one that `is_over`. Where it comes from it asks `changes`
+/// (server-sent events) what happens to the recording, and `data` for newer data ([`write_data`]).
+///
+/// # Errors
+/// When `out` cannot be written to.
+pub fn write_live(
+    ledger: &Ledger,
+    is_over: bool,
+    read: &mut dyn FnMut(&str) -> Option<SourceFile>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    page::write(&live(ledger, is_over, read), true, out)
+}
+
+/// Writes the data of such a page alone, as JSON.
+///
+/// # Errors
+/// When `out` cannot be written to.
+pub fn write_data(
+    ledger: &Ledger,
+    is_over: bool,
+    read: &mut dyn FnMut(&str) -> Option<SourceFile>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    Ok(serde_json::to_writer(out, &live(ledger, is_over, read))?)
+}
+
+fn live(
+    ledger: &Ledger,
+    is_over: bool,
+    read: &mut dyn FnMut(&str) -> Option<SourceFile>,
+) -> data::Data {
+    let mut data = data::Data::new(ledger, None, read);
+    data.live = Some(data::Live { is_over });
+    data
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! What the tests of the page have in common: opening it, and finding one's way in the graph.
 
-use heapattach_test_folder::skip;
+use heapattach_test_folder::{browser::Browser, skip};
 use serde_json::json;
 
-use super::browser::Browser;
 use heapattach_ledger::Ledger;
 
 /// The whole page.

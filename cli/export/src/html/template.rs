@@ -21,6 +21,8 @@ pub struct Template {
     pub script: &'static str,
     /// What starts the script.
     pub loader: &'static str,
+    /// Whether it may ask where it came from for newer data.
+    pub is_live: bool,
 }
 
 impl Template {
@@ -43,11 +45,12 @@ impl Template {
         out.flush()
     }
 
-    /// One script and what starts it, one style, and nothing from anywhere.
+    /// One script and what starts it, one style, and nothing from anywhere else.
     fn policy(&self) -> String {
         let (loader, script, style) = (hash(self.loader), hash(self.script), hash(self.style));
+        let connect = if self.is_live { "connect-src 'self'; " } else { "" };
         format!(
-            "default-src 'none'; script-src {loader} {script}; style-src {style}; \
+            "default-src 'none'; script-src {loader} {script}; style-src {style}; {connect}\
              base-uri 'none'; form-action 'none'"
         )
     }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use heapattach_test_folder::Folder;
+use heapattach_test_folder::{Folder, browser::Browser};
 use heapattach_verdict::subject::{Ask, Subject};
 use serde_json::json;
 
 use super::{
-    browser::Browser,
     browser_tests::assert_same,
     reader::{page, showing},
 };

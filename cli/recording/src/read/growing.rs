@@ -6,8 +6,8 @@
 //! another file in its place (it had become too large), or a shorter one: from the beginning
 //! ```
 //!
-//! What it tells is what [`Recording::ledger`] of the file as it is then would tell, without the course of
-//! growth that `--flow` judges.
+//! What it tells is what [`Recording::ledger`] of the file as it is then would tell; how that came about, span by
+//! span, only if it is asked for: that is read anew each time.
 
 use std::{
     fs::{self, Metadata},
@@ -22,6 +22,7 @@ use heapattach_symbols::{Known, Symbols};
 use super::{
     Recording,
     assembly::{Parts, assemble},
+    course::Places,
     window::Decoder,
 };
 use crate::{
@@ -40,6 +41,7 @@ const TOGETHER: usize = 2048;
 #[derive(Debug)]
 pub struct Growing {
     path: PathBuf,
+    with_course: bool,
     read: Option<Read>,
 }
 
@@ -75,7 +77,13 @@ struct Names {
 impl Growing {
     /// Not read yet.
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), read: None }
+        Self { path: path.to_owned(), with_course: false, read: None }
+    }
+
+    /// The same, that tells how it came about, too.
+    #[must_use]
+    pub fn with_course(self) -> Self {
+        Self { with_course: true, ..self }
     }
 
     /// What is known now; `None` if nothing was written since the last time.
@@ -98,7 +106,7 @@ impl Growing {
             }
             None => Read::open(&self.path)?,
         };
-        let ledger = read.ledger();
+        let ledger = read.ledger(self.with_course);
         self.read = Some(read);
         Ok(Some(ledger))
     }
@@ -158,7 +166,7 @@ impl Read {
         self.length = if is_stuck { length } else { end };
     }
 
-    fn ledger(&mut self) -> Ledger {
+    fn ledger(&mut self, with_course: bool) -> Ledger {
         let Self { recording, sums, names, .. } = self;
         sums.go_on(recording);
         let mut context = recording.context.clone();
@@ -171,7 +179,13 @@ impl Read {
             context.code = names.of_addresses(recording);
         }
         recording.place(&mut context.code.modules);
-        assemble(Parts { context, table: &recording.table, sheet: sums.sheet.clone() })
+        let table = &recording.table;
+        let mut ledger = assemble(Parts { context, table, sheet: sums.sheet.clone() });
+        if with_course {
+            let known: Vec<_> = sums.sheet.rows.all().iter().map(|row| row.is_known()).collect();
+            ledger.course = recording.course_of(&Places::of(&known, table, &ledger));
+        }
+        ledger
     }
 }
 
@@ -251,7 +265,10 @@ fn file(about: &Metadata) -> [u64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Session, second, ten_seconds};
+    use crate::{
+        Part,
+        sample::{Session, second, ten_seconds},
+    };
     use heapattach_ledger::Metric;
     use heapattach_test_folder::Folder;
 
@@ -296,6 +313,22 @@ mod tests {
         let bytes = fs::read(&path).unwrap();
         for step in [7, 97, 1000] {
             assert_same_as_whole(&bytes, step);
+        }
+    }
+
+    #[test]
+    fn how_it_came_about_is_told_as_of_a_file_that_is_whole() {
+        let folder = Folder::new("growing-course");
+        let (path, other) = (folder.0.join("a"), folder.0.join("b"));
+        ten_seconds(&other);
+        let bytes = fs::read(&other).unwrap();
+        let mut growing = Growing::new(&path).with_course();
+        for end in [bytes.len() / 2, bytes.len()] {
+            fs::write(&path, &bytes[..end]).unwrap();
+            let course = growing.look().unwrap().unwrap().course;
+            let part = Part { with_course: true, ..Part::default() };
+            let whole = Recording::open(&path).unwrap().part(&part).course;
+            assert_eq!(format!("{course:?}"), format!("{whole:?}"));
         }
     }
 

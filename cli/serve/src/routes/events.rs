@@ -17,7 +17,7 @@ pub fn stream(stream: &mut Stream, target: &Target, stop: &Stop) {
     if stream.write_all(head.as_bytes()).is_err() {
         return;
     }
-    while !stop.is_set() {
+    while !stop.is_closing() {
         let event = target.ledger().map(|ledger| {
             let total = |metric| ledger.total.measure(metric).bytes.value;
             let moment = ledger.moments.last();
@@ -35,6 +35,6 @@ pub fn stream(stream: &mut Stream, target: &Target, stop: &Stop) {
         if stream.write_all(text.as_bytes()).and_then(|()| stream.flush()).is_err() {
             return;
         }
-        stop.wait(PERIOD);
+        stop.wait_closing(PERIOD);
     }
 }

@@ -1,5 +1,6 @@
 //! What can be asked for.
 
+mod changes;
 mod discovery;
 mod events;
 mod gperftools;
@@ -14,11 +15,12 @@ use crate::{
     answer::{Answer, Status, kind},
     figures::Figures,
     http::{Method, Request},
+    listen::Stream,
     stop::Stop,
     target::Target,
 };
 
-pub use events::stream;
+pub use changes::LAST;
 
 /// Longer is not waited for.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -33,6 +35,9 @@ pub struct Sources {
     /// What is told among the figures besides.
     pub figures: Option<Figures>,
 }
+
+/// Writes events until the reader goes, or all is over.
+pub type WriteEvents = fn(&mut Stream, &Target, &Stop);
 
 /// What a request is of: all, or one process, and what of it.
 pub enum Asked<'r> {
@@ -56,6 +61,15 @@ impl Sources {
         let pid: i32 = pid.parse().ok()?;
         let target = self.targets.iter().find(|target| target.pid == pid)?;
         Some(Asked::One(target.clone(), &rest[pid_length..]))
+    }
+
+    /// What writes events to a reader that asked for such.
+    pub fn stream(&self, request: &Request) -> Option<(Arc<Target>, WriteEvents)> {
+        match (request.method, self.asked(&request.path)?) {
+            (Method::Get, Asked::One(target, "/events")) => Some((target, events::stream)),
+            (Method::Get, Asked::One(target, "/changes")) => Some((target, changes::stream)),
+            _ => None,
+        }
     }
 
     /// The answer to a request that was let in.
@@ -100,7 +114,8 @@ impl Sources {
             };
         };
         match *path {
-            "/" => page::of(target),
+            "/" => page::of(target, stop),
+            "/data" => page::data(target, stop),
             "/recording" => recording::of(target, request, self.show_args),
             "/debug/pprof/heap" => pprof::heap(target, request, stop),
             "/debug/pprof/allocs" => pprof::allocs(target, request, stop),

@@ -40,7 +40,8 @@ pub fn serve(args: &ServeArgs) -> Exit {
     }
 }
 
-type Failed = (Exit, String);
+/// Why it cannot be begun.
+pub type Failed = (Exit, String);
 
 fn begin(args: &ServeArgs) -> Result<Exit, Failed> {
     let door = door(args).map_err(|why| (Exit::Usage, why))?;
@@ -72,13 +73,17 @@ fn begin(args: &ServeArgs) -> Result<Exit, Failed> {
     let options = Options { targets, show_args: args.show_args, door, figures };
     let server = Server::new(options, stop.clone());
     complain(&format!("{}; Ctrl-C ends", told(&listener.url(), &sessions, &pids)));
-    let serving = Builder::new().name("server".to_owned()).spawn(move || server.run(&listener));
+    let serving = server.clone();
+    let serving = Builder::new().name("server".to_owned()).spawn(move || serving.run(&listener));
     let serving =
         serving.map_err(|error| (Exit::Failed, format!("no thread to serve: {error}")))?;
-    let was_told = wait(&signals, &mut sessions);
-    stop.set();
+    let was_told = wait(&signals, || sessions.are_over());
     let mut sent = None;
-    let exit = sessions.end_with(|| sent = pusher.map(heapattach_push::Pusher::last));
+    let exit = sessions.end_with(|| {
+        server.close();
+        sent = pusher.map(heapattach_push::Pusher::last);
+    });
+    stop.set();
     let _ = serving.join();
     if let Some(sent) = sent {
         // The processes are as they were: a second signal ends us at once.
@@ -119,7 +124,7 @@ fn door(args: &ServeArgs) -> Result<Door, String> {
             at.port()
         ));
     }
-    Ok(Door { hosts: args.allow_host.clone(), token, is_public })
+    Ok(Door { hosts: args.allow_host.clone(), token, is_public, link: None })
 }
 
 /// Which processes, and which files.
@@ -137,7 +142,10 @@ fn wanted(args: &ServeArgs) -> Result<(Vec<i32>, Vec<String>), Failed> {
 }
 
 /// A session that another command writes down.
-fn recording(file: &str, shows_args: bool) -> Result<Target, Failed> {
+///
+/// # Errors
+/// If it is none.
+pub fn recording(file: &str, shows_args: bool) -> Result<Target, Failed> {
     let path = Path::new(file);
     let open = Recording::open(path);
     let recording = open.map_err(|error| (Exit::Failed, format!("{file}: {error}")))?;
@@ -148,7 +156,10 @@ fn recording(file: &str, shows_args: bool) -> Result<Target, Failed> {
 }
 
 /// What ends us is heard by [`wait`].
-fn hold_signals() -> nix::Result<(SigSet, SignalFd)> {
+///
+/// # Errors
+/// Those of the system.
+pub fn hold_signals() -> nix::Result<(SigSet, SignalFd)> {
     let mut signals = SigSet::empty();
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|one| signals.add(one));
     signals.thread_block()?;
@@ -156,15 +167,15 @@ fn hold_signals() -> nix::Result<(SigSet, SignalFd)> {
     Ok((signals, fd))
 }
 
-/// Waits for the end; whether that was told, or all sessions ended by themselves.
-fn wait(signals: &SignalFd, sessions: &mut Sessions) -> bool {
+/// Waits for the end; whether that was told, or is so by itself.
+pub fn wait(signals: &SignalFd, mut is_over: impl FnMut() -> bool) -> bool {
     loop {
         let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         let _ = poll(&mut fds, PollTimeout::from(PAUSE));
         if matches!(signals.read_signal(), Ok(Some(_))) {
             return true;
         }
-        if sessions.are_over() {
+        if is_over() {
             return false;
         }
     }

@@ -5,15 +5,12 @@ use heapattach_reach::{Amount, RootKind};
 use heapattach_report::{
     AllocatorReport, ArenaReport, CensusReport, HolderRow, HoldersReport, MappingReport,
 };
-use heapattach_test_folder::skip;
+use heapattach_test_folder::{browser::Browser, skip};
 use heapattach_verdict::reconcile::{Part, PartKind};
 use serde_json::json;
 
 use super::write;
-use crate::html::{
-    browser::Browser,
-    committed_tests::{axe, findings},
-};
+use crate::html::committed_tests::{axe, findings};
 
 fn sample(class: &str) -> CensusReport {
     let mut report = CensusReport::new(4711, "/usr/bin/app --port 80".to_owned());

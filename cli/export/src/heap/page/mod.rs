@@ -39,6 +39,7 @@ const TEMPLATE: Template = Template {
     style: concat!(include_str!("../../html/style.css"), include_str!("map.css")),
     script: SCRIPT,
     loader: LOADER,
+    is_live: false,
 };
 
 /// What the script reads.

@@ -15,6 +15,10 @@ function precision(about) {
 }
 
 function showAbout() {
+  watch([], drawAbout);
+}
+
+function drawAbout() {
   const about = data.now.about;
   const command = commandOf(about);
   document.title = `${base(command.split(' ')[0])} (${about.pid}) \u2013 heapattach`;
@@ -27,10 +31,10 @@ function showAbout() {
   const badge = byId('loss');
   badge.textContent = isWhole ? 'no records dropped' : 'records are missing';
   if (isWhole && about.outcome === null) badge.textContent += ' so far';
-  badge.classList.add(isWhole ? 'good' : 'bad');
+  badge.classList.toggle('good', isWhole);
+  badge.classList.toggle('bad', !isWhole);
   byId('accuracy').textContent = precision(about);
-  sides.forEach((side, i) => byId('about-list').append(aboutSide(side.about, i)));
-  byId('about-list').append(aboutNames());
+  byId('about-list').replaceChildren(...sides.map((side, i) => aboutSide(side.about, i)), aboutNames());
 }
 
 function aboutSide(about, index) {

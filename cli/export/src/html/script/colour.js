@@ -2,8 +2,24 @@
 
 const HUES = [32, 176, 212, 348, 142, 268, 16, 196, 60, 310];
 
-/** Modules by what was allocated in them; the first have colours of their own. */
-const rankedModules = (() => {
+let rankedModules, hueOf;
+
+/** By path: a module keeps its colour when newer data come. */
+const huesByPath = new Map();
+
+derive(() => {
+  rankedModules = modulesByWeight();
+  // The first have colours of their own.
+  for (const module of rankedModules.slice(0, HUES.length)) {
+    const path = tree.modules[module];
+    if (!huesByPath.has(path) && huesByPath.size < HUES.length) huesByPath.set(path, HUES[huesByPath.size]);
+  }
+  hueOf = new Map(rankedModules.map((module) => [module, huesByPath.get(tree.modules[module])])
+    .filter(([, hue]) => hue !== undefined));
+});
+
+/** Modules by what was allocated in them. */
+function modulesByWeight() {
   const weight = new Float64Array(tree.modules.length);
   for (let row = 0; row < rows.length; row++) {
     const value = rowValue(row, 0, 1, 0);
@@ -15,9 +31,7 @@ const rankedModules = (() => {
   }
   return [...weight.keys()].filter((module) => tree.modules[module] !== '' && weight[module] > 0)
     .sort((a, b) => weight[b] - weight[a]);
-})();
-
-const hueOf = new Map(rankedModules.slice(0, HUES.length).map((module, i) => [module, HUES[i]]));
+}
 
 /** The same name has the same shade, wherever it stands. */
 function shade(name) {

@@ -1,23 +1,37 @@
-// The tables that the page was made with.
+// The tables that the page was made with, or, on a page of a session that goes on, the latest ones.
 
-const data = globalThis.recorded;
+/** What follows from the data: computed at once, and again whenever newer data come. */
+const derivations = [];
 
-const isDiff = data.base !== null;
-const sides = isDiff ? [data.now, data.base] : [data.now];
-const tree = data.tree;
+function derive(compute) {
+  derivations.push(compute);
+  compute();
+}
+
+const isDiff = globalThis.recorded.base !== null;
 
 /** Columns of a row: innermost node, cause, thread; then this many for each side. */
 const HEAD = 3, PER_SIDE = 7, SUMS = 5;
 
-const rows = {
-  length: data.rows.length,
-  node: Int32Array.from(data.rows, (row) => row[0]),
-  cause: Int32Array.from(data.rows, (row) => row[1]),
-  thread: Int32Array.from(data.rows, (row) => row[2]),
-};
+let data, sides, tree, rows, stacks, shorts;
+
+derive(() => {
+  data = globalThis.recorded;
+  sides = isDiff ? [data.now, data.base] : [data.now];
+  tree = data.tree;
+  rows = {
+    length: data.rows.length,
+    node: Int32Array.from(data.rows, (row) => row[0]),
+    cause: Int32Array.from(data.rows, (row) => row[1]),
+    thread: Int32Array.from(data.rows, (row) => row[2]),
+  };
+  stacks = callsOfRows();
+  // By the number of a function: its name as people write it, where the whole one is longer.
+  shorts = new Map(tree.shorts || []);
+});
 
 /** The calls of each row, the outermost first, one row after the other. */
-const stacks = (() => {
+function callsOfRows() {
   const depth = new Int32Array(tree.nodes.length + 1);
   const outer = (node) => node - tree.parents[node - 1];
   for (let node = 1; node < depth.length; node++) depth[node] = depth[outer(node)] + 1;
@@ -32,7 +46,7 @@ const stacks = (() => {
     }
   }
   return { starts, calls };
-})();
+}
 
 /** The call that caused what a row holds. */
 function causeOf(row) {
@@ -46,9 +60,6 @@ function functionOf(call) {
 function base(path) {
   return path.slice(path.lastIndexOf('/') + 1);
 }
-
-/** By the number of a function: its name as people write it, where the whole one is longer. */
-const shorts = new Map(tree.shorts || []);
 
 function fullName(call) {
   return functionOf(call)[0];

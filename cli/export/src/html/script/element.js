@@ -25,11 +25,16 @@ function fill(element, tag, attributes, children) {
   return element;
 }
 
-/** A switch for a choice that is on or off. */
-function addSwitch(parent, name, text, title, also = {}) {
+/** A switch for a choice that is on or off: `also` are changes that come with it, `isOffered` says whether there is
+    anything to choose. */
+function addSwitch(parent, name, text, title, { also = {}, isOffered = () => true } = {}) {
   const box = make('input', { type: 'checkbox', id: name, onchange: () => update({ [name]: box.checked, ...also }) });
-  parent.append(make('label', { title }, box, text));
-  watch([name], () => { box.checked = state[name]; });
+  const label = make('label', { title }, box, text);
+  parent.append(label);
+  watch([name], () => {
+    box.checked = state[name];
+    label.hidden = !isOffered();
+  });
 }
 
 /** A row of buttons of which one is pressed. Gives the function that presses one. */

@@ -4,7 +4,13 @@
 const GRAPH_CHOICES = ['direction', 'lines', 'allocators', 'interpreters', 'metric', 'unit', 'thread', 'width',
   'shape', 'path', 'window', 'full'];
 
-const graph = { sorted: null, picture: null, cursor: null, known: new Map() };
+const graph = { sorted: null, picture: null, cursor: null };
+
+derive(() => {
+  graph.known = new Map();
+  // A frame is a range of stacks in an order that is no more.
+  graph.cursor = null;
+});
 
 /** The order of stacks that the choices ask for; each is made once. */
 function sortedStacks() {
@@ -34,7 +40,10 @@ function showGraph() {
     if (Math.abs(canvas.parentElement.clientWidth - graph.picture.width) > 1) drawGraph();
   }).observe(canvas.parentElement);
   canvas.addEventListener('mousemove', point);
-  canvas.addEventListener('mouseleave', () => { byId('tip').hidden = true; });
+  canvas.addEventListener('mouseleave', () => {
+    byId('tip').hidden = true;
+    graph.pointer = null;
+  });
   canvas.addEventListener('click', (event) => {
     const hit = rectangleAt(event);
     if (hit && !hit.rest) zoom(hit.frame);
@@ -160,6 +169,7 @@ function stacksText(list) {
 }
 
 function point(event) {
+  graph.pointer = event;
   const hit = rectangleAt(event), tip = byId('tip');
   tip.hidden = !hit;
   byId('flame').style.cursor = hit && !hit.rest ? 'pointer' : 'default';

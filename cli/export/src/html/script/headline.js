@@ -2,17 +2,22 @@
 // allocated most, or what changed most.
 
 function showVerdict() {
+  watch([], drawVerdict);
+}
+
+function drawVerdict() {
   const parent = byId('verdict'), { verdict } = data;
   if (verdict === null) return;
-  const more = make('div', { id: 'verdict-rest', hidden: true }, verdict.rest === '' ? '' : make('p', {}, verdict.rest));
+  const isOpen = byId('verdict-rest')?.hidden === false;
+  const more = make('div', { id: 'verdict-rest', hidden: !isOpen }, verdict.rest === '' ? '' : make('p', {}, verdict.rest));
   const next = verdict.next.filter(({ command }) => command !== '').map(({ command, why }) => (
     make('p.next', {}, 'Next: ', make('code', {}, command), `\u2002# ${why}`)));
-  const open = make('button', { 'aria-expanded': 'false', 'aria-controls': 'verdict-rest', onclick: () => {
+  const open = make('button', { 'aria-expanded': String(isOpen), 'aria-controls': 'verdict-rest', onclick: () => {
     more.hidden = !more.hidden;
     open.setAttribute('aria-expanded', String(!more.hidden));
     open.textContent = more.hidden ? 'More' : 'Less';
-  } }, 'More');
-  parent.append(make('p.first', {}, make('strong', {}, verdict.first), ' ', verdict.rest === '' ? '' : open), more, ...next);
+  } }, isOpen ? 'Less' : 'More');
+  parent.replaceChildren(make('p.first', {}, make('strong', {}, verdict.first), ' ', verdict.rest === '' ? '' : open), more, ...next);
 }
 
 function showHeadline() {

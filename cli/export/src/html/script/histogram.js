@@ -5,13 +5,20 @@ function bucketName(bucket, name) {
   return low === high ? name(low) : `${name(low)} \u2013 ${name(high + 1)}`;
 }
 
-function showHistogram(id, name, title, perBlock) {
+function showHistograms() {
+  watch([], () => {
+    drawHistogram('sizes', bytes, 'sizes', 'sizes');
+    drawHistogram('lifetimes', lifetime, 'lifetimes', 'lifetimes');
+  });
+}
+
+function drawHistogram(id, name, title, perBlock) {
   const all = sides.map((side) => side[title]);
   const last = Math.max(...all.map((buckets) => buckets.findLastIndex(([n]) => n > 0))) + 1;
   const first = Math.min(...all.map((buckets) => buckets.findIndex(([n]) => n > 0)).filter((i) => i >= 0));
   const most = Math.max(...all.flat().map(([n]) => n), 0), parent = byId(id);
   if (!(most > 0)) {
-    parent.append(make('p.dim', {}, `No ${perBlock} were recorded.`));
+    parent.replaceChildren(make('p.dim', {}, `No ${perBlock} were recorded.`));
     return;
   }
   const sum = all[0].reduce((whole, [n]) => whole + n, 0), lines = [];
@@ -36,7 +43,7 @@ function showHistogram(id, name, title, perBlock) {
   }
   const heads = [perBlock === 'sizes' ? 'Size' : 'Lifetime', '', 'Blocks', '95 % CI', 'Part']
     .map((text) => (text === '' ? make('td', {}) : make('th', { scope: 'col' }, text)));
-  parent.append(make('table.histogram', { 'aria-labelledby': `${id}-title` },
+  parent.replaceChildren(make('table.histogram', { 'aria-labelledby': `${id}-title` },
     make('thead.hidden', {}, make('tr', {}, ...heads)), make('tbody', {}, ...lines)));
 }
 

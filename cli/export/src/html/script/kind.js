@@ -6,16 +6,26 @@ const OTHER = 0, INTERPRETER = 1, SCRIPT = 2;
 /** Where any program begins: it belongs to no interpreter, though it is in its file. */
 const ENTRIES = ['_start', 'main'];
 
-const kinds = (() => {
+let kinds, isInterpreted, hasInterpreted, marks;
+
+derive(() => {
+  kinds = kindsOfCalls();
+  isInterpreted = rowsInterpreted();
+  hasInterpreted = isInterpreted.includes(1);
+  // By the number of the function: why stacks are cut there.
+  marks = new Map(tree.marks);
+});
+
+function kindsOfCalls() {
   const interpreters = new Set(tree.interpreters), scripts = new Set(tree.scripts);
   return Uint8Array.from(tree.calls, ([number]) => {
     const [name] = tree.functions[number];
     return interpreters.has(number) && !ENTRIES.includes(name) ? INTERPRETER : scripts.has(number) ? SCRIPT : OTHER;
   });
-})();
+}
 
 /** Rows in whose stack code is interpreted: there the interpreter's own calls can be left out. */
-const isInterpreted = (() => {
+function rowsInterpreted() {
   const has = new Uint8Array(rows.length);
   if (tree.interpreters.length === 0 || tree.scripts.length === 0) return has;
   for (let row = 0; row < rows.length; row++) {
@@ -24,17 +34,12 @@ const isInterpreted = (() => {
     }
   }
   return has;
-})();
-
-const hasInterpreted = isInterpreted.includes(1);
+}
 
 /** Whether a call of a row's stack is left out, as the reader chose. */
 function isLeftOut(row, call) {
   return !state.interpreters && isInterpreted[row] === 1 && kinds[call] === INTERPRETER;
 }
-
-/** By the number of the function: why stacks are cut there. */
-const marks = new Map(tree.marks);
 
 function isMark(call) {
   return marks.has(tree.calls[call][0]);

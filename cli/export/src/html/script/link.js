@@ -7,17 +7,17 @@ const SETTLED = 200;
 const isNumber = (text) => /^\d{1,15}$/.test(text);
 const oneOf = (...values) => ({ write: (value) => value, read: (text) => (values.includes(text) ? text : undefined) });
 const flag = { write: () => '1', read: (text) => (text === '1' ? true : undefined) };
-const below = (most) => ({ write: String, read: (text) => (isNumber(text) && Number(text) < most ? Number(text) : undefined) });
+const below = (most) => ({ write: String, read: (text) => (isNumber(text) && Number(text) < most() ? Number(text) : undefined) });
 const named = (names) => ({
-  write: (at) => names[at],
-  read: (text) => (names.includes(text) ? names.indexOf(text) : undefined),
+  write: (at) => names()[at],
+  read: (text) => (names().includes(text) ? names().indexOf(text) : undefined),
 });
 
 /** How each choice is written, and how it is read: `undefined` if there is no such thing on this page. */
 const LINKED = {
-  metric: named(METRICS.map(({ name }) => name.toLowerCase())),
-  unit: named(['bytes', 'blocks']),
-  thread: named(data.threads),
+  metric: named(() => METRICS.map(({ name }) => name.toLowerCase())),
+  unit: named(() => ['bytes', 'blocks']),
+  thread: named(() => data.threads),
   time: {
     write: (time) => time.map(Math.round).join('-'),
     read: (text) => {
@@ -45,8 +45,11 @@ const LINKED = {
   },
   sort: oneOf('site', 'change', 'now', 'before', ...METRICS.map((_, at) => String(at))),
   ascending: flag,
-  open: below(tree.calls.length),
+  open: below(() => tree.calls.length),
 };
+
+// They are numbers in the data of the moment: what another page shows by them is something else.
+if (isLive) for (const name of ['path', 'open']) delete LINKED[name];
 
 const link = { written: '', timer: 0 };
 

@@ -19,15 +19,13 @@ function showToolbar() {
       ['now', 'Now', 'wide is what is large now'],
       ['before', 'Before', 'wide is what was large before']], { path: [] });
   }
-  const onPath = { path: [] };
+  const onPath = { also: { path: [] } };
   addSwitch(parent, 'lines', 'Lines', 'tell the lines of a function apart', onPath);
   addSwitch(parent, 'allocators', 'Allocators', 'show the calls inside malloc, new and the like, too', onPath);
-  if (hasInterpreted) {
-    addSwitch(parent, 'interpreters', 'Interpreter', "show the interpreter's own calls between the functions that it runs, too", onPath);
-  }
-  if (shorts.size > 0) {
-    addSwitch(parent, 'full', 'Full names', 'show names of functions with their parameters and all template arguments');
-  }
+  addSwitch(parent, 'interpreters', 'Interpreter', "show the interpreter's own calls between the functions that it runs, too",
+    { ...onPath, isOffered: () => hasInterpreted });
+  addSwitch(parent, 'full', 'Full names', 'show names of functions with their parameters and all template arguments',
+    { isOffered: () => shorts.size > 0 });
   showFilters(parent);
 }
 
@@ -63,12 +61,12 @@ showWindowed();
 showTimeline();
 showTable();
 showTableKeys();
-showHistogram('sizes', bytes, 'sizes', 'sizes');
-showHistogram('lifetimes', lifetime, 'lifetimes', 'lifetimes');
+showHistograms();
 showMapped();
 showThemes();
 showHelp();
 showLink();
+if (isLive) showLive();
 byId('window-clear').addEventListener('click', clearWindow);
 performance.mark('drawn');
 document.documentElement.dataset.ready = 'true';

@@ -1,6 +1,10 @@
 // Mapped memory of the whole session: who mapped it, for whom, and what is unusual of it.
 
 function showMapped() {
+  watch([], drawMapped);
+}
+
+function drawMapped() {
   const mapped = data.verdict && data.verdict.mapped;
   if (!mapped) return;
   byId('mapped-section').hidden = false;
@@ -8,7 +12,7 @@ function showMapped() {
   const rows = mapped.places.map((place) => make('tr', {}, make('th', { scope: 'row' }, whoMapped(place),
     place.callers.length > 0 ? make('div.dim', {}, `from ${place.callers.join(' < ')}`) : ''),
   ...[place.live, place.mapped, place.resident].map((size) => make('td', {}, size === null ? '\u2013' : bytes(size)))));
-  byId('mapped').append(make('table.mappings', { 'aria-labelledby': 'mapped-title' },
+  byId('mapped').replaceChildren(make('table.mappings', { 'aria-labelledby': 'mapped-title' },
     make('thead', {}, make('tr', {}, ...head)), make('tbody', {}, ...rows)));
   if (mapped.more > 0) byId('mapped').append(make('p.dim', {}, `${mapped.more} more places`));
   if (mapped.unhooked.length > 0) byId('mapped').append(make('p', {}, unhookedText(mapped)));

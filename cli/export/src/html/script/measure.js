@@ -12,14 +12,18 @@ const METRICS = [
 
 const ALLOCATED = 1, FREED = 2, PEAK = 3;
 
-const stride = data.sums.stride;
-const sums = Float64Array.from(data.sums.numbers);
+let stride, sums, columns, hasPages;
 
-/** The numbers of the sums of each side and metric, by row; or bytes, of pages. */
-const columns = sides.map((_, side) => METRICS.map((metric, index) => {
-  const column = HEAD + side * PER_SIDE + (metric.pages ? SUMS + 1 : index);
-  return Float64Array.from(data.rows, (row) => row[column]);
-}));
+derive(() => {
+  stride = data.sums.stride;
+  sums = Float64Array.from(data.sums.numbers);
+  // The numbers of the sums of each side and metric, by row; or bytes, of pages.
+  columns = sides.map((_, side) => METRICS.map((metric, index) => {
+    const column = HEAD + side * PER_SIDE + (metric.pages ? SUMS + 1 : index);
+    return Float64Array.from(data.rows, (row) => row[column]);
+  }));
+  hasPages = columns.some((side) => side[METRICS.length - 1].some((mapped) => mapped > 0));
+});
 
 /** One row's value without its interval. */
 function rowValue(row, side, metric, unit) {
@@ -77,6 +81,4 @@ function amountOf(list, metric, unit) {
   });
   return { now, before, change: difference(now, before) };
 }
-
-const hasPages = columns.some((side) => side[METRICS.length - 1].some((mapped) => mapped > 0));
 

@@ -1,6 +1,11 @@
 // Looking for functions, files and modules: what matches is marked, and what it holds is told.
 
-const search = { isOn: false, calls: new Uint8Array(tree.calls.length), rows: new Uint8Array(rows.length) };
+const search = { isOn: false };
+
+derive(() => {
+  search.calls = new Uint8Array(tree.calls.length);
+  search.rows = new Uint8Array(rows.length);
+});
 
 /** A text anywhere, or a regular expression between slashes. `null`: one that is none. */
 function matcher(query) {

@@ -1,6 +1,8 @@
 // Lines of source with what they and all that they call have, where the page was made beside the files.
 
-const sources = new Map(data.sources.map((each) => [each.function, each]));
+let sources;
+
+derive(() => { sources = new Map(data.sources.map((each) => [each.function, each])); });
 
 /** Rows by line of a function: those whose stack has a call there. */
 function rowsByLine(number) {

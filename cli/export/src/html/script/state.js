@@ -29,9 +29,12 @@ const INITIAL = {
 
 const state = { ...INITIAL };
 
+/** Whether newer data come, and whether what is shown is about to change for that reason. */
+const isLive = data.live !== undefined, live = { isRenewing: false };
+
 const watchers = [];
 
-/** Calls `render` whenever one of these changes, and once now. */
+/** Calls `render` whenever one of these changes, and once now; with newer data, too, whatever these are. */
 function watch(names, render) {
   watchers.push({ names, render });
   render();

@@ -7,8 +7,12 @@ const isNarrow = matchMedia('(max-width: 860px)');
 
 const table = { shown: FIRST };
 
+let sites;
+
+derive(() => { sites = rowsByCause(); });
+
 /** Rows by the call that caused them. */
-const sites = (() => {
+function rowsByCause() {
   const known = new Map();
   for (let row = 0; row < rows.length; row++) {
     const call = causeOf(row);
@@ -16,7 +20,7 @@ const sites = (() => {
     known.get(call).rows.push(row);
   }
   return [...known.values()];
-})();
+}
 
 /** What can be sorted by: of one metric before and now, or all metrics. */
 function columnsShown() {
@@ -34,7 +38,7 @@ function cellOf(site, column) {
 
 function showTable() {
   watch(['metric', 'thread', 'query', 'unit', 'window', 'interpreters', 'allocators'], () => {
-    table.shown = FIRST;
+    if (!live.isRenewing) table.shown = FIRST;
     drawTable();
   });
   watch(['sort', 'ascending', 'open', 'full'], drawTable);

@@ -10,13 +10,14 @@ function shownTotal(side, metric, by) {
 function showTiles() {
   const parent = byId('tiles');
   METRICS.forEach((metric, index) => {
-    if (metric.pages && !hasPages) return;
     const value = make('span.value'), detail = make('span.detail');
     const tile = make('button.tile', {
       'data-metric': index, title: metric.what, onclick: () => update({ metric: index, sort: null, ascending: false }),
     }, make('span.name', {}, metric.name), value, make('span.hidden', {}, metric.what), detail);
     parent.append(tile);
     watch(['unit', 'thread', 'metric', 'window'], () => {
+      tile.hidden = Boolean(metric.pages) && !hasPages;
+      if (tile.hidden) return;
       const by = unitOf(index), now = shownTotal(0, index, by);
       tile.disabled = !isKnown(index);
       value.textContent = tile.disabled ? '\u2013' : quantity(now.value, by);
@@ -41,12 +42,18 @@ function tileDetail(now, metric, by) {
 function showFilters(parent) {
   const press = choice(parent, 'Count', [[0, 'Bytes'], [1, 'Blocks']], (value) => update({ unit: value }));
   watch(['unit'], () => press(state.unit));
-  if (data.threads.length < 2) return;
-  const options = data.threads.map((name, i) => [name, i]).sort(([a], [b]) => (a < b ? -1 : 1));
   const select = make('select', { 'aria-label': 'Thread', id: 'thread',
-    onchange: () => update({ thread: Number(select.value), path: [] }) },
-  make('option', { value: -1 }, 'All threads'),
-  ...options.map(([name, i]) => make('option', { value: i }, name)));
+    onchange: () => update({ thread: Number(select.value), path: [] }) });
   parent.append(select);
+  watch([], () => {
+    const options = data.threads.map((name, i) => [name, i]).sort(([a], [b]) => (a < b ? -1 : 1));
+    // A list that is open stays open.
+    if (select.dataset.of === String(data.threads)) return;
+    select.dataset.of = data.threads;
+    select.hidden = options.length < 2;
+    select.replaceChildren(make('option', { value: -1 }, 'All threads'),
+      ...options.map(([name, i]) => make('option', { value: i }, name)));
+  });
+  watch(['thread'], () => { select.value = String(state.thread); });
 }
 

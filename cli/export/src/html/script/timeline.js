@@ -17,7 +17,12 @@ const PANELS = [
 ];
 const MARGIN = { left: 70, right: 14, top: 20, gap: 30, bottom: 24 };
 
-const timeline = { moments: data.now.moments, window: null };
+const timeline = { window: null };
+
+derive(() => {
+  timeline.moments = data.now.moments;
+  timeline.last = timeEnd();
+});
 
 function pointsOf(moments, name) {
   return moments.at_ms.map((at, i) => [at, moments[name][i]]).filter(([, value]) => value !== null);
@@ -47,28 +52,31 @@ function timeEnd() {
 
 function showTimeline() {
   const parent = byId('timeline');
-  timeline.last = timeEnd();
-  if (timeline.moments.at_ms.length < 2) {
-    parent.replaceChildren(make('p.dim', {}, 'No moments were recorded.'));
-    byId('window').hidden = true;
-    byId('window-note').hidden = true;
-    return;
-  }
-  byId('window-note').textContent = windowNote();
-  if (seriesOf(2).length > 0) {
-    addSwitch(byId('panels'), 'group', 'Control group', 'show the memory of the control group (cgroup), on an axis of its own');
-  }
+  addSwitch(byId('panels'), 'group', 'Control group', 'show the memory of the control group (cgroup), on an axis of its own',
+    { isOffered: () => hasMoments() && seriesOf(2).length > 0 });
   watch(['group'], drawTimeline);
   watch(['time'], () => {
     timeline.window = state.time;
-    showWindow();
+    if (hasMoments()) showWindow();
   });
   new ResizeObserver(() => {
     if (Math.abs(parent.clientWidth - timeline.width) > 1) drawTimeline();
   }).observe(parent);
 }
 
+function hasMoments() {
+  return timeline.moments.at_ms.length > 1;
+}
+
 function drawTimeline() {
+  const isKnown = hasMoments();
+  byId('window').hidden = !isKnown;
+  byId('window-note').hidden = !isKnown;
+  if (!isKnown) {
+    byId('timeline').replaceChildren(make('p.dim', {}, 'No moments were recorded.'));
+    return;
+  }
+  byId('window-note').textContent = windowNote();
   const parent = byId('timeline'), width = Math.max(parent.clientWidth, 260);
   timeline.width = width;
   timeline.inner = width - MARGIN.left - MARGIN.right;

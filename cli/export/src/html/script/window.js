@@ -1,14 +1,23 @@
 // What happened in a window of time, by stack. The page knows of each block in which span of the time
 // it was allocated and what became of it; all that a window says of its own is sums of these.
 
-const spans = data.windows.bounds;
-const hasWindows = spans.length > 1;
+let spans, hasWindows, cells;
+
+/** The numbers of each row's sums in the window by metric, if there is one. */
+const windowed = { sums: null };
+
+derive(() => {
+  spans = data.windows.bounds;
+  hasWindows = spans.length > 1;
+  cells = cellsOfWindows();
+  windowed.sums = null;
+});
 
 const IN_USE = 0, FREED_IN = 2;
 
 /** Cells: row, span of birth, fate, number of a sum. From `FREED_IN` on a fate is a span, doubled, and
     one more if it was very soon. */
-const cells = (() => {
+function cellsOfWindows() {
   const flat = data.windows.cells, number = flat.length / 4;
   const [row, birth, fate, sum] = [0, 1, 2, 3].map(() => new Int32Array(number));
   for (let i = 0, last = 0; i < number; i++) {
@@ -17,10 +26,7 @@ const cells = (() => {
     [birth[i], fate[i], sum[i]] = [flat[4 * i + 1], flat[4 * i + 2], flat[4 * i + 3]];
   }
   return { number, row, birth, fate, sum };
-})();
-
-/** The numbers of each row's sums in the window by metric, if there is one. */
-const windowed = { sums: null };
+}
 
 function inWindow([from, to]) {
   const none = () => new Float64Array(rows.length * stride);

@@ -90,6 +90,12 @@ impl Browser {
         }
     }
 
+    /// Opens an address, and waits until the script of its page has run.
+    pub fn go(&mut self, url: &str) {
+        self.ask("Page.navigate", json!({ "url": url }));
+        self.until("document.documentElement?.dataset.ready === 'true'");
+    }
+
     /// Opens a page whose script may not run.
     pub fn show(&mut self, page: &[u8]) {
         self.load(page, "");
