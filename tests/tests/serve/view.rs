@@ -180,7 +180,9 @@ fn a_recording_that_grows_is_followed_and_one_whose_writer_died_says_so() {
     let other = other.limit(10 * PATIENCE).start();
     host(&other);
     browser.go(&link(&other));
-    browser.until("byId('live-state').textContent.startsWith('breaks off: nothing for ')");
+    browser.until("byId('live-state').textContent === 'breaks off'");
+    let why = browser.tell("byId('live-state').title");
+    assert!(why.as_str().is_some_and(|why| why.contains("no process has the recording open")));
     browser.keep_picture("view-torn", false);
     other.signal(Signal::SIGINT);
     other.wait().expect(0);
