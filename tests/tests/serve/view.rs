@@ -173,7 +173,7 @@ fn a_recording_that_grows_is_followed_and_one_whose_writer_died_says_so() {
     let kept = fixture.step(1, 30);
     browser.until(&format!("sideTotal(0, 0, 0).value === {kept}"));
 
-    // Its writer goes without an end: what it wrote by then, in a file that nobody has open.
+    // Its writer goes without an end: what it wrote by then, in a file that no process has open.
     let torn = folder.0.join("torn.heapattach");
     fs::copy(&whole, &torn).expect("a folder of ours");
     let other = Heapattach::new(["view", &torn.display().to_string(), "--no-open"]);
