@@ -41,8 +41,9 @@ mod routes;
 mod server;
 mod stop;
 mod target;
+mod token;
 
-pub use door::{Door, Token};
+pub use door::Door;
 pub use figures::{Figure, Figures};
 pub use link::Link;
 pub use listen::{Address, Listener};
@@ -50,3 +51,4 @@ pub use page_source::Beside;
 pub use server::{Options, Server};
 pub use stop::Stop;
 pub use target::Target;
+pub use token::Token;

@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{
     answer::{Answer, Status},
-    door::Token,
     http::{Method, Request},
+    token::Token,
 };
 
 /// A link.

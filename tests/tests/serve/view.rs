@@ -173,14 +173,16 @@ fn a_recording_that_grows_is_followed_and_one_whose_writer_died_says_so() {
     let kept = fixture.step(1, 30);
     browser.until(&format!("sideTotal(0, 0, 0).value === {kept}"));
 
-    // Its writer goes without an end: what it wrote by then, in a file that nobody has open.
+    // Its writer goes without an end: what it wrote by then, in a file that no process has open.
     let torn = folder.0.join("torn.heapattach");
     fs::copy(&whole, &torn).expect("a folder of ours");
     let other = Heapattach::new(["view", &torn.display().to_string(), "--no-open"]);
     let other = other.limit(10 * PATIENCE).start();
     host(&other);
     browser.go(&link(&other));
-    browser.until("byId('live-state').textContent.startsWith('breaks off: nothing for ')");
+    browser.until("byId('live-state').textContent === 'breaks off'");
+    let why = browser.tell("byId('live-state').title");
+    assert!(why.as_str().is_some_and(|why| why.contains("no process has the recording open")));
     browser.keep_picture("view-torn", false);
     other.signal(Signal::SIGINT);
     other.wait().expect(0);

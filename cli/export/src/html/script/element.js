@@ -29,11 +29,12 @@ function fill(element, tag, attributes, children) {
     anything to choose. */
 function addSwitch(parent, name, text, title, { also = {}, isOffered = () => true } = {}) {
   const box = make('input', { type: 'checkbox', id: name, onchange: () => update({ [name]: box.checked, ...also }) });
-  const label = make('label', { title }, box, text);
-  parent.append(label);
+  const label = make('label', { title }, box, text), place = document.createComment('');
+  parent.append(place);
   watch([name], () => {
     box.checked = state[name];
-    label.hidden = !isOffered();
+    if (!isOffered()) label.remove();
+    else if (!label.isConnected) place.after(label);
   });
 }
 

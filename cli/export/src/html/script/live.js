@@ -175,23 +175,26 @@ function namedFocus() {
 
 /** Says whether these are the latest numbers, and if not, why. */
 function tellLive() {
-  const [text, kind] = liveState();
+  const [text, kind, why] = liveState();
   byId('live-state').textContent = text;
   byId('live-state').className = `badge ${kind}`;
+  byId('live-state').title = why;
   const pause = byId('live-pause');
   pause.textContent = live.isPaused ? 'Resume' : 'Pause';
   pause.hidden = live.isOver && !live.isPaused && live.text === null;
 }
 
+/** In a few words, how good that is, and in a sentence. */
 function liveState() {
-  if (live.isPaused) return [live.text !== null ? 'paused; there is more' : 'paused', ''];
+  if (live.isPaused) return [live.text !== null ? 'paused; there is more' : 'paused', '', 'Resume shows newer numbers'];
   if (live.isOver) {
-    return data.now.about.outcome !== null || data.live.is_over ? ['ended', ''] : ['heapattach has ended: no newer numbers come', 'bad'];
+    return data.live.is_over ? ['ended', '', 'the session is over']
+      : ['no longer followed', 'bad', 'heapattach has ended, the session has not: these numbers stay'];
   }
-  if (live.isAway) return ['no answer from heapattach; trying again', 'bad'];
-  if (live.quiet === null) return ['live', 'good'];
+  if (live.isAway) return ['no answer; trying again', 'bad', 'heapattach does not answer'];
+  if (live.quiet === null) return ['live', 'good', 'newer numbers come as they are recorded'];
   const time = duration(1000 * live.quiet.seconds);
   return live.quiet.has_writer === false
-    ? [`breaks off: nothing for ${time}, and no process has the recording open`, 'bad']
-    : [`live; nothing recorded for ${time}`, 'good'];
+    ? ['breaks off', 'bad', `nothing was recorded for ${time}, and no process has the recording open`]
+    : [`live; nothing new for ${time}`, 'good', 'nothing was recorded since then'];
 }
