@@ -10,7 +10,6 @@ pub const MOST: f64 = (1_u64 << 60) as f64;
 /// Whole numbers whose sum is `total`, rounded, if that is what `estimates` add up to. If they add up
 /// to something else, so do the whole numbers.
 pub fn apportion(estimates: &[f64], total: f64) -> Vec<u64> {
-    let clean = |estimate: f64| if estimate > 0.0 { estimate.min(MOST) } else { 0.0 };
     let floor = |estimate: &f64| whole(clean(*estimate).floor());
     let mut parts: Vec<u64> = estimates.iter().map(floor).collect();
     let sum: f64 = estimates.iter().copied().map(clean).sum();
@@ -24,6 +23,11 @@ pub fn apportion(estimates: &[f64], total: f64) -> Vec<u64> {
     let missing = usize::try_from(missing).unwrap_or(usize::MAX);
     rest.iter().take(missing).for_each(|&index| parts[index] += 1);
     parts
+}
+
+/// What an estimate counts: nothing, if it is no number.
+pub fn clean(estimate: f64) -> f64 {
+    if estimate > 0.0 { estimate.min(MOST) } else { 0.0 }
 }
 
 /// Of a number that is not negative, and that has no fraction.

@@ -1,7 +1,8 @@
 //! The rows of a ledger in whole numbers: what formats without estimates tell.
 
-use super::apportion::apportion;
-use heapattach_ledger::{Ledger, Metric};
+use super::apportion::{apportion, clean, whole};
+use heapattach_ledger::{Ledger, Metric, Row};
+use heapattach_profile::{Flow, Tally};
 
 /// Stands for the stack of what found no place among the rows.
 pub const REST: &str = "[stacks not kept]";
@@ -57,27 +58,77 @@ impl Sample {
 }
 
 /// All rows that allocated something, in their order, and what the total has beyond them.
-pub fn samples(ledger: &Ledger) -> Vec<Sample> {
-    let row = |row: &heapattach_ledger::Row| Sample {
-        stack: Some(row.stack),
-        thread: row.thread,
-        amounts: Default::default(),
-    };
-    let rest = Sample { stack: None, thread: 0, amounts: Default::default() };
-    let mut samples: Vec<_> = ledger.rows.iter().map(row).chain([rest]).collect();
-    for metric in Metric::ALL {
-        let measures: Vec<_> = ledger.rows.iter().map(|row| row.measure(metric)).collect();
+///
+/// Where all sums are whole numbers, as they are where each block was recorded, nothing needs to be
+/// apportioned, and no memory for it.
+pub fn samples(ledger: &Ledger) -> impl Iterator<Item = Sample> + '_ {
+    let columns = Metric::ALL.map(|metric| {
+        let flow = metric.into();
         let total = ledger.total.measure(metric);
-        let bytes = measures.iter().map(|measure| measure.bytes.value);
-        let blocks = measures.iter().map(|measure| measure.count.value);
-        let bytes = with_rest(bytes.collect(), total.bytes.value);
-        let blocks = with_rest(blocks.collect(), total.count.value);
-        for (sample, (bytes, blocks)) in samples.iter_mut().zip(bytes.into_iter().zip(blocks)) {
-            sample.amounts[metric as usize] = Amount { bytes, blocks };
+        [
+            Column::new(ledger, total.bytes.value, (Tally::bytes, flow)),
+            Column::new(ledger, total.count.value, (Tally::blocks, flow)),
+        ]
+    });
+    let amounts = move |place: usize, row: Option<&Row>| {
+        columns.each_ref().map(|[bytes, blocks]| Amount {
+            bytes: bytes.at(place, row),
+            blocks: blocks.at(place, row),
+        })
+    };
+    let rows = ledger.rows.iter().map(Some).chain([None]).enumerate();
+    rows.filter_map(move |(place, row)| {
+        let amounts = amounts(place, row);
+        let thread = row.map_or(0, |row| row.thread);
+        let is_some = amounts.iter().any(|amount| *amount != Amount::default());
+        is_some.then_some(Sample { stack: row.map(|row| row.stack), thread, amounts })
+    })
+}
+
+/// What is asked of a row.
+type Number = (fn(&Tally, Flow) -> f64, Flow);
+
+/// A number of each row, and what is told of it.
+struct Column {
+    number: Number,
+    told: Told,
+}
+
+enum Told {
+    /// The numbers themselves, and that of what the rows lack.
+    Whole(u64),
+    /// Whole numbers in their place, that of the rest last.
+    Apportioned(Vec<u64>),
+}
+
+impl Column {
+    fn new(ledger: &Ledger, total: f64, number: Number) -> Self {
+        let (number_of, flow) = number;
+        let (mut sum, mut is_whole) = (0.0, true);
+        for row in &ledger.rows {
+            let number = number_of(&row.heap, flow);
+            is_whole &= clean(number).fract() == 0.0;
+            sum += number;
+        }
+        let rest = (total - sum).max(0.0);
+        let told = if is_whole && clean(rest).fract() == 0.0 {
+            Told::Whole(whole(clean(rest)))
+        } else {
+            let numbers = ledger.rows.iter().map(|row| number_of(&row.heap, flow));
+            let estimates: Vec<f64> = numbers.chain([rest]).collect();
+            Told::Apportioned(apportion(&estimates, total))
+        };
+        Self { number, told }
+    }
+
+    fn at(&self, place: usize, row: Option<&Row>) -> u64 {
+        let (number_of, flow) = self.number;
+        match (&self.told, row) {
+            (Told::Whole(_), Some(row)) => whole(clean(number_of(&row.heap, flow))),
+            (Told::Whole(rest), None) => *rest,
+            (Told::Apportioned(all), _) => all[place],
         }
     }
-    samples.retain(|sample| sample.amounts != <[Amount; Metric::ALL.len()]>::default());
-    samples
 }
 
 /// The same without threads: one for each stack, in the order in which stacks come first.
@@ -97,12 +148,6 @@ pub fn by_stack(ledger: &Ledger) -> Vec<Sample> {
     merged
 }
 
-fn with_rest(mut estimates: Vec<f64>, total: f64) -> Vec<u64> {
-    let sum: f64 = estimates.iter().sum();
-    estimates.push((total - sum).max(0.0));
-    apportion(&estimates, total)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,7 +156,8 @@ mod tests {
 
     #[test]
     fn samples_are_what_the_rows_say() {
-        let samples = samples(&sample::ledger());
+        let ledger = sample::ledger();
+        let samples: Vec<_> = samples(&ledger).collect();
         assert_eq!(samples.len(), 3);
         assert_eq!(samples[0].amount(Metric::Live), Amount { bytes: 64_000, blocks: 1000 });
         assert_eq!(samples[2].amount(Metric::Temporary).blocks, 65_000);
@@ -121,7 +167,7 @@ mod tests {
     fn what_found_no_place_among_the_rows_is_told_too() {
         let mut ledger = sample::ledger();
         ledger.total.add(Metric::Live, &Sum::exact(100, 3));
-        let samples = samples(&ledger);
+        let samples: Vec<_> = samples(&ledger).collect();
         let [.., rest] = &samples[..] else { panic!("no samples") };
         assert_eq!(rest.stack, None);
         assert_eq!(rest.amount(Metric::Live), Amount { bytes: 300, blocks: 3 });
@@ -135,5 +181,20 @@ mod tests {
         let merged = by_stack(&ledger);
         assert_eq!(merged.len(), 2);
         assert_eq!(merged[0].amount(Metric::Allocated).blocks, 71_500);
+    }
+
+    #[test]
+    fn estimates_are_apportioned_and_add_up_to_their_total() {
+        let mut ledger = sample::ledger();
+        for (at, row) in ledger.rows.iter_mut().enumerate() {
+            row.set(Metric::Live, &Sum::sampled(100 + at as u64, 3, 1000));
+        }
+        let mut total = Sum::default();
+        ledger.rows.iter().for_each(|row| total.merge(&row.sum(Metric::Live)));
+        ledger.total.set(Metric::Live, &total);
+        let estimate = ledger.total.measure(Metric::Live).bytes.value;
+        assert_ne!(estimate.fract(), 0.0);
+        let told: u64 = samples(&ledger).map(|sample| sample.amount(Metric::Live).bytes).sum();
+        assert_eq!(told, whole(estimate.round()));
     }
 }

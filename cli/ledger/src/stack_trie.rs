@@ -1,18 +1,26 @@
 //! Stacks that begin alike, as paths from a root: each step is known by a number.
 //!
-//! A profile has millions of stacks and tens of millions of calls in them, and each is one look-up
-//! here. So the hash is a product, with a seed, since the target has a say in what there is to hash.
+//! A profile has millions of stacks and tens of millions of calls in them. Most calls of a stack that
+//! no other has are steps of it alone: a step that was made right after the one before it is known by its
+//! place, and takes four bytes. Only where paths part there is a look-up: so there are no more of them than
+//! stacks. The hash is a product, with a seed, since the target has a say in what there is to hash.
 
 use std::{
     collections::HashMap,
     hash::{BuildHasher, Hasher, RandomState},
 };
 
+/// A step that does not begin where the one before it led to, or that no other could be told from.
+const APART: u32 = u32::MAX;
+
 /// Steps, by where they begin and what they are.
 #[derive(Clone, Debug)]
 pub struct Trie {
-    /// Where steps lead to. The root is 0.
-    known: HashMap<u64, u32, Seed>,
+    /// All steps in the order in which they were taken first; the number of where one leads to is one more
+    /// than its place here. What it is, if it begins where the one before it led to; else [`APART`].
+    steps: Vec<u32>,
+    /// Where the other steps lead to. The root is 0.
+    apart: HashMap<u64, u32, Seed>,
     /// The steps that were gone last: stacks that follow one another begin alike.
     last: Vec<(u32, u32)>,
 }
@@ -25,7 +33,7 @@ struct Product(u64);
 impl Default for Trie {
     fn default() -> Self {
         let seed = Seed(RandomState::new().hash_one(0_u64));
-        Self { known: HashMap::with_hasher(seed), last: Vec::new() }
+        Self { steps: Vec::new(), apart: HashMap::with_hasher(seed), last: Vec::new() }
     }
 }
 
@@ -58,9 +66,19 @@ impl Trie {
 
     fn step(&mut self, from: u32, step: u32, first: &mut impl FnMut(u32, u32)) -> u32 {
         // Beyond the four thousand millionth all lead to the same place.
-        let next = u32::try_from(self.known.len() + 1).unwrap_or(u32::MAX);
-        *self.known.entry(u64::from(from) << 32 | u64::from(step)).or_insert_with(|| {
+        let next = u32::try_from(self.steps.len() + 1).unwrap_or(u32::MAX);
+        let after = self.steps.get(from as usize);
+        if step != APART && after.is_none_or(|after| *after == step) {
+            if after.is_none() {
+                first(from, step);
+                self.steps.push(step);
+            }
+            return from.saturating_add(1);
+        }
+        let Self { steps, apart, .. } = self;
+        *apart.entry(u64::from(from) << 32 | u64::from(step)).or_insert_with(|| {
             first(from, step);
+            steps.push(APART);
             next
         })
     }
@@ -107,6 +125,23 @@ mod tests {
             paths.map(|path| trie.walk(path.iter().copied(), |from, step| told.push((from, step))));
         assert_eq!(ends, [3, 3, 4, 0, 1, 5]);
         assert_eq!(told, [(0, 7), (1, 8), (2, 9), (1, 5), (3, 9)]);
+    }
+
+    #[test]
+    fn a_step_of_any_number_is_told_from_one_that_begins_elsewhere() {
+        let mut trie = Trie::default();
+        let paths: [&[u32]; 5] = [&[APART, APART], &[5], &[APART, 5], &[5, APART], &[APART, APART]];
+        let ends = paths.map(|path| trie.walk(path.iter().copied(), |_, _| {}));
+        assert_eq!(ends, [2, 3, 4, 5, 2]);
+    }
+
+    #[test]
+    fn calls_of_one_stack_alone_need_no_look_up() {
+        let mut trie = Trie::default();
+        for number in 0..100_u32 {
+            trie.walk((0..16).map(|depth| number * depth + depth), |_, _| {});
+        }
+        assert!(trie.steps.len() > 1000 && trie.apart.len() < 100, "{}", trie.apart.len());
     }
 
     proptest! {

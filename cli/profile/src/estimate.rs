@@ -153,6 +153,11 @@ impl Samples {
         self.bytes.sum.value()
     }
 
+    /// The number of blocks that they stand for, without the interval.
+    pub fn blocks(&self) -> f64 {
+        self.count.sum.value()
+    }
+
     /// Everything in it: the samples, their bytes, and the sums of both kinds.
     pub fn parts(&self) -> (u64, u64, [f64; SUMS]) {
         let mut sums = [0.0; SUMS];

@@ -78,13 +78,18 @@ impl Histogram {
     }
 
     /// Out of a file: what is too long is cut, what is not a number is none.
-    pub fn from_buckets(buckets: Vec<f64>) -> Self {
+    pub fn from_buckets(buckets: impl IntoIterator<Item = f64>) -> Self {
         let mut histogram = Self::default();
-        let finite = buckets.into_iter().take(Self::BUCKETS).enumerate();
-        finite
-            .filter(|(_, blocks)| blocks.is_finite() && *blocks != 0.0)
-            .for_each(|(bucket, blocks)| histogram.add_to(bucket, blocks));
+        let buckets = buckets.into_iter().take(Self::BUCKETS).enumerate();
+        buckets.for_each(|(bucket, blocks)| histogram.add_told(bucket, blocks));
         histogram
+    }
+
+    /// Adds one bucket out of a file.
+    pub fn add_told(&mut self, bucket: usize, blocks: f64) {
+        if bucket < Self::BUCKETS && blocks.is_finite() && blocks != 0.0 {
+            self.add_to(bucket, blocks);
+        }
     }
 
     #[inline]

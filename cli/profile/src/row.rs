@@ -193,6 +193,12 @@ impl Tally {
         let sampled = self.sampled.as_ref().map_or(0.0, |sums| sums[flow as usize].bytes());
         float(self.exact[flow as usize].bytes) + sampled
     }
+
+    /// The number of blocks of one of the sums, without the interval.
+    pub fn blocks(&self, flow: Flow) -> f64 {
+        let sampled = self.sampled.as_ref().map_or(0.0, |sums| sums[flow as usize].blocks());
+        float(self.exact[flow as usize].count) + sampled
+    }
 }
 
 impl Pages {

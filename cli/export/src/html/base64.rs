@@ -8,13 +8,16 @@ const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 /// third.
 pub struct Base64<W> {
     out: W,
+    /// Up to two bytes.
     waiting: Vec<u8>,
+    /// For the letters of what is written.
+    letters: Vec<u8>,
 }
 
 impl<W: Write> Base64<W> {
     /// Into this.
     pub fn new(out: W) -> Self {
-        Self { out, waiting: Vec::new() }
+        Self { out, waiting: Vec::new(), letters: Vec::new() }
     }
 
     /// Writes what waits.
@@ -29,11 +32,22 @@ impl<W: Write> Base64<W> {
 
 impl<W: Write> Write for Base64<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.waiting.extend_from_slice(bytes);
-        let whole = self.waiting.len() / 3 * 3;
-        let letters: Vec<u8> = self.waiting[..whole].chunks(3).flat_map(four).collect();
-        self.out.write_all(&letters)?;
-        self.waiting.drain(..whole);
+        let mut rest = bytes;
+        if !self.waiting.is_empty() {
+            let missing = (3 - self.waiting.len()).min(rest.len());
+            self.waiting.extend_from_slice(&rest[..missing]);
+            rest = &rest[missing..];
+            if self.waiting.len() == 3 {
+                self.out.write_all(&four(&self.waiting))?;
+                self.waiting.clear();
+            }
+        }
+        let (whole, left) = rest.split_at(rest.len() / 3 * 3);
+        self.letters.clear();
+        self.letters.reserve(whole.len() / 3 * 4);
+        whole.chunks_exact(3).for_each(|three| self.letters.extend(four(three)));
+        self.out.write_all(&self.letters)?;
+        self.waiting.extend_from_slice(left);
         Ok(bytes.len())
     }
 

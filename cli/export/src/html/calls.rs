@@ -119,24 +119,26 @@ impl Calls {
     pub fn candidates(&self, ledger: &Ledger, places: &Places) -> Vec<Candidate> {
         const METRICS: [Metric; 2] = [Metric::Live, Metric::Allocated];
         let all = METRICS.map(|metric| ledger.total.measure(metric).bytes.value);
-        let mut sums: HashMap<u32, [f64; 2]> = HashMap::new();
-        for row in &ledger.rows {
+        // By function, and after which row each was met last.
+        let mut sums = vec![([0.0; 2], 0); self.functions.len()];
+        for (number, row) in (1_usize..).zip(&ledger.rows) {
             let Some(stack) = ledger.stacks.get(row.stack) else { continue };
-            let bytes = METRICS.map(|metric| row.measure(metric).bytes.value);
+            let bytes = METRICS.map(|metric| row.heap.bytes(metric.into()));
             let known = stack.locations.iter().filter_map(|&at| places.0.get(at as usize));
-            // A function that calls itself has the row once.
-            let functions: HashSet<u32> =
-                known.flatten().map(|call| self.calls[*call as usize].0).collect();
-            for function in functions {
-                let sum = sums.entry(function).or_default();
-                sum.iter_mut().zip(bytes).for_each(|(sum, bytes)| *sum += bytes);
+            for &call in known.flatten() {
+                let (sum, met) = &mut sums[self.calls[call as usize].0 as usize];
+                // A function that calls itself has the row once.
+                if std::mem::replace(met, number) != number {
+                    sum.iter_mut().zip(bytes).for_each(|(sum, bytes)| *sum += bytes);
+                }
             }
         }
         let mut lines: HashMap<u32, BTreeSet<u32>> = HashMap::new();
         for (function, line) in self.calls.iter().filter(|(_, line)| *line > 0) {
             lines.entry(*function).or_default().insert(*line);
         }
-        let candidates = sums.into_iter().map(|(function, sum)| Candidate {
+        let met = (0_u32..).zip(&sums).filter(|(_, (_, met))| *met > 0);
+        let candidates = met.map(|(function, (sum, _))| Candidate {
             function,
             file: self.functions[function as usize].1.clone(),
             lines: lines.remove(&function).unwrap_or_default(),

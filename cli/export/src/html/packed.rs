@@ -1,7 +1,9 @@
 //! Data in a page: as JSON while that is short, so that it can be read; else packed, which a browser
 //! undoes in a fraction of the time that it takes to load what is not packed.
+//!
+//! Of what is very long the whole is never in memory: it is packed while it is made.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IntoInnerError, Write};
 
 use flate2::{Compression, write::GzEncoder};
 use serde::Serialize;
@@ -10,26 +12,91 @@ use super::{base64::Base64, escaped::Escaped};
 
 /// JSON that is longer is packed.
 pub const LONG: usize = 256 << 10;
+/// JSON that is longer is packed in haste: a hundred megabytes would take a quarter of a minute.
+const VERY_LONG: usize = 16 << 20;
+/// Bytes that are packed at once.
+const PIECE: usize = 64 << 10;
+
+/// JSON on its way into the page.
+enum Json<'a> {
+    /// As much as there is of what may be short.
+    Waiting(Vec<u8>, &'a mut dyn Write),
+    /// What is very long.
+    Packing(BufWriter<GzEncoder<Base64<&'a mut dyn Write>>>),
+    /// Between both, or where the page cannot be written to.
+    Broken,
+}
 
 /// Writes the element that has the data.
 pub fn write(data: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    let json = serde_json::to_vec(data)?;
-    if json.len() <= LONG {
-        out.write_all(br#"<script type="application/json" id="data">"#)?;
-        let mut escaped = BufWriter::new(Escaped::new(out));
-        escaped.write_all(&json)?;
-        escaped.flush()?;
-    } else {
-        out.write_all(br#"<script type="text/plain" id="data">"#)?;
-        let mut packer = GzEncoder::new(Base64::new(&mut *out), Compression::default());
-        packer.write_all(&json)?;
-        packer.finish()?.finish()?;
-    }
+    let mut json = Json::Waiting(Vec::new(), &mut *out);
+    serde_json::to_writer(&mut json, data)?;
+    json.finish()?;
     out.write_all(b"</script>")
+}
+
+fn packer(
+    out: &mut dyn Write,
+    level: Compression,
+) -> io::Result<GzEncoder<Base64<&mut dyn Write>>> {
+    out.write_all(br#"<script type="text/plain" id="data">"#)?;
+    Ok(GzEncoder::new(Base64::new(out), level))
+}
+
+impl Json<'_> {
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Json::Waiting(json, out) if json.len() <= LONG => {
+                out.write_all(br#"<script type="application/json" id="data">"#)?;
+                let mut escaped = BufWriter::new(Escaped::new(out));
+                escaped.write_all(&json)?;
+                escaped.flush()
+            }
+            Json::Waiting(json, out) => {
+                let mut packer = packer(out, Compression::default())?;
+                packer.write_all(&json)?;
+                packer.finish()?.finish().map(drop)
+            }
+            Json::Packing(packer) => {
+                let packer = packer.into_inner().map_err(IntoInnerError::into_error)?;
+                packer.finish()?.finish().map(drop)
+            }
+            Json::Broken => Err(io::ErrorKind::WriteZero.into()),
+        }
+    }
+}
+
+impl Write for Json<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Json::Packing(packer) => return packer.write(bytes),
+            Json::Waiting(json, _) if json.len() + bytes.len() <= VERY_LONG => {
+                json.extend_from_slice(bytes);
+                return Ok(bytes.len());
+            }
+            Json::Waiting(..) | Json::Broken => {}
+        }
+        if let Json::Waiting(json, out) = std::mem::replace(self, Json::Broken) {
+            let packer = packer(out, Compression::fast())?;
+            let mut packer = BufWriter::with_capacity(PIECE, packer);
+            packer.write_all(&json)?;
+            *self = Json::Packing(packer);
+            return self.write(bytes);
+        }
+        Err(io::ErrorKind::WriteZero.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
     use super::*;
 
     #[test]
@@ -45,5 +112,33 @@ mod tests {
         let long = element(&"a".repeat(LONG));
         assert!(long.starts_with("<script type=\"text/plain\" id=\"data\">H4sI"), "{long}");
         assert!(long.len() < 2000 && long.ends_with("</script>"), "{long}");
+    }
+
+    #[test]
+    fn what_is_very_long_is_whole_when_it_is_unpacked() {
+        let numbers: Vec<u64> = (0..2_500_000).collect();
+        let json = serde_json::to_vec(&numbers).unwrap();
+        assert!(json.len() > VERY_LONG);
+        let mut out = Vec::new();
+        write(&numbers, &mut out).unwrap();
+        let begin = b"<script type=\"text/plain\" id=\"data\">";
+        let text = out.strip_prefix(begin).and_then(|out| out.strip_suffix(b"</script>")).unwrap();
+        let mut unpacked = Vec::new();
+        GzDecoder::new(&bytes(text)[..]).read_to_end(&mut unpacked).unwrap();
+        assert!(unpacked == json, "{} bytes instead of {}", unpacked.len(), json.len());
+    }
+
+    /// Those of a text of 64 letters.
+    fn bytes(text: &[u8]) -> Vec<u8> {
+        const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let value = |letter: &u8| LETTERS.iter().position(|one| one == letter);
+        let four = |four: &[u8]| {
+            let values: Vec<u32> =
+                four.iter().filter_map(value).map(|value| u32::try_from(value).unwrap()).collect();
+            let bits = values.iter().fold(0, |bits, value| bits << 6 | value);
+            let [_, three @ ..] = (bits << (6 * (4 - values.len()))).to_be_bytes();
+            three.into_iter().take(values.len() * 3 / 4).collect::<Vec<_>>()
+        };
+        text.chunks(4).flat_map(four).collect()
     }
 }

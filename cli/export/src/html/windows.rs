@@ -45,6 +45,15 @@ impl Windows {
         Self { bounds: course.bounds_ms.clone(), cells: flat, why_none: course.why_none.clone() }
     }
 
+    /// Of a course without any cells, for which no rows need to be known.
+    pub fn of_no_cells(course: &Course) -> Option<Self> {
+        course.cells.is_empty().then(|| Self {
+            bounds: course.bounds_ms.clone(),
+            cells: Vec::new(),
+            why_none: course.why_none.clone(),
+        })
+    }
+
     /// There are none, for this reason.
     pub fn none(why: &str) -> Self {
         Self { why_none: why.to_owned(), ..Self::default() }

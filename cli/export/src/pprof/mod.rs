@@ -73,12 +73,25 @@ struct Writer<'a, 'w> {
     locations: HashMap<(u32, usize), u64>,
     /// By location: whether it was told with all its calls.
     whole: Vec<bool>,
-    /// The texts of labels that allocators are, by function.
-    allocators: HashMap<u32, u64>,
+    /// The labels that allocators are, by function.
+    allocators: HashMap<u32, Message>,
+    /// The labels of threads.
+    threads: HashMap<u32, Message>,
+    /// For what is put together and written a million times.
+    room: Room,
     /// Stacks from this one on are of what was before: less by that much.
     first_before: u32,
     /// Bytes before they are compressed.
     size: usize,
+}
+
+/// Memory that is used again for each sample.
+#[derive(Default)]
+struct Room {
+    locations: Vec<u64>,
+    numbers: Vec<u64>,
+    sample: Message,
+    profile: Message,
 }
 
 /// Writes all samples. `metric` is what a reader shows first; if it is none of the four that every
@@ -141,11 +154,7 @@ fn write_columns(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let out = BufWriter::new(GzEncoder::new(out, Compression::fast()));
-    let strings = HashMap::from([(String::new(), 0)]);
-    let (whole, locations) = (vec![false; ledger.locations.len()], HashMap::new());
-    let allocators = HashMap::new();
-    let mut writer =
-        Writer { ledger, out, strings, locations, whole, allocators, first_before, size: 0 };
+    let mut writer = Writer::new(ledger, first_before, out);
     writer.header(columns, metric)?;
     writer.mappings(|_| true)?;
     writer.functions()?;
@@ -174,7 +183,30 @@ fn columns(ledger: &Ledger, has_pages: bool, first: Metric) -> Vec<Column> {
     blocks.chain(pages.filter(|_| has_pages)).collect()
 }
 
-impl Writer<'_, '_> {
+impl<'a, 'w> Writer<'a, 'w> {
+    fn new(
+        ledger: &'a Ledger,
+        first_before: u32,
+        out: BufWriter<GzEncoder<&'w mut dyn Write>>,
+    ) -> Self {
+        let whole = vec![false; ledger.locations.len()];
+        let strings = HashMap::from([(String::new(), 0)]);
+        let (locations, allocators, threads, room) = Default::default();
+        let size = 0;
+        Self {
+            ledger,
+            out,
+            strings,
+            locations,
+            whole,
+            allocators,
+            threads,
+            room,
+            first_before,
+            size,
+        }
+    }
+
     fn header(&mut self, columns: &[Column], first: Metric) -> io::Result<()> {
         for column in columns {
             let (metric, name) = match *column {
@@ -258,58 +290,80 @@ impl Writer<'_, '_> {
             true => sample.amount(metric),
             false => Amount::default(),
         };
-        let mut numbers = Vec::with_capacity(2 * columns.len());
+        let mut room = std::mem::take(&mut self.room);
+        room.numbers.clear();
         for column in columns {
             match *column {
                 Column::Blocks(metric, _) => {
                     let Amount { bytes, blocks } = amount(metric, !is_pages);
-                    numbers.extend([blocks, bytes]);
+                    room.numbers.extend([blocks, bytes]);
                 }
-                Column::Pages(metric, _) => numbers.push(amount(metric, is_pages).bytes),
+                Column::Pages(metric, _) => room.numbers.push(amount(metric, is_pages).bytes),
             }
         }
-        if numbers.iter().all(|number| *number == 0) {
-            return Ok(());
-        }
-        let mut message = Message::default();
-        let locations = self.stack(sample.stack)?;
-        message.numbers(1, locations);
+        let written = match room.numbers.iter().all(|number| *number == 0) {
+            true => Ok(()),
+            false => self.told_sample(sample, &mut room),
+        };
+        self.room = room;
+        written
+    }
+
+    /// Writes a sample of these numbers.
+    fn told_sample(&mut self, sample: &Sample, room: &mut Room) -> io::Result<()> {
+        let Room { locations, numbers, sample: message, profile } = room;
+        self.stack(sample.stack, locations)?;
+        message.clear();
+        message.numbers(1, locations.iter().copied());
         // Numbers with a sign are written as what they are to the processor.
         let is_before = sample.stack.is_some_and(|stack| stack >= self.first_before);
         let signed = |number: u64| if is_before { number.wrapping_neg() } else { number };
-        message.numbers(2, numbers.into_iter().map(signed));
-        let thread = self.ledger.threads.get(sample.thread as usize).cloned().unwrap_or_default();
-        if thread.tid != 0 {
-            let name = self.string(&harmless::line(&thread.name));
-            self.label(&mut message, "thread", name);
-            let mut label = Message::default();
-            label.number(1, self.string("thread_id"));
-            label.number(3, u64::from(thread.tid.unsigned_abs()));
-            message.message(3, &label);
-        }
+        message.numbers(2, numbers.iter().copied().map(signed));
+        message.fields(self.thread(sample.thread));
         if let Some(allocator) = sample.stack.and_then(|stack| self.allocator(stack)) {
-            self.label(&mut message, "allocator", allocator);
+            message.fields(allocator);
         }
-        self.put(|profile| profile.message(field::SAMPLE, &message))
+        profile.clear();
+        profile.message(field::SAMPLE, message);
+        self.size += profile.as_bytes().len();
+        self.out.write_all(profile.as_bytes())
     }
 
-    fn label(&mut self, sample: &mut Message, key: &str, text: u64) {
+    /// The labels of a thread.
+    fn thread(&mut self, number: u32) -> &Message {
+        if !self.threads.contains_key(&number) {
+            let mut labels = Message::default();
+            if let Some(thread) = self.ledger.threads.get(number as usize).filter(|t| t.tid != 0) {
+                let name = self.string(&harmless::line(&thread.name));
+                self.label(&mut labels, "thread", name);
+                let mut label = Message::default();
+                label.number(1, self.string("thread_id"));
+                label.number(3, u64::from(thread.tid.unsigned_abs()));
+                labels.message(3, &label);
+            }
+            self.threads.insert(number, labels);
+        }
+        &self.threads[&number]
+    }
+
+    fn label(&mut self, labels: &mut Message, key: &str, text: u64) {
         let mut label = Message::default();
         label.number(1, self.string(key));
         label.number(2, text);
-        sample.message(3, &label);
+        labels.message(3, &label);
     }
 
-    /// What the cause of a stack called for memory.
-    fn allocator(&mut self, stack: u32) -> Option<u64> {
+    /// The label of what the cause of a stack called for memory.
+    fn allocator(&mut self, stack: u32) -> Option<&Message> {
         let cause = self.skipped(stack);
         let function = self.ledger.functions_of(stack).nth(cause.checked_sub(1)?)?;
-        if let Some(&known) = self.allocators.get(&function) {
-            return Some(known);
+        if !self.allocators.contains_key(&function) {
+            let name = &self.ledger.functions[function as usize].name;
+            let (mut label, text) = (Message::default(), self.string(&harmless::line(name)));
+            self.label(&mut label, "allocator", text);
+            self.allocators.insert(function, label);
         }
-        let text = self.string(&harmless::line(&self.ledger.functions[function as usize].name));
-        self.allocators.insert(function, text);
-        Some(text)
+        self.allocators.get(&function)
     }
 
     /// How many calls of a stack are allocators; none if all are.
@@ -318,16 +372,17 @@ impl Writer<'_, '_> {
         if self.ledger.calls(stack).nth(cause).is_some() { cause } else { 0 }
     }
 
-    /// The locations of a stack, from the cause outwards.
-    fn stack(&mut self, stack: Option<u32>) -> io::Result<Vec<u64>> {
+    /// The locations of a stack, from the cause outwards; nothing else is left in `ids`.
+    fn stack(&mut self, stack: Option<u32>, ids: &mut Vec<u64>) -> io::Result<()> {
+        ids.clear();
         let ledger = self.ledger;
         let Some(stack) = stack else {
             let rest = id(ledger.locations.len());
             let lines = [(id(ledger.functions.len()), 0)];
-            return Ok(vec![self.location((u32::MAX, 0), rest, None, &lines)?]);
+            ids.push(self.location((u32::MAX, 0), rest, None, &lines)?);
+            return Ok(());
         };
         let mut skip = self.skipped(stack);
-        let mut ids = Vec::new();
         for &index in ledger.stacks.get(stack).map_or(&[][..], |stack| stack.locations) {
             let location = &ledger.locations[index as usize];
             if skip >= location.lines.len() {
@@ -350,7 +405,7 @@ impl Writer<'_, '_> {
             self.whole[index as usize] |= skip == 0;
             skip = 0;
         }
-        Ok(ids)
+        Ok(())
     }
 
     /// Writes a location when it is first met.

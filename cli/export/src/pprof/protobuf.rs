@@ -30,9 +30,31 @@ impl Message {
 
     /// Adds many numbers, as one field.
     pub fn numbers(&mut self, field: u64, numbers: impl IntoIterator<Item = u64>) {
-        let mut packed = Self::default();
-        numbers.into_iter().for_each(|number| packed.varint(number));
-        self.message(field, &packed);
+        self.varint(field << 3 | BYTES);
+        // Most are so few that their length takes one byte.
+        let begin = self.0.len() + 1;
+        self.0.push(0);
+        numbers.into_iter().for_each(|number| self.varint(number));
+        let length = self.0.len() - begin;
+        match u8::try_from(length) {
+            Ok(short @ ..0x80) => self.0[begin - 1] = short,
+            _ => {
+                let packed = self.0.split_off(begin);
+                self.0.pop();
+                self.varint(length as u64);
+                self.0.extend(packed);
+            }
+        }
+    }
+
+    /// Nothing is in it any more; its memory is kept for the next one.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Adds fields that were put together elsewhere.
+    pub fn fields(&mut self, fields: &Self) {
+        self.0.extend_from_slice(&fields.0);
     }
 
     /// Adds bytes.
@@ -86,6 +108,20 @@ mod tests {
         let read = [(1, 150, &b""[..]), (2, 7, b"testing"), (4, 6, &guide[14..])];
         assert_eq!(fields(guide), read);
         assert_eq!(unpacked(read[2].2), [3, 270, 86942]);
+    }
+
+    #[test]
+    fn many_numbers_are_told_with_their_length() {
+        for count in [0, 1, 127, 128, 129, 20_000] {
+            let mut message = Message::default();
+            message.number(3, 1);
+            message.numbers(4, (0..count).map(|number| number % 128));
+            message.number(5, 2);
+            let all = fields(message.as_bytes());
+            let told: Vec<_> = all.iter().map(|(field, number, _)| (*field, *number)).collect();
+            assert_eq!(told, [(3, 1), (4, count), (5, 2)]);
+            assert_eq!(unpacked(all[1].2).len() as u64, count);
+        }
     }
 
     #[test]

@@ -3,10 +3,7 @@
 //! Only code that a row leads to is written, and no labels: each of them becomes a series, or a column, with those
 //! who collect profiles.
 
-use std::{
-    collections::HashMap,
-    io::{self, BufWriter, Write},
-};
+use std::io::{self, BufWriter, Write};
 
 use flate2::{Compression, write::GzEncoder};
 
@@ -101,12 +98,7 @@ pub fn write_rows(
     out: &mut dyn Write,
 ) -> io::Result<usize> {
     let out = BufWriter::new(GzEncoder::new(out, Compression::fast()));
-    let strings = HashMap::from([(String::new(), 0)]);
-    let whole = vec![false; ledger.locations.len()];
-    let (locations, allocators) = Default::default();
-    let first_before = u32::MAX;
-    let mut writer =
-        Writer { ledger, out, strings, locations, whole, allocators, first_before, size: 0 };
+    let mut writer = Writer::new(ledger, u32::MAX, out);
     writer.row_header(profile)?;
     let used = Used::of(ledger, profile.rows);
     writer.mappings(|module| used.modules[module])?;
@@ -118,18 +110,20 @@ pub fn write_rows(
     let rest = ledger.functions.len();
     writer.function(id(rest), REST, "")?;
     writer.function(id(rest + 1), OTHER, "")?;
+    let mut locations = Vec::new();
     for row in profile.rows.iter().filter(|row| row.values.iter().any(|value| *value != 0)) {
-        let locations = match row.place {
-            Place::Stack(stack) => writer.stack(Some(stack))?,
-            Place::NotKept => writer.stack(None)?,
+        match row.place {
+            Place::Stack(stack) => writer.stack(Some(stack), &mut locations)?,
+            Place::NotKept => writer.stack(None, &mut locations)?,
             Place::Other => {
                 let (key, at) =
                     ((u32::MAX, 1), id(ledger.locations.len() + writer.locations.len() + 1));
-                vec![writer.location(key, at, None, &[(id(rest + 1), 0)])?]
+                locations.clear();
+                locations.push(writer.location(key, at, None, &[(id(rest + 1), 0)])?);
             }
-        };
+        }
         let mut message = Message::default();
-        message.numbers(1, locations);
+        message.numbers(1, locations.iter().copied());
         message.numbers(2, row.values.iter().copied());
         writer.put(|profile| profile.message(field::SAMPLE, &message))?;
     }

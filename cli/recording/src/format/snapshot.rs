@@ -118,11 +118,12 @@ fn put_histogram(out: &mut Out, histogram: &Histogram) {
 
 fn get_histogram(all: &mut In<'_>) -> Option<Histogram> {
     let (first, more) = (usize::try_from(all.number()?).ok()?, all.count()?);
-    let mut buckets = vec![0.0; (first <= Histogram::BUCKETS).then_some(first)?];
-    for _ in 0..more {
-        buckets.push(get_blocks(all)?);
+    let first = (first <= Histogram::BUCKETS).then_some(first)?;
+    let mut histogram = Histogram::default();
+    for bucket in first..first + more {
+        histogram.add_told(bucket, get_blocks(all)?);
     }
-    Some(Histogram::from_buckets(buckets))
+    Some(histogram)
 }
 
 /// A number of blocks: where all are recorded it is a whole one, and short.

@@ -157,6 +157,16 @@ impl Session {
         self.conclude().unwrap();
     }
 
+    /// It ends, with other code for its stacks.
+    ///
+    /// # Panics
+    /// If it could not be written.
+    pub(super) fn finish_with(mut self, code: &Code) {
+        self.session_writer.snapshot(self.now, &mut self.profile, &self.stacks);
+        let heading = self.heading();
+        self.session_writer.finish(&heading, Some(code)).unwrap();
+    }
+
     /// It ends; how many bytes were written.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! What the script works on: tables that refer to one another by index.
 
+mod rows;
+
 use std::{borrow::Cow, collections::HashMap};
 
 use serde::Serialize;
@@ -16,6 +18,7 @@ use super::{
 };
 use heapattach_ledger::{Ledger, Metric, Row};
 use heapattach_profile::{Estimate, Unseen};
+use rows::{AMOUNTS, Rows};
 
 /// All of it.
 #[derive(Debug, Serialize)]
@@ -29,7 +32,7 @@ pub struct Data {
     threads: Vec<String>,
     sums: Sums,
     /// Innermost node, cause, thread; what `now` asked for, then what `base` did.
-    rows: Vec<Vec<u64>>,
+    rows: Rows,
     windows: Windows,
     /// Of functions that have much of the memory, as far as their files are there.
     sources: Vec<Excerpt>,
@@ -97,25 +100,24 @@ impl Data {
         let groups = || keyed.chunk_by(|one, other| one.0 == other.0);
         let windows = match base {
             Some(_) => Windows::none("this page compares two recordings"),
-            None => {
+            None => Windows::of_no_cells(&ledger.course).unwrap_or_else(|| {
                 let of = |row: &Row| (row.stack, row.thread);
                 let places = groups().enumerate();
                 let places =
                     places.flat_map(|(at, group)| group.iter().map(move |(.., row)| (of(row), at)));
                 Windows::new(&ledger.course, &places.collect(), &mut sums)
-            }
+            }),
         };
-        let rows = groups().map(|group| {
+        let mut rows = Rows::new(sides.len(), groups().count());
+        for group in groups() {
             let (node, cause, thread) = group[0].0;
-            let mut numbers: Vec<u64> = [node, cause, thread].map(u64::from).to_vec();
+            rows.begin([node, cause, thread]);
             for side in 0..sides.len() {
-                let own: Vec<&Row> =
-                    group.iter().filter(|(_, of, _)| *of == side).map(|(.., row)| *row).collect();
-                numbers.extend(amounts(&merged(&own), &mut sums));
+                let own = group.iter().filter(|(_, of, _)| *of == side).map(|(.., row)| *row);
+                rows.extend(&amounts(&merged(own), &mut sums));
             }
-            numbers
-        });
-        let rows = rows.collect();
+        }
+        drop(keyed);
         let now = Side::new(ledger, &mut sums);
         let base = base.map(|base| Side::new(base, &mut sums));
         let verdict = if base.is_none() { Some(Verdict::new(ledger)) } else { None };
@@ -127,21 +129,24 @@ impl Data {
 }
 
 /// Most rows stand alone.
-fn merged<'a>(rows: &[&'a Row]) -> Cow<'a, Row> {
-    match rows {
-        [row] => Cow::Borrowed(row),
-        rows => {
+fn merged<'a>(mut rows: impl Iterator<Item = &'a Row>) -> Cow<'a, Row> {
+    match (rows.next(), rows.next()) {
+        (Some(row), None) => Cow::Borrowed(row),
+        (first, second) => {
             let mut sum = Row::default();
-            rows.iter().for_each(|row| sum.merge(row));
+            first.into_iter().chain(second).chain(rows).for_each(|row| sum.merge(row));
             Cow::Owned(sum)
         }
     }
 }
 
 /// The numbers of its sums, and pages mapped and still mapped.
-fn amounts(row: &Row, sums: &mut Sums) -> Vec<u64> {
-    let of = Metric::ALL.map(|metric| u64::from(sums.add(&row.sum(metric))));
-    of.into_iter().chain([row.mapped, row.mapped_live]).collect()
+fn amounts(row: &Row, sums: &mut Sums) -> [u64; AMOUNTS] {
+    let mut amounts = [0; AMOUNTS];
+    let of = Metric::ALL.into_iter().map(|metric| u64::from(sums.add(&row.sum(metric))));
+    let all = of.chain([row.mapped, row.mapped_live]);
+    amounts.iter_mut().zip(all).for_each(|(to, from)| *to = from);
+    amounts
 }
 
 fn numbers(Estimate { value, low, high }: Estimate) -> [Number; 3] {
@@ -174,7 +179,7 @@ impl Side {
     fn new(ledger: &Ledger, sums: &mut Sums) -> Self {
         Self {
             about: Whose::new(&ledger.about),
-            total: amounts(&ledger.total, sums),
+            total: amounts(&ledger.total, sums).to_vec(),
             peak: numbers(ledger.peak),
             unseen: ledger.total.heap.unseen().parts().map(Number::from),
             moments: Moments::new(&ledger.moments, ledger.about.every),
@@ -195,8 +200,9 @@ mod tests {
         let mut base = sample::ledger();
         base.rows.truncate(2);
         let data = Data::new(&now, Some(&base), &mut |_| None);
-        assert_eq!(data.rows.len(), 3);
-        let (kept, fresh) = (&data.rows[0], &data.rows[2]);
+        let rows: Vec<_> = data.rows.iter().collect();
+        assert_eq!(rows.len(), 3);
+        let (kept, fresh) = (rows[0], rows[2]);
         assert_eq!(kept[3..10], kept[10..17]);
         assert_eq!(fresh[10..17], [0; 7]);
     }
