@@ -64,7 +64,7 @@ fn blocks_that_its_own_profiler_has_are_announced() {
     let failed: Vec<_> = found.walk.checks.iter().filter(|check| !check.holds()).collect();
     assert!(failed.iter().all(|check| check.what.contains("itself")), "{failed:?}");
     let bytes: u64 = found.extra.iter().map(|block| block.size).sum();
-    assert_eq!(bytes, failed.iter().map(|check| check.told - check.found).sum());
+    assert_eq!(bytes, failed.iter().map(|check| check.told - check.found).sum::<u64>());
 }
 
 #[test]
