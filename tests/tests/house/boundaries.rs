@@ -18,6 +18,7 @@ fn unsafe_code_stands_behind_its_fence() {
         "injector/src/arch/x86_64/brief_call.rs",
         "injector/src/arch/x86_64/processor.rs",
         "injector/src/trace/brief_seize.rs",
+        "injector/src/trace/stopped/precedence.rs",
         "injector/src/trace/thread_timer.rs",
         "injector/process/src/shared.rs",
         "injector/src/trace/wait.rs",
