@@ -29,8 +29,8 @@ fn assert_exact(command: Option<Command>) {
         let program = Program::start(&mut command);
         program.stop();
         let found = program.walk(&Jemalloc, false);
-        let blocks = [&found.missing, &found.extra].map(Vec::len);
-        if blocks != [0, 0] || found.walk.is_exact() {
+        let has_wrong = !found.missing.is_empty() || !found.extra.is_empty();
+        if has_wrong || found.walk.is_exact() {
             return found.assert_exact();
         }
         eprintln!("{:?}", found.walk.trust);
