@@ -218,6 +218,20 @@ fn a_redirection_is_followed_but_not_for_ever() {
 }
 
 #[test]
+fn a_connection_that_a_server_breaks_after_an_answer_is_not_used_again() {
+    let module = Stripped::new("broken-after", "-g -O2");
+    let answer = Answer::file(&module.debug);
+    let server = Server::start(move |path| {
+        match (path, Answer::status("302 Found\r\nLocation: /elsewhere")) {
+            ("/elsewhere", _) => answer.clone(),
+            (_, Answer::Send(bytes)) => Answer::Break(bytes),
+            (_, other) => other,
+        }
+    });
+    assert_inlined(&module.ask(&server.url, LARGEST).0);
+}
+
+#[test]
 fn one_without_patience_does_not_wait() {
     let module = Stripped::new("impatient", "-g -O2");
     let server = Server::start(|_| Answer::Hang(Vec::new()));

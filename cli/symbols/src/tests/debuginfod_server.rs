@@ -16,6 +16,8 @@ use std::{
 pub enum Answer {
     /// Sends these bytes, and closes.
     Send(Vec<u8>),
+    /// Sends these bytes, waits for another request, and breaks the connection without reading it.
+    Break(Vec<u8>),
     /// Sends these bytes, then nothing more.
     Hang(Vec<u8>),
     /// Sends these bytes, then one now and then.
@@ -43,9 +45,13 @@ impl Answer {
     }
 
     fn give(self, stream: &mut TcpStream, is_over: &AtomicBool) {
-        let (Self::Send(first) | Self::Hang(first) | Self::Dribble(first)) = &self;
+        let (Self::Send(first) | Self::Break(first) | Self::Hang(first) | Self::Dribble(first)) =
+            &self;
         let _ = stream.write_all(first);
-        while !matches!(self, Self::Send(_)) && !is_over.load(SeqCst) {
+        if matches!(self, Self::Break(_)) {
+            let _ = stream.peek(&mut [0]);
+        }
+        while matches!(self, Self::Hang(_) | Self::Dribble(_)) && !is_over.load(SeqCst) {
             thread::sleep(Duration::from_millis(20));
             if matches!(self, Self::Dribble(_)) {
                 let _ = stream.write_all(b"x");

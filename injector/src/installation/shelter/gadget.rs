@@ -13,7 +13,9 @@ use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::maps::Mapping};
 
 /// More code of one file is not searched,
 const CODE_LIMIT: u64 = 16 << 20;
-/// nor more files.
+/// most have all places in this much of it,
+const FIRST_PART: u64 = 256 << 10;
+/// and no more files are searched.
 const FILES_LIMIT: usize = 16;
 
 /// Device, inode and offset of mapped code.
@@ -91,7 +93,15 @@ fn is_libc(mapping: &Mapping<'_>) -> bool {
 
 fn search(memory: &Memory, mapping: &Mapping<'_>) -> Option<Offsets> {
     let length = mapping.range.end.offset_from(mapping.range.start)?.min(CODE_LIMIT);
-    let code = memory.read_vec(mapping.range.start, usize::try_from(length).ok()?).ok()?;
+    let within = |length: u64| {
+        search_in(&memory.read_vec(mapping.range.start, usize::try_from(length).ok()?).ok()?)
+    };
+    let is_whole = |found: &Offsets| found.2.is_some();
+    within(length.min(FIRST_PART)).filter(is_whole).or_else(|| within(length))
+}
+
+/// The first of each.
+fn search_in(code: &[u8]) -> Option<Offsets> {
     let find = |wanted: &[u8]| Some(code.windows(wanted.len()).position(|w| w == wanted)? as u64);
     let call = find(&arch::CALL_AND_RETURN)?;
     let restorer = arch::SIGNAL_RETURNS.iter().find_map(|wanted| find(wanted))?;

@@ -32,6 +32,22 @@ pub struct Chain {
     pub ending: Ending,
 }
 
+impl Chain {
+    /// Where a thread was stopped while it cut a block off the top, or gave one to it: the last head may still
+    /// name all that the memory has left, to `end`. What lies before the top is the block of that call.
+    pub fn end_at_top(&mut self, top: u64, end: u64) {
+        if let Ending::Broken(size) = self.ending
+            && self.at.checked_add(size) == Some(end)
+        {
+            if self.at < top {
+                self.segment.push(self.at, top, true);
+                self.at = top;
+            }
+            self.ending = Ending::Arrived;
+        }
+    }
+}
+
 /// The chain from `range.start` that is to lead to `range.end`; the end is the top of an arena, or of its
 /// memory there.
 pub fn follow(moment: &Moment<'_>, range: &Range<u64>, is_top: bool, arena: u32) -> Chain {

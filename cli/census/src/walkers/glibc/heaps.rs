@@ -44,6 +44,7 @@ fn try_to_add(
     let first = all.last().map_or(0, |first| first.at);
     let header = books.range.start.checked_sub(first).filter(|header| *header <= LONGEST_HEADER);
     let header = header.ok_or("it does not lie in its first heap: corrupted?")?;
+    let is_changing = heap.walk.in_flight > 0;
     let mut bytes = 0_u64;
     for (count, OneHeap { at, size }) in all.iter().enumerate() {
         let start = match *at == first {
@@ -52,15 +53,21 @@ fn try_to_add(
         };
         let (whole, is_top) = (*at..at + size, count == 0);
         let end = if is_top { top.start } else { whole.end };
-        let Chain { mut segment, at: stopped, ending } =
-            chain::follow(moment, &(start..end), is_top, number);
+        let mut chain = chain::follow(moment, &(start..end), is_top, number);
+        if is_changing {
+            chain.end_at_top(end, whole.end);
+        }
+        let Chain { mut segment, at: stopped, ending } = chain;
         let is_sound = match ending {
-            Ending::Arrived => is_top && top.end == whole.end,
+            Ending::Arrived => (is_top && top.end == whole.end) || is_changing,
             Ending::Fence => !is_top,
             Ending::Broken(_) | Ending::Unreadable => false,
         };
         if !is_sound {
-            heap.walk.doubt(Some(number), told(ending, stopped));
+            heap.walk.doubt(Some(number), told(ending, stopped, is_changing));
+        } else if is_top {
+            // Its head may not be written yet.
+            heap.arenas[index].top = Some(top.start..whole.end);
         }
         bytes = bytes.saturating_add(*size);
         segment.whole = whole;
@@ -102,12 +109,16 @@ fn heaps(moment: &Moment<'_>, arena: u64, top: u64) -> Result<Vec<OneHeap>, Stri
 }
 
 /// How a chain ended that should not.
-fn told(ending: Ending, at: u64) -> String {
+fn told(ending: Ending, at: u64, is_changing: bool) -> String {
+    let cause = match is_changing {
+        true => "a thread was in the middle of a call (look again), or it is corrupted",
+        false => "corrupted?",
+    };
     match ending {
-        Ending::Broken(size) => format!("the chunk at {at:#x} has size {size}: corrupted?"),
+        Ending::Broken(size) => format!("the chunk at {at:#x} has size {size}: {cause}"),
         Ending::Unreadable => format!("its memory at {at:#x} cannot be read"),
         Ending::Arrived | Ending::Fence => {
-            format!("its chain of chunks ends at {at:#x}: corrupted?")
+            format!("its chain of chunks ends at {at:#x}: {cause}")
         }
     }
 }

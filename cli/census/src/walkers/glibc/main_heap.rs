@@ -17,6 +17,8 @@ const FENCES: u64 = 0x20;
 /// What was found of it.
 struct Main<'a, 'm> {
     moment: &'a Moment<'m>,
+    /// A thread may be in the middle of a change.
+    is_changing: bool,
     top: Option<Range<u64>>,
     segments: Vec<Segment>,
     has_top: bool,
@@ -33,6 +35,7 @@ pub fn add(moment: &Moment<'_>, heap: &mut Heap) {
     let has_top = top.is_none();
     let mut main = Main {
         moment,
+        is_changing: heap.walk.in_flight > 0,
         top,
         segments: Vec::new(),
         has_top,
@@ -77,9 +80,18 @@ impl Main<'_, '_> {
         let from = start.next_multiple_of(HEAD);
         let top = self.top.clone().filter(|top| whole.contains(&top.start));
         let to = top.as_ref().map_or(whole.end, |top| top.start);
-        let end = top.as_ref().map_or(whole.end, |top| top.end.min(whole.end));
+        let end = match &top {
+            // Its head may not be written yet.
+            Some(top) if top.is_empty() && self.is_changing => whole.end,
+            Some(top) => top.end.min(whole.end),
+            None => whole.end,
+        };
         // The usual case, in one go.
-        let Chain { segment, at, ending } = chain::follow(self.moment, &(from..to), true, 0);
+        let mut chain = chain::follow(self.moment, &(from..to), true, 0);
+        if self.is_changing && top.is_some() {
+            chain.end_at_top(to, end);
+        }
+        let Chain { segment, at, ending } = chain;
         let is_end = top.is_none() && ending == Ending::Fence && ends_a_page(at);
         if ending == Ending::Arrived && top.is_some() || is_end {
             let stop = if is_end { (at + FENCES).next_multiple_of(PAGE) } else { end };

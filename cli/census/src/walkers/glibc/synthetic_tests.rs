@@ -89,6 +89,43 @@ fn a_chunk_of_no_size_is_named_with_its_arena() {
     assert!(doubts.iter().any(|doubt| doubt.arena == Some(0)), "{doubts:?}");
 }
 
+/// A heap as it is while a thread cuts a block off its top.
+fn cut(top: u64, cut: u64) -> Synthetic {
+    let mut memory = heap(&SIZES);
+    memory.write(ARENA, 1);
+    memory.write(BINS - 0x10, top + cut);
+    memory
+}
+
+#[test]
+fn a_thread_amid_a_change_of_the_top_is_no_corruption() {
+    let top = BREAK + SIZES.iter().map(|size| size.unsigned_abs()).sum::<u64>();
+    let untouched = heap(&SIZES);
+    let mut whole = cut(top, 0);
+    let mut head_is_old = cut(top, 0x40);
+    // The block's head tells its size; that of the rest is not written yet.
+    let mut head_is_new = cut(top, 0x40);
+    head_is_new.write(top + 8, 0x40 | 1);
+    // A block is given to the top, which begins at the old place still.
+    let mut given = cut(top, 0);
+    given.write(top - 0x60 + 8, (BREAK_END - top + 0x60) | 1);
+    for memory in
+        [untouched, whole.clone(), head_is_old.clone(), head_is_new.clone(), given.clone()]
+    {
+        let (walk, blocks) = walked(&memory);
+        assert!(walk.is_exact(), "{walk:#?}");
+        assert!(blocks.len().abs_diff(SIZES.len()) <= 1, "{blocks:?}");
+        assert_eq!(walk.bytes().all(), BREAK_END - BREAK, "{walk:#?}");
+    }
+    // Nobody is amid a change: then it is one.
+    for memory in [&mut head_is_old, &mut head_is_new, &mut given] {
+        memory.write(ARENA, 0);
+        assert!(!walked(memory).0.is_exact());
+    }
+    whole.write(ARENA, 0);
+    assert!(walked(&whole).0.is_exact());
+}
+
 #[test]
 fn a_free_chunk_that_no_bin_has_is_noticed() {
     let mut memory = heap(&SIZES);

@@ -107,11 +107,14 @@ impl<'a> Looks<'a> {
             // It has ended, or has become another program.
             return;
         }
-        if resident(self.process).0.is_some_and(|bytes| bytes <= SMALL) {
+        let ranges = list.beyond(before);
+        // Nothing has come that could be told: the kernel is spared the walk.
+        let is_wanted = self.regions.is_some() || !ranges.is_empty();
+        if is_wanted && resident(self.process).0.is_some_and(|bytes| bytes <= SMALL) {
             self.regions = Some(Regions::of(self.process));
         }
         let since = self.last.as_ref().map_or(stamp, |last| last.0.stamp);
-        recorded.ask(Question { ranges: list.beyond(before), since });
+        recorded.ask(Question { ranges, since });
         self.asked = Some(Look { at, list, spread, stamp });
         self.next = self.clock.elapsed() + pause.max(began.elapsed() * SHARE);
     }

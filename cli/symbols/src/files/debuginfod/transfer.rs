@@ -112,6 +112,9 @@ impl Connection {
             // One who asked for a secret way is not led to an open one.
             .https_only(url.parse::<Uri>().is_ok_and(|uri| uri.scheme_str() == Some("https")))
             .max_redirects(REDIRECTS)
+            // A server may close one that waits just as the next request is on its way.
+            .max_idle_connections(0)
+            .max_idle_connections_per_host(0)
             .timeout_global(Some(longest))
             .timeout_resolve(timeout)
             .timeout_connect(timeout)
