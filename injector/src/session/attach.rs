@@ -113,6 +113,8 @@ pub fn attach<'t>(
         attach.load()?;
     }
     let mut held = held;
+    // A program at its beginning is waited for by nobody: others need not wait for it.
+    held.iter_mut().for_each(Stopped::take_turns);
     for _ in 0..REPLANS {
         match attach.attempt(held.take()) {
             Ok(Some((prepared, installed))) => return Ok(attach.into_session(&prepared, installed)),

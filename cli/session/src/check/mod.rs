@@ -224,7 +224,7 @@ impl<'a> Inspection<'a> {
 
     fn renew_will(&mut self, session: &Session<'_>) {
         if let Some(will) = &mut self.will {
-            will.renew(session, &lock(&self.symbols));
+            will.renew(session, &lock(&self.symbols), None);
         }
     }
 

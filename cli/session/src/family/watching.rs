@@ -23,6 +23,7 @@ use crate::{
     client::channel::Line,
     family::member::{Business, Cause, Standing},
     fork::Waiting,
+    runtimes::Runtimes,
     watch::{
         end::End,
         files::Files,
@@ -253,6 +254,9 @@ struct Watch {
     estate: Option<Arc<Estate>>,
 }
 
+/// The session of a child, with its modules and the runtimes in them.
+type Inherited<'t> = (Session<'t>, Symbols, Runtimes);
+
 impl Business for Watch {
     fn see_to(mut self, standing: Standing<'_>, line: &mut Line, report: &mut Report) {
         let Standing { lease, cause, target, .. } = standing;
@@ -260,14 +264,16 @@ impl Business for Watch {
             Ok(inherited) => inherited,
             Err(failure) => return refuse(report, &failure),
         };
-        if let Some((session, symbols)) = inherited {
+        if let Some((session, symbols, runtimes)) = inherited {
             let mut will = self.will(lease);
-            will.iter_mut().for_each(|will| will.renew(&session, &symbols));
+            let renew = |will: &mut Will| will.renew(&session, &symbols, Some(&runtimes));
+            will.iter_mut().for_each(renew);
             // Nothing that follows needs it to stand still.
             lease.let_go();
             let store = self.store.open(target);
             let path = store.as_ref().and_then(|store| store.path.clone());
-            let record = Record::with(target, store, self.stacks.take(), symbols).leaving(will);
+            let stacks = self.stacks.take();
+            let record = Record::with(target, store, stacks, symbols, runtimes).leaving(will);
             return self.watch(lease, session, record, path, line, report);
         }
         let store = self.store.open(target);
@@ -312,10 +318,13 @@ fn is_over(target: &Target) -> bool {
 
 impl Watch {
     /// The session of a forked child, begun with what its parent's has, if that can be.
-    fn inherit<'t>(&self, target: &'t Target) -> Result<Option<(Session<'t>, Symbols)>, Failure> {
+    fn inherit<'t>(&self, target: &'t Target) -> Result<Option<Inherited<'t>>, Failure> {
         let Some(estate) = &self.estate else { return Ok(None) };
         let session = heir::inherit(target, self.image, &estate.heritage)?;
-        Ok(session.map(|session| (session, estate.symbols_for(&target.process))))
+        Ok(session.map(|session| {
+            let runtimes = estate.runtimes.clone().unwrap_or_else(|| Runtimes::of(target));
+            (session, estate.symbols_for(&target.process), runtimes)
+        }))
     }
 
     /// What is left to children of this process, if those are followed.

@@ -7,6 +7,7 @@ mod signs;
 
 use heapattach_injector::target::Target;
 
+use heapattach_report::suppression::runtime::Sign;
 pub use kinds::{KINDS, Kind};
 pub use signs::Signs;
 
@@ -57,6 +58,11 @@ impl Runtimes {
         &self.found
     }
 
+    /// Whether one of them is Go's.
+    pub fn has_go(&self) -> bool {
+        self.found.iter().any(|found| matches!(found.kind.sign, Sign::GoNote))
+    }
+
     /// Of none that is there, in this environment.
     #[cfg(test)]
     pub fn without(environment: &[u8]) -> Self {
@@ -75,11 +81,9 @@ impl Runtimes {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use heapattach_injector::target::Tracer;
     use heapattach_process::proc::Process;
-    use heapattach_report::suppression::runtime::Sign;
-
-    use super::*;
 
     #[test]
     fn a_setting_counts_if_it_is_whole() {

@@ -8,7 +8,7 @@ use std::{
 use heapattach_injector::{attach::heir::Heritage, watch::Session};
 use heapattach_process::proc::Process;
 
-use crate::lsan::ProgramSettings;
+use crate::{lsan::ProgramSettings, runtimes::Runtimes};
 use heapattach_report::suppression::Suppressions;
 use heapattach_symbols::{FileCache, Symbols};
 
@@ -19,6 +19,8 @@ pub struct Estate {
     pub heritage: Heritage,
     /// Its modules.
     modules: Mutex<Symbols>,
+    /// The runtimes that were found in them, if they were looked for.
+    pub runtimes: Option<Runtimes>,
     /// Where it is checked: the rules that hold, and what the program says of how it is to be checked.
     pub rules: Option<Arc<(Suppressions, ProgramSettings)>>,
 }
@@ -73,7 +75,7 @@ impl Will {
     }
 
     /// Writes down what there is, if it is not what it was.
-    pub fn renew(&mut self, session: &Session<'_>, symbols: &Symbols) {
+    pub fn renew(&mut self, session: &Session<'_>, symbols: &Symbols, runtimes: Option<&Runtimes>) {
         let state = session.state();
         if self.state == Some(state) {
             return;
@@ -81,7 +83,8 @@ impl Will {
         self.state = Some(state);
         let estate = Heritage::of(session).map(|heritage| {
             let modules = Mutex::new(symbols.inherited_by(&session.target().process));
-            Arc::new(Estate { heritage, modules, rules: self.rules.clone() })
+            let (runtimes, rules) = (runtimes.cloned(), self.rules.clone());
+            Arc::new(Estate { heritage, modules, runtimes, rules })
         });
         let mut all = self.estates.open();
         let before = match estate {

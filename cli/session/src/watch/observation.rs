@@ -96,20 +96,22 @@ impl Record {
         if let Some(files) = files {
             symbols.read_through(files);
         }
-        let mut record = Self::with(target, store, stacks, symbols);
+        let mut record = Self::with(target, store, stacks, symbols, Runtimes::of(target));
         // What it has loaded is not counted yet; what comes to a place later takes it over.
         record.note(target, || None);
         record
     }
 
-    /// The same where the modules are known already.
+    /// The same where the modules, and the runtimes in them, are known already.
     pub fn with(
         target: &Target,
         store: Option<Store>,
         stacks: Option<StackList>,
         symbols: Symbols,
+        runtimes: Runtimes,
     ) -> Self {
         let list = listed(target);
+        let maps = maps::parse(&list).unwrap_or_default();
         Self {
             store,
             stacks,
@@ -119,13 +121,13 @@ impl Record {
             rss: resident(target),
             will: None,
             title: Title::new(),
-            runtimes: Runtimes::of(target),
+            runtimes,
             is_from_start: false,
             before: (
                 with_numbers(&target.process, Moment::default()),
-                spread::spread(&list, &NOWHERE),
+                spread::spread(&maps, &NOWHERE),
             ),
-            list: (KernelList::parse(&list, &NOWHERE), spread::heap_end(&target.process, &list)),
+            list: (KernelList::of(&maps, &NOWHERE), spread::heap_end(&target.process, &maps)),
         }
     }
 
@@ -142,7 +144,7 @@ impl Record {
     /// Writes down what children of the target take over.
     pub fn renew_will(&mut self, session: &Session<'_>) {
         if let Some(will) = &mut self.will {
-            will.renew(session, &self.symbols);
+            will.renew(session, &self.symbols, Some(&self.runtimes));
         }
     }
 
@@ -206,7 +208,9 @@ impl Record {
             Recorder::new(records, options.is_exact(), clock, session_writer, has_names);
         let (list_before, heap_end) = std::mem::take(&mut self.list);
         recorder.know_heap_end(heap_end);
-        recorder.know_go(go_program::code_beside(&target.process));
+        recorder.know_go(
+            self.runtimes.has_go().then(|| go_program::code_beside(&target.process)).flatten(),
+        );
         let home = &session.patches.home;
         let home = home.at().get()..home.end().get();
         let mut looks = Looks::new(&target.process, home.clone(), clock);
@@ -238,8 +242,9 @@ impl Record {
             let rss = self.rss.zip(resident(target)).map(|(before, after)| [before, after]);
             let stamp = shared_notes.recorded.stamp();
             let list = listed(target);
-            let mut grown = spread::grown(&mappings, &spread::spread(&list, &home));
-            let list = KernelList::parse(&list, &home);
+            let maps = maps::parse(&list).unwrap_or_default();
+            let mut grown = spread::grown(&mappings, &spread::spread(&maps, &home));
+            let list = KernelList::of(&maps, &home);
             let counts = session.stream.counts(&target.memory).unwrap_or_default();
             let blind = blind_spots(session, &counts);
             let stop_reading = |session: &Session<'_>| {
@@ -271,7 +276,8 @@ impl Record {
                     seen.judgement
                 })
             } else {
-                let after = KernelList::parse(&listed(target), &home);
+                let after = listed(target);
+                let after = KernelList::of(&maps::parse(&after).unwrap_or_default(), &home);
                 let comparison = Comparison { before: list_before, during: list, after };
                 let judge = || comparison.judge(recorder.profile(), stamp);
                 comparison.is_sound().then(judge)

@@ -14,7 +14,7 @@ use std::{
 };
 
 use heapattach_ledger::PageKinds;
-use heapattach_process::proc::Process;
+use heapattach_process::proc::{Process, maps};
 use heapattach_profile::{Profile, Tick, clock::Clock};
 
 use super::{
@@ -100,7 +100,8 @@ impl<'a> Looks<'a> {
         }
         let (began, stamp) = (Instant::now(), recorded.stamp());
         let text = self.process.read("maps").unwrap_or_default();
-        let (list, spread) = (KernelList::parse(&text, &self.home), spread(&text, &self.home));
+        let maps = maps::parse(&text).unwrap_or_default();
+        let (list, spread) = (KernelList::of(&maps, &self.home), spread(&maps, &self.home));
         let pause = (at / PART).clamp(LEAST, MOST);
         self.next = at + pause;
         if !list.has_ours {
@@ -176,7 +177,8 @@ mod tests {
         let (low, high) = OLD.split_at(OLD.find("70").unwrap());
         let text = low.to_owned() + &lines.collect::<String>() + high;
         let (text, at) = (text.as_bytes(), Duration::from_millis(at_ms));
-        let (list, spread) = (KernelList::parse(text, &(0..0)), spread(text, &(0..0)));
+        let maps = maps::parse(text).unwrap();
+        let (list, spread) = (KernelList::of(&maps, &(0..0)), spread(&maps, &(0..0)));
         let range = |&(start, end): &(u64, u64)| start..end;
         let answer = Answer {
             ranges: recorded.iter().map(|pair| (range(pair), Tick::default())).collect(),
@@ -192,7 +194,7 @@ mod tests {
         let process = Process::open(std::process::id().cast_signed()).unwrap();
         let mut looks = Looks::new(&process, 0..0, Clock::start());
         looks.pair = Some([first, last]);
-        let before = KernelList::parse(OLD.as_bytes(), &(0..0));
+        let before = KernelList::of(&maps::parse(OLD.as_bytes()).unwrap(), &(0..0));
         let profile = Profile::new(heapattach_profile::Limits::default(), 0);
         let seen = looks.seen((before, &Spread::new()), &profile).unwrap();
         assert_eq!(seen.at, Duration::from_millis(200));

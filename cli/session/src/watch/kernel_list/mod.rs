@@ -44,10 +44,8 @@ pub struct KernelList {
 }
 
 impl KernelList {
-    /// Out of the text of it, without what we have mapped: there, and what is named as ours. Empty if the
-    /// process is gone.
-    pub fn parse(text: &[u8], home: &Range<u64>) -> Self {
-        let Ok(maps) = maps::parse(text) else { return Self::default() };
+    /// Without what we have mapped: there, and what is named as ours. Empty if the process is gone.
+    pub fn of(maps: &[maps::Mapping<'_>], home: &Range<u64>) -> Self {
         let is_ours = |map: &maps::Mapping<'_>| is_ours(map, home);
         let range = |map: &maps::Mapping<'_>| map.range.start.get()..map.range.end.get();
         // What the heap of brk grows by is known otherwise; it may have no block that was sampled.
@@ -210,10 +208,14 @@ fn touching<'a>(
 mod tests {
     use super::*;
 
+    fn parsed(text: &[u8]) -> KernelList {
+        KernelList::of(&maps::parse(text).unwrap_or_default(), &(0..0))
+    }
+
     fn list(lines: &[&str]) -> KernelList {
         let ours = "ff0000-ff1000 rw-s 00000000 00:01 5    /memfd:heapattach (deleted)";
         let text: Vec<&str> = lines.iter().copied().chain([ours]).collect();
-        KernelList::parse((text.join("\n") + "\n").as_bytes(), &(0..0))
+        parsed((text.join("\n") + "\n").as_bytes())
     }
 
     const OLD: &str = "100000-200000 rw-p 00000000 00:00 0 ";
@@ -258,10 +260,10 @@ mod tests {
     #[test]
     fn another_program_tells_nothing_of_this_one() {
         let mut all = comparison(&[OLD], &[OLD], &[OLD]);
-        all.during = KernelList::parse(b"100000-200000 rw-p 00000000 00:00 0 \n", &(0..0));
+        all.during = parsed(b"100000-200000 rw-p 00000000 00:00 0 \n");
         assert!(!all.is_sound(), "it has become another by exec");
-        all.after = KernelList::parse(b"", &(0..0));
+        all.after = parsed(b"");
         assert!(!all.is_sound());
-        assert_eq!(KernelList::parse(b"nonsense\n", &(0..0)), KernelList::default());
+        assert_eq!(parsed(b"nonsense\n"), KernelList::default());
     }
 }

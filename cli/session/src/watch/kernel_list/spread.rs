@@ -12,8 +12,7 @@ pub type Spread = BTreeMap<String, u64>;
 const OURS: &[u8] = b"/memfd:heapattach";
 
 /// Where the heap of brk ends, in the kernel's list of a process, or would begin.
-pub fn heap_end(process: &Process, list: &[u8]) -> Option<u64> {
-    let maps = maps::parse(list).unwrap_or_default();
+pub fn heap_end(process: &Process, maps: &[maps::Mapping<'_>]) -> Option<u64> {
     let heap = maps.iter().rev().find(|mapping| mapping.label() == "[heap]");
     heap.map(|mapping| mapping.range.end.get()).or_else(|| process.heap_start())
 }
@@ -33,10 +32,8 @@ pub fn is_ours(mapping: &maps::Mapping<'_>, home: &Range<u64>) -> bool {
 }
 
 /// Of the kernel's list of a process; what cannot be touched does not count, and what is ours neither.
-pub fn spread(text: &[u8], home: &Range<u64>) -> Spread {
+pub fn spread(maps: &[maps::Mapping<'_>], home: &Range<u64>) -> Spread {
     let mut all = Spread::new();
-    // What is not a map at all, as of a process that has ended, says nothing.
-    let Ok(maps) = maps::parse(text) else { return all };
     let counts = |mapping: &&maps::Mapping<'_>| {
         (mapping.readable || mapping.writable) && !is_ours(mapping, home)
     };
@@ -75,7 +72,8 @@ mod tests {
         let after = b"1000-5000 rw-p 00000000 00:00 0 \n5000-9000 ---p 00000000 00:00 0 \n\
                       a000-b000 rw-p 00000000 00:00 0    [heap]\n\
                       c000-d000 rw-s 00000000 00:01 5    /dev/shm/x\n";
-        let grown = grown(&spread(before, &(0..0)), &spread(after, &(0..0)));
+        let spread = |text: &[u8]| spread(&maps::parse(text).unwrap_or_default(), &(0..0));
+        let grown = grown(&spread(before), &spread(after));
         let told: Vec<_> = grown.iter().map(|(kind, bytes)| (kind.as_str(), *bytes)).collect();
         assert_eq!(
             told,
@@ -85,6 +83,6 @@ mod tests {
                 ("the heap of brk", 0x1000),
             ]
         );
-        assert!(spread(b"nonsense\n", &(0..0)).is_empty());
+        assert!(spread(b"nonsense\n").is_empty());
     }
 }
