@@ -47,7 +47,6 @@
 //! | room | what it does |
 //! |---|---|
 //! | `arch` | all that is particular to a processor |
-//! | `cache` | files that make a later session cheaper |
 //! | `module` | symbols and slots of what is loaded |
 //! | `trace` | stops threads, follows families, watches ends |
 //! | `preflight`, `refusal` | whether an attach is allowed and would work |
@@ -75,7 +74,6 @@ pub mod target;
 pub mod watch;
 
 mod arch;
-mod cache;
 mod home;
 mod hook;
 mod installation;

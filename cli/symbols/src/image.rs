@@ -189,6 +189,11 @@ impl Image {
         }
     }
 
+    /// Whether its names came from its file and its debug file alone.
+    pub fn is_of_file(&self) -> bool {
+        self.dwarf.as_ref().is_none_or(Dwarf::is_of_file)
+    }
+
     /// The address the file states for what lies at `file_offset`.
     pub fn address_of(&self, file_offset: u64) -> Option<u64> {
         address_of(&self.segments, file_offset)

@@ -53,6 +53,7 @@ mod file_cache;
 mod files;
 mod generated_name;
 mod image;
+mod kept_names;
 mod known;
 mod latest;
 mod missing;
@@ -69,6 +70,7 @@ use heapattach_text::printable;
 use std::{collections::HashMap, sync::Arc};
 
 use heapattach_process::{
+    cache::Cache,
     generations::Generations,
     proc::{Process, maps::Mapping},
     python_frame::PythonFrame,
@@ -167,6 +169,11 @@ impl Symbols {
     /// From now on [`Self::fetch_returns`] asks the servers that the environment names.
     pub fn ask_servers(&mut self) {
         self.modules.ask(Debuginfod::of_environment());
+    }
+
+    /// From now on names that an earlier session found are taken from this cache, and kept in it.
+    pub fn keep_names(&mut self, cache: Option<Cache>) {
+        self.modules.keep_names(cache.map(Arc::new));
     }
 
     /// Modules that are read from now on are read with their variables.

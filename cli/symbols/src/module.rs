@@ -15,7 +15,13 @@ use crate::files::{
     elf::{Allowance, Source, segments},
     mapped_file,
 };
-use crate::{Frame, entries::Sections, image::Image};
+use crate::{
+    Frame,
+    dwarf::Call,
+    entries::Sections,
+    image::Image,
+    kept_names::{KeptNames, Place},
+};
 
 /// One module. Clones read its file only once: the processes of a family have the same modules.
 #[derive(Clone, Debug)]
@@ -42,11 +48,44 @@ pub struct Shared {
 /// What is in its file.
 #[derive(Debug)]
 struct Content {
-    /// Until it is read.
+    /// Until it is looked at.
     file: Option<File>,
+    /// Until it is read, which names that are kept can spare: what is around it, too.
+    late: Option<(File, Surroundings)>,
     image: Option<Image>,
+    kept: KeptNames,
     /// How often a part of it may be read anew, with more in it, before all of it is.
     parts_left: u32,
+}
+
+impl Content {
+    /// Reads the file, if that was not done. What lies at `offsets` in it will be asked for.
+    fn read(&mut self, offsets: &[u64], allowance: &OnceLock<Allowance>) {
+        if let Some((file, around)) = self.late.take() {
+            self.image = Image::read(file, &around, offsets);
+            let _ = allowance.set(around.allowance);
+        }
+    }
+
+    /// The calls at a place of the file, and the address that it states for it.
+    fn place(&mut self, offset: u64) -> Option<Place> {
+        if let Some(kept) = self.kept.get(offset) {
+            return Some(kept.clone());
+        }
+        let image = self.image.as_mut()?;
+        let address = image.address_of(offset)?;
+        let place = Place { address, calls: image.calls(address) };
+        self.kept.add(offset, || place.clone());
+        Some(place)
+    }
+}
+
+impl Drop for Content {
+    fn drop(&mut self) {
+        if let Some(image) = &self.image {
+            self.kept.keep(image.lacks(), image.is_of_file());
+        }
+    }
 }
 
 /// Parts of one file that several processes ask for: a part is read faster than the whole.
@@ -54,7 +93,8 @@ const PARTS: u32 = 8;
 
 impl Shared {
     fn new(file: Option<File>, parts_left: u32) -> Self {
-        let content = Mutex::new(Content { file, image: None, parts_left });
+        let (late, image, kept) = (None, None, KeptNames::default());
+        let content = Mutex::new(Content { file, late, image, kept, parts_left });
         Self { content, allowance: OnceLock::new() }
     }
 
@@ -87,24 +127,30 @@ impl Module {
     /// Whether a file of it is still open.
     pub fn is_open(&self) -> bool {
         let content = self.content();
-        content.file.is_some() || content.image.as_ref().is_some_and(Image::holds_file)
+        content.file.is_some()
+            || content.late.is_some()
+            || content.image.as_ref().is_some_and(Image::holds_file)
     }
 
     /// Reads its file, and what else is known of it around, unless that was done. What lies at
     /// `offsets` in it will be asked for.
     pub fn load(&mut self, around: &Surroundings, offsets: &[u64]) {
-        let mut content = self.content();
+        let mut guard = self.content();
+        let content = &mut *guard;
         if let Some(file) = content.file.take() {
             if !mapped_file::is_build(&file, self.build_id.as_ref()) {
                 return;
             }
             let around = self.surroundings(around);
-            content.image = Image::read(file, &around, offsets);
-            let _ = self.shared.allowance.set(around.allowance);
+            content.kept = KeptNames::of(&file, self.build_id.as_ref(), &around);
+            content.late = Some((file, around));
+        }
+        if !content.kept.has_all(offsets) {
+            content.read(offsets, &self.shared.allowance);
         }
         if self.build_id.is_none() {
             let found = content.image.as_ref().and_then(|image| image.build_id().cloned());
-            drop(content);
+            drop(guard);
             self.build_id = found;
         }
     }
@@ -157,29 +203,24 @@ impl Module {
     /// The calls at a place in its file, the innermost first. Never empty.
     pub fn frames(&mut self, file_offset: u64) -> Vec<Frame> {
         self.asked += 1;
-        let mut content = self.content();
-        let known = content.image.as_mut().and_then(|image| {
-            let address = image.address_of(file_offset)?;
-            Some((image, address))
-        });
-        let Some((image, address)) = known else {
+        let Some(Place { address, calls }) = self.content().place(file_offset) else {
             return vec![Frame::unnamed(&self.name, file_offset)];
         };
-        let calls = image.calls(address);
         let last = calls.len().saturating_sub(1);
-        let frames = calls.into_iter().enumerate().map(|(depth, call)| Frame {
-            function: call.function,
-            file: call.file,
-            line: call.line,
+        let frame = |(depth, Call { function, file, line, .. })| Frame {
+            function,
+            file,
+            line,
             inlined: depth < last,
             ..Frame::unnamed(&self.name, address)
-        });
-        frames.collect()
+        };
+        calls.into_iter().enumerate().map(frame).collect()
     }
 
     /// The variable whose address is so far from that of the code at a place in its file.
     pub fn variable(&self, file_offset: u64, distance: i64) -> Option<(Arc<str>, u64)> {
-        let mut content = self.content();
+        let content = &mut *self.content();
+        content.read(&[], &self.shared.allowance);
         let image = content.image.as_mut()?;
         let code = image.address_of(file_offset)?;
         image.variable(code.checked_add_signed(distance)?)
@@ -187,6 +228,11 @@ impl Module {
 
     /// What its names lack, if they do.
     pub fn lacks(&self) -> Option<&'static str> {
-        self.content().image.as_ref().map_or(Some("its file cannot be read"), Image::lacks)
+        let content = self.content();
+        match (&content.image, &content.late) {
+            (Some(image), _) => image.lacks(),
+            (None, Some(_)) => content.kept.lacks(),
+            (None, None) => Some("its file cannot be read"),
+        }
     }
 }

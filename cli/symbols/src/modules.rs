@@ -17,6 +17,7 @@ use std::{
 };
 
 use heapattach_process::{
+    cache::Cache,
     generations::Generations,
     image::images,
     memory::Memory,
@@ -158,6 +159,11 @@ impl Modules {
     pub fn frames(&mut self, address: u64) -> Option<Vec<Frame>> {
         let (module, file_offset) = self.loaded(address)?;
         Some(module.frames(file_offset))
+    }
+
+    /// From now on names are taken from this cache, and kept in it.
+    pub fn keep_names(&mut self, cache: Option<Arc<Cache>>) {
+        self.around.cache = cache;
     }
 
     /// From now on modules are read with their variables.

@@ -18,6 +18,7 @@
 //! ```
 
 pub mod addr;
+pub mod cache;
 pub mod core_file;
 pub mod event;
 pub mod fault;

@@ -5,14 +5,12 @@ use std::{collections::HashMap, sync::Arc};
 
 use nix::errno::Errno;
 
-use crate::trace::target::Target;
-use crate::{
-    cache::Cache,
-    module::{
-        Definition, Module, known_symbols::KnownSymbols, symbol_file::SymbolFile, tables::Budget,
-    },
+use crate::module::{
+    Definition, Module, known_symbols::KnownSymbols, symbol_file::SymbolFile, tables::Budget,
 };
+use crate::trace::target::Target;
 use heapattach_entry::{functions::FunctionRef, user_hooks::UserHooks};
+use heapattach_process::cache::Cache;
 use heapattach_process::{
     addr::RemoteAddr,
     linker::{Link, LinkError, LoaderName, Rendezvous, static_program},

@@ -14,14 +14,12 @@
 
 use std::{fs::File, sync::LazyLock};
 
-use crate::{
-    cache::{Cache, Key, identity, sum},
-    module::{
-        sizer,
-        symbol_file::{Symbol, SymbolFile},
-    },
+use crate::module::{
+    sizer,
+    symbol_file::{Symbol, SymbolFile},
 };
 use heapattach_entry::functions;
+use heapattach_process::cache::{Cache, Key, identity, sum};
 use heapattach_process::{
     addr::ImageAddr,
     little_endian::{u32_at, u64_at},

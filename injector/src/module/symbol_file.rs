@@ -7,13 +7,11 @@ use goblin::elf::section_header::SHT_SYMTAB;
 use lzma_rust2::XzReader;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use crate::{
-    cache::Cache,
-    module::{
-        known_symbols::KnownSymbols,
-        tables::{Budget, SYMBOL_SIZE},
-    },
+use crate::module::{
+    known_symbols::KnownSymbols,
+    tables::{Budget, SYMBOL_SIZE},
 };
+use heapattach_process::cache::Cache;
 use heapattach_process::{
     addr::ImageAddr,
     little_endian::{u32_at, u64_at},

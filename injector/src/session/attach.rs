@@ -13,7 +13,6 @@ use std::{
 use heapattach_abi::region::tables_at;
 
 use crate::{
-    cache::Cache,
     home::Home,
     options::{Loader, Options},
     preflight,
@@ -55,6 +54,7 @@ use crate::{
     },
 };
 use crate::{scripts::Python, snapshot::StaticTls};
+use heapattach_process::cache::Cache;
 use heapattach_process::{
     addr::RemoteAddr,
     fault,

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use crate::{
-    cache::Cache,
     home::{Home, MOST_CHANGES, MOST_MODULES},
     options::Options,
     preflight::{self},
@@ -23,6 +22,7 @@ use crate::{
     trace::{stopped::StopError, target::Target},
 };
 use heapattach_entry::{Family, functions::Function};
+use heapattach_process::cache::Cache;
 use heapattach_process::{
     addr::RemoteAddr,
     proc::maps::{self, Mapping},

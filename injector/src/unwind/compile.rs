@@ -17,10 +17,8 @@ use heapattach_process::{
 };
 
 use super::{Compiled, budget::spend, debug_frame, origin::Origin, stored};
-use crate::{
-    arch,
-    cache::{Cache, Key},
-};
+use crate::arch;
+use heapattach_process::cache::{Cache, Key};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Row = UnwindTableRow<usize>;

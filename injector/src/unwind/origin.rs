@@ -18,7 +18,7 @@ use heapattach_process::{
 };
 
 use super::stored::words;
-use crate::cache::{Cache, Key, identity};
+use heapattach_process::cache::{Cache, Key, identity};
 
 const MAGIC: &[u8; 8] = b"HAFILE01";
 /// Less is hashed as fast as a file is opened.

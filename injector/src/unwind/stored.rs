@@ -20,7 +20,7 @@ use heapattach_process::{
 };
 
 use super::Compiled;
-use crate::cache::{Cache, Key, sum};
+use heapattach_process::cache::{Cache, Key, sum};
 
 /// Raised whenever rows or rules change.
 const MAGIC: &[u8; 8] = b"HAROWS02";

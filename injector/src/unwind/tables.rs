@@ -28,7 +28,7 @@ use heapattach_process::{
 };
 
 use super::{Compiled, compile};
-use crate::cache::Cache;
+use heapattach_process::cache::Cache;
 
 /// The tables of one process take no more.
 const MOST: usize = 512 << 20;

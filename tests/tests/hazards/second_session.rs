@@ -30,9 +30,11 @@ impl Folder {
         Self(path)
     }
 
-    /// The files, and which each is.
+    /// The files, and which each is; but for names, of which each session may ask for others.
     fn files(&self) -> BTreeMap<PathBuf, u64> {
         let entries = fs::read_dir(&self.0).expect("our own folder").filter_map(Result::ok);
+        let are_names = |path: PathBuf| fs::read(path).is_ok_and(|b| b.starts_with(b"HANAMES1"));
+        let entries = entries.filter(|entry| !are_names(entry.path()));
         entries.map(|e| (e.path(), e.metadata().expect("it is there").ino())).collect()
     }
 }

@@ -23,6 +23,31 @@ fn no_folder_has_more_than_25_source_files() {
     assert!(folders.len() > 50 && large.is_empty(), "{large:?}");
 }
 
+/// Lines that a merge leaves where it was not finished.
+fn marks_of_a_merge(text: &str) -> usize {
+    let marks = ["<", ">"].map(|mark| mark.repeat(7) + " ");
+    text.lines().filter(|line| marks.iter().any(|mark| line.starts_with(mark.as_str()))).count()
+}
+
+#[test]
+fn no_text_has_a_merge_in_it_that_was_not_finished() {
+    assert_eq!(marks_of_a_merge(&format!("a\n{} HEAD\nb\n", "<".repeat(7))), 1);
+    let (root, mut seen, mut wrong) = (root(), 0, Vec::new());
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for path in entries(&folder) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() && !["target", ".git"].contains(&&*name) {
+                folders.push(path);
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                seen += 1;
+                wrong.extend((marks_of_a_merge(&text) > 0).then_some(path));
+            }
+        }
+    }
+    assert!(seen > 1000 && wrong.is_empty(), "{seen} files, {wrong:?}");
+}
+
 /// Names that say nothing of what is in a file, a module or a function.
 const EMPTY_NAMES: [&str; 7] =
     ["util", "utils", "utilities", "common", "misc", "helper", "helpers"];

@@ -45,7 +45,7 @@ use heapattach_injector::{
     target::Target,
     watch::{ActiveHook, Counts, Session, Watch},
 };
-use heapattach_process::proc::maps;
+use heapattach_process::{cache::Cache, proc::maps};
 
 use crate::{
     client::{channel::Line, message::Message},
@@ -153,6 +153,7 @@ impl<'a> Inspection<'a> {
         let (mut symbols, notes) = (Symbols::new(), Vec::new());
         let settings = ProgramSettings::default();
         symbols.ask_servers();
+        symbols.keep_names(options.hooks.cache.then(Cache::of_environment).flatten());
         symbols.read_through(files);
         if options.retained_by.is_some() {
             symbols.with_variables();
@@ -192,6 +193,7 @@ impl<'a> Inspection<'a> {
         mut symbols: Symbols,
     ) -> Self {
         symbols.ask_servers();
+        symbols.keep_names(options.hooks.cache.then(Cache::of_environment).flatten());
         if options.retained_by.is_some() {
             symbols.with_variables();
         }

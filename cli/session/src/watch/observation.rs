@@ -11,7 +11,7 @@ use heapattach_injector::{
     target::Target,
     watch::{Counts, Session},
 };
-use heapattach_process::proc::maps;
+use heapattach_process::{cache::Cache, proc::maps};
 
 use crate::{
     client::{
@@ -173,6 +173,7 @@ impl Record {
         let target = session.target();
         let Some(records) = session.stream.take_records() else { return End::Over };
         self.symbols.follow(records.generations());
+        self.symbols.keep_names(options.hooks.cache.then(Cache::of_environment).flatten());
         let clock = Clock::start();
         let command = if options.record.redact { String::new() } else { report.command.clone() };
         let every = (report.pid, session.stream.interval);

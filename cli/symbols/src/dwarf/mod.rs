@@ -57,6 +57,8 @@ pub struct Dwarf {
     split: SplitDwarf,
     meter: Arc<Meter>,
     part: Option<Part>,
+    /// Whether all that was asked for is in the file itself.
+    is_of_file: bool,
 }
 
 /// What must be known where not all units were read.
@@ -133,7 +135,7 @@ impl Dwarf {
         meter.begin();
         let context = Context::from_dwarf(sections).ok()?;
         let split = SplitDwarf::new(around, endian(elf), &meter);
-        Some(Self { context, split, meter, part: None })
+        Some(Self { context, split, meter, part: None, is_of_file: true })
     }
 
     /// Where only a part was read: its file, what is around it, and the addresses in it.
@@ -165,7 +167,12 @@ impl Dwarf {
         self.known_calls(address, names)
     }
 
-    fn known_calls(&self, address: u64, names: &mut CallNames) -> Vec<Call> {
+    /// Whether nothing that was asked for lay in files beside it.
+    pub fn is_of_file(&self) -> bool {
+        self.is_of_file
+    }
+
+    fn known_calls(&mut self, address: u64, names: &mut CallNames) -> Vec<Call> {
         let mut calls = Vec::new();
         // addr2line adds one to it.
         if address == u64::MAX {
@@ -177,6 +184,7 @@ impl Dwarf {
             match lookup {
                 LookupResult::Output(found) => break found,
                 LookupResult::Load { load, continuation } => {
+                    self.is_of_file = false;
                     lookup = continuation.resume(self.split.load(&load));
                 }
             }

@@ -29,6 +29,11 @@ pub fn find_common(elf: &Elf<'_>, around: &Surroundings) -> Option<Source> {
     first(&common_candidates(&id, link, &around.path), &id, around)
 }
 
+/// Whether a file says that a part of its debug information is in such a file.
+pub fn has_common(source: &Source) -> bool {
+    source.elf().is_some_and(|elf| elf.gnu_debugaltlink().is_ok_and(|link| link.is_some()))
+}
+
 /// The build whose debug information the module in `source` needs, if it is in no reach.
 pub fn lacking(source: &Source, around: &Surroundings) -> Option<BuildId> {
     let elf = source.elf()?;

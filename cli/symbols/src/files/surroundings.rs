@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use heapattach_process::cache::Cache;
+
 use crate::files::{debuginfod::Debuginfod, elf::Allowance, root::Root};
 
 /// Where the rest of one module's debug information may be.
@@ -15,6 +17,8 @@ pub struct Surroundings {
     pub allowance: Allowance,
     /// What was fetched.
     pub debuginfod: Debuginfod,
+    /// Names that earlier sessions found, where those are kept.
+    pub cache: Option<Arc<Cache>>,
     /// Whether variables are asked for, too.
     pub has_variables: bool,
 }

@@ -1,8 +1,15 @@
 //! This very process as the target, and small programs of the system's compiler.
 
-use std::fs;
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::PathBuf,
+};
 
-use heapattach_process::proc::{Process, maps};
+use heapattach_process::{
+    cache::Cache,
+    proc::{Process, maps},
+};
 
 use crate::tests::folder::{self, Folder, Mapped};
 use crate::{FileCache, Frame, Symbols, UNKNOWN};
@@ -52,6 +59,46 @@ fn what_one_process_had_read_is_read_for_others_too_and_what_they_ask_besides() 
             assert_eq!(symbols.symbolize(address), alone.symbolize(address));
         }
     }
+}
+
+#[test]
+fn names_are_kept_for_the_next_session_and_found_anew_where_they_are_damaged() {
+    let folder = Folder::new("kept-names");
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o700)).unwrap();
+    let own = of_this_process as *const ();
+    let addresses =
+        [own, compiled as *const (), libc::malloc as *const (), libc::free as *const ()];
+    let told = |count: usize| {
+        let mut symbols = of_this_process();
+        symbols.keep_names(Cache::within(&folder.0, &[]));
+        let all = addresses[..count].iter().map(|at| symbols.symbolize(at.addr() as u64));
+        all.collect::<Vec<_>>()
+    };
+    let files = || -> Vec<(PathBuf, u64)> {
+        let found = fs::read_dir(&folder.0).unwrap().map(Result::unwrap);
+        let mut all: Vec<_> = found.map(|e| (e.path(), e.metadata().unwrap().ino())).collect();
+        all.sort();
+        all
+    };
+    let mut without = of_this_process();
+    let expected = addresses.map(|at| without.symbolize(at.addr() as u64));
+    assert_eq!(told(3), expected[..3]);
+    let kept = files();
+    if kept.is_empty() {
+        println!("SKIPPED: this program is on no file system that is trusted");
+        return;
+    }
+    assert_eq!(told(3), expected[..3]);
+    assert_eq!(files(), kept, "a file was read though its names are kept");
+    // One that was not asked for before: its file is read, and it is kept with the others.
+    assert_eq!(told(4), expected);
+    let kept = files();
+    for (path, _) in &kept {
+        let bytes = fs::read(path).unwrap();
+        fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
+    }
+    assert_eq!(told(4), expected);
+    assert!(files().iter().zip(&kept).all(|(now, before)| now.0 == before.0 && now.1 != before.1));
 }
 
 #[test]

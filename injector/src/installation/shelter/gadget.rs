@@ -14,7 +14,7 @@ use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::maps::Mapping};
 /// More code of one file is not searched,
 const CODE_LIMIT: u64 = 16 << 20;
 /// most have all places in this much of it,
-const FIRST_PART: u64 = 256 << 10;
+const FIRST_PART: u64 = 128 << 10;
 /// and no more files are searched.
 const FILES_LIMIT: usize = 16;
 

@@ -22,7 +22,7 @@ impl Key {
     }
 
     /// As it stands in a file: what is found by it says itself whether it is that.
-    pub(crate) fn of_bytes(bytes: [u8; 32]) -> Self {
+    pub fn of_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
@@ -33,7 +33,7 @@ impl Key {
 }
 
 /// FNV-1a by words: a liar can write any sum, but a disk cannot by chance.
-pub(crate) fn sum(bytes: &[u8]) -> u64 {
+pub fn sum(bytes: &[u8]) -> u64 {
     let (words, _) = bytes.as_chunks::<8>();
     words.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
         (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0x100_0000_01b3)

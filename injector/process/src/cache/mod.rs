@@ -20,4 +20,4 @@ mod key;
 pub use folder::Cache;
 pub use identity::identity;
 pub use key::Key;
-pub(crate) use key::sum;
+pub use key::sum;

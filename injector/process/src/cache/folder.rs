@@ -59,7 +59,7 @@ impl Cache {
 
     /// The folder that these names lead to from `base`, each made if it is not there. All of them
     /// must be ours: in a folder of another user it is him who says what is in it.
-    pub(crate) fn within(base: &Path, names: &[&str]) -> Option<Self> {
+    pub fn within(base: &Path, names: &[&str]) -> Option<Self> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
         let mut folder = open(base, flags, Mode::empty()).ok()?;
         is_ours(&fstat(&folder).ok()?, Mode::S_IWGRP | Mode::S_IWOTH)?;
