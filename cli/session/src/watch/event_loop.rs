@@ -9,6 +9,7 @@ use crate::{
         channel::{Heard, Line},
         message::{Growing, Message},
     },
+    own_memory,
     watch::{
         end::End,
         limits::Guard,
@@ -130,7 +131,8 @@ pub fn watch(
             due.look = Instant::now() + WATCH.max(now.elapsed() * 20);
             due.is_closely_watched = !session.sees_all_frees();
             if schedule.shared_notes().bell.is_quiet() && !due.is_closely_watched {
-                due.look += TICK;
+                // Whatever is loaded rings.
+                due.look += SELDOM;
             }
         }
         if now >= due.threads {
@@ -168,7 +170,8 @@ pub fn watch(
                 }
                 due.guard = now + SELDOM;
             }
-            due.progress = now + PROGRESS;
+            let bell = &schedule.shared_notes().bell;
+            due.progress = now + if bell.is_quiet() { SELDOM } else { PROGRESS };
         }
         let bell = &schedule.shared_notes().bell;
         let next = due.next(bell.is_quiet(), &schedule, triggers).unwrap_or(now);
@@ -178,7 +181,8 @@ pub fn watch(
         if bell.was_rung() {
             session.wake();
             quiet.end(Instant::now());
-            (due.look, due.threads) = (Instant::now(), Instant::now());
+            let now = Instant::now();
+            (due.look, due.threads, due.progress) = (now, now, now);
             schedule.hurry();
         }
         if has_ended && !std::mem::replace(&mut is_told, true) {
@@ -215,6 +219,7 @@ fn rest_or_ring(session: &mut Session<'_>, shared_notes: &SharedNotes, is_quiet:
     match (is_quiet, shared_notes.bell.is_quiet()) {
         (true, false) => {
             session.rest();
+            own_memory::trim();
             shared_notes.bell.silence();
         }
         (false, true) => shared_notes.bell.ring(),
