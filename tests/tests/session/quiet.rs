@@ -97,7 +97,9 @@ fn after_a_minute_a_session_wakes_three_times_a_second() {
 fn a_few_calls_a_second_are_as_good_as_none() {
     let Some(fixture) = Launch::new("burst.c") else { return };
     let mut fixture = fixture.start();
-    let attached = Attached::to(&mut fixture, Hooks::Auto);
+    // A sample ends a quiet time: they are to be rare.
+    let command = Attached::command(fixture.pid(), Hooks::Auto).arg("--every=64MiB");
+    let attached = Attached::start(command, &mut fixture);
     let (mut turns, mut blocks) = (0, 0);
     let few = wakes(
         pids(&attached),

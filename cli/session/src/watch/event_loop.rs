@@ -161,6 +161,9 @@ pub fn watch(
             if told.replace((calls, bytes)) != Some((calls, bytes)) {
                 line.send(&Message::Progress { calls, bytes });
             }
+            if schedule.shared_notes().bell.was_stirred() {
+                quiet.end(now);
+            }
             let is_quiet = quiet.look(&counts, now) && !session.mailboxes.has_any();
             rest_or_ring(session, schedule.shared_notes(), is_quiet);
             if !schedule.shared_notes().bell.is_quiet() || now >= due.guard {

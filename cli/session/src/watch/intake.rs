@@ -342,15 +342,15 @@ impl Recorder {
         }
     }
 
-    /// Whether something happens that is more than a quiet time has.
+    /// Whether something happens that is more than a quiet time has: a few calls without any record.
     fn has_begun(&mut self, memory: &Memory, shared_notes: &SharedNotes, taken: u64) -> bool {
-        if self.is_exact || !shared_notes.bell.is_quiet() {
+        if taken > 0 || self.is_exact || !shared_notes.bell.is_quiet() {
             self.activity.forget();
             return taken > 0;
         }
         // The end of the target is noticed elsewhere.
         let counts = self.records.counts(memory).unwrap_or_default();
-        self.activity.has_begun(taken, &counts, memory)
+        self.activity.has_begun(&counts, memory)
     }
 
     /// What is known at the end besides the records: how rarely was sampled, and how many blocks were

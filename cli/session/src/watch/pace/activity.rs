@@ -8,9 +8,6 @@ use heapattach_process::memory::Memory;
 
 use super::quiet::is_low;
 
-/// Records that may come between two looks in a quiet time: more of them are the begin of something.
-const FEW: u64 = 4;
-
 /// What was seen of a quiet target when it was last looked at.
 #[derive(Debug, Default)]
 pub struct Activity {
@@ -37,13 +34,13 @@ impl Activity {
         self.seen = None;
     }
 
-    /// Whether it does more than a target that is quiet: so many records came since the last look, and this is
-    /// counted. A target that cannot be read any more has become another program, or is gone.
-    pub fn has_begun(&mut self, records: u64, counts: &Counts, memory: &Memory) -> bool {
+    /// Whether it does more than a target that is quiet: this is counted now. A target that cannot be read any more
+    /// has become another program, or is gone.
+    pub fn has_begun(&mut self, counts: &Counts, memory: &Memory) -> bool {
         let loaded = self.loads.as_mut().and_then(|loads| loads.now(memory));
         let (calls, _) = counts.totals();
         let seen = Seen { calls, threads: counts.threads, loaded, at: Instant::now() };
-        records > FEW || self.seen.replace(seen).is_some_and(|before| differs(before, seen))
+        self.seen.replace(seen).is_some_and(|before| differs(before, seen))
     }
 }
 

@@ -12,6 +12,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 #[derive(Debug)]
 pub struct Bell {
     is_quiet: AtomicBool,
+    /// Whether something happened since that was asked, in a quiet time or not.
+    is_stirred: AtomicBool,
     wire: Option<EventFd>,
 }
 
@@ -21,6 +23,7 @@ impl Default for Bell {
         // Without a wire no time is quiet.
         Self {
             is_quiet: AtomicBool::new(false),
+            is_stirred: AtomicBool::new(false),
             wire: EventFd::from_value_and_flags(0, flags).ok(),
         }
     }
@@ -42,14 +45,20 @@ impl Bell {
         self.is_quiet.load(Relaxed)
     }
 
-    /// Ends a quiet time.
+    /// Something happens: ends a quiet time.
     pub fn ring(&self) {
+        self.is_stirred.store(true, Relaxed);
         if self.is_quiet.swap(false, Relaxed)
             && let Some(wire) = &self.wire
         {
             // A counter that is full rings, too.
             let _ = wire.write(1);
         }
+    }
+
+    /// Whether something happened since this was asked.
+    pub fn was_stirred(&self) -> bool {
+        self.is_stirred.swap(false, Relaxed)
     }
 
     /// The end of the wire, readable once it was rung.

@@ -2,7 +2,7 @@
 //! while; then seldom, and as often as before with the first record that comes.
 //!
 //! ```text
-//! event loop: next to no calls -> quiet -> bell silenced, long sleep
+//! event loop: no record, few calls -> quiet -> bell silenced, long sleep
 //! reader: records, calls, a thread, a module -> bell rings -> event loop wakes
 //! ```
 
