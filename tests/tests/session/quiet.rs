@@ -39,7 +39,7 @@ fn wakes(
         if is_wanted(times) {
             return times;
         }
-        assert!(began.elapsed() < PATIENCE, "{times} times a second");
+        assert!(began.elapsed() < 2 * PATIENCE, "{times} times a second");
     }
 }
 
@@ -92,9 +92,10 @@ fn after_a_minute_a_session_wakes_three_times_a_second() {
     fixture.finish();
 }
 
-/// A service that polls something allocates some dozen times a second, for ever.
+/// A service that polls something allocates some dozen times a second, for ever. Takes more than a minute.
 #[test]
-fn a_few_calls_a_second_are_as_good_as_none() {
+#[ignore = "waits for what comes after a minute"]
+fn after_a_minute_a_few_calls_a_second_are_as_good_as_none() {
     let Some(fixture) = Launch::new("burst.c") else { return };
     let mut fixture = fixture.start();
     // A sample ends a quiet time: they are to be rare.

@@ -165,7 +165,7 @@ pub fn watch(
                 quiet.end(now);
             }
             let is_quiet = quiet.look(&counts, now) && !session.mailboxes.has_any();
-            rest_or_ring(session, schedule.shared_notes(), is_quiet);
+            rest_or_ring(session, schedule.shared_notes(), is_quiet, quiet.allows_few(now));
             if !schedule.shared_notes().bell.is_quiet() || now >= due.guard {
                 let memory = session.patches.home.used() + session.stream.memory().unwrap_or(0);
                 if let Some(objection) = guard.objection(&target.process, calls, memory) {
@@ -218,12 +218,17 @@ fn slow_down(session: &mut Session<'_>) {
 
 /// Lets the hooks rest where nothing was called for a while, and has a target looked at again whose hooks are
 /// called without a sample.
-fn rest_or_ring(session: &mut Session<'_>, shared_notes: &SharedNotes, is_quiet: bool) {
+fn rest_or_ring(
+    session: &mut Session<'_>,
+    shared_notes: &SharedNotes,
+    is_quiet: bool,
+    allows_few: bool,
+) {
     match (is_quiet, shared_notes.bell.is_quiet()) {
         (true, false) => {
             session.rest();
             own_memory::trim();
-            shared_notes.bell.silence();
+            shared_notes.bell.silence(allows_few);
         }
         (false, true) => shared_notes.bell.ring(),
         (true, true) | (false, false) => {}

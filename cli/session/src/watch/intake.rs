@@ -350,7 +350,7 @@ impl Recorder {
         }
         // The end of the target is noticed elsewhere.
         let counts = self.records.counts(memory).unwrap_or_default();
-        self.activity.has_begun(&counts, memory)
+        self.activity.has_begun(&counts, shared_notes.bell.allows_few(), memory)
     }
 
     /// What is known at the end besides the records: how rarely was sampled, and how many blocks were

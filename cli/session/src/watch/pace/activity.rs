@@ -34,21 +34,22 @@ impl Activity {
         self.seen = None;
     }
 
-    /// Whether it does more than a target that is quiet: this is counted now. A target that cannot be read any more
+    /// Whether it does more than a target that is quiet, to which a few calls may belong: this is counted now. A target that cannot be read any more
     /// has become another program, or is gone.
-    pub fn has_begun(&mut self, counts: &Counts, memory: &Memory) -> bool {
+    pub fn has_begun(&mut self, counts: &Counts, allows_few: bool, memory: &Memory) -> bool {
         let loaded = self.loads.as_mut().and_then(|loads| loads.now(memory));
         let (calls, _) = counts.totals();
         let seen = Seen { calls, threads: counts.threads, loaded, at: Instant::now() };
-        self.seen.replace(seen).is_some_and(|before| differs(before, seen))
+        self.seen.replace(seen).is_some_and(|before| differs(before, seen, allows_few))
     }
 }
 
-fn differs(before: Seen, now: Seen) -> bool {
+fn differs(before: Seen, now: Seen, allows_few: bool) -> bool {
     let took = now.at.saturating_duration_since(before.at);
+    let calls = now.calls.wrapping_sub(before.calls);
     before.threads != now.threads
         || before.loaded != now.loaded
-        || !is_low(now.calls.wrapping_sub(before.calls), took)
+        || if allows_few { !is_low(calls, took) } else { calls != 0 }
 }
 
 #[cfg(test)]
@@ -63,10 +64,10 @@ mod tests {
         let before = Seen { calls: 1000, threads: 2, loaded: Some(9), at };
         let later = at + Duration::from_millis(500);
         let now = Seen { calls: 1025, at: later, ..before };
-        assert!(!differs(before, now));
-        assert!(differs(before, Seen { calls: 2000, ..now }));
-        assert!(differs(before, Seen { threads: 3, ..now }));
-        assert!(differs(before, Seen { loaded: Some(10), ..now }));
-        assert!(differs(before, Seen { loaded: None, ..now }), "another program by now");
+        assert!(!differs(before, now, true) && differs(before, now, false));
+        assert!(differs(before, Seen { calls: 2000, ..now }, true));
+        assert!(differs(before, Seen { threads: 3, ..now }, true));
+        assert!(differs(before, Seen { loaded: Some(10), ..now }, true));
+        assert!(differs(before, Seen { loaded: None, ..now }, true), "another program by now");
     }
 }

@@ -12,6 +12,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 #[derive(Debug)]
 pub struct Bell {
     is_quiet: AtomicBool,
+    /// Whether a few calls are no reason to ring.
+    allows_few: AtomicBool,
     /// Whether something happened since that was asked, in a quiet time or not.
     is_stirred: AtomicBool,
     wire: Option<EventFd>,
@@ -23,6 +25,7 @@ impl Default for Bell {
         // Without a wire no time is quiet.
         Self {
             is_quiet: AtomicBool::new(false),
+            allows_few: AtomicBool::new(false),
             is_stirred: AtomicBool::new(false),
             wire: EventFd::from_value_and_flags(0, flags).ok(),
         }
@@ -30,8 +33,9 @@ impl Default for Bell {
 }
 
 impl Bell {
-    /// A quiet time begins, unless it has begun.
-    pub fn silence(&self) {
+    /// A quiet time begins, unless it has begun; in which a few calls may come.
+    pub fn silence(&self, allows_few: bool) {
+        self.allows_few.store(allows_few, Relaxed);
         if self.is_quiet() {
             return;
         }
@@ -43,6 +47,11 @@ impl Bell {
     /// Whether the time is quiet.
     pub fn is_quiet(&self) -> bool {
         self.is_quiet.load(Relaxed)
+    }
+
+    /// Whether a few calls belong to this quiet time.
+    pub fn allows_few(&self) -> bool {
+        self.allows_few.load(Relaxed)
     }
 
     /// Something happens: ends a quiet time.
@@ -82,7 +91,7 @@ mod tests {
         let count = || bell.wire.as_ref().unwrap().read().unwrap_or(0);
         bell.ring();
         assert_eq!(count(), 0);
-        bell.silence();
+        bell.silence(false);
         assert!(bell.is_quiet());
         bell.ring();
         bell.ring();

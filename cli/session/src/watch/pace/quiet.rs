@@ -10,8 +10,11 @@ pub const TICK: Duration = Duration::from_millis(500);
 /// How often everything else is done of a quiet target: its modules, what the system knows of its memory, and
 /// its limits.
 pub const SELDOM: Duration = Duration::from_secs(2);
-/// For so long next to nothing must have been called.
+/// For so long nothing must have been called.
 const CALM: Duration = Duration::from_secs(2);
+/// Or next to nothing for so long: what came is told the less closely, and in the beginning of a session that is
+/// how growth is found.
+const CALM_WITH_FEW: Duration = MINUTE;
 /// That is so many calls in a second.
 const LOW: u64 = 100;
 /// And so many between two looks, however short the time.
@@ -48,16 +51,20 @@ pub fn is_low(calls: u64, took: Duration) -> bool {
 pub struct Quiet {
     counted: (u64, usize),
     at: Instant,
-    since: Instant,
+    /// When something was recorded last, something called, and more than next to nothing.
+    stirred: Instant,
+    called: Instant,
+    busy: Instant,
 }
 
 impl Quiet {
     /// Of a session that begins now.
     pub fn new(now: Instant) -> Self {
-        Self { counted: (0, 0), at: now, since: now }
+        Self { counted: (0, 0), at: now, stirred: now, called: now, busy: now }
     }
 
-    /// Whether next to no hooked function was called for a while, and by no new thread, by what is counted now.
+    /// Whether no hooked function was called for a while, or next to none for a longer one, and by no new thread, by
+    /// what is counted now.
     pub fn look(&mut self, counts: &Counts, now: Instant) -> bool {
         let (calls, _) = counts.totals();
         self.compare((calls, counts.threads), now)
@@ -66,15 +73,25 @@ impl Quiet {
     fn compare(&mut self, counted: (u64, usize), now: Instant) -> bool {
         let (calls, threads) = std::mem::replace(&mut self.counted, counted);
         let took = now.saturating_duration_since(std::mem::replace(&mut self.at, now));
-        if threads != counted.1 || !is_low(counted.0.wrapping_sub(calls), took) {
-            self.since = now;
+        if counted != (calls, threads) {
+            self.called = now;
         }
-        now.saturating_duration_since(self.since) >= CALM
+        if threads != counted.1 || !is_low(counted.0.wrapping_sub(calls), took) {
+            self.busy = now;
+        }
+        let for_long = |since, long| now.saturating_duration_since(since) >= long;
+        for_long(self.stirred, CALM)
+            && (for_long(self.called, CALM) || for_long(self.busy, CALM_WITH_FEW))
+    }
+
+    /// Whether a few calls are no reason to look again: they are what the target does all the time.
+    pub fn allows_few(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.busy) >= CALM_WITH_FEW
     }
 
     /// Something happened.
     pub fn end(&mut self, now: Instant) {
-        self.since = now;
+        self.stirred = now;
     }
 }
 
@@ -94,19 +111,22 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_quiet_once_next_to_nothing_was_called_for_a_while() {
+    fn a_target_is_quiet_once_nothing_was_called_for_a_while_or_next_to_nothing_for_a_minute() {
         let began = Instant::now();
         let at = |ms| began + Duration::from_millis(ms);
         let mut quiet = Quiet::new(began);
         assert!(!quiet.compare((1000, 1), at(500)));
         assert!(!quiet.compare((1000, 1), at(2000)));
-        assert!(quiet.compare((1040, 1), at(2500)), "a few calls");
-        assert!(quiet.compare((1200, 1), at(4500)), "a few in a longer time");
-        assert!(!quiet.compare((1300, 1), at(5000)), "many");
-        assert!(!quiet.compare((1300, 2), at(5500)), "a thread");
-        assert!(quiet.compare((1300, 2), at(7500)));
-        quiet.end(at(7501));
-        assert!(!quiet.compare((1300, 2), at(9500)));
-        assert!(quiet.compare((1300, 2), at(9501)));
+        assert!(quiet.compare((1000, 1), at(2500)));
+        assert!(!quiet.compare((1001, 1), at(3000)), "a call");
+        assert!(!quiet.compare((1040, 1), at(60_000)) && !quiet.allows_few(at(60_000)));
+        assert!(quiet.compare((1050, 1), at(60_500)), "a few for a minute");
+        assert!(quiet.allows_few(at(60_500)));
+        quiet.end(at(61_000));
+        assert!(!quiet.compare((1050, 1), at(62_500)), "a record");
+        assert!(quiet.compare((1051, 1), at(63_000)));
+        assert!(!quiet.compare((2000, 1), at(63_500)), "many");
+        assert!(!quiet.compare((2000, 2), at(64_000)), "a thread");
+        assert!(quiet.compare((2000, 2), at(66_000)) && !quiet.allows_few(at(66_000)));
     }
 }
