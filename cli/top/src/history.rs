@@ -26,6 +26,8 @@ pub struct History {
     numbers: HashMap<(u32, Option<Thread>), u32>,
     /// The oldest first.
     points: VecDeque<Point>,
+    /// The time of the last courses: a point of that time is what is there now.
+    now_ms: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -58,6 +60,7 @@ impl History {
         while self.points.len() > 1 && self.points[1].at_ms + WINDOW_MS <= at_ms {
             self.points.pop_front();
         }
+        self.now_ms = at_ms;
         let numbers: Vec<u32> = rows.iter().map(|row| self.number(row)).collect();
         let courses =
             rows.iter().zip(&numbers).map(|(row, number)| self.course(at_ms, row, *number));
@@ -85,7 +88,7 @@ impl History {
             let sums = number.and_then(|number| point.sums.get(*number as usize));
             sums.map_or(0.0, |[live, _]| live.value)
         };
-        let before = self.points.iter().map(at);
+        let before = self.points.iter().filter(|point| point.at_ms < self.now_ms).map(at);
         before.chain([row.live.value]).collect()
     }
 
@@ -148,7 +151,7 @@ mod tests {
         let exact = |value| Some(Estimate { value, low: value, high: value });
         assert_eq!((told[0].growth, told[0].rate), (exact(120_000.0), exact(2000.0)));
         assert_eq!(told[1].growth, exact(0.0));
-        assert_eq!(history.live(&now[0])[..2], [64_000.0, 124_000.0]);
+        assert_eq!(history.live(&now[0]), [64_000.0, 124_000.0]);
         let later = history.courses(400_000, &rows(&ledger));
         assert_eq!(later[0].growth, exact(0.0), "what was before the last minute is forgotten");
     }
