@@ -13,7 +13,9 @@ pub use crate::{
     installation::shelter::Exposure,
     records::{
         counts::{Counts, Lost, Verified},
-        heartbeat, mailbox,
+        heartbeat,
+        loads::Loads,
+        mailbox,
         places::Places,
         ring::{Call, Intervals, Reader},
         stream::{Records, Stream},

@@ -9,6 +9,16 @@ use std::{fs, io};
 
 use nix::libc;
 
+/// How often the threads of a process slept, those that there are.
+pub fn slept(pid: i32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let count = |text: String| {
+        let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0)
+    };
+    tasks.map(|task| fs::read_to_string(task.path().join("status")).map_or(0, count)).sum()
+}
+
 /// A thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {

@@ -20,6 +20,11 @@ use nix::{
     sys::stat::{Mode, umask},
 };
 
+use crate::stop::Stop;
+
+/// Between two looks whether all is over, in milliseconds, where nothing tells.
+const PAUSE: u16 = 100;
+
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -95,10 +100,13 @@ impl Listener {
         }
     }
 
-    /// Waits up to so many milliseconds for a client.
-    pub fn wait(&self, millis: u16) {
-        let _ =
-            poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], PollTimeout::from(millis));
+    /// Waits for a client, or for the end.
+    pub fn wait(&self, stop: &Stop) {
+        let wire = stop.wire();
+        let pause = if wire.is_some() { PollTimeout::NONE } else { PollTimeout::from(PAUSE) };
+        let all = [Some(self.as_fd()), wire].into_iter().flatten();
+        let mut fds: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let _ = poll(&mut fds, pause);
     }
 
     /// The next connection.

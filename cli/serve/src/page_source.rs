@@ -3,7 +3,7 @@
 use std::{
     fmt, fs,
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -75,6 +75,10 @@ pub struct PageSource(Mutex<Read>);
 #[derive(Debug)]
 struct Read {
     file: Growing,
+    path: PathBuf,
+    /// As it was just before it was read, if another look at the same would find nothing new: what is cut short
+    /// is told at the second look.
+    state: Option<FileState>,
     shown: Option<Shown>,
     /// Not before is it read again.
     until: Instant,
@@ -84,7 +88,8 @@ impl PageSource {
     /// Of this recording, not read yet.
     pub fn new(path: &Path) -> Self {
         let file = Growing::new(path).with_course();
-        Self(Mutex::new(Read { file, shown: None, until: Instant::now() }))
+        let (path, until) = (path.to_owned(), Instant::now());
+        Self(Mutex::new(Read { file, path, state: None, shown: None, until }))
     }
 
     /// All that is recorded now. Waits while reading it would take too much of a processor, but not when all
@@ -95,9 +100,18 @@ impl PageSource {
     pub fn now(&self, stop: &Stop, change: impl FnOnce(&mut Ledger)) -> Result<Shown, String> {
         // Others who ask wait for the same.
         let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A recording that is whole is read once, and nothing waits for what was read already.
+        let is_known =
+            |read: &Read| read.state.is_some() && FileState::of(&read.path) == read.state;
+        if let Some(shown) = read.shown.clone().filter(|_| is_known(&read)) {
+            return Ok(shown);
+        }
         stop.wait_closing(read.until.saturating_duration_since(Instant::now()));
         let began = Instant::now();
-        if let Some(mut ledger) = read.file.look().map_err(|error| error.to_string())? {
+        let state = FileState::of(&read.path);
+        let new = read.file.look().map_err(|error| error.to_string())?;
+        read.state = state.filter(|_| new.is_none() || read.file.is_final());
+        if let Some(mut ledger) = new {
             change(&mut ledger);
             ledger.shorten_names();
             let is_over = read.file.is_final();
@@ -111,6 +125,18 @@ impl PageSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_read_of_a_whole_recording_is_not_waited_for() {
+        let folder = heapattach_test_folder::Folder::new("page-source");
+        let path = folder.0.join("a");
+        heapattach_recording::sample::ten_seconds(&path);
+        let (source, stop) = (PageSource::new(&path), Stop::default());
+        let ask = || source.now(&stop, |_| ()).expect("it can be read").ledger;
+        let first = ask();
+        source.0.lock().unwrap().until = Instant::now() + Duration::from_secs(3600);
+        assert!(Arc::ptr_eq(&first, &ask()));
+    }
 
     #[test]
     fn a_file_that_grew_is_in_another_state() {

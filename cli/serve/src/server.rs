@@ -23,8 +23,6 @@ use crate::{
 
 /// So many connections are served at once.
 const MOST: usize = 64;
-/// Between two looks whether all is over, in milliseconds.
-const PAUSE: u16 = 100;
 /// Where no connection can be taken: too many open files, say.
 const TROUBLE: Duration = Duration::from_millis(50);
 
@@ -81,7 +79,7 @@ impl Server {
             let stream = match listener.accept() {
                 Ok(stream) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    listener.wait(PAUSE);
+                    listener.wait(&self.stop);
                     continue;
                 }
                 Err(_) => {

@@ -1,9 +1,12 @@
 //! The end of a server, for all who wait for it: first pages take what came last, then nothing is answered.
 
 use std::{
+    os::fd::{AsFd, BorrowedFd},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
 
 /// How far the end has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,12 +19,35 @@ enum Phase {
 
 /// Says when it is over.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<(Mutex<Phase>, Condvar)>);
+pub struct Stop(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    phase: Mutex<Phase>,
+    moved: Condvar,
+    /// Readable once it is over, for those that wait for something else as well.
+    wire: Option<EventFd>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let wire = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC).ok();
+        Self { phase: Mutex::default(), moved: Condvar::new(), wire }
+    }
+}
 
 impl Stop {
     /// It is over.
     pub fn set(&self) {
         self.advance(Phase::Over);
+        if let Some(wire) = &self.0.wire {
+            let _ = wire.write(1);
+        }
+    }
+
+    /// A descriptor that is readable once it is over; `None` where there can be none.
+    pub fn wire(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.wire.as_ref()?.as_fd())
     }
 
     /// It is over soon: no more will be recorded than is there now.
@@ -52,14 +78,14 @@ impl Stop {
     fn advance(&self, to: Phase) {
         let mut phase = self.phase();
         *phase = to.max(*phase);
-        self.0.1.notify_all();
+        self.0.moved.notify_all();
     }
 
     fn wait_for(&self, time: Duration, end: Phase) {
-        let _ = self.0.1.wait_timeout_while(self.phase(), time, |phase| *phase < end);
+        let _ = self.0.moved.wait_timeout_while(self.phase(), time, |phase| *phase < end);
     }
 
     fn phase(&self) -> MutexGuard<'_, Phase> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

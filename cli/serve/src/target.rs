@@ -34,6 +34,8 @@ pub struct Target {
     told: Mutex<Option<Arc<Ledger>>>,
     page: PageSource,
     beside: Beside,
+    /// The page of what does not change, a moment, in the place of one that follows a recording.
+    fixed: Option<Vec<u8>>,
 }
 
 /// What was read, when, and until when it serves.
@@ -48,15 +50,26 @@ impl Target {
     /// A process whose session is written to this file; of its command line only the program is told, unless
     /// `shows_args`.
     pub fn new(pid: i32, name: String, path: PathBuf, shows_args: bool) -> Self {
-        let (has_args, read, told, beside) = Default::default();
+        let (has_args, read, told, beside, fixed) = Default::default();
         let page = PageSource::new(&path);
-        Self { pid, name, path, shows_args, has_args, read, told, page, beside }
+        Self { pid, name, path, shows_args, has_args, read, told, page, beside, fixed }
     }
 
     /// The same, whose page has what lies beside the recording.
     #[must_use]
     pub fn with(self, beside: Beside) -> Self {
         Self { beside, ..self }
+    }
+
+    /// The same, of which nothing but this page is told.
+    #[must_use]
+    pub fn with_page(self, page: Vec<u8>) -> Self {
+        Self { fixed: Some(page), ..self }
+    }
+
+    /// The page of what does not change.
+    pub fn fixed_page(&self) -> Option<&[u8]> {
+        self.fixed.as_deref()
     }
 
     /// What its page shows now.

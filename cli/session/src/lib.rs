@@ -54,7 +54,7 @@
 //! | [`lsan`] | the language of LeakSanitizer: options, and what a program defines for it |
 //! | `family` | several processes at once |
 //! | `runtimes` | runtimes of languages in the target, and what is seen of their memory |
-//! | [`own_cost`] | what heapattach itself takes |
+//! | [`own_cost`], `own_memory` | what heapattach itself takes, and what of it is returned |
 //!
 //! Knows no command line, no exit status, no page and no picture, and carries no payload: what it is to
 //! do comes as plain options, the payload's image with them, and what it says goes to a
@@ -70,6 +70,7 @@ pub mod golang;
 pub mod heap;
 pub mod lsan;
 pub mod own_cost;
+mod own_memory;
 pub mod own_profile;
 mod page_kinds;
 pub mod recorded;

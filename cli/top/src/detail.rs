@@ -40,7 +40,7 @@ pub fn lines(
 ) -> Vec<Line> {
     let bold = |text: &str| Span::new(Ink::Bold, format!("{text:<10}"));
     let mut lines = vec![
-        vec![Span::new(Ink::Bold, &row.words)],
+        vec![Span::new(Ink::Bold, &*row.words)],
         vec![bold("IN USE"), bytes(row.live).into()],
         vec![bold("ALLOCATED"), bytes(row.allocated).into()],
     ];
@@ -78,14 +78,17 @@ pub fn lines(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::rows::rows;
     use heapattach_ledger::sample;
+    use heapattach_verdict::site_sums::SiteNames;
 
     #[test]
     fn a_stack_is_told_with_lines_of_source_where_there_is_source() {
         let (ledger, mut sources) = (sample::ledger(), Sources::default());
-        let all = rows(&ledger, true);
+        let all = rows(&mut SiteNames::default(), &Arc::new(ledger.clone()), true);
         let stack = stacks(&ledger, &all[0])[0].0;
         assert_eq!(files(&ledger, stack).collect::<Vec<_>>(), ["list.c", "list.c", "main.c"]);
         sources.take("list.c".to_owned(), Some(&"\tnode = malloc(64);\n".repeat(20)));

@@ -5,7 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use heapattach_profile::Estimate;
 use heapattach_verdict::weight::difference;
 
-use crate::rows::{Key, Row};
+use crate::rows::Row;
+use heapattach_ledger::Thread;
 
 /// So long is remembered.
 const WINDOW_MS: u64 = 60_000;
@@ -21,9 +22,12 @@ const MOST: usize = 100_000;
 /// The last minute.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    numbers: HashMap<Key, u32>,
+    /// By site and thread.
+    numbers: HashMap<(u32, Option<Thread>), u32>,
     /// The oldest first.
     points: VecDeque<Point>,
+    /// The time of the last courses: a point of that time is what is there now.
+    now_ms: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -40,8 +44,6 @@ pub struct Course {
     pub growth: Option<Estimate>,
     /// Bytes a second.
     pub rate: Option<Estimate>,
-    /// Bytes in use, the oldest first, now as the last.
-    pub live: Vec<f64>,
 }
 
 impl History {
@@ -58,7 +60,8 @@ impl History {
         while self.points.len() > 1 && self.points[1].at_ms + WINDOW_MS <= at_ms {
             self.points.pop_front();
         }
-        let numbers: Vec<u32> = rows.iter().map(|row| self.number(&row.key)).collect();
+        self.now_ms = at_ms;
+        let numbers: Vec<u32> = rows.iter().map(|row| self.number(row)).collect();
         let courses =
             rows.iter().zip(&numbers).map(|(row, number)| self.course(at_ms, row, *number));
         let courses = courses.collect();
@@ -78,13 +81,20 @@ impl History {
         self.points.front().map(|point| point.at_ms)
     }
 
-    fn number(&mut self, key: &Key) -> u32 {
-        if let Some(number) = self.numbers.get(key) {
-            return *number;
-        }
-        let number = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
-        self.numbers.insert(key.clone(), number);
-        number
+    /// Bytes in use of a row, the oldest first, now as the last.
+    pub fn live(&self, row: &Row) -> Vec<f64> {
+        let number = self.numbers.get(&(row.number, row.key.thread.clone()));
+        let at = |point: &Point| {
+            let sums = number.and_then(|number| point.sums.get(*number as usize));
+            sums.map_or(0.0, |[live, _]| live.value)
+        };
+        let before = self.points.iter().filter(|point| point.at_ms < self.now_ms).map(at);
+        before.chain([row.live.value]).collect()
+    }
+
+    fn number(&mut self, row: &Row) -> u32 {
+        let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
+        *self.numbers.entry((row.number, row.key.thread.clone())).or_insert(next)
     }
 
     fn course(&self, at_ms: u64, row: &Row, number: u32) -> Course {
@@ -97,11 +107,9 @@ impl History {
         let change = |point: &Point, now: Estimate, which: usize, unit_ms: f64| {
             scaled(difference(now, at(point)[which]), unit_ms / float(since(point)))
         };
-        let live = self.points.iter().map(|point| at(point)[0].value).chain([row.live.value]);
         Course {
             growth: first.map(|point| change(point, row.live, 0, 60_000.0)),
             rate: recent.map(|point| change(point, row.allocated, 1, 1000.0)),
-            live: live.collect(),
         }
     }
 }
@@ -117,36 +125,43 @@ fn float(number: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::rows::rows;
-    use heapattach_ledger::{Metric, sample};
+    use heapattach_ledger::{Ledger, Metric, sample};
     use heapattach_profile::Sum;
+    use heapattach_verdict::site_sums::SiteNames;
 
     #[test]
     fn growth_and_rate_are_those_of_the_time_that_is_remembered() {
         let (mut history, mut ledger) = (History::default(), sample::ledger());
-        let early = history.courses(900, &rows(&ledger, true));
+        let mut names = SiteNames::default();
+        let mut rows = |ledger: &Ledger| rows(&mut names, &Arc::new(ledger.clone()), true);
+        let early = history.courses(900, &rows(&ledger));
         assert!(early.iter().all(|course| course.growth.is_none()));
         history = History::default();
-        let late = history.courses(90_000, &rows(&ledger, true));
+        let late = history.courses(90_000, &rows(&ledger));
         assert!(late.iter().all(|course| course.growth.is_none()), "nothing is known of before");
         for metric in [Metric::Live, Metric::Allocated] {
             ledger.rows[0].add(metric, &Sum::exact(60_000, 1));
         }
-        let told = history.courses(120_000, &rows(&ledger, true));
+        let now = rows(&ledger);
+        let told = history.courses(120_000, &now);
         let exact = |value| Some(Estimate { value, low: value, high: value });
         assert_eq!((told[0].growth, told[0].rate), (exact(120_000.0), exact(2000.0)));
         assert_eq!(told[1].growth, exact(0.0));
-        assert_eq!(told[0].live, [64_000.0, 124_000.0]);
-        let later = history.courses(400_000, &rows(&ledger, true));
+        assert_eq!(history.live(&now[0]), [64_000.0, 124_000.0]);
+        let later = history.courses(400_000, &rows(&ledger));
         assert_eq!(later[0].growth, exact(0.0), "what was before the last minute is forgotten");
     }
 
     #[test]
     fn a_session_that_begins_anew_has_no_past() {
-        let (mut history, ledger) = (History::default(), sample::ledger());
-        history.courses(50_000, &rows(&ledger, true));
-        let anew = history.courses(2000, &rows(&ledger, true));
+        let (mut history, ledger) = (History::default(), Arc::new(sample::ledger()));
+        let rows = rows(&mut SiteNames::default(), &ledger, true);
+        history.courses(50_000, &rows);
+        let anew = history.courses(2000, &rows);
         let since = anew[0].growth.map(|growth| growth.value);
         assert_eq!((since, history.since_ms()), (Some(64_000.0 * 30.0), Some(0)));
     }

@@ -1,12 +1,12 @@
 //! Sites as rows: what each has in use, and what it allocated.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use heapattach_ledger::{Ledger, Metric, Thread};
 use heapattach_profile::{Estimate, Sum};
 use heapattach_verdict::{
     place::Place,
-    subject::{Ask, Site, Subject},
+    site_sums::{SiteNames, SiteSum},
 };
 
 /// Sites that are followed, those that hold most.
@@ -16,7 +16,7 @@ pub const MOST: usize = 20_000;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The site.
-    pub place: Place,
+    pub place: Arc<Place>,
     /// The thread, where threads are told apart.
     pub thread: Option<Thread>,
 }
@@ -26,8 +26,10 @@ pub struct Key {
 pub struct Row {
     /// What it is of.
     pub key: Key,
+    /// The number of the site among the names that it was made with.
+    pub number: u32,
     /// The same in words.
-    pub words: String,
+    pub words: Arc<str>,
     /// Bytes in use.
     pub live: Estimate,
     /// Blocks in use.
@@ -38,44 +40,40 @@ pub struct Row {
     pub stacks: Vec<u32>,
 }
 
-impl Key {
-    fn words(&self) -> String {
-        let place = self.place.words();
-        match &self.thread {
-            None => place,
-            Some(Thread { tid: 0, name }) if name.is_empty() => place,
-            Some(Thread { tid, name }) => format!("{name}:{tid} {place}"),
-        }
-    }
-}
-
 /// The rows of a ledger, those that hold most first; threads are told apart unless `is_merged`.
-pub fn rows(ledger: &Ledger, is_merged: bool) -> Vec<Row> {
-    let ask = Ask { limit: 0, ..Ask::default() };
-    let mut sites = Subject::of(ledger).sites(&ask);
-    sites.retain(|site| {
-        let has = |metric: Metric| !site.weights[metric as usize].is_nothing();
-        has(Metric::Live) || has(Metric::Allocated)
-    });
-    sites.truncate(MOST);
-    let mut rows: Vec<Row> = match is_merged {
+pub fn rows(names: &mut SiteNames, ledger: &Arc<Ledger>, is_merged: bool) -> Vec<Row> {
+    let mut sites = names.sums(ledger, [Metric::Live, Metric::Allocated]);
+    sites.retain(|site| site.sums.iter().any(|sum| sum.records() != 0));
+    let rows = match is_merged {
         true => sites.into_iter().map(whole).collect(),
-        false => by_thread(ledger, sites),
+        false => by_thread(ledger, &sites),
     };
-    rows.sort_by(|a, b| b.live.value.total_cmp(&a.live.value));
-    rows.truncate(MOST);
-    rows
+    in_order(rows)
 }
 
-fn whole(site: Site) -> Row {
-    let measure = |metric: Metric| site.weights[metric as usize].now.measure();
-    let (live, allocated) = (measure(Metric::Live), measure(Metric::Allocated));
-    row(Key { place: site.place, thread: None }, [live, allocated], site.stacks)
+/// There may be tens of thousands: each is moved once.
+fn in_order(rows: Vec<Row>) -> Vec<Row> {
+    let mut order: Vec<(f64, usize)> = rows.iter().map(|row| row.live.value).zip(0..).collect();
+    order.sort_unstable_by(|(a, one), (b, other)| {
+        b.total_cmp(a)
+            .then_with(|| rows[*one].key.place.cmp(&rows[*other].key.place))
+            .then(one.cmp(other))
+    });
+    order.truncate(MOST);
+    let mut rows: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|(_, at)| rows[at].take()).collect()
 }
 
-fn row(key: Key, [live, allocated]: [heapattach_profile::Measure; 2], stacks: Vec<u32>) -> Row {
+fn whole(site: SiteSum) -> Row {
+    let SiteSum { number, place, words, sums, stacks } = site;
+    row((number, Key { place, thread: None }, words), &sums, stacks)
+}
+
+fn row((number, key, words): (u32, Key, Arc<str>), sums: &[Sum; 2], stacks: Vec<u32>) -> Row {
+    let [live, allocated] = sums.each_ref().map(Sum::measure);
     Row {
-        words: key.words(),
+        number,
+        words,
         key,
         live: live.bytes,
         blocks: live.count,
@@ -84,23 +82,28 @@ fn row(key: Key, [live, allocated]: [heapattach_profile::Measure; 2], stacks: Ve
     }
 }
 
-fn by_thread(ledger: &Ledger, sites: Vec<Site>) -> Vec<Row> {
+fn by_thread(ledger: &Ledger, sites: &[SiteSum]) -> Vec<Row> {
     let mut of_stack: HashMap<u32, usize> = HashMap::new();
     for (number, site) in sites.iter().enumerate() {
         of_stack.extend(site.stacks.iter().map(|stack| (*stack, number)));
     }
-    let mut sums: HashMap<(usize, u32), (Sum, Sum, Vec<u32>)> = HashMap::new();
+    let mut sums: HashMap<(usize, u32), ([Sum; 2], Vec<u32>)> = HashMap::new();
     for row in &ledger.rows {
         let Some(&site) = of_stack.get(&row.stack) else { continue };
-        let (live, allocated, stacks) = sums.entry((site, row.thread)).or_default();
+        let ([live, allocated], stacks) = sums.entry((site, row.thread)).or_default();
         live.merge(&row.sum(Metric::Live));
         allocated.merge(&row.sum(Metric::Allocated));
         stacks.push(row.stack);
     }
-    let rows = sums.into_iter().map(|((site, thread), (live, allocated, stacks))| {
+    let rows = sums.into_iter().map(|((site, thread), (sums, stacks))| {
         let thread = ledger.threads.get(thread as usize).cloned();
-        let key = Key { place: sites[site].place.clone(), thread };
-        row(key, [live.measure(), allocated.measure()], stacks)
+        let site = &sites[site];
+        let words = match &thread {
+            None => site.words.clone(),
+            Some(Thread { tid: 0, name }) if name.is_empty() => site.words.clone(),
+            Some(Thread { tid, name }) => format!("{name}:{tid} {}", site.words).into(),
+        };
+        row((site.number, Key { place: site.place.clone(), thread }, words), &sums, stacks)
     });
     rows.collect()
 }
@@ -112,20 +115,20 @@ mod tests {
 
     #[test]
     fn rows_add_up_to_the_ledger_with_threads_or_without() {
-        let ledger = sample::ledger();
+        let ledger = Arc::new(sample::ledger());
         for is_merged in [true, false] {
-            let rows = rows(&ledger, is_merged);
+            let rows = rows(&mut SiteNames::default(), &ledger, is_merged);
             let sum = |of: fn(&Row) -> f64| rows.iter().map(of).sum::<f64>();
             let total = |metric| ledger.total.measure(metric).bytes.value;
             assert_eq!(sum(|row| row.live.value), total(Metric::Live));
             assert_eq!(sum(|row| row.allocated.value), total(Metric::Allocated));
-            assert_eq!(rows[0].words, "make_node (list.c:12)");
+            assert_eq!(&*rows[0].words, "make_node (list.c:12)");
         }
     }
 
     #[test]
     fn a_thread_is_told_by_its_name_and_number() {
-        let rows = rows(&sample::ledger(), false);
+        let rows = rows(&mut SiteNames::default(), &Arc::new(sample::ledger()), false);
         assert!(rows.iter().any(|row| row.words.starts_with("worker:4711 work<int>")), "{rows:?}");
     }
 }

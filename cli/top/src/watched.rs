@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
 use heapattach_ledger::Ledger;
-use heapattach_verdict::current::Current;
+use heapattach_verdict::{current::Current, site_sums::SiteNames};
 
 use crate::{
     history::{Course, History},
@@ -38,8 +38,10 @@ pub struct Watched {
     pub number: u64,
     /// Since when growth is known.
     pub since_ms: Option<u64>,
-    /// With threads told apart, and merged.
+    /// With threads told apart, and merged; and which of both the rows are of.
     histories: [History; 2],
+    is_merged: bool,
+    names: SiteNames,
 }
 
 /// How rows are listed.
@@ -70,10 +72,16 @@ impl Watched {
     /// Makes its rows, with threads merged or not.
     pub fn list_anew(&mut self, is_merged: bool) {
         let Some(snapshot) = &self.snapshot else { return };
-        self.rows = rows(&snapshot.ledger, is_merged);
+        self.rows = rows(&mut self.names, &snapshot.ledger, is_merged);
+        self.is_merged = is_merged;
         let history = &mut self.histories[usize::from(is_merged)];
         self.courses = history.courses(self.current.at_ms, &self.rows);
         self.since_ms = history.since_ms();
+    }
+
+    /// Bytes in use of a row, the oldest first.
+    pub fn live_course(&self, row: &Row) -> Vec<f64> {
+        self.histories[usize::from(self.is_merged)].live(row)
     }
 
     /// Rows by their numbers, in the order in which they are shown.
@@ -83,8 +91,8 @@ impl Watched {
         };
         let all = 0..self.rows.len();
         let mut listed: Vec<usize> = all.filter(|&at| fits(&self.rows[at])).collect();
-        let rank = |at: &usize| self.rank(*at, listing.tab);
-        let by_rank = |a: &usize, b: &usize| rank(b).total_cmp(&rank(a)).then(a.cmp(b));
+        let ranks: Vec<f64> = (0..self.rows.len()).map(|at| self.rank(at, listing.tab)).collect();
+        let by_rank = |a: &usize, b: &usize| ranks[*b].total_cmp(&ranks[*a]).then(a.cmp(b));
         match listing.frozen {
             None => listed.sort_unstable_by(by_rank),
             Some(places) => {
@@ -136,7 +144,7 @@ mod tests {
 
     fn words(watched: &Watched, listing: Listing<'_>) -> Vec<String> {
         let listed = watched.listed(listing);
-        listed.into_iter().map(|at| watched.rows[at].words.clone()).collect()
+        listed.into_iter().map(|at| watched.rows[at].words.to_string()).collect()
     }
 
     #[test]

@@ -85,12 +85,19 @@ impl Place {
 impl Places {
     /// The places of a ledger's functions, by their numbers in it.
     pub fn of(&mut self, ledger: &Ledger) -> Vec<u32> {
-        let functions = ledger.functions.iter();
+        let mut numbers = Vec::new();
+        self.extend(ledger, &mut numbers);
+        numbers
+    }
+
+    /// The same where those of the first functions are known.
+    pub(crate) fn extend(&mut self, ledger: &Ledger, numbers: &mut Vec<u32>) {
+        let functions = ledger.functions.iter().skip(numbers.len());
         let place = |function: &Function| {
             let module = ledger.modules.get(function.module as usize);
             self.number(Place::new(function, module.map_or("", |module| &module.path)))
         };
-        functions.map(place).collect()
+        numbers.extend(functions.map(place));
     }
 
     /// The number of the unknown place.

@@ -57,7 +57,7 @@ impl Loads {
     }
 
     /// What it says now: to be asked before the memory map is.
-    pub(crate) fn now(&mut self, memory: &Memory) -> Option<u64> {
+    pub fn now(&mut self, memory: &Memory) -> Option<u64> {
         if self.is_end {
             self.word = self.lists.end(memory)?;
             return Some(0);

@@ -159,6 +159,11 @@ impl Reader {
         Ok(())
     }
 
+    /// Slots of one ring.
+    pub fn slots(&self) -> u64 {
+        1 << self.ring_bits
+    }
+
     /// Whether a ring was more than half full when it was last read: more comes than is taken in.
     pub fn is_behind(&self) -> bool {
         self.fullest > 1 << self.ring_bits >> 1

@@ -279,6 +279,19 @@ impl Records {
         self.stacks.python.all()
     }
 
+    /// What was counted up to now.
+    ///
+    /// # Errors
+    /// When the target is gone and its counts with it.
+    pub fn counts(&self, memory: &Memory) -> Result<Counts, Errno> {
+        Counts::read(&self.shared, memory)
+    }
+
+    /// Slots of one ring.
+    pub fn slots(&self) -> u64 {
+        self.reader.slots()
+    }
+
     /// Whether more comes than is taken in.
     pub fn is_behind(&self) -> bool {
         self.reader.is_behind()

@@ -256,6 +256,11 @@ impl<'t> Session<'t> {
         self.static_tls.bytes()
     }
 
+    /// By what it is known that the target's loader has loaded something, where that is known.
+    pub fn loads(&self) -> Option<Loads> {
+        self.loads.clone()
+    }
+
     /// How much the target's loader has loaded, where that is known: what changes it changes the map.
     pub fn loaded(&self) -> Option<u64> {
         self.loads.clone()?.now(&self.target.memory)

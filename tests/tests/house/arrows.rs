@@ -97,7 +97,7 @@ const ARROWS: [(&str, &[&str]); 28] = [
 ];
 
 /// What only the tests of a member are built with, besides.
-const OF_TESTS: [(&str, &[&str]); 11] = [
+const OF_TESTS: [(&str, &[&str]); 12] = [
     ("files", &["test-folder"]),
     ("profile", &["injector", "instruction-count"]),
     ("symbols", &["instruction-count", "test-folder"]),
@@ -108,6 +108,7 @@ const OF_TESTS: [(&str, &[&str]); 11] = [
     ("session", &["test-folder"]),
     ("view", &["census"]),
     ("export", &["recording", "test-folder", "view"]),
+    ("serve", &["test-folder"]),
     ("heapattach", &["test-folder"]),
 ];
 

@@ -1,8 +1,11 @@
 //! However a server ends, its processes are as they were.
 
+use std::{thread, time::Duration};
+
 use heapattach_tests::{
     command::Heapattach,
     deadline::{PATIENCE, wait_until},
+    task::slept,
 };
 use nix::sys::signal::Signal;
 
@@ -42,6 +45,22 @@ fn killed_it_leaves_no_session_behind() {
 #[test]
 fn without_anything_left_to_serve_it_ends() {
     let Some(served) = Served::start(&[]) else { return };
+    served.fixture.finish();
+    served.running.wait().expect(5);
+}
+
+/// It waits for clients, for signals and for the end of its sessions, and looks for none of them.
+#[test]
+fn a_server_that_is_asked_nothing_sleeps() {
+    let Some(served) = Served::start(&[]) else { return };
+    let pid = served.running.pid();
+    let in_a_time = || {
+        let before = slept(pid);
+        thread::sleep(Duration::from_secs(2));
+        slept(pid) - before
+    };
+    // What was asked last may still be at its end.
+    wait_until("a server that sleeps", PATIENCE, || in_a_time() <= 2);
     served.fixture.finish();
     served.running.wait().expect(5);
 }

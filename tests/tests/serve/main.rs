@@ -12,3 +12,4 @@ mod server;
 mod tmux;
 mod top;
 mod view;
+mod view_files;

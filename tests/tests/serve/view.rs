@@ -19,15 +19,15 @@ use serde_json::{Value, json};
 use crate::server::{address, ask};
 
 /// A fixture that is shown.
-struct Viewed {
-    fixture: Fixture,
-    running: Running,
+pub struct Viewed {
+    pub fixture: Fixture,
+    pub running: Running,
     host: String,
-    folder: Folder,
+    pub folder: Folder,
 }
 
 impl Viewed {
-    fn start(name: &str) -> Option<Self> {
+    pub fn start(name: &str) -> Option<Self> {
         let fixture = Launch::new("holds.c")?.start();
         let folder = Folder::new(name);
         let (pid, kept) = (fixture.pid().to_string(), folder.0.join("kept").display().to_string());
@@ -37,18 +37,18 @@ impl Viewed {
         Some(Self { fixture, running, host, folder })
     }
 
-    fn recording(&self) -> PathBuf {
+    pub fn recording(&self) -> PathBuf {
         self.folder.0.join(format!("kept/{}.heapattach", self.fixture.pid()))
     }
 }
 
 /// Where it listens.
-fn host(running: &Running) -> String {
+pub fn host(running: &Running) -> String {
     address(running).split('/').next().unwrap_or_default().to_owned()
 }
 
 /// The link that it printed.
-fn link(running: &Running) -> String {
+pub fn link(running: &Running) -> String {
     let talk = running.talk();
     let link = talk.split_whitespace().find(|word| word.starts_with("http://"));
     link.unwrap_or_default().trim_end_matches(';').to_owned()
@@ -69,7 +69,7 @@ fn cookie(host: &str, link: &str) -> String {
 }
 
 /// What the page shows of each measure: bytes and blocks, or bytes of pages.
-fn shown(browser: &mut Browser) -> Value {
+pub fn shown(browser: &mut Browser) -> Value {
     browser.tell(
         "METRICS.map((m, i) => m.pages ? [sideTotal(0, i, 0).value] : \
          [sideTotal(0, i, 0).value, sideTotal(0, i, 1).value])",
@@ -77,7 +77,7 @@ fn shown(browser: &mut Browser) -> Value {
 }
 
 /// The same of a ledger, as every report has it.
-fn told(ledger: &Ledger) -> Value {
+pub fn told(ledger: &Ledger) -> Value {
     let of = |metric| {
         let measure = ledger.total.measure(metric);
         let bytes = if metric == Metric::Peak { ledger.peak } else { measure.bytes };
@@ -90,13 +90,13 @@ fn told(ledger: &Ledger) -> Value {
 }
 
 /// Numbers without their kind: 3 and 3.0 are one.
-fn plain(value: &Value) -> Vec<Vec<f64>> {
+pub fn plain(value: &Value) -> Vec<Vec<f64>> {
     let all = value.as_array().into_iter().flatten();
     all.map(|one| one.as_array().into_iter().flatten().filter_map(Value::as_f64).collect())
         .collect()
 }
 
-fn browser(name: &str) -> Option<Browser> {
+pub fn browser(name: &str) -> Option<Browser> {
     let browser = Browser::start(name);
     if browser.is_none() {
         skip("no chromium here to show the page in", "apt-get install chromium");

@@ -66,6 +66,7 @@ impl Sources {
     /// What writes events to a reader that asked for such.
     pub fn stream(&self, request: &Request) -> Option<(Arc<Target>, WriteEvents)> {
         match (request.method, self.asked(&request.path)?) {
+            (_, Asked::One(target, _)) if target.fixed_page().is_some() => None,
             (Method::Get, Asked::One(target, "/events")) => Some((target, events::stream)),
             (Method::Get, Asked::One(target, "/changes")) => Some((target, changes::stream)),
             _ => None,
@@ -113,6 +114,14 @@ impl Sources {
                 _ => Answer::no(Status::NotFound, "several processes are looked at: /p/PID/..."),
             };
         };
+        if let Some(page) = target.fixed_page() {
+            return match *path {
+                "/" => page::fixed(page),
+                _ => {
+                    Answer::no(Status::NotFound, "this is a moment: it has a page and nothing else")
+                }
+            };
+        }
         match *path {
             "/" => page::of(target, stop),
             "/data" => page::data(target, stop),

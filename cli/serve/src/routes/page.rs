@@ -23,6 +23,11 @@ pub fn of(target: &Target, stop: &Stop) -> Answer {
     written(target, stop, kind::HTML, write_live).with("Content-Security-Policy", POLICY)
 }
 
+/// A page that is whole.
+pub fn fixed(page: &[u8]) -> Answer {
+    Answer::ok(kind::HTML, page).with("Content-Security-Policy", POLICY)
+}
+
 /// What the page shows, as it is now.
 pub fn data(target: &Target, stop: &Stop) -> Answer {
     written(target, stop, kind::JSON, write_data)

@@ -18,10 +18,13 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::client::{
-    claim::Claim,
-    message::{Message, Request},
-    talk::Talk,
+use crate::{
+    client::{
+        claim::Claim,
+        message::{Message, Request},
+        talk::Talk,
+    },
+    own_memory,
 };
 use heapattach_ledger::Mark;
 use heapattach_report::{Report, Trigger};
@@ -87,6 +90,8 @@ fn converse(
     let mut front =
         Front { mode, program: None, interrupted: 0, fetching: false, talk, file: None, claim };
     let mut reader = BufReader::new(line.try_clone().ok()?);
+    // What the command line took; from here on this process waits.
+    own_memory::trim();
     loop {
         if reader.buffer().is_empty() {
             let mut fds = vec![PollFd::new(line.as_fd(), PollFlags::POLLIN)];

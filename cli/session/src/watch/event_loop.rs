@@ -9,6 +9,7 @@ use crate::{
         channel::{Heard, Line},
         message::{Growing, Message},
     },
+    own_memory,
     watch::{
         end::End,
         limits::Guard,
@@ -130,7 +131,8 @@ pub fn watch(
             due.look = Instant::now() + WATCH.max(now.elapsed() * 20);
             due.is_closely_watched = !session.sees_all_frees();
             if schedule.shared_notes().bell.is_quiet() && !due.is_closely_watched {
-                due.look += TICK;
+                // Whatever is loaded rings.
+                due.look += SELDOM;
             }
         }
         if now >= due.threads {
@@ -159,8 +161,11 @@ pub fn watch(
             if told.replace((calls, bytes)) != Some((calls, bytes)) {
                 line.send(&Message::Progress { calls, bytes });
             }
+            if schedule.shared_notes().bell.was_stirred() {
+                quiet.end(now);
+            }
             let is_quiet = quiet.look(&counts, now) && !session.mailboxes.has_any();
-            rest_or_ring(session, schedule.shared_notes(), is_quiet);
+            rest_or_ring(session, schedule.shared_notes(), is_quiet, quiet.allows_few(now));
             if !schedule.shared_notes().bell.is_quiet() || now >= due.guard {
                 let memory = session.patches.home.used() + session.stream.memory().unwrap_or(0);
                 if let Some(objection) = guard.objection(&target.process, calls, memory) {
@@ -168,7 +173,8 @@ pub fn watch(
                 }
                 due.guard = now + SELDOM;
             }
-            due.progress = now + PROGRESS;
+            let bell = &schedule.shared_notes().bell;
+            due.progress = now + if bell.is_quiet() { SELDOM } else { PROGRESS };
         }
         let bell = &schedule.shared_notes().bell;
         let next = due.next(bell.is_quiet(), &schedule, triggers).unwrap_or(now);
@@ -178,7 +184,8 @@ pub fn watch(
         if bell.was_rung() {
             session.wake();
             quiet.end(Instant::now());
-            (due.look, due.threads) = (Instant::now(), Instant::now());
+            let now = Instant::now();
+            (due.look, due.threads, due.progress) = (now, now, now);
             schedule.hurry();
         }
         if has_ended && !std::mem::replace(&mut is_told, true) {
@@ -211,11 +218,17 @@ fn slow_down(session: &mut Session<'_>) {
 
 /// Lets the hooks rest where nothing was called for a while, and has a target looked at again whose hooks are
 /// called without a sample.
-fn rest_or_ring(session: &mut Session<'_>, shared_notes: &SharedNotes, is_quiet: bool) {
+fn rest_or_ring(
+    session: &mut Session<'_>,
+    shared_notes: &SharedNotes,
+    is_quiet: bool,
+    allows_few: bool,
+) {
     match (is_quiet, shared_notes.bell.is_quiet()) {
         (true, false) => {
             session.rest();
-            shared_notes.bell.silence();
+            own_memory::trim();
+            shared_notes.bell.silence(allows_few);
         }
         (false, true) => shared_notes.bell.ring(),
         (true, true) | (false, false) => {}

@@ -9,7 +9,7 @@ use std::{
 };
 
 use heapattach_abi::stacks::STACKS;
-use heapattach_injector::watch::{Call, Lost, Records};
+use heapattach_injector::watch::{Call, Loads, Lost, Records};
 use heapattach_process::{
     addr::RemoteAddr,
     event::{Event, Origin, StackId, What},
@@ -20,7 +20,7 @@ use heapattach_process::{
 use crate::watch::{
     notes::{Note, SharedNotes},
     own_mapped::OwnMapped,
-    pace::{TICK, pause},
+    pace::{Activity, TICK, pause},
     spoken::Spoken,
 };
 use heapattach_ledger::{Loss, Moment, Thread};
@@ -86,6 +86,7 @@ pub struct Recorder {
     /// Whether names are written down.
     has_names: bool,
     own_mapped: OwnMapped,
+    activity: Activity,
 }
 
 /// What is left of a session when all records are in, for its result.
@@ -232,7 +233,13 @@ impl Recorder {
             python_at: 0,
             has_names,
             own_mapped: OwnMapped::default(),
+            activity: Activity::default(),
         }
+    }
+
+    /// By what it is known, in a quiet time, that modules were loaded.
+    pub fn know_loads(&mut self, loads: Option<Loads>) {
+        self.activity = Activity::new(loads);
     }
 
     /// Where code of Go is, in a program that has a C library, too.
@@ -310,7 +317,7 @@ impl Recorder {
                 shared_notes.recorded.reply(&intake.profile);
             }
             let taken = intake.taken - before;
-            if taken > 0 {
+            if self.has_begun(memory, shared_notes, taken) {
                 shared_notes.bell.ring();
                 active = Instant::now();
             }
@@ -322,13 +329,28 @@ impl Recorder {
             if taken <= BATCH as u64 {
                 // Mappings are all recorded, and may be many.
                 let is_busy = self.is_exact || taken >= BUSY;
-                thread::sleep(match is_busy {
-                    _ if shared_notes.bell.is_quiet() => pause(self.is_exact, active.elapsed()),
+                let slots = self.records.slots();
+                // At the end it is woken.
+                thread::park_timeout(match is_busy {
+                    _ if shared_notes.bell.is_quiet() => {
+                        pause(self.is_exact, slots, active.elapsed())
+                    }
                     true => PAUSE,
                     false => PAUSE_OF_SAMPLES,
                 });
             }
         }
+    }
+
+    /// Whether something happens that is more than a quiet time has: a few calls without any record.
+    fn has_begun(&mut self, memory: &Memory, shared_notes: &SharedNotes, taken: u64) -> bool {
+        if taken > 0 || self.is_exact || !shared_notes.bell.is_quiet() {
+            self.activity.forget();
+            return taken > 0;
+        }
+        // The end of the target is noticed elsewhere.
+        let counts = self.records.counts(memory).unwrap_or_default();
+        self.activity.has_begun(&counts, shared_notes.bell.allows_few(), memory)
     }
 
     /// What is known at the end besides the records: how rarely was sampled, and how many blocks were

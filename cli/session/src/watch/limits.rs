@@ -12,6 +12,9 @@ use heapattach_process::proc::{Process, status::stat_field};
 /// What a counted call costs, as measured (`cli/guide/measured.md`); only an estimate is made of it.
 const NANOSECONDS_A_CALL: f64 = 4.0;
 
+/// Version 1 of control groups writes a number like this where there is no limit.
+const NO_LIMIT: u64 = 1 << 60;
+
 /// In a cgroup this full the kernel is about to kill a process.
 const NEARLY_FULL: f64 = 0.98;
 
@@ -114,7 +117,8 @@ fn tightest(root: &str, path: &str, names: [&str; 2], cached: [&str; 2]) -> Opti
 fn memory_in(folder: &str, names: [&str; 2], cached: [&str; 2]) -> Option<(u64, u64)> {
     let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).ok();
     let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
-    let (used, limit) = (number(names[0])?, number(names[1])?);
+    let limit = number(names[1]).filter(|&limit| limit < NO_LIMIT)?;
+    let used = number(names[0])?;
     // Last, since the kernel has to sum it up.
     let stat = read("memory.stat").unwrap_or_default();
     let lines = stat.lines().filter_map(|line| line.split_once(' '));

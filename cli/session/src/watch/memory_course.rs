@@ -20,9 +20,6 @@ const MOMENTS: u32 = 600;
 /// Never more than this part of the time is spent on what takes long.
 const SHARE: u32 = 100;
 
-/// Version 1 of control groups writes a number like this where there is no limit.
-const NO_LIMIT: u64 = 1 << 60;
-
 /// What the kernel tells of a process.
 pub trait Told {
     /// A file of its folder in `/proc`, and how long it took to read; empty if it cannot be.
@@ -105,7 +102,6 @@ pub fn with_memory(process: &impl Told, moment: Moment) -> Moment {
 pub fn with_numbers(process: &impl Told, moment: Moment) -> Moment {
     let (rss, anonymous) = resident(process);
     let (cgroup, cgroup_limit) = process.cgroup().unzip();
-    let cgroup_limit = cgroup_limit.filter(|&limit| limit < NO_LIMIT);
     Moment { rss, anonymous, cgroup, cgroup_limit, ..moment }
 }
 

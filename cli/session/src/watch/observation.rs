@@ -3,7 +3,7 @@
 use std::{
     ops::Range,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
-    thread,
+    thread::{self, Thread},
     time::Duration,
 };
 
@@ -212,16 +212,20 @@ impl Record {
         recorder.know_go(
             self.runtimes.has_go().then(|| go_program::code_beside(&target.process)).flatten(),
         );
+        recorder.know_loads(session.loads());
         let home = &session.patches.home;
         let home = home.at().get()..home.end().get();
         let mut looks = Looks::new(&target.process, home.clone(), clock);
         let (memory, is_over) = (&target.memory, AtomicBool::new(false));
         thread::scope(|scope| {
             // The reader must end even if this thread panics: the scope waits for it.
-            let _over = Over(&is_over);
+            let mut over = Over(&is_over, None);
             let read = || recorder.follow(memory, &shared_notes, &is_over);
             let reading = match thread::Builder::new().spawn_scoped(scope, read) {
-                Ok(reading) => reading,
+                Ok(reading) => {
+                    over.1 = Some(reading.thread().clone());
+                    reading
+                }
                 Err(error) => {
                     let detached = session.detach();
                     fail(report, &detached, &format!("no thread to read the records: {error}"));
@@ -249,7 +253,7 @@ impl Record {
             let counts = session.stream.counts(&target.memory).unwrap_or_default();
             let blind = blind_spots(session, &counts);
             let stop_reading = |session: &Session<'_>| {
-                is_over.store(true, Relaxed);
+                drop(over);
                 let recorder = reading.join().ok();
                 (recorder, session.stream.counts(&target.memory).unwrap_or_default())
             };
@@ -413,11 +417,15 @@ fn ends_waiting(heard: Option<Heard>) -> bool {
 }
 
 /// Says at its end that a session is over.
-struct Over<'a>(&'a AtomicBool);
+struct Over<'a>(&'a AtomicBool, Option<Thread>);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
+        // It may sleep for long.
+        if let Some(thread) = &self.1 {
+            thread.unpark();
+        }
     }
 }
 

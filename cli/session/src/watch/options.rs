@@ -9,7 +9,7 @@ use heapattach_symbols::demangle;
 /// Binary logarithm of the slots of a ring that takes every block.
 const RING_BITS: u32 = 15;
 /// And of one that takes samples.
-const RING_BITS_OF_SAMPLES: u32 = 11;
+const RING_BITS_OF_SAMPLES: u32 = 13;
 
 /// What a session is told.
 #[derive(Clone, Debug)]

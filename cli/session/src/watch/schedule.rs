@@ -22,6 +22,8 @@ const NAMES: Duration = Duration::from_secs(1);
 const HIGHER: f64 = 1.1;
 /// And by so many bytes.
 const HIGHER_BYTES: f64 = 65_536.0;
+/// After so many moments of a quiet time they come half as often: a minute.
+const RESTS: u32 = 30;
 /// Counts by size are told again when so many parts of the time have gone by once more.
 const PARTS: u64 = 128;
 
@@ -45,6 +47,8 @@ pub struct Schedule<'a> {
     live: f64,
     own: f64,
     peak: f64,
+    /// Moments of a quiet time that goes on.
+    rests: u32,
 }
 
 impl<'a> Schedule<'a> {
@@ -83,6 +87,7 @@ impl<'a> Schedule<'a> {
             live: 0.0,
             own: 0.0,
             peak: 0.0,
+            rests: 0,
         }
     }
 
@@ -99,6 +104,7 @@ impl<'a> Schedule<'a> {
     /// A quiet time is over: moments come as often as before.
     pub fn hurry(&mut self) {
         self.timeline.put(Instant::now());
+        self.rests = 0;
     }
 
     /// When a moment is to be marked next.
@@ -118,7 +124,9 @@ impl<'a> Schedule<'a> {
             }
             self.shared_notes.leave(Note::Moment(moment));
             if self.shared_notes.bell.is_quiet() {
-                self.timeline.put(Instant::now() + SELDOM);
+                self.rests = self.rests.saturating_add(1);
+                self.timeline
+                    .put(Instant::now() + if self.rests < RESTS { SELDOM } else { SELDOM * 2 });
             }
         }
         let now = Instant::now();

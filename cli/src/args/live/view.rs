@@ -12,6 +12,7 @@ const VIEW: &str = "\
 Examples:
   heapattach view -p 4711                  the page of a session, live, in the browser
   heapattach view session.heapattach       what another heapattach is writing, or wrote
+  heapattach view a.heapattach-moment      where the memory was: a file of `heapattach heap -o`
   heapattach view redis-server -o FOLDER   the same by name; the recording is kept
   heapattach view -p 4711 --no-open        prints the link and opens nothing
   ssh -L 7070:localhost:7070 HOST heapattach view -p 4711 --listen :7070
@@ -22,7 +23,7 @@ A link has a secret: it leads in whoever has it. Without a terminal or a browser
 #[derive(Clone, Debug, Args)]
 #[command(before_help = VIEW)]
 pub struct ViewArgs {
-    /// Processes by number or name, or recordings
+    /// Processes by number or name, recordings, or files of moments
     #[arg(value_name = "PID|NAME|FILE")]
     pub what: Vec<String>,
     /// A process; can be repeated

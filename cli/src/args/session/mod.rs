@@ -61,7 +61,7 @@ pub struct SessionArgs {
     /// and its family always wait
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_enum, value_name = "WHAT")]
     pub on_full: Option<OnFullArg>,
-    /// Size of a ring; there are 64, only used parts take memory [default: 64KiB, 1MiB with
+    /// Size of a ring; there are 64, only used parts take memory [default: 256KiB, 1MiB with
     /// --all]
     #[arg(help_heading = EXPERT, hide_short_help = true, long, value_name = "SIZE", value_parser = parse_ring, allow_hyphen_values = true)]
     pub ring: Option<u32>,

@@ -26,8 +26,6 @@ use crate::{
 
 /// A token is not longer.
 const LONGEST_TOKEN: u64 = 4096;
-/// Between two looks whether sessions go on.
-const PAUSE: u16 = 200;
 
 /// Serves until it is told to end, or nothing is left to serve.
 pub fn serve(args: &ServeArgs) -> Exit {
@@ -155,28 +153,32 @@ pub fn recording(file: &str, shows_args: bool) -> Result<Target, Failed> {
     Ok(Target::new(about.pid, name.unwrap_or_default(), path.to_owned(), shows_args))
 }
 
-/// What ends us is heard by [`wait`].
+/// What ends us is heard by [`wait`], and that a session has ended.
 ///
 /// # Errors
 /// Those of the system.
 pub fn hold_signals() -> nix::Result<(SigSet, SignalFd)> {
     let mut signals = SigSet::empty();
-    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|one| signals.add(one));
+    let all = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD];
+    all.into_iter().for_each(|one| signals.add(one));
     signals.thread_block()?;
     let fd = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     Ok((signals, fd))
 }
 
-/// Waits for the end; whether that was told, or is so by itself.
+/// Waits for the end; whether that was told, or is so by itself: that can be only when a child has ended.
 pub fn wait(signals: &SignalFd, mut is_over: impl FnMut() -> bool) -> bool {
     loop {
-        let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-        let _ = poll(&mut fds, PollTimeout::from(PAUSE));
-        if matches!(signals.read_signal(), Ok(Some(_))) {
-            return true;
-        }
+        // Signals of one kind may have become one, and what came before the first look is no news.
         if is_over() {
             return false;
+        }
+        let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        let _ = poll(&mut fds, PollTimeout::NONE);
+        while let Ok(Some(signal)) = signals.read_signal() {
+            if signal.ssi_signo != Signal::SIGCHLD as u32 {
+                return true;
+            }
         }
     }
 }

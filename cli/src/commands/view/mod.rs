@@ -2,6 +2,7 @@
 //! alone and with a secret of its own.
 
 mod browser;
+mod moment;
 mod secret;
 mod writer;
 
@@ -35,7 +36,12 @@ fn begin(args: &ViewArgs) -> Result<Exit, Failed> {
     let failed = |why: String| (Exit::Failed, format!("{why} (targets: untouched)"));
     let beside = beside(args);
     // Before anything is begun: what cannot be shown needs no session.
-    let read = |file: &String| Ok(Arc::new(recording(file, true)?.with(beside.clone())));
+    let read = |file: &String| {
+        Ok(Arc::new(match moment::of(file) {
+            Some(moment) => moment?,
+            None => recording(file, true)?.with(beside.clone()),
+        }))
+    };
     let mut targets = files.iter().map(read).collect::<Result<Vec<_>, Failed>>()?;
     let listener = Listener::bind(&args.listen).map_err(failed)?;
     let url = listener.url();

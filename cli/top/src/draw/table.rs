@@ -46,7 +46,9 @@ pub fn draw(model: &mut Model, area: Rect, pen: &mut Pen<'_>) {
     let Some(watched) = model.watched() else { return };
     let seen = model.listed().iter().enumerate().skip(model.above).take(room);
     for (line, (number, at)) in (1..).zip(seen) {
-        let cells = cells(&layout, &watched.rows[*at], &watched.courses[*at]);
+        let row = &watched.rows[*at];
+        let live = if layout.has_course { watched.live_course(row) } else { Vec::new() };
+        let cells = cells(&layout, row, &watched.courses[*at], &live);
         pen.put(area, 0, line, &cells);
         if number == place {
             pen.invert(Rect { y: area.y + line, height: 1, ..area });
@@ -75,7 +77,7 @@ fn titles(layout: &Layout, tab: Tab) -> Vec<Span> {
     spans
 }
 
-fn cells(layout: &Layout, row: &Row, course: &Course) -> Vec<Span> {
+fn cells(layout: &Layout, row: &Row, course: &Course, live: &[f64]) -> Vec<Span> {
     let right = |ink, text: String, width: usize| {
         let gap = width.saturating_sub(columns(&text));
         Span::new(ink, format!("{}{text} ", " ".repeat(gap)))
@@ -89,7 +91,7 @@ fn cells(layout: &Layout, row: &Row, course: &Course) -> Vec<Span> {
     let rate = course.rate.map_or("-".to_owned(), compact::with_interval);
     spans.push(right(Ink::Plain, rate, FIGURE));
     if layout.has_course {
-        let drawn = sparkline(&course.live, COURSE);
+        let drawn = sparkline(live, COURSE);
         let gap = COURSE.saturating_sub(columns(&drawn));
         spans.push(Span::new(Ink::More, format!("{drawn}{} ", " ".repeat(gap))));
     }

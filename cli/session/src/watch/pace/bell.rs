@@ -12,6 +12,10 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 #[derive(Debug)]
 pub struct Bell {
     is_quiet: AtomicBool,
+    /// Whether a few calls are no reason to ring.
+    allows_few: AtomicBool,
+    /// Whether something happened since that was asked, in a quiet time or not.
+    is_stirred: AtomicBool,
     wire: Option<EventFd>,
 }
 
@@ -21,14 +25,17 @@ impl Default for Bell {
         // Without a wire no time is quiet.
         Self {
             is_quiet: AtomicBool::new(false),
+            allows_few: AtomicBool::new(false),
+            is_stirred: AtomicBool::new(false),
             wire: EventFd::from_value_and_flags(0, flags).ok(),
         }
     }
 }
 
 impl Bell {
-    /// A quiet time begins, unless it has begun.
-    pub fn silence(&self) {
+    /// A quiet time begins, unless it has begun; in which a few calls may come.
+    pub fn silence(&self, allows_few: bool) {
+        self.allows_few.store(allows_few, Relaxed);
         if self.is_quiet() {
             return;
         }
@@ -42,14 +49,25 @@ impl Bell {
         self.is_quiet.load(Relaxed)
     }
 
-    /// Ends a quiet time.
+    /// Whether a few calls belong to this quiet time.
+    pub fn allows_few(&self) -> bool {
+        self.allows_few.load(Relaxed)
+    }
+
+    /// Something happens: ends a quiet time.
     pub fn ring(&self) {
+        self.is_stirred.store(true, Relaxed);
         if self.is_quiet.swap(false, Relaxed)
             && let Some(wire) = &self.wire
         {
             // A counter that is full rings, too.
             let _ = wire.write(1);
         }
+    }
+
+    /// Whether something happened since this was asked.
+    pub fn was_stirred(&self) -> bool {
+        self.is_stirred.swap(false, Relaxed)
     }
 
     /// The end of the wire, readable once it was rung.
@@ -73,7 +91,7 @@ mod tests {
         let count = || bell.wire.as_ref().unwrap().read().unwrap_or(0);
         bell.ring();
         assert_eq!(count(), 0);
-        bell.silence();
+        bell.silence(false);
         assert!(bell.is_quiet());
         bell.ring();
         bell.ring();

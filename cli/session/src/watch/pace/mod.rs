@@ -2,11 +2,14 @@
 //! while; then seldom, and as often as before with the first record that comes.
 //!
 //! ```text
-//! event loop: counts stand still -> quiet -> bell silenced      records come -> bell rings -> event loop wakes
+//! event loop: no record, few calls -> quiet -> bell silenced, long sleep
+//! reader: records, calls, a thread, a module -> bell rings -> event loop wakes
 //! ```
 
+mod activity;
 mod bell;
 mod quiet;
 
+pub use activity::Activity;
 pub use bell::Bell;
 pub use quiet::{Quiet, SELDOM, TICK, pause};

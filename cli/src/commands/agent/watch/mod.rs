@@ -32,8 +32,8 @@ use super::{
 };
 use crate::{args::AgentArgs, exit_status::Exit};
 
-/// Between two looks whether sessions have ended.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Between two looks whether sessions have ended, at the end.
+const PAUSE: Duration = Duration::from_millis(10);
 /// So long sessions may take to detach at the end.
 const END: Duration = Duration::from_secs(60);
 
@@ -98,11 +98,17 @@ impl Agent {
         let mut next = Instant::now();
         loop {
             let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-            let _ = poll(&mut fds, PollTimeout::try_from(PAUSE).unwrap_or(PollTimeout::ZERO));
-            match signals.read_signal() {
-                Ok(Some(signal)) if signal.ssi_signo == Signal::SIGHUP as u32 => self.reload(args),
-                Ok(Some(_)) => return Ok(()),
-                _ => {}
+            let left = next.saturating_duration_since(Instant::now());
+            // Not a moment too early: that would be another round.
+            let millis = i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX);
+            let _ = poll(&mut fds, PollTimeout::try_from(millis).unwrap_or(PollTimeout::ZERO));
+            while let Ok(Some(signal)) = signals.read_signal() {
+                match signal.ssi_signo {
+                    // A session has ended.
+                    number if number == Signal::SIGCHLD as u32 => {}
+                    number if number == Signal::SIGHUP as u32 => self.reload(args),
+                    _ => return Ok(()),
+                }
             }
             self.collect()?;
             if Instant::now() >= next {
@@ -149,7 +155,7 @@ impl Agent {
         let until = Instant::now() + END;
         while !self.sessions.is_empty() && Instant::now() < until {
             let _ = self.collect();
-            sleep(PAUSE / 10);
+            sleep(PAUSE);
         }
         for session in &self.sessions {
             // It detaches when this process is gone, if it can.
@@ -175,10 +181,11 @@ fn modified(args: &AgentArgs) -> Option<SystemTime> {
     fs::metadata(&args.config).and_then(|about| about.modified()).ok()
 }
 
-/// What ends us, and what has the file read again.
+/// What ends us, what has the file read again, and that a session has ended.
 fn hold_signals() -> nix::Result<SignalFd> {
     let mut signals = SigSet::empty();
-    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|one| signals.add(one));
+    let all = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD];
+    all.into_iter().for_each(|one| signals.add(one));
     signals.thread_block()?;
     SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
 }
