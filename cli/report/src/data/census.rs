@@ -3,6 +3,7 @@
 use heapattach_census::{
     Census, Check, Doubt, Trust, Walk,
     counters::AllocatorKind,
+    not_written::NotWritten,
     pins::Pins,
     stats::{Fill, Kinds, SizeRow},
     types::ClassRow,
@@ -13,7 +14,8 @@ use heapattach_verdict::reconcile::{Conclusion, Parts};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CoreReport, GoHeapReport, HoldersReport, LookMethod, SitesReport, Status, TypedReport,
+    AskedReport, CoreReport, GoHeapReport, HoldersReport, LookMethod, SitesReport, Status,
+    TypedReport,
 };
 
 /// The name of its JSON.
@@ -60,9 +62,15 @@ pub struct CensusReport {
     /// Which blocks keep memory that is mostly free, if that was looked for.
     #[serde(default)]
     pub pins: Option<Pins>,
+    /// Blocks in use whose pages were never written, if that was looked for.
+    #[serde(default)]
+    pub not_written: Option<NotWritten>,
     /// Blocks that a session recorded, of the moment after one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sites: Option<SitesReport>,
+    /// What is told only if it is asked for.
+    #[serde(default, skip_serializing_if = "AskedReport::is_empty")]
+    pub asked: AskedReport,
     /// The objects of a Go program.
     pub go: Option<GoHeapReport>,
     /// How many different sizes there are.
@@ -122,6 +130,9 @@ pub struct UnreachableGroup {
     pub own: Amount,
     /// Unreachable blocks that only they lead to.
     pub held: Amount,
+    /// How one of them begins, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
 }
 
 /// An allocator.

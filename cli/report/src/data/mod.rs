@@ -1,5 +1,6 @@
 //! A file for each thing that a report tells of; the names of fields are those of the JSON.
 
+mod asked;
 mod census;
 mod check;
 mod core_file;
@@ -25,6 +26,7 @@ mod told;
 mod trigger;
 mod typed;
 
+pub use asked::{ArenaDetail, ArenasReport, AskedReport, ContentsReport};
 pub use census::{
     AllocatorReport, ArenaReport, CENSUS_SCHEMA, CensusReport, CheckedReport, DoubtReport,
     MappingReport, MomentReport, UnreachableGroup, UnreachableReport,
