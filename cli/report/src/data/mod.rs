@@ -1,6 +1,5 @@
 //! A file for each thing that a report tells of; the names of fields are those of the JSON.
 
-mod asked;
 mod census;
 mod check;
 mod core_file;
@@ -26,10 +25,10 @@ mod told;
 mod trigger;
 mod typed;
 
-pub use asked::{ArenaDetail, ArenasReport, AskedReport, ContentsReport};
 pub use census::{
-    AllocatorReport, ArenaReport, CENSUS_SCHEMA, CensusReport, CheckedReport, DoubtReport,
-    MappingReport, MomentReport, UnreachableGroup, UnreachableReport,
+    AllocatorReport, ArenaDetail, ArenaReport, ArenasReport, AskedReport, CENSUS_SCHEMA,
+    CensusReport, CheckedReport, ContentsReport, DoubtReport, MappingReport, MomentReport,
+    UnreachableGroup, UnreachableReport,
 };
 pub use check::{
     CHECK_SCHEMA, CheckMoment, CheckReport, FindingReport, Heap, LookReport, Quiet, Sums, micros,

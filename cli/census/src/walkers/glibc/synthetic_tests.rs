@@ -117,7 +117,7 @@ fn a_thread_amid_a_change_of_the_top_is_no_corruption() {
         assert!(blocks.len().abs_diff(SIZES.len()) <= 1, "{blocks:?}");
         assert_eq!(walk.bytes().all(), BREAK_END - BREAK, "{walk:#?}");
     }
-    // Nobody is amid a change: then it is one.
+    // No thread is amid a change: then it is one.
     for memory in [&mut head_is_old, &mut head_is_new, &mut given] {
         memory.write(ARENA, 0);
         assert!(!walked(memory).0.is_exact());

@@ -1,5 +1,9 @@
 //! What all memory of a process is, at one moment.
 
+mod asked;
+
+pub use asked::{ArenaDetail, ArenasReport, AskedReport, ContentsReport};
+
 use heapattach_census::{
     Census, Check, Doubt, Trust, Walk,
     counters::AllocatorKind,
@@ -14,8 +18,7 @@ use heapattach_verdict::reconcile::{Conclusion, Parts};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AskedReport, CoreReport, GoHeapReport, HoldersReport, LookMethod, SitesReport, Status,
-    TypedReport,
+    CoreReport, GoHeapReport, HoldersReport, LookMethod, SitesReport, Status, TypedReport,
 };
 
 /// The name of its JSON.
