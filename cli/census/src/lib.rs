@@ -44,11 +44,14 @@
 
 mod block;
 mod census;
+pub mod contents;
 mod core_memory;
 pub mod counters;
 mod live;
 mod memory;
 mod moment;
+pub mod not_written;
+mod one_arena;
 pub mod pins;
 mod region;
 pub mod stats;
@@ -67,6 +70,7 @@ pub use core_memory::CoreMemory;
 pub use live::Live;
 pub use memory::{Memory, NoMemory};
 pub use moment::{Image, Moment, Thread};
+pub use one_arena::OneArena;
 pub use region::{Region, RegionKind, regions};
 pub use walk::{Answer, Arena, Bytes, Check, Doubt, Trust, Walk, Walker};
 pub use window::Window;

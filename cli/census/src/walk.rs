@@ -206,7 +206,11 @@ impl Walk {
     pub fn check(&mut self, arena: Option<u32>, check: Check) {
         if !check.holds() {
             let Check { what, found, told, .. } = check;
-            self.doubt(arena, format!("{what}: {found} found, {told} told"));
+            let again = match self.in_flight {
+                0 => String::new(),
+                some => format!(" ({some} threads may be in the middle of a call: look again)"),
+            };
+            self.doubt(arena, format!("{what}: {found} found, {told} told{again}"));
         }
         self.checks.push(check);
     }

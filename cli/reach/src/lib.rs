@@ -139,6 +139,12 @@ impl Look {
         &self.retained
     }
 
+    /// The blocks that nothing certain leads to, by their numbers.
+    pub fn leaked(&self) -> impl Iterator<Item = u32> {
+        let marks = (0..).zip(&self.marks);
+        marks.filter(|(_, mark)| **mark != Mark::Held).map(|(number, _)| number)
+    }
+
     /// What is leaked, without the blocks that are suppressed, as `is_quiet` says: they
     /// count as held, and so does what they lead to.
     pub fn conclude(self, blocks: &Blocks, is_quiet: &mut dyn FnMut(&Block) -> bool) -> Checked {

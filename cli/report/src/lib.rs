@@ -26,21 +26,24 @@ mod data;
 pub mod findings;
 pub mod suppression;
 
+pub use heapattach_census::contents::ContentsRow;
 pub use heapattach_census::counters;
+pub use heapattach_census::not_written::{NotWritten, NotWrittenRow, NotWrittenSum};
 pub use heapattach_census::pins::{PinRow, Pins};
+pub use heapattach_census::stats::SizeRow;
 pub use heapattach_census::waste::{Waste, WasteKind, WasteRow, WasteSum};
 pub use heapattach_reach::{Amount, RootKind};
 
 pub use data::{
-    AbsentFileReport, AllocatorReport, AppliedReport, ArenaReport, CENSUS_SCHEMA, CHECK_SCHEMA,
-    COUNTERS_SCHEMA, CallerReport, CensusReport, CheckMoment, CheckReport, CheckedReport,
-    ChildReport, CoreReport, CountedReport, CountersReport, CutReport, DoubtReport, FindingReport,
-    FunctionReport, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled, Heap, HeapReport,
-    Holder, HolderRow, HoldersReport, HookedBy, LookMethod, LookReport, MappingReport, Measured,
-    MemoryReport, MomentReport, NotHooked, NotLookedAt, OlderGroup, OlderReport, Origin, Outcome,
-    OwnCost, PathReport, PathStep, PlaceRow, PlacedSite, Quiet, RatesReport, RecordingReport,
-    Report, RetainedReport, RoundReport, SCHEMA, SiteReport, SiteRow, SiteSums, SitesReport,
-    StacksReport, Status, StepReport, StopReport, StoppedFor, Sums, SuspectReport, TargetState,
-    TogetherReport, Trigger, TypedReport, UnreachableGroup, UnreachableReport, WayReport, micros,
-    together,
+    AbsentFileReport, AllocatorReport, AppliedReport, ArenaDetail, ArenaReport, ArenasReport,
+    AskedReport, CENSUS_SCHEMA, CHECK_SCHEMA, COUNTERS_SCHEMA, CallerReport, CensusReport,
+    CheckMoment, CheckReport, CheckedReport, ChildReport, ContentsReport, CoreReport,
+    CountedReport, CountersReport, CutReport, DoubtReport, FindingReport, FunctionReport, GoAsked,
+    GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled, Heap, HeapReport, Holder, HolderRow,
+    HoldersReport, HookedBy, LookMethod, LookReport, MappingReport, Measured, MemoryReport,
+    MomentReport, NotHooked, NotLookedAt, OlderGroup, OlderReport, Origin, Outcome, OwnCost,
+    PathReport, PathStep, PlaceRow, PlacedSite, Quiet, RatesReport, RecordingReport, Report,
+    RetainedReport, RoundReport, SCHEMA, SiteReport, SiteRow, SiteSums, SitesReport, StacksReport,
+    Status, StepReport, StopReport, StoppedFor, Sums, SuspectReport, TargetState, TogetherReport,
+    Trigger, TypedReport, UnreachableGroup, UnreachableReport, WayReport, micros, together,
 };

@@ -11,7 +11,7 @@ use super::{EXPERT, choice::choice, form::MomentForm, json::JsonArg};
 use crate::choose_process::WhichArgs;
 use heapattach_session::{
     check::options::Snapshot,
-    heap::{HeapFilter, HeapOptions, LookForWaste, Sizes, WhoHolds, WithHolders},
+    heap::{ArenaWanted, HeapFilter, HeapOptions, LookForWaste, Sizes, WhoHolds, WithHolders},
 };
 use heapattach_text::quantity::parse_duration;
 use heapattach_view::{Colour, HeapView};
@@ -29,6 +29,9 @@ Examples:
 const GO_HOLDERS: usize = 5_000;
 const IN_A_MOMENT: usize = 20_000;
 const IN_A_PROFILE: usize = 200_000;
+
+/// Bytes of a block that are told, at most.
+const MOST_CONTENTS: i64 = 256;
 
 /// So long the first screen looks for waste.
 const BRIEFLY: Duration = Duration::from_secs(2);
@@ -77,6 +80,21 @@ pub struct HeapArgs {
     /// Only what roots with this in their names hold (--view holders)
     #[arg(hide_short_help = true, long, value_name = "ROOT")]
     pub held_by: Option<String>,
+    /// --view arenas of one: its sizes, classes, pages and waste; its number, or main
+    #[arg(hide_short_help = true, long, value_name = "N", conflicts_with_all = ["who_holds", "tree"])]
+    pub arena: Option<String>,
+    /// --view not-written: blocks whose pages were never written, by class and size
+    #[arg(hide_short_help = true, long, conflicts_with_all = ["who_holds", "tree", "arena"])]
+    pub not_written: bool,
+    /// Tell the first N bytes of blocks (at most 256), of leaked ones with --view unreachable. Off unless you ask:
+    /// contents are private
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=MOST_CONTENTS)
+    )]
+    pub show_contents: Option<u16>,
     /// Write the moment to FILE, by its ending: .heapattach-moment, for report and diff; .pb.gz, what holds the
     /// blocks, for `go tool pprof`; .collapsed; .html, a page for browsers; .json
     #[arg(short, long, value_name = "FILE")]
@@ -182,6 +200,9 @@ impl HeapArgs {
             go_holders,
             waste,
             pins: self.view() == HeapView::Pins || form.is_some(),
+            arena: self.arena.clone().map(|name| ArenaWanted { name, limit: self.waste_limit }),
+            not_written: self.view() == HeapView::NotWritten || form.is_some(),
+            show_contents: self.show_contents.map(usize::from),
             recorded: None,
             // A file of a moment has all views.
             typed: self.view() == HeapView::Types || form.is_some(),
@@ -197,6 +218,15 @@ impl HeapArgs {
                 Some("what holds blocks (-o FILE for other programs)")
             }
             _ => None,
+        }
+    }
+
+    /// What is requested that no file of a moment has.
+    pub fn not_of_a_moment(&self) -> Option<&'static str> {
+        match (&self.arena, self.show_contents) {
+            (Some(_), _) => Some("--arena"),
+            (None, Some(_)) => Some("--show-contents"),
+            (None, None) => None,
         }
     }
 
@@ -219,6 +249,8 @@ impl HeapArgs {
             (self.class.is_some(), "--type"),
             (self.size.is_some(), "--size"),
             (self.held_by.is_some(), "--held-by"),
+            (self.arena.is_some(), "--arena"),
+            (self.show_contents.is_some(), "--show-contents: files of moments have no contents"),
             (
                 self.who_holds.is_some()
                     && matches!(self.form(), Some(MomentForm::Moment | MomentForm::Html)),
@@ -235,6 +267,8 @@ impl HeapArgs {
         match (self.tree, &self.who_holds) {
             (true, _) => HeapView::Tree,
             (false, Some(_)) => HeapView::Holders,
+            (false, None) if self.arena.is_some() => HeapView::Arenas,
+            (false, None) if self.not_written => HeapView::NotWritten,
             (false, None) => self.view,
         }
     }

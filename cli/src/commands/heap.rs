@@ -34,6 +34,12 @@ pub fn heap(args: &HeapArgs) -> Exit {
         return Exit::Failed;
     }
     if let Some(file) = args.moment_file() {
+        if let Some(option) = args.not_of_a_moment() {
+            complain(&format!(
+                "{option} looks at blocks, which a file of a moment does not have; need a process, `-p PID`"
+            ));
+            return Exit::Usage;
+        }
         return open(file)
             .map_or_else(|exit| exit, |moment| show(args).tell_file(moment.census, file));
     }

@@ -3,6 +3,7 @@
 
 mod allocating;
 mod allocator;
+mod asked;
 mod classes;
 mod command;
 mod core_file;
@@ -23,4 +24,5 @@ mod remedies;
 mod session;
 mod shapes;
 mod site_sums;
+mod steps;
 mod waste;

@@ -22,7 +22,7 @@ use super::{
 /// A block is far too large if it ends in so many zeroes, and they are half of it.
 const LEAST_TAIL: u64 = 256;
 /// Groups that are told; that are kept.
-const ROWS: usize = 100;
+const ROWS: usize = 1000;
 const MOST_GROUPS: usize = 1 << 16;
 /// The clock is looked at after so many blocks.
 const BLOCKS: u64 = 64;

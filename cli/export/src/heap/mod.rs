@@ -107,6 +107,7 @@ mod tests {
                 class: Some("Tree".to_owned()),
                 size: 100,
                 own: amount(1_500, 15),
+                head: None,
                 held: amount(0, 0),
             }],
             ..UnreachableReport::default()

@@ -1,6 +1,8 @@
 //! What a moment has of each kind: a name, bytes and blocks.
 
-use heapattach_report::{CensusReport, HolderRow};
+use heapattach_report::{
+    CensusReport, HolderRow, NotWrittenRow, PinRow, PlaceRow, WasteKind, WasteRow,
+};
 use heapattach_text::quantity::count;
 
 /// They are told with the parts, and are none of the resident set.
@@ -88,6 +90,57 @@ pub(super) fn unreachable(one: &CensusReport) -> Items {
         )
     };
     Ok(found.groups.iter().map(item).collect())
+}
+
+pub(super) fn places(one: &CensusReport) -> Items {
+    let found = match &one.typed {
+        Some(found) if found.error.is_none() => found,
+        Some(found) => return Err(found.error.clone().unwrap_or_default()),
+        None => return Err("blocks were not named by what holds them".to_owned()),
+    };
+    let item = |row: &PlaceRow| (row.name.clone(), row.amount.bytes, Some(row.amount.blocks));
+    Ok(found.places.iter().map(item).collect())
+}
+
+pub(super) fn waste(one: &CensusReport) -> Items {
+    let Some(found) = &one.waste else {
+        return Err("the bytes of blocks were not looked at".to_owned());
+    };
+    let item = |row: &WasteRow| {
+        let class = row.class.as_deref().unwrap_or("blocks");
+        let kind = match row.kind {
+            WasteKind::Zeroes => "zeroes alone",
+            WasteKind::Copies => "copies",
+            WasteKind::TextCopies => "copies of texts",
+            WasteKind::Tails => "zeroes at the end",
+        };
+        (format!("{class} of {}, {kind}", sized(row.size)), row.waste.bytes, Some(row.waste.blocks))
+    };
+    Ok(found.rows.iter().map(item).collect())
+}
+
+pub(super) fn pins(one: &CensusReport) -> Items {
+    let Some(found) = &one.pins else {
+        return Err("it was not looked for which blocks keep memory".to_owned());
+    };
+    let item = |row: &PinRow| {
+        let class = row.class.as_deref().unwrap_or("blocks");
+        (format!("{class} of {}", sized(row.size)), row.pinned, Some(row.blocks))
+    };
+    Ok(found.rows.iter().map(item).collect())
+}
+
+pub(super) fn not_written(one: &CensusReport) -> Items {
+    let found = match &one.not_written {
+        Some(found) if found.error.is_none() => found,
+        Some(found) => return Err(found.error.clone().unwrap_or_default()),
+        None => return Err("pages that were never written were not looked for".to_owned()),
+    };
+    let item = |row: &NotWrittenRow| {
+        let class = row.class.as_deref().unwrap_or("blocks");
+        (format!("{class} of {}", sized(row.size)), row.sum.not_written, Some(row.sum.blocks))
+    };
+    Ok(found.rows.iter().map(item).collect())
 }
 
 pub(super) fn arenas(one: &CensusReport) -> Items {

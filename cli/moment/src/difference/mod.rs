@@ -55,6 +55,14 @@ pub struct Difference {
     pub unreachable: Section,
     /// What arenas have in memory.
     pub arenas: Section,
+    /// Blocks that are known by their place, by that.
+    pub places: Section,
+    /// What may be waste, by class, size and kind.
+    pub waste: Section,
+    /// Free memory that blocks keep, by their class and size.
+    pub pins: Section,
+    /// Bytes of blocks on pages that were never written, by class and size.
+    pub not_written: Section,
 }
 
 /// One of the moments.
@@ -104,6 +112,10 @@ impl Difference {
             go_holders: Section::of(&all, &names, &lists::go_holders),
             unreachable: Section::of(&all, &names, &lists::unreachable),
             arenas: Section::of(&all, &names, &lists::arenas),
+            places: Section::of(&all, &names, &lists::places),
+            waste: Section::of(&all, &names, &lists::waste),
+            pins: Section::of(&all, &names, &lists::pins),
+            not_written: Section::of(&all, &names, &lists::not_written),
         };
         difference.verdict = words::verdict(&difference);
         difference

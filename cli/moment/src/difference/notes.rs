@@ -1,6 +1,7 @@
 //! What makes a comparison doubtful.
 
 use heapattach_report::CensusReport;
+use heapattach_text::quantity::counted;
 
 /// A process that began so much earlier or later is another one, in milliseconds: clocks are set.
 const SAME_START: u64 = 10_000;
@@ -36,6 +37,10 @@ pub(super) fn of(all: &[&CensusReport], names: &[&str]) -> Vec<String> {
         }
     }
     for (one, name) in named {
+        if let Some(waste) = one.waste.as_ref().filter(|waste| waste.left_out.blocks > 0) {
+            let blocks = counted(waste.left_out.blocks, "block");
+            notes.push(format!("{name}: {blocks} were not looked at for waste"));
+        }
         let inexact = one.allocators.iter().filter(|allocator| !allocator.is_exact);
         notes.extend(
             inexact.map(|allocator| {

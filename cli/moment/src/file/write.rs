@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use flate2::{Compression, write::DeflateEncoder};
-use heapattach_report::CensusReport;
+use heapattach_report::{AskedReport, CensusReport};
 
 use super::{HEAD, LIMIT, Moment, TITLE, VERSION, limits::LARGEST, private::without_addresses};
 
@@ -14,6 +14,11 @@ use super::{HEAD, LIMIT, Moment, TITLE, VERSION, limits::LARGEST, private::witho
 pub fn encode(report: &CensusReport, version: &str) -> io::Result<Vec<u8>> {
     let mut moment = Moment { version: version.to_owned(), census: report.clone() };
     without_addresses(&mut moment.census);
+    // Contents are in no file.
+    moment.census.asked = AskedReport::default();
+    moment.census.unreachable.iter_mut().flat_map(|found| &mut found.groups).for_each(|group| {
+        group.head = None;
+    });
     // The largest number stands for sizes of which there are too many to tell them apart.
     moment.census.sizes.iter_mut().for_each(|row| row.size = row.size.min(LARGEST));
     let content = loop {

@@ -26,8 +26,9 @@ mod trigger;
 mod typed;
 
 pub use census::{
-    AllocatorReport, ArenaReport, CENSUS_SCHEMA, CensusReport, CheckedReport, DoubtReport,
-    MappingReport, MomentReport, UnreachableGroup, UnreachableReport,
+    AllocatorReport, ArenaDetail, ArenaReport, ArenasReport, AskedReport, CENSUS_SCHEMA,
+    CensusReport, CheckedReport, ContentsReport, DoubtReport, MappingReport, MomentReport,
+    UnreachableGroup, UnreachableReport,
 };
 pub use check::{
     CHECK_SCHEMA, CheckMoment, CheckReport, FindingReport, Heap, LookReport, Quiet, Sums, micros,

@@ -9,6 +9,8 @@ const SIZES: usize = 50;
 const CLASSES: usize = 200;
 const MAPPINGS: usize = 50;
 const GROUPS: usize = 100;
+const WASTE: usize = 100;
+const NOT_WRITTEN: usize = 100;
 /// Holders of less than this part of all are not told.
 const HOLDERS: usize = 2000;
 const LEAST: u64 = 2000;
@@ -22,6 +24,12 @@ impl CensusReport {
         self.sizes.truncate(SIZES);
         self.classes.truncate(CLASSES);
         self.mappings.truncate(MAPPINGS);
+        if let Some(found) = &mut self.waste {
+            found.rows.truncate(WASTE);
+        }
+        if let Some(found) = &mut self.not_written {
+            found.rows.truncate(NOT_WRITTEN);
+        }
         if let Some(found) = &mut self.unreachable {
             found.groups.truncate(GROUPS);
         }

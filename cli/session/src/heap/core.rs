@@ -6,7 +6,9 @@ use std::{
     time::Instant,
 };
 
-use heapattach_census::{Census, CoreMemory, Moment, NoMemory, Walker, pins, walkers, waste};
+use heapattach_census::{
+    Census, CoreMemory, Moment, NoMemory, Walker, not_written::NotWritten, pins, walkers, waste,
+};
 use heapattach_golang::Go;
 use heapattach_injector::moment::{Area, Scene, Standing};
 use heapattach_process::core_file::{Absent, CoreError, CoreFile};
@@ -17,7 +19,7 @@ use heapattach_text::{error_chain::with_causes, printable::printable, quantity};
 use heapattach_verdict::reconcile::{Figures, reconcile};
 
 use super::{
-    HeapFilter, HeapOptions,
+    HeapFilter, HeapOptions, asked,
     seen::{Seen, TLS, thread},
     unreachable,
 };
@@ -79,8 +81,14 @@ fn look(
     let waste = options.waste.filter(|look| !look.if_small);
     report.waste = waste.map(|look| waste::look(&moment, &all, look.limit));
     report.pins = options.pins.then(|| pins::look(&moment, &all));
+    report.asked = asked::look(&moment, &all, &census, options);
+    report.not_written = options.not_written.then(|| NotWritten {
+        error: Some("a core does not tell which pages were written".to_owned()),
+        ..NotWritten::default()
+    });
+    let wanted = (&options.filter, options.show_contents);
     let unreachable =
-        seen.scene.as_ref().map(|scene| leaked(core, &memory, &moment, scene, &options.filter));
+        seen.scene.as_ref().map(|scene| leaked(core, &memory, &moment, scene, wanted));
     let parts = reconcile(&seen.moment(&NoMemory), &census, &seen.figures);
     report.mappings = seen.mappings(&census);
     report.fill(&census, parts);
@@ -102,7 +110,7 @@ fn leaked(
     memory: &CoreMemory,
     moment: &Moment<'_>,
     scene: &Scene,
-    filter: &HeapFilter,
+    wanted: (&HeapFilter, Option<usize>),
 ) -> UnreachableReport {
     let Absent { cut_off, left_out, was_writable, .. } = core.absent();
     if *was_writable {
@@ -114,7 +122,7 @@ fn leaked(
         let parts = memory.written(&area.range).into_iter();
         parts.map(|range| Area { range, ..area.clone() }).collect()
     };
-    unreachable::report(&written, moment, scene, filter)
+    unreachable::report(&written, moment, scene, wanted)
 }
 
 fn told(path: &Path, core: &CoreFile) -> CoreReport {

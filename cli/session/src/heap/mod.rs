@@ -8,6 +8,7 @@
 //! It runs in the tracing process. No hook is put in. Where there can be no clone the walk is made in the stop
 //! if it is expected to be short enough, else nothing is done.
 
+mod asked;
 pub mod both_ends;
 mod core;
 mod go;
@@ -24,6 +25,7 @@ mod typed;
 mod unreachable;
 mod wanted;
 
+pub use asked::ArenaWanted;
 pub use wanted::{HeapFilter, Sizes, WhoHolds};
 
 use std::{
@@ -34,6 +36,7 @@ use std::{
 
 use heapattach_census::{
     Census, Live, NoMemory, Walker,
+    not_written::{self, NotWritten},
     pins::{self, Pins},
     types::ClassRow,
     walkers,
@@ -46,8 +49,8 @@ use heapattach_injector::{
 };
 use heapattach_process::{presence::Presence, proc::Process};
 use heapattach_report::{
-    CensusReport, GoHeapReport, HoldersReport, LookMethod, SitesReport, Status, TypedReport,
-    UnreachableReport, micros,
+    AskedReport, CensusReport, GoHeapReport, HoldersReport, LookMethod, SitesReport, Status,
+    TypedReport, UnreachableReport, micros,
 };
 use heapattach_text::{error_chain::with_causes, quantity};
 use heapattach_verdict::reconcile::reconcile;
@@ -102,6 +105,12 @@ pub struct HeapOptions {
     pub waste: Option<LookForWaste>,
     /// Whether it is told which blocks keep memory that is mostly free.
     pub pins: bool,
+    /// Which arena is told by itself.
+    pub arena: Option<ArenaWanted>,
+    /// Whether blocks are told whose pages were never written.
+    pub not_written: bool,
+    /// So many bytes of blocks are told, if contents are asked for.
+    pub show_contents: Option<usize>,
     /// Blocks of a session that are looked for, once they are written down.
     pub recorded: Option<RecordedBlocks>,
 }
@@ -155,6 +164,8 @@ struct Walked {
     holders: Option<HoldersReport>,
     waste: Option<Waste>,
     pins: Option<Pins>,
+    not_written: Option<NotWritten>,
+    asked: AskedReport,
     sites: Option<SitesReport>,
     /// How much has a type, and the classes that debug data tells.
     typed: Option<(TypedReport, Vec<ClassRow>)>,
@@ -271,9 +282,9 @@ fn walk_in_stop(target: &Target, seen: &Seen, options: &HeapOptions) -> Result<W
         WithHolders::Yes => walking.saturating_mul(HOLDERS_COST),
     };
     let waste = options.waste.filter(|waste| !waste.if_small);
-    let walking = match waste {
-        None => walking,
-        Some(_) => walking.saturating_mul(WASTE_COST),
+    let walking = match waste.is_some() || options.arena.is_some() {
+        false => walking,
+        true => walking.saturating_mul(WASTE_COST),
     };
     let expected = STOPPED + walking;
     if expected > options.max_pause {
@@ -292,7 +303,10 @@ fn walk_in_stop(target: &Target, seen: &Seen, options: &HeapOptions) -> Result<W
     let shorter =
         |look: LookForWaste| LookForWaste { limit: look.limit.min(options.max_pause), ..look };
     let waste = waste.map(shorter);
-    let options = HeapOptions { holders, waste, ..options.clone() };
+    let mut options = HeapOptions { holders, waste, ..options.clone() };
+    if let Some(wanted) = &mut options.arena {
+        wanted.limit = wanted.limit.min(options.max_pause);
+    }
     walk((&target.process, target.process.pid()), seen, &options, options.max_pause)
 }
 
@@ -335,6 +349,9 @@ fn walk(
     let waste = options.waste.filter(|look| !look.if_small || is_small);
     let waste = waste.map(|look| waste::look(&moment, &all, look.limit));
     let pins = options.pins.then(|| pins::look(&moment, &all));
+    let counts = |class: Option<&str>, size: u64| options.filter.counts(class, size);
+    let not_written = options.not_written.then(|| not_written::look(&moment, &all, &counts));
+    let asked = asked::look(&moment, &all, &census, options);
     let recorded = options.recorded.as_ref().and_then(RecordedBlocks::read);
     let sites = recorded.map(|recorded| sites::report(&moment, &all, &recorded));
     // It takes long, but a clone can wait.
@@ -353,8 +370,9 @@ fn walk(
     let presence = Presence::of(process);
     let written = |area: Area| area.written(&presence);
     let with_unreachable = scene.filter(|_| options.unreachable);
+    let told = (filter, options.show_contents);
     let unreachable =
-        with_unreachable.map(|scene| unreachable::report(&written, &moment, scene, filter));
+        with_unreachable.map(|scene| unreachable::report(&written, &moment, scene, told));
     // What holds the objects of a Go program is told by its own graph.
     let is_go = go.as_ref().is_some_and(|(go, _)| go.error.is_none());
     let with_holders = scene.filter(|_| options.holders != WithHolders::No && !is_go);
@@ -371,22 +389,35 @@ fn walk(
     };
     let unreachable = match (unreachable, scene, &holders) {
         (None, Some(scene), Some(found)) if found.error.is_none() && is_much(found) => {
-            Some(unreachable::report(&written, &moment, scene, filter))
+            Some(unreachable::report(&written, &moment, scene, told))
         }
         (unreachable, ..) => unreachable,
     };
     let took = began.elapsed();
-    Ok(Walked { census, unreachable, holders, waste, pins, sites, typed, go, took })
+    Ok(Walked {
+        census,
+        unreachable,
+        holders,
+        waste,
+        pins,
+        not_written,
+        asked,
+        sites,
+        typed,
+        go,
+        took,
+    })
 }
 
 fn conclude(seen: &Seen, walked: Walked, report: &mut CensusReport) {
-    let Walked { census, unreachable, holders, waste, pins, sites, typed, go, took } = walked;
+    let Walked { census, unreachable, holders, waste, pins, not_written, asked, .. } = walked;
+    let Walked { sites, typed, go, took, .. } = walked;
     let parts = reconcile(&seen.moment(&NoMemory), &census, &seen.figures);
     report.mappings = seen.mappings(&census);
     report.fill(&census, parts);
     report.unreachable = unreachable;
     (report.holders, report.waste, report.pins) = (holders, waste, pins);
-    report.sites = sites;
+    (report.not_written, report.asked, report.sites) = (not_written, asked, sites);
     if let Some((typed, classes)) = typed {
         report.typed = Some(typed);
         report.add_classes(classes);

@@ -1,7 +1,9 @@
 //! Blocks in use that no pointer leads to: leaked before the look. Told only where every block of the
 //! process is known: what no walker knows could lead to any of them.
 
-use heapattach_census::{Moment, Walker, walkers};
+use std::collections::HashMap;
+
+use heapattach_census::{Moment, Walker, contents, walkers};
 use heapattach_injector::moment::Scene;
 use heapattach_reach::{Checked, Finding, Kind, look};
 use heapattach_report::{UnreachableGroup, UnreachableReport};
@@ -18,7 +20,7 @@ pub(super) fn find(
     moment: &Moment<'_>,
     scene: &Scene,
     walkers: &[&dyn Walker],
-    filter: &HeapFilter,
+    (filter, heads): (&HeapFilter, Option<usize>),
 ) -> Result<UnreachableReport, String> {
     // What inner heaps have is looked through as a whole: their blocks are the runtime's to collect.
     let known = Known::of(written, moment, scene, walkers, Inner::Whole)?;
@@ -26,28 +28,37 @@ pub(super) fn find(
         return Err(doubt);
     }
     let seen = look(&known.blocks, &known.layout, &mut Picture::of(moment), 0);
+    // Of each group the first block.
+    let mut firsts: HashMap<u32, u64> = HashMap::new();
+    if heads.is_some() {
+        for block in seen.leaked().map(|number| known.blocks.get(number)) {
+            firsts.entry(block.stack).or_insert(block.at);
+        }
+    }
+    let head = |group: u32, size: u64| contents::head(moment, *firsts.get(&group)?, size, heads?);
     let checked = seen.conclude(&known.blocks, &mut |_| false);
-    Ok(told(&checked, &known.groups, &known.names, filter))
+    Ok(told(&checked, &known, filter, &head))
 }
 
 fn told(
     checked: &Checked,
-    groups: &[Group],
-    names: &[String],
+    known: &Known,
     filter: &HeapFilter,
+    head: &dyn Fn(u32, u64) -> Option<String>,
 ) -> UnreachableReport {
     let [direct, indirect, possible, _] = checked.findings.sums;
     let leaked = |finding: &&Finding| matches!(finding.kind, Kind::Direct | Kind::Possible);
     let row = |finding: &Finding| {
         let index = usize::try_from(finding.stack).unwrap_or(usize::MAX);
-        let (class, size) = groups.get(index).copied().unwrap_or_default();
-        let class = class.and_then(|class| names.get(usize::try_from(class.0).ok()?));
+        let (class, size): Group = known.groups.get(index).copied().unwrap_or_default();
+        let class = class.and_then(|class| known.names.get(usize::try_from(class.0).ok()?));
         UnreachableGroup {
             kind: finding.kind,
             class: class.cloned(),
             size,
             own: finding.own,
             held: finding.held,
+            head: head(finding.stack, size),
         }
     };
     // The sums are of all; a filter chooses groups.
@@ -67,9 +78,9 @@ pub(super) fn report(
     written: &Written<'_>,
     moment: &Moment<'_>,
     scene: &Scene,
-    filter: &HeapFilter,
+    wanted: (&HeapFilter, Option<usize>),
 ) -> UnreachableReport {
-    let found = find(written, moment, scene, &walkers::ALL, filter);
+    let found = find(written, moment, scene, &walkers::ALL, wanted);
     found.unwrap_or_else(|error| UnreachableReport {
         error: Some(error),
         ..UnreachableReport::default()

@@ -31,6 +31,10 @@ pub fn tell_difference(difference: &Difference, limit: usize, mut page: Page) ->
         ("usable size", &difference.sizes),
         ("leaked", &difference.unreachable),
         ("arena (resident; blocks in use)", &difference.arenas),
+        ("known by place", &difference.places),
+        ("may be waste", &difference.waste),
+        ("keep free memory", &difference.pins),
+        ("not written", &difference.not_written),
     ];
     for (title, section) in sections {
         write_section(&mut page, title, section, limit);
@@ -141,6 +145,10 @@ VERDICT   Resident memory grew by 3.9 KiB in 60.0 s (3.9 KiB a minute), from 100
 
 UNKNOWN   kept by: a: what holds the blocks was not looked for
 UNKNOWN   leaked: a: unreachable blocks were not looked for
+UNKNOWN   known by place: a: blocks were not named by what holds them
+UNKNOWN   may be waste: a: the bytes of blocks were not looked at
+UNKNOWN   keep free memory: a: it was not looked for which blocks keep memory
+UNKNOWN   not written: a: pages that were never written were not looked for
 ";
         assert_eq!(told, expected);
     }

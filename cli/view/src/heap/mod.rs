@@ -1,11 +1,13 @@
 //! What all memory of a process is, as a person reads it: one screen, or one of its parts.
 
 mod arenas;
+mod contents;
 mod core_file;
 mod difference;
 mod go;
 mod holders;
 mod mappings;
+mod not_written;
 mod pages;
 mod pins;
 mod sites;
@@ -23,11 +25,13 @@ use heapattach_text::quantity::time;
 
 use crate::page::Page;
 use arenas::write_arenas;
+use contents::write_contents;
 use core_file::write_core;
 pub use difference::tell_difference;
 use go::write_go;
 use holders::{Extent, write_holders};
 use mappings::write_mappings;
+use not_written::write_not_written;
 use pages::write_pages;
 use pins::write_pins;
 pub use sites::tell_placed_sites;
@@ -68,13 +72,15 @@ pub enum HeapView {
     Waste,
     /// Which blocks keep memory that is mostly free.
     Pins,
+    /// Blocks whose pages were never written.
+    NotWritten,
     /// What holds the objects of a Go program.
     Go,
 }
 
 impl HeapView {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Summary,
         Self::Sizes,
         Self::Types,
@@ -83,6 +89,7 @@ impl HeapView {
         Self::Tree,
         Self::Waste,
         Self::Pins,
+        Self::NotWritten,
         Self::Go,
         Self::Arenas,
         Self::Mappings,
@@ -103,6 +110,7 @@ impl HeapView {
             Self::Tree => "tree",
             Self::Waste => "waste",
             Self::Pins => "pins",
+            Self::NotWritten => "not-written",
             Self::Go => "go",
         }
     }
@@ -123,6 +131,7 @@ impl HeapView {
             Self::Tree => "The same, all of it top down",
             Self::Waste => "What may be waste: blocks of zeroes, copies, room that is not used",
             Self::Pins => "Which blocks keep pages and slabs in memory that are mostly free",
+            Self::NotWritten => "Blocks whose pages were never written: allocated and not used",
             Self::Go => "What holds the objects of a Go program; goroutines that wait for ever",
         }
     }
@@ -135,6 +144,9 @@ impl HeapView {
             ),
             Self::Pins if report.pins.is_none() => Some(
                 "it does not have which blocks keep memory: that was not looked for (heap -o FILE)",
+            ),
+            Self::NotWritten if report.not_written.is_none() => Some(
+                "it does not have pages that were never written: they were not looked for (heap -o FILE)",
             ),
             Self::Holders | Self::Tree if report.holders.is_none() && report.go.is_none() => Some(
                 "it does not have what holds the blocks: that was not looked for (heap --view holders -o FILE)",
@@ -163,8 +175,10 @@ impl HeapView {
             Self::Tree => write_holders(&mut page, report, Extent::Tree),
             Self::Waste => write_waste(&mut page, report),
             Self::Pins => write_pins(&mut page, report),
+            Self::NotWritten => write_not_written(&mut page, report),
             Self::Go => write_go(&mut page, report),
         }
+        write_contents(&mut page, report, self == Self::Unreachable);
         page.finish()
     }
 }

@@ -103,7 +103,7 @@ pub(super) fn write_waste(page: &mut Page, report: &CensusReport) {
     page.prose("", Ink::Dim, text);
 }
 
-fn write_kinds(page: &mut Page, waste: &Waste) {
+pub(super) fn write_kinds(page: &mut Page, waste: &Waste) {
     let columns = [
         Column::right("may be waste"),
         Column::right("part"),

@@ -218,6 +218,11 @@ impl Books {
         self.bins + (bin as u64) * 16 - HEAD
     }
 
+    /// The first chunk in the list of unsorted ones: what a chunk that is being cut leaves.
+    pub fn rest(&self) -> Option<u64> {
+        self.links.first().copied().filter(|first| *first != self.bin(0))
+    }
+
     /// How many there are.
     pub fn bins(&self) -> usize {
         self.links.len() / 2

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{Moment, Window};
 
-use super::{BEFORE_IN_USE, FLAGS, HEAD, SMALLEST, chunks::Segment};
+use super::{BEFORE_IN_USE, FLAGS, HEAD, SMALLEST, chunks::Segment, cut};
 
 /// So much is read at once.
 const WINDOW: usize = 1 << 20;
@@ -46,6 +46,19 @@ impl Chain {
             self.ending = Ending::Arrived;
         }
     }
+}
+
+/// The chain from `range.start`, as it is where a thread may be in the middle of cutting a chunk: then the rest is
+/// the first that the list of unsorted chunks has.
+pub fn follow_changing(
+    moment: &Moment<'_>,
+    range: &Range<u64>,
+    is_top: bool,
+    arena: u32,
+    rest: Option<u64>,
+) -> Chain {
+    let cut = rest.and_then(|rest| cut::follow(moment, range, is_top, arena, rest));
+    cut.unwrap_or_else(|| follow(moment, range, is_top, arena))
 }
 
 /// The chain from `range.start` that is to lead to `range.end`; the end is the top of an arena, or of its

@@ -120,6 +120,21 @@ impl Segment {
         }
     }
 
+    /// Where the last chunk begins.
+    pub fn last_start(&self) -> Option<u64> {
+        self.entries.last().map(|entry| entry & !BITS)
+    }
+
+    /// Adds the chunks of one that begins where this one ends.
+    pub fn append(&mut self, behind: Self) {
+        if !behind.entries.is_empty() {
+            self.last = behind.last;
+        }
+        self.links.merge(&behind.links);
+        self.entries.extend(behind.entries);
+        self.range.end = behind.range.end;
+    }
+
     fn chunk(&self, entry: usize) -> Option<Chunk> {
         let own = *self.entries.get(entry)?;
         let end = self.entries.get(entry + 1).map_or(self.range.end, |next| next & !BITS);

@@ -26,8 +26,8 @@ pub fn mark(moment: &Moment<'_>, heap: &mut Heap, is_mangled: Option<bool>) -> b
             match list(moment, heap, bin, first, is_mangled) {
                 Ok(places) => places.into_iter().for_each(|at| heap.chunks.mark(at, Mark::Fast)),
                 Err(at) => {
-                    let why =
-                        format!("{at:#x} in a fast bin is not a chunk of its size: corrupted?");
+                    let cause = heap.cause();
+                    let why = format!("{at:#x} in a fast bin is not a chunk of its size: {cause}");
                     heap.walk.doubt(Some(number), why);
                 }
             }

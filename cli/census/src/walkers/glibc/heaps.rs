@@ -4,7 +4,7 @@
 use crate::{Check, Moment};
 
 use super::{
-    HEAD, Heap, PAGE,
+    HEAD, Heap, PAGE, cause,
     chain::{self, Chain, Ending},
 };
 
@@ -27,6 +27,7 @@ struct OneHeap {
 pub fn add(moment: &Moment<'_>, heap: &mut Heap, index: usize) {
     let number = u32::try_from(index).unwrap_or(u32::MAX);
     if let Err(why) = try_to_add(moment, heap, index, number) {
+        let why = format!("{why}: {}", heap.cause());
         heap.walk.doubt(Some(number), why);
     }
 }
@@ -38,13 +39,14 @@ fn try_to_add(
     number: u32,
 ) -> Result<(), String> {
     let books = heap.arenas[index].clone();
-    let top = books.top.clone().ok_or("it has no top: corrupted?")?;
+    let top = books.top.clone().ok_or("it has no top")?;
     let all = heaps(moment, books.range.start, top.start)?;
     // What a heap begins with, before its arena or its first chunk.
     let first = all.last().map_or(0, |first| first.at);
     let header = books.range.start.checked_sub(first).filter(|header| *header <= LONGEST_HEADER);
-    let header = header.ok_or("it does not lie in its first heap: corrupted?")?;
+    let header = header.ok_or("it does not lie in its first heap")?;
     let is_changing = heap.walk.in_flight > 0;
+    let rest = books.rest().filter(|_| is_changing);
     let mut bytes = 0_u64;
     for (count, OneHeap { at, size }) in all.iter().enumerate() {
         let start = match *at == first {
@@ -53,7 +55,7 @@ fn try_to_add(
         };
         let (whole, is_top) = (*at..at + size, count == 0);
         let end = if is_top { top.start } else { whole.end };
-        let mut chain = chain::follow(moment, &(start..end), is_top, number);
+        let mut chain = chain::follow_changing(moment, &(start..end), is_top, number, rest);
         if is_changing {
             chain.end_at_top(end, whole.end);
         }
@@ -85,7 +87,7 @@ fn heaps(moment: &Moment<'_>, arena: u64, top: u64) -> Result<Vec<OneHeap>, Stri
     let mut at = bases
         .into_iter()
         .find(|&base| moment.word(base) == Some(arena))
-        .ok_or("its heaps were not found: corrupted?")?;
+        .ok_or("its heaps were not found")?;
     let mut all = Vec::new();
     loop {
         let words = moment.words(at, 3);
@@ -94,7 +96,7 @@ fn heaps(moment: &Moment<'_>, arena: u64, top: u64) -> Result<Vec<OneHeap>, Stri
             return Err(format!("its heap at {at:#x} cannot be read"));
         };
         if *own != arena || *size > LARGEST || !size.is_multiple_of(PAGE) {
-            return Err(format!("the heap at {at:#x} is not of this arena: corrupted?"));
+            return Err(format!("the heap at {at:#x} is not of this arena"));
         }
         all.push(OneHeap { at, size: *size });
         if *before == 0 {
@@ -102,7 +104,7 @@ fn heaps(moment: &Moment<'_>, arena: u64, top: u64) -> Result<Vec<OneHeap>, Stri
         }
         // A hostile chain of heaps could go round.
         if all.len() >= MOST || !before.is_multiple_of(STEPS[0]) || *before == at {
-            return Err(format!("the heap at {at:#x} follows no other: corrupted?"));
+            return Err(format!("the heap at {at:#x} follows no other"));
         }
         at = *before;
     }
@@ -110,10 +112,7 @@ fn heaps(moment: &Moment<'_>, arena: u64, top: u64) -> Result<Vec<OneHeap>, Stri
 
 /// How a chain ended that should not.
 fn told(ending: Ending, at: u64, is_changing: bool) -> String {
-    let cause = match is_changing {
-        true => "a thread was in the middle of a call (look again), or it is corrupted",
-        false => "corrupted?",
-    };
+    let cause = cause(is_changing);
     match ending {
         Ending::Broken(size) => format!("the chunk at {at:#x} has size {size}: {cause}"),
         Ending::Unreadable => format!("its memory at {at:#x} cannot be read"),

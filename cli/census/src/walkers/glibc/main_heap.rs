@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::{Check, Moment, RegionKind};
 
 use super::{
-    HEAD, Heap, PAGE,
+    HEAD, Heap, PAGE, cause,
     chain::{self, Chain, Ending},
     chunks::Segment,
     starts::Starts,
@@ -19,6 +19,8 @@ struct Main<'a, 'm> {
     moment: &'a Moment<'m>,
     /// A thread may be in the middle of a change.
     is_changing: bool,
+    /// What a chunk that it cuts leaves.
+    rest: Option<u64>,
     top: Option<Range<u64>>,
     segments: Vec<Segment>,
     has_top: bool,
@@ -36,6 +38,7 @@ pub fn add(moment: &Moment<'_>, heap: &mut Heap) {
     let mut main = Main {
         moment,
         is_changing: heap.walk.in_flight > 0,
+        rest: heap.arenas[0].rest().filter(|_| heap.walk.in_flight > 0),
         top,
         segments: Vec::new(),
         has_top,
@@ -67,6 +70,10 @@ impl Main<'_, '_> {
         self.top.as_ref().map(|top| top.start)
     }
 
+    fn follow(&self, range: &Range<u64>) -> Chain {
+        chain::follow_changing(self.moment, range, true, 0, self.rest)
+    }
+
     /// What brk gave. Others may have called it, too.
     fn look_in_break(&mut self, start: u64, system: u64) {
         let of_break = self.moment.regions().iter().filter(|r| r.kind == RegionKind::Break);
@@ -87,7 +94,7 @@ impl Main<'_, '_> {
             None => whole.end,
         };
         // The usual case, in one go.
-        let mut chain = chain::follow(self.moment, &(from..to), true, 0);
+        let mut chain = self.follow(&(from..to));
         if self.is_changing && top.is_some() {
             chain.end_at_top(to, end);
         }
@@ -114,7 +121,7 @@ impl Main<'_, '_> {
         let (mut at, mut before) = (start, start);
         while let Some(from) = starts.next(self.moment, at, HEAD) {
             let Some(end) = starts.end_of(self.moment, from) else { break };
-            let Chain { segment, ending, .. } = chain::follow(self.moment, &(from..end), true, 0);
+            let Chain { segment, ending, .. } = self.follow(&(from..end));
             if from > before {
                 self.notes.push(format!("{} bytes of the break are others'", from - before));
             }
@@ -133,7 +140,8 @@ impl Main<'_, '_> {
             (at, before) = (end + FENCES, stop);
         }
         if self.segments.is_empty() {
-            let why = format!("no chain of chunks leads from {start:#x} to the top: corrupted?");
+            let cause = cause(self.is_changing);
+            let why = format!("no chain of chunks leads from {start:#x} to the top: {cause}");
             self.doubts.push(why);
         }
         // What others took in between counts as the arena's from the system.
@@ -155,7 +163,7 @@ impl Main<'_, '_> {
             let mut at = region.start;
             while let Some(from) = starts.next(self.moment, at, PAGE) {
                 let Some(end) = starts.end_of(self.moment, from) else { break };
-                let Chain { segment, .. } = chain::follow(self.moment, &(from..end), true, 0);
+                let Chain { segment, .. } = self.follow(&(from..end));
                 let is_top = Some(end) == self.top_start();
                 let stop = match &self.top {
                     Some(top) if is_top => top.end.min(region.end),

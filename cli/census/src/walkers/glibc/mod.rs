@@ -14,6 +14,7 @@ mod arena;
 mod cache_list;
 mod chain;
 mod chunks;
+mod cut;
 mod fast_bins;
 mod heaps;
 mod link_sums;
@@ -26,6 +27,8 @@ mod thread_caches;
 mod tls;
 mod told;
 
+#[cfg(test)]
+mod cut_tests;
 #[cfg(test)]
 mod synthetic_tests;
 
@@ -118,7 +121,7 @@ impl Heap {
         }
         let overlapping = self.chunks.sort();
         if overlapping > 0 {
-            let why = format!("{overlapping} heaps overlap others: corrupted?");
+            let why = format!("{overlapping} heaps overlap others: {}", self.cause());
             self.walk.doubt(None, why);
         }
     }
@@ -132,9 +135,23 @@ impl Heap {
                 what: "free chunks that are not in one list of bins",
                 found: wrong,
                 told: 0,
-                slack: self.walk.in_flight,
+                // Before a block is merged with its neighbours, both are taken out of their lists.
+                slack: 2 * self.walk.in_flight,
             };
             self.walk.check(Some(number), check);
         }
+    }
+
+    /// Why something may be as it cannot be.
+    fn cause(&self) -> &'static str {
+        cause(self.walk.in_flight > 0)
+    }
+}
+
+/// The same; whether threads are in the middle of calls.
+fn cause(is_changing: bool) -> &'static str {
+    match is_changing {
+        true => "a thread was in the middle of a call (look again), or it is corrupted",
+        false => "corrupted?",
     }
 }

@@ -8,14 +8,14 @@ use crate::{Answer, Block, RegionKind, State, Trust, Walk, Walker, synthetic::Sy
 
 const DATA: u64 = 0x7000_0000_0000;
 const DATA_END: u64 = DATA + 0x4000;
-const ARENA: u64 = DATA + 0x1000;
-const BINS: u64 = ARENA + 0x70;
+pub(super) const ARENA: u64 = DATA + 0x1000;
+pub(super) const BINS: u64 = ARENA + 0x70;
 const PARAMETERS: u64 = DATA + 0x100;
-const BREAK: u64 = 0x5555_0000_0000;
-const BREAK_END: u64 = BREAK + 0x21000;
+pub(super) const BREAK: u64 = 0x5555_0000_0000;
+pub(super) const BREAK_END: u64 = BREAK + 0x21000;
 
 /// A heap of chunks of these sizes; a negative one is free, and in the unsorted bin.
-fn heap(sizes: &[i64]) -> Synthetic {
+pub(super) fn heap(sizes: &[i64]) -> Synthetic {
     let mut memory = Synthetic::default();
     memory.region(BREAK..BREAK_END, RegionKind::Break, "[heap]");
     memory.region(DATA..DATA_END, RegionKind::File, "/lib/libc.so.6");
@@ -57,7 +57,7 @@ fn walk(memory: &Synthetic) -> (Answer, Vec<Block>) {
     (Glibc.walk(&memory.moment(), &mut blocks), blocks)
 }
 
-fn walked(memory: &Synthetic) -> (Walk, Vec<Block>) {
+pub(super) fn walked(memory: &Synthetic) -> (Walk, Vec<Block>) {
     match walk(memory) {
         (Answer::Walked(walk), blocks) => (walk, blocks),
         (other, _) => panic!("{other:?}"),
@@ -117,7 +117,7 @@ fn a_thread_amid_a_change_of_the_top_is_no_corruption() {
         assert!(blocks.len().abs_diff(SIZES.len()) <= 1, "{blocks:?}");
         assert_eq!(walk.bytes().all(), BREAK_END - BREAK, "{walk:#?}");
     }
-    // Nobody is amid a change: then it is one.
+    // No thread is amid a change: then it is one.
     for memory in [&mut head_is_old, &mut head_is_new, &mut given] {
         memory.write(ARENA, 0);
         assert!(!walked(memory).0.is_exact());

@@ -1,7 +1,7 @@
 //! Tables of the page: columns of numbers, and a name.
 
-use heapattach_report::CensusReport;
-use heapattach_text::quantity::bytes;
+use heapattach_report::{CensusReport, WasteKind};
+use heapattach_text::quantity::{bytes, counted};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -45,7 +45,8 @@ impl Sheet {
 /// Those that have rows.
 pub(super) fn of(report: &CensusReport) -> Vec<Sheet> {
     let mut tables = vec![parts(report), arenas(report), holders(report), classes(report)];
-    tables.extend([sizes(report), leaked(report), mappings(report), pages(report)]);
+    tables.extend([sizes(report), places(report), leaked(report), waste(report), pins(report)]);
+    tables.extend([not_written(report), mappings(report), pages(report)]);
     tables.retain(|table| !table.rows.is_empty());
     tables
 }
@@ -121,6 +122,52 @@ fn leaked(report: &CensusReport) -> Sheet {
         json!([group.own.bytes, group.own.blocks, group.held.bytes, name])
     });
     Sheet::new("Leaked blocks", &columns).fill(rows)
+}
+
+fn places(report: &CensusReport) -> Sheet {
+    let table = Sheet::new("Known by place", &[("in use", "b"), ("blocks", "n"), ("place", "t")]);
+    let rows = report.typed.iter().flat_map(|typed| &typed.places);
+    table.fill(rows.map(|row| json!([row.amount.bytes, row.amount.blocks, row.name])))
+}
+
+fn waste(report: &CensusReport) -> Sheet {
+    let columns = [("may be waste", "b"), ("blocks", "n"), ("size", "b"), ("what", "t")];
+    let rows = report.waste.iter().flat_map(|waste| &waste.rows).map(|row| {
+        let kind = match row.kind {
+            WasteKind::Zeroes => "zeroes alone",
+            WasteKind::Copies => "copies",
+            WasteKind::TextCopies => "copies of texts",
+            WasteKind::Tails => "zeroes at the end",
+        };
+        let class = row.class.as_deref().unwrap_or("blocks");
+        json!([row.waste.bytes, row.waste.blocks, row.size, format!("{class}: {kind}")])
+    });
+    let mut table = Sheet::new("May be waste", &columns).fill(rows);
+    if let Some(waste) = report.waste.as_ref().filter(|waste| waste.left_out.blocks > 0) {
+        let blocks = counted(waste.left_out.blocks, "block");
+        table.note = format!("{blocks} were not looked at: there was no time");
+    }
+    table
+}
+
+fn pins(report: &CensusReport) -> Sheet {
+    let columns =
+        [("keep free", "b"), ("in use", "b"), ("blocks", "n"), ("size", "b"), ("class", "t")];
+    let rows = report.pins.iter().flat_map(|pins| &pins.rows).map(|row| {
+        let class = row.class.as_deref().unwrap_or("blocks");
+        json!([row.pinned, row.bytes, row.blocks, row.size, class])
+    });
+    Sheet::new("Keep free memory", &columns).fill(rows)
+}
+
+fn not_written(report: &CensusReport) -> Sheet {
+    let columns =
+        [("not written", "b"), ("of", "b"), ("blocks", "n"), ("size", "b"), ("class", "t")];
+    let rows = report.not_written.iter().flat_map(|found| &found.rows).map(|row| {
+        let class = row.class.as_deref().unwrap_or("blocks");
+        json!([row.sum.not_written, row.sum.bytes, row.sum.blocks, row.size, class])
+    });
+    Sheet::new("Not written", &columns).fill(rows)
 }
 
 fn mappings(report: &CensusReport) -> Sheet {

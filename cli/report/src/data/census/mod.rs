@@ -1,8 +1,13 @@
 //! What all memory of a process is, at one moment.
 
+mod asked;
+
+pub use asked::{ArenaDetail, ArenasReport, AskedReport, ContentsReport};
+
 use heapattach_census::{
     Census, Check, Doubt, Trust, Walk,
     counters::AllocatorKind,
+    not_written::NotWritten,
     pins::Pins,
     stats::{Fill, Kinds, SizeRow},
     types::ClassRow,
@@ -60,9 +65,15 @@ pub struct CensusReport {
     /// Which blocks keep memory that is mostly free, if that was looked for.
     #[serde(default)]
     pub pins: Option<Pins>,
+    /// Blocks in use whose pages were never written, if that was looked for.
+    #[serde(default)]
+    pub not_written: Option<NotWritten>,
     /// Blocks that a session recorded, of the moment after one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sites: Option<SitesReport>,
+    /// What is told only if it is asked for.
+    #[serde(default, skip_serializing_if = "AskedReport::is_empty")]
+    pub asked: AskedReport,
     /// The objects of a Go program.
     pub go: Option<GoHeapReport>,
     /// How many different sizes there are.
@@ -122,6 +133,9 @@ pub struct UnreachableGroup {
     pub own: Amount,
     /// Unreachable blocks that only they lead to.
     pub held: Amount,
+    /// How one of them begins, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
 }
 
 /// An allocator.
