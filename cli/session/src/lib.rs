@@ -69,6 +69,7 @@ pub mod fork;
 pub mod golang;
 pub mod heap;
 pub mod lsan;
+mod note;
 pub mod own_cost;
 pub mod own_profile;
 mod page_kinds;
