@@ -59,8 +59,12 @@ fn sites_are_told_of_the_moment_alone(folder: &Folder, report: &str) {
         let words = ["heap", "--view", "pins", moment.to_str().expect("a path of ours")];
         Heapattach::new(words).run()
     };
-    let pin =
-        |text: &str| text.lines().find(|line| line.contains("pin (rounded.c")).map(str::to_owned);
+    let pin = |text: &str| {
+        let mut lines = text.lines();
+        lines
+            .find(|line| line.contains("pin (rounded.c") && line.contains(" < allocate"))
+            .map(str::to_owned)
+    };
     let (told, row) = (look().expect(DONE).stdout, pin(report).expect("a row"));
     let own = pin(&told).unwrap_or_else(|| panic!("no pin: {told}"));
     let words = |row: &str| row.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
