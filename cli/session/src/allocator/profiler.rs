@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Each is a call of `mallctl("prof.active")` by a thread of the process at the gate. A profiler that is on already is
-//! left as it is. Whoever is killed, the note tells [`undo_orphaned`] that it is to be switched off.
+//! left as it is. After a SIGKILL of both processes, the note tells [`undo_orphaned`] that it is to be switched off.
 
 use std::{
     io::{Read, Write},

@@ -30,10 +30,10 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
 /// Those that are shorter in the first arena, by which all are set.
 fn live(scene: &Scene<'_>) -> Vec<&'static str> {
     let first = scene.now.arenas.first().map(|arena| &arena.settings);
-    let is_short = |name: &str| {
-        first.and_then(|all| all.get(name)).is_some_and(|ms| (0..30_000).contains(ms))
-    };
-    let all = [("dirty_decay_ms", "dirty_decay_ms=30000"), ("muzzy_decay_ms", "muzzy_decay_ms=30000")];
+    let is_short =
+        |name: &str| first.and_then(|all| all.get(name)).is_some_and(|ms| (0..30_000).contains(ms));
+    let all =
+        [("dirty_decay_ms", "dirty_decay_ms=30000"), ("muzzy_decay_ms", "muzzy_decay_ms=30000")];
     all.into_iter().filter(|(name, _)| is_short(name)).map(|(_, remedy)| remedy).collect()
 }
 

@@ -1,5 +1,5 @@
 //! `allocator --profile --apply prof_active=true`: jemalloc's own profiler is on for a session, and off again after it,
-//! whoever is killed.
+//! also where one of its processes is killed.
 
 use std::path::Path;
 

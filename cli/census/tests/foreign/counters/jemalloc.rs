@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, process::Command};
 
 use heapattach_census::counters::{AllocatorKind, Class, Numbers, Statistics, Value};
 
-use crate::program::{build, built_allocator, library};
+use crate::program::{build, built_allocator, library, rust, rust_archive};
 
 use super::told::{Told, assert_equal};
 
@@ -119,5 +119,19 @@ fn the_build_within_redis_counts_what_is_read() {
     let program = build("cc", "own_numbers.c", &["-DPREFIX=je_", archive, "-lm", "-s"]);
     if let Some(program) = program {
         assert_all_equal(Command::new(program), "5.3.0", "JE_MALLOC_CONF");
+    }
+}
+
+/// What Rust programs with tikv-jemallocator have, as a program of C that is linked to the same archive tells it.
+#[test]
+fn the_build_within_rust_programs_counts_what_is_read() {
+    if rust("heap-jemalloc").is_none() {
+        return;
+    }
+    let archive = rust_archive("tikv-jemalloc-sys", "libjemalloc.a").expect("cargo has built it");
+    let archive = archive.to_str().unwrap();
+    let program = build("cc", "own_numbers.c", &["-DPREFIX=_rjem_", archive, "-lm", "-s"]);
+    if let Some(program) = program {
+        assert_all_equal(Command::new(program), "5.3.0", "_RJEM_MALLOC_CONF");
     }
 }
