@@ -20,6 +20,7 @@ use serde_json::Value;
 use crate::allocating::Allocating;
 
 const DONE: i32 = 0;
+const FAILED: i32 = 1;
 const USAGE: i32 = 2;
 const REFUSED: i32 = 3;
 const UNSUPPORTED: i32 = 4;
@@ -148,7 +149,9 @@ fn pages_that_never_decay_are_told_and_pages_that_do_at_once_are_not() {
     let page = Heapattach::new(["allocator", "-p", &pid]).run().expect(DONE).stdout;
     let command = format!("heapattach allocator -p {pid} --apply dirty_decay_ms=10000");
     assert!(page.contains(&command), "{page}");
-    Heapattach::new(command.split(' ').skip(1)).run().expect(DONE);
+    // Its threads rest: none comes by that could set it.
+    let applied = Heapattach::new(command.split(' ').skip(1)).run().expect(FAILED).stderr;
+    assert!(applied.contains("no thread of the target came to a place"), "{applied}");
     let refused = Heapattach::new(["allocator", "-p", &pid, "--apply", "background_thread=on"]);
     let refused = refused.run().expect(USAGE).stderr;
     assert!(refused.contains("MALLOC_CONF=background_thread:true at the next start"), "{refused}");

@@ -131,7 +131,12 @@ fn the_build_within_rust_programs_counts_what_is_read() {
     let archive = rust_archive("tikv-jemalloc-sys", "libjemalloc.a").expect("cargo has built it");
     let archive = archive.to_str().unwrap();
     let program = build("cc", "own_numbers.c", &["-DPREFIX=_rjem_", archive, "-lm", "-s"]);
-    if let Some(program) = program {
-        assert_all_equal(Command::new(program), "5.3.0", "_RJEM_MALLOC_CONF");
-    }
+    let Some(program) = program else { return };
+    let told = Told::start(Command::new(program).args([&THREADS.to_string(), "60000"]));
+    let own = told.read(AllocatorKind::Jemalloc);
+    assert!(own.version.starts_with("5.3.0"), "{}", own.version);
+    assert_eq!(own.variable, "_RJEM_MALLOC_CONF");
+    // It is built without statistics, unless a program wants them: settings and pages are told.
+    assert_eq!(own.unknown, ["calls, blocks and locks: this build keeps no statistics"]);
+    assert_equal(&told.lines, &named(&own), 20);
 }
