@@ -138,5 +138,8 @@ fn the_build_within_rust_programs_counts_what_is_read() {
     assert_eq!(own.variable, "_RJEM_MALLOC_CONF");
     // It is built without statistics, unless a program wants them: settings and pages are told.
     assert_eq!(own.unknown, ["calls, blocks and locks: this build keeps no statistics"]);
-    assert_equal(&told.lines, &named(&own), 20);
+    // Without them no arena lists caches, by which threads are found.
+    let mut lines = told.lines.clone();
+    lines.retain(|name, _| !name.starts_with("thread."));
+    assert_equal(&lines, &named(&own), 20);
 }
