@@ -69,6 +69,7 @@ pub mod fork;
 pub mod golang;
 pub mod heap;
 pub mod lsan;
+mod note;
 pub mod own_cost;
 mod own_memory;
 pub mod own_profile;

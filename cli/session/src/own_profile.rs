@@ -37,13 +37,28 @@ const BLIND: [&str; 3] = [
 /// jemalloc's rate is a power of two.
 const MOST_RATE: i64 = 62;
 
-/// Writes what the profiler of a process's allocator holds, and tells it.
-pub fn take(look: &Look, store: Option<Store>) -> Report {
+/// Whether there is a profiler that can be on.
+///
+/// # Errors
+/// Why there is none.
+pub fn can_be_taken(look: &Look) -> Result<(), String> {
+    let all = look.statistics().map_err(|errno| unread(errno.desc()))?;
+    rate(of_jemalloc(&all)?).map(drop)
+}
+
+fn of_jemalloc(all: &[Statistics]) -> Result<&Statistics, String> {
+    let jemalloc = all.iter().find(|one| one.allocator == AllocatorKind::Jemalloc);
+    Ok(jemalloc.ok_or("it has no jemalloc, whose profiler could be read")?)
+}
+
+/// Writes what the profiler of a process's allocator holds, and tells it. If it sampled for a time only, it was that
+/// long.
+pub fn take(look: &Look, store: Option<Store>, span: Option<Duration>) -> Report {
     let process = look.process();
     let mut report = Report::new(process.pid(), process.command());
     report.target = TargetState::Untouched;
     let path = store.as_ref().and_then(|store| store.path.clone());
-    if let Err(why) = write(look, store, &mut report) {
+    if let Err(why) = write(look, store, span, &mut report) {
         report.error = Some(why);
         report.status = Status::Refused;
         report.outcome = Outcome::Refused;
@@ -53,11 +68,15 @@ pub fn take(look: &Look, store: Option<Store>) -> Report {
     report
 }
 
-fn write(look: &Look, store: Option<Store>, report: &mut Report) -> Result<(), String> {
+fn write(
+    look: &Look,
+    store: Option<Store>,
+    span: Option<Duration>,
+    report: &mut Report,
+) -> Result<(), String> {
     let process = look.process();
     let all = look.statistics().map_err(|errno| unread(errno.desc()))?;
-    let jemalloc = all.iter().find(|one| one.allocator == AllocatorKind::Jemalloc);
-    let jemalloc = jemalloc.ok_or("it has no jemalloc, whose profiler could be read")?;
+    let jemalloc = of_jemalloc(&all)?;
     let rate = rate(jemalloc)?;
     let samples = samples(process)?;
     let clock = Clock::start();
@@ -73,11 +92,17 @@ fn write(look: &Look, store: Option<Store>, report: &mut Report) -> Result<(), S
     // Behind a hyphen there is a hash of sources.
     let version = jemalloc.version.split('-').next().unwrap_or_default();
     about.counted_by = format!("the profiler of jemalloc {version}");
-    (about.from_start, about.in_use_only) = (true, true);
-    let before = Duration::from_millis(std::mem::take(&mut about.up_ms));
+    (about.from_start, about.in_use_only) = (span.is_none(), true);
+    let before = match span {
+        None => Duration::from_millis(std::mem::take(&mut about.up_ms)),
+        Some(span) => span,
+    };
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     about.began = began.saturating_sub(before).as_secs();
     report.blind = BLIND.map(str::to_owned).to_vec();
+    if span.is_some() {
+        report.blind.push("blocks from before prof.active was set for this session".to_owned());
+    }
     if samples.unread > 0 {
         report.blind.push(format!("{} blocks that came or went just then", samples.unread));
     }

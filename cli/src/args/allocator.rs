@@ -33,19 +33,22 @@ pub struct AllocatorArgs {
     /// With --every: how many looks; until Ctrl-C, or the end of the process
     #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Do something about it, once, after the look: `purge`, `trim`, `arena-max=N`, `dirty_decay_ms=N` or
-    /// `muzzy_decay_ms=N`
+    /// Do something about it, once, after the look: `purge`, `trim`, `arena-max=N`, `dirty_decay_ms=N`,
+    /// `muzzy_decay_ms=N`; with --profile: `prof_active=true`
     ///
     /// purge: have the kernel take the free pages of jemalloc 5.3, with all threads stopped: no code of the process
     /// runs. trim: have a thread of the process, at the entry of an allocation function, call what its allocator
     /// returns free memory by (malloc_trim, jemalloc's purge, ReleaseFreeMemory, mi_collect). arena-max=N: the same
     /// with glibc's mallopt(M_ARENA_MAX, N). dirty_decay_ms=N, muzzy_decay_ms=N: the same with jemalloc's mallctl, for the
-    /// arenas that are there and those to come.
+    /// arenas that are there and those to come. prof_active=true: the same with prof.active, for the time of --duration.
     #[arg(long, value_name = "WHAT", conflicts_with = "every")]
     pub apply: Option<RemedyArg>,
     /// Write what jemalloc's own profiler has sampled (opt.prof), from before heapattach came, as a recording
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["every", "apply"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "every")]
     pub profile: Option<PathBuf>,
+    /// With --profile FILE --apply prof_active=true: have that profiler sample for so long, or until Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "profile", allow_hyphen_values = true)]
+    pub duration: Option<Duration>,
     /// How long --apply may stop the process, as far as that is foreseen
     #[arg(
         hide_short_help = true,
@@ -86,7 +89,14 @@ pub enum RemedyArg {
     Call(Remedy),
     /// How long jemalloc keeps free pages.
     Decay(Decay),
+    /// jemalloc's own profiler samples for the time of a session.
+    Profiler,
 }
+
+/// Why a process that runs is not given one.
+const BACKGROUND: &str = "background_thread starts threads within the process, which nothing takes out of it again as \
+     it was: it is not set in a process that runs; need MALLOC_CONF=background_thread:true at the next start \
+     (at once: --apply trim, purge or dirty_decay_ms=N)";
 
 impl FromStr for RemedyArg {
     type Err = String;
@@ -99,14 +109,33 @@ impl FromStr for RemedyArg {
         match word.split_once('=') {
             None if word == "purge" => Ok(Self::Purge),
             None if word == "trim" => Ok(Self::Call(Remedy::Trim)),
+            Some(("prof_active", "true")) => Ok(Self::Profiler),
+            Some(("prof_active", _)) => Err("need prof_active=true: it is false again at the end".to_owned()),
+            Some(("background_thread", _)) => Err(BACKGROUND.to_owned()),
+            None if word == "background_thread" => Err(BACKGROUND.to_owned()),
             Some(("arena-max", number)) => match number.parse() {
                 Ok(arenas @ 1..=4096) => Ok(Self::Call(Remedy::ArenaMax(arenas))),
                 _ => Err(format!("{number} is not a valid number of arenas; need 1 to 4096")),
             },
             _ => {
-                Err("need purge, trim, arena-max=N, dirty_decay_ms=N or muzzy_decay_ms=N"
+                Err("need purge, trim, arena-max=N, dirty_decay_ms=N, muzzy_decay_ms=N or prof_active=true"
                     .to_owned())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_background_thread_is_refused_with_what_to_type_for_the_next_start() {
+        for word in ["background_thread=on", "background_thread=true", "background_thread"] {
+            let why = word.parse::<RemedyArg>().unwrap_err();
+            assert!(why.contains("MALLOC_CONF=background_thread:true at the next start"), "{why}");
+        }
+        assert_eq!("prof_active=true".parse(), Ok(RemedyArg::Profiler));
+        assert!("prof_active=false".parse::<RemedyArg>().is_err());
     }
 }

@@ -1,13 +1,17 @@
 //! `heapattach allocator`.
 
-use std::{io::Read, path::Path};
+use std::{
+    io::{BufRead, BufReader, Read},
+    net::Shutdown,
+    time::{Duration, Instant},
+};
 
 use heapattach_files::output_file::{self, Readers};
 use heapattach_injector::attach;
 use heapattach_recording::Store;
 use heapattach_report::{AppliedReport, CountersReport, Status};
 use heapattach_session::{
-    allocator::{self, Look, decay, purge, trim},
+    allocator::{self, Look, decay, profiler, purge, trim},
     client::front::{self, Mode},
     fork::{self, Side},
     own_profile,
@@ -27,6 +31,10 @@ const LONGEST: u64 = 1 << 20;
 
 /// Tells what the allocators of a process count.
 pub fn allocator(args: &AllocatorArgs) -> Exit {
+    if let Some(wrong) = misused(args) {
+        complain(wrong);
+        return Exit::Usage;
+    }
     let pid = match args.which.pid() {
         Ok(Some(pid)) => pid,
         Ok(None) => {
@@ -54,7 +62,19 @@ pub fn allocator(args: &AllocatorArgs) -> Exit {
         }
     };
     if let Some(path) = &args.profile {
-        return profile(&look, path, args);
+        return match heapattach_recording::create_named(path, false) {
+            Ok(file) => {
+                let store = Store { path: Some(path.to_owned()), file };
+                match args.duration {
+                    None => profile(&look, store, args, None),
+                    Some(time) => active_profile(&look, store, args, time),
+                }
+            }
+            Err(error) => {
+                complain(&with_causes(&error));
+                Exit::Failed
+            }
+        };
     }
     let mut report = look.take();
     if let Some(remedy) = args.apply.filter(|_| report.error.is_none()) {
@@ -76,16 +96,96 @@ pub fn allocator(args: &AllocatorArgs) -> Exit {
     exit
 }
 
-/// Writes what the allocator's own profiler holds.
-fn profile(look: &Look, path: &Path, args: &AllocatorArgs) -> Exit {
-    let file = match heapattach_recording::create_named(path, false) {
-        Ok(file) => file,
+/// What options do not go together.
+fn misused(args: &AllocatorArgs) -> Option<&'static str> {
+    let is_active = args.apply == Some(RemedyArg::Profiler);
+    match (args.profile.is_some(), args.duration.is_some(), is_active) {
+        (_, false, true) => Some(
+            "prof_active=true is for the time of a session: need --profile FILE and --duration TIME",
+        ),
+        (_, true, false) => {
+            Some("--duration is how long --apply prof_active=true lasts: need that, too")
+        }
+        (true, _, false) if args.apply.is_some() => {
+            Some("with --profile only --apply prof_active=true can be applied")
+        }
+        _ => None,
+    }
+}
+
+/// The same, where its profiler samples for the time of the session only.
+fn active_profile(look: &Look, store: Store, args: &AllocatorArgs, time: Duration) -> Exit {
+    let pid = look.process().pid();
+    let path = store.path.clone();
+    let refused = |why: String| {
+        complain(&why);
+        // Nothing was recorded.
+        let _ = path.as_ref().map(std::fs::remove_file);
+        Exit::Refused
+    };
+    // Before anything is changed.
+    if let Err(why) = own_profile::can_be_taken(look) {
+        return refused(format!("{why} (target: untouched)"));
+    }
+    let target = match attach::open(pid, false) {
+        Ok(target) => target,
+        Err(refusal) => return refused(format!("{refusal} (target: untouched)")),
+    };
+    let (line, tracer) = match fork::fork_tracer() {
+        Ok(Side::Tracer(line)) => {
+            profiler::session(line, &target, payload::image(), args.max_pause);
+            std::process::exit(0)
+        }
+        Ok(Side::Front(line, tracer)) => (line, tracer),
         Err(error) => {
-            complain(&with_causes(&error));
-            return Exit::Failed;
+            return refused(format!(
+                "the tracing process could not be started: {error} (target: untouched)"
+            ));
         }
     };
-    let report = own_profile::take(look, Some(Store { path: Some(path.to_owned()), file }));
+    drop(target);
+    front::hold_signals(Mode::Attach);
+    let mut lines = BufReader::new(&line).lines();
+    let mut heard = || {
+        let applied = lines.next().and_then(Result::ok);
+        let applied = applied.and_then(|text| serde_json::from_str::<AppliedReport>(&text).ok());
+        applied.unwrap_or_else(|| {
+            let why = format!(
+                "the tracing process died; the target runs on; clean up with `heapattach detach -p {pid}`"
+            );
+            AppliedReport::default().failed(Status::Left, why)
+        })
+    };
+    let on = heard();
+    if let Some(error) = &on.error {
+        let _ = refused(format!("{}: {error}", profiler::NAME));
+        let _ = nix::sys::wait::waitpid(tracer, None);
+        return Exit::from(on.status);
+    }
+    let was = on.setting_before.unwrap_or_default();
+    complain(&format!("{was} until now, {} from now on; Ctrl-C ends", profiler::NAME));
+    let began = Instant::now();
+    front::wait(time, || look.process().is_alive());
+    let was_off = was != profiler::NAME;
+    let exit = profile(look, store, args, was_off.then(|| began.elapsed()));
+    let _ = line.shutdown(Shutdown::Write);
+    let off = heard();
+    let _ = nix::sys::wait::waitpid(tracer, None);
+    match off.error {
+        Some(error) => {
+            complain(&error);
+            Exit::from(off.status)
+        }
+        None => {
+            complain(&format!("{was} again"));
+            exit
+        }
+    }
+}
+
+/// Writes what the allocator's own profiler holds; of so long, if it was on for so long only.
+fn profile(look: &Look, store: Store, args: &AllocatorArgs, span: Option<Duration>) -> Exit {
+    let report = own_profile::take(look, Some(store), span);
     let mut exit = Exit::from(report.status);
     if let Some(error) = &report.error {
         complain(&format!("{error} (target: {})", report.target));
@@ -113,6 +213,7 @@ fn apply(pid: i32, remedy: RemedyArg, args: &AllocatorArgs) -> AppliedReport {
         RemedyArg::Purge => "purge".to_owned(),
         RemedyArg::Call(remedy) => remedy.words(),
         RemedyArg::Decay(decay) => decay.words(),
+        RemedyArg::Profiler => profiler::NAME.to_owned(),
     };
     let failed = |status, why: String| {
         AppliedReport { remedy: name.clone(), ..AppliedReport::default() }.failed(status, why)
@@ -131,6 +232,8 @@ fn apply(pid: i32, remedy: RemedyArg, args: &AllocatorArgs) -> AppliedReport {
                 RemedyArg::Purge => purge::apply(&target, most),
                 RemedyArg::Call(remedy) => trim::apply(&target, payload::image(), remedy, most),
                 RemedyArg::Decay(decay) => decay::apply(&target, payload::image(), decay, most),
+                // Only with --profile.
+                RemedyArg::Profiler => AppliedReport::default(),
             });
             std::process::exit(0)
         }

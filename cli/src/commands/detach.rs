@@ -1,5 +1,7 @@
 //! `heapattach detach -p PID`: cleans up what a killed heapattach left.
 
+use std::time::Duration;
+
 use heapattach_injector::{
     attach::{self, Refusal, Sessions},
     detach::{self, Home, StubPage, undo_orphaned},
@@ -11,10 +13,12 @@ use crate::{
     args::DetachArgs,
     exit_status::Exit,
     output::{complain, print},
+    payload,
     terminal::{Terminal, Verbosity},
 };
 use heapattach_report::{Outcome, Report, Status, StopReport, StoppedFor, TargetState};
 use heapattach_session::{
+    allocator::profiler,
     client::{
         front::{self, Mode},
         message::Message,
@@ -25,6 +29,9 @@ use heapattach_session::{
     watch::add_window,
 };
 use heapattach_text::error_chain::with_causes;
+
+/// A profiler is switched off by a call of the process's own, for which it is stopped in between.
+const LONGEST_STOP: Duration = Duration::from_millis(250);
 
 /// Gives everything back that is found in the process.
 pub fn detach(args: &DetachArgs) -> Exit {
@@ -117,13 +124,20 @@ fn clean(target: &Target) -> Report {
     if report.status == Status::Done {
         undo_frames(target, &mut report);
     }
-    match rate::undo_orphaned(&target.process, &target.memory) {
-        Ok(false) => {}
-        Ok(true) => report.target = TargetState::Restored,
-        Err(why) => {
-            report.target = TargetState::Altered;
-            report.left.push(why.clone());
-            (report.error, report.status) = (Some(why), Status::Left);
+    let switched = [
+        rate::undo_orphaned(&target.process, &target.memory),
+        profiler::undo_orphaned(target, payload::image(), LONGEST_STOP),
+    ];
+    for switched in switched {
+        match switched {
+            Ok(false) => {}
+            Ok(true) if report.left.is_empty() => report.target = TargetState::Restored,
+            Ok(true) => {}
+            Err(why) => {
+                report.target = TargetState::Altered;
+                report.left.push(why.clone());
+                (report.error, report.status) = (Some(why), Status::Left);
+            }
         }
     }
     if is_without && report.target != TargetState::Restored {

@@ -1,7 +1,7 @@
 //! `heapattach status`: sessions, and what killed ones left.
 
 use heapattach_injector::detach::leftovers::{Found, look_everywhere};
-use heapattach_session::golang::rate;
+use heapattach_session::{allocator::profiler, golang::rate};
 use serde::Serialize;
 
 use crate::{args::StatusArgs, exit_status::Exit, output::print};
@@ -12,7 +12,7 @@ struct Row {
     command: String,
     /// The tracing process, if the session is alive.
     session: Option<i32>,
-    /// Hooks that no session owns any more, or a profile of Go's that one switched on.
+    /// Hooks that no session owns any more, or a profile of Go's or jemalloc's that one switched on.
     leftover: bool,
     /// Pages of jumps that former sessions left on purpose.
     stub_pages: usize,
@@ -23,7 +23,8 @@ struct Row {
 /// Prints a line for every process with something of ours in it.
 pub fn status(args: &StatusArgs) -> Exit {
     let mut rows: Vec<Row> = look_everywhere().into_iter().map(row).collect();
-    rows.extend(rate::left_on().iter().map(|process| Row {
+    let switched = rate::left_on().into_iter().chain(profiler::left_on());
+    rows.extend(switched.map(|process| Row {
         pid: process.pid(),
         command: process.command(),
         session: None,

@@ -7,9 +7,9 @@ use heapattach_files::output_file::{self, Readers};
 use heapattach_ledger::About;
 use heapattach_moment::{Difference, Moment};
 use heapattach_recording::Recording;
-use heapattach_report::{PlacedSite, SitesReport, Status};
+use heapattach_report::{CensusReport, PlacedSite, SitesReport, Status};
 use heapattach_session::heap::both_ends::BothEnds;
-use heapattach_text::quantity::time;
+use heapattach_text::{error_chain::with_causes, quantity::time};
 use heapattach_view::{Page, quoted, tell_difference, tell_placed_sites};
 use serde::Serialize;
 
@@ -22,6 +22,8 @@ const ENDINGS: [&str; 2] = ["before.heapattach-moment", "after.heapattach-moment
 /// In milliseconds; a session begins so soon after its first moment.
 const SECOND: u64 = 1000;
 const LONGEST: u64 = 600_000;
+/// That of the recording.
+const RECORDING: &str = "heapattach";
 const NAMES: [&str; 2] = ["before", "after"];
 
 /// The moments of one session.
@@ -140,6 +142,46 @@ pub fn kept(recording: &Path, about: &About) -> Option<CensusOfSession> {
     let after = named.last().and_then(|(_, moment)| moment.census.sites.as_ref());
     let sites = after.and_then(|sites| Some(placed(sites, &Recording::open(recording).ok()?)));
     Some(CensusOfSession { stopped_us, files: files.to_vec(), difference, sites })
+}
+
+/// What the blocks of a session occupy and keep, where a file is the second moment of one: with names, if its recording
+/// is there.
+///
+/// # Errors
+/// Why there are no names.
+pub fn sites_of(
+    file: &Path,
+    census: &CensusReport,
+) -> Option<Result<SitesReport<PlacedSite>, String>> {
+    let sites = census.sites.as_ref()?;
+    let name = file.to_str()?;
+    let recording = match name.strip_suffix(ENDINGS[1]) {
+        Some(start) => PathBuf::from(format!("{start}{RECORDING}")),
+        None => {
+            let what = format!("need its first name, which ends with .{}", ENDINGS[1]);
+            return Some(Err(format!(
+                "who allocated them is in the recording of the session: {what}"
+            )));
+        }
+    };
+    let read = Recording::open(&recording).map_err(|error| {
+        format!("who allocated them is in {}: {}", recording.display(), with_causes(&error))
+    });
+    Some(read.and_then(|read| {
+        let about = &read.ledger_with_rows().0.about;
+        match census.pid == about.pid
+            && census.moment.taken_ms.is_some_and(|after| is_soon(about, after))
+        {
+            true => Ok(placed(sites, &read)),
+            false => Err(format!("{} is of another session", recording.display())),
+        }
+    }))
+}
+
+/// Whether that is right after a session.
+fn is_soon(about: &About, after: u64) -> bool {
+    let ended = about.began.saturating_mul(1000).saturating_add(about.lasted_ms);
+    ended <= after.saturating_add(SECOND) && after <= ended.saturating_add(LONGEST)
 }
 
 /// With the names that the recording has.

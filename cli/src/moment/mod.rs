@@ -5,7 +5,7 @@ mod compare;
 mod open;
 mod show;
 
-pub use around::{Around, CensusOfSession, kept};
+pub use around::{Around, CensusOfSession, kept, sites_of};
 pub use compare::compare;
 pub use open::open;
 pub use show::{Show, written};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use heapattach_files::output_file::{self, Readers};
 use heapattach_report::CensusReport;
-use heapattach_view::{HeapView, Page, quoted};
+use heapattach_view::{HeapView, Page, quoted, tell_placed_sites};
 
 use crate::{
     args::{
@@ -12,11 +12,14 @@ use crate::{
         json::{self, JsonArg},
     },
     exit_status::Exit,
+    moment::sites_of,
     output::{complain, print},
 };
 
 /// What holds the objects of a Go program: so many rows are told.
 const GO_HOLDERS: usize = 5_000;
+/// Places that allocated, of each kind.
+const SITES: usize = 30;
 
 /// What is shown of a moment, and what is written.
 #[derive(Clone, Debug)]
@@ -42,11 +45,29 @@ impl Show {
             complain(&format!("{}: {missing}", file.display()));
             return Exit::Failed;
         }
-        self.tell(report)
+        let sites = (self.view == HeapView::Pins).then(|| sites_of(file, &report)).flatten();
+        let sites = match sites.transpose() {
+            Ok(sites) => sites,
+            Err(why) => {
+                complain(&why);
+                // It has nothing else of this.
+                if report.pins.is_none() {
+                    return Exit::Failed;
+                }
+                None
+            }
+        };
+        let more = sites.map(|sites| tell_placed_sites(&sites, SITES, self.page.clone()));
+        self.tell_more(report, &more.unwrap_or_default())
     }
 
     /// Does it; answers as the look itself has ended.
     pub fn tell(self, report: CensusReport) -> Exit {
+        self.tell_more(report, "")
+    }
+
+    /// The same with text behind it.
+    fn tell_more(self, report: CensusReport, more: &str) -> Exit {
         let exit = Exit::from(report.status);
         let failed = |error: &str| {
             complain(error);
@@ -78,7 +99,7 @@ impl Show {
         if is_failed {
             return exit;
         }
-        let told = self.view.tell(&report, self.page.clone());
+        let told = self.view.tell(&report, self.page.clone()) + more;
         self.put(told.trim_end(), exit)
     }
 

@@ -1,9 +1,9 @@
 //! A program that allocates, with the allocator that is wanted.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Lines, Write},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
 };
 
 use heapattach_tests::{compile::Source, skip::skip};
@@ -11,7 +11,7 @@ use heapattach_tests::{compile::Source, skip::skip};
 const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
 
 /// A program that allocates, and then rests or goes on.
-pub struct Allocating(Child);
+pub struct Allocating(Child, Lines<BufReader<ChildStdout>>);
 
 impl Allocating {
     /// With these arguments and this environment; it has its blocks when this returns, if it rests.
@@ -26,9 +26,9 @@ impl Allocating {
         command.args(arguments).envs(environment.iter().copied());
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-        let output = BufReader::new(child.stdout.take().expect("a pipe"));
-        assert!(output.lines().map_while(Result::ok).any(|line| line == "done"), "{command:?}");
-        Some(Self(child))
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        assert!(output.by_ref().map_while(Result::ok).any(|line| line == "done"), "{command:?}");
+        Some(Self(child, output))
     }
 
     pub fn jemalloc(arguments: &[&str], settings: &str) -> Option<Self> {
@@ -48,6 +48,19 @@ impl Allocating {
     /// Whether it lives: it aborts if a block of its is not as it was left.
     pub fn is_well(&mut self) -> bool {
         self.0.try_wait().expect("a child of ours").is_none()
+    }
+
+    /// How many blocks it has allocated and found right since its start, as it tells itself.
+    pub fn turns(&mut self) -> u64 {
+        self.0.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("it listens");
+        let line = self.1.next().expect("an answer").expect("an answer");
+        line.parse().expect("a number")
+    }
+
+    /// Ends its input, and waits for its end.
+    pub fn end(mut self) -> ExitStatus {
+        drop(self.0.stdin.take());
+        self.0.wait().expect("a child of ours")
     }
 }
 

@@ -20,6 +20,8 @@ use serde_json::Value;
 use crate::allocating::Allocating;
 
 const DONE: i32 = 0;
+const FAILED: i32 = 1;
+const USAGE: i32 = 2;
 const REFUSED: i32 = 3;
 const UNSUPPORTED: i32 = 4;
 
@@ -141,6 +143,18 @@ fn pages_that_never_decay_are_told_and_pages_that_do_at_once_are_not() {
     let document = look(slow.pid(), &[]);
     let told = advice(&document, "dirty");
     assert!(told["cause"].as_str().is_some_and(|cause| cause.contains("never")), "{told}");
+    // What can be done at once is told, and is what can be typed.
+    assert_eq!(told["live"], serde_json::json!(["dirty_decay_ms=10000"]), "{told}");
+    let pid = slow.pid().to_string();
+    let page = Heapattach::new(["allocator", "-p", &pid]).run().expect(DONE).stdout;
+    let command = format!("heapattach allocator -p {pid} --apply dirty_decay_ms=10000");
+    assert!(page.contains(&command), "{page}");
+    // Its threads rest: none comes by that could set it.
+    let applied = Heapattach::new(command.split(' ').skip(1)).run().expect(FAILED).stderr;
+    assert!(applied.contains("no thread of the target came to a place"), "{applied}");
+    let refused = Heapattach::new(["allocator", "-p", &pid, "--apply", "background_thread=on"]);
+    let refused = refused.run().expect(USAGE).stderr;
+    assert!(refused.contains("MALLOC_CONF=background_thread:true at the next start"), "{refused}");
     let Some(fast) = Allocating::jemalloc(&["4", "60000"], "dirty_decay_ms:0") else { return };
     let document = look(fast.pid(), &[]);
     let rules = rules(&document);

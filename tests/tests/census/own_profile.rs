@@ -1,6 +1,8 @@
 //! `allocator --profile`: what jemalloc's own profiler sampled before the attach is told as any profile is, beside what
 //! the program kept.
 
+use std::collections::BTreeMap;
+
 use heapattach_test_folder::Folder;
 use heapattach_tests::command::{Heapattach, Outcome};
 use serde_json::Value;
@@ -112,4 +114,69 @@ fn a_profiler_that_is_off_is_refused_by_name() {
     let outcome = profile(&program, &folder).expect(REFUSED);
     assert!(outcome.stderr.contains("no jemalloc"), "{outcome:?}");
     assert!(program.is_well());
+}
+
+/// Blocks and bytes in use by stack, as lines of a profile tell them, in their own way.
+fn by_stack(
+    text: &str,
+    sums: impl Fn(&str) -> Option<(u64, u64)>,
+) -> BTreeMap<Vec<u64>, (u64, u64)> {
+    let mut all = BTreeMap::new();
+    let mut stack: Option<Vec<u64>> = None;
+    let addresses = |text: &str| -> Vec<u64> {
+        let words = text.split_whitespace().filter_map(|word| word.strip_prefix("0x"));
+        words.filter_map(|digits| u64::from_str_radix(digits, 16).ok()).collect()
+    };
+    for line in text.lines() {
+        if line.starts_with("MAPPED_LIBRARIES") {
+            break;
+        }
+        // jemalloc has the sums of all threads below the stack; else they are before it.
+        let (before, at) = line.split_once('@').unwrap_or((line, ""));
+        if !at.trim_start().is_empty() {
+            stack = Some(addresses(at)).filter(|stack| !stack.is_empty());
+        }
+        if let (Some(stack), Some((blocks, bytes))) = (&stack, sums(before))
+            && blocks > 0
+        {
+            let own: &mut (u64, u64) = all.entry(stack.clone()).or_default();
+            *own = (own.0 + blocks, own.1 + bytes);
+        }
+    }
+    all
+}
+
+/// `12: 345 [...`
+fn amounts(text: &str) -> Option<(u64, u64)> {
+    let (blocks, rest) = text.trim().split_once(": ")?;
+    Some((blocks.parse().ok()?, rest.split_whitespace().next()?.parse().ok()?))
+}
+
+#[test]
+fn sums_by_stack_are_those_of_the_profilers_own_dump() {
+    let folder = Folder::new("own-dump");
+    let prefix = folder.0.join("dump");
+    let settings = format!(
+        "prof:true,lg_prof_sample:0,prof_final:true,prof_unbias:false,prof_prefix:{}",
+        prefix.to_str().expect("a name")
+    );
+    let Some(program) = program(&settings, "30000") else { return };
+    profile(&program, &folder).expect(DONE);
+    let file = folder.0.join("own.heapattach");
+    let words = ["report", file.to_str().expect("a name"), "--format", "heapprofile", "-o", "-"];
+    let ours = Heapattach::new(words).run().expect(DONE).stdout;
+    let ours = by_stack(&ours, amounts);
+    assert!(program.end().success());
+    let dump = std::fs::read_dir(&folder.0).expect("a folder").filter_map(Result::ok);
+    let dump = dump
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|end| end == "heap"));
+    let dump = std::fs::read_to_string(dump.expect("a dump at its end")).expect("text");
+    let theirs = by_stack(&dump, |line| amounts(line.trim().strip_prefix("t*:")?));
+    assert!(theirs.len() >= 4, "{dump}");
+    let sum = |all: &BTreeMap<Vec<u64>, (u64, u64)>| {
+        all.values().fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1))
+    };
+    println!("{} stacks, {:?} told, {:?} dumped", ours.len(), sum(&ours), sum(&theirs));
+    assert_eq!(ours, theirs);
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::remedies::trim::preloaded;
 
 const DONE: i32 = 0;
+const FAILED: i32 = 1;
 const INTERRUPTED: i32 = 130;
 /// Blocks of 33 bytes, and of 500 bytes of which one of a hundred stays.
 const BLOCKS: u64 = 60_000;
@@ -44,9 +45,36 @@ fn session(fixture: &mut Fixture, interval: &str) -> (Value, String, Truth) {
     let schema: Value = serde_json::from_str(&schema).expect("a schema");
     assert_eq!(faults(&schema, &document), [""; 0]);
     let told = Heapattach::new(["report", path]).run().expect(DONE).stdout;
+    sites_are_told_of_the_moment_alone(&folder, &told);
     #[allow(clippy::cast_precision_loss)]
     let [rounded, pinned, kept] = [2, 3, 4].map(|step| fixture.step(step, 0) as f64);
     (document["census"]["sites"].clone(), told, Truth { rounded, pinned, kept })
+}
+
+/// `heap --view pins` of the second moment's file has the rows that the report has; without the recording no names.
+fn sites_are_told_of_the_moment_alone(folder: &Folder, report: &str) {
+    let (moment, recording) =
+        (folder.0.join("a.after.heapattach-moment"), folder.0.join("a.heapattach"));
+    let look = || {
+        let words = ["heap", "--view", "pins", moment.to_str().expect("a path of ours")];
+        Heapattach::new(words).run()
+    };
+    let pin = |text: &str| {
+        let mut lines = text.lines();
+        lines
+            .find(|line| line.contains("pin (rounded.c") && line.contains(" < allocate"))
+            .map(str::to_owned)
+    };
+    let (told, row) = (look().expect(DONE).stdout, pin(report).expect("a row"));
+    let own = pin(&told).unwrap_or_else(|| panic!("no pin: {told}"));
+    let words = |row: &str| row.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(&own), words(&row));
+    let elsewhere = folder.0.join("elsewhere");
+    std::fs::rename(&recording, &elsewhere).expect("renamed");
+    let outcome = look().expect(FAILED);
+    assert!(pin(&outcome.stdout).is_none(), "{outcome:?}");
+    assert!(outcome.stderr.contains("who allocated them is in"), "{outcome:?}");
+    std::fs::rename(&elsewhere, &recording).expect("renamed");
 }
 
 /// The stack that a function caused.

@@ -13,7 +13,7 @@ mod statistics;
 mod tcmalloc;
 
 pub use allocator_kind::AllocatorKind;
-pub use statistics::{Arena, Class, Numbers, Statistics, Value, add};
+pub use statistics::{Arena, Class, Numbers, Statistics, ThreadCount, Value, add};
 
 use crate::Moment;
 

@@ -53,6 +53,17 @@ pub struct Class {
     pub mutex: Numbers,
 }
 
+/// What a thread counts itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ThreadCount {
+    /// Its number, as it is within its own namespace of processes.
+    pub tid: i32,
+    /// Bytes that it has allocated since it began.
+    pub allocated: u64,
+    /// Bytes that it has freed since.
+    pub deallocated: u64,
+}
+
 /// What an arena counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Arena {
@@ -73,6 +84,9 @@ pub struct Arena {
     /// Locks by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub mutexes: BTreeMap<&'static str, Numbers>,
+    /// Threads that use it, where they count for themselves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadCount>,
 }
 
 /// What an allocator counts.

@@ -122,6 +122,18 @@ pub fn rust(name: &str) -> Option<PathBuf> {
     Some(target.join("release").join(name))
 }
 
+/// An archive that the build of a crate has left, the newest; after [`rust`].
+pub fn rust_archive(of: &str, name: &str) -> Option<PathBuf> {
+    let builds =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/rust_allocators/release/build");
+    let builds = fs::read_dir(builds).ok()?.filter_map(Result::ok);
+    let of = builds.filter(|entry| entry.file_name().to_string_lossy().starts_with(of));
+    let archives = of.map(|entry| entry.path().join("out/lib").join(name));
+    archives
+        .filter(|path| path.exists())
+        .max_by_key(|path| fs::metadata(path).and_then(|file| file.modified()).ok())
+}
+
 impl Program {
     /// Starts it and waits until it has its blocks.
     pub fn start(command: &mut Command) -> Self {

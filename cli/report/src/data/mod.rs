@@ -50,7 +50,7 @@ pub use recording::{CutReport, RecordingReport};
 pub use retained::{RetainedReport, StepReport, WayReport};
 pub use round::RoundReport;
 pub use session::{NotLookedAt, Report, SCHEMA};
-pub use sites::{PlacedSite, SiteRow, SiteSums, SitesReport};
+pub use sites::{MergedSite, PlacedSite, SiteRow, SiteSums, SitesReport};
 pub use stacks::StacksReport;
 pub use status::Status;
 pub use target::{ChildReport, MemoryReport, StopReport, StoppedFor, TargetState};

@@ -1,6 +1,8 @@
 //! Blocks that a session recorded, as the allocator has them when it is over: requested against occupied bytes, and
 //! what is free and stays in memory beside them, by the stack that allocated them.
 
+use std::collections::HashMap;
+
 use heapattach_ledger::{FrameReport, Ledger};
 use heapattach_profile::Range;
 use heapattach_verdict::place::Place;
@@ -85,9 +87,86 @@ impl SitesReport {
     }
 }
 
+/// Stacks of one place together.
+#[derive(Clone, Debug)]
+pub struct MergedSite<'a> {
+    /// The one of them that keeps most.
+    pub first: &'a PlacedSite,
+    /// How many.
+    pub stacks: usize,
+    /// What they stand for together.
+    pub sums: SiteSums,
+}
+
+impl SitesReport<PlacedSite> {
+    /// Stacks that the same frame caused, together, those that keep most free bytes first.
+    pub fn by_place(&self) -> Vec<MergedSite<'_>> {
+        let mut places: Vec<MergedSite<'_>> = Vec::new();
+        let mut known: HashMap<&str, usize> = HashMap::new();
+        for site in &self.rows {
+            let at = *known.entry(&site.place).or_insert(places.len());
+            match places.get_mut(at) {
+                Some(place) => {
+                    place.stacks += 1;
+                    place.sums.add(&site.sums);
+                }
+                None => places.push(MergedSite { first: site, stacks: 1, sums: site.sums.clone() }),
+            }
+        }
+        places.sort_by(|a, b| b.sums.pinned.value.total_cmp(&a.sums.pinned.value));
+        places
+    }
+}
+
 impl SiteSums {
+    /// Blocks that were sampled apart from these.
+    fn add(&mut self, other: &Self) {
+        let pairs = [
+            (&mut self.blocks, other.blocks),
+            (&mut self.requested, other.requested),
+            (&mut self.occupied, other.occupied),
+            (&mut self.pinned, other.pinned),
+        ];
+        pairs.into_iter().for_each(|(sum, other)| *sum = together(*sum, other));
+    }
+
     /// Occupied bytes that were not requested.
     pub fn rounding(&self) -> f64 {
         (self.occupied.value - self.requested.value).max(0.0)
+    }
+}
+
+/// The sum of two numbers that are estimated apart: their variances add up.
+fn together(a: Range, b: Range) -> Range {
+    let value = a.value + b.value;
+    Range {
+        value,
+        low: value - (a.value - a.low).hypot(b.value - b.low),
+        high: value + (a.high - a.value).hypot(b.high - b.value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(place: &str, pinned: Range) -> PlacedSite {
+        let sums = SiteSums { pinned, ..SiteSums::default() };
+        PlacedSite { place: place.to_owned(), sums, ..PlacedSite::default() }
+    }
+
+    #[test]
+    fn stacks_of_one_place_are_one_row() {
+        let exact = |value| Range { value, low: value, high: value };
+        let wide = |value: f64, by: f64| Range { value, low: value - by, high: value + by };
+        let rows =
+            vec![site("b", exact(90.0)), site("a", wide(60.0, 3.0)), site("a", wide(50.0, 4.0))];
+        let sites = SitesReport { rows, ..SitesReport::default() };
+        let places = sites.by_place();
+        let told: Vec<_> = places
+            .iter()
+            .map(|own| (own.first.place.as_str(), own.stacks, own.sums.pinned))
+            .collect();
+        assert_eq!(told, [("a", 2, wide(110.0, 5.0)), ("b", 1, exact(90.0))]);
     }
 }

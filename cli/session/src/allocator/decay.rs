@@ -29,7 +29,7 @@ use super::{
 
 /// More arenas are not set: each is a call of its own.
 const MOST: usize = 256;
-const MALLCTL: [&str; 3] = ["mallctl", "je_mallctl", "_rjem_mallctl"];
+pub(super) const MALLCTL: [&str; 3] = ["mallctl", "je_mallctl", "_rjem_mallctl"];
 /// Longer is refused by jemalloc.
 const LONGEST: i64 = i64::MAX / 1_000_000;
 
@@ -191,6 +191,7 @@ fn applied(
         ],
         text,
         value: decay.ms.cast_unsigned(),
+        answer: 0,
     };
     let names = plan.names(name);
     let calls: Vec<Call> = names.iter().cloned().map(call).collect();
@@ -199,7 +200,7 @@ fn applied(
     report.before = facts::resident(&target.process);
     let began = Instant::now();
     let done = gate::calls(target, image, trim::options(most), &calls, trim::PATIENCE);
-    let Called { results, took, stops, left, error } = done.map_err(trim::failed)?;
+    let Called { results, took, stops, left, error, .. } = done.map_err(trim::failed)?;
     report.stopped_us += stops.iter().map(|stop| micros(stop.stopped)).sum::<f64>();
     report.attempts = 1;
     report.call_us = Some(micros(took.min(began.elapsed())));

@@ -12,6 +12,7 @@ mod facts;
 mod foretold;
 pub(crate) mod go;
 mod origins;
+pub mod profiler;
 pub mod purge;
 pub mod trim;
 

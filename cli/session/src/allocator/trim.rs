@@ -56,7 +56,7 @@ const TRIM: [Known; 4] = [
     },
     Known {
         allocator: AllocatorKind::Jemalloc,
-        names: &["mallctl", "je_mallctl", "_rjem_mallctl"],
+        names: &super::decay::MALLCTL,
         arguments: [Argument::Text, ZERO, ZERO, ZERO, ZERO],
         text: ALL_ARENAS,
     },
@@ -101,9 +101,13 @@ impl Remedy {
                 let Known { allocator, arguments, text, .. } = *known;
                 let told = match known.arguments[0] {
                     Argument::Text => format!("mallctl(\"{text}\")"),
-                    Argument::Zero | Argument::Number(_) | Argument::Value => text.to_owned(),
+                    _ => text.to_owned(),
                 };
-                Ok((Call { function, arguments, text: text.to_owned(), value: 0 }, allocator, told))
+                Ok((
+                    Call { function, arguments, text: text.to_owned(), value: 0, answer: 0 },
+                    allocator,
+                    told,
+                ))
             }
             Self::ArenaMax(arenas) if most.allocator == AllocatorKind::Glibc => {
                 has_no_limit_yet(most)?;
@@ -112,7 +116,7 @@ impl Remedy {
                 let arguments = [parameter, value, ZERO, ZERO, ZERO];
                 let told = format!("mallopt(M_ARENA_MAX, {arenas})");
                 Ok((
-                    Call { function, arguments, text: String::new(), value: 0 },
+                    Call { function, arguments, text: String::new(), value: 0, answer: 0 },
                     AllocatorKind::Glibc,
                     told,
                 ))

@@ -42,6 +42,9 @@ pub enum Mode {
 /// A tracing process that has told everything has this long to go.
 const GOING: Duration = Duration::from_secs(10);
 
+/// How often a process that is waited with is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// Signals that end a command, and those that only the program of `run` may want.
 const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 const PASSED_ON: [Signal; 5] =
@@ -77,6 +80,26 @@ pub fn follow(
 /// Has the signals that end a session wait for [`follow`]: from here on something is to be tidied up.
 pub fn hold_signals(mode: Mode) {
     let _ = signals_of(mode).thread_block();
+}
+
+/// Waits so long, or until a signal that ends a session; answers early if `goes_on` says no.
+pub fn wait(time: Duration, goes_on: impl Fn() -> bool) {
+    let until = Instant::now() + time;
+    let signals = listen(Mode::Attach);
+    while goes_on() {
+        let rest = until.saturating_duration_since(Instant::now()).min(LOOK);
+        if rest.is_zero() {
+            return;
+        }
+        let mut fds: Vec<_> =
+            signals.iter().map(|own| PollFd::new(own.as_fd(), PollFlags::POLLIN)).collect();
+        let rest = PollTimeout::try_from(rest.max(Duration::from_millis(1)));
+        let _ = poll(&mut fds, rest.unwrap_or(PollTimeout::ZERO));
+        let heard = signals.as_ref().map(SignalFd::read_signal);
+        if matches!(heard, Some(Ok(Some(own))) if own.ssi_signo != Signal::SIGUSR1 as u32) {
+            return;
+        }
+    }
 }
 
 fn converse(

@@ -33,6 +33,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         ),
         cause: "threads of one arena take turns to fill their caches and to get pages".to_owned(),
         setting: scene.conf(&format!("narenas:{wanted}")),
+        live: Vec::new(),
         gain: format!("most of these waits: {:.1} % of the time of threads", 100.0 * part),
         cost: format!(
             "at least {} of books, and free memory is spread over more arenas",

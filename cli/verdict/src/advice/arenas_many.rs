@@ -26,6 +26,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         ),
         cause: "what is free in one arena is not used for the threads of another".to_owned(),
         setting: scene.conf(&format!("narenas:{cpus}")),
+        live: Vec::new(),
         gain: format!("a part of {}", bytes(kept)),
         cost: "more threads an arena: look again for waits".to_owned(),
         takes: Takes::Restart,

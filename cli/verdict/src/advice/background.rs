@@ -37,6 +37,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         cause: "without one, pages decay only when a thread of their arena allocates or frees"
             .to_owned(),
         setting: scene.conf("background_thread:true"),
+        live: vec![if scene.now.version.starts_with("5.3") { "purge" } else { "trim" }],
         gain: format!("up to {} where threads rest", bytes(dirty)),
         cost: "a thread for every processor, at most; allocating threads are spared the calls"
             .to_owned(),

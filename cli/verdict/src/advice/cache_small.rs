@@ -31,6 +31,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         ),
         cause: cause.to_owned(),
         setting: scene.conf(setting),
+        live: Vec::new(),
         gain: "fewer fills and flushes".to_owned(),
         cost: "more free blocks in caches of threads".to_owned(),
         takes: Takes::Restart,

@@ -29,6 +29,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         ),
         cause: "every thread keeps free blocks of each size".to_owned(),
         setting: scene.conf(setting),
+        live: Vec::new(),
         gain: format!("a part of {}", bytes(cached)),
         cost: "blocks above 4 KiB then take the lock of their arena each time".to_owned(),
         takes: Takes::Restart,

@@ -28,6 +28,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         ),
         cause: format!("pages that become free {how}"),
         setting: scene.conf(&format!("dirty_decay_ms:{setting},background_thread:true")),
+        live: vec![if time == i64::MAX { "dirty_decay_ms=10000" } else { "dirty_decay_ms=1000" }],
         gain: format!("up to {}", bytes(dirty)),
         cost: "more calls of madvise, and page faults where memory is wanted again soon".to_owned(),
         takes: Takes::Restart,

@@ -38,6 +38,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         ),
         cause,
         setting: if is_redis { "redis-cli CONFIG SET activedefrag yes".to_owned() } else { String::new() },
+        live: Vec::new(),
         gain: format!("up to {}, if the blocks were packed", bytes(gaps)),
         cost: match is_redis {
             true => "processor time while it moves blocks".to_owned(),

@@ -33,6 +33,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         cause: "each thread is given an arena of its own, up to 8 a processor, and free memory stays in it"
             .to_owned(),
         setting: "MALLOC_ARENA_MAX=4".to_owned(),
+        live: Vec::new(),
         gain: format!("a part of {}", bytes(free)),
         cost: "threads may wait for each other's locks; mallopt(M_ARENA_MAX, 4) does it live for new threads"
             .to_owned(),

@@ -17,6 +17,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         observation: format!("{} of {} are free chunks below the top", bytes(free), bytes(system)),
         cause: "free returns to the kernel only what is free at the end of a heap".to_owned(),
         setting: "malloc_trim(0), called by the program now and then".to_owned(),
+        live: vec!["trim"],
         gain: format!("up to {}: whole pages within free chunks", bytes(free)),
         cost: "it takes the lock of each arena in turn; page faults where memory is wanted again"
             .to_owned(),

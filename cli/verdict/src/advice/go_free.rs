@@ -17,6 +17,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         observation: format!("{} of the heap are free and not returned to the kernel", bytes(free)),
         cause: "the runtime returns memory slowly, and keeps a tenth more than it needs".to_owned(),
         setting: "debug.FreeOSMemory(), called by the program after its peak".to_owned(),
+        live: Vec::new(),
         gain: format!("up to {}", bytes(free)),
         cost: "a collection, and page faults where memory is wanted again".to_owned(),
         takes: Takes::Call,

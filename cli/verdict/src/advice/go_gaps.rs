@@ -18,6 +18,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         observation: format!("{} of {} in spans hold no object", bytes(gaps), bytes(spans)),
         cause: "objects never move: a span is free only once its last object is".to_owned(),
         setting: String::new(),
+        live: Vec::new(),
         gain: format!("up to {}, if long-lived objects were made at one time", bytes(gaps)),
         cost: "none that a setting has; heapattach heap -p PID --view sizes tells the classes"
             .to_owned(),

@@ -28,6 +28,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         ),
         cause: format!("{} are live, so little room is left until the limit", bytes(live)),
         setting: format!("GOMEMLIMIT={}MiB", (wanted >> 20).max((limit >> 20) + 1)),
+        live: Vec::new(),
         gain: "collections as rare as GOGC has them".to_owned(),
         cost: format!("up to {} more memory", bytes(wanted.saturating_sub(limit))),
         takes: Takes::Call,

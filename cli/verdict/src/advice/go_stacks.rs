@@ -24,6 +24,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         ),
         cause: "each keeps its stack, and all that its stack leads to".to_owned(),
         setting: String::new(),
+        live: Vec::new(),
         gain: format!("{} and more", bytes(stacks)),
         cost: "none; heapattach heap -p PID --view go tells which of them wait for ever, and where"
             .to_owned(),

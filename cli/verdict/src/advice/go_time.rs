@@ -27,6 +27,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
             bytes(live)
         ),
         setting: format!("GOGC={}", percent.saturating_mul(2).max(1)),
+        live: Vec::new(),
         gain: "half as many collections".to_owned(),
         cost: format!("up to {} more memory", bytes(more)),
         takes: Takes::Call,

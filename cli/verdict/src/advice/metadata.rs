@@ -20,6 +20,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         observation: format!("{} of books for {arenas} arenas", bytes(metadata)),
         cause: "each arena has its own bins, lists and base".to_owned(),
         setting: scene.conf(&format!("narenas:{cpus}")),
+        live: Vec::new(),
         gain: format!("a part of {}", bytes(metadata)),
         cost: "more threads an arena: look again for waits".to_owned(),
         takes: Takes::Restart,

@@ -17,6 +17,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         observation: format!("{} of {} are free blocks in pages in use", bytes(free), bytes(pages)),
         cause: "pages are kept by few blocks each, or by threads that free no more".to_owned(),
         setting: "mi_collect(true), called by the threads that allocated".to_owned(),
+        live: vec!["trim"],
         gain: "pages that are empty; blocks are not moved".to_owned(),
         cost: "each thread collects its own heap alone".to_owned(),
         takes: Takes::Call,

@@ -6,6 +6,7 @@
 mod arenas_few;
 mod arenas_many;
 mod background;
+mod cache_classes;
 mod cache_small;
 mod caches;
 mod decay_waits;
@@ -18,6 +19,7 @@ mod go_gaps;
 mod go_limit;
 mod go_stacks;
 mod go_time;
+mod hot_threads;
 mod metadata;
 mod mimalloc_free;
 mod scene;
@@ -52,6 +54,8 @@ pub struct Advice {
     pub cause: String,
     /// What to type; empty if no setting helps.
     pub setting: String,
+    /// What `heapattach allocator --apply` has for it in a process that runs; empty if nothing.
+    pub live: Vec<&'static str>,
     /// What it wins.
     pub gain: String,
     /// What it costs.
@@ -66,8 +70,9 @@ pub struct Advice {
 type Rule = fn(&Scene<'_>) -> Option<Advice>;
 
 /// All of them, in the order in which their advice is told.
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 21] = [
     arenas_few::advise,
+    hot_threads::advise,
     cache_small::advise,
     decay_waits::advise,
     fragmentation::advise,
@@ -77,6 +82,7 @@ const RULES: [Rule; 19] = [
     caches::advise,
     metadata::advise,
     slabs::advise,
+    cache_classes::advise,
     glibc_free::advise,
     glibc_arenas::advise,
     tcmalloc_free::advise,

@@ -3,28 +3,30 @@
 //! Threshold: a tenth of the requests of a class and a million of them fill a cache, and a slab has fewer than 16
 //! blocks. Larger slabs are filled from less often, under one lock.
 
-use heapattach_census::counters::AllocatorKind;
+use heapattach_census::counters::{AllocatorKind, Class};
 use heapattach_text::quantity::count;
 
 use super::{Advice, Scene, Takes};
 
-const REGIONS: u64 = 16;
+/// A slab of fewer blocks is small.
+pub(super) const REGIONS: u64 = 16;
 const FILLS: u64 = 100_000;
+
+/// Whether caches are filled with blocks of a class often.
+pub(super) fn is_filled_often(class: &Class) -> bool {
+    let of = |name: &str| class.numbers.get(name).copied().unwrap_or(0);
+    of("nfills") >= FILLS && of("nfills") >= of("nrequests") / 10
+}
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     if !scene.is(AllocatorKind::Jemalloc) {
         return None;
     }
     let bins = scene.now.bins();
-    let of = |class: &heapattach_census::counters::Class, name: &str| {
-        class.numbers.get(name).copied().unwrap_or(0)
-    };
+    let of = |class: &Class, name: &str| class.numbers.get(name).copied().unwrap_or(0);
     let class = bins
         .iter()
-        .filter(|class| {
-            let (fills, requests) = (of(class, "nfills"), of(class, "nrequests"));
-            fills >= FILLS && fills >= requests / 10 && (1..REGIONS).contains(&of(class, "nregs"))
-        })
+        .filter(|class| is_filled_often(class) && (1..REGIONS).contains(&of(class, "nregs")))
         .max_by_key(|class| of(class, "nfills"))?;
     let pages = (of(class, "slab_size") / 4096).max(1) * 4;
     let size = class.size;
@@ -39,6 +41,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         cause: "a fill takes at most what one slab has, and each takes the lock of the bin"
             .to_owned(),
         setting: scene.conf(&format!("slab_sizes:{size}-{size}:{pages}")),
+        live: Vec::new(),
         gain: "fewer fills, fewer slabs made and given up".to_owned(),
         cost: "a slab is free only when more blocks are".to_owned(),
         takes: Takes::Restart,

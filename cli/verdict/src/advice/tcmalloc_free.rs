@@ -18,6 +18,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         observation: format!("{} of {} are free in the page heap", bytes(free), bytes(heap)),
         cause: "free spans are returned slowly: one for every thousand pages freed".to_owned(),
         setting: "TCMALLOC_RELEASE_RATE=5".to_owned(),
+        live: vec!["trim"],
         gain: format!("up to {}", bytes(free)),
         cost: "more calls of madvise, and page faults; MallocExtension::ReleaseFreeMemory does it live"
             .to_owned(),

@@ -8,7 +8,7 @@ use heapattach_verdict::advice::Takes;
 
 use crate::page::{Ink, Page};
 
-pub(super) fn write(page: &mut Page, one: &CountedReport) {
+pub(super) fn write(page: &mut Page, pid: i32, one: &CountedReport) {
     page.gap();
     if one.advice.is_empty() {
         page.prose("ADVICE", Ink::Bold, "nothing that is counted calls for another setting");
@@ -24,6 +24,10 @@ pub(super) fn write(page: &mut Page, one: &CountedReport) {
                 Takes::Call => "live",
             };
             page.command("", &format!("{}   # {when}", advice.setting));
+        }
+        for remedy in &advice.live {
+            let command = format!("heapattach allocator -p {pid} --apply {remedy}   # now");
+            page.command("", &command);
         }
         page.prose("", Ink::Plain, &format!("wins: {}; costs: {}", advice.gain, advice.cost));
         page.prose("", Ink::Dim, &format!("rule {}: {}", advice.rule, advice.source));

@@ -83,7 +83,7 @@ impl AllocatorView {
                 Self::Settings => settings::write(&mut page, one),
             }
             if self == Self::Summary {
-                advice::write(&mut page, one);
+                advice::write(&mut page, report.pid, one);
             }
         }
         if let Some(applied) = &report.applied {

@@ -142,7 +142,7 @@ impl HeapView {
             Self::Unreachable if report.unreachable.is_none() => Some(
                 "it does not have unreachable blocks: they were not looked for (heap --unreachable -o FILE)",
             ),
-            Self::Pins if report.pins.is_none() => Some(
+            Self::Pins if report.pins.is_none() && report.sites.is_none() => Some(
                 "it does not have which blocks keep memory: that was not looked for (heap -o FILE)",
             ),
             Self::NotWritten if report.not_written.is_none() => Some(

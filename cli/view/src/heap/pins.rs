@@ -11,7 +11,9 @@ use crate::{
 
 pub(super) fn write_pins(page: &mut Page, report: &CensusReport) {
     let Some(pins) = &report.pins else {
-        return page.line(["it was not looked for which blocks keep memory".into()]);
+        let only = if report.sites.is_some() { "but for those of the session" } else { "" };
+        let text = format!("it was not looked for which blocks keep memory {only}");
+        return page.line([text.trim_end().into()]);
     };
     write_sums(page, pins);
     if pins.rows.is_empty() {

@@ -1,6 +1,6 @@
 //! Requested against occupied bytes, and what blocks keep in memory beside them, by who allocated them.
 
-use heapattach_report::{PlacedSite, SiteSums, SitesReport};
+use heapattach_report::{MergedSite, PlacedSite, SiteSums, SitesReport};
 use heapattach_text::quantity::{bytes, count};
 
 use crate::{
@@ -35,17 +35,17 @@ pub fn tell_placed_sites(sites: &SitesReport<PlacedSite>, rows: usize, mut page:
         );
         page.prose("", Ink::Dim, &text);
     }
-    let mut by_rounding: Vec<&PlacedSite> = sites.rows.iter().collect();
+    let mut kept = sites.by_place();
+    let mut by_rounding = kept.clone();
     by_rounding.sort_by(|a, b| b.sums.rounding().total_cmp(&a.sums.rounding()));
     by_rounding.retain(|site| site.sums.rounding() >= 1.0);
-    let kept: Vec<&PlacedSite> =
-        sites.rows.iter().filter(|site| site.sums.pinned.value >= 1.0).collect();
+    kept.retain(|site| site.sums.pinned.value >= 1.0);
     write(&mut page, "Keeps most free memory", &kept, rows);
     write(&mut page, "Most rounding", &by_rounding, rows);
     page.finish()
 }
 
-fn write(page: &mut Page, title: &'static str, sites: &[&PlacedSite], rows: usize) {
+fn write(page: &mut Page, title: &'static str, sites: &[MergedSite<'_>], rows: usize) {
     if sites.is_empty() {
         return;
     }
@@ -67,15 +67,18 @@ fn write(page: &mut Page, title: &'static str, sites: &[&PlacedSite], rows: usiz
             bytes(whole(sums.requested.value)),
             bytes(whole(sums.occupied.value)),
             format!("{:.1} %", sums.rounding() * 100.0 / sums.requested.value.max(1.0)),
-            site.place.clone() + &callers(site),
+            site.first.place.clone() + &callers(site),
         ]);
     }
     table.write(page);
 }
 
-/// ` < main`: who called it.
-fn callers(site: &PlacedSite) -> String {
-    let outer = site.frames.iter().skip(site.cause + 1);
+/// ` < main`: who called it, of the one stack; else how many there are.
+fn callers(site: &MergedSite<'_>) -> String {
+    if site.stacks > 1 {
+        return format!(" ({} call paths)", count(site.stacks as u64));
+    }
+    let outer = site.first.frames.iter().skip(site.first.cause + 1);
     let names = outer.filter_map(|frame| frame.function.as_deref()).take(CALLERS);
     names.map(|name| format!(" < {name}")).collect()
 }
@@ -83,4 +86,28 @@ fn callers(site: &PlacedSite) -> String {
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn whole(value: f64) -> u64 {
     value.round().max(0.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn call_paths_of_one_place_are_one_row() {
+        let site = |place: &str, value: f64| {
+            let range = heapattach_profile::Range { value, low: value, high: value };
+            let sums = SiteSums { blocks: range, requested: range, occupied: range, pinned: range };
+            PlacedSite { place: place.to_owned(), sums, ..PlacedSite::default() }
+        };
+        let rows = vec![
+            site("pin (a.c:1)", 3000.0),
+            site("fill (a.c:2)", 4000.0),
+            site("pin (a.c:1)", 2000.0),
+        ];
+        let sites = SitesReport { rows, ..SitesReport::default() };
+        let told = tell_placed_sites(&sites, 5, Page::new(Some(100), false));
+        let line = told.lines().find(|line| line.contains("pin (a.c:1)")).unwrap();
+        assert!(line.contains("5 000") && line.ends_with("pin (a.c:1) (2 call paths)"), "{told}");
+        assert_eq!(told.matches("pin (a.c:1)").count(), 1, "{told}");
+    }
 }

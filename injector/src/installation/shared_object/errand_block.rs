@@ -81,13 +81,30 @@ impl<'m> Block<'m> {
     /// `ENAMETOOLONG`, or when the target cannot be written.
     pub fn set_operands(&self, text: &[u8], number: u64) -> Result<[RemoteAddr; 2], Errno> {
         let text = [text, b"\0"].concat();
-        if text.len() > MESSAGE_BYTES - OPERANDS {
+        if text.len() > ANSWER - OPERANDS {
             return Err(Errno::ENAMETOOLONG);
         }
         let [of_number, of_text] = [8, OPERANDS].map(|at| self.word(MESSAGE + at));
         self.memory.write_word(of_number, number)?;
         self.memory.write(of_text, &text)?;
         Ok([of_text, of_number])
+    }
+
+    /// Makes room for so many bytes of an answer, behind the text; answers where they go, and where their number is.
+    ///
+    /// # Errors
+    /// When the target cannot be written.
+    pub fn set_answer(&self, bytes: u64) -> Result<[RemoteAddr; 2], Errno> {
+        let room = [0, 8].map(|at| self.word(MESSAGE + ANSWER + at));
+        room.into_iter()
+            .zip([0, bytes])
+            .try_for_each(|(at, word)| self.memory.write_word(at, word))?;
+        Ok(room)
+    }
+
+    /// What was written there.
+    pub fn answer(&self) -> Option<u64> {
+        self.memory.word(self.word(MESSAGE + ANSWER)).ok()
     }
 
     /// Writes what shall be done, but not that it is wanted.
@@ -140,6 +157,8 @@ impl<'m> Block<'m> {
 
 /// Where a text lies among messages; before it a number, and no message.
 const OPERANDS: usize = 16;
+/// Where an answer of a word lies, and then the number of its bytes.
+const ANSWER: usize = MESSAGE_BYTES - 16;
 
 /// How often a thread looks for an answer: long enough for us to come on a busy machine, short
 /// enough not to be noticed if we are gone.

@@ -30,6 +30,10 @@ pub enum Argument {
     Text,
     /// The address of the number.
     Value,
+    /// The address of a word for an answer.
+    Answer,
+    /// The address of the number of its bytes.
+    AnswerBytes,
 }
 
 /// What is to be called.
@@ -43,6 +47,8 @@ pub struct Call {
     pub text: String,
     /// What [`Argument::Value`] leads to.
     pub value: u64,
+    /// Bytes that [`Argument::Answer`] has room for; 8 at most.
+    pub answer: u64,
 }
 
 /// What came of it.
@@ -50,6 +56,8 @@ pub struct Call {
 pub struct Called {
     /// What the functions answered, of the calls that were made.
     pub results: Vec<u64>,
+    /// What they wrote as an answer; 0 if there was none.
+    pub answers: Vec<u64>,
     /// Why there were no more, if there were not all.
     pub error: Option<Box<LoadError>>,
     /// How long they took, at most.
@@ -93,9 +101,10 @@ impl Attach<'_> {
             called => called.err().map(Box::new),
         };
         let stops = self.stops.drain(..).map(|stop| stop.cost).chain(costs).collect();
-        let took = made.iter().map(|outcome| outcome.took).sum();
-        let results = made.iter().map(|outcome| outcome.result).collect();
-        Ok(Called { results, error, took, stops, left })
+        let took = made.iter().map(|(outcome, _)| outcome.took).sum();
+        let results = made.iter().map(|(outcome, _)| outcome.result).collect();
+        let answers = made.iter().map(|(_, answer)| *answer).collect();
+        Ok(Called { results, answers, error, took, stops, left })
     }
 
     fn functions(&self) -> Result<Functions, Refusal> {
@@ -117,7 +126,7 @@ impl Attach<'_> {
         (functions, ground): (&Functions, &Ground),
         calls: &[Call],
         patience: Duration,
-        (made, costs): (&mut Vec<Outcome>, &mut Vec<StopCost>),
+        (made, costs): (&mut Vec<(Outcome, u64)>, &mut Vec<StopCost>),
     ) -> Result<(), LoadError> {
         let block = Block::of(&self.target.memory, &ground.home);
         let write = |errno: Errno| LoadError::Errand(ErrandError::Write(errno));
@@ -125,11 +134,14 @@ impl Attach<'_> {
         for call in calls {
             let operands = block.set_operands(call.text.as_bytes(), call.value);
             let [text, value] = operands.map_err(write)?;
+            let [answer, bytes] = block.set_answer(call.answer.min(8)).map_err(write)?;
             let argument = |argument: Argument| match argument {
                 Argument::Zero => 0,
                 Argument::Number(number) => number,
                 Argument::Text => text.get(),
                 Argument::Value => value.get(),
+                Argument::Answer => answer.get(),
+                Argument::AnswerBytes => bytes.get(),
             };
             let order = Order {
                 function: call.function,
@@ -140,7 +152,7 @@ impl Attach<'_> {
             };
             let outcome = errands.run(functions, &order, patience);
             costs.append(&mut errands.stops);
-            made.push(outcome?);
+            made.push((outcome?, block.answer().unwrap_or(0)));
         }
         Ok(())
     }

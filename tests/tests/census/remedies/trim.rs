@@ -5,7 +5,6 @@
 use heapattach_tests::{
     command::{Heapattach, Outcome},
     deadline::{PATIENCE, poll},
-    hazard::cycles,
     sample::points,
     seed::{Random, seed},
     skip::skip,
@@ -88,31 +87,6 @@ fn tcmalloc_returns_what_was_foretold() {
     let Some(library) = preloaded("libtcmalloc.so.4") else { return };
     let settings = [("LD_PRELOAD", library.as_str()), ("TCMALLOC_RELEASE_RATE", "0")];
     falls_by_what_was_foretold(&settings, "MallocExtension_ReleaseFreeMemory()");
-}
-
-/// So many at least; a thousand by `HEAPATTACH_CYCLES=1000`.
-#[test]
-fn blocks_are_as_they_were_left_under_load() {
-    let libraries = [None, preloaded("libjemalloc.so.2"), preloaded("libtcmalloc.so.4")];
-    for library in libraries {
-        let environment: Vec<(&str, &str)> =
-            library.iter().map(|library| ("LD_PRELOAD", library.as_str())).collect();
-        let arguments = ["3", "20000", "busy"];
-        let Some(mut program) = Allocating::of("fragmented.c", &arguments, &environment) else {
-            return;
-        };
-        let mut called = 0;
-        for _ in 0..cycles().max(4) {
-            let outcome = apply(program.pid(), "trim", None);
-            let told = applied(&outcome);
-            // What there is to win is won at first; then little is, or nothing.
-            called += u64::from(told["call_us"].is_number());
-            let is_told = outcome.code() == Some(DONE) || told["error"].is_string();
-            assert!(is_told && program.is_well(), "{outcome:?}");
-        }
-        assert!(called > 0, "{library:?}");
-        println!("{library:?}: {called} calls");
-    }
 }
 
 #[test]

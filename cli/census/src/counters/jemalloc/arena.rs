@@ -9,11 +9,14 @@ use heapattach_process::little_endian::{u32_at, u64_at};
 
 use crate::{
     Moment,
-    counters::statistics::{Arena, Class, Numbers},
+    counters::statistics::{Arena, Class, Numbers, ThreadCount},
     walkers::jemalloc::{Quantum, Row},
 };
 
-use super::layout::{Extents, Layout};
+use super::{
+    layout::{Extents, Layout},
+    threads,
+};
 
 const PAGE: u64 = 4096;
 /// No more threads are believed in.
@@ -32,6 +35,19 @@ pub struct Heap<'a> {
     pub rows: &'a [Row],
     /// Bins that a thread cache has.
     pub cache_bins: u64,
+}
+
+/// What the ring of caches of an arena has.
+#[derive(Debug, Default)]
+struct Caches {
+    /// As jemalloc counts them itself, and more than these.
+    bytes: [u64; 2],
+    /// Threads that they are of.
+    threads: Vec<ThreadCount>,
+    /// Threads that could not be told.
+    unknown: u64,
+    /// The ring could not be followed.
+    broken: bool,
 }
 
 /// A copy of an arena.
@@ -97,7 +113,14 @@ impl Heap<'_> {
             Some(_) => sum(&large, "active_bytes"),
             None => allocated(&large, "curlextents"),
         };
-        let ([tcache_bytes, more], broken) = self.caches(moment, own.word(layout.caches));
+        let caches = self.caches(moment, own.word(layout.caches));
+        let Caches { bytes: [tcache_bytes, more], threads, unknown: strangers, broken } = caches;
+        if strangers > 0 {
+            unknown.push(format!(
+                "what {strangers} threads of arena {index} allocate: their control blocks were not found"
+            ));
+        }
+        arena.threads = threads;
         if broken {
             unknown
                 .push(format!("what the thread caches of arena {index} have: their list changes"));
@@ -225,22 +248,29 @@ impl Heap<'_> {
         classes.collect()
     }
 
-    /// Bytes in caches of threads, as it counts them itself, and more than these; and whether the ring of
-    /// caches could not be followed.
-    fn caches(&self, moment: &Moment<'_>, first: u64) -> ([u64; 2], bool) {
-        let (mut at, mut sum, mut seen) = (first, [0_u64; 2], HashSet::new());
+    /// What the ring of caches has.
+    fn caches(&self, moment: &Moment<'_>, first: u64) -> Caches {
+        let (mut at, mut caches, mut seen) = (first, Caches::default(), HashSet::new());
         while at != 0 {
-            if !seen.insert(at) || seen.len() > MOST_CACHES {
-                return (sum, true);
-            }
-            let Some(words) = moment.words(at, 4) else { return (sum, true) };
-            let Some(bytes) = self.cached(moment, words[2], words[3]) else { return (sum, true) };
-            for (sum, bytes) in sum.iter_mut().zip(bytes) {
+            let is_new = seen.insert(at) && seen.len() <= MOST_CACHES;
+            let words = if is_new { moment.words(at, 4) } else { None };
+            let bytes = words.as_ref().and_then(|words| self.cached(moment, words[2], words[3]));
+            let (Some(words), Some(bytes)) = (words, bytes) else {
+                caches.broken = true;
+                return caches;
+            };
+            for (sum, bytes) in caches.bytes.iter_mut().zip(bytes) {
                 *sum = sum.saturating_add(bytes);
+            }
+            if self.layout.hpa.is_some() && threads::is_of_a_thread(moment, at, words[2]) {
+                match threads::count(moment, at, words[2]) {
+                    Some(count) => caches.threads.push(count),
+                    None => caches.unknown += 1,
+                }
             }
             at = if words[0] == first { 0 } else { words[0] };
         }
-        (sum, false)
+        caches
     }
 
     fn cached(&self, moment: &Moment<'_>, small: u64, large: u64) -> Option<[u64; 2]> {

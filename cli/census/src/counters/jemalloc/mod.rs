@@ -11,6 +11,7 @@ mod arch;
 mod arena;
 mod controls;
 mod layout;
+mod threads;
 
 use std::{collections::BTreeMap, ops::Range};
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, process::Command};
 
 use heapattach_census::counters::{AllocatorKind, Class, Numbers, Statistics, Value};
 
-use crate::program::{build, built_allocator, library};
+use crate::program::{build, built_allocator, library, rust, rust_archive};
 
 use super::told::{Told, assert_equal};
 
@@ -19,6 +19,10 @@ fn named(own: &Statistics) -> BTreeMap<String, String> {
             Value::Text(text) => format!("\"{text}\""),
         };
         all.insert(format!("opt.{name}"), value);
+    }
+    for thread in own.arenas.iter().flat_map(|arena| &arena.threads) {
+        all.insert(format!("thread.{}.allocated", thread.tid), thread.allocated.to_string());
+        all.insert(format!("thread.{}.deallocated", thread.tid), thread.deallocated.to_string());
     }
     let mut add = |prefix: &str, numbers: &Numbers| {
         for (name, number) in numbers {
@@ -47,13 +51,24 @@ fn named(own: &Statistics) -> BTreeMap<String, String> {
     all
 }
 
+/// Which the program starts.
+const THREADS: usize = 5;
+
 fn assert_all_equal(mut command: Command, release: &str, variable: &str) {
-    let told = Told::start(command.args(["5", "60000"]));
+    let told = Told::start(command.args([&THREADS.to_string(), "60000"]));
     let own = told.read(AllocatorKind::Jemalloc);
     assert!(own.version.starts_with(release), "{}", own.version);
     assert!(own.unknown.is_empty(), "{:?}", own.unknown);
     assert_eq!(own.variable, variable);
-    assert_equal(&told.lines, &named(&own), 800);
+    let mut lines = told.lines.clone();
+    let threads = lines.keys().filter(|name| name.starts_with("thread.")).count();
+    assert_eq!(threads, 2 * THREADS, "each tells what it allocated, and freed");
+    // Threads without caches are in no list, and those of 5.2.1 have no sign of where they count.
+    if release == "5.2.1" || own.opt["tcache"] == Value::Flag(false) {
+        lines.retain(|name, _| !name.starts_with("thread."));
+        assert!(own.arenas.iter().all(|arena| arena.threads.is_empty()), "{own:#?}");
+    }
+    assert_equal(&lines, &named(&own), 800);
     let total = |name: &str| own.total(name);
     assert!(total("allocated") > 1 << 20 && total("allocated") <= total("active"), "{own:#?}");
 }
@@ -105,4 +120,26 @@ fn the_build_within_redis_counts_what_is_read() {
     if let Some(program) = program {
         assert_all_equal(Command::new(program), "5.3.0", "JE_MALLOC_CONF");
     }
+}
+
+/// What Rust programs with tikv-jemallocator have, as a program of C that is linked to the same archive tells it.
+#[test]
+fn the_build_within_rust_programs_counts_what_is_read() {
+    if rust("heap-jemalloc").is_none() {
+        return;
+    }
+    let archive = rust_archive("tikv-jemalloc-sys", "libjemalloc.a").expect("cargo has built it");
+    let archive = archive.to_str().unwrap();
+    let program = build("cc", "own_numbers.c", &["-DPREFIX=_rjem_", archive, "-lm", "-s"]);
+    let Some(program) = program else { return };
+    let told = Told::start(Command::new(program).args([&THREADS.to_string(), "60000"]));
+    let own = told.read(AllocatorKind::Jemalloc);
+    assert!(own.version.starts_with("5.3.0"), "{}", own.version);
+    assert_eq!(own.variable, "_RJEM_MALLOC_CONF");
+    // It is built without statistics, unless a program wants them: settings and pages are told.
+    assert_eq!(own.unknown, ["calls, blocks and locks: this build keeps no statistics"]);
+    // Without them no arena lists caches, by which threads are found.
+    let mut lines = told.lines.clone();
+    lines.retain(|name, _| !name.starts_with("thread."));
+    assert_equal(&lines, &named(&own), 20);
 }

@@ -1,11 +1,9 @@
 //! The rate of a Go program that keeps no profile: one word of it is written for the time of a session, and put
 //! back. A rate that is not 0 is never changed.
 
-mod note;
-
 use heapattach_process::{addr::RemoteAddr, memory::Memory, proc::Process};
 
-use note::Note;
+use crate::note::{self, Kind, Note};
 
 /// A rate that was 0 and is ours.
 #[derive(Debug)]
@@ -25,7 +23,8 @@ impl Switched {
             |errno: nix::errno::Errno| format!("its memory cannot be read: {}", errno.desc());
         let process = Process::open(pid).map_err(gone)?;
         let memory = Memory::open(&process).map_err(gone)?;
-        let note = Note::make(&process, at, value).map_err(|error| error.to_string())?;
+        let note =
+            Note::make(&process, Kind::GoRate, at, value).map_err(|error| error.to_string())?;
         let switched = Self { process, memory, note: Some(note) };
         let written = switched.memory.write_word(RemoteAddr::new(at), value);
         written.map_err(|errno| format!("its rate cannot be written: {}", errno.desc()))?;
@@ -76,12 +75,12 @@ fn put_back(process: &Process, memory: &Memory, note: &Note) -> Result<(), Strin
 
 /// Processes that a killed heapattach has left with their profile switched on.
 pub fn left_on() -> Vec<Process> {
-    let all = note::pids().into_iter().filter_map(|pid| Process::open(pid).ok());
+    let all = note::pids(Kind::GoRate).into_iter().filter_map(|pid| Process::open(pid).ok());
     all.filter(is_left_on).collect()
 }
 
 fn is_left_on(process: &Process) -> bool {
-    Note::orphan(process).is_some_and(|note| note.value != 0)
+    Note::orphan(process, Kind::GoRate).is_some_and(|note| note.value != 0)
 }
 
 /// Switches it off; whether there was something to undo.
@@ -89,7 +88,7 @@ fn is_left_on(process: &Process) -> bool {
 /// # Errors
 /// When the word cannot be written.
 pub fn undo_orphaned(process: &Process, memory: &Memory) -> Result<bool, String> {
-    let Some(note) = Note::orphan(process) else { return Ok(false) };
+    let Some(note) = Note::orphan(process, Kind::GoRate) else { return Ok(false) };
     put_back(process, memory, &note)?;
     let was_on = note.value != 0;
     note.remove();
@@ -112,7 +111,7 @@ mod tests {
         assert!(Switched::on(pid, at, 1).is_err(), "one at a time");
         switched.off().unwrap();
         assert_eq!(rate(), 0);
-        drop(Note::make(&process, at, 512).unwrap());
+        drop(Note::make(&process, Kind::GoRate, at, 512).unwrap());
         RATE.store(512, std::sync::atomic::Ordering::SeqCst);
         assert!(is_left_on(&process), "the lock is free");
         let memory = Memory::open(&process).unwrap();

@@ -1,4 +1,4 @@
-//! A note, outside of the target, of the word that a session changed in it: made before the change, gone after the
+//! A note, outside of the target, of what a session changed in it: made before the change, gone after the
 //! undo. A session holds the lock of its note; one without a session is what a killed heapattach left.
 
 use std::{
@@ -17,8 +17,25 @@ use nix::{
     unistd::{UnlinkatFlags, geteuid, unlinkat},
 };
 
-/// How the name of a note begins; a pid follows.
-const NAME: &str = "go-rate-";
+/// What was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `runtime.MemProfileRate` of Go.
+    GoRate,
+    /// `prof.active` of jemalloc.
+    ProfActive,
+}
+
+impl Kind {
+    /// How the name of a note begins; a pid follows.
+    fn name(self) -> &'static str {
+        match self {
+            Self::GoRate => "go-rate-",
+            Self::ProfActive => "prof-active-",
+        }
+    }
+}
+
 /// More notes than these are not looked at.
 const MOST: usize = 10_000;
 /// No note is longer.
@@ -42,8 +59,8 @@ impl Whose {
         Some(Self { pid: process.pid(), started, stack })
     }
 
-    fn name(&self) -> String {
-        format!("{NAME}{}-{}-{:x}", self.pid, self.started, self.stack)
+    fn name(&self, kind: Kind) -> String {
+        format!("{}{}-{}-{:x}", kind.name(), self.pid, self.started, self.stack)
     }
 }
 
@@ -53,9 +70,9 @@ pub struct Note {
     folder: OwnedFd,
     name: String,
     file: Flock<File>,
-    /// Where the word lies.
+    /// Where the word lies, if it is one.
     pub at: u64,
-    /// What was written there.
+    /// What was written there, or set.
     pub value: u64,
 }
 
@@ -75,12 +92,12 @@ pub enum NoteError {
 
 impl Note {
     /// Notes what will be written, before it is.
-    pub fn make(process: &Process, at: u64, value: u64) -> Result<Self, NoteError> {
+    pub fn make(process: &Process, kind: Kind, at: u64, value: u64) -> Result<Self, NoteError> {
         let whose = Whose::of(process).ok_or(NoteError::Gone)?;
         let path = place();
         let failed = |errno| NoteError::Folder(path.clone(), errno);
         let folder = folder(&path, true).map_err(failed)?;
-        let name = whose.name();
+        let name = whose.name(kind);
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
         let file = match openat(&folder, name.as_str(), flags, Mode::S_IRUSR | Mode::S_IWUSR) {
             Ok(file) => File::from(file),
@@ -101,9 +118,9 @@ impl Note {
     }
 
     /// What a killed heapattach left of this process; one that is alive keeps its own.
-    pub fn orphan(process: &Process) -> Option<Self> {
+    pub fn orphan(process: &Process, kind: Kind) -> Option<Self> {
         let folder = folder(&place(), false).ok()?;
-        let name = Whose::of(process)?.name();
+        let name = Whose::of(process)?.name(kind);
         let flags = OFlag::O_RDWR | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
         let file = File::from(openat(&folder, name.as_str(), flags, Mode::empty()).ok()?);
         is_ours(&fstat(&file).ok()?, SFlag::S_IFREG).ok()?;
@@ -125,10 +142,10 @@ impl Note {
 }
 
 /// The processes that there are notes of.
-pub fn pids() -> Vec<i32> {
+pub fn pids(kind: Kind) -> Vec<i32> {
     let Ok(mut folder) = folder(&place(), false).and_then(Dir::from_fd) else { return Vec::new() };
     let names = folder.iter().take(MOST).flatten();
-    let pid = |name: &str| name.strip_prefix(NAME)?.split('-').next()?.parse().ok();
+    let pid = |name: &str| name.strip_prefix(kind.name())?.split('-').next()?.parse().ok();
     names.filter_map(|entry| pid(entry.file_name().to_str().ok()?)).collect()
 }
 

@@ -1,0 +1,133 @@
+//! `allocator --profile --apply prof_active=true`: jemalloc's own profiler is on for a session, and off again after it,
+//! also where one of its processes is killed.
+
+use std::path::Path;
+
+use heapattach_test_folder::Folder;
+use heapattach_tests::{
+    command::Heapattach,
+    deadline::{PATIENCE, poll},
+    sample::points,
+    seed::{Random, seed},
+};
+use serde_json::Value;
+
+use super::trim::preloaded;
+use crate::allocating::Allocating;
+
+const DONE: i32 = 0;
+const USAGE: i32 = 2;
+const REFUSED: i32 = 3;
+const LEFT: i32 = 7;
+const ON: &str = "prof_active=true";
+
+fn program(settings: &str, mood: &[&str]) -> Option<Allocating> {
+    let library = preloaded("libjemalloc.so.2")?;
+    let environment = [("LD_PRELOAD", library.as_str()), ("MALLOC_CONF", settings)];
+    let arguments = [&["2", "3000"], mood].concat();
+    Allocating::of("fragmented.c", &arguments, &environment)
+}
+
+fn session(pid: i32, file: &Path, time: &str) -> Heapattach {
+    // A file that is there is not written over.
+    let _ = std::fs::remove_file(file);
+    let (pid, file) = (pid.to_string(), file.to_str().expect("a name"));
+    let words = ["allocator", "-p", &pid, "--profile", file, "--apply", ON, "--duration", time];
+    Heapattach::new(words)
+}
+
+/// Whether samples are taken, by what a session that ends at once says it was until then.
+fn is_on(pid: i32, folder: &Folder) -> bool {
+    // One whose command was killed may be there still.
+    let told = poll(PATIENCE, || {
+        let asked = session(pid, &folder.0.join("asked"), "1ms").run();
+        (asked.code() == Some(DONE)).then_some(asked.stderr)
+    });
+    let told = told.expect("a session");
+    let was = |value: &str| told.contains(&format!("prof_active={value} until now"));
+    assert!(was("true") != was("false"), "{told}");
+    was("true")
+}
+
+#[test]
+fn it_samples_for_the_time_of_a_session_and_no_longer() {
+    let Some(mut program) = program("prof:true,prof_active:false,lg_prof_sample:0", &[]) else {
+        return;
+    };
+    let folder = Folder::new("prof-active");
+    let file = folder.0.join("own.heapattach");
+    let outcome = session(program.pid(), &file, "500ms").arg("--json").run().expect(DONE);
+    assert!(outcome.stderr.contains("prof_active=false again"), "{outcome:?}");
+    let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    // A thread keeps 64 blocks that come and go, at most; what was there before is not told.
+    let sites = report["summary"]["sites"].as_array().expect("sites");
+    let sum: f64 = sites.iter().filter_map(|site| site["live"]["blocks"]["value"].as_f64()).sum();
+    assert!((1.0..=200.0).contains(&sum), "{sum}: {sites:#?}");
+    let blind = report["blind"].to_string();
+    assert!(blind.contains("before prof.active was set"), "{blind}");
+    assert!(!is_on(program.pid(), &folder));
+    assert!(program.is_well());
+}
+
+#[test]
+fn one_that_is_on_stays_on() {
+    let Some(mut program) = program("prof:true,lg_prof_sample:14", &[]) else { return };
+    let folder = Folder::new("prof-active");
+    assert!(is_on(program.pid(), &folder));
+    assert!(is_on(program.pid(), &folder));
+    assert!(program.is_well());
+}
+
+#[test]
+fn without_a_profiler_or_a_thread_that_comes_by_nothing_is_set() {
+    let folder = Folder::new("prof-active");
+    let file = folder.0.join("own.heapattach");
+    let Some(mut off) = program("prof:false", &[]) else { return };
+    let outcome = session(off.pid(), &file, "1s").run().expect(REFUSED);
+    assert!(outcome.stderr.contains("opt.prof:false"), "{outcome:?}");
+    assert!(off.is_well());
+    let Some(mut rest) = program("prof:true,prof_active:false", &["rest"]) else { return };
+    let outcome = session(rest.pid(), &file, "1s").run().expect(1);
+    assert!(outcome.stderr.contains("no thread of the target came"), "{outcome:?}");
+    assert!(rest.is_well() && !file.exists());
+    let pid = rest.pid().to_string();
+    let status = Heapattach::new(["status"]).run().expect(DONE).stdout;
+    assert!(!status.contains(&format!("detach -p {pid}")), "{status}");
+    for words in [
+        &["--apply", ON][..],
+        &["--profile", "a", "--apply", "trim"],
+        &["--profile", "a", "--duration", "1s"],
+    ] {
+        let process = ["allocator", "-p", &pid];
+        Heapattach::new(process.iter().chain(words).copied()).run().expect(USAGE);
+    }
+}
+
+#[test]
+fn it_is_off_again_when_who_switched_it_on_is_killed_at_any_call() {
+    let settings = "prof:true,prof_active:false,lg_prof_sample:14";
+    let folder = Folder::new("prof-active");
+    let file = folder.0.join("own.heapattach");
+    let Some(mut program) = program(settings, &[]) else { return };
+    let pid = program.pid();
+    let calls = session(pid, &file, "1ms").fault("trace").run().expect(DONE).calls();
+    assert!(calls.len() > 8, "{calls:?}");
+    let mut random = Random::new(seed());
+    for (kind, most) in [("kill", 12), ("killfront", 6), ("fail", 6)] {
+        for number in points(calls.len() as u64, most, &mut random) {
+            let outcome = session(pid, &file, "1ms").fault(&format!("{kind}:{number}")).run();
+            // One whose command was killed goes on, and finishes what it has begun.
+            let is_clean = poll(PATIENCE, || {
+                let code = Heapattach::detach(pid).run().code();
+                assert!(
+                    matches!(code, Some(DONE | REFUSED | LEFT)),
+                    "{kind} at {number}: {code:?}"
+                );
+                (code == Some(DONE)).then_some(())
+            });
+            assert!(is_clean.is_some(), "{kind} at {number} of {calls:?}: {outcome:?}");
+            assert!(program.is_well(), "{kind} at {number} of {calls:?}: {outcome:?}");
+            assert!(!is_on(pid, &folder), "{kind} at {number} of {calls:?}: {outcome:?}");
+        }
+    }
+}
