@@ -26,6 +26,8 @@ pub struct Image {
     dwarf: Option<Dwarf>,
     build_id: Option<BuildId>,
     names: CallNames,
+    /// Whether names came from its file and its debug file alone so far.
+    is_of_file: bool,
 }
 
 /// What its symbol tables name.
@@ -153,7 +155,8 @@ impl Image {
             true => None,
             false => Some(Part { addresses, file: source.file(), around: around.clone() }),
         };
-        Some(Self { segments, tables, part, dwarf, build_id, names: CallNames::default() })
+        let (names, is_of_file) = (CallNames::default(), true);
+        Some(Self { segments, tables, part, dwarf, build_id, names, is_of_file })
     }
 
     /// Reads it anew, with what is at these places too, if only a part was read and they are not in it.
@@ -171,7 +174,7 @@ impl Image {
         addresses.extend(known);
         let Some(source) = Source::again(file) else { return false };
         let Some(more) = Self::read_near(&source, around, addresses) else { return false };
-        *self = more;
+        *self = Self { is_of_file: self.is_of_file, ..more };
         true
     }
 
@@ -191,7 +194,7 @@ impl Image {
 
     /// Whether its names came from its file and its debug file alone.
     pub fn is_of_file(&self) -> bool {
-        self.dwarf.as_ref().is_none_or(Dwarf::is_of_file)
+        self.is_of_file
     }
 
     /// The address the file states for what lies at `file_offset`.
@@ -226,6 +229,7 @@ impl Image {
         }
         let (dwarf, names) = (self.dwarf.as_mut(), &mut self.names);
         let mut calls = dwarf.map(|dwarf| dwarf.calls(address, names)).unwrap_or_default();
+        self.is_of_file &= self.dwarf.as_ref().is_none_or(Dwarf::is_of_file);
         if calls.is_empty() {
             calls.push(Call::default());
         }

@@ -162,7 +162,10 @@ impl Dwarf {
             && let Some(elf) = source.elf()
             && let Some(whole) = Self::read(&source, &elf, &around, &[])
         {
+            // What others told before was not in the file.
+            let is_of_file = self.is_of_file;
             *self = whole;
+            self.is_of_file &= is_of_file;
         }
         self.known_calls(address, names)
     }
