@@ -72,6 +72,8 @@ impl Checker<'_> {
             return;
         }
         for (name, value) in fields {
+            // `false` allows no others.
+            let others = others.filter(|others| others.is_object());
             match named.and_then(|named| named.get(name)).or(others) {
                 Some(schema) => self.check(schema, value, &format!("{at}/{name}"), faults),
                 None => faults.push(format!("{at}/{name} is in no schema")),

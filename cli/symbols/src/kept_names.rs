@@ -13,7 +13,7 @@
 //!
 //! They are found by what they were made from: the module's file and its debug file, each by an identity that no
 //! other content can have ([`identity()`]). Where either has none, or where names came from files besides these
-//! two, nothing is kept. What is read is checked as any file is; where it makes no sense the names are found anew.
+//! two, or bounds kept a part from being read, nothing is kept. What is read is checked as any file is; where it makes no sense the names are found anew.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -28,7 +28,11 @@ use heapattach_process::{
 
 use crate::{
     dwarf::Call,
-    files::{debug_file, elf::Source, surroundings::Surroundings},
+    files::{
+        debug_file,
+        elf::{Allowance, Source},
+        surroundings::Surroundings,
+    },
     printable::printable,
 };
 
@@ -62,6 +66,8 @@ pub struct KeptNames {
     places: BTreeMap<u64, Place>,
     lacks: usize,
     has_more: bool,
+    /// What may be read of files.
+    allowance: Option<Allowance>,
 }
 
 impl KeptNames {
@@ -71,7 +77,8 @@ impl KeptNames {
         let Some(key) = key(file, build_id, around) else { return Self::default() };
         let kept = cache.read(&key).and_then(|bytes| decode(&bytes, &key));
         let (places, lacks) = kept.unwrap_or_default();
-        Self { home: Some((Arc::clone(cache), key)), places, lacks, has_more: false }
+        let (home, allowance) = (Some((Arc::clone(cache), key)), Some(around.allowance.clone()));
+        Self { home, places, lacks, has_more: false, allowance }
     }
 
     /// What is kept of this place.
@@ -99,11 +106,11 @@ impl KeptNames {
         }
     }
 
-    /// Keeps them, if some are new; nothing if names came from other files too.
+    /// Keeps them, if some are new; nothing if names came from other files too, or may be less than there is.
     pub fn keep(&mut self, lacks: Option<&str>, is_of_file: bool) {
-        let Some((cache, key)) = self.home.take().filter(|_| self.has_more && is_of_file) else {
-            return;
-        };
+        let is_whole = self.allowance.as_ref().is_none_or(|allowance| !allowance.has_refused());
+        let is_wanted = self.has_more && is_of_file && is_whole;
+        let Some((cache, key)) = self.home.take().filter(|_| is_wanted) else { return };
         let Some(lacks) = LACKS.iter().position(|known| *known == lacks) else { return };
         if let Some(bytes) = encode(&self.places, lacks, &key) {
             cache.write(&key, &bytes);

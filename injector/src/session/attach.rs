@@ -113,7 +113,7 @@ pub fn attach<'t>(
         attach.load()?;
     }
     let mut held = held;
-    // A program at its beginning is waited for by nobody: others need not wait for it.
+    // A program at its beginning delays no one: the other programs of the machine need not wait.
     held.iter_mut().for_each(Stopped::take_turns);
     for _ in 0..REPLANS {
         match attach.attempt(held.take()) {

@@ -24,7 +24,7 @@ fn look(fixture: &Fixture, options: &[&str]) -> Value {
     parsed(&told)
 }
 
-fn row<'v>(rows: &'v Value, size: u64) -> &'v Value {
+fn row(rows: &Value, size: u64) -> &Value {
     let found = rows.as_array().expect("rows").iter().find(|row| row["size"] == size);
     found.unwrap_or_else(|| panic!("no row of {size}: {rows}"))
 }

@@ -128,7 +128,7 @@ fn stepped(arguments: &[&str]) -> Option<(usize, Vec<String>)> {
         // Where a call ends the heap is what it is to be for the next.
         let is_end = !is_inside && was_inside;
         was_inside = is_inside;
-        if !is_end && !(is_inside && inside.is_multiple_of(one_in)) {
+        if !(is_end || is_inside && inside.is_multiple_of(one_in)) {
             continue;
         }
         let at = thread.code;

@@ -9,7 +9,7 @@ use std::{
     os::unix::fs::FileExt,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -55,6 +55,7 @@ pub struct Allowance {
 struct Left {
     memory: AtomicU64,
     work: AtomicU64,
+    has_refused: AtomicBool,
 }
 
 impl Default for Allowance {
@@ -74,13 +75,14 @@ fn memory_left() -> Option<u64> {
 impl Allowance {
     /// So many bytes.
     pub fn of(bytes: u64) -> Self {
-        let left = Arc::new(Left { memory: bytes.into(), work: WORK_LIMIT.into() });
+        let (memory, work, has_refused) = (bytes.into(), WORK_LIMIT.into(), false.into());
+        let left = Arc::new(Left { memory, work, has_refused });
         Self { left, taken: Arc::default() }
     }
 
     /// `bytes` less of it, if there is so much.
     pub fn take(&self, bytes: u64) -> Option<()> {
-        take(&self.left.memory, bytes)?;
+        self.noted(take(&self.left.memory, bytes))?;
         self.taken.fetch_add(bytes, Relaxed);
         Some(())
     }
@@ -110,7 +112,19 @@ impl Allowance {
 
     /// `bytes` less of what does not stay in memory, if there is so much.
     pub fn pass(&self, bytes: u64) -> Option<()> {
-        take(&self.left.work, bytes)
+        self.noted(take(&self.left.work, bytes))
+    }
+
+    /// Whether something was not read for want of it: another session may be told more.
+    pub fn has_refused(&self) -> bool {
+        self.left.has_refused.load(Relaxed)
+    }
+
+    fn noted(&self, taken: Option<()>) -> Option<()> {
+        if taken.is_none() {
+            self.left.has_refused.store(true, Relaxed);
+        }
+        taken
     }
 }
 

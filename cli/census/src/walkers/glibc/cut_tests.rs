@@ -103,7 +103,8 @@ fn a_broken_chain_is_doubted_where_nobody_changes_it() {
 #[test]
 fn a_doubt_tells_whether_another_look_can_help() {
     let mut memory = heap(&SIZES);
-    memory.write(VICTIM + 8, 0x18 | 1);
+    // A block besides the one that is cut.
+    memory.write(VICTIM + SIZE + 8, 0x18 | 1);
     let told = |memory: &Synthetic| format!("{:?}", walked(memory).0.trust);
     assert!(!told(&memory).contains("look again"), "{}", told(&memory));
     memory.write(ARENA, 1);
