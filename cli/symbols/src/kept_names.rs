@@ -9,6 +9,7 @@
 //! +49  texts           how many; each its length and its bytes
 //!      places          how many; each its offset in the file, its address, its calls
 //!      calls           function, file (numbers of texts, from 1), line
+//!      zeroes          up to a whole word: so far the sum goes
 //! ```
 //!
 //! They are found by what they were made from: the module's file and its debug file, each by an identity that no
@@ -164,6 +165,7 @@ fn encode(places: &BTreeMap<u64, Place>, lacks: usize, key: &Key) -> Option<Vec<
         rest.extend(text.as_bytes());
     }
     rest.extend(rows);
+    rest.resize(rest.len().next_multiple_of(8), 0);
     let bytes = [MAGIC, &key.bytes()[..], &sum(&rest).to_le_bytes(), &rest].concat();
     (bytes.len() <= MOST_BYTES).then_some(bytes)
 }
@@ -196,7 +198,11 @@ impl<'a> Rest<'a> {
 fn decode(bytes: &[u8], key: &Key) -> Option<(BTreeMap<u64, Place>, usize)> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let is_named = head.starts_with(MAGIC) && &head[8..40] == key.bytes();
-    if !is_named || bytes.len() > MOST_BYTES || head[40..] != sum(rest).to_le_bytes() {
+    if !is_named
+        || !rest.len().is_multiple_of(8)
+        || bytes.len() > MOST_BYTES
+        || head[40..] != sum(rest).to_le_bytes()
+    {
         return None;
     }
     let mut rest = Rest(rest);
@@ -228,7 +234,8 @@ fn decode(bytes: &[u8], key: &Key) -> Option<(BTreeMap<u64, Place>, usize)> {
         }
         places.insert(offset, Place { address, calls });
     }
-    rest.0.is_empty().then_some((places, lacks))
+    let is_end = rest.0.len() < 8 && rest.0.iter().all(|&byte| byte == 0);
+    is_end.then_some((places, lacks))
 }
 
 #[cfg(test)]
