@@ -38,7 +38,7 @@ pub struct NotWrittenRow {
     pub class: Option<String>,
     /// Usable bytes of each.
     pub size: u64,
-    /// They.
+    /// Their sum.
     pub sum: NotWrittenSum,
 }
 

@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn many_waiting_threads_are_told_to_have_more_arenas() {
         let mut sample = Sample::jemalloc().with("nthreads", 256).with("narenas", 4);
-        assert_eq!(advise(&sample.scene()), None, "nobody waits");
+        assert_eq!(advise(&sample.scene()), None, "no thread waits");
         // 2 % of 256 threads for 1000 s.
         let class = &mut sample.now.arenas[0].bins[0];
         class.mutex = [("total_wait_time", 5_120_000_000_000), ("num_wait", 9)].into();

@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(advise(&sample(1 << 20).scene()), None, "alike");
         let mut calm = sample(10 << 30);
         calm.now.arenas[0].bins[0].mutex.clear();
-        assert_eq!(advise(&calm.scene()), None, "nobody waits");
+        assert_eq!(advise(&calm.scene()), None, "no thread waits");
         let mut few = sample(10 << 30);
         few.now.arenas[0].threads.truncate(8);
         assert_eq!(advise(&few.scene()), None, "few threads");
