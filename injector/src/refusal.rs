@@ -17,7 +17,7 @@ pub struct Refusal {
 
 impl Refusal {
     /// A process that could be attached to, were something else as it is not.
-    pub(crate) fn denied(value: impl Into<String>, need: &str, cure: impl Into<String>) -> Self {
+    pub fn denied(value: impl Into<String>, need: &str, cure: impl Into<String>) -> Self {
         Self { value: value.into(), need: need.into(), cure: cure.into(), unsupported: false }
     }
 

@@ -3,7 +3,7 @@
 
 use std::{
     fs::File,
-    io::{Read, Write},
+    io::{Read, Seek, SeekFrom, Write},
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
@@ -104,26 +104,57 @@ impl Note {
             Err(Errno::EEXIST) => return Err(NoteError::Busy),
             Err(errno) => return Err(failed(errno)),
         };
-        let mut file = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+        let file = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|(_, errno)| failed(errno))?;
-        let text = format!("{at} {value}\n");
-        let write = |errno| std::io::Error::from_raw_os_error(errno as i32);
-        let written = fault::point("note").map_err(write);
-        let written = written.and_then(|()| file.write_all(text.as_bytes()));
-        if let Err(error) = written {
-            let _ = unlinkat(&folder, name.as_str(), UnlinkatFlags::NoRemoveDir);
-            return Err(failed(Errno::from_raw(error.raw_os_error().unwrap_or(0))));
+        // A look for what was left may have taken it for that before it was locked.
+        if fstat(&*file).map_err(failed)?.st_nlink == 0 {
+            return Err(NoteError::Busy);
         }
-        Ok(Self { folder, name, file, at, value })
+        let mut note = Self { folder, name, file, at, value };
+        match note.write() {
+            Ok(()) => Ok(note),
+            Err(errno) => {
+                note.remove();
+                Err(failed(errno))
+            }
+        }
     }
 
-    /// What a killed heapattach left of this process; one that is alive keeps its own.
-    pub fn orphan(process: &Process, kind: Kind) -> Option<Self> {
+    /// Notes another value, before that is written.
+    pub fn change(&mut self, value: u64) -> Result<(), NoteError> {
+        self.value = value;
+        self.write().map_err(|errno| NoteError::Folder(place(), errno))
+    }
+
+    fn write(&mut self) -> Result<(), Errno> {
+        fault::point("note")?;
+        let text = format!("{} {}\n", self.at, self.value);
+        let file = &mut *self.file;
+        file.set_len(0)
+            .and_then(|()| file.seek(SeekFrom::Start(0)))
+            .and_then(|_| file.write_all(text.as_bytes()))
+            .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(0)))
+    }
+
+    /// Whether a session that is alive has one of this process.
+    pub fn is_in_use(process: &Process, kind: Kind) -> bool {
+        let Some(file) = Self::open(process, kind).map(|(_, _, file)| file) else { return false };
+        matches!(Flock::lock(file, FlockArg::LockSharedNonblock), Err((_, Errno::EWOULDBLOCK)))
+    }
+
+    /// The one of this process, unless that is not ours.
+    fn open(process: &Process, kind: Kind) -> Option<(OwnedFd, String, File)> {
         let folder = folder(&place(), false).ok()?;
         let name = Whose::of(process)?.name(kind);
         let flags = OFlag::O_RDWR | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
         let file = File::from(openat(&folder, name.as_str(), flags, Mode::empty()).ok()?);
         is_ours(&fstat(&file).ok()?, SFlag::S_IFREG).ok()?;
+        Some((folder, name, file))
+    }
+
+    /// What a killed heapattach left of this process; one that is alive keeps its own.
+    pub fn orphan(process: &Process, kind: Kind) -> Option<Self> {
+        let (folder, name, file) = Self::open(process, kind)?;
         let mut file = Flock::lock(file, FlockArg::LockExclusiveNonblock).ok()?;
         let mut text = String::new();
         Read::by_ref(&mut *file).take(LIMIT).read_to_string(&mut text).ok()?;

@@ -5,7 +5,10 @@
 //! settings (is it on, at which rate) -> sampled blocks with their stacks -> sums by stack -> recording, report
 //! ```
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    thread::sleep,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use heapattach_census::{
     Live, Moment,
@@ -36,6 +39,10 @@ const BLIND: [&str; 3] = [
 ];
 /// jemalloc's rate is a power of two.
 const MOST_RATE: i64 = 62;
+
+/// So often are the samples looked at until they fit together.
+const LOOKS: usize = 10;
+const BETWEEN: Duration = Duration::from_millis(20);
 
 /// Whether there is a profiler that can be on.
 ///
@@ -173,7 +180,21 @@ fn chance(size: u64, rate: u64) -> Option<f64> {
     (rate > 1).then(|| -(-(size as f64) / rate as f64).exp_m1())
 }
 
+/// The process goes on: few samples of which one comes or goes just then look like another layout. That is settled by
+/// looking again.
 fn samples(process: &Process) -> Result<Samples, String> {
+    let mut found = look_once(process);
+    for _ in 1..LOOKS {
+        if found.is_ok() {
+            break;
+        }
+        sleep(BETWEEN);
+        found = look_once(process);
+    }
+    found
+}
+
+fn look_once(process: &Process) -> Result<Samples, String> {
     let live = Live::open(process).map_err(|errno| unread(errno.desc()))?.without_swap();
     let regions = Live::regions(process).map_err(|errno| unread(errno.desc()))?;
     walkers::samples(&Moment::new(&live, regions, Vec::new()))

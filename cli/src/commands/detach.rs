@@ -74,7 +74,19 @@ pub fn detach(args: &DetachArgs) -> Exit {
 
 fn open(args: &DetachArgs) -> Result<Target, Refusal> {
     let sessions = if args.force { Sessions::None } else { Sessions::All };
-    attach::open_with(args.pid, true, sessions)
+    let target = attach::open_with(args.pid, true, sessions)?;
+    let switched = [
+        ("Go's profile", rate::is_in_use(&target.process)),
+        ("jemalloc's profiler", profiler::is_in_use(&target.process)),
+    ];
+    match switched.iter().find(|(_, is_in_use)| *is_in_use && !args.force) {
+        None => Ok(target),
+        Some((what, _)) => Err(Refusal::denied(
+            format!("another heapattach has {what} of process {} switched on", args.pid),
+            "a process that no heapattach is attached to",
+            "it is switched off when that one ends: wait for it, or end it with Ctrl-C; see `heapattach status`",
+        )),
+    }
 }
 
 fn homes(target: &Target) -> Vec<Home> {

@@ -2,7 +2,7 @@
 //! was built in and made ready (`opt.prof`), and its program has not switched it on.
 //!
 //! ```text
-//! is it on? (gate) -> note, outside of the target -> on (gate) -> ... -> off (gate) -> note removed
+//! note, outside of the target -> is it on? (gate) -> noted -> on (gate) -> ... -> off (gate) -> note removed
 //! ```
 //!
 //! Each is a call of `mallctl("prof.active")` by a thread of the process at the gate. A profiler that is on already is
@@ -81,15 +81,27 @@ fn switch_on(
     let refused =
         |why: String| (Status::Refused, format!("{why} (target: {})", TargetState::Untouched));
     let words = |is_on: bool| format!("prof_active={is_on}");
-    let was_on = call(target, image, most, None, report)?;
+    // From here on `detach` sees that a session is at work.
+    let note = Note::make(&target.process, Kind::ProfActive, 0, 0);
+    let mut note = note.map_err(|error| refused(error.to_string()))?;
+    let was_on = match call(target, image, most, None, report) {
+        Ok(was_on) => was_on,
+        Err(failed) => {
+            note.remove();
+            return Err(failed);
+        }
+    };
     report.call = Some(format!("mallctl(\"{CONTROL}\")"));
     report.setting_before = Some(words(was_on));
     report.setting_after = Some(words(true));
     if was_on {
+        note.remove();
         return Ok(None);
     }
-    let note = Note::make(&target.process, Kind::ProfActive, 0, 1);
-    let note = note.map_err(|error| refused(error.to_string()))?;
+    if let Err(error) = note.change(1) {
+        note.remove();
+        return Err(refused(error.to_string()));
+    }
     match call(target, image, most, Some(true), report) {
         Ok(_) => Ok(Some(note)),
         Err((status, error)) => {
@@ -181,6 +193,11 @@ pub fn left_on() -> Vec<Process> {
         Note::orphan(process, Kind::ProfActive).is_some_and(|note| note.value != 0)
     })
     .collect()
+}
+
+/// Whether a session that is alive has it switched on, and switches it off again.
+pub fn is_in_use(process: &Process) -> bool {
+    Note::is_in_use(process, Kind::ProfActive)
 }
 
 /// Switches it off; whether there was something to undo.

@@ -83,6 +83,11 @@ fn is_left_on(process: &Process) -> bool {
     Note::orphan(process, Kind::GoRate).is_some_and(|note| note.value != 0)
 }
 
+/// Whether a session that is alive has it switched on, and switches it off again.
+pub fn is_in_use(process: &Process) -> bool {
+    Note::is_in_use(process, Kind::GoRate)
+}
+
 /// Switches it off; whether there was something to undo.
 ///
 /// # Errors
@@ -107,13 +112,13 @@ mod tests {
         let switched = Switched::on(pid, at, 4096).unwrap();
         assert_eq!(rate(), 4096);
         let process = Process::open(pid).unwrap();
-        assert!(!is_left_on(&process), "its session is alive");
+        assert!(!is_left_on(&process) && is_in_use(&process), "its session is alive");
         assert!(Switched::on(pid, at, 1).is_err(), "one at a time");
         switched.off().unwrap();
         assert_eq!(rate(), 0);
         drop(Note::make(&process, Kind::GoRate, at, 512).unwrap());
         RATE.store(512, std::sync::atomic::Ordering::SeqCst);
-        assert!(is_left_on(&process), "the lock is free");
+        assert!(is_left_on(&process) && !is_in_use(&process), "the lock is free");
         let memory = Memory::open(&process).unwrap();
         assert_eq!((undo_orphaned(&process, &memory), rate()), (Ok(true), 0));
         assert_eq!(undo_orphaned(&process, &memory), Ok(false));

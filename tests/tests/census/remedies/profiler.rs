@@ -10,6 +10,7 @@ use heapattach_tests::{
     sample::points,
     seed::{Random, seed},
 };
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::trim::preloaded;
@@ -70,6 +71,27 @@ fn it_samples_for_the_time_of_a_session_and_no_longer() {
 }
 
 #[test]
+fn detach_leaves_a_session_that_is_alive_alone() {
+    let Some(mut program) = program("prof:true,prof_active:false,lg_prof_sample:14", &[]) else {
+        return;
+    };
+    let folder = Folder::new("prof-active");
+    let running = session(program.pid(), &folder.0.join("own"), "1h").start();
+    let refused = poll(PATIENCE, || {
+        let detached = Heapattach::detach(program.pid()).run();
+        let is_named = detached.stderr.contains("has jemalloc's profiler of process");
+        (is_named && detached.code() == Some(REFUSED)).then_some(())
+    });
+    assert!(refused.is_some());
+    let on = poll(PATIENCE, || running.talk().contains(ON).then_some(()));
+    assert!(on.is_some(), "{}", running.talk());
+    running.signal(Signal::SIGINT);
+    running.wait().expect(DONE);
+    assert!(!is_on(program.pid(), &folder));
+    assert!(program.is_well());
+}
+
+#[test]
 fn one_that_is_on_stays_on() {
     let Some(mut program) = program("prof:true,lg_prof_sample:14", &[]) else { return };
     let folder = Folder::new("prof-active");
@@ -118,10 +140,11 @@ fn it_is_off_again_when_who_switched_it_on_is_killed_at_any_call() {
             let outcome = session(pid, &file, "1ms").fault(&format!("{kind}:{number}")).run();
             // One whose command was killed goes on, and finishes what it has begun.
             let is_clean = poll(PATIENCE, || {
-                let code = Heapattach::detach(pid).run().code();
+                let detached = Heapattach::detach(pid).run();
+                let code = detached.code();
                 assert!(
                     matches!(code, Some(DONE | REFUSED | LEFT)),
-                    "{kind} at {number}: {code:?}"
+                    "{kind} at {number} of {calls:?}: {outcome:?}, {detached:?}"
                 );
                 (code == Some(DONE)).then_some(())
             });
