@@ -47,6 +47,7 @@ mod census;
 pub mod contents;
 mod core_memory;
 pub mod counters;
+pub mod likely_sites;
 mod live;
 mod memory;
 mod moment;

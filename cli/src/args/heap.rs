@@ -209,18 +209,6 @@ impl HeapArgs {
         }
     }
 
-    /// What is requested that needs a process.
-    pub fn not_of_a_core(&self) -> Option<&'static str> {
-        match self.view() {
-            HeapView::Holders | HeapView::Tree => Some("what holds blocks"),
-            HeapView::Go => Some("the heap of Go"),
-            _ if self.form().is_some_and(MomentForm::is_of_holders) => {
-                Some("what holds blocks (-o FILE for other programs)")
-            }
-            _ => None,
-        }
-    }
-
     /// What is requested that no file of a moment has.
     pub fn not_of_a_moment(&self) -> Option<&'static str> {
         match (&self.arena, self.show_contents) {

@@ -44,10 +44,6 @@ pub fn heap(args: &HeapArgs) -> Exit {
             .map_or_else(|exit| exit, |moment| show(args).tell_file(moment.census, file));
     }
     if let Some(core) = &args.core {
-        if let Some(what) = args.not_of_a_core() {
-            complain(&format!("{what} is not told of a core file yet: need a process, `-p PID`"));
-            return Exit::Usage;
-        }
         let read = Arc::default();
         let bar = progress::of_counting("looking through the core", &read);
         let report = heap::of_core(core, args.exe.as_deref(), &args.options(), &read);

@@ -7,7 +7,7 @@ use heapattach_files::output_file::{self, Readers};
 use heapattach_ledger::About;
 use heapattach_moment::{Difference, Moment};
 use heapattach_recording::Recording;
-use heapattach_report::{CensusReport, PlacedSite, SitesReport, Status};
+use heapattach_report::{CensusReport, PlacedSites, SitesReport, Status};
 use heapattach_session::heap::both_ends::BothEnds;
 use heapattach_text::{error_chain::with_causes, quantity::time};
 use heapattach_view::{Page, quoted, tell_difference, tell_placed_sites};
@@ -45,7 +45,7 @@ pub struct CensusOfSession {
     pub difference: Option<Difference>,
     /// What the recorded blocks occupy and keep, by who allocated them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sites: Option<SitesReport<PlacedSite>>,
+    pub sites: Option<PlacedSites>,
 }
 
 impl Around {
@@ -149,10 +149,7 @@ pub fn kept(recording: &Path, about: &About) -> Option<CensusOfSession> {
 ///
 /// # Errors
 /// Why there are no names.
-pub fn sites_of(
-    file: &Path,
-    census: &CensusReport,
-) -> Option<Result<SitesReport<PlacedSite>, String>> {
+pub fn sites_of(file: &Path, census: &CensusReport) -> Option<Result<PlacedSites, String>> {
     let sites = census.sites.as_ref()?;
     let name = file.to_str()?;
     let recording = match name.strip_suffix(ENDINGS[1]) {
@@ -185,7 +182,7 @@ fn is_soon(about: &About, after: u64) -> bool {
 }
 
 /// With the names that the recording has.
-fn placed(sites: &SitesReport, recording: &Recording) -> SitesReport<PlacedSite> {
+fn placed(sites: &SitesReport, recording: &Recording) -> PlacedSites {
     let (mut ledger, places) = recording.ledger_with_rows();
     ledger.shorten_names();
     sites.placed(&ledger, |row| places.stack(row))

@@ -230,6 +230,16 @@ impl Symbols {
         noted.is_some()
     }
 
+    /// The same of memory that is no process's: `open` answers with the file of code at an address.
+    pub fn note_files(
+        &mut self,
+        maps: &[Mapping<'_>],
+        open: &dyn Fn(u64) -> Option<std::fs::File>,
+    ) {
+        self.modules.note_files(maps, open);
+        self.forget();
+    }
+
     /// From now on code comes and goes like this.
     pub fn follow(&mut self, generations: &Arc<Generations>) {
         self.modules.follow(generations);

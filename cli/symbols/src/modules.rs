@@ -138,6 +138,39 @@ impl Modules {
         Some(news)
     }
 
+    /// Notes what is mapped in memory that is no process's; `open` answers with the file of code at an address.
+    pub fn note_files(&mut self, maps: &[Mapping<'_>], open: &dyn Fn(u64) -> Option<File>) {
+        for mapping in maps.iter().filter(|mapping| mapping.executable) {
+            let range = mapping.range.start.get()..mapping.range.end.get();
+            let Some(module) = self.module_of_file(mapping, open(range.start)) else { continue };
+            let anonymous = mapping.is_anonymous();
+            let file_offset = if anonymous { range.start } else { mapping.file_offset };
+            let place = Place { start: range.start, file_offset, module };
+            if self.places.len() < PLACES_LIMIT {
+                self.places.insert(range, place);
+            }
+        }
+    }
+
+    fn module_of_file(&mut self, mapping: &Mapping<'_>, file: Option<File>) -> Option<usize> {
+        let path = mapped_file::path(mapping);
+        let build_id = file.as_ref().and_then(BuildId::of_file);
+        let (device, inode) = (mapping.device, mapping.inode);
+        let identity = Identity { path: path.into(), device, inode, build_id: build_id.clone() };
+        if let Some(&known) = self.known.get(&identity) {
+            return Some(known);
+        }
+        if self.modules.len() >= MODULES_LIMIT {
+            return None;
+        }
+        let file = file.filter(|_| self.open_files < files_limit());
+        self.open_files += u64::from(file.is_some());
+        let module = Module::new(&told_name(mapping), PathBuf::from(path), build_id, file);
+        self.modules.push(module);
+        self.known.insert(identity, self.modules.len() - 1);
+        Some(self.modules.len() - 1)
+    }
+
     /// The same modules, of which nothing was asked yet.
     pub fn unasked(&self) -> Self {
         let mut modules = self.clone();
@@ -308,9 +341,7 @@ impl Modules {
             mapped_file::open(process, Some(root), mapping, identity.build_id.as_ref())
         });
         self.open_files += u64::from(file.is_some());
-        let label = mapping.label().as_bytes();
-        let name = if label.is_empty() { ANONYMOUS.into() } else { String::from_utf8_lossy(label) };
-        let (name, path) = (printable(&name), PathBuf::from(path));
+        let (name, path) = (told_name(mapping), PathBuf::from(path));
         let build_id = identity.build_id.clone();
         let has_variables = self.around.has_variables;
         let key = |file| Key::of(file, build_id.as_ref(), &path, root, has_variables);
@@ -326,6 +357,12 @@ impl Modules {
         self.known.insert(identity, module);
         Some(module)
     }
+}
+
+fn told_name(mapping: &Mapping<'_>) -> String {
+    let label = mapping.label().as_bytes();
+    let name = if label.is_empty() { ANONYMOUS.into() } else { String::from_utf8_lossy(label) };
+    printable(&name)
 }
 
 /// The folder that the process is in.

@@ -35,8 +35,11 @@ const UNSUPPORTED: i32 = 4;
 const INCOMPLETE: i32 = 6;
 
 fn json(words: &[&str], code: i32) -> Value {
-    let outcome = Heapattach::new(words.iter().chain(&["--json", "--unreachable"])).run();
-    let outcome = outcome.expect(code);
+    look(&[words, &["--unreachable"]].concat(), code)
+}
+
+fn look(words: &[&str], code: i32) -> Value {
+    let outcome = Heapattach::new(words.iter().chain(&["--json"])).run().expect(code);
     serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
 }
 
@@ -62,18 +65,23 @@ fn signal(fixture: &Fixture, signal: Signal) {
 
 /// Has gdb write a core of a stopped process.
 fn gcore(fixture: &Fixture, folder: &Folder) -> Option<PathBuf> {
+    gcore_of(fixture.pid(), folder)
+}
+
+/// The same of any process.
+pub fn gcore_of(pid: i32, folder: &Folder) -> Option<PathBuf> {
     let prefix = folder.0.join("core");
     let command = Command::new("gcore")
         .arg("-o")
         .arg(&prefix)
-        .arg(fixture.pid().to_string())
+        .arg(pid.to_string())
         .stdin(Stdio::null())
         .output();
     let Ok(output) = command else {
         skip("there is no gcore here", "apt-get install gdb");
         return None;
     };
-    let path = folder.0.join(format!("core.{}", fixture.pid()));
+    let path = folder.0.join(format!("core.{pid}"));
     assert!(path.is_file(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(path)
 }
@@ -130,6 +138,52 @@ fn a_core_by_gcore_tells_what_the_live_process_tells() {
         assert_same(&live, &core, name);
         assert_sums(&core, name);
         assert_eq!(faults(&schema, &core), [""; 0], "{core}");
+        signal(&fixture, Signal::SIGCONT);
+        fixture.finish();
+    }
+}
+
+/// Holders below variables: what threads are called is not in a core.
+fn below_variables(document: &Value) -> Vec<(String, u64, u64)> {
+    let rows = document["holders"]["holders"].as_array().into_iter().flatten();
+    let told = |row: &Value| {
+        let bytes = |part: &str| row[part]["bytes"].as_u64().expect("a number");
+        (row["name"].to_string(), bytes("own"), bytes("retained"))
+    };
+    let mut rows: Vec<_> = rows.filter(|row| row["root"] == "globals").map(told).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn holders_and_types_of_a_core_are_those_of_the_process() {
+    let forms = [("holders.cpp", Some("map"), "holders"), ("store.c", None, "types")];
+    for (name, argument, view) in forms {
+        let Some(mut launch) = Launch::new(name) else { return };
+        if let Some(argument) = argument {
+            launch = launch.arg(argument);
+        }
+        let (mut fixture, folder) = (launch.start(), Folder::new("holders"));
+        stopped(&mut fixture);
+        let words = ["--view", view];
+        let live = look(&[&["heap", "-p", &fixture.pid().to_string()], &words[..]].concat(), DONE);
+        let Some(path) = gcore(&fixture, &folder) else { return };
+        let path = path.to_str().expect("a path of ours");
+        let core = look(&[&["heap", "--core", path], &words[..]].concat(), DONE);
+        assert_same(&live, &core, name);
+        let held = below_variables(&live);
+        assert!(view != "holders" || held.iter().any(|row| row.0.contains("sessions")), "{live}");
+        assert_eq!(held, below_variables(&core), "{name}");
+        let typed = |document: &Value| {
+            let mut typed = document["typed"].clone();
+            typed.as_object_mut().map(|typed| typed.remove("took_ms"));
+            typed
+        };
+        assert!(
+            view != "types" || live["typed"]["declared"]["blocks"].as_u64() > Some(100),
+            "{live}"
+        );
+        assert_eq!(typed(&live), typed(&core), "{name}");
         signal(&fixture, Signal::SIGCONT);
         fixture.finish();
     }

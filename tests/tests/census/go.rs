@@ -14,6 +14,8 @@ use heapattach_tests::{
 };
 use serde_json::Value;
 
+use crate::core_file::gcore_of;
+
 /// A program that has told what its runtime counts, and stopped itself.
 struct Program {
     child: Child,
@@ -83,6 +85,29 @@ fn still(program: &Path, mode: &str, count: u32) -> Value {
         }
     }
     panic!("{}: the runtime's counts and ours differ five times", program.display());
+}
+
+#[test]
+fn a_core_of_a_go_program_tells_what_the_process_tells() {
+    // A core of such a program has a gigabyte.
+    let programs = programs();
+    for program in [programs.first(), programs.last()].into_iter().flatten() {
+        let (live, folder) = (Program::start(program, "graph", 2), Folder::new("go-core"));
+        let Ok(pid) = live.child.id().try_into() else { return };
+        let Some(path) = gcore_of(pid, &folder) else { return };
+        let words = ["heap", "--core", path.to_str().expect("a path of ours"), "--json"];
+        let core = Heapattach::new(words).run().expect(0).stdout;
+        let core: Value = serde_json::from_str(&core).expect("JSON");
+        let essence = |document: &Value| {
+            let mut go = document["go"].clone();
+            go.as_object_mut().expect("a Go program").remove("took_ms");
+            go
+        };
+        let live = live.json();
+        assert!(live["go"]["error"].is_null(), "{live}");
+        assert_eq!(essence(&live), essence(&core), "{}", program.display());
+        assert_eq!(live["classes"], core["classes"], "{}", program.display());
+    }
 }
 
 fn programs() -> Vec<PathBuf> {

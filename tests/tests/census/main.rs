@@ -23,6 +23,6 @@ mod python;
 mod remedies;
 mod session;
 mod shapes;
-mod site_sums;
+mod sites;
 mod steps;
 mod waste;

@@ -8,11 +8,14 @@ use heapattach_profile::Range;
 use heapattach_verdict::place::Place;
 use serde::{Deserialize, Serialize};
 
-use super::heap::frames;
+use super::{
+    heap::frames,
+    likely::{LikelyReport, LikelySites},
+};
 
 /// All of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SitesReport<R = SiteRow> {
+pub struct SitesReport<R = SiteRow, L = LikelyReport> {
     /// Blocks that were recorded and in use when the session ended.
     pub recorded: u64,
     /// Of these, the ones that the allocator has in use at the moment.
@@ -23,7 +26,13 @@ pub struct SitesReport<R = SiteRow> {
     pub total: SiteSums,
     /// By stack: those that keep most free bytes, and those of most rounding.
     pub rows: Vec<R>,
+    /// Who may have allocated the other blocks in use.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub likely: Option<L>,
 }
+
+/// All of them with their names.
+pub type PlacedSites = SitesReport<PlacedSite, LikelySites>;
 
 /// What blocks stand for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -64,11 +73,7 @@ pub struct PlacedSite {
 
 impl SitesReport {
     /// The same with the names that a ledger of the session has; `stack` tells which of its stacks a row has.
-    pub fn placed(
-        &self,
-        ledger: &Ledger,
-        stack: impl Fn(u32) -> Option<u32>,
-    ) -> SitesReport<PlacedSite> {
+    pub fn placed(&self, ledger: &Ledger, stack: impl Fn(u32) -> Option<u32>) -> PlacedSites {
         let place = |site: &SiteRow| {
             let known = stack(site.row);
             let cause = known.and_then(|stack| ledger.cause(stack));
@@ -83,7 +88,8 @@ impl SitesReport {
         };
         let Self { recorded, found, left_out, .. } = *self;
         let rows = self.rows.iter().map(place).collect();
-        SitesReport { recorded, found, left_out, total: self.total.clone(), rows }
+        let likely = self.likely.as_ref().map(|likely| likely.placed(ledger, &stack));
+        SitesReport { recorded, found, left_out, total: self.total.clone(), rows, likely }
     }
 }
 
@@ -98,7 +104,7 @@ pub struct MergedSite<'a> {
     pub sums: SiteSums,
 }
 
-impl SitesReport<PlacedSite> {
+impl PlacedSites {
     /// Stacks that the same frame caused, together, those that keep most free bytes first.
     pub fn by_place(&self) -> Vec<MergedSite<'_>> {
         let mut places: Vec<MergedSite<'_>> = Vec::new();
@@ -137,7 +143,7 @@ impl SiteSums {
 }
 
 /// The sum of two numbers that are estimated apart: their variances add up.
-fn together(a: Range, b: Range) -> Range {
+pub(super) fn together(a: Range, b: Range) -> Range {
     let value = a.value + b.value;
     Range {
         value,
@@ -161,7 +167,7 @@ mod tests {
         let wide = |value: f64, by: f64| Range { value, low: value - by, high: value + by };
         let rows =
             vec![site("b", exact(90.0)), site("a", wide(60.0, 3.0)), site("a", wide(50.0, 4.0))];
-        let sites = SitesReport { rows, ..SitesReport::default() };
+        let sites = PlacedSites { rows, ..SitesReport::default() };
         let places = sites.by_place();
         let told: Vec<_> = places
             .iter()

@@ -3,25 +3,23 @@
 use std::{
     path::Path,
     sync::{Arc, atomic::AtomicU64},
-    time::Instant,
+    time::Duration,
 };
 
-use heapattach_census::{
-    Census, CoreMemory, Moment, NoMemory, Walker, not_written::NotWritten, pins, walkers, waste,
-};
-use heapattach_golang::Go;
+use heapattach_census::{CoreMemory, not_written::NotWritten};
 use heapattach_injector::moment::{Area, Scene, Standing};
 use heapattach_process::core_file::{Absent, CoreError, CoreFile};
 use heapattach_report::{
-    AbsentFileReport, CensusReport, CoreReport, LookMethod, Status, UnreachableReport, micros,
+    AbsentFileReport, CensusReport, CoreReport, LookMethod, Status, UnreachableReport,
 };
 use heapattach_text::{error_chain::with_causes, printable::printable, quantity};
-use heapattach_verdict::reconcile::{Figures, reconcile};
+use heapattach_verdict::reconcile::Figures;
 
 use super::{
-    HeapFilter, HeapOptions, asked,
+    HeapOptions, Walked, conclude,
     seen::{Seen, TLS, thread},
-    unreachable,
+    source::Source,
+    walk_memory,
 };
 
 /// Files that are told.
@@ -60,42 +58,26 @@ fn look(
     read: &Arc<AtomicU64>,
     mut report: CensusReport,
 ) -> Result<CensusReport, String> {
-    let began = Instant::now();
     let unread = |_| "its memory map makes no sense".to_owned();
     let memory = CoreMemory::of(Arc::clone(core), read).map_err(unread)?;
-    let scene = options.unreachable.then(|| Scene::of_core(core, TLS)).transpose();
-    let scene = scene.map_err(|error| with_causes(&error))?;
     let threads: Vec<_> = core.threads().iter().map(Standing::of_core).map(thread).collect();
     let stacks = threads.iter().flat_map(|thread| [thread.stack, thread.pointer]).collect();
     let figures = Figures { usage: memory.usage(), stacks, page_tables: 0 };
     let regions = memory.regions().to_vec();
-    let seen = Seen { regions, threads, figures, scene, read: Arc::default() };
-    let moment = seen.moment(&memory);
-    let mut all: Vec<&dyn Walker> = walkers::ALL.to_vec();
-    // In the variables of Go programs there is much that looks like the books of musl.
-    let has_musl = moment.images().iter().any(|image| image.path.contains("musl"));
-    if !has_musl && Go::find(&moment).is_some() {
-        all.retain(|walker| !walker.is_musl_only());
+    let mut seen = Seen { regions, threads, figures, scene: None, read: Arc::default() };
+    if options.wants_scene(|| seen.resident()) {
+        seen.scene = Some(Scene::of_core(core, TLS).map_err(|error| with_causes(&error))?);
     }
-    let census = Census::take(&moment, &all);
-    let waste = options.waste.filter(|look| !look.if_small);
-    report.waste = waste.map(|look| waste::look(&moment, &all, look.limit));
-    report.pins = options.pins.then(|| pins::look(&moment, &all));
-    report.asked = asked::look(&moment, &all, &census, options);
-    report.not_written = options.not_written.then(|| NotWritten {
-        error: Some("a core does not tell which pages were written".to_owned()),
-        ..NotWritten::default()
-    });
-    let wanted = (&options.filter, options.show_contents);
-    let unreachable =
-        seen.scene.as_ref().map(|scene| leaked(core, &memory, &moment, scene, wanted));
-    let parts = reconcile(&seen.moment(&NoMemory), &census, &seen.figures);
-    report.mappings = seen.mappings(&census);
-    report.fill(&census, parts);
-    report.unreachable = unreachable;
+    let written = |area: Area| {
+        let parts = memory.written(&area.range).into_iter();
+        parts.map(|range| Area { range, ..area.clone() }).collect()
+    };
+    let mut walked =
+        walk_memory(Source::Core(core), &memory, &written, &seen, options, Duration::MAX);
+    walked.leave_out(core.absent(), options.not_written);
+    conclude(&seen, walked, &mut report);
     report.moment.method = Some(LookMethod::Core);
     report.moment.threads = seen.threads.len() as u64;
-    report.moment.walk_us = micros(began.elapsed());
     report.core = Some(told(path, core));
     // The process may be no more.
     (report.verdict.next, report.verdict.why) = Default::default();
@@ -105,24 +87,25 @@ fn look(
     Ok(report)
 }
 
-fn leaked(
-    core: &CoreFile,
-    memory: &CoreMemory,
-    moment: &Moment<'_>,
-    scene: &Scene,
-    wanted: (&HeapFilter, Option<usize>),
-) -> UnreachableReport {
-    let Absent { cut_off, left_out, was_writable, .. } = core.absent();
-    if *was_writable {
-        let missing = quantity::bytes(cut_off.saturating_add(*left_out));
+impl Walked {
+    /// Takes back what a core does not tell.
+    fn leave_out(&mut self, absent: &Absent, wants_not_written: bool) {
+        self.not_written = wants_not_written.then(|| NotWritten {
+            error: Some("a core does not tell which pages were written".to_owned()),
+            ..NotWritten::default()
+        });
+        if !absent.was_writable {
+            return;
+        }
+        let missing = quantity::bytes(absent.cut_off.saturating_add(absent.left_out));
         let error = format!("{missing} of memory are not in the core, and could lead to any block");
-        return UnreachableReport { error: Some(error), ..UnreachableReport::default() };
+        if let Some(holders) = &mut self.holders {
+            holders.doubt.get_or_insert_with(|| error.clone());
+        }
+        if let Some(unreachable) = &mut self.unreachable {
+            *unreachable = UnreachableReport { error: Some(error), ..UnreachableReport::default() };
+        }
     }
-    let written = |area: Area| {
-        let parts = memory.written(&area.range).into_iter();
-        parts.map(|range| Area { range, ..area.clone() }).collect()
-    };
-    unreachable::report(&written, moment, scene, wanted)
 }
 
 fn told(path: &Path, core: &CoreFile) -> CoreReport {

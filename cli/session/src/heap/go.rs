@@ -25,11 +25,10 @@ use heapattach_golang::{
         walker::Runtime,
     },
 };
-use heapattach_process::proc::Process;
 use heapattach_report::{Amount, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled};
 use heapattach_verdict::figure::whole;
 
-use super::{HeapOptions, WhoHolds};
+use super::{HeapOptions, WhoHolds, source::Source};
 
 /// Places where goroutines wait for ever, and paths to what was asked for.
 const LEAKS: usize = 1000;
@@ -53,7 +52,7 @@ impl<'a, 'm> Go<'a, 'm> {
     /// Looks for it; or answers why nothing can be said of it.
     pub(super) fn find(
         moment: &'a Moment<'m>,
-        process: &Process,
+        source: Source<'_>,
     ) -> Option<Result<Self, GoHeapReport>> {
         let found = match golang::Go::find(moment)? {
             Ok(found) => found,
@@ -63,7 +62,7 @@ impl<'a, 'm> Go<'a, 'm> {
             }
         };
         let is_program = moment.images().first() == Some(&found.image);
-        let file = is_program.then(|| process.open_program().ok()).flatten();
+        let file = is_program.then(|| source.program(found.image.range.start)).flatten();
         let variables = file.and_then(dwarf::Variables::read);
         let named = |name: &str| Some(variables.as_ref()?.named(name)?.wrapping_add(found.bias));
         let runtime = found.runtime(moment, &named);

@@ -2,19 +2,20 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    ops::Range,
     time::Instant,
 };
 
 use heapattach_census::{Moment, walkers};
-use heapattach_injector::moment::{Area, Scene};
-use heapattach_process::{presence::Presence, proc::Process};
+use heapattach_injector::moment::Scene;
 use heapattach_reach::{Above, Amount, Holding, Memory, Row, rows};
 use heapattach_report::{HolderRow, HoldersReport, PathReport, PathStep};
 
 use super::{
-    known::{Inner, Known, Picture},
+    known::{Inner, Known, Picture, Written},
     labels::Labels,
     roots::Roots,
+    source::Source,
     suspects::suspects,
     typed,
     wanted::{HeapFilter, WhoHolds},
@@ -30,25 +31,36 @@ const STEPS: usize = 100;
 /// So much of a block is read for the place of a pointer.
 const MOST_READ: u64 = 1 << 20;
 
+/// Blocks that are known already, or whether debug data is to name them.
+pub(super) enum Blocks {
+    /// With their names, and the memory of arenas.
+    Known(Known, Vec<Range<u64>>),
+    /// They are to be looked for; by debug data, too, if that is wanted.
+    Unknown { with_types: bool },
+}
+
 /// Looks for them in memory that a process, or a clone of it, keeps.
 pub(super) fn report(
-    (process, pid): (&Process, i32),
-    moment: &Moment<'_>,
-    scene: &Scene,
+    source: Source<'_>,
+    written: &Written<'_>,
+    (moment, scene): (&Moment<'_>, &Scene),
     filter: &HeapFilter,
     wanted: Option<&WhoHolds>,
-    with_types: bool,
+    blocks: Blocks,
 ) -> HoldersReport {
     let began = Instant::now();
-    let presence = Presence::of(process);
-    let written = |area: Area| area.written(&presence);
-    let known = Known::of(&written, moment, scene, &walkers::ALL, Inner::Blocks);
-    let known = match with_types {
-        true => known.map(|known| typed::renamed(known, process, moment)),
-        false => known,
+    let known = match blocks {
+        Blocks::Known(known, books) => Ok(known.with_layout(written, scene, books)),
+        Blocks::Unknown { with_types } => {
+            let known = Known::of(written, moment, scene, &walkers::ALL, Inner::Blocks);
+            match with_types {
+                true => known.map(|known| typed::renamed(known, source, moment)),
+                false => known,
+            }
+        }
     };
     let mut report = match known {
-        Ok(known) => of_known(&known, (process, pid), moment, scene, filter, wanted),
+        Ok(known) => of_known(&known, source, moment, scene, filter, wanted),
         Err(error) => HoldersReport { error: Some(error), ..HoldersReport::default() },
     };
     report.took_ms = began.elapsed().as_secs_f64() * 1e3;
@@ -57,14 +69,14 @@ pub(super) fn report(
 
 fn of_known(
     known: &Known,
-    process: (&Process, i32),
+    source: Source<'_>,
     moment: &Moment<'_>,
     scene: &Scene,
     filter: &HeapFilter,
     wanted: Option<&WhoHolds>,
 ) -> HoldersReport {
-    let maps = process.0.read("maps").unwrap_or_default();
-    let mut roots = Roots::new(process, moment, scene, &maps);
+    let maps = source.maps();
+    let mut roots = Roots::new(source, moment, scene, &maps);
     let mut picture = Picture::without(moment, &known.links);
     let group = &mut |word: &_| roots.group(word);
     let holding = Holding::of(&known.blocks, &known.layout, &mut picture, group);

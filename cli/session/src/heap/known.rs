@@ -49,7 +49,17 @@ impl Known {
         inner: Inner,
     ) -> Result<Self, String> {
         let (known, books) = Self::blocks(moment, walkers, inner)?;
-        Ok(Self { layout: layout(written, scene, merged(books)), ..known })
+        Ok(known.with_layout(written, scene, books))
+    }
+
+    /// The same, with what is looked through; `books` are the memory of arenas.
+    pub(super) fn with_layout(
+        self,
+        written: &Written<'_>,
+        scene: &Scene,
+        books: Vec<Range<u64>>,
+    ) -> Self {
+        Self { layout: layout(written, scene, merged(books)), ..self }
     }
 
     /// The blocks alone: nothing is looked through. And the memory of arenas.

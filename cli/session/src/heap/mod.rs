@@ -15,10 +15,12 @@ mod go;
 mod holders;
 mod known;
 mod labels;
+mod likely;
 mod progress;
 mod roots;
 mod seen;
 mod sites;
+mod source;
 mod suspects;
 mod traits;
 mod typed;
@@ -35,7 +37,7 @@ use std::{
 };
 
 use heapattach_census::{
-    Census, Live, NoMemory, Walker,
+    Census, Live, Memory, NoMemory, Walker,
     not_written::{self, NotWritten},
     pins::{self, Pins},
     types::ClassRow,
@@ -65,8 +67,10 @@ use crate::{
 };
 pub use core::of_core;
 use go::Go;
+use known::Written;
 pub use progress::follow;
 use seen::Seen;
+use source::Source;
 
 /// What a walk in a stop costs, in nanoseconds a KiB of the resident set, and in any case.
 const WALK_COST: u64 = 400;
@@ -136,14 +140,12 @@ pub enum WithHolders {
 }
 
 impl HeapOptions {
-    /// Whether where pointers can lie is of interest.
-    fn wants_scene(&self, target: &Target) -> bool {
+    /// Whether where pointers can lie is of interest, in so many bytes of memory that does not change.
+    fn wants_scene(&self, resident: impl FnOnce() -> u64) -> bool {
         self.unreachable
             || match self.holders {
                 WithHolders::No => false,
-                WithHolders::IfSmall => {
-                    self.snapshot != Snapshot::Stop && resident(&target.process) <= SMALL
-                }
+                WithHolders::IfSmall => self.snapshot != Snapshot::Stop && resident() <= SMALL,
                 WithHolders::Yes => true,
             }
     }
@@ -224,7 +226,8 @@ fn by_a_clone(
         Err(error) => Err(error.clone()),
     };
     let see = |stop: &Stopped<'_>| {
-        Seen::of(stop, options.wants_scene(target)).map(|seen| seen.counting(read))
+        Seen::of(stop, options.wants_scene(|| resident(&target.process)))
+            .map(|seen| seen.counting(read))
     };
     let taken = moment::keep(target, see, instead).map_err(failed)?;
     let mut seen = taken.seen.map_err(|error| (Status::Failed, error))?;
@@ -261,7 +264,8 @@ fn in_a_stop(
     report: &mut CensusReport,
 ) -> Result<(), Failed> {
     let look = |stop: &Stopped<'_>| {
-        let mut seen = Seen::of(stop, options.wants_scene(target))?.counting(read);
+        let mut seen =
+            Seen::of(stop, options.wants_scene(|| resident(&target.process)))?.counting(read);
         seen.count_all(&target.process)?;
         let walked = walk_in_stop(target, &seen, options)?;
         Ok((seen, walked))
@@ -334,9 +338,24 @@ fn walk(
         .map_err(|errno| format!("its memory cannot be read: {}", errno.desc()))?;
     let live = if seen.has_swap() { live } else { live.without_swap() };
     let live = live.counting(&seen.read);
+    let presence = Presence::of(process);
+    let written = |area: Area| area.written(&presence);
+    let source = Source::Process(process, pid);
+    Ok(walk_memory(source, &live, &written, seen, options, most))
+}
+
+/// The same of memory that is kept anywhere; `written` tells its parts that are not all zero.
+fn walk_memory(
+    source: Source<'_>,
+    memory: &dyn Memory,
+    written: &Written<'_>,
+    seen: &Seen,
+    options: &HeapOptions,
+    most: Duration,
+) -> Walked {
     let began = Instant::now();
-    let moment = seen.moment(&live);
-    let go = Go::find(&moment, process);
+    let moment = seen.moment(memory);
+    let go = Go::find(&moment, source);
     let mut all: Vec<&dyn Walker> = walkers::ALL.to_vec();
     if let Some(Ok(Go { runtime: Ok(runtime), .. })) = &go {
         // In the variables of Go programs there is much that looks like the books of musl.
@@ -353,10 +372,16 @@ fn walk(
     let not_written = options.not_written.then(|| not_written::look(&moment, &all, &counts));
     let asked = asked::look(&moment, &all, &census, options);
     let recorded = options.recorded.as_ref().and_then(RecordedBlocks::read);
-    let sites = recorded.map(|recorded| sites::report(&moment, &all, &recorded));
     // It takes long, but a clone can wait.
     let with_types = options.typed && most == Duration::MAX;
-    let typed = with_types.then(|| typed::report(process, &moment, &all));
+    let typed = with_types.then(|| typed::report(source, &moment, &all));
+    let (typed, known) = typed.map_or((None, None), |(typed, known)| (Some(typed), known));
+    let of_session = |recorded| {
+        let sites = sites::report(&moment, &all, &recorded);
+        let likely = known.as_ref().map(|(known, _)| likely::report(&moment, known, &recorded));
+        SitesReport { likely, ..sites }
+    };
+    let sites = recorded.map(of_session);
     let graph = Duration::from_nanos((seen.resident() >> 10).saturating_mul(GRAPH_COST));
     let go = go.map(|go| match go {
         Ok(go) if graph > most => go.refused(
@@ -367,12 +392,10 @@ fn walk(
     });
     let scene = seen.scene.as_ref();
     let filter = &options.filter;
-    let presence = Presence::of(process);
-    let written = |area: Area| area.written(&presence);
     let with_unreachable = scene.filter(|_| options.unreachable);
     let told = (filter, options.show_contents);
     let unreachable =
-        with_unreachable.map(|scene| unreachable::report(&written, &moment, scene, told));
+        with_unreachable.map(|scene| unreachable::report(written, &moment, scene, told));
     // What holds the objects of a Go program is told by its own graph.
     let is_go = go.as_ref().is_some_and(|(go, _)| go.error.is_none());
     let with_holders = scene.filter(|_| options.holders != WithHolders::No && !is_go);
@@ -380,7 +403,11 @@ fn walk(
     // The first screen does not wait for debug data.
     let wants_types = options.holders == WithHolders::Yes || options.typed;
     let with_types = wants_types && most == Duration::MAX;
-    let look = |scene| holders::report((process, pid), &moment, scene, filter, wanted, with_types);
+    let blocks = match known {
+        Some((known, books)) => holders::Blocks::Known(known, books),
+        None => holders::Blocks::Unknown { with_types },
+    };
+    let look = |scene| holders::report(source, written, (&moment, scene), filter, wanted, blocks);
     let holders = with_holders.map(look);
     // What nothing leads to belongs on the first screen, too, where it is much.
     let is_much = |found: &HoldersReport| {
@@ -389,24 +416,12 @@ fn walk(
     };
     let unreachable = match (unreachable, scene, &holders) {
         (None, Some(scene), Some(found)) if found.error.is_none() && is_much(found) => {
-            Some(unreachable::report(&written, &moment, scene, told))
+            Some(unreachable::report(written, &moment, scene, told))
         }
         (unreachable, ..) => unreachable,
     };
     let took = began.elapsed();
-    Ok(Walked {
-        census,
-        unreachable,
-        holders,
-        waste,
-        pins,
-        not_written,
-        asked,
-        sites,
-        typed,
-        go,
-        took,
-    })
+    Walked { census, unreachable, holders, waste, pins, not_written, asked, sites, typed, go, took }
 }
 
 fn conclude(seen: &Seen, walked: Walked, report: &mut CensusReport) {

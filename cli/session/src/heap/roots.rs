@@ -5,18 +5,13 @@ use std::collections::HashMap;
 
 use heapattach_census::Moment;
 use heapattach_injector::moment::{Rules, Scene, Standing};
-use heapattach_process::{
-    memory::Memory,
-    proc::{
-        Process,
-        maps::{self, Mapping},
-    },
-};
+use heapattach_process::proc::maps::{self, Mapping};
 use heapattach_reach::{RootKind, RootWord};
 use heapattach_report::Holder;
 use heapattach_symbols::Symbols;
 use heapattach_text::{printable::printable, quantity::bytes};
 
+use super::source::Source;
 use crate::check::{
     frame_report::told,
     holders::{code_beside, local_to, on_stack},
@@ -32,9 +27,7 @@ const MOST: usize = 1 << 16;
 pub(super) struct Roots<'a, 'm> {
     moment: &'a Moment<'m>,
     scene: &'a Scene,
-    process: &'a Process,
-    /// The process itself, for the names of its threads: a clone has none of them.
-    pid: i32,
+    source: Source<'a>,
     maps: Vec<Mapping<'a>>,
     symbols: Symbols,
     rules: Option<Option<Rules>>,
@@ -48,7 +41,7 @@ pub(super) struct Roots<'a, 'm> {
 impl<'a, 'm> Roots<'a, 'm> {
     /// Of a moment; `maps` is the text of the memory map.
     pub(super) fn new(
-        (process, pid): (&'a Process, i32),
+        source: Source<'a>,
         moment: &'a Moment<'m>,
         scene: &'a Scene,
         maps: &'a [u8],
@@ -56,9 +49,9 @@ impl<'a, 'm> Roots<'a, 'm> {
         let maps = maps::parse(maps).unwrap_or_default();
         let mut symbols = Symbols::new();
         symbols.with_variables();
-        symbols.note(process, &maps);
+        source.note(&mut symbols, &maps);
         let (rules, frames, last, by_name, names) = Default::default();
-        Self { moment, scene, process, pid, maps, symbols, rules, frames, last, by_name, names }
+        Self { moment, scene, source, maps, symbols, rules, frames, last, by_name, names }
     }
 
     /// The group of a root.
@@ -118,10 +111,10 @@ impl<'a, 'm> Roots<'a, 'm> {
     }
 
     fn thread(&self, tid: i32) -> String {
-        let name =
-            Process::open(self.pid).ok().and_then(|process| process.read_thread(tid, "comm").ok());
-        let name = name.unwrap_or_default();
-        format!("thread {tid} ({})", printable(String::from_utf8_lossy(&name).trim_end()))
+        match self.source.thread_name(tid) {
+            Some(name) => format!("thread {tid} ({})", printable(&name)),
+            None => format!("thread {tid}"),
+        }
     }
 
     fn frame(&mut self, at: u64) -> String {
@@ -143,10 +136,7 @@ impl<'a, 'm> Roots<'a, 'm> {
         if self.frames > MOST_FRAMES {
             return None;
         }
-        let rules = self.rules.get_or_insert_with(|| {
-            let memory = Memory::open(self.process).ok()?;
-            Some(Rules::of(self.process, &memory, &self.maps))
-        });
+        let rules = self.rules.get_or_insert_with(|| self.source.rules(&self.maps));
         thread.owner(at, rules.as_ref()?, &mut |at| self.moment.word(at).unwrap_or(0))
     }
 

@@ -48,6 +48,7 @@ fn sum(Recorded { blocks, left_out }: &Recorded, all: &[Found]) -> SitesReport {
         left_out: *left_out,
         total: total.sums(),
         rows: largest(sums.collect()),
+        likely: None,
     }
 }
 

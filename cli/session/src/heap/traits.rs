@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use heapattach_census::{Moment, RegionKind};
-use heapattach_process::proc::{Process, maps};
+use heapattach_process::proc::maps;
 use heapattach_symbols::Symbols;
 use heapattach_text::printable::printable;
+
+use super::source::Source;
 
 /// Methods of a table that are looked at.
 const METHODS: usize = 8;
@@ -45,13 +47,13 @@ pub(super) fn is_rust(moment: &Moment<'_>) -> bool {
 
 /// Names of functions of a moment.
 pub(super) struct Traits<'a, 'm> {
-    process: &'a Process,
+    source: Source<'a>,
     moment: &'a Moment<'m>,
 }
 
 impl<'a, 'm> Traits<'a, 'm> {
-    pub(super) fn of(process: &'a Process, moment: &'a Moment<'m>) -> Self {
-        Self { process, moment }
+    pub(super) fn of(source: Source<'a>, moment: &'a Moment<'m>) -> Self {
+        Self { source, moment }
     }
 
     /// What the objects of these tables are called. Where the functions of a table do not agree on a type, or
@@ -60,9 +62,9 @@ impl<'a, 'm> Traits<'a, 'm> {
         if tables.is_empty() {
             return Vec::new();
         }
-        let text = self.process.read("maps").unwrap_or_default();
+        let text = self.source.maps();
         let mut symbols = Symbols::new();
-        symbols.note(self.process, &maps::parse(&text).unwrap_or_default());
+        self.source.note(&mut symbols, &maps::parse(&text).unwrap_or_default());
         let found: Vec<(Option<String>, u64)> = tables
             .iter()
             .map(|&table| {

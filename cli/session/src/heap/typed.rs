@@ -15,7 +15,7 @@ use heapattach_census::{
         shapes::{Languages, Shape, Shapes, search},
     },
 };
-use heapattach_process::proc::{Process, maps};
+use heapattach_process::proc::maps;
 use heapattach_report::{Amount, PlaceRow, TypedReport};
 use heapattach_symbols::{
     Symbols,
@@ -24,6 +24,7 @@ use heapattach_symbols::{
 
 use super::{
     known::{Inner, Known},
+    source::Source,
     traits::{self, Traits},
 };
 
@@ -35,39 +36,33 @@ const TYPES: usize = 1 << 20;
 /// Places that are told.
 const PLACES: usize = 200;
 
-/// What was found, and the classes that only debug data tells.
+/// What was found, the classes that only debug data tells, and the blocks with all of these names and the memory of
+/// their arenas, if they are known.
 pub(super) fn report(
-    process: &Process,
+    source: Source<'_>,
     moment: &Moment<'_>,
     walkers: &[&dyn Walker],
-) -> (TypedReport, Vec<ClassRow>) {
+) -> ((TypedReport, Vec<ClassRow>), Option<(Known, Vec<Range<u64>>)>) {
     let began = Instant::now();
-    let found = Known::blocks(moment, walkers, Inner::Blocks);
-    let (mut report, rows) = match found {
-        Ok((known, _)) => of_known(&known, process, moment, began),
-        Err(error) => (TypedReport { error: Some(error), ..TypedReport::default() }, Vec::new()),
+    let (known, books) = match Known::blocks(moment, walkers, Inner::Blocks) {
+        Ok(found) => found,
+        Err(error) => {
+            return (
+                (TypedReport { error: Some(error), ..TypedReport::default() }, Vec::new()),
+                None,
+            );
+        }
     };
+    let mut found = Found::of(&known, source, moment, began);
+    let places = found.places(&known, moment, began + MOST);
+    let (mut report, rows) = told(&known, &found, &places);
     report.took_ms = began.elapsed().as_secs_f64() * 1e3;
-    (report, rows)
-}
-
-fn of_known(
-    known: &Known,
-    process: &Process,
-    moment: &Moment<'_>,
-    began: Instant,
-) -> (TypedReport, Vec<ClassRow>) {
-    let mut found = Found::of(known, process, moment, began);
-    let places = found.places(known, moment, began + MOST);
-    told(known, &found, &places)
+    ((report, rows), Some((found.rename(known), books)))
 }
 
 /// The same blocks, with the names of those that debug data or their form tells.
-pub(super) fn renamed(known: Known, process: &Process, moment: &Moment<'_>) -> Known {
-    let found = Found::of(&known, process, moment, Instant::now());
-    let name = |number: u32| found.by_block.get(number as usize).copied()?.map(|named| named.name);
-    let names = found.names.all.iter().map(|(name, _)| name.clone()).collect();
-    known.renamed(&name, names)
+pub(super) fn renamed(known: Known, source: Source<'_>, moment: &Moment<'_>) -> Known {
+    Found::of(&known, source, moment, Instant::now()).rename(known)
 }
 
 /// What blocks are.
@@ -80,8 +75,8 @@ struct Found {
 }
 
 impl Found {
-    fn of(known: &Known, process: &Process, moment: &Moment<'_>, began: Instant) -> Self {
-        let model = model(known, process, began + MOST / 2);
+    fn of(known: &Known, source: Source<'_>, moment: &Moment<'_>, began: Instant) -> Self {
+        let model = model(known, source, began + MOST / 2);
         let certain = |number: u32| {
             let (_, name) = known.class(known.blocks.get(number))?;
             Some(model.named(name))
@@ -94,10 +89,17 @@ impl Found {
             .map(|number| names.of(known, &model, &spread, number))
             .collect();
         let shapes = shapes(known, moment, &by_block, end);
-        names.shapes(known, &shapes, &mut Traits::of(process, moment), &mut by_block);
+        names.shapes(known, &shapes, &mut Traits::of(source, moment), &mut by_block);
         let late = shapes.is_over.then_some("there was no time for all shapes");
         let (disputed, missing) = (spread.disputed, spread.missing.or(late));
         Self { model, names, by_block, disputed, missing }
+    }
+
+    fn rename(&self, known: Known) -> Known {
+        let name =
+            |number: u32| self.by_block.get(number as usize).copied()?.map(|named| named.name);
+        let names = self.names.all.iter().map(|(name, _)| name.clone()).collect();
+        known.renamed(&name, names)
     }
 
     fn places(&mut self, known: &Known, moment: &Moment<'_>, end: Instant) -> Places {
@@ -144,12 +146,12 @@ fn shapes(known: &Known, moment: &Moment<'_>, by_block: &[Option<Named>], end: I
 }
 
 /// The declared types of all modules.
-fn model(known: &Known, process: &Process, end: Instant) -> Model {
+fn model(known: &Known, source: Source<'_>, end: Instant) -> Model {
     let mut model = Model::default();
-    let text = process.read("maps").unwrap_or_default();
+    let text = source.maps();
     let maps = maps::parse(&text).unwrap_or_default();
     let mut symbols = Symbols::new();
-    symbols.note(process, &maps);
+    source.note(&mut symbols, &maps);
     let limits = Limits { entries: ENTRIES, types: TYPES, end };
     symbols.entries(&mut |sections, bias| {
         let wanted = known.names.iter().map(String::as_str);
@@ -253,6 +255,10 @@ impl Names {
                     ("node of a std::unordered_map or _set", Language::Cpp, block.size)
                 }
                 Shape::HashTable => ("table of a std::unordered_map or _set", Language::Cpp, 0),
+                Shape::RustText => ("text with room and length (Rust String)", Language::Rust, 0),
+                Shape::RustTable => {
+                    ("table of a HashMap or HashSet (Rust)", Language::Rust, block.size)
+                }
                 Shape::Trait(table) => {
                     let name = tables.get(table as usize).map_or("", String::as_str);
                     (name, Language::Rust, block.size)

@@ -6,6 +6,7 @@ mod core_file;
 mod difference;
 mod go;
 mod holders;
+mod likely_sites;
 mod mappings;
 mod not_written;
 mod pages;

@@ -1,8 +1,9 @@
 //! Requested against occupied bytes, and what blocks keep in memory beside them, by who allocated them.
 
-use heapattach_report::{MergedSite, PlacedSite, SiteSums, SitesReport};
+use heapattach_report::{MergedSite, PlacedSites, SiteSums};
 use heapattach_text::quantity::{bytes, count};
 
+use super::likely_sites;
 use crate::{
     page::{Ink, Page},
     table::{Column, Table},
@@ -12,7 +13,7 @@ use crate::{
 const CALLERS: usize = 3;
 
 /// Writes the largest of both kinds.
-pub fn tell_placed_sites(sites: &SitesReport<PlacedSite>, rows: usize, mut page: Page) -> String {
+pub fn tell_placed_sites(sites: &PlacedSites, rows: usize, mut page: Page) -> String {
     page.gap();
     let SiteSums { blocks, requested, occupied, pinned } = &sites.total;
     let rounding = sites.total.rounding();
@@ -42,6 +43,10 @@ pub fn tell_placed_sites(sites: &SitesReport<PlacedSite>, rows: usize, mut page:
     kept.retain(|site| site.sums.pinned.value >= 1.0);
     write(&mut page, "Keeps most free memory", &kept, rows);
     write(&mut page, "Most rounding", &by_rounding, rows);
+    if let Some(likely) = &sites.likely {
+        let is_sampled = sites.total.blocks.value > widened(sites.found) + 0.5;
+        likely_sites::tell(likely, is_sampled, rows, &mut page);
+    }
     page.finish()
 }
 
@@ -83,6 +88,11 @@ fn callers(site: &MergedSite<'_>) -> String {
     names.map(|name| format!(" < {name}")).collect()
 }
 
+#[allow(clippy::cast_precision_loss)]
+fn widened(count: u64) -> f64 {
+    count as f64
+}
+
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn whole(value: f64) -> u64 {
     value.round().max(0.0) as u64
@@ -90,6 +100,8 @@ fn whole(value: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use heapattach_report::PlacedSite;
+
     use super::*;
 
     #[test]
@@ -104,7 +116,7 @@ mod tests {
             site("fill (a.c:2)", 4000.0),
             site("pin (a.c:1)", 2000.0),
         ];
-        let sites = SitesReport { rows, ..SitesReport::default() };
+        let sites = PlacedSites { rows, ..PlacedSites::default() };
         let told = tell_placed_sites(&sites, 5, Page::new(Some(100), false));
         let line = told.lines().find(|line| line.contains("pin (a.c:1)")).unwrap();
         assert!(line.contains("5 000") && line.ends_with("pin (a.c:1) (2 call paths)"), "{told}");

@@ -26,6 +26,8 @@ const VVAR: u64 = 64 << 10;
 pub(super) struct Plan {
     pub pieces: Vec<Piece>,
     pub modules: Vec<File>,
+    /// Where code of these is mapped.
+    pub code: Vec<(Range<u64>, usize)>,
     pub maps: String,
     pub absent: Absent,
 }
@@ -214,6 +216,12 @@ impl<'a> Planner<'a> {
         if part.file.is_none() && permissions == (true, false, false) && self.is_zero(&part.stored)
         {
             permissions = (false, false, false);
+        }
+        // Names are looked for in the file also where the core has all of the code.
+        if let Some((index, _)) = part.file.filter(|_| permissions.2)
+            && let Ok(module) = self.module(index, heads)
+        {
+            self.plan.code.push((range.clone(), module));
         }
         if stored > 0 && permissions != (false, false, false) {
             let source = Source::Core;

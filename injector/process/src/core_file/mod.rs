@@ -48,6 +48,8 @@ pub struct CoreFile {
     /// Ascending, and no two overlap.
     pieces: Vec<Piece>,
     modules: Vec<File>,
+    /// Where code of these is mapped, ascending.
+    code: Vec<(Range<u64>, usize)>,
     maps: String,
     process: notes::Notes,
     absent: Absent,
@@ -94,6 +96,7 @@ impl CoreFile {
             bytes: length,
             pieces: planned.pieces,
             modules: planned.modules,
+            code: planned.code,
             maps: planned.maps,
             process,
             absent: planned.absent,
@@ -161,6 +164,13 @@ impl CoreFile {
             index += 1;
         }
         done
+    }
+
+    /// The file of the program or library whose code is mapped at an address, if it is the very build.
+    pub fn module_at(&self, code: u64) -> Option<&File> {
+        let index = self.code.partition_point(|(range, _)| range.end <= code);
+        let (_, module) = self.code.get(index).filter(|(range, _)| range.contains(&code))?;
+        self.modules.get(*module)
     }
 
     fn read_of(&self, source: Source, offset: u64, buffer: &mut [u8]) -> usize {

@@ -9,7 +9,7 @@ use object::{
 };
 
 use super::{PAGE, open_regular, read_at};
-use crate::proc::build_id::BuildId;
+use crate::proc::build_id::{self, BuildId};
 
 /// Headers and notes stand at the beginning.
 const HEAD: usize = 16 << 10;
@@ -43,6 +43,9 @@ impl Module {
         }
         let agrees = match (BuildId::in_head(mapped_head), BuildId::in_head(&head)) {
             (Some(mapped), Some(own)) => mapped == own,
+            (None, None) if build_id::of_go(&head).is_some() => {
+                build_id::of_go(mapped_head) == build_id::of_go(&head)
+            }
             (None, None) if is_named => head.starts_with(mapped_head),
             (None, None) => return Err("it has no build id"),
             _ => false,

@@ -33,6 +33,10 @@ pub enum Shape {
     HashNode,
     /// Its table.
     HashTable,
+    /// The text of Rust's `String`.
+    RustText,
+    /// The table of Rust's `HashMap` or `HashSet`.
+    RustTable,
     /// A trait object of Rust: the index of its table of functions.
     Trait(u32),
 }

@@ -1,5 +1,5 @@
 //! Blocks of containers by the form of what holds them: texts, arrays, nodes and tables of libstdc++, in objects
-//! whose class is known, in variables, and in such containers themselves; trait objects of Rust.
+//! whose class is known, in variables, and in such containers themselves; trait objects, texts and tables of Rust.
 //!
 //! A form is whole or none: lengths must fit the block, counts must be those of the nodes, links must lead back.
 //! What is told is the form, since a program's own structures can have it, too. A block that has two forms has
@@ -10,6 +10,7 @@ mod forms;
 #[cfg(test)]
 mod near_misses;
 mod rust;
+mod rust_containers;
 mod search;
 
 pub use forms::Shape;

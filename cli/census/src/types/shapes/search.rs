@@ -20,7 +20,7 @@ const NODES: u64 = 1 << 28;
 pub struct Languages {
     /// Containers of libstdc++.
     pub cpp: bool,
-    /// Trait objects of Rust.
+    /// Trait objects, texts and tables of Rust.
     pub rust: bool,
 }
 
@@ -111,8 +111,19 @@ impl Search<'_, '_> {
         if self.languages.cpp {
             self.containers(at, is_named);
         }
-        if self.languages.rust
-            && let Some((number, table)) = self.view.trait_object(at)
+        if self.languages.rust {
+            self.of_rust(at, is_named);
+        }
+    }
+
+    fn of_rust(&mut self, at: u64, is_named: &dyn Fn(u32) -> bool) {
+        if let Some(number) = self.view.rust_text(at, !self.languages.cpp) {
+            self.note(number, Shape::RustText, is_named);
+        }
+        if let Some(number) = self.view.rust_table(at) {
+            self.note(number, Shape::RustTable, is_named);
+        }
+        if let Some((number, table)) = self.view.trait_object(at)
             && (self.tables.len() < MOST_TABLES || self.tables.contains_key(&table))
         {
             let next = u32::try_from(self.tables.len()).unwrap_or(u32::MAX);
@@ -160,8 +171,8 @@ impl Search<'_, '_> {
                 let block = self.view.blocks.get(number);
                 // Behind the links of a node: from each of them its chain looks like one.
                 let links = match shape {
-                    Shape::Text | Shape::HashTable => block.size,
-                    Shape::Array | Shape::Trait(_) => 0,
+                    Shape::Text | Shape::HashTable | Shape::RustText => block.size,
+                    Shape::Array | Shape::Trait(_) | Shape::RustTable => 0,
                     Shape::ListNode => 16,
                     Shape::TreeNode => 32,
                     Shape::HashNode => 8,
