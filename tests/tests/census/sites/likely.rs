@@ -1,11 +1,20 @@
 //! Who may have allocated the blocks from before a session, beside a program that knows it.
 
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+};
+
 use heapattach_test_folder::Folder;
 use heapattach_tests::{
     attached::Attached,
     command::{Heapattach, Hooks},
     fixture::{Fixture, Launch},
     json_schema::faults,
+    real::{Server, StartError, redis},
+    seed::Random,
+    skip::skip,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -177,4 +186,79 @@ fn judge_sampled(fixture: &mut Fixture, likely: &Value) -> (f64, f64) {
     }
     assert!(all > 0.0, "{likely}");
     (right / all, all)
+}
+
+/// Keys of a redis before the session, and in it.
+const KEYS: u64 = 3000;
+
+/// Has it store texts, hashes and lists of any length; the same kinds each time.
+fn store(server: &Server, first: u64, random: &mut Random) {
+    let mut stream = UnixStream::connect(redis::socket(server)).expect("a server");
+    let (mut all, mut commands) = (Vec::new(), 0);
+    for key in first..first + KEYS {
+        let mut words = match key % 3 {
+            0 => vec!["SET".to_owned(), format!("text:{key}")],
+            1 => vec!["HSET".to_owned(), format!("hash:{key}")],
+            _ => vec!["RPUSH".to_owned(), format!("list:{key}")],
+        };
+        let values = if key % 3 == 0 { 1 } else { random.between(1, 200) };
+        for value in 0..values {
+            if key % 3 == 1 {
+                words.push(format!("field {value}"));
+            }
+            words.push("v".repeat(usize::try_from(random.between(10, 90)).expect("a length")));
+        }
+        all.extend(format!("*{}\r\n", words.len()).into_bytes());
+        all.extend(
+            words.iter().flat_map(|word| format!("${}\r\n{word}\r\n", word.len()).into_bytes()),
+        );
+        commands += 1;
+    }
+    stream.write_all(&all).expect("commands");
+    let (mut answers, mut buffer) = (0, [0; 4096]);
+    while answers < commands {
+        let read = stream.read(&mut buffer).expect("answers");
+        assert!(read > 0, "{answers} answers");
+        answers += buffer[..read].iter().filter(|byte| **byte == b'\n').count();
+    }
+}
+
+#[test]
+fn what_a_redis_had_before_is_told_by_what_the_same_commands_store_now() {
+    let server = match redis::start() {
+        Ok(server) => server,
+        Err(StartError::Missing(cure)) => return skip("no redis-server here", cure),
+        Err(error) => panic!("{error:?}"),
+    };
+    // The same lengths twice.
+    store(&server, 0, &mut Random::new(7));
+    let command = Attached::command(server.pid(), Hooks::Auto).arg("--census").arg("--every=1");
+    let attached = Attached::open(command.arg("--on-full=wait")).expect("attached");
+    store(&server, KEYS, &mut Random::new(7));
+    let running = attached.into_command();
+    running.signal(Signal::SIGINT);
+    let document = running.wait().expect(INTERRUPTED).stdout;
+    let document: Value = serde_json::from_str(&document).expect("JSON");
+    let sites = &document["census"]["sites"];
+    let likely = &sites["likely"];
+    let all = bytes(&likely["unrecorded"]);
+    let purity = likely["purity"].as_f64().expect("a number");
+    let part = bytes(&likely["likely"]) / all;
+    println!("{:.1} % of {all} B likely, purity {:.2} %", part * 100.0, purity * 100.0);
+    assert!(part >= 0.8 && purity >= 0.97, "{likely:#}");
+    // Each place has as much from before as of now.
+    let mut by_place: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
+    for row in likely["rows"].as_array().expect("rows") {
+        let spread = row["spread"]["value"].as_f64().expect("a number");
+        by_place.entry(row["place"].as_str().expect("a place")).or_default()[0] +=
+            bytes(&row["likely"]) + spread;
+    }
+    for row in sites["rows"].as_array().expect("rows") {
+        let place = row["place"].as_str().expect("a place");
+        by_place.entry(place).or_default()[1] +=
+            row["occupied"]["value"].as_f64().expect("a number");
+    }
+    let apart: f64 = by_place.values().map(|[old, new]| (old - new).abs()).sum::<f64>() / 2.0;
+    println!("{:.1} % are told of another place", apart * 100.0 / all);
+    assert!(apart <= all / 10.0, "{by_place:#?}");
 }
