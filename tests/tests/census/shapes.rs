@@ -75,6 +75,8 @@ fn a_stripped_cpp_program_has_its_classes_and_containers_and_no_others() {
         ("node of a std::map or std::set", 400 + 150 + 80),
         ("node of a std::unordered_map or _set", 300 + 4000),
         ("table of a std::unordered_map or _set", 60 + 1),
+        ("table of a std::deque", 40),
+        ("piece of a std::deque", 2 * 40),
     ];
     assert_eq!(rows(&document, "shape"), expected(&shapes), "{}", document["typed"]);
     assert_eq!(rows(&document, "declared"), BTreeMap::new());

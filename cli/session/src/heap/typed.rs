@@ -255,6 +255,8 @@ impl Names {
                     ("node of a std::unordered_map or _set", Language::Cpp, block.size)
                 }
                 Shape::HashTable => ("table of a std::unordered_map or _set", Language::Cpp, 0),
+                Shape::DequeTable => ("table of a std::deque", Language::Cpp, 0),
+                Shape::DequePiece => ("piece of a std::deque", Language::Cpp, 0),
                 Shape::RustText => ("text with room and length (Rust String)", Language::Rust, 0),
                 Shape::RustTable => {
                     ("table of a HashMap or HashSet (Rust)", Language::Rust, block.size)

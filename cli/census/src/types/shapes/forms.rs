@@ -33,6 +33,10 @@ pub enum Shape {
     HashNode,
     /// Its table.
     HashTable,
+    /// The table of `std::deque`.
+    DequeTable,
+    /// A piece of it.
+    DequePiece,
     /// The text of Rust's `String`.
     RustText,
     /// The table of Rust's `HashMap` or `HashSet`.

@@ -1,4 +1,4 @@
-//! Blocks of containers by the form of what holds them: texts, arrays, nodes and tables of libstdc++, in objects
+//! Blocks of containers by the form of what holds them: texts, arrays, nodes, pieces and tables of libstdc++, in objects
 //! whose class is known, in variables, and in such containers themselves; trait objects, texts and tables of Rust.
 //!
 //! A form is whole or none: lengths must fit the block, counts must be those of the nodes, links must lead back.
@@ -6,6 +6,7 @@
 //! neither.
 
 mod chains;
+mod deque;
 mod forms;
 #[cfg(test)]
 mod near_misses;

@@ -144,6 +144,10 @@ impl Search<'_, '_> {
                 self.note(number, Shape::Array, is_named);
             }
             self.all(self.view.list(at), Shape::ListNode, is_named);
+            if let Some((table, pieces)) = self.view.deque(at) {
+                self.note(table, Shape::DequeTable, is_named);
+                self.all(Some(pieces), Shape::DequePiece, is_named);
+            }
         }
         if let Some((table, nodes)) = self.view.hash(at) {
             table.into_iter().for_each(|table| self.note(table, Shape::HashTable, is_named));
@@ -171,8 +175,10 @@ impl Search<'_, '_> {
                 let block = self.view.blocks.get(number);
                 // Behind the links of a node: from each of them its chain looks like one.
                 let links = match shape {
-                    Shape::Text | Shape::HashTable | Shape::RustText => block.size,
-                    Shape::Array | Shape::Trait(_) | Shape::RustTable => 0,
+                    Shape::Text | Shape::HashTable | Shape::RustText | Shape::DequeTable => {
+                        block.size
+                    }
+                    Shape::Array | Shape::Trait(_) | Shape::RustTable | Shape::DequePiece => 0,
                     Shape::ListNode => 16,
                     Shape::TreeNode => 32,
                     Shape::HashNode => 8,
