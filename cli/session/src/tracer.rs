@@ -19,6 +19,7 @@ use crate::{
     fork::{self, exec_status},
     golang,
     own_cost::own_cost,
+    runtimes,
     watch::{
         end::End,
         files::Files,
@@ -89,7 +90,7 @@ fn go_program(
     files: Files,
 ) -> Report {
     match found {
-        Ok(found) => golang::observe(line, target, found, options, files),
+        Ok(found) => golang::observe(line, target, found, options, files, golang::PERIOD),
         Err(why) => {
             let path = files.store.and_then(|store| store.path);
             let _ = path.map(std::fs::remove_file);
@@ -277,6 +278,11 @@ fn run_target(
         true => store_for(target, record.prefix.as_deref()).or(store),
         false => store,
     };
+    if runtimes::go_program::instead(report.pid).is_some() {
+        drop(held);
+        let files = Files { store, stacks, blocks: None };
+        return golang::run(line, target, options, report, files);
+    }
     let path = store.as_ref().and_then(|store| store.path.clone());
     let record = Record::new(target, store, stacks).seen_from_start();
     match attach::attach(target, image, options.for_engine(), Some(held)) {

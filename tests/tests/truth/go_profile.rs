@@ -14,6 +14,10 @@ use heapattach_tests::{
     fingerprint::{Fingerprint, Scope, diff_within},
     toolchain::{go, go_with},
 };
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::Value;
 
 /// A Go program that has told its truth.
@@ -124,6 +128,40 @@ fn what_grows_in_a_go_program_is_named_in_the_first_sentence_and_recorded() {
     let verdict = run.stdout.lines().find(|line| line.starts_with("VERDICT")).unwrap_or_default();
     assert!(verdict.contains("main.keep"), "{}", run.stdout);
     assert!(!run.stdout.contains("older than the attach"), "{}", run.stdout);
+    let again = Heapattach::new(["report"]).arg(file).arg("--view").arg("tree").run().expect(0);
+    assert!(again.stdout.contains("main.keep"), "{}", again.stdout);
+}
+
+/// The bytes that each of its two functions has, by the JSON of `run`, in which the program is ended after it came to rest.
+#[test]
+fn a_program_that_run_starts_is_read_to_its_end_and_ends_as_it_ends() {
+    let Some(program) = go("keeps.go") else { return };
+    let folder = Folder::new("go-run");
+    let (json, file) = (folder.0.join("report.json"), folder.0.join("go.heapattach"));
+    let words = ["run", "-o", file.to_str().expect("a path of ours")];
+    let command = Heapattach::new(words).arg(format!("--json={}", json.display())).arg("--");
+    let running = command.arg(&program).start();
+    wait_until("the truth", PATIENCE, || running.output().contains("ready"));
+    let talk = running.talk();
+    let told_pid = talk.split("reading of ").nth(1).and_then(|rest| rest.split(' ').next());
+    let pid: i32 = told_pid.and_then(|pid| pid.parse().ok()).unwrap_or_else(|| panic!("{talk}"));
+    // Between two readings, so that the last one is of a program at rest.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let text = running.output();
+    kill(Pid::from_raw(pid), Signal::SIGTERM).expect("it runs");
+    let outcome = running.wait();
+    assert_eq!(outcome.code(), Some(128 + 15), "{outcome:?}");
+    let report: Value =
+        serde_json::from_str(&fs::read_to_string(&json).expect("a report")).expect("JSON");
+    let blind = report["blind"].to_string();
+    assert!(blind.contains("before the program ended"), "{blind}");
+    assert_eq!(report["exit"]["signal"], 15, "{}", report["exit"]);
+    for name in ["main.keep", "main.churn"] {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("it was told");
+        let numbers: Vec<f64> =
+            line.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+        assert_same(told(&report, name), [numbers[0], numbers[1]], name);
+    }
     let again = Heapattach::new(["report"]).arg(file).arg("--view").arg("tree").run().expect(0);
     assert!(again.stdout.contains("main.keep"), "{}", again.stdout);
 }

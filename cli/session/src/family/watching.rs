@@ -23,7 +23,8 @@ use crate::{
     client::channel::Line,
     family::member::{Business, Cause, Standing},
     fork::Waiting,
-    runtimes::Runtimes,
+    golang,
+    runtimes::{Runtimes, go_program},
     watch::{
         end::End,
         files::Files,
@@ -259,7 +260,7 @@ type Inherited<'t> = (Session<'t>, Symbols, Runtimes);
 
 impl Business for Watch {
     fn see_to(mut self, standing: Standing<'_>, line: &mut Line, report: &mut Report) {
-        let Standing { lease, cause, target, .. } = standing;
+        let Standing { lease, cause, target, held } = standing;
         let inherited = match self.inherit(target) {
             Ok(inherited) => inherited,
             Err(failure) => return refuse(report, &failure),
@@ -276,6 +277,15 @@ impl Business for Watch {
             let record = Record::with(target, store, stacks, symbols, runtimes).leaving(will);
             return self.watch(lease, session, record, path, line, report);
         }
+        if matches!(cause, Cause::Execed { .. }) && go_program::instead(lease.pid()).is_some() {
+            drop(held);
+            lease.let_go();
+            let store = self.store.open(target);
+            let files = Files { store, stacks: self.stacks.take(), blocks: None };
+            golang::follow(line, target, &self.options, report, files);
+            return;
+        }
+        let standing = Standing { lease, cause, target, held };
         let store = self.store.open(target);
         let path = store.as_ref().and_then(|store| store.path.clone());
         let stacks = self.stacks.take();

@@ -46,6 +46,8 @@ impl Beside {
         let mut found = found::beside(target).ok_or(None)?.map_err(Some)?;
         let (first, on) = begin(target, &mut found, options).map_err(Some)?;
         let watch = Watch {
+            period: PERIOD,
+            read_at: std::time::Duration::ZERO,
             profile: Profile::new(Limits::default(), Clock::temporary()),
             sums: Sums::default(),
             writer: None,

@@ -11,6 +11,7 @@ mod found;
 mod names;
 mod on;
 pub mod rate;
+mod run;
 mod stacks;
 mod sums;
 
@@ -27,7 +28,7 @@ use heapattach_profile::{Facts, Limits, Profile, clock::Clock, ticks};
 use heapattach_recording::{Ended, Heading, MOMENTS, SessionWriter, Store};
 use heapattach_report::{Outcome, Report, Status, TargetState};
 use heapattach_symbols::Symbols;
-use heapattach_text::quantity::bytes;
+use heapattach_text::quantity::{bytes, time};
 
 use crate::{
     client::{
@@ -46,11 +47,12 @@ use crate::{
 pub use beside::Beside;
 pub use found::{Found, any, wanted};
 use on::On;
+pub use run::{follow, run};
 pub(crate) use stacks::Stacks;
 use sums::Sums;
 
 /// Between two readings.
-const PERIOD: Duration = Duration::from_millis(250);
+pub const PERIOD: Duration = Duration::from_millis(250);
 /// Between two moments, at least.
 const MOMENT: Duration = Duration::from_secs(1);
 
@@ -67,6 +69,7 @@ pub fn observe(
     found: Found,
     options: &WatchOptions,
     files: Files,
+    period: Duration,
 ) -> Report {
     let mut report = Report::new(target.process.pid(), target.process.command());
     report.target = TargetState::Untouched;
@@ -75,7 +78,7 @@ pub fn observe(
     if !target.permit.is_granted() {
         return Report::interrupted();
     }
-    if let Err(why) = read_on(line, target, found, options, files, &mut report) {
+    if let Err(why) = read_on(line, target, found, (options, period), files, &mut report) {
         report.error = Some(why);
         report.status = Status::Unsupported;
         report.outcome = Outcome::Refused;
@@ -98,7 +101,7 @@ fn read_on(
     line: &mut Line,
     target: &Target,
     mut found: Found,
-    options: &WatchOptions,
+    (options, period): (&WatchOptions, Duration),
     files: Files,
     report: &mut Report,
 ) -> Result<(), String> {
@@ -129,6 +132,8 @@ fn read_on(
         moments: Vec::new(),
         clock,
         before,
+        period,
+        read_at: Duration::ZERO,
     };
     if let Some(writer) = &mut watch.writer {
         writer.heading(&heading);
@@ -145,6 +150,10 @@ fn read_on(
     }
     conclude(report, &end);
     report.blind = BLIND.map(str::to_owned).to_vec();
+    if matches!(end, End::Gone) {
+        let since = time(watch.at().saturating_sub(watch.read_at));
+        report.blind.push(format!("what came in the last {since} before the program ended"));
+    }
     if let Some(switched) = switched {
         switched.off(report);
     }
@@ -216,7 +225,7 @@ fn tell(
     sink: Sink,
     report: &mut Report,
 ) {
-    let Watch { mut profile, sums, mut writer, moments, clock, before } = watch;
+    let Watch { mut profile, sums, mut writer, moments, clock, before, .. } = watch;
     profile.know(Facts { every: found.rate(), asked: None });
     let counted = before + clock.elapsed();
     let until = ticks(counted);
@@ -306,6 +315,10 @@ struct Watch {
     clock: Clock,
     /// For how long the process had run.
     before: Duration,
+    /// Between two readings.
+    period: Duration,
+    /// When it was read last.
+    read_at: Duration,
 }
 
 impl Watch {
@@ -322,6 +335,7 @@ impl Watch {
     }
 
     fn take(&mut self, found: &mut Found, reading: &Reading) {
+        self.read_at = self.at();
         self.sums.take(reading, found, &mut self.profile);
     }
 
@@ -355,7 +369,8 @@ impl Watch {
             if deadline.is_some_and(|deadline| now >= deadline) {
                 return Ok(End::Over);
             }
-            let next = deadline.map_or(now + PERIOD, |deadline| deadline.min(now + PERIOD));
+            let next = now + self.period;
+            let next = deadline.map_or(next, |deadline| deadline.min(next));
             let pause = next.saturating_duration_since(now);
             let (heard, has_ended) = line.listen_for_end(target, None, pause);
             match heard {

@@ -34,7 +34,7 @@ pub fn may_be(process: &Process, regions: &[Region]) -> bool {
     !has_c_library(regions) || regions.iter().filter(is_first).any(has_note)
 }
 
-/// What to do with one that is to be run or checked: its profile cannot be read from its start on.
+/// What to do with one that is to be checked, or that a program becomes: hooks are of no use there.
 pub fn instead(pid: i32) -> Option<String> {
     let process = Process::open(pid).ok()?;
     let regions = Live::regions(&process).ok()?;
@@ -45,8 +45,8 @@ pub fn instead(pid: i32) -> Option<String> {
     let go = Go::find(&Moment::new(&live, regions, Vec::new()))?.ok()?;
     Some(format!(
         "the program is {} without a C library: hooks do not see its heap, and its runtime tells it only while it \
-         runs; need it started first; then `heapattach -p PID` for its profile, `heapattach heap -p PID` for its \
-         objects and for goroutines that wait for ever",
+         runs; need `heapattach run -- COMMAND` or `heapattach -p PID` for its profile, `heapattach heap -p PID` for \
+         its objects and for goroutines that wait for ever",
         go.release.text
     ))
 }
