@@ -26,7 +26,15 @@ pub fn follow(
 ) -> bool {
     let path = files.store.as_ref().and_then(|store| store.path.clone());
     let told = match started(target) {
-        Ok(found) => super::observe(line, target, found, options, files, OFTEN),
+        Ok(Some(found)) => super::observe(line, target, found, options, files, OFTEN),
+        Ok(None) => {
+            let _ = path.map(std::fs::remove_file);
+            let mut report = Report::new(report.pid, String::new());
+            report.outcome = Outcome::Exited;
+            let why = "all of it: the program ended before its runtime had begun to sample";
+            report.blind = vec![why.to_owned()];
+            report
+        }
         Err(why) => {
             let _ = path.map(std::fs::remove_file);
             let mut report = Report::new(report.pid, String::new());
@@ -60,16 +68,14 @@ pub fn run(
     report.status = if is_read { report.status_of_run(exit) } else { Status::RunFailed };
 }
 
-/// Its profile, once its runtime has begun.
-fn started(target: &Target) -> Result<Found, String> {
+/// Its profile, once its runtime has begun; none if it has ended by then.
+fn started(target: &Target) -> Result<Option<Found>, String> {
     let end = Instant::now() + BEGINS;
     loop {
         let found = wanted(target);
         match found {
-            Some(Ok(found)) => return Ok(found),
-            _ if !target.process.is_alive() => {
-                return Err("the program ended before its runtime had begun to sample".to_owned());
-            }
+            Some(Ok(found)) => return Ok(Some(found)),
+            _ if !target.process.is_alive() => return Ok(None),
             _ if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
             Some(Err(why)) => return Err(why),
             None => return Err("it became another program".to_owned()),

@@ -74,11 +74,14 @@ pub fn advice(verdict: &Verdict, ledger: &Ledger, sites: &[Site], maps_more: boo
             1 => "only 1 sample was taken: this records every block".to_owned(),
             n => format!("only {} samples were taken: this records every block", count(n)),
         };
-        let command = match is_alive {
-            true => format!("heapattach -p {pid} --all --duration 10s"),
-            false => "heapattach run --all -- CMD".to_owned(),
+        let command = match (is_alive, about.counted_by.is_empty()) {
+            (true, true) => Some(format!("heapattach -p {pid} --all --duration 10s")),
+            (false, true) => Some("heapattach run --all -- CMD".to_owned()),
+            // A rate that the runtime of Go has is never changed while it runs.
+            (false, false) => Some("GODEBUG=memprofilerate=1 heapattach run -- CMD".to_owned()),
+            (true, false) => None,
         };
-        all.push(Advice { command, why, ..Advice::default() });
+        all.extend(command.map(|command| Advice { command, why, ..Advice::default() }));
     }
     // A rule on growth has told of resident memory already.
     if verdict.growth.is_none() && outside::retained(ledger).is_some() {
