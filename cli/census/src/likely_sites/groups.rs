@@ -115,7 +115,9 @@ impl Others {
     }
 
     fn count(&mut self, level: usize, key: Key) -> &mut u32 {
-        &mut self.0[level * ROOM + key as usize % ROOM]
+        #[allow(clippy::cast_possible_truncation, reason = "it is smaller than the room")]
+        let place = (key % ROOM as u64) as usize;
+        &mut self.0[level * ROOM + place]
     }
 }
 

@@ -100,7 +100,8 @@ fn switch_on(
     }
     if let Err(error) = note.change(1) {
         note.remove();
-        return Err(refused(error.to_string()));
+        let error = format!("{error} (target: {})", TargetState::Restored);
+        return Err((Status::Failed, error));
     }
     match call(target, image, most, Some(true), report) {
         Ok(_) => Ok(Some(note)),

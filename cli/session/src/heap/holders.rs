@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    ops::Range,
     time::Instant,
 };
 
@@ -12,7 +11,7 @@ use heapattach_reach::{Above, Amount, Holding, Memory, Row, rows};
 use heapattach_report::{HolderRow, HoldersReport, PathReport, PathStep};
 
 use super::{
-    known::{Inner, Known, Picture, Written},
+    known::{Inner, Known, Picture, WithBooks, Written},
     labels::Labels,
     roots::Roots,
     source::Source,
@@ -31,27 +30,20 @@ const STEPS: usize = 100;
 /// So much of a block is read for the place of a pointer.
 const MOST_READ: u64 = 1 << 20;
 
-/// Blocks that are known already, or whether debug data is to name them.
-pub(super) enum Blocks {
-    /// With their names, and the memory of arenas.
-    Known(Known, Vec<Range<u64>>),
-    /// They are to be looked for; by debug data, too, if that is wanted.
-    Unknown { with_types: bool },
-}
-
-/// Looks for them in memory that a process, or a clone of it, keeps.
+/// Looks for them in memory that a process, or a clone of it, keeps, or a core. Blocks that are not `known` yet are named by
+/// debug data, too, if that is wanted.
 pub(super) fn report(
     source: Source<'_>,
     written: &Written<'_>,
     (moment, scene): (&Moment<'_>, &Scene),
     filter: &HeapFilter,
     wanted: Option<&WhoHolds>,
-    blocks: Blocks,
+    (known, with_types): (Option<WithBooks>, bool),
 ) -> HoldersReport {
     let began = Instant::now();
-    let known = match blocks {
-        Blocks::Known(known, books) => Ok(known.with_layout(written, scene, books)),
-        Blocks::Unknown { with_types } => {
+    let known = match known {
+        Some((known, books)) => Ok(known.with_layout(written, scene, books)),
+        None => {
             let known = Known::of(written, moment, scene, &walkers::ALL, Inner::Blocks);
             match with_types {
                 true => known.map(|known| typed::renamed(known, source, moment)),

@@ -23,6 +23,9 @@ pub(super) enum Inner {
 /// The parts of an area that were written to.
 pub(super) type Written<'w> = dyn Fn(Area) -> Vec<Area> + 'w;
 
+/// All blocks in use, and the memory of arenas.
+pub(super) type WithBooks = (Known, Vec<Range<u64>>);
+
 /// All blocks in use.
 pub(super) struct Known {
     pub(super) blocks: Blocks,
@@ -67,7 +70,7 @@ impl Known {
         moment: &Moment<'_>,
         walkers: &[&dyn Walker],
         inner: Inner,
-    ) -> Result<(Self, Vec<Range<u64>>), String> {
+    ) -> Result<WithBooks, String> {
         let mut collected = Collected::new(moment);
         let mut books: Vec<Range<u64>> = Vec::new();
         let (mut is_known, mut has_classes, mut doubt) = (false, false, None);

@@ -403,10 +403,7 @@ fn walk_memory(
     // The first screen does not wait for debug data.
     let wants_types = options.holders == WithHolders::Yes || options.typed;
     let with_types = wants_types && most == Duration::MAX;
-    let blocks = match known {
-        Some((known, books)) => holders::Blocks::Known(known, books),
-        None => holders::Blocks::Unknown { with_types },
-    };
+    let blocks = (known, with_types);
     let look = |scene| holders::report(source, written, (&moment, scene), filter, wanted, blocks);
     let holders = with_holders.map(look);
     // What nothing leads to belongs on the first screen, too, where it is much.

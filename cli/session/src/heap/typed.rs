@@ -23,7 +23,7 @@ use heapattach_symbols::{
 };
 
 use super::{
-    known::{Inner, Known},
+    known::{Inner, Known, WithBooks},
     source::Source,
     traits::{self, Traits},
 };
@@ -42,7 +42,7 @@ pub(super) fn report(
     source: Source<'_>,
     moment: &Moment<'_>,
     walkers: &[&dyn Walker],
-) -> ((TypedReport, Vec<ClassRow>), Option<(Known, Vec<Range<u64>>)>) {
+) -> ((TypedReport, Vec<ClassRow>), Option<WithBooks>) {
     let began = Instant::now();
     let (known, books) = match Known::blocks(moment, walkers, Inner::Blocks) {
         Ok(found) => found,

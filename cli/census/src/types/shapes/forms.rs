@@ -60,8 +60,14 @@ pub(super) struct View<'a, 'm> {
 impl View<'_, '_> {
     /// One node more, if there may be.
     pub fn step(&self) -> Option<()> {
-        self.left.set(self.left.get().checked_sub(1)?);
-        Some(())
+        self.steps(1)
+    }
+
+    /// So many nodes more, if there may be; else there are none any more.
+    pub fn steps(&self, count: u64) -> Option<()> {
+        let left = self.left.get().checked_sub(count);
+        self.left.set(left.unwrap_or(0));
+        left.map(drop)
     }
 
     /// The block that begins there, and its bytes.

@@ -51,7 +51,8 @@ impl View<'_, '_> {
     pub fn rust_table(&self, at: u64) -> Option<u32> {
         let [control, mask, left, used] = self.words(at)?;
         let slots = mask.checked_add(1).filter(|slots| slots.is_power_of_two())?;
-        if slots < 4 || slots > MOST_SLOTS || used == 0 || left.checked_add(used)? > slots {
+        let is_size = (4..=MOST_SLOTS).contains(&slots);
+        if !is_size || used == 0 || left.checked_add(used)? > slots {
             return None;
         }
         let number = self.blocks.containing(control)?;
@@ -65,6 +66,8 @@ impl View<'_, '_> {
         }
         // Seven eighths are used at most; of few, all but one.
         let most = if slots <= 8 { slots - 1 } else { slots / 8 * 7 };
+        // Any number of words can lead to one table.
+        self.steps(slots)?;
         let bytes = self.moment.bytes(control, usize::try_from(slots).ok()?)?;
         let count =
             |wanted: &dyn Fn(u8) -> bool| bytes.iter().filter(|byte| wanted(**byte)).count() as u64;
