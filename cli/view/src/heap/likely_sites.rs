@@ -13,8 +13,10 @@ use crate::{
 pub fn tell(likely: &LikelySites, is_sampled: bool, rows: usize, page: &mut Page) {
     page.gap();
     let before = match is_sampled {
-        true => "were not recorded: they are from before the session, or were not sampled",
-        false => "are from before the session",
+        true => {
+            "were not recorded: they are from before the session, came when its hooks were removed, or were not sampled"
+        }
+        false => "are from before the session, or came when its hooks were removed",
     };
     let all = likely.unrecorded.bytes.max(1);
     let part = |bytes: u64| {
