@@ -201,6 +201,11 @@ fn a_moment_of_a_core_is_one_like_others() {
     let live = run(&words).expect(DONE).stdout;
     assert_eq!(live, run(&["report", text(&path), "--json"]).expect(DONE).stdout);
     let other = folder.0.join("a.pb.gz");
-    let refused = run(&["heap", "--core", text(&core), "-o", text(&other)]).expect(USAGE).stderr;
-    assert!(refused.contains("what holds blocks"), "{refused}");
+    // What holds blocks, for other programs.
+    run(&["heap", "--core", text(&core), "-o", text(&other)]).expect(DONE);
+    let bytes = fs::read(&other).expect("a profile");
+    assert!(bytes.starts_with(&[0x1f, 0x8b]) && bytes.len() > 200, "{} bytes", bytes.len());
+    let words = ["heap", "--core", text(&core), "--who-holds", "Session"];
+    let paths = run(&words).expect(DONE).stdout;
+    assert!(paths.contains("sessions"), "{paths}");
 }
