@@ -17,17 +17,18 @@ use std::{
 use heapattach_injector::{
     attach::{
         PayloadImage,
-        gate::{self, Argument, Call, Called},
+        gate::{Argument, Call, Called},
     },
     target::Target,
 };
 use heapattach_process::proc::Process;
-use heapattach_report::{AppliedReport, Status, TargetState, micros};
+use heapattach_report::{AppliedReport, Status, TargetState};
 use heapattach_text::error_chain::with_causes;
 
 use super::{
     decay::MALLCTL,
-    trim::{self, Failed},
+    gated::{Failed, Gate, int, refused},
+    trim,
 };
 use crate::{
     fork,
@@ -78,8 +79,6 @@ fn switch_on(
     most: Duration,
     report: &mut AppliedReport,
 ) -> Result<Option<Note>, Failed> {
-    let refused =
-        |why: String| (Status::Refused, format!("{why} (target: {})", TargetState::Untouched));
     let words = |is_on: bool| format!("prof_active={is_on}");
     let was_on = call(target, image, most, None, report)?;
     report.call = Some(format!("mallctl(\"{CONTROL}\")"));
@@ -89,7 +88,7 @@ fn switch_on(
         return Ok(None);
     }
     let note = Note::make(&target.process, Kind::ProfActive, 0, 1);
-    let note = note.map_err(|error| refused(error.to_string()))?;
+    let note = note.map_err(refused)?;
     match call(target, image, most, Some(true), report) {
         Ok(_) => Ok(Some(note)),
         Err((status, error)) => {
@@ -137,8 +136,6 @@ fn call(
     wanted: Option<bool>,
     report: &mut AppliedReport,
 ) -> Result<bool, Failed> {
-    let refused =
-        |why: String| (Status::Refused, format!("{why} (target: {})", TargetState::Untouched));
     let function = trim::find(target, &MALLCTL).map_err(refused)?;
     let [value, bytes] = match wanted {
         Some(_) => [Argument::Value, Argument::Number(BYTES)],
@@ -150,25 +147,19 @@ fn call(
         text: CONTROL.to_owned(),
         value: wanted.unwrap_or_default().into(),
         answer: BYTES,
+        starts_thread: false,
     };
-    let done = gate::calls(target, image, trim::options(most), &[call], trim::PATIENCE);
-    let Called { results, answers, took, stops, left, error } = done.map_err(trim::failed)?;
-    report.stopped_us += stops.iter().map(|stop| micros(stop.stopped)).sum::<f64>();
-    report.call_us = Some(report.call_us.unwrap_or_default() + micros(took));
-    report.attempts += 1;
-    if let Some(left) = left {
-        return Err((Status::Left, format!("{} (target: {})", left.error, left.what.join("; "))));
-    }
+    let gate = Gate { target, image, most };
+    let Called { results, answers, error, .. } = gate.call(&[call], report)?;
     let failed =
         |why: String| (Status::Failed, format!("{why} (target: {})", TargetState::Restored));
     if let Some(error) = error {
         return Err(failed(with_causes(&error)));
     }
     match (results.first(), answers.first()) {
-        // An int: the upper half of the register says nothing.
-        (Some(result), Some(answer)) if result & 0xffff_ffff == 0 => Ok(answer & 0xff != 0),
+        (Some(result), Some(answer)) if int(*result) == 0 => Ok(answer & 0xff != 0),
         (result, _) => {
-            let answer = result.copied().unwrap_or_default() & 0xffff_ffff;
+            let answer = int(result.copied().unwrap_or_default());
             Err(failed(format!("mallctl answered {answer} for {CONTROL}")))
         }
     }
