@@ -1,7 +1,7 @@
 //! All of a process at one instant, as walkers look at it.
 
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     ops::Range,
 };
 
@@ -15,6 +15,9 @@ const PAGE: u64 = 4096;
 const KEPT: usize = 1024;
 /// No more is read in one go.
 const MOST_BYTES: usize = 64 << 20;
+/// Of regions above this so many small reads ask for their own pages only: a look at counters makes no more.
+const LARGE: u64 = 4 << 20;
+const FEW: u32 = 64;
 /// Above are no addresses of a program.
 const ADDRESSES: u64 = 1 << 56;
 
@@ -54,6 +57,8 @@ pub struct Moment<'m> {
     images: Vec<Image>,
     /// By region: the parts that have anything in them.
     present: Vec<OnceCell<Vec<Range<u64>>>>,
+    /// By region: how often a small part of it was read before those were known.
+    few: Vec<Cell<u32>>,
     /// By the number of a page, modulo their count.
     pages: RefCell<Vec<Option<Page>>>,
 }
@@ -71,8 +76,9 @@ impl<'m> Moment<'m> {
         regions.sort_by_key(|region| region.range.start);
         let images = images(&regions);
         let present = regions.iter().map(|_| OnceCell::new()).collect();
+        let few = regions.iter().map(|_| Cell::new(0)).collect();
         let pages = RefCell::new((0..KEPT).map(|_| None).collect());
-        Self { memory, regions, threads, images, present, pages }
+        Self { memory, regions, threads, images, present, few, pages }
     }
 
     /// The memory map, ascending.
@@ -133,6 +139,17 @@ impl<'m> Moment<'m> {
         })
     }
 
+    /// Whether so few bytes of a region are wanted, for the first few times, that it does not pay to have all its
+    /// parts told.
+    fn is_asked_for_little(&self, index: usize, bytes: usize) -> bool {
+        let (region, few) = (&self.regions[index], &self.few[index]);
+        let is_large = region.range.end - region.range.start > LARGE && bytes <= place(PAGE);
+        let is_open = self.present[index].get().is_none() && region.readable && is_told(region);
+        let is_little = is_large && is_open && few.get() < FEW;
+        few.set(few.get() + u32::from(is_little));
+        is_little
+    }
+
     /// The parts of a range of private memory that are in swap alone.
     pub fn swapped(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         self.memory.swapped(range)
@@ -161,7 +178,12 @@ impl<'m> Moment<'m> {
     /// The same within one region.
     fn read_region(&self, index: usize, at: u64, buffer: &mut [u8]) -> usize {
         let end = at + buffer.len() as u64;
-        let parts = self.parts(index);
+        // Of a large region of which a few words are wanted, the kernel need not tell every page.
+        let of_these = self.is_asked_for_little(index, buffer.len()).then(|| {
+            let range = at & !(PAGE - 1)..end.next_multiple_of(PAGE);
+            self.memory.present(&range)
+        });
+        let parts = of_these.as_deref().unwrap_or_else(|| self.parts(index));
         let mut done = at;
         let first = parts.partition_point(|part| part.end <= at);
         for part in parts[first..].iter().take_while(|part| part.start < end) {
