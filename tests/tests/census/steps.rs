@@ -34,7 +34,8 @@ struct Traced {
 impl Traced {
     fn stop(tid: i32) -> Self {
         let tid = Pid::from_raw(tid);
-        ptrace::seize(tid, ptrace::Options::empty()).expect("a process of ours, which has no tracer");
+        ptrace::seize(tid, ptrace::Options::empty())
+            .expect("a process of ours, which has no tracer");
         ptrace::interrupt(tid).expect("traced by us");
         waitpid(tid, Some(WaitPidFlag::__WALL)).expect("traced by us");
         Self { tid }
