@@ -15,9 +15,10 @@ const PAGE: u64 = 4096;
 const KEPT: usize = 1024;
 /// No more is read in one go.
 const MOST_BYTES: usize = 64 << 20;
-/// Of regions above this so many small reads ask for their own pages only: a look at counters makes no more.
-const LARGE: u64 = 4 << 20;
-const FEW: u32 = 64;
+/// Of regions of more pages than this the kernel is asked for those that are wanted, until that has cost as much as to ask
+/// for all. To ask once costs as much as so many pages.
+const LARGE: u64 = 1024;
+const ONCE: u64 = 40;
 /// Above are no addresses of a program.
 const ADDRESSES: u64 = 1 << 56;
 
@@ -57,8 +58,8 @@ pub struct Moment<'m> {
     images: Vec<Image>,
     /// By region: the parts that have anything in them.
     present: Vec<OnceCell<Vec<Range<u64>>>>,
-    /// By region: how often a small part of it was read before those were known.
-    few: Vec<Cell<u32>>,
+    /// By region: what it has cost to ask for small parts of it before those were known, in pages.
+    few: Vec<Cell<u64>>,
     /// By the number of a page, modulo their count.
     pages: RefCell<Vec<Option<Page>>>,
 }
@@ -116,7 +117,10 @@ impl<'m> Moment<'m> {
             if self.regions[index].range.start >= range.end {
                 break;
             }
-            let own = self.parts(index);
+            let wanted = range.start.max(self.regions[index].range.start)
+                ..range.end.min(self.regions[index].range.end);
+            let of_these = self.is_little_of(index, &wanted).then(|| self.memory.present(&wanted));
+            let own = of_these.as_deref().unwrap_or_else(|| self.parts(index));
             let from = own.partition_point(|part| part.end <= range.start);
             for part in own[from..].iter().take_while(|part| part.start < range.end) {
                 let part = part.start.max(range.start)..part.end.min(range.end);
@@ -139,14 +143,17 @@ impl<'m> Moment<'m> {
         })
     }
 
-    /// Whether so few bytes of a region are wanted, for the first few times, that it does not pay to have all its
-    /// parts told.
-    fn is_asked_for_little(&self, index: usize, bytes: usize) -> bool {
+    /// Whether so little of a large region is wanted, together with what was wanted before, that it does not pay to have
+    /// all its parts told.
+    fn is_little_of(&self, index: usize, wanted: &Range<u64>) -> bool {
         let (region, few) = (&self.regions[index], &self.few[index]);
-        let is_large = region.range.end - region.range.start > LARGE && bytes <= place(PAGE);
+        let pages = (region.range.end - region.range.start) / PAGE;
         let is_open = self.present[index].get().is_none() && region.readable && is_told(region);
-        let is_little = is_large && is_open && few.get() < FEW;
-        few.set(few.get() + u32::from(is_little));
+        let cost = few.get().saturating_add(ONCE + (wanted.end - wanted.start) / PAGE);
+        let is_little = is_open && pages > LARGE && cost < pages;
+        if is_little {
+            few.set(cost);
+        }
         is_little
     }
 
@@ -179,10 +186,9 @@ impl<'m> Moment<'m> {
     fn read_region(&self, index: usize, at: u64, buffer: &mut [u8]) -> usize {
         let end = at + buffer.len() as u64;
         // Of a large region of which a few words are wanted, the kernel need not tell every page.
-        let of_these = self.is_asked_for_little(index, buffer.len()).then(|| {
-            let range = at & !(PAGE - 1)..end.next_multiple_of(PAGE);
-            self.memory.present(&range)
-        });
+        let pages = at & !(PAGE - 1)..end.next_multiple_of(PAGE);
+        let is_little = pages.end - pages.start <= 2 * PAGE && self.is_little_of(index, &pages);
+        let of_these = is_little.then(|| self.memory.present(&pages));
         let parts = of_these.as_deref().unwrap_or_else(|| self.parts(index));
         let mut done = at;
         let first = parts.partition_point(|part| part.end <= at);

@@ -85,8 +85,8 @@ mod tests {
         let found = folders(groups, Path::new("/g"));
         let expected = ["/g/pids/a/b", "/g/pids/a", "/g/pids", "/g/c", "/g"];
         assert_eq!(found, expected.map(PathBuf::from));
-        assert_eq!(folders("0::/a/../b\n", Path::new("/g")), [PathBuf::new(); 0]);
-        assert_eq!(folders("nonsense\n\n1:\n", Path::new("/g")), [PathBuf::new(); 0]);
+        assert!(folders("0::/a/../b\n", Path::new("/g")).is_empty());
+        assert!(folders("nonsense\n\n1:\n", Path::new("/g")).is_empty());
     }
 
     #[test]

@@ -31,8 +31,10 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         .iter()
         .filter(|class| is_filled_often(class, PART) && (1..REGIONS).contains(&of(class, "nregs")))
         .max_by_key(|class| of(class, "nfills"))?;
-    let pages = (of(class, "slab_size") / 4096).max(1) * 4;
     let size = class.size;
+    // Caches have room for more blocks only where a slab has more than half of the 20 that they have anyway.
+    let least = REGIONS.saturating_mul(size).div_ceil(4096);
+    let pages = ((of(class, "slab_size") / 4096).max(1) * 4).max(least);
     Some(Advice {
         rule: "slab_sizes",
         observation: format!(
@@ -62,5 +64,10 @@ mod tests {
         sample.now.arenas[0].bins[0].numbers.insert("nfills", 400_000);
         let told = advise(&sample.scene()).unwrap();
         assert_eq!(told.setting, "MALLOC_CONF=slab_sizes:512-512:4");
+        let class = &mut sample.now.arenas[0].bins[0];
+        class.size = 2048;
+        class.numbers.insert("nregs", 2);
+        // Four pages would have 8 blocks, and caches as many as before.
+        assert_eq!(advise(&sample.scene()).unwrap().setting, "MALLOC_CONF=slab_sizes:2048-2048:8");
     }
 }

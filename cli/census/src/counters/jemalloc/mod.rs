@@ -19,7 +19,7 @@ use std::{
 };
 
 use crate::{
-    Image, Moment, Window,
+    Image, Moment, Region, Window,
     walkers::jemalloc::{Bins, Quantum, Row},
 };
 
@@ -166,7 +166,8 @@ impl Arenas {
             let mut window = Window::new(moment, part.clone(), 1 << 16);
             for at in part.step_by(8) {
                 let Some(word) = window.word(at) else { break };
-                if !is_place(word) {
+                let is_memory = || moment.region(word).is_some_and(Region::is_private_memory);
+                if !is_place(word) || !is_memory() {
                     continue;
                 }
                 let found = *known.entry(word).or_insert_with(|| arena(moment, word));

@@ -73,7 +73,7 @@ fn of_heap(
     moment: &Moment<'_>,
     root: Tree,
     found: &mut Samples,
-    numbers: &mut HashMap<u64, Option<u32>>,
+    numbers: &mut HashMap<u64, u32>,
 ) -> Result<usize, String> {
     let mut strange = 0;
     let heap = Heap::new(moment, root)?;
@@ -89,10 +89,13 @@ fn of_heap(
             continue;
         }
         let stack = moment.words(counters.saturating_add(STACK), 1).map_or(0, |words| words[0]);
-        let number = *numbers.entry(stack).or_insert_with(|| {
+        // One that is just being made has no frames yet, and has them for the next block.
+        let number = numbers.get(&stack).copied().or_else(|| {
             let frames = frames(moment, stack)?;
+            let number = u32::try_from(found.stacks.len()).ok()?;
             found.stacks.push(frames);
-            u32::try_from(found.stacks.len() - 1).ok()
+            numbers.insert(stack, number);
+            Some(number)
         });
         match number {
             Some(stack) => found.blocks.push(Sample { size, stack }),
