@@ -5,7 +5,10 @@
 //! settings (is it on, at which rate) -> sampled blocks with their stacks -> sums by stack -> recording, report
 //! ```
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use heapattach_census::{
     Live, Moment,
@@ -173,7 +176,22 @@ fn chance(size: u64, rate: u64) -> Option<f64> {
     (rate > 1).then(|| -(-(size as f64) / rate as f64).exp_m1())
 }
 
+/// A process that frees what was sampled as soon as it has it is looked at several times.
 fn samples(process: &Process) -> Result<Samples, String> {
+    const LOOKS: usize = 5;
+    const BETWEEN: Duration = Duration::from_millis(20);
+    let mut last = samples_now(process);
+    for _ in 1..LOOKS {
+        if last.is_ok() {
+            break;
+        }
+        thread::sleep(BETWEEN);
+        last = samples_now(process);
+    }
+    last
+}
+
+fn samples_now(process: &Process) -> Result<Samples, String> {
     let live = Live::open(process).map_err(|errno| unread(errno.desc()))?.without_swap();
     let regions = Live::regions(process).map_err(|errno| unread(errno.desc()))?;
     walkers::samples(&Moment::new(&live, regions, Vec::new()))

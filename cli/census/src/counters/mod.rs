@@ -43,7 +43,8 @@ pub fn find(moment: &Moment<'_>) -> Vec<Place> {
     all.extend(mallocng::Place::find(moment).map(Place::Mallocng));
     // Beside another allocator the C library's own is there and not used.
     let has_others = !all.is_empty();
-    let glibc = glibc::Place::find(moment).filter(|place| !has_others || place.is_used(moment));
+    let glibc =
+        glibc::Place::find(moment, is_open).filter(|place| !has_others || place.is_used(moment));
     all.extend(glibc.map(|place| Place::Glibc(Box::new(place))));
     all
 }

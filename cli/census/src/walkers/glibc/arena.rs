@@ -73,9 +73,15 @@ pub struct Books {
 
 /// The main arenas of all modules; the one to be looked at is the last. Usually there is one.
 pub fn find(moment: &Moment<'_>) -> Vec<Found> {
+    find_in_some(moment, |_| true)
+}
+
+/// The same of the modules whose numbers may have one.
+pub fn find_in_some(moment: &Moment<'_>, is_open: impl Fn(usize) -> bool) -> Vec<Found> {
     // A program can have far more variables than its C library; it has the arena itself only if it is static.
-    let (libraries, others): (Vec<_>, Vec<_>) =
-        moment.images().iter().partition(|image| is_c_library(&image.path));
+    let images = moment.images().iter().enumerate();
+    let open = images.filter(|(image, _)| is_open(*image)).map(|(_, image)| image);
+    let (libraries, others): (Vec<_>, Vec<_>) = open.partition(|image| is_c_library(&image.path));
     let found = find_among(moment, &libraries);
     if found.is_empty() { find_among(moment, &others) } else { found }
 }
