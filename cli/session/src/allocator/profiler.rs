@@ -11,6 +11,7 @@
 use std::{
     io::{Read, Write},
     os::unix::net::UnixStream,
+    thread,
     time::Duration,
 };
 
@@ -40,6 +41,9 @@ pub const NAME: &str = "prof_active=true";
 const CONTROL: &str = "prof.active";
 /// A bool's.
 const BYTES: u64 = 1;
+/// How often it is tried to switch it off while that is refused, and how far apart.
+const ATTEMPTS: u32 = 20;
+const BETWEEN: Duration = Duration::from_millis(500);
 
 /// Switches it on, tells that, waits until the command says that it is enough, or is gone, and switches it off.
 pub fn session(mut line: UnixStream, target: &Target, image: &PayloadImage, most: Duration) {
@@ -112,7 +116,15 @@ fn switch_off(
     report: &mut AppliedReport,
 ) -> Result<(), Failed> {
     let pid = target.process.pid();
-    let done = call(target, image, most, Some(false), report);
+    let mut done = call(target, image, most, Some(false), report);
+    // Another heapattach may be at work on it just now.
+    for _ in 0..ATTEMPTS {
+        if !matches!(done, Err((Status::Refused, _))) || !target.process.is_alive() {
+            break;
+        }
+        thread::sleep(BETWEEN);
+        done = call(target, image, most, Some(false), report);
+    }
     match done {
         Err((_, why)) if target.process.is_alive() => Err((
             Status::Left,
