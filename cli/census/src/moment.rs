@@ -1,7 +1,7 @@
 //! All of a process at one instant, as walkers look at it.
 
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     ops::Range,
 };
 
@@ -15,6 +15,10 @@ const PAGE: u64 = 4096;
 const KEPT: usize = 1024;
 /// No more is read in one go.
 const MOST_BYTES: usize = 64 << 20;
+/// Of regions of more pages than this the kernel is asked for those that are wanted, until that has cost as much as to ask
+/// for all. To ask once costs as much as so many pages.
+const LARGE: u64 = 1024;
+const ONCE: u64 = 40;
 /// Above are no addresses of a program.
 const ADDRESSES: u64 = 1 << 56;
 
@@ -54,6 +58,8 @@ pub struct Moment<'m> {
     images: Vec<Image>,
     /// By region: the parts that have anything in them.
     present: Vec<OnceCell<Vec<Range<u64>>>>,
+    /// By region: what it has cost to ask for small parts of it before those were known, in pages.
+    few: Vec<Cell<u64>>,
     /// By the number of a page, modulo their count.
     pages: RefCell<Vec<Option<Page>>>,
 }
@@ -71,8 +77,9 @@ impl<'m> Moment<'m> {
         regions.sort_by_key(|region| region.range.start);
         let images = images(&regions);
         let present = regions.iter().map(|_| OnceCell::new()).collect();
+        let few = regions.iter().map(|_| Cell::new(0)).collect();
         let pages = RefCell::new((0..KEPT).map(|_| None).collect());
-        Self { memory, regions, threads, images, present, pages }
+        Self { memory, regions, threads, images, present, few, pages }
     }
 
     /// The memory map, ascending.
@@ -110,7 +117,10 @@ impl<'m> Moment<'m> {
             if self.regions[index].range.start >= range.end {
                 break;
             }
-            let own = self.parts(index);
+            let wanted = range.start.max(self.regions[index].range.start)
+                ..range.end.min(self.regions[index].range.end);
+            let of_these = self.is_little_of(index, &wanted).then(|| self.memory.present(&wanted));
+            let own = of_these.as_deref().unwrap_or_else(|| self.parts(index));
             let from = own.partition_point(|part| part.end <= range.start);
             for part in own[from..].iter().take_while(|part| part.start < range.end) {
                 let part = part.start.max(range.start)..part.end.min(range.end);
@@ -131,6 +141,20 @@ impl<'m> Moment<'m> {
             true if is_told(region) => self.memory.present(&region.range),
             true => vec![region.range.clone()],
         })
+    }
+
+    /// Whether so little of a large region is wanted, together with what was wanted before, that it does not pay to have
+    /// all its parts told.
+    fn is_little_of(&self, index: usize, wanted: &Range<u64>) -> bool {
+        let (region, few) = (&self.regions[index], &self.few[index]);
+        let pages = (region.range.end - region.range.start) / PAGE;
+        let is_open = self.present[index].get().is_none() && region.readable && is_told(region);
+        let cost = few.get().saturating_add(ONCE + (wanted.end - wanted.start) / PAGE);
+        let is_little = is_open && pages > LARGE && cost < pages;
+        if is_little {
+            few.set(cost);
+        }
+        is_little
     }
 
     /// The parts of a range of private memory that are in swap alone.
@@ -161,7 +185,11 @@ impl<'m> Moment<'m> {
     /// The same within one region.
     fn read_region(&self, index: usize, at: u64, buffer: &mut [u8]) -> usize {
         let end = at + buffer.len() as u64;
-        let parts = self.parts(index);
+        // Of a large region of which a few words are wanted, the kernel need not tell every page.
+        let pages = at & !(PAGE - 1)..end.next_multiple_of(PAGE);
+        let is_little = pages.end - pages.start <= 2 * PAGE && self.is_little_of(index, &pages);
+        let of_these = is_little.then(|| self.memory.present(&pages));
+        let parts = of_these.as_deref().unwrap_or_else(|| self.parts(index));
         let mut done = at;
         let first = parts.partition_point(|part| part.end <= at);
         for part in parts[first..].iter().take_while(|part| part.start < end) {

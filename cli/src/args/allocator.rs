@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{choice::choice, json::JsonArg};
 use crate::choose_process::WhichArgs;
-use heapattach_session::allocator::{decay::Decay, trim::Remedy};
+use heapattach_session::allocator::{background::Background, decay::Decay, trim::Remedy};
 use heapattach_text::quantity::parse_duration;
 use heapattach_view::{AllocatorView, Colour};
 
@@ -34,13 +34,14 @@ pub struct AllocatorArgs {
     #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Do something about it, once, after the look: `purge`, `trim`, `arena-max=N`, `dirty_decay_ms=N`,
-    /// `muzzy_decay_ms=N`; with --profile: `prof_active=true`
+    /// `muzzy_decay_ms=N`, `background_thread=true`; with --profile: `prof_active=true`
     ///
     /// purge: have the kernel take the free pages of jemalloc 5.3, with all threads stopped: no code of the process
     /// runs. trim: have a thread of the process, at the entry of an allocation function, call what its allocator
     /// returns free memory by (malloc_trim, jemalloc's purge, ReleaseFreeMemory, mi_collect). arena-max=N: the same
     /// with glibc's mallopt(M_ARENA_MAX, N). dirty_decay_ms=N, muzzy_decay_ms=N: the same with jemalloc's mallctl, for the
-    /// arenas that are there and those to come. prof_active=true: the same with prof.active, for the time of --duration.
+    /// arenas that are there and those to come. background_thread=true or =false: the same with background_thread, which starts or ends threads of jemalloc's
+    /// own. prof_active=true: the same with prof.active, for the time of --duration.
     #[arg(long, value_name = "WHAT", conflicts_with = "every")]
     pub apply: Option<RemedyArg>,
     /// Write what jemalloc's own profiler has sampled (opt.prof), from before heapattach came, as a recording
@@ -89,14 +90,11 @@ pub enum RemedyArg {
     Call(Remedy),
     /// How long jemalloc keeps free pages.
     Decay(Decay),
+    /// Whether jemalloc has threads of its own.
+    Background(Background),
     /// jemalloc's own profiler samples for the time of a session.
     Profiler,
 }
-
-/// Why a process that runs is not given one.
-const BACKGROUND: &str = "background_thread starts threads within the process, which nothing takes out of it again as \
-     it was: it is not set in a process that runs; need MALLOC_CONF=background_thread:true at the next start \
-     (at once: --apply trim, purge or dirty_decay_ms=N)";
 
 impl FromStr for RemedyArg {
     type Err = String;
@@ -106,19 +104,23 @@ impl FromStr for RemedyArg {
         if let Some(decay) = decay {
             return decay.map(Self::Decay);
         }
+        let (name, value) =
+            word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+        if let Some(background) = Background::parse(name, value) {
+            return background.map(Self::Background);
+        }
         match word.split_once('=') {
             None if word == "purge" => Ok(Self::Purge),
             None if word == "trim" => Ok(Self::Call(Remedy::Trim)),
             Some(("prof_active", "true")) => Ok(Self::Profiler),
             Some(("prof_active", _)) => Err("need prof_active=true: it is false again at the end".to_owned()),
-            Some(("background_thread", _)) => Err(BACKGROUND.to_owned()),
-            None if word == "background_thread" => Err(BACKGROUND.to_owned()),
             Some(("arena-max", number)) => match number.parse() {
                 Ok(arenas @ 1..=4096) => Ok(Self::Call(Remedy::ArenaMax(arenas))),
                 _ => Err(format!("{number} is not a valid number of arenas; need 1 to 4096")),
             },
             _ => {
-                Err("need purge, trim, arena-max=N, dirty_decay_ms=N, muzzy_decay_ms=N or prof_active=true"
+                Err("need purge, trim, arena-max=N, dirty_decay_ms=N, muzzy_decay_ms=N, background_thread=true or \
+                     prof_active=true"
                     .to_owned())
             }
         }
@@ -130,11 +132,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_background_thread_is_refused_with_what_to_type_for_the_next_start() {
-        for word in ["background_thread=on", "background_thread=true", "background_thread"] {
+    fn settings_that_are_true_or_false_are_told_so() {
+        for word in ["background_thread=on", "background_thread"] {
             let why = word.parse::<RemedyArg>().unwrap_err();
-            assert!(why.contains("MALLOC_CONF=background_thread:true at the next start"), "{why}");
+            assert!(why.contains("background_thread=true or background_thread=false"), "{why}");
         }
+        assert_eq!("background_thread=false".parse(), Ok(RemedyArg::Background(Background(false))));
         assert_eq!("prof_active=true".parse(), Ok(RemedyArg::Profiler));
         assert!("prof_active=false".parse::<RemedyArg>().is_err());
     }

@@ -8,10 +8,10 @@ use std::{
 
 use heapattach_files::output_file::{self, Readers};
 use heapattach_injector::attach;
-use heapattach_recording::Store;
+use heapattach_recording::{RecordingError, Store};
 use heapattach_report::{AppliedReport, CountersReport, Status};
 use heapattach_session::{
-    allocator::{self, Look, decay, profiler, purge, trim},
+    allocator::{self, Look, background, decay, profiler, purge, trim},
     client::front::{self, Mode},
     fork::{self, Side},
     own_profile,
@@ -69,6 +69,11 @@ pub fn allocator(args: &AllocatorArgs) -> Exit {
                     None => profile(&look, store, args, None),
                     Some(time) => active_profile(&look, store, args, time),
                 }
+            }
+            // It has no --force.
+            Err(RecordingError::Exists(path)) => {
+                complain(&format!("{} is there already; give another name", path.display()));
+                Exit::Failed
             }
             Err(error) => {
                 complain(&with_causes(&error));
@@ -213,6 +218,7 @@ fn apply(pid: i32, remedy: RemedyArg, args: &AllocatorArgs) -> AppliedReport {
         RemedyArg::Purge => "purge".to_owned(),
         RemedyArg::Call(remedy) => remedy.words(),
         RemedyArg::Decay(decay) => decay.words(),
+        RemedyArg::Background(wanted) => wanted.words(),
         RemedyArg::Profiler => profiler::NAME.to_owned(),
     };
     let failed = |status, why: String| {
@@ -232,6 +238,9 @@ fn apply(pid: i32, remedy: RemedyArg, args: &AllocatorArgs) -> AppliedReport {
                 RemedyArg::Purge => purge::apply(&target, most),
                 RemedyArg::Call(remedy) => trim::apply(&target, payload::image(), remedy, most),
                 RemedyArg::Decay(decay) => decay::apply(&target, payload::image(), decay, most),
+                RemedyArg::Background(wanted) => {
+                    background::apply(&target, payload::image(), wanted, most)
+                }
                 // Only with --profile.
                 RemedyArg::Profiler => AppliedReport::default(),
             });

@@ -68,7 +68,12 @@ impl Show {
 
     /// The same with text behind it.
     fn tell_more(self, report: CensusReport, more: &str) -> Exit {
-        let exit = Exit::from(report.status);
+        let mut exit = Exit::from(report.status);
+        // All else is told all the same.
+        if let Some(none) = report.asked.arena.as_ref().and_then(|arena| arena.error.as_ref()) {
+            complain(none);
+            exit = if exit == Exit::Done { Exit::Failed } else { exit };
+        }
         let failed = |error: &str| {
             complain(error);
             if exit == Exit::Done { Exit::Failed } else { exit }

@@ -157,7 +157,7 @@ impl<'t> Errands<'t> {
         block.set_state(State::Idle).map_err(ErrandError::Write)?;
         block.set_order(order).map_err(ErrandError::Write)?;
         self.set_out()?;
-        let waited = self.wait(functions, patience);
+        let waited = self.wait(functions, order, patience);
         let withdrawn = self.withdraw();
         let outcome = waited?;
         withdrawn?;
@@ -240,7 +240,12 @@ impl<'t> Errands<'t> {
     }
 
     /// Waits for a thread, and for its call.
-    fn wait(&mut self, functions: &Functions, patience: Duration) -> Result<Outcome, ErrandError> {
+    fn wait(
+        &mut self,
+        functions: &Functions,
+        order: &Order,
+        patience: Duration,
+    ) -> Result<Outcome, ErrandError> {
         let target = self.target;
         let block = Block::of(&target.memory, &self.home);
         let mut since = Instant::now();
@@ -252,7 +257,7 @@ impl<'t> Errands<'t> {
                     let result = block.result().ok_or(StopError::Gone)?;
                     return Ok(Outcome { result, message: block.message(), took: since.elapsed() });
                 }
-                Some(State::Parked) => match self.answer(functions)? {
+                Some(State::Parked) => match self.answer(functions, order)? {
                     Ok(()) => {
                         is_granted = true;
                         since = Instant::now();
@@ -285,7 +290,11 @@ impl<'t> Errands<'t> {
     }
 
     /// Looks at the thread that waits, with everything stopped, and answers it.
-    fn answer(&mut self, functions: &Functions) -> Result<Result<(), Unsafe>, ErrandError> {
+    fn answer(
+        &mut self,
+        functions: &Functions,
+        order: &Order,
+    ) -> Result<Result<(), Unsafe>, ErrandError> {
         let target = self.target;
         let lists = Surveyor::new(target, UserHooks::default())?.lists();
         let lists = lists.ok_or(SurveyError::Link(LinkError::Static))?;
@@ -293,7 +302,8 @@ impl<'t> Errands<'t> {
         let text = target.process.read("maps").map_err(|_| ErrandError::Maps)?;
         let maps = maps::parse(&text).map_err(|_| ErrandError::Maps)?;
         let block = Block::of(&target.memory, &self.home);
-        let judgement = safety::judge(&stop, &maps, &block, functions, lists);
+        let judgement =
+            safety::judge(&stop, &maps, &block, (functions, lists), order.starts_thread);
         let answer = match judgement {
             Ok(()) => Some(State::Granted),
             Err(Unsafe::Gone) => None,

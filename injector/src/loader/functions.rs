@@ -1,5 +1,5 @@
 //! The C library's functions around loading: the four that an errand needs, and all that must not
-//! be under way when one begins.
+//! be under way when one begins; those around threads and forks, which must not be in the thread that runs one.
 
 use std::ops::Range;
 
@@ -33,6 +33,23 @@ const LOADING: [&[u8]; 10] = [
     b"dl_iterate_phdr",
 ];
 
+/// A thread that allocates within one of these may hold the locks of the C library's that starting a thread takes;
+/// within a fork, those of the allocator's own.
+const THREADS: [&[u8]; 12] = [
+    b"pthread_create",
+    b"pthread_join",
+    b"pthread_tryjoin_np",
+    b"pthread_timedjoin_np",
+    b"pthread_detach",
+    b"pthread_getattr_np",
+    b"pthread_getattr_default_np",
+    b"pthread_setattr_default_np",
+    b"pthread_atfork",
+    b"__register_atfork",
+    b"fork",
+    b"_Fork",
+];
+
 const ERRNO: &[u8] = b"__errno_location";
 
 /// Where they are.
@@ -50,6 +67,8 @@ pub struct Functions {
     pub keeps: bool,
     /// Code that no thread may be in, nor return to, when another calls the loader.
     pub forbidden: Vec<Range<RemoteAddr>>,
+    /// Code that the thread which makes the call may not return to.
+    pub busy: Vec<Range<RemoteAddr>>,
 }
 
 impl Functions {
@@ -61,8 +80,11 @@ impl Functions {
         let found: Vec<Found> =
             libraries.flat_map(|link| functions_of(&target.memory, link)).collect();
         let at = |name: &[u8]| found.iter().find(|f| f.name == name).map(|f| f.range.start);
-        let mut forbidden: Vec<_> =
-            found.iter().filter(|f| f.name != ERRNO).map(|f| f.range.clone()).collect();
+        let ranges = |names: &[&[u8]]| -> Vec<_> {
+            found.iter().filter(|f| names.contains(&f.name)).map(|f| f.range.clone()).collect()
+        };
+        let mut forbidden = ranges(&LOADING);
+        let busy = ranges(&THREADS);
         let open = at(b"dlopen")?;
         let loaders: Vec<_> = loader(target, maps).collect();
         let keeps = loaders.iter().any(|code| code.contains(&open));
@@ -76,13 +98,23 @@ impl Functions {
             error: at(b"dlerror")?,
             errno: at(ERRNO)?,
             forbidden,
+            busy,
         })
     }
 
     /// Whether `word` leads into what must not be under way.
     pub fn is_forbidden(&self, word: u64) -> bool {
-        self.forbidden.iter().any(|range| range.contains(&RemoteAddr::new(word)))
+        contains(&self.forbidden, word)
     }
+
+    /// Whether `word` leads into what the thread that makes the call may not be in.
+    pub fn is_busy(&self, word: u64) -> bool {
+        contains(&self.busy, word)
+    }
+}
+
+fn contains(ranges: &[Range<RemoteAddr>], word: u64) -> bool {
+    ranges.iter().any(|range| range.contains(&RemoteAddr::new(word)))
 }
 
 /// The code of the dynamic loader. With musl it is the C library, and contains all of that.
@@ -92,12 +124,20 @@ fn loader(target: &Target, maps: &[Mapping<'_>]) -> impl Iterator<Item = Range<R
     images.filter(move |image| Some(image.start) == base).map(|image| image.code)
 }
 
-/// glibc's `libc.so.6`, before 2.34 also `libdl.so.2`; musl's `libc.so`, or by its loader's name.
-fn is_c_library(path: &[u8]) -> bool {
+/// glibc's `libc.so.6`, before 2.34 also `libdl.so.2` and `libpthread.so.0`; musl's `libc.so`, or by its loader's name.
+pub(super) fn is_c_library(path: &[u8]) -> bool {
+    const STARTS: [&[u8]; 8] = [
+        b"libc.so",
+        b"libc-2.",
+        b"libdl.so",
+        b"libdl-2.",
+        b"libpthread.so",
+        b"libpthread-2.",
+        b"ld-musl-",
+        b"libc.musl-",
+    ];
     let name = path.rsplit(|&b| b == b'/').next().unwrap_or_default();
-    [&b"libc.so"[..], b"libc-2.", b"libdl.so", b"libdl-2.", b"ld-musl-", b"libc.musl-"]
-        .iter()
-        .any(|start| name.starts_with(start))
+    STARTS.iter().any(|start| name.starts_with(start))
 }
 
 struct Found {
@@ -119,7 +159,8 @@ fn functions_of(memory: &Memory, link: &Link) -> Vec<Found> {
     let Ok((strings, symbols)) = read() else { return Vec::new() };
     let function = |symbol: &[u8]| {
         let name = name_at(&strings, u32_at(symbol, 0))?;
-        let name = LOADING.into_iter().chain([ERRNO]).find(|known| *known == name)?;
+        let name =
+            LOADING.into_iter().chain(THREADS).chain([ERRNO]).find(|known| *known == name)?;
         let is_defined = symbol[6..8] != [0, 0] && symbol[4] & 0xf == STT_FUNC;
         let start = link.bias().place(ImageAddr::new(u64_at(symbol, 8)?));
         let size = u64_at(symbol, 16)?.clamp(1, MOST);
@@ -137,7 +178,12 @@ mod tests {
 
     #[test]
     fn c_libraries_are_known_by_their_names() {
-        for name in ["/lib/x86_64-linux-gnu/libc.so.6", "/lib/libdl.so.2", "libc.so"] {
+        for name in [
+            "/lib/x86_64-linux-gnu/libc.so.6",
+            "/lib/libdl.so.2",
+            "libc.so",
+            "/lib/libpthread.so.0",
+        ] {
             assert!(is_c_library(name.as_bytes()), "{name}");
         }
         assert!(is_c_library(b"/lib/ld-musl-x86_64.so.1"));

@@ -129,7 +129,7 @@ fn functions(target: &Target) -> Option<Functions> {
 
 /// Looks until something is there: the target goes on, and its loader may be changing the lists
 /// that are being walked.
-fn steady<T>(look: impl Fn() -> Option<T>) -> Option<T> {
+pub(super) fn steady<T>(look: impl Fn() -> Option<T>) -> Option<T> {
     const LOOKS: usize = 20;
     let pause = || thread::sleep(Duration::from_millis(2));
     look().or_else(|| repeat_with(|| (pause(), look()).1).take(LOOKS).flatten().next())
@@ -163,6 +163,7 @@ pub(crate) fn load(
         descriptor: file.descriptor(),
         error: Some(functions.error),
         errno: functions.errno,
+        starts_thread: false,
     };
     let mut errands = Errands::new(target, home, mode)?;
     let outcome = errands.run(functions, &order, PATIENCE);
@@ -289,6 +290,7 @@ pub(crate) fn close(
         descriptor: None,
         error: Some(functions.error),
         errno: functions.errno,
+        starts_thread: false,
     };
     let mut errands = Errands::new(target, home, HookMode::Auto)?;
     let outcome = errands.run(&functions, &order, patience);

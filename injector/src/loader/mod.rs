@@ -19,6 +19,7 @@ mod functions;
 mod gate_image;
 mod load;
 mod safety;
+mod thread_start;
 mod walk;
 
 pub(crate) use errand::Errands;
@@ -27,3 +28,4 @@ pub(crate) use functions::Functions;
 pub use gate_image::gate_image;
 pub use load::LoadError;
 pub(crate) use load::{CURE, check, close, find_in, found, load};
+pub(crate) use thread_start::check as check_thread_start;

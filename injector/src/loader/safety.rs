@@ -4,7 +4,9 @@
 //! - the loader's lists are not being changed;
 //! - no thread is in the loader, or returns to it: one that is holds its locks, and may want one
 //!   that the waiting thread holds;
-//! - the waiting thread is not in a signal handler, and has stack enough;
+//! - the waiting thread is not in a signal handler, nor in a function of the C library's around threads and
+//!   forks, and has stack enough;
+//! - where the call starts a thread: the waiting one is as threads are, since the new one inherits that;
 //! - no process that only shares the memory runs beside (vfork).
 //!
 //! What the tables do not tell is taken for the worse: a word on a stack that leads into the loader.
@@ -26,7 +28,10 @@ use crate::{
 use heapattach_process::{
     addr::RemoteAddr,
     linker::Rendezvous,
-    proc::maps::{self, Mapping},
+    proc::{
+        Process,
+        maps::{self, Mapping},
+    },
 };
 
 /// So much is left below the stack pointer of a thread that shall call the loader.
@@ -57,6 +62,15 @@ pub enum Unsafe {
     /// Too little room, or a stack that is not the thread's own.
     #[error("no thread that allocated had {} bytes of a stack of its own left", STACK_WANTED)]
     Stack,
+    /// In the middle of a fork, or of the start of a thread.
+    #[error("thread {0} was starting a thread or forking at every look")]
+    Busy(i32),
+    /// Its scheduling would be that of a thread it starts.
+    #[error("thread {0} has a real-time policy, which a thread that it starts would inherit")]
+    RealTime(i32),
+    /// A filter of its own.
+    #[error("thread {0} is under seccomp")]
+    Filtered(i32),
     /// A vfork child runs.
     #[error("a vfork child ran in the same memory at every look")]
     VforkChild,
@@ -70,8 +84,8 @@ pub fn judge(
     stop: &Stopped<'_>,
     maps: &[Mapping<'_>],
     block: &Block<'_>,
-    functions: &Functions,
-    lists: Rendezvous,
+    (functions, lists): (&Functions, Rendezvous),
+    starts_thread: bool,
 ) -> Result<(), Unsafe> {
     let memory = &stop.target().memory;
     if block.state() != Some(State::Parked) {
@@ -87,6 +101,9 @@ pub fn judge(
     let is_waiting = |t: &&StoppedThread| arch::stack_pointer(&t.registers) == waits_at;
     let waiting = stop.threads().iter().find(is_waiting).ok_or(Unsafe::Stranger)?;
     has_stack(maps, waits_at, own)?;
+    if starts_thread {
+        is_plain(&stop.target().process, waiting.tid)?;
+    }
     let mut walker = Walker::new(memory, maps);
     for thread in stop.threads() {
         let is_waiting = thread.tid == waiting.tid;
@@ -110,6 +127,17 @@ fn has_stack(maps: &[Mapping<'_>], at: RemoteAddr, own: RemoteAddr) -> Result<()
     let room = at.offset_from(mapping.range.start).unwrap_or(0);
     let is_own = mapping.range.contains(&own) && at < own;
     if is_own && room >= STACK_WANTED { Ok(()) } else { Err(Unsafe::Stack) }
+}
+
+/// Whether a thread that it starts is like any other.
+fn is_plain(process: &Process, tid: i32) -> Result<(), Unsafe> {
+    const ORDINARY: [i32; 3] = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE];
+    let policy = process.policy_of(tid);
+    if !policy.is_some_and(|policy| ORDINARY.map(i32::cast_unsigned).contains(&policy)) {
+        return Err(Unsafe::RealTime(tid));
+    }
+    let status = process.thread_status(tid).map_err(|_| Unsafe::Gone)?;
+    if status.seccomp != 0 { Err(Unsafe::Filtered(tid)) } else { Ok(()) }
 }
 
 /// Where a stopped thread is.
@@ -162,6 +190,8 @@ impl View<'_> {
         let end = walker.walk(self.stack, frame, |seen: Seen| {
             if self.functions.is_forbidden(seen.pc) {
                 found = Some(Unsafe::InLoader(tid));
+            } else if self.is_waiting && self.functions.is_busy(seen.pc) {
+                found = Some(Unsafe::Busy(tid));
             } else if seen.is_signal && self.is_waiting {
                 found = Some(Unsafe::Handler);
             }
@@ -175,6 +205,7 @@ impl View<'_> {
         match rest {
             None => Ok(()),
             Some(Unsafe::InLoader(_)) => Err(Unsafe::InLoader(tid)),
+            Some(Unsafe::Busy(_)) => Err(Unsafe::Busy(tid)),
             Some(other) => Err(other),
         }
     }
@@ -188,6 +219,9 @@ impl View<'_> {
             let word = u64::from_le_bytes(*word);
             if self.functions.is_forbidden(word) {
                 return Some(Unsafe::InLoader(0));
+            }
+            if self.is_waiting && self.functions.is_busy(word) {
+                return Some(Unsafe::Busy(0));
             }
             let after = &bytes[(index + 1) * 8..];
             let is_code =

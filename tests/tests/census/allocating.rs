@@ -21,7 +21,16 @@ impl Allocating {
 
     /// Another program that says `done`.
     pub fn of(source: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Option<Self> {
-        let program = Source::new(source).build()?;
+        Self::built(&Source::new(source), arguments, environment)
+    }
+
+    /// The same, built as it is to be.
+    pub fn built(
+        source: &Source,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Option<Self> {
+        let program = source.build()?;
         let mut command = Command::new(program);
         command.args(arguments).envs(environment.iter().copied());
         let mut child =

@@ -21,7 +21,6 @@ use crate::allocating::Allocating;
 
 const DONE: i32 = 0;
 const FAILED: i32 = 1;
-const USAGE: i32 = 2;
 const REFUSED: i32 = 3;
 const UNSUPPORTED: i32 = 4;
 
@@ -152,9 +151,6 @@ fn pages_that_never_decay_are_told_and_pages_that_do_at_once_are_not() {
     // Its threads rest: none comes by that could set it.
     let applied = Heapattach::new(command.split(' ').skip(1)).run().expect(FAILED).stderr;
     assert!(applied.contains("no thread of the target came to a place"), "{applied}");
-    let refused = Heapattach::new(["allocator", "-p", &pid, "--apply", "background_thread=on"]);
-    let refused = refused.run().expect(USAGE).stderr;
-    assert!(refused.contains("MALLOC_CONF=background_thread:true at the next start"), "{refused}");
     let Some(fast) = Allocating::jemalloc(&["4", "60000"], "dirty_decay_ms:0") else { return };
     let document = look(fast.pid(), &[]);
     let rules = rules(&document);

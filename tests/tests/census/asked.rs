@@ -9,6 +9,7 @@ use heapattach_tests::{
 use serde_json::Value;
 
 const DONE: i32 = 0;
+const FAILED: i32 = 1;
 const USAGE: i32 = 2;
 
 fn parsed(text: &str) -> Value {
@@ -16,9 +17,13 @@ fn parsed(text: &str) -> Value {
 }
 
 fn look(fixture: &Fixture, options: &[&str]) -> Value {
+    look_ending(fixture, options, DONE)
+}
+
+fn look_ending(fixture: &Fixture, options: &[&str], code: i32) -> Value {
     let pid = fixture.pid().to_string();
     let arguments = [&["heap", "-p", &pid, "--json"], options].concat();
-    let told = Heapattach::new(arguments).run().expect(DONE).stdout;
+    let told = Heapattach::new(arguments).run().expect(code).stdout;
     let schema = Heapattach::new(["schema", "heap"]).run().expect(DONE).stdout;
     assert_eq!(json_schema::faults(&parsed(&schema), &parsed(&told)), [""; 0]);
     parsed(&told)
@@ -43,7 +48,7 @@ fn an_arena_is_told_by_itself() {
     assert_eq!(found[0]["waste"]["copies"]["blocks"], 499, "{found}");
     let main = look(&fixture, &["--arena", "main"]);
     assert!(row(&main["asked"]["arena"]["found"][0]["sizes"], 200)["used"].as_u64() >= Some(30));
-    let none = look(&fixture, &["--arena", "77"]);
+    let none = look_ending(&fixture, &["--arena", "77"], FAILED);
     let error = none["asked"]["arena"]["error"].as_str().unwrap_or_default();
     assert!(error.contains("need one of: glibc: main, glibc: arena 1"), "{error}");
     fixture.assert_well();

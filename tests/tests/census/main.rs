@@ -1,6 +1,7 @@
 //! The heap that was already there: every block of a process, beside programs that know; and that nothing of a
 //! look at it is left.
 
+mod advice;
 mod allocating;
 mod allocator;
 mod asked;

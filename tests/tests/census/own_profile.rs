@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::{allocating::Allocating, remedies::trim::preloaded};
 
 const DONE: i32 = 0;
+const FAILED: i32 = 1;
 const REFUSED: i32 = 3;
 /// What the program keeps: 2 threads, one block of a hundred, of 1000 bytes, which jemalloc has as 1024.
 const KEPT: f64 = 2.0 * 600.0;
@@ -58,6 +59,12 @@ fn every_block_is_told_where_jemalloc_samples_every_block() {
     let report = parsed(&profile(&program, &folder).expect(DONE));
     let [bytes, blocks] = kept(&report);
     assert_eq!((bytes, blocks), ([KEPT * SIZE; 3], [KEPT; 3]));
+    // It is there now; what to type is told, and is there to be typed.
+    let again = profile(&program, &folder).expect(FAILED).stderr;
+    assert!(
+        again.contains("is there already; give another name") && !again.contains("--force"),
+        "{again}"
+    );
     let verdict = report["summary"]["verdict"]["text"].as_str().expect("a sentence").to_owned();
     assert!(verdict.contains("what was freed is not known"), "{verdict}");
     assert!(!verdict.contains("never freed"), "{verdict}");

@@ -35,17 +35,29 @@ pub enum Place {
 /// Those of all allocators of a process.
 pub fn find(moment: &Moment<'_>) -> Vec<Place> {
     let mut all: Vec<_> = jemalloc::Place::find(moment).into_iter().map(Place::Jemalloc).collect();
-    all.extend(mimalloc::Place::find(moment).into_iter().map(Place::Mimalloc));
-    all.extend(tcmalloc::Place::find(moment).into_iter().map(Place::Tcmalloc));
+    // A module has one allocator, and many variables of its own.
+    let taken: Vec<usize> = all.iter().filter_map(Place::image).collect();
+    let is_open = |image: usize| !taken.contains(&image);
+    all.extend(mimalloc::Place::find(moment, is_open).into_iter().map(Place::Mimalloc));
+    all.extend(tcmalloc::Place::find(moment, is_open).into_iter().map(Place::Tcmalloc));
     all.extend(mallocng::Place::find(moment).map(Place::Mallocng));
     // Beside another allocator the C library's own is there and not used.
     let has_others = !all.is_empty();
-    let glibc = glibc::Place::find(moment).filter(|place| !has_others || place.is_used(moment));
+    let glibc =
+        glibc::Place::find(moment, is_open).filter(|place| !has_others || place.is_used(moment));
     all.extend(glibc.map(|place| Place::Glibc(Box::new(place))));
     all
 }
 
 impl Place {
+    /// The module in which all of a jemalloc was found.
+    fn image(&self) -> Option<usize> {
+        match self {
+            Self::Jemalloc(place) => place.image(),
+            Self::Glibc(_) | Self::Mallocng(_) | Self::Mimalloc(_) | Self::Tcmalloc(_) => None,
+        }
+    }
+
     /// What it counts now; `None` if it is there no more.
     pub fn read(&self, moment: &Moment<'_>) -> Option<Statistics> {
         match self {

@@ -51,7 +51,7 @@ pub struct CountedReport {
 /// What was done on request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AppliedReport {
-    /// Its name: `purge`, `trim`, `arena-max=N`, `dirty_decay_ms=N`.
+    /// Its name: `purge`, `trim`, `arena-max=N`, `dirty_decay_ms=N`, `background_thread=true`.
     pub remedy: String,
     /// How it went.
     pub status: Status,

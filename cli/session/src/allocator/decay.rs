@@ -8,23 +8,24 @@
 //! An arena that has another value has it on purpose (that of large blocks keeps nothing), and is left as it is: so
 //! one command takes all of it back.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use heapattach_census::counters::{AllocatorKind, Statistics, Value};
 use heapattach_injector::{
     attach::{
         PayloadImage,
-        gate::{self, Argument, Call, Called},
+        gate::{Argument, Call, Called},
     },
     target::Target,
 };
-use heapattach_report::{AppliedReport, Status, TargetState, micros};
+use heapattach_report::{AppliedReport, Status, TargetState};
 use heapattach_text::{error_chain::with_causes, quantity};
 
 use super::{
-    Look, facts,
+    Look,
     foretold::Foretold,
-    trim::{self, Failed},
+    gated::{Failed, Gate, int, refused},
+    trim,
 };
 
 /// More arenas are not set: each is a call of its own.
@@ -158,8 +159,6 @@ fn applied(
     most: Duration,
     report: &mut AppliedReport,
 ) -> Result<(), Failed> {
-    let refused =
-        |why: String| (Status::Refused, format!("{why} (target: {})", TargetState::Untouched));
     let pid = target.process.pid();
     let name = decay.pages.name();
     let look = || Look::open(pid).and_then(|look| look.statistics()).unwrap_or_default();
@@ -192,22 +191,14 @@ fn applied(
         text,
         value: decay.ms.cast_unsigned(),
         answer: 0,
+        starts_thread: false,
     };
     let names = plan.names(name);
     let calls: Vec<Call> = names.iter().cloned().map(call).collect();
     report.call = Some(plan.words(name));
     report.setting_before = Some(format!("{name}={}", plan.before));
-    report.before = facts::resident(&target.process);
-    let began = Instant::now();
-    let done = gate::calls(target, image, trim::options(most), &calls, trim::PATIENCE);
-    let Called { results, took, stops, left, error, .. } = done.map_err(trim::failed)?;
-    report.stopped_us += stops.iter().map(|stop| micros(stop.stopped)).sum::<f64>();
-    report.attempts = 1;
-    report.call_us = Some(micros(took.min(began.elapsed())));
-    report.after = facts::resident(&target.process);
-    if let Some(left) = left {
-        return Err((Status::Left, format!("{} (target: {})", left.error, left.what.join("; "))));
-    }
+    let gate = Gate { target, image, most };
+    let Called { results, error, .. } = gate.call(&calls, report)?;
     let failed = |why: String| {
         let state = TargetState::Restored;
         (
@@ -222,8 +213,7 @@ fn applied(
         let (made, all) = (results.len(), names.len());
         return Err(failed(format!("{made} of {all} calls were made: {}", with_causes(&error))));
     }
-    // An int: the upper half of the register says nothing.
-    let mut answers = names.iter().zip(results.iter().map(|result| result & 0xffff_ffff));
+    let mut answers = names.iter().zip(results.iter().map(|result| int(*result)));
     if let Some((name, answer)) = answers.find(|(_, answer)| *answer != 0) {
         return Err(failed(format!("mallctl answered {answer} for {name}")));
     }
@@ -238,7 +228,10 @@ fn applied(
 }
 
 /// That of most memory.
-fn jemalloc<'a>(counted: &'a [Statistics], name: &str) -> Result<&'a Statistics, String> {
+pub(super) fn jemalloc<'a>(
+    counted: &'a [Statistics],
+    name: &str,
+) -> Result<&'a Statistics, String> {
     let most = counted.iter().max_by_key(|own| trim::memory(own));
     let most = most.ok_or("no allocator whose counters are known was found")?;
     match most.allocator {

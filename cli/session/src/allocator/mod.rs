@@ -7,13 +7,16 @@
 //!
 //! Nothing is stopped and nothing is written: it needs the right to read the process's memory, no more.
 
+pub mod background;
 pub mod decay;
 mod facts;
 mod foretold;
+mod gated;
 pub(crate) mod go;
 mod origins;
 pub mod profiler;
 pub mod purge;
+mod thread_room;
 pub mod trim;
 
 use std::{
@@ -55,6 +58,7 @@ pub struct Look {
     places: Vec<Place>,
     go: Option<go::Go>,
     before: Option<(Instant, Vec<Statistics>)>,
+    huge: facts::Huge,
 }
 
 impl Look {
@@ -65,7 +69,14 @@ impl Look {
     pub fn open(pid: i32) -> Result<Self, Errno> {
         let process = Process::open(pid)?;
         let live = Live::open(&process)?.without_swap();
-        let mut look = Self { process, live, places: Vec::new(), go: None, before: None };
+        let mut look = Self {
+            process,
+            live,
+            places: Vec::new(),
+            go: None,
+            before: None,
+            huge: facts::Huge::default(),
+        };
         // A process in the middle of its start may map what leads to the counters just now.
         for _ in 0..=ATTEMPTS {
             let now = moment(&look.process, &look.live)?;
@@ -109,7 +120,7 @@ impl Look {
             }
         };
         let all = self.counted(&moment);
-        let process = facts::conditions(&self.process);
+        let process = facts::conditions(&self.process, &mut self.huge);
         let origins = origins::Given::of(&self.process);
         let allocators = (all.iter().enumerate()).map(|(number, now)| {
             let before = self.before.as_ref().and_then(|(at, old)| {

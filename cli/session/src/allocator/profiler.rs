@@ -11,23 +11,25 @@
 use std::{
     io::{Read, Write},
     os::unix::net::UnixStream,
+    thread,
     time::Duration,
 };
 
 use heapattach_injector::{
     attach::{
         PayloadImage,
-        gate::{self, Argument, Call, Called},
+        gate::{Argument, Call, Called},
     },
     target::Target,
 };
 use heapattach_process::proc::Process;
-use heapattach_report::{AppliedReport, Status, TargetState, micros};
+use heapattach_report::{AppliedReport, Status, TargetState};
 use heapattach_text::error_chain::with_causes;
 
 use super::{
     decay::MALLCTL,
-    trim::{self, Failed},
+    gated::{Failed, Gate, int, refused},
+    trim,
 };
 use crate::{
     fork,
@@ -39,6 +41,9 @@ pub const NAME: &str = "prof_active=true";
 const CONTROL: &str = "prof.active";
 /// A bool's.
 const BYTES: u64 = 1;
+/// How often it is tried to switch it off while that is refused, and how far apart.
+const ATTEMPTS: u32 = 20;
+const BETWEEN: Duration = Duration::from_millis(500);
 
 /// Switches it on, tells that, waits until the command says that it is enough, or is gone, and switches it off.
 pub fn session(mut line: UnixStream, target: &Target, image: &PayloadImage, most: Duration) {
@@ -78,8 +83,6 @@ fn switch_on(
     most: Duration,
     report: &mut AppliedReport,
 ) -> Result<Option<Note>, Failed> {
-    let refused =
-        |why: String| (Status::Refused, format!("{why} (target: {})", TargetState::Untouched));
     let words = |is_on: bool| format!("prof_active={is_on}");
     // From here on `detach` sees that a session is at work.
     let note = Note::make(&target.process, Kind::ProfActive, 0, 0);
@@ -126,7 +129,15 @@ fn switch_off(
     report: &mut AppliedReport,
 ) -> Result<(), Failed> {
     let pid = target.process.pid();
-    let done = call(target, image, most, Some(false), report);
+    let mut done = call(target, image, most, Some(false), report);
+    // Another heapattach may be at work on it just now.
+    for _ in 0..ATTEMPTS {
+        if !matches!(done, Err((Status::Refused, _))) || !target.process.is_alive() {
+            break;
+        }
+        thread::sleep(BETWEEN);
+        done = call(target, image, most, Some(false), report);
+    }
     match done {
         Err((_, why)) if target.process.is_alive() => Err((
             Status::Left,
@@ -150,8 +161,6 @@ fn call(
     wanted: Option<bool>,
     report: &mut AppliedReport,
 ) -> Result<bool, Failed> {
-    let refused =
-        |why: String| (Status::Refused, format!("{why} (target: {})", TargetState::Untouched));
     let function = trim::find(target, &MALLCTL).map_err(refused)?;
     let [value, bytes] = match wanted {
         Some(_) => [Argument::Value, Argument::Number(BYTES)],
@@ -163,25 +172,19 @@ fn call(
         text: CONTROL.to_owned(),
         value: wanted.unwrap_or_default().into(),
         answer: BYTES,
+        starts_thread: false,
     };
-    let done = gate::calls(target, image, trim::options(most), &[call], trim::PATIENCE);
-    let Called { results, answers, took, stops, left, error } = done.map_err(trim::failed)?;
-    report.stopped_us += stops.iter().map(|stop| micros(stop.stopped)).sum::<f64>();
-    report.call_us = Some(report.call_us.unwrap_or_default() + micros(took));
-    report.attempts += 1;
-    if let Some(left) = left {
-        return Err((Status::Left, format!("{} (target: {})", left.error, left.what.join("; "))));
-    }
+    let gate = Gate { target, image, most };
+    let Called { results, answers, error, .. } = gate.call(&[call], report)?;
     let failed =
         |why: String| (Status::Failed, format!("{why} (target: {})", TargetState::Restored));
     if let Some(error) = error {
         return Err(failed(with_causes(&error)));
     }
     match (results.first(), answers.first()) {
-        // An int: the upper half of the register says nothing.
-        (Some(result), Some(answer)) if result & 0xffff_ffff == 0 => Ok(answer & 0xff != 0),
+        (Some(result), Some(answer)) if int(*result) == 0 => Ok(answer & 0xff != 0),
         (result, _) => {
-            let answer = result.copied().unwrap_or_default() & 0xffff_ffff;
+            let answer = int(result.copied().unwrap_or_default());
             Err(failed(format!("mallctl answered {answer} for {CONTROL}")))
         }
     }

@@ -5,25 +5,28 @@
 //! counters -> which allocator, its function -> what it would win, how long locks would be held -> gate -> counters
 //! ```
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use heapattach_census::counters::{AllocatorKind, Statistics, Value};
 use heapattach_injector::{
     attach::{
-        AttachError, Failure, HookMode, Options, PayloadImage, Wish,
-        gate::{self, Argument, Call, Called},
+        PayloadImage,
+        gate::{Argument, Call, Called},
     },
     moment::sanitizer::functions,
     target::Target,
 };
 use heapattach_process::addr::RemoteAddr;
 use heapattach_report::{AppliedReport, Status, TargetState, micros};
-use heapattach_text::{error_chain::with_causes, quantity};
+use heapattach_text::quantity;
 
-use super::{Look, facts, foretold::Foretold, no_effect};
+use super::{
+    Look, facts,
+    foretold::Foretold,
+    gated::{Failed, Gate, int, refused},
+    no_effect,
+};
 
-/// How long a thread may take to come by.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// `M_ARENA_MAX` of mallopt.
 const ARENA_MAX: u64 = (-8_i32).cast_unsigned() as u64;
 /// All arenas of jemalloc.
@@ -104,7 +107,14 @@ impl Remedy {
                     _ => text.to_owned(),
                 };
                 Ok((
-                    Call { function, arguments, text: text.to_owned(), value: 0, answer: 0 },
+                    Call {
+                        function,
+                        arguments,
+                        text: text.to_owned(),
+                        value: 0,
+                        answer: 0,
+                        starts_thread: false,
+                    },
                     allocator,
                     told,
                 ))
@@ -116,7 +126,14 @@ impl Remedy {
                 let arguments = [parameter, value, ZERO, ZERO, ZERO];
                 let told = format!("mallopt(M_ARENA_MAX, {arenas})");
                 Ok((
-                    Call { function, arguments, text: String::new(), value: 0, answer: 0 },
+                    Call {
+                        function,
+                        arguments,
+                        text: String::new(),
+                        value: 0,
+                        answer: 0,
+                        starts_thread: false,
+                    },
                     AllocatorKind::Glibc,
                     told,
                 ))
@@ -173,8 +190,6 @@ pub fn apply(
     }
 }
 
-pub(super) type Failed = (Status, String);
-
 fn applied(
     target: &Target,
     image: &PayloadImage,
@@ -182,8 +197,6 @@ fn applied(
     most: Duration,
     report: &mut AppliedReport,
 ) -> Result<(), Failed> {
-    let refused =
-        |why: String| (Status::Refused, format!("{why} (target: {})", TargetState::Untouched));
     let pid = target.process.pid();
     let look = || Look::open(pid).and_then(|look| look.statistics()).unwrap_or_default();
     let counted = look();
@@ -209,41 +222,19 @@ fn applied(
         }
     }
     report.setting_before = setting(remedy, target, &counted);
-    report.before = facts::resident(&target.process);
-    let began = Instant::now();
-    let done = gate::calls(target, image, options(most), &[call], PATIENCE);
-    let Called { results, took, stops, left, .. } = done.map_err(failed)?;
-    let result = results.first().copied().unwrap_or(0);
-    report.stopped_us += stops.iter().map(|stop| micros(stop.stopped)).sum::<f64>();
-    report.attempts = 1;
-    report.call_us = Some(micros(took.min(began.elapsed())));
-    report.after = facts::resident(&target.process);
+    let gate = Gate { target, image, most };
+    let Called { results, .. } = gate.call(&[call], report)?;
+    let answer = results.first().map_or(0, |result| int(*result));
     report.setting_after = setting(remedy, target, &look());
-    if let Some(left) = left {
-        return Err((Status::Left, format!("{} (target: {})", left.error, left.what.join("; "))));
-    }
     if remedy == Remedy::Trim && report.after >= report.before {
         return Err((Status::Failed, no_effect()));
     }
-    let is_unset = matches!(remedy, Remedy::ArenaMax(_)) && result & 0xffff_ffff == 0;
-    if is_unset || allocator == AllocatorKind::Jemalloc && result & 0xffff_ffff != 0 {
-        let answer = result & 0xffff_ffff;
+    let is_unset = matches!(remedy, Remedy::ArenaMax(_)) && answer == 0;
+    if is_unset || allocator == AllocatorKind::Jemalloc && answer != 0 {
         let why = format!("the allocator answered {answer} (target: {})", TargetState::Restored);
         return Err((Status::Failed, why));
     }
     Ok(())
-}
-
-/// No call was made.
-#[allow(clippy::needless_pass_by_value)]
-pub(super) fn failed(failure: Failure) -> Failed {
-    let (status, state) = match (&failure.left, failure.touched) {
-        (Some(left), _) => (Status::Left, left.what.join("; ")),
-        (None, true) => (Status::Failed, TargetState::Restored.to_string()),
-        (None, false) => (Status::Refused, TargetState::Untouched.to_string()),
-    };
-    let error: &AttachError = &failure.error;
-    (status, format!("{} (target: {state})", with_causes(error)))
 }
 
 /// What a setting is now: of one that was never made, what glibc takes for it, 8 a processor.
@@ -251,15 +242,8 @@ fn setting(remedy: Remedy, target: &Target, counted: &[Statistics]) -> Option<St
     let Remedy::ArenaMax(_) = remedy else { return None };
     let glibc = counted.iter().find(|own| own.allocator == AllocatorKind::Glibc)?;
     let most = match glibc.opt.get("arena_max")?.number()? {
-        0 => facts::conditions(&target.process).cpus.saturating_mul(8).to_string(),
+        0 => facts::cpus_of(&target.process).saturating_mul(8).to_string(),
         chosen => chosen.to_string(),
     };
     Some(format!("arena-max={most}"))
-}
-
-/// Nothing is recorded: functions are only led to gates.
-pub(super) fn options(most: Duration) -> Options {
-    let python = Wish::Off;
-    let (pages, tables) = (false, false);
-    Options { pages, tables, python, max_stop: most, ..Options::sampling(HookMode::Auto) }
 }

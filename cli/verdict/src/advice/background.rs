@@ -37,12 +37,17 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         cause: "without one, pages decay only when a thread of their arena allocates or frees"
             .to_owned(),
         setting: scene.conf("background_thread:true"),
-        live: vec![if scene.now.version.starts_with("5.3") { "purge" } else { "trim" }],
+        live: {
+            let now = if scene.now.version.starts_with("5.3") { "purge" } else { "trim" };
+            // A program with one thread may count on that.
+            let is_one = scene.conditions.threads < 2;
+            if is_one { vec![now] } else { vec![now, "background_thread=true"] }
+        },
         gain: format!("up to {} where threads rest", bytes(dirty)),
         cost: "a thread for every processor, at most; allocating threads are spared the calls"
             .to_owned(),
         takes: Takes::Restart,
-        source: "jemalloc TUNING.md: background_thread; mallctl background_thread sets it live",
+        source: "jemalloc TUNING.md: background_thread; the same name in mallctl",
     })
 }
 

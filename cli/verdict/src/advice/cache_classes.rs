@@ -1,18 +1,18 @@
 //! Caches of threads are filled again and again with blocks of one size, from slabs that have many.
 //!
-//! Threshold: as for `slab_sizes`, a tenth of the requests of a class and 100,000 of them fill a cache, but a slab has 16
+//! Threshold: a tenth of the requests of a class and 100,000 of them fill a cache, and a slab has 16
 //! blocks or more: it is the cache that is too small. jemalloc 5.3.1 has a number for each size; 5.3.0 one for all.
 
 use heapattach_census::counters::{AllocatorKind, Class, Value};
 use heapattach_text::quantity::{bytes, count};
 
-use super::{Advice, Scene, Takes, slabs};
+use super::{Advice, Scene, Takes, cache_room, slabs};
 
-/// So many blocks of a size a cache has at least and at most, if nothing else was set.
-const USUAL: [u64; 2] = [20, 200];
 /// So many times as many are advised.
 const TIMES: u64 = 4;
 const MOST: u64 = 2000;
+/// One fill for so many requests.
+const PART: u64 = 10;
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     if !scene.is(AllocatorKind::Jemalloc) || scene.now.version.starts_with("5.2") {
@@ -23,11 +23,11 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     }
     let of = |class: &Class, name: &str| class.numbers.get(name).copied().unwrap_or(0);
     let bins = scene.now.bins();
-    let often = bins
-        .iter()
-        .filter(|class| slabs::is_filled_often(class) && of(class, "nregs") >= slabs::REGIONS);
+    let often = bins.iter().filter(|class| {
+        slabs::is_filled_often(class, PART) && of(class, "nregs") >= slabs::REGIONS
+    });
     let class = often.max_by_key(|class| of(class, "nfills"))?;
-    let now = blocks(scene, of(class, "nregs"));
+    let now = cache_room::blocks(scene, of(class, "nregs"));
     let wanted = (TIMES * now).min(MOST);
     if wanted <= now {
         return None;
@@ -36,7 +36,7 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let by_class = !scene.now.version.starts_with("5.3.0");
     let setting = match by_class {
         true => format!("tcache_ncached_max:{size}-{size}:{wanted}"),
-        false => format!("tcache_nslots_small_max:{wanted},lg_tcache_nslots_mul:3"),
+        false => cache_room::setting(of(class, "nregs"), wanted),
     };
     let threads = scene.now.total("nthreads").max(1);
     let more = (wanted - now).saturating_mul(size).saturating_mul(threads);
@@ -58,22 +58,6 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         takes: Takes::Restart,
         source: "jemalloc TUNING.md: tcache; the article on tuning jemalloc: nfills by class; 5.3.1: tcache_ncached_max",
     })
-}
-
-/// How many blocks of a class whose slabs have so many a cache has room for.
-fn blocks(scene: &Scene<'_>, regions: u64) -> u64 {
-    let number = |name: &str, usual: u64| {
-        scene.number(name).and_then(|own| u64::try_from(own).ok()).unwrap_or(usual)
-    };
-    let [least, most] = USUAL;
-    let (least, most) =
-        (number("tcache_nslots_small_min", least), number("tcache_nslots_small_max", most));
-    let shift = scene.number("lg_tcache_nslots_mul").unwrap_or(1).clamp(-16, 16);
-    let wanted = match u32::try_from(shift) {
-        Ok(shift) => regions << shift,
-        Err(_) => regions >> shift.unsigned_abs(),
-    };
-    wanted.max(least).min(most)
 }
 
 #[cfg(test)]

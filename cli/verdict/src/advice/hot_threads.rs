@@ -35,7 +35,8 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
         return None;
     }
     let (part, waits) = scene.waits(&["bins", "extents_dirty"]);
-    let part = part * scene.now.total("nthreads").max(1) as f64 / few as f64;
+    // How long a process runs is known to a second.
+    let part = (part * scene.now.total("nthreads").max(1) as f64 / few as f64).min(1.0);
     if part <= PART {
         return None;
     }

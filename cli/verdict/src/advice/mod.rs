@@ -7,6 +7,7 @@ mod arenas_few;
 mod arenas_many;
 mod background;
 mod cache_classes;
+mod cache_room;
 mod cache_small;
 mod caches;
 mod decay_waits;

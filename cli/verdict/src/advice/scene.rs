@@ -65,7 +65,8 @@ impl Scene<'_> {
             time = passed;
         }
         let threads = self.now.total("nthreads").max(1);
-        (ns as f64 / 1e9 / (time.as_secs_f64().max(1e-3) * threads as f64), waits)
+        // How long a process runs is known to a second.
+        ((ns as f64 / 1e9 / (time.as_secs_f64().max(1e-3) * threads as f64)).min(1.0), waits)
     }
 
     /// Settings of jemalloc as they are typed: builds give the variable a prefix.

@@ -1,7 +1,8 @@
 //! Caches are filled again and again from slabs of few blocks.
 //!
-//! Threshold: a tenth of the requests of a class and a million of them fill a cache, and a slab has fewer than 16
-//! blocks. Larger slabs are filled from less often, under one lock.
+//! Threshold: a sixteenth of the requests of a class and 100,000 of them fill a cache, and a slab has fewer than 16
+//! blocks. Caches have room for 20 blocks of such classes, and a fill brings half of that: it is a tenth at most. Larger
+//! slabs are filled from less often, under one lock.
 
 use heapattach_census::counters::{AllocatorKind, Class};
 use heapattach_text::quantity::count;
@@ -11,11 +12,13 @@ use super::{Advice, Scene, Takes};
 /// A slab of fewer blocks is small.
 pub(super) const REGIONS: u64 = 16;
 const FILLS: u64 = 100_000;
+/// One fill for so many requests.
+const PART: u64 = 16;
 
-/// Whether caches are filled with blocks of a class often.
-pub(super) fn is_filled_often(class: &Class) -> bool {
+/// Whether caches are filled with blocks of a class often: once for so many requests.
+pub(super) fn is_filled_often(class: &Class, part: u64) -> bool {
     let of = |name: &str| class.numbers.get(name).copied().unwrap_or(0);
-    of("nfills") >= FILLS && of("nfills") >= of("nrequests") / 10
+    of("nfills") >= FILLS && of("nfills") >= of("nrequests") / part
 }
 
 pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
@@ -26,10 +29,12 @@ pub fn advise(scene: &Scene<'_>) -> Option<Advice> {
     let of = |class: &Class, name: &str| class.numbers.get(name).copied().unwrap_or(0);
     let class = bins
         .iter()
-        .filter(|class| is_filled_often(class) && (1..REGIONS).contains(&of(class, "nregs")))
+        .filter(|class| is_filled_often(class, PART) && (1..REGIONS).contains(&of(class, "nregs")))
         .max_by_key(|class| of(class, "nfills"))?;
-    let pages = (of(class, "slab_size") / 4096).max(1) * 4;
     let size = class.size;
+    // Caches have room for more blocks only where a slab has more than half of the 20 that they have anyway.
+    let least = REGIONS.saturating_mul(size).div_ceil(4096);
+    let pages = ((of(class, "slab_size") / 4096).max(1) * 4).max(least);
     Some(Advice {
         rule: "slab_sizes",
         observation: format!(
@@ -59,5 +64,10 @@ mod tests {
         sample.now.arenas[0].bins[0].numbers.insert("nfills", 400_000);
         let told = advise(&sample.scene()).unwrap();
         assert_eq!(told.setting, "MALLOC_CONF=slab_sizes:512-512:4");
+        let class = &mut sample.now.arenas[0].bins[0];
+        class.size = 2048;
+        class.numbers.insert("nregs", 2);
+        // Four pages would have 8 blocks, and caches as many as before.
+        assert_eq!(advise(&sample.scene()).unwrap().setting, "MALLOC_CONF=slab_sizes:2048-2048:8");
     }
 }

@@ -279,6 +279,18 @@ impl Process {
         stat_field(&stat, 3)?.chars().next()
     }
 
+    /// The scheduling policy of one thread, as sched_setscheduler(2) numbers it.
+    pub fn policy_of(&self, tid: i32) -> Option<u32> {
+        stat_field(&self.read_piece(&format!("task/{tid}/stat")).ok()?, 41)?.parse().ok()
+    }
+
+    /// Whether it was forked and runs the program of its parent, without an exec since; `None` once it is gone.
+    pub fn is_forked(&self) -> Option<bool> {
+        const FORKED_NO_EXEC: u64 = 0x40;
+        let flags: u64 = stat_field(&self.read_piece("stat").ok()?, 9)?.parse().ok()?;
+        Some(flags & FORKED_NO_EXEC != 0)
+    }
+
     /// The auxiliary vector.
     ///
     /// # Errors

@@ -20,6 +20,8 @@ pub struct Order {
     pub error: Option<RemoteAddr>,
     /// `__errno_location`.
     pub errno: RemoteAddr,
+    /// Whether the function starts a thread, which then has much of the one that calls.
+    pub starts_thread: bool,
 }
 
 /// The words in the target.

@@ -49,6 +49,8 @@ pub struct Call {
     pub value: u64,
     /// Bytes that [`Argument::Answer`] has room for; 8 at most.
     pub answer: u64,
+    /// Whether the function starts a thread: then more must hold, of the process and of the thread that calls.
+    pub starts_thread: bool,
 }
 
 /// What came of it.
@@ -88,7 +90,8 @@ pub fn calls(
 
 impl Attach<'_> {
     fn at_a_gate(&mut self, calls: &[Call], patience: Duration) -> Result<Called, Failure> {
-        let functions = self.functions().map_err(|refusal| Failure::clean(refusal, false))?;
+        let functions = self.functions(calls.iter().any(|call| call.starts_thread));
+        let functions = functions.map_err(|refusal| Failure::clean(refusal, false))?;
         let ground = self.build_gates()?;
         let mut costs = Vec::new();
         let mut made = Vec::new();
@@ -107,7 +110,7 @@ impl Attach<'_> {
         Ok(Called { results, answers, error, took, stops, left })
     }
 
-    fn functions(&self) -> Result<Functions, Refusal> {
+    fn functions(&self, start_thread: bool) -> Result<Functions, Refusal> {
         let pid = self.target.process.pid();
         let status = self.target.process.status().unwrap_or_default();
         if status.seccomp != 0 && !self.options.force {
@@ -115,10 +118,14 @@ impl Attach<'_> {
             let need = "a process whose allocator may make any call: one that the filter forbids would kill it";
             return Err(Refusal::unsupported(value, need, CURE));
         }
-        loader::found(self.target).ok_or_else(|| {
+        let functions = loader::found(self.target).ok_or_else(|| {
             let value = format!("process {pid} has no dlopen in its C library");
             Refusal::unsupported(value, "a dynamically linked program", CURE)
-        })
+        })?;
+        if start_thread {
+            loader::check_thread_start(self.target)?;
+        }
+        Ok(functions)
     }
 
     fn run(
@@ -149,6 +156,7 @@ impl Attach<'_> {
                 descriptor: None,
                 error: None,
                 errno: functions.errno,
+                starts_thread: call.starts_thread,
             };
             let outcome = errands.run(functions, &order, patience);
             costs.append(&mut errands.stops);

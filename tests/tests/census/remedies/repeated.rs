@@ -18,27 +18,38 @@ struct Case {
     remedies: &'static [&'static str],
     library: Option<&'static str>,
     setting: (&'static str, &'static str),
+    mood: &'static str,
 }
 
+const WASTE: &str = "waste";
 const NONE: (&str, &str) = ("HEAPATTACH_TEST", "1");
-const GLIBC: Case = Case { remedies: &["trim"], library: None, setting: NONE };
+const GLIBC: Case = Case { remedies: &["trim"], library: None, setting: NONE, mood: WASTE };
 const JEMALLOC: Option<&str> = Some("libjemalloc.so.2");
-const TRIM: Case = Case { remedies: &["trim"], library: JEMALLOC, setting: NONE };
-const PURGE: Case = Case { remedies: &["purge"], library: JEMALLOC, setting: NONE };
+const TRIM: Case = Case { remedies: &["trim"], library: JEMALLOC, setting: NONE, mood: WASTE };
+const PURGE: Case = Case { remedies: &["purge"], library: JEMALLOC, setting: NONE, mood: WASTE };
 const DECAY: Case = Case {
     remedies: &["dirty_decay_ms=0", "dirty_decay_ms=9000"],
     library: JEMALLOC,
     setting: NONE,
+    mood: WASTE,
+};
+/// Beside threads that load libraries, and threads that start threads, without end.
+const BACKGROUND: Case = Case {
+    remedies: &["background_thread=true", "background_thread=false"],
+    library: JEMALLOC,
+    setting: NONE,
+    mood: "storm",
 };
 /// Else caches of threads keep all that is free.
 const TCMALLOC: Case = Case {
     remedies: &["trim"],
     library: Some("libtcmalloc.so.4"),
     setting: ("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "524288"),
+    mood: WASTE,
 };
 
 fn repeated(case: Case, times: u64, later: u64) {
-    let Case { remedies, library, setting } = case;
+    let Case { remedies, library, setting, mood } = case;
     let wanted = library.is_some();
     let library = library.and_then(preloaded);
     if wanted && library.is_none() {
@@ -46,7 +57,7 @@ fn repeated(case: Case, times: u64, later: u64) {
     }
     let preload = library.iter().map(|library| ("LD_PRELOAD", library.as_str()));
     let environment: Vec<(&str, &str)> = preload.chain([setting]).collect();
-    let arguments = ["3", "5000", "waste"];
+    let arguments = ["3", "5000", mood];
     let Some(mut program) = Allocating::of("fragmented.c", &arguments, &environment) else {
         return;
     };
@@ -54,8 +65,9 @@ fn repeated(case: Case, times: u64, later: u64) {
     for (number, remedy) in (0..times).zip(remedies.iter().cycle()) {
         let outcome = apply(program.pid(), remedy, None);
         let told = applied(&outcome);
-        // A thread may have everything in use just then.
-        effective += u64::from(told["error"].is_null() || told["call_us"].is_number());
+        // A thread may have everything in use just then; a setting is made or not.
+        let was_called = told["call_us"].is_number() && !remedy.contains('=');
+        effective += u64::from(told["error"].is_null() || was_called);
         let is_told = outcome.code() == Some(0) || told["error"].is_string();
         assert!(is_told, "{remedy}, {number}: {outcome:?}");
         assert!(program.is_well(), "{remedy}, {number}: {outcome:?}");
@@ -77,7 +89,7 @@ fn repeated(case: Case, times: u64, later: u64) {
 
 #[test]
 fn blocks_are_as_they_were_left_under_load() {
-    for case in [GLIBC, TRIM, PURGE, DECAY, TCMALLOC] {
+    for case in [GLIBC, TRIM, PURGE, DECAY, TCMALLOC, BACKGROUND] {
         repeated(case, cycles().clamp(4, 20), 100_000);
     }
 }
@@ -110,4 +122,10 @@ fn a_thousand_purges_of_jemalloc() {
 #[ignore = "minutes: a thousand, and ten million blocks after that"]
 fn a_thousand_settings_of_decay() {
     repeated(DECAY, MANY.0, MANY.1);
+}
+
+#[test]
+#[ignore = "minutes: a thousand, and ten million blocks after that"]
+fn a_thousand_settings_of_background_threads() {
+    repeated(BACKGROUND, MANY.0, MANY.1);
 }

@@ -12,7 +12,7 @@ mod parameters;
 
 use crate::{
     Moment,
-    walkers::glibc::{Found, find},
+    walkers::glibc::{Found, find_in_some},
 };
 
 use super::AllocatorKind;
@@ -34,9 +34,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// The one that has most.
-    pub fn find(moment: &Moment<'_>) -> Option<Self> {
-        Some(Self { found: find(moment).pop()? })
+    /// The one that has most, of modules that may have one.
+    pub fn find(moment: &Moment<'_>, is_open: impl Fn(usize) -> bool) -> Option<Self> {
+        Some(Self { found: find_in_some(moment, is_open).pop()? })
     }
 
     /// Whether it ever had memory of the system.

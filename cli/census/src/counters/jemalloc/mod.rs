@@ -13,10 +13,13 @@ mod controls;
 mod layout;
 mod threads;
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+};
 
 use crate::{
-    Image, Moment, Window,
+    Image, Moment, Region, Window,
     walkers::jemalloc::{Bins, Quantum, Row},
 };
 
@@ -77,6 +80,11 @@ impl Place {
             Some(Self { image: number, controls, arenas, nhbins })
         });
         places.collect()
+    }
+
+    /// The module, if all was found.
+    pub fn image(&self) -> Option<usize> {
+        (self.controls.is_some() && self.arenas.is_some()).then_some(self.image)
     }
 
     /// What it counts now.
@@ -152,19 +160,30 @@ impl Arenas {
     /// The table in these variables: each word of it leads to an arena with that number.
     fn find(moment: &Moment<'_>, image: &Image, data: &[Range<u64>]) -> Option<Self> {
         let mut tables: BTreeMap<(usize, u64), u64> = BTreeMap::new();
+        // Variables of a program can have the same address many times.
+        let mut known: HashMap<u64, Option<(usize, u64)>> = HashMap::new();
         for part in data.iter().flat_map(|range| moment.present(range)) {
             let mut window = Window::new(moment, part.clone(), 1 << 16);
             for at in part.step_by(8) {
                 let Some(word) = window.word(at) else { break };
-                let Some((layout, index)) = arena(moment, word) else { continue };
+                let is_memory = || moment.region(word).is_some_and(Region::is_private_memory);
+                if !is_place(word) || !is_memory() {
+                    continue;
+                }
+                let found = *known.entry(word).or_insert_with(|| arena(moment, word));
+                let Some((layout, index)) = found else { continue };
                 let Some(table) = at.checked_sub(8 * index) else { continue };
                 *tables.entry((layout, table)).or_default() += 1;
             }
         }
-        // The first arena is there from the start.
+        // The first arena is there from the start, and another variable leads to it, too: behind that are others.
         let tables = tables.into_iter().filter(|((layout, table), _)| {
             let first = moment.word(*table).and_then(|word| arena(moment, word));
-            first == Some((*layout, 0))
+            let is_own = |(index, word): (u64, &u64)| {
+                *word == 0 || arena(moment, *word) == Some((*layout, index))
+            };
+            let all = || moment.words(*table, usize::try_from(MOST_ARENAS).ok()?);
+            first == Some((*layout, 0)) && all().is_some_and(|all| (0..).zip(&all).all(is_own))
         });
         let ((layout, table), _) = tables.max_by_key(|(_, count)| *count)?;
         let (quantum, bins) =
@@ -234,10 +253,14 @@ fn sums(all: &Statistics) -> Numbers {
     ])
 }
 
+/// Whether an arena can lie there.
+fn is_place(at: u64) -> bool {
+    (PAGE..1 << 47).contains(&at) && at.is_multiple_of(ALIGNED)
+}
+
 /// Which layout an arena at that address has, and its number.
 fn arena(moment: &Moment<'_>, at: u64) -> Option<(usize, u64)> {
-    let is_place = (PAGE..1 << 47).contains(&at) && at.is_multiple_of(ALIGNED);
-    if !is_place || !moment.region(at)?.is_private_memory() {
+    if !is_place(at) || !moment.region(at)?.is_private_memory() {
         return None;
     }
     ALL.iter().enumerate().find_map(|(number, layout)| {

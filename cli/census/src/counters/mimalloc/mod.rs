@@ -28,9 +28,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// Those of all modules, by their options.
-    pub fn find(moment: &Moment<'_>) -> Vec<Self> {
-        let images = moment.images().iter().enumerate();
+    /// Those of all modules that may have one, by their options.
+    pub fn find(moment: &Moment<'_>, is_open: impl Fn(usize) -> bool) -> Vec<Self> {
+        let images = moment.images().iter().enumerate().filter(|(image, _)| is_open(*image));
         let places = images.filter_map(|(image, own)| {
             let options = Options::find(moment, own)?;
             let counts = Counts::find(moment, &own.data, pages(moment).0);

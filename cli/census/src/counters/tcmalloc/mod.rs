@@ -52,9 +52,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// Those of all modules.
-    pub fn find(moment: &Moment<'_>) -> Vec<Self> {
-        let images = moment.images().iter().enumerate();
+    /// Those of all modules that may have one.
+    pub fn find(moment: &Moment<'_>, is_open: impl Fn(usize) -> bool) -> Vec<Self> {
+        let images = moment.images().iter().enumerate().filter(|(image, _)| is_open(*image));
         let places = images.filter_map(|(image, own)| {
             let data = first(&own.data);
             let (at, sizes) = Sizes::place(moment, &data)?;

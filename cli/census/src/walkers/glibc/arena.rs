@@ -73,9 +73,29 @@ pub struct Books {
 
 /// The main arenas of all modules; the one to be looked at is the last. Usually there is one.
 pub fn find(moment: &Moment<'_>) -> Vec<Found> {
+    find_in_some(moment, |_| true)
+}
+
+/// The same of the modules whose numbers may have one.
+pub fn find_in_some(moment: &Moment<'_>, is_open: impl Fn(usize) -> bool) -> Vec<Found> {
+    // A program can have far more variables than its C library; it has the arena itself only if it is static.
+    let images = moment.images().iter().enumerate();
+    let open = images.filter(|(image, _)| is_open(*image)).map(|(_, image)| image);
+    let (libraries, others): (Vec<_>, Vec<_>) = open.partition(|image| is_c_library(&image.path));
+    let found = find_among(moment, &libraries);
+    if found.is_empty() { find_among(moment, &others) } else { found }
+}
+
+/// `libc.so.6`, before glibc 2.34 also `libc-2.31.so`.
+fn is_c_library(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.starts_with("libc.so.") || name.starts_with("libc-2.")
+}
+
+fn find_among(moment: &Moment<'_>, images: &[&Image]) -> Vec<Found> {
     let mut all = Vec::new();
     let mut budget = ALL_LIMIT;
-    for image in moment.images() {
+    for image in images {
         for data in &image.data {
             let length = (data.end - data.start).min(MODULE_LIMIT).min(budget);
             budget -= length;

@@ -35,7 +35,7 @@ mod synthetic_tests;
 use arena::Books;
 use chunks::Chunks;
 
-pub(crate) use arena::{Found, find};
+pub(crate) use arena::{Found, find_in_some};
 pub(crate) use parameters::Parameters;
 
 use crate::{Answer, Check, Moment, Sink, Walk, Walker};

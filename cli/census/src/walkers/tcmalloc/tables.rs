@@ -52,12 +52,12 @@ impl Sizes {
 
     /// The same, and where it is.
     pub fn place(moment: &Moment<'_>, data: &[Range<u64>]) -> Option<(u64, Self)> {
-        // The first is none, the second 8 bytes, in half a word each.
+        // The first is none, the second 8 bytes, the third 16, in half a word each.
         in_data(moment, data, |at, word| {
             // The table may begin in the middle of a word.
-            let at = match (word, word >> 32) {
-                (0x8_0000_0000, _) => at,
-                (_, 0) => at.checked_add(4)?,
+            let at = match word {
+                0x8_0000_0000 => at,
+                0x10_0000_0008 => at.checked_sub(4)?,
                 _ => return None,
             };
             Some((at, Self::read(moment, at)?))

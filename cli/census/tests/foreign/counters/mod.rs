@@ -1,6 +1,7 @@
 //! What allocators count, read from outside, beside what they say themselves.
 
 mod changed;
+mod cost;
 mod glibc;
 mod jemalloc;
 mod load;
