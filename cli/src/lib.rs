@@ -18,7 +18,7 @@
 //! | `guide` | chapters for the terminal, `man` and the web |
 //! | `json_schema` | what the JSON of each command looks like |
 //! | `moment` | moments on their way to the user, and files of them |
-//! | `sessions` | sessions in commands of their own, for `serve`, `top` and `view` |
+//! | `sessions`, `fork_server` | several sessions of `serve`, `top`, `view` and `agent`, each a process forked from one |
 //! | `source_files` | lines of source for the page |
 //! | `next_command` | what opens a file that was written |
 //! | `payload` | what is put into targets, built with this command |
@@ -65,6 +65,7 @@ mod commands;
 mod config_file;
 mod environment;
 mod exit_status;
+mod fork_server;
 mod guide;
 mod json_schema;
 mod moment;
@@ -86,6 +87,7 @@ use crate::exit_status::Exit;
 use args::{Cli, Command};
 use config_file::Configured;
 use environment::Dialects;
+use fork_server::After;
 use output::complain;
 use terminal::Verbosity;
 
@@ -120,7 +122,16 @@ fn parse(words: Vec<OsString>) -> Result<Cli, Exit> {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let cli = match parse(std::env::args_os().collect()) {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    // Not for people: no file and no variable has options for it.
+    if words.get(1).is_some_and(|word| word == fork_server::WORD) {
+        let exit = match fork_server::run() {
+            After::Over(exit) => exit,
+            After::Session(orders) => commands::forked::run(*orders),
+        };
+        return exit.into();
+    }
+    let cli = match parse(words) {
         Ok(cli) => cli,
         Err(exit) => return exit.into(),
     };

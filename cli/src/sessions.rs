@@ -1,25 +1,28 @@
-//! Sessions of a command that looks at them: each in a command of its own, that ends with this one whatever
-//! ends it.
+//! Sessions of a command that looks at them: each in a process of its own (`fork_server`), that ends with this one
+//! whatever ends it.
 
 use std::{
+    ffi::OsString,
     fs::{self, DirBuilder},
-    os::unix::fs::DirBuilderExt,
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::DirBuilderExt,
+    },
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::ExitStatus,
     thread::sleep,
     time::Duration,
 };
 
-use heapattach_files::{
-    folder,
-    output_file::{self, Readers},
-};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use heapattach_files::folder;
 
-use crate::{choose_process::all, exit_status::Exit, output::complain};
+use crate::{
+    choose_process::all,
+    exit_status::Exit,
+    fork_server::{Begin, ForkServer, Member},
+    output::complain,
+};
 
 /// Between two looks whether all have ended.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -41,10 +44,12 @@ pub struct Options {
     pub redacts: bool,
 }
 
-/// Commands that write down what happens.
+/// Sessions that write down what happens.
 #[derive(Debug)]
 pub struct Sessions {
     all: Vec<Session>,
+    /// From the first session on.
+    server: Option<ForkServer>,
     folder: PathBuf,
     options: Options,
 }
@@ -58,12 +63,12 @@ pub struct Session {
     pub name: String,
     /// Where the session is written to.
     pub path: PathBuf,
-    child: Child,
+    member: Member,
     ended: Option<ExitStatus>,
 }
 
 impl Sessions {
-    /// Begins them; what cannot be attached to is told by its own command.
+    /// Begins them; what cannot be attached to is told by its own process.
     pub fn begin(pids: &[i32], options: Options) -> Result<Self, String> {
         let own = format!("heapattach-{}-{}", options.of, std::process::id());
         let folder = options.output.clone().unwrap_or_else(|| std::env::temp_dir().join(own));
@@ -74,7 +79,7 @@ impl Sessions {
             None => DirBuilder::new().mode(0o700).create(&folder),
         };
         made.map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
-        let mut sessions = Self { all: Vec::new(), folder, options };
+        let mut sessions = Self { all: Vec::new(), server: None, folder, options };
         pids.iter().try_for_each(|pid| sessions.add(*pid))?;
         Ok(sessions)
     }
@@ -83,10 +88,15 @@ impl Sessions {
     pub fn add(&mut self, pid: i32) -> Result<(), String> {
         let name = all().find(|one| one.pid == pid).map(|one| one.short_name).unwrap_or_default();
         let path = self.folder.join(format!("{pid}.heapattach"));
-        let child = self.start(pid, &path);
-        let child = child.map_err(|error| format!("no session can be started: {error}"))?;
-        self.all.push(Session { pid, name, path, child, ended: None });
+        let member = self.start(pid, &path);
+        let member = member.map_err(|error| format!("no session can be started: {error}"))?;
+        self.all.push(Session { pid, name, path, member, ended: None });
         Ok(())
+    }
+
+    /// Readable when one has ended, if there was one.
+    pub fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.server.as_ref().map(AsFd::as_fd)
     }
 
     /// All of them, in the order in which they were begun.
@@ -126,11 +136,19 @@ impl Sessions {
         });
     }
 
-    /// Sends a signal to one that goes on.
-    pub fn signal(&self, pid: i32, signal: Signal) {
-        for session in self.all.iter().filter(|one| one.pid == pid && one.ended.is_none()) {
-            let _ = kill(Pid::from_raw(session.child.id().cast_signed()), signal);
-        }
+    /// Has one end that goes on.
+    pub fn end_one(&self, pid: i32) {
+        self.going(pid).for_each(Member::end);
+    }
+
+    /// Has one mark this moment.
+    pub fn mark(&self, pid: i32) {
+        self.going(pid).for_each(Member::mark);
+    }
+
+    fn going(&self, pid: i32) -> impl Iterator<Item = &Member> {
+        let going = self.all.iter().filter(move |one| one.pid == pid && one.ended.is_none());
+        going.map(|one| &one.member)
     }
 
     /// Ends them, and waits until every process is as it was. Answers what went wrong with one, if anything.
@@ -140,10 +158,7 @@ impl Sessions {
 
     /// The same; `last` is called when all have ended, while recordings are still there.
     pub fn end_with(mut self, last: impl FnOnce()) -> Option<Exit> {
-        for session in self.all.iter().filter(|session| session.ended.is_none()) {
-            let child = Pid::from_raw(session.child.id().cast_signed());
-            let _ = kill(child, Signal::SIGINT);
-        }
+        self.all.iter().filter(|one| one.ended.is_none()).for_each(|one| one.member.end());
         while !self.all.is_empty() && !self.are_over() {
             sleep(PAUSE);
         }
@@ -154,20 +169,17 @@ impl Sessions {
         self.all.iter().filter_map(|session| exit(session.ended?)).next()
     }
 
-    fn start(&self, pid: i32, path: &Path) -> std::io::Result<Child> {
+    fn start(&mut self, pid: i32, path: &Path) -> io::Result<Member> {
         let Options { every, max_size, has_log, redacts, .. } = &self.options;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["-p", &pid.to_string()]).arg("-o").arg(path);
-        command.args(["--every", &every.to_string(), "--max-size", &max_size.to_string()]);
-        command.args(["--ends-with", &std::process::id().to_string()]);
-        if *redacts {
-            command.arg("--redact");
-        }
-        match has_log {
-            true => command.stderr(output_file::begin_anew(&log(path), Readers::Owner)?),
-            false => command.arg("--quiet"),
-        };
-        command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()
+        let mut words: Vec<OsString> = vec!["-p".into(), pid.to_string().into(), "-o".into()];
+        words.push(path.into());
+        words.extend(["--every".into(), every.to_string().into()]);
+        words.extend(["--max-size".into(), max_size.to_string().into()]);
+        words.extend(redacts.then(|| "--redact".into()));
+        words.extend((!has_log).then(|| "--quiet".into()));
+        let log = has_log.then(|| log(path));
+        let begin = Begin { words, output: None, log, recording: path.to_owned() };
+        ForkServer::of(&mut self.server)?.begin(begin)
     }
 }
 
@@ -183,11 +195,7 @@ impl Session {
     }
 
     fn is_over(&mut self) -> bool {
-        if self.ended.is_none()
-            && let Ok(Some(status)) = self.child.try_wait()
-        {
-            self.ended = Some(status);
-        }
+        self.ended = self.ended.or_else(|| self.member.ended());
         self.ended.is_some()
     }
 }

@@ -66,7 +66,8 @@ impl State {
     /// # Errors
     /// If it is not that.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let state: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let state: Self =
+            serde_json::from_slice(text.as_bytes()).map_err(|error| error.to_string())?;
         match state.attached.len().max(state.barred.len()) > MOST {
             true => Err(format!("more than {MOST} entries")),
             false => Ok(state),

@@ -87,6 +87,11 @@ impl Row {
         self.heap.sum(metric.into())
     }
 
+    /// Adds one of the sums to another.
+    pub fn add_to(&self, metric: Metric, sum: &mut Sum) {
+        self.heap.add_to(metric.into(), sum);
+    }
+
     /// All of them, by [`Metric`].
     pub fn sums(&self) -> [Sum; 5] {
         Metric::ALL.map(|metric| self.sum(metric))

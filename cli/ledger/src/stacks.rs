@@ -16,7 +16,7 @@ pub struct Stacks {
 }
 
 /// Where a stack is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     first: u32,
     cause: u32,
@@ -54,6 +54,13 @@ impl Stacks {
     /// All stacks, in the order of their numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Stack<'_>> {
         self.parts.iter().map(|part| self.told(part))
+    }
+
+    /// Whether the first of these are all those of `before`.
+    pub fn go_on(&self, before: &Self) -> bool {
+        let is_same = Arc::ptr_eq(&self.locations, &before.locations);
+        self.parts.starts_with(&before.parts)
+            && (is_same || self.locations.starts_with(&before.locations))
     }
 
     /// Adds one. What is deeper than any stack can be is cut.

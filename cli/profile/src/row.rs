@@ -171,6 +171,12 @@ impl Tally {
         Sum::new(self.exact[flow as usize], sampled).beside(self.unseen)
     }
 
+    /// Adds one of the sums to another.
+    pub fn add_to(&self, flow: Flow, sum: &mut Sum) {
+        let sampled = self.sampled.as_ref().map(|sums| &sums[flow as usize]);
+        sum.take(&self.exact[flow as usize], sampled, self.unseen);
+    }
+
     /// Puts a sum in the place of one.
     pub fn set(&mut self, flow: Flow, sum: &Sum) {
         let (exact, sampled) = sum.parts();

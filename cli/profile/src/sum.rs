@@ -69,6 +69,20 @@ impl Sum {
         self.unseen = self.unseen.max(other.unseen);
     }
 
+    /// Adds what was summed up elsewhere.
+    pub(crate) fn take(&mut self, exact: &Exact, sampled: Option<&Samples>, unseen: Unseen) {
+        self.exact.merge(exact);
+        if let Some(more) = sampled.filter(|more| more.seen() > 0) {
+            self.sampled.get_or_insert_default().merge(more);
+        }
+        self.unseen = self.unseen.max(unseen);
+    }
+
+    /// The bytes, without the interval.
+    pub fn bytes(&self) -> f64 {
+        float(self.exact.bytes) + self.sampled.as_ref().map_or(0.0, |sum| sum.bytes())
+    }
+
     /// The sum with its intervals.
     pub fn measure(&self) -> Measure {
         let nothing = Samples::default();

@@ -71,7 +71,7 @@ pub mod heap;
 pub mod lsan;
 mod note;
 pub mod own_cost;
-mod own_memory;
+pub mod own_memory;
 pub mod own_profile;
 mod page_kinds;
 pub mod recorded;

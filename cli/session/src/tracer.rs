@@ -63,6 +63,31 @@ pub fn attach(
 ) {
     fork::leave_session();
     let mut line = Line::new(line);
+    let report = whole_session(&mut line, target, options, files, image);
+    line.send(&Message::Finished(Box::new(report)));
+}
+
+/// The same for a process that is no command's half, but has forked from a server of sessions: what there is to say it
+/// tells itself, and what it is asked comes over the line, whose other end the server holds.
+pub fn attach_within(
+    line: UnixStream,
+    tell: Box<dyn FnMut(&Message) + Send>,
+    target: Target,
+    options: &WatchOptions,
+    files: Files,
+    image: &'static PayloadImage,
+) -> Report {
+    fork::leave_session();
+    whole_session(&mut Line::telling(line, tell), target, options, files, image)
+}
+
+fn whole_session(
+    line: &mut Line,
+    target: Target,
+    options: &WatchOptions,
+    files: Files,
+    image: &'static PayloadImage,
+) -> Report {
     let at_once = options.duration == Some(Duration::ZERO);
     let go = match options.follow_forks {
         true => None,
@@ -70,15 +95,15 @@ pub fn attach(
         false => golang::wanted(&target),
     };
     let mut report = if let Some(found) = go {
-        go_program(&mut line, &target, found, options, files)
+        go_program(line, &target, found, options, files)
     } else if options.follow_forks {
-        family::attach(&mut line, target, options, files, image)
+        family::attach(line, target, options, files, image)
     } else {
-        attach_alone(&mut line, target, options, files, image)
+        attach_alone(line, target, options, files, image)
     };
     fault::summary();
     report.expense = own_cost();
-    line.send(&Message::Finished(Box::new(report)));
+    report
 }
 
 /// A Go program, whose runtime keeps a profile of its own; or why that cannot be read.

@@ -50,9 +50,6 @@ pub struct AttachArgs {
     /// if another version of heapattach left hooks; and overwrite the file of -o
     #[arg(help_heading = EXPERT, hide_short_help = true, long)]
     pub force: bool,
-    /// The session of another heapattach: it ends with it, whatever ends that
-    #[arg(hide = true, long, value_name = "PARENT")]
-    pub ends_with: Option<i32>,
 }
 
 impl AttachArgs {

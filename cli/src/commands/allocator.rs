@@ -153,7 +153,8 @@ fn active_profile(look: &Look, store: Store, args: &AllocatorArgs, time: Duratio
     let mut lines = BufReader::new(&line).lines();
     let mut heard = || {
         let applied = lines.next().and_then(Result::ok);
-        let applied = applied.and_then(|text| serde_json::from_str::<AppliedReport>(&text).ok());
+        let applied =
+            applied.and_then(|text| serde_json::from_slice::<AppliedReport>(text.as_bytes()).ok());
         applied.unwrap_or_else(|| {
             let why = format!(
                 "the tracing process died; the target runs on; clean up with `heapattach detach -p {pid}`"

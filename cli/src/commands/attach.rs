@@ -1,13 +1,10 @@
 //! `heapattach -p PID`.
 
+use std::os::unix::net::UnixStream;
+
 use heapattach_injector::{
     attach::{self, Refusal},
     target::Target,
-};
-
-use nix::{
-    sys::{prctl::set_pdeathsig, signal::Signal},
-    unistd::getppid,
 };
 
 use crate::{
@@ -25,6 +22,7 @@ use heapattach_session::{
     client::{
         claim::Claim,
         front::{self, Mode},
+        talk::Talk,
     },
     fork::{self, Side},
     heap::both_ends::{self, BothEnds},
@@ -39,14 +37,6 @@ use serde::Serialize;
 
 /// Attaches, counts, detaches, reports.
 pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
-    if let Some(parent) = args.ends_with
-        && (set_pdeathsig(Signal::SIGTERM).is_err() || getppid().as_raw() != parent)
-    {
-        complain(&format!(
-            "process {parent}, which wanted this session, has ended (target: untouched)"
-        ));
-        return Exit::Failed;
-    }
     if args.session.follow_forks && args.loader == LoaderArg::Dlopen {
         // Processes of a family are stopped at their births, where nothing can be loaded yet.
         complain("--loader dlopen cannot follow forks; use --loader map, which is the default");
@@ -142,6 +132,36 @@ pub fn attach(pid: i32, args: &AttachArgs) -> Exit {
             Exit::Failed
         }
     }
+}
+
+/// The same in this very process, which was forked for it, and is asked over the line for what a command would be by
+/// signals. Such a session has neither a census nor a list of stacks.
+pub fn attach_within(
+    pid: i32,
+    args: &AttachArgs,
+    line: UnixStream,
+    claim: Option<Claim>,
+    talk: &'static mut (impl Talk + Send),
+) -> Exit {
+    let target = match attach::open(pid, args.force) {
+        Ok(target) => target,
+        Err(refusal) => return refuse(pid, args, &refusal),
+    };
+    let files = match look_at_files(args).and_then(|()| open(&target, args)) {
+        Ok(files) => files,
+        Err(error) => {
+            complain(&format!("{error} (target: untouched)"));
+            return Exit::Failed;
+        }
+    };
+    if let Some(claim) = claim {
+        target.permit.ask_first(claim.question(line.try_clone().ok()));
+    }
+    let options = args.watch_options();
+    let image = payload::image_for(options.flow);
+    let tell = Box::new(front::teller(talk));
+    let report = tracer::attach_within(line, tell, target, &options, files, image);
+    show(&report, args, (None, None))
 }
 
 /// Why a file that was named can never be written: better known before the target is stopped.

@@ -8,6 +8,7 @@ pub mod completions;
 pub mod detach;
 pub mod diff;
 pub mod doctor;
+pub mod forked;
 pub mod heap;
 pub mod help;
 pub mod man;

@@ -41,8 +41,8 @@ pub fn lines(
     let bold = |text: &str| Span::new(Ink::Bold, format!("{text:<10}"));
     let mut lines = vec![
         vec![Span::new(Ink::Bold, &*row.words)],
-        vec![bold("IN USE"), bytes(row.live).into()],
-        vec![bold("ALLOCATED"), bytes(row.allocated).into()],
+        vec![bold("IN USE"), bytes(row.live()).into()],
+        vec![bold("ALLOCATED"), bytes(row.allocated()).into()],
     ];
     if let Some(growth) = course.growth {
         lines.push(vec![bold("GROWTH"), format!("{} a minute", compact::change(growth)).into()]);

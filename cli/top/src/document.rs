@@ -76,14 +76,15 @@ pub fn top_document(model: &Model, rows: usize) -> String {
         State::Over(why) => ("over", why.as_str()),
     };
     let sites = model.listed().iter().take(rows).map(|at| {
-        let (row, course) = (&watched.rows[*at], &watched.courses[*at]);
+        let row = &watched.rows[*at];
+        let course = watched.course(row);
         Site {
             words: &row.words,
             place: &row.key.place,
             thread: row.key.thread.as_ref(),
-            live: row.live.into(),
-            live_blocks: row.blocks.into(),
-            allocated: row.allocated.into(),
+            live: row.live().into(),
+            live_blocks: row.blocks().into(),
+            allocated: row.allocated().into(),
             growth_per_minute: course.growth.map(Range::from),
             allocated_per_second: course.rate.map(Range::from),
         }

@@ -329,8 +329,8 @@ impl Model {
         let told = self.watched().and_then(|watched| {
             let at = *self.listed.get(self.place())?;
             let ledger = &watched.snapshot.as_ref()?.ledger;
-            let row = (&watched.rows[at], &watched.courses[at]);
-            Some(detail::lines(ledger, row, number, &self.sources))
+            let row = &watched.rows[at];
+            Some(detail::lines(ledger, (row, &watched.course(row)), number, &self.sources))
         });
         told.unwrap_or_default()
     }

@@ -30,14 +30,32 @@ pub struct Row {
     pub number: u32,
     /// The same in words.
     pub words: Arc<str>,
-    /// Bytes in use.
-    pub live: Estimate,
-    /// Blocks in use.
-    pub blocks: Estimate,
-    /// Bytes allocated since the attach.
-    pub allocated: Estimate,
+    /// Blocks in use, and those allocated since the attach.
+    sums: [Sum; 2],
     /// Its stacks.
-    pub stacks: Vec<u32>,
+    pub stacks: Arc<Vec<u32>>,
+}
+
+impl Row {
+    /// Bytes in use.
+    pub fn live(&self) -> Estimate {
+        self.sums[0].measure().bytes
+    }
+
+    /// Blocks in use.
+    pub fn blocks(&self) -> Estimate {
+        self.sums[0].measure().count
+    }
+
+    /// Bytes allocated since the attach.
+    pub fn allocated(&self) -> Estimate {
+        self.sums[1].measure().bytes
+    }
+
+    /// Bytes in use, and allocated, without their intervals: of the many rows that are not seen no more is asked.
+    pub fn values(&self) -> [f64; 2] {
+        self.sums.each_ref().map(Sum::bytes)
+    }
 }
 
 /// The rows of a ledger, those that hold most first; threads are told apart unless `is_merged`.
@@ -53,7 +71,7 @@ pub fn rows(names: &mut SiteNames, ledger: &Arc<Ledger>, is_merged: bool) -> Vec
 
 /// There may be tens of thousands: each is moved once.
 fn in_order(rows: Vec<Row>) -> Vec<Row> {
-    let mut order: Vec<(f64, usize)> = rows.iter().map(|row| row.live.value).zip(0..).collect();
+    let mut order: Vec<(f64, usize)> = rows.iter().map(|row| row.values()[0]).zip(0..).collect();
     order.sort_unstable_by(|(a, one), (b, other)| {
         b.total_cmp(a)
             .then_with(|| rows[*one].key.place.cmp(&rows[*other].key.place))
@@ -66,20 +84,7 @@ fn in_order(rows: Vec<Row>) -> Vec<Row> {
 
 fn whole(site: SiteSum) -> Row {
     let SiteSum { number, place, words, sums, stacks } = site;
-    row((number, Key { place, thread: None }, words), &sums, stacks)
-}
-
-fn row((number, key, words): (u32, Key, Arc<str>), sums: &[Sum; 2], stacks: Vec<u32>) -> Row {
-    let [live, allocated] = sums.each_ref().map(Sum::measure);
-    Row {
-        number,
-        words,
-        key,
-        live: live.bytes,
-        blocks: live.count,
-        allocated: allocated.bytes,
-        stacks,
-    }
+    Row { key: Key { place, thread: None }, number, words, sums, stacks }
 }
 
 fn by_thread(ledger: &Ledger, sites: &[SiteSum]) -> Vec<Row> {
@@ -91,8 +96,8 @@ fn by_thread(ledger: &Ledger, sites: &[SiteSum]) -> Vec<Row> {
     for row in &ledger.rows {
         let Some(&site) = of_stack.get(&row.stack) else { continue };
         let ([live, allocated], stacks) = sums.entry((site, row.thread)).or_default();
-        live.merge(&row.sum(Metric::Live));
-        allocated.merge(&row.sum(Metric::Allocated));
+        row.add_to(Metric::Live, live);
+        row.add_to(Metric::Allocated, allocated);
         stacks.push(row.stack);
     }
     let rows = sums.into_iter().map(|((site, thread), (sums, stacks))| {
@@ -103,7 +108,8 @@ fn by_thread(ledger: &Ledger, sites: &[SiteSum]) -> Vec<Row> {
             Some(Thread { tid: 0, name }) if name.is_empty() => site.words.clone(),
             Some(Thread { tid, name }) => format!("{name}:{tid} {}", site.words).into(),
         };
-        row((site.number, Key { place: site.place.clone(), thread }, words), &sums, stacks)
+        let key = Key { place: site.place.clone(), thread };
+        Row { key, number: site.number, words, sums, stacks: Arc::new(stacks) }
     });
     rows.collect()
 }
@@ -120,8 +126,10 @@ mod tests {
             let rows = rows(&mut SiteNames::default(), &ledger, is_merged);
             let sum = |of: fn(&Row) -> f64| rows.iter().map(of).sum::<f64>();
             let total = |metric| ledger.total.measure(metric).bytes.value;
-            assert_eq!(sum(|row| row.live.value), total(Metric::Live));
-            assert_eq!(sum(|row| row.allocated.value), total(Metric::Allocated));
+            assert_eq!(sum(|row| row.live().value), total(Metric::Live));
+            assert_eq!(sum(|row| row.allocated().value), total(Metric::Allocated));
+            let values = |row: &Row| [row.live().value, row.allocated().value];
+            assert!(rows.iter().all(|row| row.values() == values(row)));
             assert_eq!(&*rows[0].words, "make_node (list.c:12)");
         }
     }

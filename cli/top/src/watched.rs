@@ -28,8 +28,6 @@ pub struct Watched {
     pub current: Current,
     /// Its sites.
     pub rows: Vec<Row>,
-    /// The courses of these, in the same order.
-    pub courses: Vec<Course>,
     /// What it is compared with, and when that was.
     pub base: Option<(u64, Arc<Ledger>)>,
     /// What its session said.
@@ -42,6 +40,8 @@ pub struct Watched {
     histories: [History; 2],
     is_merged: bool,
     names: SiteNames,
+    /// How often these were forgotten.
+    resets: u64,
 }
 
 /// How rows are listed.
@@ -74,14 +74,27 @@ impl Watched {
         let Some(snapshot) = &self.snapshot else { return };
         self.rows = rows(&mut self.names, &snapshot.ledger, is_merged);
         self.is_merged = is_merged;
+        if std::mem::replace(&mut self.resets, self.names.resets()) != self.resets {
+            // Numbers mean other sites now.
+            self.histories = Default::default();
+        }
         let history = &mut self.histories[usize::from(is_merged)];
-        self.courses = history.courses(self.current.at_ms, &self.rows);
+        history.take(self.current.at_ms, &self.rows);
         self.since_ms = history.since_ms();
+    }
+
+    /// How a row grows, and how much it allocates.
+    pub fn course(&self, row: &Row) -> Course {
+        self.history().course(row)
+    }
+
+    fn history(&self) -> &History {
+        &self.histories[usize::from(self.is_merged)]
     }
 
     /// Bytes in use of a row, the oldest first.
     pub fn live_course(&self, row: &Row) -> Vec<f64> {
-        self.histories[usize::from(self.is_merged)].live(row)
+        self.history().live(row)
     }
 
     /// Rows by their numbers, in the order in which they are shown.
@@ -118,13 +131,13 @@ impl Watched {
     }
 
     fn rank(&self, at: usize, tab: Tab) -> f64 {
-        let course = &self.courses[at];
+        let row = &self.rows[at];
         let rank = match tab {
-            Tab::Growth => course.growth.map(|growth| growth.value),
-            Tab::Rate => course.rate.map(|rate| rate.value),
-            _ => Some(self.rows[at].live.value),
+            Tab::Growth => self.history().growth_rank(row),
+            Tab::Rate => self.history().rate_rank(row),
+            _ => row.values()[0],
         };
-        rank.filter(|rank| !rank.is_nan()).unwrap_or(0.0)
+        if rank.is_nan() { 0.0 } else { rank }
     }
 }
 

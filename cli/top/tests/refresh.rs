@@ -16,6 +16,8 @@ use ratatui_core::{buffer::Buffer, layout::Rect};
 const SITES: u32 = 10_000;
 const STACKS: u32 = 2;
 const DEPTH: u32 = 16;
+/// Mean bytes between samples.
+const INTERVAL: u64 = 512 << 10;
 /// So often.
 const TURNS: u32 = 40;
 
@@ -36,9 +38,10 @@ fn ledger(seconds: u32) -> Ledger {
         let calls: Vec<u32> = std::iter::once(site).chain(outer).collect();
         ledger.stacks.push(&calls, EndReason::Outermost, 0);
         let mut row = Row { stack: number, ..Row::default() };
-        let blocks = u64::from(1 + site % 100 + seconds * (site % 3));
-        row.set(Metric::Live, &Sum::exact(u64::from(64 + site % 512), blocks));
-        row.set(Metric::Allocated, &Sum::exact(64, blocks * 10));
+        // As a session of samples has them: small ones stand for many.
+        let blocks = u64::from(1 + site % 20 + seconds * (site % 3));
+        row.set(Metric::Live, &Sum::sampled(u64::from(64 + site % 512), blocks, INTERVAL));
+        row.set(Metric::Allocated, &Sum::sampled(64, blocks * 10, INTERVAL));
         ledger.total.merge(&row);
         ledger.rows.push(row);
     }

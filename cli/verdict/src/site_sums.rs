@@ -23,11 +23,23 @@ pub struct SiteNames {
     last: Option<Arc<Ledger>>,
     numbers: Vec<u32>,
     places: Places,
-    /// The sites of these places: for each key the number of its name.
-    sites: HashMap<Key, (usize, u32)>,
+    /// The sites of these places: for each key where it is in `known`.
+    sites: HashMap<Key, usize>,
+    known: Vec<Known>,
+    /// For each stack where its site is.
+    of_stack: Vec<usize>,
     /// Names, and their numbers, whatever becomes of ledgers.
     names: Vec<(Arc<Place>, Arc<str>)>,
     by_place: HashMap<Arc<Place>, u32>,
+    resets: u64,
+}
+
+/// A site of the ledger before.
+#[derive(Debug)]
+struct Known {
+    /// The number of its name.
+    number: u32,
+    stacks: Arc<Vec<u32>>,
 }
 
 /// One site.
@@ -42,61 +54,63 @@ pub struct SiteSum {
     /// What it has, in the order that was asked for.
     pub sums: [Sum; 2],
     /// Its stacks.
-    pub stacks: Vec<u32>,
+    pub stacks: Arc<Vec<u32>>,
 }
 
 impl SiteNames {
-    /// The sites of a ledger, in no order.
+    /// The sites of a ledger that have a row, in no order.
     pub fn sums(&mut self, ledger: &Arc<Ledger>, metrics: [Metric; 2]) -> Vec<SiteSum> {
         if self.names.len() > MOST {
-            *self = Self::default();
+            *self = Self { resets: self.resets + 1, ..Self::default() };
         }
         self.follow(ledger);
+        let mut sums = vec![<[Sum; 2]>::default(); self.known.len()];
+        for row in &ledger.rows {
+            let Some(&at) = self.of_stack.get(row.stack as usize) else { continue };
+            for (sum, metric) in sums[at].iter_mut().zip(metrics) {
+                row.add_to(metric, sum);
+            }
+        }
+        let all = self.known.iter().zip(sums);
+        let all = all.filter(|(known, _)| !known.stacks.is_empty()).map(|(known, sums)| {
+            let (place, words) = self.names[known.number as usize].clone();
+            SiteSum { number: known.number, place, words, sums, stacks: known.stacks.clone() }
+        });
+        all.collect()
+    }
+
+    /// So often all names were forgotten, and their numbers with them.
+    pub fn resets(&self) -> u64 {
+        self.resets
+    }
+
+    /// The places of this ledger's functions, and the sites of its stacks: those of the one before, as far as it goes
+    /// on with that.
+    fn follow(&mut self, ledger: &Arc<Ledger>) {
+        let last = self.last.replace(ledger.clone());
+        if !last.as_ref().is_some_and(|last| functions_go_on(last, ledger)) {
+            (self.places, self.sites, self.known, self.of_stack) = Default::default();
+            self.numbers.clear();
+        } else if !last.is_some_and(|last| stacks_go_on(&last, ledger)) {
+            self.of_stack.clear();
+            self.known.iter_mut().for_each(|known| known.stacks = Arc::default());
+        }
+        self.places.extend(ledger, &mut self.numbers);
         let unknown = self.places.unknown();
-        // By the first number of the key, one more than where it is.
-        let mut told = vec![0_usize; self.sites.len()];
-        let mut sites: Vec<SiteSum> = Vec::with_capacity(self.sites.len());
         let count = u32::try_from(ledger.stacks.count()).unwrap_or(u32::MAX);
-        let mut of_stack = Vec::with_capacity(ledger.stacks.count());
-        for stack in 0..count {
+        let first = u32::try_from(self.of_stack.len()).unwrap_or(u32::MAX);
+        for stack in first..count {
             let key = key(ledger, stack, &self.numbers, unknown, true);
-            let (at, number) = match self.sites.get(&key) {
+            let at = match self.sites.get(&key) {
                 Some(known) => *known,
                 None => self.add(key),
             };
-            if told.len() <= at {
-                told.resize(at + 1, 0);
-            }
-            if told[at] == 0 {
-                let (place, words) = self.names[number as usize].clone();
-                let (sums, stacks) = Default::default();
-                sites.push(SiteSum { number, place, words, sums, stacks });
-                told[at] = sites.len();
-            }
-            sites[told[at] - 1].stacks.push(stack);
-            of_stack.push(told[at] - 1);
+            Arc::make_mut(&mut self.known[at].stacks).push(stack);
+            self.of_stack.push(at);
         }
-        for row in &ledger.rows {
-            let site = &mut sites[of_stack[row.stack as usize]];
-            for (sum, metric) in site.sums.iter_mut().zip(metrics) {
-                sum.merge(&row.sum(metric));
-            }
-        }
-        sites
     }
 
-    /// The places of this ledger's functions: those of the one before, if its functions are the first of these.
-    fn follow(&mut self, ledger: &Arc<Ledger>) {
-        let goes_on = self.last.as_ref().is_some_and(|last| goes_on(last, ledger));
-        if !goes_on {
-            (self.places, self.sites) = Default::default();
-            self.numbers.clear();
-        }
-        self.places.extend(ledger, &mut self.numbers);
-        self.last = Some(ledger.clone());
-    }
-
-    fn add(&mut self, key: Key) -> (usize, u32) {
+    fn add(&mut self, key: Key) -> usize {
         let place = Arc::new(key.place(&self.places));
         let next = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         let number = *self.by_place.entry(place.clone()).or_insert(next);
@@ -104,13 +118,18 @@ impl SiteNames {
             let words = place.words().into();
             self.names.push((place, words));
         }
-        let at = self.sites.len();
-        self.sites.insert(key, (at, number));
-        (at, number)
+        let at = self.known.len();
+        self.sites.insert(key, at);
+        self.known.push(Known { number, stacks: Arc::default() });
+        at
     }
 }
 
-fn goes_on(before: &Ledger, now: &Ledger) -> bool {
+fn stacks_go_on(before: &Ledger, now: &Ledger) -> bool {
+    now.stacks.go_on(&before.stacks) && now.locations.starts_with(&before.locations)
+}
+
+fn functions_go_on(before: &Ledger, now: &Ledger) -> bool {
     let paths = |ledger: &Ledger, module: u32| {
         ledger.modules.get(module as usize).map(|module| module.path.clone())
     };
@@ -135,7 +154,10 @@ mod tests {
         let mut all: Vec<_> = names
             .sums(&Arc::new(ledger.clone()), METRICS)
             .into_iter()
-            .map(|site| (site.words.to_string(), site.sums.each_ref().map(bytes), site.stacks))
+            .map(|site| {
+                let stacks = site.stacks.to_vec();
+                (site.words.to_string(), site.sums.each_ref().map(bytes), stacks)
+            })
             .collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all
@@ -159,7 +181,17 @@ mod tests {
         let mut names = SiteNames::default();
         let mut ledger = sample::ledger();
         assert_eq!(told(&mut names, &ledger), whole(&ledger));
-        // More of the same; then a name that was not known before.
+        // One more stack of a site that is known; then a name that was not known before.
+        let (calls, end) = {
+            let stack = ledger.stacks.get(0).unwrap();
+            (stack.locations.to_vec(), stack.end)
+        };
+        let more = u32::try_from(ledger.stacks.count()).unwrap();
+        ledger.stacks.push(&calls, end, ledger.stacks.get(0).unwrap().cause);
+        let mut row = ledger.rows[0].clone();
+        row.stack = more;
+        ledger.rows.push(row);
+        assert_eq!(told(&mut names, &ledger), whole(&ledger));
         ledger.functions.push(Function { name: "late".to_owned(), ..Function::default() });
         ledger.locations[2].lines[0].function = u32::try_from(ledger.functions.len() - 1).unwrap();
         assert_eq!(told(&mut names, &ledger), whole(&ledger));

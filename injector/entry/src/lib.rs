@@ -62,7 +62,7 @@ pub use analysis::{Analysis, Entry};
 pub use arch::{
     bypass::{Bypass, Callee},
     jump::TooFar,
-    plan::{EntryPlan, RelocateError, TRAMPOLINE_MAX},
+    plan::{EntryPlan, RelocateError, TRAMPOLINE_MAX, build_tables},
 };
 pub use image::ImageError;
 pub use keep_out::KeepOut;

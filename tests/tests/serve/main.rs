@@ -3,6 +3,7 @@
 mod agent;
 mod door;
 mod ends;
+mod fleet;
 mod push;
 mod push_metrics;
 mod push_stub;

@@ -21,10 +21,10 @@ const PLACES: u32 = 4096;
 const CODE: u64 = 0x40_0000;
 
 /// Numbers that look random and are always the same.
-struct Draw(u64);
+pub(super) struct Draw(pub u64);
 
 impl Draw {
-    fn below(&mut self, limit: u32) -> u32 {
+    pub fn below(&mut self, limit: u32) -> u32 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
         u32::try_from(self.0 >> 33).unwrap_or_default() % limit
     }
@@ -37,12 +37,7 @@ impl Draw {
 pub fn random_stacks(path: &Path, count: u32) {
     let mut draw = Draw(3);
     let mut session = Session::new(path, 1 << 34);
-    let stacks = (0..count).map(|_| Stack {
-        frames: (0..DEPTH).map(|_| RemoteAddr::new(address(draw.below(PLACES)))).collect(),
-        end: StackEnd::Outermost,
-        native: None,
-    });
-    session.stacks = Known::of(stacks.collect());
+    session.stacks = stacks(&mut draw, count);
     for number in 0..count {
         session.now = u64::from(number) * 60 * second() / u64::from(count);
         let at = RemoteAddr::new(u64::from(number + 1) * 16);
@@ -60,11 +55,22 @@ pub fn random_stacks(path: &Path, count: u32) {
     session.finish_with(&code());
 }
 
+/// So many stacks.
+pub(super) fn stacks(draw: &mut Draw, count: u32) -> Known {
+    let stacks = (0..count).map(|_| Stack {
+        frames: (0..DEPTH).map(|_| RemoteAddr::new(address(draw.below(PLACES)))).collect(),
+        end: StackEnd::Outermost,
+        native: None,
+    });
+    Known::of(stacks.collect())
+}
+
 fn address(place: u32) -> u64 {
     CODE + u64::from(place) * 64
 }
 
-fn code() -> Code {
+/// The code of these.
+pub(super) fn code() -> Code {
     let end = address(PLACES);
     let path = "/opt/random/program".to_owned();
     let module = Module { path, start: CODE, end, bias: CODE, ..Module::default() };

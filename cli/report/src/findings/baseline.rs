@@ -59,7 +59,7 @@ impl Baseline {
     /// # Errors
     /// If it is none.
     pub fn parse(text: &str) -> Result<Self, BaselineError> {
-        let read: Self = serde_json::from_str(text).map_err(BaselineError::Shape)?;
+        let read: Self = serde_json::from_slice(text.as_bytes()).map_err(BaselineError::Shape)?;
         if read.schema != SCHEMA {
             return Err(BaselineError::Version(read.schema));
         }

@@ -2,6 +2,7 @@
 //! whole family say.
 
 use std::{
+    fmt,
     io::{Read, Write},
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd},
@@ -33,8 +34,28 @@ const MOST_UNSENT: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Line {
     ear: UnixStream,
-    mouth: Option<Mouth>,
+    voice: Voice,
     unsent: Vec<u8>,
+}
+
+/// Where messages go.
+#[derive(Debug)]
+enum Voice {
+    /// Over the connection.
+    Wire,
+    /// To the tracing thread.
+    Member(Mouth),
+    /// To what tells the user, in this process.
+    Here(Teller),
+}
+
+/// Hears messages within this process.
+struct Teller(Box<dyn FnMut(&Message) + Send>);
+
+impl fmt::Debug for Teller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Teller")
+    }
 }
 
 /// Where a session of a family speaks.
@@ -51,22 +72,33 @@ pub struct Mouth {
 impl Line {
     /// Over this connection.
     pub fn new(stream: UnixStream) -> Self {
-        Self { ear: stream, mouth: None, unsent: Vec::new() }
+        Self { ear: stream, voice: Voice::Wire, unsent: Vec::new() }
     }
 
     /// Within this process; requests come over a connection all the same.
     pub fn within(ear: UnixStream, mouth: Mouth) -> Self {
-        Self { ear, mouth: Some(mouth), unsent: Vec::new() }
+        Self { ear, voice: Voice::Member(mouth), unsent: Vec::new() }
+    }
+
+    /// Of a session whose messages are told by this very process; requests come over a connection all the same.
+    pub fn telling(ear: UnixStream, tell: Box<dyn FnMut(&Message) + Send>) -> Self {
+        Self { ear, voice: Voice::Here(Teller(tell)), unsent: Vec::new() }
     }
 
     /// Tells something.
     pub fn send(&mut self, message: &Message) {
-        if let Some(mouth) = &self.mouth {
-            // The tracing thread ends after all others.
-            let _ = mouth.messages.send((mouth.member, message.clone()));
-            let _ = mouth.bell.write(1);
-            return;
+        match &mut self.voice {
+            Voice::Member(mouth) => {
+                // The tracing thread ends after all others.
+                let _ = mouth.messages.send((mouth.member, message.clone()));
+                let _ = mouth.bell.write(1);
+            }
+            Voice::Here(Teller(tell)) => tell(message),
+            Voice::Wire => self.write(message),
         }
+    }
+
+    fn write(&mut self, message: &Message) {
         self.send_rest();
         let is_late = !self.unsent.is_empty();
         let is_last = matches!(message, Message::Finished(_));

@@ -77,6 +77,20 @@ pub fn follow(
     report
 }
 
+/// Tells what a session says that has no command besides: it is in this very process, which it lasts as long as.
+pub fn teller(talk: &'static mut (impl Talk + Send)) -> impl FnMut(&Message) + Send {
+    let mut front = Front {
+        mode: Mode::Attach,
+        program: None,
+        interrupted: 0,
+        fetching: false,
+        talk,
+        file: None,
+        claim: None,
+    };
+    move |message| drop(front.hear(message.clone()))
+}
+
 /// Has the signals that end a session wait for [`follow`]: from here on something is to be tidied up.
 pub fn hold_signals(mode: Mode) {
     let _ = signals_of(mode).thread_block();
@@ -140,7 +154,8 @@ fn converse(
             front.talk.end();
             return None;
         }
-        if let Ok(message) = serde_json::from_str(&text)
+        // From bytes, as all others read reports: there is one reader of these in the file then, not two.
+        if let Ok(message) = serde_json::from_slice(text.as_bytes())
             && let Some(report) = front.hear(message)
         {
             front.talk.end();
@@ -149,12 +164,12 @@ fn converse(
     }
 }
 
-struct Front<'a> {
+struct Front<'a, T: Talk + ?Sized> {
     mode: Mode,
     program: Option<i32>,
     interrupted: u32,
     fetching: bool,
-    talk: &'a mut dyn Talk,
+    talk: &'a mut T,
     /// Where the session is written to.
     file: Option<PathBuf>,
     /// Until the target is stopped for the first time.
@@ -170,7 +185,7 @@ enum Told {
     PassedOn,
 }
 
-impl Front<'_> {
+impl<T: Talk + ?Sized> Front<'_, T> {
     fn hear(&mut self, message: Message) -> Option<Report> {
         match message {
             Message::Started(pid) => self.program = Some(pid),

@@ -26,8 +26,11 @@ use heapattach_text::printable::printable;
 /// The link map is looked at so often, unless looking takes long itself.
 const WATCH: Duration = Duration::from_millis(40);
 const PROGRESS: Duration = TICK;
-/// How often new threads are looked for.
+/// How often new threads are looked for, while the target does not rest.
 const THREADS: Duration = Duration::from_millis(20);
+
+/// What the beginning of a quiet time writes down is done by then.
+const SETTLED: Duration = Duration::from_secs(60);
 
 /// Slowing down goes on from here, if everything was recorded until then.
 const LEAST_INTERVAL: u64 = 4096;
@@ -48,6 +51,8 @@ struct Due {
     guard: Instant,
     /// The end, if it has a time.
     end: Option<Instant>,
+    /// Once more what is free is returned, in a quiet time that has become a long one.
+    trim: Option<Instant>,
 }
 
 impl Due {
@@ -60,6 +65,7 @@ impl Due {
             progress: began + PROGRESS,
             guard: began,
             end: duration.map(|duration| began + duration),
+            trim: None,
         }
     }
 
@@ -96,7 +102,7 @@ pub fn watch(
 ) -> (End, Duration) {
     let target = session.target();
     let began = Instant::now();
-    let guard = Guard::new(&target.process, options.max_overhead, options.max_memory);
+    let mut guard = Guard::new(&target.process, options.max_overhead, options.max_memory);
     let mut due = Due::new(began, options.duration);
     let (mut lost, mut is_told, mut told) = (0, false, None);
     let mut quiet = Quiet::new(began);
@@ -131,8 +137,8 @@ pub fn watch(
             due.look = Instant::now() + WATCH.max(now.elapsed() * 20);
             due.is_closely_watched = !session.sees_all_frees();
             if schedule.shared_notes().bell.is_quiet() && !due.is_closely_watched {
-                // Whatever is loaded rings.
-                due.look += SELDOM;
+                // Whatever is loaded rings, where it is known by what.
+                due.look += if session.loads().is_some() { schedule.pause() } else { SELDOM };
             }
         }
         if now >= due.threads {
@@ -165,16 +171,24 @@ pub fn watch(
                 quiet.end(now);
             }
             let is_quiet = quiet.look(&counts, now) && !session.mailboxes.has_any();
+            let begins = is_quiet && !schedule.shared_notes().bell.is_quiet();
             rest_or_ring(session, schedule.shared_notes(), is_quiet, quiet.allows_few(now));
+            if begins {
+                due.trim = Some(now + SETTLED);
+            } else if is_quiet && due.trim.take_if(|trim| now >= *trim).is_some() {
+                own_memory::trim();
+            }
             if !schedule.shared_notes().bell.is_quiet() || now >= due.guard {
                 let memory = session.patches.home.used() + session.stream.memory().unwrap_or(0);
-                if let Some(objection) = guard.objection(&target.process, calls, memory) {
+                let rests = schedule.shared_notes().bell.is_quiet();
+                let objection = guard.objection(&target.process, calls, memory, rests);
+                if let Some(objection) = objection {
                     return (unless_over(session, End::Objection(objection)), began.elapsed());
                 }
                 due.guard = now + SELDOM;
             }
             let bell = &schedule.shared_notes().bell;
-            due.progress = now + if bell.is_quiet() { SELDOM } else { PROGRESS };
+            due.progress = now + if bell.is_quiet() { schedule.pause() } else { PROGRESS };
         }
         let bell = &schedule.shared_notes().bell;
         let next = due.next(bell.is_quiet(), &schedule, triggers).unwrap_or(now);

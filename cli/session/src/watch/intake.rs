@@ -20,7 +20,7 @@ use heapattach_process::{
 use crate::watch::{
     notes::{Note, SharedNotes},
     own_mapped::OwnMapped,
-    pace::{Activity, TICK, pause},
+    pace::{Activity, SELDOM, pause},
     spoken::Spoken,
 };
 use heapattach_ledger::{Loss, Moment, Thread};
@@ -217,7 +217,7 @@ impl Recorder {
                 writers: Writers::default(),
                 profile: Profile::new(Limits::default(), Clock::temporary()),
                 callers: Vec::new(),
-                batch: Vec::with_capacity(BATCH),
+                batch: Vec::new(),
                 spoken: Spoken::default(),
                 taken: 0,
                 stamp: 0,
@@ -321,10 +321,15 @@ impl Recorder {
                 shared_notes.bell.ring();
                 active = Instant::now();
             }
-            // There is nothing new.
-            if taken > 0 || !shared_notes.bell.is_quiet() || kept_up.elapsed() >= TICK {
+            // Else there is nothing new.
+            let is_due = || shared_notes.has_any() || kept_up.elapsed() >= SELDOM;
+            if taken > 0 || !shared_notes.bell.is_quiet() || is_due() {
                 self.keep_up(shared_notes);
                 kept_up = Instant::now();
+                if shared_notes.bell.is_quiet() {
+                    // Empty; a quiet time may last for days.
+                    self.intake.batch.shrink_to_fit();
+                }
             }
             if taken <= BATCH as u64 {
                 // Mappings are all recorded, and may be many.

@@ -3,11 +3,13 @@
 use std::{
     fs,
     path::{Component, Path},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use heapattach_injector::attach::Refusal;
 use heapattach_process::proc::{Process, status::stat_field};
+
+use crate::watch::pace::LIMITS;
 
 /// What a counted call costs, as measured (`cli/guide/measured.md`); only an estimate is made of it.
 const NANOSECONDS_A_CALL: f64 = 4.0;
@@ -24,25 +26,37 @@ pub struct Guard {
     max_overhead: Option<f64>,
     max_memory: Option<u64>,
     cpu_at_start: Option<Duration>,
+    /// While the target rests, a cgroup without a limit is not looked at again before.
+    no_limit_until: Option<Instant>,
 }
 
 impl Guard {
     /// Takes note of where the target stands.
     pub fn new(process: &Process, max_overhead: Option<f64>, max_memory: Option<u64>) -> Self {
-        Self { max_overhead, max_memory, cpu_at_start: cpu_time(process) }
+        Self { max_overhead, max_memory, cpu_at_start: cpu_time(process), no_limit_until: None }
     }
 
-    /// Why the session should end now, if it should.
-    pub fn objection(&self, process: &Process, calls: u64, memory: u64) -> Option<String> {
+    /// Why the session should end now, if it should. The target may rest now.
+    pub fn objection(
+        &mut self,
+        process: &Process,
+        calls: u64,
+        memory: u64,
+        rests: bool,
+    ) -> Option<String> {
         if let Some(limit) = self.max_memory.filter(|&limit| memory > limit) {
             return Some(format!(
                 "the session takes {memory} bytes of the target, more than {limit}"
             ));
         }
-        if let Some((used, limit)) = cgroup_memory(process)
-            && is_nearly_full(used, limit)
-        {
-            return Some(format!("the target's cgroup uses {used} of {limit} bytes"));
+        let now = Instant::now();
+        if !rests || self.no_limit_until.is_none_or(|until| now >= until) {
+            let group = cgroup_memory(process);
+            self.no_limit_until = group.is_none().then(|| now + LIMITS);
+            if let Some((used, limit)) = group.filter(|&(used, limit)| is_nearly_full(used, limit))
+            {
+                return Some(format!("the target's cgroup uses {used} of {limit} bytes"));
+            }
         }
         let limit = self.max_overhead?;
         let cpu = cpu_time(process)?.checked_sub(self.cpu_at_start?)?;

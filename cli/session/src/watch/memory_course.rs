@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use heapattach_process::proc::Process;
 use nix::unistd::{SysconfVar, sysconf};
 
-use crate::watch::limits::cgroup_memory;
+use crate::watch::{limits::cgroup_memory, pace::LIMITS};
 use heapattach_ledger::Moment;
 
 /// At first so often, then half as often, and so on.
@@ -48,12 +48,17 @@ pub struct Timeline {
     made: u32,
     /// When there may be another look at what takes long.
     next_walk: Instant,
+    /// What was resident at the last one, and when that was.
+    walked: Option<(Instant, [Option<u64>; 2])>,
+    /// While the process rests, a control group without a limit is not looked at again before.
+    no_limit_until: Option<Instant>,
 }
 
 impl Timeline {
     /// A first look now.
     pub fn new(now: Instant) -> Self {
-        Self { next: now, interval: FIRST, made: 0, next_walk: now }
+        let (walked, no_limit_until) = Default::default();
+        Self { next: now, interval: FIRST, made: 0, next_walk: now, walked, no_limit_until }
     }
 
     /// When to look next.
@@ -66,20 +71,29 @@ impl Timeline {
         self.next = next;
     }
 
-    /// Looks, if it is time; adds to a moment what the system knows of the process.
+    /// Looks, if it is time; adds to a moment what the system knows of the process. Of one that rests what takes long
+    /// is looked at when its numbers have changed, and seldom else.
     pub fn look(
         &mut self,
         now: Instant,
         process: &impl Told,
+        rests: bool,
         moment: impl FnOnce() -> Moment,
     ) -> Option<Moment> {
         if now < self.next {
             return None;
         }
-        let mut moment = with_numbers(process, moment());
-        if now >= self.next_walk {
+        let mut moment = with_resident(process, moment());
+        if !rests || self.no_limit_until.is_none_or(|until| now >= until) {
+            moment = with_group(process, moment);
+            self.no_limit_until = moment.cgroup.is_none().then(|| now + LIMITS);
+        }
+        let numbers = [moment.rss, moment.anonymous];
+        let is_known = |(at, known): (Instant, _)| known == numbers && now < at + LIMITS;
+        if now >= self.next_walk && !(rests && self.walked.is_some_and(is_known)) {
             let took = walk(process, &mut moment);
             self.next_walk = now + took * SHARE;
+            self.walked = Some((now, numbers));
         }
         self.made += 1;
         if self.made == MOMENTS {
@@ -100,9 +114,17 @@ pub fn with_memory(process: &impl Told, moment: Moment) -> Moment {
 
 /// With what the kernel keeps as a number.
 pub fn with_numbers(process: &impl Told, moment: Moment) -> Moment {
+    with_group(process, with_resident(process, moment))
+}
+
+fn with_resident(process: &impl Told, moment: Moment) -> Moment {
     let (rss, anonymous) = resident(process);
+    Moment { rss, anonymous, ..moment }
+}
+
+fn with_group(process: &impl Told, moment: Moment) -> Moment {
     let (cgroup, cgroup_limit) = process.cgroup().unzip();
-    Moment { rss, anonymous, cgroup, cgroup_limit, ..moment }
+    Moment { cgroup, cgroup_limit, ..moment }
 }
 
 /// Bytes that are resident, and of these the ones that no file and no shared memory is behind.
@@ -156,7 +178,7 @@ mod tests {
         let mut timeline = Timeline::new(began);
         let look = |ms| {
             let moment = || Moment { at_ms: ms, live: ms as f64, ..Moment::default() };
-            timeline.look(began + Duration::from_millis(ms), process, moment)
+            timeline.look(began + Duration::from_millis(ms), process, false, moment)
         };
         (0..12_000).filter_map(look).collect()
     }
@@ -167,11 +189,14 @@ mod tests {
         let now = Instant::now();
         let mut timeline = Timeline::new(now);
         let moment = || Moment { at_ms: 7, ..Moment::default() };
-        let moment = timeline.look(now, &process, moment).unwrap();
+        let moment = timeline.look(now, &process, false, moment).unwrap();
         let (rss, anonymous) = (moment.rss.unwrap(), moment.anonymous.unwrap());
         assert!(moment.at_ms == 7 && anonymous > 0 && rss >= anonymous, "{moment:?}");
         assert!(moment.pss.is_some_and(|pss| pss > 0), "{moment:?}");
-        assert!(timeline.look(now, &process, Moment::default).is_none(), "it is not time yet");
+        assert!(
+            timeline.look(now, &process, false, Moment::default).is_none(),
+            "it is not time yet"
+        );
     }
 
     #[test]
@@ -190,12 +215,28 @@ mod tests {
     }
 
     #[test]
+    fn one_that_rests_is_walked_once_in_a_while() {
+        let process = Slow(Duration::ZERO);
+        let began = Instant::now();
+        let mut timeline = Timeline::new(began);
+        let mut walks = |seconds: std::ops::Range<u64>, rests| {
+            let look = |second| {
+                let now = began + Duration::from_secs(second);
+                timeline.look(now, &process, rests, Moment::default).unwrap().pss.is_some()
+            };
+            seconds.map(look).filter(|walked| *walked).count()
+        };
+        assert_eq!(walks(0..20, false), 20);
+        assert_eq!(walks(20..110, true), 3);
+    }
+
+    #[test]
     fn a_long_session_is_looked_at_ever_more_rarely() {
         let process = Slow(Duration::ZERO);
         let mut now = Instant::now();
         let mut timeline = Timeline::new(now);
         for _ in 0..MOMENTS + MOMENTS / 2 {
-            assert!(timeline.look(now, &process, Moment::default).is_some());
+            assert!(timeline.look(now, &process, false, Moment::default).is_some());
             now = timeline.next();
         }
         assert_eq!(timeline.interval, FIRST * 4);

@@ -62,6 +62,11 @@ impl SharedNotes {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
     }
 
+    /// Whether anything is to be written down.
+    pub fn has_any(&self) -> bool {
+        !self.notes.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// What is to be written down.
     pub fn take(&self) -> Vec<Note> {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))

@@ -10,7 +10,7 @@ use crate::watch::{
     memory_course::{Timeline, with_memory},
     notes::{Note, SharedNotes},
     options::WatchOptions,
-    pace::SELDOM,
+    pace::{LATER, SELDOM},
 };
 use heapattach_ledger::{Mark, Moment};
 use heapattach_profile::clock::Clock;
@@ -22,7 +22,7 @@ const NAMES: Duration = Duration::from_secs(1);
 const HIGHER: f64 = 1.1;
 /// And by so many bytes.
 const HIGHER_BYTES: f64 = 65_536.0;
-/// After so many moments of a quiet time they come half as often: a minute.
+/// After so many moments of a quiet time, a minute, they come more rarely.
 const RESTS: u32 = 30;
 /// Counts by size are told again when so many parts of the time have gone by once more.
 const PARTS: u64 = 128;
@@ -101,6 +101,11 @@ impl<'a> Schedule<'a> {
         self.next_mark().into_iter().chain([self.timeline.next()]).min().unwrap_or(self.next_names)
     }
 
+    /// Between two looks at everything of a target that rests.
+    pub fn pause(&self) -> Duration {
+        if self.rests < RESTS { SELDOM } else { LATER }
+    }
+
     /// A quiet time is over: moments come as often as before.
     pub fn hurry(&mut self) {
         self.timeline.put(Instant::now());
@@ -117,16 +122,16 @@ impl<'a> Schedule<'a> {
         let process = &session.target().process;
         let at_ms = self.at_ms();
         let moment = || self.shared_notes.pulse.complete(Moment { at_ms, ..Moment::default() });
-        if let Some(mut moment) = self.timeline.look(Instant::now(), process, moment) {
+        let rests = self.shared_notes.bell.is_quiet();
+        if let Some(mut moment) = self.timeline.look(Instant::now(), process, rests, moment) {
             if at_ms >= self.counted_ms.saturating_add(self.counted_ms / PARTS) {
                 self.counted_ms = at_ms;
                 moment.flow = self.flow(session);
             }
             self.shared_notes.leave(Note::Moment(moment));
-            if self.shared_notes.bell.is_quiet() {
+            if rests {
                 self.rests = self.rests.saturating_add(1);
-                self.timeline
-                    .put(Instant::now() + if self.rests < RESTS { SELDOM } else { SELDOM * 2 });
+                self.timeline.put(Instant::now() + self.pause());
             }
         }
         let now = Instant::now();

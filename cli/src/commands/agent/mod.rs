@@ -1,7 +1,7 @@
 //! `heapattach agent`: looks at the machine, has decided what is to be watched, and does that.
 //!
 //! ```text
-//! look (/proc) -> heapattach_agent::decide -> watch: sessions in commands of their own
+//! look (/proc) -> heapattach_agent::decide -> watch: sessions in processes of their own
 //!                       dry_run: only says so \-> saved: the state, before anything is done
 //! ```
 

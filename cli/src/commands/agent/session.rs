@@ -1,21 +1,18 @@
-//! A session of an agent, in a command of its own, that ends with the agent whatever ends it.
+//! A session of an agent, in a process of its own, that ends with the agent whatever ends it.
 
 use std::{
+    ffi::OsString,
     fs,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::ExitStatus,
     time::Instant,
 };
 
 use heapattach_agent::{Facts, Key, Mode, Rule};
-use heapattach_files::output_file::{Readers, begin_anew};
 use heapattach_report::Report;
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
 
 use super::events::now;
+use crate::fork_server::{Begin, ForkServer, Member};
 
 /// A session.
 #[derive(Debug)]
@@ -39,29 +36,31 @@ pub struct Session {
     /// What is written down.
     pub recording: PathBuf,
     report: PathBuf,
-    child: Child,
+    member: Member,
 }
 
 impl Session {
     /// Begins one.
-    pub fn begin(one: &Facts, rule: &Rule, every: u64, folder: &Path) -> std::io::Result<Self> {
+    pub fn begin(
+        one: &Facts,
+        rule: &Rule,
+        every: u64,
+        folder: &Path,
+        server: &ForkServer,
+    ) -> std::io::Result<Self> {
         let pid = one.key.pid;
         let recording = folder.join(format!("{pid}.heapattach"));
         let report = folder.join(format!("{pid}.report.json"));
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args([
-            "-p",
-            &pid.to_string(),
-            "--every",
-            &every.to_string(),
-            "--quiet",
-            "--redact",
-        ]);
-        command.arg("-o").arg(&recording).args(["--max-size", "4MiB", "--json"]);
-        command.args(["--ends-with", &std::process::id().to_string()]);
-        command.stdin(Stdio::null()).stdout(begin_anew(&report, Readers::Owner)?);
-        command.stderr(begin_anew(&report.with_extension("log"), Readers::Owner)?);
-        let child = command.spawn()?;
+        let (of, every_word) = (pid.to_string(), every.to_string());
+        let words = ["-p", &of, "--every", &every_word, "--quiet", "--redact", "--json"];
+        let mut words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+        words.extend(["--max-size".into(), "4MiB".into(), "-o".into(), recording.clone().into()]);
+        let member = server.begin(Begin {
+            words,
+            output: Some(report.clone()),
+            log: Some(report.with_extension("log")),
+            recording: recording.clone(),
+        })?;
         Ok(Self {
             key: one.key,
             name: one.name.clone(),
@@ -73,26 +72,26 @@ impl Session {
             told: None,
             recording,
             report,
-            child,
+            member,
         })
     }
 
-    /// The command.
+    /// Its process.
     pub fn pid(&self) -> i32 {
-        self.child.id().cast_signed()
+        self.member.pid()
     }
 
     /// Has it detach.
     pub fn end(&mut self, why: &str) {
         if self.told.is_none() {
             self.told = Some(why.to_owned());
-            let _ = kill(Pid::from_raw(self.pid()), Signal::SIGINT);
+            self.member.end();
         }
     }
 
     /// How it has ended, if it has.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+    pub fn ended(&self) -> Option<ExitStatus> {
+        self.member.ended()
     }
 
     /// What it reports, once it has ended.

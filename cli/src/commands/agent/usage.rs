@@ -36,7 +36,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Adds a look: `sessions` are the commands of targets. Answers what each target costs, and the agent.
+    /// Adds a look: `sessions` are the processes that watch them. Answers what each target costs, and the agent.
     pub fn add(
         &mut self,
         all: &[Process],
@@ -51,7 +51,7 @@ impl Usage {
             let Some(of) = owner(one.pid(), own, &parents, sessions) else { continue };
             let sum = sums.entry(of).or_default();
             // What ended sessions took was counted while they ran.
-            sum.0 += one.ticks + if one.pid() == own { 0 } else { one.ended };
+            sum.0 += one.ticks + of.map_or(0, |_| one.ended);
             sum.1 += one.resident;
         }
         for (of, (ticks, _)) in &sums {

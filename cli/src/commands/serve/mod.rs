@@ -1,4 +1,4 @@
-//! `heapattach serve`: a session for each process, in a command of its own, and a server that reads what they
+//! `heapattach serve`: a session for each process, in a process of its own, and a server that reads what they
 //! write down; with `--push` a sender besides.
 
 mod push;
@@ -75,7 +75,7 @@ fn begin(args: &ServeArgs) -> Result<Exit, Failed> {
     let serving = Builder::new().name("server".to_owned()).spawn(move || serving.run(&listener));
     let serving =
         serving.map_err(|error| (Exit::Failed, format!("no thread to serve: {error}")))?;
-    let was_told = wait(&signals, || sessions.are_over());
+    let was_told = wait(&signals, &mut sessions);
     let mut sent = None;
     let exit = sessions.end_with(|| {
         server.close();
@@ -153,32 +153,40 @@ pub fn recording(file: &str, shows_args: bool) -> Result<Target, Failed> {
     Ok(Target::new(about.pid, name.unwrap_or_default(), path.to_owned(), shows_args))
 }
 
-/// What ends us is heard by [`wait`], and that a session has ended.
+/// What ends us is heard by [`wait`].
 ///
 /// # Errors
 /// Those of the system.
 pub fn hold_signals() -> nix::Result<(SigSet, SignalFd)> {
     let mut signals = SigSet::empty();
-    let all = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD];
+    let all = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     all.into_iter().for_each(|one| signals.add(one));
     signals.thread_block()?;
     let fd = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     Ok((signals, fd))
 }
 
-/// Waits for the end; whether that was told, or is so by itself: that can be only when a child has ended.
-pub fn wait(signals: &SignalFd, mut is_over: impl FnMut() -> bool) -> bool {
+/// Waits for the end; whether that was told, or is so by itself: that can be only when a session has ended.
+pub fn wait(signals: &SignalFd, sessions: &mut Sessions) -> bool {
     loop {
-        // Signals of one kind may have become one, and what came before the first look is no news.
-        if is_over() {
+        // What came before the first look is no news.
+        if sessions.are_over() {
             return false;
         }
+        let own = PollFd::new(signals.as_fd(), PollFlags::POLLIN);
+        let ends = sessions.news().map(|news| PollFd::new(news, PollFlags::POLLIN));
+        let mut fds: Vec<_> = [Some(own), ends].into_iter().flatten().collect();
+        let _ = poll(&mut fds, PollTimeout::NONE);
+        if let Ok(Some(_)) = signals.read_signal() {
+            return true;
+        }
+    }
+}
+
+/// Waits until it is told to end.
+pub fn wait_to_be_told(signals: &SignalFd) {
+    while !matches!(signals.read_signal(), Ok(Some(_))) {
         let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         let _ = poll(&mut fds, PollTimeout::NONE);
-        while let Ok(Some(signal)) = signals.read_signal() {
-            if signal.ssi_signo != Signal::SIGCHLD as u32 {
-                return true;
-            }
-        }
     }
 }

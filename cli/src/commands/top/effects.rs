@@ -8,7 +8,6 @@ use heapattach_files::{
 };
 use heapattach_ledger::Metric;
 use heapattach_top::{Format, Wish};
-use nix::sys::signal::Signal;
 
 use super::{Top, screen::Screen};
 use crate::source_files;
@@ -22,11 +21,11 @@ pub fn fulfil(top: &mut Top<'_>, screen: &mut Screen, wish: Wish) -> bool {
         Wish::End => return true,
         Wish::Suspend => return screen.suspend().is_err(),
         Wish::Detach(target) => {
-            signal(top, target, Signal::SIGINT);
+            top.model.pid_of(target).into_iter().for_each(|pid| top.sessions.end_one(pid));
             top.model.say("detaching");
         }
         Wish::Mark(target) => {
-            signal(top, target, Signal::SIGUSR1);
+            top.model.pid_of(target).into_iter().for_each(|pid| top.sessions.mark(pid));
             top.model.say("this moment is marked in the recording");
         }
         Wish::Write(target, format) => {
@@ -40,12 +39,6 @@ pub fn fulfil(top: &mut Top<'_>, screen: &mut Screen, wish: Wish) -> bool {
         Wish::Attach(pid) => attach(top, pid),
     }
     false
-}
-
-fn signal(top: &Top<'_>, target: usize, signal: Signal) {
-    if let Some(pid) = top.model.pid_of(target) {
-        top.sessions.signal(pid, signal);
-    }
 }
 
 fn attach(top: &mut Top<'_>, pid: i32) {

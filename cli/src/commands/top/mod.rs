@@ -5,7 +5,7 @@
 //!                                                \-> wish -> effects: what keys do to files and sessions
 //! ```
 //!
-//! It looks at what is written down: sessions are commands of their own (`sessions`), or those of others, and
+//! It looks at what is written down: sessions are processes of their own (`sessions`), or those of others, and
 //! the latter go on when this ends.
 
 mod backend;

@@ -10,7 +10,7 @@ use std::{io::IsTerminal, sync::Arc, thread::Builder};
 
 use heapattach_serve::{Address, Beside, Door, Link, Listener, Options, Server, Stop, Target};
 
-use super::serve::{Failed, hold_signals, recording, wait};
+use super::serve::{Failed, hold_signals, recording, wait, wait_to_be_told};
 use crate::{
     args::ViewArgs,
     choose_process::Several,
@@ -82,9 +82,9 @@ fn begin(args: &ViewArgs) -> Result<Exit, Failed> {
     {
         browser::open(&opener, &format!("{url}/?token={once_text}"));
     }
-    if !wait(&signals, || sessions.are_over()) {
+    if !wait(&signals, &mut sessions) {
         complain("what was recorded stays on the page; Ctrl-C ends");
-        wait(&signals, || false);
+        wait_to_be_told(&signals);
     }
     let exit = sessions.end_with(|| server.close());
     stop.set();

@@ -48,7 +48,7 @@ pub fn draw(model: &mut Model, area: Rect, pen: &mut Pen<'_>) {
     for (line, (number, at)) in (1..).zip(seen) {
         let row = &watched.rows[*at];
         let live = if layout.has_course { watched.live_course(row) } else { Vec::new() };
-        let cells = cells(&layout, row, &watched.courses[*at], &live);
+        let cells = cells(&layout, row, &watched.course(row), &live);
         pen.put(area, 0, line, &cells);
         if number == place {
             pen.invert(Rect { y: area.y + line, height: 1, ..area });
@@ -82,9 +82,9 @@ fn cells(layout: &Layout, row: &Row, course: &Course, live: &[f64]) -> Vec<Span>
         let gap = width.saturating_sub(columns(&text));
         Span::new(ink, format!("{}{text} ", " ".repeat(gap)))
     };
-    let mut spans = vec![right(Ink::Plain, compact::with_interval(row.live), FIGURE)];
+    let mut spans = vec![right(Ink::Plain, compact::with_interval(row.live()), FIGURE)];
     if layout.has_blocks {
-        spans.push(right(Ink::Plain, format!("{:.0}", row.blocks.value), BLOCKS));
+        spans.push(right(Ink::Plain, format!("{:.0}", row.blocks().value), BLOCKS));
     }
     let (ink, growth) = growth(course.growth);
     spans.push(right(ink, growth, CHANGE));

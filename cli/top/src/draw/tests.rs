@@ -1,9 +1,9 @@
 //! Screens as they are drawn, byte for byte. Where a change is intended, `HEAPATTACH_GOLDEN=write` writes what is
 //! drawn now.
 
-use std::{fs, path::Path, sync::Arc, time::Instant};
+use std::{fs, path::Path, sync::Arc};
 
-use heapattach_ledger::{EndReason, Ledger, Mark, Metric, Moment, Row, sample};
+use heapattach_ledger::{Ledger, Mark, Metric, Moment, sample};
 use heapattach_profile::Sum;
 use ratatui_core::{backend::TestBackend, terminal::Terminal};
 
@@ -181,49 +181,4 @@ fn names_of_a_hostile_file_and_sizes_of_any_terminal_do_no_harm() {
             assert!(!screen(&mut model, columns, lines).contains('\u{1b}'));
         }
     }
-}
-
-/// A ledger with so many sites.
-fn large(sites: u32, at_ms: u64) -> Ledger {
-    let mut ledger = ledger(at_ms, 0);
-    let function = ledger.functions[1].clone();
-    ledger.rows.clear();
-    for number in 0..sites {
-        let at = u32::try_from(ledger.functions.len()).unwrap();
-        let mut function = function.clone();
-        function.name = format!("allocating_function_number_{number}");
-        ledger.functions.push(function);
-        let mut location = ledger.locations[1].clone();
-        location.lines.truncate(1);
-        location.lines[0].function = at;
-        let place = u32::try_from(ledger.locations.len()).unwrap();
-        ledger.locations.push(location);
-        let stack = u32::try_from(ledger.stacks.count()).unwrap();
-        ledger.stacks.push(&[0, place, 2], EndReason::Outermost, 1);
-        let mut row = Row { stack, ..Row::default() };
-        row.set(Metric::Live, &Sum::exact(u64::from(number) + at_ms, 10));
-        row.set(Metric::Allocated, &Sum::exact(u64::from(number) + at_ms, 20));
-        ledger.rows.push(row);
-    }
-    ledger
-}
-
-#[test]
-#[ignore = "a measurement: cargo test --release -p heapattach-top -- --ignored --nocapture"]
-fn ten_thousand_sites_are_refreshed_in_5_ms() {
-    let ledgers: Vec<_> = (1..=20).map(|second| Arc::new(large(10_000, second * 1000))).collect();
-    let mut model = Model::new(vec![subject()]);
-    let (mut taking, mut drawing) = (Vec::new(), Vec::new());
-    for ledger in ledgers {
-        let began = Instant::now();
-        model.take(0, Snapshot { ledger, ..Snapshot::default() });
-        taking.push(began.elapsed());
-        let began = Instant::now();
-        screen(&mut model, 200, 60);
-        drawing.push(began.elapsed());
-    }
-    taking.sort_unstable();
-    drawing.sort_unstable();
-    println!("a snapshot is taken in {:?}, drawn in {:?}", taking[10], drawing[10]);
-    assert!(taking[10].as_millis() < 50 && drawing[10].as_millis() < 5);
 }

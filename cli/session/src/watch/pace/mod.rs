@@ -12,4 +12,4 @@ mod quiet;
 
 pub use activity::Activity;
 pub use bell::Bell;
-pub use quiet::{Quiet, SELDOM, TICK, pause};
+pub use quiet::{LATER, LIMITS, Quiet, SELDOM, TICK, pause};

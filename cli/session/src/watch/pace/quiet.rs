@@ -5,11 +5,17 @@ use std::time::{Duration, Instant};
 use heapattach_abi::ring::RESERVE_SHIFT;
 use heapattach_injector::watch::Counts;
 
-/// How often what is counted is looked at, and the longest that the rings of a target are not.
+/// How often what is counted is looked at.
 pub const TICK: Duration = Duration::from_millis(500);
+/// The longest that the rings of a target are not looked at.
+const LONGEST: Duration = Duration::from_millis(700);
 /// How often everything else is done of a quiet target: its modules, what the system knows of its memory, and
 /// its limits.
 pub const SELDOM: Duration = Duration::from_secs(2);
+/// The same once it has been quiet for a minute. Hooks that hear no beat for 15 seconds switch themselves off.
+pub const LATER: Duration = Duration::from_secs(5);
+/// So often is looked, of a quiet target, whether there is a limit on its memory that was not there before.
+pub const LIMITS: Duration = Duration::from_secs(30);
 /// For so long nothing must have been called.
 const CALM: Duration = Duration::from_secs(2);
 /// Or next to nothing for so long: what came is told the less closely, and in the beginning of a session that is
@@ -37,7 +43,7 @@ pub fn pause(is_exact: bool, slots: u64, long: Duration) -> Duration {
     // The last slots are for frees alone.
     let room = slots - (slots >> RESERVE_SHIFT);
     let rate = RATES[usize::from(long >= MINUTE)];
-    Duration::from_micros(room * 1_000_000 / rate).min(TICK)
+    Duration::from_micros(room * 1_000_000 / rate).min(LONGEST)
 }
 
 /// Whether so many calls in that time are next to nothing.
@@ -105,7 +111,7 @@ mod tests {
             [1, 59, 60, 3600].map(|s| pause(false, slots, Duration::from_secs(s)).as_millis())
         };
         assert_eq!(pauses(2048), [25, 25, 200, 200]);
-        assert_eq!(pauses(8192), [100, 100, 500, 500]);
+        assert_eq!(pauses(8192), [100, 100, 700, 700]);
         assert_eq!(pauses(128), [1, 1, 12, 12]);
         assert!(pause(true, 1 << 15, 60 * MINUTE) < Duration::from_millis(10));
     }

@@ -10,11 +10,14 @@ use nix::unistd::{SysconfVar, sysconf};
 use serde_json::json;
 
 use super::Agent;
-use crate::commands::agent::{
-    events::now,
-    look::{Seen, look},
-    session::Session,
-    usage::{self, WINDOW},
+use crate::{
+    commands::agent::{
+        events::now,
+        look::{Seen, look},
+        session::Session,
+        usage::{self, WINDOW},
+    },
+    fork_server::ForkServer,
 };
 
 /// So many sessions are begun at one look: an attach costs more than watching.
@@ -69,7 +72,8 @@ impl Agent {
         self.saved.write()?;
         self.refused.remove(&one.key);
         let every = self.every.get(&one.key).copied().unwrap_or(rule.every);
-        match Session::begin(one, rule, every, &self.folder) {
+        let server = ForkServer::of(&mut self.server);
+        match server.and_then(|server| Session::begin(one, rule, every, &self.folder, server)) {
             Ok(session) => {
                 let of = json!({ "pid": one.key.pid, "rule": rule.name, "every": every });
                 let told = format!(

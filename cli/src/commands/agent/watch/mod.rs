@@ -30,7 +30,7 @@ use super::{
     session::Session,
     usage::Usage,
 };
-use crate::{args::AgentArgs, exit_status::Exit};
+use crate::{args::AgentArgs, exit_status::Exit, fork_server::ForkServer};
 
 /// Between two looks whether sessions have ended, at the end.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -57,6 +57,7 @@ pub fn run(config: Config, args: &AgentArgs) -> Result<Exit, String> {
         written: modified(args),
         config,
         sessions: Vec::new(),
+        server: None,
         paused: HashMap::new(),
         every: HashMap::new(),
         stops: VecDeque::new(),
@@ -80,6 +81,8 @@ struct Agent {
     folder: PathBuf,
     written: Option<SystemTime>,
     sessions: Vec<Session>,
+    /// From the first session on.
+    server: Option<ForkServer>,
     paused: HashMap<Key, u64>,
     /// Of targets with too many events: mean bytes between samples.
     every: HashMap<Key, u64>,
@@ -97,15 +100,18 @@ impl Agent {
     fn watch(&mut self, args: &AgentArgs, signals: &SignalFd) -> Result<(), String> {
         let mut next = Instant::now();
         loop {
-            let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+            let own = PollFd::new(signals.as_fd(), PollFlags::POLLIN);
+            // One that has ended would always have news.
+            let server = self.server.as_ref().filter(|server| !server.is_gone());
+            let ends = server.map(|server| PollFd::new(server.as_fd(), PollFlags::POLLIN));
+            let mut fds: Vec<_> = [Some(own), ends].into_iter().flatten().collect();
             let left = next.saturating_duration_since(Instant::now());
             // Not a moment too early: that would be another round.
             let millis = i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX);
             let _ = poll(&mut fds, PollTimeout::try_from(millis).unwrap_or(PollTimeout::ZERO));
+            self.server.as_ref().map(ForkServer::hear);
             while let Ok(Some(signal)) = signals.read_signal() {
                 match signal.ssi_signo {
-                    // A session has ended.
-                    number if number == Signal::SIGCHLD as u32 => {}
                     number if number == Signal::SIGHUP as u32 => self.reload(args),
                     _ => return Ok(()),
                 }
@@ -181,10 +187,10 @@ fn modified(args: &AgentArgs) -> Option<SystemTime> {
     fs::metadata(&args.config).and_then(|about| about.modified()).ok()
 }
 
-/// What ends us, what has the file read again, and that a session has ended.
+/// What ends us, and what has the file read again.
 fn hold_signals() -> nix::Result<SignalFd> {
     let mut signals = SigSet::empty();
-    let all = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD];
+    let all = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     all.into_iter().for_each(|one| signals.add(one));
     signals.thread_block()?;
     SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)

@@ -14,6 +14,16 @@ use heapattach_process::addr::{Bias, ImageAddr, RemoteAddr};
 /// Room that is enough for any trampoline [`EntryPlan::relocate`] makes.
 pub const TRAMPOLINE_MAX: usize = 128;
 
+/// Builds the tables that instructions are read and moved by, unless they are there: a process that forks others which
+/// need them has them once for all.
+pub fn build_tables() {
+    /// A jump, so that a branch is read, and one is made.
+    const JUMP: [u8; 5] = [0xe9, 0, 0, 0, 0];
+    let instructions: Vec<_> = decode(&JUMP, RemoteAddr::new(0x1000)).iter().collect();
+    let block = InstructionBlock::new(&instructions, 0x2000);
+    let _ = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE);
+}
+
 /// How one function is hooked at its entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryPlan {
