@@ -28,22 +28,13 @@ fn lines<const N: usize>(
 ) -> io::Result<()> {
     let tree = Tree::new(ledgers, metric, harmless::call);
     let mut out = BufWriter::new(out);
-    let mut line = String::new();
-    // Calls that are still to be told, and how long the line of their caller is.
-    let mut left: Vec<(u32, usize)> = tree.below(0).iter().rev().map(|&call| (call, 0)).collect();
-    while let Some((call, caller)) = left.pop() {
-        line.truncate(caller);
-        if caller > 0 {
-            line.push(';');
+    for (calls, bytes) in tree.stacks() {
+        for (at, call) in calls.enumerate() {
+            out.write_all(if at > 0 { b";" } else { b"" })?;
+            out.write_all(call.as_bytes())?;
         }
-        line.push_str(tree.name(call));
-        let own = tree.own(call);
-        if own != [0; N] {
-            write!(out, "{line}")?;
-            own.iter().try_for_each(|bytes| write!(out, " {bytes}"))?;
-            writeln!(out)?;
-        }
-        left.extend(tree.below(call).iter().rev().map(|&below| (below, line.len())));
+        bytes.iter().try_for_each(|bytes| write!(out, " {bytes}"))?;
+        out.write_all(b"\n")?;
     }
     out.flush()
 }

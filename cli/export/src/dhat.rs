@@ -76,7 +76,7 @@ pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
     let lifetimes = lifetimes(ledger);
     for sample in by_stack(ledger) {
         let stack = frames.of(ledger, sample.stack);
-        let end = calls.walk(stack.iter().rev().copied(), |_, _| {});
+        let end = calls.walk(stack.iter().rev().copied());
         let held = sample.stack.and_then(|stack| lifetimes.get(stack as usize)).copied();
         let session = about.lasted_ms.saturating_mul(1000);
         let point = Point::new(&sample, held.unwrap_or(0), session, stack);

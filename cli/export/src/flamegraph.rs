@@ -5,7 +5,11 @@
 
 use std::io::{self, BufWriter, Write};
 
-use super::{harmless::xml, notes, tree::Tree};
+use super::{
+    harmless::xml,
+    notes,
+    tree::{Node, Tree},
+};
 use heapattach_ledger::{Ledger, Metric};
 use heapattach_text::quantity;
 
@@ -29,7 +33,7 @@ const STYLE: &str = "text{font:12px monospace;fill:#000}.t{font-size:17px}.n{fil
 
 /// A call, and where it is drawn.
 struct Place {
-    node: u32,
+    node: Node<1>,
     depth: usize,
     /// Bytes to the left of it.
     before: u64,
@@ -38,7 +42,7 @@ struct Place {
 /// Writes the picture of a metric.
 pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
     let tree = Tree::new([ledger], metric, str::to_owned);
-    let [total] = tree.all(0);
+    let [total] = tree.root().all;
     let places = places(&tree, total);
     let deepest = places.iter().map(|place| place.depth).max().unwrap_or(0);
     let mut notes = notes::all(&ledger.about);
@@ -76,9 +80,9 @@ fn draw(
     y: usize,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let [number] = tree.all(place.node);
+    let [number] = place.node.all;
     let (x, width) = (MARGIN + wide(place.before, total), wide(number, total));
-    let name = if place.node == 0 { "all" } else { tree.name(place.node) };
+    let name = if place.depth == 0 { "all" } else { tree.name(&place.node) };
     let share = 100.0 * wide(number, total) / wide(total, total);
     let bytes = quantity::bytes(number);
     write!(
@@ -110,11 +114,11 @@ fn places(tree: &Tree<1>, total: u64) -> Vec<Place> {
         return Vec::new();
     }
     let mut places = Vec::new();
-    let mut left = vec![Place { node: 0, depth: 0, before: 0 }];
+    let mut left = vec![Place { node: tree.root(), depth: 0, before: 0 }];
     while let Some(place) = left.pop() {
         let mut before = place.before;
-        for &below in tree.below(place.node) {
-            let [bytes] = tree.all(below);
+        for below in tree.below(&place.node) {
+            let [bytes] = below.all;
             if wide(bytes, total) >= NARROW && place.depth + 1 < DEPTH {
                 left.push(Place { node: below, depth: place.depth + 1, before });
             }

@@ -32,11 +32,12 @@ pub fn write_addresses(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_all(ledger: &Ledger, has_names: bool, out: &mut dyn Write) -> io::Result<()> {
-    let samples = by_stack(ledger);
-    let sum = |metric| {
-        let amounts = samples.iter().map(|sample| sample.amount(metric));
-        amounts.fold(Amount::default(), Amount::plus)
-    };
+    let mut sums = [Amount::default(); 2];
+    for sample in by_stack(ledger) {
+        let more = [Metric::Live, Metric::Allocated].map(|metric| sample.amount(metric));
+        sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.plus(more));
+    }
+    let [live, allocated] = sums;
     let mut out = BufWriter::new(out);
     // The readers print these as warnings.
     for gap in notes::gaps(&ledger.about) {
@@ -46,10 +47,10 @@ fn write_all(ledger: &Ledger, has_names: bool, out: &mut dyn Write) -> io::Resul
         names(ledger, &mut out)?;
     }
     write!(out, "heap profile: ")?;
-    write_amounts(sum(Metric::Live), sum(Metric::Allocated), &mut out)?;
+    write_amounts(live, allocated, &mut out)?;
     writeln!(out, " @ heapprofile")?;
-    for sample in &samples {
-        write_sample(ledger, sample, &mut out)?;
+    for sample in by_stack(ledger) {
+        write_sample(ledger, &sample, &mut out)?;
     }
     writeln!(out, "\nMAPPED_LIBRARIES:")?;
     for module in ledger.modules.iter().filter(|module| module.path.starts_with('/')) {

@@ -6,9 +6,9 @@
 use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use heapattach_ledger::{Ledger, Metric, Row};
+use heapattach_ledger::{EndReason, Ledger, Metric, Row, Stack};
 use heapattach_profile::Estimate;
 
 /// Raised whenever a field changes its meaning or goes away; new fields may come.
@@ -26,8 +26,8 @@ pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
     field(&mut out, "stacks", stacks(ledger), true)?;
     let threads = ledger.threads.iter();
     field(&mut out, "threads", threads.map(|t| json!({ "tid": t.tid, "name": t.name })), true)?;
-    field(&mut out, "rows", ledger.rows.iter().map(|r| row(r, true)), true)?;
-    field(&mut out, "total", [row(&ledger.total, false)].into_iter(), false)?;
+    field(&mut out, "rows", ledger.rows.iter().map(|row| RowFields::of(row, true)), true)?;
+    field(&mut out, "total", [RowFields::of(&ledger.total, false)].into_iter(), false)?;
     field(&mut out, "peak", [estimate(ledger.peak)].into_iter(), false)?;
     field(&mut out, "moments", moments(ledger), true)?;
     writeln!(out, "}}")?;
@@ -35,9 +35,9 @@ pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn field(
-    out: &mut dyn Write,
+    out: &mut impl Write,
     name: &str,
-    values: impl Iterator<Item = Value>,
+    values: impl Iterator<Item = impl Serialize>,
     many: bool,
 ) -> io::Result<()> {
     write!(out, ",\n\"{name}\":{}", if many { "[" } else { "" })?;
@@ -113,10 +113,20 @@ fn locations(ledger: &Ledger) -> impl Iterator<Item = Value> {
     })
 }
 
-fn stacks(ledger: &Ledger) -> impl Iterator<Item = Value> {
-    ledger.stacks.iter().map(
-        |stack| json!({ "locations": stack.locations, "end": stack.end, "cause": stack.cause }),
-    )
+/// A stack; its fields, as those of all tables, are in the order of their names.
+#[derive(Serialize)]
+struct StackFields<'a> {
+    cause: u32,
+    end: EndReason,
+    locations: &'a [u32],
+}
+
+fn stacks(ledger: &Ledger) -> impl Iterator<Item = StackFields<'_>> {
+    ledger.stacks.iter().map(|Stack { locations, end, cause }| StackFields {
+        cause,
+        end,
+        locations,
+    })
 }
 
 fn moments(ledger: &Ledger) -> impl Iterator<Item = Value> {
@@ -138,31 +148,67 @@ fn moments(ledger: &Ledger) -> impl Iterator<Item = Value> {
     })
 }
 
-/// One that is of no stack alone has no place.
-fn row(row: &Row, has_place: bool) -> Value {
-    let mut fields = Map::new();
-    let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
-    if has_place {
-        put("stack", json!(row.stack));
-        put("thread", json!(row.thread));
-    }
-    for metric in Metric::ALL {
-        let measure = row.measure(metric);
-        let records = row.sum(metric).records();
-        let (bytes, blocks) = (estimate(measure.bytes), estimate(measure.count));
-        put(metric.name(), json!({ "bytes": bytes, "blocks": blocks, "records": records }));
-    }
-    put("mapped", json!(row.mapped));
-    put("mapped_live", json!(row.mapped_live));
-    put("sizes", json!(row.sizes.buckets()));
-    put("lifetimes_us", json!(row.lifetimes.buckets()));
-    put("reallocated", json!(row.reallocated));
-    Value::Object(fields)
+/// A row. One that is of no stack alone has no place.
+#[derive(Serialize)]
+struct RowFields {
+    allocated: SumFields,
+    freed: SumFields,
+    lifetimes_us: Vec<f64>,
+    live: SumFields,
+    mapped: u64,
+    mapped_live: u64,
+    peak: SumFields,
+    reallocated: f64,
+    sizes: Vec<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stack: Option<u32>,
+    temporary: SumFields,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<u32>,
 }
 
-/// With the ends of its interval.
-fn estimate(estimate: Estimate) -> Value {
-    json!({ "value": estimate.value, "low": estimate.low, "high": estimate.high })
+/// Blocks together.
+#[derive(Serialize)]
+struct SumFields {
+    blocks: EstimateFields,
+    bytes: EstimateFields,
+    records: u64,
+}
+
+/// An estimate with the ends of its interval.
+#[derive(Serialize)]
+struct EstimateFields {
+    high: f64,
+    low: f64,
+    value: f64,
+}
+
+impl RowFields {
+    fn of(row: &Row, has_place: bool) -> Self {
+        let sum = |metric: Metric| {
+            let measure = row.measure(metric);
+            let (bytes, blocks) = (estimate(measure.bytes), estimate(measure.count));
+            SumFields { blocks, bytes, records: row.heap.samples(metric.into()) }
+        };
+        Self {
+            allocated: sum(Metric::Allocated),
+            freed: sum(Metric::Freed),
+            lifetimes_us: row.lifetimes.buckets(),
+            live: sum(Metric::Live),
+            mapped: row.mapped,
+            mapped_live: row.mapped_live,
+            peak: sum(Metric::Peak),
+            reallocated: row.reallocated,
+            sizes: row.sizes.buckets(),
+            stack: has_place.then_some(row.stack),
+            temporary: sum(Metric::Temporary),
+            thread: has_place.then_some(row.thread),
+        }
+    }
+}
+
+fn estimate(Estimate { value, low, high }: Estimate) -> EstimateFields {
+    EstimateFields { high, low, value }
 }
 
 #[cfg(test)]

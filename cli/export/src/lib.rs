@@ -27,6 +27,8 @@ mod apportion;
 mod callgraph;
 mod collapsed;
 pub mod columns;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod cost_tests;
 mod dhat;
 mod firefox;
 mod flamegraph;

@@ -132,7 +132,22 @@ impl Column {
 }
 
 /// The same without threads: one for each stack, in the order in which stacks come first.
-pub fn by_stack(ledger: &Ledger) -> Vec<Sample> {
+///
+/// Where no stack has several rows, as where threads are not told apart, nothing needs to be put together, and
+/// no memory for it.
+pub fn by_stack(ledger: &Ledger) -> impl Iterator<Item = Sample> + '_ {
+    let mut seen = vec![false; ledger.stacks.count()];
+    let mut is_new = |row: &Row| {
+        let seen = seen.get_mut(row.stack as usize);
+        seen.is_some_and(|seen| !std::mem::replace(seen, true))
+    };
+    let merged = (!ledger.rows.iter().all(&mut is_new)).then(|| merged(ledger));
+    let single = merged.is_none().then(|| samples(ledger));
+    let single = single.into_iter().flatten().map(|sample| Sample { thread: 0, ..sample });
+    merged.into_iter().flatten().chain(single)
+}
+
+fn merged(ledger: &Ledger) -> Vec<Sample> {
     let mut merged: Vec<Sample> = Vec::new();
     // By stack, where it is; the last is for what has none.
     let mut places = vec![None; ledger.stacks.count() + 1];
@@ -178,9 +193,18 @@ mod tests {
     fn threads_can_be_left_out() {
         let mut ledger = sample::ledger();
         ledger.rows[2].stack = 0;
-        let merged = by_stack(&ledger);
+        let merged: Vec<_> = by_stack(&ledger).collect();
         assert_eq!(merged.len(), 2);
         assert_eq!(merged[0].amount(Metric::Allocated).blocks, 71_500);
+    }
+
+    #[test]
+    fn stacks_of_one_row_each_are_told_without_their_threads() {
+        let mut ledger = sample::ledger();
+        ledger.total.add(Metric::Live, &Sum::exact(100, 3));
+        let single: Vec<_> = by_stack(&ledger).collect();
+        assert_eq!(single, merged(&ledger));
+        assert_eq!((single.len(), single[3].stack), (4, None));
     }
 
     #[test]

@@ -15,17 +15,23 @@ thread_local! {
 /// which is told, and must be at most `most` in a build for tests. Hashes and addresses change from
 /// run to run, and the count by some percent with them.
 pub fn assert_few(name: &str, most: u64, work: impl FnOnce() -> u64) {
+    let mut things = 0;
+    let each = count(|| things = work()) / things;
+    println!("{name}: {each} instructions, of at most {most} in a build for tests");
+    assert!(each > 0 && each <= most, "{name}: {each} instructions, at most {most} are wanted");
+}
+
+/// The instructions of this thread that `work` takes.
+pub fn count(work: impl FnOnce()) -> u64 {
     static HANDLER: Once = Once::new();
     HANDLER.call_once(install);
     STEPS.set(0);
     // SAFETY: only the trap flag changes, until the next lines.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
-    let things = work();
+    work();
     // SAFETY: as above.
     unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
-    let each = STEPS.get() / things;
-    println!("{name}: {each} instructions, of at most {most} in a build for tests");
-    assert!(each > 0 && each <= most, "{name}: {each} instructions, at most {most} are wanted");
+    STEPS.get()
 }
 
 fn install() {

@@ -30,6 +30,7 @@ mod part;
 mod peer;
 mod product;
 mod session;
+mod slopes;
 mod table;
 mod tool;
 mod work;

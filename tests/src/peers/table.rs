@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Outcome, book::Row, goals::Verdict, tool::rank};
+use super::{Outcome, book::Row, goals::Verdict, slopes, tool::rank};
 use crate::measure::Spread;
 
 /// Works beside each other in one table.
@@ -33,6 +33,9 @@ impl Display for Markdown<'_> {
             let of_part = || self.0.rows.iter().filter(|row| row.part == part);
             for figure in unique(of_part().map(|row| &*row.figure)) {
                 self.write_figure(f, part, figure)?;
+            }
+            if part == slopes::PART {
+                self.write_slopes(f)?;
             }
         }
         self.write_failures(f)
@@ -69,6 +72,34 @@ impl Markdown<'_> {
                     works.iter().map(|work| self.cell(part, work, tool, figure)).collect();
                 writeln!(f, "| {tool} | {} |", cells.join(" | "))?;
             }
+        }
+        Ok(())
+    }
+
+    /// How the figures grow along their curves.
+    fn write_slopes(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n### slopes\n")?;
+        writeln!(
+            f,
+            "The power of what is varied that a figure grows with, 0 is flat and 1 in proportion:"
+        )?;
+        writeln!(f, "from the first point to the last, and between the last two.\n")?;
+        writeln!(
+            f,
+            "| over | tool | figure | from | to | all | end | |\n|---|---|---|---:|---:|---:|---:|---|"
+        )?;
+        for slope in slopes::slopes(&self.0.rows) {
+            let [from, to] = slope.ends.map(|(x, y)| format!("{} at {x}", number_of(y)));
+            let power =
+                |at: usize| slope.powers.map_or("-".to_owned(), |all| format!("{:.2}", all[at]));
+            let (what, tool, words) = (slope.what, slope.tool, slope.words());
+            let unit = if slope.unit.is_empty() { "" } else { ", " };
+            let figure = format!("{}{unit}{}", slope.figure, slope.unit);
+            let (all, end) = (power(0), power(1));
+            writeln!(
+                f,
+                "| {what} | {tool} | {figure} | {from} | {to} | {all} | {end} | {words} |"
+            )?;
         }
         Ok(())
     }

@@ -107,7 +107,7 @@ const OF_TESTS: [(&str, &[&str]); 12] = [
     ("moment", &["reach", "test-folder"]),
     ("session", &["test-folder"]),
     ("view", &["census"]),
-    ("export", &["recording", "test-folder", "view"]),
+    ("export", &["instruction-count", "recording", "test-folder", "view"]),
     ("serve", &["test-folder"]),
     ("heapattach", &["test-folder"]),
 ];

@@ -7,7 +7,7 @@ use std::{
 
 use heapattach_ledger::Ledger;
 
-use super::{Put, identity, sums};
+use super::{Put, identity};
 use crate::{
     harmless,
     parquet::Kind::{self, Number, Text},
@@ -32,10 +32,10 @@ pub const FRAMES: [(&str, Kind); 7] = [
 /// A row is a file of code.
 pub const MODULES: [(&str, Kind); 3] = [("module", Number), ("path", Text), ("build", Text)];
 
-/// The rows of stacks.
-pub fn stacks(ledger: &Ledger, chosen: &HashSet<i64>, put: Put<'_>) -> io::Result<()> {
+/// The rows of stacks; `places` are their numbers, and where they are in the ledger.
+pub fn stacks(ledger: &Ledger, places: &[(i64, u32)], put: Put<'_>) -> io::Result<()> {
     let frames = identity::frames(ledger);
-    for (number, place) in sums::places(ledger, chosen) {
+    for &(number, place) in places {
         let Some(stack) = ledger.stacks.get(place) else { continue };
         let calls = stack.locations.iter().filter_map(|&at| frames.get(at as usize)).flatten();
         let calls: Vec<_> = calls.collect();
@@ -54,10 +54,10 @@ pub fn stacks(ledger: &Ledger, chosen: &HashSet<i64>, put: Put<'_>) -> io::Resul
 }
 
 /// The rows of their calls.
-pub fn frames(ledger: &Ledger, chosen: &HashSet<i64>, put: Put<'_>) -> io::Result<()> {
+pub fn frames(ledger: &Ledger, places: &[(i64, u32)], put: Put<'_>) -> io::Result<()> {
     let numbers = identity::frames(ledger);
     let mut seen = HashSet::new();
-    for (_, place) in sums::places(ledger, chosen) {
+    for &(_, place) in places {
         let locations = ledger.stacks.get(place).map_or(&[][..], |stack| stack.locations);
         for &at in locations {
             let Some(location) = ledger.locations.get(at as usize) else { continue };

@@ -87,9 +87,9 @@ pub fn frames(ledger: &Ledger) -> Vec<Vec<i64>> {
 }
 
 /// The numbers of all stacks, by their place in the ledger. 0 is that of none.
-pub fn stacks(ledger: &Ledger) -> Vec<i64> {
+pub fn stacks(ledger: &Ledger) -> impl Iterator<Item = i64> {
     let frames = frames(ledger);
-    let of_stack = |stack: heapattach_ledger::Stack<'_>| {
+    let of_stack = move |stack: heapattach_ledger::Stack<'_>| {
         let mut digest = Digested::default();
         digest.text(stack.end.word());
         let calls = stack.locations.iter().filter_map(|&at| frames.get(at as usize)).flatten();
@@ -98,7 +98,7 @@ pub fn stacks(ledger: &Ledger) -> Vec<i64> {
         });
         digest.finish()
     };
-    ledger.stacks.iter().map(of_stack).collect()
+    ledger.stacks.iter().map(of_stack)
 }
 
 /// A digest, while it is fed.

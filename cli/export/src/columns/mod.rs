@@ -20,7 +20,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashSet, io, io::Write, ops::Range, path::Path, time::Duration};
+use std::{io, io::Write, ops::Range, path::Path, time::Duration};
 
 use heapattach_ledger::{Ledger, Mark, Metric};
 
@@ -68,7 +68,10 @@ pub fn write<E>(
 ) -> Result<(), E> {
     let Session { whole, part, marks } = session;
     let identity = Identity::of(whole, labels);
-    let chosen = sums::chosen(whole, labels);
+    let numbers: Vec<i64> = identity::stacks(whole).collect();
+    let chosen = sums::chosen(whole, &numbers, labels);
+    let places = sums::places(&numbers, &chosen.iter().copied().collect());
+    drop(numbers);
     let place = |table: &str, day| place::of(table, &identity.service, day, identity.session);
     let began = identity.began_ms;
     let mut put =
@@ -96,9 +99,8 @@ pub fn write<E>(
             })
         })?;
     }
-    let stacks: HashSet<i64> = chosen.iter().copied().collect();
-    put("stacks", began, &code::STACKS, &mut |row| code::stacks(whole, &stacks, row))?;
-    put("frames", began, &code::FRAMES, &mut |row| code::frames(whole, &stacks, row))?;
+    put("stacks", began, &code::STACKS, &mut |row| code::stacks(whole, &places, row))?;
+    put("frames", began, &code::FRAMES, &mut |row| code::frames(whole, &places, row))?;
     put("modules", began, &code::MODULES, &mut |row| code::modules(whole, row))?;
     put("marks", began, &session::MARKS, &mut |row| session::marks(&identity, marks, row))?;
     put("session", began, &session::SESSION, &mut |row| row(session::row(&identity, whole)))

@@ -52,14 +52,28 @@ pub const SCHEMA: [(&str, Kind); 30] = [
 ];
 
 /// The stacks that have rows of their own, by their numbers: the largest by a metric, then at the peak.
-pub fn chosen(whole: &Ledger, labels: &Labels<'_>) -> Vec<i64> {
-    let mut stacks: Vec<_> = by_stack(whole).into_iter().collect();
-    let size = |row: &Row, metric| row.measure(metric).bytes.value;
-    stacks.sort_by(|(a, a_row), (b, b_row)| {
-        let by = |metric| size(b_row, metric).total_cmp(&size(a_row, metric));
-        by(labels.metric).then_with(|| by(Metric::Peak)).then(a.cmp(b))
-    });
-    stacks.into_iter().take(labels.stacks).map(|(stack, _)| stack).collect()
+/// `numbers` are those of the stacks of the ledger.
+pub fn chosen(whole: &Ledger, numbers: &[i64], labels: &Labels<'_>) -> Vec<i64> {
+    let metrics = [labels.metric, Metric::Peak];
+    let mut sizes: HashMap<i64, [f64; 2]> = HashMap::new();
+    for row in &whole.rows {
+        if let Some(number) = numbers.get(row.stack as usize) {
+            let sums = sizes.entry(*number).or_default().iter_mut().zip(metrics);
+            sums.for_each(|(sum, metric)| *sum += row.heap.bytes(metric.into()));
+        }
+    }
+    let mut stacks: Vec<(i64, [f64; 2])> = sizes.into_iter().collect();
+    let order = |(a, a_sizes): &(i64, [f64; 2]), (b, b_sizes): &(i64, [f64; 2])| {
+        let by = |at: usize| b_sizes[at].total_cmp(&a_sizes[at]);
+        by(0).then_with(|| by(1)).then(a.cmp(b))
+    };
+    // There may be a million, and some are wanted.
+    if labels.stacks < stacks.len() {
+        stacks.select_nth_unstable_by(labels.stacks, order);
+        stacks.truncate(labels.stacks);
+    }
+    stacks.sort_unstable_by(order);
+    stacks.into_iter().map(|(stack, _)| stack).collect()
 }
 
 /// The rows of an interval: `until` is all until its end, `within` what happened in it.
@@ -71,11 +85,14 @@ pub fn rows(
     chosen: &[i64],
     put: Put<'_>,
 ) -> io::Result<()> {
+    let of_until = ByStack::of(until, chosen);
+    let of_within = (!std::ptr::eq(until, within)).then(|| ByStack::of(within, chosen));
+    let of_within = of_within.as_ref().unwrap_or(&of_until);
     let columns = [
-        column(until, chosen, Metric::Live),
-        column(within, chosen, Metric::Allocated),
-        column(within, chosen, Metric::Freed),
-        column(within, chosen, Metric::Live),
+        of_until.column(Metric::Live),
+        of_within.column(Metric::Allocated),
+        of_within.column(Metric::Freed),
+        of_within.column(Metric::Live),
     ];
     // A stack has a row in every interval, with zeros, too: a query can take the first and the last.
     for (at, stack) in chosen.iter().chain([&0]).enumerate() {
@@ -97,20 +114,38 @@ pub fn rows(
 /// Bytes and blocks: the value, and the ends of its 95 % interval.
 type Cell = [[i64; 3]; 2];
 
-/// A metric of the chosen stacks and, as the last, of all others. The values together are the rounded
-/// total.
-fn column(ledger: &Ledger, chosen: &[i64], metric: Metric) -> Vec<Cell> {
-    let mut stacks = by_stack(ledger);
-    let own: Vec<Measure> = chosen
-        .iter()
-        .map(|stack| stacks.remove(stack).map_or_else(Measure::default, |row| row.measure(metric)))
-        .collect();
-    let mut others = Row::default();
-    stacks.values().for_each(|row| others.merge(row));
-    let (others, total) = (others.measure(metric), ledger.total.measure(metric));
-    let bytes = parts(own.iter().map(|m| m.bytes).collect(), others.bytes, total.bytes);
-    let blocks = parts(own.iter().map(|m| m.count).collect(), others.count, total.count);
-    bytes.into_iter().zip(blocks).map(|(bytes, blocks)| [bytes, blocks]).collect()
+/// The rows of the chosen stacks, of all threads together, and those of all others.
+struct ByStack<'a> {
+    ledger: &'a Ledger,
+    chosen: Vec<Row>,
+    others: Row,
+}
+
+impl<'a> ByStack<'a> {
+    fn of(ledger: &'a Ledger, chosen: &[i64]) -> Self {
+        let places: HashMap<i64, usize> = chosen.iter().copied().zip(0..).collect();
+        let places = identity::stacks(ledger).map(|number| places.get(&number).copied());
+        let places: Vec<Option<usize>> = places.collect();
+        let (mut own, mut others) = (vec![Row::default(); chosen.len()], Row::default());
+        for row in &ledger.rows {
+            match places.get(row.stack as usize) {
+                Some(Some(place)) => own[*place].merge(row),
+                Some(None) => others.merge(row),
+                None => {}
+            }
+        }
+        Self { ledger, chosen: own, others }
+    }
+
+    /// A metric of the chosen stacks and, as the last, of all others. The values together are the rounded
+    /// total.
+    fn column(&self, metric: Metric) -> Vec<Cell> {
+        let own: Vec<Measure> = self.chosen.iter().map(|row| row.measure(metric)).collect();
+        let (others, total) = (self.others.measure(metric), self.ledger.total.measure(metric));
+        let bytes = parts(own.iter().map(|m| m.bytes).collect(), others.bytes, total.bytes);
+        let blocks = parts(own.iter().map(|m| m.count).collect(), others.count, total.count);
+        bytes.into_iter().zip(blocks).map(|(bytes, blocks)| [bytes, blocks]).collect()
+    }
 }
 
 fn parts(mut own: Vec<Estimate>, others: Estimate, total: Estimate) -> Vec<[i64; 3]> {
@@ -135,21 +170,9 @@ fn whole(number: f64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The rows of each stack together, of all threads, by the number of the stack.
-fn by_stack(ledger: &Ledger) -> HashMap<i64, Row> {
-    let numbers = identity::stacks(ledger);
-    let mut stacks: HashMap<i64, Row> = HashMap::new();
-    for row in &ledger.rows {
-        if let Some(number) = numbers.get(row.stack as usize) {
-            stacks.entry(*number).or_default().merge(row);
-        }
-    }
-    stacks
-}
-
-/// The places in the ledger of these stacks; of two that are the same the first.
-pub fn places(ledger: &Ledger, chosen: &HashSet<i64>) -> Vec<(i64, u32)> {
+/// The places in the ledger of these stacks; of two that are the same the first. `numbers` are those of all.
+pub fn places(numbers: &[i64], chosen: &HashSet<i64>) -> Vec<(i64, u32)> {
     let mut seen = HashSet::new();
-    let numbers = identity::stacks(ledger).into_iter().zip(0..);
+    let numbers = numbers.iter().copied().zip(0..);
     numbers.filter(|(number, _)| chosen.contains(number) && seen.insert(*number)).collect()
 }

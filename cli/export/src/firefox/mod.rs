@@ -11,10 +11,7 @@ use flate2::{Compression, write::GzEncoder};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    harmless, notes,
-    sample::{Sample, samples},
-};
+use super::{harmless, notes, sample::samples};
 use heapattach_ledger::{Ledger, Metric, Module, Thread};
 use tables::{Shared, Tables};
 
@@ -52,16 +49,17 @@ struct Allocations {
 /// Writes the bytes of a metric, by thread.
 pub fn write(ledger: &Ledger, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
     let mut tables = Tables::new(ledger);
-    let mut by_thread: Vec<Vec<Sample>> = vec![Vec::new(); ledger.threads.len().max(1)];
+    let mut by_thread: Vec<Vec<Told>> = vec![Vec::new(); ledger.threads.len().max(1)];
     for sample in samples(ledger) {
-        by_thread[sample.thread as usize].push(sample);
+        let bytes = sample.amount(metric).bytes;
+        by_thread[sample.thread as usize].push((sample.stack, bytes));
     }
     let (mut threads, mut weights) = (Vec::new(), Vec::new());
     for (index, samples) in by_thread.iter().enumerate() {
         // The counters need a thread, too.
         if !samples.is_empty() || index == 0 {
             let of = ledger.threads.get(index).cloned().unwrap_or_default();
-            let told = thread(&mut tables, &of, threads.is_empty(), samples, metric);
+            let told = thread(&mut tables, &of, threads.is_empty(), samples);
             weights.push(
                 told.native_allocations.weight.iter().fold(0, |sum: u64, w| sum.saturating_add(*w)),
             );
@@ -116,22 +114,23 @@ fn meta(ledger: &Ledger, metric: Metric, weights: &[u64]) -> Value {
     })
 }
 
+/// A stack, if it is one, and its bytes.
+type Told = (Option<u32>, u64);
+
 /// One thread, and the bytes of its stacks.
 fn thread(
     tables: &mut Tables<'_>,
     thread: &Thread,
     is_main: bool,
-    samples: &[Sample],
-    metric: Metric,
+    samples: &[Told],
 ) -> ThreadTables {
-    let told = samples.iter().filter(|sample| sample.amount(metric).bytes > 0);
-    let told: Vec<_> = told.collect();
-    let stacks: Vec<_> = told.iter().map(|sample| tables.stack(sample.stack)).collect();
-    let weights: Vec<_> = told.iter().map(|sample| sample.amount(metric).bytes).collect();
+    let told = || samples.iter().filter(|(_, bytes)| *bytes > 0);
+    let stacks: Vec<_> = told().map(|(stack, _)| tables.stack(*stack)).collect();
+    let weights: Vec<_> = told().map(|(_, bytes)| *bytes).collect();
     let lasted = tables.ledger.about.lasted_ms;
     let name = if thread.tid == 0 { "all threads".to_owned() } else { thread.name.clone() };
     let pid = tables.ledger.about.pid;
-    let length = told.len();
+    let length = weights.len();
     let time = vec![lasted; length];
     let native_allocations =
         Allocations { time, weight: weights, weight_type: "bytes", stack: stacks, length };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::{Value, json};
 
 use crate::{harmless, sample::REST};
@@ -19,10 +19,7 @@ pub struct Tables<'a> {
     known: HashMap<String, usize>,
     /// By location: the frame of its outermost call.
     frames: Vec<u32>,
-    /// Calls: which frame.
-    calls: Vec<u32>,
-    /// By call: the number of its caller, if it has one.
-    callers: Vec<Option<u32>>,
+    /// Its steps are calls: which frame.
     paths: Trie,
 }
 
@@ -35,12 +32,26 @@ pub struct Shared {
     rest: Value,
 }
 
-/// There may be millions of calls.
-#[derive(Serialize)]
-struct StackTable {
-    frame: Vec<u32>,
-    prefix: Vec<Option<u32>>,
-    length: usize,
+/// There may be millions of calls: they are told without a copy.
+struct StackTable(Trie);
+
+/// By call: the number of its caller, if it has one.
+struct Callers<'a>(&'a Trie);
+
+impl Serialize for StackTable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("StackTable", 3)?;
+        fields.serialize_field("frame", self.0.steps())?;
+        fields.serialize_field("prefix", &Callers(&self.0))?;
+        fields.serialize_field("length", &self.0.steps().len())?;
+        fields.end()
+    }
+}
+
+impl Serialize for Callers<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.begins().map(|caller| caller.checked_sub(1)))
+    }
 }
 
 impl<'a> Tables<'a> {
@@ -52,15 +63,7 @@ impl<'a> Tables<'a> {
             frames.push(next);
             next += u32::try_from(location.lines.len()).unwrap_or(0);
         }
-        Self {
-            ledger,
-            strings: Vec::new(),
-            known: HashMap::new(),
-            frames,
-            calls: Vec::new(),
-            callers: Vec::new(),
-            paths: Trie::default(),
-        }
+        Self { ledger, strings: Vec::new(), known: HashMap::new(), frames, paths: Trie::default() }
     }
 
     fn string(&mut self, text: &str) -> usize {
@@ -75,7 +78,7 @@ impl<'a> Tables<'a> {
 
     /// The innermost call of a stack.
     pub fn stack(&mut self, stack: Option<u32>) -> Option<u32> {
-        let Self { ledger, frames, calls, callers, paths, .. } = self;
+        let Self { ledger, frames, paths, .. } = self;
         let locations = stack.and_then(|stack| ledger.stacks.get(stack)).map(|s| s.locations);
         let told = locations.unwrap_or_default().iter().rev().flat_map(|&index| {
             (frames[index as usize]..).take(ledger.locations[index as usize].lines.len())
@@ -85,11 +88,7 @@ impl<'a> Tables<'a> {
             let lines = ledger.locations.iter().map(|location| location.lines.len());
             u32::try_from(lines.sum::<usize>()).unwrap_or(u32::MAX)
         });
-        let call = paths.walk(rest.into_iter().chain(told), |caller, frame| {
-            calls.push(frame);
-            callers.push(caller.checked_sub(1));
-        });
-        call.checked_sub(1)
+        paths.walk(rest.into_iter().chain(told)).checked_sub(1)
     }
 
     /// The tables in the form of the file.
@@ -114,8 +113,7 @@ impl<'a> Tables<'a> {
             "sources": sources,
             "stringArray": self.strings,
         });
-        let length = self.calls.len();
-        Shared { stack_table: StackTable { frame: self.calls, prefix: self.callers, length }, rest }
+        Shared { stack_table: StackTable(self.paths), rest }
     }
 
     /// The outermost call of each location first.

@@ -175,7 +175,7 @@ mod tests {
 
     /// Tells the story of a ledger; the peak, the end, blocks, and temporary ones.
     fn outcome(ledger: &Ledger) -> [u64; 4] {
-        let mut lots: Vec<Lot> = by_stack(ledger).iter().flat_map(lots).collect();
+        let mut lots: Vec<Lot> = by_stack(ledger).flat_map(|sample| lots(&sample)).collect();
         keep_below_peak(&mut lots);
         let (mut live, mut peak, mut blocks, mut temporary) = (0, 0, 0, 0);
         tell(&lots, &ledger.moments, &mut |event| {

@@ -174,7 +174,7 @@ impl Writer<'_, '_> {
         }
         let mut told = Ok(());
         let out = &mut self.out;
-        let trace = self.traces.walk(places.into_iter(), |caller, place| {
+        let trace = self.traces.walk_and_tell(places.into_iter(), |caller, place| {
             if told.is_ok() {
                 told = writeln!(out, "t {place:x} {caller:x}");
             }

@@ -8,7 +8,7 @@ use std::{
     hash::Hash,
 };
 
-use serde::Serialize;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::source::Candidate;
 use crate::tree::cut;
@@ -39,13 +39,13 @@ pub struct Calls {
     scripts: Vec<u32>,
     /// A function and a line of it, or 0.
     calls: Vec<(u32, u32)>,
-    /// Of each node how many nodes before it the one outside is. Node 0 is the root, and not listed.
-    /// Most are right behind their parent, and a 1 needs little room.
-    parents: Vec<u32>,
-    /// Of each node the call.
-    nodes: Vec<u32>,
+    #[serde(flatten)]
+    nodes: Nodes,
     #[serde(skip)]
     known: Known,
+    /// The calls of a stack.
+    #[serde(skip)]
+    room: Vec<u32>,
     /// Which functions are an interpreter's.
     #[serde(skip)]
     hidden: Hidden,
@@ -57,6 +57,41 @@ pub struct Calls {
     same_builds: HashSet<String>,
 }
 
+/// The tree: a step of its paths is a node. There may be ten millions, and they are told without a copy.
+#[derive(Debug, Default)]
+struct Nodes(Trie);
+
+impl Nodes {
+    /// Of each node how many nodes before it the one outside is. Node 0 is the root, and not listed.
+    /// Most are right behind their parent, and a 1 needs little room.
+    fn parents(&self) -> impl Iterator<Item = u32> {
+        (1..).zip(self.0.begins()).map(|(node, parent): (u32, u32)| node - parent)
+    }
+
+    /// Of each node the call.
+    fn calls(&self) -> &[u32] {
+        self.0.steps()
+    }
+}
+
+impl Serialize for Nodes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Nodes", 2)?;
+        fields.serialize_field("parents", &Parents(self))?;
+        fields.serialize_field("nodes", self.calls())?;
+        fields.end()
+    }
+}
+
+/// Made while they are told.
+struct Parents<'a>(&'a Nodes);
+
+impl Serialize for Parents<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.parents())
+    }
+}
+
 /// The calls at each location of one profile.
 pub struct Places(Vec<Vec<u32>>);
 
@@ -65,7 +100,6 @@ struct Known {
     modules: HashMap<String, u32>,
     functions: HashMap<(String, u32), u32>,
     calls: HashMap<(u32, u32), u32>,
-    nodes: Trie,
 }
 
 impl Calls {
@@ -92,7 +126,10 @@ impl Calls {
     /// The innermost node of a stack, and which of its calls is the cause, from the innermost on.
     pub fn stack(&mut self, places: &Places, stack: &Stack) -> (u32, u32) {
         let known = stack.locations.iter().filter_map(|&at| places.0.get(at as usize)).flatten();
-        let calls: Vec<u32> = known.copied().take(DEPTH + 1).collect();
+        // Used again for the next one: there may be a million.
+        let mut calls = std::mem::take(&mut self.room);
+        calls.clear();
+        calls.extend(known.copied().take(DEPTH + 1));
         let is_too_deep = calls.len() > DEPTH;
         let mark = match (stack.end, is_too_deep) {
             (_, true) => {
@@ -105,14 +142,16 @@ impl Calls {
         };
         let mark = mark.map(|(name, why)| self.mark(name, why));
         let shown = mark.into_iter().chain(calls.iter().copied().take(DEPTH).rev());
-        let Self { known, parents, nodes, .. } = self;
-        let node = known.nodes.walk(shown, |parent, call| {
-            nodes.push(call);
-            let node = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-            parents.push(node - parent);
-        });
+        let node = self.nodes.0.walk(shown);
         let last = u32::try_from(calls.len().min(DEPTH).saturating_sub(1)).unwrap_or(u32::MAX);
+        self.room = calls;
         (node, stack.cause.min(last))
+    }
+
+    /// All stacks are known: what they were told apart by is needed no more.
+    pub fn finish(&mut self) {
+        self.nodes.0.finish();
+        self.known = Known::default();
     }
 
     /// Functions with the lines of them that are in stacks, and their part of all bytes, by these rows.
@@ -227,7 +266,7 @@ mod tests {
         let ends: Vec<_> = ledger.stacks.iter().map(|stack| calls.stack(&places, &stack)).collect();
         // main grow_list make_node malloc, main malloc, work malloc
         assert_eq!(ends, [(4, 1), (5, 1), (7, 1)]);
-        assert_eq!(calls.parents, [1, 1, 1, 1, 4, 6, 1]);
+        assert_eq!(calls.nodes.parents().collect::<Vec<_>>(), [1, 1, 1, 1, 4, 6, 1]);
     }
 
     #[test]
@@ -237,11 +276,11 @@ mod tests {
         let mut calls = Calls::new(&ledger, None);
         let places = calls.places(&ledger);
         let (node, _) = calls.stack(&places, &ledger.stacks.get(2).unwrap());
-        let outermost = calls.calls[calls.nodes[node as usize - 3] as usize].0;
+        let outermost = calls.calls[calls.nodes.calls()[node as usize - 3] as usize].0;
         let why = "in code without unwind information";
         assert_eq!(calls.functions[outermost as usize].0, "[cut: no unwind table]");
         assert_eq!(calls.marks, [(outermost, why)]);
-        assert_eq!(calls.parents, [1, 1, 1]);
+        assert_eq!(calls.nodes.parents().collect::<Vec<_>>(), [1, 1, 1]);
     }
 
     #[test]

@@ -22,16 +22,17 @@ enum Json<'a> {
     /// As much as there is of what may be short.
     Waiting(Vec<u8>, &'a mut dyn Write),
     /// What is very long.
-    Packing(BufWriter<GzEncoder<Base64<&'a mut dyn Write>>>),
+    Packing(GzEncoder<Base64<&'a mut dyn Write>>),
     /// Between both, or where the page cannot be written to.
     Broken,
 }
 
 /// Writes the element that has the data.
 pub fn write(data: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    let mut json = Json::Waiting(Vec::new(), &mut *out);
+    // Most numbers are told in a few bytes.
+    let mut json = BufWriter::with_capacity(PIECE, Json::Waiting(Vec::new(), &mut *out));
     serde_json::to_writer(&mut json, data)?;
-    json.finish()?;
+    json.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
     out.write_all(b"</script>")
 }
 
@@ -57,10 +58,7 @@ impl Json<'_> {
                 packer.write_all(&json)?;
                 packer.finish()?.finish().map(drop)
             }
-            Json::Packing(packer) => {
-                let packer = packer.into_inner().map_err(IntoInnerError::into_error)?;
-                packer.finish()?.finish().map(drop)
-            }
+            Json::Packing(packer) => packer.finish()?.finish().map(drop),
             Json::Broken => Err(io::ErrorKind::WriteZero.into()),
         }
     }
@@ -77,8 +75,7 @@ impl Write for Json<'_> {
             Json::Waiting(..) | Json::Broken => {}
         }
         if let Json::Waiting(json, out) = std::mem::replace(self, Json::Broken) {
-            let packer = packer(out, Compression::fast())?;
-            let mut packer = BufWriter::with_capacity(PIECE, packer);
+            let mut packer = packer(out, Compression::fast())?;
             packer.write_all(&json)?;
             *self = Json::Packing(packer);
             return self.write(bytes);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::number::Number;
-use heapattach_profile::Sum;
+use heapattach_profile::{Exact, Sum};
 
 /// Numbers of a sum where every block is known: bytes, blocks.
 const EXACT: usize = 2;
@@ -35,6 +35,11 @@ impl Sums {
 
     /// The number of a sum.
     pub fn add(&mut self, sum: &Sum) -> u32 {
+        let (exact, samples) = sum.parts();
+        // Of most metrics most rows have nothing.
+        if samples.is_none() && exact == Exact::default() && !self.numbers.is_empty() {
+            return 0;
+        }
         let numbers = &numbers(sum)[..self.stride];
         let key: [u64; SAMPLED] =
             std::array::from_fn(|at| numbers.get(at).map_or(0, |number| number.get().to_bits()));

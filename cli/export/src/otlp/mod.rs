@@ -22,6 +22,7 @@ use crate::{
     pprof::{Place, StackRow, protobuf::Message, rows},
 };
 use dictionary::Dictionary;
+use stack::Places;
 
 /// What a request tells.
 #[derive(Clone, Copy, Debug)]
@@ -82,9 +83,13 @@ pub struct SentRows<'a> {
 /// The resource is told with `labels`, and with the process and its program where these do not say so.
 pub fn request(sent: &Sent<'_>, labels: &[(&str, &str)]) -> Vec<u8> {
     let Sent { began_ns, lasted_ns, .. } = *sent;
-    let (allocated, in_use) = (rows(sent.allocated), rows(sent.in_use));
-    let parts = [(sent.allocated, &*allocated), (sent.in_use, &*in_use)];
-    put_together(parts, &Span { began_ns, lasted_ns }, labels)
+    let span = Span { began_ns, lasted_ns };
+    let in_use = rows(sent.in_use);
+    if std::ptr::eq(sent.allocated, sent.in_use) {
+        return put_together([(sent.in_use, &*in_use); 2], &span, labels);
+    }
+    let allocated = rows(sent.allocated);
+    put_together([(sent.allocated, &*allocated), (sent.in_use, &*in_use)], &span, labels)
 }
 
 /// The same of rows.
@@ -100,8 +105,8 @@ struct Span {
 }
 
 /// Of the first part what was allocated, of the second what is in use.
-fn put_together(
-    parts: [(&Ledger, &[StackRow]); 2],
+fn put_together<'a>(
+    parts: [(&Ledger, &'a [StackRow]); 2],
     span: &Span,
     labels: &[(&str, &str)],
 ) -> Vec<u8> {
@@ -112,28 +117,35 @@ fn put_together(
     scope.bytes(2, harmless::line(&about.version).as_bytes());
     let mut profiles = Message::default();
     profiles.message(1, &scope);
-    let [allocated, in_use] = parts.map(|(ledger, rows)| {
+    let mut tell = |(ledger, rows): (&Ledger, &'a [StackRow])| -> Told<'a> {
+        let mut places = Places::new(ledger);
         let placed = rows.iter().map(|row| {
             let stack = match row.place {
                 Place::Stack(stack) => Some(stack),
                 Place::NotKept | Place::Other => None,
             };
-            (stack::index(&mut dictionary, ledger, stack), row)
+            (places.stack(&mut dictionary, stack), row)
         });
-        let placed: Vec<_> = placed.collect();
-        let comment = comment(&mut dictionary, &ledger.about);
-        (placed, comment, ledger.about.every)
-    });
+        let placed = placed.collect();
+        (placed, comment(&mut dictionary, &ledger.about), ledger.about.every)
+    };
+    let allocated = tell(parts[0]);
+    let is_same = std::ptr::eq(parts[0].0, parts[1].0) && std::ptr::eq(parts[0].1, parts[1].1);
+    let in_use = if is_same { None } else { Some(tell(parts[1])) };
+    let in_use = in_use.as_ref().unwrap_or(&allocated);
     for kind in KINDS {
-        let told = if kind.is_of_span { &allocated } else { &in_use };
+        let told = if kind.is_of_span { &allocated } else { in_use };
         let time = Time::of(span, kind.is_of_span);
         profiles.message(2, &profile(&mut dictionary, &kind, told, time));
     }
     let mut resources = Message::default();
     resources.message(1, &resource(about, labels));
     resources.message(2, &profiles);
+    // Of a million stacks each of these is large.
+    drop(profiles);
     let mut request = Message::default();
     request.message(1, &resources);
+    drop(resources);
     request.message(2, &dictionary.finish());
     request.into_bytes()
 }
@@ -161,10 +173,11 @@ fn profile(dictionary: &mut Dictionary, kind: &Kind, told: &Told<'_>, time: Time
     let (rows, comment, every) = told;
     let mut profile = Message::default();
     profile.message(1, &value_type(dictionary, kind.name, kind.unit));
+    let mut one = Message::default();
     for (stack, row) in rows {
         let value = row.values.get(kind.column).copied().unwrap_or(0);
         if value != 0 {
-            let mut one = Message::default();
+            one.clear();
             one.number(1, *stack);
             // A number with a sign there: what is greater is no memory.
             one.numbers(4, [value.min(i64::MAX.unsigned_abs())]);

@@ -1,36 +1,69 @@
 //! Stacks of a ledger in the dictionary.
 
+use std::collections::HashMap;
+
 use heapattach_ledger::{Ledger, Line, Location, Module};
 
 use super::{dictionary::Dictionary, text};
 use crate::{harmless, pprof::protobuf::Message, sample::REST};
 
-/// A stack, from the cause outwards; without a number it is that of what found no place among the rows.
-pub fn index(dictionary: &mut Dictionary, ledger: &Ledger, stack: Option<u32>) -> u64 {
-    let mut told = Message::default();
-    let Some(stack) = stack else {
-        let mut line = Message::default();
-        line.number(1, function(dictionary, REST, ""));
-        let mut place = Message::default();
-        place.message(3, &line);
-        told.numbers(1, [dictionary.location(place)]);
-        return dictionary.stack(told);
-    };
-    let cause = ledger.stacks.get(stack).map_or(0, |stack| stack.cause as usize);
-    // Where there is nothing but allocators nothing is left out.
-    let mut skip = if ledger.calls(stack).nth(cause).is_some() { cause } else { 0 };
-    let locations = ledger.stacks.get(stack).map_or(&[][..], |stack| stack.locations);
-    let mut indices = Vec::with_capacity(locations.len());
-    for location in locations.iter().filter_map(|&at| ledger.locations.get(at as usize)) {
-        if skip >= location.lines.len() {
-            skip -= location.lines.len();
-            continue;
-        }
-        indices.push(place(dictionary, ledger, location, &location.lines[skip..]));
-        skip = 0;
+/// The locations of a ledger that are in the dictionary: a million stacks lead through some thousand of them.
+pub struct Places<'a> {
+    ledger: &'a Ledger,
+    /// By location, with all its calls; 0 is not known yet.
+    whole: Vec<u64>,
+    /// By a location and how many of its inlined calls are left out.
+    parts: HashMap<(u32, usize), u64>,
+}
+
+impl<'a> Places<'a> {
+    /// None yet.
+    pub fn new(ledger: &'a Ledger) -> Self {
+        Self { ledger, whole: vec![0; ledger.locations.len()], parts: HashMap::new() }
     }
-    told.numbers(1, indices);
-    dictionary.stack(told)
+
+    /// A stack, from the cause outwards; without a number it is that of what found no place among the rows.
+    pub fn stack(&mut self, dictionary: &mut Dictionary, stack: Option<u32>) -> u64 {
+        let mut told = Message::default();
+        let Some(stack) = stack else {
+            let mut line = Message::default();
+            line.number(1, function(dictionary, REST, ""));
+            let mut place = Message::default();
+            place.message(3, &line);
+            told.numbers(1, [dictionary.location(&place)]);
+            return dictionary.stack(&told);
+        };
+        let ledger = self.ledger;
+        let cause = ledger.stacks.get(stack).map_or(0, |stack| stack.cause as usize);
+        // Where there is nothing but allocators nothing is left out.
+        let mut skip = if ledger.calls(stack).nth(cause).is_some() { cause } else { 0 };
+        let locations = ledger.stacks.get(stack).map_or(&[][..], |stack| stack.locations);
+        let mut indices = Vec::with_capacity(locations.len());
+        for &at in locations {
+            let Some(location) = ledger.locations.get(at as usize) else { continue };
+            if skip >= location.lines.len() {
+                skip -= location.lines.len();
+                continue;
+            }
+            indices.push(self.place(dictionary, at, skip));
+            skip = 0;
+        }
+        told.numbers(1, indices);
+        dictionary.stack(&told)
+    }
+
+    /// A location without so many of its calls.
+    fn place(&mut self, dictionary: &mut Dictionary, at: u32, skip: usize) -> u64 {
+        let known = match skip {
+            0 => &mut self.whole[at as usize],
+            _ => self.parts.entry((at, skip)).or_default(),
+        };
+        if *known == 0 {
+            let location = &self.ledger.locations[at as usize];
+            *known = place(dictionary, self.ledger, location, &location.lines[skip..]);
+        }
+        *known
+    }
 }
 
 fn place(dictionary: &mut Dictionary, ledger: &Ledger, location: &Location, of: &[Line]) -> u64 {
@@ -45,7 +78,7 @@ fn place(dictionary: &mut Dictionary, ledger: &Ledger, location: &Location, of: 
         told.number(2, u64::from(line.unwrap_or(0)));
         place.message(3, &told);
     }
-    dictionary.location(place)
+    dictionary.location(&place)
 }
 
 fn function(dictionary: &mut Dictionary, name: &str, file: &str) -> u64 {
@@ -56,7 +89,7 @@ fn function(dictionary: &mut Dictionary, name: &str, file: &str) -> u64 {
     if !file.is_empty() {
         function.number(3, dictionary.text(&harmless::line(file)));
     }
-    dictionary.function(function)
+    dictionary.function(&function)
 }
 
 fn mapping(dictionary: &mut Dictionary, module: &Module) -> u64 {
@@ -70,5 +103,5 @@ fn mapping(dictionary: &mut Dictionary, module: &Module) -> u64 {
         let attribute = dictionary.attribute("process.executable.build_id.gnu", &build);
         mapping.numbers(5, [attribute]);
     }
-    dictionary.mapping(mapping)
+    dictionary.mapping(&mapping)
 }

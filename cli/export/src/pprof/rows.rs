@@ -80,7 +80,7 @@ pub fn rows(ledger: &Ledger) -> Vec<StackRow> {
         ];
         StackRow { place: sample.stack.map_or(Place::NotKept, Place::Stack), values }
     };
-    by_stack(ledger).into_iter().map(row).collect()
+    by_stack(ledger).map(row).collect()
 }
 
 /// What is to be said beside the numbers of a ledger.

@@ -52,8 +52,9 @@ pub fn assemble(parts: Parts<'_>) -> Ledger {
     let mut total = Row::default();
     let known_threads = ledger.threads.len();
     let asking: HashSet<u32> = kernel.iter().map(|(row, _)| *row).collect();
-    let rows = (0_u32..).zip(sheet.into_rows()).zip(&table.rows);
-    let rows = rows.filter_map(|((number, row), &(stack, thread))| {
+    // Whose memory is used again must come first.
+    let rows = sheet.into_rows().into_iter().zip(&table.rows).zip(0_u32..);
+    let rows = rows.filter_map(|((row, &(stack, thread)), number)| {
         let is_known = row.is_known();
         // Of what only asked the kernel there is a stack, and no row.
         let is_wanted = is_known || asking.contains(&number);

@@ -138,31 +138,43 @@ impl Recording {
         is_meant: impl Fn(u64, &Change) -> bool + Send + Sync,
         mut tell: impl FnMut(&[(u64, Change)]),
     ) {
+        self.changes_while(from, time, is_meant, |changes| {
+            tell(changes);
+            true
+        });
+    }
+
+    /// The same as long as `tell` wants more.
+    pub(crate) fn changes_while(
+        &self,
+        from: usize,
+        time: Range<u64>,
+        is_meant: impl Fn(u64, &Change) -> bool + Send + Sync,
+        mut tell: impl FnMut(&[(u64, Change)]) -> bool,
+    ) {
         let mut decoder = Decoder::of(self.version);
         let log = self.course[from..].iter().filter(|(_, place)| place.content == Content::Changes);
         let log = log.take_while(|(begin, _)| *begin < time.end);
         let read = |give: &mut dyn FnMut(Vec<(u64, Change)>) -> bool| {
-            let mut changes = Vec::with_capacity(TOGETHER);
+            let (mut changes, mut is_wanted) = (Vec::with_capacity(TOGETHER), true);
             for (_, place) in log.clone() {
                 let is_told = self.changes_of(&mut decoder, place, |now, change| {
                     if now >= time.start && now < time.end && is_meant(now, change) {
                         changes.push((now, *change));
                     }
                     if changes.len() == TOGETHER {
-                        give(std::mem::replace(&mut changes, Vec::with_capacity(TOGETHER)));
+                        let next = Vec::with_capacity(TOGETHER);
+                        is_wanted = give(std::mem::replace(&mut changes, next));
                     }
-                    now < time.end
+                    is_wanted && now < time.end
                 });
-                if !is_told {
+                if !is_told || !is_wanted {
                     break;
                 }
             }
             give(changes);
         };
-        ahead::each(read, |changes| {
-            tell(&changes);
-            true
-        });
+        ahead::each(read, |changes| tell(&changes));
     }
 }
 

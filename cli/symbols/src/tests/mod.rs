@@ -7,6 +7,8 @@ mod debuginfod;
 pub mod debuginfod_server;
 mod declared;
 pub mod folder;
+#[cfg(target_arch = "x86_64")]
+mod growth;
 mod hostile;
 #[cfg(target_arch = "x86_64")]
 mod instructions;

@@ -1,4 +1,4 @@
-//! How what it costs grows: with the rate of allocations, threads, live blocks, modules and time.
+//! How what it costs grows: with the rate of allocations, threads, live blocks, modules, processes and time.
 
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use crate::peers::{
     work::{Work, built, loop_of},
 };
 use crate::{
+    command::Heapattach,
     compile::Source,
     fixture::{Fixture, Launch},
     report::Report,
@@ -24,6 +25,8 @@ const RATES: [u64; 5] = [10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 const THREADS: [u64; 4] = [1, 2, 8, 64];
 const LIVE: [u64; 4] = [10_000, 100_000, 1_000_000, 4_000_000];
 const MODULES: [u64; 4] = [10, 50, 200, 500];
+/// Programs that a shell starts one after the other.
+const PROCESSES: [u64; 3] = [4, 16, 64];
 const SECONDS: [u64; 3] = [1, 4, 16];
 /// The rate at which the work goes on while time passes, in pairs a second.
 const STEADY: u64 = 500_000;
@@ -61,6 +64,12 @@ pub(super) fn measure(run: &mut Run<'_>) {
             let work = point("modules", modules);
             let at = Place { part: PART, work: &work, tool: SAMPLED };
             let done = attempt(|| attach_to_modules(run, modules, at, round));
+            done.unwrap_or_else(|why| run.book.fail(at, &why));
+        }
+        for processes in PROCESSES {
+            let work = point("processes", processes);
+            let at = Place { part: PART, work: &work, tool: SAMPLED };
+            let done = attempt(|| follow(run, processes, at, round));
             done.unwrap_or_else(|why| run.book.fail(at, &why));
         }
     }
@@ -208,6 +217,20 @@ fn attach_to_modules(
     let report = session.end()?;
     run.book.note(at, Figure::ATTACH, round, attach.as_secs_f64() * 1e3);
     note_stops(run, &report, at, round);
+    Ok(())
+}
+
+/// A shell that starts so many programs, all of which are followed: from its start to the last report.
+fn follow(run: &mut Run<'_>, processes: u64, at: Place<'_>, round: u32) -> Result<(), String> {
+    let script = format!("for one in $(seq {processes}); do /bin/true; done");
+    let words = ["run", "--follow-forks", "--json", "--", "sh", "-c", &script];
+    let began = Instant::now();
+    let outcome = Heapattach::new(words).run();
+    let wall = began.elapsed();
+    if outcome.code() != Some(0) {
+        return Err(outcome.stderr);
+    }
+    run.book.note(at, Figure::WALL, round, wall.as_secs_f64());
     Ok(())
 }
 

@@ -18,7 +18,7 @@ use super::{
 };
 use heapattach_ledger::{Ledger, Metric, Row};
 use heapattach_profile::{Estimate, Unseen};
-use rows::{AMOUNTS, Rows};
+use rows::Rows;
 
 /// All of it.
 #[derive(Debug, Serialize)]
@@ -114,10 +114,12 @@ impl Data {
             rows.begin([node, cause, thread]);
             for side in 0..sides.len() {
                 let own = group.iter().filter(|(_, of, _)| *of == side).map(|(.., row)| *row);
-                rows.extend(&amounts(&merged(own), &mut sums));
+                let row = merged(own);
+                rows.extend(amounts(&row, &mut sums), [row.mapped, row.mapped_live]);
             }
         }
         drop(keyed);
+        tree.finish();
         let now = Side::new(ledger, &mut sums);
         let base = base.map(|base| Side::new(base, &mut sums));
         let verdict = if base.is_none() { Some(Verdict::new(ledger)) } else { None };
@@ -140,13 +142,9 @@ fn merged<'a>(mut rows: impl Iterator<Item = &'a Row>) -> Cow<'a, Row> {
     }
 }
 
-/// The numbers of its sums, and pages mapped and still mapped.
-fn amounts(row: &Row, sums: &mut Sums) -> [u64; AMOUNTS] {
-    let mut amounts = [0; AMOUNTS];
-    let of = Metric::ALL.into_iter().map(|metric| u64::from(sums.add(&row.sum(metric))));
-    let all = of.chain([row.mapped, row.mapped_live]);
-    amounts.iter_mut().zip(all).for_each(|(to, from)| *to = from);
-    amounts
+/// The numbers of its sums.
+fn amounts(row: &Row, sums: &mut Sums) -> [u32; Metric::ALL.len()] {
+    Metric::ALL.map(|metric| sums.add(&row.sum(metric)))
 }
 
 fn numbers(Estimate { value, low, high }: Estimate) -> [Number; 3] {
@@ -177,9 +175,11 @@ impl Threads {
 
 impl Side {
     fn new(ledger: &Ledger, sums: &mut Sums) -> Self {
+        let total = amounts(&ledger.total, sums).map(u64::from).into_iter();
+        let total = total.chain([ledger.total.mapped, ledger.total.mapped_live]).collect();
         Self {
             about: Whose::new(&ledger.about),
-            total: amounts(&ledger.total, sums).to_vec(),
+            total,
             peak: numbers(ledger.peak),
             unseen: ledger.total.heap.unseen().parts().map(Number::from),
             moments: Moments::new(&ledger.moments, ledger.about.every),
@@ -200,9 +200,9 @@ mod tests {
         let mut base = sample::ledger();
         base.rows.truncate(2);
         let data = Data::new(&now, Some(&base), &mut |_| None);
-        let rows: Vec<_> = data.rows.iter().collect();
+        let rows: Vec<Vec<u64>> = data.rows.iter().map(|row| row.numbers().collect()).collect();
         assert_eq!(rows.len(), 3);
-        let (kept, fresh) = (rows[0], rows[2]);
+        let (kept, fresh) = (&rows[0], &rows[2]);
         assert_eq!(kept[3..10], kept[10..17]);
         assert_eq!(fresh[10..17], [0; 7]);
     }

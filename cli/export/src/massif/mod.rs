@@ -4,47 +4,24 @@
 //! Trees go from the function that caused an allocation to its callers, as massif has them: allocators
 //! are its "heap allocation functions". What is below a hundredth of all is told as a sum.
 
-use std::{
-    collections::HashMap,
-    io::{self, BufWriter, Write},
-};
+mod tree;
 
-use super::{
-    harmless, notes,
-    sample::{Sample, by_stack},
-};
-use heapattach_ledger::{Call, Ledger, Metric, stack_trie::Trie};
+use std::io::{self, BufWriter, Write};
+
+use super::{harmless, notes};
+use heapattach_ledger::{Ledger, Metric};
+use tree::Tree;
 
 /// Snapshots besides those with trees; massif itself has at most 100.
 const SNAPSHOTS: usize = 98;
-/// Calls of a path, as many as massif has.
-const DEPTH: usize = 30;
-/// A hundredth: what is less is not listed.
-const SHARE: u64 = 100;
-const ROOT: &str = "(heap allocation functions) malloc/new/new[], --alloc-fns, etc.";
 const LINE: &str = "#-----------";
 
 /// What was in use at one time.
-struct Snapshot {
+struct Snapshot<'a> {
     time: u64,
     bytes: u64,
-    tree: Option<Tree>,
+    tree: Option<Tree<'a>>,
     is_peak: bool,
-}
-
-/// Who had it in use; the first node is all of it.
-struct Tree {
-    nodes: Vec<Node>,
-    /// What a call is named, by its number.
-    names: Vec<String>,
-}
-
-#[derive(Clone, Default)]
-struct Node {
-    bytes: u64,
-    name: u32,
-    caller: u32,
-    below: Vec<u32>,
 }
 
 /// Writes all of it.
@@ -74,11 +51,10 @@ pub fn write(ledger: &Ledger, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// By time: the moments that are known, the peak and the end.
-fn snapshots(ledger: &Ledger) -> Vec<Snapshot> {
-    let samples = by_stack(ledger);
+fn snapshots(ledger: &Ledger) -> Vec<Snapshot<'_>> {
     let detailed = |metric: Metric, time, is_peak| {
-        let tree = Tree::new(ledger, &samples, metric);
-        Snapshot { time, bytes: tree.nodes[0].bytes, tree: Some(tree), is_peak }
+        let tree = Tree::new(ledger, metric);
+        Snapshot { time, bytes: tree.bytes(), tree: Some(tree), is_peak }
     };
     let moments = &ledger.moments;
     let last = moments.last().map_or(0, |moment| moment.at_ms).max(ledger.about.lasted_ms);
@@ -114,108 +90,6 @@ fn thinned(count: usize) -> impl Iterator<Item = usize> {
 fn whole(bytes: f64) -> u64 {
     // The cast stays within its bounds by itself.
     bytes.round() as u64
-}
-
-impl Tree {
-    fn new(ledger: &Ledger, samples: &[Sample], metric: Metric) -> Self {
-        let mut tree = Self { nodes: vec![Node::default()], names: Vec::new() };
-        let mut trie = Trie::default();
-        let mut numbers: HashMap<(u64, u32, Option<u32>), u32> = HashMap::new();
-        let mut path = Vec::new();
-        for sample in samples {
-            let bytes = sample.amount(metric).bytes;
-            if bytes == 0 {
-                continue;
-            }
-            path.clear();
-            if let Some(stack) = sample.stack {
-                let cause = ledger.stacks.get(stack).map_or(0, |stack| stack.cause as usize);
-                let calls = ledger.functions_of(stack).zip(ledger.calls(stack));
-                path.extend(calls.skip(cause).take(DEPTH).map(|(function, call)| {
-                    let key = (call.location.address, function, call.line);
-                    *numbers.entry(key).or_insert_with(|| {
-                        tree.names.push(place(&call));
-                        u32::try_from(tree.names.len() - 1).unwrap_or(u32::MAX)
-                    })
-                }));
-            }
-            tree.add(&mut trie, &path, bytes);
-        }
-        let ranks: Vec<u64> = tree.nodes.iter().map(|node| node.bytes).collect();
-        for node in &mut tree.nodes {
-            node.below.sort_by_key(|&below| std::cmp::Reverse(ranks[below as usize]));
-        }
-        tree
-    }
-
-    /// Counts the bytes of a path at each step of it.
-    fn add(&mut self, trie: &mut Trie, path: &[u32], bytes: u64) {
-        let nodes = &mut self.nodes;
-        let mut at = trie.walk(path.iter().copied(), |caller, name| {
-            let next = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-            nodes[caller as usize].below.push(next);
-            nodes.push(Node { name, caller, ..Node::default() });
-        });
-        while at > 0 {
-            let node = &mut nodes[at as usize];
-            node.bytes = node.bytes.saturating_add(bytes);
-            at = node.caller;
-        }
-        nodes[0].bytes = nodes[0].bytes.saturating_add(bytes);
-    }
-
-    /// Each node before those below it; how many of them follow is the first number.
-    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let all = self.nodes[0].bytes;
-        let mut open = vec![(0_u32, 0_usize)];
-        let mut left_out: Vec<(usize, u64, usize)> = Vec::new();
-        while let Some((at, depth)) = open.pop() {
-            write_left_out(&mut left_out, depth, out)?;
-            let node = &self.nodes[at as usize];
-            let is_large =
-                |below: &&u32| self.nodes[**below as usize].bytes.saturating_mul(SHARE) >= all;
-            let listed = node.below.iter().take_while(is_large).count();
-            let rest = &node.below[listed..];
-            let lines = listed + usize::from(!rest.is_empty());
-            let name = if at == 0 { ROOT } else { &self.names[node.name as usize] };
-            writeln!(out, "{:depth$}n{lines}: {} {name}", "", node.bytes)?;
-            if !rest.is_empty() {
-                let bytes = rest.iter().map(|&below| self.nodes[below as usize].bytes);
-                let bytes = bytes.fold(0_u64, u64::saturating_add);
-                left_out.push((depth + 1, bytes, rest.len()));
-            }
-            open.extend(node.below[..listed].iter().rev().map(|&below| (below, depth + 1)));
-        }
-        write_left_out(&mut left_out, 0, out)
-    }
-}
-
-/// Of the nodes that are over, the last of what is below each: what was too little to be listed.
-fn write_left_out(
-    left_out: &mut Vec<(usize, u64, usize)>,
-    depth: usize,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    while let Some((own, bytes, places)) = left_out.pop_if(|(own, ..)| *own > depth) {
-        let places = match places {
-            1 => "1 place,".to_owned(),
-            places => format!("{places} places, all"),
-        };
-        writeln!(out, "{:own$}n0: {bytes} in {places} below massif's threshold (1.00%)", "")?;
-    }
-    Ok(())
-}
-
-/// `0x4005BB: make_node (list.c:12)`, or `(in /usr/bin/list)` where no source is known.
-fn place(call: &Call<'_>) -> String {
-    let name = harmless::line(&call.function.name);
-    let file = call.function.file.rsplit('/').next().unwrap_or_default();
-    let behind = match (file.is_empty(), call.line) {
-        (false, Some(line)) => format!("{file}:{line}"),
-        (false, None) => file.to_owned(),
-        (true, _) => format!("in {}", call.module.path),
-    };
-    format!("0x{:X}: {name} ({})", call.location.address, harmless::line(&behind))
 }
 
 #[cfg(test)]
