@@ -11,7 +11,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -70,11 +70,11 @@ struct Sitter {
 }
 
 impl Barrage {
-    /// Starts sending to the threads `page` tells of.
-    pub fn start(process: i32, page: Arc<Page>) -> Self {
+    /// Starts sending to the threads `page` tells of, and counts those in stops in `hits`, too.
+    pub fn start(process: i32, page: Arc<Page>, hits: Arc<AtomicU64>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let over = is_over.clone();
-        let sender = thread::spawn(move || send(process, &page, &over));
+        let sender = thread::spawn(move || send(process, &page, &over, &hits));
         Self { sender, is_over }
     }
 
@@ -92,7 +92,7 @@ impl Barrage {
     }
 }
 
-fn send(process: i32, page: &Page, is_over: &AtomicBool) -> Result<Sent, String> {
+fn send(process: i32, page: &Page, is_over: &AtomicBool, hits: &AtomicU64) -> Result<Sent, String> {
     let count = usize::try_from(page.get(Word::Answer)).map_err(|e| e.to_string())?;
     let mut sitters = (0..count).map(|i| Sitter::read(process, page, i)).collect::<Vec<_>>();
     let mut sent = Sent::default();
@@ -107,6 +107,7 @@ fn send(process: i32, page: &Page, is_over: &AtomicBool) -> Result<Sent, String>
             sent.signals += 1;
             sent.in_stops += u64::from(sitter.task.state() == Some('t'));
         }
+        hits.store(sent.in_stops, SeqCst);
         for sitter in &mut sitters {
             if poll(EARLY, || sitter.is_done(page).then_some(())).is_none()
                 && sitter.was_early(page)

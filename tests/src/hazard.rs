@@ -42,7 +42,6 @@ pub enum Moment<'a> {
 }
 
 /// A fixture, and how it is to be attached to.
-#[derive(Debug)]
 pub struct Hazard {
     name: String,
     fixture: Fixture,
@@ -53,6 +52,7 @@ pub struct Hazard {
     warm_up: u64,
     cycles: u64,
     progress: u64,
+    until: Box<dyn Fn() -> bool>,
     arguments: Vec<String>,
     recordings: &'static [&'static str],
     refusal: Option<(&'static [i32], &'static str)>,
@@ -76,6 +76,9 @@ pub struct Summary {
 /// A window with no call in it is tried again this often, ten times longer each time: the machine
 /// may not have let the target run at all.
 const SECOND_LOOKS: u32 = 2;
+
+/// So many more there are at most until something holds.
+const MORE_CYCLES: u64 = 500;
 
 /// The exit status of a command that had to leave something, and how often it is tried again.
 const LEFT: i32 = 7;
@@ -103,6 +106,7 @@ impl Hazard {
             warm_up: 1,
             cycles: cycles(),
             progress: 0,
+            until: Box::new(|| true),
             arguments: Vec::new(),
             recordings: &RECORDINGS,
             refusal: None,
@@ -135,6 +139,13 @@ impl Hazard {
     #[must_use]
     pub fn until_progress(mut self, steps: u64) -> Self {
         self.progress = steps;
+        self
+    }
+
+    /// Goes on with cycles until this holds, of which one may do as well as many: the machine has the say.
+    #[must_use]
+    pub fn until(mut self, holds: impl Fn() -> bool + 'static) -> Self {
+        self.until = Box::new(holds);
         self
     }
 
@@ -217,7 +228,11 @@ impl Hazard {
         let mut summary = Summary::default();
         let mut cycle = 0;
         watch(&mut self.fixture, Moment::Begun);
-        while cycle < self.cycles || self.fixture.progress() - began < self.progress {
+        let most = self.cycles + MORE_CYCLES;
+        while cycle < self.cycles
+            || self.fixture.progress() - began < self.progress
+            || (cycle < most && !(self.until)())
+        {
             let report = self.cycle(cycle, &mut random);
             watch(&mut self.fixture, Moment::Cycle(&report));
             summary.add(report);

@@ -1,5 +1,10 @@
 //! Attaching without losing a signal, and without one doing what it would not have done.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::SeqCst},
+};
+
 use heapattach_tests::{
     barrage::Barrage,
     command::Hooks,
@@ -17,11 +22,13 @@ fn timer_signals_with_an_allocating_handler(hooks: Hooks) {
 
 fn a_signal_to_every_thread_in_every_stop(hooks: Hooks) {
     let Some(launch) = Launch::new("interrupted.c") else { return };
-    let mut barrage = None;
+    let (mut barrage, hits) = (None, Arc::new(AtomicU64::new(0)));
     let hazard = Hazard::new("a signal to every thread", launch.start(), hooks);
-    hazard.loose().warm_up(20).run_watched(|fixture, moment| match moment {
+    let seen = hits.clone();
+    let hazard = hazard.loose().warm_up(20).until(move || seen.load(SeqCst) > 0);
+    hazard.run_watched(|fixture, moment| match moment {
         Moment::Begun => {
-            barrage = Some(Barrage::start(fixture.pid(), fixture.page().clone()));
+            barrage = Some(Barrage::start(fixture.pid(), fixture.page().clone(), hits.clone()));
         }
         Moment::Cycle(_) => (),
         Moment::Over => {

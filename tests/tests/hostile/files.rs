@@ -122,7 +122,7 @@ fn a_link_of_another_user_is_followed_by_no_file_that_top_makes_in_a_folder() {
     let outcome = Heapattach::new(["top", "-p", &pid, "-o", folder, "--once"]).run();
     assert_eq!(fs::read_to_string(&precious).expect("it is there"), "precious");
     let outcome = outcome.expect(FAILED);
-    for said in [&*link, "targets: untouched"] {
+    for said in [&*link, "target: untouched"] {
         assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
     }
     // A file of an earlier session makes room.

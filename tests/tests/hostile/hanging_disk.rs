@@ -169,9 +169,11 @@ fn a_disk_that_hangs_in_mid_session_keeps_nobody_who_presses_ctrl_c_again() {
     assert!(gone.is_some(), "the target is not let go: {}", command.talk());
     fixture.advance(1000);
     // Until it looks for names, to ask again changes nothing; and once it was heard, once is enough.
+    // While it writes its result, to ask again ends it: it has time to do that.
     wait_until("it not to wait for names", PATIENCE, || {
         command.signal(Signal::SIGINT);
-        command.talk().contains("reporting without") || !command.is_running()
+        let mut is_heard = || command.talk().contains("reporting without") || !command.is_running();
+        poll(Duration::from_secs(2), || is_heard().then_some(())).is_some()
     });
     let outcome = command.wait().expect(INTERRUPTED);
     let report: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
