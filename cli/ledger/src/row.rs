@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Histogram;
-use heapattach_profile::{Flow, Measure, Sum, Tally};
+use heapattach_profile::{Flow, Measure, QuickSum, Sum, Tally};
 
 /// A thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -90,6 +90,12 @@ impl Row {
     /// Adds one of the sums to another.
     pub fn add_to(&self, metric: Metric, sum: &mut Sum) {
         self.heap.add_to(metric.into(), sum);
+    }
+
+    /// Adds the bytes of one of the sums to others.
+    #[inline]
+    pub fn add_bytes_to(&self, metric: Metric, sum: &mut QuickSum) {
+        self.heap.add_bytes_to(metric.into(), sum);
     }
 
     /// All of them, by [`Metric`].

@@ -7,6 +7,7 @@ use crate::{
     estimate::{Measure, Samples},
     exact::{Exact, float},
     histogram::Histogram,
+    quick_sum::QuickSum,
     sum::Sum,
     unseen::Unseen,
 };
@@ -175,6 +176,13 @@ impl Tally {
     pub fn add_to(&self, flow: Flow, sum: &mut Sum) {
         let sampled = self.sampled.as_ref().map(|sums| &sums[flow as usize]);
         sum.take(&self.exact[flow as usize], sampled, self.unseen);
+    }
+
+    /// Adds the bytes of one of the sums to others.
+    #[inline]
+    pub fn add_bytes_to(&self, flow: Flow, sum: &mut QuickSum) {
+        let sampled = self.sampled.as_ref().map(|sums| &sums[flow as usize]);
+        sum.take(&self.exact[flow as usize], sampled);
     }
 
     /// Puts a sum in the place of one.

@@ -3,9 +3,10 @@
 use std::{collections::HashMap, sync::Arc};
 
 use heapattach_ledger::{Ledger, Metric, Thread};
-use heapattach_profile::{Estimate, Sum};
+use heapattach_profile::{Estimate, QuickSum};
 use heapattach_verdict::{
     place::Place,
+    site_rows::{Part, parts},
     site_sums::{SiteNames, SiteSum},
 };
 
@@ -30,8 +31,9 @@ pub struct Row {
     pub number: u32,
     /// The same in words.
     pub words: Arc<str>,
-    /// Blocks in use, and those allocated since the attach.
-    sums: [Sum; 2],
+    /// Bytes in use, and those allocated since the attach.
+    bytes: [f64; 2],
+    part: Part,
     /// Its stacks.
     pub stacks: Arc<Vec<u32>>,
 }
@@ -39,22 +41,22 @@ pub struct Row {
 impl Row {
     /// Bytes in use.
     pub fn live(&self) -> Estimate {
-        self.sums[0].measure().bytes
+        self.part.sum(Metric::Live).measure().bytes
     }
 
     /// Blocks in use.
     pub fn blocks(&self) -> Estimate {
-        self.sums[0].measure().count
+        self.part.sum(Metric::Live).measure().count
     }
 
     /// Bytes allocated since the attach.
     pub fn allocated(&self) -> Estimate {
-        self.sums[1].measure().bytes
+        self.part.sum(Metric::Allocated).measure().bytes
     }
 
     /// Bytes in use, and allocated, without their intervals: of the many rows that are not seen no more is asked.
     pub fn values(&self) -> [f64; 2] {
-        self.sums.each_ref().map(Sum::bytes)
+        self.bytes
     }
 }
 
@@ -83,33 +85,47 @@ fn in_order(rows: Vec<Row>) -> Vec<Row> {
 }
 
 fn whole(site: SiteSum) -> Row {
-    let SiteSum { number, place, words, sums, stacks } = site;
-    Row { key: Key { place, thread: None }, number, words, sums, stacks }
+    let SiteSum { number, place, words, sums, part, stacks } = site;
+    let bytes = sums.map(|sum| sum.bytes());
+    Row { key: Key { place, thread: None }, number, words, bytes, part, stacks }
 }
 
-fn by_thread(ledger: &Ledger, sites: &[SiteSum]) -> Vec<Row> {
+fn by_thread(ledger: &Arc<Ledger>, sites: &[SiteSum]) -> Vec<Row> {
     let mut of_stack: HashMap<u32, usize> = HashMap::new();
     for (number, site) in sites.iter().enumerate() {
         of_stack.extend(site.stacks.iter().map(|stack| (*stack, number)));
     }
-    let mut sums: HashMap<(usize, u32), ([Sum; 2], Vec<u32>)> = HashMap::new();
+    // Numbers of a site and a thread.
+    let mut numbers: HashMap<(usize, u32), usize> = HashMap::new();
+    let mut known = Vec::new();
+    let mut of_row = Vec::with_capacity(ledger.rows.len());
     for row in &ledger.rows {
-        let Some(&site) = of_stack.get(&row.stack) else { continue };
-        let ([live, allocated], stacks) = sums.entry((site, row.thread)).or_default();
-        row.add_to(Metric::Live, live);
-        row.add_to(Metric::Allocated, allocated);
-        stacks.push(row.stack);
+        let number = of_stack.get(&row.stack).map(|site| {
+            *numbers.entry((*site, row.thread)).or_insert_with(|| {
+                known.push((*site, row.thread));
+                known.len() - 1
+            })
+        });
+        of_row.push(number);
     }
-    let rows = sums.into_iter().map(|((site, thread), (sums, stacks))| {
-        let thread = ledger.threads.get(thread as usize).cloned();
-        let site = &sites[site];
+    let mut of_row = of_row.into_iter();
+    let parts = parts(ledger, known.len(), |_| of_row.next().flatten());
+    let rows = known.iter().zip(parts).map(|((site, thread), part)| {
+        let thread = ledger.threads.get(*thread as usize).cloned();
+        let site = &sites[*site];
         let words = match &thread {
             None => site.words.clone(),
             Some(Thread { tid: 0, name }) if name.is_empty() => site.words.clone(),
             Some(Thread { tid, name }) => format!("{name}:{tid} {}", site.words).into(),
         };
+        let stacks = part.rows().map(|row| row.stack).collect();
+        let bytes = [Metric::Live, Metric::Allocated].map(|metric| {
+            let mut sum = QuickSum::default();
+            part.rows().for_each(|row| row.add_bytes_to(metric, &mut sum));
+            sum.bytes()
+        });
         let key = Key { place: site.place.clone(), thread };
-        Row { key, number: site.number, words, sums, stacks: Arc::new(stacks) }
+        Row { key, number: site.number, words, bytes, part, stacks: Arc::new(stacks) }
     });
     rows.collect()
 }

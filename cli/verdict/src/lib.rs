@@ -30,6 +30,7 @@ pub mod moments;
 pub mod paths;
 pub mod place;
 pub mod reconcile;
+pub mod site_rows;
 pub mod site_sums;
 pub mod subject;
 pub mod summary;

@@ -1,15 +1,17 @@
 //! What sites have, of ledgers of one session, one after the other: the sums of [`Subject::sites`], of some measures
-//! only, and the names that were made for the ledger before.
+//! only, and the names that were made for the ledger before. Of each site the bytes are summed; more, where more is
+//! asked for.
 //!
 //! [`Subject::sites`]: crate::subject::Subject::sites
 
 use std::{collections::HashMap, sync::Arc};
 
-use heapattach_ledger::{Ledger, Metric};
-use heapattach_profile::Sum;
+use heapattach_ledger::{Ledger, Metric, Row};
+use heapattach_profile::QuickSum;
 
 use crate::{
     place::{Place, Places},
+    site_rows::{Part, parts},
     subject::{Key, key},
 };
 
@@ -52,7 +54,9 @@ pub struct SiteSum {
     /// The same in words.
     pub words: Arc<str>,
     /// What it has, in the order that was asked for.
-    pub sums: [Sum; 2],
+    pub sums: [QuickSum; 2],
+    /// Its rows.
+    pub part: Part,
     /// Its stacks.
     pub stacks: Arc<Vec<u32>>,
 }
@@ -64,17 +68,21 @@ impl SiteNames {
             *self = Self { resets: self.resets + 1, ..Self::default() };
         }
         self.follow(ledger);
-        let mut sums = vec![<[Sum; 2]>::default(); self.known.len()];
+        let mut sums = vec![<[QuickSum; 2]>::default(); self.known.len()];
+        let site = |row: &Row| self.of_stack.get(row.stack as usize).copied();
         for row in &ledger.rows {
-            let Some(&at) = self.of_stack.get(row.stack as usize) else { continue };
+            let Some(at) = site(row) else { continue };
             for (sum, metric) in sums[at].iter_mut().zip(metrics) {
-                row.add_to(metric, sum);
+                row.add_bytes_to(metric, sum);
             }
         }
-        let all = self.known.iter().zip(sums);
-        let all = all.filter(|(known, _)| !known.stacks.is_empty()).map(|(known, sums)| {
+        let parts = parts(ledger, self.known.len(), site);
+        let all = self.known.iter().zip(sums).zip(parts);
+        let all = all.filter(|((known, _), _)| !known.stacks.is_empty());
+        let all = all.map(|((known, sums), part)| {
             let (place, words) = self.names[known.number as usize].clone();
-            SiteSum { number: known.number, place, words, sums, stacks: known.stacks.clone() }
+            let stacks = known.stacks.clone();
+            SiteSum { number: known.number, place, words, sums, part, stacks }
         });
         all.collect()
     }
@@ -150,13 +158,15 @@ mod tests {
 
     /// Of every site its name, what it has, and its stacks.
     fn told(names: &mut SiteNames, ledger: &Ledger) -> Vec<(String, [f64; 2], Vec<u32>)> {
-        let bytes = |sum: &Sum| sum.measure().bytes.value;
         let mut all: Vec<_> = names
             .sums(&Arc::new(ledger.clone()), METRICS)
             .into_iter()
             .map(|site| {
-                let stacks = site.stacks.to_vec();
-                (site.words.to_string(), site.sums.each_ref().map(bytes), stacks)
+                let (stacks, quick) =
+                    (site.stacks.to_vec(), site.sums.each_ref().map(QuickSum::bytes));
+                let whole = METRICS.map(|metric| site.part.sum(metric).measure().bytes.value);
+                assert_eq!(quick, whole);
+                (site.words.to_string(), quick, stacks)
             })
             .collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
