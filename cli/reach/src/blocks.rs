@@ -160,6 +160,13 @@ impl Blocks {
         &self.blocks
     }
 
+    /// Gives each block a number in the place of its stack: where it lies stays as it is.
+    pub fn set_stacks(&mut self, mut stack: impl FnMut(u32, &Block) -> u32) {
+        for (number, block) in (0..).zip(&mut self.blocks) {
+            block.stack = stack(number, block);
+        }
+    }
+
     /// The block with this number.
     pub fn get(&self, block: u32) -> &Block {
         &self.blocks[block as usize]

@@ -76,7 +76,7 @@ fn in_order(rows: Vec<Row>) -> Vec<Row> {
     let mut order: Vec<(f64, usize)> = rows.iter().map(|row| row.values()[0]).zip(0..).collect();
     order.sort_unstable_by(|(a, one), (b, other)| {
         b.total_cmp(a)
-            .then_with(|| rows[*one].key.place.cmp(&rows[*other].key.place))
+            .then_with(|| rows[*one].number.cmp(&rows[*other].number))
             .then(one.cmp(other))
     });
     order.truncate(MOST);

@@ -12,6 +12,9 @@ use super::Language;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u32);
 
+/// Questions that are remembered.
+const RECENT: usize = 64;
+
 /// A longer name is not looked at to its end.
 const LONGEST: usize = 512;
 /// So many words that are none are remembered.
@@ -25,8 +28,9 @@ pub struct Classes<'a, 'm> {
     /// From the first to the last.
     within: Range<u64>,
     known: HashMap<u64, Option<ClassId>>,
-    /// The last question: objects of a class lie side by side.
-    last: (u64, Option<ClassId>),
+    /// Questions of before, by what they end in: objects of few classes lie side by side, and a table that a target
+    /// cannot make slow takes longer.
+    recent: [(u64, Option<ClassId>); RECENT],
     names: Vec<String>,
     languages: Vec<Language>,
     by_name: HashMap<(Language, String), ClassId>,
@@ -45,7 +49,7 @@ impl<'a, 'm> Classes<'a, 'm> {
             modules,
             within: start..end,
             known: HashMap::new(),
-            last: (0, None),
+            recent: [(0, None); RECENT],
             names: Vec::new(),
             languages: Vec::new(),
             by_name: HashMap::new(),
@@ -55,14 +59,15 @@ impl<'a, 'm> Classes<'a, 'm> {
     /// The class of an object whose first word is this.
     #[inline]
     pub fn of(&mut self, word: u64) -> Option<ClassId> {
-        if word == self.last.0 {
-            return self.last.1;
+        let place = usize::try_from(word >> 3).unwrap_or_default() % RECENT;
+        if word == self.recent[place].0 {
+            return self.recent[place].1;
         }
         if !self.within.contains(&word) || !word.is_multiple_of(8) {
             return None;
         }
         let class = self.look_up(word);
-        self.last = (word, class);
+        self.recent[place] = (word, class);
         class
     }
 

@@ -36,7 +36,8 @@ pub struct ClassTally<'a, 'm> {
     /// By the address of a type.
     types: HashMap<u64, ClassId>,
     window: Window<'a, 'm>,
-    counts: HashMap<ClassId, (u64, u64)>,
+    /// By class.
+    counts: Vec<(u64, u64)>,
     /// The block whose first word was looked at last.
     latest: Option<ClassId>,
     /// Where the links of the collector are in it.
@@ -52,7 +53,7 @@ impl<'a, 'm> ClassTally<'a, 'm> {
             php: Php::find(moment),
             types: HashMap::new(),
             window: Window::new(moment, 0..u64::MAX, WINDOW),
-            counts: HashMap::new(),
+            counts: Vec::new(),
             latest: None,
             links: None,
         }
@@ -99,6 +100,7 @@ impl<'a, 'm> ClassTally<'a, 'm> {
     /// The classes, those of most bytes first.
     pub fn finish(self) -> Vec<ClassRow> {
         let Self { classes, counts, .. } = self;
+        let counted = (0..).map(ClassId).zip(counts).filter(|(_, (blocks, _))| *blocks > 0);
         let row = |(class, (blocks, bytes)): (ClassId, (u64, u64))| ClassRow {
             name: classes.name_of(class).to_owned(),
             language: classes.language_of(class),
@@ -106,7 +108,7 @@ impl<'a, 'm> ClassTally<'a, 'm> {
             blocks,
             bytes,
         };
-        let mut rows: Vec<ClassRow> = counts.into_iter().map(row).collect();
+        let mut rows: Vec<ClassRow> = counted.map(row).collect();
         rows.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
         rows
     }
@@ -124,7 +126,11 @@ impl Sink for ClassTally<'_, '_> {
         let class = class.or_else(|| self.php_class(block));
         let Some(class) = class else { return };
         self.latest = Some(class);
-        let count = self.counts.entry(class).or_default();
+        let place = class.0 as usize;
+        if self.counts.len() <= place {
+            self.counts.resize(place + 1, (0, 0));
+        }
+        let count = &mut self.counts[place];
         *count = (count.0 + 1, count.1 + block.size);
     }
 }

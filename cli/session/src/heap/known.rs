@@ -90,7 +90,7 @@ impl Known {
         if !is_known {
             return Err("no allocator was recognised".to_owned());
         }
-        let Collected { blocks, groups, types, mut links } = collected;
+        let Collected { blocks, groups, types, mut links, .. } = collected;
         links.sort_unstable();
         let names = types.into_names();
         let mut by_number: Vec<Group> = vec![(None, 0); groups.len()];
@@ -113,24 +113,26 @@ fn doubtful(walker: &dyn Walker, walk: &Walk) -> Option<String> {
 impl Known {
     /// The same, where blocks that do not say their class have one of these names, by its number.
     pub(super) fn renamed(self, name: &dyn Fn(u32) -> Option<u32>, names: Vec<String>) -> Self {
-        let first = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        let mut groups = self.groups.clone();
+        let Self { mut blocks, mut groups, names: mut all, .. } = self;
+        let first = u32::try_from(all.len()).unwrap_or(u32::MAX);
         let mut numbers: HashMap<Group, u32> = groups.iter().copied().zip(0..).collect();
-        let numbered = (0..).zip(self.blocks.all());
-        let blocks = numbered.map(|(number, block)| {
-            let Some(name) = name(number).filter(|_| self.class(block).is_none()) else {
-                return *block;
-            };
+        blocks.set_stacks(|number, block| {
+            let has_class = groups.get(block.stack as usize).is_some_and(|group| group.0.is_some());
+            let Some(name) = name(number).filter(|_| !has_class) else { return block.stack };
             let group = (Some(ClassId(first.saturating_add(name))), block.size);
-            let stack = *numbers.entry(group).or_insert_with(|| {
+            *numbers.entry(group).or_insert_with(|| {
                 groups.push(group);
                 u32::try_from(groups.len() - 1).unwrap_or(u32::MAX)
-            });
-            Block { stack, ..*block }
+            })
         });
-        let blocks = Blocks::new(blocks.collect());
-        let names = self.names.iter().cloned().chain(names).collect();
-        Self { blocks, groups, names, ..self }
+        all.extend(names);
+        Self { blocks, groups, names: all, ..self }
+    }
+
+    /// The number of the class of a block, if it says it: where its name is among the names.
+    pub(super) fn class_of(&self, block: &Block) -> Option<usize> {
+        let class = self.groups.get(block.stack as usize)?.0?;
+        usize::try_from(class.0).ok().filter(|class| *class < self.names.len())
     }
 
     /// The name of the class of a block, if it says it.
@@ -143,10 +145,14 @@ impl Known {
 /// A class, or none, and a size.
 pub(super) type Group = (Option<ClassId>, u64);
 
+/// Groups that were met just before: most blocks are of few, and a table that a target cannot make slow takes longer.
+const RECENT: usize = 256;
+
 /// Blocks in use, with the number of their group in the place of a stack.
 struct Collected<'a, 'm> {
     blocks: Vec<Block>,
     groups: HashMap<Group, u32>,
+    recent: [Option<(Group, u32)>; RECENT],
     types: ClassTally<'a, 'm>,
     links: Vec<u64>,
 }
@@ -154,7 +160,22 @@ struct Collected<'a, 'm> {
 impl<'a, 'm> Collected<'a, 'm> {
     fn new(moment: &'a Moment<'m>) -> Self {
         let (blocks, groups, links) = Default::default();
-        Self { blocks, groups, types: ClassTally::new(moment), links }
+        Self { blocks, groups, recent: [None; RECENT], types: ClassTally::new(moment), links }
+    }
+}
+
+impl Collected<'_, '_> {
+    fn number(&mut self, group: Group) -> u32 {
+        let (class, size) = group;
+        let mixed = (size >> 4) ^ class.map_or(0, |class| u64::from(class.0)).wrapping_mul(31);
+        let recent = &mut self.recent[usize::try_from(mixed).unwrap_or_default() % RECENT];
+        if let Some((_, number)) = recent.filter(|(known, _)| *known == group) {
+            return number;
+        }
+        let next = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
+        let number = *self.groups.entry(group).or_insert(next);
+        *recent = Some((group, number));
+        number
     }
 }
 
@@ -165,8 +186,8 @@ impl Sink for Collected<'_, '_> {
         }
         self.types.block(block);
         self.links.extend(self.types.latest_links());
-        let next = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
-        let stack = *self.groups.entry((self.types.latest(), block.size)).or_insert(next);
+        let group = (self.types.latest(), block.size);
+        let stack = self.number(group);
         self.blocks.push(Block { at: block.at, size: block.size, stack });
     }
 }

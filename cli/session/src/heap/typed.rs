@@ -77,22 +77,30 @@ struct Found {
 impl Found {
     fn of(known: &Known, source: Source<'_>, moment: &Moment<'_>, began: Instant) -> Self {
         let model = model(known, source, began + MOST / 2);
+        let of_classes: Vec<Option<TypeId>> =
+            known.names.iter().map(|name| model.named(name)).collect();
         let certain = |number: u32| {
-            let (_, name) = known.class(known.blocks.get(number))?;
-            Some(model.named(name))
+            let class = known.class_of(known.blocks.get(number))?;
+            Some(of_classes.get(class).copied().flatten())
         };
         let end = began + MOST;
         let spread = spread(moment, &known.blocks, &model, &certain, known.has_classes, end);
+        let (disputed, missing) = (spread.disputed, spread.missing);
         let mut names = Names::default();
+        names.classes = known
+            .names
+            .iter()
+            .map(|name| names.number(name.clone(), Language::default()))
+            .collect();
         let mut by_block: Vec<Option<Named>> = (0..)
             .take(known.blocks.len())
             .map(|number| names.of(known, &model, &spread, number))
             .collect();
+        drop(spread);
         let shapes = shapes(known, moment, &by_block, end);
         names.shapes(known, &shapes, &mut Traits::of(source, moment), &mut by_block);
         let late = shapes.is_over.then_some("there was no time for all shapes");
-        let (disputed, missing) = (spread.disputed, spread.missing.or(late));
-        Self { model, names, by_block, disputed, missing }
+        Self { model, names, by_block, disputed, missing: missing.or(late) }
     }
 
     fn rename(&self, known: Known) -> Known {
@@ -117,7 +125,7 @@ impl Found {
         let variables: Vec<(Range<u64>, Holder)> = variables.collect();
         let holder = |number: u32| {
             let named = by_block.get(number as usize).copied()??;
-            Some(Holder { name: named.name, size: named.size })
+            Some(Holder { name: named.name, size: named.size.into() })
         };
         Places::of(moment, &known.blocks, &variables, &holder, end)
     }
@@ -167,8 +175,13 @@ fn model(known: &Known, source: Source<'_>, end: Instant) -> Model {
 struct Named {
     name: u32,
     certainty: Certainty,
-    /// Bytes of a value, of which there may be several; 0 if there are no pointers in it.
-    size: u64,
+    /// Bytes of a value, of which there may be several; 0 if there are no pointers in it, or it is larger than can be
+    /// said: there may be tens of millions of these.
+    size: u32,
+}
+
+fn size(bytes: u64) -> u32 {
+    u32::try_from(bytes).unwrap_or_default()
 }
 
 /// Names, by their numbers.
@@ -176,6 +189,8 @@ struct Named {
 struct Names {
     all: Vec<(String, Language)>,
     numbers: HashMap<(String, Language), u32>,
+    /// By class.
+    classes: Vec<u32>,
     by_type: HashMap<(TypeId, Form, u64), Option<(u32, u64)>>,
 }
 
@@ -195,11 +210,11 @@ impl Names {
 
     fn of(&mut self, known: &Known, model: &Model, spread: &Spread, number: u32) -> Option<Named> {
         let block = known.blocks.get(number);
-        if let Some((_, name)) = known.class(block) {
-            let (name, size) = (self.number(name.to_owned(), Language::default()), block.size);
+        if let Some(class) = known.class_of(block) {
+            let (name, size) = (*self.classes.get(class)?, size(block.size));
             return Some(Named { name, certainty: Certainty::Certain, size });
         }
-        let key = spread.named.get(number as usize).copied()??;
+        let key = spread.of(number)?;
         let known = match self.by_type.get(&key) {
             Some(known) => *known,
             None => {
@@ -208,8 +223,8 @@ impl Names {
                 found
             }
         };
-        let (name, size) = known?;
-        Some(Named { name, certainty: Certainty::Declared, size })
+        let (name, bytes) = known?;
+        Some(Named { name, certainty: Certainty::Declared, size: size(bytes) })
     }
 
     fn declared(
@@ -267,7 +282,7 @@ impl Names {
                 }
             };
             let name = self.number(name.to_owned(), language);
-            *named = Some(Named { name, certainty: Certainty::Shape, size });
+            *named = Some(Named { name, certainty: Certainty::Shape, size: self::size(size) });
         }
     }
 

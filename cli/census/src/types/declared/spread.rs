@@ -16,7 +16,7 @@ const ROUNDS: usize = 6;
 /// Pointers into the middle of blocks that are kept.
 const MOST_INSIDE: usize = 1 << 20;
 /// A text may have a head of so many bytes, and pointers lead behind it.
-const LONGEST_HEAD: u64 = 32;
+const LONGEST_HEAD: u8 = 32;
 /// The clock is looked at after so many blocks.
 const BLOCKS: usize = 1024;
 /// The same of elements of an array.
@@ -25,12 +25,24 @@ const ELEMENTS: u64 = 4096;
 /// What was found.
 #[derive(Debug, Default)]
 pub struct Spread {
-    /// By block: its type, how it has it, and behind how many bytes.
-    pub named: Vec<Option<(TypeId, Form, u64)>>,
+    /// By block; nothing counts of it unless it is sound.
+    named: Vec<Named>,
+    is_sound: bool,
     /// Blocks that pointers of different types lead to.
     pub disputed: u64,
     /// Why some are missing.
     pub missing: Option<&'static str>,
+}
+
+impl Spread {
+    /// The type of a block, how it has it, and behind how many bytes.
+    pub fn of(&self, block: u32) -> Option<(TypeId, Form, u64)> {
+        match *self.named.get(block as usize).filter(|_| self.is_sound)? {
+            Named::Of(of, form) => Some((of, form, 0)),
+            Named::Behind(of, head) => Some((of, Form::Many, u64::from(head))),
+            Named::None | Named::Certain | Named::Hidden | Named::Disputed => None,
+        }
+    }
 }
 
 /// Names blocks. `certain` are those whose class is known otherwise: nothing contradicts it; it leads on by the
@@ -67,19 +79,12 @@ pub fn spread(
             (false, false) => model.missing(),
         };
         // What disputed blocks led to may not be so.
-        let is_sound = !is_new;
-        let told = |named: &Named| match *named {
-            Named::Of(of, form) if is_sound => Some((of, form, 0)),
-            Named::Behind(of, head) if is_sound => Some((of, Form::Many, head)),
-            _ => None,
-        };
-        let named = named.iter().map(told).collect();
-        return Spread { named, disputed: disputed.len() as u64, missing };
+        return Spread { named, is_sound: !is_new, disputed: disputed.len() as u64, missing };
     }
     Spread::default()
 }
 
-/// What is known of a block.
+/// What is known of a block: two words of 32 bits, of which there may be tens of millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Named {
     None,
@@ -87,7 +92,7 @@ enum Named {
     Certain,
     Of(TypeId, Form),
     /// Bytes behind a head, of which alone pointers are known.
-    Behind(TypeId, u64),
+    Behind(TypeId, u8),
     /// Only `void *` leads to it: a pointer to a number does not name it.
     Hidden,
     Disputed,
@@ -109,21 +114,24 @@ struct State<'s, 'a, 'm> {
 
 impl State<'_, '_, '_> {
     fn run(&mut self, certain: &dyn Fn(u32) -> Option<Option<TypeId>>) {
-        for (number, block) in (0..).zip(self.fit.blocks.all()) {
-            if let Some(of) = certain(number) {
-                self.named[number as usize] = Named::Certain;
-                if let Some(of) = of.filter(|of| self.fit.model.size(*of) <= block.size) {
-                    self.waiting.push((block.at, of, 1));
-                }
+        for (number, named) in (0..).zip(&mut self.named) {
+            if certain(number).is_some() {
+                *named = Named::Certain;
             } else if self.disputed.contains(&number) {
-                self.named[number as usize] = Named::Disputed;
+                *named = Named::Disputed;
             }
         }
         for variable in self.fit.model.variables() {
             self.waiting.push((variable.at, variable.of, 1));
         }
+        // Those that are certain, the last first, whenever nothing else waits: a list would take more than all else.
+        let Fit { model, blocks, .. } = *self.fit;
+        let mut rest = blocks.all().iter().enumerate().rev().filter_map(|(number, block)| {
+            let of = certain(u32::try_from(number).ok()?)??;
+            (model.size(of) <= block.size).then_some((block.at, of, 1))
+        });
         let mut seen = 0_usize;
-        while let Some((at, of, count)) = self.waiting.pop() {
+        while let Some((at, of, count)) = self.waiting.pop().or_else(|| rest.next()) {
             seen += 1;
             if seen.is_multiple_of(BLOCKS) && Instant::now() > self.end {
                 self.is_over = true;
@@ -141,7 +149,7 @@ impl State<'_, '_, '_> {
     fn follow(&mut self, at: u64, of: TypeId, count: u64) {
         let (slots, size) = (self.fit.model.slots(of), self.fit.model.size(of));
         for index in 0..count {
-            if index.is_multiple_of(ELEMENTS) && Instant::now() > self.end {
+            if index % ELEMENTS == ELEMENTS - 1 && Instant::now() > self.end {
                 self.is_over = true;
                 return;
             }
@@ -228,10 +236,11 @@ impl State<'_, '_, '_> {
     fn offer_inside(&mut self, number: u32, offset: u64, to: TypeId) {
         let model = self.fit.model;
         if model.is_byte(to) {
+            let near = u8::try_from(offset).ok().filter(|offset| *offset <= LONGEST_HEAD);
             let named = &mut self.named[number as usize];
-            match *named {
-                Named::None if offset <= LONGEST_HEAD => *named = Named::Behind(to, offset),
-                Named::Behind(of, head) if head != offset || !model.is_same(of, to) => {
+            match (*named, near) {
+                (Named::None, Some(offset)) => *named = Named::Behind(to, offset),
+                (Named::Behind(of, head), _) if Some(head) != near || !model.is_same(of, to) => {
                     *named = Named::Hidden;
                 }
                 _ => {}

@@ -52,25 +52,30 @@ pub fn search(
     let mut search = Search {
         view: View { moment, blocks, has_classes, modules, left },
         found: vec![Found::None; blocks.len()],
-        waiting: ranges.iter().rev().cloned().collect(),
+        waiting: Vec::new(),
         tables: HashMap::new(),
         languages,
     };
     // A table of functions says enough: trait objects are looked for in all blocks.
-    let from = (0..).zip(blocks.all()).filter(|(number, _)| languages.rust || is_named(*number));
-    search.waiting.extend(from.map(|(_, block)| block.at..block.end()));
-    let is_over = !search.run(is_named, end) || search.view.left.get() == 0;
+    let from = blocks
+        .all()
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(number, _)| languages.rust || u32::try_from(*number).is_ok_and(is_named));
+    let from = from.map(|(_, block)| block.at..block.end()).chain(ranges.iter().cloned());
+    let is_over = !search.run(from, is_named, end) || search.view.left.get() == 0;
     let mut tables = vec![0; search.tables.len()];
     for (table, number) in &search.tables {
         if let Some(place) = tables.get_mut(*number as usize) {
             *place = *table;
         }
     }
-    let told = |found: &Found| match found {
-        Found::Of(shape) => Some(*shape),
+    let told = |found: Found| match found {
+        Found::Of(shape) => Some(shape),
         Found::None | Found::Several => None,
     };
-    Shapes { found: search.found.iter().map(told).collect(), tables, is_over }
+    Shapes { found: search.found.into_iter().map(told).collect(), tables, is_over }
 }
 
 /// What is known of a block.
@@ -90,10 +95,15 @@ struct Search<'a, 'm> {
 }
 
 impl Search<'_, '_> {
-    /// Whether all was looked at.
-    fn run(&mut self, is_named: &dyn Fn(u32) -> bool, end: Instant) -> bool {
+    /// Looks at these ranges, and at what is found before the next. Whether all was looked at.
+    fn run(
+        &mut self,
+        mut ranges: impl Iterator<Item = Range<u64>>,
+        is_named: &dyn Fn(u32) -> bool,
+        end: Instant,
+    ) -> bool {
         let mut seen = 0_usize;
-        while let Some(range) = self.waiting.pop() {
+        while let Some(range) = self.waiting.pop().or_else(|| ranges.next()) {
             let mut at = range.start.next_multiple_of(8);
             while at.saturating_add(16) <= range.end {
                 seen += 1;
