@@ -17,14 +17,14 @@ use serde_json::Value;
 use crate::core_file::gcore_of;
 
 /// A program that has told what its runtime counts, and stopped itself.
-struct Program {
+pub(crate) struct Program {
     child: Child,
     objects: u64,
     bytes: u64,
 }
 
 impl Program {
-    fn start(program: &Path, mode: &str, count: u32) -> Self {
+    pub(crate) fn start(program: &Path, mode: &str, count: u32) -> Self {
         let mut child = Command::new(program)
             .args([mode, &count.to_string()])
             // With more, threads of the runtime begin while it tells, and that takes objects.
@@ -49,14 +49,18 @@ impl Program {
         Self { child, objects, bytes }
     }
 
-    fn look(&self, more: &[&str]) -> String {
+    pub(crate) fn look(&self, more: &[&str]) -> String {
         let pid = self.child.id().to_string();
         let words = ["heap", "-p", &pid];
         Heapattach::new(words.iter().chain(more)).run().expect(0).stdout
     }
 
     fn json(&self) -> Value {
-        let text = self.look(&["--json"]);
+        self.json_of(&[])
+    }
+
+    pub(crate) fn json_of(&self, more: &[&str]) -> Value {
+        let text = self.look(&[&["--json"], more].concat());
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 }

@@ -12,6 +12,7 @@ mod declared;
 mod glibc;
 mod go;
 mod go_figures;
+mod go_retained;
 mod holders;
 mod kills;
 mod moment_diff;
