@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A Go program, or a Go library in another program.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Go {
     /// Its release.
     pub release: Release,

@@ -11,6 +11,7 @@ mod core_file;
 mod declared;
 mod glibc;
 mod go;
+mod go_classics;
 mod go_figures;
 mod go_retained;
 mod holders;

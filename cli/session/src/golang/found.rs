@@ -5,6 +5,7 @@ use std::time::Duration;
 use heapattach_census::{Live, Moment, Region};
 use heapattach_golang::{
     Go,
+    figures::Figures,
     profile::{self, Profile, ReadError, Reading},
     tables::Table,
 };
@@ -163,12 +164,20 @@ impl Found {
 
     /// Names of functions, by an address in each.
     pub fn names(&self, addresses: &[u64]) -> Vec<Option<String>> {
-        let (Ok(regions), Ok(live)) = (Live::regions(&self.process), Live::open(&self.process))
-        else {
-            return vec![None; addresses.len()];
-        };
-        let moment = Moment::new(&live, regions, Vec::new());
-        addresses.iter().map(|at| self.go.functions.name(&moment, *at)).collect()
+        let name = |moment: &Moment<'_>, at| self.go.functions.name(moment, at);
+        let named = |moment: &Moment<'_>| addresses.iter().map(|at| name(moment, *at)).collect();
+        self.at_moment(named).unwrap_or_else(|| vec![None; addresses.len()])
+    }
+
+    /// What the runtime counts, if all of its variables are certain.
+    pub fn figures(&self) -> Option<Figures> {
+        self.at_moment(|moment| self.go.clone().figures(moment, &|_| None).ok()).flatten()
+    }
+
+    /// Looks at its memory as it is just then.
+    pub fn at_moment<T>(&self, look: impl FnOnce(&Moment<'_>) -> T) -> Option<T> {
+        let (regions, live) = (Live::regions(&self.process).ok()?, Live::open(&self.process).ok()?);
+        Some(look(&Moment::new(&live, regions, Vec::new())))
     }
 
     /// Whether nothing is without a name.

@@ -15,6 +15,7 @@ use heapattach_golang::{
     dwarf::{self, Pointer},
     find::FindError,
     graph::{
+        excess::{self, Excess, Why},
         goroutine::Goroutine,
         heap::Sum,
         objects::{self, Objects},
@@ -27,7 +28,8 @@ use heapattach_golang::{
     },
 };
 use heapattach_report::{
-    Amount, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled, HoldersReport,
+    Amount, GoAsked, GoExcess, GoExcessKind, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled,
+    HoldersReport,
 };
 use heapattach_verdict::figure::whole;
 
@@ -36,8 +38,9 @@ use super::{HeapOptions, WhoHolds, WithHolders, go_holders, source::Source};
 /// Places where goroutines wait for ever, and paths to what was asked for.
 const LEAKS: usize = 1000;
 const ASKED: usize = 100;
-/// Rows of the sampled profile.
+/// Rows of the sampled profile, and of what is kept beyond need.
 const SAMPLED: usize = 100;
+const EXCESS: usize = 100;
 /// What the runtime samples at, where that cannot be found.
 const RATE: u64 = 512 << 10;
 
@@ -113,7 +116,7 @@ impl<'a, 'm> Go<'a, 'm> {
         let mut within = Duration::ZERO;
         match Objects::read(self.moment, &types, layout, variables, &known) {
             Ok(objects) => {
-                told.classes = self.fill(&objects, runtime, options, &mut told.heap);
+                told.classes = self.fill(&objects, (runtime, &known), options, &mut told.heap);
                 let before = Instant::now();
                 told.holders = self.holders(&objects, options);
                 within = before.elapsed();
@@ -140,7 +143,7 @@ impl<'a, 'm> Go<'a, 'm> {
     fn fill(
         &self,
         objects: &Objects<'_, '_>,
-        runtime: &Runtime,
+        (runtime, known): (&Runtime, objects::KnownVariables<'_>),
         options: &HeapOptions,
         report: &mut GoHeapReport,
     ) -> Vec<ClassRow> {
@@ -164,6 +167,8 @@ impl<'a, 'm> Go<'a, 'm> {
         }
         let paths = Paths::of(objects, &mut |holder| self.root(holder, &objects.goroutines));
         report.holders = holders(&paths, options.go_holders);
+        let excess = excess::find(self.moment, objects, &paths, known);
+        report.excess = excess.into_iter().take(EXCESS).map(told_excess).collect();
         let interval = runtime.variables.profile_rate.and_then(|at| self.moment.word(at));
         let joined =
             sampled::join(self.moment, objects, &paths, interval.unwrap_or(RATE), &function);
@@ -222,6 +227,16 @@ impl<'a, 'm> Go<'a, 'm> {
         let of = pointer.of.map_or(0, |of| first.wrapping_add(of));
         Some(Slot { offset: 0, what, of })
     }
+}
+
+fn told_excess(one: Excess) -> GoExcess {
+    let why = match one.why {
+        Why::Map => GoExcessKind::Map,
+        Why::Slice => GoExcessKind::Slice,
+        Why::Cycle => GoExcessKind::Cycle,
+    };
+    let Excess { path, number, used, room, kept, .. } = one;
+    GoExcess { why, path, number, used, room, kept: amount(kept) }
 }
 
 fn amount(sum: Sum) -> Amount {

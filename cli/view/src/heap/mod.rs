@@ -5,6 +5,7 @@ mod contents;
 mod core_file;
 mod difference;
 mod go;
+mod go_excess;
 mod holders;
 mod likely_sites;
 mod mappings;
