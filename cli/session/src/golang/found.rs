@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use heapattach_census::{Live, Moment, Region};
 use heapattach_golang::{
-    Go,
+    Go, dwarf,
     figures::Figures,
     profile::{self, Profile, ReadError, Reading},
     tables::Table,
@@ -67,7 +67,14 @@ fn find(process: &Process, regions: Vec<Region>) -> Option<Result<Found, String>
         Ok(go) => go,
         Err(error) => return Some(Err(error.to_string())),
     };
-    let profile = match go.profile(&moment) {
+    let profile = go.profile(&moment, &|_| None).or_else(|error| {
+        // Code that was not optimized refers to variables in another order.
+        let is_program = moment.images().first() == Some(&go.image);
+        let file = is_program.then(|| process.open_program().ok()).flatten();
+        let Some(variables) = file.and_then(dwarf::Variables::read) else { return Err(error) };
+        go.profile(&moment, &|name| Some(variables.named(name)?.wrapping_add(go.bias)))
+    });
+    let profile = match profile {
         Ok(profile) => profile,
         Err(error) => return Some(Err(error.to_string())),
     };
