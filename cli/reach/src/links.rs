@@ -1,4 +1,4 @@
-//! What leads to what, whoever found it: the words of blocks, or pointers that a runtime knows.
+//! What leads to what: by the words of blocks, or by pointers that a runtime knows.
 
 use super::graph::Graph;
 

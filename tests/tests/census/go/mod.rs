@@ -1,6 +1,10 @@
 //! The objects of Go programs, beside what their own runtime counts: of each release that is here, stripped or
 //! not; and the classic leaks.
 
+mod classics;
+mod figures;
+mod retained;
+
 use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
@@ -17,14 +21,14 @@ use serde_json::Value;
 use crate::core_file::gcore_of;
 
 /// A program that has told what its runtime counts, and stopped itself.
-pub(crate) struct Program {
+struct Program {
     child: Child,
     objects: u64,
     bytes: u64,
 }
 
 impl Program {
-    pub(crate) fn start(program: &Path, mode: &str, count: u32) -> Self {
+    fn start(program: &Path, mode: &str, count: u32) -> Self {
         let mut child = Command::new(program)
             .args([mode, &count.to_string()])
             // With more, threads of the runtime begin while it tells, and that takes objects.
@@ -49,7 +53,7 @@ impl Program {
         Self { child, objects, bytes }
     }
 
-    pub(crate) fn look(&self, more: &[&str]) -> String {
+    fn look(&self, more: &[&str]) -> String {
         let pid = self.child.id().to_string();
         let words = ["heap", "-p", &pid];
         Heapattach::new(words.iter().chain(more)).run().expect(0).stdout
@@ -59,7 +63,7 @@ impl Program {
         self.json_of(&[])
     }
 
-    pub(crate) fn json_of(&self, more: &[&str]) -> Value {
+    fn json_of(&self, more: &[&str]) -> Value {
         let text = self.look(&[&["--json"], more].concat());
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }

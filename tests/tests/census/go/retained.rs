@@ -11,7 +11,7 @@ use heapattach_tests::{
 };
 use serde_json::Value;
 
-use crate::go::Program;
+use super::Program;
 
 /// Graphs, and the variables of each.
 const GRAPHS: usize = 100;
