@@ -112,6 +112,18 @@ pub fn go_with_c(file: &str) -> Option<PathBuf> {
     built_by_go(file, &[], "1")
 }
 
+/// The same, built with these flags; `None` (reported as skipped) where there is no compiler of C.
+///
+/// # Panics
+/// If it does not compile.
+pub fn go_with_c_and(file: &str, flags: &[&str]) -> Option<PathBuf> {
+    if !is_there("gcc") {
+        skip("no gcc here", "apt-get install gcc");
+        return None;
+    }
+    built_by_go(file, flags, "1")
+}
+
 /// The compilers of Go that are here, by their release: that of `target/go/RELEASE/go/bin`, where the CI puts
 /// some, and the one that `go` names.
 pub fn go_releases() -> Vec<(String, PathBuf)> {

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A Go program, or a Go library in another program.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Go {
     /// Its release.
     pub release: Release,
@@ -45,17 +45,17 @@ impl Go {
         Some(Ok(Self { release, functions, image, bias }))
     }
 
-    /// The profile that the runtime keeps.
+    /// The profile that the runtime keeps. Where the program has debug data, variables are where that says.
     ///
     /// # Errors
     /// When there is no table for the release, nor an older one, or a variable is not certain.
-    pub fn profile(&self, moment: &Moment<'_>) -> Result<Profile, FindError> {
+    pub fn profile(&self, moment: &Moment<'_>, named: Named<'_>) -> Result<Profile, FindError> {
         let minor = self.release.minor;
         let table = Table::of(minor).or_else(|| Table::before(minor)).ok_or_else(|| {
             FindError::Release(self.release.text.clone(), Table::known().to_owned())
         })?;
         let votes = self.variables(moment, &table);
-        let certain = |name: &'static str| certain(&votes, &|_| None, name);
+        let certain = |name: &'static str| certain(&votes, named, name);
         Ok(Profile::new(minor, certain("runtime.mbuckets")?, certain("runtime.MemProfileRate")?))
     }
 

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::{
-    Amount, Block, Blocks,
+    Amount,
     holding::{Above, Holding},
 };
 
@@ -33,12 +33,11 @@ struct Folding {
     by_label: HashMap<(usize, u32), usize>,
 }
 
-/// Folds it; `label` gives each node its label. Only what `counts` is in the sums.
+/// Folds it; `label` gives each node its label, and `size` the bytes of each block that is to be in the sums.
 pub fn rows(
     holding: &Holding,
-    blocks: &Blocks,
     label: &dyn Fn(Above) -> u32,
-    counts: &dyn Fn(&Block) -> bool,
+    size: &dyn Fn(u32) -> Option<u64>,
 ) -> Vec<Row> {
     let mut folding = Folding { rows: Vec::new(), by_label: HashMap::new() };
     let mut by_node: Vec<u32> = Vec::new();
@@ -58,11 +57,10 @@ pub fn rows(
             _ => folding.row(above, node, own).unwrap_or(0),
         };
         last = Some((above, own, row));
-        if let (Above::Block(block), Some(row)) = (node, folding.rows.get_mut(row)) {
-            let block = blocks.get(block);
-            if counts(block) {
-                row.own.add(block.size);
-            }
+        if let (Above::Block(block), Some(row)) = (node, folding.rows.get_mut(row))
+            && let Some(size) = size(block)
+        {
+            row.own.add(size);
         }
         by_node.push(u32::try_from(row).unwrap_or(0));
     }

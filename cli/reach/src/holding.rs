@@ -11,6 +11,7 @@ use super::{
     Amount, Blocks, Layout, Memory, RootKind,
     dominators::{Dominators, Edges},
     graph::{Graph, Noted, RootWord},
+    links::Links,
 };
 
 const NONE: u32 = u32::MAX;
@@ -66,28 +67,21 @@ struct Reached {
 }
 
 impl Reached {
-    fn of(graph: &Graph, words: Vec<RootWord>) -> Self {
-        let count = graph.roots().len();
+    fn of(links: &impl Links, words: Vec<RootWord>) -> Self {
+        let count = links.count();
         let mut by_rank: [Vec<RootWord>; RANKS as usize] = Default::default();
         for word in words {
             by_rank[usize::from(rank(word.kind))].push(word);
         }
-        // Where the place of a root is not known.
-        for (block, set) in (0..).zip(graph.roots()).filter(|(_, set)| !set.is_empty()) {
-            let kinds = RootKind::ALL.into_iter().filter(|kind| set.has(*kind));
-            if let Some(kind) = kinds.min_by_key(|kind| rank(*kind)) {
-                by_rank[usize::from(rank(kind))].push(RootWord { at: 0, block, kind });
-            }
-        }
         let (ranks, parents) = (vec![RANKS; count], vec![NONE; count]);
         let mut all = Self { ranks, parents, roots: Vec::new() };
         for (rank, words) in (0..).zip(by_rank) {
-            all.grow(graph, rank, words);
+            all.grow(links, rank, words);
         }
         all
     }
 
-    fn grow(&mut self, graph: &Graph, rank: u8, words: Vec<RootWord>) {
+    fn grow(&mut self, links: &impl Links, rank: u8, words: Vec<RootWord>) {
         let mut now = Vec::new();
         for word in words {
             let own = &mut self.ranks[word.block as usize];
@@ -103,14 +97,14 @@ impl Reached {
         while !now.is_empty() {
             let mut next = Vec::new();
             for block in now {
-                for hit in graph.edges(block) {
-                    let own = &mut self.ranks[hit.block as usize];
+                links.each(block, |target| {
+                    let own = &mut self.ranks[target as usize];
                     if *own == RANKS {
                         *own = rank;
-                        self.parents[hit.block as usize] = block;
-                        next.push(hit.block);
+                        self.parents[target as usize] = block;
+                        next.push(target);
                     }
-                }
+                });
             }
             now = next;
         }
@@ -126,9 +120,28 @@ impl Holding {
         group: &mut dyn FnMut(&RootWord) -> u32,
     ) -> Self {
         let mut graph = Graph::of(blocks, layout, memory, Noted::All);
-        let words = graph.take_root_words();
-        let Reached { ranks, mut parents, roots } = Reached::of(&graph, words);
-        let first = u32::try_from(blocks.len()).unwrap_or(NONE);
+        let mut words = graph.take_root_words();
+        // Where the place of a root is not known.
+        for (block, set) in (0..).zip(graph.roots()).filter(|(_, set)| !set.is_empty()) {
+            let kinds = RootKind::ALL.into_iter().filter(|kind| set.has(*kind));
+            let kind = kinds.min_by_key(|kind| rank(*kind));
+            words.extend(kind.map(|kind| RootWord { at: 0, block, kind }));
+        }
+        let beyond_limit = graph.beyond_limit;
+        let size = |block| blocks.get(block).size;
+        Self { beyond_limit, ..Self::of_links(graph, words, group, &size) }
+    }
+
+    /// Of blocks that lead to one another, with these sizes, and these roots.
+    pub fn of_links(
+        links: impl Links,
+        words: Vec<RootWord>,
+        group: &mut dyn FnMut(&RootWord) -> u32,
+        size: &dyn Fn(u32) -> u64,
+    ) -> Self {
+        let Reached { ranks, mut parents, roots } = Reached::of(&links, words);
+        let blocks = ranks.len();
+        let first = u32::try_from(blocks).unwrap_or(NONE);
         let mut held: Vec<(u32, u32)> = Vec::with_capacity(roots.len());
         let mut groups = 0;
         // A group has at least one root: there are not more.
@@ -144,13 +157,12 @@ impl Holding {
         drop(roots);
         held.sort_unstable();
         held.dedup();
-        let beyond_limit = graph.beyond_limit;
-        let edges = edges(graph, &ranks, groups, &held);
+        let edges = edges(links, &ranks, groups, &held);
         drop((ranks, held));
         let tree = Dominators::of(&edges, first + groups);
         drop(edges);
-        let sums = sums(blocks, &tree);
-        Self { blocks: blocks.len(), tree, sums, parents, beyond_limit }
+        let sums = sums(&tree, first, size);
+        Self { blocks, tree, sums, parents, beyond_limit: 0 }
     }
 
     /// Everything that a root reaches.
@@ -203,22 +215,24 @@ impl Holding {
 
 /// What leads where: blocks, groups of roots, and what leads to all groups. What a stronger root reaches
 /// is not held by what a weaker one does.
-fn edges(graph: Graph, ranks: &[u8], groups: u32, held: &[(u32, u32)]) -> Edges {
+fn edges(links: impl Links, ranks: &[u8], groups: u32, held: &[(u32, u32)]) -> Edges {
     let mut edges = Edges::default();
     edges.starts.reserve(ranks.len() + groups as usize + 2);
     edges.starts.push(0);
     let count = |targets: &Vec<u32>| u32::try_from(targets.len()).unwrap_or(NONE);
     for (block, &rank) in (0..).zip(ranks) {
-        let is_own = |target: &u32| rank < RANKS && ranks[*target as usize] == rank;
         let begin = edges.targets.len();
-        for target in graph.edges(block).iter().map(|hit| hit.block).filter(is_own) {
-            if edges.targets[begin..].last() != Some(&target) {
-                edges.targets.push(target);
-            }
+        if rank < RANKS {
+            links.each(block, |target| {
+                let is_own = ranks[target as usize] == rank;
+                if is_own && edges.targets[begin..].last() != Some(&target) {
+                    edges.targets.push(target);
+                }
+            });
         }
         edges.starts.push(count(&edges.targets));
     }
-    drop(graph);
+    drop(links);
     let mut held = held.iter().peekable();
     for group in 0..groups {
         while let Some((_, block)) = held.next_if(|(own, _)| *own == group) {
@@ -232,11 +246,12 @@ fn edges(graph: Graph, ranks: &[u8], groups: u32, held: &[(u32, u32)]) -> Edges 
     edges
 }
 
-fn sums(blocks: &Blocks, tree: &Dominators) -> Vec<Amount> {
+/// Nodes from `first` on are no blocks.
+fn sums(tree: &Dominators, first: u32, size: &dyn Fn(u32) -> u64) -> Vec<Amount> {
     let mut sums = vec![Amount::default(); tree.order.len()];
     for (sum, &node) in sums.iter_mut().zip(&tree.order) {
-        if let Some(block) = blocks.all().get(node as usize) {
-            sum.add(block.size);
+        if node < first {
+            sum.add(size(node));
         }
     }
     for number in (1..sums.len()).rev() {
@@ -339,7 +354,7 @@ mod tests {
             Above::Roots(_) => 7,
             Above::Several => 8,
         };
-        let rows = crate::rows(&holding, &blocks, &label, &|_| true);
+        let rows = crate::rows(&holding, &label, &|block| Some(blocks.get(block).size));
         let told: Vec<_> =
             rows.iter().map(|r| (r.above, r.label, r.own.blocks, r.all.blocks)).collect();
         assert_eq!(told, [(None, 7, 0, 20), (Some(0), 0, 10, 20), (Some(1), 1, 10, 10)]);
@@ -365,7 +380,7 @@ mod tests {
             }
             prop_assert!(holding.all().blocks <= blocks.len() as u64);
             let label = |node| match node { Above::Block(block) => block % 5, _ => 9 };
-            let rows = crate::rows(&holding, &blocks, &label, &|_| true);
+            let rows = crate::rows(&holding, &label, &|block| Some(blocks.get(block).size));
             let top = rows.iter().filter(|row| row.above.is_none());
             prop_assert_eq!(top.map(|row| row.all.bytes).sum::<u64>(), holding.all().bytes);
         }

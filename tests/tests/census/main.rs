@@ -11,7 +11,6 @@ mod core_file;
 mod declared;
 mod glibc;
 mod go;
-mod go_figures;
 mod holders;
 mod kills;
 mod moment_diff;

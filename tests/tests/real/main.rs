@@ -3,6 +3,7 @@
 mod allocators;
 mod cycle;
 mod families;
+mod go_programs;
 mod many_programs;
 mod mappings;
 mod programs;

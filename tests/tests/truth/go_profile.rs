@@ -12,7 +12,7 @@ use heapattach_tests::{
     command::Heapattach,
     deadline::{PATIENCE, wait_until},
     fingerprint::{Fingerprint, Scope, diff_within},
-    toolchain::{go, go_with},
+    toolchain::{go, go_with, go_with_c_and},
 };
 use nix::{
     sys::signal::{Signal, kill},
@@ -93,7 +93,9 @@ fn assert_same(told: [f64; 2], truth: [f64; 2], what: &str) {
 
 #[test]
 fn a_program_at_rest_is_told_as_it_tells_itself_stripped_or_not() {
-    for flags in [&[][..], &["-ldflags=-s -w"], &["-buildmode=pie"]] {
+    // Code that was not optimized does not tell where variables are, but debug data does.
+    let plain: &[&str] = &["-gcflags=all=-N -l"];
+    for flags in [&[][..], &["-ldflags=-s -w"], &["-buildmode=pie"], plain] {
         let Some(program) = go_with("keeps.go", flags) else { return };
         let target = Told::start(&program, &[]);
         let before = Fingerprint::of(target.pid()).expect("it runs");
@@ -113,6 +115,22 @@ fn a_program_at_rest_is_told_as_it_tells_itself_stripped_or_not() {
         // Threads of its runtime come to work and to rest by themselves.
         trace.retain(|line| !line.starts_with("thread "));
         assert_eq!(trace, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_program_that_is_linked_by_others_or_looks_for_races_is_told_as_it_tells_itself() {
+    for flag in ["-ldflags=-linkmode=external", "-race"] {
+        let Some(program) = go_with_c_and("keeps.go", &[flag]) else { return };
+        let target = Told::start(&program, &[]);
+        let report = report(target.pid(), &[]);
+        assert_eq!(report["target"], "restored", "{report:#}");
+        // It has a C library, and so two heaps.
+        let go = &report["processes"][0];
+        assert!(go["heap_of"].as_str().is_some_and(|name| name.starts_with("go1.")), "{report:#}");
+        for name in ["main.keep", "main.churn"] {
+            assert_same(told(go, name), target.truth(name), &format!("{flag} {name}"));
+        }
     }
 }
 

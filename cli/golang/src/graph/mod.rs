@@ -9,6 +9,8 @@
 //! has; bytes of it may be anything.
 
 mod class;
+mod cycles;
+pub mod excess;
 pub mod goroutine;
 pub mod heap;
 pub mod layout;

@@ -86,6 +86,8 @@ pub struct Roots {
     pub seeds: Vec<Seed>,
     /// Objects of the sampled profile.
     pub sampled: Vec<Sampled>,
+    /// Objects that have a finalizer.
+    pub finalized: Vec<Object>,
     /// Bytes of variables that could not be read.
     pub unread: u64,
 }
@@ -220,6 +222,7 @@ impl Search<'_, '_> {
             match Special::of(kind, self.layout.minor) {
                 Special::Finalizer => {
                     self.add(read(Some(fields.finalizer)), Holder::Finalizer);
+                    self.roots.finalized.extend(object);
                     for edge in object.map_or(&[][..], |object| references.edges(object)) {
                         let (target, is_start) = (edge.target, edge.is_to_start());
                         self.roots.all.push(Root { target, is_start, holder: Holder::Finalizer });

@@ -24,6 +24,9 @@ pub struct GoHeapReport {
     pub leaked: Vec<GoLeak>,
     /// All of these together.
     pub leaked_goroutines: u64,
+    /// What is kept beyond need, what keeps most first.
+    #[serde(default)]
+    pub excess: Vec<GoExcess>,
     /// What holds most, as a tree: each comes after the one that it goes on from.
     pub holders: Vec<GoHolder>,
     /// What holds the objects that were asked for.
@@ -33,6 +36,36 @@ pub struct GoHeapReport {
     pub sampled: Vec<GoSampled>,
     /// Milliseconds that all of this took.
     pub took_ms: f64,
+}
+
+/// Memory that is kept beyond need, for a reason of Go's own.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GoExcess {
+    /// The reason.
+    pub why: GoExcessKind,
+    /// The path to it.
+    pub path: Vec<String>,
+    /// Maps, slices, or objects with finalizers.
+    pub number: u64,
+    /// Entries of these maps; or bytes of these slices and strings by their lengths.
+    pub used: u64,
+    /// Entries that these maps have room for; or bytes of the arrays.
+    pub room: u64,
+    /// Tables of these maps; or arrays; or all that only these cycles lead to.
+    pub kept: Amount,
+}
+
+/// Why memory is kept beyond need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GoExcessKind {
+    /// Maps have far more room than entries: they do not shrink.
+    #[default]
+    Map,
+    /// A slice or a string uses a small part of an array that nothing else leads to.
+    Slice,
+    /// Objects with finalizers lead back to themselves: they are never freed.
+    Cycle,
 }
 
 /// Objects that one function allocated, of one type, held by one path.

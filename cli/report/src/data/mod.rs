@@ -38,7 +38,9 @@ pub use core_file::{AbsentFileReport, CoreReport};
 pub use counters::{
     AppliedReport, COUNTERS_SCHEMA, CountedReport, CountersReport, Origin, RatesReport,
 };
-pub use go_heap::{GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled};
+pub use go_heap::{
+    GoAsked, GoExcess, GoExcessKind, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled,
+};
 pub use heap::{HeapReport, SiteReport};
 pub use heapattach_ledger::Outcome;
 pub use holder::Holder;

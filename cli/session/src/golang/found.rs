@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use heapattach_census::{Live, Moment, Region};
 use heapattach_golang::{
-    Go,
+    Go, dwarf,
+    figures::Figures,
     profile::{self, Profile, ReadError, Reading},
     tables::Table,
 };
@@ -66,7 +67,14 @@ fn find(process: &Process, regions: Vec<Region>) -> Option<Result<Found, String>
         Ok(go) => go,
         Err(error) => return Some(Err(error.to_string())),
     };
-    let profile = match go.profile(&moment) {
+    let profile = go.profile(&moment, &|_| None).or_else(|error| {
+        // Code that was not optimized refers to variables in another order.
+        let is_program = moment.images().first() == Some(&go.image);
+        let file = is_program.then(|| process.open_program().ok()).flatten();
+        let Some(variables) = file.and_then(dwarf::Variables::read) else { return Err(error) };
+        go.profile(&moment, &|name| Some(variables.named(name)?.wrapping_add(go.bias)))
+    });
+    let profile = match profile {
         Ok(profile) => profile,
         Err(error) => return Some(Err(error.to_string())),
     };
@@ -163,12 +171,20 @@ impl Found {
 
     /// Names of functions, by an address in each.
     pub fn names(&self, addresses: &[u64]) -> Vec<Option<String>> {
-        let (Ok(regions), Ok(live)) = (Live::regions(&self.process), Live::open(&self.process))
-        else {
-            return vec![None; addresses.len()];
-        };
-        let moment = Moment::new(&live, regions, Vec::new());
-        addresses.iter().map(|at| self.go.functions.name(&moment, *at)).collect()
+        let name = |moment: &Moment<'_>, at| self.go.functions.name(moment, at);
+        let named = |moment: &Moment<'_>| addresses.iter().map(|at| name(moment, *at)).collect();
+        self.at_moment(named).unwrap_or_else(|| vec![None; addresses.len()])
+    }
+
+    /// What the runtime counts, if all of its variables are certain.
+    pub fn figures(&self) -> Option<Figures> {
+        self.at_moment(|moment| self.go.clone().figures(moment, &|_| None).ok()).flatten()
+    }
+
+    /// Looks at its memory as it is just then.
+    pub fn at_moment<T>(&self, look: impl FnOnce(&Moment<'_>) -> T) -> Option<T> {
+        let (regions, live) = (Live::regions(&self.process).ok()?, Live::open(&self.process).ok()?);
+        Some(look(&Moment::new(&live, regions, Vec::new())))
     }
 
     /// Whether nothing is without a name.

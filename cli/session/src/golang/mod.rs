@@ -8,6 +8,7 @@
 mod beside;
 mod buckets;
 mod found;
+mod goroutines;
 mod names;
 mod on;
 pub mod rate;
@@ -46,6 +47,7 @@ use crate::{
 };
 pub use beside::Beside;
 pub use found::{Found, any, wanted};
+use goroutines::Goroutines;
 use on::On;
 pub use run::{follow, run};
 pub(crate) use stacks::Stacks;
@@ -140,6 +142,7 @@ fn read_on(
         writer.modules(&symbols.known());
     }
     watch.begin(&mut found, &first, switched.is_some());
+    let goroutines = Goroutines::begin(&found);
     announce(line, target, &found, switched.is_some(), path.clone());
     let end = watch.follow(line, target, &mut found, options, switched.as_ref())?;
     // What came since the last look.
@@ -150,6 +153,7 @@ fn read_on(
     }
     conclude(report, &end);
     report.blind = BLIND.map(str::to_owned).to_vec();
+    report.blind.extend(goroutines.and_then(|goroutines| goroutines.growth(&found)));
     if matches!(end, End::Gone) {
         let since = time(watch.at().saturating_sub(watch.read_at));
         report.blind.push(format!("what came in the last {since} before the program ended"));

@@ -1,8 +1,9 @@
 //! The objects of a Go program: what they are, what holds them, and goroutines that wait for ever.
 
 use std::{
-    collections::{BTreeMap, HashSet},
-    time::Instant,
+    cell::RefCell,
+    collections::{BTreeMap, HashMap, HashSet},
+    time::{Duration, Instant},
 };
 
 use heapattach_census::{
@@ -14,6 +15,7 @@ use heapattach_golang::{
     dwarf::{self, Pointer},
     find::FindError,
     graph::{
+        excess::{self, Excess, Why},
         goroutine::Goroutine,
         heap::Sum,
         objects::{self, Objects},
@@ -25,18 +27,34 @@ use heapattach_golang::{
         walker::Runtime,
     },
 };
-use heapattach_report::{Amount, GoAsked, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled};
+use heapattach_report::{
+    Amount, GoAsked, GoExcess, GoExcessKind, GoHeapReport, GoHolder, GoLeak, GoPath, GoSampled,
+    HoldersReport,
+};
 use heapattach_verdict::figure::whole;
 
-use super::{HeapOptions, WhoHolds, source::Source};
+use super::{HeapOptions, WhoHolds, WithHolders, go_holders, source::Source};
 
 /// Places where goroutines wait for ever, and paths to what was asked for.
 const LEAKS: usize = 1000;
 const ASKED: usize = 100;
-/// Rows of the sampled profile.
+/// Rows of the sampled profile, and of what is kept beyond need.
 const SAMPLED: usize = 100;
+const EXCESS: usize = 100;
 /// What the runtime samples at, where that cannot be found.
 const RATE: u64 = 512 << 10;
+
+/// Where it is only wanted if that takes no long time, what holds more objects is not looked for.
+const FEW_OBJECTS: usize = 1 << 20;
+
+/// What is told of a Go program.
+#[derive(Default)]
+pub(super) struct Told {
+    pub(super) heap: GoHeapReport,
+    pub(super) classes: Vec<ClassRow>,
+    /// What would be freed with what holds it, if that is wanted.
+    pub(super) holders: Option<HoldersReport>,
+}
 
 /// A Go program at a moment.
 pub(super) struct Go<'a, 'm> {
@@ -46,6 +64,8 @@ pub(super) struct Go<'a, 'm> {
     pub(super) runtime: Result<Runtime, FindError>,
     /// Names and types of variables, unless the program was stripped.
     variables: Option<dwarf::Variables>,
+    /// Functions that were asked for, by an address of each.
+    names: RefCell<HashMap<u64, Option<String>>>,
 }
 
 impl<'a, 'm> Go<'a, 'm> {
@@ -66,47 +86,64 @@ impl<'a, 'm> Go<'a, 'm> {
         let variables = file.and_then(dwarf::Variables::read);
         let named = |name: &str| Some(variables.as_ref()?.named(name)?.wrapping_add(found.bias));
         let runtime = found.runtime(moment, &named);
-        Some(Ok(Self { moment, found, runtime, variables }))
+        Some(Ok(Self { moment, found, runtime, variables, names: RefCell::default() }))
     }
 
     /// Nothing of it, and why.
-    pub(super) fn refused(&self, why: &str) -> (GoHeapReport, Vec<ClassRow>) {
+    pub(super) fn refused(&self, why: &str) -> Told {
         let version = self.found.release.text.clone();
         let error = Some(why.to_owned());
-        (GoHeapReport { version, error, ..GoHeapReport::default() }, Vec::new())
+        Told { heap: GoHeapReport { version, error, ..GoHeapReport::default() }, ..Told::default() }
     }
 
     /// What the heap has, and the classes of its objects.
-    pub(super) fn report(&self, options: &HeapOptions) -> (GoHeapReport, Vec<ClassRow>) {
+    pub(super) fn report(&self, options: &HeapOptions) -> Told {
         let began = Instant::now();
         let version = self.found.release.text.clone();
-        let mut report = GoHeapReport { version, ..GoHeapReport::default() };
+        let heap = GoHeapReport { version, ..GoHeapReport::default() };
+        let mut told = Told { heap, ..Told::default() };
         let runtime = match &self.runtime {
             Ok(runtime) => runtime,
             Err(error) => {
-                report.error = Some(error.to_string());
-                return (report, Vec::new());
+                told.heap.error = Some(error.to_string());
+                return told;
             }
         };
         let (layout, variables) = (&runtime.layout, &runtime.variables);
         let types = objects::types(self.moment, layout, variables);
         let first = types.modules.types.first().map_or(0, |range| range.start);
         let known = |at| self.leads_to(at, first);
-        let rows = match Objects::read(self.moment, &types, layout, variables, &known) {
-            Ok(objects) => self.fill(&objects, runtime, options, &mut report),
-            Err(error) => {
-                report.error = Some(error.to_string());
-                Vec::new()
+        let mut within = Duration::ZERO;
+        match Objects::read(self.moment, &types, layout, variables, &known) {
+            Ok(objects) => {
+                told.classes = self.fill(&objects, (runtime, &known), options, &mut told.heap);
+                let before = Instant::now();
+                told.holders = self.holders(&objects, options);
+                within = before.elapsed();
             }
+            Err(error) => told.heap.error = Some(error.to_string()),
+        }
+        told.heap.took_ms = (began.elapsed() - within).as_secs_f64() * 1e3;
+        told
+    }
+
+    fn holders(&self, objects: &Objects<'_, '_>, options: &HeapOptions) -> Option<HoldersReport> {
+        let is_wanted = match options.holders {
+            WithHolders::No => false,
+            WithHolders::IfSmall => objects.heap.slots() <= FEW_OBJECTS,
+            WithHolders::Yes => true,
         };
-        report.took_ms = began.elapsed().as_secs_f64() * 1e3;
-        (report, rows)
+        // Of a variable, not of each field.
+        let name = &mut |holder: &Holder| {
+            self.root(holder, &objects.goroutines).into_iter().next().unwrap_or_default()
+        };
+        is_wanted.then(|| go_holders::report(objects, &options.filter, name))
     }
 
     fn fill(
         &self,
         objects: &Objects<'_, '_>,
-        runtime: &Runtime,
+        (runtime, known): (&Runtime, objects::KnownVariables<'_>),
         options: &HeapOptions,
         report: &mut GoHeapReport,
     ) -> Vec<ClassRow> {
@@ -130,6 +167,8 @@ impl<'a, 'm> Go<'a, 'm> {
         }
         let paths = Paths::of(objects, &mut |holder| self.root(holder, &objects.goroutines));
         report.holders = holders(&paths, options.go_holders);
+        let excess = excess::find(self.moment, objects, &paths, known);
+        report.excess = excess.into_iter().take(EXCESS).map(told_excess).collect();
         let interval = runtime.variables.profile_rate.and_then(|at| self.moment.word(at));
         let joined =
             sampled::join(self.moment, objects, &paths, interval.unwrap_or(RATE), &function);
@@ -157,7 +196,9 @@ impl<'a, 'm> Go<'a, 'm> {
     }
 
     fn function(&self, code: u64) -> Option<String> {
-        self.found.functions.name(self.moment, code)
+        let mut names = self.names.borrow_mut();
+        let look = || self.found.functions.name(self.moment, code);
+        names.entry(code).or_insert_with(look).clone()
     }
 
     /// A variable, and the fields of it that an address lies in.
@@ -186,6 +227,16 @@ impl<'a, 'm> Go<'a, 'm> {
         let of = pointer.of.map_or(0, |of| first.wrapping_add(of));
         Some(Slot { offset: 0, what, of })
     }
+}
+
+fn told_excess(one: Excess) -> GoExcess {
+    let why = match one.why {
+        Why::Map => GoExcessKind::Map,
+        Why::Slice => GoExcessKind::Slice,
+        Why::Cycle => GoExcessKind::Cycle,
+    };
+    let Excess { path, number, used, room, kept, .. } = one;
+    GoExcess { why, path, number, used, room, kept: amount(kept) }
 }
 
 fn amount(sum: Sum) -> Amount {

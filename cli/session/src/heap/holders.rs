@@ -12,7 +12,7 @@ use heapattach_report::{HolderRow, HoldersReport, PathReport, PathStep};
 
 use super::{
     known::{Inner, Known, Picture, WithBooks, Written},
-    labels::Labels,
+    labels::{Labels, Names},
     roots::Roots,
     source::Source,
     suspects::suspects,
@@ -82,12 +82,12 @@ fn of_known(
         let text = format!("{} pointers found no room and hold nothing", holding.beyond_limit);
         report.doubt.get_or_insert(text);
     }
-    let counts = |block: &_| {
-        let block: &heapattach_reach::Block = block;
-        filter.counts(labels.class(block), block.size)
+    let counted = |block| {
+        let block = known.blocks.get(block);
+        filter.counts(labels.class(block), block.size).then_some(block.size)
     };
-    let folded = rows(&holding, &known.blocks, &|node| labels.of(node), &counts);
-    report.holders = told(&folded, &labels, filter);
+    let folded = rows(&holding, &|node| labels.of(node), &counted);
+    report.holders = told(&folded, &labels.names, filter);
     if *filter == HeapFilter::default() {
         report.suspects = suspects(&report.holders, report.reached);
     }
@@ -110,13 +110,13 @@ fn of_known(
 }
 
 /// The rows that retain most, each behind what is above it.
-fn told(rows: &[Row], labels: &Labels<'_>, filter: &HeapFilter) -> Vec<HolderRow> {
+pub(super) fn told(rows: &[Row], names: &Names<'_>, filter: &HeapFilter) -> Vec<HolderRow> {
     let mut counts: Vec<bool> = Vec::with_capacity(rows.len());
     let mut all: u64 = 0;
     for row in rows {
         let is_counted = match row.above {
             Some(above) => counts[above],
-            None => filter.counts_root(labels.name(row.label)),
+            None => filter.counts_root(names.name(row.label)),
         };
         all += if row.above.is_none() { row.all.bytes } else { 0 };
         counts.push(is_counted);
@@ -134,8 +134,8 @@ fn told(rows: &[Row], labels: &Labels<'_>, filter: &HeapFilter) -> Vec<HolderRow
         let row = &rows[index];
         HolderRow {
             before: row.above.and_then(|above| numbers.get(&above).copied()),
-            root: labels.root(row.first),
-            name: labels.name(row.label).to_owned(),
+            root: names.root(row.first),
+            name: names.name(row.label).to_owned(),
             own: row.own,
             retained: row.all,
         }
@@ -198,7 +198,7 @@ fn steps(
             Some(step) => step.blocks += count,
             None if is_full => break,
             None => {
-                let name = labels.name(label).to_owned();
+                let name = labels.names.name(label).to_owned();
                 steps.push(PathStep { name, blocks: count, offset: None });
             }
         }

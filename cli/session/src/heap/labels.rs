@@ -11,11 +11,52 @@ use super::known::Known;
 const EXACT: u64 = 512;
 
 /// Names, by their numbers; those of roots follow those of blocks.
+pub(super) struct Names<'a> {
+    blocks: Vec<String>,
+    roots: &'a [(RootKind, String)],
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new(blocks: Vec<String>, roots: &'a [(RootKind, String)]) -> Self {
+        Self { blocks, roots }
+    }
+
+    /// The number of the name of a node; `block` tells that of a block.
+    pub(super) fn number(&self, node: Above, block: impl FnOnce(u32) -> u32) -> u32 {
+        let several = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
+        match node {
+            Above::Block(number) => block(number),
+            Above::Roots(group) => several.saturating_add(1).saturating_add(group),
+            Above::Several => several,
+        }
+    }
+
+    /// The name with this number.
+    pub(super) fn name(&self, label: u32) -> &str {
+        let label = label as usize;
+        match self.blocks.get(label) {
+            Some(name) => name,
+            None if label == self.blocks.len() => "several roots",
+            None => {
+                self.roots.get(label - self.blocks.len() - 1).map_or("", |(_, name)| name.as_str())
+            }
+        }
+    }
+
+    /// The kind of the roots of a group.
+    pub(super) fn root(&self, node: Above) -> Option<RootKind> {
+        match node {
+            Above::Roots(group) => self.roots.get(group as usize).map(|(kind, _)| *kind),
+            Above::Block(_) | Above::Several => None,
+        }
+    }
+}
+
+/// What the blocks of a moment are called.
 pub(super) struct Labels<'a> {
     /// By what blocks have in the place of a stack.
     by_stack: Vec<u32>,
-    names: Vec<String>,
-    roots: &'a [(RootKind, String)],
+    pub(super) names: Names<'a>,
     known: &'a Known,
 }
 
@@ -31,40 +72,15 @@ impl<'a> Labels<'a> {
             })
         };
         let by_stack = known.groups.iter().map(&mut number).collect();
-        Self { by_stack, names, roots, known }
+        Self { by_stack, names: Names::new(names, roots), known }
     }
 
     /// The number of the name.
     pub(super) fn of(&self, node: Above) -> u32 {
-        let blocks = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        match node {
-            Above::Block(block) => {
-                let stack = self.known.blocks.get(block).stack as usize;
-                self.by_stack.get(stack).copied().unwrap_or(0)
-            }
-            Above::Roots(group) => blocks + 1 + group,
-            Above::Several => blocks,
-        }
-    }
-
-    /// The name with this number.
-    pub(super) fn name(&self, label: u32) -> &str {
-        let label = label as usize;
-        match self.names.get(label) {
-            Some(name) => name,
-            None if label == self.names.len() => "several roots",
-            None => {
-                self.roots.get(label - self.names.len() - 1).map_or("", |(_, name)| name.as_str())
-            }
-        }
-    }
-
-    /// The kind of the roots of a group.
-    pub(super) fn root(&self, node: Above) -> Option<RootKind> {
-        match node {
-            Above::Roots(group) => self.roots.get(group as usize).map(|(kind, _)| *kind),
-            Above::Block(_) | Above::Several => None,
-        }
+        self.names.number(node, |block| {
+            let stack = self.known.blocks.get(block).stack as usize;
+            self.by_stack.get(stack).copied().unwrap_or(0)
+        })
     }
 
     /// The class of a block, if it says it.
@@ -78,7 +94,8 @@ fn class_name(known: &Known, class: Option<heapattach_census::types::ClassId>) -
     known.names.get(usize::try_from(class?.0).ok()?).map(String::as_str)
 }
 
-fn sized(size: u64) -> String {
+/// What a block is called that does not say its class.
+pub(super) fn sized(size: u64) -> String {
     match size <= EXACT {
         true => format!("blocks of {size} bytes"),
         false => format!("blocks of up to {}", bytes(size.next_power_of_two())),

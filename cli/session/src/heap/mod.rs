@@ -12,6 +12,7 @@ mod asked;
 pub mod both_ends;
 mod core;
 mod go;
+mod go_holders;
 mod holders;
 mod known;
 mod labels;
@@ -51,8 +52,8 @@ use heapattach_injector::{
 };
 use heapattach_process::{presence::Presence, proc::Process};
 use heapattach_report::{
-    AskedReport, CensusReport, GoHeapReport, HoldersReport, LookMethod, SitesReport, Status,
-    TypedReport, UnreachableReport, micros,
+    AskedReport, CensusReport, HoldersReport, LookMethod, SitesReport, Status, TypedReport,
+    UnreachableReport, micros,
 };
 use heapattach_text::{error_chain::with_causes, quantity};
 use heapattach_verdict::reconcile::reconcile;
@@ -171,8 +172,8 @@ struct Walked {
     sites: Option<SitesReport>,
     /// How much has a type, and the classes that debug data tells.
     typed: Option<(TypedReport, Vec<ClassRow>)>,
-    /// A Go program's objects, and their classes.
-    go: Option<(GoHeapReport, Vec<ClassRow>)>,
+    /// A Go program's objects.
+    go: Option<go::Told>,
     took: Duration,
 }
 
@@ -383,12 +384,13 @@ fn walk_memory(
     };
     let sites = recorded.map(of_session);
     let graph = Duration::from_nanos((seen.resident() >> 10).saturating_mul(GRAPH_COST));
-    let go = go.map(|go| match go {
+    let graph = if options.holders == WithHolders::Yes { graph * 2 } else { graph };
+    let mut go = go.map(|go| match go {
         Ok(go) if graph > most => go.refused(
             "its objects take longer to tell than --max-pause; need a clone of the process",
         ),
         Ok(go) => go.report(options),
-        Err(report) => (report, Vec::new()),
+        Err(heap) => go::Told { heap, ..go::Told::default() },
     });
     let scene = seen.scene.as_ref();
     let filter = &options.filter;
@@ -397,7 +399,7 @@ fn walk_memory(
     let unreachable =
         with_unreachable.map(|scene| unreachable::report(written, &moment, scene, told));
     // What holds the objects of a Go program is told by its own graph.
-    let is_go = go.as_ref().is_some_and(|(go, _)| go.error.is_none());
+    let is_go = go.as_ref().is_some_and(|told| told.heap.error.is_none());
     let with_holders = scene.filter(|_| options.holders != WithHolders::No && !is_go);
     let wanted = options.who_holds.as_ref();
     // The first screen does not wait for debug data.
@@ -417,6 +419,7 @@ fn walk_memory(
         }
         (unreachable, ..) => unreachable,
     };
+    let holders = holders.or_else(|| go.as_mut()?.holders.take());
     let took = began.elapsed();
     Walked { census, unreachable, holders, waste, pins, not_written, asked, sites, typed, go, took }
 }
@@ -434,8 +437,8 @@ fn conclude(seen: &Seen, walked: Walked, report: &mut CensusReport) {
         report.typed = Some(typed);
         report.add_classes(classes);
     }
-    if let Some((go, classes)) = go {
-        report.go = Some(go);
+    if let Some(go::Told { heap, classes, .. }) = go {
+        report.go = Some(heap);
         report.add_classes(classes);
     }
     report.moment.walk_us = micros(took);

@@ -3,7 +3,7 @@
 use heapattach_report::{Amount, CensusReport, GoAsked, GoHeapReport, GoHolder, GoLeak};
 use heapattach_text::quantity::{bytes, count};
 
-use super::{FEW, MANY};
+use super::{FEW, MANY, go_excess::excess};
 use crate::{
     page::{Ink, Page, Span},
     table::{Column, Table},
@@ -35,6 +35,10 @@ pub(super) fn write_go_summary(page: &mut Page, report: &CensusReport) {
     }
     if let Some(text) = largest(go) {
         page.prose("KEPT BY", Ink::Bold, &text);
+    }
+    let least = go.reached.bytes / 100 * LEAST_PERCENT;
+    for one in go.excess.iter().filter(|one| one.kept.bytes >= least).take(FEW) {
+        page.prose("EXCESS", Ink::Warning, &excess(one));
     }
 }
 

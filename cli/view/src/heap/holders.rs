@@ -128,11 +128,12 @@ pub(super) fn write_holders(page: &mut Page, report: &CensusReport, extent: Exte
         bytes: found.blocks.bytes.saturating_sub(found.reached.bytes),
         blocks: found.blocks.blocks.saturating_sub(found.reached.blocks),
     };
-    let text = format!(
-        "a root leads to {}, and to none of {} (--view unreachable)",
-        amount(&found.reached),
-        amount(&unreached)
-    );
+    let more = match report.go.is_some() {
+        true => "garbage that was not collected yet; --view go: field by field",
+        false => "--view unreachable",
+    };
+    let (reached, unreached) = (amount(&found.reached), amount(&unreached));
+    let text = format!("a root leads to {reached}, and to none of {unreached} ({more})");
     page.line([Span::new(Ink::Dim, text)]);
 }
 

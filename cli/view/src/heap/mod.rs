@@ -5,6 +5,7 @@ mod contents;
 mod core_file;
 mod difference;
 mod go;
+mod go_excess;
 mod holders;
 mod likely_sites;
 mod mappings;
@@ -161,9 +162,12 @@ impl HeapView {
         page.line([format!("process {} ({})", report.pid, report.command).into()]);
         write_moment(&mut page, report);
         page.gap();
-        let is_go = report.go.as_ref().is_some_and(|go| go.error.is_none());
+        // Paths to objects of a Go program are told by its own graph; so were holders in older moments.
+        let of_go = |go: &heapattach_report::GoHeapReport| {
+            go.error.is_none() && (go.asked.is_some() || report.holders.is_none())
+        };
+        let is_go = report.go.as_ref().is_some_and(of_go);
         match self {
-            // A Go program's objects have a graph of their own.
             Self::Holders | Self::Tree if is_go => write_go(&mut page, report),
             Self::Summary => write_summary(&mut page, report),
             Self::Sizes => write_sizes(&mut page, report, MANY),

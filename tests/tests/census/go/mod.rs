@@ -1,6 +1,10 @@
 //! The objects of Go programs, beside what their own runtime counts: of each release that is here, stripped or
 //! not; and the classic leaks.
 
+mod classics;
+mod figures;
+mod retained;
+
 use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
@@ -10,7 +14,7 @@ use std::{
 use heapattach_test_folder::Folder;
 use heapattach_tests::{
     command::Heapattach,
-    toolchain::{go_by, go_releases},
+    toolchain::{go_by, go_releases, go_with_c_and},
 };
 use serde_json::Value;
 
@@ -56,7 +60,11 @@ impl Program {
     }
 
     fn json(&self) -> Value {
-        let text = self.look(&["--json"]);
+        self.json_of(&[])
+    }
+
+    fn json_of(&self, more: &[&str]) -> Value {
+        let text = self.look(&[&["--json"], more].concat());
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 }
@@ -153,6 +161,18 @@ fn objects_are_those_of_the_runtime_to_the_digit_and_what_it_keeps_is_reached() 
             // 111 in the tree, 1000 in the table, 100 in the channel.
             assert_eq!(blocks("main.tree"), 1211, "{}", program.display());
         }
+    }
+}
+
+#[test]
+fn objects_of_a_program_that_is_linked_by_others_or_looks_for_races_are_those_of_the_runtime() {
+    for flag in ["-ldflags=-linkmode=external", "-race"] {
+        let Some(program) = go_with_c_and("objects.go", &[flag]) else { return };
+        let report = still(&program, "graph", 2);
+        let go = &report["go"];
+        let (allocated, reached) = (amount(&go["allocated"]), amount(&go["reached"]));
+        assert!(allocated.0 - reached.0 <= 8, "{flag}: {allocated:?} {reached:?}");
+        assert!(amount(&go["typed"]).1 * 100 >= reached.1 * 97, "{flag}: {}", go["typed"]);
     }
 }
 
