@@ -1,6 +1,8 @@
 //! `heapattach serve` and `top`: what readers and viewers get, who is let in, and how they end.
 
 mod agent;
+mod agent_looks;
+mod agent_routes;
 mod door;
 mod ends;
 mod fleet;
