@@ -16,6 +16,7 @@ mod look;
 mod routes;
 mod saved;
 mod session;
+mod share;
 mod spool;
 mod usage;
 mod visit;

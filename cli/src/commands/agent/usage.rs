@@ -1,11 +1,13 @@
 //! What processes of ours cost, as the kernel counts it: processor time over the last minutes, and memory.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     time::{Duration, Instant},
 };
 
 use heapattach_agent::{Cost, Key};
+
+use super::share::Shares;
 
 /// An attach costs more in a moment than watching does in minutes: it is looked at together.
 pub const WINDOW: Duration = Duration::from_secs(300);
@@ -21,7 +23,7 @@ pub struct Process {
     pub ticks: u64,
     /// and that of children that have ended.
     pub ended: u64,
-    /// Memory.
+    /// Memory, with pages that it shares with others.
     pub resident: u64,
 }
 
@@ -33,6 +35,7 @@ type Spent = (Instant, Option<Key>, u64);
 pub struct Usage {
     spent: VecDeque<Spent>,
     last: HashMap<Option<Key>, u64>,
+    shares: Shares,
     /// Processor time of looks that have ended.
     visited: VecDeque<(Instant, Key, Duration)>,
 }
@@ -45,13 +48,14 @@ impl Usage {
 
     /// Adds a look: `sessions` are the processes that watch them, `visit` the one that looks at one just now: what
     /// that has taken counts as long as it goes on, and then as [`Self::spend`] is told. Answers what each target
-    /// costs, and the agent.
+    /// costs, and the agent; `share` reads how much memory one takes for itself.
     pub fn add(
         &mut self,
         all: &[Process],
         sessions: &HashMap<i32, Key>,
         visit: Option<(i32, Key)>,
         ticks_per_second: u64,
+        share: &dyn Fn(i32) -> Option<u64>,
     ) -> (HashMap<Key, Cost>, Cost) {
         let now = Instant::now();
         let own = std::process::id().cast_signed();
@@ -62,15 +66,18 @@ impl Usage {
             let is_of = |(root, _): &(i32, Key)| owner(one.pid(), *root, &parents, &none).is_some();
             if let Some((_, key)) = visit.filter(is_of) {
                 visits += one.ticks + one.ended;
-                sums.entry(Some(key)).or_default().1 += one.resident;
+                sums.entry(Some(key)).or_default().1 +=
+                    self.shares.of(one.key, one.resident, now, || share(one.pid()));
                 continue;
             }
             let Some(of) = owner(one.pid(), own, &parents, sessions) else { continue };
             let sum = sums.entry(of).or_default();
             // What ended sessions took was counted while they ran.
             sum.0 += one.ticks + of.map_or(0, |_| one.ended);
-            sum.1 += one.resident;
+            sum.1 += self.shares.of(one.key, one.resident, now, || share(one.pid()));
         }
+        let there: HashSet<Key> = all.iter().map(|one| one.key).collect();
+        self.shares.retain(|key| there.contains(&key));
         for (of, (ticks, _)) in &sums {
             let before = self.last.insert(*of, *ticks).unwrap_or(0);
             self.spent.push_back((now, *of, ticks.saturating_sub(before)));
@@ -156,16 +163,19 @@ mod tests {
         let (look, session) = (own + 1, own + 2);
         let mut usage = Usage::default();
         let sessions = HashMap::from([(session, watched)]);
+        // Pages that two have are a half of each.
+        let shared = |pid| (pid == session).then_some(10);
         let base = [process(own, 1, 0, 5), process(session, own, 10, 20)];
         // A command and its tracing process.
         let both = [process(look, own, 30, 1), process(own + 3, look, 40, 2)];
         let with: Vec<_> = base.iter().chain(&both).copied().collect();
-        let (costs, agent) = usage.add(&with, &sessions, Some((look, looked_at)), 100);
+        let (costs, agent) = usage.add(&with, &sessions, Some((look, looked_at)), 100, &shared);
         assert_eq!(costs[&looked_at].processor, Duration::from_millis(700));
         assert_eq!((costs[&looked_at].memory, agent.memory), (3, 5));
         assert_eq!(costs[&watched].processor, Duration::from_millis(100));
+        assert_eq!(costs[&watched].memory, 10);
         usage.spend(looked_at, Duration::from_millis(900));
-        let (costs, agent) = usage.add(&base, &sessions, None, 100);
+        let (costs, agent) = usage.add(&base, &sessions, None, 100, &shared);
         assert_eq!(costs[&looked_at].processor, Duration::from_millis(900));
         assert_eq!(
             (costs[&watched].processor, agent.processor),

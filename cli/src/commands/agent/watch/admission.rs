@@ -16,6 +16,7 @@ use crate::{
         figures::Used,
         look::{Seen, look},
         session::Session,
+        share,
         usage::{self, WINDOW},
     },
     fork_server::ForkServer,
@@ -118,7 +119,7 @@ impl Agent {
         let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100).unsigned_abs();
         let visit = self.visit.as_ref().map(|visit| (visit.pid(), visit.key));
         let (mut costs, own): (HashMap<Key, Cost>, Cost) =
-            self.usage.add(usage, &sessions, visit, ticks);
+            self.usage.add(usage, &sessions, visit, ticks, &share::read);
         for (_, key, stopped) in &self.stops {
             costs.entry(*key).or_default().stopped_ms += stopped;
         }
