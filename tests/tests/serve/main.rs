@@ -7,6 +7,7 @@ mod door;
 mod ends;
 mod fleet;
 mod push;
+mod push_long;
 mod push_metrics;
 mod push_stub;
 mod push_trouble;
