@@ -5,6 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use heapattach_text::quantity::{parse_duration, parse_size};
 use serde::{Deserialize, Deserializer, de::Error};
 
+use crate::serve::Serve;
+
 /// The version of the file that is understood.
 const VERSION: i64 = 1;
 /// More rules are a mistake.
@@ -25,6 +27,8 @@ pub struct Config {
     /// Where profiles go, and how many.
     #[serde(default)]
     pub spool: Spool,
+    /// Where others may ask over HTTP; nowhere without it.
+    pub serve: Option<Serve>,
     /// What all sessions together may cost.
     #[serde(default)]
     pub budget: Budget,
@@ -116,6 +120,12 @@ pub struct Rule {
     /// Mean bytes between samples.
     #[serde(default = "every", deserialize_with = "size")]
     pub every: u64,
+    /// What the allocators count is looked at so often.
+    #[serde(default, deserialize_with = "maybe_duration")]
+    pub allocator: Option<Duration>,
+    /// All memory is looked at so often.
+    #[serde(default, deserialize_with = "maybe_duration")]
+    pub census: Option<Duration>,
 }
 
 /// How a process is watched.
@@ -202,6 +212,12 @@ impl Rule {
         if self.slot < Duration::from_secs(1) {
             return Err("slot is below 1 s".to_owned());
         }
+        let is_short = |time: &Duration| *time < Duration::from_secs(1);
+        if self.allocator.as_ref().is_some_and(is_short)
+            || self.census.as_ref().is_some_and(is_short)
+        {
+            return Err("allocator and census are 1 s or more apart".to_owned());
+        }
         Ok(())
     }
 }
@@ -256,6 +272,10 @@ fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     parse_duration(&String::deserialize(from)?).map_err(D::Error::custom)
 }
 
+fn maybe_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    duration(from).map(Some)
+}
+
 fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     parse_size(&String::deserialize(from)?).map_err(D::Error::custom)
 }
@@ -278,6 +298,9 @@ mod tests {
         let config = Config::parse(LEAST).unwrap();
         assert_eq!((config.interval, config.rules[0].mode), (interval(), Mode::Continuous));
         assert_eq!(config.budget, Budget::default());
+        assert_eq!(config.serve, None);
+        let asked = Config::parse(&format!("{LEAST}[serve]\n")).unwrap();
+        assert_eq!(asked.serve.unwrap().listen, "127.0.0.1:7070");
         assert_eq!(config.spool(), PathBuf::from("/var/lib/heapattach/spool"));
     }
 
@@ -288,8 +311,11 @@ mod tests {
             ("slot = '60'\n[budget]\nprocessor = 1", "unknown field `processor`"),
             ("mode = 'often'", "unknown variant `often`"),
             ("slot = '10ms'", "rule `web`: slot is below 1 s"),
+            ("census = '10ms'", "rule `web`: allocator and census are 1 s or more apart"),
+            ("census = 'often'", "`often`"),
             ("[budget]\nprocessors-percent = -1.0", "processors-percent is -1"),
             ("[[rule]]\nname = 'web'\nuser = 'x'", "two rules are named `web`"),
+            ("[serve]\nport = 1", "unknown field `port`"),
             ("[[rule]]\nname = 'all'", "rule `all`: it fits every process"),
         ] {
             let error = Config::parse(&format!("{LEAST}{more}\n")).unwrap_err();

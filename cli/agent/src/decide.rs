@@ -116,7 +116,8 @@ pub fn decide<'a>(
     decisions
 }
 
-fn why_not(
+/// Why a process is left alone, whether it is watched or not; what is asked before anything is done to it.
+pub fn why_not(
     one: &Facts,
     rule: &Rule,
     config: &Config,

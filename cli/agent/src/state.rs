@@ -2,12 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::facts::{Facts, Key};
+use crate::{
+    facts::{Facts, Key},
+    look::{Look, Looked},
+};
 
 /// A target that ends so many seconds after an attach is barred.
 pub const SOON: u64 = 60;
 /// No honest file has more.
-const MOST: usize = 10_000;
+pub const MOST: usize = 10_000;
 
 /// An attach, from before it is made until it is undone and its target cannot be barred any more.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
@@ -51,6 +54,9 @@ pub struct State {
     /// What is barred.
     #[serde(default)]
     pub barred: Vec<Barred>,
+    /// The last look of each kind at each process.
+    #[serde(default)]
+    pub looked: Vec<Looked>,
 }
 
 impl Attached {
@@ -68,7 +74,8 @@ impl State {
     pub fn parse(text: &str) -> Result<Self, String> {
         let state: Self =
             serde_json::from_slice(text.as_bytes()).map_err(|error| error.to_string())?;
-        match state.attached.len().max(state.barred.len()) > MOST {
+        let most = state.attached.len().max(state.barred.len()).max(state.looked.len());
+        match most > MOST {
             true => Err(format!("more than {MOST} entries")),
             false => Ok(state),
         }
@@ -98,6 +105,14 @@ impl State {
         });
     }
 
+    /// Notes a look that will be made. With very many the oldest are forgotten.
+    pub fn will_look(&mut self, of: Key, look: Look, now: u64) {
+        self.looked.retain(|old| old.key() != of || old.look != look);
+        let too_many = (self.looked.len() + 1).saturating_sub(MOST);
+        self.looked.drain(..too_many);
+        self.looked.push(Looked { pid: of.pid, start: of.start, look, at: now });
+    }
+
     /// Forgets an attach that was refused: its target was not touched.
     pub fn untouched(&mut self, key: Key) {
         self.attached.retain(|one| one.key() != key);
@@ -110,6 +125,7 @@ impl State {
 
     /// Looks which targets are there no longer; those that ended soon are barred, and answered.
     pub fn look(&mut self, is_there: impl Fn(Key) -> bool, now: u64) -> Vec<Barred> {
+        self.looked.retain(|one| is_there(one.key()));
         let mut new = Vec::new();
         self.attached.retain(|one| {
             let after = now.saturating_sub(one.at);

@@ -18,6 +18,7 @@
 //! never holds a session up. A secret is in no message.
 
 mod address;
+mod built_in;
 mod fold;
 mod http_date;
 mod labels;
@@ -32,11 +33,9 @@ mod window;
 mod wire;
 
 pub use address::{Address, Backend};
+pub use built_in::{IS_BUILT_IN, not_built_in};
 pub use labels::{Label, Labels, check as check_labels};
 pub use outbox::{Bounds, Counts};
 pub use pusher::{Pusher, Source, State, Watch};
 pub use secret::{LONGEST as LONGEST_SECRET, Secret};
 pub use sender::{Destination, Effects};
-
-/// Whether anything can be sent: HTTP comes by a feature.
-pub const IS_BUILT_IN: bool = cfg!(feature = "http");

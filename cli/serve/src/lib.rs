@@ -8,11 +8,11 @@
 //!
 //! ```
 //! use std::{io::{Read, Write}, net::TcpStream, thread, time::Duration};
-//! use heapattach_serve::{Address, Door, Listener, Options, Server, Stop};
+//! use heapattach_serve::{Address, Door, Listener, Options, Server, Stop, TargetList};
 //!
 //! let listener = Listener::bind(&Address::parse("127.0.0.1:0")?)?;
 //! let (stop, host) = (Stop::default(), listener.url().replace("http://", ""));
-//! let options = Options { targets: vec![], show_args: false, door: Door::default(), figures: None };
+//! let options = Options { targets: TargetList::default(), show_args: false, door: Door::default(), figures: None };
 //! let server = Server::new(options, stop.clone());
 //! let mut answer = String::new();
 //! thread::scope(|scope| {
@@ -41,6 +41,7 @@ mod routes;
 mod server;
 mod stop;
 mod target;
+mod target_list;
 mod token;
 
 pub use door::Door;
@@ -51,4 +52,5 @@ pub use page_source::Beside;
 pub use server::{Options, Server};
 pub use stop::Stop;
 pub use target::Target;
+pub use target_list::TargetList;
 pub use token::Token;

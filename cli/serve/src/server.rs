@@ -18,7 +18,7 @@ use crate::{
     listen::{Listener, Stream},
     routes::{LAST, Sources},
     stop::Stop,
-    target::Target,
+    target_list::TargetList,
 };
 
 /// So many connections are served at once.
@@ -33,7 +33,7 @@ const LAST_PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct Options {
     /// The processes.
-    pub targets: Vec<Arc<Target>>,
+    pub targets: TargetList,
     /// Whether their command lines are told.
     pub show_args: bool,
     /// Who is let in.

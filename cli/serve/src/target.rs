@@ -2,7 +2,10 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -36,6 +39,9 @@ pub struct Target {
     beside: Beside,
     /// The page of what does not change, a moment, in the place of one that follows a recording.
     fixed: Option<Vec<u8>>,
+    /// Whether it is watched for a slot, of which nothing can be said to be in use.
+    is_slot: bool,
+    is_over: AtomicBool,
 }
 
 /// What was read, when, and until when it serves.
@@ -50,9 +56,23 @@ impl Target {
     /// A process whose session is written to this file; of its command line only the program is told, unless
     /// `shows_args`.
     pub fn new(pid: i32, name: String, path: PathBuf, shows_args: bool) -> Self {
-        let (has_args, read, told, beside, fixed) = Default::default();
+        let (has_args, read, told, beside, fixed, is_over) = Default::default();
+        let is_slot = false;
         let page = PageSource::new(&path);
-        Self { pid, name, path, shows_args, has_args, read, told, page, beside, fixed }
+        Self {
+            pid,
+            name,
+            path,
+            shows_args,
+            has_args,
+            read,
+            told,
+            page,
+            beside,
+            fixed,
+            is_slot,
+            is_over,
+        }
     }
 
     /// The same, whose page has what lies beside the recording.
@@ -65,6 +85,27 @@ impl Target {
     #[must_use]
     pub fn with_page(self, page: Vec<u8>) -> Self {
         Self { fixed: Some(page), ..self }
+    }
+
+    /// The same, watched for a slot only: blocks that were there before are unknown, so that none are told as in use.
+    #[must_use]
+    pub fn of_slot(self) -> Self {
+        Self { is_slot: true, ..self }
+    }
+
+    /// Whether it is watched for a slot only.
+    pub fn is_slot(&self) -> bool {
+        self.is_slot
+    }
+
+    /// It is not served any more.
+    pub fn end(&self) {
+        self.is_over.store(true, Relaxed);
+    }
+
+    /// Whether it is served no more.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Relaxed)
     }
 
     /// The page of what does not change.

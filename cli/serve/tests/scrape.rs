@@ -52,7 +52,8 @@ fn a_scrape_of_a_session_of_four_hours() {
         let target = Arc::new(Target::new(7, "service".to_owned(), path, true));
         let stop = Stop::default();
         let door = Door { hosts: Vec::new(), token: None, is_public: false, link: None };
-        let options = Options { targets: vec![target], show_args: true, door, figures: None };
+        let options =
+            Options { targets: vec![target].into(), show_args: true, door, figures: None };
         let server = Server::new(options, stop.clone());
         let at = Address::Tcp("127.0.0.1:0".parse().expect("an address"));
         let listener = Listener::bind(&at).expect("a port");

@@ -25,19 +25,19 @@ const LIMITS: &str = "interval = '200ms'\n[admission]\nmin-age = '1ms'\nmax-pres
 
 /// Agents are killed so often; many: `HEAPATTACH_CYCLES=1000 cargo test -p heapattach-tests --test serve --
 /// agent::killed_again --nocapture`.
-fn cycles() -> u32 {
+pub fn cycles() -> u32 {
     std::env::var("HEAPATTACH_CYCLES").map_or(3, |text| text.parse().expect("a number"))
 }
 
 /// A folder with the file of an agent, and a program whose name no other process has.
-struct Place {
-    folder: Folder,
+pub struct Place {
+    pub folder: Folder,
     name: String,
 }
 
 impl Place {
     /// `None` without a compiler.
-    fn new() -> Option<Self> {
+    pub fn new() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let folder = Folder::new("agent");
         let name = format!("ag{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
@@ -47,67 +47,72 @@ impl Place {
         Some(place)
     }
 
-    fn config(&self) -> PathBuf {
+    pub fn config(&self) -> PathBuf {
         self.folder.0.join("agent.toml")
     }
 
     /// The file, with more of its rule.
-    fn write(&self, more: &str) {
+    pub fn write(&self, more: &str) {
+        self.write_with("", more);
+    }
+
+    /// The same, with more sections before the rule.
+    pub fn write_with(&self, sections: &str, more: &str) {
         let state = self.folder.0.join("state");
         let text = format!(
-            "version = 1\nstate = '{}'\n{LIMITS}[[rule]]\nname = 'fixture'\nprocess = '{}'\nevery = '1'\n{more}\n",
+            "version = 1\nstate = '{}'\n{LIMITS}{sections}\n[[rule]]\nname = 'fixture'\nprocess = '{}'\nevery = '1'\n{more}\n",
             state.display(),
             self.name
         );
         fs::write(self.config(), text).expect("a file of ours");
     }
 
-    fn fixture(&self) -> Fixture {
+    pub fn fixture(&self) -> Fixture {
         Launch::program(&self.folder.0.join(&self.name)).start()
     }
 
-    fn command(&self, more: &[&str]) -> Heapattach {
+    pub fn command(&self, more: &[&str]) -> Heapattach {
         let config = self.config();
         let args = ["agent", "--config", config.to_str().expect("a path of ours")];
         let command = Heapattach::new(args).limit(20 * PATIENCE);
         more.iter().fold(command, |command, word| command.arg(*word))
     }
 
-    fn start(&self) -> Running {
+    pub fn start(&self) -> Running {
         self.command(&["--log", "json"]).start()
     }
 
     /// What is in the spool.
-    fn spool(&self) -> Vec<PathBuf> {
+    pub fn spool(&self) -> Vec<PathBuf> {
         let files = fs::read_dir(self.folder.0.join("state/spool")).into_iter().flatten().flatten();
         files.map(|file| file.path()).collect()
     }
 
-    fn dry_run(&self) -> Value {
+    pub fn dry_run(&self) -> Value {
         let told = self.command(&["--dry-run", "--json"]).run().expect(0).stdout;
         serde_json::from_str(&told).expect("JSON")
     }
 }
 
 /// Events of that name.
-fn events(talk: &str, name: &str) -> Vec<Value> {
+pub fn events(talk: &str, name: &str) -> Vec<Value> {
     let all = talk.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     all.filter(|event| event["event"] == name).collect()
 }
 
 /// Whether a session is on a process, or one left something in it.
-fn is_touched(pid: i32) -> bool {
+pub fn is_touched(pid: i32) -> bool {
     let told = Heapattach::new(["status", "--json"]).run();
     told.stdout.contains(&format!("\"pid\": {pid},"))
 }
 
 /// Whether the session has its recording, so that the attach is over.
-fn wait_for_attach(place: &Place, pid: i32) {
+pub fn wait_for_attach(place: &Place, pid: i32) {
     let path = place.folder.0.join(format!("state/sessions/{pid}.heapattach"));
     wait_until("an attach", PATIENCE, || path.exists() && is_touched(pid));
 }
 
-fn assert_clean(before: &Fingerprint, pid: i32) {
+pub fn assert_clean(before: &Fingerprint, pid: i32) {
     let after = Fingerprint::of(pid).expect("a process of ours");
     assert_eq!(diff_within(before, &after, Scope::Loose), [""; 0]);
 }

@@ -1,10 +1,13 @@
 //! `heapattach serve` and `top`: what readers and viewers get, who is let in, and how they end.
 
 mod agent;
+mod agent_looks;
+mod agent_routes;
 mod door;
 mod ends;
 mod fleet;
 mod push;
+mod push_long;
 mod push_metrics;
 mod push_stub;
 mod push_trouble;

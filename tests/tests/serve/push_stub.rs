@@ -19,6 +19,10 @@ pub enum Manner {
     Strict,
     /// With this status line, these header lines and this text; `{token}` is what the request had.
     Status(&'static str, &'static str, &'static str),
+    /// As the real one does, after so long.
+    Slow(Duration),
+    /// A letter a second, without end.
+    Trickle,
     /// Not at all, for as long as the other side waits.
     Silent,
     /// The connection breaks in the middle of it.
@@ -55,7 +59,14 @@ pub struct Stub {
 impl Stub {
     /// Answers the requests, by their numbers, as `manner` says.
     pub fn start(manner: impl Fn(usize) -> Manner + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Self::on(TcpListener::bind("127.0.0.1:0").expect("a port"), manner)
+    }
+
+    /// The same on a port that is listened on.
+    pub fn on(
+        listener: TcpListener,
+        manner: impl Fn(usize) -> Manner + Send + Sync + 'static,
+    ) -> Self {
         let host = listener.local_addr().expect("an address").to_string();
         let stub = Self { host, taken: Arc::default(), refused: Arc::default() };
         let (taken, refused) = (stub.taken.clone(), stub.refused.clone());
@@ -147,6 +158,14 @@ fn serve(stream: &TcpStream, next: &dyn Fn() -> Manner) -> Option<Result<Taken, 
     };
     match manner {
         Manner::Reset => None,
+        Manner::Trickle => {
+            let mut letters = b"HTTP/1.1 200 OK\r\nX: ".iter().chain(std::iter::repeat(&b'x'));
+            // Until the other side has enough of it.
+            while (&*stream).write_all(&[*letters.next()?]).is_ok() {
+                thread::sleep(Duration::from_secs(1));
+            }
+            None
+        }
         Manner::Silent => {
             // Until the other side has enough of it.
             let _ = reader.read_to_end(&mut Vec::new());
@@ -157,7 +176,10 @@ fn serve(stream: &TcpStream, next: &dyn Fn() -> Manner) -> Option<Result<Taken, 
             answer(status, lines, &text.replace("{token}", &token))?;
             Some(Err(status.to_owned()))
         }
-        Manner::Strict => {
+        Manner::Strict | Manner::Slow(_) => {
+            if let Manner::Slow(time) = manner {
+                thread::sleep(time);
+            }
             let result = match head.lines().next().and_then(|line| line.split(' ').nth(1)) {
                 Some("/push.v1.PusherService/Push") => pyroscope(&head, &body),
                 Some("/api/profiles/writeraw") => parca(&head, &body),

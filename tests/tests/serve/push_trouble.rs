@@ -29,6 +29,9 @@ use crate::{
 /// Longer than what waits is tried at the end, and less than any time-out of a request.
 const END: Duration = Duration::from_secs(20);
 
+/// Longer than between two profiles.
+const SLOW: Duration = Duration::from_millis(1500);
+
 #[test]
 fn what_was_made_is_accounted_for_whatever_backends_do_and_nothing_waits_for_them() {
     let status = |line, lines, text| Stub::start(move |_| Manner::Status(line, lines, text));
@@ -43,9 +46,13 @@ fn what_was_made_is_accounted_for_whatever_backends_do_and_nothing_waits_for_the
         Stub::start(|_| Manner::Silent),
         status("301 Moved", "Location: http://127.0.0.1:1/\r\n", ""),
     ];
-    let dead = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-    let hosts: Vec<_> =
-        stubs.iter().map(|stub| stub.host.clone()).chain([dead.to_string()]).collect();
+    let listen = || TcpListener::bind("127.0.0.1:0").expect("a port");
+    let host = |of: &TcpListener| of.local_addr().expect("an address").to_string();
+    // Of the second the system takes connections that no program takes.
+    let (dead, half_open) = (host(&listen()), listen());
+    let more = [Stub::start(|_| Manner::Slow(SLOW)), Stub::start(|_| Manner::Trickle)];
+    let all = stubs.iter().map(|stub| stub.host.clone()).chain([dead, host(&half_open)]);
+    let hosts: Vec<_> = all.chain(more.iter().map(|stub| stub.host.clone())).collect();
     let urls: Vec<_> = hosts.iter().map(|host| format!("pyroscope+http://{host}")).collect();
     let mut args: Vec<_> = urls.iter().flat_map(|url| ["--push", url]).collect();
     args.extend(["--push-every", "1s", "--push-queue", "4KiB"]);
@@ -68,6 +75,9 @@ fn what_was_made_is_accounted_for_whatever_backends_do_and_nothing_waits_for_the
             && of("made_total", 3) >= 3.0
             && of("dropped_total", 4) >= 2.0
             && of("dropped_total", 5) >= 1.0
+            && of("made_total", 6) >= 3.0
+            && of("sent_total", 7) >= 2.0
+            && of("made_total", 8) >= 3.0
     });
     let told = Instant::now();
     served.running.signal(Signal::SIGTERM);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Envelope;
-use crate::{address::Address, reply::Reply, wire::Request};
+use crate::{address::Address, built_in::not_built_in, reply::Reply, wire::Request};
 
 /// Cannot be had.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ impl Transport {
     /// # Errors
     /// Always.
     pub fn new(_: &Address, _: Option<&[u8]>) -> Result<Self, String> {
-        Err("--push needs a heapattach built with --features push".to_owned())
+        Err(not_built_in())
     }
 
     /// Is never called.

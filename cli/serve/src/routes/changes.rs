@@ -34,7 +34,7 @@ fn tell(stream: &mut Stream, target: &Target, stop: &Stop) -> io::Result<()> {
           X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
     )?;
     let (mut known, mut since, mut told) = (None, Instant::now(), Instant::now());
-    while !stop.is_closing() {
+    while !stop.is_closing() && !target.is_over() {
         let now = FileState::of(target.path());
         if now.is_some() && now != known {
             (known, since, told) = (now, Instant::now(), Instant::now());

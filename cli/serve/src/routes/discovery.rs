@@ -13,6 +13,7 @@ pub fn answer(sources: &Sources, request: &Request) -> Answer {
     let host = request.header("host").next().unwrap_or("localhost");
     let groups: Vec<_> = sources
         .targets
+        .now()
         .iter()
         .map(|target| {
             let prefix = format!("/p/{}", target.pid);

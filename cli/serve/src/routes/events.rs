@@ -17,7 +17,7 @@ pub fn stream(stream: &mut Stream, target: &Target, stop: &Stop) {
     if stream.write_all(head.as_bytes()).is_err() {
         return;
     }
-    while !stop.is_closing() {
+    while !stop.is_closing() && !target.is_over() {
         let event = target.ledger().map(|ledger| {
             let total = |metric| ledger.total.measure(metric).bytes.value;
             let moment = ledger.moments.last();

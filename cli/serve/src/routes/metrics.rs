@@ -23,6 +23,8 @@ struct Metrics {
     name: &'static str,
     about: &'static str,
     is_counter: bool,
+    /// Whether it tells what is in use, which is not known of a slot.
+    is_use: bool,
     value: fn(&Ledger) -> Option<f64>,
 }
 
@@ -31,36 +33,42 @@ const ALL: [Metrics; 9] = [
         name: "heapattach_live_bytes",
         about: "Bytes of blocks that were allocated since the attach and are in use, estimated",
         is_counter: false,
+        is_use: true,
         value: |ledger| Some(ledger.total.measure(Metric::Live).bytes.value),
     },
     Metrics {
         name: "heapattach_live_blocks",
         about: "The same, blocks",
         is_counter: false,
+        is_use: true,
         value: |ledger| Some(ledger.total.measure(Metric::Live).count.value),
     },
     Metrics {
         name: "heapattach_allocated_bytes",
         about: "Bytes allocated since the attach",
         is_counter: true,
+        is_use: false,
         value: |ledger| Some(ledger.total.measure(Metric::Allocated).bytes.value),
     },
     Metrics {
         name: "heapattach_allocated_blocks",
         about: "Blocks allocated since the attach",
         is_counter: true,
+        is_use: false,
         value: |ledger| Some(ledger.total.measure(Metric::Allocated).count.value),
     },
     Metrics {
         name: "heapattach_mapped_bytes",
         about: "Bytes that were mapped since the attach and are still, those of allocators too",
         is_counter: false,
+        is_use: true,
         value: |ledger| Some(whole(ledger.total.mapped_live)),
     },
     Metrics {
         name: "heapattach_growth_bytes_per_second",
         about: "By how much blocks in use and what the program mapped itself grew, over five minutes",
         is_counter: false,
+        is_use: true,
         value: |ledger| {
             let growth = growth_per_minute(&ledger.moments, ledger.about.every)?;
             Some(growth.bytes.value / 60.0)
@@ -70,12 +78,14 @@ const ALL: [Metrics; 9] = [
         name: "heapattach_resident_bytes",
         about: "Resident memory of the process",
         is_counter: false,
+        is_use: false,
         value: |ledger| current::resident(&ledger.moments).map(whole),
     },
     Metrics {
         name: "heapattach_unseen_bytes",
         about: "Anonymous resident memory that no block or mapping since the attach explains",
         is_counter: false,
+        is_use: false,
         value: |ledger| {
             current::unseen(&ledger.moments, ledger.about.every).map(|unseen| unseen.value)
         },
@@ -84,6 +94,7 @@ const ALL: [Metrics; 9] = [
         name: "heapattach_lost_records",
         about: "Records of blocks and of frees that found no room",
         is_counter: true,
+        is_use: false,
         value: |ledger| Some(whole(current::dropped(ledger))),
     },
 ];
@@ -101,7 +112,7 @@ pub fn answer(targets: &[Arc<Target>], figures: Option<&Figures>, request: &Requ
         .iter()
         .map(|target| {
             let labels = format!("pid=\"{}\",service=\"{}\"", target.pid, label(&target.name));
-            (labels, target.ledger().ok())
+            Known { labels, ledger: target.ledger().ok(), is_slot: target.is_slot() }
         })
         .collect();
     let others = figures.map(Figures::now).unwrap_or_default();
@@ -109,17 +120,27 @@ pub fn answer(targets: &[Arc<Target>], figures: Option<&Figures>, request: &Requ
     Answer::ok(if is_open { kind::OPEN_METRICS } else { kind::PROMETHEUS }, body)
 }
 
-fn text(known: &[(String, Option<Arc<Ledger>>)], others: &[Figure], is_open: bool) -> String {
+/// What is known of a process.
+struct Known {
+    labels: String,
+    ledger: Option<Arc<Ledger>>,
+    is_slot: bool,
+}
+
+fn text(known: &[Known], others: &[Figure], is_open: bool) -> String {
     let mut out = String::new();
     head(&mut out, "heapattach_up", "Whether its session is written down", false, is_open);
-    for (labels, ledger) in known {
+    for Known { labels, ledger, .. } in known {
         let _ = writeln!(out, "heapattach_up{{{labels}}} {}", u8::from(ledger.is_some()));
     }
-    let ledgers = || known.iter().filter_map(|(labels, ledger)| Some((labels, ledger.as_deref()?)));
+    let ledgers = |is_use: bool| {
+        let told = known.iter().filter(move |one| !(is_use && one.is_slot));
+        told.filter_map(|one| Some((&one.labels, one.ledger.as_deref()?)))
+    };
     for metric in &ALL {
         head(&mut out, metric.name, metric.about, metric.is_counter, is_open);
         let end = if metric.is_counter { "_total" } else { "" };
-        for (labels, ledger) in ledgers() {
+        for (labels, ledger) in ledgers(metric.is_use) {
             if let Some(value) = (metric.value)(ledger) {
                 let _ = writeln!(out, "{}{end}{{{labels}}} {value}", metric.name);
             }
@@ -127,7 +148,7 @@ fn text(known: &[(String, Option<Arc<Ledger>>)], others: &[Figure], is_open: boo
     }
     let about = "Bytes in use by site, the twenty that hold most; `other`: all others";
     head(&mut out, "heapattach_site_live_bytes", about, false, is_open);
-    for (labels, ledger) in ledgers() {
+    for (labels, ledger) in ledgers(true) {
         for (site, bytes) in sites(ledger) {
             let site = label(&site);
             let _ = writeln!(out, "heapattach_site_live_bytes{{{labels},site=\"{site}\"}} {bytes}");
@@ -146,7 +167,11 @@ fn tell(out: &mut String, figure: &Figure, is_open: bool) {
     for (labels, value) in &figure.rows {
         let labels: Vec<_> =
             labels.iter().map(|(name, text)| format!("{name}=\"{}\"", label(text))).collect();
-        let _ = writeln!(out, "{}{end}{{{}}} {value}", figure.name, labels.join(","));
+        let labels = match labels.is_empty() {
+            true => String::new(),
+            false => format!("{{{}}}", labels.join(",")),
+        };
+        let _ = writeln!(out, "{}{end}{labels} {value}", figure.name);
     }
 }
 
@@ -188,19 +213,35 @@ mod tests {
     use super::*;
     use heapattach_ledger::sample;
 
+    fn known(pid: i32, is_slot: bool) -> Known {
+        let labels = format!("pid=\"{pid}\"");
+        Known { labels, ledger: Some(Arc::new(sample::ledger())), is_slot }
+    }
+
+    #[test]
+    fn of_a_slot_nothing_is_told_to_be_in_use() {
+        let told = text(&[known(7, false), known(8, true)], &[], false);
+        let has = |name: &str| told.contains(&format!("\n{name}{{pid=\"8\""));
+        for name in ["live_bytes", "live_blocks", "mapped_bytes", "site_live_bytes"] {
+            assert!(!has(&format!("heapattach_{name}")), "{name}: {told}");
+        }
+        assert!(has("heapattach_up") && has("heapattach_allocated_bytes_total"), "{told}");
+    }
+
     #[test]
     fn both_formats_tell_the_sums_of_the_ledger() {
-        let known = [("pid=\"7\"".to_owned(), Some(Arc::new(sample::ledger())))];
+        let known = [known(7, false)];
         let others = [Figure {
             name: "heapattach_push_made",
             about: "Requests",
             is_counter: true,
-            rows: vec![(vec![("to", "a\"b".to_owned())], 3.0)],
+            rows: vec![(vec![("to", "a\"b".to_owned())], 3.0), (Vec::new(), 4.0)],
         }];
         let old = text(&known, &others, false);
         assert!(old.contains("heapattach_live_bytes{pid=\"7\"} 104960\n"), "{old}");
         assert!(old.contains("# TYPE heapattach_allocated_bytes_total counter\n"), "{old}");
         assert!(old.contains("site=\"other\"} 0\n") && !old.contains("# EOF"), "{old}");
+        assert!(old.contains("\nheapattach_push_made_total 4\n"), "{old}");
         assert!(old.contains("\nheapattach_push_made_total{to=\"a\\\"b\"} 3\n"), "{old}");
         let open = text(&known, &others, true);
         assert!(open.contains("# TYPE heapattach_push_made counter\n"), "{open}");

@@ -18,6 +18,7 @@ use crate::{
     listen::Stream,
     stop::Stop,
     target::Target,
+    target_list::TargetList,
 };
 
 pub use changes::LAST;
@@ -25,11 +26,15 @@ pub use changes::LAST;
 /// Longer is not waited for.
 const LONGEST: Duration = Duration::from_secs(3600);
 
+/// What is not told of a slot.
+const ONLY_A_SLOT: &str = "it is watched for a slot, so that what is in use is not known: \
+                           /debug/pprof/heap has what survived of the slot, /metrics what was allocated";
+
 /// What the routes answer out of.
 #[derive(Debug)]
 pub struct Sources {
     /// The processes.
-    pub targets: Vec<Arc<Target>>,
+    pub targets: TargetList,
     /// Whether their command lines are told.
     pub show_args: bool,
     /// What is told among the figures besides.
@@ -51,22 +56,21 @@ impl Sources {
     /// Which process a path is of.
     pub fn asked<'r>(&self, path: &'r str) -> Option<Asked<'r>> {
         let Some(rest) = path.strip_prefix("/p/") else {
-            return Some(match self.targets.as_slice() {
-                [only] => Asked::One(only.clone(), path),
-                _ => Asked::All(path),
+            return Some(match self.targets.only() {
+                Some(only) => Asked::One(only, path),
+                None => Asked::All(path),
             });
         };
         let (pid, _) = rest.split_once('/')?;
         let pid_length = pid.len();
         let pid: i32 = pid.parse().ok()?;
-        let target = self.targets.iter().find(|target| target.pid == pid)?;
-        Some(Asked::One(target.clone(), &rest[pid_length..]))
+        Some(Asked::One(self.targets.find(pid)?, &rest[pid_length..]))
     }
 
     /// What writes events to a reader that asked for such.
     pub fn stream(&self, request: &Request) -> Option<(Arc<Target>, WriteEvents)> {
         match (request.method, self.asked(&request.path)?) {
-            (_, Asked::One(target, _)) if target.fixed_page().is_some() => None,
+            (_, Asked::One(target, _)) if target.fixed_page().is_some() || target.is_slot() => None,
             (Method::Get, Asked::One(target, "/events")) => Some((target, events::stream)),
             (Method::Get, Asked::One(target, "/changes")) => Some((target, changes::stream)),
             _ => None,
@@ -98,13 +102,13 @@ impl Sources {
             "/sd" => return discovery::answer(self, request),
             "/metrics" => {
                 let one = match asked {
-                    Asked::One(target, _) => Some(target),
+                    Asked::One(target, _) => Some(target.clone()),
                     Asked::All(_) => None,
                 };
-                let targets = one.map_or(self.targets.as_slice(), std::slice::from_ref);
+                let targets = one.map_or_else(|| self.targets.now(), |one| vec![one]);
                 // They are of no process: only with those of all.
                 let figures = self.figures.as_ref().filter(|_| request.path == "/metrics");
-                return metrics::answer(targets, figures, request);
+                return metrics::answer(&targets, figures, request);
             }
             _ => {}
         }
@@ -120,6 +124,13 @@ impl Sources {
                 _ => {
                     Answer::no(Status::NotFound, "this is a moment: it has a page and nothing else")
                 }
+            };
+        }
+        if target.is_slot() {
+            return match *path {
+                "/debug/pprof/heap" | "/debug/pprof/allocs" => pprof::slot(target, request),
+                "/debug/pprof/cmdline" => gperftools::cmdline(target, self.show_args, '\0'),
+                _ => Answer::no(Status::NotFound, ONLY_A_SLOT),
             };
         }
         match *path {

@@ -60,7 +60,7 @@ pub fn list(sources: &Sources) -> Answer {
         "<!doctype html><html lang=en><meta charset=utf-8><title>heapattach</title>\
          <h1>heapattach</h1><ul>",
     );
-    for target in &sources.targets {
+    for target in sources.targets.now() {
         let (pid, name) = (target.pid, harmless(&target.name));
         let _ = write!(page, "<li><a href=\"/p/{pid}/\">{name} ({pid})</a></li>");
     }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use heapattach_export::{Format, write, write_difference};
+use heapattach_export::{Format, write, write_difference, write_slot};
 use heapattach_ledger::{Ledger, Metric};
 
 use super::{seconds, unknown};
 use crate::{
-    answer::{Answer, kind},
+    answer::{Answer, Status, kind},
     http::Request,
     stop::Stop,
     target::{Target, without_live},
@@ -65,6 +65,23 @@ pub fn delta_heap(target: &Target, request: &Request, stop: &Stop) -> Answer {
     file(&now, before.as_ref(), Metric::Live)
 }
 
+/// Of one that is watched for a slot: what was allocated in it until now, and what of that survived.
+pub fn slot(target: &Target, request: &Request) -> Answer {
+    for option in ["seconds", "debug"] {
+        if request.query.get(option).is_some_and(|value| value != "0") {
+            return Answer::no(Status::BadRequest, format!("a slot is told without `{option}`"));
+        }
+    }
+    match target.ledger() {
+        Err(why) => unknown(&why),
+        Ok(ledger) => {
+            let mut bytes = Vec::new();
+            let _ = write_slot(&ledger, &mut bytes);
+            attachment(bytes)
+        }
+    }
+}
+
 fn file(now: &Ledger, before: Option<&Ledger>, first: Metric) -> Answer {
     let mut bytes = Vec::new();
     // To memory: nothing can go wrong.
@@ -72,6 +89,10 @@ fn file(now: &Ledger, before: Option<&Ledger>, first: Metric) -> Answer {
         None => write(now, Format::Pprof, first, &mut bytes),
         Some(before) => write_difference(now, before, Format::Pprof, first, &mut bytes),
     };
+    attachment(bytes)
+}
+
+fn attachment(bytes: Vec<u8>) -> Answer {
     let name = "attachment; filename=\"heap.pb.gz\"";
     Answer::ok(kind::BYTES, bytes).with("Content-Disposition", name)
 }

@@ -3,16 +3,23 @@
 //! ```text
 //! look (/proc) -> heapattach_agent::decide -> watch: sessions in processes of their own
 //!                       dry_run: only says so \-> saved: the state, before anything is done
+//!                                              \-> visit: looks that are due, one after the other
+//! routes, figures: what is told over HTTP
 //! ```
 
+mod counted;
 mod dry_run;
 mod events;
+mod figures;
 mod leftovers;
 mod look;
+mod routes;
 mod saved;
 mod session;
+mod share;
 mod spool;
 mod usage;
+mod visit;
 mod watch;
 
 use std::path::Path;
@@ -50,7 +57,10 @@ pub fn agent(args: &AgentArgs) -> Exit {
 /// The file, if it is right.
 fn read(path: &Path) -> Result<Config, String> {
     let text = input::text(path, LONGEST_CONFIG)?;
-    Config::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
+    let wrong = |error: String| format!("{}: {error}", path.display());
+    let config = Config::parse(&text).map_err(wrong)?;
+    config.serve.as_ref().map(routes::check).transpose().map_err(wrong)?;
+    Ok(config)
 }
 
 fn allow(config: &Config, name: &str) -> Result<Exit, String> {

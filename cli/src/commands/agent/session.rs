@@ -5,11 +5,13 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::ExitStatus,
+    sync::Arc,
     time::Instant,
 };
 
 use heapattach_agent::{Facts, Key, Mode, Rule};
 use heapattach_report::Report;
+use heapattach_serve::Target;
 
 use super::events::now;
 use crate::fork_server::{Begin, ForkServer, Member};
@@ -33,6 +35,8 @@ pub struct Session {
     pub at: u64,
     /// Why it was told to end, if it was.
     pub told: Option<String>,
+    /// What is told of it over HTTP.
+    pub target: Arc<Target>,
     /// What is written down.
     pub recording: PathBuf,
     report: PathBuf,
@@ -61,7 +65,13 @@ impl Session {
             log: Some(report.with_extension("log")),
             recording: recording.clone(),
         })?;
+        let target = Target::new(pid, one.name.clone(), recording.clone(), false);
+        let target = match rule.mode {
+            Mode::Continuous => target,
+            Mode::Rotate => target.of_slot(),
+        };
         Ok(Self {
+            target: Arc::new(target),
             key: one.key,
             name: one.name.clone(),
             rule: rule.name.clone(),

@@ -1,13 +1,13 @@
 //! `heapattach serve`: a session for each process, in a process of its own, and a server that reads what they
 //! write down; with `--push` a sender besides.
 
+mod door;
 mod push;
 
 use std::{os::fd::AsFd, path::Path, sync::Arc, thread::Builder};
 
-use heapattach_files::input;
 use heapattach_recording::Recording;
-use heapattach_serve::{Address, Door, Listener, Options, Server, Stop, Target, Token};
+use heapattach_serve::{Listener, Options, Server, Stop, Target};
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
@@ -24,8 +24,7 @@ use crate::{
     sessions::{Options as SessionOptions, Session, Sessions},
 };
 
-/// A token is not longer.
-const LONGEST_TOKEN: u64 = 4096;
+pub use door::{check_token, of as door};
 
 /// Serves until it is told to end, or nothing is left to serve.
 pub fn serve(args: &ServeArgs) -> Exit {
@@ -42,7 +41,8 @@ pub fn serve(args: &ServeArgs) -> Exit {
 pub type Failed = (Exit, String);
 
 fn begin(args: &ServeArgs) -> Result<Exit, Failed> {
-    let door = door(args).map_err(|why| (Exit::Usage, why))?;
+    let door = door(&args.listen, args.token_file.as_deref(), &args.allow_host);
+    let door = door.map_err(|why| (Exit::Usage, why))?;
     let destinations = push::destinations(&args.push).map_err(|why| (Exit::Usage, why))?;
     let (pids, files) = wanted(args)?;
     let failed = |why: String| (Exit::Failed, format!("{why} (targets: untouched)"));
@@ -68,7 +68,7 @@ fn begin(args: &ServeArgs) -> Result<Exit, Failed> {
     let pusher = push::start(&args.push, destinations, &targets);
     let pusher = pusher.map_err(|why| (Exit::Failed, why))?;
     let figures = pusher.as_ref().map(push::figures);
-    let options = Options { targets, show_args: args.show_args, door, figures };
+    let options = Options { targets: targets.into(), show_args: args.show_args, door, figures };
     let server = Server::new(options, stop.clone());
     complain(&format!("{}; Ctrl-C ends", told(&listener.url(), &sessions, &pids)));
     let serving = server.clone();
@@ -99,30 +99,6 @@ fn told(url: &str, sessions: &Sessions, pids: &[i32]) -> String {
     };
     let kept = sessions.kept().map(|folder| format!("; recordings in {}", folder.display()));
     format!("serving {what} on {url}{}", kept.unwrap_or_default())
-}
-
-/// Who is let in.
-fn door(args: &ServeArgs) -> Result<Door, String> {
-    let token = args.token_file.as_deref().map(|path| {
-        let text = input::text(path, LONGEST_TOKEN)?;
-        Token::of(&text).ok_or_else(|| {
-            let path = path.display();
-            format!(
-                "{path} holds no token; need 16 characters or more, say of `openssl rand -hex 32`"
-            )
-        })
-    });
-    let token = token.transpose()?;
-    let is_public = args.listen.is_public();
-    if is_public && token.is_none() {
-        let Address::Tcp(at) = &args.listen else { return Err(String::new()) };
-        return Err(format!(
-            "other machines can ask at {at}: need --token-file FILE, or --listen :{} for this one alone \
-             (targets: untouched)",
-            at.port()
-        ));
-    }
-    Ok(Door { hosts: args.allow_host.clone(), token, is_public, link: None })
 }
 
 /// Which processes, and which files.

@@ -5,7 +5,7 @@ use std::{fs, sync::Arc, time::Duration};
 use heapattach_files::input;
 use heapattach_push::{
     Address, Bounds, Counts, Destination, Effects, IS_BUILT_IN, LONGEST_SECRET, Labels, Pusher,
-    Secret, Source, State, Watch, check_labels,
+    Secret, Source, State, Watch, check_labels, not_built_in,
 };
 use heapattach_serve::{Figure, Figures, Target};
 
@@ -23,13 +23,9 @@ const LONGEST_PEM: u64 = 4 << 20;
 /// # Errors
 /// What is wrong with it, before anything is begun.
 pub fn destinations(args: &PushArgs) -> Result<Vec<Destination>, String> {
+    can_send(!args.push.is_empty(), IS_BUILT_IN)?;
     if args.push.is_empty() {
         return Ok(Vec::new());
-    }
-    if !IS_BUILT_IN {
-        return Err(
-            "--push needs a heapattach built with --features push (targets: untouched)".to_owned()
-        );
     }
     if args.push_every < SHORTEST {
         return Err("--push-every needs 1s or more".to_owned());
@@ -71,6 +67,14 @@ pub fn destinations(args: &PushArgs) -> Result<Vec<Destination>, String> {
         all.push(destination);
     }
     Ok(all)
+}
+
+/// A build that cannot send refuses before anything else is looked at.
+fn can_send(is_wanted: bool, is_built_in: bool) -> Result<(), String> {
+    match is_built_in || !is_wanted {
+        true => Ok(()),
+        false => Err(format!("{} (targets: untouched)", not_built_in())),
+    }
 }
 
 /// Sends from now on.
@@ -190,6 +194,15 @@ pub fn end(sent: &Watch) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_build_that_cannot_send_refuses_by_name_and_says_what_can() {
+        let told = can_send(true, false).unwrap_err();
+        for part in ["without the feature `push`", "release", "(targets: untouched)"] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        assert!(can_send(false, false).is_ok() && can_send(true, true).is_ok());
+    }
 
     #[test]
     fn the_figures_of_a_backend_add_up() {

@@ -69,8 +69,10 @@ fn begin(args: &ViewArgs) -> Result<Exit, Failed> {
     };
     targets.extend(sessions.all().map(target));
     let stop = Stop::default();
-    let server =
-        Server::new(Options { targets, show_args: true, door, figures: None }, stop.clone());
+    let server = Server::new(
+        Options { targets: targets.into(), show_args: true, door, figures: None },
+        stop.clone(),
+    );
     let serving = server.clone();
     let serving = Builder::new().name("server".to_owned()).spawn(move || serving.run(&listener));
     let serving =

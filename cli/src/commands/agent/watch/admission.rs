@@ -13,8 +13,10 @@ use super::Agent;
 use crate::{
     commands::agent::{
         events::now,
+        figures::Used,
         look::{Seen, look},
         session::Session,
+        share,
         usage::{self, WINDOW},
     },
     fork_server::ForkServer,
@@ -29,11 +31,15 @@ impl Agent {
     pub(super) fn look(&mut self) -> Result<(), String> {
         self.bar();
         self.saved.write()?;
-        let Seen { machine, processes, usage } = look(&self.config);
+        let Seen { machine, mut processes, usage } = look(&self.config);
+        self.leave_out_clones(&mut processes, &usage);
         let there: HashSet<Key> = processes.iter().map(|one| one.key).collect();
         self.paused.retain(|key, until| there.contains(key) && *until > machine.now);
         self.every.retain(|key, _| there.contains(key));
         self.refused.retain(|key, _| there.contains(key));
+        self.postponed.retain(|(key, _)| there.contains(key));
+        self.took.retain(|(key, _), _| there.contains(key));
+        self.counted.retain(|key, _| there.contains(key));
         self.stops.retain(|(at, key, _)| there.contains(key) && at + HOUR > machine.now);
         let has_room = self.budget(&usage, machine.processors);
         for session in &mut self.sessions {
@@ -51,10 +57,14 @@ impl Agent {
         let all =
             decide(&config, &state, &machine, &processes, &watched, &self.paused, &mut rotations);
         self.rotations = rotations;
+        let visited = self.visit(&all, &machine, has_room)?;
         let mut attaches = 0;
+        self.refusals.clear();
         for one in all {
             match one.action {
                 Action::Watch if watched.contains(&one.process.key) => {}
+                // After that: a process has one heapattach in it.
+                Action::Watch if visited == Some(one.process.key) => {}
                 Action::Watch if has_room && attaches < ATTACHES => {
                     attaches += 1;
                     self.begin(one.process, one.rule)?;
@@ -82,6 +92,7 @@ impl Agent {
                 );
                 self.events.tell("attach", of, &told);
                 self.sessions.push(session);
+                self.counts.attaches += 1;
             }
             Err(error) => {
                 self.saved.state.detached(one.key);
@@ -94,6 +105,7 @@ impl Agent {
     }
 
     fn refuse(&mut self, one: &Facts, rule: &Rule, why: &Refusal) {
+        *self.refusals.entry(why.name()).or_default() += 1;
         if self.refused.insert(one.key, why.name()) != Some(why.name()) {
             let of = json!({ "pid": one.key.pid, "rule": rule.name, "reason": why.name() });
             let told = format!("process {} is not watched: {}", one.key.pid, why.told());
@@ -105,24 +117,40 @@ impl Agent {
     fn budget(&mut self, usage: &[usage::Process], processors: u32) -> bool {
         let sessions = self.sessions.iter().map(|one| (one.pid(), one.key)).collect();
         let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100).unsigned_abs();
-        let (mut costs, own): (HashMap<Key, Cost>, Cost) = self.usage.add(usage, &sessions, ticks);
+        let visit = self.visit.as_ref().map(|visit| (visit.pid(), visit.key));
+        let (mut costs, own): (HashMap<Key, Cost>, Cost) =
+            self.usage.add(usage, &sessions, visit, ticks, &share::read);
         for (_, key, stopped) in &self.stops {
             costs.entry(*key).or_default().stopped_ms += stopped;
         }
         for (key, why) in over(&self.config.budget, &costs, own, WINDOW, processors) {
-            self.paused.insert(key, now() + self.config.budget.pause.as_secs());
-            for session in
-                self.sessions.iter_mut().filter(|one| one.key == key && one.told.is_none())
-            {
+            let until = now() + self.config.budget.pause.as_secs();
+            let was_paused = self.paused.insert(key, until).is_some();
+            let mut is_ended = false;
+            for session in self.sessions.iter_mut().filter(|one| one.key == key) {
+                is_ended |= session.told.is_none();
                 session.end(&why.told());
+            }
+            for visit in self.visit.iter_mut().filter(|one| one.key == key) {
+                is_ended |= visit.told.is_none();
+                visit.end(&why.told());
+            }
+            if is_ended || !was_paused {
+                *self.counts.excesses.entry(why.name()).or_default() += 1;
                 let of = json!({ "pid": key.pid, "limit": why.name() });
-                let told = format!("process {} is detached from: {}", key.pid, why.told());
+                let what = if is_ended { "detached from" } else { "left alone" };
+                let told = format!("process {} is {what}: {}", key.pid, why.told());
                 self.events.tell("budget", of, &told);
             }
         }
         let spent: Duration =
             costs.values().map(|cost| cost.processor).sum::<Duration>() + own.processor;
         let whole = WINDOW.as_secs_f64() * f64::from(processors.max(1));
-        100.0 * spent.as_secs_f64() < self.config.budget.processors_percent * whole
+        self.used = Used {
+            processors_percent: 100.0 * spent.as_secs_f64() / whole,
+            memory: costs.values().fold(own.memory, |sum, cost| sum.saturating_add(cost.memory)),
+            stopped_ms: costs.values().map(|cost| cost.stopped_ms).fold(0.0, f64::max),
+        };
+        self.used.processors_percent < self.config.budget.processors_percent
     }
 }

@@ -1,6 +1,6 @@
 //! What becomes of sessions that have ended: their profiles are kept, their targets looked at.
 
-use heapattach_agent::SlotProfile;
+use heapattach_agent::{Key, SlotProfile};
 use heapattach_report::Report;
 use heapattach_text::quantity::bytes;
 use serde_json::json;
@@ -30,13 +30,13 @@ impl Agent {
             };
             let session = self.sessions.swap_remove(at);
             let (key, pid) = (session.key, session.key.pid);
+            self.counts.detaches += 1;
+            // Before its recording goes.
+            self.publish();
             let report = session.report();
             let stops = report.iter().flat_map(|report| &report.stops);
             let stopped = stops.map(|stop| stop.stopped_us / 1000.0).sum();
-            self.stops.push_back((now(), key, stopped));
-            while self.stops.len() > MOST_STOPS {
-                self.stops.pop_front();
-            }
+            self.note_stop(key, stopped);
             self.thin_out(&session, report.as_ref());
             if matches!(exit(status), Some(Exit::Refused | Exit::Unsupported)) {
                 self.saved.state.untouched(key);
@@ -61,6 +61,8 @@ impl Agent {
             }
             match spool::put(&self.config, &session) {
                 Ok((profile, told)) => {
+                    self.counts.written += 1;
+                    self.tidy();
                     self.ready(&profile, &told);
                     session.remove();
                 }
@@ -75,6 +77,13 @@ impl Agent {
             self.saved.write()?;
         }
         Ok(())
+    }
+
+    pub(super) fn note_stop(&mut self, key: Key, stopped_ms: f64) {
+        self.stops.push_back((now(), key, stopped_ms));
+        while self.stops.len() > MOST_STOPS {
+            self.stops.pop_front();
+        }
     }
 
     /// One with too many events has fewer of them in its next session.

@@ -2,9 +2,11 @@
 
 mod admission;
 mod ended;
+mod told;
+mod visits;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     fs,
     os::{fd::AsFd, unix::fs::DirBuilderExt},
     path::PathBuf,
@@ -12,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use heapattach_agent::{Config, Key, OnSlot, Rotation};
+use heapattach_agent::{Config, Key, Look, OnSlot, Rotation};
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
@@ -23,17 +25,24 @@ use nix::{
 use serde_json::json;
 
 use super::{
+    counted::Counted,
     events::Events,
+    figures::{Counts, Used},
     leftovers::{self, is_there},
     read,
+    routes::Routes,
     saved::Saved,
     session::Session,
+    spool::{Spooled, tidy},
     usage::Usage,
+    visit::Visit,
 };
 use crate::{args::AgentArgs, exit_status::Exit, fork_server::ForkServer};
 
 /// Between two looks whether sessions have ended, at the end.
 const PAUSE: Duration = Duration::from_millis(10);
+/// Between two looks whether one at a process has ended.
+const VISIT: Duration = Duration::from_millis(200);
 /// So long sessions may take to detach at the end.
 const END: Duration = Duration::from_secs(60);
 
@@ -43,6 +52,8 @@ pub fn run(config: Config, args: &AgentArgs) -> Result<Exit, String> {
         hold_signals().map_err(|error| format!("signals: {error} (targets: untouched)"))?;
     let events = Events(args.log);
     let mut saved = Saved::open(&config.state)?;
+    // Before anything is done in a process; what is not right there is said at once.
+    let routes = config.serve.as_ref().map(Routes::begin).transpose()?;
     leftovers::clean(&mut saved, events)?;
     let folder = config.state.join("sessions");
     let _ = fs::remove_dir_all(&folder);
@@ -65,11 +76,26 @@ pub fn run(config: Config, args: &AgentArgs) -> Result<Exit, String> {
         usage: Usage::default(),
         refused: HashMap::new(),
         push: Vec::new(),
+        routes,
+        refusals: BTreeMap::new(),
+        counts: Counts::default(),
+        used: Used::default(),
+        spooled: Spooled::default(),
+        visit: None,
+        due: BTreeMap::new(),
+        postponed: HashSet::new(),
+        took: HashMap::new(),
+        counted: BTreeMap::new(),
     };
+    agent.tidy();
     let told = format!("watching by {} rules; Ctrl-C ends", agent.config.rules.len());
     events.tell("begun", json!({ "pid": std::process::id() }), &told);
+    if let Some(Routes { url, .. }) = &agent.routes {
+        events.tell("serving", json!({ "url": url }), &format!("serving on {url}"));
+    }
     let ended = agent.watch(args, &signals);
     let exit = agent.end();
+    agent.routes.take().into_iter().for_each(Routes::end);
     ended.map(|()| exit)
 }
 
@@ -94,6 +120,23 @@ struct Agent {
     refused: HashMap<Key, &'static str>,
     /// Who takes profiles besides the spool.
     push: Vec<Box<dyn OnSlot>>,
+    /// Who asks is answered there.
+    routes: Option<Routes>,
+    /// Of the last look: how many were not watched, and why.
+    refusals: BTreeMap<&'static str, u64>,
+    counts: Counts,
+    used: Used,
+    spooled: Spooled,
+    /// The look that goes on.
+    visit: Option<Visit>,
+    /// How many are due, by kind.
+    due: BTreeMap<&'static str, u64>,
+    /// Those that were told to wait.
+    postponed: HashSet<(Key, Look)>,
+    /// Processor time of the last one.
+    took: HashMap<(Key, Look), Duration>,
+    /// What allocators counted.
+    counted: BTreeMap<Key, Counted>,
 }
 
 impl Agent {
@@ -106,6 +149,8 @@ impl Agent {
             let ends = server.map(|server| PollFd::new(server.as_fd(), PollFlags::POLLIN));
             let mut fds: Vec<_> = [Some(own), ends].into_iter().flatten().collect();
             let left = next.saturating_duration_since(Instant::now());
+            // The end of a look wakes no descriptor.
+            let left = if self.visit.is_some() { left.min(VISIT) } else { left };
             // Not a moment too early: that would be another round.
             let millis = i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX);
             let _ = poll(&mut fds, PollTimeout::try_from(millis).unwrap_or(PollTimeout::ZERO));
@@ -117,11 +162,13 @@ impl Agent {
                 }
             }
             self.collect()?;
+            self.collect_visit()?;
             if Instant::now() >= next {
                 if modified(args) != self.written {
                     self.reload(args);
                 }
                 self.look()?;
+                self.publish();
                 next = Instant::now() + self.config.interval;
             }
         }
@@ -134,6 +181,11 @@ impl Agent {
             Ok(new) if new.state != self.config.state => {
                 let told =
                     "the new file has another `state`, which needs a new agent; the old one counts";
+                self.events.tell("not-reloaded", json!({}), told);
+            }
+            Ok(new) if new.serve != self.config.serve => {
+                let told =
+                    "the new file has another [serve], which needs a new agent; the old one counts";
                 self.events.tell("not-reloaded", json!({}), told);
             }
             Ok(new) => {
@@ -159,13 +211,15 @@ impl Agent {
     fn end(&mut self) -> Exit {
         self.sessions.iter_mut().for_each(|session| session.end("the agent ends"));
         let until = Instant::now() + END;
-        while !self.sessions.is_empty() && Instant::now() < until {
+        self.visit.iter_mut().for_each(|visit| visit.end("the agent ends"));
+        while !(self.sessions.is_empty() && self.visit.is_none()) && Instant::now() < until {
             let _ = self.collect();
+            let _ = self.collect_visit();
             sleep(PAUSE);
         }
-        for session in &self.sessions {
+        let rest = self.sessions.iter().map(|session| session.key.pid);
+        for pid in rest.chain(self.visit.iter().map(|visit| visit.key.pid)) {
             // It detaches when this process is gone, if it can.
-            let pid = session.key.pid;
             let told = format!(
                 "the session of process {pid} has not ended: clean up with heapattach detach -p {pid}"
             );
@@ -179,7 +233,19 @@ impl Agent {
             .iter()
             .filter(|one| !one.is_over && is_there(one.key()))
             .count();
-        if left > 0 || !self.sessions.is_empty() { Exit::Left } else { Exit::Done }
+        if left > 0 || !self.sessions.is_empty() || self.visit.is_some() {
+            Exit::Left
+        } else {
+            Exit::Done
+        }
+    }
+}
+
+impl Agent {
+    fn tidy(&mut self) {
+        let (spooled, removed) = tidy(&self.config);
+        self.spooled = spooled;
+        self.counts.removed += removed;
     }
 }
 
