@@ -11,6 +11,7 @@ mod interrupted_early;
 mod kill_soak;
 mod kills;
 mod neighbours;
+mod php;
 mod python;
 mod slow_reader;
 mod stacks;
