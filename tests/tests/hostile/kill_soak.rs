@@ -24,17 +24,21 @@ const DONE: i32 = 0;
 const WINDOW: Duration = Duration::from_millis(1);
 /// A program at rest between two allocations, one on stacks from its heap, one in the midst of signals,
 /// one with threads, and interpreters whose frames are read.
-const TARGETS: [(&str, &[&str]); 6] = [
+const TARGETS: [(&str, &[&str]); 7] = [
     ("steady.c", &[]),
     ("coroutines.c", &[]),
     ("signal_storm.c", &[]),
     ("many_threads.c", &["6"]),
     ("python_load.py", &[]),
     ("php_load.php", &[]),
+    ("ruby_load.rb", &[]),
 ];
 /// What runs such a file.
-const INTERPRETERS: [(&str, &str, &str); 2] =
-    [(".py", "python3", "apt-get install python3"), (".php", "php", "apt-get install php-cli")];
+const INTERPRETERS: [(&str, &str, &str); 3] = [
+    (".py", "python3", "apt-get install python3"),
+    (".php", "php", "apt-get install php-cli"),
+    (".rb", "ruby", "apt-get install ruby"),
+];
 /// Of so many deaths one befalls a check, whose cycles take longer.
 const CHECKS: u64 = 5;
 

@@ -1,5 +1,5 @@
-//! PHP as an enemy and as a victim: processes of an ordinary user that look like PHP and whose structures are
-//! nonsense, and a PHP program whose heapattach is killed while its stacks are read.
+//! PHP and Ruby as enemies and as victims: processes of an ordinary user that look like them and whose structures
+//! are nonsense, and programs in them whose heapattach is killed while their stacks are read.
 
 use std::{path::Path, thread, time::Duration};
 
@@ -21,13 +21,18 @@ const WINDOW: Duration = Duration::from_millis(400);
 const DONE: i32 = 0;
 const MOST_MEMORY: u64 = 256 << 20;
 
-/// How it lies; frames are walked of each.
-const LIES: [&str; 6] = ["cycle", "nowhere", "huge", "flood", "changing", "foreign"];
+/// Programs that look like an interpreter, what they are taken for, and how they lie; frames are walked of each.
+const PHP: (&str, &str, &[&str]) =
+    ("forged_php.c", "PHP 8.2.7", &["cycle", "nowhere", "huge", "flood", "changing", "foreign"]);
+const RUBY: (&str, &str, &[&str]) = (
+    "forged_ruby.c",
+    "Ruby 3.1.2",
+    &["endless", "nowhere", "huge", "flood", "changing", "foreign"],
+);
 
-#[test]
-fn forged_engines_cost_little_and_lead_nowhere() {
-    for how in LIES {
-        let Some(launch) = Launch::new("forged_php.c") else { return };
+fn assert_harmless((file, name, lies): (&str, &str, &[&str])) {
+    for how in lies {
+        let Some(launch) = Launch::new(file) else { return };
         let mut fixture = launch.arg(how).start();
         let before = Before::of(&mut fixture).loose();
         for all in [&[][..], &["--all"]] {
@@ -37,15 +42,14 @@ fn forged_engines_cost_little_and_lead_nowhere() {
             assert!(!outcome.stderr.contains("panicked"), "{how}: {}", outcome.stderr);
             let (report, expense) = (outcome.report(), outcome.report().expense);
             let told: Value = serde_json::from_str(&outcome.stdout).expect("a report");
-            println!(
-                "{how} {all:?}: {} KiB, {} ms, {}",
-                expense.memory >> 10,
-                expense.cpu_us / 1000,
-                told["runtimes"][0]
-            );
             let runtime = &told["runtimes"][0];
+            println!(
+                "{name} {how} {all:?}: {} KiB, {} ms",
+                expense.memory >> 10,
+                expense.cpu_us / 1000
+            );
             assert_eq!(runtime["is_named"].as_bool(), Some(true), "{how}: {runtime}");
-            assert_eq!(runtime["name"].as_str(), Some("PHP 8.2.7"), "{how}: {runtime}");
+            assert_eq!(runtime["name"].as_str(), Some(name), "{how}: {runtime}");
             assert_eq!((&*report.target, report.left.len()), ("restored", 0), "{how}: {report:?}");
             assert!(expense.memory < MOST_MEMORY, "{how}: {} bytes", expense.memory);
             fixture.advance(10);
@@ -56,12 +60,30 @@ fn forged_engines_cost_little_and_lead_nowhere() {
 }
 
 #[test]
+fn forged_engines_of_php_cost_little_and_lead_nowhere() {
+    assert_harmless(PHP);
+}
+
+#[test]
+fn forged_machines_of_ruby_cost_little_and_lead_nowhere() {
+    assert_harmless(RUBY);
+}
+
+#[test]
 fn the_undo_is_done_when_the_command_is_killed_while_stacks_of_php_are_read() {
-    if !is_there("php") {
-        return skip("no PHP here", "apt-get install php-cli");
+    kill_while_stacks_are_read("php", "php_load.php", "apt-get install php-cli");
+}
+
+#[test]
+fn the_undo_is_done_when_the_command_is_killed_while_stacks_of_ruby_are_read() {
+    kill_while_stacks_are_read("ruby", "ruby_load.rb", "apt-get install ruby");
+}
+
+fn kill_while_stacks_are_read(interpreter: &str, script: &str, cure: &str) {
+    if !is_there(interpreter) {
+        return skip(&format!("no {interpreter} here"), cure);
     }
-    let script = fixture("php_load.php");
-    let mut fixture = Launch::program(Path::new("php")).arg(script).start();
+    let mut fixture = Launch::program(Path::new(interpreter)).arg(fixture(script)).start();
     fixture.advance(3);
     let (seed, before) = (seed(), Before::of(&mut fixture).loose());
     let mut random = Random::new(seed);
