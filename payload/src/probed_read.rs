@@ -88,7 +88,24 @@ impl Far {
         Some(())
     }
 
-    /// The first one of two words.
+    /// Four words in one look, without a look at what lies around them.
+    #[inline(never)]
+    pub(crate) fn load_four(
+        &mut self,
+        first: u64,
+        second: u64,
+        third: u64,
+        last: u64,
+    ) -> Option<()> {
+        self.vector(0, self.copy.at(WORDS).address(), 32);
+        self.vector(1, first, 8);
+        self.vector(2, second, 8);
+        self.vector(3, third, 8);
+        self.vector(4, last, 8);
+        self.fetch(1, 4, 32)
+    }
+
+    /// The first one of these, or of two words.
     pub(crate) fn first(&self) -> u64 {
         self.copy.at(WORDS).get()
     }
@@ -96,6 +113,16 @@ impl Far {
     /// The second one.
     pub(crate) fn second(&self) -> u64 {
         self.copy.at(WORDS + 8).get()
+    }
+
+    /// The third one.
+    pub(crate) fn third(&self) -> u64 {
+        self.copy.at(WORDS + 16).get()
+    }
+
+    /// The last one of four.
+    pub(crate) fn last(&self) -> u64 {
+        self.copy.at(WORDS + 24).get()
     }
 
     /// Copies so many bytes, or as many as there are to the end of the page; answers how many.

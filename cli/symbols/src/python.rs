@@ -1,4 +1,4 @@
-//! Names of Python frames, and PHP's, as the session found them: they cannot be looked up again later.
+//! Names of Python frames, PHP's and Ruby's, as the session found them: they cannot be looked up again later.
 
 use std::{ops::Range, sync::Arc};
 
@@ -10,9 +10,9 @@ use crate::{
     printable::printable,
 };
 
-use heapattach_text::module_name::PHP;
 /// What stands for a module of Python frames.
 pub use heapattach_text::module_name::PYTHON;
+use heapattach_text::module_name::{PHP, RUBY};
 
 /// A Python function in a recording that is to have no names.
 const NAMELESS: &str = "[script code]";
@@ -35,8 +35,11 @@ impl PythonNames {
     /// As a recording has them.
     pub fn of(known: &[Known]) -> Self {
         let python = known.iter().find(|known| known.is_python());
-        let is_php = python.is_some_and(|known| known.path == PHP);
-        let language = if is_php { Language::Php } else { Language::Python };
+        let language = match python.map(|known| &*known.path) {
+            Some(PHP) => Language::Php,
+            Some(RUBY) => Language::Ruby,
+            _ => Language::Python,
+        };
         Self { language, calls: python.map(|known| known.python.clone()).unwrap_or_default() }
     }
 
@@ -82,6 +85,7 @@ fn module(language: Language) -> &'static str {
     match language {
         Language::Python => PYTHON,
         Language::Php => PHP,
+        Language::Ruby => RUBY,
     }
 }
 

@@ -4,6 +4,8 @@
 pub const PYTHON: &str = "[python]";
 /// Code that PHP runs.
 pub const PHP: &str = "[php]";
+/// Code that Ruby runs.
+pub const RUBY: &str = "[ruby]";
 
 /// Memory without a file, as it is named here and by the kernel.
 pub const ANONYMOUS: &str = "[anonymous]";
@@ -15,7 +17,7 @@ const DOUBLE: &str = "/memfd:doublemapper";
 
 /// Whether code of a module of this name is a script's, whose frames an interpreter has.
 pub fn is_script(module: &str) -> bool {
-    [PYTHON, PHP].contains(&module)
+    [PYTHON, PHP, RUBY].contains(&module)
 }
 
 /// Whether code of a module of this name was generated at run time.
@@ -34,7 +36,7 @@ mod tests {
         for module in ["[anonymous]", "[anon:v8]", "[unknown]", "/memfd:doublemapper (deleted)"] {
             assert!(is_generated(module), "{module}");
         }
-        for module in [PYTHON, PHP, "[vdso]", "/usr/lib/libc.so.6", "/memfd:mine", ""] {
+        for module in [PYTHON, PHP, RUBY, "[vdso]", "/usr/lib/libc.so.6", "/memfd:mine", ""] {
             assert!(!is_generated(module), "{module}");
         }
     }

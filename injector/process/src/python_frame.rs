@@ -1,4 +1,4 @@
-//! Python frames, and PHP's, in stacks of addresses. Each has an address of its own, beyond those of programs, so
+//! Python frames, PHP's and Ruby's, in stacks of addresses. Each has an address of its own, beyond those of programs, so
 //! that whatever handles stacks of addresses handles these too.
 
 use std::sync::Arc;
@@ -33,9 +33,11 @@ pub enum Language {
     Python,
     /// PHP's.
     Php,
+    /// Ruby's.
+    Ruby,
 }
 
-/// A place in Python code, or in PHP's.
+/// A place in Python code, in PHP's, or in Ruby's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PythonFrame {
     /// Of which language.

@@ -31,7 +31,7 @@ pub use errand::{PARKED, errand_code, gate, vector_room};
 pub use leads::{LONGEST_LEAD, leads_to};
 pub use leaves::jumps_out;
 pub use lsan_functions::{LsanWord, lsan_code, lsan_function_at};
-pub use reads::{first_read_in, read_distances};
+pub use reads::{constants_added, first_address_taken, first_read_in, read_distances};
 pub use requests::{VECTOR_STATE, VECTOR_STATE_LIMIT, breakpoint};
 pub use rescue_frame::{FRAME_FREE, PLAIN_FRAME, RESCUE_FRAME_LIMIT, rescue_frame};
 

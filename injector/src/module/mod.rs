@@ -7,6 +7,7 @@ mod lookup;
 pub mod php_marks;
 pub mod python_marks;
 mod relocations;
+pub mod ruby_marks;
 pub mod sizer;
 pub mod symbol_file;
 mod symbol_hash;
@@ -27,6 +28,7 @@ use crate::{
         php_marks::PhpMarks,
         python_marks::Marks,
         relocations::{Relocation, relocations_of},
+        ruby_marks::RubyMarks,
         symbol_file::Symbol,
         symbol_hash::{Numbered, SymbolHash},
         tables::{Budget, SYMBOL_SIZE, Tables, name_at},
@@ -115,6 +117,8 @@ pub struct Module {
     pub python: Marks,
     /// What it has of PHP's engine.
     pub php: PhpMarks,
+    /// What it has of Ruby's virtual machine.
+    pub ruby: RubyMarks,
     /// A number that another file at the same place would not have.
     pub identity: u64,
 }
@@ -235,6 +239,7 @@ impl Module {
         }
         let mut own: Vec<(Numbered, &[u8])> = Vec::new();
         let interpreters = python_marks::NAMES.into_iter().chain(php_marks::NAMES);
+        let interpreters = interpreters.chain(ruby_marks::NAMES);
         for name in functions::names().chain(sizer::names()).chain(interpreters).chain(ASKING) {
             own.extend(hash.find(tables, name).into_iter().map(|found| (found, name)));
         }
@@ -254,7 +259,8 @@ impl Module {
         bias: Bias,
         asked: UserHooks,
     ) -> Option<FunctionRef> {
-        if name.starts_with(b"_Py") || name.starts_with(b"Py") || php_marks::NAMES.contains(&name) {
+        let is_mark = name.starts_with(b"_Py") || name.starts_with(b"Py");
+        if is_mark || php_marks::NAMES.contains(&name) || ruby_marks::NAMES.contains(&name) {
             self.take_mark(name, symbol, bias);
             return None;
         }
@@ -300,6 +306,7 @@ impl Module {
             let at = bias.place(ImageAddr::new(value));
             self.python.take(name, at, size);
             self.php.take(name, at, size);
+            self.ruby.take(name, at, size);
         }
     }
 

@@ -6,6 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 use heapattach_abi::{
     python::{
         CODES, COPIED_WORDS, FILE_AT, LENGTH_AT, LINES_AT, LINES_BYTES, NAME_AT, OBJECT_BYTES,
+        RUBY_LINES_BYTES,
     },
     region,
     stacks::STACK_WORDS,
@@ -14,7 +15,7 @@ use heapattach_abi::{
 use super::{
     interpreter::{Form, Interpreter},
     layout::Layout,
-    line_table, php, text,
+    line_table, php, ruby, ruby_lines, text,
 };
 use heapattach_process::{addr::RemoteAddr, memory::Memory, shared::Shared};
 
@@ -34,6 +35,8 @@ pub struct Code {
 enum Lines {
     /// By a table.
     Table(Vec<u8>),
+    /// By a table of so many rows, as Ruby has it.
+    Rows(Vec<u8>, usize),
     /// It was stored in place of the instruction.
     Stored,
 }
@@ -57,6 +60,7 @@ impl Code {
     pub fn line(&self, instruction: Option<u32>) -> Option<u32> {
         let exact = instruction.and_then(|at| match &self.lines {
             Lines::Table(lines) => line_table::line(lines, self.first_line, at),
+            Lines::Rows(table, rows) => ruby_lines::line(table, *rows, at),
             Lines::Stored => Some(at).filter(|&line| line != 0),
         });
         exact.or(Some(self.first_line)).filter(|&line| line != 0)
@@ -65,7 +69,7 @@ impl Code {
     /// Bytes of its table of lines.
     fn bytes(&self) -> u64 {
         match &self.lines {
-            Lines::Table(lines) => lines.len() as u64,
+            Lines::Table(lines) | Lines::Rows(lines, _) => lines.len() as u64,
             Lines::Stored => 0,
         }
     }
@@ -77,6 +81,11 @@ impl Code {
                 let (function, file, first_line) = php::function(copy, &lines, orders)?;
                 let (function, file) = (function.into(), file.into());
                 Some(Self { function, file, first_line, lines: Lines::Stored })
+            }
+            Form::Ruby(_) => {
+                let (function, file, first_line, rows) = ruby::function(copy)?;
+                let (function, file) = (function.into(), file.into());
+                Some(Self { function, file, first_line, lines: Lines::Rows(lines, rows) })
             }
         }
     }
@@ -134,7 +143,10 @@ impl Codes {
 fn read(shared: &Shared, memory: &Memory, python: &Interpreter, first: u64) -> Option<Code> {
     let first = usize::try_from(first).ok().filter(|&first| first != 0)?;
     let copy = bytes(shared, memory, first, LINES_AT / 8)?;
-    let length = word(&copy, LENGTH_AT as u64)?.min(LINES_BYTES);
+    let length = word(&copy, LENGTH_AT as u64)?.min(match python.form {
+        Form::Ruby(_) => RUBY_LINES_BYTES,
+        Form::Python(..) | Form::Php(_) => LINES_BYTES,
+    });
     let length = usize::try_from(length).ok()?;
     let mut lines = bytes(shared, memory, first + LINES_AT / 8, length.div_ceil(8))?;
     lines.truncate(length);

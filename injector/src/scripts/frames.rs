@@ -18,6 +18,7 @@ fn unknown(language: Language) -> PythonFrame {
     let function = match language {
         Language::Python => "[unknown python code]",
         Language::Php => "[unknown php code]",
+        Language::Ruby => "[unknown ruby code]",
     };
     PythonFrame { language, function: function.into(), ..PythonFrame::default() }
 }

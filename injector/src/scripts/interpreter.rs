@@ -7,7 +7,7 @@ use heapattach_abi::python::Orders;
 use super::{
     cold_part::cold_part,
     layout::{Layout, LayoutError, TABLE_WORDS, layout},
-    php,
+    php, ruby,
 };
 use crate::hook::survey::Survey;
 use crate::module::python_marks::Marks;
@@ -48,6 +48,16 @@ pub(super) enum Form {
     Python(Layout, Option<RemoteAddr>),
     /// PHP.
     Php(Orders),
+    /// Ruby.
+    Ruby(Orders),
+}
+
+/// What there is of one that has no table of its own structures.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub version: String,
+    /// Why its functions cannot be named, or what the payload is to be told.
+    pub orders: Result<Orders, &'static str>,
 }
 
 /// An interpreter that we cannot read.
@@ -71,7 +81,7 @@ impl Interpreter {
             Form::Python(layout, _) => {
                 Orders { process, tells_apart: u64::from(!is_exact), ..layout.orders }
             }
-            Form::Php(orders) => Orders { process, ..*orders },
+            Form::Php(orders) | Form::Ruby(orders) => Orders { process, ..*orders },
         }
     }
 
@@ -80,6 +90,7 @@ impl Interpreter {
         match self.form {
             Form::Python(..) => Language::Python,
             Form::Php(_) => Language::Php,
+            Form::Ruby(_) => Language::Ruby,
         }
     }
 
@@ -112,21 +123,30 @@ pub(super) fn recognise(survey: &Survey, memory: &Memory, maps: &[Mapping<'_>]) 
         if loaded.module.python.runtime.is_some() {
             return Some(of_marks(&loaded.module.python, name(), memory));
         }
-        let marks = &loaded.module.php;
-        let found = php::recognise(marks, memory, maps)?;
-        Some(of_php(found, marks.loop_body.clone(), name()))
+        let (php, ruby) = (&loaded.module.php, &loaded.module.ruby);
+        if let Some(found) = php::recognise(php, memory, maps) {
+            return Some(of(found, Form::Php, Language::Php, &php.loop_body, name()));
+        }
+        let found = ruby::recognise(ruby, memory, maps)?;
+        Some(of(found, Form::Ruby, Language::Ruby, &ruby.loop_body, name()))
     })
 }
 
-fn of_php(found: php::Found, eval: Range<RemoteAddr>, module: String) -> Python {
+fn of(
+    found: Found,
+    form: fn(Orders) -> Form,
+    language: Language,
+    eval: &Range<RemoteAddr>,
+    module: String,
+) -> Python {
     let version = found.version;
     match found.orders {
         Ok(orders) => {
-            let form = Form::Php(orders);
+            let (form, eval) = (form(orders), eval.clone());
             Python::Readable(Box::new(Interpreter { version, module, form, eval, cold: None }))
         }
         Err(why) => {
-            let (language, why) = (Language::Php, why.to_owned());
+            let why = why.to_owned();
             Python::Unreadable(Unreadable { language, version, module, why })
         }
     }

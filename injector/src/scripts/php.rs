@@ -14,6 +14,7 @@ use heapattach_process::{
     proc::maps::{Mapping, covering},
 };
 
+use super::interpreter::Found;
 use crate::{arch, module::php_marks::PhpMarks};
 
 /// Where the parts differ between versions.
@@ -54,14 +55,6 @@ const TEXT: usize = 24;
 const IS_TEXT: u8 = 6;
 /// Code of a file or of `eval`, in place of a name.
 const MAIN: &str = "{main}";
-
-/// What there is of it.
-#[derive(Debug)]
-pub(super) struct Found {
-    pub version: String,
-    /// Why its functions cannot be named, or what the payload is to be told.
-    pub orders: Result<Orders, &'static str>,
-}
 
 /// The engine that these symbols are of.
 pub(super) fn recognise(marks: &PhpMarks, memory: &Memory, maps: &[Mapping<'_>]) -> Option<Found> {

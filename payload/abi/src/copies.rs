@@ -12,10 +12,10 @@ pub const LENGTH: usize = 16;
 pub const VECTORS: usize = 32;
 /// How many there is room for.
 pub const VECTOR_COUNT: usize = 5;
-/// Offset of two words that are copied beside a page.
+/// Offset of words that are copied beside a page, or by themselves: four at most.
 pub const WORDS: usize = VECTORS + VECTOR_COUNT * 16;
 /// Offset of the bytes.
-pub const DATA: usize = 128;
+pub const DATA: usize = 192;
 /// Offset of words that the thread which uses the buffer puts aside.
 pub const ASIDE: usize = DATA + 4096;
 /// How many there is room for.
@@ -24,4 +24,4 @@ pub const ASIDE_COUNT: usize = 32;
 pub const COPY_BYTES: usize = ASIDE + ASIDE_COUNT * 8;
 
 const _: () = assert!(COPY_BYTES.is_multiple_of(64));
-const _: () = assert!(WORDS + 16 <= DATA);
+const _: () = assert!(WORDS + 32 <= DATA);

@@ -1,4 +1,4 @@
-//! Frames of an interpreter (CPython, PHP): what a hook must know to walk them, and how they are
+//! Frames of an interpreter (CPython, PHP, Ruby): what a hook must know to walk them, and how they are
 //! stored.
 //!
 //! A stack that leads through Python has an entry of its own in the table of stacks: its words are
@@ -70,6 +70,19 @@ pub struct Orders {
     pub class_name: u64,
     /// There, too: in a text, a word that other texts at its place would not have.
     pub text_hash: u64,
+    /// Where frames lie one behind the other (Ruby), the bytes of one; else 0. What says which frames call the
+    /// loop is led to by `mark` then, and has the bits of `foreign` if a frame is not a script's.
+    pub stride: u64,
+    /// There, too: where, in what leads to a thread's variables, those of the interpreter's module are led to.
+    pub variables: u64,
+    /// There, too: among these variables, the one that leads to the state of the thread.
+    pub variable: u64,
+    /// There, too: in code, what leads to all that is known of it.
+    pub body: u64,
+    /// In what is known of code, the rows of the table of lines, and what leads from instructions to rows.
+    pub rows: u64,
+    /// The second of these.
+    pub index: u64,
 }
 
 /// Offset of [`Orders`] in the control page.
@@ -108,6 +121,12 @@ pub enum Order {
     Class = offset_of!(Orders, class),
     ClassName = offset_of!(Orders, class_name),
     TextHash = offset_of!(Orders, text_hash),
+    Stride = offset_of!(Orders, stride),
+    Variables = offset_of!(Orders, variables),
+    Variable = offset_of!(Orders, variable),
+    Body = offset_of!(Orders, body),
+    Rows = offset_of!(Orders, rows),
+    Index = offset_of!(Orders, index),
 }
 
 /// Words of [`Orders`].
@@ -145,6 +164,12 @@ impl Orders {
             self.class,
             self.class_name,
             self.text_hash,
+            self.stride,
+            self.variables,
+            self.variable,
+            self.body,
+            self.rows,
+            self.index,
         ]
     }
 }
@@ -214,12 +239,16 @@ pub const NAME_BYTES: usize = 256;
 pub const FILE_AT: usize = NAME_AT + NAME_BYTES;
 /// Bytes of that.
 pub const FILE_BYTES: usize = 320;
+/// Of a text of Ruby, the head is copied, and behind it what lies elsewhere of it.
+pub const RUBY_HEAD_BYTES: usize = 40;
 /// Where the length of the table of lines is.
 pub const LENGTH_AT: usize = FILE_AT + FILE_BYTES;
 /// Where that table begins.
 pub const LINES_AT: usize = LENGTH_AT + 8;
 /// Bytes of it at most; a longer one is left out.
 pub const LINES_BYTES: u64 = 1 << 13;
+/// The same of Ruby, whose tables have a row for nearly every instruction.
+pub const RUBY_LINES_BYTES: u64 = 1 << 16;
 
 /// The hash of a code object, never 0.
 pub const fn hash_code(code: u64, identity: u64) -> u64 {
@@ -247,9 +276,10 @@ mod tests {
 
     #[test]
     fn every_order_is_where_its_name_says() {
-        let orders = Orders { runtime: 1, current: 2, text_hash: 3, ..Orders::default() };
+        let orders = Orders { runtime: 1, current: 2, text_hash: 3, index: 4, ..Orders::default() };
         let word = |order: Order| orders.words()[order as usize / 8];
         assert_eq!((word(Order::Runtime), word(Order::Current)), (1, 2));
-        assert_eq!((word(Order::TextHash), ORDERS), (3, Order::TextHash as usize / 8 + 1));
+        assert_eq!((word(Order::TextHash), word(Order::Index)), (3, 4));
+        assert_eq!(ORDERS, Order::Index as usize / 8 + 1);
     }
 }

@@ -8,22 +8,37 @@
 //! One cycle is one command: what the last one left is cleaned up by the next, whose requests are then
 //! part of what is tried. Without the variable it is a few deaths, in a soak of cycles ten thousand.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use heapattach_tests::{
     command::{Heapattach, Hooks, Outcome},
+    compile::{fixture, is_there},
     deadline::{PATIENCE, poll},
     fixture::{Fixture, Launch},
     sample::is_soak,
     seed::{Random, seed},
+    skip::skip,
 };
 
 const DONE: i32 = 0;
 const WINDOW: Duration = Duration::from_millis(1);
 /// A program at rest between two allocations, one on stacks from its heap, one in the midst of signals,
-/// and one with threads.
-const TARGETS: [(&str, &[&str]); 4] =
-    [("steady.c", &[]), ("coroutines.c", &[]), ("signal_storm.c", &[]), ("many_threads.c", &["6"])];
+/// one with threads, and interpreters whose frames are read.
+const TARGETS: [(&str, &[&str]); 7] = [
+    ("steady.c", &[]),
+    ("coroutines.c", &[]),
+    ("signal_storm.c", &[]),
+    ("many_threads.c", &["6"]),
+    ("python_load.py", &[]),
+    ("php_load.php", &[]),
+    ("ruby_load.rb", &[]),
+];
+/// What runs such a file.
+const INTERPRETERS: [(&str, &str, &str); 3] = [
+    (".py", "python3", "apt-get install python3"),
+    (".php", "php", "apt-get install php-cli"),
+    (".rb", "ruby", "apt-get install ruby"),
+];
 /// Of so many deaths one befalls a check, whose cycles take longer.
 const CHECKS: u64 = 5;
 
@@ -90,7 +105,15 @@ impl Victim {
 }
 
 fn start(file: &str, words: &[&str]) -> Option<Fixture> {
-    let launch = Launch::new(file)?;
+    let script = INTERPRETERS.into_iter().find(|(ending, ..)| file.ends_with(ending));
+    let launch = match script {
+        Some((_, interpreter, cure)) if !is_there(interpreter) => {
+            skip(&format!("no {interpreter} here"), cure);
+            return None;
+        }
+        Some((_, interpreter, _)) => Launch::program(Path::new(interpreter)).arg(fixture(file)),
+        None => Launch::new(file)?,
+    };
     Some(words.iter().fold(launch, |launch, word| launch.arg(word)).start())
 }
 
@@ -101,7 +124,7 @@ fn kill_again_and_again(what: &str, wanted: u64, run: fn(&Fixture, &str) -> Outc
     let mut killed = 0;
     // One after the other: each of them takes all it gets of a processor.
     for (number, target) in (1..).zip(TARGETS) {
-        let Some(mut victim) = Victim::new(target, run) else { return };
+        let Some(mut victim) = Victim::new(target, run) else { continue };
         let (goal, mut tried) = (wanted * number / TARGETS.len() as u64, 0);
         while killed < goal {
             // A command that ends before the chosen request kills nothing.

@@ -49,7 +49,7 @@ fn calls_beside(fixture: &Fixture) -> Vec<String> {
 }
 
 /// Waits until another process has undone the hooks, and for its end.
-fn assert_undone(fixture: &mut Fixture, before: &Before, when: &str) {
+pub(crate) fn assert_undone(fixture: &mut Fixture, before: &Before, when: &str) {
     let clean = poll(PATIENCE, || before.trace(fixture).is_empty().then_some(()));
     if clean.is_none() {
         before.assert_equal(fixture, &format!("{PATIENCE:?} {when}"));

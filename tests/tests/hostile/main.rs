@@ -12,6 +12,7 @@ mod kill_soak;
 mod kills;
 mod neighbours;
 mod python;
+mod scripts;
 mod slow_reader;
 mod stacks;
 mod target;

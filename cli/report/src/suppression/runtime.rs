@@ -2,6 +2,8 @@
 //! it back at the end would only take time. What they leak alone is suppressed; what an extension allocated,
 //! or the program itself, is not. Pure: the caller looks at the process and says what it has.
 
+use heapattach_text::module_name::is_script;
+
 use super::built_in::is_loaders;
 
 /// How a runtime is known.
@@ -74,9 +76,12 @@ impl Runtime {
     /// Whether these modules of a stack's calls, the innermost first, are its own, and what it calls; but
     /// for the program, which starts it. What the program does when it is called back is the program's.
     pub fn is_alone<'a>(&self, modules: impl Iterator<Item = &'a str>) -> bool {
+        // Functions of scripts stand where its own loop runs them.
         let is_helper = |module: &&str| {
             let file = module.rsplit('/').next().unwrap_or_default();
-            is_loaders(module) || HELPERS.iter().any(|name| file.starts_with(name))
+            is_loaders(module)
+                || is_script(module)
+                || HELPERS.iter().any(|name| file.starts_with(name))
         };
         let calls = modules.filter(|module| !is_helper(module));
         let is_own = |module: &&str| {
@@ -124,6 +129,8 @@ mod tests {
         let is_alone = |stack: &[&str]| ruby.is_alone(stack.iter().copied());
         assert!(is_alone(&[libc, own, own, program, libc, program]));
         assert!(is_alone(&["/usr/lib/libgmp.so.10", own]));
+        assert!(is_alone(&[libc, own, "[ruby]", "[ruby]", own, program]));
+        assert!(!is_alone(&[libc, "/home/me/extension.so", "[ruby]", own, program]));
         assert!(is_alone(&[libc, own, "/usr/lib/ruby/3.1.0/monitor.so", own, program]));
         assert!(!is_alone(&[libc, own, "/usr/lib/ruby/vendor_ruby/3.1.0/mine.so", own, program]));
         let extension = "/home/me/extension.so";

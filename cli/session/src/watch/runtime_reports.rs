@@ -14,6 +14,7 @@ use crate::{
 /// The kinds whose functions are named by walking their frames.
 const PYTHON: &str = "CPython";
 const PHP: &str = "PHP";
+const RUBY: &str = "Ruby";
 
 /// All of them, at the end of a session.
 pub fn runtime_reports(
@@ -28,7 +29,7 @@ pub fn runtime_reports(
         let mut report = base(runtimes, found, pid);
         [report.mapped, report.mapped_live] = pages.by(&found.module);
         match &session.python {
-            _ if ![PYTHON, PHP].contains(&found.kind.name) => {
+            _ if ![PYTHON, PHP, RUBY].contains(&found.kind.name) => {
                 name_generated(found, symbols, pid, &mut report);
             }
             Some(python) if kind_of(python) == found.kind.name => name_script(python, &mut report),
@@ -78,6 +79,7 @@ fn kind_of(python: &Python) -> &'static str {
     match language {
         Language::Python => PYTHON,
         Language::Php => PHP,
+        Language::Ruby => RUBY,
     }
 }
 

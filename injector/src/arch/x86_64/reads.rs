@@ -45,6 +45,24 @@ pub fn read_distances(code: &[u8], at: RemoteAddr) -> Vec<u64> {
     reads.map(|one| one.memory_displacement64()).collect()
 }
 
+/// The first address of a place of its own that this code takes.
+pub fn first_address_taken(code: &[u8], at: RemoteAddr) -> Option<RemoteAddr> {
+    let taken =
+        |one: &Instruction| one.mnemonic() == Mnemonic::Lea && one.is_ip_rel_memory_operand();
+    let one = instructions(code, at).find(taken)?;
+    Some(RemoteAddr::new(one.ip_rel_memory_address()))
+}
+
+/// What this code adds to registers.
+pub fn constants_added(code: &[u8], at: RemoteAddr) -> Vec<u64> {
+    let is_one = |one: &Instruction| {
+        one.mnemonic() == Mnemonic::Add
+            && one.op0_kind() == OpKind::Register
+            && !matches!(one.op1_kind(), OpKind::Register | OpKind::Memory)
+    };
+    instructions(code, at).filter(is_one).map(|one| one.immediate(1)).collect()
+}
+
 fn reads(one: &Instruction) -> bool {
     one.op0_kind() == OpKind::Register && one.op1_kind() == OpKind::Memory
 }
@@ -78,5 +96,13 @@ mod tests {
             assert_eq!(first_read_in(&BY_ADDRESS[..cut], AT, &range), None, "{cut}");
         }
         assert_eq!(read_distances(&BY_ADDRESS, AT), [488]);
+    }
+
+    #[test]
+    fn addresses_taken_and_constants_added_are_told() {
+        assert_eq!(first_address_taken(&BY_ADDRESS, AT), Some(RemoteAddr::new(0x58_ae60)));
+        // `add rsi, 64`, `add rax, rsi`, `ret`
+        let adds = [0x48, 0x83, 0xc6, 0x40, 0x48, 0x01, 0xf0, 0xc3];
+        assert_eq!((constants_added(&adds, AT), first_address_taken(&adds, AT)), (vec![64], None));
     }
 }

@@ -1,7 +1,9 @@
-//! Who asked, where that was code of Python or PHP: the frames of the interpreter that this thread is in.
+//! Who asked, where that was code of Python, PHP or Ruby: the frames of the interpreter that this thread is in.
 //!
 //! The thread is in this call, so what its state leads to is whole; but nothing of it is believed. It is
 //! read as far memory ([`crate::probed_read`]), by offsets that the injector found out, and only so far.
+
+mod ruby;
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -9,9 +11,12 @@ use heapattach_abi::{
     python::{
         self, CODE_ENTRY_BYTES, CODE_PROBES, CODES, COPIED_WORDS, FILE_AT, FILE_BYTES, LENGTH_AT,
         LINES_AT, LINES_BYTES, MOST_FRAMES, NAME_AT, NAME_BYTES, OBJECT_BYTES, ORDERS_AT, Order,
+        RUBY_LINES_BYTES,
     },
     region, row, stacks,
 };
+
+use ruby::Seen;
 
 use crate::{
     arch,
@@ -47,7 +52,9 @@ fn look(cells: &Cells, frame: &Frame, row: &Row, native: u32) -> u32 {
     let Some(copy) = readable::claim(cells.region()) else { return native };
     let far = Far::new(copy, cells, row, frame.stack_pointer());
     let orders = cells.control().at(ORDERS_AT);
-    let mut python = Python { orders, far };
+    // Not constants, which vector registers would do.
+    let none = orders.address();
+    let mut python = Python { orders, far, end: none, seen: none, told: none };
     let Some(innermost) = python.innermost(row) else { return native };
     let most = stack_store::most_frames(cells).min(MOST_FRAMES);
     let (mut hash, mut frames) =
@@ -78,6 +85,13 @@ fn look(cells: &Cells, frame: &Frame, row: &Row, native: u32) -> u32 {
 struct Python {
     orders: Place,
     far: Far,
+    /// Where frames that lie one behind the other end.
+    end: u64,
+    /// What tells the code of the frame that was just seen from other code at its place, where a look at a
+    /// frame finds that out.
+    seen: u64,
+    /// The same of the frame that is being told.
+    told: u64,
 }
 
 impl Python {
@@ -87,6 +101,9 @@ impl Python {
 
     /// The address of the innermost frame of this thread, if it is in Python.
     fn innermost(&mut self, row: &Row) -> Option<u64> {
+        if self.is_ruby() {
+            return self.innermost_of_ruby();
+        }
         if self.has_one_thread() {
             let said = self.order(Order::Runtime).wrapping_add(self.order(Order::Current));
             return self.far.load_alone(said).filter(|&frame| frame != 0);
@@ -172,16 +189,16 @@ impl Python {
         let least_mark = self.order(Order::LeastMark);
         // The last one is told when it is known whether it is the outermost of its loop.
         let (mut held, mut told, mut frame) = (0, 0, innermost);
+        let mut held_seen = self.seen;
         for _ in 0..2 * MOST_FRAMES {
             if frame == 0 || told == most {
                 break;
             }
-            let Some(mark) = self.mark(frame) else { break };
-            let Some(word) = self.word(frame) else { break };
-            let Some(previous) = self.load(frame, Order::Previous) else { break };
+            let Some(Seen { mark, word, previous }) = self.see(frame) else { break };
             frame = previous;
             let is_mark = least_mark != 0 && mark >= least_mark;
             if held != 0 {
+                self.told = held_seen;
                 tell(self, if is_mark { python::outermost(held) } else { held });
                 held = 0;
                 told += 1;
@@ -189,34 +206,48 @@ impl Python {
             if !is_mark && word != 0 {
                 let is_outermost = least_mark == 0 && mark != 0;
                 held = if is_outermost { python::outermost(word) } else { word };
+                held_seen = self.seen;
             }
         }
         if held != 0 && told < most {
+            self.told = held_seen;
             tell(self, held);
             held = 0;
         }
         if frame == 0 && held == 0 { python::END } else { python::END_CUT }
     }
 
+    /// A look at a frame.
+    fn see(&mut self, frame: u64) -> Option<Seen> {
+        if self.is_ruby() {
+            return self.see_ruby(frame);
+        }
+        let (mark, word) = (self.mark(frame)?, self.word(frame)?);
+        Some(Seen { mark, word, previous: self.load(frame, Order::Previous)? })
+    }
+
     /// What tells the code of a frame from other code at its place.
     fn identity(&mut self, word: u64) -> Option<u64> {
+        if self.is_ruby() {
+            return Some(self.told);
+        }
         let code = python::code_of(word);
-        let identity = self.load_of(code, Order::Identity)?;
         if self.order(Order::TextHash) == 0 {
-            return Some(identity);
+            return self.load_of(code, Order::Identity);
         }
         // What a request compiled lies where the last one had other code: texts tell them apart.
         self.far.begin_again();
-        let (name, file) = (self.hash_of(code, Order::Name)?, self.hash_of(code, Order::File)?);
-        Some(stacks::hash_words(stacks::hash_step(identity, name), 0, 0) ^ file)
-    }
-
-    /// What tells one text of a code object from another.
-    fn hash_of(&mut self, code: u64, order: Order) -> Option<u64> {
-        match self.load_of(code, order)? {
-            0 => Some(0),
-            text => self.load_of(text, Order::TextHash),
-        }
+        let [identity, name, file] = [Order::Identity, Order::Name, Order::File]
+            .map(|order| code.wrapping_add(self.order(order)));
+        self.far.load_four(identity, name, file, file)?;
+        let (identity, name, file) = (self.far.first(), self.far.second(), self.far.third());
+        // Code of a file has no name.
+        let hash = self.order(Order::TextHash);
+        let [own, file] =
+            [if name == 0 { file } else { name }, file].map(|at| at.wrapping_add(hash));
+        self.far.load_four(own, file, file, file)?;
+        let own = if name == 0 { 0 } else { self.far.first() };
+        Some(stacks::hash_words(stacks::hash_step(identity, own), 0, 0) ^ self.far.second())
     }
 
     /// The copy of the code of a frame, made if there is none yet; 0 if there is no room.
@@ -245,8 +276,8 @@ impl Python {
 
     /// Copies a code object, and what it leads to.
     fn copy(&mut self, region: Place, code: u64) -> u64 {
-        let (bytes, length) = self.table(code);
-        let words = (LINES_AT as u64 + length).div_ceil(8);
+        let [table, index] = self.tables(code);
+        let words = (LINES_AT as u64 + whole_words(table.1) + index.1) / 8;
         let copied = region.at(region::COPIED_WORDS_TAKEN).word().fetch_add(words, Relaxed);
         if copied.wrapping_add(words) > COPIED_WORDS {
             return 0;
@@ -260,13 +291,46 @@ impl Python {
         for (order, at, most) in
             [(Order::Name, NAME_AT, NAME_BYTES), (Order::File, FILE_AT, FILE_BYTES)]
         {
-            if let Some(text) = self.load_of(code, order) {
-                self.far.copy(to.at(at), text, most as u64);
-            }
+            self.copy_text(to.at(at), code, order, most as u64);
         }
-        let copied = if length == 0 { 0 } else { self.far.copy(to.at(LINES_AT), bytes, length) };
+        let copied = self.copy_tables(to.at(LINES_AT), table, index);
         to.at(LENGTH_AT).set(copied);
         taken
+    }
+
+    fn copy_text(&mut self, to: Place, code: u64, order: Order, most: u64) {
+        let Some(text) = self.load_of(code, order) else { return };
+        if !self.is_ruby() {
+            self.far.copy(to, text, most);
+        } else if let Some(text) = self.text_of_ruby(text) {
+            self.copy_text_of_ruby(to, text, most);
+        }
+    }
+
+    /// Copies a table, and from the next word on what leads to its rows; answers how many bytes that are.
+    fn copy_tables(&mut self, to: Place, table: (u64, u64), index: (u64, u64)) -> u64 {
+        let (at, length) = table;
+        if length == 0 {
+            return 0;
+        }
+        let copied = self.far.copy(to, at, length);
+        let (at, more) = index;
+        if more == 0 {
+            return copied;
+        }
+        let whole = whole_words(length);
+        let is_whole = copied == length && self.far.copy(to.at(whole as usize), at, more) == more;
+        if is_whole { whole + more } else { 0 }
+    }
+
+    /// What is copied with a code object, not longer than there is room.
+    fn tables(&mut self, code: u64) -> [(u64, u64); 2] {
+        if !self.is_ruby() {
+            return [self.table(code), (0, 0)];
+        }
+        let [table, index] = self.tables_of_ruby(code);
+        let fits = whole_words(table.1).saturating_add(index.1) <= RUBY_LINES_BYTES;
+        if fits { [table, index] } else { [(0, 0); 2] }
     }
 
     /// Where the table of lines of a code object is, or the name of its class, and how long that is.
@@ -325,6 +389,11 @@ impl Python {
     fn load(&mut self, at: u64, order: Order) -> Option<u64> {
         self.far.load(at.wrapping_add(self.order(order)))
     }
+}
+
+/// Bytes of as many words as so many bytes begin.
+fn whole_words(bytes: u64) -> u64 {
+    bytes.saturating_add(7) & !7
 }
 
 /// Whether a thread without Python is to be looked for again: ever more seldom.

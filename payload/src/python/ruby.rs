@@ -1,0 +1,137 @@
+//! Frames of Ruby: they lie one behind the other on a stack that the thread's state names, and what is known
+//! of a function is behind its code.
+
+use heapattach_abi::{
+    python::{self, Order, RUBY_HEAD_BYTES},
+    stacks,
+};
+
+use super::Python;
+use crate::{arch, probed_read, shared_word::Place};
+
+/// The first word of an object: what it is.
+const KIND: u64 = 0x1f;
+const ARRAY: u64 = 7;
+/// Set in an array that holds its values itself, and in a text that does not hold its bytes.
+const SHAPE: u64 = 1 << 13;
+/// In an array, the first value, or where that is; in a text, where its bytes are.
+const VALUES: u64 = 16;
+const VALUES_AT: u64 = 32;
+const BYTES_AT: usize = 24;
+/// In the word behind the thread pointer: where a thread's variables are, by module.
+const VARIABLES_AT: u64 = 8;
+/// A row of the table of lines, and what leads from instructions to rows: a part of fixed size for the first
+/// ones, then one for each of so many more.
+const ROW_BYTES: u64 = 12;
+const FIRST_BYTES: u64 = 48;
+const FIRST: u64 = 54;
+const BLOCK_BYTES: u64 = 80;
+const BLOCK: u64 = 512;
+const HALF: u64 = 0xffff_ffff;
+
+/// Bytes of a text's head.
+const HEAD_BYTES: u64 = RUBY_HEAD_BYTES as u64;
+
+/// A frame that was looked at.
+pub(super) struct Seen {
+    /// Whether the interpreter's loop was called for it.
+    pub mark: u64,
+    /// As a word; 0 if it runs no script.
+    pub word: u64,
+    /// The one that it was called from, or 0.
+    pub previous: u64,
+}
+
+impl Python {
+    /// Whether frames are Ruby's.
+    pub(super) fn is_ruby(&self) -> bool {
+        self.order(Order::Stride) != 0
+    }
+
+    /// The innermost frame of this thread, if it runs Ruby.
+    pub(super) fn innermost_of_ruby(&mut self) -> Option<u64> {
+        let all = self.far.load_alone(arch::thread_pointer().wrapping_add(VARIABLES_AT))?;
+        let own = self.far.load_alone(all.wrapping_add(self.order(Order::Variables)))?;
+        let state = self.far.load_alone(own.wrapping_add(self.order(Order::Variable)))?;
+        if state == 0 {
+            return None;
+        }
+        // Its stack of values, on whose end frames begin: where it is, and how many words it has.
+        self.far.load_both(state, state.wrapping_add(8), 0)?;
+        let (first, words) = (self.far.first(), self.far.second());
+        // The first frame of all runs nothing.
+        let end = first.wrapping_add(words.wrapping_mul(8));
+        self.end = end.wrapping_sub(self.order(Order::Stride));
+        let frame = self.far.load_alone(state.wrapping_add(self.order(Order::Current)))?;
+        (frame >= first && frame < self.end).then_some(frame)
+    }
+
+    #[inline(never)]
+    pub(super) fn see_ruby(&mut self, frame: u64) -> Option<Seen> {
+        self.far.begin_again();
+        let flags_at = self.load(frame, Order::Mark)?;
+        let code = self.load(frame, Order::Code)?;
+        let at = self.load(frame, Order::Instruction)?;
+        let next = frame.wrapping_add(self.order(Order::Stride));
+        let previous = if next < self.end && next > frame { next } else { 0 };
+        let body_at = code.wrapping_add(self.order(Order::Body));
+        // The code of a function in C is anything.
+        let (flags, body) = match self.far.load_both(flags_at, body_at, probed_read::page_of(frame))
+        {
+            Some(()) => (self.far.first(), self.far.second()),
+            None => (self.far.load_alone(flags_at)?, 0),
+        };
+        let mark = flags & self.order(Order::MarkMask);
+        let is_foreign = flags & self.order(Order::Foreign) != 0 || body == 0;
+        if is_foreign {
+            return Some(Seen { mark, word: 0, previous });
+        }
+        // Its instructions, where it ends, its name and its file tell it from other code at its place: the code
+        // of a file that was run is gone, and the next one has the same name and is often as long.
+        let [first, extent, name, file] =
+            [Order::Instructions, Order::Identity, Order::Name, Order::File]
+                .map(|order| body.wrapping_add(self.order(order)));
+        self.far.load_four(first, extent, name, file)?;
+        let (first, extent) = (self.far.first(), self.far.second());
+        let (name, file) = (self.far.third(), self.far.last());
+        let word = python::pack(body, at.wrapping_sub(first) >> 3);
+        let place = stacks::hash_step(stacks::hash_step(extent, name), file);
+        self.seen = stacks::hash_step(place, first);
+        Some(Seen { mark, word, previous })
+    }
+
+    /// The text of a code object: a file may be an array that begins with it.
+    pub(super) fn text_of_ruby(&mut self, text: u64) -> Option<u64> {
+        let head = self.far.load_alone(text)?;
+        if head & KIND != ARRAY {
+            return Some(text);
+        }
+        let values = if head & SHAPE != 0 {
+            text.wrapping_add(VALUES)
+        } else {
+            self.far.load_alone(text.wrapping_add(VALUES_AT))?
+        };
+        self.far.load_alone(values)
+    }
+
+    /// Copies a text: its head, and behind that its bytes, if they are not in there.
+    pub(super) fn copy_text_of_ruby(&mut self, to: Place, text: u64, most: u64) {
+        let copied = self.far.copy(to, text, HEAD_BYTES);
+        if copied == HEAD_BYTES && to.get() & SHAPE != 0 {
+            self.far.copy(to.at(HEAD_BYTES as usize), to.at(BYTES_AT).get(), most - HEAD_BYTES);
+        }
+    }
+
+    /// The table of lines of a code object, and what leads to its rows: where both are, and how long. The
+    /// second one is copied behind the first, from the next word on.
+    pub(super) fn tables_of_ruby(&mut self, code: u64) -> [(u64, u64); 2] {
+        let rows = self.load_of(code, Order::Lines).unwrap_or(0);
+        let count = self.load_of(code, Order::Rows).unwrap_or(0) & HALF;
+        let index = self.load_of(code, Order::Index).unwrap_or(0);
+        // The length of the code is the second half of its first word.
+        let length = self.far.load_alone(code).unwrap_or(0) >> 32;
+        let blocks = length.saturating_sub(FIRST).div_ceil(BLOCK);
+        let index_bytes = if count > 1 { FIRST_BYTES + blocks * BLOCK_BYTES } else { 0 };
+        [(rows, count * ROW_BYTES), (index, index_bytes)]
+    }
+}

@@ -1,0 +1,153 @@
+//! Functions of Ruby that allocate memory are named, with the stack that Ruby sees itself at each allocation.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+
+use heapattach_ledger::Metric;
+use heapattach_tests::{
+    command::Heapattach,
+    compile::{fixture, is_there},
+    skip::skip,
+    truth::whole,
+};
+
+use super::{
+    ALL, assert_sound, assert_spoiled, assert_stacks, below, recorded, recorded_nonsense, scripts,
+};
+
+const RUBY: &str = "[ruby]";
+/// Its gems come by a hundred thousand blocks, and every one is recorded.
+const WITHOUT_GEMS: [&str; 2] = ["ruby", "--disable-gems"];
+
+/// Whether there is a Ruby that can be read; a test without one is skipped.
+fn has_ruby() -> bool {
+    let told = || Command::new("ruby").args(["-e", "print RUBY_VERSION"]).output();
+    let is_known = is_there("ruby") && told().is_ok_and(|told| told.stdout.starts_with(b"3.1."));
+    if !is_known {
+        skip("no Ruby 3.1 here", "apt-get install ruby");
+    }
+    is_known
+}
+
+#[test]
+fn every_block_has_the_stack_that_ruby_sees() {
+    if !has_ruby() {
+        return;
+    }
+    let (ledger, told, report) = recorded(&WITHOUT_GEMS, &fixture("ruby_frames.rb"), &ALL);
+    assert_stacks(&ledger, &told, RUBY, 70);
+    let blocks = told.lines().count();
+    println!("{blocks} blocks");
+    assert!(report.contains("Ruby 3.1.") && report.contains("its functions are named"), "{report}");
+    // Its cause is the method, not what the machine does for it.
+    let causes = ledger.rows.iter().filter_map(|row| {
+        let bytes = whole(row.measure(Metric::Allocated).bytes.value);
+        ledger.cause(row.stack).filter(|_| bytes >= 100_000)
+    });
+    let own = causes.filter(|call| call.function.name == "hold").count();
+    assert!(own >= 70, "{own}");
+    // From Ruby through C to Ruby: qsort is where it was called.
+    let compared = below(&ledger, RUBY, "hold").find_map(|row| {
+        let calls: Vec<_> =
+            ledger.calls(row.stack).map(|call| call.function.name.clone()).collect();
+        calls.iter().any(|name| name == "call").then_some(calls)
+    });
+    let compared = compared.expect("a block of what qsort called");
+    let at = |name: &str| compared.iter().position(|call| call.contains(name));
+    assert!(at("call") < at("qsort") && at("qsort") < at("native"), "{compared:?}");
+}
+
+#[test]
+fn functions_of_ruby_are_not_named_where_that_is_not_wanted() {
+    if !has_ruby() {
+        return;
+    }
+    let options = [&ALL[..], &["--scripts", "off"]].concat();
+    let (ledger, ..) = recorded(&WITHOUT_GEMS, &fixture("ruby_frames.rb"), &options);
+    assert!(ledger.rows.iter().all(|row| scripts(&ledger, row.stack, RUBY).is_empty()));
+}
+
+#[test]
+fn frames_that_are_nonsense_do_no_harm() {
+    if !has_ruby() {
+        return;
+    }
+    let ledger = recorded_nonsense("ruby", "ruby_nonsense.rb");
+    assert_spoiled(&ledger, RUBY, "block_in_spoiled", 24 * 15_000);
+    assert_sound(&ledger, RUBY, &["block_in_sound:49", "sound:49", "work:53", "<main>:60"]);
+}
+
+/// A server, ended with the test.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    fn start(script: &Path) -> Self {
+        let mut command = Command::new("ruby");
+        let mut child = command.arg(script).stdout(Stdio::piped()).spawn().expect("ruby");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("a pipe");
+        let _ = BufReader::new(out).read_line(&mut line).expect("its port");
+        Self { child, port: line.trim().parse().expect("a port") }
+    }
+
+    /// Asks it until that is over; answers how often it was right.
+    fn load(&self, is_over: &AtomicBool) -> u64 {
+        let mut answered = 0;
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        while !is_over.load(Relaxed) {
+            let path = format!("/item/{answered}");
+            stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).expect("it reads");
+            let expected = format!("{path} 20870");
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", expected.len());
+            let mut answer = vec![0; head.len() + expected.len()];
+            stream.read_exact(&mut answer).expect("it answers");
+            assert_eq!(String::from_utf8_lossy(&answer), head + &expected);
+            answered += 1;
+        }
+        answered
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = (self.child.kill(), self.child.wait());
+    }
+}
+
+#[test]
+fn a_server_of_ruby_under_load_names_the_line_that_leaks() {
+    if !has_ruby() {
+        return;
+    }
+    let script = fixture("ruby_server.rb");
+    let text = fs::read_to_string(&script).expect("a fixture");
+    let line = text.lines().position(|line| line.contains("# the leak")).expect("a leak") + 1;
+    let server = Server::start(&script);
+    let is_over = AtomicBool::new(false);
+    let (outcome, answered) = thread::scope(|scope| {
+        let clients: Vec<_> = (0..2).map(|_| scope.spawn(|| server.load(&is_over))).collect();
+        let pid = server.child.id().to_string();
+        let session = ["-p", &pid, "--duration", "4s", "--every", "16KiB", "--no-record"];
+        let outcome = Heapattach::new(session).limit(Duration::from_secs(60)).run();
+        is_over.store(true, Relaxed);
+        let answered = clients.into_iter().map(|client| client.join().expect("right answers"));
+        (outcome, answered.sum::<u64>())
+    });
+    let told = outcome.expect(0).stdout;
+    println!("{answered} requests answered\n{told}");
+    // The page is folded to its width.
+    let words: Vec<_> = told.split_whitespace().collect();
+    let place = format!("(ruby_server.rb:{line})");
+    assert!(words.join(" ").contains(&place), "no {place}: {told}");
+}
