@@ -167,7 +167,8 @@ fn ended_in_a_census_it_leaves_the_process_as_it_was() {
         } else {
             running.signal(Signal::SIGTERM);
             running.wait().expect(0);
-            assert!(!is_touched(fixture.pid()));
+            // A census of the agent that was killed before may have begun late: it undoes itself.
+            wait_until("the end of it", PATIENCE, || !is_touched(fixture.pid()));
             assert_clean(&before, fixture.pid());
         }
         fixture.step(1, 1);
