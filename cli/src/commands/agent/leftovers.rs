@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    path::Path,
     process::{Command, Stdio},
     thread::sleep,
     time::{Duration, Instant},
@@ -11,10 +12,12 @@ use heapattach_agent::{Attached, Key};
 use heapattach_process::proc::status::stat_field;
 use serde_json::json;
 
-use super::{events::Events, saved::Saved};
+use super::{events::Events, look_lock, saved::Saved};
 
 /// A session ends with its agent, by itself, in less.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// A look ends by itself, too, when it has seen what it was to see.
+const LOOK: Duration = Duration::from_secs(120);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -26,7 +29,11 @@ pub fn is_there(key: Key) -> bool {
 }
 
 /// Cleans up; what cannot be is answered, and is not attached to.
-pub fn clean(saved: &mut Saved, events: Events) -> Result<(), String> {
+pub fn clean(saved: &mut Saved, state: &Path, events: Events) -> Result<(), String> {
+    // One that was about to begin cannot be seen in its process yet.
+    if !look_lock::wait(state, LOOK) {
+        events.tell("left", json!({}), "a look of the agent that was killed has not ended");
+    }
     let left: Vec<Attached> =
         saved.state.attached.iter().filter(|one| !one.is_over).cloned().collect();
     for one in left.iter().filter(|one| is_there(one.key())) {

@@ -13,6 +13,7 @@ mod events;
 mod figures;
 mod leftovers;
 mod look;
+mod look_lock;
 mod routes;
 mod saved;
 mod session;

@@ -12,6 +12,7 @@ use std::{
 
 use heapattach_agent::{Key, Look, Scheduled};
 use nix::{
+    fcntl::Flock,
     sys::{
         resource::{UsageWho, getrusage},
         signal::{Signal, kill},
@@ -21,7 +22,7 @@ use nix::{
 };
 use serde_json::Value;
 
-use super::events::now;
+use super::{events::now, look_lock};
 
 /// No honest result is longer.
 const LONGEST: u64 = 64 << 20;
@@ -45,6 +46,7 @@ pub struct Visit {
     pub moment: Option<PathBuf>,
     child: Child,
     result: PathBuf,
+    _lock: Flock<File>,
 }
 
 /// What became of one.
@@ -75,6 +77,7 @@ impl Visit {
         let _ = fs::remove_file(&result);
         let mut json = OsString::from("--json=");
         json.push(&result);
+        let lock = look_lock::take(folder.parent().unwrap_or(folder))?;
         let mut command = Command::new(std::env::current_exe()?);
         let moment = match look {
             Look::Allocator => {
@@ -91,11 +94,11 @@ impl Visit {
             }
         };
         command.args(["-p", &key.pid.to_string()]).arg(json);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stdin(Stdio::from(lock.try_clone()?)).stdout(Stdio::null());
         command.stderr(File::create(result.with_extension("log"))?);
         let child = command.spawn()?;
         let (name, rule) = (one.process.name.clone(), one.rule.name.clone());
-        Ok(Self { key, name, rule, look, told: None, moment, child, result })
+        Ok(Self { key, name, rule, look, told: None, moment, child, result, _lock: lock })
     }
 
     /// Its process.

@@ -54,7 +54,7 @@ pub fn run(config: Config, args: &AgentArgs) -> Result<Exit, String> {
     let mut saved = Saved::open(&config.state)?;
     // Before anything is done in a process; what is not right there is said at once.
     let routes = config.serve.as_ref().map(Routes::begin).transpose()?;
-    leftovers::clean(&mut saved, events)?;
+    leftovers::clean(&mut saved, &config.state, events)?;
     let folder = config.state.join("sessions");
     let _ = fs::remove_dir_all(&folder);
     fs::DirBuilder::new()
