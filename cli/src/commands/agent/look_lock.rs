@@ -1,5 +1,5 @@
 //! Whether a look is at work: it has a lock for its standard input. The kernel opens that when the last process of the
-//! look is gone, whoever was killed before: an agent that comes later waits for it.
+//! look is gone, even if its agent was killed before: an agent that comes later waits for it.
 
 use std::{
     fs::{File, OpenOptions},
