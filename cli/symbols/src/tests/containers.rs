@@ -63,13 +63,14 @@ fn files_and_generated_names_are_those_of_the_container() {
     folder.run("strip --strip-all program");
     fs::rename(folder.0.join("program.debug"), debug.join(format!("{rest}.debug"))).unwrap();
     fs::create_dir_all(folder.0.join("tmp")).unwrap();
-    fs::write(folder.0.join("tmp/perf-1.map"), "42000 10 generated\n").unwrap();
     // A trap: links of the container that lead to files of ours.
     std::os::unix::fs::symlink("/etc", folder.0.join("etc")).unwrap();
 
     let Some(container) = Container::start(&folder) else {
         return skip("no containers here", "run as root, with unshare of util-linux");
     };
+    // Not before the process began: it would be an earlier one's.
+    fs::write(folder.0.join("tmp/perf-1.map"), "42000 10 generated\n").unwrap();
     let process = Process::open(container.child).unwrap();
     let text = process.read("maps").unwrap();
     let mut symbols = Symbols::new();
