@@ -105,20 +105,26 @@ impl View<'_, '_> {
         (fits && self.ends_there(from, length)).then_some(number)
     }
 
+    /// By words of pages that are kept: there may be millions of texts.
     fn ends_there(&self, from: u64, length: u64) -> bool {
-        let mut at = from;
         let end = from.saturating_add(length);
         // A longer one is not looked at to its end: where it ends is enough then.
         let last = end.min(from.saturating_add(PIECE));
+        let is_zero = |at: u64, behind: u64| {
+            let start = at & !7;
+            let bytes = self.moment.word(start)?.to_le_bytes();
+            let part = (at - start)..(behind - start).min(8);
+            let part = usize::try_from(part.start).ok()?..usize::try_from(part.end).ok()?;
+            Some(bytes.get(part)?.contains(&0))
+        };
+        let mut at = from;
         while at < last {
-            let piece = usize::try_from((last - at).min(256)).unwrap_or(256);
-            let Some(bytes) = self.moment.bytes(at, piece) else { return false };
-            if bytes.contains(&0) {
+            if is_zero(at, last) != Some(false) {
                 return false;
             }
-            at += piece as u64;
+            at = (at & !7) + 8;
         }
-        self.moment.bytes(end, 1).is_some_and(|byte| byte == [0])
+        end.checked_add(1).is_some_and(|behind| is_zero(end, behind) == Some(true))
     }
 
     /// Three addresses in one block: its beginning, an end, and the end of its room.
