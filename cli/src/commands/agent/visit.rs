@@ -7,7 +7,7 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use heapattach_agent::{Key, Look, Scheduled};
@@ -26,6 +26,8 @@ use super::{events::now, look_lock};
 
 /// No honest result is longer.
 const LONGEST: u64 = 64 << 20;
+/// A look that takes longer is told to end: others wait for it.
+const MOST: Duration = Duration::from_secs(600);
 /// So long a census looks for waste.
 const WASTE: &str = "2s";
 
@@ -45,6 +47,7 @@ pub struct Visit {
     /// Where a census keeps its moment.
     pub moment: Option<PathBuf>,
     child: Child,
+    began: Instant,
     result: PathBuf,
     _lock: Flock<File>,
 }
@@ -98,7 +101,18 @@ impl Visit {
         command.stderr(File::create(result.with_extension("log"))?);
         let child = command.spawn()?;
         let (name, rule) = (one.process.name.clone(), one.rule.name.clone());
-        Ok(Self { key, name, rule, look, told: None, moment, child, result, _lock: lock })
+        Ok(Self {
+            key,
+            name,
+            rule,
+            look,
+            told: None,
+            moment,
+            child,
+            began: Instant::now(),
+            result,
+            _lock: lock,
+        })
     }
 
     /// Its process.
@@ -111,6 +125,13 @@ impl Visit {
         if self.told.is_none() {
             self.told = Some(why.to_owned());
             let _ = kill(Pid::from_raw(self.pid()), Signal::SIGTERM);
+        }
+    }
+
+    /// Has it end if it takes too long.
+    pub fn end_if_late(&mut self) {
+        if self.began.elapsed() > MOST {
+            self.end("it took more than ten minutes");
         }
     }
 

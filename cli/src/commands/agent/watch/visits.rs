@@ -35,7 +35,8 @@ impl Agent {
         let due = due(all, &self.saved.state.looked, machine.now);
         self.due.clear();
         due.iter().for_each(|one| *self.due.entry(one.look.name()).or_default() += 1);
-        if let Some(visit) = &self.visit {
+        if let Some(visit) = &mut self.visit {
+            visit.end_if_late();
             return Ok((visit.look == Look::Census).then_some(visit.key));
         }
         for one in due.iter().filter(|_| has_room) {
